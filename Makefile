@@ -1,0 +1,89 @@
+# The one door. `make` alone prints help; `make check` is what CI runs.
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3.11
+WORKERS ?= 2
+CONFIG ?= tune_configs/regret_vs_epsilon.yaml
+PYTEST_ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+ROOMS := privacy envs algorithms platform
+SOURCES := $(ROOMS) benchmarks tests
+
+# Without --no-compile pip spends longer on byte code that is never used than on the installation itself. What it reports
+# is shortened to a line in twenty packages; its errors are shown, its warnings (about mirrors, caches, running as root) are not.
+PIP_INSTALL = $(BIN)/python -m pip install --no-compile --disable-pip-version-check --no-input --progress-bar off $(1) \
+	2> >(grep -v '^WARNING' >&2) | awk ' \
+	/^Collecting / {if (++found % 20 == 0) {print "    " found " packages found"; fflush()}} \
+	/^Installing collected packages/ {print "    unpacking " gsub(/,/, "") + 1 " packages"; fflush()}'
+
+.PHONY: help setup dev demo test test-fast check lint typing format bench clean
+
+help:  ## this text
+	@echo "dprl: differentially private reinforcement learning on Ray"
+	@echo
+	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@echo
+	@echo "  PYTHON=python3.12 (when $(VENV) is made), CONFIG=file.yaml (demo), WORKERS=4 (tests), PYTEST_ARGS='-k ledger'"
+
+setup: $(VENV)/.installed  ## make .venv from the project's files; .venv/bin/dprl is then the command
+
+dev: $(VENV)/.installed-dev  ## the same with the test tools
+
+demo:  ## set up, run the main job (CONFIG), say where to look
+	@start=$$SECONDS; \
+	echo "1/3 environment"; \
+	$(MAKE) --no-print-directory setup; \
+	ready=$$SECONDS; \
+	echo "2/3 sweep $(CONFIG)"; \
+	$(BIN)/dprl sweep $(CONFIG); \
+	echo "3/3 done: environment $$((ready - start)) s, sweep $$((SECONDS - ready)) s"; \
+	echo "    curves and table   $${DPRL_HOME:-dprl_runs}/sweeps/$(basename $(notdir $(CONFIG)))"; \
+	echo "    all runs           $(BIN)/dprl ui   (the MLflow UI: select the runs, Compare)"; \
+	echo "    your own sweep     $(BIN)/dprl sweep CONFIG --set privacy.epsilon=2   ($(BIN)/dprl sweep --help)"
+
+test: dev  ## set up, run all tests
+	@$(BIN)/pytest -n $(WORKERS) $(PYTEST_ARGS)
+
+test-fast: dev  ## the tests that are not marked slow
+	@$(BIN)/pytest -n $(WORKERS) -m "not slow" $(PYTEST_ARGS)
+
+check: lint test  ## what CI runs: linter, formatter, type checker, tests
+
+lint: dev typing  ## linter, formatter and type checker, changing nothing
+	@$(BIN)/ruff check $(wildcard $(SOURCES))
+	@$(BIN)/ruff format --check $(wildcard $(SOURCES))
+	@$(BIN)/mypy
+
+format: dev  ## let ruff format and repair what it can
+	@$(BIN)/ruff check --fix-only $(wildcard $(SOURCES))
+	@$(BIN)/ruff format $(wildcard $(SOURCES))
+
+typing:  # the tree that the type checker reads: dprl/X is X/
+	@mkdir -p build/typing/dprl
+	@for room in $(ROOMS); do ln -sfn ../../../$$room build/typing/dprl/$$room; done
+
+bench: setup  ## our implementation against naive ones, as ratios
+	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python -P $$file; done
+
+clean:  ## remove .venv and everything built; keeps dprl_runs
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is not on PATH: install Python 3.11, or say PYTHON=python3.12 (3.11 to 3.13 work)" >&2; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || { echo "$(PYTHON) is not Python 3.11, 3.12 or 3.13: say PYTHON=python3.11" >&2; exit 2; }
+	@echo "    making $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	@echo "    installing dprl with Ray, MLflow and numba (about 100 packages; less than a minute, longer on a slow network)"
+	@start=$$SECONDS; $(call PIP_INSTALL,-e .); touch $@; echo "    installed in $$((SECONDS - start)) s"
+
+$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
+	@echo "    installing dprl with Ray, MLflow, numba and the test tools (about 120 packages; about a minute)"
+	@start=$$SECONDS; $(call PIP_INSTALL,-e '.[dev]'); touch $@ $(VENV)/.installed; echo "    installed in $$((SECONDS - start)) s"
