@@ -1,0 +1,122 @@
+"""Compiled kernels of finite-horizon MDPs: roll-out, exact values, exact optimum.
+
+With NUMBA_DISABLE_JIT=1 the same source runs as plain Python and gives the same bits: no kernel allows
+the compiler to reorder or to fuse floating-point operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar, cast
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+__all__ = ["deterministic_value", "optimal_value", "roll_out", "stochastic_value"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def _compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    # numba carries no types; the cast keeps the Python signature for type checkers.
+    return cast("Callable[_P, _R]", njit(cache=True, error_model="numpy")(function))
+
+
+@_compiled
+def roll_out(
+    cdf: Floats, start_cdf: Floats, policy: Integers, uniforms: Floats, states: Integers, actions: Integers
+) -> None:
+    """Run one episode of a deterministic policy on given uniform draws.
+
+    cdf [H, S, A, S'] and start_cdf [S] are cumulative probabilities whose last entry is 1; policy [H, S];
+    uniforms [H + 1] in [0, 1): the first picks s_1, entry h + 1 the state after step h. A draw u picks the
+    first state t with u < cdf[t]. Fills states [H + 1] and actions [H].
+    """
+    horizon = policy.shape[0]
+    last = start_cdf.shape[0] - 1
+    state = 0
+    # The bound on `state` matters only for draws outside [0, 1): they must not read beyond the array.
+    while state < last and uniforms[0] >= start_cdf[state]:
+        state += 1
+    states[0] = state
+    for h in range(horizon):
+        action = policy[h, state]
+        row = cdf[h, state, action]
+        draw = uniforms[h + 1]
+        state = 0
+        while state < last and draw >= row[state]:
+            state += 1
+        actions[h] = action
+        states[h + 1] = state
+
+
+@_compiled
+def deterministic_value(transitions: Floats, rewards: Floats, policy: Integers, values: Floats) -> None:
+    """Fill values [H + 1, S] with the exact value of policy [H, S]; values[H] = 0.
+
+    transitions [H, S, A, S'], rewards [H, S, A]. values[h, s] is the expected sum of the rewards of steps
+    h..H-1 (0-based) from state s.
+    """
+    horizon, n_states = policy.shape
+    for s in range(n_states):
+        values[horizon, s] = 0.0
+    for h in range(horizon - 1, -1, -1):
+        after = values[h + 1]
+        for s in range(n_states):
+            action = policy[h, s]
+            row = transitions[h, s, action]
+            total = rewards[h, s, action]
+            for t in range(n_states):
+                total += row[t] * after[t]
+            values[h, s] = total
+
+
+@_compiled
+def stochastic_value(transitions: Floats, rewards: Floats, policy: Floats, values: Floats) -> None:
+    """Fill values [H + 1, S] with the exact value of the stochastic policy [H, S, A]; values[H] = 0.
+
+    A policy that puts probability 1 on one action gives the same bits as `deterministic_value`.
+    """
+    horizon, n_states, n_actions = policy.shape
+    for s in range(n_states):
+        values[horizon, s] = 0.0
+    for h in range(horizon - 1, -1, -1):
+        after = values[h + 1]
+        for s in range(n_states):
+            mean = 0.0
+            for action in range(n_actions):
+                row = transitions[h, s, action]
+                total = rewards[h, s, action]
+                for t in range(n_states):
+                    total += row[t] * after[t]
+                mean += policy[h, s, action] * total
+            values[h, s] = mean
+
+
+@_compiled
+def optimal_value(transitions: Floats, rewards: Floats, values: Floats, policy: Integers) -> None:
+    """Fill values [H + 1, S] and policy [H, S] with the exact optimum; ties go to the lowest action.
+
+    The sums run in the order of `deterministic_value`, so the value of the optimal policy has the same
+    bits as the optimum and its regret is exactly 0.
+    """
+    horizon, n_states = policy.shape
+    n_actions = rewards.shape[2]
+    for s in range(n_states):
+        values[horizon, s] = 0.0
+    for h in range(horizon - 1, -1, -1):
+        after = values[h + 1]
+        for s in range(n_states):
+            for action in range(n_actions):
+                row = transitions[h, s, action]
+                total = rewards[h, s, action]
+                for t in range(n_states):
+                    total += row[t] * after[t]
+                if action == 0 or total > values[h, s]:
+                    values[h, s] = total
+                    policy[h, s] = action
