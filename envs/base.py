@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from numbers import Integral
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -31,7 +30,7 @@ class EnvSpec(Protocol):
 
 def require_integer(key: str, value: object, minimum: int) -> None:
     """Raise a ValueError unless value is an integer of at least `minimum`."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < minimum:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < minimum:
         raise ValueError(
             f"{key} must be an integer of at least {minimum}, got {value!r}; set {key}: {minimum} or more"
         )
@@ -205,5 +204,6 @@ def _require_distributions(key: str, array: NDArray[np.float64]) -> None:
 def _cumulative(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
     sums = np.minimum(np.cumsum(probabilities, axis=-1), 1.0)
     # From the last possible state on: rounding of the sum must not leave a gap below 1 for impossible states.
-    none_left = np.cumsum(probabilities[..., ::-1] > 0.0, axis=-1)[..., ::-1] - (probabilities > 0.0) == 0
-    return np.ascontiguousarray(np.where(none_left, 1.0, sums))
+    possible = probabilities > 0.0
+    left = np.cumsum(possible[..., ::-1], axis=-1, dtype=np.int64)[..., ::-1] - possible
+    return np.ascontiguousarray(np.where(left == 0, 1.0, sums))

@@ -62,7 +62,7 @@ class RiverSwim:
         require_integer("n_states", self.n_states, 3)
         require_integer("horizon", self.horizon, 1)
         require_size(self.name, self.horizon, self.n_states, 2)
-        if not isinstance(self.version, str) or self.version not in _VERSIONS:
+        if self.version not in tuple(_VERSIONS):
             raise ValueError(
                 f"version must be one of {', '.join(_VERSIONS)}, got {self.version!r}; choose one of them"
             )

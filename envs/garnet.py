@@ -1,0 +1,73 @@
+"""Garnet: generic average-reward non-stationary environment test bed, here with fixed dynamics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dprl.envs.base import FiniteMDP, require_integer, require_size
+
+__all__ = ["Garnet"]
+
+
+@dataclass(frozen=True)
+class Garnet:
+    """Garnet(S, A, b): every state and action leads to b random states.
+
+    For each (s, a), b distinct successors are drawn uniformly without replacement; their probabilities are
+    the parts into which b - 1 uniform cut points divide [0, 1]. Dynamics and rewards are the same at every
+    step. Two choices are ours: mean rewards are uniform on [0, 1] per (s, a) and carry no noise, where
+    Bhatnagar et al. draw them from N(0, 1), which is not bounded; and episodes start in state 0.
+
+    n_states, n_actions, horizon: at least 1. branching: b, from 1 to n_states. seed: at least 0; the same
+    seed gives the same MDP, bit for bit. Raises ValueError on other values.
+    Paper: Archibald, McKinnon, Thomas, 'On the generation of Markov decision processes', JORS 46, 1995;
+    Bhatnagar, Sutton, Ghavamzadeh, Lee, 'Natural actor-critic algorithms', Automatica 45, 2009.
+    """
+
+    name: ClassVar[str] = "garnet"
+
+    n_states: int = 10
+    n_actions: int = 4
+    branching: int = 3
+    horizon: int = 10
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        require_integer("n_states", self.n_states, 1)
+        require_integer("n_actions", self.n_actions, 1)
+        require_integer("branching", self.branching, 1)
+        require_integer("horizon", self.horizon, 1)
+        require_integer("seed", self.seed, 0)
+        if self.branching > self.n_states:
+            raise ValueError(
+                f"branching must be at most n_states = {self.n_states}, got {self.branching}; "
+                "lower branching or raise n_states"
+            )
+        require_size(self.name, self.horizon, self.n_states, self.n_actions)
+
+    def build(self) -> FiniteMDP:
+        """Draw the MDP: transitions [H, S, A, S], rewards [H, S, A], start [S]."""
+        generator = np.random.default_rng(self.seed)
+        transitions = self._transitions(generator)
+        rewards = generator.random((self.n_states, self.n_actions))
+        start = np.zeros(self.n_states)
+        start[0] = 1.0
+        return FiniteMDP(
+            self.name,
+            np.tile(transitions, (self.horizon, 1, 1, 1)),
+            np.tile(rewards, (self.horizon, 1, 1)),
+            start,
+        )
+
+    def _transitions(self, generator: np.random.Generator) -> NDArray[np.float64]:
+        pairs = self.n_states * self.n_actions
+        orders = generator.permuted(np.tile(np.arange(self.n_states), (pairs, 1)), axis=1)
+        cuts = np.sort(generator.random((pairs, self.branching - 1)), axis=1)
+        parts = np.diff(cuts, axis=1, prepend=0.0, append=1.0)
+        transitions = np.zeros((pairs, self.n_states))
+        np.put_along_axis(transitions, orders[:, : self.branching], parts, axis=1)
+        return transitions.reshape(self.n_states, self.n_actions, self.n_states)

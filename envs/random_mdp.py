@@ -1,0 +1,79 @@
+"""Random MDPs with sparse rewards and time-dependent dynamics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dprl.envs.base import FiniteMDP, require_integer, require_size
+
+__all__ = ["RandomMDP"]
+
+_CONCENTRATION = 0.1
+_ZERO_REWARD = 0.85
+# Below this sum of gamma variables a row would be divided out of underflowed numbers.
+_SMALLEST_SUM = 1e-100
+
+
+@dataclass(frozen=True)
+class RandomMDP:
+    """Random MDP: Dirichlet(0.1) transitions and rewards that are 0 with probability 0.85.
+
+    The transitions of every (h, s, a) are an independent draw of Dirichlet(0.1, ..., 0.1), its reward is 0
+    with probability 0.85 and else uniform on [0, 1]. Episodes start in state 0, our choice.
+
+    n_states, n_actions, horizon: at least 1. seed: at least 0; the same seed gives the same MDP, bit for bit.
+    Raises ValueError on other values.
+    Paper: Dann, Lattimore, Brunskill, 'Unifying PAC and regret: uniform PAC bounds for episodic reinforcement
+    learning', NeurIPS 2017, experiments (S = 5, A = 3, H = 10).
+    """
+
+    name: ClassVar[str] = "random_mdp"
+
+    n_states: int = 5
+    n_actions: int = 3
+    horizon: int = 10
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        require_integer("n_states", self.n_states, 1)
+        require_integer("n_actions", self.n_actions, 1)
+        require_integer("horizon", self.horizon, 1)
+        require_integer("seed", self.seed, 0)
+        require_size(self.name, self.horizon, self.n_states, self.n_actions)
+
+    def build(self) -> FiniteMDP:
+        """Draw the MDP: transitions [H, S, A, S], rewards [H, S, A], start [S]."""
+        shape = (self.horizon, self.n_states, self.n_actions)
+        generator = np.random.default_rng(self.seed)
+        transitions = dirichlet_rows(generator, _CONCENTRATION, (*shape, self.n_states))
+        rewards = generator.random(shape)
+        rewards[generator.random(shape) < _ZERO_REWARD] = 0.0
+        start = np.zeros(self.n_states)
+        start[0] = 1.0
+        return FiniteMDP(self.name, transitions, rewards, start)
+
+
+def dirichlet_rows(
+    generator: np.random.Generator, concentration: float, shape: tuple[int, ...]
+) -> NDArray[np.float64]:
+    """Draw an array of the given shape whose last axis is Dirichlet(concentration, ..., concentration).
+
+    Small concentrations make gamma variables underflow, up to rows that are all 0. Such rows are drawn
+    again, which leaves the distribution as it is: the direction of a vector of independent gamma variables
+    of one scale is independent of its sum.
+    """
+    rows = generator.standard_gamma(concentration, size=shape)
+    sums = rows.sum(axis=-1)
+    lost = sums < _SMALLEST_SUM
+    while lost.any():
+        rows[lost] = generator.standard_gamma(concentration, size=(int(lost.sum()), shape[-1]))
+        sums = rows.sum(axis=-1)
+        lost = sums < _SMALLEST_SUM
+    probabilities: NDArray[np.float64] = rows / sums[..., None]
+    # Subnormal probabilities change no value, and arithmetic on them is slow on many processors.
+    probabilities[probabilities < np.finfo(np.float64).tiny] = 0.0
+    return probabilities
