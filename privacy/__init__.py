@@ -1,0 +1,50 @@
+"""Noise and its price: mechanisms, counters, privatizers, the ledger and the certificate. Knows no reinforcement learning."""
+
+from dprl.privacy.base import (
+    Contribution,
+    CountFamilies,
+    CountFamily,
+    Guarantee,
+    Precision,
+    PrivateCounts,
+    Report,
+)
+from dprl.privacy.certificate import Certificate, PrivacyRequest, certificate
+from dprl.privacy.compiled import kernel, source_digest
+from dprl.privacy.counters import COUNTERS, BinaryTree, ExactCounter
+from dprl.privacy.laplace import Laplace
+from dprl.privacy.ledger import Ledger, LedgerError, Release
+from dprl.privacy.privatizers import Privatizer
+from dprl.privacy.streams import Streams
+from dprl.privacy.trust_models import TRUST_MODELS, CentralPrivacy, LocalPrivacy, NoPrivacy
+
+MECHANISMS: dict[str, type[Laplace]] = {Laplace.name: Laplace}
+
+__all__ = [
+    "COUNTERS",
+    "MECHANISMS",
+    "TRUST_MODELS",
+    "BinaryTree",
+    "CentralPrivacy",
+    "Certificate",
+    "Contribution",
+    "CountFamilies",
+    "CountFamily",
+    "ExactCounter",
+    "Guarantee",
+    "Laplace",
+    "Ledger",
+    "LedgerError",
+    "LocalPrivacy",
+    "NoPrivacy",
+    "Precision",
+    "PrivacyRequest",
+    "PrivateCounts",
+    "Privatizer",
+    "Release",
+    "Report",
+    "Streams",
+    "certificate",
+    "kernel",
+    "source_digest",
+]

@@ -1,0 +1,87 @@
+"""What releases add up to: pure epsilon, and the (epsilon, delta) curve of many small Laplace releases.
+
+Discrete Laplace noise on a count that changes by 1 has a privacy loss of +-1/b only, so it *is* randomised response
+with epsilon_0 = 1/b; its n-fold composition has a closed form. The same curve bounds continuous Laplace noise, smaller
+changes and adaptive composition from above.
+"""
+
+import math
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import gammaln
+from scipy.stats import norm
+
+
+def composed_delta(epsilon: float, n: int, epsilon_0: float) -> float:
+    """Return delta(epsilon) of n randomised responses with epsilon_0 each.
+
+    *Formal guarantee.* Exact for n cells with discrete Laplace(1/epsilon_0) noise, each changed by one; an upper bound
+    for any n-fold adaptive composition of epsilon_0-DP releases.
+
+    Paper: Kairouz, Oh, Viswanath 2015, Theorem 3.3.
+    """
+    i = np.arange(n + 1)
+    log_q = -math.log1p(math.exp(-epsilon_0))
+    log_not_q = log_q - epsilon_0
+    log_binomial = gammaln(n + 1) - gammaln(i + 1) - gammaln(n - i + 1)
+    log_p = log_binomial + (n - i) * log_q + i * log_not_q
+    gap = log_p - (epsilon + log_binomial + i * log_q + (n - i) * log_not_q)
+    positive = gap > 1e-15
+    return float(np.sum(np.exp(log_p[positive]) * -np.expm1(-gap[positive])))
+
+
+def composed_epsilon(delta: float, n: int, epsilon_0: float) -> float:
+    """Return the epsilon at which composed_delta(epsilon, n, epsilon_0) = delta; n * epsilon_0 for delta = 0."""
+    if delta <= 0.0:
+        return n * epsilon_0
+    if composed_delta(0.0, n, epsilon_0) <= delta:
+        return 0.0
+    root = brentq(lambda e: composed_delta(e, n, epsilon_0) - delta, 0.0, n * epsilon_0, xtol=1e-12)
+    return float(root)
+
+
+def laplace_scale(epsilon: float, delta: float, n: int) -> float:
+    """Return the smallest Laplace scale for which n changes of at most 1 are (epsilon, delta)-DP.
+
+    *Formal guarantee.* For delta = 0 exactly n / epsilon. For delta > 0 the scale at which the randomised-response
+    curve, which dominates the Laplace composition, meets (epsilon, delta); rounded up.
+    """
+    pure = n / epsilon
+    if delta <= 0.0:
+        return pure
+    low = pure
+    while composed_delta(epsilon, n, 1.0 / low) <= delta:
+        low /= 2.0
+    if low == pure:
+        return pure
+    scale = brentq(lambda b: composed_delta(epsilon, n, 1.0 / b) - delta, low, pure, xtol=1e-9 * low)
+    return min(pure, float(scale) * (1.0 + 1e-8))
+
+
+def gaussian_delta(epsilon: float, mu: float) -> float:
+    """Return the exact delta(epsilon) of a Gaussian release with mu = L2 sensitivity / sigma, for any epsilon >= 0.
+
+    Paper: Balle, Wang 2018, Theorem 8.
+    """
+    first = norm.logcdf(-epsilon / mu + mu / 2)
+    second = epsilon + norm.logcdf(-epsilon / mu - mu / 2)
+    return max(0.0, math.exp(first) - math.exp(second))
+
+
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """Return the largest mu that is (epsilon, delta)-DP: noise sigma = L2 sensitivity / mu."""
+    high = 1.0
+    while gaussian_delta(epsilon, high) < delta:
+        high *= 2.0
+    return float(brentq(lambda mu: gaussian_delta(epsilon, mu) - delta, 1e-9, high, xtol=1e-14))
+
+
+def gaussian_epsilon(delta: float, mu: float) -> float:
+    """Return the epsilon at which gaussian_delta(epsilon, mu) = delta."""
+    if gaussian_delta(0.0, mu) <= delta:
+        return 0.0
+    high = 1.0
+    while gaussian_delta(high, mu) > delta:
+        high *= 2.0
+    return float(brentq(lambda e: gaussian_delta(e, mu) - delta, 0.0, high, xtol=1e-12))

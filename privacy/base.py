@@ -1,0 +1,158 @@
+"""The nouns of this room, and the privacy boundary as types.
+
+What a user's device holds is a Contribution. What leaves it is a Report. What a learner may see is PrivateCounts, which
+only a Privatizer can issue. A learner's signature takes PrivateCounts, so handing it anything earlier is a type error.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+Float64Array = npt.NDArray[np.float64]
+Int64Array = npt.NDArray[np.int64]
+TrustModel = Literal["none", "jdp", "ldp"]
+
+ADJACENCY = "replace one user's trajectory"
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """A differential-privacy guarantee: trust model, epsilon, delta, and the neighbours that it speaks of."""
+
+    trust_model: TrustModel
+    epsilon: float
+    delta: float = 0.0
+    adjacency: str = ADJACENCY
+
+
+@dataclass(frozen=True)
+class CountFamily:
+    """One family of counters; at every step a user adds a value in [0, 1] to exactly one cell of it.
+
+    Args:
+        name: the channel's name in ledger and certificate.
+        width: cells per step.
+        public_start_change: how much replacing a user can change step 1 in L1 (0, 1 or 2) when the first state and
+            the first action are public; 2 without that knowledge.
+    """
+
+    name: str
+    width: int
+    public_start_change: int
+
+
+@dataclass(frozen=True)
+class CountFamilies:
+    """All counters of a learner, laid out as [n_steps, cells of a step], the families side by side in each step.
+
+    Replacing a user changes at most two cells per step and family, each by at most 1: 2 * n_steps in L1 per family.
+    """
+
+    n_steps: int
+    families: tuple[CountFamily, ...]
+
+    @property
+    def block(self) -> int:
+        """Cells of one step, over all families."""
+        return sum(family.width for family in self.families)
+
+    @property
+    def n_cells(self) -> int:
+        """All cells."""
+        return self.n_steps * self.block
+
+    def offsets(self) -> Int64Array:
+        """Where each family starts within a step, int64[n_families]."""
+        widths = [family.width for family in self.families]
+        return np.cumsum([0, *widths[:-1]]).astype(np.int64)
+
+    def changed_cells(self) -> int:
+        """How many cells of one family a replaced user changes at most, each by at most 1."""
+        return 2 * self.n_steps
+
+    def changed_l1_public_start(self, family: CountFamily) -> int:
+        """The L1 change of one family when the first state and action are public."""
+        return 2 * (self.n_steps - 1) + family.public_start_change
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """One user's raw record. It stays on the user's side: only Privatizer.encode takes it.
+
+    Args:
+        index: int64[n_steps, n_families], which cell of the family the user adds to at that step.
+        value: float64[n_steps, n_families], what is added, in [0, 1].
+    """
+
+    index: Int64Array = field(repr=False)
+    value: Float64Array = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What one user sends: float64[n_cells], noisy under local privacy, exact for a trusted server otherwise.
+
+    Args:
+        user: 1-based number of the user, which is the episode's.
+        values: the message.
+    """
+
+    user: int
+    values: Float64Array = field(repr=False)
+
+
+class _Seal:
+    """Held by this room only; PrivateCounts cannot be made without it."""
+
+
+_SEAL = _Seal()
+
+
+@dataclass(frozen=True)
+class PrivateCounts:
+    """Counts that a learner may use: every number in it went through a release that the ledger has charged.
+
+    Args:
+        families: the layout.
+        values: float64[n_cells], read-only. May be negative or fractional.
+        n_users: how many users' reports are in it.
+    """
+
+    families: CountFamilies
+    values: Float64Array = field(repr=False)
+    n_users: int
+    seal: _Seal = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if self.seal is not _SEAL:
+            raise TypeError("PrivateCounts are issued by a Privatizer only; pass reports through Privatizer.absorb")
+
+    def family(self, name: str) -> Float64Array:
+        """Return a view float64[n_steps, width] of one family; raise KeyError for an unknown name."""
+        for start, family in zip(self.families.offsets(), self.families.families, strict=True):
+            if family.name == name:
+                rows = self.values.reshape(self.families.n_steps, self.families.block)
+                return rows[:, start : start + family.width]
+        raise KeyError(f"no count family {name!r}; there are {[family.name for family in self.families.families]}")
+
+
+def issue_private_counts(families: CountFamilies, values: Float64Array, n_users: int) -> PrivateCounts:
+    """Seal released values, float64[n_cells]; for Privatizers only (an architecture test says so)."""
+    view = values.view()
+    view.flags.writeable = False
+    return PrivateCounts(families, view, n_users, _SEAL)
+
+
+@dataclass(frozen=True)
+class Precision:
+    """A high-probability error bound per count family: with probability 1 - beta, over all cells and episodes.
+
+    Args:
+        beta: the failure probability.
+        bounds: family name -> E >= 0, in counts.
+    """
+
+    beta: float
+    bounds: dict[str, float]

@@ -1,0 +1,215 @@
+"""The certificate: what was asked for, what is claimed, and what the noise that ran proves."""
+
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from dprl.privacy.base import ADJACENCY, TrustModel
+from dprl.privacy.ledger import Ledger, Release
+
+SCHEMA = "dprl.certificate/1"
+DELTAS = (1e-5, 1e-6)
+APPROXIMATE_DELTA = 1e-6
+_TOLERANCE = 1e-9
+
+Verdict = Literal["holds", "holds_approximately", "fails", "unbounded"]
+Number = float | str
+
+_OBSERVER: dict[TrustModel, str] = {
+    "none": "nobody is kept from anything: the server and every later user see exact counts",
+    "jdp": "all other users, alone or together, and whoever reads the released counts and policies; the server is trusted",
+    "ldp": "the server and everyone else: only the noisy report leaves the user's side",
+}
+_COVERED: dict[TrustModel, tuple[str, ...]] = {
+    "none": (),
+    "jdp": ("released counts of all episodes", "policies of all episodes", "actions recommended to the other users"),
+    "ldp": ("the user's report", "counts, policies and everything else computed from reports"),
+}
+_EXCLUDED: dict[TrustModel, tuple[str, ...]] = {
+    "none": ("everything",),
+    "jdp": (
+        "the user's own actions",
+        "realised returns and raw rewards",
+        "timing and order of episodes",
+        "participation itself",
+        "a second episode of the same user",
+        "the random seed: whoever has it can remove the noise",
+    ),
+    "ldp": (
+        "what others see of the user's own actions",
+        "realised returns and raw rewards",
+        "timing and order of reports",
+        "participation itself",
+        "a second report of the same user",
+        "the random seed: whoever has it can remove the noise",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class PrivacyRequest:
+    """What the user asked for and what the source of the calibration claims.
+
+    Args:
+        epsilon, delta: the requested guarantee; None for trust model none.
+        calibration: 'printed', 'certified' or 'none'.
+        claimed_epsilon, claimed_delta: the claim that is checked; None where nothing is claimed.
+        claim_source: who claims it.
+    """
+
+    epsilon: float | None
+    delta: float
+    calibration: str
+    claimed_epsilon: float | None
+    claimed_delta: float
+    claim_source: str
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What the ledger proves about one user.
+
+    Args:
+        pure_epsilon: the proved pure epsilon over all pairs of neighbours.
+        tightness: 'exact' if a pair of neighbours attains it, 'upper' if it is only an upper bound.
+        pure_epsilon_public_start: the same when first state and first action are public.
+        epsilon_at_delta: delta -> epsilon.
+        delta_at_requested_epsilon: delta at the claimed (else requested) epsilon; None if there is none.
+        method: how it was computed.
+    """
+
+    pure_epsilon: float
+    tightness: Literal["exact", "upper"]
+    pure_epsilon_public_start: float
+    epsilon_at_delta: dict[float, float]
+    delta_at_requested_epsilon: float | None
+    method: str
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A privacy certificate; `to_dict` gives the published fields."""
+
+    algorithm: str
+    trust_model: TrustModel
+    request: PrivacyRequest
+    proof: Proof
+    releases: tuple[Release, ...]
+    users: int
+    verdict: Verdict
+    factor: float | None
+    audit: dict[str, Any] | None = field(default=None)
+
+    @property
+    def claimed_epsilon(self) -> float | None:
+        """The claimed epsilon, None where nothing is claimed."""
+        return self.request.claimed_epsilon
+
+    @property
+    def proved_epsilon(self) -> float:
+        """The proved pure epsilon; may be infinite."""
+        return self.proof.pure_epsilon
+
+    @property
+    def epsilon_at_delta(self) -> dict[float, float]:
+        """The proved epsilon at each of DELTAS."""
+        return self.proof.epsilon_at_delta
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the certificate as JSON-ready data; infinity is written as the string 'inf'."""
+        request, proof = self.request, self.proof
+        return {
+            "schema": SCHEMA,
+            "algorithm": self.algorithm,
+            "trust_model": self.trust_model,
+            "unit": "one user, who takes part in one episode",
+            "adjacency": ADJACENCY,
+            "observer": _OBSERVER[self.trust_model],
+            "requested": {"epsilon": request.epsilon, "delta": request.delta},
+            "claimed": {
+                "epsilon": request.claimed_epsilon,
+                "delta": request.claimed_delta,
+                "source": request.claim_source,
+                "calibration": request.calibration,
+            },
+            "proved": {
+                "pure_epsilon": _number(proof.pure_epsilon),
+                "tightness": proof.tightness,
+                "pure_epsilon_public_start": _number(proof.pure_epsilon_public_start),
+                "epsilon_at_delta": {f"{d:g}": _number(e) for d, e in proof.epsilon_at_delta.items()},
+                "delta_at_requested_epsilon": proof.delta_at_requested_epsilon,
+                "method": proof.method,
+            },
+            "noise": [_noise(release) for release in self.releases],
+            "users": self.users,
+            "covered_channels": list(_COVERED[self.trust_model]),
+            "excluded_channels": list(_EXCLUDED[self.trust_model]),
+            "verdict": self.verdict,
+            "factor": None if self.factor is None else _number(self.factor),
+            "audit": self.audit,
+        }
+
+
+def certificate(ledger: Ledger, request: PrivacyRequest, algorithm: str) -> Certificate:
+    """Compute the certificate of what `ledger` holds; the request is only compared with it, never believed.
+
+    Verdicts: `holds`; `holds_approximately` if a pure claim fails but holds at delta 1e-6; `fails`; `unbounded` when
+    something leaves without noise. `factor` is the proved epsilon over the claimed one, at the claimed delta.
+    """
+    target = request.claimed_epsilon if request.claimed_epsilon is not None else request.epsilon
+    proof = Proof(
+        pure_epsilon=ledger.pure_epsilon(),
+        tightness="exact" if _one_scale(ledger.releases) else "upper",
+        pure_epsilon_public_start=ledger.pure_epsilon_public_start(),
+        epsilon_at_delta={delta: ledger.epsilon(delta) for delta in DELTAS},
+        delta_at_requested_epsilon=None if target is None else ledger.delta(target),
+        method=_method(ledger),
+    )
+    verdict, factor = _verdict(ledger, request)
+    return Certificate(
+        algorithm, ledger.trust_model, request, proof, ledger.releases, ledger.users_charged, verdict, factor
+    )
+
+
+def _verdict(ledger: Ledger, request: PrivacyRequest) -> tuple[Verdict, float | None]:
+    if ledger.has_raw_release:
+        return "unbounded", None if request.claimed_epsilon is None else math.inf
+    claimed = request.claimed_epsilon
+    if claimed is None:
+        raise ValueError("noise without a claim: the request must say what is claimed for it")
+    proved = ledger.epsilon(request.claimed_delta) if request.claimed_delta > 0 else ledger.pure_epsilon()
+    factor = proved / claimed
+    if factor <= 1.0 + _TOLERANCE:
+        return "holds", factor
+    if request.claimed_delta == 0 and ledger.epsilon(APPROXIMATE_DELTA) <= claimed:
+        return "holds_approximately", factor
+    return "fails", factor
+
+
+def _one_scale(releases: tuple[Release, ...]) -> bool:
+    return len({release.scale for release in releases}) == 1
+
+
+def _method(ledger: Ledger) -> str:
+    if ledger.has_raw_release:
+        return "a release without noise has no finite epsilon"
+    return (
+        "pure: sum over channels of changed cells * nodes per user / scale, attained by a user whose two trajectories "
+        "share no cell; at delta: composition of randomised responses with epsilon_0 = 1/scale, an upper bound"
+    )
+
+
+def _noise(release: Release) -> dict[str, Any]:
+    return {
+        "release": release.channel,
+        "mechanism": release.mechanism,
+        "scale": release.scale,
+        "nodes_per_user": release.nodes_per_user,
+        "arithmetic": release.arithmetic,
+        "cells": release.cells,
+        "entropy": release.entropy,
+    }
+
+
+def _number(value: float) -> Number:
+    return "inf" if math.isinf(value) else value

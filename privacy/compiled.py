@@ -1,0 +1,67 @@
+"""How hot loops are compiled: one set of flags, and an on-disk cache that cannot run stale noise.
+
+Numba's own cache looks only at the file of the function that is called; a kernel that was compiled together with an
+older `laplace.py` would still be found. Here the cache folder is named by a digest of every source that a kernel can
+reach, so editing any of them compiles anew.
+"""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import TypeVar, cast
+
+import numba
+
+F = TypeVar("F", bound=Callable[..., object])
+
+_ROOMS = ("privacy", "envs", "algorithms")
+_KEPT_CACHES = 6
+
+
+@cache
+def source_digest() -> str:
+    """Return 16 hex digits that change with any source file of the rooms whose kernels call each other."""
+    top = Path(__file__).resolve().parent.parent
+    digest = hashlib.sha256()
+    for room in _ROOMS:
+        for path in sorted((top / room).rglob("*.py")):
+            digest.update(path.relative_to(top).as_posix().encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def cache_folder() -> Path:
+    """Return where compiled kernels are kept: `$NUMBA_CACHE_DIR`, else `$XDG_CACHE_HOME/dprl` or `~/.cache/dprl`."""
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    base = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dprl"
+    return base / f"kernels-{source_digest()}"
+
+
+@cache
+def _prepared_folder() -> str:
+    """Make the cache folder and drop all but the newest few of earlier versions."""
+    folder = cache_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    os.utime(folder)
+    caches = sorted(folder.parent.glob("kernels-*"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for stale in caches[_KEPT_CACHES:]:
+        shutil.rmtree(stale, ignore_errors=True)
+    return str(folder)
+
+
+def kernel(function: F) -> F:
+    """Compile `function` in nopython mode, strict IEEE arithmetic, cached on disk under the digest of all sources.
+
+    `error_model="numpy"` removes the zero-division check that would block vectorisation; `fastmath` stays off, so
+    that the same source gives the same bits whatever the vector width. With NUMBA_DISABLE_JIT=1 the plain function
+    runs, which is the reference in tests.
+    """
+    previous = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = _prepared_folder()
+    try:
+        return cast(F, numba.njit(cache=True, error_model="numpy", fastmath=False)(function))
+    finally:
+        numba.config.CACHE_DIR = previous
