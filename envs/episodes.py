@@ -13,7 +13,7 @@ from dprl.envs.base import FiniteMDP
 
 __all__ = ["FiniteMDPEnv"]
 
-Observation = NDArray[np.int64]
+Observation = NDArray[np.integer[Any]]
 
 
 class FiniteMDPEnv(gymnasium.Env[Observation, int]):
