@@ -1,0 +1,152 @@
+"""What a user can cause is no assertion, what goes wrong is named, and files and functions stay readable."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOMS = ("privacy", "envs", "algorithms", "platform")
+EVERYWHERE = (*ROOMS, "benchmarks", "tests")
+MOST_LINES = 400
+MOST_FUNCTION_LINES = 60
+SWALLOWERS = {"Exception", "BaseException"}
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def sources(root: Path, folders: tuple[str, ...]) -> Iterator[tuple[Path, str]]:
+    """Yield (path relative to the root, text) of every Python file below the folders."""
+    for folder in folders:
+        for path in sorted((root / folder).rglob("*.py")):
+            if "__pycache__" not in path.parts:
+                yield path.relative_to(root), path.read_text()
+
+
+def length_complaints(root: Path) -> list[str]:
+    """Return files and functions that are too long; docstrings count."""
+    complaints = []
+    for path, source in sources(root, EVERYWHERE):
+        lines = len(source.splitlines())
+        if lines > MOST_LINES:
+            complaints.append(f"{path}: {lines} lines, at most {MOST_LINES}")
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, Function):
+                length = (node.end_lineno or node.lineno) - node.lineno + 1
+                if length > MOST_FUNCTION_LINES:
+                    complaints.append(
+                        f"{path}: {node.name} has {length} lines, at most {MOST_FUNCTION_LINES}"
+                    )
+    return complaints
+
+
+def swallows(handler: ast.ExceptHandler) -> bool:
+    """Return whether the handler catches everything."""
+    if handler.type is None:
+        return True
+    return any(isinstance(node, ast.Name) and node.id in SWALLOWERS for node in ast.walk(handler.type))
+
+
+def error_complaints(root: Path) -> list[str]:
+    """Return assertions in the rooms and handlers that catch everything."""
+    complaints = []
+    for path, source in sources(root, (*ROOMS, "benchmarks")):
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Assert):
+                complaints.append(f"{path}:{node.lineno}: raise an error that names rule, value and remedy")
+            if isinstance(node, ast.ExceptHandler) and swallows(node):
+                complaints.append(f"{path}:{node.lineno}: name the errors that are expected here")
+    return complaints
+
+
+def is_kernel(function: Function) -> bool:
+    """Return whether a decorator compiles the function."""
+    decorators = " ".join(ast.unparse(decorator) for decorator in function.decorator_list)
+    return "njit" in decorators or "compiled" in decorators
+
+
+def kernel_complaints(source: str) -> list[str]:
+    """Return calls by a kernel of what is neither a kernel of the same file, nor NumPy, nor built in.
+
+    numba's cache looks at the caller's file alone: with a changed callee elsewhere the old code runs on.
+    """
+    functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, Function)]
+    kernels = [function for function in functions if is_kernel(function)]
+    local = {kernel.name for kernel in kernels}
+    complaints = []
+    for kernel in kernels:
+        calls = (node for part in kernel.body for node in ast.walk(part) if isinstance(node, ast.Call))
+        for call in calls:
+            name = ast.unparse(call.func)
+            known = name in local or hasattr(builtins, name) or name.startswith(("np.", "math."))
+            if not known:
+                complaints.append(f"{kernel.name} calls {name}")
+    return complaints if kernels else ["no kernel found"]
+
+
+def write(root: Path, relative: str, source: str) -> None:
+    """Write one file of a made-up tree."""
+    (root / relative).parent.mkdir(parents=True, exist_ok=True)
+    (root / relative).write_text(source)
+
+
+def test_files_and_functions_are_short(root: Path) -> None:
+    assert length_complaints(root) == []
+
+
+def test_errors_are_named(root: Path) -> None:
+    assert error_complaints(root) == []
+
+
+def test_environment_kernels_stay_in_their_file(root: Path) -> None:
+    assert kernel_complaints((root / "envs" / "dynamics.py").read_text()) == []
+
+
+@pytest.mark.parametrize(("extra", "expected"), [(-1, 0), (0, 0), (1, 1)])
+def test_a_long_file_is_found(tmp_path: Path, extra: int, expected: int) -> None:
+    write(tmp_path, "envs/chain.py", "x = 1\n" * (MOST_LINES + extra))
+    assert len(length_complaints(tmp_path)) == expected
+
+
+@pytest.mark.parametrize(("extra", "expected"), [(0, 0), (1, 1)])
+def test_a_long_function_is_found(tmp_path: Path, extra: int, expected: int) -> None:
+    write(tmp_path, "tests/test_x.py", "def f():\n" + "    x = 1\n" * (MOST_FUNCTION_LINES - 1 + extra))
+    assert len(length_complaints(tmp_path)) == expected
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "assert x > 0, 'x'",
+        "try:\n    f()\nexcept:\n    pass",
+        "try:\n    f()\nexcept Exception:\n    pass",
+        "try:\n    f()\nexcept (OSError, BaseException) as error:\n    raise",
+    ],
+)
+def test_a_nameless_error_is_found(tmp_path: Path, source: str) -> None:
+    write(tmp_path, "privacy/noise.py", source)
+    assert len(error_complaints(tmp_path)) == 1
+
+
+def test_a_named_error_is_fine(tmp_path: Path) -> None:
+    write(tmp_path, "privacy/noise.py", "try:\n    f()\nexcept (OSError, ValueError):\n    raise")
+    assert error_complaints(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("return other(x)", ["kernel calls other"]),
+        ("return dice.draw(x)", ["kernel calls dice.draw"]),
+        ("return inner(np.sqrt(float(x)))", []),
+    ],
+)
+def test_a_call_out_of_the_file_is_found(body: str, expected: list[str]) -> None:
+    source = "@njit(cache=True)\ndef inner(x):\n    return x\n@njit\ndef kernel(x):\n    " + body
+    assert kernel_complaints(source) == expected
+
+
+def test_a_file_without_kernels_is_found() -> None:
+    assert kernel_complaints("def plain(x):\n    return other(x)") == ["no kernel found"]

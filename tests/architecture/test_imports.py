@@ -1,0 +1,182 @@
+"""Imports go one way, {privacy, envs} -> algorithms -> platform, and each room has its own libraries."""
+
+from __future__ import annotations
+
+import ast
+import platform
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+MAY_IMPORT = {
+    "privacy": {"privacy"},
+    "envs": {"envs"},
+    "algorithms": {"privacy", "envs", "algorithms"},
+    "platform": {"privacy", "envs", "algorithms", "platform"},
+}
+LIBRARIES = {
+    "privacy": {"numpy", "scipy", "numba", "dp_accounting"},
+    "envs": {"numpy", "numba", "gymnasium", "pettingzoo"},
+    "algorithms": {"numpy", "scipy", "numba"},
+    "algorithms/pgc_a3c": {"numpy", "scipy", "numba", "gymnasium", "ray", "torch"},
+    "platform": {
+        *(
+            "matplotlib",
+            "mlflow",
+            "numpy",
+            "pandas",
+            "pyarrow",
+            "pydantic",
+            "pydantic_core",
+            "ray",
+            "rich",
+            "scipy",
+        ),
+        *("gymnasium", "sqlalchemy", "yaml"),
+    },
+}
+# What an import of these would find is a second copy of our modules (or nothing at all).
+BARE = {"privacy", "envs", "algorithms"}
+
+
+def imports(source: str) -> Iterator[tuple[int, str, str]]:
+    """Yield (line, module, name) of every import; name is empty for `import module`."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name, "") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            yield from ((node.lineno, module, alias.name) for alias in node.names)
+
+
+def python_files(folder: Path) -> list[Path]:
+    """Return the folder's Python files in a fixed order."""
+    return sorted(path for path in folder.rglob("*.py") if "__pycache__" not in path.parts)
+
+
+def allowed_libraries(relative: Path) -> set[str]:
+    """Return the libraries of the most special entry that covers this file."""
+    covering = [entry for entry in LIBRARIES if relative.as_posix().startswith(f"{entry}/")]
+    return LIBRARIES[max(covering, key=len)] | {"dprl"}
+
+
+def direction_complaints(root: Path) -> list[str]:
+    """Return imports of a room by a room that may not know it."""
+    complaints = []
+    for room, known in MAY_IMPORT.items():
+        for path in python_files(root / room):
+            for line, module, name in imports(path.read_text()):
+                parts = [*module.split("."), name]
+                if parts[0] == "dprl" and parts[1] not in known:
+                    complaints.append(
+                        f"{path.relative_to(root)}:{line}: {room} must not import dprl.{parts[1]}"
+                    )
+    return complaints
+
+
+def library_complaints(root: Path) -> list[str]:
+    """Return imports of a library that does not belong in the room."""
+    complaints = []
+    for room in MAY_IMPORT:
+        for path in python_files(root / room):
+            relative = path.relative_to(root)
+            for line, module, _ in imports(path.read_text()):
+                library = module.split(".")[0]
+                if library and library not in sys.stdlib_module_names | allowed_libraries(relative):
+                    complaints.append(f"{relative}:{line}: {library} does not belong in {relative.parent}/")
+    return complaints
+
+
+def bare_complaints(root: Path) -> list[str]:
+    """Return relative imports, and imports that find our folders other than as dprl.X."""
+    complaints = []
+    for folder in (*MAY_IMPORT, "benchmarks", "tests"):
+        for path in python_files(root / folder):
+            for line, module, name in imports(path.read_text()):
+                top = module.split(".")[0]
+                ours = module.startswith("platform.") or (
+                    module == "platform" and name and not hasattr(platform, name)
+                )
+                if top in BARE or ours or module.startswith("."):
+                    complaints.append(
+                        f"{path.relative_to(root)}:{line}: write `from dprl.X import`, not {module}"
+                    )
+    return complaints
+
+
+def write(root: Path, relative: str, source: str) -> None:
+    """Write one file of a made-up tree."""
+    path = root / relative
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(textwrap.dedent(source))
+
+
+def test_imports_go_one_way(root: Path) -> None:
+    assert direction_complaints(root) == []
+
+
+def test_each_room_uses_its_own_libraries(root: Path) -> None:
+    assert library_complaints(root) == []
+
+
+def test_no_bare_or_relative_imports(root: Path) -> None:
+    assert bare_complaints(root) == []
+
+
+@pytest.mark.parametrize(
+    ("relative", "source"),
+    [
+        ("privacy/noise.py", "from dprl.envs import FiniteMDP"),
+        ("privacy/noise.py", "import dprl.algorithms.base"),
+        ("envs/chain.py", "from dprl import privacy"),
+        ("algorithms/plan.py", "def f():\n    from dprl.platform.cell import CellRun"),
+    ],
+)
+def test_wrong_direction_is_found(tmp_path: Path, relative: str, source: str) -> None:
+    write(tmp_path, relative, source)
+    assert len(direction_complaints(tmp_path)) == 1
+
+
+@pytest.mark.parametrize(
+    ("relative", "source"),
+    [
+        ("privacy/noise.py", "import gymnasium"),
+        ("envs/chain.py", "import ray"),
+        ("algorithms/plan.py", "from ray import tune"),
+        ("algorithms/plan.py", "import mlflow"),
+        ("algorithms/plan.py", "import torch"),
+        ("platform/trial.py", "import torch"),
+    ],
+)
+def test_wrong_library_is_found(tmp_path: Path, relative: str, source: str) -> None:
+    write(tmp_path, relative, source)
+    assert len(library_complaints(tmp_path)) == 1
+
+
+def test_pgc_a3c_may_use_ray_and_torch(tmp_path: Path) -> None:
+    write(tmp_path, "algorithms/pgc_a3c/learner.py", "import ray\nimport torch\nimport dprl.privacy")
+    assert library_complaints(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import privacy",
+        "from envs.base import FiniteMDP",
+        "import algorithms.base",
+        "from platform import command_line",
+        "import platform.config",
+        "from . import base",
+    ],
+)
+def test_bare_import_is_found(tmp_path: Path, source: str) -> None:
+    write(tmp_path, "tests/test_x.py", source)
+    assert len(bare_complaints(tmp_path)) == 1
+
+
+def test_the_standard_librarys_platform_may_be_imported(tmp_path: Path) -> None:
+    write(tmp_path, "platform/versions.py", "import platform\nfrom platform import system")
+    assert bare_complaints(tmp_path) == []

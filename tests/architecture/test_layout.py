@@ -1,0 +1,158 @@
+"""Folders and names: everything is packaged, nothing hides something else, no drawers for odds and ends."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOMS = ("privacy", "envs", "algorithms", "platform")
+DRAWERS = {"utils", "util", "common", "helpers", "helper", "misc", "shared"}
+IMPORTED_AS = {"pyyaml": "yaml", "dp-accounting": "dp_accounting"}
+# Not dependencies yet, but wrapped here or soon to be.
+MORE_LIBRARIES = {"torch", "rllib", "tune", "pettingzoo", "gym", "rlberry", "opacus"}
+
+
+def code_folders(root: Path) -> list[Path]:
+    """Return every folder of the rooms that holds Python files, relative to the root."""
+    files = (path for room in ROOMS for path in (root / room).rglob("*.py"))
+    return sorted({path.parent.relative_to(root) for path in files if "__pycache__" not in path.parts})
+
+
+def modules(root: Path) -> list[Path]:
+    """Return every module and subfolder of the rooms (not the rooms themselves), relative to the root."""
+    files = {path.relative_to(root) for room in ROOMS for path in (root / room).rglob("*.py")}
+    folders = {folder for folder in code_folders(root) if len(folder.parts) > 1}
+    return sorted(path for path in files | folders if path.stem not in {"__init__", "__main__"})
+
+
+def packages(root: Path) -> set[str]:
+    """Return the packages that pyproject.toml lists."""
+    project = tomllib.loads((root / "pyproject.toml").read_text())
+    return set(project["tool"]["setuptools"]["packages"])
+
+
+def packaging_complaints(root: Path) -> list[str]:
+    """Return code folders that are not packaged and packages that do not exist."""
+    present = {f"dprl.{'.'.join(folder.parts)}" for folder in code_folders(root)}
+    listed = packages(root)
+    unlisted = [f"pyproject.toml does not list {name}" for name in sorted(present - listed)]
+    return unlisted + [f"pyproject.toml lists {name}, which has no code" for name in sorted(listed - present)]
+
+
+def shadowing_complaints(root: Path) -> list[str]:
+    """Return files and folders that would hide the standard library's `platform` or the installed `dprl`."""
+    complaints = []
+    if (root / "platform" / "__init__.py").exists():
+        complaints.append("platform/__init__.py hides the standard library's platform: remove it")
+    if (root / "dprl").exists() or (root / "dprl.py").exists():
+        complaints.append("dprl at the root hides the installed package: remove it")
+    regular = (folder for folder in code_folders(root) if folder != Path("platform"))
+    missing = (folder for folder in regular if not (root / folder / "__init__.py").exists())
+    return complaints + [f"{folder}/__init__.py is missing" for folder in missing]
+
+
+def library_names(root: Path) -> set[str]:
+    """Return the import names of the declared dependencies."""
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    declared = [*project["dependencies"], *project.get("optional-dependencies", {}).get("dev", [])]
+    names = {re.split(r"[\s\[<>=!~;]", requirement, maxsplit=1)[0].lower() for requirement in declared}
+    return {IMPORTED_AS.get(name, name.replace("-", "_")) for name in names} | MORE_LIBRARIES
+
+
+def name_complaints(root: Path) -> list[str]:
+    """Return modules named after the standard library, a library, or nothing in particular."""
+    taken = set(sys.stdlib_module_names) | library_names(root)
+    complaints = []
+    for path in modules(root):
+        if path.stem in taken:
+            complaints.append(f"{path}: a library has this name")
+        if path.stem in DRAWERS:
+            complaints.append(f"{path}: name it after what it does")
+    return complaints
+
+
+def config_complaints(root: Path) -> list[str]:
+    """Return configs whose name is not their file's."""
+    complaints = []
+    for path in sorted((root / "tune_configs").glob("*.y*ml")):
+        name = yaml.safe_load(path.read_text()).get("name")
+        if path.name != f"{name}.yaml":
+            complaints.append(f"tune_configs/{path.name}: its name is {name}")
+    return complaints
+
+
+@pytest.fixture
+def made_up(tmp_path: Path) -> Path:
+    """Return a small tree that has nothing to complain about."""
+    (tmp_path / "pyproject.toml").write_text(
+        '[project]\ndependencies = ["ray[tune]==2.60.*", "pyyaml>=6"]\n'
+        '[tool.setuptools]\npackages = ["dprl.privacy", "dprl.envs", "dprl.algorithms", "dprl.platform"]\n'
+    )
+    for room in ROOMS:
+        (tmp_path / room).mkdir()
+        (tmp_path / room / ("base.py" if room == "platform" else "__init__.py")).touch()
+    (tmp_path / "tune_configs").mkdir()
+    return tmp_path
+
+
+def test_every_code_folder_is_packaged(root: Path) -> None:
+    assert packaging_complaints(root) == []
+
+
+def test_nothing_hides_platform_or_dprl(root: Path) -> None:
+    assert shadowing_complaints(root) == []
+
+
+def test_module_names(root: Path) -> None:
+    assert name_complaints(root) == []
+
+
+def test_configs_are_named_like_their_files(root: Path) -> None:
+    assert config_complaints(root) == []
+
+
+def test_a_good_tree_has_no_complaints(made_up: Path) -> None:
+    (made_up / "tune_configs" / "smoke.yaml").write_text("name: smoke\n")
+    checks = (packaging_complaints, shadowing_complaints, name_complaints, config_complaints)
+    assert [complaint for check in checks for complaint in check(made_up)] == []
+
+
+def test_an_unlisted_folder_is_found(made_up: Path) -> None:
+    (made_up / "algorithms" / "pgc_a3c").mkdir()
+    (made_up / "algorithms" / "pgc_a3c" / "__init__.py").touch()
+    assert packaging_complaints(made_up) == ["pyproject.toml does not list dprl.algorithms.pgc_a3c"]
+
+
+def test_a_listed_folder_without_code_is_found(made_up: Path) -> None:
+    (made_up / "envs" / "__init__.py").unlink()
+    assert packaging_complaints(made_up) == ["pyproject.toml lists dprl.envs, which has no code"]
+
+
+@pytest.mark.parametrize("relative", ["platform/__init__.py", "dprl/x.py", "dprl.py", "privacy/inner/x.py"])
+def test_hiding_is_found(made_up: Path, relative: str) -> None:
+    (made_up / relative).parent.mkdir(exist_ok=True)
+    (made_up / relative).touch()
+    assert len(shadowing_complaints(made_up)) == 1
+
+
+@pytest.mark.parametrize(
+    "relative",
+    ["platform/ray.py", "platform/yaml.py", "envs/random.py", "privacy/utils.py", "envs/common/__init__.py"],
+)
+def test_a_bad_name_is_found(made_up: Path, relative: str) -> None:
+    (made_up / relative).parent.mkdir(exist_ok=True)
+    (made_up / relative).touch()
+    assert len(name_complaints(made_up)) == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "name"), [("smoke.yaml", "Smoke"), ("smoke.yml", "smoke"), ("smoke.yaml", "''")]
+)
+def test_a_misnamed_config_is_found(made_up: Path, file: str, name: str) -> None:
+    (made_up / "tune_configs" / file).write_text(f"name: {name}\n")
+    assert len(config_complaints(made_up)) == 1

@@ -1,0 +1,183 @@
+"""docs/paper_map.md and the code name each other: equations, functions, tests and numbered deviations."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOMS = ("privacy", "envs", "algorithms", "platform")
+MAP = "docs/paper_map.md"
+KEY = re.compile(r"\[([A-Z]{2}\d{2})\]")
+PLACE = re.compile(
+    r"\b(eq|sec|App|Algorithm|Lemma|Theorem|Corollary|Proposition|Definition|Remark|Assumption|Table|Figure)"
+    r"s?\.? +((?:\(\d+\w?\)|[A-Z]?\d+(?:\.\d+)*)(?:(?:, | and )(?:\(\d+\w?\)|\d+(?:\.\d+)*))*)"
+)
+POINTER = re.compile(r"`([\w./]+\.py)::([\w.]+)`")
+DEVIATION = re.compile(r"\bD\d+\b")
+Reference = tuple[str, str, str]
+
+
+def references(text: str) -> set[Reference]:
+    """Return every (paper, kind, number) that the text names, as in `[CZ22] eq. (1), Lemmas 1 and 2`."""
+    found = set()
+    parts = KEY.split(text)[1:]
+    for paper, rest in zip(parts[::2], parts[1::2], strict=True):
+        for kind, numbers in PLACE.findall(rest.partition(";")[0]):
+            found |= {(paper, kind, number) for number in re.split(r", | and ", numbers)}
+    return found
+
+
+def docstrings(source: str) -> Iterator[str]:
+    """Yield every docstring of a module."""
+    holders = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, holders):
+            yield ast.get_docstring(node) or ""
+
+
+def sources(root: Path) -> Iterator[tuple[Path, str]]:
+    """Yield (path relative to the root, text) of every Python file of the rooms."""
+    for room in ROOMS:
+        for path in sorted((root / room).rglob("*.py")):
+            if "__pycache__" not in path.parts:
+                yield path.relative_to(root), path.read_text()
+
+
+def cited(source: str) -> set[Reference]:
+    """Return what the `Paper:` paragraphs of a module cite."""
+    paragraphs = (part for text in docstrings(source) for part in text.split("\n\n") if "Paper: " in part)
+    return {
+        found for part in paragraphs for found in references(" ".join(part.split("Paper: ", 1)[1].split()))
+    }
+
+
+def deviations(source: str) -> set[str]:
+    """Return the deviation numbers in a module's comments and docstrings."""
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    comments = [token.string for token in tokens if token.type == tokenize.COMMENT]
+    return {number for text in (*comments, *docstrings(source)) for number in DEVIATION.findall(text)}
+
+
+def defined(source: str) -> set[str]:
+    """Return the dotted names of a module's functions, classes, methods and constants."""
+    names = set()
+
+    def visit(body: list[ast.stmt], prefix: str) -> None:
+        for node in body:
+            if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+                names.add(prefix + node.name)
+            if isinstance(node, ast.ClassDef):
+                visit(node.body, f"{prefix}{node.name}.")
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            names.update(prefix + target.id for target in targets if isinstance(target, ast.Name))
+
+    visit(ast.parse(source).body, "")
+    return names
+
+
+def rows(text: str) -> list[list[str]]:
+    """Return the cells of the map's table rows, without headers and rulers."""
+    lines = [line.strip() for line in text.splitlines() if line.strip().startswith("|")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return [row for row in cells if not set("".join(row)) <= set("-: ")]
+
+
+def dangling_pointers(root: Path) -> list[str]:
+    """Return `path::name` entries of the map that lead nowhere."""
+    complaints = []
+    for path, name in POINTER.findall((root / MAP).read_text()):
+        if not (root / path).is_file():
+            complaints.append(f"{MAP}: there is no {path}")
+        elif name not in defined((root / path).read_text()):
+            complaints.append(f"{MAP}: {path} has no {name}")
+    return complaints
+
+
+def unmapped(root: Path) -> list[str]:
+    """Return what the code cites and the map does not list, and deviations that only one of the two has."""
+    text = (root / MAP).read_text()
+    mapped = {found for row in rows(text) for found in references(row[0])}
+    listed = {number for row in rows(text) for number in DEVIATION.findall(row[0])}
+    complaints, used = [], set()
+    for path, source in sources(root):
+        for paper, kind, number in sorted(cited(source) - mapped):
+            complaints.append(f"{path}: [{paper}] {kind} {number} is not in {MAP}")
+        for number in sorted(deviations(source) - listed):
+            complaints.append(f"{path}: deviation {number} is not in {MAP}")
+        used |= deviations(source)
+    return complaints + [f"{MAP}: no code mentions deviation {number}" for number in sorted(listed - used)]
+
+
+def test_the_map_leads_to_functions_and_tests_that_exist(root: Path) -> None:
+    assert dangling_pointers(root) == []
+
+
+def test_what_the_code_cites_is_in_the_map(root: Path) -> None:
+    assert unmapped(root) == []
+
+
+CODE = '''"""Noise.
+
+Paper: [CZ22] eqs. (1) and (2), Lemma 3; Chan 2011, Algorithm 2.
+"""
+SCALE = 3  # D1: printed the wrong way round
+class Noise:
+    def draw(self):
+        """Draw.
+
+        Paper: [CZ22] Algorithm 2,
+        in rewards.
+        """
+'''
+GOOD_MAP = """
+| equation | function | test | deviation |
+|---|---|---|---|
+| [CZ22] eq. (1), eq. (2) | `privacy/noise.py::Noise.draw` | `tests/test_noise.py::test_draw` | |
+| [CZ22] Lemma 3, Algorithm 2 | `privacy/noise.py::SCALE` | | D1 |
+
+| number | what |
+|---|---|
+| D1 | inverted |
+"""
+
+
+@pytest.fixture
+def made_up(tmp_path: Path) -> Path:
+    """Return a tree whose map and code agree."""
+    for relative, text in {
+        "privacy/noise.py": CODE,
+        "tests/test_noise.py": "def test_draw():\n    pass\n",
+        MAP: GOOD_MAP,
+    }.items():
+        (tmp_path / relative).parent.mkdir(exist_ok=True)
+        (tmp_path / relative).write_text(text)
+    return tmp_path
+
+
+def test_an_agreeing_tree_has_no_complaints(made_up: Path) -> None:
+    assert dangling_pointers(made_up) + unmapped(made_up) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("Noise.draw", "Noise.roll", "privacy/noise.py has no Noise.roll"),
+        ("test_draw", "test_gone", "tests/test_noise.py has no test_gone"),
+        ("privacy/noise.py::SCALE", "privacy/gone.py::SCALE", "there is no privacy/gone.py"),
+        ("eq. (2)", "eq. (4)", "[CZ22] eq (2) is not in"),
+        ("Lemma 3, ", "", "[CZ22] Lemma 3 is not in"),
+        ("Algorithm 2", "", "[CZ22] Algorithm 2 is not in"),
+        ("[CZ22]", "[QW24]", "[CZ22] eq (1) is not in"),
+        ("| D1 | inverted |", "", "deviation D1 is not in"),
+        ("| D1 | inverted |", "| D1 | inverted |\n| D2 | gone |", "no code mentions deviation D2"),
+    ],
+)
+def test_a_disagreement_is_found(made_up: Path, old: str, new: str, complaint: str) -> None:
+    (made_up / MAP).write_text(GOOD_MAP.replace(old, new))
+    assert any(complaint in found for found in dangling_pointers(made_up) + unmapped(made_up))

@@ -1,0 +1,17 @@
+"""What every test sees: the repository's root, figures without a display, Ray without usage statistics."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("MPLBACKEND", "Agg")
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """Return the repository's root folder."""
+    return Path(__file__).resolve().parent.parent
