@@ -1,0 +1,186 @@
+"""One run, completely described: validated, named, with a digest, and able to build its algorithm."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import yaml
+
+from dprl.algorithms import ALGORITHMS, Algorithm, AlgorithmSettings
+from dprl.envs import ENVIRONMENTS
+from dprl.envs.base import EnvSpec
+from dprl.platform.errors import UserError
+from dprl.platform.sections import read_dataclass, read_registered, require_mapping, unknown_key
+from dprl.privacy import TRUST_MODELS, Certificate, CountFamilies, Privatizer, Streams, certificate, source_digest
+
+Scalar = str | float | int
+
+MOST_EPISODES = 10**12
+MOST_SEEDS = 10_000
+LARGEST_SEED = 2**32 - 1
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+# What picks the class of a section, and shows as its bare value in a label.
+_CHOOSERS = {"algorithm": "name", "env": "name", "privacy": "model"}
+_EXAMPLES = {
+    "algorithm": "algorithm: {name: private_ucb_vi}",
+    "env": "env: {name: riverswim, n_states: 6, horizon: 20}",
+    "privacy": "privacy: {model: jdp, epsilon: 1.0}, or {model: none} if no privacy is meant",
+}
+
+
+class PrivacySettings(Protocol):
+    """The settings of a trust model, as privacy's registry holds them."""
+
+    model: ClassVar[Any]
+
+    def build(self, families: CountFamilies, n_users: int, streams: Streams) -> Privatizer:
+        """Return the privatizer for users 1..n_users."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One grid cell: an algorithm on an environment under a trust model, with all its seeds.
+
+    name: of the sweep that it belongs to; letters, digits, '.', '_', '-'. algorithm, env, privacy: the rooms' own
+    settings. episodes: per seed, at least 2. seeds: how many. seed: the first one; the others follow.
+    Raises ValueError on other values.
+    """
+
+    name: str
+    algorithm: AlgorithmSettings
+    env: EnvSpec
+    privacy: PrivacySettings
+    episodes: int
+    seeds: int
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(
+                f"name must be letters, digits, '.', '_' and '-' (a folder is named by it), got {self.name!r}; rename it"
+            )
+        if self.episodes < 2:
+            raise ValueError(
+                f"episodes must be at least 2, got {self.episodes}; the second is the first that can learn from a report"
+            )
+        limits = {"episodes": (2, MOST_EPISODES), "seeds": (1, MOST_SEEDS), "seed": (0, LARGEST_SEED)}
+        for key, (least, most) in limits.items():
+            if not least <= getattr(self, key) <= most:
+                raise ValueError(
+                    f"{key} must lie between {least} and {most}, got {getattr(self, key)}; change it to such a number"
+                )
+
+    def as_mapping(self) -> dict[str, Any]:
+        """Return the config file that describes this cell, with every default written out."""
+        mapping: dict[str, Any] = {"name": self.name}
+        for section, key in _CHOOSERS.items():
+            settings = getattr(self, section)
+            mapping[section] = {key: getattr(settings, key), **dataclasses.asdict(settings)}
+        return mapping | {"episodes": self.episodes, "seeds": self.seeds, "seed": self.seed}
+
+    def to_yaml(self) -> str:
+        """Return the cell as a config file that `dprl run` accepts."""
+        return yaml.safe_dump(self.as_mapping(), sort_keys=False, default_flow_style=None)
+
+    def parameters(self) -> dict[str, Scalar]:
+        """Return every setting under its dotted path in the config file, without the name."""
+        flat: dict[str, Scalar] = {}
+        for key, value in self.as_mapping().items():
+            if isinstance(value, dict):
+                flat |= {f"{key}.{name}": setting for name, setting in value.items() if setting is not None}
+            elif key != "name":
+                flat[key] = value
+        return flat
+
+    @property
+    def digest(self) -> str:
+        """12 hex digits that name the cell: its settings without the name, and the sources that draw its noise."""
+        return _hash({**self.as_mapping(), "name": None, "sources": source_digest()})
+
+    @property
+    def streams_context(self) -> str:
+        """What keeps this cell's random streams apart from any other cell's.
+
+        Left out are `seeds`, so that asking for more seeds repeats the ones that were there, and the sources, so that
+        a change that should not matter can be seen not to matter.
+        """
+        return _hash({**self.as_mapping(), "name": None, "seeds": None})
+
+    def label(self, varying: Sequence[str]) -> str:
+        """Return a short name of the cell among others: its values of the `varying` dotted keys."""
+        flat = self.parameters()
+        last_names = [key.rpartition(".")[2] for key in varying]
+        words = []
+        for key, short in zip(varying, last_names, strict=True):
+            if key not in flat:
+                continue
+            section, _, name = key.partition(".")
+            shown = f"{flat[key]:g}" if isinstance(flat[key], float) else str(flat[key])
+            if _CHOOSERS.get(section) == name:
+                words.append(shown)
+            else:
+                words.append(f"{key if last_names.count(short) > 1 else short}={shown}")
+        return " ".join(words) or str(flat["privacy.model"])
+
+    def assemble(self, seed_index: int) -> tuple[Algorithm, Privatizer]:
+        """Return the algorithm of one seed and the privatizer whose ledger says what it released."""
+        mdp = self.env.build()
+        # The report of the last episode would be used by nobody, so the last user sends none.
+        streams = Streams(self.seed + seed_index, self.streams_context)
+        privatizer = self.privacy.build(self.algorithm.families(mdp), self.episodes - 1, streams)
+        return self.algorithm.build(mdp, privatizer, self.episodes, streams), privatizer
+
+    def build(self, seed_index: int) -> Algorithm:
+        """Return the algorithm of one seed, ready to learn."""
+        return self.assemble(seed_index)[0]
+
+    def certificate(self) -> Certificate:
+        """Return what the noise that a whole run will draw proves, computed from the noise objects, without running."""
+        privatizer = self.assemble(0)[1]
+        return certificate(privatizer.planned_ledger(), privatizer.request, self.algorithm.name)
+
+
+def read_experiment(raw: object) -> Experiment:
+    """Return the experiment that one expanded config describes. Raises UserError with the dotted path at fault."""
+    section = require_mapping(raw, "config", _EXAMPLES["env"])
+    valid = [field.name for field in dataclasses.fields(Experiment)]
+    for key in section:
+        if key not in valid:
+            raise unknown_key(key, valid)
+    for key, example in _EXAMPLES.items():
+        if key not in section:
+            raise UserError(f"{key}: is required, got nothing; write e.g. {example}")
+    registries: dict[str, Mapping[str, type[Any]]] = {
+        "algorithm": ALGORITHMS,
+        "env": ENVIRONMENTS,
+        "privacy": TRUST_MODELS,
+    }
+    rooms = {
+        key: read_registered(section[key], key, _CHOOSERS[key], registry) for key, registry in registries.items()
+    }
+    return read_dataclass({**section, **rooms}, "", Experiment)
+
+
+def varying_keys(cells: Sequence[Experiment]) -> list[str]:
+    """Return the dotted keys that tell `cells` apart, in the order of the config file.
+
+    A key that only some cells have (epsilon, where others have no privacy) counts when it sits next to one that varies.
+    """
+    flats = [cell.parameters() for cell in cells]
+    order = list(dict.fromkeys(key for flat in flats for key in flat))
+    varying = [key for key in order if len({flat[key] for flat in flats if key in flat}) > 1]
+    if "privacy.model" in varying and "privacy.epsilon" in order and "privacy.epsilon" not in varying:
+        varying.insert(varying.index("privacy.model") + 1, "privacy.epsilon")
+    return varying
+
+
+def _hash(mapping: Mapping[str, Any]) -> str:
+    """Return 12 hex digits of the SHA-256 of `mapping` as canonical JSON."""
+    text = json.dumps(mapping, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
