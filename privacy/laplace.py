@@ -73,7 +73,7 @@ def laplace_draw(key: np.uint64, counter: np.uint64, scale: float) -> float:
     *Formal guarantee.* None by itself; see Laplace.
     """
     bits = random_bits(key, counter)
-    magnitude = np.int64(bits >> np.uint64(12)) | _ONE_BITS
+    magnitude = np.int64(np.int64(bits >> np.uint64(12)) | _ONE_BITS)
     u = magnitude.view(np.float64) - _JUST_BELOW_ONE
     x = np.float64(-scale * _log(u))
     sign = np.int64(bits << np.uint64(63))
