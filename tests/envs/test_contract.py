@@ -1,0 +1,141 @@
+"""What every registered environment promises; a new entry of ENVIRONMENTS is tested by being there."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from dprl.envs import ENVIRONMENTS, EnvSpec, FiniteMDP
+from dprl.envs.dynamics import roll_out
+
+ALPHA = 1e-6
+NAMES = sorted(ENVIRONMENTS)
+
+
+def fields(name: str) -> set[str]:
+    return {field.name for field in dataclasses.fields(ENVIRONMENTS[name])}  # type: ignore[arg-type]
+
+
+def spec(name: str, **changes: Any) -> EnvSpec:
+    return ENVIRONMENTS[name](**changes)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_spec_is_a_frozen_dataclass_under_its_own_name(name: str) -> None:
+    default = spec(name)
+    assert default.name == name
+    assert default == spec(name)
+    assert {"n_states", "horizon"} <= fields(name)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        default.horizon = 3  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_docstring_starts_with_a_description_of_one_line(name: str) -> None:
+    first = (ENVIRONMENTS[name].__doc__ or "").splitlines()[0]
+    assert first.endswith(".")
+    assert not first.startswith(ENVIRONMENTS[name].__name__ + "(n_states")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_arrays_are_a_valid_mdp(name: str) -> None:
+    mdp = spec(name).build()
+    assert mdp.name == name
+    np.testing.assert_allclose(mdp.transitions.sum(axis=-1), 1.0, rtol=1e-12)
+    assert mdp.start.sum() == pytest.approx(1.0, rel=1e-12)
+    assert ((mdp.rewards >= 0.0) & (mdp.rewards <= 1.0)).all()
+    for cdf in (mdp.cdf, mdp.start_cdf):
+        assert (cdf[..., -1] == 1.0).all()
+        assert (np.diff(cdf, axis=-1) >= 0.0).all()
+    np.testing.assert_allclose(np.diff(mdp.cdf, axis=-1, prepend=0.0), mdp.transitions, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_equal_specs_build_equal_bits(name: str) -> None:
+    one, two = spec(name).build(), spec(name).build()
+    for key in ("transitions", "rewards", "start", "cdf", "start_cdf"):
+        assert getattr(one, key).tobytes() == getattr(two, key).tobytes()
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if "seed" in fields(name)])
+def test_another_seed_is_another_mdp(name: str) -> None:
+    assert not np.array_equal(spec(name, seed=1).build().transitions, spec(name, seed=2).build().transitions)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("horizon", [0, -1, 2.5, "ten", None, True, float("nan")])
+def test_a_horizon_that_is_no_positive_integer_is_refused(name: str, horizon: object) -> None:
+    with pytest.raises(ValueError, match=r"^horizon must be an integer of at least 1, got .*; set horizon"):
+        spec(name, horizon=horizon)
+
+
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [(n, f) for n in NAMES for f in sorted(fields(n)) if f not in {"horizon", "version"}],
+)
+def test_other_numbers_are_checked_too(name: str, field: str) -> None:
+    for value in (-1, 1.0, "2"):
+        with pytest.raises(ValueError, match=rf"^{field} must be an integer of at least \d") as error:
+            spec(name, **{field: value})
+        assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_mdp_beyond_memory_is_refused_before_it_is_built(name: str) -> None:
+    with pytest.raises(ValueError, match=r"array entries, got \d+; lower horizon"):
+        spec(name, n_states=100_000)
+
+
+def transition_counts(mdp: FiniteMDP, episodes: int, seed: int) -> NDArray[np.int64]:
+    """Counts [H, S, A, S'] of roll-outs, each with a fresh uniformly random policy."""
+    rng = np.random.default_rng(seed)
+    counts = np.zeros(mdp.transitions.shape, np.int64)
+    states, actions = np.empty(mdp.horizon + 1, np.int64), np.empty(mdp.horizon, np.int64)
+    steps = np.arange(mdp.horizon)
+    for _ in range(episodes):
+        policy = rng.integers(0, mdp.n_actions, size=(mdp.horizon, mdp.n_states))
+        roll_out(mdp.cdf, mdp.start_cdf, policy, rng.random(mdp.horizon + 1), states, actions)
+        counts[steps, states[:-1], actions, states[1:]] += 1
+    return counts
+
+
+def fit_p_value(counts: NDArray[np.int64], transitions: NDArray[np.float64]) -> float:
+    """Chi-square p-value of all rows together; outcomes expected fewer than 5 times are pooled per row."""
+    statistic, freedom = 0.0, 0
+    size = counts.shape[-1]
+    for seen, law in zip(counts.reshape(-1, size), transitions.reshape(-1, size), strict=True):
+        expected = seen.sum() * law
+        rare = expected < 5.0
+        cells = [*zip(seen[~rare], expected[~rare], strict=True)]
+        if expected[rare].sum() >= 5.0:
+            cells.append((seen[rare].sum(), expected[rare].sum()))
+        elif cells:
+            cells[0] = (cells[0][0] + seen[rare].sum(), cells[0][1] + expected[rare].sum())
+        statistic += sum((o - e) ** 2 / e for o, e in cells)
+        freedom += max(len(cells) - 1, 0)
+    assert freedom > 10, "too few visits to say anything"
+    return float(stats.chi2.sf(statistic, freedom))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_frequencies_of_roll_outs_match_the_transitions(name: str) -> None:
+    """False alarm in about 1e-6 of the seeds, an environment; the wrong law is rejected."""
+    mdp = spec(name).build()
+    counts = transition_counts(mdp, 20_000, seed=0)
+    assert (counts[mdp.transitions == 0.0] == 0).all()
+    assert fit_p_value(counts, mdp.transitions) > ALPHA
+    blurred = 0.95 * mdp.transitions + 0.05 / mdp.n_states
+    assert fit_p_value(counts, blurred) < ALPHA
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_frequencies_of_the_first_state_match_the_start(name: str) -> None:
+    mdp = spec(name).build()
+    counts = transition_counts(mdp, 2_000, seed=1)[0].sum(axis=(1, 2))
+    possible = mdp.start > 0.0
+    assert (counts[~possible] == 0).all()
+    if possible.sum() > 1:
+        assert stats.chisquare(counts[possible], 2_000 * mdp.start[possible]).pvalue > ALPHA
