@@ -47,10 +47,10 @@ demo:  ## set up, run the main job (CONFIG), say where to look
 	echo "    your own sweep     $(BIN)/dprl sweep CONFIG --set privacy.epsilon=2   ($(BIN)/dprl sweep --help)"
 
 test: dev  ## set up, run all tests
-	@$(BIN)/pytest -n $(WORKERS) $(PYTEST_ARGS)
+	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
 test-fast: dev  ## the tests that are not marked slow
-	@$(BIN)/pytest -n $(WORKERS) -m "not slow" $(PYTEST_ARGS)
+	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "not slow" $(PYTEST_ARGS)
 
 check: lint test  ## what CI runs: linter, formatter, type checker, tests
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 import tomllib
@@ -13,6 +14,8 @@ import yaml
 ROOMS = ("privacy", "envs", "algorithms", "platform")
 DRAWERS = {"utils", "util", "common", "helpers", "helper", "misc", "shared"}
 IMPORTED_AS = {"pyyaml": "yaml", "dp-accounting": "dp_accounting"}
+PART_OF = {"pydantic_core": "pydantic"}
+LOADED_BY_NAME = {"pyarrow"}  # pandas' engine for Parquet
 # Not dependencies yet, but wrapped here or soon to be.
 MORE_LIBRARIES = {"torch", "rllib", "tune", "pettingzoo", "gym", "rlberry", "opacus"}
 
@@ -56,17 +59,19 @@ def shadowing_complaints(root: Path) -> list[str]:
     return complaints + [f"{folder}/__init__.py is missing" for folder in missing]
 
 
-def library_names(root: Path) -> set[str]:
+def library_names(root: Path, *, extras: bool) -> set[str]:
     """Return the import names of the declared dependencies."""
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
-    declared = [*project["dependencies"], *project.get("optional-dependencies", {}).get("dev", [])]
+    declared = list(project["dependencies"])
+    if extras:
+        declared += project.get("optional-dependencies", {}).get("dev", [])
     names = {re.split(r"[\s\[<>=!~;]", requirement, maxsplit=1)[0].lower() for requirement in declared}
-    return {IMPORTED_AS.get(name, name.replace("-", "_")) for name in names} | MORE_LIBRARIES
+    return {IMPORTED_AS.get(name, name.replace("-", "_")) for name in names}
 
 
 def name_complaints(root: Path) -> list[str]:
     """Return modules named after the standard library, a library, or nothing in particular."""
-    taken = set(sys.stdlib_module_names) | library_names(root)
+    taken = set(sys.stdlib_module_names) | library_names(root, extras=True) | MORE_LIBRARIES
     complaints = []
     for path in modules(root):
         if path.stem in taken:
@@ -74,6 +79,22 @@ def name_complaints(root: Path) -> list[str]:
         if path.stem in DRAWERS:
             complaints.append(f"{path}: name it after what it does")
     return complaints
+
+
+def dependency_complaints(root: Path) -> list[str]:
+    """Return libraries that the rooms import and pyproject.toml does not list, and the other way round."""
+    imported: set[str] = set()
+    for path in modules(root):
+        if path.suffix == ".py":
+            nodes = list(ast.walk(ast.parse((root / path).read_text())))
+            imported |= {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+            imported |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+    used = {name.split(".")[0] for name in imported} - set(sys.stdlib_module_names) - {"dprl"}
+    used = {PART_OF.get(name, name) for name in used}
+    declared = library_names(root, extras=False)
+    unlisted = [f"pyproject.toml does not list {name}" for name in sorted(used - declared)]
+    unused = sorted(declared - used - LOADED_BY_NAME)
+    return unlisted + [f"pyproject.toml lists {name}, which nothing imports" for name in unused]
 
 
 def config_complaints(root: Path) -> list[str]:
@@ -90,12 +111,13 @@ def config_complaints(root: Path) -> list[str]:
 def made_up(tmp_path: Path) -> Path:
     """Return a small tree that has nothing to complain about."""
     (tmp_path / "pyproject.toml").write_text(
-        '[project]\ndependencies = ["ray[tune]==2.60.*", "pyyaml>=6"]\n'
+        '[project]\ndependencies = ["ray[tune]==2.60.*", "pyyaml>=6", "pyarrow>=18"]\n'
         '[tool.setuptools]\npackages = ["dprl.privacy", "dprl.envs", "dprl.algorithms", "dprl.platform"]\n'
     )
     for room in ROOMS:
         (tmp_path / room).mkdir()
         (tmp_path / room / ("base.py" if room == "platform" else "__init__.py")).touch()
+    (tmp_path / "platform" / "base.py").write_text("import ray\nimport sys\nimport yaml\n")
     (tmp_path / "tune_configs").mkdir()
     return tmp_path
 
@@ -112,13 +134,23 @@ def test_module_names(root: Path) -> None:
     assert name_complaints(root) == []
 
 
+def test_dependencies_are_those_that_are_imported(root: Path) -> None:
+    assert dependency_complaints(root) == []
+
+
 def test_configs_are_named_like_their_files(root: Path) -> None:
     assert config_complaints(root) == []
 
 
 def test_a_good_tree_has_no_complaints(made_up: Path) -> None:
     (made_up / "tune_configs" / "smoke.yaml").write_text("name: smoke\n")
-    checks = (packaging_complaints, shadowing_complaints, name_complaints, config_complaints)
+    checks = (
+        packaging_complaints,
+        shadowing_complaints,
+        name_complaints,
+        dependency_complaints,
+        config_complaints,
+    )
     assert [complaint for check in checks for complaint in check(made_up)] == []
 
 
@@ -148,6 +180,20 @@ def test_a_bad_name_is_found(made_up: Path, relative: str) -> None:
     (made_up / relative).parent.mkdir(exist_ok=True)
     (made_up / relative).touch()
     assert len(name_complaints(made_up)) == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "complaint"),
+    [
+        ("import ray.tune\nimport yaml\nimport torch", "does not list torch"),
+        ("def f():\n    from scipy.stats import laplace\nimport ray, yaml", "does not list scipy"),
+        ("from yaml import safe_load", "lists ray, which nothing imports"),
+    ],
+)
+def test_a_wrong_dependency_is_found(made_up: Path, source: str, complaint: str) -> None:
+    (made_up / "platform" / "base.py").write_text(source)
+    (found,) = dependency_complaints(made_up)
+    assert complaint in found
 
 
 @pytest.mark.parametrize(

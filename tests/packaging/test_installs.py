@@ -1,0 +1,169 @@
+"""The wheel holds every room, and the standard library's `platform` survives both kinds of install."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("packaging")]
+
+ROOMS = ("privacy", "envs", "algorithms", "platform")
+STANDARD = sysconfig.get_path("stdlib")
+# Prints where `platform` came from; fails where it is not the standard library's.
+PROBE = """
+import platform
+import dprl.platform.errors
+import dprl.privacy
+assert platform.system(), platform
+assert "errors" not in vars(platform), platform
+print(platform.__file__)
+"""
+RAY_PROBE = """
+import ray
+
+@ray.remote
+def in_worker():
+    import platform
+    import dprl.algorithms
+    import dprl.platform.errors
+    return platform.__file__, platform.system()
+
+if __name__ == "__main__":
+    ray.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False)
+    file, system = ray.get(in_worker.remote())
+    ray.shutdown()
+    assert system, file
+    print(file)
+"""
+
+
+def run(*command: str | Path, cwd: Path, code: int = 0) -> str:
+    """Run a command with an environment free of Python's own variables; return what it prints."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    result = subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    assert result.returncode == code, f"{command}\n{result.stdout}\n{result.stderr}"
+    return result.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel from a copy, so that the repository stays as it is."""
+    copy = tmp_path_factory.mktemp("source")
+    for room in ROOMS:
+        shutil.copytree(root / room, copy / room, ignore=shutil.ignore_patterns("__pycache__"))
+    for file in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(root / file, copy)
+    pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation")
+    run(*pip, "--wheel-dir", copy / "dist", ".", cwd=copy)
+    (built,) = (copy / "dist").iterdir()
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install the wheel into an environment of its own, which borrows the libraries of this one."""
+    folder = tmp_path_factory.mktemp("installed")
+    run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=folder)
+    python = folder / "bin" / "python"
+    run(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", wheel, cwd=folder)
+    # The path comes after the install: pip must not see this environment's dprl. Its editable hook is not
+    # borrowed, because Python reads .pth files in site folders only.
+    libraries = sysconfig.get_path("purelib")
+    own = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder)
+    (Path(own) / "borrowed.pth").write_text(f"{libraries}\n")
+    return python
+
+
+@pytest.fixture(scope="module")
+def editable(root: Path) -> Path:
+    """Return this environment's Python, where `make dev` put an editable install."""
+    try:
+        text = importlib.metadata.distribution("dprl").read_text("direct_url.json")
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("dprl is not installed here")
+    origin = json.loads(text or "{}")
+    if not origin.get("dir_info", {}).get("editable") or origin["url"] != root.as_uri():
+        pytest.skip("this environment's dprl is not an editable install of this folder")
+    return Path(sys.executable)
+
+
+@pytest.fixture(params=["wheel", "editable"])
+def python(request: pytest.FixtureRequest) -> Path:
+    """Return an interpreter with dprl, installed in one of the two ways."""
+    name = "installed" if request.param == "wheel" else "editable"
+    found: Path = request.getfixturevalue(name)
+    return found
+
+
+def test_the_wheel_holds_every_module_and_nothing_else(root: Path, wheel: Path) -> None:
+    expected = {
+        f"dprl/{path.relative_to(root).as_posix()}"
+        for room in ROOMS
+        for path in (root / room).rglob("*.py")
+        if "__pycache__" not in path.parts
+    }
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {name for name in names if ".dist-info/" not in name} == expected
+    assert "dprl/platform/command_line.py" in names
+
+
+def test_the_two_installs_are_what_they_say(
+    root: Path, installed: Path, editable: Path, tmp_path: Path
+) -> None:
+    where = "import dprl.platform.errors as e, dprl.privacy as p; print(e.__file__, p.__file__)"
+    for file in run(installed, "-c", where, cwd=tmp_path).split():
+        assert Path(file).is_relative_to(installed.parent.parent)
+    for file in run(editable, "-c", where, cwd=tmp_path).split():
+        assert Path(file).is_relative_to(root)
+
+
+@pytest.mark.parametrize("folder", ["repository", "elsewhere"])
+def test_platform_is_the_standard_librarys(python: Path, root: Path, tmp_path: Path, folder: str) -> None:
+    cwd = root if folder == "repository" else tmp_path
+    # -c and -m put the current folder in front of everything else.
+    assert run(python, "-c", PROBE, cwd=cwd).startswith(STANDARD)
+    assert "Linux" in run(python, "-m", "platform", cwd=cwd) or sys.platform != "linux"
+
+
+def test_platform_is_the_standard_librarys_under_pytest(python: Path, root: Path, tmp_path: Path) -> None:
+    body = "".join(f"    {line}\n" for line in PROBE.strip().splitlines())
+    (tmp_path / "test_probe.py").write_text(f"def test_probe():\n{body}    import pytest, _pytest\n")
+    options = ("-q", "-p", "no:cacheprovider", "-c", root / "pyproject.toml", "--rootdir", root)
+    assert "1 passed" in run(python, "-m", "pytest", *options, tmp_path / "test_probe.py", cwd=root)
+
+
+@pytest.mark.cluster
+def test_platform_is_the_standard_librarys_in_a_ray_worker(python: Path, root: Path, tmp_path: Path) -> None:
+    (tmp_path / "probe.py").write_text(RAY_PROBE)
+    assert run(python, tmp_path / "probe.py", cwd=root).splitlines()[-1].startswith(STANDARD)
+
+
+@pytest.mark.parametrize("name", ["privacy", "envs", "algorithms"])
+def test_no_folder_is_importable_by_its_bare_name(python: Path, tmp_path: Path, name: str) -> None:
+    search = f"import importlib.util; print(importlib.util.find_spec({name!r}))"
+    assert run(python, "-c", search, cwd=tmp_path) == "None"
+
+
+def test_the_command_works(python: Path, tmp_path: Path) -> None:
+    script = python.parent / "dprl"
+    assert "sweep" in run(script, "--help", cwd=tmp_path)
+    run(script, "sweep", "no_such_file.yaml", cwd=tmp_path, code=2)
+    assert list(tmp_path.iterdir()) == []
