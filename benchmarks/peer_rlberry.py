@@ -1,0 +1,124 @@
+"""rlberry-scool's UCBVI on the same MDP, in an environment of its own: it needs other packages than dprl."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import venv
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from dprl.envs import FiniteMDP
+
+_HERE = Path(__file__).resolve().parent
+_REQUIREMENTS = _HERE / "peers" / "requirements.txt"
+_SCRIPT = _HERE / "peers" / "rlberry_ucb_vi.py"
+ENVIRONMENT = _HERE.parent / "build" / "peers" / "rlberry"
+_INSTALL_SECONDS = 900
+_RUN_SECONDS = 600
+
+
+class PeerUnavailableError(Exception):
+    """The peer cannot be measured here; the message is one line."""
+
+
+@dataclass(frozen=True)
+class PeerTiming:
+    """What a peer reported: its name and version, and process CPU time per episode."""
+
+    name: str
+    microseconds: float
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long to measure: untimed episodes first, then the best of `repeats` blocks of `episodes`."""
+
+    episodes: int
+    warm_up: int = 50
+    repeats: int = 5
+
+
+def measure(mdp: FiniteMDP, effort: Effort, compiled: bool = False) -> PeerTiming:
+    """Time rlberry-scool's UCBVI; `compiled` has numba compile its backward induction, so not as shipped.
+
+    Raises PeerUnavailableError if it cannot be installed or run, ValueError for an MDP it cannot express.
+    """
+    python = install()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "mdp.npz"
+        save(mdp, path)
+        command = [str(python), "-I", str(_SCRIPT), str(path)]
+        command += ["--episodes", str(effort.episodes), "--warm-up", str(effort.warm_up)]
+        command += ["--repeats", str(effort.repeats), *(["--compile"] if compiled else [])]
+        answer = json.loads(_run(command, _RUN_SECONDS).splitlines()[-1])
+    return PeerTiming(answer["name"], float(answer["microseconds"]))
+
+
+def save(mdp: FiniteMDP, path: Path) -> None:
+    """Write the MDP for the peer, which knows neither step-dependent dynamics nor our classes."""
+    if (mdp.transitions != mdp.transitions[0]).any() or (mdp.rewards != mdp.rewards[0]).any():
+        raise ValueError(f"{mdp.name}: rlberry's MDPs are the same at every step; repeat one step")
+    if mdp.start.max() != 1.0:
+        raise ValueError(
+            f"{mdp.name}: the comparison starts in one state; give a start distribution of 0s and a 1"
+        )
+    np.savez(
+        path,
+        transitions=exact_rows(mdp.transitions[0]),
+        rewards=mdp.rewards[0],
+        start=mdp.start.argmax(),
+        horizon=mdp.horizon,
+    )
+
+
+def exact_rows(transitions: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Round to multiples of 2^-40 whose rows sum to 1 exactly: rlberry tolerates 1e-15 only."""
+    rounded = np.round(transitions * 2.0**40) / 2.0**40
+    largest = rounded.argmax(axis=-1)[..., None]
+    missing = 1.0 - rounded.sum(axis=-1, keepdims=True)
+    np.put_along_axis(rounded, largest, np.take_along_axis(rounded, largest, -1) + missing, -1)
+    return rounded
+
+
+def install() -> Path:
+    """Make the peer's environment unless it is there, and return its interpreter."""
+    python = ENVIRONMENT / "bin" / "python"
+    stamp = ENVIRONMENT / "installed"
+    wanted = hashlib.sha256(_REQUIREMENTS.read_bytes()).hexdigest()
+    if python.exists() and stamp.exists() and stamp.read_text() == wanted:
+        return python
+    print("installing rlberry into build/peers/rlberry (once, about a minute)", file=sys.stderr, flush=True)
+    try:
+        venv.create(ENVIRONMENT, clear=True, with_pip=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise PeerUnavailableError(f"no virtual environment: {_last_line(str(error))}") from error
+    # --no-compile: pip would spend longer on byte code that is never used than on the installation.
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
+    _run([*pip, "-r", str(_REQUIREMENTS)], _INSTALL_SECONDS)
+    stamp.write_text(wanted)
+    return python
+
+
+def _run(command: list[str], seconds: int) -> str:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=seconds, check=True, env=environment
+        )
+    except subprocess.CalledProcessError as error:
+        raise PeerUnavailableError(_last_line(error.stderr)) from error
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise PeerUnavailableError(_last_line(str(error))) from error
+    return done.stdout
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if "error" in line.lower()]
+    return (errors or lines or ["no message"])[-1]

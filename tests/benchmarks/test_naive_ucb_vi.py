@@ -1,0 +1,112 @@
+"""The yardstick itself: it must be the algorithm, or the ratios mean nothing."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from benchmarks.naive_ucb_vi import BinaryTree, Counts, NaiveUCBVI, Settings, TunedUCBVI, laplace_noise
+from dprl.envs import FiniteMDP
+
+H, S, A, K = 4, 3, 2, 1000
+
+
+def random_mdp(seed: int) -> FiniteMDP:
+    rng = np.random.default_rng(seed)
+    return FiniteMDP(
+        "test", rng.dirichlet(np.ones(S), size=(H, S, A)), rng.random((H, S, A)), rng.dirichlet(np.ones(S))
+    )
+
+
+def noisy_counts(mdp: FiniteMDP, rng: np.random.Generator) -> Counts:
+    counts = laplace_noise(Counts.zeros(mdp), 20.0, rng)
+    counts.visits += rng.integers(0, 400, counts.visits.shape)
+    counts.transitions += rng.integers(0, 100, counts.transitions.shape)
+    counts.rewards += rng.integers(0, 300, counts.rewards.shape)
+    return counts
+
+
+def plan_by_the_book(private: Counts, settings: Settings) -> list[list[int]]:
+    """The box of Algorithm 2, cell by cell, in rewards."""
+    e1, e2 = settings.visits_error, settings.transitions_error
+    log_term = math.sqrt(2 * math.log(4 * S * A * K * H / settings.beta))
+    values = [0.0] * S
+    policy = [[0] * S for _ in range(H)]
+    for h in reversed(range(H)):
+        q = [[0.0] * A for _ in range(S)]
+        for s, a in itertools.product(range(S), range(A)):
+            d = max(1.0, private.visits[h, s, a] + e1)
+            bonus = log_term / math.sqrt(d) + 3 * e1 / d
+            bonus += H * log_term / math.sqrt(d) + H * (S * e2 + 2 * e1) / d
+            total = private.rewards[h, s, a] / d + settings.bonus_scale * bonus
+            total += sum(private.transitions[h, s, a, t] / d * values[t] for t in range(S))
+            q[s][a] = min(H - h, max(0.0, total))
+        policy[h] = [row.index(max(row)) for row in q]
+        values = [max(row) for row in q]
+    return policy
+
+
+@pytest.mark.parametrize("learner", [NaiveUCBVI, TunedUCBVI])
+@pytest.mark.parametrize("bonus_scale", [1.0, 0.05])
+def test_the_plan_is_the_papers(learner: type[NaiveUCBVI], bonus_scale: float) -> None:
+    mdp = random_mdp(0)
+    settings = Settings("jdp", 10.0, visits_error=15.0, transitions_error=18.0, bonus_scale=bonus_scale)
+    planner = learner(mdp, K, settings, np.random.default_rng(1))
+    rng = np.random.default_rng(2)
+    policies = set()
+    for _ in range(20):
+        private = noisy_counts(mdp, rng)
+        policy = planner.plan(private).tolist()
+        assert policy == plan_by_the_book(private, settings)
+        policies.add(str(policy))
+    assert len(policies) > 10 or bonus_scale == 1.0
+
+
+def test_tree_noise_is_the_sum_over_the_dyadic_nodes() -> None:
+    mdp, n_users = random_mdp(0), 300
+    tree = BinaryTree(Counts.zeros(mdp), n_users, 1.0, np.random.default_rng(3))
+    node_noise: dict[tuple[int, int], float] = {}
+    for user in range(1, n_users + 1):
+        tree.close_node(user)
+        level = (user & -user).bit_length() - 1
+        node_noise[user - (1 << level), user] = float(tree.transitions[level, 1, 2, 0, 1])
+        end, expected = user, 0.0
+        while end:
+            start = end - (end & -end)
+            expected += node_noise[start, end]
+            end = start
+        assert tree.prefix_noise(user).transitions[1, 2, 0, 1] == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_jump_leaves_the_tree_as_it_would_be() -> None:
+    learner = NaiveUCBVI(random_mdp(0), K, Settings("jdp", noise_scale=1.0), np.random.default_rng(4))
+    learner.jump_to(300)
+    assert learner.private_counts().visits.std() > 0.5
+    learner.episode()
+    assert learner.episodes_done == 301
+
+
+@pytest.mark.parametrize("learner", [NaiveUCBVI, TunedUCBVI])
+def test_roll_out_and_counts(learner: type[NaiveUCBVI]) -> None:
+    """Frequencies of the next state within 5 standard deviations: false alarm below 1e-5."""
+    mdp = random_mdp(5)
+    agent = learner(mdp, K, Settings(bonus_scale=0.0), np.random.default_rng(6))
+    for _ in range(3000):
+        agent.absorb(*agent.roll_out())
+    counts = agent.counts
+    assert (counts.visits.sum(axis=(1, 2)) == 3000).all()
+    assert (counts.transitions.sum(axis=3) == counts.visits).all()
+    assert counts.rewards == pytest.approx(counts.visits * mdp.rewards)
+    expected = counts.visits[..., None] * mdp.transitions
+    tolerance = 5 * np.sqrt(expected * (1 - mdp.transitions)) + 1e-9
+    assert (np.abs(counts.transitions - expected) <= tolerance).all()
+
+
+def test_it_learns() -> None:
+    mdp = random_mdp(7)
+    agent = TunedUCBVI(mdp, 2 * K, Settings(bonus_scale=0.1), np.random.default_rng(8))
+    regrets = [agent.episode() for _ in range(2 * K)]
+    assert min(regrets) >= -1e-12
+    assert np.mean(regrets[-200:]) < 0.2 * np.mean(regrets[:20])
+    assert agent.start_value() == pytest.approx(mdp.start_value(agent.policy))
