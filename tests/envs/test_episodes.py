@@ -1,5 +1,6 @@
 """The Gymnasium side: the env checker, seeding, termination and agreement with the arrays."""
 
+import itertools
 import warnings
 from typing import Any
 
@@ -7,8 +8,10 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
+from numpy.typing import NDArray
 
 from dprl.envs import ENVIRONMENTS, FiniteMDPEnv, RiverSwim
+from dprl.envs.dynamics import roll_out
 
 IDS = [f"dprl/{spec.__name__}-v0" for spec in ENVIRONMENTS.values()]
 
@@ -94,3 +97,27 @@ def test_the_mean_return_is_the_exact_value(env_id: str) -> None:
             returns[i] += reward
     error = 5 * returns.std() / np.sqrt(returns.size) + 1e-12
     assert abs(returns.mean() - env.mdp.optimal_start_value()) < error
+
+
+class Replay:
+    """Stands in for the generator of an environment: gives fixed draws, here all on the edges of a cdf."""
+
+    def __init__(self, draws: NDArray[np.float64]) -> None:
+        self._draws = iter(draws)
+
+    def random(self) -> float:
+        return float(next(self._draws))
+
+
+def test_steps_and_roll_outs_turn_equal_draws_into_equal_states() -> None:
+    mdp = RiverSwim(n_states=3, horizon=6).build()
+    policy = np.ones((6, 3), np.int64)
+    states, actions = np.empty(7, np.int64), np.empty(6, np.int64)
+    for draws in itertools.product([0.0, 0.05, 0.4, 0.65], repeat=7):
+        uniforms = np.array(draws)
+        roll_out(mdp.cdf, mdp.start_cdf, policy, uniforms, states, actions)
+        env = FiniteMDPEnv(mdp)
+        env.np_random = Replay(uniforms)  # type: ignore[assignment]
+        seen = [env.reset()[1]["state"], *(env.step(1)[4]["state"] for _ in range(6))]
+        if seen != states.tolist():
+            pytest.fail(f"draws {draws}: steps give {seen}, the roll-out {states.tolist()}")
