@@ -13,6 +13,7 @@ ROOMS = ("privacy", "envs", "algorithms", "platform")
 EVERYWHERE = (*ROOMS, "benchmarks", "tests")
 MOST_LINES = 400
 MOST_FUNCTION_LINES = 60
+BOUNDARY = {Path("privacy/base.py"), Path("privacy/privatizers.py")}
 SWALLOWERS = {"Exception", "BaseException"}
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -50,11 +51,11 @@ def swallows(handler: ast.ExceptHandler) -> bool:
 
 
 def error_complaints(root: Path) -> list[str]:
-    """Return assertions in the rooms and handlers that catch everything."""
+    """Return assertions in the rooms, and handlers there and in benchmarks that catch everything."""
     complaints = []
     for path, source in sources(root, (*ROOMS, "benchmarks")):
         for node in ast.walk(ast.parse(source)):
-            if isinstance(node, ast.Assert):
+            if isinstance(node, ast.Assert) and path.parts[0] in ROOMS:
                 complaints.append(f"{path}:{node.lineno}: raise an error that names rule, value and remedy")
             if isinstance(node, ast.ExceptHandler) and swallows(node):
                 complaints.append(f"{path}:{node.lineno}: name the errors that are expected here")
@@ -86,6 +87,23 @@ def kernel_complaints(source: str) -> list[str]:
     return complaints if kernels else ["no kernel found"]
 
 
+def seal_complaints(root: Path) -> list[str]:
+    """Return files other than the two that make up the privacy boundary which issue private counts themselves."""
+    return [
+        f"{path}: only a Privatizer issues PrivateCounts"
+        for path, source in sources(root, (*ROOMS, "benchmarks"))
+        if path not in BOUNDARY and names(source) & {"issue_private_counts", "_SEAL", "_Seal"}
+    ]
+
+
+def names(source: str) -> set[str]:
+    """Return every name that a module imports, reads or looks up."""
+    nodes = list(ast.walk(ast.parse(source)))
+    found = {alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names}
+    found |= {node.id for node in nodes if isinstance(node, ast.Name)}
+    return found | {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+
+
 def write(root: Path, relative: str, source: str) -> None:
     """Write one file of a made-up tree."""
     (root / relative).parent.mkdir(parents=True, exist_ok=True)
@@ -102,6 +120,20 @@ def test_errors_are_named(root: Path) -> None:
 
 def test_environment_kernels_stay_in_their_file(root: Path) -> None:
     assert kernel_complaints((root / "envs" / "dynamics.py").read_text()) == []
+
+
+def test_only_privatizers_issue_private_counts(root: Path) -> None:
+    assert seal_complaints(root) == []
+    assert "issue_private_counts" in names((root / "privacy" / "privatizers.py").read_text())
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["from dprl.privacy.base import issue_private_counts as f", "import dprl.privacy.base as b\nb._SEAL"],
+)
+def test_breaking_the_seal_is_found(tmp_path: Path, source: str) -> None:
+    write(tmp_path, "algorithms/plan.py", source)
+    assert len(seal_complaints(tmp_path)) == 1
 
 
 @pytest.mark.parametrize(("extra", "expected"), [(-1, 0), (0, 0), (1, 1)])
