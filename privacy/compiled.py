@@ -46,8 +46,9 @@ def _prepared_folder() -> str:
     folder = cache_folder()
     folder.mkdir(parents=True, exist_ok=True)
     os.utime(folder)
-    caches = sorted(folder.parent.glob("kernels-*"), key=lambda path: path.stat().st_mtime, reverse=True)
-    for stale in caches[_KEPT_CACHES:]:
+    others = [path for path in folder.parent.glob("kernels-*") if path != folder]
+    others.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+    for stale in others[_KEPT_CACHES - 1 :]:
         shutil.rmtree(stale, ignore_errors=True)
     return str(folder)
 

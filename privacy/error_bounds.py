@@ -44,9 +44,9 @@ def sum_error_bound(n_items: int, n_cells: int, beta: float) -> float:
     """Return E with P(some cell's running sum of up to n_items Laplace(1) draws ever exceeds E) <= beta.
 
     Levy's inequality for independent symmetric variables, P(max_k |S_k| > x) <= 2 P(|S_n| > x), replaces the union
-    over episodes by a factor of 2.
+    over episodes by a factor of 2 (one draw needs no union).
     """
-    return _solve(lambda x: 2.0 * n_cells * laplace_sum_tail(x, n_items), beta)
+    return _solve(lambda x: min(2.0, n_items) * n_cells * laplace_sum_tail(x, n_items), beta)
 
 
 def _prefixes_by_popcount(n_items: int) -> dict[int, int]:
