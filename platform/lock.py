@@ -1,0 +1,68 @@
+"""One writer at a time: a lock that the kernel takes back when its holder dies, however it dies."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from pathlib import Path
+from types import TracebackType
+
+from dprl.platform.errors import UserError
+
+_POLL_SECONDS = 0.1
+
+
+class BusyError(UserError):
+    """Another live process holds the lock."""
+
+
+class FolderLock:
+    """Holds `path` exclusively from `acquire` to `release`.
+
+    A worker of a sweep whose driver was killed lives on for a moment and may still write its checkpoint.
+    Whoever writes a cell holds its lock, so the next run waits for that worker instead of racing it.
+    """
+
+    def __init__(self, path: Path, patience: float = 0.0) -> None:
+        self.path = path
+        self.patience = patience
+        self._descriptor: int | None = None
+
+    def acquire(self) -> None:
+        """Take the lock, waiting at most `patience` seconds. Raises BusyError."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        deadline = time.monotonic() + self.patience
+        while not _try_lock(descriptor):
+            if time.monotonic() >= deadline:
+                holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
+                os.close(descriptor)
+                raise BusyError(f"{self.path.stem} is in use by {holder}: wait until it ends, or end it")
+            time.sleep(_POLL_SECONDS)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"process {os.getpid()} on {os.uname().nodename}".encode(), 0)
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Give the lock back; the file stays, because removing it would let two holders in."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def __enter__(self) -> FolderLock:
+        self.acquire()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
