@@ -8,6 +8,7 @@ PYTHON ?= python3.11
 WORKERS ?= 2
 CONFIG ?= tune_configs/regret_vs_epsilon.yaml
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -28,7 +29,8 @@ help:  ## this text
 	@echo
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
 	@echo
-	@echo "  PYTHON=python3.12 (when $(VENV) is made), CONFIG=file.yaml (demo), WORKERS=4 (tests), PYTEST_ARGS='-k ledger'"
+	@echo "  PYTHON=python3.12 (when $(VENV) is made), CONFIG=file.yaml (demo), WORKERS=4 (tests),"
+	@echo "  PYTEST_ARGS='-k ledger' (tests), BENCH_ARGS=--quick (bench)"
 
 setup: $(VENV)/.installed  ## make .venv from the project's files; .venv/bin/dprl is then the command
 
@@ -68,7 +70,7 @@ typing:  # the tree that the type checker reads: dprl/X is X/
 	@for room in $(ROOMS); do ln -sfn ../../../$$room build/typing/dprl/$$room; done
 
 bench: setup  ## our implementation against naive ones, as ratios
-	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python -P $$file; done
+	@$(BIN)/python -m benchmarks.ucb_vi $(BENCH_ARGS)
 
 clean:  ## remove .venv and everything built; keeps dprl_runs
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

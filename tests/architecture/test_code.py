@@ -88,7 +88,7 @@ def kernel_complaints(source: str) -> list[str]:
 
 
 def seal_complaints(root: Path) -> list[str]:
-    """Return files other than the two that make up the privacy boundary which issue private counts themselves."""
+    """Return files outside the privacy boundary that issue private counts themselves."""
     return [
         f"{path}: only a Privatizer issues PrivateCounts"
         for path, source in sources(root, (*ROOMS, "benchmarks"))
