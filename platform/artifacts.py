@@ -53,7 +53,7 @@ def write_text(path: Path, text: str) -> None:
     write_atomically(path, lambda file: file.write(text.encode()))
 
 
-def write_json(path: Path, data: Any) -> None:
+def write_json(path: Path, data: object) -> None:
     """Write strict JSON (no NaN, no infinity) atomically."""
     write_text(path, json.dumps(data, indent=2, allow_nan=False) + "\n")
 
@@ -64,7 +64,7 @@ def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
 
 
 def versions() -> dict[str, Any]:
-    """Return what produced a result: interpreter, packages, the digest of the compiled sources, processor, commit."""
+    """Return what produced a result: interpreter, packages, digest of the sources, processor, commit."""
     return {
         "python": platform.python_version(),
         **{package: _version(package) for package in _PACKAGES},
@@ -93,7 +93,7 @@ def _cpu_model() -> str:
 
 @cache
 def _git_commit() -> str | None:
-    """Return the commit of the source tree, with '+changes' if files differ from it; None outside a git checkout."""
+    """Return the commit of the source tree, with '+changes' if files differ from it; None without git."""
     top = Path(__file__).resolve().parent.parent
     if not (top / ".git").exists():
         return None
@@ -105,7 +105,9 @@ def _git_commit() -> str | None:
 
 def _git(top: Path, *arguments: str) -> str | None:
     try:
-        done = subprocess.run(["git", "-C", str(top), *arguments], capture_output=True, text=True, timeout=10, check=False)
+        done = subprocess.run(
+            ["git", "-C", str(top), *arguments], capture_output=True, text=True, timeout=10, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None

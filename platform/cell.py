@@ -1,4 +1,4 @@
-"""One grid cell with all its seeds: runs in slices of time, survives a kill at any moment, writes its artifacts."""
+"""One grid cell with all its seeds: runs in slices of time, survives a kill at any moment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ import numpy as np
 import pandas as pd
 
 from dprl.algorithms import Algorithm
-from dprl.platform.artifacts import remove_leftovers, versions, write_arrays, write_atomically, write_json, write_text
+from dprl.platform.artifacts import (
+    remove_leftovers,
+    versions,
+    write_arrays,
+    write_atomically,
+    write_json,
+    write_text,
+)
 from dprl.platform.errors import UserError
 from dprl.platform.experiment import Experiment
 from dprl.platform.figures import regret_figure
@@ -38,7 +45,7 @@ class CellProgress:
 
 
 def block_ends(episodes: int) -> np.ndarray:
-    """Return the episode at which each block ends, int64[min(200, episodes)], evenly spaced, the last at `episodes`."""
+    """Return the episode at which each block ends, int64[min(200, episodes)], the last at `episodes`."""
     blocks = min(BLOCKS, episodes)
     # Python's integers: 200 * episodes may not fit into 64 bits.
     return np.array([(i + 1) * episodes // blocks for i in range(blocks)], dtype=np.int64)
@@ -47,9 +54,9 @@ def block_ends(episodes: int) -> np.ndarray:
 class CellRun:
     """Runs the seeds of an experiment one after the other in `folder`, from where the last process stopped.
 
-    The same experiment gives the same records bit for bit, however often it is cut. `state.npz` holds the records so
-    far and the learner of the current seed; it is replaced as a whole, so a kill loses work but never consistency. A
-    repeated stretch draws the same noise, so it repeats a release and does not make a second one.
+    The same experiment gives the same records bit for bit, however often it is cut. `state.npz` holds the
+    records so far and the learner of the current seed; it is replaced as a whole, so a kill loses work but
+    never consistency. A repeated stretch draws the same noise: it repeats a release, and makes no second one.
     Raises UserError if the folder holds the state of another experiment.
     """
 
@@ -81,7 +88,7 @@ class CellRun:
         return CellProgress(done, total, min(seed, self.experiment.seeds - 1), False)
 
     def advance(self, seconds: float) -> CellProgress:
-        """Run for about `seconds`, at least one block, and leave a checkpoint or, at the end, the artifacts."""
+        """Run for about `seconds`, at least one block; leave a checkpoint or, at the end, the artifacts."""
         if self.finished:
             return self.progress
         started = time.perf_counter()
@@ -113,7 +120,11 @@ class CellRun:
             self._learner = None
 
     def _save(self) -> None:
-        about = {"digest": self.experiment.digest, "seconds": self._seconds, "certificates": self._certificates}
+        about = {
+            "digest": self.experiment.digest,
+            "seconds": self._seconds,
+            "certificates": self._certificates,
+        }
         arrays = {
             "about": np.array(json.dumps(about)),
             "rows": np.array(self._rows, dtype=np.float64).reshape(-1, 3),
@@ -130,10 +141,12 @@ class CellRun:
                 arrays = {key: file[key] for key in file.files}
             about = json.loads(str(arrays["about"]))
         except (OSError, ValueError, KeyError, EOFError) as error:
-            raise UserError(f"{self.folder / STATE}: must be a checkpoint, got {error}; run again with --fresh") from None
+            raise UserError(
+                f"{self.folder / STATE}: must be a checkpoint, got {error}; run again with --fresh"
+            ) from None
         if about["digest"] != self.experiment.digest:
             raise UserError(
-                f"{self.folder}: holds cell {about['digest']}, got {self.experiment.digest} to run; use another folder"
+                f"{self.folder}: must hold cell {self.experiment.digest}, got {about['digest']}; use another folder"
             )
         self._rows = [(float(a), float(b), float(c)) for a, b, c in arrays["rows"]]
         self._policies = list(arrays["policies"])

@@ -1,8 +1,7 @@
-"""Config files: strict YAML, `--set path=value`, and grids in Ray Tune's `grid_search` notation."""
+"""Config files: strict YAML, `--set path=value`, and the validated cells that they describe."""
 
-import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -10,17 +9,16 @@ import yaml
 
 from dprl.platform.errors import UserError, broken_rule, shown, suggestion
 from dprl.platform.experiment import Experiment, read_experiment, varying_keys
+from dprl.platform.grid import GRID, expand
 
-GRID = "grid_search"
-MOST_CELLS = 10_000
-_DEEPEST = 20
 _SUFFIXES = (".yaml", ".yml")
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """YAML 1.2 scalars (1e-6 is a number; 'no', 12:30 and dates are text), and no key twice in one mapping."""
+    """YAML 1.2 scalars (1e-6 is a number; 'no', 12:30 and dates are text), and no key twice in a mapping."""
 
-    yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}
+    # PyYAML looks it up on the class; its type stubs declare it on the instance.
+    yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}  # type: ignore[misc]
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """Construct a mapping; a key that is written twice is an error, where PyYAML would keep the last."""
@@ -43,20 +41,25 @@ for _tag, _pattern, _first in (
     ("float", r"^(?:[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$", "-+."),
     ("merge", r"^<<$", "<"),
 ):
-    _StrictLoader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(_pattern), list(_first) + [""] * (_tag == "null"))
+    _StrictLoader.add_implicit_resolver(
+        f"tag:yaml.org,2002:{_tag}", re.compile(_pattern), list(_first) + [""] * (_tag == "null")
+    )
 
 
-def _parse(text: str, source: str) -> Any:
+def _parse(text: str, source: str) -> object:
     """Return what YAML `text` says."""
     try:
-        return yaml.load(text, Loader=_StrictLoader)  # noqa: S506  (a SafeLoader)
+        parsed: object = yaml.load(text, Loader=_StrictLoader)
+        return parsed
     except UserError as error:
         raise UserError(f"{source}: {error}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f" (line {mark.line + 1})" if mark is not None else ""
         problem = getattr(error, "problem", None) or type(error).__name__
-        raise UserError(f"{source}: must be YAML, got {problem}{where}; check indentation, colons and brackets") from None
+        raise UserError(
+            f"{source}: must be YAML, got {problem}{where}; check indentation, colons and brackets"
+        ) from None
 
 
 def config_folders() -> list[Path]:
@@ -90,14 +93,16 @@ def find_config(path: str | Path) -> Path:
 
 
 def read_config(path: str | Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the raw mapping in the config file with `--set` overrides applied; a missing name is the file's stem."""
+    """Return the mapping in the config file after all overrides; a missing name is the file's stem."""
     file = find_config(path)
     try:
         text = file.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise UserError(f"{path}: a config must be UTF-8 text, got other bytes; save it as UTF-8") from None
     except OSError as error:
-        raise UserError(f"{path}: a config must be a readable file, got '{error.strerror}'; check its permissions") from None
+        raise UserError(
+            f"{path}: a config must be a readable file, got '{error.strerror}'; check its permissions"
+        ) from None
     raw = _parse(text, str(path))
     if raw is None:
         raise UserError(f"{path}: a config must be a mapping, got an empty file; start from `dprl list configs`")
@@ -123,57 +128,19 @@ def apply_override(raw: dict[str, Any], override: str) -> None:
             raise broken_rule(f"--set {dotted}", f"{here} must be a mapping to have keys", below, f"set {here} itself")
         if GRID in below:
             raise broken_rule(
-                f"--set {dotted}", f"{here} is a grid and has no single {key}", below, f"set the whole of {here} instead"
+                f"--set {dotted}",
+                f"{here} is a grid and has no single {key}",
+                below,
+                f"set the whole of {here} instead",
             )
         place = below
     place[keys[-1]] = _parse(text, f"--set {dotted}")
 
 
-def expand(raw: Any, path: str = "", depth: int = 0) -> list[Any]:
-    """Return what `raw` says for each point of its grids, in the order of the file, the last grid varying fastest.
-
-    A grid is a mapping with the one key `grid_search` and a list of alternatives, which may hold grids themselves.
-    """
-    if depth > _DEEPEST:
-        raise UserError(f"{path}: may be nested {_DEEPEST} deep, got more; does it contain itself?")
-    if isinstance(raw, list):
-        return _bounded(itertools.product(*(expand(item, f"{path}[{i}]", depth + 1) for i, item in enumerate(raw))), path, list)
-    if not isinstance(raw, dict):
-        return [raw]
-    if GRID in raw:
-        return _alternatives(raw, path, depth)
-    columns = [expand(value, f"{path}.{key}" if path else str(key), depth + 1) for key, value in raw.items()]
-    return _bounded(itertools.product(*columns), path, lambda point: dict(zip(raw, point, strict=True)))
-
-
-def _alternatives(raw: Mapping[Any, Any], path: str, depth: int) -> list[Any]:
-    """Return the points of one `grid_search`."""
-    here = f"{path}.{GRID}" if path else GRID
-    siblings = [str(key) for key in raw if key != GRID]
-    if siblings:
-        remedy = "move the others into each alternative" if path else "move them below the keys that vary"
-        raise broken_rule(here, "must be the only key of its mapping", ", ".join(siblings), remedy)
-    choices = raw[GRID]
-    if not isinstance(choices, list):
-        raise broken_rule(here, "must be a list of alternatives", choices, "write e.g. {grid_search: [1, 2]}")
-    if not choices:
-        raise broken_rule(here, "must have at least one alternative", choices, "a grid of nothing runs nothing: fill it or remove it")
-    points = (expand(choice, f"{here}[{i}]", depth + 1) for i, choice in enumerate(choices))
-    return _bounded(itertools.chain.from_iterable(points), path, lambda point: point)
-
-
-def _bounded(points: Iterator[Any], path: str, make: Any) -> list[Any]:
-    """Return the points as a list; more than a sweep can hold is an error before memory runs out."""
-    found = [make(point) for point in itertools.islice(points, MOST_CELLS + 1)]
-    if len(found) > MOST_CELLS:
-        raise UserError(f"{path or 'config'}: the grid must have at most {MOST_CELLS} cells, got more; split the sweep")
-    return found
-
-
 def load_cells(path: str | Path, overrides: Sequence[str] = ()) -> list[Experiment]:
     """Return the validated experiments of a config file, one a grid point.
 
-    Two identical cells are refused: they would be one run shown twice, and a grid that repeats itself is a slip.
+    Two identical cells are refused: it would be one run shown twice, and is a slip in the grid.
     """
     cells = [read_experiment(point) for point in expand(read_config(path, overrides))]
     names = {cell.name for cell in cells}
@@ -183,6 +150,6 @@ def load_cells(path: str | Path, overrides: Sequence[str] = ()) -> list[Experime
     for cell in cells:
         if cell.digest in seen:
             label = cell.label(varying_keys(cells)) or cell.name
-            raise UserError(f"grid: every cell must be different, got {shown(label)} twice; remove the repeated alternative")
+            raise UserError(f"grid: every cell must be different, got {shown(label)} twice; remove one of the two")
         seen[cell.digest] = cell
     return cells

@@ -12,7 +12,7 @@ _LONGEST_VALUE = 60
 
 
 class UserError(Exception):
-    """Bad input: one line that names the place, the rule, the value and the remedy; the command exits with 2."""
+    """Bad input: one line that names place, rule, value and remedy; the command exits with 2."""
 
     def __init__(self, message: str) -> None:
         super().__init__(" ".join(message.split()))

@@ -13,11 +13,18 @@ from typing import Any, ClassVar, Protocol
 import yaml
 
 from dprl.algorithms import ALGORITHMS, Algorithm, AlgorithmSettings
-from dprl.envs import ENVIRONMENTS
-from dprl.envs.base import EnvSpec
-from dprl.platform.errors import UserError
+from dprl.envs import ENVIRONMENTS, EnvSpec, FiniteMDP
+from dprl.platform.errors import UserError, shown
 from dprl.platform.sections import read_dataclass, read_registered, require_mapping, unknown_key
-from dprl.privacy import TRUST_MODELS, Certificate, CountFamilies, Privatizer, Streams, certificate, source_digest
+from dprl.privacy import (
+    TRUST_MODELS,
+    Certificate,
+    CountFamilies,
+    Privatizer,
+    Streams,
+    certificate,
+    source_digest,
+)
 
 Scalar = str | float | int
 
@@ -25,7 +32,7 @@ MOST_EPISODES = 10**12
 MOST_SEEDS = 10_000
 LARGEST_SEED = 2**32 - 1
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-# What picks the class of a section, and shows as its bare value in a label.
+# What picks the class of a section.
 _CHOOSERS = {"algorithm": "name", "env": "name", "privacy": "model"}
 _EXAMPLES = {
     "algorithm": "algorithm: {name: private_ucb_vi}",
@@ -47,8 +54,8 @@ class PrivacySettings(Protocol):
 class Experiment:
     """One grid cell: an algorithm on an environment under a trust model, with all its seeds.
 
-    name: of the sweep that it belongs to; letters, digits, '.', '_', '-'. algorithm, env, privacy: the rooms' own
-    settings. episodes: per seed, at least 2. seeds: how many. seed: the first one; the others follow.
+    name: of the sweep that it belongs to; letters, digits, '.', '_', '-'. algorithm, env, privacy: the rooms'
+    own settings. episodes: per seed, at least 2. seeds: how many. seed: the first one; the others follow.
     Raises ValueError on other values.
     """
 
@@ -63,18 +70,16 @@ class Experiment:
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise ValueError(
-                f"name must be letters, digits, '.', '_' and '-' (a folder is named by it), got {self.name!r}; rename it"
+                f"name must be letters, digits, '.', '_', '-', got {shown(self.name)}; a folder is named by it"
             )
         if self.episodes < 2:
             raise ValueError(
-                f"episodes must be at least 2, got {self.episodes}; the second is the first that can learn from a report"
+                f"episodes must be at least 2, got {self.episodes}; the second plans from the first's report"
             )
         limits = {"episodes": (2, MOST_EPISODES), "seeds": (1, MOST_SEEDS), "seed": (0, LARGEST_SEED)}
         for key, (least, most) in limits.items():
             if not least <= getattr(self, key) <= most:
-                raise ValueError(
-                    f"{key} must lie between {least} and {most}, got {getattr(self, key)}; change it to such a number"
-                )
+                raise ValueError(f"{key} must lie between {least} and {most}, got {getattr(self, key)}; change it")
 
     def as_mapping(self) -> dict[str, Any]:
         """Return the config file that describes this cell, with every default written out."""
@@ -100,15 +105,15 @@ class Experiment:
 
     @property
     def digest(self) -> str:
-        """12 hex digits that name the cell: its settings without the name, and the sources that draw its noise."""
+        """12 hex digits that name the cell: its settings without the name, and the sources of its noise."""
         return _hash({**self.as_mapping(), "name": None, "sources": source_digest()})
 
     @property
     def streams_context(self) -> str:
         """What keeps this cell's random streams apart from any other cell's.
 
-        Left out are `seeds`, so that asking for more seeds repeats the ones that were there, and the sources, so that
-        a change that should not matter can be seen not to matter.
+        Left out are `seeds`, so that asking for more seeds repeats the ones that were there, and the sources, so
+        that a change that should not matter can be seen not to matter.
         """
         return _hash({**self.as_mapping(), "name": None, "seeds": None})
 
@@ -120,9 +125,8 @@ class Experiment:
         for key, short in zip(varying, last_names, strict=True):
             if key not in flat:
                 continue
-            section, _, name = key.partition(".")
             shown = f"{flat[key]:g}" if isinstance(flat[key], float) else str(flat[key])
-            if _CHOOSERS.get(section) == name:
+            if isinstance(flat[key], str):
                 words.append(shown)
             else:
                 words.append(f"{key if last_names.count(short) > 1 else short}={shown}")
@@ -131,23 +135,32 @@ class Experiment:
     def assemble(self, seed_index: int) -> tuple[Algorithm, Privatizer]:
         """Return the algorithm of one seed and the privatizer whose ledger says what it released."""
         mdp = self.env.build()
-        # The report of the last episode would be used by nobody, so the last user sends none.
-        streams = Streams(self.seed + seed_index, self.streams_context)
-        privatizer = self.privacy.build(self.algorithm.families(mdp), self.episodes - 1, streams)
-        return self.algorithm.build(mdp, privatizer, self.episodes, streams), privatizer
+        privatizer = self._privatizer(mdp, seed_index)
+        return self.algorithm.build(mdp, privatizer, self.episodes, self._streams(seed_index)), privatizer
 
     def build(self, seed_index: int) -> Algorithm:
         """Return the algorithm of one seed, ready to learn."""
         return self.assemble(seed_index)[0]
 
     def certificate(self) -> Certificate:
-        """Return what the noise that a whole run will draw proves, computed from the noise objects, without running."""
-        privatizer = self.assemble(0)[1]
+        """Return what the noise objects of a whole run prove, without running it.
+
+        Raises ValueError if the settings are valid one by one but have no noise that fits them together.
+        """
+        privatizer = self._privatizer(self.env.build(), 0)
         return certificate(privatizer.planned_ledger(), privatizer.request, self.algorithm.name)
+
+    def _privatizer(self, mdp: FiniteMDP, seed_index: int) -> Privatizer:
+        # The report of the last episode would be used by nobody, so the last user sends none.
+        users = self.episodes - 1
+        return self.privacy.build(self.algorithm.families(mdp), users, self._streams(seed_index))
+
+    def _streams(self, seed_index: int) -> Streams:
+        return Streams(self.seed + seed_index, self.streams_context)
 
 
 def read_experiment(raw: object) -> Experiment:
-    """Return the experiment that one expanded config describes. Raises UserError with the dotted path at fault."""
+    """Return the experiment that one expanded config describes. Raises UserError."""
     section = require_mapping(raw, "config", _EXAMPLES["env"])
     valid = [field.name for field in dataclasses.fields(Experiment)]
     for key in section:
@@ -161,23 +174,22 @@ def read_experiment(raw: object) -> Experiment:
         "env": ENVIRONMENTS,
         "privacy": TRUST_MODELS,
     }
-    rooms = {
-        key: read_registered(section[key], key, _CHOOSERS[key], registry) for key, registry in registries.items()
-    }
+    rooms = {key: read_registered(section[key], key, _CHOOSERS[key], registry) for key, registry in registries.items()}
     return read_dataclass({**section, **rooms}, "", Experiment)
 
 
 def varying_keys(cells: Sequence[Experiment]) -> list[str]:
     """Return the dotted keys that tell `cells` apart, in the order of the config file.
 
-    A key that only some cells have (epsilon, where others have no privacy) counts when it sits next to one that varies.
+    A key that only some cells have does not count, except epsilon where the trust model varies. Where nothing
+    varies, trust model and epsilon are what a reader asks for first.
     """
     flats = [cell.parameters() for cell in cells]
     order = list(dict.fromkeys(key for flat in flats for key in flat))
     varying = [key for key in order if len({flat[key] for flat in flats if key in flat}) > 1]
     if "privacy.model" in varying and "privacy.epsilon" in order and "privacy.epsilon" not in varying:
         varying.insert(varying.index("privacy.model") + 1, "privacy.epsilon")
-    return varying
+    return varying or ["privacy.model", "privacy.epsilon"]
 
 
 def _hash(mapping: Mapping[str, Any]) -> str:

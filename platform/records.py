@@ -11,6 +11,7 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from dprl.platform.experiment import Experiment
+from dprl.platform.verdicts import privacy_columns
 
 COLUMNS = ("seed", "episode", "regret", "regret_per_episode", "saturated")
 """regret: cumulative up to `episode`; the other two are means over the block of episodes that ends there."""
@@ -22,7 +23,7 @@ SATURATION_REMEDY = "more episodes, a larger epsilon or a smaller algorithm.bonu
 
 
 def band(values: np.ndarray) -> tuple[float, float, float]:
-    """Return mean, lower and upper end of the 95 % Student t band of `values` float64[n_seeds]; NaN ends for one seed."""
+    """Return mean and ends of the 95 % Student t band of `values` float64[n_seeds]; NaN ends for one seed."""
     mean, half = _bands(values[np.newaxis, :])
     return float(mean[0]), float(mean[0] - half[0]), float(mean[0] + half[0])
 
@@ -38,14 +39,14 @@ def _bands(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def curve(records: pd.DataFrame, column: str = "regret") -> pd.DataFrame:
-    """Return `column` over seeds as columns episode, mean, lower, upper (95 % t band; NaN ends for one seed)."""
+    """Return `column` over seeds as episode, mean, lower, upper (95 % t band; NaN ends for one seed)."""
     by_seed = records.pivot_table(index="episode", columns="seed", values=column)
     mean, half = _bands(by_seed.to_numpy())
     return pd.DataFrame({"episode": by_seed.index.to_numpy(), "mean": mean, "lower": mean - half, "upper": mean + half})
 
 
 def always_saturated(records: pd.DataFrame) -> bool:
-    """Whether the planner's bonus was saturated in more than 99 % of the cells throughout, so that nothing was learned."""
+    """Whether the bonus was saturated in over 99 % of the cells throughout, so that nothing was learned."""
     return bool(curve(records, "saturated")["mean"].min() > SATURATED)
 
 
@@ -68,16 +69,3 @@ def summary_row(experiment: Experiment, records: pd.DataFrame, certificate: Mapp
     row["saturated"] = float(curve(records, "saturated")["mean"].mean())
     row["saturated_last"] = float(final["saturated"].mean())
     return row | privacy_columns(certificate) | {"note": SATURATION_NOTE if always_saturated(records) else ""}
-
-
-def privacy_columns(certificate: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a table shows of a certificate."""
-    proved = certificate["proved"]
-    return {
-        "claimed_epsilon": certificate["claimed"]["epsilon"],
-        "claimed_delta": certificate["claimed"]["delta"],
-        "proved_epsilon": float(proved["pure_epsilon"]),
-        **{f"epsilon_at_{delta}": float(epsilon) for delta, epsilon in proved["epsilon_at_delta"].items()},
-        "verdict": certificate["verdict"],
-        "factor": None if certificate["factor"] is None else float(certificate["factor"]),
-    }

@@ -1,4 +1,4 @@
-"""Reads a mapping into a frozen dataclass that validates itself: names and types are checked here, ranges there."""
+"""Reads a mapping into a frozen dataclass that validates itself: names and types here, ranges there."""
 
 import dataclasses
 import math
@@ -6,7 +6,7 @@ import re
 import types
 import typing
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -29,7 +29,7 @@ def require_mapping(value: object, path: str, example: str) -> dict[str, Any]:
 
 
 def choose(value: object, path: str, key: str, registry: Mapping[str, type[Any]]) -> type[Any]:
-    """Return the class that section `value` picks from `registry` by its `key` (name or model). Raises UserError."""
+    """Return the class that section `value` picks from `registry` by `key`. Raises UserError."""
     names = sorted(registry)
     section = require_mapping(value, path, f"{path}: {{{key}: {names[0]}}}")
     if key not in section:
@@ -40,26 +40,26 @@ def choose(value: object, path: str, key: str, registry: Mapping[str, type[Any]]
     return registry[chosen]
 
 
-def read_registered(value: object, path: str, key: str, registry: Mapping[str, type[Any]]) -> Any:
+def read_registered(value: object, path: str, key: str, registry: Mapping[str, type[Any]]) -> object:
     """Return the settings that section `value` describes: a dataclass of `registry`, chosen by `key`."""
     cls = choose(value, path, key, registry)
     section = dict(require_mapping(value, path, path))
     chosen = section.pop(key)
     valid = _field_names(cls)
-    for name in section:
+    for name, setting in section.items():
         if name in valid:
             continue
         owners = sorted(other for other, other_cls in registry.items() if name in _field_names(other_cls))
         if owners:
             remedy = f"remove it, or choose {key}: {' or '.join(owners)}"
-            raise broken_rule(f"{path}.{name}", f"does not belong to {key} {chosen}", section[name], remedy)
+            raise broken_rule(f"{path}.{name}", f"does not belong to {key} {chosen}", setting, remedy)
     return read_dataclass(section, path, cls, implied=(key,))
 
 
 def read_dataclass(section: Mapping[str, Any], path: str, cls: type[T], implied: tuple[str, ...] = ()) -> T:
-    """Return cls(**section) with every value's type checked; `implied` keys are valid names that are read elsewhere.
+    """Return cls(**section), every value's type checked; `implied` keys are valid names read elsewhere.
 
-    Raises UserError on an unknown or missing key, a value of the wrong type, or a value that the class refuses.
+    Raises UserError on an unknown or missing key, a wrong type, or a value that the class refuses.
     """
     valid = _field_names(cls)
     for name in section:
@@ -94,8 +94,8 @@ def describe_type(hint: object) -> str:
     return str(hint).replace("typing.", "")
 
 
-def _typed(value: object, path: str, hint: Any) -> Any:
-    """Return `value` as type `hint`; an integer may be written 1e5 or 100_000.0 where it is whole, a number never as text."""
+def _typed(value: object, path: str, hint: object) -> object:
+    """Return `value` as type `hint`; a whole number may be written 1e5, and no number as text."""
     if dataclasses.is_dataclass(value):
         return value
     if isinstance(value, float) and not math.isfinite(value):
@@ -103,7 +103,8 @@ def _typed(value: object, path: str, hint: Any) -> Any:
     if hint is int and isinstance(value, float) and value.is_integer():
         value = int(value)
     try:
-        return TypeAdapter(hint, config=ConfigDict(strict=True)).validate_python(value)
+        adapter: TypeAdapter[object] = TypeAdapter(cast(Any, hint), config=ConfigDict(strict=True))
+        return adapter.validate_python(value)
     except ValidationError:
         remedy = "correct it"
         if typing.get_origin(hint) is typing.Literal:
@@ -114,7 +115,7 @@ def _typed(value: object, path: str, hint: Any) -> Any:
 
 
 def _placed(message: str, path: str, section: Mapping[str, Any]) -> str:
-    """Return a room's own message below the dotted path of the key that it is about, the nearest name added to a list of names."""
+    """Return a room's message below the path of the key that it is about, the nearest name added."""
     first = message.split(" ", 1)[0].rstrip(":")
     if first in section:
         path, message = _join(path, first), message[len(first) :].lstrip(": ")

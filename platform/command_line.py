@@ -1,0 +1,161 @@
+"""The `dprl` command: list, run, sweep, certify, ui."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from typing import NoReturn, TypeAlias
+
+from dprl.platform.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INTERRUPTED, UserError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 0 done, 1 some trial failed, 2 bad input, 130 interrupted."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        options = _parser().parse_args(arguments)
+        options.resume_command = resume_command(arguments)
+        # Only here: `dprl --help` must not wait for numba.
+        from dprl.platform import commands  # noqa: PLC0415
+
+        return commands.COMMANDS[options.command](options)
+    except UserError as error:
+        print(f"dprl: {error}", file=sys.stderr)
+        return EXIT_BAD_INPUT
+    except KeyboardInterrupt:
+        print(f"dprl: interrupted; the same command starts again: {resume_command(arguments)}", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough. Python would complain once more when it closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_DONE
+    except SystemExit as done:  # argparse ends this way after --help
+        return int(done.code or 0)
+
+
+def resume_command(words: Sequence[str]) -> str:
+    """Return the command that goes on where the command of these words was stopped."""
+    return shlex.join(["dprl", *(word for word in words if word != "--fresh")])
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, without the usage."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise UserError."""
+        raise UserError(f"{message}; see `{self.prog} --help`")
+
+
+_Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="dprl",
+        description="Differentially private reinforcement learning, with a privacy certificate for every run.",
+        epilog="example: dprl sweep tune_configs/smoke.yaml\n\n"
+        "Results go to ./dprl_runs, or to $DPRL_HOME. Exit codes: 0 done, 1 some cell failed, 2 bad input.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    _add_list(commands)
+    _add_run(commands)
+    _add_sweep(commands)
+    _add_certify(commands)
+    _add_ui(commands)
+    return parser
+
+
+def _add(commands: _Commands, name: str, text: str, example: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=text,
+        description=text[0].upper() + text[1:] + ".",
+        epilog=f"example: {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.set_defaults(command=name)
+    return parser
+
+
+def _add_config(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("config", metavar="CONFIG", help="a YAML file, or the name of one in tune_configs/")
+    parser.add_argument(
+        "--set",
+        metavar="PATH=VALUE",
+        action="append",
+        default=[],
+        help="replace a value, e.g. env.horizon=10 or 'privacy={model: jdp, epsilon: 2}'; may be repeated",
+    )
+    _add_json(parser)
+
+
+def _add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON for a program to read")
+
+
+def _add_list(commands: _Commands) -> None:
+    parser = _add(commands, "list", "show what a config can name", "dprl list envs")
+    kinds = ["algorithms", "envs", "mechanisms", "configs"]
+    parser.add_argument("kind", nargs="?", choices=kinds, help="one kind only (all by default)")
+    _add_json(parser)
+
+
+def _add_run(commands: _Commands) -> None:
+    parser = _add(
+        commands,
+        "run",
+        "run every cell of a config in this process, without Ray",
+        "dprl run smoke --set privacy='{model: jdp, epsilon: 2}' --seeds 2",
+    )
+    _add_config(parser)
+    parser.add_argument("--seeds", metavar="N", help="the same as --set seeds=N")
+    _add_naming(parser)
+
+
+def _add_sweep(commands: _Commands) -> None:
+    parser = _add(
+        commands,
+        "sweep",
+        "run every cell of a config as a Ray Tune trial; again with the same name, it resumes",
+        "dprl sweep tune_configs/regret_vs_epsilon.yaml --name first_try",
+    )
+    _add_config(parser)
+    _add_naming(parser)
+    parser.add_argument("--address", metavar="ADDR", help="of a running Ray cluster (default: this machine)")
+    parser.add_argument("--tracking-uri", metavar="URI", help="of MLflow (default: a database in the results' folder)")
+    parser.add_argument(
+        "--storage",
+        metavar="URI",
+        help="a folder for all results, seen by every node of a cluster (default: $DPRL_HOME or ./dprl_runs)",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="show the cells and what each would prove; run nothing")
+
+
+def _add_naming(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--name", help="of the sweep, and of its folder (default: the config's name)")
+    parser.add_argument("--fresh", action="store_true", help="delete what earlier calls under this name did")
+
+
+def _add_certify(commands: _Commands) -> None:
+    parser = _add(
+        commands,
+        "certify",
+        "say what the noise of each cell will prove, without running it",
+        "dprl certify regret_vs_epsilon --set episodes=1000",
+    )
+    _add_config(parser)
+
+
+def _add_ui(commands: _Commands) -> None:
+    parser = _add(commands, "ui", "open MLflow's web pages on the results", "dprl ui --port 5001")
+    parser.add_argument("--port", metavar="N", default="5000", help="TCP port (default: 5000)")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

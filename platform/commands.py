@@ -1,0 +1,187 @@
+"""What each command does, once its words are understood."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from dprl.platform.config import load_cells
+from dprl.platform.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, UserError, broken_rule
+from dprl.platform.experiment import Experiment, varying_keys
+from dprl.platform.listing import listing
+from dprl.platform.terminal import certificate_text, json_ready, listing_text
+from dprl.platform.verdicts import verdict_line
+
+HOME_VARIABLE = "DPRL_HOME"
+_UI_HOST = "127.0.0.1"
+
+
+def list_registered(options: argparse.Namespace) -> int:
+    """Show what a config can name."""
+    kinds = listing(options.kind)
+    _say(_json(kinds) if options.json else listing_text(kinds))
+    return EXIT_DONE
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run every cell in this process."""
+    if options.seeds is not None:
+        options.set.append(f"seeds={options.seeds}")
+    return _execute(options, "process")
+
+
+def sweep(options: argparse.Namespace) -> int:
+    """Run every cell as a Ray Tune trial, or with --dry-run only show what would run."""
+    if not options.dry_run:
+        return _execute(options, "tune")
+    cells = _cells(options)
+    certificates = _certificates(cells)
+    if options.json:
+        _say(_json(certificates))
+        return EXIT_DONE
+    for cell, label, certificate in zip(cells, _labels(cells), certificates, strict=True):
+        _say(f"{cell.digest}  {label}: {verdict_line(certificate)}")
+    seeds = sum(cell.seeds for cell in cells)
+    episodes = sum(cell.seeds * cell.episodes for cell in cells)
+    _say(f"{len(cells)} cells, {seeds} seeds, {episodes} episodes; nothing was run")
+    return EXIT_DONE
+
+
+def certify(options: argparse.Namespace) -> int:
+    """Show every cell's planned certificate."""
+    cells = _cells(options)
+    certificates = _certificates(cells)
+    if options.json:
+        _say(_json(certificates))
+    else:
+        texts = map(certificate_text, _labels(cells), certificates)
+        _say("\n\n".join(texts))
+    return EXIT_DONE
+
+
+def ui(options: argparse.Namespace) -> int:
+    """Become the MLflow UI on the store of this machine's sweeps."""
+    port = int(options.port) if options.port.isdecimal() else 0
+    if not 1 <= port <= 65535:
+        rule = "must be a whole number from 1 to 65535"
+        raise broken_rule("--port", rule, options.port, "write e.g. --port 5000")
+    store = _home(None) / "mlflow.db"
+    if not store.is_file():
+        raise UserError(f"{store}: must exist to be shown, got no such file; run `dprl sweep smoke` first")
+    _require_free(port)
+    _say(f"MLflow UI: http://{_UI_HOST}:{port}   experiment 'dprl'; Ctrl-C ends it")
+    # One worker and no job runners: each is a process of 200 MB, and looking at results needs neither.
+    quiet = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
+    words = ["-P", "-m", "mlflow", "ui", "--backend-store-uri", f"sqlite:///{store}"]
+    words += ["--host", _UI_HOST, "--port", str(port), "--workers", "1"]
+    os.execve(sys.executable, [sys.executable, *words], quiet | os.environ)
+
+
+COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "list": list_registered,
+    "run": run,
+    "sweep": sweep,
+    "certify": certify,
+    "ui": ui,
+}
+
+
+def _cells(options: argparse.Namespace) -> list[Experiment]:
+    overrides = list(options.set)
+    if getattr(options, "name", None) is not None:
+        overrides.append(f"name={json.dumps(options.name)}")
+    return load_cells(options.config, overrides)
+
+
+def _labels(cells: Sequence[Experiment]) -> list[str]:
+    """Return names of cells that say the trust model and epsilon first, also of a single cell."""
+    keys = list(dict.fromkeys(["privacy.model", "privacy.epsilon", *varying_keys(cells)]))
+    return [cell.label(keys) for cell in cells]
+
+
+def _certificates(cells: Sequence[Experiment]) -> list[dict[str, Any]]:
+    """Return every cell's planned certificate, with the cell that it is for.
+
+    Raises UserError if the settings of a cell do not fit together; nothing has been written then.
+    """
+    found = []
+    for cell, label in zip(cells, _labels(cells), strict=True):
+        try:
+            proved = cell.certificate().to_dict()
+        except ValueError as error:
+            raise UserError(f"{label}: {error}") from None
+        found.append({"cell": cell.digest, "parameters": cell.parameters(), **proved})
+    return found
+
+
+def _execute(options: argparse.Namespace, executor: Literal["process", "tune"]) -> int:
+    cells = _cells(options)
+    _certificates(cells)
+    home = _home(getattr(options, "storage", None))
+    # Only here: certifying and listing need not wait for pandas and MLflow.
+    from dprl.platform.sweep import SweepOptions, run_sweep  # noqa: PLC0415
+    from dprl.platform.tables import write_summary  # noqa: PLC0415
+
+    how = SweepOptions(
+        name=cells[0].name,
+        home=home,
+        executor=executor,
+        address=getattr(options, "address", None),
+        tracking_uri=getattr(options, "tracking_uri", None),
+        fresh=options.fresh,
+        command=options.resume_command,
+    )
+    try:
+        result = run_sweep(cells, how)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED  # run_sweep has said how to resume
+    if options.json:
+        where = {"folder": str(result.folder), "tracking_uri": result.tracking_uri}
+        rows = result.summary.to_dict("records")
+        _say(_json({**where, "cells": rows, "failed": result.failed}))
+    elif len(result.summary):
+        write_summary(sys.stdout, result.summary)
+    for line in result.failed:
+        sys.stderr.write(f"dprl: failed: {line}\n")
+    return EXIT_SOME_FAILED if result.failed else EXIT_DONE
+
+
+def _home(storage: str | None) -> Path:
+    """Return the folder of all results: --storage, $DPRL_HOME or ./dprl_runs. Raises UserError."""
+    source = "--storage" if storage is not None else f"${HOME_VARIABLE}"
+    text = storage if storage is not None else os.environ.get(HOME_VARIABLE) or "dprl_runs"
+    path = text.removeprefix("file://")
+    if not path or "://" in path:
+        raise broken_rule(source, "must be a folder that every node sees", text, "mount it and give its path")
+    home = Path(path).absolute()
+    there = next(folder for folder in (home, *home.parents) if folder.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise broken_rule(source, "must be a folder that can be written", str(there), "choose another folder")
+    return home
+
+
+def _require_free(port: int) -> None:
+    with socket.socket() as probe:
+        # As the server does; otherwise a port that was in use a minute ago would count as taken.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((_UI_HOST, port))
+        except OSError as error:
+            raise UserError(
+                f"--port: must be free, got {port} ({error.strerror}); choose another with --port"
+            ) from None
+
+
+def _json(data: object) -> str:
+    return json.dumps(json_ready(data), indent=2, allow_nan=False)
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
