@@ -18,6 +18,19 @@ from dprl.privacy.privatizers import Channel, exchange
 from dprl.privacy.streams import fill_uniform
 
 
+class Simulator(NamedTuple):
+    """The environment as the loop sees it; K = episodes; key: of the stream that moves it."""
+
+    transitions: Float64Array
+    rewards: Float64Array
+    cdf: Float64Array
+    start: Float64Array
+    start_cdf: Float64Array
+    optimal_value: float
+    episodes: int
+    key: np.uint64
+
+
 class Bonus(NamedTuple):
     """The numbers of the exploration bonus, with bonus_scale and precision_scale multiplied in.
 
@@ -33,7 +46,8 @@ class Tables(NamedTuple):
     """Scratch and state of the loop.
 
     policy int64[H, S]; values float64[H+1, S]: exact V^pi; optimistic float64[S]; q float64[S*A];
-    uniforms float64[H+1]; states int64[H+1]; actions int64[H]; index int64[H, 3]; value float64[H, 3].
+    uniforms float64[H+1]; states int64[H+1]; actions int64[H]; cells int64[H, 3] and
+    amounts float64[H, 3]: the contribution.
     """
 
     policy: Int64Array
@@ -43,8 +57,8 @@ class Tables(NamedTuple):
     uniforms: Float64Array
     states: Int64Array
     actions: Int64Array
-    index: Int64Array
-    value: Float64Array
+    cells: Int64Array
+    amounts: Float64Array
 
 
 @kernel
@@ -103,9 +117,7 @@ def start_value(start: Float64Array, values: Float64Array) -> float:
 
 
 @kernel
-def run(
-    mdp: "Arrays", channel: Channel, bonus: Bonus, tables: Tables, env_key: np.uint64, first: int, last: int
-) -> tuple[float, float]:
+def run(mdp: Simulator, channel: Channel, bonus: Bonus, tables: Tables, first: int, last: int) -> tuple[float, float]:
     """Play episodes first..last (1-based, inclusive) of K; return the summed regret and the summed saturated share.
 
     The user of the last episode K sends nothing: no later policy could use it.
@@ -122,24 +134,12 @@ def run(
             value = start_value(mdp.start, tables.values)
         regret += mdp.optimal_value - value
         saturated += share
-        fill_uniform(tables.uniforms, env_key, np.uint64(k) * draws)
+        fill_uniform(tables.uniforms, mdp.key, np.uint64(k) * draws)
         roll_out(mdp.cdf, mdp.start_cdf, tables.policy, tables.uniforms, tables.states, tables.actions)
         if k < mdp.episodes:
-            write_contribution(tables.states, tables.actions, mdp.rewards, tables.index, tables.value)
-            exchange(channel, tables.index, tables.value, k)
+            write_contribution(tables.states, tables.actions, mdp.rewards, tables.cells, tables.amounts)
+            exchange(channel, tables.cells, tables.amounts, k)
     return regret, saturated
-
-
-class Arrays(NamedTuple):
-    """The environment as the loop sees it; K = episodes."""
-
-    transitions: Float64Array
-    rewards: Float64Array
-    cdf: Float64Array
-    start: Float64Array
-    start_cdf: Float64Array
-    optimal_value: float
-    episodes: int
 
 
 @dataclass(frozen=True)
@@ -209,9 +209,15 @@ class PrivateUCBVI:
         self.episodes = episodes
         self.episodes_done = 0
         self._bonus = settings.bonus(mdp, privatizer, episodes)
-        self._env_key = streams.key("env")
-        self._mdp = Arrays(
-            mdp.transitions, mdp.rewards, mdp.cdf, mdp.start, mdp.start_cdf, mdp.optimal_start_value(), episodes
+        self._simulator = Simulator(
+            transitions=mdp.transitions,
+            rewards=mdp.rewards,
+            cdf=mdp.cdf,
+            start=mdp.start,
+            start_cdf=mdp.start_cdf,
+            optimal_value=mdp.optimal_start_value(),
+            episodes=episodes,
+            key=streams.key("env"),
         )
         self._tables = _tables(*mdp.rewards.shape)
         self.plan(privatizer.private_counts())
@@ -233,9 +239,7 @@ class PrivateUCBVI:
             raise ValueError(f"n must be in 1..{self.episodes - self.episodes_done}, got {n}; build for more episodes")
         if first < self.episodes:
             self.privatizer.charge(first, min(last, self.episodes - 1))
-        regret, saturated = run(
-            self._mdp, self.privatizer.channel, self._bonus, self._tables, self._env_key, first, last
-        )
+        regret, saturated = run(self._simulator, self.privatizer.channel, self._bonus, self._tables, first, last)
         self.episodes_done = last
         return Segment(n, regret, saturated / n)
 
@@ -263,6 +267,6 @@ def _tables(horizon: int, n_states: int, n_actions: int) -> Tables:
         uniforms=np.zeros(horizon + 1),
         states=np.zeros(horizon + 1, dtype=np.int64),
         actions=np.zeros(horizon, dtype=np.int64),
-        index=np.zeros((horizon, N_FAMILIES), dtype=np.int64),
-        value=np.zeros((horizon, N_FAMILIES)),
+        cells=np.zeros((horizon, N_FAMILIES), dtype=np.int64),
+        amounts=np.zeros((horizon, N_FAMILIES)),
     )

@@ -1,7 +1,5 @@
 """What the tabular algorithms share: the layout of their counts, and how a trajectory becomes a contribution."""
 
-import numpy as np
-
 from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.envs import FiniteMDP
 from dprl.privacy import CountFamilies, CountFamily, kernel

@@ -1,4 +1,4 @@
-"""Noise and its price: mechanisms, counters, privatizers, the ledger and the certificate. Knows no reinforcement learning."""
+"""Noise and its price: mechanisms, counters, privatizers, the ledger and the certificate. Knows no learning."""
 
 from dprl.privacy.base import (
     Contribution,

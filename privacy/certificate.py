@@ -1,7 +1,7 @@
 """The certificate: what was asked for, what is claimed, and what the noise that ran proves."""
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from dprl.privacy.base import ADJACENCY, TrustModel
@@ -17,7 +17,7 @@ Number = float | str
 
 _OBSERVER: dict[TrustModel, str] = {
     "none": "nobody is kept from anything: the server and every later user see exact counts",
-    "jdp": "all other users, alone or together, and whoever reads the released counts and policies; the server is trusted",
+    "jdp": "all other users together, and whoever reads the released counts and policies; the server is trusted",
     "ldp": "the server and everyone else: only the noisy report leaves the user's side",
 }
 _COVERED: dict[TrustModel, tuple[str, ...]] = {

@@ -13,7 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar, cast
 
-import numba
+from numba import njit
+from numba.core import config
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -60,9 +61,10 @@ def kernel(function: F) -> F:
     that the same source gives the same bits whatever the vector width. With NUMBA_DISABLE_JIT=1 the plain function
     runs, which is the reference in tests.
     """
-    previous = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = _prepared_folder()
+    settings = vars(config)
+    previous = settings["CACHE_DIR"]
+    settings["CACHE_DIR"] = _prepared_folder()
     try:
-        return cast(F, numba.njit(cache=True, error_model="numpy", fastmath=False)(function))
+        return cast("F", njit(cache=True, error_model="numpy", fastmath=False)(function))
     finally:
-        numba.config.CACHE_DIR = previous
+        settings["CACHE_DIR"] = previous

@@ -42,7 +42,9 @@ class Release:
 
     def __post_init__(self) -> None:
         if self.mechanism not in (Laplace.name, RAW):
-            raise LedgerError(f"the ledger cannot account for a {self.mechanism!r} release; add its privacy curve first")
+            raise LedgerError(
+                f"the ledger cannot account for a {self.mechanism!r} release; add its privacy curve first"
+            )
         if self.mechanism == Laplace.name and not self.scale > 0:
             raise LedgerError(f"a Laplace release needs a scale above 0, got {self.scale}")
 

@@ -57,8 +57,8 @@ class Channel(NamedTuple):
 @kernel
 def bounded_cell(channel: Channel, step: int, family: int, index: int) -> int:
     """Return the cell that (step, family, index) names; an index outside the family is moved to its edge."""
-    last = channel.widths[family] - 1
-    return step * channel.block + channel.offsets[family] + min(max(index, 0), last)
+    last = int(channel.widths[family]) - 1
+    return step * channel.block + int(channel.offsets[family]) + min(max(index, 0), last)
 
 
 @kernel
@@ -101,9 +101,7 @@ def absorb(channel: Channel, user: int) -> None:
 def release(channel: Channel, user: int) -> None:
     """Server side: write the released sums of users 1..user, with tree noise if there is any."""
     if channel.node_scale > 0.0:
-        release_prefix(
-            channel.released, channel.totals, channel.noise, user, channel.node_scale, channel.server_key
-        )
+        release_prefix(channel.released, channel.totals, channel.noise, user, channel.node_scale, channel.server_key)
 
 
 @kernel
@@ -124,18 +122,16 @@ class Privatizer:
     """Turns users' contributions into private counts, and accounts for it.
 
     Args:
+        request: what was asked for and what is claimed; only the certificate compares with it.
         trust_model: for ledger and certificate.
         families: what is counted.
-        randomiser: Laplace on the user's side, or None for exact messages to a trusted server.
-        counter: the server's counter.
+        noise: scales, counter and error bounds, as a trust model decides them.
         streams: named random streams.
-        request: what was asked for and claimed.
-        error_bounds: beta -> family name -> bound.
     """
 
     def __init__(
         self,
-        guarantee: PrivacyRequest,
+        request: PrivacyRequest,
         trust_model: TrustModel,
         families: CountFamilies,
         noise: "NoiseParts",
@@ -143,7 +139,7 @@ class Privatizer:
     ) -> None:
         self.trust_model: TrustModel = trust_model
         self.families = families
-        self.request = guarantee
+        self.request = request
         self._noise = noise
         self._streams = streams
         self.channel = self._open_channel()
@@ -168,8 +164,10 @@ class Privatizer:
         """
         expected = (self.families.n_steps, len(self.families.families))
         if contribution.index.shape != expected or contribution.value.shape != expected:
-            raise ValueError(f"a contribution has one cell per step and family, shape {expected}, "
-                             f"got {contribution.index.shape} and {contribution.value.shape}")
+            raise ValueError(
+                f"a contribution has one cell per step and family, shape {expected}, "
+                f"got {contribution.index.shape} and {contribution.value.shape}; fill every slot"
+            )
         self.charge(user, user)
         encode(self.channel, contribution.index, contribution.value, user)
         return Report(user, self.channel.report.copy())

@@ -164,12 +164,16 @@ def _request(epsilon: float, delta: float, calibration: Calibration, lemma: str)
 
 
 def _check_budget(epsilon: float, delta: float) -> None:
-    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float):
+    if not _is_number(epsilon):
         raise ValueError(f"epsilon must be a number above 0, got {epsilon!r}; for no privacy write model: none")
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise ValueError(f"epsilon must be finite and above 0, got {epsilon!r}; for no privacy write model: none")
-    if isinstance(delta, bool) or not isinstance(delta, int | float) or not 0 <= delta < 1:
+    if not (_is_number(delta) and 0 <= delta < 1):
         raise ValueError(f"delta must lie in [0, 1), got {delta!r}; 0 asks for pure differential privacy")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _check_printed_delta(calibration: str, delta: float) -> None:

@@ -11,7 +11,13 @@ from dprl.privacy import NoPrivacy, Streams
 
 
 def _learner(
-    mdp: FiniteMDP, episodes: int, privacy: Any = None, *, name: str = "private_ucb_vi", seed: int = 0, **settings: float
+    mdp: FiniteMDP,
+    episodes: int,
+    privacy: Any = None,
+    *,
+    name: str = "private_ucb_vi",
+    seed: int = 0,
+    **settings: float,
 ) -> Algorithm:
     algorithm, streams = ALGORITHMS[name](**settings), Streams(seed, "test")
     privatizer = (privacy or NoPrivacy()).build(algorithm.families(mdp), episodes - 1, streams)

@@ -194,7 +194,9 @@ def test_learning_is_visible_with_and_without_noise(learner: Learner, river: Fin
 def test_paper_constants_saturate_on_a_short_run(learner: Learner, river: FiniteMDP) -> None:
     segment = learner(river, 200, CentralPrivacy(1.0)).learn(200)
     assert segment.saturated == 1.0
-    assert segment.regret == pytest.approx(200 * (river.optimal_start_value() - river.start_value(np.zeros((4, 3), int))))
+    assert segment.regret == pytest.approx(
+        200 * (river.optimal_start_value() - river.start_value(np.zeros((4, 3), int)))
+    )
 
 
 def test_the_last_user_sends_nothing(learner: Learner, river: FiniteMDP) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from dprl.privacy import (
-    Certificate,
     CentralPrivacy,
+    Certificate,
     CountFamilies,
     Ledger,
     LedgerError,
@@ -86,7 +86,8 @@ def test_fields_are_the_published_ones_and_are_strict_json(settings: Any, tabula
     written = certify(settings, tabular_families(5), 1000).to_dict()
     assert json.loads(json.dumps(written, allow_nan=False)) == written
     assert {
-        "schema", "algorithm", "trust_model", "unit", "adjacency", "observer", "requested", "claimed", "proved", "noise",
+        "schema", "algorithm", "trust_model", "unit", "adjacency", "observer", "requested", "claimed", "proved",
+        "noise",
         "covered_channels", "excluded_channels", "verdict", "factor", "audit",
     } <= set(written)  # fmt: skip
     assert written["adjacency"] == "replace one user's trajectory"

@@ -31,16 +31,14 @@ def test_noise_of_a_prefix_is_the_sum_over_its_dyadic_blocks(n_items: int) -> No
             blocks.append(end)
             end &= end - 1
         for cell in range(n_cells):
-            explicit = sum(
-                laplace_draw(KEY, np.uint64(block * n_cells + cell), scale) for block in sorted(blocks)
-            )
+            explicit = sum(laplace_draw(KEY, np.uint64(block * n_cells + cell), scale) for block in sorted(blocks))
             assert noise[prefix - 1, cell] == pytest.approx(explicit, abs=1e-9)
         assert len(blocks) == prefix.bit_count()
 
 
 @pytest.mark.parametrize("n_items", [1, 2, 3, 4, 7, 8, 9, 999, 1000])
 def test_an_item_enters_at_most_the_stated_number_of_nodes_and_item_one_attains_it(n_items: int) -> None:
-    nodes = {item: 0 for item in range(1, n_items + 1)}
+    nodes = dict.fromkeys(range(1, n_items + 1), 0)
     for end in range(1, n_items + 1):
         for item in range(end - (end & -end) + 1, end + 1):
             nodes[item] += 1

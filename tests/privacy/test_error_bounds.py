@@ -12,7 +12,7 @@ def characteristic_tail(x: float, m: int) -> float:
     inside, _ = integrate.quad(
         lambda t: 2 / np.pi * np.sinc(x * t / np.pi) * x / (1 + t * t) ** m, 0, 60, limit=2000, epsabs=1e-12
     )
-    return 1 - inside
+    return float(1 - inside)
 
 
 @pytest.mark.parametrize(("x", "m"), [(0.5, 2), (3.0, 3), (5.0, 7), (10.0, 20), (25.0, 60)])

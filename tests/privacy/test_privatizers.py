@@ -244,7 +244,11 @@ def test_exact_precision_holds_in_runs_and_is_below_the_printed_one(
         (LocalPrivacy, {"epsilon": 1.0, "calibration": "print"}, "did you mean 'printed'"),
         (LocalPrivacy, {"epsilon": 1.0, "precision": "exakt"}, "did you mean 'exact'"),
         (LocalPrivacy, {"epsilon": 1.0, "mechanism": "gauss"}, "mechanism must be one of laplace"),
-        (LocalPrivacy, {"epsilon": 1.0, "delta": 1e-6, "calibration": "printed"}, "the printed calibration claims delta 0"),
+        (
+            LocalPrivacy,
+            {"epsilon": 1.0, "delta": 1e-6, "calibration": "printed"},
+            "the printed calibration claims delta 0",
+        ),
     ],
 )
 def test_bad_settings_are_refused_in_one_line(kind: type, values: dict[str, Any], message: str) -> None:

@@ -15,9 +15,7 @@ def test_known_answers_of_splitmix64() -> None:
 
 
 def test_streams_differ_by_name_seed_and_context() -> None:
-    keys = {
-        Streams(seed, context).key(name) for seed in (0, 1) for context in ("a", "b", "1|a") for name in STREAMS
-    }
+    keys = {Streams(seed, context).key(name) for seed in (0, 1) for context in ("a", "b", "1|a") for name in STREAMS}
     assert len(keys) == 2 * 3 * len(STREAMS)
 
 
