@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -148,7 +149,10 @@ class Experiment:
         Raises ValueError if the settings are valid one by one but have no noise that fits them together.
         """
         privatizer = self._privatizer(self.env.build(), 0)
-        return certificate(privatizer.planned_ledger(), privatizer.request, self.algorithm.name)
+        ledger = privatizer.planned_ledger()
+        if not all(math.isfinite(release.scale) for release in ledger.releases):
+            raise ValueError("privacy.epsilon must leave a finite noise scale, got infinity; choose a larger epsilon")
+        return certificate(ledger, privatizer.request, self.algorithm.name)
 
     def _privatizer(self, mdp: FiniteMDP, seed_index: int) -> Privatizer:
         # The report of the last episode would be used by nobody, so the last user sends none.

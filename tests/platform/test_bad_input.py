@@ -1,0 +1,249 @@
+"""Bad input: one line on stderr that names the place, the rule and the remedy; exit code 2; nothing written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dprl.platform.command_line import main
+
+GOOD = """\
+name: try
+algorithm: {name: private_ucb_vi, bonus_scale: 0.1}
+env: {name: riverswim, n_states: 3, horizon: 4}
+privacy: {model: jdp, epsilon: 1.0}
+episodes: 100
+seeds: 1
+"""
+ENV, PRIVACY = "{name: riverswim, n_states: 3, horizon: 4}", "{model: jdp, epsilon: 1.0}"
+
+
+def with_privacy(text: str) -> str:
+    return GOOD.replace(PRIVACY, text)
+
+
+def with_epsilon(text: str) -> str:
+    return with_privacy(f"{{model: jdp, epsilon: {text}}}")
+
+
+def with_env(text: str) -> str:
+    return GOOD.replace(ENV, text)
+
+
+def with_episodes(text: str) -> str:
+    return GOOD.replace("episodes: 100", f"episodes: {text}")
+
+
+# What is in the file, and what the one line must say.
+BAD_FILES: dict[str, tuple[str, list[str]]] = {
+    "unknown key": (GOOD + "episode: 5\n", ["episode: unknown key", "did you mean 'episodes'?", "seeds"]),
+    "unknown algorithm key": (
+        GOOD.replace("bonus_scale", "bonus_scael"),
+        ["algorithm.bonus_scael: unknown key", "'bonus_scale'"],
+    ),
+    "unknown env key": (
+        with_env("{name: riverswim, horizont: 4}"),
+        ["env.horizont: unknown key", "did you mean 'horizon'?"],
+    ),
+    "unknown privacy key": (
+        with_privacy("{model: jdp, epsilon: 1, countr: x}"),
+        ["privacy.countr: unknown key", "did you mean 'counter'?"],
+    ),
+    "key of another env": (
+        with_env("{name: riverswim, branching: 2}"),
+        ["env.branching: does not belong to name riverswim", "garnet"],
+    ),
+    "epsilon 0": (with_epsilon("0"), ["privacy.epsilon: ", "got 0"]),
+    "epsilon negative": (with_epsilon("-1"), ["privacy.epsilon: ", "got -1"]),
+    "epsilon NaN": (with_epsilon(".nan"), ["privacy.epsilon: must be a number that is finite, got nan"]),
+    "epsilon infinite": (with_epsilon(".inf"), ["privacy.epsilon: ", "got inf"]),
+    "epsilon beyond float64": (with_epsilon("1e999"), ["privacy.epsilon: ", "got inf"]),
+    "epsilon text": (with_epsilon("'1.0'"), ["privacy.epsilon: must be a number, got '1.0'", "without quotes"]),
+    "epsilon word": (with_epsilon("one"), ["privacy.epsilon: must be a number, got 'one'"]),
+    "epsilon bool": (with_epsilon("true"), ["privacy.epsilon: must be a number, got True"]),
+    "epsilon date": (with_epsilon("2026-01-01"), ["privacy.epsilon: must be a number, got '2026-01-01'"]),
+    "epsilon null": (with_epsilon("null"), ["privacy.epsilon: must be a number, got None"]),
+    "epsilon list": (with_epsilon("[1, 2]"), ["privacy.epsilon: must be a number, got [1, 2]"]),
+    "epsilon too small for its noise": (with_epsilon("1e-320"), ["epsilon"]),
+    "delta 1": (with_privacy("{model: jdp, epsilon: 1, delta: 1}"), ["privacy.delta: ", "got 1"]),
+    "delta negative": (with_privacy("{model: jdp, epsilon: 1, delta: -1e-6}"), ["privacy.delta: "]),
+    "horizon 0": (with_env("{name: riverswim, horizon: 0}"), ["env.horizon: ", "got 0"]),
+    "horizon fraction": (
+        with_env("{name: riverswim, horizon: 2.5}"),
+        ["env.horizon: must be an integer, got 2.5"],
+    ),
+    "horizon beyond memory": (with_env("{name: riverswim, horizon: 1e12}"), ["horizon"]),
+    "episodes 1": (with_episodes("1"), ["episodes: must be at least 2, got 1"]),
+    "episodes 0": (with_episodes("0"), ["episodes: must be at least 2, got 0"]),
+    "episodes fraction": (with_episodes("10.5"), ["episodes: must be an integer, got 10.5"]),
+    "episodes quoted": (with_episodes("'100'"), ["episodes: must be an integer, got '100'", "without quotes"]),
+    "episodes bool": (with_episodes("true"), ["episodes: must be an integer, got True"]),
+    "episodes without end": (with_episodes("1e30"), ["episodes: must lie between 2 and"]),
+    "episodes missing": (GOOD.replace("episodes: 100\n", ""), ["episodes: is required", "an integer"]),
+    "seeds 0": (GOOD.replace("seeds: 1", "seeds: 0"), ["seeds: must lie between 1 and", "got 0"]),
+    "seeds missing": (GOOD.replace("seeds: 1\n", ""), ["seeds: is required"]),
+    "seed negative": (GOOD + "seed: -1\n", ["seed: must lie between 0 and", "got -1"]),
+    "unknown algorithm": (
+        GOOD.replace("private_ucb_vi", "private_ucbvi"),
+        ["algorithm.name: ", "got 'private_ucbvi'", "did you mean 'private_ucb_vi'?"],
+    ),
+    "unknown env": (with_env("{name: river_swim}"), ["env.name: ", "did you mean 'riverswim'?"]),
+    "unknown model": (with_privacy("{model: jpd, epsilon: 1}"), ["privacy.model: ", "did you mean 'jdp'?"]),
+    "unknown counter": (
+        with_privacy("{model: jdp, epsilon: 1, counter: binary_tre}"),
+        ["privacy.counter: ", "got 'binary_tre'", "binary_tree"],
+    ),
+    "unknown mechanism": (
+        with_privacy("{model: ldp, epsilon: 1, mechanism: laplas}"),
+        ["privacy.mechanism: ", "laplace"],
+    ),
+    "unknown calibration": (
+        with_privacy("{model: jdp, epsilon: 1, calibration: print}"),
+        ["privacy.calibration: must be one of", "did you mean 'printed'?"],
+    ),
+    "unknown version": (
+        with_env("{name: riverswim, version: osbandd}"),
+        ["env.version: must be one of", "did you mean 'osband'?"],
+    ),
+    "bonus_scale negative": (GOOD.replace("0.1", "-0.1"), ["algorithm.bonus_scale: ", "got -0.1"]),
+    "jdp without epsilon": (with_privacy("{model: jdp}"), ["privacy.epsilon: is required, got nothing"]),
+    "ldp without epsilon": (with_privacy("{model: ldp}"), ["privacy.epsilon: is required, got nothing"]),
+    "none with epsilon": (
+        with_privacy("{model: none, epsilon: 1}"),
+        ["privacy.epsilon: does not belong to model none", "jdp or ldp"],
+    ),
+    "no privacy section": (
+        GOOD.replace(f"privacy: {PRIVACY}\n", ""),
+        ["privacy: is required, got nothing", "{model: none}"],
+    ),
+    "empty privacy section": (with_privacy(""), ["privacy: must be a mapping, got None"]),
+    "privacy without model": (with_privacy("{epsilon: 1}"), ["privacy.model: is required", "jdp, ldp, none"]),
+    "privacy a word": (with_privacy("jdp"), ["privacy: must be a mapping, got 'jdp'"]),
+    "model a list": (with_privacy("{model: [jdp]}"), ["privacy.model: ", "got ['jdp']"]),
+    "name a path": (GOOD.replace("name: try", "name: ../try"), ["name: must be letters", "'../try'"]),
+    "name a number": (GOOD.replace("name: try", "name: 7"), ["name: must be text, got 7"]),
+    "empty file": ("", ["a config must be a mapping, got an empty file"]),
+    "only a comment": ("# nothing\n", ["got an empty file"]),
+    "a list": ("- 1\n- 2\n", ["a config must be a mapping of keys, got [1, 2]"]),
+    "not YAML": ("name: [unclosed\n", ["must be YAML"]),
+    "tabs": ("name:\n\t- x\n", ["must be YAML"]),
+    "a Python object": ("!!python/object/apply:os.getcwd []\n", ["must be YAML"]),
+    "a key twice": (GOOD + "seeds: 2\n", ["line 7: every key may appear once, got 'seeds' twice"]),
+    "a nested key twice": (
+        with_env("{name: riverswim, horizon: 4, horizon: 5}"),
+        ["line 3: every key may appear once, got 'horizon' twice"],
+    ),
+    "a number as key": (GOOD + "1: 2\n", ["config: must have text keys, got 1"]),
+    "contains itself": (with_env("&env {name: riverswim, inner: *env}"), ["nested"]),
+    "empty grid": (with_episodes("{grid_search: []}"), ["episodes.grid_search: must have at least one", "got []"]),
+    "empty inner grid": (
+        with_privacy("{grid_search: [{model: jdp, epsilon: {grid_search: []}}]}"),
+        ["privacy.grid_search[0].epsilon.grid_search: must have at least one alternative"],
+    ),
+    "grid not a list": (with_episodes("{grid_search: 5}"), ["episodes.grid_search: must be a list", "got 5"]),
+    "grid with siblings": (
+        with_privacy("{model: jdp, grid_search: [1, 2]}"),
+        ["privacy.grid_search: must be the only key", "got 'model'"],
+    ),
+    "grid of names": (GOOD.replace("name: try", "name: {grid_search: [a, b]}"), ["name: must be one"]),
+    "grid with a bad point": (with_epsilon("{grid_search: [1, 0]}"), ["privacy.epsilon: ", "got 0"]),
+    "same cell twice": (with_episodes("{grid_search: [100, 1e2]}"), ["grid: every cell must be different"]),
+    "grid beyond reason": (
+        GOOD.replace("seeds: 1", f"seed: {{grid_search: {list(range(200))}}}\nseeds: 1").replace(
+            "100", f"{{grid_search: {list(range(2, 100))}}}"
+        ),
+        ["at most 10000 cells"],
+    ),
+}
+
+
+@pytest.fixture
+def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty current folder, and no folder of results named elsewhere."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DPRL_HOME", raising=False)
+    return tmp_path
+
+
+def assert_refused(
+    arguments: list[str], says: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(folder.rglob("*"))
+    assert main(arguments) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("dprl: ")
+    assert shown.err.count("\n") == 1
+    assert shown.err.endswith("\n")
+    for part in says:
+        assert part in shown.err
+    assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize("command", ["run", "certify"])
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_a_bad_file_is_refused_in_one_line_and_nothing_is_written(
+    command: str, case: str, outside: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text, says = BAD_FILES[case]
+    (outside / "try.yaml").write_text(text)
+    assert_refused([command, "try.yaml"], says, outside, capsys)
+
+
+BAD_ARGUMENTS: dict[str, tuple[list[str], list[str]]] = {
+    "no command": ([], ["COMMAND", "--help"]),
+    "unknown command": (["runn", "try.yaml"], ["runn", "list"]),
+    "no config": (["run"], ["CONFIG"]),
+    "unknown option": (["run", "try.yaml", "--sedes", "3"], ["--sedes"]),
+    "abbreviated option": (["sweep", "try.yaml", "--dry"], ["--dry"]),
+    "no such file": (["run", "nowhere.yaml"], ["nowhere.yaml: a config must be a readable file"]),
+    "nearly a known config": (["run", "smok"], ["did you mean 'smoke'?"]),
+    "a folder": (["run", "."], [".: a config must be a YAML file, got a folder"]),
+    "not text": (["run", "binary.yaml"], ["binary.yaml: a config must be UTF-8 text"]),
+    "set without =": (["run", "try.yaml", "--set", "episodes"], ["--set: must be path=value, got 'episodes'"]),
+    "set without a path": (["run", "try.yaml", "--set", "=5"], ["--set: must be path=value, got '=5'"]),
+    "set an unknown path": (
+        ["run", "try.yaml", "--set", "env.horizn=5"],
+        ["env.horizn: unknown key", "did you mean 'horizon'?"],
+    ),
+    "set an unknown section": (
+        ["run", "try.yaml", "--set", "privcy.epsilon=5"],
+        ["privcy: unknown key", "did you mean 'privacy'?"],
+    ),
+    "set below a number": (["run", "try.yaml", "--set", "episodes.x=5"], ["--set episodes.x: episodes must be a mapping"]),
+    "set not YAML": (["run", "try.yaml", "--set", "episodes=[1"], ["--set episodes: must be YAML"]),
+    "set to nothing": (["run", "try.yaml", "--set", "episodes="], ["episodes: must be an integer, got None"]),
+    "set below a grid": (
+        ["run", "grid.yaml", "--set", "privacy.epsilon=5"],
+        ["--set privacy.epsilon: privacy is a grid", "set the whole of privacy"],
+    ),
+    "seeds not a number": (["run", "try.yaml", "--seeds", "many"], ["seeds: must be an integer, got 'many'"]),
+    "seeds 0": (["run", "try.yaml", "--seeds", "0"], ["seeds: must lie between 1 and"]),
+    "name a path": (["run", "try.yaml", "--name", "a/b"], ["name: must be letters", "'a/b'"]),
+    "unknown kind": (["list", "environments"], ["environments", "envs"]),
+    "storage elsewhere": (["sweep", "try.yaml", "--storage", "s3://bucket"], ["--storage: must be a folder"]),
+    "storage a file": (["sweep", "try.yaml", "--storage", "try.yaml"], ["--storage: must be a folder"]),
+    "tracking a folder": (["sweep", "try.yaml", "--tracking-uri", "./mlruns"], ["tracking-uri"]),
+    "ui without results": (["ui"], ["mlflow.db: must exist"]),
+    "ui port": (["ui", "--port", "http"], ["--port: must be a whole number"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD_ARGUMENTS)
+def test_bad_arguments_are_refused_in_one_line_and_nothing_is_written(
+    case: str, outside: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments, says = BAD_ARGUMENTS[case]
+    (outside / "try.yaml").write_text(GOOD)
+    (outside / "grid.yaml").write_text(with_privacy("{grid_search: [{model: none}, {model: jdp, epsilon: 1}]}"))
+    (outside / "binary.yaml").write_bytes(b"\xff\xfe\x00name")
+    assert_refused(arguments, says, outside, capsys)
+
+
+def test_a_home_that_is_a_file_is_refused(
+    outside: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (outside / "try.yaml").write_text(GOOD)
+    monkeypatch.setenv("DPRL_HOME", str(outside / "try.yaml"))
+    assert_refused(["run", "try.yaml"], ["$DPRL_HOME: must be a folder that can be written"], outside, capsys)
