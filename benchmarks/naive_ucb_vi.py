@@ -60,9 +60,7 @@ class Counts:
         return cls(np.zeros(shape), np.zeros((*shape, mdp.n_states)), np.zeros(shape))
 
     def __add__(self, other: "Counts") -> "Counts":
-        return Counts(
-            self.visits + other.visits, self.transitions + other.transitions, self.rewards + other.rewards
-        )
+        return Counts(self.visits + other.visits, self.transitions + other.transitions, self.rewards + other.rewards)
 
 
 def laplace_noise(like: Counts, scale: float, rng: np.random.Generator) -> Counts:
@@ -117,9 +115,7 @@ class NaiveUCBVI:
         self.optimum = mdp.optimal_start_value()
         self.counts = Counts.zeros(mdp)
         self.local_noise = Counts.zeros(mdp)
-        self.tree = BinaryTree(
-            self.counts, n_users if settings.trust_model == "jdp" else 0, settings.noise_scale, rng
-        )
+        self.tree = BinaryTree(self.counts, n_users if settings.trust_model == "jdp" else 0, settings.noise_scale, rng)
         self.episodes_done = 0
         self.policy: Integers = np.zeros((mdp.horizon, mdp.n_states), dtype=np.int64)
 

@@ -65,9 +65,7 @@ def save(mdp: FiniteMDP, path: Path) -> None:
     if (mdp.transitions != mdp.transitions[0]).any() or (mdp.rewards != mdp.rewards[0]).any():
         raise ValueError(f"{mdp.name}: rlberry's MDPs are the same at every step; repeat one step")
     if mdp.start.max() != 1.0:
-        raise ValueError(
-            f"{mdp.name}: the comparison starts in one state; give a start distribution of 0s and a 1"
-        )
+        raise ValueError(f"{mdp.name}: the comparison starts in one state; give a start distribution of 0s and a 1")
     np.savez(
         path,
         transitions=exact_rows(mdp.transitions[0]),
@@ -108,9 +106,7 @@ def install() -> Path:
 def _run(command: list[str], seconds: int) -> str:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=seconds, check=True, env=environment
-        )
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=True, env=environment)
     except subprocess.CalledProcessError as error:
         raise PeerUnavailableError(_last_line(error.stderr)) from error
     except (OSError, subprocess.TimeoutExpired) as error:

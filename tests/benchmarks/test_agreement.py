@@ -19,9 +19,7 @@ def small_mdp() -> FiniteMDP:
     return FiniteMDP("small", rng.dirichlet(np.ones(3), size=(4, 3, 2)), rng.random((4, 3, 2)), start)
 
 
-def build(
-    mdp: FiniteMDP, model: str, episodes: int, seed: int, epsilon: float = 50.0
-) -> tuple[PrivateUCBVI, Streams]:
+def build(mdp: FiniteMDP, model: str, episodes: int, seed: int, epsilon: float = 50.0) -> tuple[PrivateUCBVI, Streams]:
     streams = Streams(seed, "agreement")
     trust: NoPrivacy | CentralPrivacy | LocalPrivacy = NoPrivacy()
     if model != "none":
@@ -42,9 +40,7 @@ def released(mdp: FiniteMDP, privatizer: Privatizer) -> Counts:
     )
 
 
-@pytest.mark.parametrize(
-    "mdp", [small_mdp(), RiverSwim(n_states=4, horizon=5).build()], ids=["random", "river"]
-)
+@pytest.mark.parametrize("mdp", [small_mdp(), RiverSwim(n_states=4, horizon=5).build()], ids=["random", "river"])
 def test_without_noise_both_make_the_same_moves(mdp: FiniteMDP) -> None:
     episodes = 1000
     ours, streams = build(mdp, "none", episodes, seed=1)

@@ -1,0 +1,57 @@
+"""What is compared: two MDPs, three trust models, and the learners on them."""
+
+from typing import Literal
+
+import numpy as np
+
+from benchmarks.naive_ucb_vi import NaiveUCBVI, Settings
+from dprl.algorithms import PrivateUCBVI, PrivateUCBVISettings
+from dprl.envs import FiniteMDP, RandomMDP, RiverSwim
+from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, Privatizer, Streams
+
+EPSILON = 1.0
+# Small scales keep the optimistic values off their cap, so that the policy moves and its exact value is computed
+# again and again: the dearer case. At scale 1 and these K all cells are saturated and the policy never changes.
+CHOSEN = PrivateUCBVISettings(bonus_scale=0.01, precision_scale=0.01)
+
+Trust = NoPrivacy | CentralPrivacy | LocalPrivacy
+Model = Literal["none", "jdp", "ldp"]
+MODELS: tuple[Model, ...] = ("none", "jdp", "ldp")
+
+
+def riverswim() -> FiniteMDP:
+    """RiverSwim with S = 6, A = 2, H = 20."""
+    return RiverSwim(n_states=6, horizon=20).build()
+
+
+def random_mdp() -> FiniteMDP:
+    """A random MDP with S = 20, A = 4, H = 20; the first step is repeated, since rlberry knows no other MDPs."""
+    drawn = RandomMDP(n_states=20, n_actions=4, horizon=20).build()
+    transitions = np.broadcast_to(drawn.transitions[:1], drawn.transitions.shape)
+    rewards = np.broadcast_to(drawn.rewards[:1], drawn.rewards.shape)
+    return FiniteMDP("random S20 A4 H20", transitions, rewards, drawn.start)
+
+
+def trust(model: Model) -> Trust:
+    """The certified settings of a trust model at EPSILON."""
+    if model == "none":
+        return NoPrivacy()
+    return CentralPrivacy(EPSILON) if model == "jdp" else LocalPrivacy(EPSILON)
+
+
+def privatizer(mdp: FiniteMDP, model: Model, episodes: int) -> Privatizer:
+    """The privatizer of a run of `episodes` episodes; the last one's user sends nothing."""
+    return trust(model).build(CHOSEN.families(mdp), episodes - 1, Streams(0, "benchmark"))
+
+
+def ours(mdp: FiniteMDP, model: Model, episodes: int) -> PrivateUCBVI:
+    """Our learner, built for `episodes` episodes and compiled."""
+    learner = CHOSEN.build(mdp, privatizer(mdp, model, episodes), episodes, Streams(0, "benchmark"))
+    learner.learn(1)
+    return learner
+
+
+def yardstick(learner: type[NaiveUCBVI], mdp: FiniteMDP, model: Model, episodes: int) -> NaiveUCBVI:
+    """A NumPy learner with the same noise scale, precisions and bonus."""
+    settings = Settings.of(privatizer(mdp, model, episodes), CHOSEN)
+    return learner(mdp, episodes, settings, np.random.default_rng(0))
