@@ -37,9 +37,7 @@ def length_complaints(root: Path) -> list[str]:
             if isinstance(node, Function):
                 length = (node.end_lineno or node.lineno) - node.lineno + 1
                 if length > MOST_FUNCTION_LINES:
-                    complaints.append(
-                        f"{path}: {node.name} has {length} lines, at most {MOST_FUNCTION_LINES}"
-                    )
+                    complaints.append(f"{path}: {node.name} has {length} lines, at most {MOST_FUNCTION_LINES}")
     return complaints
 
 

@@ -71,9 +71,7 @@ def direction_complaints(root: Path) -> list[str]:
             for line, module, name in imports(path.read_text()):
                 parts = [*module.split("."), name]
                 if parts[0] == "dprl" and parts[1] not in known:
-                    complaints.append(
-                        f"{path.relative_to(root)}:{line}: {room} must not import dprl.{parts[1]}"
-                    )
+                    complaints.append(f"{path.relative_to(root)}:{line}: {room} must not import dprl.{parts[1]}")
     return complaints
 
 
@@ -97,13 +95,9 @@ def bare_complaints(root: Path) -> list[str]:
         for path in python_files(root / folder):
             for line, module, name in imports(path.read_text()):
                 top = module.split(".")[0]
-                ours = module.startswith("platform.") or (
-                    module == "platform" and name and not hasattr(platform, name)
-                )
+                ours = module.startswith("platform.") or (module == "platform" and name and not hasattr(platform, name))
                 if top in BARE or ours or module.startswith("."):
-                    complaints.append(
-                        f"{path.relative_to(root)}:{line}: write `from dprl.X import`, not {module}"
-                    )
+                    complaints.append(f"{path.relative_to(root)}:{line}: write `from dprl.X import`, not {module}")
     return complaints
 
 

@@ -196,9 +196,7 @@ def test_a_wrong_dependency_is_found(made_up: Path, source: str, complaint: str)
     assert complaint in found
 
 
-@pytest.mark.parametrize(
-    ("file", "name"), [("smoke.yaml", "Smoke"), ("smoke.yml", "smoke"), ("smoke.yaml", "''")]
-)
+@pytest.mark.parametrize(("file", "name"), [("smoke.yaml", "Smoke"), ("smoke.yml", "smoke"), ("smoke.yaml", "''")])
 def test_a_misnamed_config_is_found(made_up: Path, file: str, name: str) -> None:
     (made_up / "tune_configs" / file).write_text(f"name: {name}\n")
     assert len(config_complaints(made_up)) == 1

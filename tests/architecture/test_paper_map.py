@@ -52,9 +52,7 @@ def sources(root: Path) -> Iterator[tuple[Path, str]]:
 def cited(source: str) -> set[Reference]:
     """Return what the `Paper:` paragraphs of a module cite."""
     paragraphs = (part for text in docstrings(source) for part in text.split("\n\n") if "Paper: " in part)
-    return {
-        found for part in paragraphs for found in references(" ".join(part.split("Paper: ", 1)[1].split()))
-    }
+    return {found for part in paragraphs for found in references(" ".join(part.split("Paper: ", 1)[1].split()))}
 
 
 def deviations(source: str) -> set[str]:

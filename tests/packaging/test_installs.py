@@ -125,9 +125,7 @@ def test_the_wheel_holds_every_module_and_nothing_else(root: Path, wheel: Path) 
     assert "dprl/platform/command_line.py" in names
 
 
-def test_the_two_installs_are_what_they_say(
-    root: Path, installed: Path, editable: Path, tmp_path: Path
-) -> None:
+def test_the_two_installs_are_what_they_say(root: Path, installed: Path, editable: Path, tmp_path: Path) -> None:
     where = "import dprl.platform.errors as e, dprl.privacy as p; print(e.__file__, p.__file__)"
     for file in run(installed, "-c", where, cwd=tmp_path).split():
         assert Path(file).is_relative_to(installed.parent.parent)
