@@ -31,7 +31,7 @@ def require_mapping(value: object, path: str, example: str) -> dict[str, Any]:
 def choose(value: object, path: str, key: str, registry: Mapping[str, type[Any]]) -> type[Any]:
     """Return the class that section `value` picks from `registry` by `key`. Raises UserError."""
     names = sorted(registry)
-    section = require_mapping(value, path, f"{path}: {{{key}: {names[0]}}}")
+    section = require_mapping(value, path, f"{path}: {{{key}: <name>}}, where the name is one of {', '.join(names)}")
     if key not in section:
         raise UserError(f"{path}.{key}: is required, got nothing; {suggestion('', names)}")
     chosen = section[key]
@@ -106,12 +106,21 @@ def _typed(value: object, path: str, hint: object) -> object:
         adapter: TypeAdapter[object] = TypeAdapter(cast(Any, hint), config=ConfigDict(strict=True))
         return adapter.validate_python(value)
     except ValidationError:
-        remedy = "correct it"
+        remedy = "put it in quotes" if hint is str else "correct it"
         if typing.get_origin(hint) is typing.Literal:
             remedy = suggestion(value, [str(name) for name in typing.get_args(hint)])
         elif hint in (int, float):
-            remedy = "write a plain number, without quotes" if isinstance(value, str) else "write a plain number"
+            quoted = isinstance(value, str) and _looks_like_a_number(value)
+            remedy = "write it without quotes" if quoted else "write a plain number"
         raise broken_rule(path, f"must be {describe_type(hint)}", value, remedy) from None
+
+
+def _looks_like_a_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _placed(message: str, path: str, section: Mapping[str, Any]) -> str:

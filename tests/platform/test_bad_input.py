@@ -122,7 +122,7 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
     "privacy a word": (with_privacy("jdp"), ["privacy: must be a mapping, got 'jdp'"]),
     "model a list": (with_privacy("{model: [jdp]}"), ["privacy.model: ", "got ['jdp']"]),
     "name a path": (GOOD.replace("name: try", "name: ../try"), ["name: must be letters", "'../try'"]),
-    "name a number": (GOOD.replace("name: try", "name: 7"), ["name: must be text, got 7"]),
+    "name a number": (GOOD.replace("name: try", "name: 7"), ["name: must be text, got 7; put it in quotes"]),
     "empty file": ("", ["a config must be a mapping, got an empty file"]),
     "only a comment": ("# nothing\n", ["got an empty file"]),
     "a list": ("- 1\n- 2\n", ["a config must be a mapping of keys, got [1, 2]"]),
@@ -166,9 +166,7 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def assert_refused(
-    arguments: list[str], says: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def assert_refused(arguments: list[str], says: list[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = sorted(folder.rglob("*"))
     assert main(arguments) == 2
     shown = capsys.readouterr()
@@ -211,14 +209,20 @@ BAD_ARGUMENTS: dict[str, tuple[list[str], list[str]]] = {
         ["run", "try.yaml", "--set", "privcy.epsilon=5"],
         ["privcy: unknown key", "did you mean 'privacy'?"],
     ),
-    "set below a number": (["run", "try.yaml", "--set", "episodes.x=5"], ["--set episodes.x: episodes must be a mapping"]),
+    "set below a number": (
+        ["run", "try.yaml", "--set", "episodes.x=5"],
+        ["--set episodes.x: episodes must be a mapping"],
+    ),
     "set not YAML": (["run", "try.yaml", "--set", "episodes=[1"], ["--set episodes: must be YAML"]),
     "set to nothing": (["run", "try.yaml", "--set", "episodes="], ["episodes: must be an integer, got None"]),
     "set below a grid": (
         ["run", "grid.yaml", "--set", "privacy.epsilon=5"],
         ["--set privacy.epsilon: privacy is a grid", "set the whole of privacy"],
     ),
-    "seeds not a number": (["run", "try.yaml", "--seeds", "many"], ["seeds: must be an integer, got 'many'"]),
+    "seeds not a number": (
+        ["run", "try.yaml", "--seeds", "many"],
+        ["seeds: must be an integer, got 'many'; write a plain number"],
+    ),
     "seeds 0": (["run", "try.yaml", "--seeds", "0"], ["seeds: must lie between 1 and"]),
     "name a path": (["run", "try.yaml", "--name", "a/b"], ["name: must be letters", "'a/b'"]),
     "unknown kind": (["list", "environments"], ["environments", "envs"]),
