@@ -13,7 +13,6 @@ ROOMS = ("privacy", "envs", "algorithms", "platform")
 EVERYWHERE = (*ROOMS, "benchmarks", "tests")
 MOST_LINES = 400
 MOST_FUNCTION_LINES = 60
-BOUNDARY = {Path("privacy/base.py"), Path("privacy/privatizers.py")}
 SWALLOWERS = {"Exception", "BaseException"}
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -85,23 +84,6 @@ def kernel_complaints(source: str) -> list[str]:
     return complaints if kernels else ["no kernel found"]
 
 
-def seal_complaints(root: Path) -> list[str]:
-    """Return files outside the privacy boundary that issue private counts themselves."""
-    return [
-        f"{path}: only a Privatizer issues PrivateCounts"
-        for path, source in sources(root, (*ROOMS, "benchmarks"))
-        if path not in BOUNDARY and names(source) & {"issue_private_counts", "_SEAL", "_Seal"}
-    ]
-
-
-def names(source: str) -> set[str]:
-    """Return every name that a module imports, reads or looks up."""
-    nodes = list(ast.walk(ast.parse(source)))
-    found = {alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names}
-    found |= {node.id for node in nodes if isinstance(node, ast.Name)}
-    return found | {node.attr for node in nodes if isinstance(node, ast.Attribute)}
-
-
 def write(root: Path, relative: str, source: str) -> None:
     """Write one file of a made-up tree."""
     (root / relative).parent.mkdir(parents=True, exist_ok=True)
@@ -118,20 +100,6 @@ def test_errors_are_named(root: Path) -> None:
 
 def test_environment_kernels_stay_in_their_file(root: Path) -> None:
     assert kernel_complaints((root / "envs" / "dynamics.py").read_text()) == []
-
-
-def test_only_privatizers_issue_private_counts(root: Path) -> None:
-    assert seal_complaints(root) == []
-    assert "issue_private_counts" in names((root / "privacy" / "privatizers.py").read_text())
-
-
-@pytest.mark.parametrize(
-    "source",
-    ["from dprl.privacy.base import issue_private_counts as f", "import dprl.privacy.base as b\nb._SEAL"],
-)
-def test_breaking_the_seal_is_found(tmp_path: Path, source: str) -> None:
-    write(tmp_path, "algorithms/plan.py", source)
-    assert len(seal_complaints(tmp_path)) == 1
 
 
 @pytest.mark.parametrize(("extra", "expected"), [(-1, 0), (0, 0), (1, 1)])
