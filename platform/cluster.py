@@ -65,9 +65,8 @@ def _connect(address: str | None, limit: int | None) -> None:
 def run_on_ray(cluster: Cluster, cells: Sequence[SweepCell], storage: Path, listener: Listener) -> None:
     """Run every cell as one Tune trial on one CPU; a failed cell does not stop the others."""
     by_digest = {cell.digest: cell for cell in cells}
-    trainable = tune.with_resources(tune.with_parameters(CellTrial, cells=by_digest), {"cpu": 1})
     tuner = tune.Tuner(
-        trainable,
+        tune.with_parameters(CellTrial, cells=by_digest),
         param_space={"cell": tune.grid_search(list(by_digest))},
         tune_config=tune.TuneConfig(reuse_actors=True, max_concurrent_trials=cluster.n_cpus),
         run_config=tune.RunConfig(

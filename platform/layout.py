@@ -89,9 +89,7 @@ class SweepLayout:
         folder = self.folder / "cells"
         if not folder.is_dir():
             return 0
-        cells = [
-            f for f in folder.iterdir() if _DIGEST.fullmatch(f.name) and f.is_dir() and not f.is_symlink()
-        ]
+        cells = [f for f in folder.iterdir() if _DIGEST.fullmatch(f.name) and f.is_dir() and not f.is_symlink()]
         for cell in cells:
             with FolderLock(self.folder / "locks" / cell.name, _ORPHAN_PATIENCE):
                 shutil.rmtree(cell)

@@ -16,6 +16,8 @@ _DRIVER_ENVIRONMENT = {
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    # The newer output prints a table even when told to be silent.
+    "RAY_AIR_NEW_OUTPUT": "0",
     # Ctrl-C ends the sweep: cells resume from their own checkpoints, so Tune has nothing to save.
     "TUNE_DISABLE_SIGINT_HANDLER": "1",
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
@@ -42,7 +44,5 @@ def cpu_limit() -> int | None:
     if not text:
         return None
     if not text.isdecimal() or int(text) < 1:
-        raise broken_rule(
-            CPU_VARIABLE, "must be a whole number of at least 1", text, "unset it to use all CPUs"
-        )
+        raise broken_rule(CPU_VARIABLE, "must be a whole number of at least 1", text, "unset it to use all CPUs")
     return int(text)

@@ -1,5 +1,5 @@
 """A cell as a Ray Tune trial."""
-# ruff: noqa: ARG002 - Tune calls hooks with named arguments, needed or not
+# ruff: noqa: ARG002, ARG003 - Tune calls hooks with arguments, needed or not
 
 from __future__ import annotations
 
@@ -28,6 +28,11 @@ class CellTrial(tune.Trainable):
         """Choose the cell `config["cell"]`; nothing is read or locked before the first step."""
         self.cells = cells if cells is not None else {}
         self.cell = LockedCell(self.cells[config["cell"]])
+
+    @classmethod
+    def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory:
+        """Ask for one CPU: the compiled loops use one thread."""
+        return tune.PlacementGroupFactory([{"CPU": 1}])
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Choose another cell in the same process."""
@@ -82,9 +87,7 @@ class PassOn(tune.Callback):
         if cell.finished:
             self._listener.finished(cell)
             return
-        cause = (
-            f"it finished, but not in {cell.folder} of this machine: put DPRL_HOME on storage that all share"
-        )
+        cause = f"it finished, but not in {cell.folder} of this machine: put DPRL_HOME on storage that all share"
         self._listener.failed(cell, cause, cause)
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: object) -> None:
