@@ -29,7 +29,7 @@ START = 100_000
 
 @dataclass(frozen=True)
 class Case:
-    """One MDP, how long to run on it, and what [spec] aims at in the central model on AVX-512."""
+    """One MDP, how long to run on it, and what we aim at in the central model on AVX-512."""
 
     label: str
     build: Callable[[], FiniteMDP]
@@ -123,7 +123,7 @@ def against_peer(case: Case, rows: list[Row]) -> list[PeerRow]:
     for compiled, goal in ((False, case.least_over_peer), (True, case.least_over_compiled_peer)):
         effort = peer_rlberry.Effort(case.peer.episodes, repeats=case.peer.repeats)
         timing = peer_rlberry.measure(mdp, effort, compiled)
-        name = f"{timing.name}, {'its planner compiled' if compiled else 'as shipped'}"
+        name = f"{timing.name}, {'compiled' if compiled else 'as shipped'}"
         answers.append(PeerRow(case.label, name, timing.microseconds, ours["none"], ours["jdp"], goal))
     return answers
 
@@ -241,8 +241,8 @@ def report_numpy(console: Console, rows: list[Row]) -> None:
 
 def report_peers(console: Console, peers: list[PeerRow]) -> None:
     """Ours against rlberry-scool, which draws no noise; the fair ratio is the one without privacy."""
-    table = Table(title="rlberry-scool draws no noise: CPU microseconds per episode, and ratios to ours")
-    for heading in ("MDP", "peer", "us", "ratio, ours without privacy", "ratio, ours central", "goal"):
+    table = Table(title="A peer that draws no noise: CPU microseconds per episode, and ratios to ours")
+    for heading in ("MDP", "peer", "peer us", "over ours, none", "over ours, central", "goal"):
         table.add_column(heading, justify="left" if heading in ("MDP", "peer", "goal") else "right")
     for row in peers:
         ratio = row.peer / row.ours_central
