@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,8 +70,10 @@ class CellRun:
         self._certificates: list[dict[str, Any]] = []
         self._seconds = 0.0
         self._learner: tuple[Algorithm, Privatizer] | None = None
-        if not self.finished and (folder / STATE).exists():
-            self._load()
+        if not self.finished:
+            remove_leftovers(folder)
+            if (folder / STATE).exists():
+                self._load()
 
     @property
     def finished(self) -> bool:
@@ -135,12 +138,11 @@ class CellRun:
         write_arrays(self.folder / STATE, arrays)
 
     def _load(self) -> None:
-        remove_leftovers(self.folder)
         try:
             with np.load(self.folder / STATE, allow_pickle=False) as file:
                 arrays = {key: file[key] for key in file.files}
             about = json.loads(str(arrays["about"]))
-        except (OSError, ValueError, KeyError, EOFError) as error:
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise UserError(
                 f"{self.folder / STATE}: must be a checkpoint, got {error}; run again with --fresh"
             ) from None

@@ -253,4 +253,5 @@ def _first_and_last(cell: SweepCell) -> tuple[float, float]:
 def _summary(cell: SweepCell) -> dict[str, object]:
     records = pd.read_parquet(cell.folder / "records.parquet")
     certificate = json.loads((cell.folder / "certificate.json").read_text())
-    return {"label": cell.label, **summary_row(cell.experiment, records, certificate)}
+    seconds = json.loads((cell.folder / "finished.json").read_text())["seconds"]
+    return {"label": cell.label, **summary_row(cell.experiment, records, certificate), "seconds": seconds}

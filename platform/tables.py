@@ -15,7 +15,7 @@ from dprl.platform.records import SATURATION_REMEDY
 from dprl.platform.verdicts import number
 
 _VERDICTS = {"holds": "holds", "holds_approximately": "approx.", "fails": "FAILS", "unbounded": "none"}
-_HEADERS = ("cell", "regret", "95% band", "regret/episode", "claimed", "proved", "verdict", "saturated", "s")
+_HEADERS = ("cell", "regret", "95% band", "regret/ep.", "claimed", "proved", "verdict", "satur.", "s")
 
 
 def write_table(stream: TextIO, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -59,5 +59,5 @@ def _summary_cells(row: Mapping[Any, Any]) -> list[str]:
         number(row["proved_epsilon"]),
         _VERDICTS.get(str(row["verdict"]), str(row["verdict"])),
         f"{row['saturated']:.0%}",
-        f"{row['seconds']:.1f}" if "seconds" in row else "-",
+        f"{row['seconds']:.1f}",
     ]

@@ -1,0 +1,251 @@
+"""The commands: what they print, their exit codes, and that they start fast."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from dprl.platform import commands
+from dprl.platform.cell import CellRun
+from dprl.platform.command_line import main, resume_command
+
+CONFIG = """\
+# One cell of each trust model.
+name: try
+algorithm: {name: private_ucb_vi, bonus_scale: 0.1}
+env: {name: riverswim, n_states: 3, horizon: 5}
+privacy:
+  grid_search:
+    - {model: none}
+    - {model: jdp, epsilon: 1.0, calibration: printed}
+    - {model: ldp, epsilon: 1.0}
+episodes: 1000
+seeds: 2
+"""
+MODULE = [sys.executable, "-P", "-m", "dprl.platform.command_line"]
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A config in the current folder, which is empty otherwise."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DPRL_HOME", raising=False)
+    file = tmp_path / "try.yaml"
+    file.write_text(CONFIG)
+    return file
+
+
+def output(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    assert main(arguments) == code
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", [[], ["list"], ["run"], ["sweep"], ["certify"], ["ui"]])
+def test_every_help_has_an_example(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    shown = output(capsys, *command, "--help")
+    assert f"example: dprl {' '.join(command)}" in shown
+
+
+@pytest.mark.parametrize("name", sorted(commands.COMMANDS))
+def test_the_examples_in_the_help_are_understood(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The example runs as far as its options; a config that is not there yet is another matter."""
+    import shlex  # noqa: PLC0415
+
+    from dprl.platform.command_line import _parser  # noqa: PLC0415
+
+    line = next(row for row in output(capsys, name, "--help").splitlines() if row.startswith("example: "))
+    words = shlex.split(line.removeprefix("example: dprl "))
+    assert _parser().parse_args(words).command == name
+
+
+def test_list_shows_what_a_config_can_name(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = output(capsys, "list")
+    for name in ("algorithms", "private_ucb_vi", "riverswim", "garnet", "jdp", "binary_tree", "laplace", "configs"):
+        assert name in shown
+    assert "epsilon (required)" in shown
+
+
+@pytest.mark.parametrize("kind", ["algorithms", "envs", "mechanisms", "configs"])
+def test_list_of_one_kind_as_json(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = json.loads(output(capsys, "list", kind, "--json"))
+    assert list(shown) == [kind]
+    assert all({"name", "description"} <= set(entry) for entry in shown[kind])
+
+
+def test_list_shows_configs_of_the_current_folder_also_broken_ones(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = config.parent / "tune_configs"
+    folder.mkdir()
+    (folder / "mine.yaml").write_text(CONFIG)
+    (folder / "broken.yaml").write_text("name: [\n")
+    entries = {entry["name"]: entry for entry in json.loads(output(capsys, "list", "configs", "--json"))["configs"]}
+    assert (entries["mine"]["description"], entries["mine"]["cells"]) == ("One cell of each trust model.", 3)
+    assert entries["broken"]["description"].startswith("cannot be read: ")
+
+
+def test_certify_says_the_verdict_first(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    blocks = output(capsys, "certify", str(config)).split("\n\n")
+    assert [block.split("\n")[0] for block in blocks] == [
+        "none: NO PRIVACY: something is released without noise, epsilon is infinite",
+        (
+            "jdp epsilon=1 printed: FAILS as a pure claim: noise as printed proves 2.895, claimed 1 "
+            "(factor 2.895); it proves 0.6851 at delta 1e-06"
+        ),
+        "ldp epsilon=1 certified: HOLDS: certified noise proves 1, claimed 1",
+    ]
+    assert "pure epsilon 2.606 if the first state and action are public" in blocks[1]
+    assert not (config.parent / "dprl_runs").exists()
+
+
+def test_certify_of_the_papers_local_noise(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """[CZ22] at H = 5, epsilon 1: claimed 1, proved 2 exactly."""
+    local = "privacy={model: ldp, epsilon: 1, calibration: printed}"
+    shown = output(capsys, "certify", str(config), "--set", local)
+    assert shown.startswith("ldp epsilon=1: FAILS: noise as printed proves 2, claimed 1 (factor 2)\n")
+    (certificate,) = json.loads(output(capsys, "certify", str(config), "--set", local, "--json"))
+    assert certificate["claimed"]["epsilon"] == 1
+    assert certificate["proved"]["pure_epsilon"] == pytest.approx(2)
+    assert (certificate["proved"]["tightness"], certificate["verdict"]) == ("exact", "fails")
+    assert certificate["factor"] == pytest.approx(2)
+
+
+def test_certify_as_json_is_one_certificate_a_cell(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    certificates = json.loads(output(capsys, "certify", str(config), "--json"))
+    assert [one["trust_model"] for one in certificates] == ["none", "jdp", "ldp"]
+    assert [one["parameters"]["privacy.model"] for one in certificates] == ["none", "jdp", "ldp"]
+    assert certificates[0]["proved"]["pure_epsilon"] == "inf"
+
+
+def test_a_dry_run_shows_the_cells_and_writes_nothing(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = output(capsys, "sweep", str(config), "--dry-run").splitlines()
+    assert len(shown) == 4
+    assert shown[-1] == "3 cells, 6 seeds, 6000 episodes; nothing was run"
+    assert not (config.parent / "dprl_runs").exists()
+
+
+def test_run_prints_a_table_and_leaves_the_artifacts(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = output(capsys, "run", str(config)).splitlines()
+    assert table[0].split() == [
+        *("cell", "regret", "95%", "band", "regret/ep.", "claimed", "proved", "verdict", "satur.", "s")
+    ]
+    assert [row.split()[0] for row in table[1:4]] == ["none", "jdp", "ldp"]
+    assert max(map(len, table[:4])) <= 100
+    folder = config.parent / "dprl_runs" / "sweeps" / "try"
+    assert {"summary.csv", "frontier.png", "cells"} <= {file.name for file in folder.iterdir()}
+    assert len(pd.read_csv(folder / "summary.csv")) == 3
+
+
+def test_run_as_json_can_be_read_by_a_program(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = json.loads(output(capsys, "run", str(config), "--json", "--seeds", "1", "--name", "other"))
+    assert Path(shown["folder"]) == config.parent / "dprl_runs" / "sweeps" / "other"
+    assert shown["cells"][0]["proved_epsilon"] == "inf"
+    assert [cell["regret_lower"] for cell in shown["cells"]] == [None] * 3
+    assert shown["failed"] == []
+
+
+def test_an_experiment_yaml_can_be_run_again_with_the_same_result(
+    config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cells = config.parent / "dprl_runs" / "sweeps" / "try" / "cells"
+    output(capsys, "run", str(config))
+    monkeypatch.setenv("DPRL_HOME", str(config.parent / "second"))
+    for folder in cells.iterdir():
+        output(capsys, "run", str(folder / "experiment.yaml"))
+        again = config.parent / "second" / "sweeps" / "try" / "cells" / folder.name / "records.parquet"
+        assert again.read_bytes() == (folder / "records.parquet").read_bytes()
+
+
+def test_a_saturated_bonus_is_warned_about_with_the_remedy(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = output(capsys, "run", str(config), "--set", "algorithm.bonus_scale=100", "--seeds", "1")
+    warning = shown.splitlines()[4]
+    assert warning.startswith("warning: bonus saturated: the curve is linear by construction; try more episodes")
+    assert "larger epsilon" in warning
+    assert "bonus_scale" in warning
+
+
+def test_a_failed_cell_is_exit_code_1_and_the_others_are_kept(
+    config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    original = CellRun.advance
+
+    def fails(self: CellRun, seconds: float) -> object:
+        if self.experiment.parameters()["privacy.model"] == "ldp":
+            raise ValueError("no room left")
+        return original(self, seconds)
+
+    monkeypatch.setattr(CellRun, "advance", fails)
+    assert main(["run", str(config)]) == 1
+    shown = capsys.readouterr()
+    assert [row.split()[0] for row in shown.out.splitlines()[1:]] == ["none", "jdp"]
+    assert "dprl: failed: ldp" in shown.err
+    assert "no room left" in shown.err
+
+
+def test_an_interrupted_run_exits_with_130_and_names_the_command_that_resumes(
+    config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped(self: CellRun, seconds: float) -> object:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(CellRun, "advance", stopped)
+        assert main(["run", str(config), "--fresh"]) == 130
+    shown = capsys.readouterr()
+    assert f"resume with: dprl run {config}\n" in shown.err
+    assert "Traceback" not in shown.err
+    output(capsys, "run", str(config))
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_a_real_process(config: Path) -> None:
+    words = ["run", str(config), "--set", "episodes=100000000"]
+    process = subprocess.Popen([*MODULE, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    cells = config.parent / "dprl_runs" / "sweeps" / "try" / "cells"
+    deadline = time.monotonic() + 120
+    while not list(cells.glob("*/state.npz")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, shown = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "resume with: dprl run" in shown
+    assert "Traceback" not in shown
+
+
+def test_the_resume_command_does_not_start_afresh() -> None:
+    assert resume_command(["run", "a b.yaml", "--fresh"]) == "dprl run 'a b.yaml'"
+
+
+def loaded_after(*arguments: str) -> set[str]:
+    """The modules that are loaded when a command has run in a new process."""
+    script = (
+        "import sys, contextlib, io\n"
+        "from dprl.platform.command_line import main\n"
+        "with contextlib.redirect_stdout(io.StringIO()): main(sys.argv[1:])\n"
+        "print(' '.join(sys.modules))\n"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", script, *arguments], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_help_loads_nothing_and_certify_no_more_than_it_needs(config: Path) -> None:
+    heavy = {"ray", "mlflow", "matplotlib", "pandas", "pyarrow"}
+    assert not loaded_after("--help") & (heavy | {"numba", "numpy", "pydantic", "yaml"})
+    assert not loaded_after("certify", str(config)) & heavy
+    assert not loaded_after("list") & heavy
+
+
+def test_a_reader_that_leaves_early_is_no_error(config: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([*MODULE, "list"], stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")
