@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import ray
 from ray import tune
@@ -46,7 +47,7 @@ def connected(address: str | None) -> Iterator[Cluster]:
 
 
 def _connect(address: str | None, limit: int | None) -> None:
-    local = {"num_cpus": limit, "include_dashboard": False, "object_store_memory": _OBJECT_STORE_BYTES}
+    local: dict[str, Any] = {"num_cpus": limit, "include_dashboard": False, "object_store_memory": _OBJECT_STORE_BYTES}
     try:
         ray.init(
             # 'local' starts a new cluster; the default would join any that happens to run on this machine.

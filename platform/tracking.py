@@ -23,6 +23,8 @@ from dprl.platform.store import TrackingError, TrackingStore
 EXPERIMENT = "dprl"
 """The MLflow experiment that holds every sweep, so that runs of different sweeps can be compared."""
 
+# Without it MLflow's pages may take the experiment for one with language models, which have no curves.
+_EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
 _BATCH = 1000
 _PARAMETERS_A_BATCH = 100
 _RECORDED = "recorded"
@@ -114,7 +116,8 @@ class Tracker:
         found = self.client.get_experiment_by_name(EXPERIMENT)
         if found is None:
             root = self.store.artifact_root
-            return str(self.client.create_experiment(EXPERIMENT, root.as_uri() if root is not None else None))
+            place = root.as_uri() if root is not None else None
+            return str(self.client.create_experiment(EXPERIMENT, place, _EXPERIMENT_TAGS))
         if found.lifecycle_stage != "active":
             raise TrackingError(f"experiment {EXPERIMENT!r} was deleted; restore it, or use another store")
         return str(found.experiment_id)
