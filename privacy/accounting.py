@@ -9,8 +9,7 @@ import math
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import gammaln
-from scipy.stats import norm
+from scipy.special import gammaln, log_ndtr
 
 
 def composed_delta(epsilon: float, n: int, epsilon_0: float) -> float:
@@ -64,8 +63,8 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
     Paper: Balle, Wang 2018, Theorem 8.
     """
-    first = norm.logcdf(-epsilon / mu + mu / 2)
-    second = epsilon + norm.logcdf(-epsilon / mu - mu / 2)
+    first = log_ndtr(-epsilon / mu + mu / 2)
+    second = epsilon + log_ndtr(-epsilon / mu - mu / 2)
     return max(0.0, math.exp(first) - math.exp(second))
 
 

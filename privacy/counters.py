@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprl.privacy.compiled import kernel
-from dprl.privacy.laplace import laplace_draw
+from dprl.privacy.laplace import BLOCK, first_half, second_half
 
 Float64Array = npt.NDArray[np.float64]
 
@@ -104,11 +104,15 @@ def release_prefix(
 
     *Formal guarantee.* See BinaryTree; the node that ends at `item` draws numbers item*cells ... of stream `key`.
     """
-    n_cells = totals.shape[0]
-    parent = noise[_level(item & (item - 1))]
-    node = noise[_level(item)]
-    first = np.uint64(item) * np.uint64(n_cells)
-    for i in range(n_cells):
-        prefix_noise = parent[i] + laplace_draw(key, first + np.uint64(i), scale)
-        node[i] = prefix_noise
-        released[i] = totals[i] + prefix_noise
+    parents, nodes = noise[_level(item & (item - 1))], noise[_level(item)]
+    for start in range(0, released.shape[0], BLOCK):
+        node, parent = nodes[start : start + BLOCK], parents[start : start + BLOCK]
+        out, total = released[start : start + BLOCK], totals[start : start + BLOCK]
+        first = np.uint64(item) * np.uint64(released.shape[0]) + np.uint64(start)
+        for i in range(out.shape[0]):
+            # The arrays that are about to be written hold the halves of the draws meanwhile.
+            node[i], out[i] = first_half(key, first + np.uint64(i))
+        for i in range(out.shape[0]):
+            prefix_noise = parent[i] + second_half(node[i], out[i], scale)
+            node[i] = prefix_noise
+            out[i] = total[i] + prefix_noise

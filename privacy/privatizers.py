@@ -25,7 +25,7 @@ from dprl.privacy.base import (
 from dprl.privacy.certificate import Certificate, PrivacyRequest, certificate
 from dprl.privacy.compiled import kernel
 from dprl.privacy.counters import BinaryTree, ExactCounter, release_prefix
-from dprl.privacy.laplace import Laplace, laplace_draw
+from dprl.privacy.laplace import Laplace, fill_laplace
 from dprl.privacy.ledger import RAW, Ledger, Release
 from dprl.privacy.streams import Streams
 
@@ -78,9 +78,7 @@ def encode(channel: Channel, index: Int64Array, value: Float64Array, user: int) 
     """
     n_cells = channel.report.shape[0]
     if channel.report_scale > 0.0:
-        first = np.uint64(user) * np.uint64(n_cells)
-        for i in range(n_cells):
-            channel.report[i] = laplace_draw(channel.user_key, first + np.uint64(i), channel.report_scale)
+        fill_laplace(channel.report, channel.user_key, np.uint64(user) * np.uint64(n_cells), channel.report_scale)
     else:
         channel.report[:] = 0.0
     for step in range(index.shape[0]):
