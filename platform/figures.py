@@ -40,7 +40,8 @@ def regret_figure(records: pd.DataFrame, experiment: Experiment, certificate: Ma
     left.set_ylabel("regret per episode (reward)")
     _draw_curve(right, curve(records))
     right.set_ylabel("cumulative regret (reward)")
-    right.xaxis.set_major_formatter(EngFormatter(sep=""))
+    for axis in (right.xaxis, right.yaxis):
+        axis.set_major_formatter(EngFormatter(sep=""))
     for axes in (left, right):
         axes.set_xlabel("episode")
         axes.set_ylim(bottom=0)
