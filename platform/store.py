@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from dprl.platform.errors import broken_rule
+
+EXPERIMENT = "dprl"
+"""The MLflow experiment that holds every sweep, so that runs of different sweeps can be compared."""
 
 
 class TrackingError(Exception):
@@ -23,11 +28,10 @@ class TrackingStore:
     artifact_root: Path | None
 
     def __post_init__(self) -> None:
-        if "://" not in self.uri or self.uri.startswith("file:"):
-            rule, remedy = (
-                "must be a database or a server",
-                "use sqlite:////absolute/path.db or http://host:5000",
-            )
+        folder = "://" not in self.uri or self.uri.startswith("file:")
+        if folder and self.uri != "databricks":
+            rule = "must be a database or a server"
+            remedy = "use sqlite:////absolute/path.db or http://host:5000"
             raise broken_rule("tracking-uri", rule, self.uri, remedy)
 
     @classmethod
@@ -39,3 +43,14 @@ class TrackingStore:
         if uri is not None:
             return cls(uri, None)
         return cls(f"sqlite:///{home.resolve()}/mlflow.db", home.resolve() / "artifacts")
+
+
+def runs_page(database: Path) -> str:
+    """Return the address, on MLflow's server for `database`, of the page with the runs of all sweeps.
+
+    From its front page MLflow leads to pages for language models, which show nothing here.
+    """
+    with closing(sqlite3.connect(database)) as connection:
+        query = "SELECT experiment_id FROM experiments WHERE name = ?"
+        row = connection.execute(query, (EXPERIMENT,)).fetchone()
+    return f"/#/experiments/{row[0]}/runs?workflowType=machine_learning" if row is not None else "/"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import socket
 
 from dprl.platform.errors import broken_rule
 
 CPU_VARIABLE = "DPRL_NUM_CPUS"
+_CONNECT_SECONDS = 10.0
 
 WORKER_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "RAY_CHDIR_TO_TRIAL_DIR": "0"}
 """For processes that run one cell on one CPU."""
@@ -46,3 +48,15 @@ def cpu_limit() -> int | None:
     if not text.isdecimal() or int(text) < 1:
         raise broken_rule(CPU_VARIABLE, "must be a whole number of at least 1", text, "unset it to use all CPUs")
     return int(text)
+
+
+def require_reachable(address: str) -> None:
+    """Raise UserError if nothing listens at `address`, host:port or ray://host:port: Ray would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host:
+        return  # 'auto', which Ray looks up itself
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS).close()
+    except (OSError, ValueError, OverflowError) as error:
+        rule, remedy = f"must be where Ray listens ({error})", "check it with `ray status --address ADDR`"
+        raise broken_rule("address", rule, address, remedy) from error

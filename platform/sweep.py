@@ -22,7 +22,7 @@ from dprl.platform.layout import SweepCell, SweepLayout
 from dprl.platform.progress import ProgressDisplay, progress_display
 from dprl.platform.records import summary_row
 from dprl.platform.store import TrackingError, TrackingStore
-from dprl.platform.surroundings import cpu_limit, set_environment
+from dprl.platform.surroundings import cpu_limit, require_reachable, set_environment
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,8 @@ def run_sweep(cells: Sequence[Experiment], options: SweepOptions) -> SweepResult
     if not cells:
         raise UserError("config: the grid expands to nothing: give every grid_search at least one value")
     cpu_limit()
+    if options.address is not None:
+        require_reachable(options.address)
     set_environment()
     home.mkdir(parents=True, exist_ok=True)
     display = progress_display()

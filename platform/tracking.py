@@ -18,10 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from dprl.platform.errors import broken_rule
 from dprl.platform.layout import SweepCell
 from dprl.platform.records import curve
-from dprl.platform.store import TrackingError, TrackingStore
-
-EXPERIMENT = "dprl"
-"""The MLflow experiment that holds every sweep, so that runs of different sweeps can be compared."""
+from dprl.platform.store import EXPERIMENT, TrackingError, TrackingStore
 
 # Without it MLflow's pages may take the experiment for one with language models, which have no curves.
 _EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}

@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 import yaml
-from mlflow.tracking import MlflowClient
+
+from dprl.platform.store import runs_page
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
@@ -127,9 +128,7 @@ def _run_cell(name: str, part: str) -> str:
 
 
 def test_cells_are_selected_and_compared(home: Path, address: str, browser: Any, tmp_path: Path) -> None:
-    experiment = MlflowClient(f"sqlite:///{home}/mlflow.db").get_experiment_by_name("dprl")
-    assert experiment is not None
-    browser.get(f"{address}/#/experiments/{experiment.experiment_id}/runs?workflowType=machine_learning")
+    browser.get(address + runs_page(home / "mlflow.db"))
     _wait_for_text(browser, ("seen",))
     _click(browser, _run_cell("seen", "gridcell") + "//button")
     _wait_for_text(browser, LABELS)

@@ -17,8 +17,8 @@ from dprl.platform.config import load_cells
 from dprl.platform.errors import UserError
 from dprl.platform.execution import LockedCell
 from dprl.platform.layout import SweepCell, SweepLayout
-from dprl.platform.store import TrackingStore
-from dprl.platform.tracking import EXPERIMENT, Tracker
+from dprl.platform.store import EXPERIMENT, TrackingStore
+from dprl.platform.tracking import Tracker
 
 CONFIG = {
     "name": "tracked",
