@@ -10,25 +10,10 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array, Segment, check_number
-from dprl.algorithms.tabular import N_FAMILIES, count_families, write_contribution
+from dprl.algorithms.tabular import Simulator, count_families, play, policy_value, simulator
 from dprl.envs import FiniteMDP
-from dprl.envs.dynamics import deterministic_value, roll_out
 from dprl.privacy import CountFamilies, PrivateCounts, Privatizer, Streams, kernel
-from dprl.privacy.privatizers import Channel, exchange
-from dprl.privacy.streams import fill_uniform
-
-
-class Simulator(NamedTuple):
-    """The environment as the loop sees it; K = episodes; key: of the stream that moves it."""
-
-    transitions: Float64Array
-    rewards: Float64Array
-    cdf: Float64Array
-    start: Float64Array
-    start_cdf: Float64Array
-    optimal_value: float
-    episodes: int
-    key: np.uint64
+from dprl.privacy.exchange import Channel, exchange
 
 
 class Bonus(NamedTuple):
@@ -43,28 +28,15 @@ class Bonus(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """Scratch and state of the loop.
-
-    policy int64[H, S]; values float64[H+1, S]: exact V^pi; optimistic float64[S]; q float64[S*A];
-    uniforms float64[H+1]; states int64[H+1]; actions int64[H]; cells int64[H, 3] and
-    amounts float64[H, 3]: the contribution.
-    """
+    """What planning works on: policy int64[H, S]; optimistic values float64[S] of a step; q float64[S*A]."""
 
     policy: Int64Array
-    values: Float64Array
     optimistic: Float64Array
     q: Float64Array
-    uniforms: Float64Array
-    states: Int64Array
-    actions: Int64Array
-    cells: Int64Array
-    amounts: Float64Array
 
 
 @kernel
-def plan(
-    counts: Float64Array, bonus: Bonus, policy: Int64Array, optimistic: Float64Array, q: Float64Array
-) -> tuple[bool, float]:
+def plan(counts: Float64Array, bonus: Bonus, tables: Tables) -> tuple[bool, float]:
     """Optimistic value iteration; writes the greedy policy, returns (did it change, share of saturated cells).
 
     counts float64[H * (S+2) * S*A], each step holding transitions [S', S, A], visits [S, A], rewards [S, A]. With
@@ -73,6 +45,7 @@ def plan(
 
     Paper: [CZ22] eq. (1) and Algorithm 2, lines 4-10.
     """
+    policy, optimistic, q = tables
     horizon, n_states = policy.shape
     pairs = q.shape[0]
     n_actions = pairs // n_states
@@ -108,37 +81,25 @@ def plan(
 
 
 @kernel
-def start_value(start: Float64Array, values: Float64Array) -> float:
-    """Return the expected value of the first state; start float64[S], values float64[H+1, S]."""
-    total = 0.0
-    for s in range(start.shape[0]):
-        total += start[s] * values[0, s]
-    return total
-
-
-@kernel
-def run(mdp: Simulator, channel: Channel, bonus: Bonus, tables: Tables, first: int, last: int) -> tuple[float, float]:
+def run(
+    simulator: Simulator, channel: Channel, bonus: Bonus, tables: Tables, first: int, last: int
+) -> tuple[float, float]:
     """Play episodes first..last (1-based, inclusive) of K; return the summed regret and the summed saturated share.
 
     The user of the last episode K sends nothing: no later policy could use it.
 
     Paper: [CZ22] Algorithm 2.
     """
-    regret, saturated = 0.0, 0.0
-    draws = np.uint64(tables.uniforms.shape[0])
-    value = -1.0
+    regret, saturated, value = 0.0, 0.0, 0.0
     for k in range(first, last + 1):
-        changed, share = plan(channel.released, bonus, tables.policy, tables.optimistic, tables.q)
+        changed, share = plan(channel.released, bonus, tables)
         if changed or k == first:
-            deterministic_value(mdp.transitions, mdp.rewards, tables.policy, tables.values)
-            value = start_value(mdp.start, tables.values)
-        regret += mdp.optimal_value - value
+            value = policy_value(simulator, tables.policy)
+        regret += simulator.optimal_value - value
         saturated += share
-        fill_uniform(tables.uniforms, mdp.key, np.uint64(k) * draws)
-        roll_out(mdp.cdf, mdp.start_cdf, tables.policy, tables.uniforms, tables.states, tables.actions)
-        if k < mdp.episodes:
-            write_contribution(tables.states, tables.actions, mdp.rewards, tables.cells, tables.amounts)
-            exchange(channel, tables.cells, tables.amounts, k)
+        play(simulator, tables.policy, k)
+        if k < simulator.episodes:
+            exchange(channel, simulator.device.cells, simulator.device.amounts, k)
     return regret, saturated
 
 
@@ -150,7 +111,7 @@ class PrivateUCBVISettings:
         bonus_scale: c >= 0, multiplies the whole exploration bonus; 1 is the paper.
         precision_scale: c_E >= 0, multiplies E_1 and E_2 wherever planning uses them; 1 is the paper. Both act after
             the noise and leave the privacy guarantee alone.
-        beta: failure probability of the confidence bounds ([CZ22] writes delta), in (0, 1).
+        beta: failure probability of the confidence bounds ([CZ22] writes delta), in [1e-20, 1).
     """
 
     bonus_scale: float = 1.0
@@ -161,7 +122,7 @@ class PrivateUCBVISettings:
     def __post_init__(self) -> None:
         check_number("bonus_scale", self.bonus_scale, 0.0)
         check_number("precision_scale", self.precision_scale, 0.0)
-        check_number("beta", self.beta, np.nextafter(0.0, 1.0), 1.0)
+        check_number("beta", self.beta, 1e-20, 1.0)
 
     def families(self, mdp: FiniteMDP) -> CountFamilies:
         """Return what the algorithm counts."""
@@ -204,22 +165,23 @@ class PrivateUCBVI:
     ) -> None:
         if episodes < 2:
             raise ValueError(f"episodes must be at least 2, got {episodes}; the second is the first that can learn")
+        if privatizer.families != settings.families(mdp) or privatizer.n_users < episodes - 1:
+            raise ValueError(
+                f"the privatizer must be built for this MDP and {episodes - 1} users, "
+                f"got {privatizer.families.n_cells} cells for {privatizer.n_users} users; use settings.families(mdp)"
+            )
         self.settings = settings
         self.privatizer = privatizer
         self.episodes = episodes
         self.episodes_done = 0
         self._bonus = settings.bonus(mdp, privatizer, episodes)
-        self._simulator = Simulator(
-            transitions=mdp.transitions,
-            rewards=mdp.rewards,
-            cdf=mdp.cdf,
-            start=mdp.start,
-            start_cdf=mdp.start_cdf,
-            optimal_value=mdp.optimal_start_value(),
-            episodes=episodes,
-            key=streams.key("env"),
+        self._simulator = simulator(mdp, episodes, streams)
+        horizon, n_states, n_actions = mdp.rewards.shape
+        self._tables = Tables(
+            policy=np.zeros((horizon, n_states), dtype=np.int64),
+            optimistic=np.zeros(n_states),
+            q=np.zeros(n_states * n_actions),
         )
-        self._tables = _tables(*mdp.rewards.shape)
         self.plan(privatizer.private_counts())
 
     @property
@@ -229,7 +191,7 @@ class PrivateUCBVI:
 
     def plan(self, counts: PrivateCounts) -> Int64Array:
         """Return the greedy policy int64[H, S] of optimistic value iteration on private counts."""
-        plan(counts.values, self._bonus, self._tables.policy, self._tables.optimistic, self._tables.q)
+        plan(counts.values, self._bonus, self._tables)
         return self.policy
 
     def learn(self, n: int) -> Segment:
@@ -256,17 +218,5 @@ class PrivateUCBVI:
         )
         self._tables.policy[:] = state["policy"]
         self.episodes_done = int(state["episodes_done"])
-
-
-def _tables(horizon: int, n_states: int, n_actions: int) -> Tables:
-    return Tables(
-        policy=np.zeros((horizon, n_states), dtype=np.int64),
-        values=np.zeros((horizon + 1, n_states)),
-        optimistic=np.zeros(n_states),
-        q=np.zeros(n_states * n_actions),
-        uniforms=np.zeros(horizon + 1),
-        states=np.zeros(horizon + 1, dtype=np.int64),
-        actions=np.zeros(horizon, dtype=np.int64),
-        cells=np.zeros((horizon, N_FAMILIES), dtype=np.int64),
-        amounts=np.zeros((horizon, N_FAMILIES)),
-    )
+        if self.privatizer.ledger.users_charged != min(self.episodes_done, self.episodes - 1):
+            raise ValueError("the state's episodes are not those that its ledger has charged; start anew")

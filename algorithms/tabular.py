@@ -1,8 +1,14 @@
-"""What the tabular algorithms share: the layout of their counts, and how a trajectory becomes a contribution."""
+"""What the tabular algorithms share: the layout of their counts, and the users whom they meet in the simulator."""
+
+from typing import NamedTuple
+
+import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.envs import FiniteMDP
-from dprl.privacy import CountFamilies, CountFamily, kernel
+from dprl.envs.dynamics import deterministic_value, roll_out
+from dprl.privacy import CountFamilies, CountFamily, Streams, kernel
+from dprl.privacy.streams import fill_uniform
 
 TRANSITIONS, VISITS, REWARDS = range(3)
 N_FAMILIES = 3
@@ -27,21 +33,96 @@ def count_families(mdp: FiniteMDP) -> CountFamilies:
     )
 
 
+class Device(NamedTuple):
+    """What is on the user's side: the episode under way. Only `play` writes it, only `exchange` may read it.
+
+    uniforms float64[H+1]; states int64[H+1]; actions int64[H]; cells int64[H, 3] and amounts float64[H, 3]: the
+    contribution, one cell per step and family.
+    """
+
+    uniforms: Float64Array
+    states: Int64Array
+    actions: Int64Array
+    cells: Int64Array
+    amounts: Float64Array
+
+
+class Simulator(NamedTuple):
+    """The environment and its users as compiled loops see them.
+
+    transitions, rewards, cdf, start, start_cdf: of FiniteMDP; optimal_value: V* of the first state's distribution;
+    episodes: K; key: of the stream that moves the environment; values float64[H+1, S]: scratch; device: a user's.
+    """
+
+    transitions: Float64Array
+    rewards: Float64Array
+    cdf: Float64Array
+    start: Float64Array
+    start_cdf: Float64Array
+    optimal_value: float
+    episodes: int
+    key: np.uint64
+    values: Float64Array
+    device: Device
+
+
+def simulator(mdp: FiniteMDP, episodes: int, streams: Streams) -> Simulator:
+    """Return the simulator of K = `episodes` users of `mdp`."""
+    horizon, n_states, _ = mdp.rewards.shape
+    return Simulator(
+        transitions=mdp.transitions,
+        rewards=mdp.rewards,
+        cdf=mdp.cdf,
+        start=mdp.start,
+        start_cdf=mdp.start_cdf,
+        optimal_value=mdp.optimal_start_value(),
+        episodes=episodes,
+        key=streams.key("env"),
+        values=np.zeros((horizon + 1, n_states)),
+        device=Device(
+            uniforms=np.zeros(horizon + 1),
+            states=np.zeros(horizon + 1, dtype=np.int64),
+            actions=np.zeros(horizon, dtype=np.int64),
+            cells=np.zeros((horizon, N_FAMILIES), dtype=np.int64),
+            amounts=np.zeros((horizon, N_FAMILIES)),
+        ),
+    )
+
+
+@kernel
+def play(simulator: Simulator, policy: Int64Array, user: int) -> None:
+    """User side: episode `user` under `policy` int64[H, S]; leaves the contribution in simulator.device."""
+    device = simulator.device
+    fill_uniform(device.uniforms, simulator.key, np.uint64(user) * np.uint64(device.uniforms.shape[0]))
+    roll_out(simulator.cdf, simulator.start_cdf, policy, device.uniforms, device.states, device.actions)
+    write_contribution(device.states, device.actions, simulator.rewards, device.cells, device.amounts)
+
+
 @kernel
 def write_contribution(
-    states: Int64Array, actions: Int64Array, rewards: Float64Array, index: Int64Array, value: Float64Array
+    states: Int64Array, actions: Int64Array, rewards: Float64Array, cells: Int64Array, amounts: Float64Array
 ) -> None:
     """User side: turn a trajectory into one cell per step and family.
 
     states int64[H+1], actions int64[H], rewards float64[H, S, A] (the user observes its own entries); fills
-    index int64[H, 3] and value float64[H, 3].
+    cells int64[H, 3] and amounts float64[H, 3].
     """
     n_states, n_actions = rewards.shape[1], rewards.shape[2]
     for h in range(actions.shape[0]):
         pair = states[h] * n_actions + actions[h]
-        index[h, TRANSITIONS] = states[h + 1] * (n_states * n_actions) + pair
-        index[h, VISITS] = pair
-        index[h, REWARDS] = pair
-        value[h, TRANSITIONS] = 1.0
-        value[h, VISITS] = 1.0
-        value[h, REWARDS] = rewards[h, states[h], actions[h]]
+        cells[h, TRANSITIONS] = states[h + 1] * (n_states * n_actions) + pair
+        cells[h, VISITS] = pair
+        cells[h, REWARDS] = pair
+        amounts[h, TRANSITIONS] = 1.0
+        amounts[h, VISITS] = 1.0
+        amounts[h, REWARDS] = rewards[h, states[h], actions[h]]
+
+
+@kernel
+def policy_value(simulator: Simulator, policy: Int64Array) -> float:
+    """Return the exact value of a deterministic policy int64[H, S] from the first state's distribution."""
+    deterministic_value(simulator.transitions, simulator.rewards, policy, simulator.values)
+    total = 0.0
+    for s in range(simulator.start.shape[0]):
+        total += simulator.start[s] * simulator.values[0, s]
+    return total

@@ -31,9 +31,7 @@ class EnvSpec(Protocol):
 def require_integer(key: str, value: object, minimum: int) -> None:
     """Raise a ValueError unless value is an integer of at least `minimum`."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < minimum:
-        raise ValueError(
-            f"{key} must be an integer of at least {minimum}, got {value!r}; set {key}: {minimum} or more"
-        )
+        raise ValueError(f"{key} must be an integer of at least {minimum}, got {value!r}; set {key}: {minimum} or more")
 
 
 def require_size(name: str, horizon: int, n_states: int, n_actions: int) -> None:
@@ -146,14 +144,10 @@ class FiniteMDP:
 
     def _actions(self, array: NDArray[np.generic]) -> NDArray[np.int64]:
         if not np.issubdtype(array.dtype, np.integer):
-            raise ValueError(
-                f"policy of shape [H, S] must hold integers, got {array.dtype}; pass action indices"
-            )
+            raise ValueError(f"policy of shape [H, S] must hold integers, got {array.dtype}; pass action indices")
         if array.min() < 0 or array.max() >= self.n_actions:
             worst = array.min() if array.min() < 0 else array.max()
-            raise ValueError(
-                f"policy must hold actions in 0..{self.n_actions - 1}, got {worst}; pass action indices"
-            )
+            raise ValueError(f"policy must hold actions in 0..{self.n_actions - 1}, got {worst}; pass action indices")
         return np.array(array, dtype=np.int64, order="C")
 
 
@@ -161,9 +155,7 @@ def _table(key: str, value: ArrayLike, dimensions: int) -> NDArray[np.float64]:
     try:
         array = np.array(value, dtype=np.float64, order="C")
     except (TypeError, ValueError):
-        raise ValueError(
-            f"{key} must be an array of numbers, got {type(value).__name__}; pass float64"
-        ) from None
+        raise ValueError(f"{key} must be an array of numbers, got {type(value).__name__}; pass float64") from None
     if array.ndim != dimensions or array.size == 0:
         raise ValueError(
             f"{key} must be a non-empty array of {dimensions} dimensions, got shape {array.shape}; "
@@ -174,9 +166,7 @@ def _table(key: str, value: ArrayLike, dimensions: int) -> NDArray[np.float64]:
     return array
 
 
-def _require_shapes(
-    transitions: NDArray[np.float64], rewards: NDArray[np.float64], start: NDArray[np.float64]
-) -> None:
+def _require_shapes(transitions: NDArray[np.float64], rewards: NDArray[np.float64], start: NDArray[np.float64]) -> None:
     horizon, n_states, n_actions = rewards.shape
     expected = (horizon, n_states, n_actions, n_states)
     if transitions.shape != expected:
@@ -185,9 +175,7 @@ def _require_shapes(
             f"got {transitions.shape}; reshape one of them"
         )
     if start.shape != (n_states,):
-        raise ValueError(
-            f"start must have shape [S] = {(n_states,)}, got {start.shape}; give one entry per state"
-        )
+        raise ValueError(f"start must have shape [S] = {(n_states,)}, got {start.shape}; give one entry per state")
 
 
 def _require_distributions(key: str, array: NDArray[np.float64]) -> None:
@@ -196,9 +184,7 @@ def _require_distributions(key: str, array: NDArray[np.float64]) -> None:
     sums = array.sum(axis=-1).ravel()
     worst = sums[np.abs(sums - 1.0).argmax()]
     if abs(worst - 1.0) > _SUM_TOLERANCE:
-        raise ValueError(
-            f"{key} must sum to 1 over the last axis, got a sum of {worst:.12g}; normalise the rows"
-        )
+        raise ValueError(f"{key} must sum to 1 over the last axis, got a sum of {worst:.12g}; normalise the rows")
 
 
 def _cumulative(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:

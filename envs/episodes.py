@@ -46,9 +46,7 @@ class FiniteMDPEnv(gymnasium.Env[Observation, int]):
         if self._step >= self.mdp.horizon:
             raise gymnasium.error.ResetNeeded("no episode is under way; call reset() before step()")
         if not self.action_space.contains(action):
-            raise ValueError(
-                f"action must be in 0..{self.mdp.n_actions - 1}, got {action!r}; pass an integer"
-            )
+            raise ValueError(f"action must be in 0..{self.mdp.n_actions - 1}, got {action!r}; pass an integer")
         here = (self._step, self._state, int(action))
         reward = float(self.mdp.rewards[here])
         self._state = self._draw(self.mdp.cdf[here])

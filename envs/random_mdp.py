@@ -57,9 +57,7 @@ class RandomMDP:
         return FiniteMDP(self.name, transitions, rewards, start)
 
 
-def dirichlet_rows(
-    generator: np.random.Generator, concentration: float, shape: tuple[int, ...]
-) -> NDArray[np.float64]:
+def dirichlet_rows(generator: np.random.Generator, concentration: float, shape: tuple[int, ...]) -> NDArray[np.float64]:
     """Draw an array of the given shape whose last axis is Dirichlet(concentration, ..., concentration).
 
     Small concentrations make gamma variables underflow, up to rows that are all 0. Such rows are drawn

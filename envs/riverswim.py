@@ -63,9 +63,7 @@ class RiverSwim:
         require_integer("horizon", self.horizon, 1)
         require_size(self.name, self.horizon, self.n_states, 2)
         if self.version not in tuple(_VERSIONS):
-            raise ValueError(
-                f"version must be one of {', '.join(_VERSIONS)}, got {self.version!r}; choose one of them"
-            )
+            raise ValueError(f"version must be one of {', '.join(_VERSIONS)}, got {self.version!r}; choose one of them")
 
     def build(self) -> FiniteMDP:
         """Build the chain as arrays: transitions [H, S, 2, S], rewards [H, S, 2], start [S]."""
@@ -84,6 +82,4 @@ class RiverSwim:
         start = np.zeros(self.n_states)
         start[list(current.starts)] = 1.0 / len(current.starts)
         every_step = (self.horizon, 1, 1)
-        return FiniteMDP(
-            self.name, np.tile(transitions, (*every_step, 1)), np.tile(rewards, every_step), start
-        )
+        return FiniteMDP(self.name, np.tile(transitions, (*every_step, 1)), np.tile(rewards, every_step), start)

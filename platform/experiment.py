@@ -29,7 +29,7 @@ from dprl.privacy import (
 
 Scalar = str | float | int
 
-MOST_EPISODES = 10**12
+MOST_EPISODES = 10**9
 MOST_SEEDS = 10_000
 LARGEST_SEED = 2**32 - 1
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")

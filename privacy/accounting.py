@@ -11,6 +11,9 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import gammaln, log_ndtr
 
+# Relative; what a root may be off by, with room to spare. Epsilons and scales are rounded up by it.
+_ROUNDING = 1e-9
+
 
 def composed_delta(epsilon: float, n: int, epsilon_0: float) -> float:
     """Return delta(epsilon) of n randomised responses with epsilon_0 each.
@@ -22,22 +25,26 @@ def composed_delta(epsilon: float, n: int, epsilon_0: float) -> float:
     """
     i = np.arange(n + 1)
     log_q = -math.log1p(math.exp(-epsilon_0))
-    log_not_q = log_q - epsilon_0
     log_binomial = gammaln(n + 1) - gammaln(i + 1) - gammaln(n - i + 1)
-    log_p = log_binomial + (n - i) * log_q + i * log_not_q
-    gap = log_p - (epsilon + log_binomial + i * log_q + (n - i) * log_not_q)
-    positive = gap > 1e-15
+    log_p = log_binomial + n * log_q - i * epsilon_0
+    # The loss of outcome i less epsilon, in closed form: a difference of the two log masses would cancel.
+    gap = (n - 2 * i) * epsilon_0 - epsilon
+    positive = gap > 0.0
     return float(np.sum(np.exp(log_p[positive]) * -np.expm1(-gap[positive])))
 
 
 def composed_epsilon(delta: float, n: int, epsilon_0: float) -> float:
-    """Return the epsilon at which composed_delta(epsilon, n, epsilon_0) = delta; n * epsilon_0 for delta = 0."""
+    """Return the epsilon at which composed_delta(epsilon, n, epsilon_0) = delta, rounded up; n * epsilon_0 for 0."""
+    pure = n * epsilon_0
     if delta <= 0.0:
-        return n * epsilon_0
+        return pure
     if composed_delta(0.0, n, epsilon_0) <= delta:
         return 0.0
-    root = brentq(lambda e: composed_delta(e, n, epsilon_0) - delta, 0.0, n * epsilon_0, xtol=1e-12)
-    return float(root)
+    # At the pure epsilon delta is 0; rounding may leave a trace of it there.
+    root = brentq(
+        lambda e: (composed_delta(e, n, epsilon_0) if e < pure else 0.0) - delta, 0.0, pure, xtol=1e-13 * pure
+    )
+    return min(pure, float(root) * (1.0 + _ROUNDING))
 
 
 def laplace_scale(epsilon: float, delta: float, n: int) -> float:
@@ -49,13 +56,15 @@ def laplace_scale(epsilon: float, delta: float, n: int) -> float:
     pure = n / epsilon
     if delta <= 0.0:
         return pure
-    low = pure
-    while composed_delta(epsilon, n, 1.0 / low) <= delta:
+
+    def excess(scale: float) -> float:
+        return (composed_delta(epsilon, n, 1.0 / scale) if scale < pure else 0.0) - delta
+
+    low = pure / 2.0
+    while excess(low) <= 0.0:
         low /= 2.0
-    if low == pure:
-        return pure
-    scale = brentq(lambda b: composed_delta(epsilon, n, 1.0 / b) - delta, low, pure, xtol=1e-9 * low)
-    return min(pure, float(scale) * (1.0 + 1e-8))
+    scale = brentq(excess, low, 2.0 * low, xtol=1e-12 * low)
+    return min(pure, float(scale) * (1.0 + _ROUNDING))
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:

@@ -90,24 +90,28 @@ class Contribution:
     value: Float64Array = field(repr=False)
 
 
+class _Seal:
+    """Held by this room only, and made for one array: neither other numbers nor other hands can use it."""
+
+    def __init__(self, values: Float64Array) -> None:
+        self.values = values
+
+
 @dataclass(frozen=True)
 class Report:
     """What one user sends: float64[n_cells], noisy under local privacy, exact for a trusted server otherwise.
 
     Args:
         user: 1-based number of the user, which is the episode's.
-        values: the message.
+        values: the message, read-only.
     """
 
     user: int
     values: Float64Array = field(repr=False)
+    seal: _Seal = field(repr=False)
 
-
-class _Seal:
-    """Held by this room only; PrivateCounts cannot be made without it."""
-
-
-_SEAL = _Seal()
+    def __post_init__(self) -> None:
+        _require_seal(self.seal, "Report", self.values)
 
 
 @dataclass(frozen=True)
@@ -126,8 +130,7 @@ class PrivateCounts:
     seal: _Seal = field(repr=False)
 
     def __post_init__(self) -> None:
-        if self.seal is not _SEAL:
-            raise TypeError("PrivateCounts are issued by a Privatizer only; pass reports through Privatizer.absorb")
+        _require_seal(self.seal, "PrivateCounts", self.values)
 
     def family(self, name: str) -> Float64Array:
         """Return a view float64[n_steps, width] of one family; raise KeyError for an unknown name."""
@@ -138,11 +141,26 @@ class PrivateCounts:
         raise KeyError(f"no count family {name!r}; there are {[family.name for family in self.families.families]}")
 
 
+def issue_report(user: int, values: Float64Array) -> Report:
+    """Seal a copy of a user's message, float64[n_cells]; for Privatizers only (an architecture test says so)."""
+    kept = _immutable(values)
+    return Report(user, kept, _Seal(kept))
+
+
 def issue_private_counts(families: CountFamilies, values: Float64Array, n_users: int) -> PrivateCounts:
-    """Seal released values, float64[n_cells]; for Privatizers only (an architecture test says so)."""
-    view = values.view()
-    view.flags.writeable = False
-    return PrivateCounts(families, view, n_users, _SEAL)
+    """Seal a copy of released values, float64[n_cells]; for Privatizers only (an architecture test says so)."""
+    kept = _immutable(values)
+    return PrivateCounts(families, kept, n_users, _Seal(kept))
+
+
+def _immutable(values: Float64Array) -> Float64Array:
+    """Return a copy whose memory cannot be made writeable again."""
+    return np.frombuffer(values.tobytes(), dtype=np.float64)
+
+
+def _require_seal(seal: object, owner: str, values: Float64Array) -> None:
+    if not isinstance(seal, _Seal) or seal.values is not values:
+        raise TypeError(f"a {owner} is issued by a Privatizer only; encode and absorb make it")
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,8 @@ _EXCLUDED: dict[TrustModel, tuple[str, ...]] = {
         "timing and order of episodes",
         "participation itself",
         "a second episode of the same user",
-        "the random seed: whoever has it can remove the noise",
+        "the server's memory and checkpoints, which hold exact counts",
+        "the random seed: whoever has it can remove the noise, and two runs that share it share their noise",
     ),
     "ldp": (
         "what others see of the user's own actions",
@@ -41,7 +42,7 @@ _EXCLUDED: dict[TrustModel, tuple[str, ...]] = {
         "timing and order of reports",
         "participation itself",
         "a second report of the same user",
-        "the random seed: whoever has it can remove the noise",
+        "the random seed: whoever has it can remove the noise, and two runs that share it share their noise",
     ),
 }
 
@@ -159,7 +160,7 @@ def certificate(ledger: Ledger, request: PrivacyRequest, algorithm: str) -> Cert
     target = request.claimed_epsilon if request.claimed_epsilon is not None else request.epsilon
     proof = Proof(
         pure_epsilon=ledger.pure_epsilon(),
-        tightness="exact" if _one_scale(ledger.releases) else "upper",
+        tightness="exact" if ledger.attained else "upper",
         pure_epsilon_public_start=ledger.pure_epsilon_public_start(),
         epsilon_at_delta={delta: ledger.epsilon(delta) for delta in DELTAS},
         delta_at_requested_epsilon=None if target is None else ledger.delta(target),
@@ -177,17 +178,13 @@ def _verdict(ledger: Ledger, request: PrivacyRequest) -> tuple[Verdict, float | 
     claimed = request.claimed_epsilon
     if claimed is None:
         raise ValueError("noise without a claim: the request must say what is claimed for it")
-    proved = ledger.epsilon(request.claimed_delta) if request.claimed_delta > 0 else ledger.pure_epsilon()
+    proved = ledger.epsilon(request.claimed_delta)
     factor = proved / claimed
-    if factor <= 1.0 + _TOLERANCE:
+    if factor <= 1.0 + _TOLERANCE or 0 < ledger.delta(claimed) <= request.claimed_delta * (1.0 + _TOLERANCE):
         return "holds", factor
     if request.claimed_delta == 0 and ledger.epsilon(APPROXIMATE_DELTA) <= claimed:
         return "holds_approximately", factor
     return "fails", factor
-
-
-def _one_scale(releases: tuple[Release, ...]) -> bool:
-    return len({release.scale for release in releases}) == 1
 
 
 def _method(ledger: Ledger) -> str:

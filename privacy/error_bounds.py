@@ -12,18 +12,26 @@ from scipy.optimize import brentq
 from scipy.special import gammaincc, gammaln
 
 _MIXTURE_STANDARD_DEVIATIONS = 14.0
+# What the left-out part of a mixture can weigh, and below which no failure probability can be met.
+_LEFT_OUT = 1e-40
+_SMALLEST_BETA = 1e-30
+# Relative; far above the rounding of a tail, far below what matters for a bound.
+_SLACK = 1e-6
 
 
 def laplace_sum_tail(x: float, m: int) -> float:
-    """Return P(|X_1 + ... + X_m| > x) for independent Laplace(1), exact up to rounding (for large m never too small).
+    """Return P(|X_1 + ... + X_m| > x) for independent Laplace(1), up to a relative rounding error below 1e-7.
 
-    With weights w_j = C(m-1+j, j) 2^-(m+j), the density is the w-mixture of Gamma(m-j) on either side. Weights further
-    than 14 standard deviations below the top are replaced by their total mass, which errs upwards.
+    With weights w_j = C(m-1+j, j) 2^-(m+j), j < m, the density is the w-mixture of Gamma(m-j) on either side; the
+    weights of one side sum to 1/2. Those further than 14 standard deviations from the top are left out, and what they
+    can weigh is added.
     """
     first = max(0, m - 1 - int(_MIXTURE_STANDARD_DEVIATIONS * np.sqrt(2.0 * m)))
     j = np.arange(first, m)
     log_weight = gammaln(m + j) - gammaln(j + 1) - gammaln(m) - (m + j) * np.log(2.0)
-    return float(2.0 * np.sum(np.exp(log_weight) * gammaincc(m - j, x))) + (0.0 if first == 0 else 1e-40)
+    weight = np.exp(log_weight)
+    # Dividing by their sum removes the error that all weights of a large m share.
+    return float(np.sum(weight * gammaincc(m - j, x)) / np.sum(weight)) + (0.0 if first == 0 else _LEFT_OUT)
 
 
 def tree_error_bound(n_items: int, n_cells: int, beta: float) -> float:
@@ -71,8 +79,13 @@ def _binomial_row(n: int) -> npt.NDArray[np.object_]:
 
 def _solve(failures: Callable[[float], float], beta: float) -> float:
     """Return the x at which the decreasing function `failures` meets beta, from the safe side."""
+    if not beta >= _SMALLEST_BETA:
+        raise ValueError(
+            f"beta must be at least {_SMALLEST_BETA:g} per count family, got {beta:g}; choose a larger beta"
+        )
+    target = beta * (1.0 - _SLACK)
     high = 1.0
-    while failures(high) > beta:
+    while failures(high) > target:
         high *= 2.0
-    root = float(brentq(lambda x: np.log(failures(x) / beta), 0.0, high, xtol=1e-9 * high))
+    root = float(brentq(lambda x: np.log(failures(x) / target), 0.0, high, xtol=1e-9 * high))
     return root * (1.0 + 1e-8)

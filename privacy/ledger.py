@@ -1,5 +1,6 @@
 """What is released, as data; charged before it happens, refused when it is not understood."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -45,19 +46,38 @@ class Release:
             raise LedgerError(
                 f"the ledger cannot account for a {self.mechanism!r} release; add its privacy curve first"
             )
-        if self.mechanism == Laplace.name and not self.scale > 0:
-            raise LedgerError(f"a Laplace release needs a scale above 0, got {self.scale}")
+        if self.mechanism == Laplace.name and not (math.isfinite(self.scale) and self.scale > 0):
+            raise LedgerError(f"a Laplace release needs a finite scale above 0, got {self.scale}")
+        if min(self.nodes_per_user, self.changed_cells, self.cells) < 1:
+            raise LedgerError(f"a release has at least 1 node, 1 changed cell and 1 cell, got {self}")
+        if not 0 <= self.changed_l1_public_start <= self.changed_cells:
+            raise LedgerError(f"a public start cannot change more than {self.changed_cells} cells, got {self}")
 
 
 class Ledger:
     """All releases of one run and how many users they have been charged for; every user is charged at most once."""
 
     def __init__(self, trust_model: TrustModel, releases: Iterable[Release]) -> None:
-        self.trust_model: TrustModel = trust_model
-        self.releases = tuple(releases)
-        if not self.releases:
+        self._trust_model: TrustModel = trust_model
+        self._releases = tuple(releases)
+        if not self._releases:
             raise LedgerError("a ledger without releases proves nothing; pass the privatizer's releases")
-        self.users_charged = 0
+        self._users_charged = 0
+
+    @property
+    def trust_model(self) -> TrustModel:
+        """The trust model that the releases belong to."""
+        return self._trust_model
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """All releases; every user takes part in each."""
+        return self._releases
+
+    @property
+    def users_charged(self) -> int:
+        """How many users, from the first on, have been charged."""
+        return self._users_charged
 
     def charge(self, first_user: int, last_user: int) -> None:
         """Record, before it happens, that users first..last (1-based, inclusive) submit once each.
@@ -65,9 +85,15 @@ class Ledger:
         Raises:
             LedgerError: if a user of the range was charged before, or users would be left out.
         """
-        if first_user != self.users_charged + 1:
-            raise LedgerError(f"user {first_user} cannot submit: users up to {self.users_charged} are charged already")
-        self.users_charged = max(self.users_charged, last_user)
+        if first_user != self._users_charged + 1:
+            raise LedgerError(f"user {first_user} cannot submit: users up to {self._users_charged} are charged already")
+        self._users_charged = max(self._users_charged, last_user)
+
+    @property
+    def attained(self) -> bool:
+        """Whether some pair of neighbours attains the pure epsilon: one scale, two cells or more per step."""
+        one_scale = len({release.scale for release in self._releases}) == 1
+        return one_scale and all(release.cells >= release.changed_cells for release in self._releases)
 
     @property
     def has_raw_release(self) -> bool:

@@ -1,8 +1,8 @@
 """The Privatizer: a user-side randomiser and a server-side counter, joined by a report.
 
 Trust models are combinations, not classes: none = (identity, exact), jdp = (identity, binary tree),
-ldp = (Laplace, exact). The compiled learning loop calls `exchange`; `Privatizer.encode` and `.absorb` run the same
-kernels one user at a time.
+ldp = (Laplace, exact). Compiled learning loops use `channel` with the kernels of `exchange`; `encode` and `absorb`
+run the same kernels one user at a time.
 """
 
 from collections.abc import Callable
@@ -13,107 +13,30 @@ import numpy as np
 from dprl.privacy.base import (
     Contribution,
     CountFamilies,
-    Float64Array,
     Guarantee,
-    Int64Array,
     Precision,
     PrivateCounts,
     Report,
     TrustModel,
     issue_private_counts,
+    issue_report,
 )
 from dprl.privacy.certificate import Certificate, PrivacyRequest, certificate
-from dprl.privacy.compiled import kernel
-from dprl.privacy.counters import BinaryTree, ExactCounter, release_prefix
-from dprl.privacy.laplace import Laplace, fill_laplace
-from dprl.privacy.ledger import RAW, Ledger, Release
+from dprl.privacy.counters import BinaryTree, ExactCounter
+from dprl.privacy.exchange import ABSORBED, CHARGED, Channel, absorb, encode
+from dprl.privacy.laplace import Laplace
+from dprl.privacy.ledger import RAW, Ledger, LedgerError, Release
 from dprl.privacy.streams import Streams
 
 ErrorBounds = Callable[[float], dict[str, float]]
 
 
-class Channel(NamedTuple):
-    """The privatizer's state as the kernels see it.
+class NoiseParts(NamedTuple):
+    """What a trust model decides: the user's Laplace scale (0: none), the server's counter, the error bounds."""
 
-    offsets int64[F]: where each family starts in a step; widths int64[F]; block: cells of a step;
-    report_scale, node_scale: Laplace scales of the user's and of the server's noise, 0 for none; user_key, server_key:
-    stream keys; report float64[cells]: the message under way; totals float64[cells]: sums of messages;
-    noise float64[rows, cells]: tree noise; released float64[cells]: all that a learner may read.
-    """
-
-    offsets: Int64Array
-    widths: Int64Array
-    block: int
     report_scale: float
-    node_scale: float
-    user_key: np.uint64
-    server_key: np.uint64
-    report: Float64Array
-    totals: Float64Array
-    noise: Float64Array
-    released: Float64Array
-
-
-@kernel
-def bounded_cell(channel: Channel, step: int, family: int, index: int) -> int:
-    """Return the cell that (step, family, index) names; an index outside the family is moved to its edge."""
-    last = int(channel.widths[family]) - 1
-    return step * channel.block + int(channel.offsets[family]) + min(max(index, 0), last)
-
-
-@kernel
-def bounded_value(value: float) -> float:
-    """Return `value` limited to [0, 1]; NaN counts as 0. The sensitivity holds for whatever a device sends."""
-    if value >= 1.0:
-        return 1.0
-    return value if value > 0.0 else 0.0
-
-
-@kernel
-def encode(channel: Channel, index: Int64Array, value: Float64Array, user: int) -> None:
-    """User side: write user `user`'s (1-based) message into channel.report.
-
-    *Formal guarantee.* With report_scale = b > 0 the message is (2 H F / b, 0)-LDP for any two contributions of H
-    steps and F families, exactly, in real arithmetic; without noise it is the raw record, for a trusted server only.
-    """
-    n_cells = channel.report.shape[0]
-    if channel.report_scale > 0.0:
-        fill_laplace(channel.report, channel.user_key, np.uint64(user) * np.uint64(n_cells), channel.report_scale)
-    else:
-        channel.report[:] = 0.0
-    for step in range(index.shape[0]):
-        for family in range(index.shape[1]):
-            cell = bounded_cell(channel, step, family, index[step, family])
-            channel.report[cell] += bounded_value(value[step, family])
-
-
-@kernel
-def absorb(channel: Channel, user: int) -> None:
-    """Server side: add the message of user `user` and release the sums of users 1..user."""
-    for i in range(channel.totals.shape[0]):
-        channel.totals[i] += channel.report[i]
-    release(channel, user)
-
-
-@kernel
-def release(channel: Channel, user: int) -> None:
-    """Server side: write the released sums of users 1..user, with tree noise if there is any."""
-    if channel.node_scale > 0.0:
-        release_prefix(channel.released, channel.totals, channel.noise, user, channel.node_scale, channel.server_key)
-
-
-@kernel
-def exchange(channel: Channel, index: Int64Array, value: Float64Array, user: int) -> None:
-    """Encode and absorb in one call, bit for bit; a noiseless message is added where it is not zero."""
-    if channel.report_scale > 0.0:
-        encode(channel, index, value, user)
-        absorb(channel, user)
-        return
-    for step in range(index.shape[0]):
-        for family in range(index.shape[1]):
-            cell = bounded_cell(channel, step, family, index[step, family])
-            channel.totals[cell] += bounded_value(value[step, family])
-    release(channel, user)
+    counter: ExactCounter | BinaryTree
+    error_bounds: ErrorBounds
 
 
 class Privatizer:
@@ -121,10 +44,13 @@ class Privatizer:
 
     Args:
         request: what was asked for and what is claimed; only the certificate compares with it.
-        trust_model: for ledger and certificate.
+        trust_model: for ledger and certificate; must be what the noise makes it.
         families: what is counted.
         noise: scales, counter and error bounds, as a trust model decides them.
         streams: named random streams.
+
+    Raises:
+        LedgerError: if the noise is not where the trust model needs it.
     """
 
     def __init__(
@@ -132,16 +58,29 @@ class Privatizer:
         request: PrivacyRequest,
         trust_model: TrustModel,
         families: CountFamilies,
-        noise: "NoiseParts",
+        noise: NoiseParts,
         streams: Streams,
     ) -> None:
+        noisy = {"none": (False, False), "jdp": (False, True), "ldp": (True, False)}
+        if (noise.report_scale > 0, noise.counter.node_scale > 0) != noisy[trust_model]:
+            raise LedgerError(f"{trust_model} needs its noise on {_SIDES[trust_model]}; these parts have it elsewhere")
         self.trust_model: TrustModel = trust_model
         self.families = families
         self.request = request
         self._noise = noise
         self._streams = streams
-        self.channel = self._open_channel()
-        self.ledger = Ledger(trust_model, self._releases())
+        self._channel = self._open_channel()
+        self._ledger = Ledger(trust_model, self._releases())
+
+    @property
+    def channel(self) -> Channel:
+        """What compiled loops hand to the kernels of `exchange`."""
+        return self._channel
+
+    @property
+    def ledger(self) -> Ledger:
+        """What was charged so far."""
+        return self._ledger
 
     @property
     def guarantee(self) -> Guarantee:
@@ -157,7 +96,7 @@ class Privatizer:
         """User side: charge the ledger for user `user` (1-based), then make the message.
 
         Raises:
-            LedgerError: if this user has submitted already.
+            LedgerError: if this user has submitted already, or one before has not.
             ValueError: if the contribution does not have one cell per step and family.
         """
         expected = (self.families.n_steps, len(self.families.families))
@@ -167,27 +106,44 @@ class Privatizer:
                 f"got {contribution.index.shape} and {contribution.value.shape}; fill every slot"
             )
         self.charge(user, user)
-        encode(self.channel, contribution.index, contribution.value, user)
-        return Report(user, self.channel.report.copy())
+        encode(self._channel, contribution.index, contribution.value, user)
+        return issue_report(user, self._channel.report)
 
     def absorb(self, report: Report) -> PrivateCounts:
-        """Server side: add a report and release the counts of all users so far."""
-        self.channel.report[:] = report.values
-        absorb(self.channel, report.user)
+        """Server side: add the next user's report and release the counts of all users so far.
+
+        Raises:
+            LedgerError: if it is not the next user's, or was absorbed before: a second release of the same sums under
+                the same noise would give the difference away.
+        """
+        if report.values.shape != self._channel.report.shape:
+            raise LedgerError(
+                f"a report has {self.families.n_cells} cells, got {report.values.shape}; encode it with this privatizer"
+            )
+        self._channel.report[:] = report.values
+        absorb(self._channel, report.user)
         return self.private_counts()
 
     def private_counts(self) -> PrivateCounts:
         """Return the counts released last (all zero before the first report)."""
-        return issue_private_counts(self.families, self.channel.released.copy(), self.ledger.users_charged)
+        return issue_private_counts(self.families, self._channel.released, int(self._channel.users[ABSORBED]))
 
     def charge(self, first_user: int, last_user: int) -> None:
-        """Charge the ledger for users first..last before the compiled loop lets them submit."""
+        """Charge the ledger for users first..last before the compiled loop lets them submit.
+
+        Raises:
+            LedgerError: if one of them was charged before. ValueError: beyond the users it was built for.
+        """
         if last_user > self.n_users:
             raise ValueError(f"at most {self.n_users} users may submit, got user {last_user}; build for more episodes")
-        self.ledger.charge(first_user, last_user)
+        self._ledger.charge(first_user, last_user)
+        self._channel.users[CHARGED] = self._ledger.users_charged
 
     def precision(self, beta: float) -> Precision:
-        """Return the error bounds E that hold with probability 1 - beta for every cell and episode."""
+        """Return the error bounds E that hold with probability 1 - beta for every cell and episode.
+
+        Paper: [CZ22] Assumption 1.
+        """
         return Precision(beta, self._noise.error_bounds(beta))
 
     def planned_ledger(self) -> Ledger:
@@ -197,24 +153,51 @@ class Privatizer:
         return ledger
 
     def certificate(self, algorithm: str) -> Certificate:
-        """Return the certificate of what was charged so far."""
-        return certificate(self.ledger, self.request, algorithm)
+        """Return the certificate of what was charged so far.
+
+        Raises:
+            LedgerError: if the scales that the kernels read are no longer those that the ledger charged.
+        """
+        if self._ledger.releases != tuple(self._releases()):
+            raise LedgerError("the noise that ran is not the noise that was charged; nothing can be certified")
+        return certificate(self._ledger, self.request, algorithm)
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Return all that changes in a run; draws are keyed by user, so there is no generator state."""
+        """Return all that changes in a run; draws are keyed by user, so there is no generator state.
+
+        With a trusted server it holds exact sums: it must stay where the server is.
+        """
+        channel = self._channel
         return {
-            "totals": self.channel.totals.copy(),
-            "noise": self.channel.noise.copy(),
-            "released": self.channel.released.copy(),
-            "users_charged": np.array(self.ledger.users_charged),
+            "totals": channel.totals.copy(),
+            "noise": channel.noise.copy(),
+            "released": channel.released.copy(),
+            "users": channel.users.copy(),
         }
 
     def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
-        """Restore `state_dict`; a replayed user draws the same noise, so its release is the same release."""
-        self.channel.totals[:] = state["totals"]
-        self.channel.noise[:] = state["noise"]
-        self.channel.released[:] = state["released"]
-        self.ledger.users_charged = int(state["users_charged"])
+        """Continue a run from `state_dict`, in a privatizer that has released nothing yet.
+
+        Users that the interrupted run had charged since then submit again under the same noise. That is the same
+        release if their data are the same, as in a simulation from the same seed and code; with other data the
+        difference of the two would be exact.
+
+        Raises:
+            LedgerError: if this privatizer has charged users. ValueError: if the state is not of this privatizer.
+        """
+        ours = self.state_dict()
+        for key, value in ours.items():
+            if key not in state or state[key].shape != value.shape or state[key].dtype != value.dtype:
+                raise ValueError(f"the state's {key!r} is missing or of another shape; resume with the same settings")
+        absorbed, charged = (int(count) for count in state["users"])
+        if not 0 <= absorbed <= charged <= self.n_users:
+            raise ValueError(
+                f"the state has {absorbed} users absorbed and {charged} charged of {self.n_users}; start anew"
+            )
+        if charged:
+            self.charge(1, charged)
+        for key in ours:
+            getattr(self._channel, key)[:] = state[key]
 
     def _open_channel(self) -> Channel:
         n_cells = self.families.n_cells
@@ -228,6 +211,7 @@ class Privatizer:
             node_scale=counter.node_scale,
             user_key=self._streams.key("user_noise"),
             server_key=self._streams.key("server_noise"),
+            users=np.zeros(2, dtype=np.int64),
             report=np.zeros(n_cells),
             totals=totals,
             noise=np.zeros((counter.noise_rows(), n_cells if counter.node_scale > 0 else 1)),
@@ -236,13 +220,14 @@ class Privatizer:
 
     def _releases(self) -> list[Release]:
         """Describe each family's release by the very scales that the kernels read."""
-        scale = self.channel.report_scale or self.channel.node_scale
+        channel = self._channel
+        scale = channel.report_scale or channel.node_scale
         return [
             Release(
                 channel=family.name,
                 mechanism=Laplace.name if scale > 0 else RAW,
                 scale=scale,
-                nodes_per_user=1 if self.channel.report_scale > 0 else self._noise.counter.nodes_per_item,
+                nodes_per_user=1 if channel.report_scale > 0 else self._noise.counter.nodes_per_item,
                 changed_cells=self.families.changed_cells(),
                 changed_l1_public_start=self.families.changed_l1_public_start(family),
                 cells=self.families.n_steps * family.width,
@@ -253,9 +238,4 @@ class Privatizer:
         ]
 
 
-class NoiseParts(NamedTuple):
-    """What a trust model decides: the user's Laplace scale (0: none), the server's counter, the error bounds."""
-
-    report_scale: float
-    counter: ExactCounter | BinaryTree
-    error_bounds: ErrorBounds
+_SIDES: dict[TrustModel, str] = {"none": "neither side", "jdp": "the server's side", "ldp": "the user's side"}

@@ -15,6 +15,9 @@ from dprl.privacy.laplace import Laplace
 from dprl.privacy.privatizers import ErrorBounds, NoiseParts, Privatizer
 from dprl.privacy.streams import Streams
 
+_SMALLEST_EPSILON = 1e-9
+_SMALLEST_DELTA = 1e-15
+
 Calibration = Literal["certified", "printed"]
 PrecisionRule = Literal["exact", "printed"]
 
@@ -168,8 +171,10 @@ def _check_budget(epsilon: float, delta: float) -> None:
         raise ValueError(f"epsilon must be a number above 0, got {epsilon!r}; for no privacy write model: none")
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise ValueError(f"epsilon must be finite and above 0, got {epsilon!r}; for no privacy write model: none")
-    if not (_is_number(delta) and 0 <= delta < 1):
-        raise ValueError(f"delta must lie in [0, 1), got {delta!r}; 0 asks for pure differential privacy")
+    if not _SMALLEST_EPSILON <= epsilon <= 1 / _SMALLEST_EPSILON:
+        raise ValueError(f"epsilon must lie between 1e-9 and 1e9, got {epsilon!r}; beyond that nothing can be computed")
+    if not (_is_number(delta) and (delta == 0 or _SMALLEST_DELTA <= delta < 1)):
+        raise ValueError(f"delta must be 0 or lie in [1e-15, 1), got {delta!r}; 0 asks for pure differential privacy")
 
 
 def _is_number(value: object) -> bool:

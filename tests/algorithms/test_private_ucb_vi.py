@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from dprl.algorithms import ALGORITHMS, Algorithm, PrivateUCBVISettings
-from dprl.algorithms.private_ucb_vi import Bonus, plan, run
+from dprl.algorithms.private_ucb_vi import Bonus, Tables, plan, run
 from dprl.algorithms.tabular import count_families, write_contribution
 from dprl.envs import ENVIRONMENTS, FiniteMDP
 from dprl.envs.dynamics import roll_out
 from dprl.privacy import CentralPrivacy, Contribution, LocalPrivacy, NoPrivacy, PrivateCounts, Streams
+from dprl.privacy.exchange import exchange
 from dprl.privacy.streams import fill_uniform
 
 Learner = Callable[..., Algorithm]
@@ -182,6 +183,39 @@ def test_optimism_holds_at_the_papers_constants(privacy: Any, learner: Learner, 
     assert failures <= 60 * 0.3 + 4 * np.sqrt(60 * 0.3 * 0.7)
 
 
+@TRUST
+@pytest.mark.parametrize("name", sorted(ALGORITHMS))
+def test_users_reach_the_learner_through_released_counts_only(
+    privacy: Any, name: str, learner: Learner, random_mdp: FiniteMDP, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two worlds whose users differ but whose releases do not: policy, regret and saturation must be the same bits."""
+    module = sys.modules[type(learner(random_mdp, 2, name=name)).__module__]
+    monkeypatch.setattr(module, "run", module.run.py_func)
+
+    def blind(channel: Any, cells: np.ndarray, amounts: np.ndarray, user: int) -> None:
+        exchange(channel, np.full_like(cells, user % 7), np.full_like(amounts, 0.5), user)
+
+    monkeypatch.setattr(module, "exchange", blind)
+    outcomes = []
+    for world in (1, 2):
+        algorithm: Any = learner(random_mdp, 300, privacy, name=name, bonus_scale=0.02, precision_scale=0.05)
+        algorithm._simulator = algorithm._simulator._replace(key=np.uint64(world))
+        segments, states = [], []
+        for _ in range(60):
+            segments.append(algorithm.learn(5))
+            states.append(algorithm._simulator.device.states.tolist())
+        outcomes.append((algorithm.policy.tolist(), [(s.regret, s.saturated) for s in segments], states))
+    assert outcomes[0][:2] == outcomes[1][:2]
+    assert outcomes[0][2] != outcomes[1][2]
+
+
+def test_a_privatizer_for_another_problem_is_refused(learner: Learner, river: FiniteMDP, random_mdp: FiniteMDP) -> None:
+    settings, streams = PrivateUCBVISettings(), Streams(0, "x")
+    for privatizer in (learner(random_mdp, 50).privatizer, learner(river, 20).privatizer):
+        with pytest.raises(ValueError, match="must be built for this MDP and 49 users"):
+            settings.build(river, privatizer, 50, streams)
+
+
 def test_learning_is_visible_with_and_without_noise(learner: Learner, river: FiniteMDP) -> None:
     for privacy, episodes in ((NoPrivacy(), 20_000), (CentralPrivacy(10.0), 200_000)):
         algorithm = learner(river, episodes, privacy, bonus_scale=0.1, precision_scale=0.1)
@@ -229,6 +263,7 @@ def test_the_ledger_is_charged_before_the_loop_runs(
         ({"bonus_scale": -0.1}, "bonus_scale must be a finite number, at least 0, got -0.1"),
         ({"precision_scale": float("nan")}, "precision_scale must be a finite number"),
         ({"beta": 0.0}, "beta must be a finite number"),
+        ({"beta": 1e-45}, "at least 1e-20"),
         ({"beta": 1.0}, "below 1, got 1.0"),
         ({"bonus_scale": True}, "got True"),
         ({"bonus_scale": "1"}, "got '1'"),
@@ -253,7 +288,7 @@ def test_registry_names_are_the_settings_names() -> None:
 def test_ties_go_to_the_lowest_action(river: FiniteMDP) -> None:
     cells = count_families(river).n_cells
     policy = np.ones((4, 3), dtype=np.int64)
-    changed, saturated = plan(np.zeros(cells), Bonus(0.0, 100.0, 0.0), policy, np.zeros(3), np.zeros(6))
+    changed, saturated = plan(np.zeros(cells), Bonus(0.0, 100.0, 0.0), Tables(policy, np.zeros(3), np.zeros(6)))
     assert changed
     assert saturated == 1.0
     assert not policy.any()

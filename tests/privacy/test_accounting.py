@@ -3,6 +3,7 @@
 import itertools
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution
@@ -60,6 +61,36 @@ def test_scale_is_sufficient_and_smallest(epsilon: float, delta: float, n: int) 
     assert scale <= n / epsilon
     if scale < n / epsilon:
         assert composed_delta(epsilon, n, 1.001 / scale) > delta
+
+
+def precise_delta(epsilon: float, n: int, epsilon_0: float) -> float:
+    """The same sum in 60 digits."""
+    with mpmath.workdps(60):
+        q = 1 / (1 + mpmath.e ** -mpmath.mpf(epsilon_0))
+        terms = (
+            mpmath.binomial(n, i)
+            * (q ** (n - i) * (1 - q) ** i - mpmath.e ** mpmath.mpf(epsilon) * q**i * (1 - q) ** (n - i))
+            for i in range(n + 1)
+        )
+        return float(sum(term for term in terms if term > 0))
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "n", "epsilon_0"),
+    [(1e-9, 6, 1e-9), (1e-12, 600, 1e-13), (1.0, 600, 1e-3), (1.0, 4800, 0.02), (30.0, 6, 9.0), (5e-6, 30, 1e-6)],
+)
+def test_composition_keeps_its_digits_at_the_extremes(epsilon: float, n: int, epsilon_0: float) -> None:
+    assert composed_delta(epsilon, n, epsilon_0) == pytest.approx(precise_delta(epsilon, n, epsilon_0), rel=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 1e-6, 1e-3, 1.0, 30.0, 1e4, 1e9])
+@pytest.mark.parametrize("delta", [1e-15, 1e-12, 1e-6, 0.1, 0.999])
+@pytest.mark.parametrize("n", [6, 600, 24_000])
+def test_every_accepted_request_has_a_scale_that_meets_it(epsilon: float, delta: float, n: int) -> None:
+    scale = laplace_scale(epsilon, delta, n)
+    assert 0 < scale <= n / epsilon
+    assert composed_delta(epsilon, n, 1 / scale) <= delta
+    assert composed_epsilon(delta, n, 1 / scale) <= epsilon * (1 + 1e-6) or composed_delta(epsilon, n, 1 / scale) == 0
 
 
 def test_vectors_of_the_gaussian() -> None:

@@ -128,6 +128,23 @@ def test_an_unknown_release_is_refused() -> None:
         Ledger("jdp", [])
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"scale": math.inf}, {"scale": math.nan}, {"nodes_per_user": 0}, {"nodes_per_user": -3}, {"changed_cells": 0},
+        {"cells": 0}, {"changed_l1_public_start": -1}, {"changed_l1_public_start": 5},
+    ],
+)  # fmt: skip
+def test_a_release_that_describes_no_mechanism_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(LedgerError):
+        release(**changes)
+
+
+def test_a_single_cell_a_step_cannot_change_so_the_bound_is_not_attained(tabular_families: Families) -> None:
+    assert certify(LocalPrivacy(1.0), tabular_families(5, 1, 1), 1000).proof.tightness == "upper"
+    assert certify(LocalPrivacy(1.0), tabular_families(5, 1, 2), 1000).proof.tightness == "exact"
+
+
 def test_one_raw_channel_makes_everything_unbounded() -> None:
     ledger = Ledger("jdp", [release(), release(channel="rewards", mechanism="raw", scale=0.0)])
     assert math.isinf(ledger.pure_epsilon())

@@ -67,3 +67,9 @@ def test_sum_bound_holds_and_is_tight(n_items: int) -> None:
     bound = sum_error_bound(n_items, n_cells, beta)
     assert np.mean(worst > bound) <= beta + 4 * np.sqrt(beta * (1 - beta) / n_runs)
     assert bound <= 1.15 * np.quantile(worst, 1 - beta)
+
+
+def test_tiny_failure_probabilities_are_refused_and_small_ones_met() -> None:
+    with pytest.raises(ValueError, match="beta must be at least 1e-30"):
+        sum_error_bound(1000, 10, 1e-45)
+    assert sum_error_bound(1_000_000, 10, 1e-25) > sum_error_bound(1_000_000, 10, 1e-3)

@@ -1,5 +1,6 @@
 """Privatizers: the contract over trust models, the bounded sensitivity, and the sealed counts."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +21,9 @@ from dprl.privacy import (
     Report,
     Streams,
 )
-from dprl.privacy.privatizers import encode, exchange
+from dprl.privacy.base import issue_report
+from dprl.privacy.exchange import encode, exchange
+from dprl.privacy.privatizers import NoiseParts
 
 Families = Callable[..., CountFamilies]
 Users = Callable[[CountFamilies, np.random.Generator], Contribution]
@@ -54,6 +57,7 @@ def test_one_user_at_a_time_equals_the_compiled_exchange_bit_for_bit(
     compiled = twin(privatizer)
     for user, contribution in enumerate(users_of(privatizer, random_contribution, N_USERS), start=1):
         counts = privatizer.absorb(privatizer.encode(contribution, user))
+        compiled.charge(user, user)
         exchange(compiled.channel, contribution.index, contribution.value, user)
         assert np.array_equal(counts.values, compiled.channel.released)
         assert counts.n_users == user
@@ -128,6 +132,77 @@ def test_whatever_a_device_holds_its_message_stays_within_the_sensitivity(
         assert np.all(per_step <= 1 + 1e-9)
 
 
+def test_a_report_is_absorbed_once_and_in_order(privatizer: Privatizer, random_contribution: Users) -> None:
+    first, second = (
+        privatizer.encode(c, u) for u, c in enumerate(users_of(privatizer, random_contribution, 2), start=1)
+    )
+    with pytest.raises(LedgerError, match="absorbed once, in order"):
+        privatizer.absorb(second)
+    assert not privatizer.private_counts().values.any()
+    assert privatizer.absorb(first).n_users == 1
+    with pytest.raises(LedgerError, match="absorbed once, in order"):
+        privatizer.absorb(first)
+    assert privatizer.absorb(second).n_users == 2
+
+
+def test_the_compiled_exchange_refuses_whom_the_ledger_has_not_charged(
+    privatizer: Privatizer, random_contribution: Users
+) -> None:
+    contribution = users_of(privatizer, random_contribution, 1)[0]
+    with pytest.raises(LedgerError, match="after the ledger has charged them"):
+        exchange(privatizer.channel, contribution.index, contribution.value, 1)
+    privatizer.charge(1, 1)
+    exchange(privatizer.channel, contribution.index, contribution.value, 1)
+    with pytest.raises(LedgerError, match="absorbed once"):
+        exchange(privatizer.channel, contribution.index, contribution.value, 1)
+
+
+def test_a_report_of_another_privatizer_is_refused(privatizer: Privatizer) -> None:
+    privatizer.charge(1, 1)
+    with pytest.raises(LedgerError, match="a report has"):
+        privatizer.absorb(issue_report(1, np.zeros(3)))
+
+
+def test_too_many_rows_stay_inside_the_counts(privatizer: Privatizer) -> None:
+    privatizer.charge(1, 1)
+    rows = np.zeros((500, 40), dtype=np.int64)
+    exchange(privatizer.channel, rows, np.ones(rows.shape), 1)
+    assert np.isfinite(privatizer.private_counts().values).all()
+
+
+def test_state_of_another_shape_or_after_the_start_is_refused(
+    privatizer: Privatizer, random_contribution: Users
+) -> None:
+    state = privatizer.state_dict()
+    with pytest.raises(ValueError, match="'noise' is missing or of another shape"):
+        privatizer.load_state_dict(state | {"noise": np.zeros((77, 1))})
+    with pytest.raises(ValueError, match="9 users absorbed and 3 charged"):
+        privatizer.load_state_dict(state | {"users": np.array([9, 3])})
+    privatizer.encode(users_of(privatizer, random_contribution, 1)[0], 1)
+    later = privatizer.state_dict()
+    with pytest.raises(LedgerError, match="user 1 cannot submit"):
+        privatizer.load_state_dict(later)
+
+
+def test_noise_that_was_changed_after_charging_cannot_be_certified(privatizer: Privatizer) -> None:
+    privatizer._channel = privatizer._channel._replace(report_scale=1e-9)
+    with pytest.raises(LedgerError, match="not the noise that was charged"):
+        privatizer.certificate("private_ucb_vi")
+
+
+def test_noise_on_the_wrong_side_is_refused(tabular_families: Families) -> None:
+    built = CentralPrivacy(1.0).build(tabular_families(2), 3, Streams(0, "side"))
+    for model in ("none", "ldp"):
+        with pytest.raises(LedgerError, match=f"{model} needs its noise on"):
+            Privatizer(built.request, model, built.families, built._noise, Streams(0, "side"))
+    assert isinstance(built._noise, NoiseParts)
+
+
+def test_a_channel_does_not_print_what_is_not_released(privatizer: Privatizer) -> None:
+    assert "totals" not in repr(privatizer.channel)
+    assert "array" not in repr(privatizer)
+
+
 def test_contributions_of_the_wrong_shape_are_refused(privatizer: Privatizer) -> None:
     with pytest.raises(ValueError, match="one cell per step and family"):
         privatizer.encode(Contribution(np.zeros((1, 3), dtype=np.int64), np.zeros((1, 3))), 1)
@@ -138,6 +213,12 @@ def test_private_counts_cannot_be_made_or_changed_outside(privatizer: Privatizer
     with pytest.raises(TypeError, match="issued by a Privatizer only"):
         PrivateCounts(privatizer.families, np.zeros(privatizer.families.n_cells), 0, object())  # type: ignore[arg-type]
     counts = privatizer.private_counts()
+    with pytest.raises(TypeError, match="issued by a Privatizer only"):
+        dataclasses.replace(counts, values=np.ones(privatizer.families.n_cells))
+    with pytest.raises(ValueError, match="cannot set WRITEABLE"):
+        counts.values.flags.writeable = True
+    with pytest.raises(TypeError, match="issued by a Privatizer only"):
+        Report(1, np.zeros(privatizer.families.n_cells), object())  # type: ignore[arg-type]
     assert not counts.values.any()
     with pytest.raises(ValueError, match="read-only"):
         counts.values[0] = 1.0
@@ -238,7 +319,9 @@ def test_exact_precision_holds_in_runs_and_is_below_the_printed_one(
         (LocalPrivacy, {"epsilon": float("inf")}, "write model: none"),
         (LocalPrivacy, {"epsilon": True}, "epsilon must be a number"),
         (CentralPrivacy, {"epsilon": "1"}, "epsilon must be a number"),
-        (CentralPrivacy, {"epsilon": 1.0, "delta": 1.0}, "delta must lie in"),
+        (CentralPrivacy, {"epsilon": 1e-300}, "between 1e-9 and 1e9"),
+        (CentralPrivacy, {"epsilon": 1.0, "delta": 1.0}, "delta must be 0 or lie in"),
+        (LocalPrivacy, {"epsilon": 1.0, "delta": 1e-16}, "delta must be 0 or lie in"),
         (CentralPrivacy, {"epsilon": 1.0, "counter": "binary_three"}, "did you mean 'binary_tree'"),
         (CentralPrivacy, {"epsilon": 1.0, "counter": "exact"}, "counter must be one of binary_tree"),
         (LocalPrivacy, {"epsilon": 1.0, "calibration": "print"}, "did you mean 'printed'"),

@@ -12,4 +12,5 @@ def leaks(algorithm: Algorithm, privatizer: Privatizer, contribution: Contributi
     algorithm.plan(contribution)  # LEAK: a raw trajectory
     algorithm.plan(report)  # LEAK: a single report
     privatizer.absorb(contribution)  # LEAK: a raw trajectory that skips encode
+    privatizer.absorb(Report(1, np.zeros(3), object()))  # LEAK: a report that was not encoded
     PrivateCounts(privatizer.families, np.zeros(3), 1, object())  # LEAK: counts without a seal
