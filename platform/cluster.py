@@ -65,6 +65,8 @@ def _connect(address: str | None, limit: int | None) -> None:
 
 def run_on_ray(cluster: Cluster, cells: Sequence[SweepCell], storage: Path, listener: Listener) -> None:
     """Run every cell as one Tune trial on one CPU; a failed cell does not stop the others."""
+    # The listener tells what failed; Tune would tell it a second time, over many lines.
+    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
     by_digest = {cell.digest: cell for cell in cells}
     tuner = tune.Tuner(
         tune.with_parameters(CellTrial, cells=by_digest),

@@ -6,6 +6,7 @@ import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from dprl.platform.errors import broken_rule
 
@@ -38,11 +39,12 @@ class TrackingStore:
     def choose(cls, home: Path, uri: str | None) -> TrackingStore:
         """Return the store that the user named, or the database under `home`.
 
-        Its path is absolute, because a relative one means another file in every folder.
+        Its path is absolute, because a relative one means another file in every folder, and quoted, because
+        MLflow unquotes it.
         """
         if uri is not None:
             return cls(uri, None)
-        return cls(f"sqlite:///{home.resolve()}/mlflow.db", home.resolve() / "artifacts")
+        return cls(f"sqlite:///{quote(str(home.resolve()))}/mlflow.db", home.resolve() / "artifacts")
 
 
 def runs_page(database: Path) -> str:

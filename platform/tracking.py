@@ -19,6 +19,7 @@ from dprl.platform.errors import broken_rule
 from dprl.platform.layout import SweepCell
 from dprl.platform.records import curve
 from dprl.platform.store import EXPERIMENT, TrackingError, TrackingStore
+from dprl.platform.surroundings import set_environment
 
 # Without it MLflow's pages may take the experiment for one with language models, which have no curves.
 _EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
@@ -231,6 +232,7 @@ def _json(path: Path) -> dict[str, object]:
 
 
 def _client(store: TrackingStore) -> MlflowClient:
+    set_environment()
     logging.getLogger("alembic").setLevel(logging.WARNING)
     client = MlflowClient(store.uri)
     # The first call makes the tables, which two processes at once cannot do.

@@ -4,15 +4,20 @@
 from __future__ import annotations
 
 import json
+import pickle
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ray import tune
+from ray.exceptions import RayActorError
 from ray.tune.experiment import Trial
 
 from dprl.platform.execution import STEP_SECONDS, Listener, LockedCell
 from dprl.platform.layout import SweepCell
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class CellTrial(tune.Trainable):
@@ -92,12 +97,31 @@ class PassOn(tune.Callback):
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: object) -> None:
         """Pass on that a cell failed."""
-        error = trial.get_pickled_error() or trial.get_error()
-        self._listener.failed(self._cells[trial.config["cell"]], _one_line(error), str(error))
+        error = _error_of(trial)
+        self._listener.failed(self._cells[trial.config["cell"]], _one_line(error), _plain(str(error)))
+
+
+def _error_of(trial: Trial) -> BaseException | None:
+    """Return why the trial failed, from the file on this machine: Tune copies it to its storage only later."""
+    if trial.pickled_error_file is not None:
+        with Path(trial.pickled_error_file).open("rb") as file:
+            error: BaseException = pickle.load(file)
+        return error
+    return trial.get_error()
 
 
 def _one_line(error: BaseException | None) -> str:
     """Return the cause below what Ray wraps around it."""
     cause = getattr(error, "cause", None) or error
-    lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
-    return f"{type(cause).__name__}: {lines[0] if lines else 'no message'}"
+    lines = [line.strip() for line in _plain(str(cause)).splitlines() if line.strip()]
+    if not lines:
+        return f"{type(cause).__name__}: no message"
+    # What failed in a worker's start is known to Ray as text only, a traceback with the cause at its end.
+    if isinstance(cause, RayActorError) and "Traceback" in str(cause):
+        return lines[-1]
+    return f"{type(cause).__name__}: {lines[0]}"
+
+
+def _plain(text: str) -> str:
+    """Return `text` without the colours that Ray puts into its errors."""
+    return _COLOUR.sub("", text)

@@ -216,3 +216,12 @@ def test_the_default_store_is_absolute(tmp_path: Path, monkeypatch: pytest.Monke
     store = TrackingStore.choose(Path("runs"), None)
     assert store.uri == f"sqlite:///{tmp_path}/runs/mlflow.db"
     assert store.artifact_root == tmp_path / "runs" / "artifacts"
+
+
+def test_a_home_may_have_any_name(finished_home: Path, tmp_path: Path) -> None:
+    home = tmp_path / "a b%20c?d#e"
+    shutil.copytree(finished_home, home)
+    record_all(opened(home), cells_in(home))
+    child = runs(home)[1][0]
+    assert (home / "mlflow.db").is_file()
+    assert (home / "artifacts" / child.info.run_id / "artifacts" / "certificate.json").is_file()
