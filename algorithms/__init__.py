@@ -1,8 +1,8 @@
 """One file per algorithm box of the papers; each plans from private counts only."""
 
-from dprl.algorithms.base import Algorithm, AlgorithmSettings, Segment
-from dprl.algorithms.private_ucb_vi import PrivateUCBVI, PrivateUCBVISettings
+from dprl.algorithms.base import Algorithm, AlgorithmConfig, Segment
+from dprl.algorithms.private_ucb_vi import PrivateUCBVI, PrivateUCBVIConfig
 
-ALGORITHMS: dict[str, type[PrivateUCBVISettings]] = {PrivateUCBVISettings.name: PrivateUCBVISettings}
+ALGORITHMS: dict[str, type[AlgorithmConfig]] = {PrivateUCBVIConfig.name: PrivateUCBVIConfig}
 
-__all__ = ["ALGORITHMS", "Algorithm", "AlgorithmSettings", "PrivateUCBVI", "PrivateUCBVISettings", "Segment"]
+__all__ = ["ALGORITHMS", "Algorithm", "AlgorithmConfig", "PrivateUCBVI", "PrivateUCBVIConfig", "Segment"]

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprl.envs import FiniteMDP
-from dprl.privacy import CountFamilies, PrivateCounts, Privatizer, Streams
+from dprl.privacy import PrivacyConfig, PrivateCounts, Privatizer, Streams
 
 Float64Array = npt.NDArray[np.float64]
 Int64Array = npt.NDArray[np.int64]
@@ -36,11 +36,11 @@ class Algorithm(Protocol):
     episodes_done: int
 
     @property
-    def policy(self) -> Int64Array:
-        """The policy deployed last (before the first episode: the one planned from zero counts), int64[H, S]."""
+    def policy(self) -> Int64Array | Float64Array:
+        """The policy deployed last: actions int64[H, S], or probabilities float64[H, S, A]; see FiniteMDP.value."""
 
-    def plan(self, counts: PrivateCounts) -> Int64Array:
-        """Return the policy for the next episode, int64[H, S]. Private counts are all it may see."""
+    def plan(self, counts: PrivateCounts) -> Int64Array | Float64Array:
+        """Return the policy for the next episode, as `policy`. Private counts are all it may see."""
 
     def learn(self, n: int) -> Segment:
         """Run the next n episodes."""
@@ -52,13 +52,13 @@ class Algorithm(Protocol):
         """Continue from `state_dict`, bit for bit."""
 
 
-class AlgorithmSettings(Protocol):
-    """The settings of one algorithm: what the config file says, and what builds it."""
+class AlgorithmConfig(Protocol):
+    """The config of one algorithm: what the file says, and what builds it."""
 
     name: ClassVar[str]
 
-    def families(self, mdp: FiniteMDP) -> CountFamilies:
-        """Return what the algorithm counts."""
+    def privatizer(self, mdp: FiniteMDP, privacy: PrivacyConfig, episodes: int, streams: Streams) -> Privatizer:
+        """Return the privatizer that `privacy` makes of what the algorithm releases in a run of `episodes`."""
 
     def build(self, mdp: FiniteMDP, privatizer: Privatizer, episodes: int, streams: Streams) -> Algorithm:
         """Return a fresh learner."""

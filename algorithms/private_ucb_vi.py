@@ -12,7 +12,7 @@ import numpy as np
 from dprl.algorithms.base import Float64Array, Int64Array, Segment, check_number
 from dprl.algorithms.tabular import Simulator, count_families, play, policy_value, simulator
 from dprl.envs import FiniteMDP
-from dprl.privacy import CountFamilies, PrivateCounts, Privatizer, Streams, kernel
+from dprl.privacy import PrivacyConfig, PrivateCounts, Privatizer, Streams, kernel
 from dprl.privacy.exchange import Channel, exchange
 
 
@@ -51,12 +51,13 @@ def plan(counts: Float64Array, bonus: Bonus, tables: Tables) -> tuple[bool, floa
     n_actions = pairs // n_states
     block = pairs * (n_states + 2)
     changed, saturated = False, 0
-    optimistic[:] = 0.0
-    for h in range(horizon - 1, -1, -1):
+    optimistic[:] = 0.0  # line 4
+    for h in range(horizon - 1, -1, -1):  # line 5
         step = counts[h * block : (h + 1) * block]
         visits = step[n_states * pairs : (n_states + 1) * pairs]
         rewards = step[(n_states + 1) * pairs :]
         cap = float(horizon - h)
+        # Lines 6-8, times D. The sum over s' is outermost so that the innermost loop runs along (s, a) without gaps.
         for j in range(pairs):
             q[j] = rewards[j]
         for next_state in range(n_states):
@@ -65,9 +66,9 @@ def plan(counts: Float64Array, bonus: Bonus, tables: Tables) -> tuple[bool, floa
             for j in range(pairs):
                 q[j] += row[j] * v
         for j in range(pairs):
-            inverse = 1.0 / max(1.0, visits[j] + bonus.e1)
-            q[j] = min(cap, max(0.0, (q[j] + bonus.per_count) * inverse + bonus.per_root * math.sqrt(inverse)))
-        for s in range(n_states):
+            over_d = 1.0 / max(1.0, visits[j] + bonus.e1)
+            q[j] = min(cap, max(0.0, (q[j] + bonus.per_count) * over_d + bonus.per_root * math.sqrt(over_d)))
+        for s in range(n_states):  # lines 9-10
             best, action = -1.0, 0
             for a in range(n_actions):
                 x = q[s * n_actions + a]
@@ -86,26 +87,26 @@ def run(
 ) -> tuple[float, float]:
     """Play episodes first..last (1-based, inclusive) of K; return the summed regret and the summed saturated share.
 
-    The user of the last episode K sends nothing: no later policy could use it.
+    Line 1 is the privatizer's, line 2 the bonus'. The user of episode K sends nothing: no later policy could use it.
 
     Paper: [CZ22] Algorithm 2.
     """
     regret, saturated, value = 0.0, 0.0, 0.0
     for k in range(first, last + 1):
-        changed, share = plan(channel.released, bonus, tables)
+        changed, share = plan(channel.released, bonus, tables)  # lines 4-10
         if changed or k == first:
             value = policy_value(simulator, tables.policy)
         regret += simulator.optimal_value - value
         saturated += share
-        play(simulator, tables.policy, k)
+        play(simulator, tables.policy, k)  # line 11
         if k < simulator.episodes:
-            exchange(channel, simulator.device.cells, simulator.device.amounts, k)
+            exchange(channel, simulator.device.cells, simulator.device.amounts, k)  # line 12
     return regret, saturated
 
 
 @dataclass(frozen=True)
-class PrivateUCBVISettings:
-    """Settings of Private-UCB-VI.
+class PrivateUCBVIConfig:
+    """Private-UCB-VI, optimistic value iteration on private counts ([CZ22] Algorithm 2; with model none, UCB-VI).
 
     Args:
         bonus_scale: c >= 0, multiplies the whole exploration bonus; 1 is the paper.
@@ -124,9 +125,9 @@ class PrivateUCBVISettings:
         check_number("precision_scale", self.precision_scale, 0.0)
         check_number("beta", self.beta, 1e-20, 1.0)
 
-    def families(self, mdp: FiniteMDP) -> CountFamilies:
-        """Return what the algorithm counts."""
-        return count_families(mdp)
+    def privatizer(self, mdp: FiniteMDP, privacy: PrivacyConfig, episodes: int, streams: Streams) -> Privatizer:
+        """Return the privatizer of the counts of users 1..K-1; the last user's could serve no later policy."""
+        return privacy.build(count_families(mdp), episodes - 1, streams)
 
     def build(self, mdp: FiniteMDP, privatizer: Privatizer, episodes: int, streams: Streams) -> "PrivateUCBVI":
         """Return a fresh learner."""
@@ -161,20 +162,20 @@ class PrivateUCBVI:
     """
 
     def __init__(
-        self, settings: PrivateUCBVISettings, mdp: FiniteMDP, privatizer: Privatizer, episodes: int, streams: Streams
+        self, config: PrivateUCBVIConfig, mdp: FiniteMDP, privatizer: Privatizer, episodes: int, streams: Streams
     ) -> None:
         if episodes < 2:
             raise ValueError(f"episodes must be at least 2, got {episodes}; the second is the first that can learn")
-        if privatizer.families != settings.families(mdp) or privatizer.n_users < episodes - 1:
+        if privatizer.families != count_families(mdp) or privatizer.n_users < episodes - 1:
             raise ValueError(
                 f"the privatizer must be built for this MDP and {episodes - 1} users, "
-                f"got {privatizer.families.n_cells} cells for {privatizer.n_users} users; use settings.families(mdp)"
+                f"got {privatizer.families.n_cells} cells for {privatizer.n_users} users; use config.privatizer"
             )
-        self.settings = settings
+        self.config = config
         self.privatizer = privatizer
         self.episodes = episodes
         self.episodes_done = 0
-        self._bonus = settings.bonus(mdp, privatizer, episodes)
+        self._bonus = config.bonus(mdp, privatizer, episodes)
         self._simulator = simulator(mdp, episodes, streams)
         horizon, n_states, n_actions = mdp.rewards.shape
         self._tables = Tables(
@@ -182,7 +183,7 @@ class PrivateUCBVI:
             optimistic=np.zeros(n_states),
             q=np.zeros(n_states * n_actions),
         )
-        self.plan(privatizer.private_counts())
+        plan(privatizer.private_counts().values, self._bonus, self._tables)
 
     @property
     def policy(self) -> Int64Array:
@@ -191,8 +192,9 @@ class PrivateUCBVI:
 
     def plan(self, counts: PrivateCounts) -> Int64Array:
         """Return the greedy policy int64[H, S] of optimistic value iteration on private counts."""
-        plan(counts.values, self._bonus, self._tables)
-        return self.policy
+        tables = self._tables._replace(policy=self.policy)
+        plan(counts.values, self._bonus, tables)
+        return tables.policy
 
     def learn(self, n: int) -> Segment:
         """Run the next n episodes, compiled; raise ValueError beyond the number this learner was built for."""

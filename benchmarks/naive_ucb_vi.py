@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dprl.algorithms import PrivateUCBVISettings
+from dprl.algorithms import PrivateUCBVIConfig
 from dprl.envs import FiniteMDP
 from dprl.privacy import Privatizer
 from dprl.privacy.base import TrustModel
@@ -33,12 +33,13 @@ class Settings:
     beta: float = 0.1
 
     @classmethod
-    def of(cls, privatizer: Privatizer, chosen: PrivateUCBVISettings) -> "Settings":
+    def of(cls, privatizer: Privatizer, chosen: PrivateUCBVIConfig) -> "Settings":
         """The same noise scale, precisions and bonus as our implementation has."""
         bounds = privatizer.precision(chosen.beta).bounds
+        noise = privatizer.planned_ledger().releases[0].noise
         return cls(
             trust_model=privatizer.trust_model,
-            noise_scale=privatizer.planned_ledger().releases[0].scale,
+            noise_scale=0.0 if noise is None else noise.scale,
             visits_error=chosen.precision_scale * max(bounds["visits"], bounds["rewards"]),
             transitions_error=chosen.precision_scale * bounds["transitions"],
             bonus_scale=chosen.bonus_scale,

@@ -5,14 +5,14 @@ from typing import Literal
 import numpy as np
 
 from benchmarks.naive_ucb_vi import NaiveUCBVI, Settings
-from dprl.algorithms import PrivateUCBVI, PrivateUCBVISettings
+from dprl.algorithms import PrivateUCBVI, PrivateUCBVIConfig
 from dprl.envs import FiniteMDP, RandomMDP, RiverSwim
 from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, Privatizer, Streams
 
 EPSILON = 1.0
 # Small scales keep the optimistic values off their cap, so that the policy moves and its exact value is computed
 # again and again: the dearer case. At scale 1 and these K all cells are saturated and the policy never changes.
-CHOSEN = PrivateUCBVISettings(bonus_scale=0.01, precision_scale=0.01)
+CHOSEN = PrivateUCBVIConfig(bonus_scale=0.01, precision_scale=0.01)
 
 Trust = NoPrivacy | CentralPrivacy | LocalPrivacy
 Model = Literal["none", "jdp", "ldp"]
@@ -41,7 +41,7 @@ def trust(model: Model) -> Trust:
 
 def privatizer(mdp: FiniteMDP, model: Model, episodes: int) -> Privatizer:
     """The privatizer of a run of `episodes` episodes; the last one's user sends nothing."""
-    return trust(model).build(CHOSEN.families(mdp), episodes - 1, Streams(0, "benchmark"))
+    return CHOSEN.privatizer(mdp, trust(model), episodes, Streams(0, "benchmark"))
 
 
 def ours(mdp: FiniteMDP, model: Model, episodes: int) -> PrivateUCBVI:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import gymnasium
 
-from dprl.envs.base import EnvSpec, FiniteMDP
+from dprl.envs.base import EnvConfig, FiniteMDP
 from dprl.envs.episodes import FiniteMDPEnv
 from dprl.envs.garnet import Garnet
 from dprl.envs.random_mdp import RandomMDP
 from dprl.envs.riverswim import RiverSwim
 
-__all__ = ["ENVIRONMENTS", "EnvSpec", "FiniteMDP", "FiniteMDPEnv", "Garnet", "RandomMDP", "RiverSwim"]
+__all__ = ["ENVIRONMENTS", "EnvConfig", "FiniteMDP", "FiniteMDPEnv", "Garnet", "RandomMDP", "RiverSwim"]
 
-ENVIRONMENTS: dict[str, type[EnvSpec]] = {spec.name: spec for spec in (RiverSwim, RandomMDP, Garnet)}
+ENVIRONMENTS: dict[str, type[EnvConfig]] = {spec.name: spec for spec in (RiverSwim, RandomMDP, Garnet)}
 
 
 def make_episodes(environment: str, render_mode: None = None, **fields: int | str) -> FiniteMDPEnv:

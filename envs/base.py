@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dprl.envs.dynamics import deterministic_value, optimal_value, stochastic_value
 
-__all__ = ["EnvSpec", "FiniteMDP", "require_integer", "require_size"]
+__all__ = ["EnvConfig", "FiniteMDP", "require_integer", "require_size"]
 
 # Rounding of a sum of a few thousand float64 probabilities stays far below this.
 _SUM_TOLERANCE = 1e-9
@@ -19,7 +19,7 @@ _SUM_TOLERANCE = 1e-9
 _MAX_ENTRIES = 10**8
 
 
-class EnvSpec(Protocol):
+class EnvConfig(Protocol):
     """A named, validated description of an environment; its fields are the keys of the config file."""
 
     name: ClassVar[str]

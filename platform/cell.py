@@ -25,7 +25,6 @@ from dprl.platform.errors import UserError
 from dprl.platform.experiment import Experiment
 from dprl.platform.figures import regret_figure
 from dprl.platform.records import COLUMNS
-from dprl.privacy import Privatizer
 
 BLOCKS = 200
 """Records per seed; a block is also the unit of work, so that where a run is cut changes no sum."""
@@ -69,7 +68,7 @@ class CellRun:
         self._policies: list[np.ndarray] = []
         self._certificates: list[dict[str, Any]] = []
         self._seconds = 0.0
-        self._learner: tuple[Algorithm, Privatizer] | None = None
+        self._learner: Algorithm | None = None
         if not self.finished:
             remove_leftovers(folder)
             if (folder / STATE).exists():
@@ -112,14 +111,14 @@ class CellRun:
     def _run_block(self) -> None:
         seed, block = divmod(len(self._rows), len(self.ends))
         if self._learner is None:
-            self._learner = self.experiment.assemble(seed)
-        algorithm, privatizer = self._learner
+            self._learner = self.experiment.build(seed)
+        algorithm = self._learner
         length = int(self.ends[block]) - (int(self.ends[block - 1]) if block else 0)
         segment = algorithm.learn(length)
         self._rows.append((segment.regret, segment.regret / length, segment.saturated))
         if block == len(self.ends) - 1:
             self._policies.append(np.array(algorithm.policy))
-            self._certificates.append(privatizer.certificate(self.experiment.algorithm.name).to_dict())
+            self._certificates.append(algorithm.privatizer.certificate(self.experiment.algorithm.name).to_dict())
             self._learner = None
 
     def _save(self) -> None:
@@ -131,10 +130,10 @@ class CellRun:
         arrays = {
             "about": np.array(json.dumps(about)),
             "rows": np.array(self._rows, dtype=np.float64).reshape(-1, 3),
-            "policies": np.array(self._policies, dtype=np.int64),
+            "policies": np.array(self._policies),
         }
         if self._learner is not None:
-            arrays |= {_LEARNER + key: array for key, array in self._learner[0].state_dict().items()}
+            arrays |= {_LEARNER + key: array for key, array in self._learner.state_dict().items()}
         write_arrays(self.folder / STATE, arrays)
 
     def _load(self) -> None:
@@ -156,8 +155,8 @@ class CellRun:
         self._seconds = float(about["seconds"])
         learner = {key.removeprefix(_LEARNER): array for key, array in arrays.items() if key.startswith(_LEARNER)}
         if learner:
-            self._learner = self.experiment.assemble(len(self._policies))
-            self._learner[0].load_state_dict(learner)
+            self._learner = self.experiment.build(len(self._policies))
+            self._learner.load_state_dict(learner)
 
     def records(self) -> dict[str, np.ndarray]:
         """Return the records of all finished seeds as columns; regret is cumulative within a seed."""

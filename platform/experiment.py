@@ -5,27 +5,18 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import yaml
 
-from dprl.algorithms import ALGORITHMS, Algorithm, AlgorithmSettings
-from dprl.envs import ENVIRONMENTS, EnvSpec, FiniteMDP
+from dprl.algorithms import ALGORITHMS, Algorithm, AlgorithmConfig
+from dprl.envs import ENVIRONMENTS, EnvConfig
 from dprl.platform.errors import UserError, shown
 from dprl.platform.sections import read_dataclass, read_registered, require_mapping, unknown_key
-from dprl.privacy import (
-    TRUST_MODELS,
-    Certificate,
-    CountFamilies,
-    Privatizer,
-    Streams,
-    certificate,
-    source_digest,
-)
+from dprl.privacy import TRUST_MODELS, Certificate, PrivacyConfig, Streams, certify, source_digest
 
 Scalar = str | float | int
 
@@ -42,15 +33,6 @@ _EXAMPLES = {
 }
 
 
-class PrivacySettings(Protocol):
-    """The settings of a trust model, as privacy's registry holds them."""
-
-    model: ClassVar[Any]
-
-    def build(self, families: CountFamilies, n_users: int, streams: Streams) -> Privatizer:
-        """Return the privatizer for users 1..n_users."""
-
-
 @dataclass(frozen=True)
 class Experiment:
     """One grid cell: an algorithm on an environment under a trust model, with all its seeds.
@@ -61,9 +43,9 @@ class Experiment:
     """
 
     name: str
-    algorithm: AlgorithmSettings
-    env: EnvSpec
-    privacy: PrivacySettings
+    algorithm: AlgorithmConfig
+    env: EnvConfig
+    privacy: PrivacyConfig
     episodes: int
     seeds: int
     seed: int = 0
@@ -133,31 +115,16 @@ class Experiment:
                 words.append(f"{key if last_names.count(short) > 1 else short}={shown}")
         return " ".join(words) or str(flat["privacy.model"])
 
-    def assemble(self, seed_index: int) -> tuple[Algorithm, Privatizer]:
-        """Return the algorithm of one seed and the privatizer whose ledger says what it released."""
-        mdp = self.env.build()
-        privatizer = self._privatizer(mdp, seed_index)
-        return self.algorithm.build(mdp, privatizer, self.episodes, self._streams(seed_index)), privatizer
-
     def build(self, seed_index: int) -> Algorithm:
         """Return the algorithm of one seed, ready to learn."""
-        return self.assemble(seed_index)[0]
+        mdp, streams = self.env.build(), self._streams(seed_index)
+        privatizer = self.algorithm.privatizer(mdp, self.privacy, self.episodes, streams)
+        return self.algorithm.build(mdp, privatizer, self.episodes, streams)
 
     def certificate(self) -> Certificate:
-        """Return what the noise objects of a whole run prove, without running it.
-
-        Raises ValueError if the settings are valid one by one but have no noise that fits them together.
-        """
-        privatizer = self._privatizer(self.env.build(), 0)
-        ledger = privatizer.planned_ledger()
-        if not all(math.isfinite(release.scale) for release in ledger.releases):
-            raise ValueError("privacy.epsilon must leave a finite noise scale, got infinity; choose a larger epsilon")
-        return certificate(ledger, privatizer.request, self.algorithm.name)
-
-    def _privatizer(self, mdp: FiniteMDP, seed_index: int) -> Privatizer:
-        # The report of the last episode would be used by nobody, so the last user sends none.
-        users = self.episodes - 1
-        return self.privacy.build(self.algorithm.families(mdp), users, self._streams(seed_index))
+        """Return what the noise objects of a whole run prove, without running it. Raises ValueError if none fit."""
+        privatizer = self.algorithm.privatizer(self.env.build(), self.privacy, self.episodes, self._streams(0))
+        return certify(privatizer.planned_ledger(), privatizer.request, self.algorithm.name)
 
     def _streams(self, seed_index: int) -> Streams:
         return Streams(self.seed + seed_index, self.streams_context)

@@ -9,16 +9,14 @@ from dprl.privacy.base import (
     PrivateCounts,
     Report,
 )
-from dprl.privacy.certificate import Certificate, PrivacyRequest, certificate
+from dprl.privacy.certificate import Certificate, PrivacyRequest, certify
 from dprl.privacy.compiled import kernel, source_digest
 from dprl.privacy.counters import COUNTERS, BinaryTree, ExactCounter
-from dprl.privacy.laplace import Laplace
+from dprl.privacy.laplace import MECHANISMS, Laplace
 from dprl.privacy.ledger import Ledger, LedgerError, Release
 from dprl.privacy.privatizers import Privatizer
 from dprl.privacy.streams import Streams
-from dprl.privacy.trust_models import TRUST_MODELS, CentralPrivacy, LocalPrivacy, NoPrivacy
-
-MECHANISMS: dict[str, type[Laplace]] = {Laplace.name: Laplace}
+from dprl.privacy.trust_models import TRUST_MODELS, CentralPrivacy, LocalPrivacy, NoPrivacy, PrivacyConfig
 
 __all__ = [
     "COUNTERS",
@@ -38,13 +36,14 @@ __all__ = [
     "LocalPrivacy",
     "NoPrivacy",
     "Precision",
+    "PrivacyConfig",
     "PrivacyRequest",
     "PrivateCounts",
     "Privatizer",
     "Release",
     "Report",
     "Streams",
-    "certificate",
+    "certify",
     "kernel",
     "source_digest",
 ]

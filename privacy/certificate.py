@@ -151,7 +151,7 @@ class Certificate:
         }
 
 
-def certificate(ledger: Ledger, request: PrivacyRequest, algorithm: str) -> Certificate:
+def certify(ledger: Ledger, request: PrivacyRequest, algorithm: str) -> Certificate:
     """Compute the certificate of what `ledger` holds; the request is only compared with it, never believed.
 
     Verdicts: `holds`; `holds_approximately` if a pure claim fails but holds at delta 1e-6; `fails`; `unbounded` when
@@ -197,12 +197,13 @@ def _method(ledger: Ledger) -> str:
 
 
 def _noise(release: Release) -> dict[str, Any]:
+    noise = release.noise
     return {
         "release": release.channel,
-        "mechanism": release.mechanism,
-        "scale": release.scale,
+        "mechanism": "raw" if noise is None else noise.name,
+        "scale": 0.0 if noise is None else noise.scale,
         "nodes_per_user": release.nodes_per_user,
-        "arithmetic": release.arithmetic,
+        "arithmetic": "float64-idealised" if noise is None else noise.arithmetic,
         "cells": release.cells,
         "entropy": release.entropy,
     }

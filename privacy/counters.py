@@ -7,17 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
+from dprl.privacy.base import Float64Array
 from dprl.privacy.compiled import kernel
-from dprl.privacy.laplace import BLOCK, first_half, second_half
-
-Float64Array = npt.NDArray[np.float64]
-
-
-def tree_levels(n_items: int) -> int:
-    """Return L = floor(log2 T) + 1, the number of dyadic blocks that contain item 1 of T >= 1 items."""
-    return int(n_items).bit_length()
+from dprl.privacy.error_bounds import sum_error_bound, tree_error_bound
+from dprl.privacy.laplace import BLOCK, Laplace, first_half, second_half
 
 
 @dataclass(frozen=True)
@@ -26,20 +20,20 @@ class ExactCounter:
 
     n_items: int
     name: ClassVar[str] = "exact"
+    node: ClassVar[Laplace | None] = None
 
-    @property
-    def node_scale(self) -> float:
-        """Noise per node: none."""
-        return 0.0
-
-    @property
-    def nodes_per_item(self) -> int:
-        """How many released numbers of one cell an item enters."""
+    @staticmethod
+    def nodes(n_items: int) -> int:  # noqa: ARG004 - as every counter
+        """Return how many released numbers of one cell are drawn with an item in them: its own report."""
         return 1
 
     def noise_rows(self) -> int:
         """How many rows of noise the counter keeps."""
         return 1
+
+    def error_bound(self, n_cells: int, beta: float, report: Laplace | None) -> float:
+        """Return E: with probability 1 - beta no cell's running sum is ever further from the exact one."""
+        return 0.0 if report is None else report.scale * sum_error_bound(self.n_items, n_cells, beta)
 
 
 @dataclass(frozen=True)
@@ -47,41 +41,48 @@ class BinaryTree:
     """The binary-tree counter with Laplace noise on every dyadic block that a prefix is made of.
 
     *Formal guarantee.* If replacing one item (one user's row) changes the cells by at most `l1` in L1, the whole
-    sequence of T noisy prefix vectors is (l1 * L / node_scale, 0)-DP, L = floor(log2 T) + 1, also when later rows
-    depend on earlier outputs; exact for item 1. Real arithmetic.
+    sequence of T noisy prefix vectors is (l1 * L / b, 0)-DP, L = floor(log2 T) + 1, also when later rows depend on
+    earlier outputs; exact for item 1. Real arithmetic.
 
     Only the noise is kept in the tree: the noise of prefix k is that of prefix k - lowbit(k) plus one fresh draw (the
     Fenwick recursion), so a step costs one draw a cell whatever T is, and the sums of the counts stay exact.
 
     Args:
         n_items: T, how many items there will be at most.
-        node_scale: b of Laplace(b) at every node.
+        node: Laplace(b), drawn for every node.
 
     Paper: [CZ22] sec. 5.1; Chan, Shi, Song 2011, Algorithm 2.
     """
 
     n_items: int
-    node_scale: float
+    node: Laplace
     name: ClassVar[str] = "binary_tree"
 
     def __post_init__(self) -> None:
         if self.n_items < 1:
             raise ValueError(f"a binary tree needs at least 1 item, got {self.n_items}; run at least 2 episodes")
 
-    @property
-    def nodes_per_item(self) -> int:
-        """How many noisy nodes of one cell an item enters at most: L."""
-        return tree_levels(self.n_items)
+    @staticmethod
+    def nodes(n_items: int) -> int:
+        """Return L = floor(log2 T) + 1: how many noisy nodes of one cell item 1, and any item at most, enters."""
+        return int(n_items).bit_length()
 
     def noise_rows(self) -> int:
         """How many rows of noise the counter keeps: one a level, and a row of zeros."""
-        return self.nodes_per_item + 1
+        return self.nodes(self.n_items) + 1
+
+    def error_bound(self, n_cells: int, beta: float, report: Laplace | None) -> float:
+        """Return E: with probability 1 - beta no released prefix of any cell is further from the exact one.
+
+        Raises ValueError if the reports are noisy themselves: nothing bounds both noises together yet.
+        """
+        if report is not None:
+            raise ValueError("a binary tree over noisy reports has no error bound here; use one of the two noises")
+        return self.node.scale * tree_error_bound(self.n_items, n_cells, beta)
 
 
-COUNTERS: dict[str, type[ExactCounter] | type[BinaryTree]] = {
-    ExactCounter.name: ExactCounter,
-    BinaryTree.name: BinaryTree,
-}
+COUNTERS: dict[str, type[BinaryTree]] = {BinaryTree.name: BinaryTree}
+"""What `counter` in a config can name."""
 
 
 @kernel

@@ -50,10 +50,8 @@ class Laplace:
         """Return the exact pure epsilon at L1 sensitivity `l1`."""
         return l1 / self.scale
 
-    @staticmethod
-    def scale_for(epsilon: float, l1: float) -> float:
-        """Return the smallest scale that is (epsilon, 0)-DP at L1 sensitivity `l1`."""
-        return l1 / epsilon
+
+MECHANISMS: dict[str, type[Laplace]] = {Laplace.name: Laplace}
 
 
 @kernel

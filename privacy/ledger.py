@@ -8,8 +8,6 @@ from dprl.privacy.accounting import composed_delta, composed_epsilon
 from dprl.privacy.base import TrustModel
 from dprl.privacy.laplace import Laplace
 
-RAW = "raw"
-
 
 class LedgerError(RuntimeError):
     """A release that the ledger refuses: unknown, out of order, or a user's second submission."""
@@ -21,33 +19,30 @@ class Release:
 
     Args:
         channel: name of the count family.
-        mechanism: 'laplace' or 'raw'.
-        scale: the Laplace scale b; 0 for raw.
+        noise: the mechanism that randomises each released number, or None: the data leave as they are.
         nodes_per_user: how many released numbers of a cell one user's row enters.
         changed_cells: how many cells a replaced user changes at most, each by at most 1.
         changed_l1_public_start: their L1 change if the first state and action are public.
         cells: how many counters the channel has.
-        arithmetic: 'integer', 'grid' or 'float64-idealised'.
         entropy: 'seeded' or 'os'.
     """
 
     channel: str
-    mechanism: str
-    scale: float
+    noise: Laplace | None
     nodes_per_user: int
     changed_cells: int
     changed_l1_public_start: int
     cells: int
-    arithmetic: str
     entropy: str
 
+    @property
+    def losses(self) -> int:
+        """How many noisy numbers change for a replaced user, each by at most 1."""
+        return self.changed_cells * self.nodes_per_user
+
     def __post_init__(self) -> None:
-        if self.mechanism not in (Laplace.name, RAW):
-            raise LedgerError(
-                f"the ledger cannot account for a {self.mechanism!r} release; add its privacy curve first"
-            )
-        if self.mechanism == Laplace.name and not (math.isfinite(self.scale) and self.scale > 0):
-            raise LedgerError(f"a Laplace release needs a finite scale above 0, got {self.scale}")
+        if self.noise is not None and not isinstance(self.noise, Laplace):
+            raise LedgerError(f"the ledger cannot account for a release by {self.noise!r}; add its privacy curve first")
         if min(self.nodes_per_user, self.changed_cells, self.cells) < 1:
             raise LedgerError(f"a release has at least 1 node, 1 changed cell and 1 cell, got {self}")
         if not 0 <= self.changed_l1_public_start <= self.changed_cells:
@@ -92,39 +87,39 @@ class Ledger:
     @property
     def attained(self) -> bool:
         """Whether some pair of neighbours attains the pure epsilon: one scale, two cells or more per step."""
-        one_scale = len({release.scale for release in self._releases}) == 1
-        return one_scale and all(release.cells >= release.changed_cells for release in self._releases)
+        return len(self._scales()) == 1 and all(release.cells >= release.changed_cells for release in self._releases)
 
     @property
     def has_raw_release(self) -> bool:
         """Whether something leaves without noise."""
-        return any(release.mechanism == RAW for release in self.releases)
+        return any(release.noise is None for release in self._releases)
 
     def pure_epsilon(self) -> float:
         """Return the proved pure epsilon of one user: sum of changed cells * nodes / scale; inf with a raw release."""
-        if self.has_raw_release:
-            return float("inf")
-        return sum(r.changed_cells * r.nodes_per_user / r.scale for r in self.releases)
+        return sum(_pure_epsilon(release, release.losses) for release in self._releases)
 
     def pure_epsilon_public_start(self) -> float:
         """Return the same when the first state and the first action of every user are public."""
-        if self.has_raw_release:
-            return float("inf")
-        return sum(r.changed_l1_public_start * r.nodes_per_user / r.scale for r in self.releases)
+        return sum(
+            _pure_epsilon(release, release.changed_l1_public_start * release.nodes_per_user)
+            for release in self._releases
+        )
 
     def epsilon(self, delta: float) -> float:
         """Return an epsilon that holds at `delta` (randomised-response composition; an upper bound)."""
-        if self.has_raw_release:
-            return float("inf")
-        return composed_epsilon(delta, *self._unit_losses())
+        return math.inf if self.has_raw_release else composed_epsilon(delta, *self._unit_losses())
 
     def delta(self, epsilon: float) -> float:
         """Return a delta that holds at `epsilon`; 1 with a raw release."""
-        if self.has_raw_release:
-            return 1.0
-        return composed_delta(epsilon, *self._unit_losses())
+        return 1.0 if self.has_raw_release else composed_delta(epsilon, *self._unit_losses())
 
     def _unit_losses(self) -> tuple[int, float]:
         """How many numbers a user enters, and the largest loss of one (exact when all scales are equal)."""
-        n = sum(release.changed_cells * release.nodes_per_user for release in self.releases)
-        return n, max(1.0 / release.scale for release in self.releases)
+        return sum(release.losses for release in self._releases), 1.0 / min(self._scales())
+
+    def _scales(self) -> set[float]:
+        return {release.noise.scale for release in self._releases if release.noise is not None}
+
+
+def _pure_epsilon(release: Release, l1: float) -> float:
+    return math.inf if release.noise is None else release.noise.pure_epsilon(l1)

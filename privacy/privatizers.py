@@ -5,7 +5,6 @@ ldp = (Laplace, exact). Compiled learning loops use `channel` with the kernels o
 run the same kernels one user at a time.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from dprl.privacy.base import (
     Contribution,
     CountFamilies,
+    CountFamily,
     Guarantee,
     Precision,
     PrivateCounts,
@@ -21,22 +21,25 @@ from dprl.privacy.base import (
     issue_private_counts,
     issue_report,
 )
-from dprl.privacy.certificate import Certificate, PrivacyRequest, certificate
+from dprl.privacy.certificate import Certificate, PrivacyRequest, certify
 from dprl.privacy.counters import BinaryTree, ExactCounter
 from dprl.privacy.exchange import ABSORBED, CHARGED, Channel, absorb, encode
 from dprl.privacy.laplace import Laplace
-from dprl.privacy.ledger import RAW, Ledger, LedgerError, Release
+from dprl.privacy.ledger import Ledger, LedgerError, Release
+from dprl.privacy.printed import PrintedLemma
 from dprl.privacy.streams import Streams
-
-ErrorBounds = Callable[[float], dict[str, float]]
 
 
 class NoiseParts(NamedTuple):
-    """What a trust model decides: the user's Laplace scale (0: none), the server's counter, the error bounds."""
+    """What a trust model decides.
 
-    report_scale: float
+    report: the user's noise, None for exact messages. counter: the server's. printed: the lemma whose error bound is
+    used in place of the exact one, or None.
+    """
+
+    report: Laplace | None
     counter: ExactCounter | BinaryTree
-    error_bounds: ErrorBounds
+    printed: PrintedLemma | None
 
 
 class Privatizer:
@@ -46,7 +49,7 @@ class Privatizer:
         request: what was asked for and what is claimed; only the certificate compares with it.
         trust_model: for ledger and certificate; must be what the noise makes it.
         families: what is counted.
-        noise: scales, counter and error bounds, as a trust model decides them.
+        noise: where there is how much, as a trust model decides.
         streams: named random streams.
 
     Raises:
@@ -62,7 +65,7 @@ class Privatizer:
         streams: Streams,
     ) -> None:
         noisy = {"none": (False, False), "jdp": (False, True), "ldp": (True, False)}
-        if (noise.report_scale > 0, noise.counter.node_scale > 0) != noisy[trust_model]:
+        if (noise.report is not None, noise.counter.node is not None) != noisy[trust_model]:
             raise LedgerError(f"{trust_model} needs its noise on {_SIDES[trust_model]}; these parts have it elsewhere")
         self.trust_model: TrustModel = trust_model
         self.families = families
@@ -144,7 +147,7 @@ class Privatizer:
 
         Paper: [CZ22] Assumption 1.
         """
-        return Precision(beta, self._noise.error_bounds(beta))
+        return Precision(beta, {family.name: self._error_bound(family, beta) for family in self.families.families})
 
     def planned_ledger(self) -> Ledger:
         """Return the ledger of a whole run, computed from the same noise objects, nothing released."""
@@ -160,7 +163,7 @@ class Privatizer:
         """
         if self._ledger.releases != tuple(self._releases()):
             raise LedgerError("the noise that ran is not the noise that was charged; nothing can be certified")
-        return certificate(self._ledger, self.request, algorithm)
+        return certify(self._ledger, self.request, algorithm)
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return all that changes in a run; draws are keyed by user, so there is no generator state.
@@ -199,39 +202,49 @@ class Privatizer:
         for key in ours:
             getattr(self._channel, key)[:] = state[key]
 
+    def _error_bound(self, family: CountFamily, beta: float) -> float:
+        n_cells = self.families.n_steps * family.width
+        report, counter, printed = self._noise
+        if printed is not None:
+            noise = report or counter.node
+            return 0.0 if noise is None else printed.error(noise.scale, self.n_users, n_cells, beta)
+        # The printed formula holds for each family at beta; the exact bounds share it.
+        return counter.error_bound(n_cells, beta / len(self.families.families), report)
+
     def _open_channel(self) -> Channel:
         n_cells = self.families.n_cells
-        counter = self._noise.counter
+        report, counter = self._noise.report, self._noise.counter
         totals = np.zeros(n_cells)
         return Channel(
             offsets=self.families.offsets(),
             widths=np.array([family.width for family in self.families.families], dtype=np.int64),
             block=self.families.block,
-            report_scale=self._noise.report_scale,
-            node_scale=counter.node_scale,
+            report_scale=0.0 if report is None else report.scale,
+            node_scale=0.0 if counter.node is None else counter.node.scale,
             user_key=self._streams.key("user_noise"),
             server_key=self._streams.key("server_noise"),
             users=np.zeros(2, dtype=np.int64),
             report=np.zeros(n_cells),
             totals=totals,
-            noise=np.zeros((counter.noise_rows(), n_cells if counter.node_scale > 0 else 1)),
-            released=np.zeros(n_cells) if counter.node_scale > 0 else totals,
+            noise=np.zeros((counter.noise_rows(), 1 if counter.node is None else n_cells)),
+            released=totals if counter.node is None else np.zeros(n_cells),
         )
 
     def _releases(self) -> list[Release]:
         """Describe each family's release by the very scales that the kernels read."""
-        channel = self._channel
-        scale = channel.report_scale or channel.node_scale
+        noise, nodes = None, 1
+        if self._channel.report_scale > 0:
+            noise = Laplace(self._channel.report_scale)
+        elif self._channel.node_scale > 0:
+            noise, nodes = Laplace(self._channel.node_scale), self._noise.counter.nodes(self.n_users)
         return [
             Release(
                 channel=family.name,
-                mechanism=Laplace.name if scale > 0 else RAW,
-                scale=scale,
-                nodes_per_user=1 if channel.report_scale > 0 else self._noise.counter.nodes_per_item,
+                noise=noise,
+                nodes_per_user=nodes,
                 changed_cells=self.families.changed_cells(),
                 changed_l1_public_start=self.families.changed_l1_public_start(family),
                 cells=self.families.n_steps * family.width,
-                arithmetic=Laplace.arithmetic,
                 entropy=self._streams.entropy,
             )
             for family in self.families.families

@@ -1,18 +1,20 @@
-"""The settings of each trust model: they validate themselves, calibrate, and build the Privatizer they describe."""
+"""The configs of each trust model: they validate themselves, calibrate, and build the Privatizer they describe."""
 
-import difflib
+from __future__ import annotations
+
 import math
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Protocol
 
 from dprl.privacy.accounting import laplace_scale
 from dprl.privacy.base import CountFamilies, TrustModel
 from dprl.privacy.certificate import PrivacyRequest
 from dprl.privacy.counters import COUNTERS, BinaryTree, ExactCounter
-from dprl.privacy.error_bounds import sum_error_bound, tree_error_bound
-from dprl.privacy.laplace import Laplace
-from dprl.privacy.privatizers import ErrorBounds, NoiseParts, Privatizer
+from dprl.privacy.laplace import MECHANISMS, Laplace
+from dprl.privacy.printed import CENTRAL_PRIVATIZER, LOCAL_PRIVATIZER, PrintedLemma
+from dprl.privacy.privatizers import NoiseParts, Privatizer
 from dprl.privacy.streams import Streams
 
 _SMALLEST_EPSILON = 1e-9
@@ -20,6 +22,15 @@ _SMALLEST_DELTA = 1e-15
 
 Calibration = Literal["certified", "printed"]
 PrecisionRule = Literal["exact", "printed"]
+
+
+class PrivacyConfig(Protocol):
+    """What every trust model's config offers."""
+
+    model: ClassVar[TrustModel]
+
+    def build(self, families: CountFamilies, n_users: int, streams: Streams) -> Privatizer:
+        """Return the privatizer for users 1..n_users."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +42,54 @@ class NoPrivacy:
     def build(self, families: CountFamilies, n_users: int, streams: Streams) -> Privatizer:
         """Return the privatizer that passes exact counts on."""
         request = PrivacyRequest(None, 0.0, "none", None, 0.0, "nothing is claimed")
-        noise = NoiseParts(0.0, ExactCounter(n_users), lambda _: {f.name: 0.0 for f in families.families})
-        return Privatizer(request, self.model, families, noise, streams)
+        return Privatizer(request, self.model, families, NoiseParts(None, ExactCounter(n_users), None), streams)
 
 
 @dataclass(frozen=True)
-class CentralPrivacy:
+class _Calibrated(ABC):
+    """What the noisy trust models share: a budget, whose scale, whose error bound.
+
+    A subclass says how many noisy numbers of a cell a user enters, and where the noise goes.
+    """
+
+    epsilon: float
+    delta: float = 0.0
+    calibration: Calibration = "certified"
+    precision: PrecisionRule = "exact"
+    model: ClassVar[TrustModel]
+    lemma: ClassVar[PrintedLemma]
+
+    def __post_init__(self) -> None:
+        _check_budget(self.epsilon, self.delta)
+        _check_choice("calibration", self.calibration, ["certified", "printed"])
+        _check_choice("precision", self.precision, ["exact", "printed"])
+        _check_printed_delta(self.calibration, self.delta)
+
+    def build(self, families: CountFamilies, n_users: int, streams: Streams) -> Privatizer:
+        """Return the privatizer for users 1..n_users (episodes 1..K-1: the last episode's data are never used)."""
+        source = "the requested guarantee, met by the certified scale"
+        if self.calibration == "printed":
+            scale, source = self.lemma.scale(families, n_users, self.epsilon), self.lemma.source
+        else:
+            noisy_numbers = len(families.families) * families.changed_cells() * self._nodes_per_user(n_users)
+            scale = laplace_scale(self.epsilon, self.delta, noisy_numbers)
+        request = PrivacyRequest(self.epsilon, self.delta, self.calibration, self.epsilon, self.delta, source)
+        return Privatizer(request, self.model, families, self._parts(scale, n_users), streams)
+
+    @abstractmethod
+    def _nodes_per_user(self, n_users: int) -> int:
+        """Return how many noisy numbers of a cell a user enters at most."""
+
+    @abstractmethod
+    def _parts(self, scale: float, n_users: int) -> NoiseParts:
+        """Return where noise of that scale goes."""
+
+    def _printed_error(self) -> PrintedLemma | None:
+        return self.lemma if self.precision == "printed" else None
+
+
+@dataclass(frozen=True)
+class CentralPrivacy(_Calibrated):
     """Joint differential privacy: a trusted server releases noisy running counts.
 
     *Formal guarantee.* `certified`: (epsilon, delta)-JDP under replacement of one user's trajectory, by the binary
@@ -44,126 +97,61 @@ class CentralPrivacy:
     L = ceil(log2 K)). `printed`: the paper's node scale, which proves only 2 L / log K * epsilon.
 
     Args:
-        epsilon: > 0. delta: in [0, 1). counter: 'binary_tree'.
+        epsilon: in [1e-9, 1e9]. delta: 0 or in [1e-15, 1). counter: 'binary_tree'.
         calibration: whose scale. precision: whose error bound E.
 
     Paper: [CZ22] Lemma 3.
     """
 
-    epsilon: float
-    delta: float = 0.0
     counter: str = BinaryTree.name
-    calibration: Calibration = "certified"
-    precision: PrecisionRule = "exact"
     model: ClassVar[TrustModel] = "jdp"
+    lemma: ClassVar[PrintedLemma] = CENTRAL_PRIVATIZER
 
     def __post_init__(self) -> None:
-        _check_budget(self.epsilon, self.delta)
-        _check_choice("counter", self.counter, [name for name in COUNTERS if name != ExactCounter.name])
-        _check_choice("calibration", self.calibration, ["certified", "printed"])
-        _check_choice("precision", self.precision, ["exact", "printed"])
-        _check_printed_delta(self.calibration, self.delta)
+        super().__post_init__()
+        _check_choice("counter", self.counter, list(COUNTERS))
 
-    def build(self, families: CountFamilies, n_users: int, streams: Streams) -> Privatizer:
-        """Return the privatizer for users 1..n_users (episodes 1..K-1: the last episode's data are never used)."""
-        tree = BinaryTree(n_users, 1.0)
-        if self.calibration == "printed":
-            # D1: Lemma 3 prints Lap(1/eps') with eps' = 3H log K / eps, which is inverted; its E shows the intention.
-            log_k = math.log(n_users + 1)
-            scale = len(families.families) * families.n_steps * log_k / self.epsilon
-        else:
-            changes = families.changed_cells() * len(families.families) * tree.nodes_per_item
-            scale = laplace_scale(self.epsilon, self.delta, changes)
-        bounds = self._error_bounds(families, n_users, scale)
-        noise = NoiseParts(0.0, BinaryTree(n_users, scale), bounds)
-        request = _request(self.epsilon, self.delta, self.calibration, "[CZ22] Lemma 3")
-        return Privatizer(request, self.model, families, noise, streams)
+    def _nodes_per_user(self, n_users: int) -> int:
+        return COUNTERS[self.counter].nodes(n_users)
 
-    def _error_bounds(self, families: CountFamilies, n_users: int, scale: float) -> ErrorBounds:
-        log_k = math.log(n_users + 1)
-
-        def printed(n_cells: int, beta: float) -> float:
-            return scale * math.sqrt(8.0 * log_k * math.log(6.0 * n_cells * (n_users + 1) / beta))
-
-        def exact(n_cells: int, beta: float) -> float:
-            return scale * tree_error_bound(n_users, n_cells, beta)
-
-        return _bounds_by_family(families, printed if self.precision == "printed" else exact, self.precision)
+    def _parts(self, scale: float, n_users: int) -> NoiseParts:
+        return NoiseParts(None, COUNTERS[self.counter](n_users, Laplace(scale)), self._printed_error())
 
 
 @dataclass(frozen=True)
-class LocalPrivacy:
+class LocalPrivacy(_Calibrated):
     """Local differential privacy: every user adds noise to the own report before it leaves.
 
     *Formal guarantee.* `certified`: (epsilon, delta)-LDP for any two trajectories: report scale 2 H F / epsilon for
     delta = 0. `printed`: the paper's scale 3 H / epsilon, which is exactly 2 epsilon.
 
     Args:
-        epsilon: > 0. delta: in [0, 1). mechanism: 'laplace'.
+        epsilon: in [1e-9, 1e9]. delta: 0 or in [1e-15, 1). mechanism: 'laplace'.
         calibration: whose scale. precision: whose error bound E.
 
     Paper: [CZ22] Lemma 4.
     """
 
-    epsilon: float
-    delta: float = 0.0
     mechanism: str = Laplace.name
-    calibration: Calibration = "certified"
-    precision: PrecisionRule = "exact"
     model: ClassVar[TrustModel] = "ldp"
+    lemma: ClassVar[PrintedLemma] = LOCAL_PRIVATIZER
 
     def __post_init__(self) -> None:
-        _check_budget(self.epsilon, self.delta)
-        _check_choice("mechanism", self.mechanism, [Laplace.name])
-        _check_choice("calibration", self.calibration, ["certified", "printed"])
-        _check_choice("precision", self.precision, ["exact", "printed"])
-        _check_printed_delta(self.calibration, self.delta)
+        super().__post_init__()
+        _check_choice("mechanism", self.mechanism, list(MECHANISMS))
 
-    def build(self, families: CountFamilies, n_users: int, streams: Streams) -> Privatizer:
-        """Return the privatizer for users 1..n_users."""
-        if self.calibration == "printed":
-            # D2: Lemma 4 prints Lap(1/eps') with eps' = 3H / eps: inverted as in D1.
-            scale = len(families.families) * families.n_steps / self.epsilon
-        else:
-            scale = laplace_scale(self.epsilon, self.delta, families.changed_cells() * len(families.families))
-        noise = NoiseParts(scale, ExactCounter(n_users), self._error_bounds(families, n_users, scale))
-        request = _request(self.epsilon, self.delta, self.calibration, "[CZ22] Lemma 4")
-        return Privatizer(request, self.model, families, noise, streams)
+    def _nodes_per_user(self, n_users: int) -> int:  # noqa: ARG002 - a report is one message, whatever their number
+        return 1
 
-    def _error_bounds(self, families: CountFamilies, n_users: int, scale: float) -> ErrorBounds:
-        n_episodes = n_users + 1
-
-        def printed(n_cells: int, beta: float) -> float:
-            return scale * math.sqrt(8.0 * n_episodes * math.log(6.0 * n_cells * n_episodes / beta))
-
-        def exact(n_cells: int, beta: float) -> float:
-            return scale * sum_error_bound(n_users, n_cells, beta)
-
-        return _bounds_by_family(families, printed if self.precision == "printed" else exact, self.precision)
+    def _parts(self, scale: float, n_users: int) -> NoiseParts:
+        return NoiseParts(MECHANISMS[self.mechanism](scale), ExactCounter(n_users), self._printed_error())
 
 
-TRUST_MODELS: dict[str, type[NoPrivacy] | type[CentralPrivacy] | type[LocalPrivacy]] = {
+TRUST_MODELS: dict[str, type[PrivacyConfig]] = {
     NoPrivacy.model: NoPrivacy,
     CentralPrivacy.model: CentralPrivacy,
     LocalPrivacy.model: LocalPrivacy,
 }
-
-
-def _bounds_by_family(
-    families: CountFamilies, bound: Callable[[int, float], float], rule: PrecisionRule
-) -> ErrorBounds:
-    """Return beta -> E per family; the exact rule splits beta evenly, the printed formula does not."""
-    share = len(families.families) if rule == "exact" else 1
-
-    def bounds(beta: float) -> dict[str, float]:
-        return {f.name: bound(families.n_steps * f.width, beta / share) for f in families.families}
-
-    return bounds
-
-
-def _request(epsilon: float, delta: float, calibration: Calibration, lemma: str) -> PrivacyRequest:
-    source = lemma if calibration == "printed" else "the requested guarantee, met by the certified scale"
-    return PrivacyRequest(epsilon, delta, calibration, epsilon, delta, source)
 
 
 def _check_budget(epsilon: float, delta: float) -> None:
@@ -186,8 +174,6 @@ def _check_printed_delta(calibration: str, delta: float) -> None:
         raise ValueError(f"the printed calibration claims delta 0, got {delta!r}; use calibration: certified")
 
 
-def _check_choice(key: str, value: object, choices: list[str]) -> None:
+def _check_choice(key: str, value: object, choices: Sequence[str]) -> None:
     if value not in choices:
-        near = difflib.get_close_matches(str(value), choices, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(choices)}"
-        raise ValueError(f"{key} must be one of {', '.join(choices)}, got {value!r}; {hint}")
+        raise ValueError(f"{key} must be one of {', '.join(choices)}, got {value!r}; choose one of them")

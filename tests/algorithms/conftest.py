@@ -20,7 +20,7 @@ def _learner(
     **settings: float,
 ) -> Algorithm:
     algorithm, streams = ALGORITHMS[name](**settings), Streams(seed, "test")
-    privatizer = (privacy or NoPrivacy()).build(algorithm.families(mdp), episodes - 1, streams)
+    privatizer = algorithm.privatizer(mdp, privacy or NoPrivacy(), episodes, streams)
     return algorithm.build(mdp, privatizer, episodes, streams)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dprl.algorithms import ALGORITHMS, Algorithm, PrivateUCBVISettings
+from dprl.algorithms import ALGORITHMS, Algorithm, PrivateUCBVIConfig
 from dprl.algorithms.private_ucb_vi import Bonus, Tables, plan, run
 from dprl.algorithms.tabular import count_families, write_contribution
 from dprl.envs import ENVIRONMENTS, FiniteMDP
@@ -84,7 +84,7 @@ def test_the_compiled_loop_equals_one_user_at_a_time(privacy: Any, learner: Lear
 def test_planning_equals_the_papers_box(privacy: Any, learner: Learner, random_mdp: FiniteMDP) -> None:
     episodes = 400
     algorithm = learner(random_mdp, episodes, privacy, bonus_scale=0.05)
-    bonus = PrivateUCBVISettings(bonus_scale=0.05).bonus(random_mdp, algorithm.privatizer, episodes)
+    bonus = PrivateUCBVIConfig(bonus_scale=0.05).bonus(random_mdp, algorithm.privatizer, episodes)
     compared = 0
     for _ in range(20):
         algorithm.learn(15)
@@ -103,20 +103,20 @@ def test_bonus_coefficients_are_those_of_the_paper(learner: Learner, random_mdp:
     episodes, beta = 1000, 0.05
     privacy = CentralPrivacy(1.0, calibration="printed", precision="printed")
     algorithm = learner(random_mdp, episodes, privacy)
-    bonus = PrivateUCBVISettings(beta=beta).bonus(random_mdp, algorithm.privatizer, episodes)
+    bonus = PrivateUCBVIConfig(beta=beta).bonus(random_mdp, algorithm.privatizer, episodes)
     sat, log_k = n_states * n_actions * horizon * episodes, np.log(episodes)
     e1 = 3 * horizon * np.sqrt(8 * log_k**3 * np.log(6 * sat / beta))
     e2 = 3 * horizon * np.sqrt(8 * log_k**3 * np.log(6 * sat * n_states / beta))
     l_c = np.sqrt(2 * np.log(4 * sat / beta))
     assert bonus == pytest.approx((e1, (1 + horizon) * l_c, 3 * e1 + horizon * (n_states * e2 + 2 * e1)))
-    scaled = PrivateUCBVISettings(beta=beta, bonus_scale=0.5, precision_scale=0.1).bonus(
+    scaled = PrivateUCBVIConfig(beta=beta, bonus_scale=0.5, precision_scale=0.1).bonus(
         random_mdp, algorithm.privatizer, episodes
     )
     assert scaled == pytest.approx((0.1 * bonus.e1, 0.5 * bonus.per_root, 0.05 * bonus.per_count))
 
 
 def test_without_privacy_the_precision_is_zero(learner: Learner, river: FiniteMDP) -> None:
-    bonus = PrivateUCBVISettings().bonus(river, learner(river, 100).privatizer, 100)
+    bonus = PrivateUCBVIConfig().bonus(river, learner(river, 100).privatizer, 100)
     assert bonus.e1 == 0.0
     assert bonus.per_count == 0.0
 
@@ -210,7 +210,7 @@ def test_users_reach_the_learner_through_released_counts_only(
 
 
 def test_a_privatizer_for_another_problem_is_refused(learner: Learner, river: FiniteMDP, random_mdp: FiniteMDP) -> None:
-    settings, streams = PrivateUCBVISettings(), Streams(0, "x")
+    settings, streams = PrivateUCBVIConfig(), Streams(0, "x")
     for privatizer in (learner(random_mdp, 50).privatizer, learner(river, 20).privatizer):
         with pytest.raises(ValueError, match="must be built for this MDP and 49 users"):
             settings.build(river, privatizer, 50, streams)
@@ -271,13 +271,13 @@ def test_the_ledger_is_charged_before_the_loop_runs(
 )
 def test_bad_settings_are_refused_in_one_line(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
-        PrivateUCBVISettings(**values)
+        PrivateUCBVIConfig(**values)
     assert "\n" not in str(caught.value)
 
 
 def test_one_episode_is_refused(learner: Learner, river: FiniteMDP) -> None:
     with pytest.raises(ValueError, match="at least 2"):
-        PrivateUCBVISettings().build(river, learner(river, 2).privatizer, 1, Streams(0, "x"))
+        PrivateUCBVIConfig().build(river, learner(river, 2).privatizer, 1, Streams(0, "x"))
 
 
 def test_registry_names_are_the_settings_names() -> None:
@@ -304,7 +304,7 @@ def test_same_bits_without_the_compiler(learner: Learner, river: FiniteMDP) -> N
         "mdp = ENVIRONMENTS['riverswim'](n_states=3, horizon=4).build()\n"
         "for privacy in (NoPrivacy(), CentralPrivacy(20.0), LocalPrivacy(200.0)):\n"
         "    settings, streams = ALGORITHMS['private_ucb_vi'](bonus_scale=0.1), Streams(0, 'test')\n"
-        "    privatizer = privacy.build(settings.families(mdp), 39, streams)\n"
+        "    privatizer = settings.privatizer(mdp, privacy, 40, streams)\n"
         "    algorithm = settings.build(mdp, privatizer, 40, streams)\n"
         "    print(algorithm.learn(40).regret.hex(), privatizer.channel.released.sum().hex())\n"
     )

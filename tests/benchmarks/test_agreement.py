@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from benchmarks.naive_ucb_vi import Counts, NaiveUCBVI, Settings, TunedUCBVI
-from dprl.algorithms import PrivateUCBVI, PrivateUCBVISettings
+from dprl.algorithms import PrivateUCBVI, PrivateUCBVIConfig
 from dprl.envs import FiniteMDP, RiverSwim
 from dprl.privacy import CentralPrivacy, Contribution, LocalPrivacy, NoPrivacy, Privatizer, Streams
 from dprl.privacy.streams import fill_uniform
 
-CHOSEN = PrivateUCBVISettings(bonus_scale=0.1, precision_scale=0.05)
+CHOSEN = PrivateUCBVIConfig(bonus_scale=0.1, precision_scale=0.05)
 SEEDS = 40
 
 
@@ -24,7 +24,7 @@ def build(mdp: FiniteMDP, model: str, episodes: int, seed: int, epsilon: float =
     trust: NoPrivacy | CentralPrivacy | LocalPrivacy = NoPrivacy()
     if model != "none":
         trust = CentralPrivacy(epsilon) if model == "jdp" else LocalPrivacy(epsilon)
-    privatizer = trust.build(CHOSEN.families(mdp), episodes - 1, streams)
+    privatizer = CHOSEN.privatizer(mdp, trust, episodes, streams)
     return CHOSEN.build(mdp, privatizer, episodes, streams), streams
 
 

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from dprl.envs import ENVIRONMENTS, EnvSpec, FiniteMDP
+from dprl.envs import ENVIRONMENTS, EnvConfig, FiniteMDP
 from dprl.envs.dynamics import roll_out
 
 ALPHA = 1e-6
@@ -19,7 +19,7 @@ def fields(name: str) -> set[str]:
     return {field.name for field in dataclasses.fields(ENVIRONMENTS[name])}  # type: ignore[arg-type]
 
 
-def spec(name: str, **changes: Any) -> EnvSpec:
+def spec(name: str, **changes: Any) -> EnvConfig:
     return ENVIRONMENTS[name](**changes)
 
 

@@ -221,15 +221,16 @@ def test_a_damaged_checkpoint_is_named(content: bytes, tmp_path: Path) -> None:
 
 def test_a_run_whose_noise_is_not_what_was_charged_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half the noise that the config promises and the ledger charged: no certificate, so no finished cell."""
-    original = Experiment.assemble
+    original = Experiment.build
 
     def quieter(self: Experiment, seed_index: int) -> Any:
-        learner, privatizer = original(self, seed_index)
+        learner = original(self, seed_index)
+        privatizer = learner.privatizer
         channel = privatizer.channel
         privatizer._channel = channel._replace(report_scale=channel.report_scale / 2, node_scale=channel.node_scale / 2)
-        return learner, privatizer
+        return learner
 
-    monkeypatch.setattr(Experiment, "assemble", quieter)
+    monkeypatch.setattr(Experiment, "build", quieter)
     with pytest.raises(LedgerError, match="not the noise that was charged"):
         finish(CellRun(experiment(), tmp_path))
     assert not (tmp_path / cell.MARKER).exists()

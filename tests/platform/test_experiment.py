@@ -127,9 +127,9 @@ def test_the_planned_certificate_is_that_of_the_issue_for_printed_central_noise(
 
 
 def test_the_planned_certificate_is_that_of_a_finished_run() -> None:
-    learner, privatizer = cell(episodes=20).assemble(0)
+    learner = cell(episodes=20).build(0)
     learner.learn(20)
-    assert privatizer.certificate("private_ucb_vi").to_dict() == cell(episodes=20).certificate().to_dict()
+    assert learner.privatizer.certificate("private_ucb_vi").to_dict() == cell(episodes=20).certificate().to_dict()
 
 
 def test_seeds_draw_different_noise() -> None:

@@ -11,6 +11,7 @@ from dprl.privacy import (
     CentralPrivacy,
     Certificate,
     CountFamilies,
+    Laplace,
     Ledger,
     LedgerError,
     LocalPrivacy,
@@ -18,19 +19,19 @@ from dprl.privacy import (
     PrivacyRequest,
     Release,
     Streams,
-    certificate,
+    certify,
 )
 
 Families = Callable[..., CountFamilies]
 
 
-def certify(settings: Any, families: CountFamilies, episodes: int) -> Certificate:
+def certified(settings: Any, families: CountFamilies, episodes: int) -> Certificate:
     privatizer = settings.build(families, episodes - 1, Streams(0, "certify"))
-    return certificate(privatizer.planned_ledger(), privatizer.request, "private_ucb_vi")
+    return certify(privatizer.planned_ledger(), privatizer.request, "private_ucb_vi")
 
 
 def test_printed_local_noise_fails_by_exactly_two(tabular_families: Families) -> None:
-    found = certify(LocalPrivacy(1.0, calibration="printed"), tabular_families(5), 1000)
+    found = certified(LocalPrivacy(1.0, calibration="printed"), tabular_families(5), 1000)
     assert found.proved_epsilon == pytest.approx(2.0)
     assert found.proof.tightness == "exact"
     assert found.verdict == "fails"
@@ -41,13 +42,13 @@ def test_printed_local_noise_fails_by_exactly_two(tabular_families: Families) ->
 
 
 def test_certified_local_noise_holds(tabular_families: Families) -> None:
-    found = certify(LocalPrivacy(1.0), tabular_families(5), 1000)
+    found = certified(LocalPrivacy(1.0), tabular_families(5), 1000)
     assert found.proved_epsilon == pytest.approx(1.0)
     assert found.verdict == "holds"
 
 
 def test_printed_central_noise_fails_as_pure_and_holds_approximately(tabular_families: Families) -> None:
-    found = certify(CentralPrivacy(1.0, calibration="printed"), tabular_families(5), 1000)
+    found = certified(CentralPrivacy(1.0, calibration="printed"), tabular_families(5), 1000)
     assert found.proved_epsilon == pytest.approx(2.895, abs=5e-4)
     assert found.proof.pure_epsilon_public_start == pytest.approx(2.606, abs=5e-4)
     assert found.epsilon_at_delta[1e-6] == pytest.approx(0.685, abs=5e-4)
@@ -59,7 +60,7 @@ def test_printed_central_noise_fails_as_pure_and_holds_approximately(tabular_fam
     ("episodes", "factor"), [(5, 3.728), (33, 3.432), (100, 3.040), (1000, 2.895), (100_000, 2.953)]
 )
 def test_factor_of_the_printed_tree(episodes: int, factor: float, tabular_families: Families) -> None:
-    found = certify(CentralPrivacy(0.3, calibration="printed"), tabular_families(4), episodes)
+    found = certified(CentralPrivacy(0.3, calibration="printed"), tabular_families(4), episodes)
     assert found.factor == pytest.approx(factor, abs=5e-4)
 
 
@@ -67,7 +68,7 @@ def test_factor_of_the_printed_tree(episodes: int, factor: float, tabular_famili
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("kind", [CentralPrivacy, LocalPrivacy])
 def test_certified_noise_always_holds(kind: Any, delta: float, epsilon: float, tabular_families: Families) -> None:
-    found = certify(kind(epsilon, delta=delta), tabular_families(7), 5000)
+    found = certified(kind(epsilon, delta=delta), tabular_families(7), 5000)
     assert found.verdict == "holds"
     assert found.factor == pytest.approx(1.0, abs=1e-3)
     assert found.factor is not None
@@ -75,7 +76,7 @@ def test_certified_noise_always_holds(kind: Any, delta: float, epsilon: float, t
 
 
 def test_no_noise_is_unbounded(tabular_families: Families) -> None:
-    found = certify(NoPrivacy(), tabular_families(5), 1000)
+    found = certified(NoPrivacy(), tabular_families(5), 1000)
     assert math.isinf(found.proved_epsilon)
     assert found.verdict == "unbounded"
     assert found.to_dict()["proved"]["pure_epsilon"] == "inf"
@@ -83,7 +84,7 @@ def test_no_noise_is_unbounded(tabular_families: Families) -> None:
 
 @pytest.mark.parametrize("settings", [NoPrivacy(), CentralPrivacy(1.0), LocalPrivacy(1.0, calibration="printed")])
 def test_fields_are_the_published_ones_and_are_strict_json(settings: Any, tabular_families: Families) -> None:
-    written = certify(settings, tabular_families(5), 1000).to_dict()
+    written = certified(settings, tabular_families(5), 1000).to_dict()
     assert json.loads(json.dumps(written, allow_nan=False)) == written
     assert {
         "schema", "algorithm", "trust_model", "unit", "adjacency", "observer", "requested", "claimed", "proved",
@@ -106,24 +107,22 @@ def test_fields_are_the_published_ones_and_are_strict_json(settings: Any, tabula
 def test_the_certificate_follows_the_noise_and_not_the_request(tabular_families: Families) -> None:
     asked = LocalPrivacy(1.0).build(tabular_families(5), 9, Streams(0, "a"))
     ran = LocalPrivacy(3.0).build(tabular_families(5), 9, Streams(0, "b"))
-    found = certificate(ran.planned_ledger(), asked.request, "private_ucb_vi")
+    found = certify(ran.planned_ledger(), asked.request, "private_ucb_vi")
     assert found.proved_epsilon == pytest.approx(3.0)
     assert found.verdict == "fails"
 
 
 def release(**changes: Any) -> Release:
     values: dict[str, Any] = {
-        "channel": "visits", "mechanism": "laplace", "scale": 10.0, "nodes_per_user": 1, "changed_cells": 4,
-        "changed_l1_public_start": 2, "cells": 8, "arithmetic": "float64-idealised", "entropy": "seeded",
+        "channel": "visits", "noise": Laplace(10.0), "nodes_per_user": 1, "changed_cells": 4,
+        "changed_l1_public_start": 2, "cells": 8, "entropy": "seeded",
     }  # fmt: skip
     return Release(**values | changes)
 
 
 def test_an_unknown_release_is_refused() -> None:
-    with pytest.raises(LedgerError, match="cannot account for a 'gaussian' release"):
-        release(mechanism="gaussian")
-    with pytest.raises(LedgerError, match="scale above 0"):
-        release(scale=0.0)
+    with pytest.raises(LedgerError, match="cannot account for a release by 'gaussian'"):
+        release(noise="gaussian")
     with pytest.raises(LedgerError, match="proves nothing"):
         Ledger("jdp", [])
 
@@ -131,7 +130,7 @@ def test_an_unknown_release_is_refused() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"scale": math.inf}, {"scale": math.nan}, {"nodes_per_user": 0}, {"nodes_per_user": -3}, {"changed_cells": 0},
+        {"nodes_per_user": 0}, {"nodes_per_user": -3}, {"changed_cells": 0},
         {"cells": 0}, {"changed_l1_public_start": -1}, {"changed_l1_public_start": 5},
     ],
 )  # fmt: skip
@@ -141,23 +140,23 @@ def test_a_release_that_describes_no_mechanism_is_refused(changes: dict[str, Any
 
 
 def test_a_single_cell_a_step_cannot_change_so_the_bound_is_not_attained(tabular_families: Families) -> None:
-    assert certify(LocalPrivacy(1.0), tabular_families(5, 1, 1), 1000).proof.tightness == "upper"
-    assert certify(LocalPrivacy(1.0), tabular_families(5, 1, 2), 1000).proof.tightness == "exact"
+    assert certified(LocalPrivacy(1.0), tabular_families(5, 1, 1), 1000).proof.tightness == "upper"
+    assert certified(LocalPrivacy(1.0), tabular_families(5, 1, 2), 1000).proof.tightness == "exact"
 
 
 def test_one_raw_channel_makes_everything_unbounded() -> None:
-    ledger = Ledger("jdp", [release(), release(channel="rewards", mechanism="raw", scale=0.0)])
+    ledger = Ledger("jdp", [release(), release(channel="rewards", noise=None)])
     assert math.isinf(ledger.pure_epsilon())
     assert math.isinf(ledger.epsilon(1e-6))
     assert ledger.delta(100.0) == 1.0
     claim = PrivacyRequest(1.0, 0.0, "certified", 1.0, 0.0, "a test")
-    assert certificate(ledger, claim, "x").verdict == "unbounded"
+    assert certify(ledger, claim, "x").verdict == "unbounded"
 
 
 def test_noise_of_unequal_scales_is_an_upper_bound() -> None:
-    ledger = Ledger("ldp", [release(), release(channel="rewards", scale=5.0)])
+    ledger = Ledger("ldp", [release(), release(channel="rewards", noise=Laplace(5.0))])
     assert ledger.pure_epsilon() == pytest.approx(4 / 10 + 4 / 5)
     claim = PrivacyRequest(2.0, 0.0, "certified", 2.0, 0.0, "a test")
-    assert certificate(ledger, claim, "x").proof.tightness == "upper"
-    exact = Ledger("ldp", [release(scale=5.0), release(channel="rewards", scale=5.0)])
+    assert certify(ledger, claim, "x").proof.tightness == "upper"
+    exact = Ledger("ldp", [release(noise=Laplace(5.0)), release(channel="rewards", noise=Laplace(5.0))])
     assert ledger.epsilon(1e-6) <= exact.epsilon(1e-6) + 1e-9

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dprl.privacy import COUNTERS, BinaryTree, Streams
-from dprl.privacy.counters import release_prefix, tree_levels
+from dprl.privacy import COUNTERS, BinaryTree, Laplace, Streams
+from dprl.privacy.counters import release_prefix
 from dprl.privacy.laplace import fill_laplace
 
 KEY = Streams(3, "tree").key("server_noise")
@@ -13,7 +13,7 @@ KEY = Streams(3, "tree").key("server_noise")
 
 def prefix_noise(n_items: int, n_cells: int, scale: float, key: np.uint64 = KEY) -> np.ndarray:
     """Noise of prefixes 1..n_items, float64[n_items, n_cells]."""
-    tree = BinaryTree(n_items, scale)
+    tree = BinaryTree(n_items, Laplace(scale))
     noise, totals = np.zeros((tree.noise_rows(), n_cells)), np.zeros(n_cells)
     out = np.empty((n_items, n_cells))
     for item in range(1, n_items + 1):
@@ -44,11 +44,11 @@ def test_an_item_enters_at_most_the_stated_number_of_nodes_and_item_one_attains_
     for end in range(1, n_items + 1):
         for item in range(end - (end & -end) + 1, end + 1):
             nodes[item] += 1
-    assert max(nodes.values()) == nodes[1] == tree_levels(n_items) == BinaryTree(n_items, 1.0).nodes_per_item
+    assert max(nodes.values()) == nodes[1] == BinaryTree.nodes(n_items)
 
 
 def test_levels_equal_the_ceiling_of_log2_of_the_episodes() -> None:
-    assert [tree_levels(k - 1) for k in (2, 3, 4, 5, 33, 100, 1000, 100_000)] == [1, 2, 2, 3, 6, 7, 10, 17]
+    assert [BinaryTree.nodes(k - 1) for k in (2, 3, 4, 5, 33, 100, 1000, 100_000)] == [1, 2, 2, 3, 6, 7, 10, 17]
 
 
 def test_variance_is_popcount_times_the_nodes_variance() -> None:
@@ -69,7 +69,7 @@ def test_nodes_are_fresh_laplace_draws() -> None:
 
 
 def test_counts_are_added_exactly() -> None:
-    tree = BinaryTree(5, 1.0)
+    tree = BinaryTree(5, Laplace(1.0))
     totals, released = np.arange(4.0), np.empty(4)
     noise, again = np.zeros((tree.noise_rows(), 4)), np.zeros((tree.noise_rows(), 4))
     shifted = np.empty(4)
@@ -87,4 +87,4 @@ def test_registry_names_are_the_classes_names_and_have_a_description(name: str) 
 
 def test_an_empty_tree_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 1 item"):
-        BinaryTree(0, 1.0)
+        BinaryTree(0, Laplace(1.0))

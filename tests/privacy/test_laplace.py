@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from dprl.privacy import Laplace, Streams
+from dprl.privacy.accounting import laplace_scale
 from dprl.privacy.laplace import _reduce, fill_laplace, second_half
 
 N_DRAWS = 200_000
@@ -85,7 +86,8 @@ def test_bad_scales_are_refused(scale: float) -> None:
 
 
 def test_scale_and_guarantee_are_inverse() -> None:
-    assert Laplace(Laplace.scale_for(0.5, 12)).pure_epsilon(12) == pytest.approx(0.5)
+    for epsilon, changes in ((0.5, 12), (3.0, 7)):
+        assert Laplace(laplace_scale(epsilon, 0.0, changes)).pure_epsilon(changes) == pytest.approx(epsilon)
 
 
 @pytest.mark.parametrize("n", [1, 255, 256, 257, 1000])

@@ -272,7 +272,9 @@ def test_scales_of_the_calibrations(
     settings: CentralPrivacy | LocalPrivacy, scale: float, tabular_families: Families
 ) -> None:
     privatizer = settings.build(tabular_families(5), 999, Streams(0, "scale"))
-    assert [release.scale for release in privatizer.ledger.releases] == pytest.approx([scale] * 3)
+    assert [release.noise.scale for release in privatizer.ledger.releases if release.noise] == pytest.approx(
+        [scale] * 3
+    )
 
 
 def test_printed_precision_is_the_papers_formula(tabular_families: Families) -> None:
@@ -322,10 +324,10 @@ def test_exact_precision_holds_in_runs_and_is_below_the_printed_one(
         (CentralPrivacy, {"epsilon": 1e-300}, "between 1e-9 and 1e9"),
         (CentralPrivacy, {"epsilon": 1.0, "delta": 1.0}, "delta must be 0 or lie in"),
         (LocalPrivacy, {"epsilon": 1.0, "delta": 1e-16}, "delta must be 0 or lie in"),
-        (CentralPrivacy, {"epsilon": 1.0, "counter": "binary_three"}, "did you mean 'binary_tree'"),
+        (CentralPrivacy, {"epsilon": 1.0, "counter": "binary_three"}, "counter must be one of binary_tree"),
         (CentralPrivacy, {"epsilon": 1.0, "counter": "exact"}, "counter must be one of binary_tree"),
-        (LocalPrivacy, {"epsilon": 1.0, "calibration": "print"}, "did you mean 'printed'"),
-        (LocalPrivacy, {"epsilon": 1.0, "precision": "exakt"}, "did you mean 'exact'"),
+        (LocalPrivacy, {"epsilon": 1.0, "calibration": "print"}, "calibration must be one of certified, printed"),
+        (LocalPrivacy, {"epsilon": 1.0, "precision": "exakt"}, "precision must be one of exact, printed"),
         (LocalPrivacy, {"epsilon": 1.0, "mechanism": "gauss"}, "mechanism must be one of laplace"),
         (
             LocalPrivacy,

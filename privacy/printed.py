@@ -1,0 +1,51 @@
+"""Noise scales and error bounds as papers print them: what `calibration: printed` and `precision: printed` run.
+
+They are here to be run and certified, not to be believed: see docs/paper_map.md for what each really proves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dprl.privacy.base import CountFamilies
+
+
+@dataclass(frozen=True)
+class PrintedLemma:
+    """A lemma that states a noise scale and an error bound for K = n_users + 1 episodes.
+
+    Args:
+        source: the lemma's name, for the certificate.
+        scale: (families, n_users, epsilon) -> Laplace scale b.
+        error: (b, n_users, n_cells, beta) -> E, for the cells of one family.
+    """
+
+    source: str
+    scale: Callable[[CountFamilies, int, float], float]
+    error: Callable[[float, int, int, float], float]
+
+
+def _central_scale(families: CountFamilies, n_users: int, epsilon: float) -> float:
+    # D1: Lemma 3 prints Lap(1/eps') with eps' = 3H log K / eps, which is inverted; its E shows the intention.
+    return len(families.families) * families.n_steps * math.log(n_users + 1) / epsilon
+
+
+def _central_error(scale: float, n_users: int, n_cells: int, beta: float) -> float:
+    n_episodes = n_users + 1
+    return scale * math.sqrt(8.0 * math.log(n_episodes) * math.log(6.0 * n_cells * n_episodes / beta))
+
+
+def _local_scale(families: CountFamilies, n_users: int, epsilon: float) -> float:  # noqa: ARG001 - as the central one
+    # D2: Lemma 4 prints Lap(1/eps') with eps' = 3H / eps: inverted as in D1.
+    return len(families.families) * families.n_steps / epsilon
+
+
+def _local_error(scale: float, n_users: int, n_cells: int, beta: float) -> float:
+    n_episodes = n_users + 1
+    return scale * math.sqrt(8.0 * n_episodes * math.log(6.0 * n_cells * n_episodes / beta))
+
+
+CENTRAL_PRIVATIZER = PrintedLemma("[CZ22] Lemma 3", _central_scale, _central_error)
+LOCAL_PRIVATIZER = PrintedLemma("[CZ22] Lemma 4", _local_scale, _local_error)
