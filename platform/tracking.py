@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,6 +21,7 @@ from dprl.platform.layout import SweepCell
 from dprl.platform.records import curve
 from dprl.platform.store import EXPERIMENT, TrackingError, TrackingStore
 from dprl.platform.surroundings import set_environment
+from dprl.platform.verdicts import privacy_columns, proved_epsilon
 
 # Without it MLflow's pages may take the experiment for one with language models, which have no curves.
 _EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
@@ -201,33 +203,27 @@ def cell_metrics(cell: SweepCell) -> list[Metric]:
 
 
 def _final_numbers(cell: SweepCell) -> dict[str, float]:
-    certificate = _json(cell.folder / "certificate.json")
+    privacy = privacy_columns(_json(cell.folder / "certificate.json"))
     numbers = {
-        "claimed_epsilon": _section(certificate, "claimed").get("epsilon"),
-        "proved_epsilon": _section(certificate, "proved").get("pure_epsilon"),
-        "seconds": _json(cell.folder / "finished.json").get("seconds"),
+        "claimed_epsilon": privacy["claimed_epsilon"],
+        "proved_epsilon": privacy["proved_epsilon"],
+        "seconds": _json(cell.folder / "finished.json")["seconds"],
     }
-    return {name: float(value) for name, value in numbers.items() if isinstance(value, (int, float))}
+    return {name: float(value) for name, value in numbers.items() if value is not None}
 
 
 def _certificate_tags(cell: SweepCell) -> dict[str, str]:
     certificate = _json(cell.folder / "certificate.json")
-    proved = _section(certificate, "proved").get("pure_epsilon")
     return {
-        "algorithm": str(certificate.get("algorithm")),
-        "trust_model": str(certificate.get("trust_model")),
-        "verdict": str(certificate.get("verdict")),
-        "proved_epsilon": f"{proved:.6g}" if isinstance(proved, (int, float)) else str(proved),
+        "algorithm": certificate["algorithm"],
+        "trust_model": certificate["trust_model"],
+        "verdict": certificate["verdict"],
+        "proved_epsilon": f"{proved_epsilon(certificate):.6g}",
     }
 
 
-def _section(certificate: dict[str, object], name: str) -> dict[str, object]:
-    section = certificate.get(name)
-    return section if isinstance(section, dict) else {}
-
-
-def _json(path: Path) -> dict[str, object]:
-    content: dict[str, object] = json.loads(path.read_text())
+def _json(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(path.read_text())
     return content
 
 

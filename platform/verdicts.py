@@ -18,10 +18,7 @@ def number(value: float) -> str:
 
 def proved_epsilon(certificate: Mapping[str, Any]) -> float:
     """Return the epsilon that is proved at the claimed delta: the pure one where delta is 0 or nothing is claimed."""
-    claimed = certificate["claimed"]
-    if claimed["delta"] and certificate["factor"] is not None:
-        return float(certificate["factor"]) * float(claimed["epsilon"])
-    return float(certificate["proved"]["pure_epsilon"])
+    return float(certificate["proved"]["epsilon_at_claimed_delta"])
 
 
 def privacy_columns(certificate: Mapping[str, Any]) -> dict[str, Any]:

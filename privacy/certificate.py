@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from dprl.privacy.base import ADJACENCY, TrustModel
+from dprl.privacy.base import ADJACENCY, Guarantee, TrustModel
 from dprl.privacy.ledger import Ledger, Release
 
 SCHEMA = "dprl.certificate/1"
@@ -49,21 +49,19 @@ _EXCLUDED: dict[TrustModel, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class PrivacyRequest:
-    """What the user asked for and what the source of the calibration claims.
+    """What was asked for, and what the source of the noise scale claims.
 
     Args:
-        epsilon, delta: the requested guarantee; None for trust model none.
+        requested: the guarantee that the user asked for; None for trust model none.
+        claimed: the claim that is checked; None where nothing is claimed.
         calibration: 'printed', 'certified' or 'none'.
-        claimed_epsilon, claimed_delta: the claim that is checked; None where nothing is claimed.
-        claim_source: who claims it.
+        source: who claims it.
     """
 
-    epsilon: float | None
-    delta: float
+    requested: Guarantee | None
+    claimed: Guarantee | None
     calibration: str
-    claimed_epsilon: float | None
-    claimed_delta: float
-    claim_source: str
+    source: str
 
 
 @dataclass(frozen=True)
@@ -74,14 +72,16 @@ class Proof:
         pure_epsilon: the proved pure epsilon over all pairs of neighbours.
         tightness: 'exact' if a pair of neighbours attains it, 'upper' if it is only an upper bound.
         pure_epsilon_public_start: the same when first state and first action are public.
+        epsilon_at_claimed_delta: the epsilon to hold against the claim: at its delta, so the pure one for delta 0.
         epsilon_at_delta: delta -> epsilon.
-        delta_at_requested_epsilon: delta at the claimed (else requested) epsilon; None if there is none.
+        delta_at_requested_epsilon: delta at the requested epsilon; None if there is none.
         method: how it was computed.
     """
 
     pure_epsilon: float
     tightness: Literal["exact", "upper"]
     pure_epsilon_public_start: float
+    epsilon_at_claimed_delta: float
     epsilon_at_delta: dict[float, float]
     delta_at_requested_epsilon: float | None
     method: str
@@ -104,7 +104,7 @@ class Certificate:
     @property
     def claimed_epsilon(self) -> float | None:
         """The claimed epsilon, None where nothing is claimed."""
-        return self.request.claimed_epsilon
+        return None if self.request.claimed is None else self.request.claimed.epsilon
 
     @property
     def proved_epsilon(self) -> float:
@@ -126,17 +126,17 @@ class Certificate:
             "unit": "one user, who takes part in one episode",
             "adjacency": ADJACENCY,
             "observer": _OBSERVER[self.trust_model],
-            "requested": {"epsilon": request.epsilon, "delta": request.delta},
+            "requested": _epsilon_and_delta(request.requested),
             "claimed": {
-                "epsilon": request.claimed_epsilon,
-                "delta": request.claimed_delta,
-                "source": request.claim_source,
+                **_epsilon_and_delta(request.claimed),
+                "source": request.source,
                 "calibration": request.calibration,
             },
             "proved": {
                 "pure_epsilon": _number(proof.pure_epsilon),
                 "tightness": proof.tightness,
                 "pure_epsilon_public_start": _number(proof.pure_epsilon_public_start),
+                "epsilon_at_claimed_delta": _number(proof.epsilon_at_claimed_delta),
                 "epsilon_at_delta": {f"{d:g}": _number(e) for d, e in proof.epsilon_at_delta.items()},
                 "delta_at_requested_epsilon": proof.delta_at_requested_epsilon,
                 "method": proof.method,
@@ -157,34 +157,39 @@ def certify(ledger: Ledger, request: PrivacyRequest, algorithm: str) -> Certific
     Verdicts: `holds`; `holds_approximately` if a pure claim fails but holds at delta 1e-6; `fails`; `unbounded` when
     something leaves without noise. `factor` is the proved epsilon over the claimed one, at the claimed delta.
     """
-    target = request.claimed_epsilon if request.claimed_epsilon is not None else request.epsilon
+    requested, claimed = request.requested, request.claimed
     proof = Proof(
         pure_epsilon=ledger.pure_epsilon(),
         tightness="exact" if ledger.attained else "upper",
         pure_epsilon_public_start=ledger.pure_epsilon_public_start(),
+        epsilon_at_claimed_delta=ledger.epsilon(0.0 if claimed is None else claimed.delta),
         epsilon_at_delta={delta: ledger.epsilon(delta) for delta in DELTAS},
-        delta_at_requested_epsilon=None if target is None else ledger.delta(target),
+        delta_at_requested_epsilon=None if requested is None else ledger.delta(requested.epsilon),
         method=_method(ledger),
     )
-    verdict, factor = _verdict(ledger, request)
+    verdict, factor = _verdict(ledger, claimed, proof.epsilon_at_claimed_delta)
     return Certificate(
         algorithm, ledger.trust_model, request, proof, ledger.releases, ledger.users_charged, verdict, factor
     )
 
 
-def _verdict(ledger: Ledger, request: PrivacyRequest) -> tuple[Verdict, float | None]:
+def _verdict(ledger: Ledger, claimed: Guarantee | None, proved: float) -> tuple[Verdict, float | None]:
     if ledger.has_raw_release:
-        return "unbounded", None if request.claimed_epsilon is None else math.inf
-    claimed = request.claimed_epsilon
+        return "unbounded", None if claimed is None else math.inf
     if claimed is None:
         raise ValueError("noise without a claim: the request must say what is claimed for it")
-    proved = ledger.epsilon(request.claimed_delta)
-    factor = proved / claimed
-    if factor <= 1.0 + _TOLERANCE or 0 < ledger.delta(claimed) <= request.claimed_delta * (1.0 + _TOLERANCE):
+    factor = proved / claimed.epsilon
+    if factor <= 1.0 + _TOLERANCE or 0 < ledger.delta(claimed.epsilon) <= claimed.delta * (1.0 + _TOLERANCE):
         return "holds", factor
-    if request.claimed_delta == 0 and ledger.epsilon(APPROXIMATE_DELTA) <= claimed:
+    if claimed.delta == 0 and ledger.epsilon(APPROXIMATE_DELTA) <= claimed.epsilon:
         return "holds_approximately", factor
     return "fails", factor
+
+
+def _epsilon_and_delta(guarantee: Guarantee | None) -> dict[str, float | None]:
+    if guarantee is None:
+        return {"epsilon": None, "delta": 0.0}
+    return {"epsilon": guarantee.epsilon, "delta": guarantee.delta}
 
 
 def _method(ledger: Ledger) -> str:

@@ -13,7 +13,6 @@ from dprl.privacy.base import (
     Contribution,
     CountFamilies,
     CountFamily,
-    Guarantee,
     Precision,
     PrivateCounts,
     Report,
@@ -84,11 +83,6 @@ class Privatizer:
     def ledger(self) -> Ledger:
         """What was charged so far."""
         return self._ledger
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What the noise proves (pure), as a Guarantee."""
-        return Guarantee(self.trust_model, self.ledger.pure_epsilon())
 
     @property
     def n_users(self) -> int:

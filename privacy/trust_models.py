@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
 
 from dprl.privacy.accounting import laplace_scale
-from dprl.privacy.base import CountFamilies, TrustModel
+from dprl.privacy.base import CountFamilies, Guarantee, TrustModel
 from dprl.privacy.certificate import PrivacyRequest
 from dprl.privacy.counters import COUNTERS, BinaryTree, ExactCounter
 from dprl.privacy.laplace import MECHANISMS, Laplace
@@ -41,7 +41,7 @@ class NoPrivacy:
 
     def build(self, families: CountFamilies, n_users: int, streams: Streams) -> Privatizer:
         """Return the privatizer that passes exact counts on."""
-        request = PrivacyRequest(None, 0.0, "none", None, 0.0, "nothing is claimed")
+        request = PrivacyRequest(None, None, "none", "nothing is claimed")
         return Privatizer(request, self.model, families, NoiseParts(None, ExactCounter(n_users), None), streams)
 
 
@@ -73,7 +73,8 @@ class _Calibrated(ABC):
         else:
             noisy_numbers = len(families.families) * families.changed_cells() * self._nodes_per_user(n_users)
             scale = laplace_scale(self.epsilon, self.delta, noisy_numbers)
-        request = PrivacyRequest(self.epsilon, self.delta, self.calibration, self.epsilon, self.delta, source)
+        guarantee = Guarantee(self.model, self.epsilon, self.delta)
+        request = PrivacyRequest(guarantee, guarantee, self.calibration, source)
         return Privatizer(request, self.model, families, self._parts(scale, n_users), streams)
 
     @abstractmethod

@@ -11,6 +11,7 @@ from dprl.privacy import (
     CentralPrivacy,
     Certificate,
     CountFamilies,
+    Guarantee,
     Laplace,
     Ledger,
     LedgerError,
@@ -112,6 +113,11 @@ def test_the_certificate_follows_the_noise_and_not_the_request(tabular_families:
     assert found.verdict == "fails"
 
 
+def claim(epsilon: float) -> PrivacyRequest:
+    guarantee = Guarantee("ldp", epsilon)
+    return PrivacyRequest(guarantee, guarantee, "certified", "a test")
+
+
 def release(**changes: Any) -> Release:
     values: dict[str, Any] = {
         "channel": "visits", "noise": Laplace(10.0), "nodes_per_user": 1, "changed_cells": 4,
@@ -149,14 +155,12 @@ def test_one_raw_channel_makes_everything_unbounded() -> None:
     assert math.isinf(ledger.pure_epsilon())
     assert math.isinf(ledger.epsilon(1e-6))
     assert ledger.delta(100.0) == 1.0
-    claim = PrivacyRequest(1.0, 0.0, "certified", 1.0, 0.0, "a test")
-    assert certify(ledger, claim, "x").verdict == "unbounded"
+    assert certify(ledger, claim(1.0), "x").verdict == "unbounded"
 
 
 def test_noise_of_unequal_scales_is_an_upper_bound() -> None:
     ledger = Ledger("ldp", [release(), release(channel="rewards", noise=Laplace(5.0))])
     assert ledger.pure_epsilon() == pytest.approx(4 / 10 + 4 / 5)
-    claim = PrivacyRequest(2.0, 0.0, "certified", 2.0, 0.0, "a test")
-    assert certify(ledger, claim, "x").proof.tightness == "upper"
+    assert certify(ledger, claim(2.0), "x").proof.tightness == "upper"
     exact = Ledger("ldp", [release(noise=Laplace(5.0)), release(channel="rewards", noise=Laplace(5.0))])
     assert ledger.epsilon(1e-6) <= exact.epsilon(1e-6) + 1e-9
