@@ -1,5 +1,7 @@
 """The contract of this room: an algorithm plans from private counts and runs its own compiled learning loop."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 

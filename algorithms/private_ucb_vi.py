@@ -3,6 +3,8 @@
 With trust model none it is UCB-VI with a Hoeffding bonus (Azar, Osband, Munos 2017) for step-dependent kernels.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -129,7 +131,7 @@ class PrivateUCBVIConfig:
         """Return the privatizer of the counts of users 1..K-1; the last user's could serve no later policy."""
         return privacy.build(count_families(mdp), episodes - 1, streams)
 
-    def build(self, mdp: FiniteMDP, privatizer: Privatizer, episodes: int, streams: Streams) -> "PrivateUCBVI":
+    def build(self, mdp: FiniteMDP, privatizer: Privatizer, episodes: int, streams: Streams) -> PrivateUCBVI:
         """Return a fresh learner."""
         return PrivateUCBVI(self, mdp, privatizer, episodes, streams)
 

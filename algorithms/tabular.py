@@ -1,5 +1,7 @@
 """What the tabular algorithms share: the layout of their counts, and the users whom they meet in the simulator."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np

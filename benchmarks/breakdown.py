@@ -1,5 +1,7 @@
 """Where our time goes: each compiled part of an episode, called alone."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 import numpy as np

@@ -1,5 +1,7 @@
 """One private episode in a fresh process: what importing and compiling cost. Prints a line of JSON."""
 
+from __future__ import annotations
+
 import json
 import time
 

@@ -3,6 +3,8 @@
 Paper: [CZ22] Algorithm 2, in rewards instead of costs.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,7 +35,7 @@ class Settings:
     beta: float = 0.1
 
     @classmethod
-    def of(cls, privatizer: Privatizer, chosen: PrivateUCBVIConfig) -> "Settings":
+    def of(cls, privatizer: Privatizer, chosen: PrivateUCBVIConfig) -> Settings:
         """The same noise scale, precisions and bonus as our implementation has."""
         bounds = privatizer.precision(chosen.beta).bounds
         noise = privatizer.planned_ledger().releases[0].noise
@@ -56,11 +58,11 @@ class Counts:
     rewards: Floats
 
     @classmethod
-    def zeros(cls, mdp: FiniteMDP) -> "Counts":
+    def zeros(cls, mdp: FiniteMDP) -> Counts:
         shape = mdp.rewards.shape
         return cls(np.zeros(shape), np.zeros((*shape, mdp.n_states)), np.zeros(shape))
 
-    def __add__(self, other: "Counts") -> "Counts":
+    def __add__(self, other: Counts) -> Counts:
         return Counts(self.visits + other.visits, self.transitions + other.transitions, self.rewards + other.rewards)
 
 

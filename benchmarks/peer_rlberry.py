@@ -1,5 +1,7 @@
 """rlberry-scool's UCBVI on the same MDP, in an environment of its own: it needs other packages than dprl."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 import os

@@ -1,5 +1,7 @@
 """What is compared: two MDPs, three trust models, and the learners on them."""
 
+from __future__ import annotations
+
 from typing import Literal
 
 import numpy as np

@@ -1,5 +1,7 @@
 """How everything here is timed: process CPU time, the best of several blocks, compilation before the first."""
 
+from __future__ import annotations
+
 import os
 import sys
 import time

@@ -3,6 +3,8 @@
 Run from the repository's root: python -m benchmarks.ucb_vi [--quick] [--no-peers] [--json PATH]
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import os

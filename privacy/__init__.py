@@ -1,5 +1,7 @@
 """Noise and its price: mechanisms, counters, privatizers, the ledger and the certificate. Knows no learning."""
 
+from __future__ import annotations
+
 from dprl.privacy.base import (
     Contribution,
     CountFamilies,

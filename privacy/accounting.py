@@ -5,6 +5,8 @@ with epsilon_0 = 1/b; its n-fold composition has a closed form. The same curve b
 changes and adaptive composition from above.
 """
 
+from __future__ import annotations
+
 import math
 
 import numpy as np

@@ -4,6 +4,8 @@ What a user's device holds is a Contribution. What leaves it is a Report. What a
 only a Privatizer can issue. A learner's signature takes PrivateCounts, so handing it anything earlier is a type error.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from typing import Literal
 

@@ -1,5 +1,7 @@
 """The certificate: what was asked for, what is claimed, and what the noise that ran proves."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, field
 from typing import Any, Literal

@@ -5,6 +5,8 @@ older `laplace.py` would still be found. Here the cache folder is named by a dig
 reach, so editing any of them compiles anew.
 """
 
+from __future__ import annotations
+
 import hashlib
 import os
 import shutil

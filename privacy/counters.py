@@ -3,6 +3,8 @@
 A counter owns what decides its privacy (levels, node scale) and its error; the kernels below do its arithmetic.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import ClassVar
 

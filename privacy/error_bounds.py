@@ -4,6 +4,8 @@ A sum of m Laplace(1) variables is a signed mixture of Gamma variables, so its t
 functions and a quantile is one root away; no Chernoff bound and no hand-tuned constant is needed.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 import numpy as np

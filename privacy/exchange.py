@@ -3,6 +3,8 @@
 `exchange` is what compiled learning loops call; `encode` and `absorb` are its two sides, one user at a time.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np

@@ -1,5 +1,7 @@
 """The Laplace mechanism: one sampler for every place that adds Laplace noise, and what its scale proves."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,5 +1,7 @@
 """What is released, as data; charged before it happens, refused when it is not understood."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass

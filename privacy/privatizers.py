@@ -5,6 +5,8 @@ ldp = (Laplace, exact). Compiled learning loops use `channel` with the kernels o
 run the same kernels one user at a time.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np

@@ -7,6 +7,8 @@ the seed can subtract the noise; the certificate therefore says `entropy: seeded
 Paper: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
 """
 
+from __future__ import annotations
+
 import hashlib
 from dataclasses import dataclass
 

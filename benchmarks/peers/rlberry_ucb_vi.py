@@ -1,5 +1,7 @@
 """Runs inside the peer's environment: times rlberry-scool's UCBVI on a saved MDP, prints a line of JSON."""
 
+from __future__ import annotations
+
 import argparse
 import json
 import logging

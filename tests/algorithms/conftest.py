@@ -1,5 +1,7 @@
 """Learners for the tests of this folder."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Private-UCB-VI against a plain NumPy reading of the paper's box, and the contract of every algorithm."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 import sys

@@ -1,5 +1,7 @@
 """Makes `benchmarks` importable: it is a folder of the repository, not a part of the installed package."""
 
+from __future__ import annotations
+
 import sys
 from pathlib import Path
 

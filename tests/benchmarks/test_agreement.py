@@ -1,5 +1,7 @@
 """The yardstick and the compiled implementation are the same algorithm: two programs, one behaviour."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

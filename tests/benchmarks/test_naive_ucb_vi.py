@@ -1,5 +1,7 @@
 """The yardstick itself: it must be the algorithm, or the ratios mean nothing."""
 
+from __future__ import annotations
+
 import itertools
 import math
 

@@ -1,5 +1,7 @@
 """What the peer is given, and that its absence is one line; `make bench` alone installs the peer."""
 
+from __future__ import annotations
+
 import sys
 from pathlib import Path
 

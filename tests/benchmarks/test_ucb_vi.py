@@ -1,5 +1,7 @@
 """The benchmark's own parts: what it measures adds up, and what it prints says whether a goal was met."""
 
+from __future__ import annotations
+
 import io
 import time
 

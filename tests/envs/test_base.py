@@ -1,5 +1,7 @@
 """A FiniteMDP is valid, immutable and survives pickling; anything else is refused in one line."""
 
+from __future__ import annotations
+
 import pickle
 from typing import Any
 

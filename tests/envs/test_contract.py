@@ -1,5 +1,7 @@
 """What every registered environment promises; a new entry of ENVIRONMENTS is tested by being there."""
 
+from __future__ import annotations
+
 import dataclasses
 from typing import Any
 

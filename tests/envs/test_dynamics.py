@@ -1,5 +1,7 @@
 """Exact values against enumeration, roll-outs against exact values, compiled code against plain Python."""
 
+from __future__ import annotations
+
 import itertools
 import os
 import subprocess

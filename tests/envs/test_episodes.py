@@ -1,5 +1,7 @@
 """The Gymnasium side: the env checker, seeding, termination and agreement with the arrays."""
 
+from __future__ import annotations
+
 import itertools
 import warnings
 from typing import Any

@@ -1,5 +1,7 @@
 """Garnet: the number of successors and the law of the cut points."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

@@ -1,5 +1,7 @@
 """The random MDP has the distribution of its paper, also where gamma variables underflow."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

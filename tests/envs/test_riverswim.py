@@ -1,5 +1,7 @@
 """RiverSwim against the numbers of its sources."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 

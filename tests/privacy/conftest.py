@@ -1,5 +1,7 @@
 """Count families and contributions of a tabular learner, for the tests of this folder."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 import numpy as np

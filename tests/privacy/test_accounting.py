@@ -1,5 +1,7 @@
 """The closed forms of accounting, against published numbers, dp-accounting and brute force."""
 
+from __future__ import annotations
+
 import itertools
 import math
 

@@ -1,5 +1,7 @@
 """The privacy boundary is a type: the type checker rejects every marked leak, and nothing else."""
 
+from __future__ import annotations
+
 import subprocess
 import sys
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Certificates: the printed claims checked by number, and fail-closed behaviour."""
 
+from __future__ import annotations
+
 import json
 import math
 from collections.abc import Callable

@@ -1,5 +1,7 @@
 """The kernel cache cannot serve machine code of other sources."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,7 @@
 """The binary tree: algebra of the Fenwick recursion against the explicit dyadic sum."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 from scipy import stats

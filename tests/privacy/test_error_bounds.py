@@ -1,5 +1,7 @@
 """Exact error bounds: the tail of Laplace sums against integration, and the bounds against simulation."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 from scipy import integrate, stats

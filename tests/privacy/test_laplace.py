@@ -1,5 +1,7 @@
 """The Laplace sampler: the right distribution, no other, and the same bits without the compiler."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 import sys

@@ -1,5 +1,7 @@
 """Privatizers: the contract over trust models, the bounded sensitivity, and the sealed counts."""
 
+from __future__ import annotations
+
 import dataclasses
 from collections.abc import Callable
 from typing import Any

@@ -1,5 +1,7 @@
 """Random streams: known answers, and no two that meet."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 
