@@ -45,10 +45,11 @@ class RiverSwim:
       osband: small reward 0.005; start in state 0. Osband, Russo, Van Roy, '(More) efficient reinforcement
         learning via posterior sampling', NeurIPS 2013, with horizon 20.
       strehl_littman: rewards 5 and 10000, here divided by 10000; start in state 1 or 2 with probability 1/2
-        each, where the source too numbers the states from 0 (to 5). Strehl, Littman, 'An analysis of
+        each, as public implementations read the source's states 0 to 5. Strehl, Littman, 'An analysis of
         model-based interval estimation for Markov decision processes', JCSS 74, 2008.
-      bourel: small reward 0.05; start in state 0. The numbers of H. Bourel's reference code for the course
-        Online and Reinforcement Learning (2024), used for average-reward regret.
+      bourel: small reward 0.05; start in state 0. The version of the average-reward (UCRL) literature; transitions as
+        in H. Bourel's reference code for the course Online and Reinforcement Learning (2024), rewards and start as in
+        other public code for it. No paper with these numbers could be checked.
     Raises ValueError on other values.
     """
 
