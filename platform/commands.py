@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from dprl.platform.config import load_cells
+from dprl.platform.configs.config import load_cells
+from dprl.platform.configs.experiment import Experiment, varying_keys
 from dprl.platform.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, UserError, broken_rule
-from dprl.platform.experiment import Experiment, varying_keys
-from dprl.platform.listing import listing
-from dprl.platform.terminal import certificate_text, json_ready, listing_text
-from dprl.platform.verdicts import verdict_line
+from dprl.platform.reports.listing import listing, listing_text
+from dprl.platform.reports.verdicts import certificate_text, verdict_line
 
 HOME_VARIABLE = "DPRL_HOME"
 _UI_HOST = "127.0.0.1"
@@ -125,8 +125,8 @@ def _execute(options: argparse.Namespace, executor: Literal["process", "tune"]) 
     _certificates(cells)
     home = _home(getattr(options, "storage", None))
     # Only here: certifying and listing need not wait for pandas and MLflow.
-    from dprl.platform.sweep import SweepOptions, run_sweep  # noqa: PLC0415
-    from dprl.platform.tables import write_summary  # noqa: PLC0415
+    from dprl.platform.reports.tables import write_summary  # noqa: PLC0415
+    from dprl.platform.sweeps.sweep import SweepOptions, run_sweep  # noqa: PLC0415
 
     how = SweepOptions(
         name=cells[0].name,
@@ -179,7 +179,20 @@ def _require_free(port: int) -> None:
 
 
 def _json(data: object) -> str:
-    return json.dumps(json_ready(data), indent=2, allow_nan=False)
+    return json.dumps(_json_ready(data), indent=2, allow_nan=False)
+
+
+def _json_ready(value: object) -> object:
+    """Return `value` as strict JSON: infinity as 'inf', NaN as null, NumPy numbers as plain ones."""
+    if isinstance(value, Mapping):
+        return {str(key): _json_ready(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json_ready(item) for item in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    return value
 
 
 def _say(text: str) -> None:

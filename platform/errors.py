@@ -1,5 +1,7 @@
 """What a user can get wrong, said in one line, and the nearest right name."""
 
+from __future__ import annotations
+
 import difflib
 from collections.abc import Iterable, Sequence
 

@@ -126,7 +126,7 @@ def test_no_bare_or_relative_imports(root: Path) -> None:
         ("privacy/noise.py", "from dprl.envs import FiniteMDP"),
         ("privacy/noise.py", "import dprl.algorithms.base"),
         ("envs/chain.py", "from dprl import privacy"),
-        ("algorithms/plan.py", "def f():\n    from dprl.platform.cell import CellRun"),
+        ("algorithms/plan.py", "def f():\n    from dprl.platform.sweeps.cell import CellRun"),
     ],
 )
 def test_wrong_direction_is_found(tmp_path: Path, relative: str, source: str) -> None:
@@ -142,7 +142,7 @@ def test_wrong_direction_is_found(tmp_path: Path, relative: str, source: str) ->
         ("algorithms/plan.py", "from ray import tune"),
         ("algorithms/plan.py", "import mlflow"),
         ("algorithms/plan.py", "import torch"),
-        ("platform/trial.py", "import torch"),
+        ("platform/sweeps/trial.py", "import torch"),
     ],
 )
 def test_wrong_library_is_found(tmp_path: Path, relative: str, source: str) -> None:
@@ -162,7 +162,7 @@ def test_pgc_a3c_may_use_ray_and_torch(tmp_path: Path) -> None:
         "from envs.base import FiniteMDP",
         "import algorithms.base",
         "from platform import command_line",
-        "import platform.config",
+        "import platform.configs",
         "from . import base",
     ],
 )
@@ -172,5 +172,5 @@ def test_bare_import_is_found(tmp_path: Path, source: str) -> None:
 
 
 def test_the_standard_librarys_platform_may_be_imported(tmp_path: Path) -> None:
-    write(tmp_path, "platform/versions.py", "import platform\nfrom platform import system")
+    write(tmp_path, "platform/sweeps/versions.py", "import platform\nfrom platform import system")
     assert bare_complaints(tmp_path) == []

@@ -174,7 +174,7 @@ def test_hiding_is_found(made_up: Path, relative: str) -> None:
 
 @pytest.mark.parametrize(
     "relative",
-    ["platform/ray.py", "platform/yaml.py", "envs/random.py", "privacy/utils.py", "envs/common/__init__.py"],
+    ["platform/sweeps/ray.py", "platform/yaml.py", "envs/random.py", "privacy/utils.py", "envs/common/__init__.py"],
 )
 def test_a_bad_name_is_found(made_up: Path, relative: str) -> None:
     (made_up / relative).parent.mkdir(exist_ok=True)

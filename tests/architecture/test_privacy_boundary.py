@@ -1,4 +1,5 @@
 """What the type checker cannot see: who may seal counts, and what a learner may read of a privatizer's state."""
+
 from __future__ import annotations
 
 import ast

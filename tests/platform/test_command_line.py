@@ -14,8 +14,8 @@ import pandas as pd
 import pytest
 
 from dprl.platform import commands
-from dprl.platform.cell import CellRun
 from dprl.platform.command_line import main, resume_command
+from dprl.platform.sweeps.cell import CellRun
 
 CONFIG = """\
 # One cell of each trust model.

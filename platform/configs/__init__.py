@@ -1,0 +1,1 @@
+"""Config files, their grids, and the experiments that they describe."""

@@ -1,0 +1,157 @@
+"""Config files: strict YAML, `--set path=value`, and the validated cells that they describe."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import yaml
+
+from dprl.platform.configs.experiment import Experiment, read_experiment, varying_keys
+from dprl.platform.configs.grid import GRID, expand
+from dprl.platform.errors import UserError, broken_rule, shown, suggestion
+
+_SUFFIXES = (".yaml", ".yml")
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """YAML 1.2 scalars (1e-6 is a number; 'no', 12:30 and dates are text), and no key twice in a mapping."""
+
+    # PyYAML looks it up on the class; its type stubs declare it on the instance.
+    yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}  # type: ignore[misc]
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Construct a mapping; a key that is written twice is an error, where PyYAML would keep the last."""
+        seen: set[object] = set()
+        for key_node, _ in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                continue
+            if key_node.value in seen:
+                line = key_node.start_mark.line + 1
+                raise UserError(f"line {line}: every key may appear once, got {key_node.value!r} twice; remove one")
+            seen.add(key_node.value)
+        return dict(super().construct_mapping(node, deep=deep))
+
+
+for _tag, _pattern, _first in (
+    ("bool", r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF"),
+    ("null", r"^(?:~|null|Null|NULL|)$", "~nN\0"),
+    ("int", r"^[-+]?[0-9][0-9_]*$", "-+0123456789"),
+    ("float", r"^[-+]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?$", "-+0123456789."),
+    ("float", r"^(?:[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$", "-+."),
+    ("merge", r"^<<$", "<"),
+):
+    _StrictLoader.add_implicit_resolver(
+        f"tag:yaml.org,2002:{_tag}", re.compile(_pattern), list(_first) + [""] * (_tag == "null")
+    )
+
+
+def _parse(text: str, source: str) -> object:
+    """Return what YAML `text` says."""
+    try:
+        parsed: object = yaml.load(text, Loader=_StrictLoader)
+        return parsed
+    except UserError as error:
+        raise UserError(f"{source}: {error}") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" (line {mark.line + 1})" if mark is not None else ""
+        problem = getattr(error, "problem", None) or type(error).__name__
+        raise UserError(
+            f"{source}: must be YAML, got {problem}{where}; check indentation, colons and brackets"
+        ) from None
+
+
+def config_folders() -> list[Path]:
+    """Return where configs are found by name: ./tune_configs, then the one beside the source."""
+    folders = [Path("tune_configs"), Path(__file__).resolve().parents[2] / "tune_configs"]
+    return [folder for folder in folders if folder.is_dir()]
+
+
+def config_files() -> dict[str, Path]:
+    """Return the configs that come with the project or lie in ./tune_configs, by name."""
+    found: dict[str, Path] = {}
+    for folder in config_folders():
+        for file in sorted(folder.iterdir()):
+            if file.suffix in _SUFFIXES:
+                found.setdefault(file.stem, file)
+    return found
+
+
+def find_config(path: str | Path) -> Path:
+    """Return the config file that `path` names: a file, or the name of one in tune_configs/."""
+    file = Path(path)
+    if file.is_dir():
+        raise UserError(f"{path}: a config must be a YAML file, got a folder; name a file in it")
+    if file.exists():
+        return file
+    known = config_files()
+    if str(path) in known:
+        return known[str(path)]
+    remedy = suggestion(file.stem, list(known)) if known else "give the path of a YAML file"
+    raise UserError(f"{path}: a config must be a readable file, got no such file; {remedy}")
+
+
+def read_config(path: str | Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the mapping in the config file after all overrides; a missing name is the file's stem."""
+    file = find_config(path)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: a config must be UTF-8 text, got other bytes; save it as UTF-8") from None
+    except OSError as error:
+        raise UserError(
+            f"{path}: a config must be a readable file, got '{error.strerror}'; check its permissions"
+        ) from None
+    raw = _parse(text, str(path))
+    if raw is None:
+        raise UserError(f"{path}: a config must be a mapping, got an empty file; start from `dprl list configs`")
+    if not isinstance(raw, dict):
+        raise broken_rule(str(path), "a config must be a mapping of keys", raw, "start from `dprl list configs`")
+    raw.setdefault("name", re.sub(r"[^A-Za-z0-9._-]", "_", file.stem))
+    for override in overrides:
+        apply_override(raw, override)
+    return raw
+
+
+def apply_override(raw: dict[str, Any], override: str) -> None:
+    """Apply one `a.b=value` (value is YAML) to `raw`, in place."""
+    dotted, equals, text = override.partition("=")
+    keys = dotted.strip().split(".")
+    if not equals or not all(keys):
+        raise broken_rule("--set", "must be path=value", override, "write e.g. --set privacy.epsilon=2")
+    place = raw
+    for depth, key in enumerate(keys[:-1], start=1):
+        below = place.setdefault(key, {})
+        here = ".".join(keys[:depth])
+        if not isinstance(below, dict):
+            raise broken_rule(f"--set {dotted}", f"{here} must be a mapping to have keys", below, f"set {here} itself")
+        if GRID in below:
+            raise broken_rule(
+                f"--set {dotted}",
+                f"{here} is a grid and has no single {key}",
+                below,
+                f"set the whole of {here} instead",
+            )
+        place = below
+    place[keys[-1]] = _parse(text, f"--set {dotted}")
+
+
+def load_cells(path: str | Path, overrides: Sequence[str] = ()) -> list[Experiment]:
+    """Return the validated experiments of a config file, one a grid point.
+
+    Two identical cells are refused: it would be one run shown twice, and is a slip in the grid.
+    """
+    cells = [read_experiment(point) for point in expand(read_config(path, overrides))]
+    names = {cell.name for cell in cells}
+    if len(names) > 1:
+        raise broken_rule("name", "must be one for the whole grid", sorted(names), "keep grid_search out of it")
+    seen: dict[str, Experiment] = {}
+    for cell in cells:
+        if cell.digest in seen:
+            label = cell.label(varying_keys(cells)) or cell.name
+            raise UserError(f"grid: every cell must be different, got {shown(label)} twice; remove one of the two")
+        seen[cell.digest] = cell
+    return cells

@@ -1,0 +1,169 @@
+"""One run, completely described: validated, named, with a digest, and able to build its algorithm."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from dprl.algorithms import ALGORITHMS, Algorithm, AlgorithmConfig
+from dprl.envs import ENVIRONMENTS, EnvConfig
+from dprl.platform.configs.sections import read_dataclass, read_registered, require_mapping, unknown_key
+from dprl.platform.errors import UserError, shown
+from dprl.privacy import TRUST_MODELS, Certificate, PrivacyConfig, Streams, certify, source_digest
+
+Scalar = str | float | int
+
+MOST_EPISODES = 10**9
+MOST_SEEDS = 10_000
+LARGEST_SEED = 2**32 - 1
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+# What picks the class of a section.
+_CHOOSERS = {"algorithm": "name", "env": "name", "privacy": "model"}
+_EXAMPLES = {
+    "algorithm": "algorithm: {name: private_ucb_vi}",
+    "env": "env: {name: riverswim, n_states: 6, horizon: 20}",
+    "privacy": "privacy: {model: jdp, epsilon: 1.0}, or {model: none} if no privacy is meant",
+}
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One grid cell: an algorithm on an environment under a trust model, with all its seeds.
+
+    name: of the sweep that it belongs to; letters, digits, '.', '_', '-'. algorithm, env, privacy: the rooms'
+    own settings. episodes: per seed, at least 2. seeds: how many. seed: the first one; the others follow.
+    Raises ValueError on other values.
+    """
+
+    name: str
+    algorithm: AlgorithmConfig
+    env: EnvConfig
+    privacy: PrivacyConfig
+    episodes: int
+    seeds: int
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(
+                f"name must be letters, digits, '.', '_', '-', got {shown(self.name)}; a folder is named by it"
+            )
+        if self.episodes < 2:
+            raise ValueError(
+                f"episodes must be at least 2, got {self.episodes}; the second plans from the first's report"
+            )
+        limits = {"episodes": (2, MOST_EPISODES), "seeds": (1, MOST_SEEDS), "seed": (0, LARGEST_SEED)}
+        for key, (least, most) in limits.items():
+            if not least <= getattr(self, key) <= most:
+                raise ValueError(f"{key} must lie between {least} and {most}, got {getattr(self, key)}; change it")
+
+    def as_mapping(self) -> dict[str, Any]:
+        """Return the config file that describes this cell, with every default written out."""
+        mapping: dict[str, Any] = {"name": self.name}
+        for section, key in _CHOOSERS.items():
+            settings = getattr(self, section)
+            mapping[section] = {key: getattr(settings, key), **dataclasses.asdict(settings)}
+        return mapping | {"episodes": self.episodes, "seeds": self.seeds, "seed": self.seed}
+
+    def to_yaml(self) -> str:
+        """Return the cell as a config file that `dprl run` accepts."""
+        return yaml.safe_dump(self.as_mapping(), sort_keys=False, default_flow_style=None)
+
+    def parameters(self) -> dict[str, Scalar]:
+        """Return every setting under its dotted path in the config file, without the name."""
+        flat: dict[str, Scalar] = {}
+        for key, value in self.as_mapping().items():
+            if isinstance(value, dict):
+                flat |= {f"{key}.{name}": setting for name, setting in value.items() if setting is not None}
+            elif key != "name":
+                flat[key] = value
+        return flat
+
+    @property
+    def digest(self) -> str:
+        """12 hex digits that name the cell: its settings without the name, and the sources of its noise."""
+        return _hash({**self.as_mapping(), "name": None, "sources": source_digest()})
+
+    @property
+    def streams_context(self) -> str:
+        """What keeps this cell's random streams apart from any other cell's.
+
+        Left out are `seeds`, so that asking for more seeds repeats the ones that were there, and the sources, so
+        that a change that should not matter can be seen not to matter.
+        """
+        return _hash({**self.as_mapping(), "name": None, "seeds": None})
+
+    def label(self, varying: Sequence[str]) -> str:
+        """Return a short name of the cell among others: its values of the `varying` dotted keys."""
+        flat = self.parameters()
+        last_names = [key.rpartition(".")[2] for key in varying]
+        words = []
+        for key, short in zip(varying, last_names, strict=True):
+            if key not in flat:
+                continue
+            shown = f"{flat[key]:g}" if isinstance(flat[key], float) else str(flat[key])
+            if isinstance(flat[key], str):
+                words.append(shown)
+            else:
+                words.append(f"{key if last_names.count(short) > 1 else short}={shown}")
+        return " ".join(words) or str(flat["privacy.model"])
+
+    def build(self, seed_index: int) -> Algorithm:
+        """Return the algorithm of one seed, ready to learn."""
+        mdp, streams = self.env.build(), self._streams(seed_index)
+        privatizer = self.algorithm.privatizer(mdp, self.privacy, self.episodes, streams)
+        return self.algorithm.build(mdp, privatizer, self.episodes, streams)
+
+    def certificate(self) -> Certificate:
+        """Return what the noise objects of a whole run prove, without running it. Raises ValueError if none fit."""
+        privatizer = self.algorithm.privatizer(self.env.build(), self.privacy, self.episodes, self._streams(0))
+        return certify(privatizer.planned_ledger(), privatizer.request, self.algorithm.name)
+
+    def _streams(self, seed_index: int) -> Streams:
+        return Streams(self.seed + seed_index, self.streams_context)
+
+
+def read_experiment(raw: object) -> Experiment:
+    """Return the experiment that one expanded config describes. Raises UserError."""
+    section = require_mapping(raw, "config", _EXAMPLES["env"])
+    valid = [field.name for field in dataclasses.fields(Experiment)]
+    for key in section:
+        if key not in valid:
+            raise unknown_key(key, valid)
+    for key, example in _EXAMPLES.items():
+        if key not in section:
+            raise UserError(f"{key}: is required, got nothing; write e.g. {example}")
+    registries: dict[str, Mapping[str, type[Any]]] = {
+        "algorithm": ALGORITHMS,
+        "env": ENVIRONMENTS,
+        "privacy": TRUST_MODELS,
+    }
+    rooms = {key: read_registered(section[key], key, _CHOOSERS[key], registry) for key, registry in registries.items()}
+    return read_dataclass({**section, **rooms}, "", Experiment)
+
+
+def varying_keys(cells: Sequence[Experiment]) -> list[str]:
+    """Return the dotted keys that tell `cells` apart, in the order of the config file.
+
+    A key that only some cells have does not count, except epsilon where the trust model varies. Where nothing
+    varies, trust model and epsilon are what a reader asks for first.
+    """
+    flats = [cell.parameters() for cell in cells]
+    order = list(dict.fromkeys(key for flat in flats for key in flat))
+    varying = [key for key in order if len({flat[key] for flat in flats if key in flat}) > 1]
+    if "privacy.model" in varying and "privacy.epsilon" in order and "privacy.epsilon" not in varying:
+        varying.insert(varying.index("privacy.model") + 1, "privacy.epsilon")
+    return varying or ["privacy.model", "privacy.epsilon"]
+
+
+def _hash(mapping: Mapping[str, Any]) -> str:
+    """Return 12 hex digits of the SHA-256 of `mapping` as canonical JSON."""
+    text = json.dumps(mapping, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

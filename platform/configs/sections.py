@@ -1,0 +1,149 @@
+"""Reads a mapping into a frozen dataclass that validates itself: names and types here, ranges there."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, TypeVar, cast
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from dprl.platform.errors import UserError, broken_rule, nearest, suggestion
+
+T = TypeVar("T")
+
+_TYPE_NAMES: dict[object, str] = {int: "an integer", float: "a number", str: "text", bool: "true or false"}
+_LIST_OF_NAMES = re.compile(r"must be one of (?P<names>[^;]*?), got")
+
+
+def require_mapping(value: object, path: str, example: str) -> dict[str, Any]:
+    """Return `value` if it is a mapping with text keys. Raises UserError."""
+    if not isinstance(value, dict):
+        raise broken_rule(path, "must be a mapping", value, f"write e.g. {example}")
+    for key in value:
+        if not isinstance(key, str):
+            raise broken_rule(path, "must have text keys", key, "quote it or remove it")
+    return value
+
+
+def choose(value: object, path: str, key: str, registry: Mapping[str, type[Any]]) -> type[Any]:
+    """Return the class that section `value` picks from `registry` by `key`. Raises UserError."""
+    names = sorted(registry)
+    section = require_mapping(value, path, f"{path}: {{{key}: <name>}}, where the name is one of {', '.join(names)}")
+    if key not in section:
+        raise UserError(f"{path}.{key}: is required, got nothing; {suggestion('', names)}")
+    chosen = section[key]
+    if not isinstance(chosen, str) or chosen not in registry:
+        raise broken_rule(f"{path}.{key}", "must be a registered name", chosen, suggestion(chosen, names))
+    return registry[chosen]
+
+
+def read_registered(value: object, path: str, key: str, registry: Mapping[str, type[Any]]) -> object:
+    """Return the settings that section `value` describes: a dataclass of `registry`, chosen by `key`."""
+    cls = choose(value, path, key, registry)
+    section = dict(require_mapping(value, path, path))
+    chosen = section.pop(key)
+    valid = _field_names(cls)
+    for name, setting in section.items():
+        if name in valid:
+            continue
+        owners = sorted(other for other, other_cls in registry.items() if name in _field_names(other_cls))
+        if owners:
+            remedy = f"remove it, or choose {key}: {' or '.join(owners)}"
+            raise broken_rule(f"{path}.{name}", f"does not belong to {key} {chosen}", setting, remedy)
+    return read_dataclass(section, path, cls, implied=(key,))
+
+
+def read_dataclass(section: Mapping[str, Any], path: str, cls: type[T], implied: tuple[str, ...] = ()) -> T:
+    """Return cls(**section), every value's type checked; `implied` keys are valid names read elsewhere.
+
+    Raises UserError on an unknown or missing key, a wrong type, or a value that the class refuses.
+    """
+    valid = _field_names(cls)
+    for name in section:
+        if name not in valid:
+            raise unknown_key(_join(path, name), [*implied, *valid])
+    hints = typing.get_type_hints(cls)
+    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+        if field.init and field.name not in section and _is_required(field):
+            what = describe_type(hints[field.name])
+            raise UserError(f"{_join(path, field.name)}: is required, got nothing; add {field.name}: <{what}>")
+    values = {name: _typed(value, _join(path, name), hints[name]) for name, value in section.items()}
+    try:
+        return cls(**values)
+    except ValueError as error:
+        raise UserError(_placed(str(error), path, section)) from None
+
+
+def unknown_key(path: str, valid: list[str]) -> UserError:
+    """Return the error for a key that does not exist: the nearest valid name is offered."""
+    return UserError(f"{path}: unknown key; {suggestion(path.rpartition('.')[2], valid)}")
+
+
+def describe_type(hint: object) -> str:
+    """Return what a value of type `hint` is called in a message."""
+    if hint in _TYPE_NAMES:
+        return _TYPE_NAMES[hint]
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Literal:
+        return "one of " + ", ".join(str(argument) for argument in arguments)
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join("null" if part is type(None) else describe_type(part) for part in arguments)
+    return str(hint).replace("typing.", "")
+
+
+def _typed(value: object, path: str, hint: object) -> object:
+    """Return `value` as type `hint`; a whole number may be written 1e5, and no number as text."""
+    if dataclasses.is_dataclass(value):
+        return value
+    if isinstance(value, float) and not math.isfinite(value):
+        raise broken_rule(path, f"must be {describe_type(hint)} that is finite", value, "give a finite number")
+    if hint is int and isinstance(value, float) and value.is_integer():
+        value = int(value)
+    try:
+        adapter: TypeAdapter[object] = TypeAdapter(cast(Any, hint), config=ConfigDict(strict=True))
+        return adapter.validate_python(value)
+    except ValidationError:
+        remedy = "put it in quotes" if hint is str else "correct it"
+        if typing.get_origin(hint) is typing.Literal:
+            remedy = suggestion(value, [str(name) for name in typing.get_args(hint)])
+        elif hint in (int, float):
+            quoted = isinstance(value, str) and _looks_like_a_number(value)
+            remedy = "write it without quotes" if quoted else "write a plain number"
+        raise broken_rule(path, f"must be {describe_type(hint)}", value, remedy) from None
+
+
+def _looks_like_a_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _placed(message: str, path: str, section: Mapping[str, Any]) -> str:
+    """Return a room's message below the path of the key that it is about, the nearest name added."""
+    first = message.split(" ", 1)[0].rstrip(":")
+    if first in section:
+        path, message = _join(path, first), message[len(first) :].lstrip(": ")
+        listed = _LIST_OF_NAMES.search(message)
+        close = nearest(section[first], listed["names"].split(", ")) if listed else None
+        if close:
+            message = f"{message.partition(';')[0]}; did you mean {close!r}?"
+    return f"{path or 'experiment'}: {message}"
+
+
+def _field_names(cls: type[Any]) -> list[str]:
+    return [field.name for field in dataclasses.fields(cls) if field.init]
+
+
+def _is_required(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name

@@ -1,0 +1,48 @@
+"""Environment variables that Ray and MLflow read when they are imported, and the one that dprl reads."""
+
+from __future__ import annotations
+
+import os
+
+from dprl.platform.errors import broken_rule
+
+CPU_VARIABLE = "DPRL_NUM_CPUS"
+
+WORKER_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "RAY_CHDIR_TO_TRIAL_DIR": "0"}
+"""For processes that run one cell on one CPU."""
+
+_DRIVER_ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    # The newer output prints a table even when told to be silent.
+    "RAY_AIR_NEW_OUTPUT": "0",
+    # Ctrl-C ends the sweep: cells resume from their own checkpoints, so Tune has nothing to save.
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",
+    "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_LOGGING_LEVEL": "WARNING",
+    # The defaults retry for minutes: a wrong address must be told at once.
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
+}
+
+
+def set_environment() -> None:
+    """Keep Ray and MLflow quiet, private and quick to fail, unless the user has said otherwise.
+
+    To be called before either is imported.
+    """
+    for name, value in _DRIVER_ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+
+
+def cpu_limit() -> int | None:
+    """Return how many CPUs the user allows, or None for all. Raises UserError."""
+    text = os.environ.get(CPU_VARIABLE)
+    if not text:
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise broken_rule(CPU_VARIABLE, "must be a whole number of at least 1", text, "unset it to use all CPUs")
+    return int(text)

@@ -1,0 +1,1 @@
+"""Records, certificates and registries, as curves, figures, tables and text."""

@@ -1,0 +1,192 @@
+"""The figures of a cell and of a sweep, in colours that the colour-blind can tell apart."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, LogLocator, NullLocator
+
+from dprl.platform.configs.experiment import Experiment
+from dprl.platform.reports.records import CONFIDENCE, SATURATION_NOTE, always_saturated, curve
+from dprl.platform.reports.verdicts import privacy_text
+from dprl.platform.sweeps.atomic_files import write_atomically
+
+# Okabe and Ito's palette, black last.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_MARKERS = ("o", "s", "^", "D", "v", "P")
+_BAND = f"{CONFIDENCE:.0%} t band over seeds"
+_HOLLOW = "; hollow: the claim fails"
+_DPI = 130
+_PANELS_PER_ROW = 3
+_MOST_TICKS = 8
+_TICK_GAP = 0.08
+"""Least distance of two labels, as a share of the axis."""
+
+
+def regret_figure(records: pd.DataFrame, experiment: Experiment, certificate: Mapping[str, Any], path: Path) -> None:
+    """Draw a cell's regret per episode (log x) and cumulative regret, with bands over seeds, into a PNG."""
+    figure = Figure(figsize=(10, 4.4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    _draw_curve(left, curve(records, "regret_per_episode"))
+    left.set_xscale("log")
+    left.set_ylabel("regret per episode (reward)")
+    _draw_curve(right, curve(records))
+    right.set_ylabel("cumulative regret (reward)")
+    for axis in (right.xaxis, right.yaxis):
+        axis.set_major_formatter(EngFormatter(sep=""))
+    for axes in (left, right):
+        axes.set_xlabel("episode")
+        axes.set_ylim(bottom=0)
+        axes.grid(alpha=0.3)
+    seeds = records["seed"].nunique()
+    # Regret grows, so the lower right corner stays free.
+    right.legend(title=f"{seeds} seeds" if seeds > 1 else "1 seed, no band", frameon=False, loc="lower right")
+    if always_saturated(records):
+        right.text(0.03, 0.95, SATURATION_NOTE, transform=right.transAxes, va="top", color=COLOURS[1])
+    figure.suptitle(f"{_setting(experiment)}\n{privacy_text(certificate)}", fontsize=11)
+    _save(figure, path)
+
+
+def _setting(experiment: Experiment) -> str:
+    settings = [f"{key[4:]}={value}" for key, value in experiment.parameters().items() if key.startswith("env.")]
+    return f"{experiment.algorithm.name} on {experiment.env.name} ({', '.join(settings[1:])})"
+
+
+def _draw_curve(axes: Axes, points: pd.DataFrame) -> None:
+    axes.plot(points["episode"], points["mean"], color=COLOURS[0], label="mean over seeds")
+    if not points["lower"].isna().all():
+        axes.fill_between(
+            points["episode"],
+            points["lower"],
+            points["upper"],
+            color=COLOURS[0],
+            alpha=0.25,
+            lw=0,
+            label=_BAND,
+        )
+
+
+def frontier_figure(summary: pd.DataFrame, path: Path) -> None:
+    """Draw utility against proved epsilon of a sweep into a PNG.
+
+    summary: rows of `records.summary_row`. One panel per environment and number of episodes, one line per
+    algorithm and trust model (and whatever else varies); cells without privacy are dashed horizontal bands.
+    """
+    varying = [key for key in _settings(summary) if summary[key].nunique(dropna=True) > 1]
+    panel_keys = [key for key in varying if key.startswith("env.") or key == "episodes"]
+    # The trust model is always named; epsilon is the axis.
+    apart = [*panel_keys, "privacy.model", "privacy.epsilon", "privacy.delta"]
+    line_keys = ["privacy.model", *(key for key in varying if key not in apart)]
+    panels = list(_groups(summary, panel_keys))
+    rows = math.ceil(len(panels) / _PANELS_PER_ROW)
+    columns = min(len(panels), _PANELS_PER_ROW)
+    figure = Figure(figsize=(1.2 + 4.6 * columns, 0.9 + 3.9 * rows), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False)
+    styles = {name: i for i, (name, _) in enumerate(_groups(summary, line_keys))}
+    for axes, (title, cells) in zip(grid.flat, panels, strict=False):
+        _draw_panel(axes, cells, line_keys, styles)
+        axes.set_title(title, fontsize=10)
+    for axes in list(grid.flat)[len(panels) :]:
+        axes.set_visible(False)
+    labels: dict[str, Any] = {}
+    for axes in grid.flat:
+        labels |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    figure.legend(
+        labels.values(),
+        labels.keys(),
+        loc="outside lower center",
+        ncols=max(1, min(3 * columns, len(labels))),
+        frameon=False,
+    )
+    hollow = "" if (summary["verdict"] != "holds")[np.isfinite(summary["proved_epsilon"])].sum() == 0 else _HOLLOW
+    figure.suptitle(f"Utility against proved privacy, {_BAND}{hollow}", fontsize=11)
+    _save(figure, path)
+
+
+def _settings(summary: pd.DataFrame) -> list[str]:
+    return [key for key in summary.columns if "." in key or key == "episodes"]
+
+
+def _groups(summary: pd.DataFrame, keys: Sequence[str]) -> list[tuple[str, pd.DataFrame]]:
+    """Return the rows that agree on `keys` under a readable name; without keys, all rows."""
+    if not keys:
+        names = sorted(set(summary["env.name"]))
+        return [(", ".join(names), summary)]
+    found = summary.groupby(list(keys), dropna=False, sort=False)
+    return [(_group_name(keys, values), rows) for values, rows in found]
+
+
+def _group_name(keys: Sequence[str], values: tuple[Any, ...]) -> str:
+    words = []
+    for key, value in zip(keys, values, strict=True):
+        if isinstance(value, float) and math.isnan(value):
+            continue
+        last = key.rpartition(".")[2]
+        shown = f"{value:g}" if isinstance(value, float) else str(value)
+        words.append(shown if isinstance(value, str) else f"{last}={shown}")
+    return " ".join(words)
+
+
+def _draw_panel(axes: Axes, cells: pd.DataFrame, line_keys: Sequence[str], styles: Mapping[str, int]) -> None:
+    for name, line in _groups(cells, line_keys):
+        index = styles[name]
+        colour, marker = COLOURS[index % len(COLOURS)], _MARKERS[index % len(_MARKERS)]
+        for _, row in line[line["privacy.model"] == "none"].iterrows():
+            _draw_reference(axes, row, f"{name} (no privacy)", colour)
+        bounded = line[np.isfinite(line["proved_epsilon"])].sort_values("proved_epsilon")
+        if len(bounded):
+            _draw_line(axes, bounded, name, colour, marker)
+    axes.set_xscale("log")
+    _epsilon_ticks(axes, sorted({value for value in cells["proved_epsilon"] if math.isfinite(value)}))
+    # A little below zero, so that a line on the axis is seen.
+    axes.set_ylim(bottom=-0.03 * axes.get_ylim()[1])
+    kind = "at the claimed \u03b4" if (cells["claimed_delta"] > 0).any() else "pure"
+    axes.set_xlabel(f"proved \u03b5 ({kind}; smaller is more private)")
+    axes.set_ylabel("regret per episode,\nmean over all episodes (reward)")
+    axes.grid(alpha=0.3)
+
+
+def _draw_reference(axes: Axes, row: pd.Series[Any], label: str, colour: str) -> None:
+    """Draw a cell without privacy as a horizontal band: its epsilon is infinite, so it has no place on the axis."""
+    axes.axhline(row["regret_per_episode"], color=colour, ls="--", label=label)
+    lower, upper = row["regret_per_episode_lower"], row["regret_per_episode_upper"]
+    if math.isfinite(lower):
+        axes.axhspan(lower, upper, color=colour, alpha=0.15, lw=0)
+
+
+def _draw_line(axes: Axes, cells: pd.DataFrame, label: str, colour: str, marker: str) -> None:
+    """Draw cells of one kind over epsilon with their bands; a hollow marker says that the claim fails."""
+    epsilon, mean = cells["proved_epsilon"].to_numpy(), cells["regret_per_episode"].to_numpy()
+    below = mean - cells["regret_per_episode_lower"].to_numpy()
+    above = cells["regret_per_episode_upper"].to_numpy() - mean
+    spread = np.nan_to_num(np.array([below, above]))
+    axes.errorbar(epsilon, mean, spread, capsize=3, label=label, color=colour, marker=marker)
+    fails = (cells["verdict"] != "holds").to_numpy()
+    axes.plot(epsilon[fails], mean[fails], marker, color=colour, markerfacecolor="white", zorder=3)
+
+
+def _epsilon_ticks(axes: Axes, epsilons: Sequence[float]) -> None:
+    """Label the epsilons that occur, not the decades between; a single one still gets an axis around it."""
+    if not epsilons:
+        axes.set_xticks([])
+        return
+    axes.set_xlim(epsilons[0] / 1.6, epsilons[-1] * 1.6)
+    nearest_gap = (epsilons[-1] / epsilons[0]) ** _TICK_GAP
+    ticks = [epsilons[0]]
+    ticks += [value for before, value in itertools.pairwise(epsilons) if value > before * nearest_gap]
+    few = len(ticks) <= _MOST_TICKS
+    axes.xaxis.set_major_locator(FixedLocator(ticks) if few else LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
+
+
+def _save(figure: Figure, path: Path) -> None:
+    write_atomically(path, lambda file: figure.savefig(file, format="png", dpi=_DPI))

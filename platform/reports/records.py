@@ -1,0 +1,71 @@
+"""From the records of a cell's seeds to curves with bands and one row of the summary."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import stdtrit
+
+from dprl.platform.configs.experiment import Experiment
+from dprl.platform.reports.verdicts import privacy_columns
+
+COLUMNS = ("seed", "episode", "regret", "regret_per_episode", "saturated")
+"""regret: cumulative up to `episode`; the other two are means over the block of episodes that ends there."""
+
+CONFIDENCE = 0.95
+SATURATED = 0.99
+SATURATION_NOTE = "bonus saturated: the curve is linear by construction"
+SATURATION_REMEDY = "more episodes, a larger epsilon or a smaller algorithm.bonus_scale"
+
+
+def band(values: np.ndarray) -> tuple[float, float, float]:
+    """Return mean and ends of the 95 % Student t band of `values` float64[n_seeds]; NaN ends for one seed."""
+    mean, half = _bands(values[np.newaxis, :])
+    return float(mean[0]), float(mean[0] - half[0]), float(mean[0] + half[0])
+
+
+def _bands(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and half width of the t band over the last axis of `values` float64[n, n_seeds]."""
+    seeds = values.shape[1]
+    mean = values.mean(axis=1)
+    if seeds < 2:
+        return mean, np.full(len(mean), math.nan)
+    quantile = float(stdtrit(seeds - 1, 0.5 + CONFIDENCE / 2))
+    return mean, quantile * values.std(axis=1, ddof=1) / math.sqrt(seeds)
+
+
+def curve(records: pd.DataFrame, column: str = "regret") -> pd.DataFrame:
+    """Return `column` over seeds as episode, mean, lower, upper (95 % t band; NaN ends for one seed)."""
+    by_seed = records.pivot_table(index="episode", columns="seed", values=column)
+    mean, half = _bands(by_seed.to_numpy())
+    return pd.DataFrame({"episode": by_seed.index.to_numpy(), "mean": mean, "lower": mean - half, "upper": mean + half})
+
+
+def always_saturated(records: pd.DataFrame) -> bool:
+    """Whether the bonus was saturated in over 99 % of the cells throughout, so that nothing was learned."""
+    return bool(curve(records, "saturated")["mean"].min() > SATURATED)
+
+
+def summary_row(experiment: Experiment, records: pd.DataFrame, certificate: Mapping[str, Any]) -> dict[str, Any]:
+    """Return one cell's row of summary.csv: its settings, its regret with bands, and what its noise proves.
+
+    certificate: as `Certificate.to_dict` gives it. Infinity is float inf in the row.
+    """
+    final = records[records["episode"] == records["episode"].max()]
+    first = records[records["episode"] == records["episode"].min()]
+    row: dict[str, Any] = {"cell": experiment.digest, **experiment.parameters()}
+    per_episode = final["regret"].to_numpy() / experiment.episodes
+    for name, values in (
+        ("regret", final["regret"].to_numpy()),
+        ("regret_per_episode", per_episode),
+        ("regret_per_episode_last", final["regret_per_episode"].to_numpy()),
+    ):
+        row[name], row[f"{name}_lower"], row[f"{name}_upper"] = band(values)
+    row["regret_per_episode_first"] = float(first["regret_per_episode"].mean())
+    row["saturated"] = float(curve(records, "saturated")["mean"].mean())
+    row["saturated_last"] = float(final["saturated"].mean())
+    return row | privacy_columns(certificate) | {"note": SATURATION_NOTE if always_saturated(records) else ""}

@@ -1,0 +1,63 @@
+"""The summary of a sweep as a table: with rich on a terminal, aligned plain text otherwise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, TextIO
+
+import pandas as pd
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from dprl.platform.reports.records import SATURATION_REMEDY
+from dprl.platform.reports.verdicts import number
+
+_VERDICTS = {"holds": "holds", "holds_approximately": "approx.", "fails": "FAILS", "unbounded": "none"}
+_HEADERS = ("cell", "regret", "95% band", "regret/ep.", "claimed", "proved", "verdict", "satur.", "s")
+
+
+def write_table(stream: TextIO, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Write a table whose first column is text and whose others are numbers."""
+    if stream.isatty():
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for i, header in enumerate(headers):
+            table.add_column(header, justify="left" if i == 0 else "right", no_wrap=i > 0)
+        for row in rows:
+            table.add_row(*(Text(cell) for cell in row))
+        Console(file=stream).print(table)
+        return
+    widths = [max(len(row[i]) for row in [headers, *rows]) for i in range(len(headers))]
+    for row in [headers, *rows]:
+        cells = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        stream.write("  ".join([row[0].ljust(widths[0]), *cells]).rstrip() + "\n")
+
+
+def write_summary(stream: TextIO, summary: pd.DataFrame) -> None:
+    """Write one row a cell, and below it what the reader must know about some of them."""
+    rows = [_summary_cells(row) for row in summary.to_dict("records")]
+    write_table(stream, _HEADERS, rows)
+    warnings: dict[str, list[str]] = {}
+    for row in summary.to_dict("records"):
+        if row["note"]:
+            warnings.setdefault(str(row["note"]), []).append(str(row["label"]))
+    for note, labels in warnings.items():
+        stream.write(f"warning: {note}; try {SATURATION_REMEDY} ({'; '.join(labels)})\n")
+
+
+def _summary_cells(row: Mapping[Any, Any]) -> list[str]:
+    band = "-" if math.isnan(row["regret_lower"]) else f"{number(row['regret_lower'])}..{number(row['regret_upper'])}"
+    first, last = row["regret_per_episode_first"], row["regret_per_episode_last"]
+    claimed = row["claimed_epsilon"]
+    return [
+        str(row["label"]),
+        number(row["regret"]),
+        band,
+        f"{first:.2g} -> {last:.2g}",
+        "-" if claimed is None or math.isnan(claimed) else number(claimed),
+        number(row["proved_epsilon"]),
+        _VERDICTS.get(str(row["verdict"]), str(row["verdict"])),
+        f"{row['saturated']:.0%}",
+        f"{row['seconds']:.1f}",
+    ]

@@ -1,0 +1,123 @@
+"""What a certificate says: for a table, a title, in a line, in full; read from its published JSON form."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+_WIDTH = 100
+_CALIBRATIONS = {"printed": "noise as printed", "certified": "certified noise"}
+
+
+def number(value: float) -> str:
+    """Return a number with four significant digits, or its whole part if that is longer."""
+    if math.isinf(value):
+        return "inf"
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def proved_epsilon(certificate: Mapping[str, Any]) -> float:
+    """Return the epsilon that is proved at the claimed delta: the pure one where delta is 0 or nothing is claimed."""
+    return float(certificate["proved"]["epsilon_at_claimed_delta"])
+
+
+def privacy_columns(certificate: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a summary shows of a certificate; infinity is float inf."""
+    claimed, proved = certificate["claimed"], certificate["proved"]
+    return {
+        "claimed_epsilon": claimed["epsilon"],
+        "claimed_delta": claimed["delta"],
+        "proved_epsilon": proved_epsilon(certificate),
+        "proved_pure_epsilon": float(proved["pure_epsilon"]),
+        **{f"epsilon_at_{delta}": float(epsilon) for delta, epsilon in proved["epsilon_at_delta"].items()},
+        "verdict": certificate["verdict"],
+        "factor": None if certificate["factor"] is None else float(certificate["factor"]),
+    }
+
+
+def privacy_text(certificate: Mapping[str, Any]) -> str:
+    """Return the trust model and what is proved for it; a claim that fails is only named as failing."""
+    model, claimed = certificate["trust_model"], certificate["claimed"]
+    if certificate["verdict"] == "unbounded":
+        return (
+            "no privacy (\u03b5 = \u221e)" if model == "none" else f"{model}: released without noise (\u03b5 = \u221e)"
+        )
+    at = f" at \u03b4 = {claimed['delta']:g}" if claimed["delta"] else ""
+    text = f"{model}, proved \u03b5 = {number(proved_epsilon(certificate))}{at}"
+    return text if certificate["verdict"] == "holds" else f"{text} (the claim of {number(claimed['epsilon'])} fails)"
+
+
+def verdict_line(certificate: Mapping[str, Any]) -> str:
+    """Return the certificate in one line, the verdict first."""
+    verdict, claimed = certificate["verdict"], certificate["claimed"]
+    if verdict == "unbounded":
+        return "NO PRIVACY: something is released without noise, epsilon is infinite"
+    noise = _CALIBRATIONS.get(claimed["calibration"], claimed["calibration"])
+    at = f" at delta {claimed['delta']:g}" if claimed["delta"] else ""
+    told = f"{noise} proves {number(proved_epsilon(certificate))}{at}, claimed {number(claimed['epsilon'])}"
+    if verdict == "holds":
+        return f"HOLDS: {told}"
+    told += f" (factor {number(float(certificate['factor']))})"
+    if verdict == "fails":
+        return f"FAILS: {told}"
+    approximate = certificate["proved"]["epsilon_at_delta"]
+    smallest = min(approximate, key=float)
+    return f"FAILS as a pure claim: {told}; it proves {number(float(approximate[smallest]))} at delta {smallest}"
+
+
+def certificate_text(label: str, certificate: Mapping[str, Any]) -> str:
+    """Return a certificate for a reader in a hurry: the verdict in the first line, the grounds below it."""
+    requested, claimed, proved = (certificate[key] for key in ("requested", "claimed", "proved"))
+    facts = [("protects", f"{certificate['unit']}; neighbours: {certificate['adjacency']}")]
+    facts.append(("observer", f"{certificate['trust_model']}: {certificate['observer']}"))
+    if requested["epsilon"] is not None:
+        facts.append(("requested", f"epsilon {number(requested['epsilon'])}, delta {requested['delta']:g}"))
+    if claimed["epsilon"] is not None:
+        text = f"epsilon {number(claimed['epsilon'])}, delta {claimed['delta']:g}, by {claimed['source']}"
+        facts.append(("claimed", f"{text}; calibration {claimed['calibration']}"))
+    facts.append(
+        (
+            "proved",
+            f"pure epsilon {number(float(proved['pure_epsilon']))} ({_tightness(proved['tightness'])})",
+        )
+    )
+    if certificate["verdict"] != "unbounded":
+        facts += _approximate_facts(proved, claimed["epsilon"] or requested["epsilon"])
+    facts += [("noise", _noise_text(noise)) for noise in certificate["noise"]]
+    facts += [("covered", channel) for channel in certificate["covered_channels"]]
+    facts += [("not covered", channel) for channel in certificate["excluded_channels"]]
+    lines, previous = [f"{label}: {verdict_line(certificate)}"], ""
+    for name, text in facts:
+        head = f"  {name if name != previous else '':<12}"
+        lines += textwrap.wrap(text, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
+        previous = name
+    return "\n".join(lines)
+
+
+def _tightness(word: str) -> str:
+    return "exact: some pair of neighbours attains it" if word == "exact" else "an upper bound"
+
+
+def _approximate_facts(proved: Mapping[str, Any], epsilon: float) -> list[tuple[str, str]]:
+    at = [f"epsilon {number(float(value))} at delta {delta}" for delta, value in proved["epsilon_at_delta"].items()]
+    facts = [("proved", ", ".join(at))]
+    delta = proved["delta_at_requested_epsilon"]
+    if delta is not None:
+        facts.append(("proved", f"delta {delta:.3g} at epsilon {number(epsilon)}"))
+    start = float(proved.get("pure_epsilon_public_start", math.inf))
+    if start < float(proved["pure_epsilon"]):
+        facts.append(("proved", f"pure epsilon {number(start)} if the first state and action are public"))
+    return facts
+
+
+def _noise_text(noise: Mapping[str, Any]) -> str:
+    if noise["mechanism"] == "raw":
+        return f"{noise['release']}: none, {noise['cells']} cells leave as they are"
+    nodes = noise.get("nodes_per_user", 1)
+    tree = f", a user is in up to {nodes} noisy sums of each" if nodes > 1 else ""
+    return (
+        f"{noise['release']}: {noise['mechanism']}, scale {number(noise['scale'])}, "
+        f"{noise['cells']} cells{tree}; {noise['arithmetic']}, {noise['entropy']}"
+    )

@@ -1,0 +1,55 @@
+"""Files that are there whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+
+def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    """Have `write` fill a temporary file, and give it the name `path` once its bytes are on the disk.
+
+    Whoever reads `path` sees the old file or the new one, also after a kill or a power cut in between.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove temporary files that a killed process left in `folder`."""
+    for leftover in folder.glob(".*.tmp"):
+        leftover.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write UTF-8 text atomically."""
+    write_atomically(path, lambda file: file.write(text.encode()))
+
+
+def write_json(path: Path, data: object) -> None:
+    """Write strict JSON (no NaN, no infinity) atomically."""
+    write_text(path, json.dumps(data, indent=2, allow_nan=False) + "\n")
+
+
+def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    """Write a .npz file atomically."""
+    write_atomically(path, lambda file: np.savez(file, allow_pickle=False, **arrays))

@@ -1,0 +1,193 @@
+"""One grid cell with all its seeds: runs in slices of time, survives a kill at any moment."""
+
+from __future__ import annotations
+
+import json
+import time
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dprl.algorithms import Algorithm
+from dprl.platform.configs.experiment import Experiment
+from dprl.platform.errors import UserError
+from dprl.platform.reports.figures import regret_figure
+from dprl.platform.reports.records import COLUMNS
+from dprl.platform.sweeps.atomic_files import (
+    remove_leftovers,
+    write_arrays,
+    write_atomically,
+    write_json,
+    write_text,
+)
+from dprl.platform.sweeps.versions import versions
+
+BLOCKS = 200
+"""Records per seed; a block is also the unit of work, so that where a run is cut changes no sum."""
+
+STATE = "state.npz"
+MARKER = "finished.json"
+_LEARNER = "learner/"
+
+
+@dataclass(frozen=True)
+class CellProgress:
+    """How far a cell is; episodes count over all its seeds."""
+
+    episodes_done: int
+    episodes_total: int
+    seed_index: int
+    finished: bool
+
+
+def block_ends(episodes: int) -> np.ndarray:
+    """Return the episode at which each block ends, int64[min(200, episodes)], the last at `episodes`."""
+    blocks = min(BLOCKS, episodes)
+    # Python's integers: 200 * episodes may not fit into 64 bits.
+    return np.array([(i + 1) * episodes // blocks for i in range(blocks)], dtype=np.int64)
+
+
+class CellRun:
+    """Runs the seeds of an experiment one after the other in `folder`, from where the last process stopped.
+
+    The same experiment gives the same records bit for bit, however often it is cut. `state.npz` holds the
+    records so far and the learner of the current seed; it is replaced as a whole, so a kill loses work but
+    never consistency. A repeated stretch draws the same noise: it repeats a release, and makes no second one.
+    Raises UserError if the folder holds the state of another experiment.
+    """
+
+    def __init__(self, experiment: Experiment, folder: Path) -> None:
+        self.experiment = experiment
+        self.folder = folder
+        self.ends = block_ends(experiment.episodes)
+        self._rows: list[tuple[float, float, float]] = []  # regret of the block, its mean per episode, saturated share
+        self._policies: list[np.ndarray] = []
+        self._certificates: list[dict[str, Any]] = []
+        self._seconds = 0.0
+        self._learner: Algorithm | None = None
+        if not self.finished:
+            remove_leftovers(folder)
+            if (folder / STATE).exists():
+                self._load()
+
+    @property
+    def finished(self) -> bool:
+        """Whether all artifacts are written."""
+        return (self.folder / MARKER).is_file()
+
+    @property
+    def progress(self) -> CellProgress:
+        """How far the cell is."""
+        total = self.experiment.episodes * self.experiment.seeds
+        if self.finished:
+            return CellProgress(total, total, self.experiment.seeds - 1, True)
+        seed, block = divmod(len(self._rows), len(self.ends))
+        done = seed * self.experiment.episodes + (int(self.ends[block - 1]) if block else 0)
+        return CellProgress(done, total, min(seed, self.experiment.seeds - 1), False)
+
+    def advance(self, seconds: float) -> CellProgress:
+        """Run for about `seconds`, at least one block; leave a checkpoint or, at the end, the artifacts."""
+        if self.finished:
+            return self.progress
+        started = time.perf_counter()
+        while not self._complete:
+            self._run_block()
+            if time.perf_counter() - started >= seconds:
+                break
+        self._seconds += time.perf_counter() - started
+        self._save()
+        if self._complete:
+            self._write_artifacts()
+        return self.progress
+
+    @property
+    def _complete(self) -> bool:
+        return len(self._rows) == self.experiment.seeds * len(self.ends)
+
+    def _run_block(self) -> None:
+        seed, block = divmod(len(self._rows), len(self.ends))
+        if self._learner is None:
+            self._learner = self.experiment.build(seed)
+        algorithm = self._learner
+        length = int(self.ends[block]) - (int(self.ends[block - 1]) if block else 0)
+        segment = algorithm.learn(length)
+        self._rows.append((segment.regret, segment.regret / length, segment.saturated))
+        if block == len(self.ends) - 1:
+            self._policies.append(np.array(algorithm.policy))
+            self._certificates.append(algorithm.privatizer.certificate(self.experiment.algorithm.name).to_dict())
+            self._learner = None
+
+    def _save(self) -> None:
+        about = {
+            "digest": self.experiment.digest,
+            "seconds": self._seconds,
+            "certificates": self._certificates,
+        }
+        arrays = {
+            "about": np.array(json.dumps(about)),
+            "rows": np.array(self._rows, dtype=np.float64).reshape(-1, 3),
+            "policies": np.array(self._policies),
+        }
+        if self._learner is not None:
+            arrays |= {_LEARNER + key: array for key, array in self._learner.state_dict().items()}
+        write_arrays(self.folder / STATE, arrays)
+
+    def _load(self) -> None:
+        try:
+            with np.load(self.folder / STATE, allow_pickle=False) as file:
+                arrays = {key: file[key] for key in file.files}
+            about = json.loads(str(arrays["about"]))
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            raise UserError(
+                f"{self.folder / STATE}: must be a checkpoint, got {error}; run again with --fresh"
+            ) from None
+        if about["digest"] != self.experiment.digest:
+            raise UserError(
+                f"{self.folder}: must hold cell {self.experiment.digest}, got {about['digest']}; use another folder"
+            )
+        self._rows = [(float(a), float(b), float(c)) for a, b, c in arrays["rows"]]
+        self._policies = list(arrays["policies"])
+        self._certificates = about["certificates"]
+        self._seconds = float(about["seconds"])
+        learner = {key.removeprefix(_LEARNER): array for key, array in arrays.items() if key.startswith(_LEARNER)}
+        if learner:
+            self._learner = self.experiment.build(len(self._policies))
+            self._learner.load_state_dict(learner)
+
+    def records(self) -> dict[str, np.ndarray]:
+        """Return the records of all finished seeds as columns; regret is cumulative within a seed."""
+        blocks = len(self.ends)
+        seeds = len(self._rows) // blocks
+        rows = np.array(self._rows, dtype=np.float64).reshape(-1, 3)[: seeds * blocks].reshape(seeds, blocks, 3)
+        values = (
+            np.repeat(np.arange(seeds, dtype=np.int64) + self.experiment.seed, blocks),
+            np.tile(self.ends, seeds),
+            np.cumsum(rows[:, :, 0], axis=1).ravel(),
+            rows[:, :, 1].ravel(),
+            rows[:, :, 2].ravel(),
+        )
+        return dict(zip(COLUMNS, values, strict=True))
+
+    def certificate(self) -> dict[str, Any]:
+        """Return what the noise that ran proves; every seed's ledger must prove the same."""
+        first, *others = self._certificates
+        if any(other != first for other in others):
+            raise RuntimeError("the seeds of one cell released different things; their ledgers must agree")
+        return first
+
+    def _write_artifacts(self) -> None:
+        """Write everything, the marker last: a folder with the marker is complete."""
+        records, certificate = pd.DataFrame(self.records()), self.certificate()
+        write_text(self.folder / "experiment.yaml", self.experiment.to_yaml())
+        write_json(self.folder / "certificate.json", certificate)
+        write_atomically(self.folder / "records.parquet", lambda file: records.to_parquet(file, index=False))
+        seeds = np.arange(self.experiment.seeds, dtype=np.int64) + self.experiment.seed
+        write_arrays(self.folder / "policy.npz", {"seed": seeds, "policy": np.array(self._policies)})
+        regret_figure(records, self.experiment, certificate, self.folder / "regret.png")
+        write_json(self.folder / "versions.json", versions())
+        write_json(self.folder / MARKER, {"digest": self.experiment.digest, "seconds": round(self._seconds, 3)})
+        (self.folder / STATE).unlink(missing_ok=True)

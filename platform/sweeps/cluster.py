@@ -1,0 +1,84 @@
+"""The cells of a sweep on Ray: on this machine for as long as the sweep lasts, or on a running cluster."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray import tune
+
+from dprl.platform.environment_variables import WORKER_ENVIRONMENT, cpu_limit
+from dprl.platform.errors import broken_rule
+from dprl.platform.sweeps.execution import Listener
+from dprl.platform.sweeps.layout import SweepCell
+from dprl.platform.sweeps.trial import CellTrial, PassOn
+
+_OBJECT_STORE_BYTES = 128 * 1024**2
+"""Cells hand over nothing large; Ray's default would claim a third of the memory."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A connected Ray cluster, and how many cells may run on it at once."""
+
+    n_cpus: int
+
+
+@contextmanager
+def connected(address: str | None) -> Iterator[Cluster]:
+    """Give Ray at `address`, or started on this machine until the context ends. Raises UserError."""
+    limit = cpu_limit()
+    ours = not ray.is_initialized()
+    if ours:
+        _connect(address, limit)
+    try:
+        available = int(ray.cluster_resources().get("CPU", 1))
+        yield Cluster(n_cpus=min(available, limit) if limit is not None else available)
+    finally:
+        if ours:
+            ray.shutdown()
+
+
+def _connect(address: str | None, limit: int | None) -> None:
+    local: dict[str, Any] = {"num_cpus": limit, "include_dashboard": False, "object_store_memory": _OBJECT_STORE_BYTES}
+    try:
+        ray.init(
+            # 'local' starts a new cluster; the default would join any that happens to run on this machine.
+            address=address if address is not None else "local",
+            logging_level=logging.ERROR,
+            log_to_driver=False,
+            runtime_env={"env_vars": WORKER_ENVIRONMENT},
+            **(local if address is None else {}),
+        )
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        remedy = "check that Ray runs there"
+        raise broken_rule("address", f"must be usable by Ray ({reason})", address, remedy) from error
+
+
+def run_on_ray(cluster: Cluster, cells: Sequence[SweepCell], storage: Path, listener: Listener) -> None:
+    """Run every cell as one Tune trial on one CPU; a failed cell does not stop the others."""
+    # The listener tells what failed; Tune would tell it a second time, over many lines.
+    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
+    by_digest = {cell.digest: cell for cell in cells}
+    tuner = tune.Tuner(
+        tune.with_parameters(CellTrial, cells=by_digest),
+        param_space={"cell": tune.grid_search(list(by_digest))},
+        tune_config=tune.TuneConfig(reuse_actors=True, max_concurrent_trials=cluster.n_cpus),
+        run_config=tune.RunConfig(
+            # A second run under one name would mix its trials with those of the first.
+            name=f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{time.monotonic_ns()}",
+            storage_path=str(storage),
+            failure_config=tune.FailureConfig(max_failures=0),
+            callbacks=[PassOn(by_digest, listener)],
+            verbose=0,
+        ),
+    )
+    tuner.fit()

@@ -1,0 +1,75 @@
+"""How a cell is executed: by one process at a time, in steps that each leave a checkpoint."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+from typing import Protocol
+
+from dprl.platform.errors import UserError
+from dprl.platform.sweeps.cell import CellProgress, CellRun
+from dprl.platform.sweeps.layout import SweepCell
+
+STEP_SECONDS = 1.0
+"""Between two checkpoints, and two reports."""
+
+CELL_ERRORS = (UserError, ValueError, ArithmeticError, LookupError, OSError, RuntimeError, MemoryError)
+"""What ends one cell and not the sweep. Anything else is a mistake in this program, and stops it."""
+
+
+class Listener(Protocol):
+    """Is told what becomes of the cells, in the process that drives the sweep."""
+
+    def started(self, cell: SweepCell) -> None:
+        """The cell runs."""
+
+    def advanced(self, cell: SweepCell, fraction: float) -> None:
+        """The cell has done `fraction` of its episodes."""
+
+    def finished(self, cell: SweepCell) -> None:
+        """The cell's artifacts are written."""
+
+    def failed(self, cell: SweepCell, cause: str, trace: str) -> None:
+        """The cell failed; `cause` is one line, `trace` the whole story."""
+
+
+class LockedCell:
+    """Runs one cell of a sweep, holding its lock from the first step until `close`."""
+
+    def __init__(self, cell: SweepCell) -> None:
+        self.cell = cell
+        self._lock = cell.lock()
+        self._run: CellRun | None = None
+
+    def advance(self, seconds: float) -> CellProgress:
+        """Run for about `seconds` and leave a checkpoint. Raises BusyError while another process has it."""
+        if self._run is None:
+            # In this order: what the previous holder wrote is read only after it has let go.
+            self._lock.acquire()
+            self._run = CellRun(self.cell.experiment, self.cell.folder)
+        return self._run.advance(seconds)
+
+    def close(self) -> None:
+        """Let others write the cell."""
+        self._run = None
+        self._lock.release()
+
+
+def run_in_process(cells: Sequence[SweepCell], listener: Listener) -> None:
+    """Run the cells one after the other in this process; a failed cell does not stop the others."""
+    for cell in cells:
+        listener.started(cell)
+        locked = LockedCell(cell)
+        try:
+            finished = False
+            while not finished:
+                progress = locked.advance(STEP_SECONDS)
+                finished = progress.finished
+                listener.advanced(cell, progress.episodes_done / progress.episodes_total)
+        except CELL_ERRORS as error:
+            first_line = next(iter(str(error).splitlines()), "no message")
+            listener.failed(cell, f"{type(error).__name__}: {first_line}", traceback.format_exc())
+        else:
+            listener.finished(cell)
+        finally:
+            locked.close()

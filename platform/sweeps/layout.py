@@ -1,0 +1,96 @@
+"""Where a sweep lies on disk, and which of its cells are done."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dprl.platform.configs.experiment import Experiment, varying_keys
+from dprl.platform.errors import broken_rule
+from dprl.platform.sweeps.lock import FolderLock
+
+_SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_DIGEST = re.compile(r"[0-9a-f]{12}")
+_ORPHAN_PATIENCE = 60.0
+"""Seconds that a cell waits for its previous writer; a Ray worker without a driver ends within a few."""
+
+_BOOKKEEPING = ("state.npz", "finished.json")
+
+
+@dataclass(frozen=True)
+class SweepCell:
+    """One grid point of a sweep: what to run, under which short name, and where it is written."""
+
+    experiment: Experiment
+    label: str
+    folder: Path
+    lock_path: Path
+
+    @property
+    def digest(self) -> str:
+        """The experiment's identity, the same in every sweep and on every machine."""
+        return self.experiment.digest
+
+    @property
+    def finished(self) -> bool:
+        """Whether all artifacts of the cell are written."""
+        return (self.folder / "finished.json").is_file()
+
+    def lock(self) -> FolderLock:
+        """The lock that whoever writes the cell's folder holds."""
+        return FolderLock(self.lock_path, _ORPHAN_PATIENCE)
+
+    def artifacts(self) -> list[Path]:
+        """The result files of a finished cell."""
+        files = (f for f in self.folder.iterdir() if f.is_file() and not f.name.startswith("."))
+        return sorted(f for f in files if f.name not in _BOOKKEEPING)
+
+
+@dataclass(frozen=True)
+class SweepLayout:
+    """The folder `<home>/sweeps/<name>` of one sweep. Raises UserError for an unfit name."""
+
+    home: Path
+    name: str
+
+    def __post_init__(self) -> None:
+        if not _SAFE_NAME.fullmatch(self.name):
+            rule = "must be letters, digits, '.', '_' and '-' (a folder is named by it)"
+            raise broken_rule("name", rule, self.name, "choose another with --name")
+
+    @property
+    def folder(self) -> Path:
+        """Holds summary.csv, frontier.png and the cells."""
+        return self.home / "sweeps" / self.name
+
+    def lock(self) -> FolderLock:
+        """The lock of the one process that drives this sweep."""
+        return FolderLock(self.folder / "locks" / "sweep", patience=0.0)
+
+    def cells(self, experiments: Sequence[Experiment]) -> list[SweepCell]:
+        """The sweep's cells in grid order; grid points that are the same experiment are one cell."""
+        distinct = list({experiment.digest: experiment for experiment in experiments}.values())
+        varying = varying_keys(distinct)
+        return [
+            SweepCell(
+                experiment=experiment,
+                label=experiment.label(varying),
+                folder=self.folder / "cells" / experiment.digest,
+                lock_path=self.folder / "locks" / experiment.digest,
+            )
+            for experiment in distinct
+        ]
+
+    def delete_cells(self) -> int:
+        """Remove every cell of this sweep and return how many; anything else in the folder is left alone."""
+        folder = self.folder / "cells"
+        if not folder.is_dir():
+            return 0
+        cells = [f for f in folder.iterdir() if _DIGEST.fullmatch(f.name) and f.is_dir() and not f.is_symlink()]
+        for cell in cells:
+            with FolderLock(self.folder / "locks" / cell.name, _ORPHAN_PATIENCE):
+                shutil.rmtree(cell)
+        return len(cells)

@@ -1,0 +1,274 @@
+"""A grid of cells, from wherever an earlier call left it, to its table, its figure and its runs in MLflow."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shlex
+import socket
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+
+from dprl.platform.configs.experiment import Experiment
+from dprl.platform.environment_variables import cpu_limit, set_environment
+from dprl.platform.errors import UserError, broken_rule
+from dprl.platform.reports.figures import frontier_figure
+from dprl.platform.reports.records import summary_row
+from dprl.platform.sweeps.atomic_files import write_atomically, write_text
+from dprl.platform.sweeps.execution import CELL_ERRORS, run_in_process
+from dprl.platform.sweeps.layout import SweepCell, SweepLayout
+from dprl.platform.sweeps.progress import ProgressDisplay, progress_display
+from dprl.platform.tracking.store import TrackingError, TrackingStore
+
+_CONNECT_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class SweepOptions:
+    """How to run a sweep. None of this changes its results.
+
+    name: names the folder and the MLflow parent run. home: where all state lives.
+    executor: 'process' runs the cells one after the other in this process, 'tune' as Ray Tune trials.
+    address: of a running Ray cluster, or None for this machine.
+    tracking_uri: of MLflow, or None for a database in `home`. fresh: forget what earlier calls did.
+    command: what the user typed, for messages. Raises UserError.
+    """
+
+    name: str
+    home: Path
+    executor: Literal["process", "tune"]
+    address: str | None
+    tracking_uri: str | None
+    fresh: bool
+    command: str
+
+    def __post_init__(self) -> None:
+        if self.address is not None and self.executor != "tune":
+            raise broken_rule("address", "is only for a sweep on Ray", self.address, "use `dprl sweep`")
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """What a sweep left: one summary row a finished cell, one line a failed one, and where both are."""
+
+    summary: pd.DataFrame
+    failed: list[str]
+    folder: Path
+    tracking_uri: str
+
+
+def run_sweep(cells: Sequence[Experiment], options: SweepOptions) -> SweepResult:
+    """Run what is not finished yet of `cells` and report on all of them.
+
+    Raises UserError when the sweep cannot start, also because another process runs it, and KeyboardInterrupt
+    when the user stops it; a cell that fails is reported in the result.
+    """
+    home = options.home.resolve()
+    layout = SweepLayout(home, options.name)
+    store = TrackingStore.choose(home, options.tracking_uri)
+    if not cells:
+        raise UserError("config: the grid expands to nothing: give every grid_search at least one value")
+    cpu_limit()
+    if options.address is not None:
+        _require_reachable(options.address)
+    set_environment()
+    home.mkdir(parents=True, exist_ok=True)
+    display = progress_display()
+    with layout.lock():
+        try:
+            return _Sweep(layout, store, display, options).run(layout.cells(cells))
+        except KeyboardInterrupt:
+            display.close()
+            display.say(f"interrupted; what is done is kept, resume with: {options.command}")
+            raise
+        finally:
+            display.close()
+
+
+class _Sweep:
+    """One call of `run_sweep`; as the executors' Listener it records each cell as it ends."""
+
+    def __init__(
+        self, layout: SweepLayout, store: TrackingStore, display: ProgressDisplay, options: SweepOptions
+    ) -> None:
+        self.layout = layout
+        self.display = display
+        self.options = options
+        # Loaded only here: importing MLflow takes seconds, and needs its environment set before.
+        from dprl.platform.tracking.tracker import Tracker  # noqa: PLC0415
+
+        self.tracker = Tracker(store, options.name, options.command)
+        self.failures: dict[str, str] = {}
+        self.tracking_failures: list[str] = []
+        self._started: dict[str, float] = {}
+
+    def run(self, cells: Sequence[SweepCell]) -> SweepResult:
+        """Bring all cells to their end, then write the sweep's own files."""
+        if self.options.fresh:
+            deleted = self.layout.delete_cells()
+            self.display.say(f"starting afresh: {deleted} cells of earlier calls deleted")
+        self.display.say(f"opening MLflow at {self.tracker.store.uri}")
+        self.tracker.open(self.options.fresh)
+        done = [cell for cell in cells if cell.finished]
+        todo = [cell for cell in cells if not cell.finished]
+        if done:
+            self.display.say(f"{len(done)} of {len(cells)} cells are finished already")
+        status = "KILLED"
+        try:
+            for cell in done:
+                self._record(cell)
+            if todo:
+                self._execute(todo)
+            status = "FAILED" if self.failures else "FINISHED"
+        finally:
+            self.display.close()
+            result = self._conclude(cells, status)
+        return result
+
+    def started(self, cell: SweepCell) -> None:
+        """Begin the cell's run in MLflow."""
+        self._started[cell.digest] = time.monotonic()
+        try:
+            self.tracker.begin(cell)
+        except TrackingError as error:
+            self._note_tracking(error)
+
+    def advanced(self, cell: SweepCell, fraction: float) -> None:
+        """Show how far the cell is."""
+        self.display.advanced(cell.label, fraction)
+
+    def finished(self, cell: SweepCell) -> None:
+        """Record the cell and show what it learned."""
+        seconds = time.monotonic() - self._started[cell.digest]
+        first, last = _first_and_last(cell)
+        self.display.ended(cell.label, f"done in {seconds:.1f} s, regret/episode {first:.3g} -> {last:.3g}")
+        self._log_path(cell).unlink(missing_ok=True)
+        self._record(cell)
+
+    def failed(self, cell: SweepCell, cause: str, trace: str) -> None:
+        """Keep the cell's story in a log, and go on."""
+        log = self._log_path(cell)
+        write_text(log, f"{cell.label}\n{cell.experiment.to_yaml()}\n{trace}\n")
+        self.failures[cell.digest] = f"{cell.label}: {cause} (log: {log})"
+        self.display.ended(cell.label, f"FAILED: {cause} (log: {log})")
+        try:
+            self.tracker.fail(cell, cause)
+        except TrackingError as error:
+            self._note_tracking(error)
+
+    def _execute(self, todo: Sequence[SweepCell]) -> None:
+        if self.options.executor == "process":
+            self._compile(todo)
+            self._begin(todo, "in this process")
+            run_in_process(todo, self)
+            return
+        # Loaded only here: importing Ray takes seconds, and needs its environment set before.
+        from dprl.platform.sweeps.cluster import connected, run_on_ray  # noqa: PLC0415
+
+        self._compile(todo)
+        where = "on this machine" if self.options.address is None else f"at {self.options.address}"
+        self.display.say(f"starting Ray {where} ...")
+        with connected(self.options.address) as cluster:
+            self._begin(todo, f"on {cluster.n_cpus} CPU{'s' if cluster.n_cpus > 1 else ''}")
+            run_on_ray(cluster, todo, self.layout.home / "tune", self)
+
+    def _begin(self, todo: Sequence[SweepCell], where: str) -> None:
+        seeds = sum(cell.experiment.seeds for cell in todo)
+        self.display.say(f"running {len(todo)} cells ({seeds} seeds) {where}")
+        self.display.begin(len(todo))
+
+    def _compile(self, todo: Sequence[SweepCell]) -> None:
+        """Compile here, once, what every worker then loads from the cache on disk."""
+        self.display.say("compiling the learning loop (once per machine and code version) ...")
+        begin = time.monotonic()
+        for experiment in _one_of_each_kind(todo):
+            tiny = dataclasses.replace(experiment, episodes=2, seeds=1)
+            try:
+                tiny.build(0).learn(2)
+            except CELL_ERRORS:
+                # Its cell fails in the same way, and is then reported under its name.
+                continue
+        self.display.say(f"compiled in {time.monotonic() - begin:.1f} s")
+
+    def _record(self, cell: SweepCell) -> None:
+        try:
+            self.tracker.record(cell)
+        except TrackingError as error:
+            self._note_tracking(error)
+
+    def _note_tracking(self, error: TrackingError) -> None:
+        line = f"MLflow: {error}; nothing is lost, the same command writes it later: {self.options.command}"
+        if line not in self.tracking_failures:
+            self.tracking_failures.append(line)
+            self.display.say(line)
+
+    def _conclude(self, cells: Sequence[SweepCell], status: str) -> SweepResult:
+        finished = [cell for cell in cells if cell.finished]
+        self.display.say("writing summary.csv and frontier.png, and both to MLflow")
+        summary = pd.DataFrame([_summary(cell) for cell in finished])
+        files: list[Path] = []
+        if finished:
+            files = [self.layout.folder / "summary.csv", self.layout.folder / "frontier.png"]
+            write_atomically(files[0], lambda file: file.write(summary.to_csv(index=False).encode()))
+            frontier_figure(summary, files[1])
+        counts = {"cells": len(cells), "cells_finished": len(finished), "cells_failed": len(self.failures)}
+        try:
+            self.tracker.close(files, counts, status)
+        except TrackingError as error:
+            self._note_tracking(error)
+        self._say_where(files)
+        return SweepResult(
+            summary=summary,
+            failed=[*self.failures.values(), *self.tracking_failures],
+            folder=self.layout.folder,
+            tracking_uri=self.tracker.store.uri,
+        )
+
+    def _say_where(self, files: Sequence[Path]) -> None:
+        self.display.say(f"results   {self.layout.folder}")
+        for file in files:
+            self.display.say(f"          {file}")
+        ui = "dprl ui" if self.options.tracking_uri is None else f"mlflow at {self.tracker.store.uri}"
+        self.display.say(f"MLflow    {ui}: experiment 'dprl', run {shlex.quote(self.layout.name)}")
+
+    def _log_path(self, cell: SweepCell) -> Path:
+        return self.layout.folder / "logs" / f"{cell.digest}.txt"
+
+
+def _require_reachable(address: str) -> None:
+    """Raise UserError if nothing listens at `address`, host:port or ray://host:port: Ray would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host:
+        return  # 'auto', which Ray looks up itself
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS).close()
+    except (OSError, ValueError, OverflowError) as error:
+        rule, remedy = f"must be where Ray listens ({error})", "check it with `ray status --address ADDR`"
+        raise broken_rule("address", rule, address, remedy) from error
+
+
+def _one_of_each_kind(cells: Sequence[SweepCell]) -> list[Experiment]:
+    """One experiment for each combination of named parts; sizes and scales do not need code of their own."""
+    kinds: dict[frozenset[tuple[str, object]], Experiment] = {}
+    for cell in cells:
+        parts = frozenset(item for item in cell.experiment.parameters().items() if isinstance(item[1], str))
+        kinds.setdefault(parts, cell.experiment)
+    return list(kinds.values())
+
+
+def _first_and_last(cell: SweepCell) -> tuple[float, float]:
+    records = pd.read_parquet(cell.folder / "records.parquet", columns=["episode", "regret_per_episode"])
+    means = records.groupby("episode")["regret_per_episode"].mean()
+    return float(means.iloc[0]), float(means.iloc[-1])
+
+
+def _summary(cell: SweepCell) -> dict[str, object]:
+    records = pd.read_parquet(cell.folder / "records.parquet")
+    certificate = json.loads((cell.folder / "certificate.json").read_text())
+    seconds = json.loads((cell.folder / "finished.json").read_text())["seconds"]
+    return {"label": cell.label, **summary_row(cell.experiment, records, certificate), "seconds": seconds}

@@ -1,0 +1,1 @@
+"""What a sweep tells MLflow, and where MLflow keeps it."""

@@ -1,0 +1,246 @@
+"""The MLflow side of a sweep: one parent run, one nested run a cell. Only the sweep's driver uses it."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from mlflow.entities import Metric, Param, Run, RunTag
+from mlflow.exceptions import MlflowException
+from mlflow.tracking import MlflowClient
+from sqlalchemy.exc import SQLAlchemyError
+
+from dprl.platform.environment_variables import set_environment
+from dprl.platform.errors import broken_rule
+from dprl.platform.reports.records import curve
+from dprl.platform.reports.verdicts import privacy_columns, proved_epsilon
+from dprl.platform.sweeps.layout import SweepCell
+from dprl.platform.tracking.store import EXPERIMENT, TrackingError, TrackingStore
+
+# Without it MLflow's pages may take the experiment for one with language models, which have no curves.
+_EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
+_BATCH = 1000
+_PARAMETERS_A_BATCH = 100
+_RECORDED = "recorded"
+_FAILURE = "failure"
+
+
+class Tracker:
+    """Writes one sweep to MLflow. Every call can be repeated: runs are found by tag, points do not double."""
+
+    def __init__(self, store: TrackingStore, sweep: str, command: str) -> None:
+        self.store = store
+        self.sweep = sweep
+        self.command = command
+        self._client: MlflowClient | None = None
+        self._experiment = ""
+        self._parent = ""
+        self._cells: dict[str, str] = {}
+        self._tags: dict[str, dict[str, str]] = {}
+        self._running: set[str] = set()
+
+    @property
+    def client(self) -> MlflowClient:
+        """MLflow's own client on the store."""
+        if self._client is None:
+            raise TrackingError("the tracker is not open")
+        return self._client
+
+    def open(self, fresh: bool) -> None:
+        """Make the store's tables, find or create the sweep's runs. Raises UserError for a useless store."""
+        try:
+            with _mlflow_errors():
+                self._client = _client(self.store)
+                self._experiment = self._find_experiment()
+                runs = self._find_runs()
+                if fresh:
+                    for run in runs:
+                        self.client.delete_run(run.info.run_id)
+                    runs = []
+                self._adopt(runs)
+        except TrackingError as error:
+            rule = f"must be usable by MLflow ({error})"
+            raise broken_rule("tracking-uri", rule, self.store.uri, "check the address") from error
+
+    def begin(self, cell: SweepCell) -> None:
+        """The cell starts or resumes. Raises TrackingError."""
+        with _mlflow_errors():
+            run = self._cell_run(cell)
+            self.client.update_run(run, status="RUNNING")
+            self._running.add(run)
+
+    def record(self, cell: SweepCell) -> None:
+        """Write the results of a finished cell, unless that was done. Raises TrackingError."""
+        with _mlflow_errors():
+            run = self._cell_run(cell)
+            if _RECORDED in self._tags[run]:
+                return
+            metrics = cell_metrics(cell)
+            for start in range(0, len(metrics), _BATCH):
+                self.client.log_batch(run, metrics=metrics[start : start + _BATCH])
+            for file in cell.artifacts():
+                self.client.log_artifact(run, str(file))
+            if _FAILURE in self._tags[run]:
+                self.client.delete_tag(run, _FAILURE)
+            self._tag(run, _certificate_tags(cell) | {_RECORDED: "true"})
+            self.client.set_terminated(run, status="FINISHED")
+            self._running.discard(run)
+
+    def fail(self, cell: SweepCell, cause: str) -> None:
+        """The cell failed. Raises TrackingError."""
+        with _mlflow_errors():
+            run = self._cell_run(cell)
+            self._tag(run, {_FAILURE: cause[:500]})
+            self.client.set_terminated(run, status="FAILED")
+        self._running.discard(run)
+
+    def close(self, files: Sequence[Path], counts: dict[str, int], status: str) -> None:
+        """End the sweep's run, with its files and counts, and whatever still runs. Raises TrackingError."""
+        with _mlflow_errors():
+            for file in files:
+                self.client.log_artifact(self._parent, str(file))
+            for name, count in counts.items():
+                self.client.log_metric(self._parent, name, count)
+            for run in self._running:
+                self.client.set_terminated(run, status="KILLED")
+            self.client.set_terminated(self._parent, status=status)
+        self._running.clear()
+
+    def _find_experiment(self) -> str:
+        found = self.client.get_experiment_by_name(EXPERIMENT)
+        if found is None:
+            root = self.store.artifact_root
+            place = root.as_uri() if root is not None else None
+            return str(self.client.create_experiment(EXPERIMENT, place, _EXPERIMENT_TAGS))
+        if found.lifecycle_stage != "active":
+            raise TrackingError(f"experiment {EXPERIMENT!r} was deleted; restore it, or use another store")
+        return str(found.experiment_id)
+
+    def _find_runs(self) -> list[Run]:
+        runs: list[Run] = []
+        token: str | None = None
+        while True:
+            page = self.client.search_runs(
+                [self._experiment], f"tags.sweep = '{self.sweep}'", max_results=1000, page_token=token
+            )
+            runs += page
+            token = page.token
+            if not token:
+                return runs
+
+    def _adopt(self, runs: Sequence[Run]) -> None:
+        parents = [run for run in runs if run.data.tags.get("role") == "sweep"]
+        if parents:
+            self._parent = parents[0].info.run_id
+            self.client.update_run(self._parent, status="RUNNING")
+        else:
+            self._parent = self._create_run(self.sweep, {"role": "sweep"})
+        for run in runs:
+            tags = run.data.tags
+            if "digest" in tags and tags.get("mlflow.parentRunId") == self._parent:
+                self._cells[tags["digest"]] = run.info.run_id
+                self._tags[run.info.run_id] = tags
+
+    def _cell_run(self, cell: SweepCell) -> str:
+        run = self._cells.get(cell.digest)
+        if run is None:
+            tags = {"role": "cell", "digest": cell.digest, "mlflow.parentRunId": self._parent}
+            run = self._create_run(cell.label, tags)
+            self._cells[cell.digest] = run
+            self._tags[run] = {"mlflow.runName": cell.label}
+        if self._tags[run].get("mlflow.runName") != cell.label:
+            # A grown grid varies more parameters, so the label has become longer.
+            self.client.update_run(run, name=cell.label)
+        if _RECORDED not in self._tags[run]:
+            self._log_parameters(run, cell)
+        return run
+
+    def _log_parameters(self, run: str, cell: SweepCell) -> None:
+        parameters = [Param(key, str(value)) for key, value in cell.experiment.parameters().items()]
+        for start in range(0, len(parameters), _PARAMETERS_A_BATCH):
+            self.client.log_batch(run, params=parameters[start : start + _PARAMETERS_A_BATCH])
+
+    def _create_run(self, name: str, tags: dict[str, str]) -> str:
+        tags = tags | {"sweep": self.sweep, "mlflow.source.name": self.command}
+        return str(self.client.create_run(self._experiment, tags=tags, run_name=name).info.run_id)
+
+    def _tag(self, run: str, tags: dict[str, str]) -> None:
+        self.client.log_batch(run, tags=[RunTag(key, value) for key, value in tags.items()])
+        self._tags[run] = self._tags[run] | tags
+
+
+def cell_metrics(cell: SweepCell) -> list[Metric]:
+    """The curves of a finished cell (mean over seeds and its band, step = episode) and its final numbers.
+
+    The time stamp is that of the cell's end, not of the call: MLflow keeps equal points once, so that writing
+    twice changes nothing.
+    """
+    stamp = int((cell.folder / "finished.json").stat().st_mtime * 1000)
+    records = pd.read_parquet(cell.folder / "records.parquet")
+    regret = curve(records)
+    curves = {
+        "regret": regret["mean"],
+        "regret_lower": regret["lower"],
+        "regret_upper": regret["upper"],
+        "regret_per_episode": curve(records, "regret_per_episode")["mean"],
+        "saturated": curve(records, "saturated")["mean"],
+    }
+    points = [
+        Metric(name, float(value), stamp, int(episode))
+        for name, values in curves.items()
+        for episode, value in zip(regret["episode"], values, strict=True)
+        if np.isfinite(value)
+    ]
+    last = int(records["episode"].max())
+    finals = {name: value for name, value in _final_numbers(cell).items() if np.isfinite(value)}
+    return points + [Metric(name, value, stamp, last) for name, value in finals.items()]
+
+
+def _final_numbers(cell: SweepCell) -> dict[str, float]:
+    privacy = privacy_columns(_json(cell.folder / "certificate.json"))
+    numbers = {
+        "claimed_epsilon": privacy["claimed_epsilon"],
+        "proved_epsilon": privacy["proved_epsilon"],
+        "seconds": _json(cell.folder / "finished.json")["seconds"],
+    }
+    return {name: float(value) for name, value in numbers.items() if value is not None}
+
+
+def _certificate_tags(cell: SweepCell) -> dict[str, str]:
+    certificate = _json(cell.folder / "certificate.json")
+    return {
+        "algorithm": certificate["algorithm"],
+        "trust_model": certificate["trust_model"],
+        "verdict": certificate["verdict"],
+        "proved_epsilon": f"{proved_epsilon(certificate):.6g}",
+    }
+
+
+def _json(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(path.read_text())
+    return content
+
+
+def _client(store: TrackingStore) -> MlflowClient:
+    set_environment()
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    client = MlflowClient(store.uri)
+    # The first call makes the tables, which two processes at once cannot do.
+    client.search_experiments(max_results=1)
+    return client
+
+
+@contextmanager
+def _mlflow_errors() -> Iterator[None]:
+    """MLflow's own errors, and those of the files and databases below it, as one kind of error."""
+    try:
+        yield
+    except (MlflowException, SQLAlchemyError, OSError) as error:
+        first_line = next(iter(str(error).splitlines()), "")
+        raise TrackingError(f"{type(error).__name__}: {first_line}") from error

@@ -1,0 +1,140 @@
+"""Config files: what YAML means here, overrides, grids, and the typed cells that come out."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dprl.algorithms import ALGORITHMS
+from dprl.envs import ENVIRONMENTS
+from dprl.platform.configs.config import apply_override, config_files, load_cells, read_config
+from dprl.platform.configs.experiment import read_experiment, varying_keys
+from dprl.platform.configs.grid import expand
+from dprl.platform.errors import UserError
+from dprl.privacy import TRUST_MODELS
+
+BASE: dict[str, Any] = {
+    "name": "try",
+    "algorithm": {"name": "private_ucb_vi", "bonus_scale": 0.1},
+    "env": {"name": "riverswim", "n_states": 3, "horizon": 4},
+    "privacy": {"model": "jdp", "epsilon": 1.0},
+    "episodes": 100,
+    "seeds": 1,
+}
+
+
+def write(folder: Path, text: str, name: str = "try.yaml") -> Path:
+    file = folder / name
+    file.write_text(text)
+    return file
+
+
+@pytest.mark.parametrize("text", ["100000", "1e5", "1.0e+5", "100_000", "100000.0"])
+def test_whole_numbers_may_be_written_in_any_way(tmp_path: Path, text: str) -> None:
+    file = write(tmp_path, yaml.safe_dump(BASE).replace("episodes: 100", f"episodes: {text}"))
+    (cell,) = load_cells(file)
+    assert cell.episodes == 100_000
+    assert isinstance(cell.episodes, int)
+
+
+@pytest.mark.parametrize(("text", "value"), [("1e-6", 1e-6), ("1E-6", 1e-6), (".5", 0.5), ("2", 2.0), ("-0.0", 0.0)])
+def test_numbers_need_no_decimal_point(tmp_path: Path, text: str, value: float) -> None:
+    raw = read_config(write(tmp_path, f"name: x\nvalue: {text}\n"))
+    assert raw["value"] == value
+
+
+@pytest.mark.parametrize("text", ["no", "off", "12:30", "2026-01-01", "0x10", "none", "="])
+def test_words_that_yaml_1_1_would_change_stay_text(tmp_path: Path, text: str) -> None:
+    assert read_config(write(tmp_path, f"value: {text}\n"))["value"] == text
+
+
+def test_anchors_and_merges_work(tmp_path: Path) -> None:
+    raw = read_config(write(tmp_path, "a: &a {x: 1, y: 2}\nb: {<<: *a, y: 3}\n"))
+    assert raw["b"] == {"x": 1, "y": 3}
+
+
+def test_a_file_without_a_name_is_named_by_its_stem(tmp_path: Path) -> None:
+    assert read_config(write(tmp_path, "a: 1\n", "my sweep.yaml"))["name"] == "my_sweep"
+
+
+def test_overrides_are_yaml_and_reach_into_sections(tmp_path: Path) -> None:
+    file = write(tmp_path, yaml.safe_dump(BASE))
+    overrides = ["env.horizon=7", "algorithm.beta=0.2", "privacy={model: ldp, epsilon: 2}", "seeds=1e1"]
+    (cell,) = load_cells(file, overrides)
+    assert cell.parameters() | {"env.horizon": 7, "algorithm.beta": 0.2, "privacy.model": "ldp"} == cell.parameters()
+    assert cell.seeds == 10
+
+
+def test_an_override_may_be_a_grid_and_a_value_may_hold_an_equals_sign() -> None:
+    raw: dict[str, Any] = {"a": {"b": 1}}
+    apply_override(raw, "a.b={grid_search: [1, 2]}")
+    apply_override(raw, "c=x=y")
+    assert raw == {"a": {"b": {"grid_search": [1, 2]}}, "c": "x=y"}
+
+
+def test_a_mapping_without_grids_is_one_point() -> None:
+    assert expand(BASE) == [BASE]
+
+
+def test_grids_multiply_in_the_order_of_the_file_the_last_varying_fastest() -> None:
+    points = expand({"a": {"grid_search": [1, 2]}, "b": {"c": {"grid_search": ["x", "y", "z"]}}, "d": 0})
+    assert points == [{"a": a, "b": {"c": c}, "d": 0} for a, c in itertools.product([1, 2], ["x", "y", "z"])]
+
+
+def test_grids_nest_inside_alternatives() -> None:
+    grid = {"p": {"grid_search": [{"m": "none"}, {"m": "jdp", "e": {"grid_search": [1, {"grid_search": [2, 3]}]}}]}}
+    assert expand(grid) == [
+        {"p": {"m": "none"}},
+        {"p": {"m": "jdp", "e": 1}},
+        {"p": {"m": "jdp", "e": 2}},
+        {"p": {"m": "jdp", "e": 3}},
+    ]
+
+
+def test_a_grid_inside_a_list_and_a_grid_of_whole_configs() -> None:
+    assert expand([1, {"grid_search": [2, 3]}]) == [[1, 2], [1, 3]]
+    assert expand({"grid_search": [{"a": 1}, {"a": {"grid_search": [2, 3]}}]}) == [{"a": 1}, {"a": 2}, {"a": 3}]
+
+
+def test_expanding_agrees_with_ray_tune() -> None:
+    """Tune's own expansion of the same notation gives the same set of points."""
+    generate = pytest.importorskip("ray.tune.search.variant_generator").generate_variants
+    grid = {
+        "a": {"grid_search": [1, 2]},
+        "b": {"c": {"grid_search": [{"m": 1}, {"m": 2, "n": {"grid_search": [5, 6]}}]}},
+    }
+    ours = [repr(point) for point in expand(grid)]
+    theirs = [repr(point) for _, point in generate(grid)]
+    assert sorted(ours) == sorted(theirs)
+
+
+@pytest.mark.parametrize("registry", [ALGORITHMS, ENVIRONMENTS, TRUST_MODELS], ids=["algorithm", "env", "privacy"])
+def test_everything_registered_can_be_named_in_a_config(registry: dict[str, type[Any]]) -> None:
+    section, key = {
+        id(ALGORITHMS): ("algorithm", "name"),
+        id(ENVIRONMENTS): ("env", "name"),
+        id(TRUST_MODELS): ("privacy", "model"),
+    }[id(registry)]
+    for name, settings in registry.items():
+        values: dict[str, object] = {key: name}
+        if "epsilon" in getattr(settings, "__dataclass_fields__", {}):
+            values["epsilon"] = 1.0
+        cell = read_experiment({**BASE, section: values})
+        assert isinstance(getattr(cell, section), settings)
+        assert cell.parameters()[f"{section}.{key}"] == name
+
+
+@pytest.mark.parametrize("name", config_files())
+def test_the_configs_of_the_project_are_valid_and_named_after_their_files(name: str) -> None:
+    cells = load_cells(name)
+    assert {cell.name for cell in cells} == {name}
+    assert len({cell.label(varying_keys(cells)) for cell in cells}) == len(cells)
+
+
+def test_errors_name_the_line_of_the_file(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"line 3"):
+        read_config(write(tmp_path, "a: 1\nb: 2\na: 3\n"))

@@ -1,0 +1,140 @@
+"""An experiment: its identity, its names, and that it can be written down and read again."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dprl.platform.configs.config import load_cells
+from dprl.platform.configs.experiment import Experiment, read_experiment, varying_keys
+
+RAW: dict[str, Any] = {
+    "name": "try",
+    "algorithm": {"name": "private_ucb_vi", "bonus_scale": 0.1},
+    "env": {"name": "riverswim", "n_states": 3, "horizon": 5},
+    "privacy": {"model": "jdp", "epsilon": 1.0},
+    "episodes": 1000,
+    "seeds": 2,
+}
+
+
+def cell(**changes: object) -> Experiment:
+    return read_experiment({**RAW, **changes})
+
+
+def jdp(epsilon: float, **more: object) -> dict[str, object]:
+    return {"model": "jdp", "epsilon": epsilon, **more}
+
+
+def test_the_digest_does_not_depend_on_the_name_or_on_how_numbers_are_written() -> None:
+    same = cell(name="other", privacy=jdp(1), episodes=1e3)
+    assert same.digest == cell().digest
+    assert len(same.digest) == 12
+
+
+def test_writing_a_default_out_changes_nothing() -> None:
+    assert cell(seed=0, privacy=jdp(1.0, delta=0)).digest == cell().digest
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"episodes": 1001},
+        {"seeds": 3},
+        {"seed": 1},
+        {"privacy": jdp(1.0 + 1e-15)},
+        {"privacy": {"model": "none"}},
+        {"env": {"name": "riverswim", "n_states": 3, "horizon": 6}},
+        {"algorithm": {"name": "private_ucb_vi"}},
+    ],
+)
+def test_the_digest_depends_on_every_setting(changes: dict[str, object]) -> None:
+    assert cell(**changes).digest != cell().digest
+
+
+def test_the_digest_depends_on_the_sources_of_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = cell().digest
+    monkeypatch.setattr("dprl.platform.configs.experiment.source_digest", lambda: "other sources")
+    assert cell().digest != before
+
+
+def test_cells_share_no_random_streams_but_more_seeds_repeat_the_first_ones() -> None:
+    contexts = [cell(**change).streams_context for change in ({}, {"episodes": 1001}, {"seed": 1})]
+    assert len(set(contexts)) == 3
+    assert cell(seeds=9).streams_context == cell().streams_context
+
+
+def test_a_cell_written_as_yaml_is_the_same_cell(tmp_path: Path) -> None:
+    file = tmp_path / "experiment.yaml"
+    for original in (cell(), cell(privacy={"model": "none"}), cell(privacy=jdp(1e-7), seed=7)):
+        file.write_text(original.to_yaml())
+        assert load_cells(file) == [original]
+
+
+def test_a_cell_can_be_sent_to_a_worker() -> None:
+    copy: Experiment = pickle.loads(pickle.dumps(cell()))
+    assert copy == cell()
+    assert copy.digest == cell().digest
+
+
+def test_parameters_are_dotted_paths_with_every_default() -> None:
+    parameters = cell().parameters()
+    assert parameters["privacy.epsilon"] == 1.0
+    assert parameters["privacy.calibration"] == "certified"
+    assert parameters["env.horizon"] == 5
+    assert parameters["seed"] == 0
+    assert "name" not in parameters
+    assert all(isinstance(value, str | int | float) for value in parameters.values())
+
+
+def test_labels_tell_cells_apart_by_what_varies() -> None:
+    cells = [cell(privacy={"model": "none"}), cell(privacy=jdp(0.5)), cell(privacy=jdp(2))]
+    assert [one.label(varying_keys(cells)) for one in cells] == ["none", "jdp epsilon=0.5", "jdp epsilon=2"]
+
+
+def test_a_label_names_epsilon_also_where_only_the_trust_model_varies() -> None:
+    cells = [cell(privacy={"model": "none"}), cell(privacy=jdp(1))]
+    assert [one.label(varying_keys(cells)) for one in cells] == ["none", "jdp epsilon=1"]
+
+
+def test_text_settings_show_without_their_key_and_a_single_cell_by_its_privacy() -> None:
+    cells = [cell(privacy=jdp(1)), cell(privacy=jdp(1, calibration="printed"))]
+    assert [one.label(varying_keys(cells)) for one in cells] == ["certified", "printed"]
+    assert cell().label(varying_keys([cell()])) == "jdp epsilon=1"
+
+
+def test_keys_of_the_same_last_name_are_shown_in_full() -> None:
+    one = cell(env={"name": "random_mdp", "seed": 3}, seed=4)
+    assert one.label(["env.seed", "seed"]) == "env.seed=3 seed=4"
+
+
+def test_an_experiment_cannot_be_changed() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        cell().episodes = 5  # type: ignore[misc]
+
+
+def test_the_planned_certificate_is_that_of_the_issue_for_printed_central_noise() -> None:
+    """[CZ22] with H = 5, K = 1000: 2.895 pure, 2.606 with a public start, and (0.685, 1e-6)."""
+    found = cell(privacy=jdp(1, calibration="printed")).certificate()
+    assert found.proved_epsilon == pytest.approx(2.895, abs=5e-4)
+    assert found.proof.pure_epsilon_public_start == pytest.approx(2.606, abs=5e-4)
+    assert found.epsilon_at_delta[1e-6] == pytest.approx(0.685, abs=5e-4)
+    assert found.claimed_epsilon == 1
+
+
+def test_the_planned_certificate_is_that_of_a_finished_run() -> None:
+    learner = cell(episodes=20).build(0)
+    learner.learn(20)
+    assert learner.privatizer.certificate("private_ucb_vi").to_dict() == cell(episodes=20).certificate().to_dict()
+
+
+def test_seeds_draw_different_noise() -> None:
+    first, second = (cell(episodes=50).build(index) for index in (0, 1))
+    first.learn(50)
+    second.learn(50)
+    totals = [learner.privatizer.channel.released for learner in (first, second)]
+    assert (totals[0] != totals[1]).any()

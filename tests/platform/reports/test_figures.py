@@ -1,0 +1,163 @@
+"""Figures say what is proved, name what is drawn, and come out for every shape of sweep."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from dprl.platform.configs.experiment import Experiment, read_experiment
+from dprl.platform.reports import figures
+from dprl.platform.reports.figures import frontier_figure, regret_figure
+from dprl.platform.reports.records import COLUMNS, SATURATION_NOTE, summary_row
+
+NONE: dict[str, Any] = {"model": "none"}
+
+
+def jdp(epsilon: float, **more: object) -> dict[str, Any]:
+    return {"model": "jdp", "epsilon": epsilon, **more}
+
+
+def cell(privacy: dict[str, Any], horizon: int = 4, seeds: int = 3) -> Experiment:
+    return read_experiment(
+        {
+            "name": "try",
+            "algorithm": {"name": "private_ucb_vi"},
+            "env": {"name": "riverswim", "n_states": 3, "horizon": horizon},
+            "privacy": privacy,
+            "episodes": 1000,
+            "seeds": seeds,
+        }
+    )
+
+
+def records(seeds: int, saturated: float = 0.3) -> pd.DataFrame:
+    episodes = np.arange(5, 1001, 5)
+    frames = []
+    for seed in range(seeds):
+        rate = (1 + 0.1 * seed) / np.sqrt(episodes)
+        frames.append(
+            pd.DataFrame(dict(zip(COLUMNS, (seed, episodes, 5 * rate.cumsum(), rate, saturated), strict=True)))
+        )
+    return pd.concat(frames, ignore_index=True)
+
+
+def summary(cells: list[Experiment]) -> pd.DataFrame:
+    return pd.DataFrame([summary_row(one, records(one.seeds), one.certificate().to_dict()) for one in cells])
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
+    """The figures that were saved, to be asked what they show."""
+    saved: list[Figure] = []
+    original = figures._save
+
+    def keep(figure: Figure, path: Path) -> None:
+        saved.append(figure)
+        original(figure, path)
+
+    monkeypatch.setattr(figures, "_save", keep)
+    return saved
+
+
+def draw_cell(one: Experiment, path: Path, saturated: float = 0.3) -> None:
+    regret_figure(records(one.seeds, saturated), one, one.certificate().to_dict(), path)
+
+
+def is_png(path: Path) -> bool:
+    return path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+
+
+@pytest.mark.parametrize(
+    ("privacy", "title"),
+    [
+        (NONE, "no privacy (\u03b5 = \u221e)"),
+        (jdp(1.5), "jdp, proved \u03b5 = 1.5"),
+        (jdp(1, calibration="printed"), "jdp, proved \u03b5 = 2.895 (the claim of 1 fails)"),
+        ({"model": "ldp", "epsilon": 1, "calibration": "printed"}, "ldp, proved \u03b5 = 2 (the claim of 1 fails)"),
+        (jdp(1, delta=1e-6), "jdp, proved \u03b5 = 1 at \u03b4 = 1e-06"),
+    ],
+)
+def test_the_title_of_a_cell_names_what_is_proved(
+    privacy: dict[str, Any], title: str, drawn: list[Figure], tmp_path: Path
+) -> None:
+    draw_cell(cell(privacy), tmp_path / "regret.png")
+    setting, told = drawn[0].get_suptitle().split("\n")
+    assert setting == "private_ucb_vi on riverswim (n_states=3, horizon=4, version=osband)"
+    assert told == title
+    assert is_png(tmp_path / "regret.png")
+
+
+def test_a_cell_with_one_seed_is_drawn_without_a_band(drawn: list[Figure], tmp_path: Path) -> None:
+    draw_cell(cell(jdp(1), seeds=1), tmp_path / "regret.png")
+    assert all(not axes.collections for axes in drawn[0].axes)
+    legend = drawn[0].axes[1].get_legend()
+    assert legend is not None
+    assert legend.get_title().get_text() == "1 seed, no band"
+
+
+def test_axes_have_names_and_units(drawn: list[Figure], tmp_path: Path) -> None:
+    draw_cell(cell(jdp(1)), tmp_path / "regret.png")
+    assert [axes.get_ylabel() for axes in drawn[0].axes] == [
+        "regret per episode (reward)",
+        "cumulative regret (reward)",
+    ]
+    assert [axes.get_xlabel() for axes in drawn[0].axes] == ["episode", "episode"]
+    assert [axes.get_xscale() for axes in drawn[0].axes] == ["log", "linear"]
+
+
+def test_a_saturated_bonus_is_written_into_the_figure(drawn: list[Figure], tmp_path: Path) -> None:
+    draw_cell(cell(jdp(1)), tmp_path / "a.png", saturated=1.0)
+    draw_cell(cell(jdp(1)), tmp_path / "b.png", saturated=0.5)
+    told = [[text.get_text() for axes in figure.axes for text in axes.texts] for figure in drawn]
+    assert told == [[SATURATION_NOTE], []]
+
+
+def legend_of(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def test_the_frontier_has_a_panel_per_horizon_and_a_line_per_trust_model(drawn: list[Figure], tmp_path: Path) -> None:
+    privacies = [NONE, jdp(1), jdp(4), {"model": "ldp", "epsilon": 1}, {"model": "ldp", "epsilon": 4}]
+    frontier_figure(summary([cell(p, h) for h in (4, 6) for p in privacies]), tmp_path / "frontier.png")
+    (figure,) = drawn
+    assert [axes.get_title() for axes in figure.axes] == ["horizon=4", "horizon=6"]
+    assert legend_of(figure) == ["none (no privacy)", "jdp", "ldp"]
+    assert list(figure.axes[0].get_xticks()) == [1.0, 4.0]
+    assert figure.axes[0].get_xscale() == "log"
+    assert is_png(tmp_path / "frontier.png")
+
+
+def test_the_frontier_places_a_failing_claim_at_what_is_proved(drawn: list[Figure], tmp_path: Path) -> None:
+    printed = {"model": "ldp", "epsilon": 1, "calibration": "printed"}
+    frontier_figure(summary([cell(printed), cell(jdp(1))]), tmp_path / "frontier.png")
+    (figure,) = drawn
+    assert list(figure.axes[0].get_xticks()) == [1.0, 2.0]
+    assert "hollow: the claim fails" in figure.get_suptitle()
+    assert legend_of(figure) == ["ldp printed", "jdp certified"]
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [cell(jdp(1))],
+        [cell(jdp(1), seeds=1)],
+        [cell(NONE)],
+        [cell(NONE, seeds=1), cell(jdp(1), seeds=1)],
+        [cell(jdp(1)), cell(jdp(1, delta=1e-6))],
+        [cell(jdp(1 + i / 50)) for i in range(20)],
+        [cell(jdp(1), horizon) for horizon in range(2, 9)],
+    ],
+    ids=["one cell", "one seed", "none only", "two with one seed", "deltas", "many epsilons", "many panels"],
+)
+def test_the_frontier_comes_out_for_every_shape_of_sweep(
+    cells: list[Experiment], drawn: list[Figure], tmp_path: Path
+) -> None:
+    frontier_figure(summary(cells), tmp_path / "frontier.png")
+    assert is_png(tmp_path / "frontier.png")
+    panels = [axes for axes in drawn[0].axes if axes.get_visible()]
+    assert len(panels) == len({one.parameters()["env.horizon"] for one in cells})

@@ -1,0 +1,102 @@
+"""Curves with their bands, and the row of a cell in the summary."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from dprl.platform.configs.experiment import read_experiment
+from dprl.platform.reports.records import COLUMNS, SATURATION_NOTE, always_saturated, band, curve, summary_row
+
+RAW: dict[str, Any] = {
+    "name": "try",
+    "algorithm": {"name": "private_ucb_vi"},
+    "env": {"name": "riverswim", "n_states": 3, "horizon": 4},
+    "privacy": {"model": "ldp", "epsilon": 1.0, "calibration": "printed"},
+    "episodes": 4,
+    "seeds": 3,
+}
+
+
+def records(per_episode: list[list[float]], saturated: float = 0.5) -> pd.DataFrame:
+    """Rows of seeds with these regrets per block of two episodes."""
+    rows = [
+        (seed, 2 * (i + 1), 2 * sum(values[: i + 1]), values[i], saturated)
+        for seed, values in enumerate(per_episode)
+        for i in range(len(values))
+    ]
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def test_the_band_is_students() -> None:
+    values = np.array([1.0, 2.0, 4.0, 9.0])
+    expected = stats.t.interval(0.95, 3, loc=values.mean(), scale=stats.sem(values))
+    assert band(values) == pytest.approx((4.0, *expected))
+
+
+def test_the_band_covers_the_mean_as_often_as_it_says() -> None:
+    """2000 normal samples of 4 seeds: 95 % coverage; outside 0.935..0.965 with probability 0.2 %."""
+    rng = np.random.default_rng(1)
+    inside = 0
+    for _ in range(2000):
+        _, lower, upper = band(rng.normal(size=4))
+        inside += lower <= 0 <= upper
+    assert 0.935 < inside / 2000 < 0.965
+
+
+def test_one_seed_has_a_mean_and_no_band() -> None:
+    points = curve(records([[1.0, 0.5]]))
+    assert points["mean"].tolist() == [2.0, 3.0]
+    assert points[["lower", "upper"]].isna().all(axis=None)
+
+
+def test_the_curve_is_the_mean_over_seeds_at_each_episode() -> None:
+    points = curve(records([[1.0, 0.5], [3.0, 1.5]]), "regret_per_episode")
+    assert points["episode"].tolist() == [2, 4]
+    assert points["mean"].tolist() == [2.0, 1.0]
+    assert (points["upper"] - points["mean"]).tolist() == pytest.approx((points["mean"] - points["lower"]).tolist())
+
+
+def test_the_order_of_rows_does_not_matter() -> None:
+    some = records([[1.0, 0.5], [3.0, 1.5]])
+    pd.testing.assert_frame_equal(curve(some.sample(frac=1, random_state=0)), curve(some))
+
+
+def test_the_summary_row_has_settings_regret_and_privacy() -> None:
+    one = read_experiment(RAW)
+    row = summary_row(one, records([[1.0, 0.5], [3.0, 1.5], [2.0, 1.0]]), one.certificate().to_dict())
+    assert row["cell"] == one.digest
+    assert row["env.horizon"] == 4
+    assert row["regret"] == pytest.approx(6.0)
+    assert row["regret_lower"] < 6.0 < row["regret_upper"]
+    assert row["regret_per_episode"] == pytest.approx(1.5)
+    assert (row["regret_per_episode_first"], row["regret_per_episode_last"]) == pytest.approx((2.0, 1.0))
+    assert (row["claimed_epsilon"], row["proved_epsilon"], row["verdict"]) == (1.0, 2.0, "fails")
+    assert row["saturated"] == 0.5
+    assert row["note"] == ""
+
+
+def test_a_cell_without_privacy_has_infinite_proved_epsilon_and_no_claim() -> None:
+    one = read_experiment({**RAW, "privacy": {"model": "none"}})
+    row = summary_row(one, records([[1.0, 0.5]]), one.certificate().to_dict())
+    assert row["proved_epsilon"] == math.inf
+    assert row["claimed_epsilon"] is None
+
+
+@pytest.mark.parametrize(("share", "noted"), [(1.0, True), (0.995, True), (0.99, False), (0.2, False)])
+def test_a_bonus_that_stays_saturated_is_noted(share: float, noted: bool) -> None:
+    one = read_experiment(RAW)
+    some = records([[1.0, 1.0], [1.0, 1.0]], saturated=share)
+    assert always_saturated(some) is noted
+    assert (summary_row(one, some, one.certificate().to_dict())["note"] == SATURATION_NOTE) is noted
+
+
+def test_a_bonus_that_comes_down_at_the_end_is_not_noted() -> None:
+    some = records([[1.0, 1.0], [1.0, 1.0]], saturated=1.0)
+    some.loc[some["episode"] == 4, "saturated"] = 0.5
+    assert not always_saturated(some)

@@ -1,0 +1,250 @@
+"""A cell gives the same records bit for bit however it is cut, killed and resumed, and its artifacts are complete."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dprl.platform.configs.config import load_cells
+from dprl.platform.configs.experiment import Experiment, read_experiment
+from dprl.platform.errors import UserError
+from dprl.platform.reports.records import COLUMNS
+from dprl.platform.sweeps import atomic_files, cell
+from dprl.platform.sweeps.cell import BLOCKS, CellRun, block_ends
+from dprl.privacy import LedgerError
+
+ARTIFACTS = {
+    "experiment.yaml",
+    "certificate.json",
+    "records.parquet",
+    "policy.npz",
+    "regret.png",
+    "versions.json",
+    "finished.json",
+}
+MODELS: list[dict[str, Any]] = [
+    {"model": "none"},
+    {"model": "jdp", "epsilon": 5.0},
+    {"model": "jdp", "epsilon": 5.0, "calibration": "printed"},
+    {"model": "ldp", "epsilon": 5.0},
+]
+
+
+def experiment(privacy: dict[str, Any] | None = None, episodes: int = 1037, seeds: int = 2) -> Experiment:
+    return read_experiment(
+        {
+            "name": "try",
+            "algorithm": {"name": "private_ucb_vi", "bonus_scale": 0.05},
+            "env": {"name": "riverswim", "n_states": 3, "horizon": 4},
+            "privacy": privacy or MODELS[1],
+            "episodes": episodes,
+            "seeds": seeds,
+            "seed": 3,
+        }
+    )
+
+
+def finish(run: CellRun, seconds: float = 60.0) -> pd.DataFrame:
+    while not run.advance(seconds).finished:
+        pass
+    return pd.read_parquet(run.folder / "records.parquet")
+
+
+def numbers(folder: Path) -> dict[str, Any]:
+    """Everything that must be equal between two runs of one experiment."""
+    with np.load(folder / "policy.npz") as policies:
+        policy = {key: policies[key].tobytes() for key in policies.files}
+    records = pd.read_parquet(folder / "records.parquet")
+    return {
+        "records": {column: records[column].to_numpy().tobytes() for column in COLUMNS},
+        "policy": policy,
+        "certificate": (folder / "certificate.json").read_text(),
+        "experiment": (folder / "experiment.yaml").read_text(),
+    }
+
+
+@pytest.mark.parametrize("privacy", MODELS, ids=lambda privacy: "-".join(map(str, privacy.values())))
+def test_a_new_process_for_every_block_changes_no_bit(privacy: dict[str, Any], tmp_path: Path) -> None:
+    one = experiment(privacy, episodes=41)
+    finish(CellRun(one, tmp_path / "whole"))
+    while not CellRun(one, tmp_path / "cut").advance(0.0).finished:
+        pass
+    assert numbers(tmp_path / "cut") == numbers(tmp_path / "whole")
+
+
+def test_every_advance_runs_one_block_at_least_and_tells_how_far_it_is(tmp_path: Path) -> None:
+    run = CellRun(experiment(episodes=1000), tmp_path)
+    assert run.progress.episodes_done == 0
+    first = run.advance(0.0)
+    assert (first.episodes_done, first.episodes_total, first.seed_index, first.finished) == (5, 2000, 0, False)
+    for _ in range(BLOCKS):
+        last = run.advance(0.0)
+    assert (last.episodes_done, last.seed_index) == (1005, 1)
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+@pytest.mark.parametrize("moment", range(19))
+def test_a_kill_at_any_write_is_survived(moment: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of a file's bytes are on disk when the process ends: 12 checkpoints, 6 artifacts, the marker."""
+    one = experiment(episodes=6)
+    finish(CellRun(one, tmp_path / "whole"))
+    folder, writes = tmp_path / "killed", 0
+
+    def dies(self: Path, target: Path) -> Path:
+        nonlocal writes
+        writes += 1
+        if writes > moment:
+            os.truncate(self, self.stat().st_size // 2)
+            shutil.copy(self, self.with_name(f".{target.name}.left.tmp"))
+            raise Killed
+        return original(self, target)
+
+    original = Path.replace
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", dies)
+        run = CellRun(one, folder)
+        with pytest.raises(Killed):
+            finish(run, seconds=0.0)
+    assert not (folder / "finished.json").exists()
+    finish(CellRun(one, folder))
+    assert numbers(folder) == numbers(tmp_path / "whole")
+    assert {file.name for file in folder.iterdir()} == ARTIFACTS
+
+
+@pytest.mark.slow
+def test_a_process_killed_by_the_system_is_resumed(tmp_path: Path) -> None:
+    one = experiment(episodes=200_000, seeds=2)
+    (tmp_path / "try.yaml").write_text(one.to_yaml())
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from dprl.platform.sweeps.cell import CellRun\n"
+        "from dprl.platform.configs.config import load_cells\n"
+        "run = CellRun(load_cells(sys.argv[1])[0], Path(sys.argv[2]))\n"
+        "while not run.advance(0.01).finished: pass\n"
+    )
+    folder = tmp_path / "killed"
+    process = subprocess.Popen([sys.executable, "-P", "-c", script, str(tmp_path / "try.yaml"), str(folder)])
+    deadline = time.monotonic() + 60
+    while not (folder / cell.STATE).exists() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    time.sleep(0.1)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    resumed = CellRun(one, folder)
+    assert 0 < resumed.progress.episodes_done < resumed.progress.episodes_total
+    finish(resumed)
+    finish(CellRun(one, tmp_path / "whole"))
+    assert numbers(folder) == numbers(tmp_path / "whole")
+
+
+def test_the_artifacts_are_complete_and_the_checkpoint_is_gone(tmp_path: Path) -> None:
+    one = experiment()
+    finish(CellRun(one, tmp_path))
+    assert {file.name for file in tmp_path.iterdir()} == ARTIFACTS
+    assert load_cells(tmp_path / "experiment.yaml") == [one]
+    assert json.loads((tmp_path / "certificate.json").read_text()) == one.certificate().to_dict()
+    with np.load(tmp_path / "policy.npz") as policies:
+        assert policies["policy"].shape == (2, 4, 3)
+        assert policies["seed"].tolist() == [3, 4]
+    versions = json.loads((tmp_path / "versions.json").read_text())
+    assert {"python", "numpy", "numba", "ray", "mlflow", "dprl", "source_digest", "cpu", "git_commit"} <= set(versions)
+
+
+def test_a_finished_cell_is_left_alone(tmp_path: Path) -> None:
+    finish(CellRun(experiment(), tmp_path))
+    before = {file.name: file.stat().st_mtime_ns for file in tmp_path.iterdir()}
+    again = CellRun(experiment(), tmp_path).advance(0.0)
+    assert (again.finished, again.episodes_done) == (True, again.episodes_total)
+    assert {file.name: file.stat().st_mtime_ns for file in tmp_path.iterdir()} == before
+
+
+def test_records_say_what_the_algorithm_did(tmp_path: Path) -> None:
+    """Against one learner that runs block by block without a platform around it."""
+    one = experiment(seeds=1)
+    records = finish(CellRun(one, tmp_path))
+    learner, cumulative = one.build(0), 0.0
+    assert list(records.columns) == list(COLUMNS)
+    for row, before in zip(records.itertuples(), [0, *records["episode"]], strict=False):
+        segment = learner.learn(row.episode - before)
+        cumulative += segment.regret
+        assert (row.regret, row.saturated) == (cumulative, segment.saturated)
+        assert row.regret_per_episode == segment.regret / (row.episode - before)
+    assert records["seed"].unique().tolist() == [3]
+
+
+def test_more_seeds_repeat_the_ones_that_were_there(tmp_path: Path) -> None:
+    few = finish(CellRun(experiment(seeds=2), tmp_path / "few"))
+    many = finish(CellRun(experiment(seeds=3), tmp_path / "many"))
+    pd.testing.assert_frame_equal(many[many["seed"] < 5], few, check_exact=True)
+
+
+@pytest.mark.parametrize("episodes", [2, 3, 199, 200, 201, 12345, 10**9])
+def test_blocks_are_even_and_end_with_the_run(episodes: int) -> None:
+    ends = block_ends(episodes)
+    lengths = np.diff(ends, prepend=0)
+    assert len(ends) == min(BLOCKS, episodes)
+    assert ends[-1] == episodes
+    assert lengths.min() >= 1
+    assert lengths.max() - lengths.min() <= 1
+
+
+def test_the_smallest_run_has_two_episodes(tmp_path: Path) -> None:
+    assert finish(CellRun(experiment(episodes=2, seeds=1), tmp_path))["episode"].tolist() == [1, 2]
+
+
+def test_the_state_of_another_cell_is_refused(tmp_path: Path) -> None:
+    CellRun(experiment(), tmp_path).advance(0.0)
+    with pytest.raises(UserError, match="must hold cell"):
+        CellRun(experiment(episodes=999), tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 half a file", b"text"])
+def test_a_damaged_checkpoint_is_named(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / cell.STATE).write_bytes(content)
+    with pytest.raises(UserError, match=r"state\.npz: must be a checkpoint.*--fresh"):
+        CellRun(experiment(), tmp_path)
+
+
+def test_a_run_whose_noise_is_not_what_was_charged_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half the noise that the config promises and the ledger charged: no certificate, so no finished cell."""
+    original = Experiment.build
+
+    def quieter(self: Experiment, seed_index: int) -> Any:
+        learner = original(self, seed_index)
+        privatizer = learner.privatizer
+        channel = privatizer.channel
+        privatizer._channel = channel._replace(report_scale=channel.report_scale / 2, node_scale=channel.node_scale / 2)
+        return learner
+
+    monkeypatch.setattr(Experiment, "build", quieter)
+    with pytest.raises(LedgerError, match="not the noise that was charged"):
+        finish(CellRun(experiment(), tmp_path))
+    assert not (tmp_path / cell.MARKER).exists()
+
+
+def test_an_atomic_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
+    file = tmp_path / "deep" / "a.txt"
+    atomic_files.write_text(file, "old")
+
+    def fails(stream: Any) -> None:
+        stream.write(b"half")
+        raise Killed
+
+    with pytest.raises(Killed):
+        atomic_files.write_atomically(file, fails)
+    assert file.read_text() == "old"
+    assert [one.name for one in file.parent.iterdir()] == ["a.txt"]

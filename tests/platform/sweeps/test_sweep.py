@@ -1,0 +1,211 @@
+"""Sweeps in this process: what is skipped, resumed, kept and deleted. Ray is in test_end_to_end.py."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+from dprl.platform.configs.config import load_cells
+from dprl.platform.configs.experiment import Experiment
+from dprl.platform.errors import UserError
+from dprl.platform.sweeps.execution import LockedCell
+from dprl.platform.sweeps.layout import SweepLayout
+from dprl.platform.sweeps.lock import BusyError, FolderLock
+from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
+
+CONFIG = {
+    "name": "small",
+    "algorithm": {"name": "private_ucb_vi", "bonus_scale": 0.1, "precision_scale": 0.1},
+    "env": {"name": "riverswim", "n_states": 3, "horizon": 3},
+    "privacy": {"grid_search": [{"model": "none"}, {"model": "jdp", "epsilon": 1.0}]},
+    "episodes": 400,
+    "seeds": 2,
+}
+
+
+def cells_of(folder: Path, **changes: object) -> list[Experiment]:
+    path = folder / "config.yaml"
+    path.write_text(yaml.safe_dump(CONFIG | changes))
+    return load_cells(path)
+
+
+def options(home: Path, **changes: object) -> SweepOptions:
+    plain = SweepOptions(
+        name="small",
+        home=home,
+        executor="process",
+        address=None,
+        tracking_uri=None,
+        fresh=False,
+        command="dprl run small.yaml",
+    )
+    return dataclasses.replace(plain, **changes)  # type: ignore[arg-type]
+
+
+def records(result: SweepResult) -> dict[str, bytes]:
+    return {file.parent.name: file.read_bytes() for file in result.folder.glob("cells/*/records.parquet")}
+
+
+def test_a_sweep_leaves_a_row_and_all_artifacts_a_cell(tmp_path: Path) -> None:
+    cells = cells_of(tmp_path)
+    result = run_sweep(cells, options(tmp_path / "home"))
+    assert result.failed == []
+    assert result.folder == tmp_path / "home" / "sweeps" / "small"
+    assert list(result.summary["cell"]) == [cell.digest for cell in cells]
+    assert len(pd.read_csv(result.folder / "summary.csv")) == 2
+    assert (result.folder / "frontier.png").stat().st_size > 0
+    expected = {"certificate.json", "experiment.yaml", "finished.json", "policy.npz", "records.parquet"}
+    for cell in cells:
+        files = {file.name for file in (result.folder / "cells" / cell.digest).iterdir()}
+        assert files == expected | {"regret.png", "versions.json"}
+
+
+def test_a_second_call_runs_nothing_and_a_grown_grid_only_what_is_new(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    how = options(tmp_path / "home")
+    first = run_sweep(cells_of(tmp_path), how)
+    stamps = {file: file.stat().st_mtime_ns for file in first.folder.glob("cells/*/*")}
+    capsys.readouterr()
+    second = run_sweep(cells_of(tmp_path), how)
+    assert "2 of 2 cells are finished already" in capsys.readouterr().err
+    pd.testing.assert_frame_equal(first.summary, second.summary)
+
+    grown = {"grid_search": [*CONFIG["privacy"]["grid_search"], {"model": "ldp", "epsilon": 2.0}]}  # type: ignore[index]
+    third = run_sweep(cells_of(tmp_path, privacy=grown), how)
+    assert "running 1 cells" in capsys.readouterr().err
+    assert len(third.summary) == 3
+    assert stamps == {file: file.stat().st_mtime_ns for file in stamps}
+
+
+def test_equal_cells_run_once(tmp_path: Path) -> None:
+    cells = cells_of(tmp_path)
+    assert len(run_sweep([*cells, *cells], options(tmp_path / "home")).summary) == 2
+
+
+def test_an_unfinished_cell_resumes_from_its_checkpoint(tmp_path: Path) -> None:
+    cells = cells_of(tmp_path)
+    undisturbed = run_sweep(cells, options(tmp_path / "undisturbed"))
+    layout = SweepLayout(tmp_path / "home", "small")
+    started = LockedCell(layout.cells(cells)[1])
+    progress = started.advance(0.0)
+    started.close()
+    assert 0 < progress.episodes_done < progress.episodes_total
+    assert records(run_sweep(cells, options(tmp_path / "home"))) == records(undisturbed)
+
+
+def test_a_failing_cell_is_named_and_the_others_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cells = cells_of(tmp_path)
+    broken = tmp_path / "home" / "sweeps" / "small" / "cells" / cells[0].digest
+    broken.mkdir(parents=True)
+    (broken / "state.npz").write_bytes(b"not a checkpoint")
+    result = run_sweep(cells, options(tmp_path / "home"))
+    assert len(result.failed) == 1
+    line = result.failed[0]
+    assert line.startswith("none: ")
+    assert "\n" not in line
+    log = Path(line.rpartition("(log: ")[2].removesuffix(")"))
+    assert "Traceback" in log.read_text()
+    assert list(result.summary["cell"]) == [cells[1].digest]
+    assert "FAILED" in capsys.readouterr().err
+
+    (broken / "state.npz").unlink()
+    repaired = run_sweep(cells, options(tmp_path / "home"))
+    assert repaired.failed == []
+    assert len(repaired.summary) == 2
+    assert not log.exists()
+
+
+def test_fresh_deletes_the_cells_of_this_sweep_and_nothing_else(tmp_path: Path) -> None:
+    cells = cells_of(tmp_path)
+    home = tmp_path / "home"
+    before = run_sweep(cells, options(home))
+    other = run_sweep(cells, options(home, name="other"))
+    mine = before.folder / "cells" / "notes"
+    mine.mkdir()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (before.folder / "cells" / "0123456789ab").symlink_to(elsewhere)
+    first_cell = before.folder / "cells" / cells[0].digest / "finished.json"
+    stamp = first_cell.stat().st_mtime_ns
+    other_stamps = {file: file.stat().st_mtime_ns for file in other.folder.glob("cells/*/*")}
+
+    after = run_sweep(cells, options(home, fresh=True))
+    assert first_cell.stat().st_mtime_ns > stamp
+    assert records(after) == records(before)
+    assert mine.is_dir()
+    assert elsewhere.is_dir()
+    assert other_stamps == {file: file.stat().st_mtime_ns for file in other_stamps}
+
+
+def test_two_sweeps_of_one_name_do_not_run_at_once(tmp_path: Path) -> None:
+    layout = SweepLayout(tmp_path / "home", "small")
+    with layout.lock(), pytest.raises(BusyError, match="process"):
+        run_sweep(cells_of(tmp_path), options(tmp_path / "home"))
+    assert not (tmp_path / "home" / "mlflow.db").exists()
+
+
+def test_a_lock_is_waited_for_and_then_given_up(tmp_path: Path) -> None:
+    path = tmp_path / "locks" / "cell"
+    with FolderLock(path), pytest.raises(BusyError, match="cell is in use by process"):
+        FolderLock(path, patience=0.2).acquire()
+    with FolderLock(path):
+        pass
+
+
+@pytest.mark.parametrize("name", ["", "..", "../up", "a/b", ".hidden", "a b", "x" * 101])
+def test_a_name_that_is_no_folder_name_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match=r"^name: ") as caught:
+        run_sweep(cells_of(tmp_path), options(tmp_path / "home", name=name))
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize("uri", ["mlruns", "./mlruns", "file:///tmp/mlruns"])
+def test_a_folder_as_mlflow_store_is_refused(tmp_path: Path, uri: str) -> None:
+    with pytest.raises(UserError, match=r"^tracking-uri: "):
+        run_sweep(cells_of(tmp_path), options(tmp_path / "home", tracking_uri=uri))
+    assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "two", "1.5"])
+def test_a_bad_number_of_cpus_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: str) -> None:
+    monkeypatch.setenv("DPRL_NUM_CPUS", count)
+    with pytest.raises(UserError, match=r"^DPRL_NUM_CPUS: "):
+        run_sweep(cells_of(tmp_path), options(tmp_path / "home"))
+    assert not (tmp_path / "home").exists()
+
+
+def test_an_address_is_for_ray_only(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"^address: "):
+        options(tmp_path, address="auto")
+
+
+def test_an_empty_grid_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="expands to nothing"):
+        run_sweep([], options(tmp_path / "home"))
+    assert not (tmp_path / "home").exists()
+
+
+def test_ctrl_c_keeps_what_is_done_and_says_how_to_resume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cells = cells_of(tmp_path)
+    advance = LockedCell.advance
+
+    def interrupted(self: LockedCell, seconds: float) -> object:
+        if self.cell.digest == cells[1].digest:
+            raise KeyboardInterrupt
+        return advance(self, seconds)
+
+    monkeypatch.setattr(LockedCell, "advance", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_sweep(cells, options(tmp_path / "home"))
+    assert "resume with: dprl run small.yaml" in capsys.readouterr().err
+    monkeypatch.undo()
+    run_sweep(cells, options(tmp_path / "home"))
+    assert "1 of 2 cells are finished already" in capsys.readouterr().err

@@ -1,0 +1,80 @@
+"""The Tune trial, without a Ray cluster."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+import yaml
+from ray import tune
+
+from dprl.platform.configs.config import load_cells
+from dprl.platform.sweeps.layout import SweepCell, SweepLayout
+from dprl.platform.sweeps.lock import BusyError, FolderLock
+from dprl.platform.sweeps.trial import CellTrial, PassOn
+
+CONFIG = {
+    "name": "trials",
+    "algorithm": {"name": "private_ucb_vi"},
+    "env": {"name": "riverswim", "n_states": 3, "horizon": 3},
+    "privacy": {"grid_search": [{"model": "none"}, {"model": "ldp", "epsilon": 1.0}]},
+    "episodes": 300,
+    "seeds": 1,
+}
+
+
+@pytest.fixture
+def cells(tmp_path: Path) -> list[SweepCell]:
+    config = tmp_path / "config.yaml"
+    config.write_text(yaml.safe_dump(CONFIG))
+    return SweepLayout(tmp_path / "home", "trials").cells(load_cells(config))
+
+
+def trial_of(cells: list[SweepCell], index: int = 0) -> CellTrial:
+    trial = CellTrial.__new__(CellTrial)
+    trial.setup({"cell": cells[index].digest}, cells={cell.digest: cell for cell in cells})
+    return trial
+
+
+def test_one_process_runs_one_cell_after_the_other(cells: list[SweepCell]) -> None:
+    trial = trial_of(cells)
+    assert trial.step() == {"fraction": 1.0, "done": True}
+    assert trial.reset_config({"cell": cells[1].digest}) is True
+    assert trial.step()["done"]
+    assert [cell.finished for cell in cells] == [True, True]
+
+
+def test_a_cell_is_locked_from_its_first_step_until_it_ends(
+    cells: list[SweepCell], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dprl.platform.sweeps.trial.STEP_SECONDS", 0.0)
+    trial = trial_of(cells)
+    with FolderLock(cells[0].lock_path):
+        pass
+    assert not trial.step()["done"]
+    with pytest.raises(BusyError):
+        FolderLock(cells[0].lock_path).acquire()
+    assert not cells[0].finished
+    trial.cleanup()
+    with FolderLock(cells[0].lock_path):
+        pass
+    while not trial.step()["done"]:
+        pass
+    with FolderLock(cells[0].lock_path):
+        pass
+
+
+def test_what_tune_keeps_is_a_pointer(cells: list[SweepCell], tmp_path: Path) -> None:
+    trial = trial_of(cells)
+    trial.save_checkpoint(str(tmp_path))
+    assert str(cells[0].folder) in (tmp_path / "cell.json").read_text()
+
+
+def test_tune_can_pickle_the_callback() -> None:
+    class NotPicklable:
+        def __reduce__(self) -> str:
+            raise TypeError
+
+    callback = PassOn({}, NotPicklable())  # type: ignore[arg-type]
+    assert type(pickle.loads(pickle.dumps(callback))) is tune.Callback

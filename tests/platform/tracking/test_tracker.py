@@ -1,0 +1,227 @@
+"""What lands in MLflow, and that it lands there once."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from mlflow.entities import Run
+from mlflow.tracking import MlflowClient
+
+from dprl.platform.configs.config import load_cells
+from dprl.platform.errors import UserError
+from dprl.platform.sweeps.execution import LockedCell
+from dprl.platform.sweeps.layout import SweepCell, SweepLayout
+from dprl.platform.tracking.store import EXPERIMENT, TrackingStore
+from dprl.platform.tracking.tracker import Tracker
+
+CONFIG = {
+    "name": "tracked",
+    "algorithm": {"name": "private_ucb_vi"},
+    "env": {"name": "riverswim", "n_states": 3, "horizon": 3},
+    "privacy": {"grid_search": [{"model": "none"}, {"model": "jdp", "epsilon": 1.0}]},
+    "episodes": 300,
+    "seeds": 2,
+}
+
+
+@pytest.fixture(scope="module")
+def finished_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("finished")
+    for cell in cells_in(home):
+        locked = LockedCell(cell)
+        while not locked.advance(10.0).finished:
+            pass
+        locked.close()
+    return home
+
+
+@pytest.fixture
+def home(finished_home: Path, tmp_path: Path) -> Path:
+    shutil.copytree(finished_home, tmp_path / "home")
+    return tmp_path / "home"
+
+
+def cells_in(home: Path) -> list[SweepCell]:
+    config = home / "config.yaml"
+    config.write_text(yaml.safe_dump(CONFIG))
+    return SweepLayout(home, "tracked").cells(load_cells(config))
+
+
+def opened(home: Path, fresh: bool = False) -> Tracker:
+    tracker = Tracker(TrackingStore.choose(home, None), "tracked", "dprl run tracked.yaml")
+    tracker.open(fresh)
+    return tracker
+
+
+def client_of(home: Path) -> MlflowClient:
+    return MlflowClient(TrackingStore.choose(home, None).uri)
+
+
+def runs(home: Path) -> tuple[Run, list[Run]]:
+    client = client_of(home)
+    experiment = client.get_experiment_by_name(EXPERIMENT)
+    assert experiment is not None
+    found = list(client.search_runs([experiment.experiment_id]))
+    parents = [run for run in found if run.data.tags["role"] == "sweep"]
+    assert len(parents) == 1
+    children = [run for run in found if run.data.tags.get("mlflow.parentRunId") == parents[0].info.run_id]
+    assert len(children) == len(found) - 1
+    return parents[0], sorted(children, key=lambda run: str(run.info.run_name), reverse=True)
+
+
+def record_all(tracker: Tracker, cells: list[SweepCell]) -> None:
+    for cell in cells:
+        tracker.begin(cell)
+        tracker.record(cell)
+    tracker.close([], {"cells": len(cells)}, "FINISHED")
+
+
+def test_a_cell_is_a_nested_run_with_its_parameters_curves_and_artifacts(home: Path) -> None:
+    cells = cells_in(home)
+    record_all(opened(home), cells)
+    parent, children = runs(home)
+    assert (parent.info.run_name, parent.info.status) == ("tracked", "FINISHED")
+    assert [child.info.run_name for child in children] == [cell.label for cell in cells]
+    client = client_of(home)
+    for cell, child in zip(cells, children, strict=True):
+        assert child.info.status == "FINISHED"
+        expected = {name: str(value) for name, value in cell.experiment.parameters().items()}
+        assert child.data.params == expected
+        assert child.data.tags["digest"] == cell.digest
+        artifacts = {file.path for file in client.list_artifacts(child.info.run_id)}
+        assert artifacts == {file.name for file in cell.artifacts()}
+        assert {"records.parquet", "certificate.json", "regret.png"} <= artifacts
+        assert not artifacts & {"state.npz", "finished.json"}
+    private = children[1].data
+    assert private.params["privacy.epsilon"] == "1.0"
+    assert (private.metrics["claimed_epsilon"], private.metrics["proved_epsilon"]) == (1.0, 1.0)
+    assert private.metrics["seconds"] > 0
+    assert (private.tags["trust_model"], private.tags["verdict"]) == ("jdp", "holds")
+    assert (private.tags["algorithm"], private.tags["proved_epsilon"]) == ("private_ucb_vi", "1")
+
+
+def test_an_infinite_epsilon_is_a_tag_and_no_metric(home: Path) -> None:
+    record_all(opened(home), cells_in(home))
+    open_run = runs(home)[1][0]
+    assert open_run.info.run_name == "none"
+    assert "proved_epsilon" not in open_run.data.metrics
+    assert open_run.data.tags["proved_epsilon"] == "inf"
+
+
+def test_curves_are_means_over_seeds_by_episode(home: Path) -> None:
+    cell = cells_in(home)[0]
+    record_all(opened(home), cells_in(home))
+    records = pd.read_parquet(cell.folder / "records.parquet")
+    history = client_of(home).get_metric_history(runs(home)[1][0].info.run_id, "regret")
+    means = records.groupby("episode")["regret"].mean()
+    assert [point.step for point in history] == list(means.index)
+    np.testing.assert_allclose([point.value for point in history], means.to_numpy(), rtol=1e-12)
+    for name in ("regret_lower", "regret_upper", "regret_per_episode", "saturated"):
+        points = client_of(home).get_metric_history(runs(home)[1][0].info.run_id, name)
+        assert 0 < len(points) <= 1000
+
+
+def test_recording_again_adds_nothing(home: Path) -> None:
+    cells = cells_in(home)
+    record_all(opened(home), cells)
+    before = runs(home)
+    record_all(opened(home), cells)
+    assert [run.info.run_id for run in runs(home)[1]] == [run.info.run_id for run in before[1]]
+    # Killed between the points and the mark that says that all are written: everything is written again.
+    client = client_of(home)
+    for run in before[1]:
+        client.delete_tag(run.info.run_id, "recorded")
+    record_all(opened(home), cells)
+    after = runs(home)
+    assert after[0].info.run_id == before[0].info.run_id
+    for run in after[1]:
+        steps = [point.step for point in client.get_metric_history(run.info.run_id, "regret")]
+        assert len(steps) == len(set(steps)) == 200
+
+
+def test_no_run_stays_running(home: Path) -> None:
+    cells = cells_in(home)
+    first = opened(home)
+    first.begin(cells[0])
+    first.begin(cells[1])
+    assert {run.info.status for run in runs(home)[1]} == {"RUNNING"}
+    # Its process is killed here; the next one finds the same runs.
+    second = opened(home)
+    second.record(cells[0])
+    second.begin(cells[1])
+    second.close([], {}, "KILLED")
+    parent, children = runs(home)
+    assert parent.info.status == "KILLED"
+    assert [run.info.status for run in children] == ["FINISHED", "KILLED"]
+
+
+def test_a_failure_is_told_until_it_is_repaired(home: Path) -> None:
+    cells = cells_in(home)
+    tracker = opened(home)
+    tracker.fail(cells[0], "ValueError: something")
+    tracker.close([], {}, "FAILED")
+    failed = runs(home)[1][0]
+    assert (failed.info.status, failed.data.tags["failure"]) == ("FAILED", "ValueError: something")
+    record_all(opened(home), cells)
+    repaired = runs(home)[1][0]
+    assert repaired.info.run_id == failed.info.run_id
+    assert repaired.info.status == "FINISHED"
+    assert "failure" not in repaired.data.tags
+
+
+def test_a_longer_label_renames_the_run(home: Path) -> None:
+    cells = cells_in(home)
+    record_all(opened(home), cells)
+    renamed = [dataclasses.replace(cell, label=f"horizon=3 {cell.label}") for cell in cells]
+    record_all(opened(home), renamed)
+    assert [run.info.run_name for run in runs(home)[1]] == [cell.label for cell in renamed]
+
+
+def test_fresh_starts_new_runs(home: Path) -> None:
+    cells = cells_in(home)
+    record_all(opened(home), cells)
+    before = runs(home)
+    record_all(opened(home, fresh=True), cells)
+    after = runs(home)
+    assert after[0].info.run_id != before[0].info.run_id
+    assert not {run.info.run_id for run in after[1]} & {run.info.run_id for run in before[1]}
+
+
+def test_a_deleted_experiment_is_bad_input(home: Path) -> None:
+    opened(home)
+    client = client_of(home)
+    experiment = client.get_experiment_by_name(EXPERIMENT)
+    assert experiment is not None
+    client.delete_experiment(experiment.experiment_id)
+    with pytest.raises(UserError, match="was deleted") as caught:
+        opened(home)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unreachable_server_is_bad_input(tmp_path: Path) -> None:
+    tracker = Tracker(TrackingStore("http://127.0.0.1:9", None), "tracked", "dprl run tracked.yaml")
+    with pytest.raises(UserError, match=r"^tracking-uri: ") as caught:
+        tracker.open(fresh=False)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_default_store_is_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = TrackingStore.choose(Path("runs"), None)
+    assert store.uri == f"sqlite:///{tmp_path}/runs/mlflow.db"
+    assert store.artifact_root == tmp_path / "runs" / "artifacts"
+
+
+def test_a_home_may_have_any_name(finished_home: Path, tmp_path: Path) -> None:
+    home = tmp_path / "a b%20c?d#e"
+    shutil.copytree(finished_home, home)
+    record_all(opened(home), cells_in(home))
+    child = runs(home)[1][0]
+    assert (home / "mlflow.db").is_file()
+    assert (home / "artifacts" / child.info.run_id / "artifacts" / "certificate.json").is_file()
