@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,6 @@ from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, LogLoca
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.reports.records import CONFIDENCE, SATURATION_NOTE, always_saturated, curve
 from dprl.platform.reports.verdicts import privacy_text
-from dprl.platform.sweeps.atomic_files import write_atomically
 
 # Okabe and Ito's palette, black last.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -31,8 +30,8 @@ _TICK_GAP = 0.08
 """Least distance of two labels, as a share of the axis."""
 
 
-def regret_figure(records: pd.DataFrame, experiment: Experiment, certificate: Mapping[str, Any], path: Path) -> None:
-    """Draw a cell's regret per episode (log x) and cumulative regret, with bands over seeds, into a PNG."""
+def regret_figure(records: pd.DataFrame, experiment: Experiment, certificate: Mapping[str, Any]) -> bytes:
+    """Draw a cell's regret per episode (log x) and cumulative regret, with bands over seeds; return a PNG."""
     figure = Figure(figsize=(10, 4.4), layout="constrained")
     left, right = figure.subplots(1, 2)
     _draw_curve(left, curve(records, "regret_per_episode"))
@@ -52,7 +51,7 @@ def regret_figure(records: pd.DataFrame, experiment: Experiment, certificate: Ma
     if always_saturated(records):
         right.text(0.03, 0.95, SATURATION_NOTE, transform=right.transAxes, va="top", color=COLOURS[1])
     figure.suptitle(f"{_setting(experiment)}\n{privacy_text(certificate)}", fontsize=11)
-    _save(figure, path)
+    return _png(figure)
 
 
 def _setting(experiment: Experiment) -> str:
@@ -74,8 +73,8 @@ def _draw_curve(axes: Axes, points: pd.DataFrame) -> None:
         )
 
 
-def frontier_figure(summary: pd.DataFrame, path: Path) -> None:
-    """Draw utility against proved epsilon of a sweep into a PNG.
+def frontier_figure(summary: pd.DataFrame) -> bytes:
+    """Draw utility against proved epsilon of a sweep; return a PNG.
 
     summary: rows of `records.summary_row`. One panel per environment and number of episodes, one line per
     algorithm and trust model (and whatever else varies); cells without privacy are dashed horizontal bands.
@@ -108,7 +107,7 @@ def frontier_figure(summary: pd.DataFrame, path: Path) -> None:
     )
     hollow = "" if (summary["verdict"] != "holds")[np.isfinite(summary["proved_epsilon"])].sum() == 0 else _HOLLOW
     figure.suptitle(f"Utility against proved privacy, {_BAND}{hollow}", fontsize=11)
-    _save(figure, path)
+    return _png(figure)
 
 
 def _settings(summary: pd.DataFrame) -> list[str]:
@@ -188,5 +187,7 @@ def _epsilon_ticks(axes: Axes, epsilons: Sequence[float]) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
 
 
-def _save(figure: Figure, path: Path) -> None:
-    write_atomically(path, lambda file: figure.savefig(file, format="png", dpi=_DPI))
+def _png(figure: Figure) -> bytes:
+    content = io.BytesIO()
+    figure.savefig(content, format="png", dpi=_DPI)
+    return content.getvalue()

@@ -11,16 +11,20 @@ from typing import BinaryIO
 
 import numpy as np
 
+_ANYBODY, _OWNER = 0o666, 0o600
 
-def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
+
+def write_atomically(path: Path, write: Callable[[BinaryIO], object], private: bool = False) -> None:
     """Have `write` fill a temporary file, and give it the name `path` once its bytes are on the disk.
 
-    Whoever reads `path` sees the old file or the new one, also after a kill or a power cut in between.
+    Whoever reads `path` sees the old file or the new one, also after a kill or a power cut in between. A private
+    file can be read by its owner only, from its first byte on; others as the umask says.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
     try:
-        with temporary.open("wb") as file:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER if private else _ANYBODY)
+        with os.fdopen(descriptor, "wb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
@@ -40,9 +44,14 @@ def remove_leftovers(folder: Path) -> None:
         leftover.unlink(missing_ok=True)
 
 
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write bytes atomically."""
+    write_atomically(path, lambda file: file.write(content))
+
+
 def write_text(path: Path, text: str) -> None:
     """Write UTF-8 text atomically."""
-    write_atomically(path, lambda file: file.write(text.encode()))
+    write_bytes(path, text.encode())
 
 
 def write_json(path: Path, data: object) -> None:
@@ -50,6 +59,6 @@ def write_json(path: Path, data: object) -> None:
     write_text(path, json.dumps(data, indent=2, allow_nan=False) + "\n")
 
 
-def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    """Write a .npz file atomically."""
-    write_atomically(path, lambda file: np.savez(file, allow_pickle=False, **arrays))
+def write_arrays(path: Path, arrays: dict[str, np.ndarray], private: bool = False) -> None:
+    """Write a .npz file atomically; a private one can be read by its owner only."""
+    write_atomically(path, lambda file: np.savez(file, allow_pickle=False, **arrays), private)

@@ -6,7 +6,6 @@ import json
 import time
 import zipfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,16 +20,16 @@ from dprl.platform.sweeps.atomic_files import (
     remove_leftovers,
     write_arrays,
     write_atomically,
+    write_bytes,
     write_json,
     write_text,
 )
+from dprl.platform.sweeps.cell_folder import CellFolder
 from dprl.platform.sweeps.versions import versions
 
 BLOCKS = 200
 """Records per seed; a block is also the unit of work, so that where a run is cut changes no sum."""
 
-STATE = "state.npz"
-MARKER = "finished.json"
 _LEARNER = "learner/"
 
 
@@ -60,7 +59,7 @@ class CellRun:
     Raises UserError if the folder holds the state of another experiment.
     """
 
-    def __init__(self, experiment: Experiment, folder: Path) -> None:
+    def __init__(self, experiment: Experiment, folder: CellFolder) -> None:
         self.experiment = experiment
         self.folder = folder
         self.ends = block_ends(experiment.episodes)
@@ -69,15 +68,15 @@ class CellRun:
         self._certificates: list[dict[str, Any]] = []
         self._seconds = 0.0
         self._learner: Algorithm | None = None
-        if not self.finished:
-            remove_leftovers(folder)
-            if (folder / STATE).exists():
+        if not folder.finished:
+            remove_leftovers(folder.path)
+            if folder.state_file.exists():
                 self._load()
 
     @property
     def finished(self) -> bool:
         """Whether all artifacts are written."""
-        return (self.folder / MARKER).is_file()
+        return self.folder.finished
 
     @property
     def progress(self) -> CellProgress:
@@ -134,21 +133,21 @@ class CellRun:
         }
         if self._learner is not None:
             arrays |= {_LEARNER + key: array for key, array in self._learner.state_dict().items()}
-        write_arrays(self.folder / STATE, arrays)
+        # Under jdp the learner's state holds exact counts, which the certificate says stay with the server.
+        write_arrays(self.folder.state_file, arrays, private=True)
 
     def _load(self) -> None:
         try:
-            with np.load(self.folder / STATE, allow_pickle=False) as file:
+            with np.load(self.folder.state_file, allow_pickle=False) as file:
                 arrays = {key: file[key] for key in file.files}
             about = json.loads(str(arrays["about"]))
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise UserError(
-                f"{self.folder / STATE}: must be a checkpoint, got {error}; run again with --fresh"
+                f"{self.folder.state_file}: must be a checkpoint, got {error}; run again with --fresh"
             ) from None
-        if about["digest"] != self.experiment.digest:
-            raise UserError(
-                f"{self.folder}: must hold cell {self.experiment.digest}, got {about['digest']}; use another folder"
-            )
+        mine, found = self.experiment.digest, about["digest"]
+        if found != mine:
+            raise UserError(f"{self.folder.path}: must hold cell {mine}, got {found}; use another folder")
         self._rows = [(float(a), float(b), float(c)) for a, b, c in arrays["rows"]]
         self._policies = list(arrays["policies"])
         self._certificates = about["certificates"]
@@ -181,13 +180,13 @@ class CellRun:
 
     def _write_artifacts(self) -> None:
         """Write everything, the marker last: a folder with the marker is complete."""
-        records, certificate = pd.DataFrame(self.records()), self.certificate()
-        write_text(self.folder / "experiment.yaml", self.experiment.to_yaml())
-        write_json(self.folder / "certificate.json", certificate)
-        write_atomically(self.folder / "records.parquet", lambda file: records.to_parquet(file, index=False))
+        folder, records, certificate = self.folder, pd.DataFrame(self.records()), self.certificate()
+        write_text(folder.experiment_file, self.experiment.to_yaml())
+        write_json(folder.certificate_file, certificate)
+        write_atomically(folder.records_file, lambda file: records.to_parquet(file, index=False))
         seeds = np.arange(self.experiment.seeds, dtype=np.int64) + self.experiment.seed
-        write_arrays(self.folder / "policy.npz", {"seed": seeds, "policy": np.array(self._policies)})
-        regret_figure(records, self.experiment, certificate, self.folder / "regret.png")
-        write_json(self.folder / "versions.json", versions())
-        write_json(self.folder / MARKER, {"digest": self.experiment.digest, "seconds": round(self._seconds, 3)})
-        (self.folder / STATE).unlink(missing_ok=True)
+        write_arrays(folder.policy_file, {"seed": seeds, "policy": np.array(self._policies)})
+        write_bytes(folder.figure_file, regret_figure(records, self.experiment, certificate))
+        write_json(folder.versions_file, versions())
+        write_json(folder.marker_file, {"digest": self.experiment.digest, "seconds": round(self._seconds, 3)})
+        folder.state_file.unlink(missing_ok=True)

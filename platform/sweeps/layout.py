@@ -10,14 +10,13 @@ from pathlib import Path
 
 from dprl.platform.configs.experiment import Experiment, varying_keys
 from dprl.platform.errors import broken_rule
+from dprl.platform.sweeps.cell_folder import CellFolder
 from dprl.platform.sweeps.lock import FolderLock
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _DIGEST = re.compile(r"[0-9a-f]{12}")
 _ORPHAN_PATIENCE = 60.0
 """Seconds that a cell waits for its previous writer; a Ray worker without a driver ends within a few."""
-
-_BOOKKEEPING = ("state.npz", "finished.json")
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class SweepCell:
 
     experiment: Experiment
     label: str
-    folder: Path
+    folder: CellFolder
     lock_path: Path
 
     @property
@@ -37,16 +36,11 @@ class SweepCell:
     @property
     def finished(self) -> bool:
         """Whether all artifacts of the cell are written."""
-        return (self.folder / "finished.json").is_file()
+        return self.folder.finished
 
     def lock(self) -> FolderLock:
         """The lock that whoever writes the cell's folder holds."""
         return FolderLock(self.lock_path, _ORPHAN_PATIENCE)
-
-    def artifacts(self) -> list[Path]:
-        """The result files of a finished cell."""
-        files = (f for f in self.folder.iterdir() if f.is_file() and not f.name.startswith("."))
-        return sorted(f for f in files if f.name not in _BOOKKEEPING)
 
 
 @dataclass(frozen=True)
@@ -78,7 +72,7 @@ class SweepLayout:
             SweepCell(
                 experiment=experiment,
                 label=experiment.label(varying),
-                folder=self.folder / "cells" / experiment.digest,
+                folder=CellFolder(self.folder / "cells" / experiment.digest),
                 lock_path=self.folder / "locks" / experiment.digest,
             )
             for experiment in distinct

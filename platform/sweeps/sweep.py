@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import shlex
 import socket
 import time
@@ -19,7 +18,8 @@ from dprl.platform.environment_variables import cpu_limit, set_environment
 from dprl.platform.errors import UserError, broken_rule
 from dprl.platform.reports.figures import frontier_figure
 from dprl.platform.reports.records import summary_row
-from dprl.platform.sweeps.atomic_files import write_atomically, write_text
+from dprl.platform.sweeps.atomic_files import write_bytes, write_text
+from dprl.platform.sweeps.cell_folder import CellResults
 from dprl.platform.sweeps.execution import CELL_ERRORS, run_in_process
 from dprl.platform.sweeps.layout import SweepCell, SweepLayout
 from dprl.platform.sweeps.progress import ProgressDisplay, progress_display
@@ -106,6 +106,7 @@ class _Sweep:
         self.failures: dict[str, str] = {}
         self.tracking_failures: list[str] = []
         self._started: dict[str, float] = {}
+        self._rows: dict[str, dict[str, object]] = {}
 
     def run(self, cells: Sequence[SweepCell]) -> SweepResult:
         """Bring all cells to their end, then write the sweep's own files."""
@@ -121,7 +122,7 @@ class _Sweep:
         status = "KILLED"
         try:
             for cell in done:
-                self._record(cell)
+                self._record(cell, self._results(cell))
             if todo:
                 self._execute(todo)
             status = "FAILED" if self.failures else "FINISHED"
@@ -145,10 +146,11 @@ class _Sweep:
     def finished(self, cell: SweepCell) -> None:
         """Record the cell and show what it learned."""
         seconds = time.monotonic() - self._started[cell.digest]
-        first, last = _first_and_last(cell)
+        results = self._results(cell)
+        first, last = _first_and_last(results.records)
         self.display.ended(cell.label, f"done in {seconds:.1f} s, regret/episode {first:.3g} -> {last:.3g}")
         self._log_path(cell).unlink(missing_ok=True)
-        self._record(cell)
+        self._record(cell, results)
 
     def failed(self, cell: SweepCell, cause: str, trace: str) -> None:
         """Keep the cell's story in a log, and go on."""
@@ -195,9 +197,16 @@ class _Sweep:
                 continue
         self.display.say(f"compiled in {time.monotonic() - begin:.1f} s")
 
-    def _record(self, cell: SweepCell) -> None:
+    def _results(self, cell: SweepCell) -> CellResults:
+        """Read a finished cell, and keep its row of the summary."""
+        results = cell.folder.results()
+        row = summary_row(cell.experiment, results.records, results.certificate)
+        self._rows[cell.digest] = {"label": cell.label, **row, "seconds": results.seconds}
+        return results
+
+    def _record(self, cell: SweepCell, results: CellResults) -> None:
         try:
-            self.tracker.record(cell)
+            self.tracker.record(cell, results)
         except TrackingError as error:
             self._note_tracking(error)
 
@@ -210,12 +219,15 @@ class _Sweep:
     def _conclude(self, cells: Sequence[SweepCell], status: str) -> SweepResult:
         finished = [cell for cell in cells if cell.finished]
         self.display.say("writing summary.csv and frontier.png, and both to MLflow")
-        summary = pd.DataFrame([_summary(cell) for cell in finished])
+        for cell in finished:
+            if cell.digest not in self._rows:
+                self._results(cell)
+        summary = pd.DataFrame([self._rows[cell.digest] for cell in finished])
         files: list[Path] = []
         if finished:
             files = [self.layout.folder / "summary.csv", self.layout.folder / "frontier.png"]
-            write_atomically(files[0], lambda file: file.write(summary.to_csv(index=False).encode()))
-            frontier_figure(summary, files[1])
+            write_text(files[0], summary.to_csv(index=False))
+            write_bytes(files[1], frontier_figure(summary))
         counts = {"cells": len(cells), "cells_finished": len(finished), "cells_failed": len(self.failures)}
         try:
             self.tracker.close(files, counts, status)
@@ -261,14 +273,7 @@ def _one_of_each_kind(cells: Sequence[SweepCell]) -> list[Experiment]:
     return list(kinds.values())
 
 
-def _first_and_last(cell: SweepCell) -> tuple[float, float]:
-    records = pd.read_parquet(cell.folder / "records.parquet", columns=["episode", "regret_per_episode"])
+def _first_and_last(records: pd.DataFrame) -> tuple[float, float]:
+    """Return the mean regret per episode of the first block and of the last."""
     means = records.groupby("episode")["regret_per_episode"].mean()
     return float(means.iloc[0]), float(means.iloc[-1])
-
-
-def _summary(cell: SweepCell) -> dict[str, object]:
-    records = pd.read_parquet(cell.folder / "records.parquet")
-    certificate = json.loads((cell.folder / "certificate.json").read_text())
-    seconds = json.loads((cell.folder / "finished.json").read_text())["seconds"]
-    return {"label": cell.label, **summary_row(cell.experiment, records, certificate), "seconds": seconds}

@@ -54,7 +54,7 @@ class CellTrial(tune.Trainable):
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         """Tell Tune where the real checkpoint is."""
-        pointer = {"folder": str(self.cell.cell.folder)}
+        pointer = {"folder": str(self.cell.cell.folder.path)}
         (Path(checkpoint_dir) / "cell.json").write_text(json.dumps(pointer))
 
     def load_checkpoint(self, checkpoint: dict[str, Any] | None) -> None:
@@ -92,7 +92,7 @@ class PassOn(tune.Callback):
         if cell.finished:
             self._listener.finished(cell)
             return
-        cause = f"it finished, but not in {cell.folder} of this machine: put DPRL_HOME on storage that all share"
+        cause = f"it finished, but not in {cell.folder.path} of this machine: put DPRL_HOME on storage that all share"
         self._listener.failed(cell, cause, cause)
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: object) -> None:

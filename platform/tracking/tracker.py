@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from mlflow.entities import Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
@@ -20,6 +18,7 @@ from dprl.platform.environment_variables import set_environment
 from dprl.platform.errors import broken_rule
 from dprl.platform.reports.records import curve
 from dprl.platform.reports.verdicts import privacy_columns, proved_epsilon
+from dprl.platform.sweeps.cell_folder import CellResults
 from dprl.platform.sweeps.layout import SweepCell
 from dprl.platform.tracking.store import EXPERIMENT, TrackingError, TrackingStore
 
@@ -75,20 +74,20 @@ class Tracker:
             self.client.update_run(run, status="RUNNING")
             self._running.add(run)
 
-    def record(self, cell: SweepCell) -> None:
+    def record(self, cell: SweepCell, results: CellResults) -> None:
         """Write the results of a finished cell, unless that was done. Raises TrackingError."""
         with _mlflow_errors():
             run = self._cell_run(cell)
             if _RECORDED in self._tags[run]:
                 return
-            metrics = cell_metrics(cell)
+            metrics = cell_metrics(results)
             for start in range(0, len(metrics), _BATCH):
                 self.client.log_batch(run, metrics=metrics[start : start + _BATCH])
-            for file in cell.artifacts():
+            for file in cell.folder.artifacts():
                 self.client.log_artifact(run, str(file))
             if _FAILURE in self._tags[run]:
                 self.client.delete_tag(run, _FAILURE)
-            self._tag(run, _certificate_tags(cell) | {_RECORDED: "true"})
+            self._tag(run, _certificate_tags(results.certificate) | {_RECORDED: "true"})
             self.client.set_terminated(run, status="FINISHED")
             self._running.discard(run)
 
@@ -175,14 +174,14 @@ class Tracker:
         self._tags[run] = self._tags[run] | tags
 
 
-def cell_metrics(cell: SweepCell) -> list[Metric]:
+def cell_metrics(results: CellResults) -> list[Metric]:
     """The curves of a finished cell (mean over seeds and its band, step = episode) and its final numbers.
 
     The time stamp is that of the cell's end, not of the call: MLflow keeps equal points once, so that writing
     twice changes nothing.
     """
-    stamp = int((cell.folder / "finished.json").stat().st_mtime * 1000)
-    records = pd.read_parquet(cell.folder / "records.parquet")
+    stamp = int(results.finished_at * 1000)
+    records = results.records
     regret = curve(records)
     curves = {
         "regret": regret["mean"],
@@ -198,33 +197,27 @@ def cell_metrics(cell: SweepCell) -> list[Metric]:
         if np.isfinite(value)
     ]
     last = int(records["episode"].max())
-    finals = {name: value for name, value in _final_numbers(cell).items() if np.isfinite(value)}
+    finals = {name: value for name, value in _final_numbers(results).items() if np.isfinite(value)}
     return points + [Metric(name, value, stamp, last) for name, value in finals.items()]
 
 
-def _final_numbers(cell: SweepCell) -> dict[str, float]:
-    privacy = privacy_columns(_json(cell.folder / "certificate.json"))
+def _final_numbers(results: CellResults) -> dict[str, float]:
+    privacy = privacy_columns(results.certificate)
     numbers = {
         "claimed_epsilon": privacy["claimed_epsilon"],
         "proved_epsilon": privacy["proved_epsilon"],
-        "seconds": _json(cell.folder / "finished.json")["seconds"],
+        "seconds": results.seconds,
     }
     return {name: float(value) for name, value in numbers.items() if value is not None}
 
 
-def _certificate_tags(cell: SweepCell) -> dict[str, str]:
-    certificate = _json(cell.folder / "certificate.json")
+def _certificate_tags(certificate: Mapping[str, Any]) -> dict[str, str]:
     return {
         "algorithm": certificate["algorithm"],
         "trust_model": certificate["trust_model"],
         "verdict": certificate["verdict"],
         "proved_epsilon": f"{proved_epsilon(certificate):.6g}",
     }
-
-
-def _json(path: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(path.read_text())
-    return content
 
 
 def _client(store: TrackingStore) -> MlflowClient:

@@ -54,22 +54,22 @@ def summary(cells: list[Experiment]) -> pd.DataFrame:
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
     """The figures that were saved, to be asked what they show."""
     saved: list[Figure] = []
-    original = figures._save
+    original = figures._png
 
-    def keep(figure: Figure, path: Path) -> None:
+    def keep(figure: Figure) -> bytes:
         saved.append(figure)
-        original(figure, path)
+        return original(figure)
 
-    monkeypatch.setattr(figures, "_save", keep)
+    monkeypatch.setattr(figures, "_png", keep)
     return saved
 
 
-def draw_cell(one: Experiment, path: Path, saturated: float = 0.3) -> None:
-    regret_figure(records(one.seeds, saturated), one, one.certificate().to_dict(), path)
+def draw_cell(one: Experiment, saturated: float = 0.3) -> bytes:
+    return regret_figure(records(one.seeds, saturated), one, one.certificate().to_dict())
 
 
-def is_png(path: Path) -> bool:
-    return path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+def is_png(content: bytes) -> bool:
+    return content.startswith(b"\x89PNG\r\n\x1a\n")
 
 
 @pytest.mark.parametrize(
@@ -85,23 +85,23 @@ def is_png(path: Path) -> bool:
 def test_the_title_of_a_cell_names_what_is_proved(
     privacy: dict[str, Any], title: str, drawn: list[Figure], tmp_path: Path
 ) -> None:
-    draw_cell(cell(privacy), tmp_path / "regret.png")
+    png = draw_cell(cell(privacy))
     setting, told = drawn[0].get_suptitle().split("\n")
     assert setting == "private_ucb_vi on riverswim (n_states=3, horizon=4, version=osband)"
     assert told == title
-    assert is_png(tmp_path / "regret.png")
+    assert is_png(png)
 
 
-def test_a_cell_with_one_seed_is_drawn_without_a_band(drawn: list[Figure], tmp_path: Path) -> None:
-    draw_cell(cell(jdp(1), seeds=1), tmp_path / "regret.png")
+def test_a_cell_with_one_seed_is_drawn_without_a_band(drawn: list[Figure]) -> None:
+    draw_cell(cell(jdp(1), seeds=1))
     assert all(not axes.collections for axes in drawn[0].axes)
     legend = drawn[0].axes[1].get_legend()
     assert legend is not None
     assert legend.get_title().get_text() == "1 seed, no band"
 
 
-def test_axes_have_names_and_units(drawn: list[Figure], tmp_path: Path) -> None:
-    draw_cell(cell(jdp(1)), tmp_path / "regret.png")
+def test_axes_have_names_and_units(drawn: list[Figure]) -> None:
+    draw_cell(cell(jdp(1)))
     assert [axes.get_ylabel() for axes in drawn[0].axes] == [
         "regret per episode (reward)",
         "cumulative regret (reward)",
@@ -110,9 +110,9 @@ def test_axes_have_names_and_units(drawn: list[Figure], tmp_path: Path) -> None:
     assert [axes.get_xscale() for axes in drawn[0].axes] == ["log", "linear"]
 
 
-def test_a_saturated_bonus_is_written_into_the_figure(drawn: list[Figure], tmp_path: Path) -> None:
-    draw_cell(cell(jdp(1)), tmp_path / "a.png", saturated=1.0)
-    draw_cell(cell(jdp(1)), tmp_path / "b.png", saturated=0.5)
+def test_a_saturated_bonus_is_written_into_the_figure(drawn: list[Figure]) -> None:
+    draw_cell(cell(jdp(1)), saturated=1.0)
+    draw_cell(cell(jdp(1)), saturated=0.5)
     told = [[text.get_text() for axes in figure.axes for text in axes.texts] for figure in drawn]
     assert told == [[SATURATION_NOTE], []]
 
@@ -121,20 +121,20 @@ def legend_of(figure: Figure) -> list[str]:
     return [text.get_text() for text in figure.legends[0].get_texts()]
 
 
-def test_the_frontier_has_a_panel_per_horizon_and_a_line_per_trust_model(drawn: list[Figure], tmp_path: Path) -> None:
+def test_the_frontier_has_a_panel_per_horizon_and_a_line_per_trust_model(drawn: list[Figure]) -> None:
     privacies = [NONE, jdp(1), jdp(4), {"model": "ldp", "epsilon": 1}, {"model": "ldp", "epsilon": 4}]
-    frontier_figure(summary([cell(p, h) for h in (4, 6) for p in privacies]), tmp_path / "frontier.png")
+    png = frontier_figure(summary([cell(p, h) for h in (4, 6) for p in privacies]))
     (figure,) = drawn
     assert [axes.get_title() for axes in figure.axes] == ["horizon=4", "horizon=6"]
     assert legend_of(figure) == ["none (no privacy)", "jdp", "ldp"]
     assert list(figure.axes[0].get_xticks()) == [1.0, 4.0]
     assert figure.axes[0].get_xscale() == "log"
-    assert is_png(tmp_path / "frontier.png")
+    assert is_png(png)
 
 
-def test_the_frontier_places_a_failing_claim_at_what_is_proved(drawn: list[Figure], tmp_path: Path) -> None:
+def test_the_frontier_places_a_failing_claim_at_what_is_proved(drawn: list[Figure]) -> None:
     printed = {"model": "ldp", "epsilon": 1, "calibration": "printed"}
-    frontier_figure(summary([cell(printed), cell(jdp(1))]), tmp_path / "frontier.png")
+    frontier_figure(summary([cell(printed), cell(jdp(1))]))
     (figure,) = drawn
     assert list(figure.axes[0].get_xticks()) == [1.0, 2.0]
     assert "hollow: the claim fails" in figure.get_suptitle()
@@ -157,7 +157,7 @@ def test_the_frontier_places_a_failing_claim_at_what_is_proved(drawn: list[Figur
 def test_the_frontier_comes_out_for_every_shape_of_sweep(
     cells: list[Experiment], drawn: list[Figure], tmp_path: Path
 ) -> None:
-    frontier_figure(summary(cells), tmp_path / "frontier.png")
-    assert is_png(tmp_path / "frontier.png")
+    png = frontier_figure(summary(cells))
+    assert is_png(png)
     panels = [axes for axes in drawn[0].axes if axes.get_visible()]
     assert len(panels) == len({one.parameters()["env.horizon"] for one in cells})

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -20,8 +21,9 @@ from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.platform.errors import UserError
 from dprl.platform.reports.records import COLUMNS
-from dprl.platform.sweeps import atomic_files, cell
+from dprl.platform.sweeps import atomic_files
 from dprl.platform.sweeps.cell import BLOCKS, CellRun, block_ends
+from dprl.platform.sweeps.cell_folder import CellFolder
 from dprl.privacy import LedgerError
 
 ARTIFACTS = {
@@ -58,7 +60,7 @@ def experiment(privacy: dict[str, Any] | None = None, episodes: int = 1037, seed
 def finish(run: CellRun, seconds: float = 60.0) -> pd.DataFrame:
     while not run.advance(seconds).finished:
         pass
-    return pd.read_parquet(run.folder / "records.parquet")
+    return pd.read_parquet(run.folder.records_file)
 
 
 def numbers(folder: Path) -> dict[str, Any]:
@@ -77,14 +79,14 @@ def numbers(folder: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("privacy", MODELS, ids=lambda privacy: "-".join(map(str, privacy.values())))
 def test_a_new_process_for_every_block_changes_no_bit(privacy: dict[str, Any], tmp_path: Path) -> None:
     one = experiment(privacy, episodes=41)
-    finish(CellRun(one, tmp_path / "whole"))
-    while not CellRun(one, tmp_path / "cut").advance(0.0).finished:
+    finish(CellRun(one, CellFolder(tmp_path / "whole")))
+    while not CellRun(one, CellFolder(tmp_path / "cut")).advance(0.0).finished:
         pass
     assert numbers(tmp_path / "cut") == numbers(tmp_path / "whole")
 
 
 def test_every_advance_runs_one_block_at_least_and_tells_how_far_it_is(tmp_path: Path) -> None:
-    run = CellRun(experiment(episodes=1000), tmp_path)
+    run = CellRun(experiment(episodes=1000), CellFolder(tmp_path))
     assert run.progress.episodes_done == 0
     first = run.advance(0.0)
     assert (first.episodes_done, first.episodes_total, first.seed_index, first.finished) == (5, 2000, 0, False)
@@ -101,7 +103,7 @@ class Killed(BaseException):
 def test_a_kill_at_any_write_is_survived(moment: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half of a file's bytes are on disk when the process ends: 12 checkpoints, 6 artifacts, the marker."""
     one = experiment(episodes=6)
-    finish(CellRun(one, tmp_path / "whole"))
+    finish(CellRun(one, CellFolder(tmp_path / "whole")))
     folder, writes = tmp_path / "killed", 0
 
     def dies(self: Path, target: Path) -> Path:
@@ -116,11 +118,11 @@ def test_a_kill_at_any_write_is_survived(moment: int, tmp_path: Path, monkeypatc
     original = Path.replace
     with monkeypatch.context() as patched:
         patched.setattr(Path, "replace", dies)
-        run = CellRun(one, folder)
+        run = CellRun(one, CellFolder(folder))
         with pytest.raises(Killed):
             finish(run, seconds=0.0)
     assert not (folder / "finished.json").exists()
-    finish(CellRun(one, folder))
+    finish(CellRun(one, CellFolder(folder)))
     assert numbers(folder) == numbers(tmp_path / "whole")
     assert {file.name for file in folder.iterdir()} == ARTIFACTS
 
@@ -132,28 +134,29 @@ def test_a_process_killed_by_the_system_is_resumed(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path\n"
         "from dprl.platform.sweeps.cell import CellRun\n"
+        "from dprl.platform.sweeps.cell_folder import CellFolder\n"
         "from dprl.platform.configs.config import load_cells\n"
-        "run = CellRun(load_cells(sys.argv[1])[0], Path(sys.argv[2]))\n"
+        "run = CellRun(load_cells(sys.argv[1])[0], CellFolder(Path(sys.argv[2])))\n"
         "while not run.advance(0.01).finished: pass\n"
     )
     folder = tmp_path / "killed"
     process = subprocess.Popen([sys.executable, "-P", "-c", script, str(tmp_path / "try.yaml"), str(folder)])
     deadline = time.monotonic() + 60
-    while not (folder / cell.STATE).exists() and time.monotonic() < deadline:
+    while not (folder / "state.npz").exists() and time.monotonic() < deadline:
         time.sleep(0.005)
     time.sleep(0.1)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    resumed = CellRun(one, folder)
+    resumed = CellRun(one, CellFolder(folder))
     assert 0 < resumed.progress.episodes_done < resumed.progress.episodes_total
     finish(resumed)
-    finish(CellRun(one, tmp_path / "whole"))
+    finish(CellRun(one, CellFolder(tmp_path / "whole")))
     assert numbers(folder) == numbers(tmp_path / "whole")
 
 
 def test_the_artifacts_are_complete_and_the_checkpoint_is_gone(tmp_path: Path) -> None:
     one = experiment()
-    finish(CellRun(one, tmp_path))
+    finish(CellRun(one, CellFolder(tmp_path)))
     assert {file.name for file in tmp_path.iterdir()} == ARTIFACTS
     assert load_cells(tmp_path / "experiment.yaml") == [one]
     assert json.loads((tmp_path / "certificate.json").read_text()) == one.certificate().to_dict()
@@ -165,9 +168,9 @@ def test_the_artifacts_are_complete_and_the_checkpoint_is_gone(tmp_path: Path) -
 
 
 def test_a_finished_cell_is_left_alone(tmp_path: Path) -> None:
-    finish(CellRun(experiment(), tmp_path))
+    finish(CellRun(experiment(), CellFolder(tmp_path)))
     before = {file.name: file.stat().st_mtime_ns for file in tmp_path.iterdir()}
-    again = CellRun(experiment(), tmp_path).advance(0.0)
+    again = CellRun(experiment(), CellFolder(tmp_path)).advance(0.0)
     assert (again.finished, again.episodes_done) == (True, again.episodes_total)
     assert {file.name: file.stat().st_mtime_ns for file in tmp_path.iterdir()} == before
 
@@ -175,7 +178,7 @@ def test_a_finished_cell_is_left_alone(tmp_path: Path) -> None:
 def test_records_say_what_the_algorithm_did(tmp_path: Path) -> None:
     """Against one learner that runs block by block without a platform around it."""
     one = experiment(seeds=1)
-    records = finish(CellRun(one, tmp_path))
+    records = finish(CellRun(one, CellFolder(tmp_path)))
     learner, cumulative = one.build(0), 0.0
     assert list(records.columns) == list(COLUMNS)
     for row, before in zip(records.itertuples(), [0, *records["episode"]], strict=False):
@@ -187,8 +190,8 @@ def test_records_say_what_the_algorithm_did(tmp_path: Path) -> None:
 
 
 def test_more_seeds_repeat_the_ones_that_were_there(tmp_path: Path) -> None:
-    few = finish(CellRun(experiment(seeds=2), tmp_path / "few"))
-    many = finish(CellRun(experiment(seeds=3), tmp_path / "many"))
+    few = finish(CellRun(experiment(seeds=2), CellFolder(tmp_path / "few")))
+    many = finish(CellRun(experiment(seeds=3), CellFolder(tmp_path / "many")))
     pd.testing.assert_frame_equal(many[many["seed"] < 5], few, check_exact=True)
 
 
@@ -203,20 +206,20 @@ def test_blocks_are_even_and_end_with_the_run(episodes: int) -> None:
 
 
 def test_the_smallest_run_has_two_episodes(tmp_path: Path) -> None:
-    assert finish(CellRun(experiment(episodes=2, seeds=1), tmp_path))["episode"].tolist() == [1, 2]
+    assert finish(CellRun(experiment(episodes=2, seeds=1), CellFolder(tmp_path)))["episode"].tolist() == [1, 2]
 
 
 def test_the_state_of_another_cell_is_refused(tmp_path: Path) -> None:
-    CellRun(experiment(), tmp_path).advance(0.0)
+    CellRun(experiment(), CellFolder(tmp_path)).advance(0.0)
     with pytest.raises(UserError, match="must hold cell"):
-        CellRun(experiment(episodes=999), tmp_path)
+        CellRun(experiment(episodes=999), CellFolder(tmp_path))
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 half a file", b"text"])
 def test_a_damaged_checkpoint_is_named(content: bytes, tmp_path: Path) -> None:
-    (tmp_path / cell.STATE).write_bytes(content)
+    (tmp_path / "state.npz").write_bytes(content)
     with pytest.raises(UserError, match=r"state\.npz: must be a checkpoint.*--fresh"):
-        CellRun(experiment(), tmp_path)
+        CellRun(experiment(), CellFolder(tmp_path))
 
 
 def test_a_run_whose_noise_is_not_what_was_charged_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,8 +235,30 @@ def test_a_run_whose_noise_is_not_what_was_charged_fails(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(Experiment, "build", quieter)
     with pytest.raises(LedgerError, match="not the noise that was charged"):
-        finish(CellRun(experiment(), tmp_path))
-    assert not (tmp_path / cell.MARKER).exists()
+        finish(CellRun(experiment(), CellFolder(tmp_path)))
+    assert not (tmp_path / "finished.json").exists()
+
+
+def test_only_its_owner_may_read_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under jdp it holds exact counts. So is the temporary file that it is written to."""
+    modes: list[int] = []
+    original = Path.replace
+
+    def looks(self: Path, target: Path) -> Path:
+        modes.append(stat.S_IMODE(self.stat().st_mode))
+        return original(self, target)
+
+    umask = os.umask(0o022)
+    try:
+        monkeypatch.setattr(Path, "replace", looks)
+        run = CellRun(experiment(), CellFolder(tmp_path))
+        run.advance(0.0)
+        assert modes == [0o600]
+        assert stat.S_IMODE(run.folder.state_file.stat().st_mode) == 0o600
+        finish(run)
+        assert stat.S_IMODE(run.folder.records_file.stat().st_mode) == 0o644
+    finally:
+        os.umask(umask)
 
 
 def test_an_atomic_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_a_cell_is_locked_from_its_first_step_until_it_ends(
 def test_what_tune_keeps_is_a_pointer(cells: list[SweepCell], tmp_path: Path) -> None:
     trial = trial_of(cells)
     trial.save_checkpoint(str(tmp_path))
-    assert str(cells[0].folder) in (tmp_path / "cell.json").read_text()
+    assert str(cells[0].folder.path) in (tmp_path / "cell.json").read_text()
 
 
 def test_tune_can_pickle_the_callback() -> None:

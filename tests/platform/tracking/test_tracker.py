@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 import yaml
 from mlflow.entities import Run
@@ -78,7 +77,7 @@ def runs(home: Path) -> tuple[Run, list[Run]]:
 def record_all(tracker: Tracker, cells: list[SweepCell]) -> None:
     for cell in cells:
         tracker.begin(cell)
-        tracker.record(cell)
+        tracker.record(cell, cell.folder.results())
     tracker.close([], {"cells": len(cells)}, "FINISHED")
 
 
@@ -95,7 +94,7 @@ def test_a_cell_is_a_nested_run_with_its_parameters_curves_and_artifacts(home: P
         assert child.data.params == expected
         assert child.data.tags["digest"] == cell.digest
         artifacts = {file.path for file in client.list_artifacts(child.info.run_id)}
-        assert artifacts == {file.name for file in cell.artifacts()}
+        assert artifacts == {file.name for file in cell.folder.artifacts()}
         assert {"records.parquet", "certificate.json", "regret.png"} <= artifacts
         assert not artifacts & {"state.npz", "finished.json"}
     private = children[1].data
@@ -117,7 +116,7 @@ def test_an_infinite_epsilon_is_a_tag_and_no_metric(home: Path) -> None:
 def test_curves_are_means_over_seeds_by_episode(home: Path) -> None:
     cell = cells_in(home)[0]
     record_all(opened(home), cells_in(home))
-    records = pd.read_parquet(cell.folder / "records.parquet")
+    records = cell.folder.results().records
     history = client_of(home).get_metric_history(runs(home)[1][0].info.run_id, "regret")
     means = records.groupby("episode")["regret"].mean()
     assert [point.step for point in history] == list(means.index)
@@ -153,7 +152,7 @@ def test_no_run_stays_running(home: Path) -> None:
     assert {run.info.status for run in runs(home)[1]} == {"RUNNING"}
     # Its process is killed here; the next one finds the same runs.
     second = opened(home)
-    second.record(cells[0])
+    second.record(cells[0], cells[0].folder.results())
     second.begin(cells[1])
     second.close([], {}, "KILLED")
     parent, children = runs(home)

@@ -1,0 +1,90 @@
+"""The files of one cell: their names, and what they say once the cell is finished."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+
+@dataclass(frozen=True)
+class CellResults:
+    """What a finished cell left.
+
+    records: one row per seed and block, columns `reports.records.COLUMNS`. certificate: as `Certificate.to_dict`
+    gives it. seconds: of computing. finished_at: time stamp of the end, in seconds.
+    """
+
+    records: pd.DataFrame
+    certificate: dict[str, Any]
+    seconds: float
+    finished_at: float
+
+
+@dataclass(frozen=True)
+class CellFolder:
+    """The folder of one cell: a checkpoint while it runs, artifacts and at last a marker when it has ended."""
+
+    path: Path
+
+    @property
+    def state_file(self) -> Path:
+        """The checkpoint; gone once the cell is finished."""
+        return self.path / "state.npz"
+
+    @property
+    def marker_file(self) -> Path:
+        """Written last: where it is, everything else is."""
+        return self.path / "finished.json"
+
+    @property
+    def experiment_file(self) -> Path:
+        """The cell as a config that can be run again."""
+        return self.path / "experiment.yaml"
+
+    @property
+    def certificate_file(self) -> Path:
+        """What the noise that ran proves."""
+        return self.path / "certificate.json"
+
+    @property
+    def records_file(self) -> Path:
+        """The curves of every seed."""
+        return self.path / "records.parquet"
+
+    @property
+    def policy_file(self) -> Path:
+        """The last policy of every seed."""
+        return self.path / "policy.npz"
+
+    @property
+    def figure_file(self) -> Path:
+        """The regret, drawn."""
+        return self.path / "regret.png"
+
+    @property
+    def versions_file(self) -> Path:
+        """What made the results."""
+        return self.path / "versions.json"
+
+    @property
+    def finished(self) -> bool:
+        """Whether all artifacts are written."""
+        return self.marker_file.is_file()
+
+    def results(self) -> CellResults:
+        """Read what a finished cell left."""
+        return CellResults(
+            records=pd.read_parquet(self.records_file),
+            certificate=json.loads(self.certificate_file.read_text()),
+            seconds=float(json.loads(self.marker_file.read_text())["seconds"]),
+            finished_at=self.marker_file.stat().st_mtime,
+        )
+
+    def artifacts(self) -> list[Path]:
+        """Return the result files of a finished cell, without the bookkeeping."""
+        files = (file for file in self.path.iterdir() if file.is_file() and not file.name.startswith("."))
+        return sorted(file for file in files if file not in (self.state_file, self.marker_file))
