@@ -33,8 +33,10 @@ help:  ## this text
 	@echo "  PYTEST_ARGS='-k ledger' (tests), BENCH_ARGS=--quick (bench)"
 
 setup: $(VENV)/.installed  ## make .venv from the project's files; .venv/bin/dprl is then the command
+	@:
 
 dev: $(VENV)/.installed-dev  ## the same with the test tools
+	@:
 
 demo:  ## set up, run the main job (CONFIG), say where to look
 	@start=$$SECONDS; \
@@ -44,11 +46,11 @@ demo:  ## set up, run the main job (CONFIG), say where to look
 	echo "2/3 sweep $(CONFIG)"; \
 	$(BIN)/dprl sweep $(CONFIG); \
 	echo "3/3 done: environment $$((ready - start)) s, sweep $$((SECONDS - ready)) s"; \
-	echo "    curves and table   $${DPRL_HOME:-dprl_runs}/sweeps/$(basename $(notdir $(CONFIG)))"; \
-	echo "    all runs           $(BIN)/dprl ui   (the MLflow UI: select the runs, Compare)"; \
-	echo "    your own sweep     $(BIN)/dprl sweep CONFIG --set privacy.epsilon=2   ($(BIN)/dprl sweep --help)"
+	echo "    the figure      frontier.png in the folder named above; regret.png in each cell's"; \
+	echo "    all runs        $(BIN)/dprl ui   (open the sweep with +, tick its cells, Compare; a metric's name shows its curves)"; \
+	echo "    your own sweep  $(BIN)/dprl sweep $(CONFIG) --name mine --set episodes=200000"
 
-test: dev  ## set up, run all tests
+test: dev  ## set up, run all tests (about eight minutes)
 	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
 test-fast: dev  ## the tests that are not marked slow

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -37,18 +38,21 @@ def source_digest() -> str:
 
 
 def cache_folder() -> Path:
-    """Return where compiled kernels are kept: `$NUMBA_CACHE_DIR`, else `$XDG_CACHE_HOME/dprl` or `~/.cache/dprl`."""
+    """Return where compiled kernels belong: `$NUMBA_CACHE_DIR`, else `$XDG_CACHE_HOME/dprl` or `~/.cache/dprl`."""
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     base = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dprl"
     return base / f"kernels-{source_digest()}"
 
 
 @cache
-def _prepared_folder() -> str:
-    """Make the cache folder and drop all but the newest few of earlier versions."""
+def prepared_folder() -> str:
+    """Make the cache folder, where it cannot be written one of this process, and drop all but the newest few."""
     folder = cache_folder()
-    folder.mkdir(parents=True, exist_ok=True)
-    os.utime(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        os.utime(folder)
+    except OSError:
+        return tempfile.mkdtemp(prefix="dprl-kernels-")
     others = [path for path in folder.parent.glob("kernels-*") if path != folder]
     others.sort(key=lambda path: path.stat().st_mtime, reverse=True)
     for stale in others[_KEPT_CACHES - 1 :]:
@@ -65,7 +69,7 @@ def kernel(function: F) -> F:
     """
     settings = vars(config)
     previous = settings["CACHE_DIR"]
-    settings["CACHE_DIR"] = _prepared_folder()
+    settings["CACHE_DIR"] = prepared_folder()
     try:
         return cast("F", njit(cache=True, error_model="numpy", fastmath=False)(function))
     finally:

@@ -36,11 +36,23 @@ def test_old_caches_are_dropped_and_foreign_files_kept(tmp_path: Path, monkeypat
     (tmp_path / "mine").mkdir()
     for i in range(12):
         (tmp_path / f"kernels-{i}").mkdir()
-    compiled._prepared_folder.cache_clear()
+    compiled.prepared_folder.cache_clear()
     try:
-        assert Path(compiled._prepared_folder()) == compiled.cache_folder()
+        assert Path(compiled.prepared_folder()) == compiled.cache_folder()
     finally:
-        compiled._prepared_folder.cache_clear()
+        compiled.prepared_folder.cache_clear()
     assert compiled.cache_folder().is_dir()
     assert len(list(tmp_path.glob("kernels-*"))) == 6
     assert (tmp_path / "mine").is_dir()
+
+
+def test_a_cache_that_cannot_be_written_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
+    compiled.prepared_folder.cache_clear()
+    try:
+        folder = Path(compiled.prepared_folder())
+    finally:
+        compiled.prepared_folder.cache_clear()
+    assert folder.is_dir()
+    folder.rmdir()
