@@ -9,13 +9,14 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn, TypeAlias
 
-from dprl.platform.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INTERRUPTED, UserError
+from dprl.platform.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INTERRUPTED, UserError, broken_rule, suggestion
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 some trial failed, 2 bad input, 130 interrupted."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
+        _require_command(arguments)
         options = _parser().parse_args(arguments)
         options.resume_command = resume_command(arguments)
         # Only here: `dprl --help` must not wait for numba.
@@ -49,7 +50,7 @@ class _Parser(argparse.ArgumentParser):
         raise UserError(f"{message}; see `{self.prog} --help`")
 
 
-_Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"
+_Subparsers: TypeAlias = "argparse._SubParsersAction[_Parser]"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -62,15 +63,12 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    _add_list(commands)
-    _add_run(commands)
-    _add_sweep(commands)
-    _add_certify(commands)
-    _add_ui(commands)
+    for add in _COMMANDS.values():
+        add(commands)
     return parser
 
 
-def _add(commands: _Commands, name: str, text: str, example: str) -> argparse.ArgumentParser:
+def _add(commands: _Subparsers, name: str, text: str, example: str) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=text,
@@ -99,14 +97,14 @@ def _add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON for a program to read")
 
 
-def _add_list(commands: _Commands) -> None:
+def _add_list(commands: _Subparsers) -> None:
     parser = _add(commands, "list", "show what a config can name", "dprl list envs")
     kinds = ["algorithms", "envs", "mechanisms", "configs"]
     parser.add_argument("kind", nargs="?", choices=kinds, help="one kind only (all by default)")
     _add_json(parser)
 
 
-def _add_run(commands: _Commands) -> None:
+def _add_run(commands: _Subparsers) -> None:
     parser = _add(
         commands,
         "run",
@@ -118,7 +116,7 @@ def _add_run(commands: _Commands) -> None:
     _add_naming(parser)
 
 
-def _add_sweep(commands: _Commands) -> None:
+def _add_sweep(commands: _Subparsers) -> None:
     parser = _add(
         commands,
         "sweep",
@@ -142,7 +140,7 @@ def _add_naming(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fresh", action="store_true", help="delete what earlier calls under this name did")
 
 
-def _add_certify(commands: _Commands) -> None:
+def _add_certify(commands: _Subparsers) -> None:
     parser = _add(
         commands,
         "certify",
@@ -152,9 +150,18 @@ def _add_certify(commands: _Commands) -> None:
     _add_config(parser)
 
 
-def _add_ui(commands: _Commands) -> None:
+def _add_ui(commands: _Subparsers) -> None:
     parser = _add(commands, "ui", "open MLflow's web pages on the results", "dprl ui --port 5001")
     parser.add_argument("--port", metavar="N", default="5000", help="TCP port (default: 5000)")
+
+
+_COMMANDS = {"list": _add_list, "run": _add_run, "sweep": _add_sweep, "certify": _add_certify, "ui": _add_ui}
+
+
+def _require_command(words: Sequence[str]) -> None:
+    """Raise UserError if the first word is no command; argparse would not offer the nearest."""
+    if words and not words[0].startswith("-") and words[0] not in _COMMANDS:
+        raise broken_rule("COMMAND", "must be a command", words[0], suggestion(words[0], list(_COMMANDS)))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ import math
 import os
 import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,9 +18,11 @@ from dprl.platform.configs.experiment import Experiment, varying_keys
 from dprl.platform.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, UserError, broken_rule
 from dprl.platform.reports.listing import listing, listing_text
 from dprl.platform.reports.verdicts import certificate_text, verdict_line
+from dprl.platform.tracking.store import TrackingStore, database_in, runs_page
 
 HOME_VARIABLE = "DPRL_HOME"
 _UI_HOST = "127.0.0.1"
+_STDOUT, _STDERR = 1, 2
 
 
 def list_registered(options: argparse.Namespace) -> int:
@@ -71,16 +74,20 @@ def ui(options: argparse.Namespace) -> int:
     if not 1 <= port <= 65535:
         rule = "must be a whole number from 1 to 65535"
         raise broken_rule("--port", rule, options.port, "write e.g. --port 5000")
-    store = _home(None) / "mlflow.db"
-    if not store.is_file():
-        raise UserError(f"{store}: must exist to be shown, got no such file; run `dprl sweep smoke` first")
+    home = _home(None)
+    database = database_in(home)
+    if not database.is_file():
+        raise UserError(f"{database}: must exist to be shown, got no such file; run `dprl sweep smoke` first")
+    page = runs_page(database)
     _require_free(port)
-    _say(f"MLflow UI: http://{_UI_HOST}:{port}   experiment 'dprl'; Ctrl-C ends it")
+    _say(f"MLflow UI: http://{_UI_HOST}:{port}{page}   (all sweeps; Ctrl-C ends it)")
     # One worker and no job runners: each is a process of 200 MB, and looking at results needs neither.
     quiet = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
-    words = ["-P", "-m", "mlflow", "ui", "--backend-store-uri", f"sqlite:///{store}"]
+    # The server is a process of MLflow's, which would import from the current folder: a click.py there ends it.
+    environment = quiet | os.environ | {"PYTHONSAFEPATH": "1"}
+    words = ["-m", "mlflow", "ui", "--backend-store-uri", TrackingStore.choose(home, None).uri]
     words += ["--host", _UI_HOST, "--port", str(port), "--workers", "1"]
-    os.execve(sys.executable, [sys.executable, *words], quiet | os.environ)
+    os.execve(sys.executable, [sys.executable, "-P", *words], environment)
 
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
@@ -138,7 +145,8 @@ def _execute(options: argparse.Namespace, executor: Literal["process", "tune"]) 
         command=options.resume_command,
     )
     try:
-        result = run_sweep(cells, how)
+        with _stdout_for_results():
+            result = run_sweep(cells, how)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED  # run_sweep has said how to resume
     if options.json:
@@ -150,6 +158,20 @@ def _execute(options: argparse.Namespace, executor: Literal["process", "tune"]) 
     for line in result.failed:
         sys.stderr.write(f"dprl: failed: {line}\n")
     return EXIT_SOME_FAILED if result.failed else EXIT_DONE
+
+
+@contextmanager
+def _stdout_for_results() -> Iterator[None]:
+    """Lead to standard error what anything prints meanwhile: Ray tells of a dead worker on standard output."""
+    sys.stdout.flush()
+    kept = os.dup(_STDOUT)
+    os.dup2(_STDERR, _STDOUT)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, _STDOUT)
+        os.close(kept)
 
 
 def _home(storage: str | None) -> Path:

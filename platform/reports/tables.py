@@ -14,8 +14,8 @@ from rich.text import Text
 from dprl.platform.reports.records import SATURATION_REMEDY
 from dprl.platform.reports.verdicts import number
 
-_VERDICTS = {"holds": "holds", "holds_approximately": "approx.", "fails": "FAILS", "unbounded": "none"}
-_HEADERS = ("cell", "regret", "95% band", "regret/ep.", "claimed", "proved", "verdict", "satur.", "s")
+_VERDICTS = {"holds": "holds", "holds_approximately": "approx.", "fails": "FAILS"}
+_HEADERS = ("cell", "regret", "95% band", "regret/ep.", "claim", "proved", "verdict", "satur.", "s")
 
 
 def write_table(stream: TextIO, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from dprl.platform.errors import broken_rule
+from dprl.platform.errors import UserError, broken_rule
 
 EXPERIMENT = "dprl"
 """The MLflow experiment that holds every sweep, so that runs of different sweeps can be compared."""
@@ -44,15 +44,23 @@ class TrackingStore:
         """
         if uri is not None:
             return cls(uri, None)
-        return cls(f"sqlite:///{quote(str(home.resolve()))}/mlflow.db", home.resolve() / "artifacts")
+        return cls(f"sqlite:///{quote(str(database_in(home)))}", home.resolve() / "artifacts")
+
+
+def database_in(home: Path) -> Path:
+    """Return MLflow's database in the folder of all results."""
+    return home.resolve() / "mlflow.db"
 
 
 def runs_page(database: Path) -> str:
     """Return the address, on MLflow's server for `database`, of the page with the runs of all sweeps.
 
-    From its front page MLflow leads to pages for language models, which show nothing here.
+    From its front page MLflow leads to pages for language models, which show nothing here. Raises UserError.
     """
-    with closing(sqlite3.connect(database)) as connection:
-        query = "SELECT experiment_id FROM experiments WHERE name = ?"
-        row = connection.execute(query, (EXPERIMENT,)).fetchone()
+    query = "SELECT experiment_id FROM experiments WHERE name = ?"
+    try:
+        with closing(sqlite3.connect(database)) as connection:
+            row = connection.execute(query, (EXPERIMENT,)).fetchone()
+    except sqlite3.Error as error:
+        raise UserError(f"{database}: must be MLflow's database, got {error}; move it away and sweep again") from None
     return f"/#/experiments/{row[0]}/runs?workflowType=machine_learning" if row is not None else "/"

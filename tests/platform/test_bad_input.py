@@ -191,7 +191,7 @@ def test_a_bad_file_is_refused_in_one_line_and_nothing_is_written(
 
 BAD_ARGUMENTS: dict[str, tuple[list[str], list[str]]] = {
     "no command": ([], ["COMMAND", "--help"]),
-    "unknown command": (["runn", "try.yaml"], ["runn", "list"]),
+    "unknown command": (["runn", "try.yaml"], ["COMMAND: must be a command, got 'runn'; did you mean 'run'?", "list"]),
     "no config": (["run"], ["CONFIG"]),
     "unknown option": (["run", "try.yaml", "--sedes", "3"], ["--sedes"]),
     "abbreviated option": (["sweep", "try.yaml", "--dry"], ["--dry"]),

@@ -135,9 +135,10 @@ def test_a_dry_run_shows_the_cells_and_writes_nothing(config: Path, capsys: pyte
 def test_run_prints_a_table_and_leaves_the_artifacts(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = output(capsys, "run", str(config)).splitlines()
     assert table[0].split() == [
-        *("cell", "regret", "95%", "band", "regret/ep.", "claimed", "proved", "verdict", "satur.", "s")
+        *("cell", "regret", "95%", "band", "regret/ep.", "claim", "proved", "verdict", "satur.", "s")
     ]
     assert [row.split()[0] for row in table[1:4]] == ["none", "jdp", "ldp"]
+    assert [row.split()[-3] for row in table[1:4]] == ["unbounded", "approx.", "holds"]
     assert max(map(len, table[:4])) <= 100
     folder = config.parent / "dprl_runs" / "sweeps" / "try"
     assert {"summary.csv", "frontier.png", "cells"} <= {file.name for file in folder.iterdir()}
@@ -150,6 +151,38 @@ def test_run_as_json_can_be_read_by_a_program(config: Path, capsys: pytest.Captu
     assert shown["cells"][0]["proved_epsilon"] == "inf"
     assert [cell["regret_lower"] for cell in shown["cells"]] == [None] * 3
     assert shown["failed"] == []
+
+
+@pytest.mark.parametrize("write", ["print('noise', flush=True)", "print('noise')", "os.write(1, b'noise')"])
+def test_what_libraries_print_does_not_mix_with_results(write: str) -> None:
+    script = f"import os\nfrom dprl.platform.commands import _stdout_for_results as only\nwith only():\n    {write}\n"
+    command = [sys.executable, "-P", "-c", script + "print('result')"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr.strip()) == ("result\n", "noise")
+
+
+def test_ui_becomes_mlflows_server_on_the_same_database(
+    config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DPRL_HOME", str(config.parent / "a b%20c?d#e"))
+    output(capsys, "run", str(config), "--seeds", "1")
+
+    def execve(program: str, words: list[str], environment: dict[str, str]) -> None:
+        assert program == sys.executable
+        assert words[words.index("--backend-store-uri") + 1].endswith("/a%20b%2520c%3Fd%23e/mlflow.db")
+        assert environment["PYTHONSAFEPATH"] == "1"
+        raise KeyboardInterrupt  # in place of a server that runs until then
+
+    monkeypatch.setattr(os, "execve", execve)
+    shown = output(capsys, "ui", "--port", "5791", code=130)
+    assert "http://127.0.0.1:5791/#/experiments/1/runs?" in shown
+
+
+def test_ui_names_a_database_that_is_none(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (config.parent / "dprl_runs").mkdir()
+    (config.parent / "dprl_runs" / "mlflow.db").write_text("something else, and longer than a header")
+    assert main(["ui"]) == 2
+    assert "mlflow.db: must be MLflow's database" in capsys.readouterr().err
 
 
 def test_an_experiment_yaml_can_be_run_again_with_the_same_result(

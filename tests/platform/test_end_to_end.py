@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -182,6 +183,27 @@ def test_killed_in_the_middle_the_same_command_gives_the_same_records(
     assert records(home) == expected
     runs = mlflow_runs(home)
     assert [run.info.status for run in runs] == ["FINISHED"] * 3
+
+
+def test_a_worker_that_dies_is_a_failed_cell_and_json_stays_json(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    config = write_config(tmp_path, privacy={"model": "jdp", "epsilon": 1.0}, episodes=10**8)
+    command = [sys.executable, "-P", "-m", "dprl.platform.command_line", "sweep", str(config), "--json"]
+    environment = os.environ | {"DPRL_HOME": str(home)}
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as driver:
+        deadline = time.monotonic() + 200
+        while not list(home.glob("sweeps/grid/cells/*/state.npz")):
+            assert driver.poll() is None, driver.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        (holder,) = [lock for lock in home.glob("sweeps/grid/locks/*") if lock.name != "sweep"]
+        os.kill(int(holder.read_text().split()[1]), signal.SIGKILL)  # "process 123 on host"
+        told, complaints = driver.communicate(timeout=200)
+    assert driver.returncode == 1, complaints
+    assert len(json.loads(told)["failed"]) == 1
+    assert "Traceback" not in complaints
 
 
 def test_an_address_without_ray_is_bad_input(tmp_path: Path) -> None:

@@ -40,7 +40,8 @@ def dprl(*words: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("seen")
+    folder = tmp_path_factory.mktemp("seen") / "a b%20c?d#e"
+    folder.mkdir()
     config = folder / "seen.yaml"
     config.write_text(yaml.safe_dump(CONFIG))
     environment = os.environ | {"DPRL_HOME": str(folder)}
@@ -54,7 +55,10 @@ def address(home: Path) -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     environment = os.environ | {"DPRL_HOME": str(home)}
-    server = subprocess.Popen(dprl("ui", "--port", str(port)), env=environment, start_new_session=True)
+    # What the user's folder holds is not imported by the server.
+    (home / "click.py").write_text("raise ImportError('not click')")
+    command = dprl("ui", "--port", str(port))
+    server = subprocess.Popen(command, env=environment, cwd=home, start_new_session=True)
     url = f"http://127.0.0.1:{port}"
     deadline = time.monotonic() + PATIENCE
     try:
