@@ -126,10 +126,13 @@ def _looks_like_a_number(text: str) -> bool:
 
 
 def _placed(message: str, path: str, section: Mapping[str, Any]) -> str:
-    """Return a room's message below the path of the key that it is about, the nearest name added."""
-    first = message.split(" ", 1)[0].rstrip(":")
+    """Return a room's message below the path of the key that it is about, the nearest name added.
+
+    By convention the message begins with the field's name, and lists choices as 'must be one of a, b, got ...'.
+    """
+    first = message.partition(" ")[0]
     if first in section:
-        path, message = _join(path, first), message[len(first) :].lstrip(": ")
+        path, message = _join(path, first), message[len(first) :].lstrip()
         listed = _LIST_OF_NAMES.search(message)
         close = nearest(section[first], listed["names"].split(", ")) if listed else None
         if close:
