@@ -172,7 +172,7 @@ def _is_number(value: object) -> bool:
 
 def _check_printed_delta(calibration: str, delta: float) -> None:
     if calibration == "printed" and delta > 0:
-        raise ValueError(f"the printed calibration claims delta 0, got {delta!r}; use calibration: certified")
+        raise ValueError(f"delta must be 0 with the printed calibration, got {delta!r}; use calibration: certified")
 
 
 def _check_choice(key: str, value: object, choices: Sequence[str]) -> None:

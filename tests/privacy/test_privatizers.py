@@ -334,7 +334,7 @@ def test_exact_precision_holds_in_runs_and_is_below_the_printed_one(
         (
             LocalPrivacy,
             {"epsilon": 1.0, "delta": 1e-6, "calibration": "printed"},
-            "the printed calibration claims delta 0",
+            "delta must be 0 with the printed calibration",
         ),
     ],
 )
