@@ -7,7 +7,7 @@ only a Privatizer can issue. A learner's signature takes PrivateCounts, so handi
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -163,6 +163,44 @@ def _immutable(values: Float64Array) -> Float64Array:
 def _require_seal(seal: object, owner: str, values: Float64Array) -> None:
     if not isinstance(seal, _Seal) or seal.values is not values:
         raise TypeError(f"a {owner} is issued by a Privatizer only; encode and absorb make it")
+
+
+class Mechanism(Protocol):
+    """Randomises one number; knows what its scale proves."""
+
+    name: ClassVar[str]
+    arithmetic: ClassVar[str]
+
+    @property
+    def scale(self) -> float:
+        """The noise scale, in units of the number."""
+
+    def pure_epsilon(self, l1: float) -> float:
+        """Return the exact pure epsilon at L1 sensitivity `l1`."""
+
+
+class Counter(Protocol):
+    """Releases running sums of the users' messages, one after every user."""
+
+    name: ClassVar[str]
+
+    @property
+    def n_items(self) -> int:
+        """How many users there will be at most."""
+
+    @property
+    def node(self) -> Mechanism | None:
+        """The noise of every node, or None for exact sums."""
+
+    @staticmethod
+    def nodes(n_items: int) -> int:
+        """Return how many noisy numbers of one cell a user enters at most, of n_items users."""
+
+    def noise_rows(self) -> int:
+        """Return how many rows of noise the counter keeps."""
+
+    def error_bound(self, n_cells: int, beta: float, report: Mechanism | None) -> float:
+        """Return E: with probability 1 - beta no released sum of any cell is further from the exact one."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dprl.privacy.base import Float64Array
+from dprl.privacy.base import Float64Array, Mechanism
 from dprl.privacy.compiled import kernel
 from dprl.privacy.error_bounds import sum_error_bound, tree_error_bound
 from dprl.privacy.laplace import BLOCK, Laplace, first_half, second_half
@@ -22,7 +22,11 @@ class ExactCounter:
 
     n_items: int
     name: ClassVar[str] = "exact"
-    node: ClassVar[Laplace | None] = None
+
+    @property
+    def node(self) -> Mechanism | None:
+        """The noise of every node: none."""
+        return None
 
     @staticmethod
     def nodes(n_items: int) -> int:  # noqa: ARG004 - as every counter
@@ -33,7 +37,7 @@ class ExactCounter:
         """How many rows of noise the counter keeps."""
         return 1
 
-    def error_bound(self, n_cells: int, beta: float, report: Laplace | None) -> float:
+    def error_bound(self, n_cells: int, beta: float, report: Mechanism | None) -> float:
         """Return E: with probability 1 - beta no cell's running sum is ever further from the exact one."""
         return 0.0 if report is None else report.scale * sum_error_bound(self.n_items, n_cells, beta)
 
@@ -73,7 +77,7 @@ class BinaryTree:
         """How many rows of noise the counter keeps: one a level, and a row of zeros."""
         return self.nodes(self.n_items) + 1
 
-    def error_bound(self, n_cells: int, beta: float, report: Laplace | None) -> float:
+    def error_bound(self, n_cells: int, beta: float, report: Mechanism | None) -> float:
         """Return E: with probability 1 - beta no released prefix of any cell is further from the exact one.
 
         Raises ValueError if the reports are noisy themselves: nothing bounds both noises together yet.

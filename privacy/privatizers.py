@@ -13,8 +13,10 @@ import numpy as np
 
 from dprl.privacy.base import (
     Contribution,
+    Counter,
     CountFamilies,
     CountFamily,
+    Mechanism,
     Precision,
     PrivateCounts,
     Report,
@@ -23,7 +25,6 @@ from dprl.privacy.base import (
     issue_report,
 )
 from dprl.privacy.certificate import Certificate, PrivacyRequest, certify
-from dprl.privacy.counters import BinaryTree, ExactCounter
 from dprl.privacy.exchange import ABSORBED, CHARGED, Channel, absorb, encode
 from dprl.privacy.laplace import Laplace
 from dprl.privacy.ledger import Ledger, LedgerError, Release
@@ -38,8 +39,8 @@ class NoiseParts(NamedTuple):
     used in place of the exact one, or None.
     """
 
-    report: Laplace | None
-    counter: ExactCounter | BinaryTree
+    report: Mechanism | None
+    counter: Counter
     printed: PrintedLemma | None
 
 
