@@ -217,10 +217,13 @@ class PrivateUCBVI:
     def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
         """Continue from `state_dict`, bit for bit."""
         prefix = "privatizer."
+        policy, episodes_done = state.get("policy"), int(state.get("episodes_done", -1))
+        if policy is None or policy.shape != self.policy.shape or policy.dtype != np.int64:
+            raise ValueError("the state's 'policy' is missing or of another shape; resume with the same settings")
+        if int(state[prefix + "users"][-1]) != min(episodes_done, self.episodes - 1):
+            raise ValueError("the state's episodes are not those that its ledger has charged; start anew")
         self.privatizer.load_state_dict(
             {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
         )
-        self._tables.policy[:] = state["policy"]
-        self.episodes_done = int(state["episodes_done"])
-        if self.privatizer.ledger.users_charged != min(self.episodes_done, self.episodes - 1):
-            raise ValueError("the state's episodes are not those that its ledger has charged; start anew")
+        self._tables.policy[:] = policy
+        self.episodes_done = episodes_done

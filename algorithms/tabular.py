@@ -48,6 +48,10 @@ class Device(NamedTuple):
     cells: Int64Array
     amounts: Float64Array
 
+    def __repr__(self) -> str:
+        # The generated one would print a user's trajectory into a log.
+        return f"Device({self.actions.shape[0]} steps)"
+
 
 class Simulator(NamedTuple):
     """The environment and its users as compiled loops see them.
@@ -66,6 +70,9 @@ class Simulator(NamedTuple):
     key: np.uint64
     values: Float64Array
     device: Device
+
+    def __repr__(self) -> str:
+        return f"Simulator({self.episodes} episodes)"
 
 
 def simulator(mdp: FiniteMDP, episodes: int, streams: Streams) -> Simulator:

@@ -28,6 +28,12 @@ class Guarantee:
     delta: float = 0.0
     adjacency: str = ADJACENCY
 
+    def __post_init__(self) -> None:
+        if not 0 < self.epsilon < float("inf"):
+            raise ValueError(f"epsilon must be finite and above 0, got {self.epsilon}; nothing else is a guarantee")
+        if not 0 <= self.delta < 1:
+            raise ValueError(f"delta must lie in [0, 1), got {self.delta}; nothing else is a guarantee")
+
 
 @dataclass(frozen=True)
 class CountFamily:
@@ -92,14 +98,25 @@ class Contribution:
     value: Float64Array = field(repr=False)
 
 
-class _Seal:
-    """Held by this room only, and made for one array: neither other numbers nor other hands can use it."""
+@dataclass(frozen=True, eq=False)
+class _ReportSeal:
+    """Made by the privatizer `issuer` for one user's one message: no other numbers or user can use it."""
 
-    def __init__(self, values: Float64Array) -> None:
-        self.values = values
+    issuer: str
+    user: int
+    values: Float64Array = field(repr=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class _CountsSeal:
+    """Made by the privatizer `issuer` for one release."""
+
+    issuer: str
+    n_users: int
+    values: Float64Array = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
 class Report:
     """What one user sends: float64[n_cells], noisy under local privacy, exact for a trusted server otherwise.
 
@@ -110,13 +127,19 @@ class Report:
 
     user: int
     values: Float64Array = field(repr=False)
-    seal: _Seal = field(repr=False)
+    seal: _ReportSeal = field(repr=False)
 
     def __post_init__(self) -> None:
-        _require_seal(self.seal, "Report", self.values)
+        seal = self.seal
+        if not isinstance(seal, _ReportSeal) or seal.values is not self.values or seal.user != self.user:
+            raise TypeError("a Report is issued by a Privatizer only; call encode")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # A copy must be as immutable as the original.
+        return issue_report, (self.seal.issuer, self.user, self.values)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PrivateCounts:
     """Counts that a learner may use: every number in it went through a release that the ledger has charged.
 
@@ -129,10 +152,15 @@ class PrivateCounts:
     families: CountFamilies
     values: Float64Array = field(repr=False)
     n_users: int
-    seal: _Seal = field(repr=False)
+    seal: _CountsSeal = field(repr=False)
 
     def __post_init__(self) -> None:
-        _require_seal(self.seal, "PrivateCounts", self.values)
+        seal = self.seal
+        if not isinstance(seal, _CountsSeal) or seal.values is not self.values or seal.n_users != self.n_users:
+            raise TypeError("PrivateCounts are issued by a Privatizer only; call absorb")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return issue_private_counts, (self.seal.issuer, self.families, self.values, self.n_users)
 
     def family(self, name: str) -> Float64Array:
         """Return a view float64[n_steps, width] of one family; raise KeyError for an unknown name."""
@@ -143,26 +171,21 @@ class PrivateCounts:
         raise KeyError(f"no count family {name!r}; there are {[family.name for family in self.families.families]}")
 
 
-def issue_report(user: int, values: Float64Array) -> Report:
+def issue_report(issuer: str, user: int, values: Float64Array) -> Report:
     """Seal a copy of a user's message, float64[n_cells]; for Privatizers only (an architecture test says so)."""
     kept = _immutable(values)
-    return Report(user, kept, _Seal(kept))
+    return Report(user, kept, _ReportSeal(issuer, user, kept))
 
 
-def issue_private_counts(families: CountFamilies, values: Float64Array, n_users: int) -> PrivateCounts:
+def issue_private_counts(issuer: str, families: CountFamilies, values: Float64Array, n_users: int) -> PrivateCounts:
     """Seal a copy of released values, float64[n_cells]; for Privatizers only (an architecture test says so)."""
     kept = _immutable(values)
-    return PrivateCounts(families, kept, n_users, _Seal(kept))
+    return PrivateCounts(families, kept, n_users, _CountsSeal(issuer, n_users, kept))
 
 
 def _immutable(values: Float64Array) -> Float64Array:
     """Return a copy whose memory cannot be made writeable again."""
     return np.frombuffer(values.tobytes(), dtype=np.float64)
-
-
-def _require_seal(seal: object, owner: str, values: Float64Array) -> None:
-    if not isinstance(seal, _Seal) or seal.values is not values:
-        raise TypeError(f"a {owner} is issued by a Privatizer only; encode and absorb make it")
 
 
 class Mechanism(Protocol):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from dprl.privacy.base import ADJACENCY, Guarantee, TrustModel
-from dprl.privacy.ledger import Ledger, Release
+from dprl.privacy.ledger import Ledger, LedgerError, Release
 
 SCHEMA = "dprl.certificate/1"
 DELTAS = (1e-5, 1e-6)
@@ -160,6 +160,8 @@ def certify(ledger: Ledger, request: PrivacyRequest, algorithm: str) -> Certific
     something leaves without noise. `factor` is the proved epsilon over the claimed one, at the claimed delta.
     """
     requested, claimed = request.requested, request.claimed
+    if claimed is not None and (claimed.trust_model, claimed.adjacency) != (ledger.trust_model, ADJACENCY):
+        raise LedgerError(f"a claim of {claimed} cannot be held against what a {ledger.trust_model} ledger proves")
     proof = Proof(
         pure_epsilon=ledger.pure_epsilon(),
         tightness="exact" if ledger.attained else "upper",

@@ -64,10 +64,6 @@ class BinaryTree:
     node: Laplace
     name: ClassVar[str] = "binary_tree"
 
-    def __post_init__(self) -> None:
-        if self.n_items < 1:
-            raise ValueError(f"a binary tree needs at least 1 item, got {self.n_items}; run at least 2 episodes")
-
     @staticmethod
     def nodes(n_items: int) -> int:
         """Return L = floor(log2 T) + 1: how many noisy nodes of one cell item 1, and any item at most, enters."""

@@ -15,7 +15,7 @@ from dprl.privacy.counters import release_prefix
 from dprl.privacy.laplace import fill_laplace
 from dprl.privacy.ledger import LedgerError
 
-ABSORBED, CHARGED = range(2)
+ABSORBED, ENCODED, CHARGED = range(3)
 
 
 class Channel(NamedTuple):
@@ -23,7 +23,7 @@ class Channel(NamedTuple):
 
     offsets, widths int64[F]: where each family starts in a step, and its size; block: cells of a step;
     report_scale, node_scale: Laplace scales of the user's and of the server's noise, 0 for none; user_key, server_key:
-    stream keys; users int64[2]: how many are absorbed and how many charged; report float64[cells]: the message under
+    stream keys; users int64[3]: how many are absorbed, encoded and charged; report float64[cells]: the message under
     way; totals float64[cells]: sums of messages; noise float64[rows, cells]: tree noise; released float64[cells].
     """
 
@@ -63,38 +63,48 @@ def bounded_value(value: float) -> float:
 @kernel
 def add_contribution(channel: Channel, sums: Float64Array, index: Int64Array, value: Float64Array) -> None:
     """Add one bounded value per step and family to `sums` float64[cells]."""
-    steps = min(index.shape[0], sums.shape[0] // channel.block)
+    steps = min(index.shape[0], value.shape[0], sums.shape[0] // channel.block)
+    families = min(index.shape[1], value.shape[1], channel.widths.shape[0])
     for step in range(steps):
-        for family in range(min(index.shape[1], channel.widths.shape[0])):
+        for family in range(families):
             cell = bounded_cell(channel, step, family, index[step, family])
             sums[cell] += bounded_value(value[step, family])
 
 
 @kernel
+def submit(channel: Channel, user: int) -> None:
+    """User side: let user `user` send a message, if it is the next one and is charged. Raises LedgerError."""
+    if user != channel.users[ENCODED] + 1 or user > channel.users[CHARGED]:
+        raise LedgerError("users send one message each, in order, and after the ledger has charged them")
+    channel.users[ENCODED] = user
+
+
+@kernel
+def admit(channel: Channel, user: int) -> None:
+    """Server side: let user `user` be absorbed, if it is the next one and has sent its message. Raises LedgerError."""
+    if user != channel.users[ABSORBED] + 1 or user > channel.users[ENCODED]:
+        raise LedgerError("users are absorbed once, in order, and after they have sent their message")
+    channel.users[ABSORBED] = user
+
+
+@kernel
 def encode(channel: Channel, index: Int64Array, value: Float64Array, user: int) -> None:
-    """User side: write user `user`'s (1-based) message into channel.report.
+    """User side: write user `user`'s (1-based) message into channel.report. Raises LedgerError.
 
     *Formal guarantee.* With report_scale = b > 0 the message is (2 H F / b, 0)-LDP for any two contributions of H
     steps and F families, exactly, in real arithmetic; without noise it is the raw record, for a trusted server only.
     Draws are keyed by `user`: two messages of one user with different contents would share their noise, which is why
-    the ledger lets every user submit once.
+    every user sends one.
 
     Paper: [CZ22] sec. 5.2.
     """
+    submit(channel, user)
     if channel.report_scale > 0.0:
         first = np.uint64(user) * np.uint64(channel.report.shape[0])
         fill_laplace(channel.report, channel.user_key, first, channel.report_scale)
     else:
         channel.report[:] = 0.0
     add_contribution(channel, channel.report, index, value)
-
-
-@kernel
-def admit(channel: Channel, user: int) -> None:
-    """Server side: let user `user` be absorbed, if it is the next one and is charged. Raises LedgerError."""
-    if user != channel.users[ABSORBED] + 1 or user > channel.users[CHARGED]:
-        raise LedgerError("users are absorbed once, in order, and after the ledger has charged them")
-    channel.users[ABSORBED] = user
 
 
 @kernel
@@ -123,6 +133,7 @@ def exchange(channel: Channel, index: Int64Array, value: Float64Array, user: int
         encode(channel, index, value, user)
         absorb(channel, user)
         return
+    submit(channel, user)
     admit(channel, user)
     add_contribution(channel, channel.totals, index, value)
     release(channel, user)

@@ -43,7 +43,7 @@ class Release:
         return self.changed_cells * self.nodes_per_user
 
     def __post_init__(self) -> None:
-        if self.noise is not None and not isinstance(self.noise, Laplace):
+        if self.noise is not None and type(self.noise) is not Laplace:
             raise LedgerError(f"the ledger cannot account for a release by {self.noise!r}; add its privacy curve first")
         if min(self.nodes_per_user, self.changed_cells, self.cells) < 1:
             raise LedgerError(f"a release has at least 1 node, 1 changed cell and 1 cell, got {self}")

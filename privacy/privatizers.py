@@ -7,6 +7,8 @@ run the same kernels one user at a time.
 
 from __future__ import annotations
 
+import operator
+import secrets
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +27,7 @@ from dprl.privacy.base import (
     issue_report,
 )
 from dprl.privacy.certificate import Certificate, PrivacyRequest, certify
+from dprl.privacy.counters import BinaryTree, ExactCounter
 from dprl.privacy.exchange import ABSORBED, CHARGED, Channel, absorb, encode
 from dprl.privacy.laplace import Laplace
 from dprl.privacy.ledger import Ledger, LedgerError, Release
@@ -66,6 +69,8 @@ class Privatizer:
         noise: NoiseParts,
         streams: Streams,
     ) -> None:
+        if type(noise.counter) not in (ExactCounter, BinaryTree):
+            raise LedgerError(f"the kernels cannot run a {noise.counter.name} counter; add it to exchange first")
         noisy = {"none": (False, False), "jdp": (False, True), "ldp": (True, False)}
         if (noise.report is not None, noise.counter.node is not None) != noisy[trust_model]:
             raise LedgerError(f"{trust_model} needs its noise on {_SIDES[trust_model]}; these parts have it elsewhere")
@@ -74,6 +79,7 @@ class Privatizer:
         self.request = request
         self._noise = noise
         self._streams = streams
+        self._issuer = secrets.token_hex(8)
         self._channel = self._open_channel()
         self._ledger = Ledger(trust_model, self._releases())
 
@@ -99,34 +105,34 @@ class Privatizer:
             LedgerError: if this user has submitted already, or one before has not.
             ValueError: if the contribution does not have one cell per step and family.
         """
+        index, value = np.asarray(contribution.index), np.asarray(contribution.value, dtype=np.float64)
         expected = (self.families.n_steps, len(self.families.families))
-        if contribution.index.shape != expected or contribution.value.shape != expected:
+        if index.shape != expected or value.shape != expected or index.dtype.kind not in "iu":
             raise ValueError(
-                f"a contribution has one cell per step and family, shape {expected}, "
-                f"got {contribution.index.shape} and {contribution.value.shape}; fill every slot"
+                f"a contribution has one cell per step and family, integers and values of shape {expected}, "
+                f"got {index.shape} and {value.shape}; fill every slot"
             )
         self.charge(user, user)
-        encode(self._channel, contribution.index, contribution.value, user)
-        return issue_report(user, self._channel.report)
+        encode(self._channel, index.astype(np.int64), value, user)
+        return issue_report(self._issuer, user, self._channel.report)
 
     def absorb(self, report: Report) -> PrivateCounts:
         """Server side: add the next user's report and release the counts of all users so far.
 
         Raises:
-            LedgerError: if it is not the next user's, or was absorbed before: a second release of the same sums under
-                the same noise would give the difference away.
+            LedgerError: if it is not the next user's, was absorbed before (a second release of the same sums under the
+                same noise would give the difference away), or was encoded by another privatizer.
         """
-        if report.values.shape != self._channel.report.shape:
-            raise LedgerError(
-                f"a report has {self.families.n_cells} cells, got {report.values.shape}; encode it with this privatizer"
-            )
+        if report.seal.issuer != self._issuer:
+            raise LedgerError("a report is absorbed by the privatizer that encoded it; this one's noise is unknown")
         self._channel.report[:] = report.values
         absorb(self._channel, report.user)
         return self.private_counts()
 
     def private_counts(self) -> PrivateCounts:
         """Return the counts released last (all zero before the first report)."""
-        return issue_private_counts(self.families, self._channel.released, int(self._channel.users[ABSORBED]))
+        absorbed = int(self._channel.users[ABSORBED])
+        return issue_private_counts(self._issuer, self.families, self._channel.released, absorbed)
 
     def charge(self, first_user: int, last_user: int) -> None:
         """Charge the ledger for users first..last before the compiled loop lets them submit.
@@ -134,6 +140,7 @@ class Privatizer:
         Raises:
             LedgerError: if one of them was charged before. ValueError: beyond the users it was built for.
         """
+        first_user, last_user = operator.index(first_user), operator.index(last_user)
         if last_user > self.n_users:
             raise ValueError(f"at most {self.n_users} users may submit, got user {last_user}; build for more episodes")
         self._ledger.charge(first_user, last_user)
@@ -142,8 +149,12 @@ class Privatizer:
     def precision(self, beta: float) -> Precision:
         """Return the error bounds E that hold with probability 1 - beta for every cell and episode.
 
+        Raises ValueError unless 0 < beta < 1.
+
         Paper: [CZ22] Assumption 1.
         """
+        if not 0 < beta < 1:
+            raise ValueError(f"beta must lie in (0, 1), got {beta}; it is a probability")
         return Precision(beta, {family.name: self._error_bound(family, beta) for family in self.families.families})
 
     def planned_ledger(self) -> Ledger:
@@ -158,7 +169,9 @@ class Privatizer:
         Raises:
             LedgerError: if the scales that the kernels read are no longer those that the ledger charged.
         """
-        if self._ledger.releases != tuple(self._releases()):
+        absorbed, encoded, charged = (int(count) for count in self._channel.users)
+        accounted = absorbed <= encoded <= charged == self._ledger.users_charged
+        if not accounted or self._ledger.releases != tuple(self._releases()):
             raise LedgerError("the noise that ran is not the noise that was charged; nothing can be certified")
         return certify(self._ledger, self.request, algorithm)
 
@@ -189,11 +202,12 @@ class Privatizer:
         for key, value in ours.items():
             if key not in state or state[key].shape != value.shape or state[key].dtype != value.dtype:
                 raise ValueError(f"the state's {key!r} is missing or of another shape; resume with the same settings")
-        absorbed, charged = (int(count) for count in state["users"])
-        if not 0 <= absorbed <= charged <= self.n_users:
-            raise ValueError(
-                f"the state has {absorbed} users absorbed and {charged} charged of {self.n_users}; start anew"
-            )
+        absorbed, encoded, charged = (int(count) for count in state["users"])
+        if not 0 <= absorbed <= encoded <= charged <= self.n_users:
+            raise ValueError(f"the state has {[absorbed, encoded, charged]} users of {self.n_users}; start anew")
+        exact = self._noise.counter.node is None
+        if state["noise"][0].any() or (exact and not np.array_equal(state["totals"], state["released"])):
+            raise ValueError("the state's noise and released counts do not belong together; start anew")
         if charged:
             self.charge(1, charged)
         for key in ours:
@@ -220,7 +234,7 @@ class Privatizer:
             node_scale=0.0 if counter.node is None else counter.node.scale,
             user_key=self._streams.key("user_noise"),
             server_key=self._streams.key("server_noise"),
-            users=np.zeros(2, dtype=np.int64),
+            users=np.zeros(3, dtype=np.int64),
             report=np.zeros(n_cells),
             totals=totals,
             noise=np.zeros((counter.noise_rows(), 1 if counter.node is None else n_cells)),
@@ -233,7 +247,8 @@ class Privatizer:
         if self._channel.report_scale > 0:
             noise = Laplace(self._channel.report_scale)
         elif self._channel.node_scale > 0:
-            noise, nodes = Laplace(self._channel.node_scale), self._noise.counter.nodes(self.n_users)
+            # A row of noise for every level that the kernel writes, and one of zeros.
+            noise, nodes = Laplace(self._channel.node_scale), self._channel.noise.shape[0] - 1
         return [
             Release(
                 channel=family.name,

@@ -17,7 +17,7 @@ from dprl.privacy.printed import CENTRAL_PRIVATIZER, LOCAL_PRIVATIZER, PrintedLe
 from dprl.privacy.privatizers import NoiseParts, Privatizer
 from dprl.privacy.streams import Streams
 
-_SMALLEST_EPSILON = 1e-9
+_SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-9, 1e9
 _SMALLEST_DELTA = 1e-15
 
 Calibration = Literal["certified", "printed"]
@@ -41,6 +41,7 @@ class NoPrivacy:
 
     def build(self, families: CountFamilies, n_users: int, streams: Streams) -> Privatizer:
         """Return the privatizer that passes exact counts on."""
+        _check_users(n_users)
         request = PrivacyRequest(None, None, "none", "nothing is claimed")
         return Privatizer(request, self.model, families, NoiseParts(None, ExactCounter(n_users), None), streams)
 
@@ -67,6 +68,7 @@ class _Calibrated(ABC):
 
     def build(self, families: CountFamilies, n_users: int, streams: Streams) -> Privatizer:
         """Return the privatizer for users 1..n_users (episodes 1..K-1: the last episode's data are never used)."""
+        _check_users(n_users)
         source = "the requested guarantee, met by the certified scale"
         if self.calibration == "printed":
             scale, source = self.lemma.scale(families, n_users, self.epsilon), self.lemma.source
@@ -155,12 +157,17 @@ TRUST_MODELS: dict[str, type[PrivacyConfig]] = {
 }
 
 
+def _check_users(n_users: int) -> None:
+    if n_users < 1:
+        raise ValueError(f"n_users must be at least 1, got {n_users}; run at least 2 episodes")
+
+
 def _check_budget(epsilon: float, delta: float) -> None:
     if not _is_number(epsilon):
         raise ValueError(f"epsilon must be a number above 0, got {epsilon!r}; for no privacy write model: none")
-    if not (math.isfinite(epsilon) and epsilon > 0):
+    if not 0 < epsilon < math.inf:
         raise ValueError(f"epsilon must be finite and above 0, got {epsilon!r}; for no privacy write model: none")
-    if not _SMALLEST_EPSILON <= epsilon <= 1 / _SMALLEST_EPSILON:
+    if not _SMALLEST_EPSILON <= epsilon <= _LARGEST_EPSILON:
         raise ValueError(f"epsilon must lie between 1e-9 and 1e9, got {epsilon!r}; beyond that nothing can be computed")
     if not (_is_number(delta) and (delta == 0 or _SMALLEST_DELTA <= delta < 1)):
         raise ValueError(f"delta must be 0 or lie in [1e-15, 1), got {delta!r}; 0 asks for pure differential privacy")

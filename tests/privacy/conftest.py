@@ -1,4 +1,4 @@
-"""Count families and contributions of a tabular learner, for the tests of this folder."""
+"""Count families, contributions and privatizers of a tabular learner, for the tests of this folder."""
 
 from __future__ import annotations
 
@@ -7,7 +7,21 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from dprl.privacy import Contribution, CountFamilies, CountFamily
+from dprl.privacy import (
+    TRUST_MODELS,
+    CentralPrivacy,
+    Contribution,
+    CountFamilies,
+    CountFamily,
+    LocalPrivacy,
+    NoPrivacy,
+    PrivacyConfig,
+    Privatizer,
+    Streams,
+)
+
+CONFIGS: dict[str, PrivacyConfig] = {"none": NoPrivacy(), "jdp": CentralPrivacy(1.0), "ldp": LocalPrivacy(1.0)}
+HORIZON, N_USERS = 4, 21
 
 
 def _families(horizon: int, n_states: int = 3, n_actions: int = 2) -> CountFamilies:
@@ -38,3 +52,30 @@ def tabular_families() -> Callable[..., CountFamilies]:
 def random_contribution() -> Callable[[CountFamilies, np.random.Generator], Contribution]:
     """Return a maker of random users."""
     return _contribution
+
+
+def _privatizer(model: str) -> Privatizer:
+    return CONFIGS[model].build(_families(HORIZON), N_USERS, Streams(0, "contract"))
+
+
+@pytest.fixture(params=sorted(TRUST_MODELS))
+def privatizer(request: pytest.FixtureRequest) -> Privatizer:
+    """Return a privatizer of each trust model: 4 steps, 3 families, 21 users."""
+    return _privatizer(request.param)
+
+
+@pytest.fixture
+def privatizer_of() -> Callable[[str], Privatizer]:
+    """Return a maker of fresh privatizers, with the noise of `privatizer`, by trust model."""
+    return _privatizer
+
+
+@pytest.fixture
+def users_of() -> Callable[[Privatizer, int], list[Contribution]]:
+    """Return a maker of the contributions of n users, always the same."""
+
+    def users(privatizer: Privatizer, n: int) -> list[Contribution]:
+        rng = np.random.default_rng(5)
+        return [_contribution(privatizer.families, rng) for _ in range(n)]
+
+    return users

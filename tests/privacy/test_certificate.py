@@ -120,6 +120,19 @@ def claim(epsilon: float) -> PrivacyRequest:
     return PrivacyRequest(guarantee, guarantee, "certified", "a test")
 
 
+def test_a_claim_of_another_kind_cannot_be_held_against_a_ledger() -> None:
+    ledger = Ledger("jdp", [release()])
+    for guarantee in (Guarantee("ldp", 1.0), Guarantee("jdp", 1.0, adjacency="remove one user")):
+        with pytest.raises(LedgerError, match="cannot be held against"):
+            certify(ledger, PrivacyRequest(guarantee, guarantee, "certified", "a test"), "x")
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.0), (-1.0, 0.0), (math.inf, 0.0), (1.0, 2.0), (1.0, math.nan)])
+def test_numbers_that_are_no_guarantee_are_refused(epsilon: float, delta: float) -> None:
+    with pytest.raises(ValueError, match="nothing else is a guarantee"):
+        Guarantee("ldp", epsilon, delta)
+
+
 def release(**changes: Any) -> Release:
     values: dict[str, Any] = {
         "channel": "visits", "noise": Laplace(10.0), "nodes_per_user": 1, "changed_cells": 4,
@@ -153,7 +166,7 @@ def test_a_single_cell_a_step_cannot_change_so_the_bound_is_not_attained(tabular
 
 
 def test_one_raw_channel_makes_everything_unbounded() -> None:
-    ledger = Ledger("jdp", [release(), release(channel="rewards", noise=None)])
+    ledger = Ledger("ldp", [release(), release(channel="rewards", noise=None)])
     assert math.isinf(ledger.pure_epsilon())
     assert math.isinf(ledger.epsilon(1e-6))
     assert ledger.delta(100.0) == 1.0

@@ -85,8 +85,3 @@ def test_counts_are_added_exactly() -> None:
 def test_registry_names_are_the_classes_names_and_have_a_description(name: str) -> None:
     assert COUNTERS[name].name == name
     assert COUNTERS[name].__doc__
-
-
-def test_an_empty_tree_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least 1 item"):
-        BinaryTree(0, Laplace(1.0))

@@ -2,62 +2,34 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from dprl.privacy import (
-    TRUST_MODELS,
     CentralPrivacy,
     Contribution,
     CountFamilies,
-    LedgerError,
     LocalPrivacy,
-    NoPrivacy,
-    PrivateCounts,
     Privatizer,
     Report,
     Streams,
 )
-from dprl.privacy.base import issue_report
-from dprl.privacy.exchange import encode, exchange
-from dprl.privacy.privatizers import NoiseParts
+from dprl.privacy.exchange import exchange
 
 Families = Callable[..., CountFamilies]
-Users = Callable[[CountFamilies, np.random.Generator], Contribution]
-SETTINGS: dict[str, Any] = {"none": NoPrivacy(), "jdp": CentralPrivacy(1.0), "ldp": LocalPrivacy(1.0)}
+Users = Callable[[Privatizer, int], list[Contribution]]
+Maker = Callable[[str], Privatizer]
 HORIZON, N_USERS = 4, 21
 
 
-def test_every_trust_model_is_under_test() -> None:
-    assert set(SETTINGS) == set(TRUST_MODELS)
-
-
-@pytest.fixture(params=sorted(SETTINGS))
-def privatizer(request: pytest.FixtureRequest, tabular_families: Families) -> Privatizer:
-    built: Privatizer = SETTINGS[request.param].build(tabular_families(HORIZON), N_USERS, Streams(0, "contract"))
-    return built
-
-
-def twin(privatizer: Privatizer, users: int = N_USERS) -> Privatizer:
-    built: Privatizer = SETTINGS[privatizer.trust_model].build(privatizer.families, users, Streams(0, "contract"))
-    return built
-
-
-def users_of(privatizer: Privatizer, random_contribution: Users, n: int) -> list[Contribution]:
-    rng = np.random.default_rng(5)
-    return [random_contribution(privatizer.families, rng) for _ in range(n)]
-
-
 def test_one_user_at_a_time_equals_the_compiled_exchange_bit_for_bit(
-    privatizer: Privatizer, random_contribution: Users
+    privatizer: Privatizer, users_of: Users, privatizer_of: Maker
 ) -> None:
-    compiled = twin(privatizer)
-    for user, contribution in enumerate(users_of(privatizer, random_contribution, N_USERS), start=1):
+    compiled = privatizer_of(privatizer.trust_model)
+    for user, contribution in enumerate(users_of(privatizer, N_USERS), start=1):
         counts = privatizer.absorb(privatizer.encode(contribution, user))
         compiled.charge(user, user)
         exchange(compiled.channel, contribution.index, contribution.value, user)
@@ -66,11 +38,11 @@ def test_one_user_at_a_time_equals_the_compiled_exchange_bit_for_bit(
 
 
 def test_noise_is_all_that_separates_private_counts_from_the_truth(
-    privatizer: Privatizer, random_contribution: Users
+    privatizer: Privatizer, users_of: Users, privatizer_of: Maker
 ) -> None:
-    truth = SETTINGS["none"].build(privatizer.families, N_USERS, Streams(0, "truth"))
+    truth = privatizer_of("none")
     bounds = privatizer.precision(1e-9).bounds
-    for user, contribution in enumerate(users_of(privatizer, random_contribution, N_USERS), start=1):
+    for user, contribution in enumerate(users_of(privatizer, N_USERS), start=1):
         counts = privatizer.absorb(privatizer.encode(contribution, user))
         exact = truth.absorb(truth.encode(contribution, user))
         for family in privatizer.families.families:
@@ -79,11 +51,11 @@ def test_noise_is_all_that_separates_private_counts_from_the_truth(
             assert (error == 0) == (privatizer.trust_model == "none")
 
 
-def test_state_dict_resumes_bit_for_bit(privatizer: Privatizer, random_contribution: Users) -> None:
-    contributions = users_of(privatizer, random_contribution, N_USERS)
+def test_state_dict_resumes_bit_for_bit(privatizer: Privatizer, users_of: Users, privatizer_of: Maker) -> None:
+    contributions = users_of(privatizer, N_USERS)
     for user, contribution in enumerate(contributions[:8], start=1):
         privatizer.absorb(privatizer.encode(contribution, user))
-    resumed = twin(privatizer)
+    resumed = privatizer_of(privatizer.trust_model)
     resumed.load_state_dict({key: value.copy() for key, value in privatizer.state_dict().items()})
     for user, contribution in enumerate(contributions[8:], start=9):
         ours = resumed.absorb(resumed.encode(contribution, user))
@@ -91,145 +63,8 @@ def test_state_dict_resumes_bit_for_bit(privatizer: Privatizer, random_contribut
         assert np.array_equal(ours.values, theirs.values)
 
 
-def test_a_user_submits_once_and_in_order(privatizer: Privatizer, random_contribution: Users) -> None:
-    contribution = users_of(privatizer, random_contribution, 1)[0]
-    privatizer.encode(contribution, 1)
-    with pytest.raises(LedgerError, match="user 1 cannot submit"):
-        privatizer.encode(contribution, 1)
-    with pytest.raises(LedgerError, match="user 3 cannot submit"):
-        privatizer.encode(contribution, 3)
-    with pytest.raises(ValueError, match="at most 21 users may submit"):
-        privatizer.charge(2, N_USERS + 1)
-
-
-def test_the_ledger_is_charged_before_the_message_exists(
-    privatizer: Privatizer, random_contribution: Users, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    charged: list[int] = []
-
-    def watched(*arguments: Any) -> None:
-        charged.append(privatizer.ledger.users_charged)
-        encode(*arguments)
-
-    monkeypatch.setattr("dprl.privacy.privatizers.encode", watched)
-    privatizer.encode(users_of(privatizer, random_contribution, 1)[0], 1)
-    assert charged == [1]
-
-
-@pytest.mark.parametrize("value", [7.0, -3.0, float("nan"), float("inf"), float("-inf")])
-@pytest.mark.parametrize("index", [0, -5, 10**9])
-def test_whatever_a_device_holds_its_message_stays_within_the_sensitivity(
-    privatizer: Privatizer, index: int, value: float
-) -> None:
-    families = privatizer.families
-    shape = (families.n_steps, len(families.families))
-    blank = twin(privatizer)
-    extreme = Contribution(np.full(shape, index, dtype=np.int64), np.full(shape, value))
-    nothing = Contribution(np.zeros(shape, dtype=np.int64), np.zeros(shape))
-    change = privatizer.encode(extreme, 1).values - blank.encode(nothing, 1).values
-    assert np.abs(change).max() <= 1 + 1e-9
-    rows = change.reshape(families.n_steps, families.block)
-    for start, family in zip(families.offsets(), families.families, strict=True):
-        per_step = np.abs(rows[:, start : start + family.width]).sum(axis=1)
-        assert np.all(per_step <= 1 + 1e-9)
-
-
-def test_a_report_is_absorbed_once_and_in_order(privatizer: Privatizer, random_contribution: Users) -> None:
-    first, second = (
-        privatizer.encode(c, u) for u, c in enumerate(users_of(privatizer, random_contribution, 2), start=1)
-    )
-    with pytest.raises(LedgerError, match="absorbed once, in order"):
-        privatizer.absorb(second)
-    assert not privatizer.private_counts().values.any()
-    assert privatizer.absorb(first).n_users == 1
-    with pytest.raises(LedgerError, match="absorbed once, in order"):
-        privatizer.absorb(first)
-    assert privatizer.absorb(second).n_users == 2
-
-
-def test_the_compiled_exchange_refuses_whom_the_ledger_has_not_charged(
-    privatizer: Privatizer, random_contribution: Users
-) -> None:
-    contribution = users_of(privatizer, random_contribution, 1)[0]
-    with pytest.raises(LedgerError, match="after the ledger has charged them"):
-        exchange(privatizer.channel, contribution.index, contribution.value, 1)
-    privatizer.charge(1, 1)
-    exchange(privatizer.channel, contribution.index, contribution.value, 1)
-    with pytest.raises(LedgerError, match="absorbed once"):
-        exchange(privatizer.channel, contribution.index, contribution.value, 1)
-
-
-def test_a_report_of_another_privatizer_is_refused(privatizer: Privatizer) -> None:
-    privatizer.charge(1, 1)
-    with pytest.raises(LedgerError, match="a report has"):
-        privatizer.absorb(issue_report(1, np.zeros(3)))
-
-
-def test_too_many_rows_stay_inside_the_counts(privatizer: Privatizer) -> None:
-    privatizer.charge(1, 1)
-    rows = np.zeros((500, 40), dtype=np.int64)
-    exchange(privatizer.channel, rows, np.ones(rows.shape), 1)
-    assert np.isfinite(privatizer.private_counts().values).all()
-
-
-def test_state_of_another_shape_or_after_the_start_is_refused(
-    privatizer: Privatizer, random_contribution: Users
-) -> None:
-    state = privatizer.state_dict()
-    with pytest.raises(ValueError, match="'noise' is missing or of another shape"):
-        privatizer.load_state_dict(state | {"noise": np.zeros((77, 1))})
-    with pytest.raises(ValueError, match="9 users absorbed and 3 charged"):
-        privatizer.load_state_dict(state | {"users": np.array([9, 3])})
-    privatizer.encode(users_of(privatizer, random_contribution, 1)[0], 1)
-    later = privatizer.state_dict()
-    with pytest.raises(LedgerError, match="user 1 cannot submit"):
-        privatizer.load_state_dict(later)
-
-
-def test_noise_that_was_changed_after_charging_cannot_be_certified(privatizer: Privatizer) -> None:
-    privatizer._channel = privatizer._channel._replace(report_scale=1e-9)
-    with pytest.raises(LedgerError, match="not the noise that was charged"):
-        privatizer.certificate("private_ucb_vi")
-
-
-def test_noise_on_the_wrong_side_is_refused(tabular_families: Families) -> None:
-    built = CentralPrivacy(1.0).build(tabular_families(2), 3, Streams(0, "side"))
-    for model in ("none", "ldp"):
-        with pytest.raises(LedgerError, match=f"{model} needs its noise on"):
-            Privatizer(built.request, model, built.families, built._noise, Streams(0, "side"))
-    assert isinstance(built._noise, NoiseParts)
-
-
-def test_a_channel_does_not_print_what_is_not_released(privatizer: Privatizer) -> None:
-    assert "totals" not in repr(privatizer.channel)
-    assert "array" not in repr(privatizer)
-
-
-def test_contributions_of_the_wrong_shape_are_refused(privatizer: Privatizer) -> None:
-    with pytest.raises(ValueError, match="one cell per step and family"):
-        privatizer.encode(Contribution(np.zeros((1, 3), dtype=np.int64), np.zeros((1, 3))), 1)
-    assert privatizer.ledger.users_charged == 0
-
-
-def test_private_counts_cannot_be_made_or_changed_outside(privatizer: Privatizer) -> None:
-    with pytest.raises(TypeError, match="issued by a Privatizer only"):
-        PrivateCounts(privatizer.families, np.zeros(privatizer.families.n_cells), 0, object())  # type: ignore[arg-type]
-    counts = privatizer.private_counts()
-    with pytest.raises(TypeError, match="issued by a Privatizer only"):
-        dataclasses.replace(counts, values=np.ones(privatizer.families.n_cells))
-    with pytest.raises(ValueError, match="cannot set WRITEABLE"):
-        counts.values.flags.writeable = True
-    with pytest.raises(TypeError, match="issued by a Privatizer only"):
-        Report(1, np.zeros(privatizer.families.n_cells), object())  # type: ignore[arg-type]
-    assert not counts.values.any()
-    with pytest.raises(ValueError, match="read-only"):
-        counts.values[0] = 1.0
-    with pytest.raises(KeyError, match="no count family"):
-        counts.family("visit")
-
-
 def test_the_same_user_with_and_without_a_neighbour_in_the_past_sends_the_same_report(
-    tabular_families: Families, random_contribution: Users
+    tabular_families: Families, random_contribution: Callable[[CountFamilies, np.random.Generator], Contribution]
 ) -> None:
     rng = np.random.default_rng(0)
     families = tabular_families(HORIZON)
@@ -312,33 +147,3 @@ def test_exact_precision_holds_in_runs_and_is_below_the_printed_one(
                 worst[name] = max(worst[name], float(np.abs(counts.family(name)).max()))
         failures += any(worst[name] > bounds[name] for name in bounds)
     assert failures / n_runs <= beta + 4 * np.sqrt(beta * (1 - beta) / n_runs)
-
-
-@pytest.mark.parametrize(
-    ("kind", "values", "message"),
-    [
-        (CentralPrivacy, {"epsilon": 0}, "epsilon must be finite and above 0, got 0"),
-        (CentralPrivacy, {"epsilon": -1.0}, "got -1.0"),
-        (LocalPrivacy, {"epsilon": float("nan")}, "got nan"),
-        (LocalPrivacy, {"epsilon": float("inf")}, "write model: none"),
-        (LocalPrivacy, {"epsilon": True}, "epsilon must be a number"),
-        (CentralPrivacy, {"epsilon": "1"}, "epsilon must be a number"),
-        (CentralPrivacy, {"epsilon": 1e-300}, "between 1e-9 and 1e9"),
-        (CentralPrivacy, {"epsilon": 1.0, "delta": 1.0}, "delta must be 0 or lie in"),
-        (LocalPrivacy, {"epsilon": 1.0, "delta": 1e-16}, "delta must be 0 or lie in"),
-        (CentralPrivacy, {"epsilon": 1.0, "counter": "binary_three"}, "counter must be one of binary_tree"),
-        (CentralPrivacy, {"epsilon": 1.0, "counter": "exact"}, "counter must be one of binary_tree"),
-        (LocalPrivacy, {"epsilon": 1.0, "calibration": "print"}, "calibration must be one of certified, printed"),
-        (LocalPrivacy, {"epsilon": 1.0, "precision": "exakt"}, "precision must be one of exact, printed"),
-        (LocalPrivacy, {"epsilon": 1.0, "mechanism": "gauss"}, "mechanism must be one of laplace"),
-        (
-            LocalPrivacy,
-            {"epsilon": 1.0, "delta": 1e-6, "calibration": "printed"},
-            "delta must be 0 with the printed calibration",
-        ),
-    ],
-)
-def test_bad_settings_are_refused_in_one_line(kind: type, values: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message) as caught:
-        kind(**values)
-    assert "\n" not in str(caught.value)

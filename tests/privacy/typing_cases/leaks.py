@@ -14,3 +14,4 @@ def leaks(algorithm: Algorithm, privatizer: Privatizer, contribution: Contributi
     privatizer.absorb(contribution)  # LEAK: a raw trajectory that skips encode
     privatizer.absorb(Report(1, np.zeros(3), object()))  # LEAK: a report that was not encoded
     PrivateCounts(privatizer.families, np.zeros(3), 1, object())  # LEAK: counts without a seal
+    PrivateCounts(privatizer.families, report.values, 1, report.seal)  # LEAK: a report dressed as counts
