@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
 import sys
 from collections.abc import Sequence
 from typing import NoReturn, TypeAlias
 
 from dprl.platform.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INTERRUPTED, UserError, broken_rule, suggestion
+from dprl.platform.program import command, program
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def resume_command(words: Sequence[str]) -> str:
     """Return the command that goes on where the command of these words was stopped."""
-    return shlex.join(["dprl", *(word for word in words if word != "--fresh")])
+    return command(*(word for word in words if word != "--fresh"))
 
 
 class _Parser(argparse.ArgumentParser):
@@ -55,10 +55,11 @@ _Subparsers: TypeAlias = "argparse._SubParsersAction[_Parser]"
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
-        prog="dprl",
+        prog=program(),
         description="Differentially private reinforcement learning, with a privacy certificate for every run.",
-        epilog="example: dprl sweep tune_configs/smoke.yaml\n\n"
-        "Results go to ./dprl_runs, or to $DPRL_HOME. Exit codes: 0 done, 1 some cell failed, 2 bad input.",
+        epilog=f"example: {program()} sweep tune_configs/smoke.yaml\n\n"
+        "Results go to ./dprl_runs, or to $DPRL_HOME.\n"
+        "Exit codes: 0 done, 1 some cell failed, 2 bad input, 130 interrupted.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -73,7 +74,7 @@ def _add(commands: _Subparsers, name: str, text: str, example: str) -> argparse.
         name,
         help=text,
         description=text[0].upper() + text[1:] + ".",
-        epilog=f"example: {example}",
+        epilog=f"example: {program()} {example}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -98,8 +99,8 @@ def _add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_list(commands: _Subparsers) -> None:
-    parser = _add(commands, "list", "show what a config can name", "dprl list envs")
-    kinds = ["algorithms", "envs", "mechanisms", "configs"]
+    parser = _add(commands, "list", "show what a config can name", "list envs")
+    kinds = ["algorithms", "envs", "trust_models", "counters", "mechanisms", "configs"]
     parser.add_argument("kind", nargs="?", choices=kinds, help="one kind only (all by default)")
     _add_json(parser)
 
@@ -109,7 +110,7 @@ def _add_run(commands: _Subparsers) -> None:
         commands,
         "run",
         "run every cell of a config in this process, without Ray",
-        "dprl run smoke --set privacy='{model: jdp, epsilon: 2}' --seeds 2",
+        "run smoke --set privacy='{model: jdp, epsilon: 2}' --seeds 2",
     )
     _add_config(parser)
     parser.add_argument("--seeds", metavar="N", help="the same as --set seeds=N")
@@ -121,7 +122,7 @@ def _add_sweep(commands: _Subparsers) -> None:
         commands,
         "sweep",
         "run every cell of a config as a Ray Tune trial; again with the same name, it resumes",
-        "dprl sweep tune_configs/regret_vs_epsilon.yaml --name first_try",
+        "sweep tune_configs/regret_vs_epsilon.yaml --name first_try",
     )
     _add_config(parser)
     _add_naming(parser)
@@ -145,13 +146,13 @@ def _add_certify(commands: _Subparsers) -> None:
         commands,
         "certify",
         "say what the noise of each cell will prove, without running it",
-        "dprl certify regret_vs_epsilon --set episodes=1000",
+        "certify regret_vs_epsilon --set episodes=1000",
     )
     _add_config(parser)
 
 
 def _add_ui(commands: _Subparsers) -> None:
-    parser = _add(commands, "ui", "open MLflow's web pages on the results", "dprl ui --port 5001")
+    parser = _add(commands, "ui", "open MLflow's web pages on the results", "ui --port 5001")
     parser.add_argument("--port", metavar="N", default="5000", help="TCP port (default: 5000)")
 
 

@@ -15,13 +15,15 @@ from typing import Any, Literal
 
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment, varying_keys
-from dprl.platform.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, UserError, broken_rule
+from dprl.platform.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, UserError, broken_rule, counted
+from dprl.platform.program import command
 from dprl.platform.reports.listing import listing, listing_text
 from dprl.platform.reports.verdicts import certificate_text, verdict_line
 from dprl.platform.tracking.store import TrackingStore, database_in, runs_page
 
 HOME_VARIABLE = "DPRL_HOME"
 _UI_HOST = "127.0.0.1"
+_PROBE_SECONDS = 2.0
 _STDOUT, _STDERR = 1, 2
 
 
@@ -52,7 +54,7 @@ def sweep(options: argparse.Namespace) -> int:
         _say(f"{cell.digest}  {label}: {verdict_line(certificate)}")
     seeds = sum(cell.seeds for cell in cells)
     episodes = sum(cell.seeds * cell.episodes for cell in cells)
-    _say(f"{len(cells)} cells, {seeds} seeds, {episodes} episodes; nothing was run")
+    _say(f"{counted(len(cells), 'cell')}, {counted(seeds, 'seed')}, {episodes} episodes; nothing was run")
     return EXIT_DONE
 
 
@@ -77,16 +79,21 @@ def ui(options: argparse.Namespace) -> int:
     home = _home(None)
     database = database_in(home)
     if not database.is_file():
-        raise UserError(f"{database}: must exist to be shown, got no such file; run `dprl sweep smoke` first")
+        raise UserError(
+            f"{database}: must exist to be shown, got no such file; run `{command('sweep', 'smoke')}` first"
+        )
     page = runs_page(database)
     _require_free(port)
-    _say(f"MLflow UI: http://{_UI_HOST}:{port}{page}   (all sweeps; Ctrl-C ends it)")
+    _say(f"MLflow UI  http://{_UI_HOST}:{port}{page}   (all sweeps; Ctrl-C ends it)")
+    _say("           open the sweep with [+], tick cells, Compare; a metric's name shows its curves")
     # One worker and no job runners: each is a process of 200 MB, and looking at results needs neither.
     quiet = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
     # The server is a process of MLflow's, which would import from the current folder: a click.py there ends it.
     environment = quiet | os.environ | {"PYTHONSAFEPATH": "1"}
     words = ["-m", "mlflow", "ui", "--backend-store-uri", TrackingStore.choose(home, None).uri]
     words += ["--host", _UI_HOST, "--port", str(port), "--workers", "1"]
+    # Uvicorn would tell every request, and end on Ctrl-C with a traceback.
+    words += ["--uvicorn-opts", "--log-level warning"]
     os.execve(sys.executable, [sys.executable, "-P", *words], environment)
 
 
@@ -189,6 +196,13 @@ def _home(storage: str | None) -> Path:
 
 
 def _require_free(port: int) -> None:
+    """Raise UserError if something listens at `port`, also where the system would let two servers share it."""
+    try:
+        socket.create_connection((_UI_HOST, port), timeout=_PROBE_SECONDS).close()
+    except OSError:
+        pass  # nobody answers
+    else:
+        raise broken_rule("--port", "must be free", port, "something listens there: choose another, e.g. --port 5001")
     with socket.socket() as probe:
         # As the server does; otherwise a port that was in use a minute ago would count as taken.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -11,6 +11,8 @@ EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
 
 _LONGEST_VALUE = 60
+_SIMILAR = 0.7
+_SHORTEST_BEGINNING = 3
 
 
 class UserError(Exception):
@@ -26,15 +28,27 @@ def shown(value: object) -> str:
     return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 3] + "..."
 
 
+def counted(number: int, noun: str) -> str:
+    """Return '1 cell', '2 cells'."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def broken_rule(path: str, rule: str, value: object, remedy: str) -> UserError:
     """Return the error for `value` at dotted `path`: `path: rule, got value; remedy`."""
     return UserError(f"{path}: {rule}, got {shown(value)}; {remedy}")
 
 
 def nearest(name: object, valid: Iterable[str]) -> str | None:
-    """Return the valid name that `name` was probably meant to be, or None."""
-    found = difflib.get_close_matches(str(name), list(valid), n=1, cutoff=0.5)
-    return found[0] if found else None
+    """Return the valid name that `name` was probably meant to be, or None.
+
+    It is near in its letters, has the same ones in another order, or begins like it: 'jpd' means 'jdp', but 'cdp',
+    another trust model, means neither 'jdp' nor 'ldp'.
+    """
+    text, names = str(name), list(valid)
+    swapped = [one for one in names if sorted(one) == sorted(text)]
+    similar = difflib.get_close_matches(text, names, n=1, cutoff=_SIMILAR)
+    begun = [one for one in names if len(text) >= _SHORTEST_BEGINNING and one.startswith(text)]
+    return next(iter([*swapped, *similar, *begun]), None)
 
 
 def suggestion(name: object, valid: Sequence[str]) -> str:

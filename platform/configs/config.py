@@ -12,6 +12,7 @@ import yaml
 from dprl.platform.configs.experiment import Experiment, read_experiment, varying_keys
 from dprl.platform.configs.grid import GRID, expand
 from dprl.platform.errors import UserError, broken_rule, shown, suggestion
+from dprl.platform.program import command
 
 _SUFFIXES = (".yaml", ".yml")
 
@@ -107,9 +108,12 @@ def read_config(path: str | Path, overrides: Sequence[str] = ()) -> dict[str, An
         ) from None
     raw = _parse(text, str(path))
     if raw is None:
-        raise UserError(f"{path}: a config must be a mapping, got an empty file; start from `dprl list configs`")
+        raise UserError(
+            f"{path}: a config must be a mapping, got an empty file; start from one of `{command('list', 'configs')}`"
+        )
     if not isinstance(raw, dict):
-        raise broken_rule(str(path), "a config must be a mapping of keys", raw, "start from `dprl list configs`")
+        remedy = f"start from one of `{command('list', 'configs')}`"
+        raise broken_rule(str(path), "a config must be a mapping of keys", raw, remedy)
     raw.setdefault("name", re.sub(r"[^A-Za-z0-9._-]", "_", file.stem))
     for override in overrides:
         apply_override(raw, override)

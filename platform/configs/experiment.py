@@ -14,7 +14,7 @@ import yaml
 
 from dprl.algorithms import ALGORITHMS, Algorithm, AlgorithmConfig
 from dprl.envs import ENVIRONMENTS, EnvConfig
-from dprl.platform.configs.sections import read_dataclass, read_registered, require_mapping, unknown_key
+from dprl.platform.configs.sections import field_names, read_dataclass, read_registered, require_mapping, unknown_key
 from dprl.platform.errors import UserError, shown
 from dprl.privacy import TRUST_MODELS, Certificate, PrivacyConfig, Streams, certify, source_digest
 
@@ -23,7 +23,14 @@ Scalar = str | float | int
 MOST_EPISODES = 10**9
 MOST_SEEDS = 10_000
 LARGEST_SEED = 2**32 - 1
+_USUAL = {"episodes": 200_000, "seeds": 10, "seed": 0}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+REGISTRIES: dict[str, Mapping[str, type[Any]]] = {
+    "algorithm": ALGORITHMS,
+    "env": ENVIRONMENTS,
+    "privacy": TRUST_MODELS,
+}
+"""Which classes each section of a config can describe."""
 # What picks the class of a section.
 _CHOOSERS = {"algorithm": "name", "env": "name", "privacy": "model"}
 _EXAMPLES = {
@@ -53,7 +60,8 @@ class Experiment:
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise ValueError(
-                f"name must be letters, digits, '.', '_', '-', got {shown(self.name)}; a folder is named by it"
+                f"name must be 1 to 100 letters, digits, '.', '_' or '-', the first no sign, got {shown(self.name)}; "
+                "a folder is named by it: write e.g. first_try"
             )
         if self.episodes < 2:
             raise ValueError(
@@ -62,7 +70,9 @@ class Experiment:
         limits = {"episodes": (2, MOST_EPISODES), "seeds": (1, MOST_SEEDS), "seed": (0, LARGEST_SEED)}
         for key, (least, most) in limits.items():
             if not least <= getattr(self, key) <= most:
-                raise ValueError(f"{key} must lie between {least} and {most}, got {getattr(self, key)}; change it")
+                raise ValueError(
+                    f"{key} must lie between {least} and {most}, got {getattr(self, key)}; write e.g. {_USUAL[key]}"
+                )
 
     def as_mapping(self) -> dict[str, Any]:
         """Return the config file that describes this cell, with every default written out."""
@@ -136,17 +146,24 @@ def read_experiment(raw: object) -> Experiment:
     valid = [field.name for field in dataclasses.fields(Experiment)]
     for key in section:
         if key not in valid:
-            raise unknown_key(key, valid)
+            raise _unknown_at_the_top(key, valid)
     for key, example in _EXAMPLES.items():
         if key not in section:
             raise UserError(f"{key}: is required, got nothing; write e.g. {example}")
-    registries: dict[str, Mapping[str, type[Any]]] = {
-        "algorithm": ALGORITHMS,
-        "env": ENVIRONMENTS,
-        "privacy": TRUST_MODELS,
-    }
-    rooms = {key: read_registered(section[key], key, _CHOOSERS[key], registry) for key, registry in registries.items()}
+    rooms = {key: read_registered(section[key], key, _CHOOSERS[key], registry) for key, registry in REGISTRIES.items()}
     return read_dataclass({**section, **rooms}, "", Experiment)
+
+
+def _unknown_at_the_top(key: str, valid: list[str]) -> UserError:
+    """Return the error for a key of no section: the section that has it is offered, else the nearest name."""
+    owners = [
+        f"{section}.{key}"
+        for section, registry in REGISTRIES.items()
+        if key == _CHOOSERS[section] or any(key in field_names(cls) for cls in registry.values())
+    ]
+    if owners:
+        return UserError(f"{key}: unknown key; did you mean {' or '.join(map(repr, owners))}?")
+    return unknown_key(key, valid)
 
 
 def varying_keys(cells: Sequence[Experiment]) -> list[str]:

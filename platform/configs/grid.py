@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -11,6 +12,7 @@ from dprl.platform.errors import UserError, broken_rule
 GRID = "grid_search"
 MOST_CELLS = 10_000
 _DEEPEST = 20
+_MISSPELT = 0.8
 
 
 def expand(raw: object, path: str = "", depth: int = 0) -> list[Any]:
@@ -30,6 +32,9 @@ def expand(raw: object, path: str = "", depth: int = 0) -> list[Any]:
         return [raw]
     if GRID in raw:
         return _alternatives(raw, path, depth)
+    for key in raw:
+        if difflib.SequenceMatcher(None, str(key).lower(), GRID).ratio() > _MISSPELT:
+            raise UserError(f"{path}.{key}: unknown key; did you mean {GRID!r}?".lstrip("."))
     columns = [expand(value, f"{path}.{key}" if path else str(key), depth + 1) for key, value in raw.items()]
     return _bounded(itertools.product(*columns), path, lambda point: dict(zip(raw, point, strict=True)))
 

@@ -16,7 +16,7 @@ from dprl.platform.errors import UserError, broken_rule, nearest, suggestion
 
 T = TypeVar("T")
 
-_TYPE_NAMES: dict[object, str] = {int: "an integer", float: "a number", str: "text", bool: "true or false"}
+_TYPE_NAMES: dict[object, str] = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 _LIST_OF_NAMES = re.compile(r"must be one of (?P<names>[^;]*?), got")
 
 
@@ -47,11 +47,11 @@ def read_registered(value: object, path: str, key: str, registry: Mapping[str, t
     cls = choose(value, path, key, registry)
     section = dict(require_mapping(value, path, path))
     chosen = section.pop(key)
-    valid = _field_names(cls)
+    valid = field_names(cls)
     for name, setting in section.items():
         if name in valid:
             continue
-        owners = sorted(other for other, other_cls in registry.items() if name in _field_names(other_cls))
+        owners = sorted(other for other, other_cls in registry.items() if name in field_names(other_cls))
         if owners:
             remedy = f"remove it, or choose {key}: {' or '.join(owners)}"
             raise broken_rule(f"{path}.{name}", f"does not belong to {key} {chosen}", setting, remedy)
@@ -63,7 +63,7 @@ def read_dataclass(section: Mapping[str, Any], path: str, cls: type[T], implied:
 
     Raises UserError on an unknown or missing key, a wrong type, or a value that the class refuses.
     """
-    valid = _field_names(cls)
+    valid = field_names(cls)
     for name in section:
         if name not in valid:
             raise unknown_key(_join(path, name), [*implied, *valid])
@@ -96,6 +96,24 @@ def describe_type(hint: object) -> str:
     return str(hint).replace("typing.", "")
 
 
+def choices(cls: type[Any], key: str, hint: object) -> list[str]:
+    """Return the names that `key` of `cls` may have; none if it is a number or free text.
+
+    A type may list them. Where it does not, the class is asked: by convention it refuses '' with the list.
+    """
+    if typing.get_origin(hint) is typing.Literal:
+        return [str(name) for name in typing.get_args(hint)]
+    if hint is not str:
+        return []
+    required = [field.name for field in dataclasses.fields(cls) if field.init and _is_required(field)]
+    try:
+        cls(**{**dict.fromkeys(required, 1), key: ""})
+    except ValueError as error:
+        listed = _LIST_OF_NAMES.search(str(error))
+        return listed["names"].split(", ") if listed else []
+    return []
+
+
 def _typed(value: object, path: str, hint: object) -> object:
     """Return `value` as type `hint`; a whole number may be written 1e5, and no number as text."""
     if dataclasses.is_dataclass(value):
@@ -112,17 +130,21 @@ def _typed(value: object, path: str, hint: object) -> object:
         if typing.get_origin(hint) is typing.Literal:
             remedy = suggestion(value, [str(name) for name in typing.get_args(hint)])
         elif hint in (int, float):
-            quoted = isinstance(value, str) and _looks_like_a_number(value)
-            remedy = "write it without quotes" if quoted else "write a plain number"
+            remedy = _number_remedy(value)
         raise broken_rule(path, f"must be {describe_type(hint)}", value, remedy) from None
 
 
-def _looks_like_a_number(text: str) -> bool:
+def _number_remedy(value: object) -> str:
+    """Return what to write in place of `value`, which is no number or not a whole one."""
+    if isinstance(value, float):
+        return f"write {math.floor(value)} or {math.ceil(value)}"
     try:
-        float(text)
+        number = float(value) if isinstance(value, str) else math.nan
     except ValueError:
-        return False
-    return True
+        return "write a plain number"
+    if isinstance(value, str) and not math.isfinite(number):
+        return "give a finite number"
+    return "write it without quotes" if isinstance(value, str) else "write a plain number"
 
 
 def _placed(message: str, path: str, section: Mapping[str, Any]) -> str:
@@ -140,7 +162,8 @@ def _placed(message: str, path: str, section: Mapping[str, Any]) -> str:
     return f"{path or 'experiment'}: {message}"
 
 
-def _field_names(cls: type[Any]) -> list[str]:
+def field_names(cls: type[Any]) -> list[str]:
+    """Return the keys of a section that describes `cls`."""
     return [field.name for field in dataclasses.fields(cls) if field.init]
 
 

@@ -6,7 +6,7 @@ import io
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -20,6 +20,8 @@ from dprl.platform.reports.verdicts import privacy_text
 
 # Okabe and Ito's palette, black last.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+# So that trust models can be told apart on paper too.
+_DASHES: dict[str, Any] = {"none": (0, (1.2, 1.6)), "jdp": "-", "ldp": (0, (6, 2))}
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 _BAND = f"{CONFIDENCE:.0%} t band over seeds"
 _HOLLOW = "; hollow: the claim fails"
@@ -36,7 +38,7 @@ def regret_figure(records: pd.DataFrame, experiment: Experiment, certificate: Ma
     left, right = figure.subplots(1, 2)
     _draw_curve(left, curve(records, "regret_per_episode"))
     left.set_xscale("log")
-    left.set_ylabel("regret per episode (reward)")
+    left.set_ylabel("regret per episode,\nmean over the block (reward)")
     _draw_curve(right, curve(records))
     right.set_ylabel("cumulative regret (reward)")
     for axis in (right.xaxis, right.yaxis):
@@ -73,11 +75,18 @@ def _draw_curve(axes: Axes, points: pd.DataFrame) -> None:
         )
 
 
+class _Lines(NamedTuple):
+    """styles: number of each line's colour and marker, by its name. references: legends of cells without privacy."""
+
+    styles: Mapping[str, int]
+    references: Mapping[str, str]
+
+
 def frontier_figure(summary: pd.DataFrame) -> bytes:
     """Draw utility against proved epsilon of a sweep; return a PNG.
 
     summary: rows of `records.summary_row`. One panel per environment and number of episodes, one line per
-    algorithm and trust model (and whatever else varies); cells without privacy are dashed horizontal bands.
+    algorithm and trust model (and whatever else varies); cells without privacy are dotted horizontal bands.
     """
     varying = [key for key in _settings(summary) if summary[key].nunique(dropna=True) > 1]
     panel_keys = [key for key in varying if key.startswith("env.") or key == "episodes"]
@@ -90,8 +99,9 @@ def frontier_figure(summary: pd.DataFrame) -> bytes:
     figure = Figure(figsize=(1.2 + 4.6 * columns, 0.9 + 3.9 * rows), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False)
     styles = {name: i for i, (name, _) in enumerate(_groups(summary, line_keys))}
+    lines = _Lines(styles, _reference_labels(summary, line_keys))
     for axes, (title, cells) in zip(grid.flat, panels, strict=False):
-        _draw_panel(axes, cells, line_keys, styles)
+        _draw_panel(axes, cells, line_keys, lines)
         axes.set_title(title, fontsize=10)
     for axes in list(grid.flat)[len(panels) :]:
         axes.set_visible(False)
@@ -134,12 +144,22 @@ def _group_name(keys: Sequence[str], values: tuple[Any, ...]) -> str:
     return " ".join(words)
 
 
-def _draw_panel(axes: Axes, cells: pd.DataFrame, line_keys: Sequence[str], styles: Mapping[str, int]) -> None:
+def _reference_labels(summary: pd.DataFrame, line_keys: Sequence[str]) -> dict[str, str]:
+    """Return what the legend says of cells without privacy: their values, one a panel, too small to read off."""
+    cells = summary[summary["privacy.model"] == "none"]
+    return {
+        name: f"{name}: {', '.join(f'{value:.2g}' for value in line['mean_regret'])}"
+        for name, line in _groups(cells, line_keys)
+        if len(line)
+    }
+
+
+def _draw_panel(axes: Axes, cells: pd.DataFrame, line_keys: Sequence[str], lines: _Lines) -> None:
     for name, line in _groups(cells, line_keys):
-        index = styles[name]
+        index = lines.styles[name]
         colour, marker = COLOURS[index % len(COLOURS)], _MARKERS[index % len(_MARKERS)]
         for _, row in line[line["privacy.model"] == "none"].iterrows():
-            _draw_reference(axes, row, f"{name} (no privacy)", colour)
+            _draw_reference(axes, row, lines.references[name], colour)
         bounded = line[np.isfinite(line["proved_epsilon"])].sort_values("proved_epsilon")
         if len(bounded):
             _draw_line(axes, bounded, name, colour, marker)
@@ -149,25 +169,26 @@ def _draw_panel(axes: Axes, cells: pd.DataFrame, line_keys: Sequence[str], style
     axes.set_ylim(bottom=-0.03 * axes.get_ylim()[1])
     kind = "at the claimed \u03b4" if (cells["claimed_delta"] > 0).any() else "pure"
     axes.set_xlabel(f"proved \u03b5 ({kind}; smaller is more private)")
-    axes.set_ylabel("regret per episode,\nmean over all episodes (reward)")
+    axes.set_ylabel("mean regret per episode (reward)")
     axes.grid(alpha=0.3)
 
 
 def _draw_reference(axes: Axes, row: pd.Series[Any], label: str, colour: str) -> None:
     """Draw a cell without privacy as a horizontal band: its epsilon is infinite, so it has no place on the axis."""
-    axes.axhline(row["regret_per_episode"], color=colour, ls="--", label=label)
-    lower, upper = row["regret_per_episode_lower"], row["regret_per_episode_upper"]
+    axes.axhline(row["mean_regret"], color=colour, ls=_DASHES["none"], label=label)
+    lower, upper = row["mean_regret_lower"], row["mean_regret_upper"]
     if math.isfinite(lower):
         axes.axhspan(lower, upper, color=colour, alpha=0.15, lw=0)
 
 
 def _draw_line(axes: Axes, cells: pd.DataFrame, label: str, colour: str, marker: str) -> None:
     """Draw cells of one kind over epsilon with their bands; a hollow marker says that the claim fails."""
-    epsilon, mean = cells["proved_epsilon"].to_numpy(), cells["regret_per_episode"].to_numpy()
-    below = mean - cells["regret_per_episode_lower"].to_numpy()
-    above = cells["regret_per_episode_upper"].to_numpy() - mean
+    epsilon, mean = cells["proved_epsilon"].to_numpy(), cells["mean_regret"].to_numpy()
+    below = mean - cells["mean_regret_lower"].to_numpy()
+    above = cells["mean_regret_upper"].to_numpy() - mean
     spread = np.nan_to_num(np.array([below, above]))
-    axes.errorbar(epsilon, mean, spread, capsize=3, label=label, color=colour, marker=marker)
+    dashes = _DASHES.get(cells["privacy.model"].iloc[0], "-.")
+    axes.errorbar(epsilon, mean, spread, capsize=3, label=label, color=colour, marker=marker, ls=dashes)
     fails = (cells["verdict"] != "holds").to_numpy()
     axes.plot(epsilon[fails], mean[fails], marker, color=colour, markerfacecolor="white", zorder=3)
 

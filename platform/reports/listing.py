@@ -1,8 +1,10 @@
-"""What `dprl list` shows: the registries and the configs that come with the project."""
+"""What `dprl list` shows: the registries, with the keys of each class, and the configs that come with the project."""
 
 from __future__ import annotations
 
 import dataclasses
+import textwrap
+import typing
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,42 +12,62 @@ from typing import Any
 from dprl.algorithms import ALGORITHMS
 from dprl.envs import ENVIRONMENTS
 from dprl.platform.configs.config import config_files, load_cells
-from dprl.platform.errors import UserError
+from dprl.platform.configs.sections import choices, describe_type
+from dprl.platform.errors import UserError, counted
 from dprl.privacy import COUNTERS, MECHANISMS, TRUST_MODELS
 
 Entry = dict[str, Any]
 
+_PLACES = {
+    "algorithms": "algorithm.name",
+    "envs": "env.name",
+    "trust_models": "privacy.model",
+    "counters": "privacy.counter, where the model has it",
+    "mechanisms": "privacy.mechanism, where the model has it",
+    "configs": "CONFIG",
+}
+"""Kind: where its names are written."""
+_WIDTH = 110
+
 
 def listing(kind: str | None = None) -> dict[str, list[Entry]]:
-    """Return what a config can name: algorithms, envs, mechanisms (also trust models, counters), configs."""
+    """Return what a config can name, by kind: name, description, and for each class the keys of its section."""
     kinds: dict[str, Callable[[], list[Entry]]] = {
-        "algorithms": lambda: _registered(ALGORITHMS),
-        "envs": lambda: _registered(ENVIRONMENTS),
-        "mechanisms": lambda: [
-            *_registered(TRUST_MODELS, "trust model"),
-            *_registered(COUNTERS, "counter"),
-            *_registered(MECHANISMS, "mechanism"),
-        ],
+        "algorithms": lambda: _with_keys(ALGORITHMS),
+        "envs": lambda: _with_keys(ENVIRONMENTS),
+        "trust_models": lambda: _with_keys(TRUST_MODELS),
+        # Counters and mechanisms are sized by their trust model: a config names them and sets nothing.
+        "counters": lambda: _described(COUNTERS),
+        "mechanisms": lambda: _described(MECHANISMS),
         "configs": lambda: [_config(name, path) for name, path in config_files().items()],
     }
     return {name: entries() for name, entries in kinds.items() if kind in (None, name)}
 
 
-def _registered(registry: Mapping[str, type[Any]], role: str = "") -> list[Entry]:
-    found = []
-    for name, cls in registry.items():
-        description = (cls.__doc__ or "").strip().split("\n", 1)[0]
-        entry: Entry = {"name": name, "description": f"{role}: {description}" if role else description}
-        # Counters and mechanisms are sized by their trust model: a config names them and sets nothing.
-        if role not in ("counter", "mechanism"):
-            entry["settings"] = ", ".join(_setting(field) for field in dataclasses.fields(cls))
-        found.append(entry)
+def _described(registry: Mapping[str, type[Any]]) -> list[Entry]:
+    return [
+        {"name": name, "description": (cls.__doc__ or "").strip().split("\n", 1)[0]} for name, cls in registry.items()
+    ]
+
+
+def _with_keys(registry: Mapping[str, type[Any]]) -> list[Entry]:
+    entries = _described(registry)
+    for entry in entries:
+        cls = registry[entry["name"]]
+        hints = typing.get_type_hints(cls)
+        entry["keys"] = [_key(cls, field, hints[field.name]) for field in dataclasses.fields(cls) if field.init]
+    return entries
+
+
+def _key(cls: type[Any], field: dataclasses.Field[Any], hint: object) -> Entry:
+    """Return one key of a section: its name, type, choices if they are few, default if there is one."""
+    names = choices(cls, field.name, hint)
+    found: Entry = {"key": field.name, "type": "text" if names else describe_type(hint)}
+    if names:
+        found["choices"] = names
+    if field.default is not dataclasses.MISSING:
+        found["default"] = field.default
     return found
-
-
-def _setting(field: dataclasses.Field[Any]) -> str:
-    required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-    return f"{field.name} (required)" if required else f"{field.name}={field.default}"
 
 
 def _config(name: str, path: Path) -> Entry:
@@ -64,10 +86,28 @@ def listing_text(kinds: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     blocks = []
     for kind, entries in kinds.items():
         width = max((len(entry["name"]) for entry in entries), default=0)
-        lines = [kind]
+        indent = " " * (width + 4)
+        lines = [f"{kind.replace('_', ' ')} ({_PLACES[kind]})"]
         for entry in entries:
-            lines.append(f"  {entry['name']:<{width}}  {entry['description']}".rstrip())
-            details = [entry[key] for key in ("settings", "path") if entry.get(key)]
-            lines += [f"  {'':<{width}}  {detail}" for detail in details]
+            head = f"  {entry['name']:<{width}}  "
+            lines += textwrap.wrap(entry["description"], _WIDTH, initial_indent=head, subsequent_indent=indent) or [
+                head.rstrip()
+            ]
+            lines += [f"{indent}{line}" for line in _details(entry)]
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
+
+
+def _details(entry: Mapping[str, Any]) -> list[str]:
+    """Return a line for each key of a class, or the place of a config."""
+    if "path" in entry:
+        cells = f" ({counted(entry['cells'], 'cell')})" if "cells" in entry else ""
+        return [f"{entry['path']}{cells}"]
+    keys = entry.get("keys", [])
+    width = max((len(key["key"]) for key in keys), default=0)
+    lines = []
+    for key in keys:
+        value = " | ".join(key["choices"]) if "choices" in key else key["type"]
+        default = f"default {key['default']}" if "default" in key else "required"
+        lines.append(f"{key['key']:<{width}}  {value}, {default}")
+    return lines

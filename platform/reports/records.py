@@ -58,14 +58,15 @@ def summary_row(experiment: Experiment, records: pd.DataFrame, certificate: Mapp
     final = records[records["episode"] == records["episode"].max()]
     first = records[records["episode"] == records["episode"].min()]
     row: dict[str, Any] = {"cell": experiment.digest, **experiment.parameters()}
-    per_episode = final["regret"].to_numpy() / experiment.episodes
     for name, values in (
         ("regret", final["regret"].to_numpy()),
-        ("regret_per_episode", per_episode),
+        ("mean_regret", final["regret"].to_numpy() / experiment.episodes),
         ("regret_per_episode_last", final["regret_per_episode"].to_numpy()),
     ):
         row[name], row[f"{name}_lower"], row[f"{name}_upper"] = band(values)
     row["regret_per_episode_first"] = float(first["regret_per_episode"].mean())
-    row["saturated"] = float(curve(records, "saturated")["mean"].mean())
+    saturated = curve(records, "saturated")
+    lengths = np.diff(saturated["episode"], prepend=0)
+    row["saturated"] = float(np.average(saturated["mean"], weights=lengths))
     row["saturated_last"] = float(final["saturated"].mean())
     return row | privacy_columns(certificate) | {"note": SATURATION_NOTE if always_saturated(records) else ""}

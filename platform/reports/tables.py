@@ -15,6 +15,9 @@ from dprl.platform.reports.records import SATURATION_REMEDY
 from dprl.platform.reports.verdicts import number
 
 _VERDICTS = {"holds": "holds", "holds_approximately": "approx.", "fails": "FAILS"}
+_LEGEND = (
+    "columns: docs/metrics.md; regret/ep.: first -> last block; satur.: share of (h,s,a) whose value is at its cap"
+)
 _HEADERS = ("cell", "regret", "95% band", "regret/ep.", "claim", "proved", "verdict", "satur.", "s")
 
 
@@ -38,6 +41,10 @@ def write_summary(stream: TextIO, summary: pd.DataFrame) -> None:
     """Write one row a cell, and below it what the reader must know about some of them."""
     rows = [_summary_cells(row) for row in summary.to_dict("records")]
     write_table(stream, _HEADERS, rows)
+    if stream.isatty():
+        Console(file=stream).print(Text(_LEGEND, style="dim"), soft_wrap=True)
+    else:
+        stream.write(_LEGEND + "\n")
     warnings: dict[str, list[str]] = {}
     for row in summary.to_dict("records"):
         if row["note"]:

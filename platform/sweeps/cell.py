@@ -28,7 +28,7 @@ from dprl.platform.sweeps.cell_folder import CellFolder
 from dprl.platform.sweeps.versions import versions
 
 BLOCKS = 200
-"""Records per seed; a block is also the unit of work, so that where a run is cut changes no sum."""
+"""Records per seed at most; a block is also the unit of work, so that where a run is cut changes no sum."""
 
 _LEARNER = "learner/"
 
@@ -44,10 +44,18 @@ class CellProgress:
 
 
 def block_ends(episodes: int) -> np.ndarray:
-    """Return the episode at which each block ends, int64[min(200, episodes)], the last at `episodes`."""
-    blocks = min(BLOCKS, episodes)
-    # Python's integers: 200 * episodes may not fit into 64 bits.
-    return np.array([(i + 1) * episodes // blocks for i in range(blocks)], dtype=np.int64)
+    """Return the episode at which each block ends, int64[at most 200], rising, the last at `episodes`.
+
+    Half of them are evenly spaced; the others are dense at the start, where learning without privacy is quick:
+    episodes 1, 2, 3, ..., each later one about (episodes)^(1/99) times the one before.
+    """
+    if episodes <= BLOCKS:
+        return np.arange(1, episodes + 1, dtype=np.int64)
+    half = BLOCKS // 2
+    # Python's integers: 100 * episodes need not fit into 64 bits.
+    even = {(i + 1) * episodes // half for i in range(half)}
+    early = {round(episodes ** (i / (half - 1))) for i in range(half)}
+    return np.array(sorted(even | early), dtype=np.int64)
 
 
 class CellRun:
@@ -128,6 +136,7 @@ class CellRun:
         }
         arrays = {
             "about": np.array(json.dumps(about)),
+            "ends": self.ends,
             "rows": np.array(self._rows, dtype=np.float64).reshape(-1, 3),
             "policies": np.array(self._policies),
         }
@@ -141,6 +150,7 @@ class CellRun:
             with np.load(self.folder.state_file, allow_pickle=False) as file:
                 arrays = {key: file[key] for key in file.files}
             about = json.loads(str(arrays["about"]))
+            same_blocks = np.array_equal(arrays["ends"], self.ends)
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise UserError(
                 f"{self.folder.state_file}: must be a checkpoint, got {error}; run again with --fresh"
@@ -148,6 +158,8 @@ class CellRun:
         mine, found = self.experiment.digest, about["digest"]
         if found != mine:
             raise UserError(f"{self.folder.path}: must hold cell {mine}, got {found}; use another folder")
+        if not same_blocks:
+            raise UserError(f"{self.folder.state_file}: must have this version's blocks, got others; use --fresh")
         self._rows = [(float(a), float(b), float(c)) for a, b, c in arrays["rows"]]
         self._policies = list(arrays["policies"])
         self._certificates = about["certificates"]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from dprl.platform.sweeps.execution import Listener
 from dprl.platform.sweeps.layout import SweepCell
 from dprl.platform.sweeps.trial import CellTrial, PassOn
 
+_STDERR = 2
 _OBJECT_STORE_BYTES = 128 * 1024**2
 """Cells hand over nothing large; Ray's default would claim a third of the memory."""
 
@@ -47,20 +49,37 @@ def connected(address: str | None) -> Iterator[Cluster]:
 
 
 def _connect(address: str | None, limit: int | None) -> None:
+    """Start Ray here, or join it at `address`. Raises UserError."""
     local: dict[str, Any] = {"num_cpus": limit, "include_dashboard": False, "object_store_memory": _OBJECT_STORE_BYTES}
     try:
-        ray.init(
-            # 'local' starts a new cluster; the default would join any that happens to run on this machine.
-            address=address if address is not None else "local",
-            logging_level=logging.ERROR,
-            log_to_driver=False,
-            runtime_env={"env_vars": WORKER_ENVIRONMENT},
-            **(local if address is None else {}),
-        )
+        with silent_stderr() if address is not None else nullcontext():
+            ray.init(
+                # 'local' starts a new cluster; the default would join any that happens to run on this machine.
+                address=address if address is not None else "local",
+                logging_level=logging.ERROR,
+                log_to_driver=False,
+                runtime_env={"env_vars": WORKER_ENVIRONMENT},
+                **(local if address is None else {}),
+            )
     except (ConnectionError, ValueError, RuntimeError) as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         remedy = "check that Ray runs there"
         raise broken_rule("address", f"must be usable by Ray ({reason})", address, remedy) from error
+
+
+@contextmanager
+def silent_stderr() -> Iterator[None]:
+    """Drop what is written to standard error meanwhile: Ray's compiled part warns many times before it gives up."""
+    sys.stderr.flush()
+    kept, nowhere = os.dup(_STDERR), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, _STDERR)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, _STDERR)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def run_on_ray(cluster: Cluster, cells: Sequence[SweepCell], storage: Path, listener: Listener) -> None:

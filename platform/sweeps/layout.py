@@ -52,7 +52,7 @@ class SweepLayout:
 
     def __post_init__(self) -> None:
         if not _SAFE_NAME.fullmatch(self.name):
-            rule = "must be letters, digits, '.', '_' and '-' (a folder is named by it)"
+            rule = "must be 1 to 100 letters, digits, '.', '_' or '-', the first no sign (a folder is named by it)"
             raise broken_rule("name", rule, self.name, "choose another with --name")
 
     @property

@@ -17,6 +17,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from dprl.platform.errors import counted
+
 _PLAIN_INTERVAL = 10.0
 """Seconds between two plain lines about a cell that is still running."""
 
@@ -102,7 +104,7 @@ class TerminalProgress:
             left,
         )
         self._bar = Progress(*columns, console=self._console, transient=True)
-        self._all = self._bar.add_task(f"{total} cells", total=float(total))
+        self._all = self._bar.add_task(counted(total, "cell"), total=float(total))
         self._bar.start()
 
     def advanced(self, label: str, fraction: float) -> None:

@@ -6,7 +6,8 @@ import dataclasses
 import shlex
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -15,7 +16,8 @@ import pandas as pd
 
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.environment_variables import cpu_limit, set_environment
-from dprl.platform.errors import UserError, broken_rule
+from dprl.platform.errors import UserError, broken_rule, counted
+from dprl.platform.program import command
 from dprl.platform.reports.figures import frontier_figure
 from dprl.platform.reports.records import summary_row
 from dprl.platform.sweeps.atomic_files import write_bytes, write_text
@@ -24,8 +26,10 @@ from dprl.platform.sweeps.execution import CELL_ERRORS, run_in_process
 from dprl.platform.sweeps.layout import SweepCell, SweepLayout
 from dprl.platform.sweeps.progress import ProgressDisplay, progress_display
 from dprl.platform.tracking.store import TrackingError, TrackingStore
+from dprl.privacy.compiled import prepared_folder
 
 _CONNECT_SECONDS = 10.0
+_NOTICED_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ class SweepOptions:
 
     def __post_init__(self) -> None:
         if self.address is not None and self.executor != "tune":
-            raise broken_rule("address", "is only for a sweep on Ray", self.address, "use `dprl sweep`")
+            raise broken_rule("address", "is only for a sweep on Ray", self.address, f"use `{command('sweep')}`")
 
 
 @dataclass(frozen=True)
@@ -74,20 +78,42 @@ def run_sweep(cells: Sequence[Experiment], options: SweepOptions) -> SweepResult
     if not cells:
         raise UserError("config: the grid expands to nothing: give every grid_search at least one value")
     cpu_limit()
-    if options.address is not None:
-        _require_reachable(options.address)
+    store.require_reachable()
     set_environment()
-    home.mkdir(parents=True, exist_ok=True)
-    display = progress_display()
-    with layout.lock():
-        try:
-            return _Sweep(layout, store, display, options).run(layout.cells(cells))
-        except KeyboardInterrupt:
-            display.close()
-            display.say(f"interrupted; what is done is kept, resume with: {options.command}")
-            raise
-        finally:
-            display.close()
+    with _joined(options.address):
+        _make_home(home)
+        display = progress_display()
+        with layout.lock():
+            try:
+                return _Sweep(layout, store, display, options).run(layout.cells(cells))
+            except KeyboardInterrupt:
+                display.close()
+                display.say(f"interrupted; what is done is kept, resume with: {options.command}")
+                raise
+            finally:
+                display.close()
+
+
+@contextmanager
+def _joined(address: str | None) -> Iterator[None]:
+    """Join the Ray cluster at `address`, if there is one, before anything is written. Raises UserError."""
+    if address is None:
+        yield
+        return
+    _require_reachable(address)
+    # Loaded only here: importing Ray takes seconds, and needs its environment set before.
+    from dprl.platform.sweeps.cluster import connected  # noqa: PLC0415
+
+    with connected(address):
+        yield
+
+
+def _make_home(home: Path) -> None:
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        rule = f"the folder of all results must be one that can be made ({error.strerror})"
+        raise broken_rule("$DPRL_HOME or --storage", rule, str(home), "choose another folder") from None
 
 
 class _Sweep:
@@ -112,13 +138,13 @@ class _Sweep:
         """Bring all cells to their end, then write the sweep's own files."""
         if self.options.fresh:
             deleted = self.layout.delete_cells()
-            self.display.say(f"starting afresh: {deleted} cells of earlier calls deleted")
+            self.display.say(f"starting afresh: {counted(deleted, 'cell')} of earlier calls deleted")
         self.display.say(f"opening MLflow at {self.tracker.store.uri}")
-        self.tracker.open(self.options.fresh)
+        self.tracker.open(cells, self.options.fresh)
         done = [cell for cell in cells if cell.finished]
         todo = [cell for cell in cells if not cell.finished]
         if done:
-            self.display.say(f"{len(done)} of {len(cells)} cells are finished already")
+            self.display.say(f"{len(done)} of {counted(len(cells), 'cell')} finished already")
         status = "KILLED"
         try:
             for cell in done:
@@ -176,17 +202,19 @@ class _Sweep:
         where = "on this machine" if self.options.address is None else f"at {self.options.address}"
         self.display.say(f"starting Ray {where} ...")
         with connected(self.options.address) as cluster:
-            self._begin(todo, f"on {cluster.n_cpus} CPU{'s' if cluster.n_cpus > 1 else ''}")
+            self._begin(todo, f"on {counted(cluster.n_cpus, 'CPU')}")
             run_on_ray(cluster, todo, self.layout.home / "tune", self)
 
     def _begin(self, todo: Sequence[SweepCell], where: str) -> None:
         seeds = sum(cell.experiment.seeds for cell in todo)
-        self.display.say(f"running {len(todo)} cells ({seeds} seeds) {where}")
+        self.display.say(f"running {counted(len(todo), 'cell')} ({counted(seeds, 'seed')}) {where}")
         self.display.begin(len(todo))
 
     def _compile(self, todo: Sequence[SweepCell]) -> None:
         """Compile here, once, what every worker then loads from the cache on disk."""
-        self.display.say("compiling the learning loop (once per machine and code version) ...")
+        cold = not kernels_are_cached()
+        if cold:
+            self.display.say("compiling the learning loop (once per machine and code version) ...")
         begin = time.monotonic()
         for experiment in _one_of_each_kind(todo):
             tiny = dataclasses.replace(experiment, episodes=2, seeds=1)
@@ -195,7 +223,9 @@ class _Sweep:
             except CELL_ERRORS:
                 # Its cell fails in the same way, and is then reported under its name.
                 continue
-        self.display.say(f"compiled in {time.monotonic() - begin:.1f} s")
+        seconds = time.monotonic() - begin
+        if cold or seconds > _NOTICED_SECONDS:
+            self.display.say(f"{'compiled' if cold else 'loaded compiled code'} in {seconds:.1f} s")
 
     def _results(self, cell: SweepCell) -> CellResults:
         """Read a finished cell, and keep its row of the summary."""
@@ -245,11 +275,16 @@ class _Sweep:
         self.display.say(f"results   {self.layout.folder}")
         for file in files:
             self.display.say(f"          {file}")
-        ui = "dprl ui" if self.options.tracking_uri is None else f"mlflow at {self.tracker.store.uri}"
+        ui = command("ui") if self.options.tracking_uri is None else f"mlflow at {self.tracker.store.uri}"
         self.display.say(f"MLflow    {ui}: experiment 'dprl', run {shlex.quote(self.layout.name)}")
 
     def _log_path(self, cell: SweepCell) -> Path:
         return self.layout.folder / "logs" / f"{cell.digest}.txt"
+
+
+def kernels_are_cached() -> bool:
+    """Whether compiled code of this version is on the disk, so that nothing has to be waited for."""
+    return next(Path(prepared_folder()).rglob("*.nbc"), None) is not None
 
 
 def _require_reachable(address: str) -> None:

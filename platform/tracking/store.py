@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import socket
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from dprl.platform.errors import UserError, broken_rule
 
 EXPERIMENT = "dprl"
 """The MLflow experiment that holds every sweep, so that runs of different sweeps can be compared."""
+
+
+_PORTS = {"http": 80, "https": 443, "postgresql": 5432, "mysql": 3306, "mssql": 1433}
+_CONNECT_SECONDS = 10.0
 
 
 class TrackingError(Exception):
@@ -22,7 +29,7 @@ class TrackingError(Exception):
 class TrackingStore:
     """Runs at `uri`; their files below `artifact_root`, or, where that is None, where the server puts them.
 
-    Raises UserError for a folder as store, which MLflow 3 no longer writes.
+    Raises UserError for a folder as store, which MLflow 3 no longer writes, and for an address of no known kind.
     """
 
     uri: str
@@ -34,6 +41,33 @@ class TrackingStore:
             rule = "must be a database or a server"
             remedy = "use sqlite:////absolute/path.db or http://host:5000"
             raise broken_rule("tracking-uri", rule, self.uri, remedy)
+        schemes = _schemes()
+        if self._scheme not in schemes:
+            remedy = f"write one of {', '.join(f'{scheme}://' for scheme in schemes)}"
+            raise broken_rule("tracking-uri", "must be a database or a server", self.uri, remedy)
+
+    @property
+    def _scheme(self) -> str:
+        # 'postgresql+psycopg2://' names the driver too.
+        return self.uri.partition(":")[0].partition("+")[0]
+
+    def require_reachable(self) -> None:
+        """Raise UserError if nothing listens where the store is said to be: MLflow would try for long.
+
+        What is reached through a proxy, or in a way of its own (a file, databricks), is left to MLflow.
+        """
+        if self._scheme not in _PORTS:
+            return
+        try:
+            parts = urlsplit(self.uri)
+            host, port = parts.hostname, parts.port or _PORTS[self._scheme]
+            proxied = self._scheme in getproxies() and not proxy_bypass(host or "")
+            if host is not None and not proxied:
+                socket.create_connection((host, port), timeout=_CONNECT_SECONDS).close()
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            rule = f"must be where MLflow's store listens ({reason})"
+            raise broken_rule("tracking-uri", rule, self.uri, "check the address") from error
 
     @classmethod
     def choose(cls, home: Path, uri: str | None) -> TrackingStore:
@@ -45,6 +79,12 @@ class TrackingStore:
         if uri is not None:
             return cls(uri, None)
         return cls(f"sqlite:///{quote(str(database_in(home)))}", home.resolve() / "artifacts")
+
+
+def _schemes() -> list[str]:
+    """Return the kinds of addresses that MLflow and its plugins know."""
+    plugins = importlib.metadata.entry_points(group="mlflow.tracking_store")
+    return ["sqlite", *_PORTS, "databricks", *(plugin.name for plugin in plugins if "file" not in plugin.name)]
 
 
 def database_in(home: Path) -> Path:

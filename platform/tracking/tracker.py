@@ -28,6 +28,9 @@ _BATCH = 1000
 _PARAMETERS_A_BATCH = 100
 _RECORDED = "recorded"
 _FAILURE = "failure"
+_IN_GRID = "in_grid"
+_EARLIER = "earlier: "
+_NO_SETTING = "none"
 
 
 class Tracker:
@@ -42,6 +45,8 @@ class Tracker:
         self._parent = ""
         self._cells: dict[str, str] = {}
         self._tags: dict[str, dict[str, str]] = {}
+        self._params: dict[str, set[str]] = {}
+        self._keys: list[str] = []
         self._running: set[str] = set()
 
     @property
@@ -51,8 +56,12 @@ class Tracker:
             raise TrackingError("the tracker is not open")
         return self._client
 
-    def open(self, fresh: bool) -> None:
-        """Make the store's tables, find or create the sweep's runs. Raises UserError for a useless store."""
+    def open(self, cells: Sequence[SweepCell], fresh: bool) -> None:
+        """Make the store's tables, find or create the sweep's runs, and mark those outside the grid of `cells`.
+
+        Raises UserError for a useless store.
+        """
+        self._keys = list(dict.fromkeys(key for cell in cells for key in cell.experiment.parameters()))
         try:
             with _mlflow_errors():
                 self._client = _client(self.store)
@@ -63,6 +72,7 @@ class Tracker:
                         self.client.delete_run(run.info.run_id)
                     runs = []
                 self._adopt(runs)
+                self._mark({cell.digest for cell in cells})
         except TrackingError as error:
             rule = f"must be usable by MLflow ({error})"
             raise broken_rule("tracking-uri", rule, self.store.uri, "check the address") from error
@@ -100,12 +110,14 @@ class Tracker:
         self._running.discard(run)
 
     def close(self, files: Sequence[Path], counts: dict[str, int], status: str) -> None:
-        """End the sweep's run, with its files and counts, and whatever still runs. Raises TrackingError."""
+        """End the sweep's run, with its files and counts, and whatever still runs. Raises TrackingError.
+
+        Counts are tags: as metrics each would be a chart of one bar.
+        """
         with _mlflow_errors():
             for file in files:
                 self.client.log_artifact(self._parent, str(file))
-            for name, count in counts.items():
-                self.client.log_metric(self._parent, name, count)
+            self.client.log_batch(self._parent, tags=[RunTag(name, str(count)) for name, count in counts.items()])
             for run in self._running:
                 self.client.set_terminated(run, status="KILLED")
             self.client.set_terminated(self._parent, status=status)
@@ -145,25 +157,45 @@ class Tracker:
             if "digest" in tags and tags.get("mlflow.parentRunId") == self._parent:
                 self._cells[tags["digest"]] = run.info.run_id
                 self._tags[run.info.run_id] = tags
+                self._params[run.info.run_id] = set(run.data.params)
+
+    def _mark(self, grid: set[str]) -> None:
+        """Tell cells of the grid from those of earlier calls with other settings, which may have equal names."""
+        for digest, run in self._cells.items():
+            inside = str(digest in grid).lower()
+            if self._tags[run].get(_IN_GRID, "true") == inside:
+                continue
+            self._tag(run, {_IN_GRID: inside})
+            if digest not in grid:
+                name = _EARLIER + self._tags[run].get("mlflow.runName", digest)
+                self.client.update_run(run, name=name)
+                self._tags[run]["mlflow.runName"] = name
 
     def _cell_run(self, cell: SweepCell) -> str:
         run = self._cells.get(cell.digest)
         if run is None:
-            tags = {"role": "cell", "digest": cell.digest, "mlflow.parentRunId": self._parent}
+            tags = {"role": "cell", "digest": cell.digest, "mlflow.parentRunId": self._parent, _IN_GRID: "true"}
             run = self._create_run(cell.label, tags)
             self._cells[cell.digest] = run
-            self._tags[run] = {"mlflow.runName": cell.label}
+            self._tags[run] = {"mlflow.runName": cell.label, _IN_GRID: "true"}
+            self._params[run] = set()
         if self._tags[run].get("mlflow.runName") != cell.label:
             # A grown grid varies more parameters, so the label has become longer.
             self.client.update_run(run, name=cell.label)
-        if _RECORDED not in self._tags[run]:
-            self._log_parameters(run, cell)
+            self._tags[run]["mlflow.runName"] = cell.label
+        self._log_parameters(run, cell)
         return run
 
     def _log_parameters(self, run: str, cell: SweepCell) -> None:
-        parameters = [Param(key, str(value)) for key, value in cell.experiment.parameters().items()]
-        for start in range(0, len(parameters), _PARAMETERS_A_BATCH):
-            self.client.log_batch(run, params=parameters[start : start + _PARAMETERS_A_BATCH])
+        """Log what is not yet logged of the cell's settings; one that only other cells have is 'none' here.
+
+        MLflow's compare page would call it unknown.
+        """
+        settings = dict.fromkeys(self._keys, _NO_SETTING) | cell.experiment.parameters()
+        missing = [Param(key, str(value)) for key, value in settings.items() if key not in self._params[run]]
+        for start in range(0, len(missing), _PARAMETERS_A_BATCH):
+            self.client.log_batch(run, params=missing[start : start + _PARAMETERS_A_BATCH])
+        self._params[run].update(settings)
 
     def _create_run(self, name: str, tags: dict[str, str]) -> str:
         tags = tags | {"sweep": self.sweep, "mlflow.source.name": self.command}

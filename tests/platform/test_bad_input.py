@@ -63,6 +63,10 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
     "epsilon word": (with_epsilon("one"), ["privacy.epsilon: must be a number, got 'one'"]),
     "epsilon bool": (with_epsilon("true"), ["privacy.epsilon: must be a number, got True"]),
     "epsilon date": (with_epsilon("2026-01-01"), ["privacy.epsilon: must be a number, got '2026-01-01'"]),
+    "epsilon NaN, as text": (
+        with_epsilon("nan"),
+        ["privacy.epsilon: must be a number, got 'nan'; give a finite number"],
+    ),
     "epsilon null": (with_epsilon("null"), ["privacy.epsilon: must be a number, got None"]),
     "epsilon list": (with_epsilon("[1, 2]"), ["privacy.epsilon: must be a number, got [1, 2]"]),
     "epsilon too small for its noise": (with_epsilon("1e-320"), ["epsilon"]),
@@ -71,18 +75,21 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
     "horizon 0": (with_env("{name: riverswim, horizon: 0}"), ["env.horizon: ", "got 0"]),
     "horizon fraction": (
         with_env("{name: riverswim, horizon: 2.5}"),
-        ["env.horizon: must be an integer, got 2.5"],
+        ["env.horizon: must be a whole number, got 2.5; write 2 or 3"],
     ),
     "horizon beyond memory": (with_env("{name: riverswim, horizon: 1e12}"), ["horizon"]),
     "episodes 1": (with_episodes("1"), ["episodes: must be at least 2, got 1"]),
     "episodes 0": (with_episodes("0"), ["episodes: must be at least 2, got 0"]),
-    "episodes fraction": (with_episodes("10.5"), ["episodes: must be an integer, got 10.5"]),
-    "episodes quoted": (with_episodes("'100'"), ["episodes: must be an integer, got '100'", "without quotes"]),
-    "episodes bool": (with_episodes("true"), ["episodes: must be an integer, got True"]),
+    "episodes fraction": (with_episodes("10.5"), ["episodes: must be a whole number, got 10.5"]),
+    "episodes quoted": (with_episodes("'100'"), ["episodes: must be a whole number, got '100'", "without quotes"]),
+    "episodes bool": (with_episodes("true"), ["episodes: must be a whole number, got True"]),
     "episodes without end": (with_episodes("1e30"), ["episodes: must lie between 2 and"]),
-    "episodes missing": (GOOD.replace("episodes: 100\n", ""), ["episodes: is required", "an integer"]),
+    "episodes missing": (GOOD.replace("episodes: 100\n", ""), ["episodes: is required", "a whole number"]),
     "seeds 0": (GOOD.replace("seeds: 1", "seeds: 0"), ["seeds: must lie between 1 and", "got 0"]),
     "seeds missing": (GOOD.replace("seeds: 1\n", ""), ["seeds: is required"]),
+    "seed fraction": (GOOD + "seed: 1.5\n", ["seed: must be a whole number, got 1.5; write 1 or 2"]),
+    "section's key at the top": (GOOD + "epsilon: 2\n", ["epsilon: unknown key; did you mean 'privacy.epsilon'?"]),
+    "chooser at the top": (GOOD + "model: jdp\n", ["model: unknown key; did you mean 'privacy.model'?"]),
     "seed negative": (GOOD + "seed: -1\n", ["seed: must lie between 0 and", "got -1"]),
     "unknown algorithm": (
         GOOD.replace("private_ucb_vi", "private_ucbvi"),
@@ -120,8 +127,12 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
     "empty privacy section": (with_privacy(""), ["privacy: must be a mapping, got None"]),
     "privacy without model": (with_privacy("{epsilon: 1}"), ["privacy.model: is required", "jdp, ldp, none"]),
     "privacy a word": (with_privacy("jdp"), ["privacy: must be a mapping, got 'jdp'"]),
+    "another model": (
+        with_privacy("{model: cdp, epsilon: 1}"),
+        ["privacy.model: ", "got 'cdp'; valid: jdp, ldp, none"],
+    ),
     "model a list": (with_privacy("{model: [jdp]}"), ["privacy.model: ", "got ['jdp']"]),
-    "name a path": (GOOD.replace("name: try", "name: ../try"), ["name: must be letters", "'../try'"]),
+    "name a path": (GOOD.replace("name: try", "name: ../try"), ["name: must be 1 to 100 letters", "'../try'"]),
     "name a number": (GOOD.replace("name: try", "name: 7"), ["name: must be text, got 7; put it in quotes"]),
     "empty file": ("", ["a config must be a mapping, got an empty file"]),
     "only a comment": ("# nothing\n", ["got an empty file"]),
@@ -141,6 +152,11 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
         with_privacy("{grid_search: [{model: jdp, epsilon: {grid_search: []}}]}"),
         ["privacy.grid_search[0].epsilon.grid_search: must have at least one alternative"],
     ),
+    "grid misspelt": (
+        with_episodes("{gridsearch: [2, 3]}"),
+        ["episodes.gridsearch: unknown key; did you mean 'grid_search'?"],
+    ),
+    "grid misspelt at the top": ("{grid-search: [1]}", ["grid-search: unknown key; did you mean 'grid_search'?"]),
     "grid not a list": (with_episodes("{grid_search: 5}"), ["episodes.grid_search: must be a list", "got 5"]),
     "grid with siblings": (
         with_privacy("{model: jdp, grid_search: [1, 2]}"),
@@ -214,21 +230,30 @@ BAD_ARGUMENTS: dict[str, tuple[list[str], list[str]]] = {
         ["--set episodes.x: episodes must be a mapping"],
     ),
     "set not YAML": (["run", "try.yaml", "--set", "episodes=[1"], ["--set episodes: must be YAML"]),
-    "set to nothing": (["run", "try.yaml", "--set", "episodes="], ["episodes: must be an integer, got None"]),
+    "set to nothing": (["run", "try.yaml", "--set", "episodes="], ["episodes: must be a whole number, got None"]),
     "set below a grid": (
         ["run", "grid.yaml", "--set", "privacy.epsilon=5"],
         ["--set privacy.epsilon: privacy is a grid", "set the whole of privacy"],
     ),
     "seeds not a number": (
         ["run", "try.yaml", "--seeds", "many"],
-        ["seeds: must be an integer, got 'many'; write a plain number"],
+        ["seeds: must be a whole number, got 'many'; write a plain number"],
     ),
     "seeds 0": (["run", "try.yaml", "--seeds", "0"], ["seeds: must lie between 1 and"]),
-    "name a path": (["run", "try.yaml", "--name", "a/b"], ["name: must be letters", "'a/b'"]),
+    "name a path": (["run", "try.yaml", "--name", "a/b"], ["name: must be 1 to 100 letters", "'a/b'"]),
+    "name empty": (["run", "try.yaml", "--name", ""], ["name: must be 1 to 100 letters", "got ''", "first_try"]),
     "unknown kind": (["list", "environments"], ["environments", "envs"]),
     "storage elsewhere": (["sweep", "try.yaml", "--storage", "s3://bucket"], ["--storage: must be a folder"]),
     "storage a file": (["sweep", "try.yaml", "--storage", "try.yaml"], ["--storage: must be a folder"]),
     "tracking a folder": (["sweep", "try.yaml", "--tracking-uri", "./mlruns"], ["tracking-uri"]),
+    "tracking of no kind": (
+        ["sweep", "try.yaml", "--tracking-uri", "foo://bar"],
+        ["tracking-uri: must be a database or a server, got 'foo://bar'", "sqlite://"],
+    ),
+    "tracking where nothing listens": (
+        ["sweep", "try.yaml", "--tracking-uri", "http://127.0.0.1:9"],
+        ["tracking-uri: must be where MLflow's store listens", "'http://127.0.0.1:9'"],
+    ),
     "ui without results": (["ui"], ["mlflow.db: must exist"]),
     "ui port": (["ui", "--port", "http"], ["--port: must be a whole number"]),
 }
@@ -243,6 +268,15 @@ def test_bad_arguments_are_refused_in_one_line_and_nothing_is_written(
     (outside / "grid.yaml").write_text(with_privacy("{grid_search: [{model: none}, {model: jdp, epsilon: 1}]}"))
     (outside / "binary.yaml").write_bytes(b"\xff\xfe\x00name")
     assert_refused(arguments, says, outside, capsys)
+
+
+def test_a_home_that_cannot_be_made_is_refused(
+    outside: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In /proc root may write, and nobody can make a folder."""
+    (outside / "try.yaml").write_text(GOOD)
+    monkeypatch.setenv("DPRL_HOME", "/proc/foo")
+    assert_refused(["run", "try.yaml"], ["DPRL_HOME", "/proc"], outside, capsys)
 
 
 def test_a_home_that_is_a_file_is_refused(

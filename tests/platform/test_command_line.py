@@ -70,10 +70,17 @@ def test_list_shows_what_a_config_can_name(capsys: pytest.CaptureFixture[str]) -
     shown = output(capsys, "list")
     for name in ("algorithms", "private_ucb_vi", "riverswim", "garnet", "jdp", "binary_tree", "laplace", "configs"):
         assert name in shown
-    assert "epsilon (required)" in shown
+    for line in (
+        "version  osband | strehl_littman | bourel, default osband",
+        "horizon   a whole number, default 20",
+        "calibration  certified | printed, default certified",
+        "counter      binary_tree, default binary_tree",
+        "epsilon      a number, required",
+    ):
+        assert " ".join(line.split()) in " ".join(shown.split())
 
 
-@pytest.mark.parametrize("kind", ["algorithms", "envs", "mechanisms", "configs"])
+@pytest.mark.parametrize("kind", ["algorithms", "envs", "trust_models", "counters", "mechanisms", "configs"])
 def test_list_of_one_kind_as_json(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     shown = json.loads(output(capsys, "list", kind, "--json"))
     assert list(shown) == [kind]
@@ -140,6 +147,7 @@ def test_run_prints_a_table_and_leaves_the_artifacts(config: Path, capsys: pytes
     assert [row.split()[0] for row in table[1:4]] == ["none", "jdp", "ldp"]
     assert [row.split()[-3] for row in table[1:4]] == ["unbounded", "approx.", "holds"]
     assert max(map(len, table[:4])) <= 100
+    assert table[4].startswith("columns: docs/metrics.md; ")
     folder = config.parent / "dprl_runs" / "sweeps" / "try"
     assert {"summary.csv", "frontier.png", "cells"} <= {file.name for file in folder.iterdir()}
     assert len(pd.read_csv(folder / "summary.csv")) == 3
@@ -199,7 +207,7 @@ def test_an_experiment_yaml_can_be_run_again_with_the_same_result(
 
 def test_a_saturated_bonus_is_warned_about_with_the_remedy(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shown = output(capsys, "run", str(config), "--set", "algorithm.bonus_scale=100", "--seeds", "1")
-    warning = shown.splitlines()[4]
+    warning = shown.splitlines()[5]
     assert warning.startswith("warning: bonus saturated: the curve is linear by construction; try more episodes")
     assert "larger epsilon" in warning
     assert "bonus_scale" in warning
@@ -218,7 +226,7 @@ def test_a_failed_cell_is_exit_code_1_and_the_others_are_kept(
     monkeypatch.setattr(CellRun, "advance", fails)
     assert main(["run", str(config)]) == 1
     shown = capsys.readouterr()
-    assert [row.split()[0] for row in shown.out.splitlines()[1:]] == ["none", "jdp"]
+    assert [row.split()[0] for row in shown.out.splitlines()[1:-1]] == ["none", "jdp"]
     assert "dprl: failed: ldp" in shown.err
     assert "no room left" in shown.err
 

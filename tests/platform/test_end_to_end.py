@@ -109,7 +109,7 @@ def test_the_same_command_again_runs_nothing(swept: tuple[Path, str]) -> None:
     home, _ = swept
     before = {run.info.run_id: run.data.metrics for run in mlflow_runs(home)}
     said = dprl(home, "sweep", write_config(home))
-    assert "3 of 3 cells are finished already" in said
+    assert "3 of 3 cells finished already" in said
     assert "starting Ray" not in said
     assert {run.info.run_id: run.data.metrics for run in mlflow_runs(home)} == before
 
@@ -144,7 +144,7 @@ def test_a_failing_cell_is_named_and_a_grown_grid_runs_only_what_is_new(
     (broken / "state.npz").unlink()
     grown = {"grid_search": [*CONFIG["privacy"]["grid_search"], {"model": "ldp", "epsilon": 3.0}]}
     said = dprl(tmp_path, "sweep", write_config(tmp_path, privacy=grown))
-    assert "2 of 4 cells are finished already" in said
+    assert "2 of 4 cells finished already" in said
     assert "running 2 cells" in said
     assert {key: records(tmp_path)[key] for key in records(swept[0])} == records(swept[0])
     assert {run.info.status for run in mlflow_runs(tmp_path)} == {"FINISHED"}

@@ -14,6 +14,7 @@ from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.platform.reports import figures
 from dprl.platform.reports.figures import frontier_figure, regret_figure
 from dprl.platform.reports.records import COLUMNS, SATURATION_NOTE, summary_row
+from dprl.privacy import TRUST_MODELS
 
 NONE: dict[str, Any] = {"model": "none"}
 
@@ -103,7 +104,7 @@ def test_a_cell_with_one_seed_is_drawn_without_a_band(drawn: list[Figure]) -> No
 def test_axes_have_names_and_units(drawn: list[Figure]) -> None:
     draw_cell(cell(jdp(1)))
     assert [axes.get_ylabel() for axes in drawn[0].axes] == [
-        "regret per episode (reward)",
+        "regret per episode,\nmean over the block (reward)",
         "cumulative regret (reward)",
     ]
     assert [axes.get_xlabel() for axes in drawn[0].axes] == ["episode", "episode"]
@@ -126,10 +127,18 @@ def test_the_frontier_has_a_panel_per_horizon_and_a_line_per_trust_model(drawn: 
     png = frontier_figure(summary([cell(p, h) for h in (4, 6) for p in privacies]))
     (figure,) = drawn
     assert [axes.get_title() for axes in figure.axes] == ["horizon=4", "horizon=6"]
-    assert legend_of(figure) == ["none (no privacy)", "jdp", "ldp"]
+    reference, *others = legend_of(figure)
+    assert others == ["jdp", "ldp"]
+    means = [summary([cell(NONE, h)])["mean_regret"][0] for h in (4, 6)]
+    assert reference == f"none: {means[0]:.2g}, {means[1]:.2g}"
     assert list(figure.axes[0].get_xticks()) == [1.0, 4.0]
     assert figure.axes[0].get_xscale() == "log"
     assert is_png(png)
+
+
+def test_trust_models_differ_in_dashes_too() -> None:
+    assert set(figures._DASHES) == set(TRUST_MODELS)
+    assert len({str(dashes) for dashes in figures._DASHES.values()}) == len(TRUST_MODELS)
 
 
 def test_the_frontier_places_a_failing_claim_at_what_is_proved(drawn: list[Figure]) -> None:

@@ -74,11 +74,17 @@ def test_the_summary_row_has_settings_regret_and_privacy() -> None:
     assert row["env.horizon"] == 4
     assert row["regret"] == pytest.approx(6.0)
     assert row["regret_lower"] < 6.0 < row["regret_upper"]
-    assert row["regret_per_episode"] == pytest.approx(1.5)
+    assert row["mean_regret"] == pytest.approx(1.5)
     assert (row["regret_per_episode_first"], row["regret_per_episode_last"]) == pytest.approx((2.0, 1.0))
     assert (row["claimed_epsilon"], row["proved_epsilon"], row["verdict"]) == (1.0, 2.0, "fails")
     assert row["saturated"] == 0.5
     assert row["note"] == ""
+
+
+def test_saturation_is_a_mean_over_episodes_whatever_the_length_of_a_block() -> None:
+    one = read_experiment(RAW)
+    some = pd.DataFrame([(0, 1, 1.0, 1.0, 1.0), (0, 4, 2.0, 1 / 3, 0.2)], columns=list(COLUMNS))
+    assert summary_row(one, some, one.certificate().to_dict())["saturated"] == pytest.approx(0.4)
 
 
 def test_a_cell_without_privacy_has_infinite_proved_epsilon_and_no_claim() -> None:

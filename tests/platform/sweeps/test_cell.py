@@ -89,10 +89,10 @@ def test_every_advance_runs_one_block_at_least_and_tells_how_far_it_is(tmp_path:
     run = CellRun(experiment(episodes=1000), CellFolder(tmp_path))
     assert run.progress.episodes_done == 0
     first = run.advance(0.0)
-    assert (first.episodes_done, first.episodes_total, first.seed_index, first.finished) == (5, 2000, 0, False)
-    for _ in range(BLOCKS):
+    assert (first.episodes_done, first.episodes_total, first.seed_index, first.finished) == (1, 2000, 0, False)
+    for _ in block_ends(1000):
         last = run.advance(0.0)
-    assert (last.episodes_done, last.seed_index) == (1005, 1)
+    assert (last.episodes_done, last.seed_index) == (1001, 1)
 
 
 class Killed(BaseException):
@@ -196,13 +196,22 @@ def test_more_seeds_repeat_the_ones_that_were_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("episodes", [2, 3, 199, 200, 201, 12345, 10**9])
-def test_blocks_are_even_and_end_with_the_run(episodes: int) -> None:
+def test_blocks_are_short_at_first_even_later_and_end_with_the_run(episodes: int) -> None:
     ends = block_ends(episodes)
     lengths = np.diff(ends, prepend=0)
-    assert len(ends) == min(BLOCKS, episodes)
-    assert ends[-1] == episodes
+    assert min(BLOCKS, episodes) // 2 <= len(ends) <= min(BLOCKS, episodes)
+    assert (ends[0], ends[-1]) == (1, episodes)
     assert lengths.min() >= 1
-    assert lengths.max() - lengths.min() <= 1
+    assert lengths.max() <= -(-episodes // (BLOCKS // 2))
+    factor = episodes ** (1 / (BLOCKS // 2 - 1))
+    assert (ends[1:] <= factor * ends[:-1] + 2).all()
+
+
+def test_a_checkpoint_with_other_blocks_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    CellRun(experiment(), CellFolder(tmp_path)).advance(0.0)
+    monkeypatch.setattr("dprl.platform.sweeps.cell.BLOCKS", 100)
+    with pytest.raises(UserError, match=r"state\.npz: must have this version's blocks.*--fresh"):
+        CellRun(experiment(), CellFolder(tmp_path))
 
 
 def test_the_smallest_run_has_two_episodes(tmp_path: Path) -> None:

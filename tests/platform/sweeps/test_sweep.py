@@ -72,12 +72,12 @@ def test_a_second_call_runs_nothing_and_a_grown_grid_only_what_is_new(
     stamps = {file: file.stat().st_mtime_ns for file in first.folder.glob("cells/*/*")}
     capsys.readouterr()
     second = run_sweep(cells_of(tmp_path), how)
-    assert "2 of 2 cells are finished already" in capsys.readouterr().err
+    assert "2 of 2 cells finished already" in capsys.readouterr().err
     pd.testing.assert_frame_equal(first.summary, second.summary)
 
     grown = {"grid_search": [*CONFIG["privacy"]["grid_search"], {"model": "ldp", "epsilon": 2.0}]}  # type: ignore[index]
     third = run_sweep(cells_of(tmp_path, privacy=grown), how)
-    assert "running 1 cells" in capsys.readouterr().err
+    assert "running 1 cell (2 seeds)" in capsys.readouterr().err
     assert len(third.summary) == 3
     assert stamps == {file: file.stat().st_mtime_ns for file in stamps}
 
@@ -208,4 +208,4 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_resume(
     assert "resume with: dprl run small.yaml" in capsys.readouterr().err
     monkeypatch.undo()
     run_sweep(cells, options(tmp_path / "home"))
-    assert "1 of 2 cells are finished already" in capsys.readouterr().err
+    assert "1 of 2 cells finished already" in capsys.readouterr().err

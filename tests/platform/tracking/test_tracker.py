@@ -14,6 +14,7 @@ from mlflow.tracking import MlflowClient
 
 from dprl.platform.configs.config import load_cells
 from dprl.platform.errors import UserError
+from dprl.platform.sweeps.cell import block_ends
 from dprl.platform.sweeps.execution import LockedCell
 from dprl.platform.sweeps.layout import SweepCell, SweepLayout
 from dprl.platform.tracking.store import EXPERIMENT, TrackingStore
@@ -54,7 +55,7 @@ def cells_in(home: Path) -> list[SweepCell]:
 
 def opened(home: Path, fresh: bool = False) -> Tracker:
     tracker = Tracker(TrackingStore.choose(home, None), "tracked", "dprl run tracked.yaml")
-    tracker.open(fresh)
+    tracker.open(cells_in(home), fresh)
     return tracker
 
 
@@ -90,8 +91,9 @@ def test_a_cell_is_a_nested_run_with_its_parameters_curves_and_artifacts(home: P
     client = client_of(home)
     for cell, child in zip(cells, children, strict=True):
         assert child.info.status == "FINISHED"
-        expected = {name: str(value) for name, value in cell.experiment.parameters().items()}
-        assert child.data.params == expected
+        settings = {name: str(value) for name, value in cell.experiment.parameters().items()}
+        others = {name: "none" for other in cells for name in other.experiment.parameters()}
+        assert child.data.params == others | settings
         assert child.data.tags["digest"] == cell.digest
         artifacts = {file.path for file in client.list_artifacts(child.info.run_id)}
         assert artifacts == {file.name for file in cell.folder.artifacts()}
@@ -103,6 +105,50 @@ def test_a_cell_is_a_nested_run_with_its_parameters_curves_and_artifacts(home: P
     assert private.metrics["seconds"] > 0
     assert (private.tags["trust_model"], private.tags["verdict"]) == ("jdp", "holds")
     assert (private.tags["algorithm"], private.tags["proved_epsilon"]) == ("private_ucb_vi", "1")
+
+
+def test_counts_are_tags_so_that_they_draw_no_charts(home: Path) -> None:
+    record_all(opened(home), cells_in(home))
+    parent, _ = runs(home)
+    assert parent.data.tags["cells"] == "2"
+    assert parent.data.metrics == {}
+
+
+def record_grid(home: Path, grid: list[SweepCell]) -> None:
+    tracker = Tracker(TrackingStore.choose(home, None), "tracked", "dprl run tracked.yaml")
+    tracker.open(grid, fresh=False)
+    for cell in grid:
+        tracker.record(cell, cell.folder.results())
+
+
+def test_a_cell_outside_the_grid_is_told_from_those_in_it(home: Path) -> None:
+    cells = cells_in(home)
+    record_all(opened(home), cells)
+    only_private = ["jdp epsilon=1", "earlier: none"]
+    for grid, names in ((cells[1:], only_private), (cells[1:], only_private), (cells, ["none", "jdp epsilon=1"])):
+        record_grid(home, grid)
+        children = runs(home)[1]
+        assert [child.info.run_name for child in children] == names
+        marked = {child.data.tags["digest"]: child.data.tags["in_grid"] for child in children}
+        assert marked == {cell.digest: str(cell in grid).lower() for cell in cells}
+
+
+def test_a_grown_grid_gives_finished_cells_its_new_parameters(home: Path) -> None:
+    cells = cells_in(home)
+    record_grid(home, cells[:1])
+    record_grid(home, cells)
+    open_run = next(run for run in runs(home)[1] if run.info.run_name == "none")
+    assert (open_run.data.params["privacy.epsilon"], open_run.data.params["privacy.model"]) == ("none", "none")
+
+
+@pytest.mark.parametrize(
+    "uri", ["foo://bar", "http://127.0.0.1:9", "postgresql://me@127.0.0.1:9/runs", "http://127.0.0.1:notaport"]
+)
+def test_a_store_where_nothing_can_be_is_refused_in_a_short_line(uri: str) -> None:
+    with pytest.raises(UserError, match=r"^tracking-uri: ") as caught:
+        TrackingStore(uri, None).require_reachable()
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 200
 
 
 def test_an_infinite_epsilon_is_a_tag_and_no_metric(home: Path) -> None:
@@ -141,7 +187,7 @@ def test_recording_again_adds_nothing(home: Path) -> None:
     assert after[0].info.run_id == before[0].info.run_id
     for run in after[1]:
         steps = [point.step for point in client.get_metric_history(run.info.run_id, "regret")]
-        assert len(steps) == len(set(steps)) == 200
+        assert len(steps) == len(set(steps)) == len(block_ends(300))
 
 
 def test_no_run_stays_running(home: Path) -> None:
@@ -206,7 +252,7 @@ def test_a_deleted_experiment_is_bad_input(home: Path) -> None:
 def test_an_unreachable_server_is_bad_input(tmp_path: Path) -> None:
     tracker = Tracker(TrackingStore("http://127.0.0.1:9", None), "tracked", "dprl run tracked.yaml")
     with pytest.raises(UserError, match=r"^tracking-uri: ") as caught:
-        tracker.open(fresh=False)
+        tracker.open([], fresh=False)
     assert "\n" not in str(caught.value)
 
 
