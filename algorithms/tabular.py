@@ -9,7 +9,8 @@ import numpy as np
 from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.envs import FiniteMDP
 from dprl.envs.dynamics import deterministic_value, roll_out
-from dprl.privacy import CountFamilies, CountFamily, Streams, kernel
+from dprl.privacy import CountFamilies, CountFamily, Streams
+from dprl.privacy.compiled import inlined
 from dprl.privacy.streams import fill_uniform
 
 TRANSITIONS, VISITS, REWARDS = range(3)
@@ -98,7 +99,7 @@ def simulator(mdp: FiniteMDP, episodes: int, streams: Streams) -> Simulator:
     )
 
 
-@kernel
+@inlined
 def play(simulator: Simulator, policy: Int64Array, user: int) -> None:
     """User side: episode `user` under `policy` int64[H, S]; leaves the contribution in simulator.device."""
     device = simulator.device
@@ -107,7 +108,7 @@ def play(simulator: Simulator, policy: Int64Array, user: int) -> None:
     write_contribution(device.states, device.actions, simulator.rewards, device.cells, device.amounts)
 
 
-@kernel
+@inlined
 def write_contribution(
     states: Int64Array, actions: Int64Array, rewards: Float64Array, cells: Int64Array, amounts: Float64Array
 ) -> None:
@@ -127,7 +128,7 @@ def write_contribution(
         amounts[h, REWARDS] = rewards[h, states[h], actions[h]]
 
 
-@kernel
+@inlined
 def policy_value(simulator: Simulator, policy: Int64Array) -> float:
     """Return the exact value of a deterministic policy int64[H, S] from the first state's distribution."""
     deterministic_value(simulator.transitions, simulator.rewards, policy, simulator.values)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dprl.privacy.base import Float64Array, Int64Array
-from dprl.privacy.compiled import kernel
+from dprl.privacy.compiled import inlined, kernel
 from dprl.privacy.counters import release_prefix
 from dprl.privacy.laplace import fill_laplace
 from dprl.privacy.ledger import LedgerError
@@ -45,7 +45,7 @@ class Channel(NamedTuple):
         return f"Channel({self.released.shape[0]} cells, {self.users[ABSORBED]} users absorbed)"
 
 
-@kernel
+@inlined
 def bounded_cell(channel: Channel, step: int, family: int, index: int) -> int:
     """Return the cell that (step, family, index) names; an index outside the family is moved to its edge."""
     last = int(channel.widths[family]) - 1
@@ -60,7 +60,7 @@ def bounded_value(value: float) -> float:
     return value if value > 0.0 else 0.0
 
 
-@kernel
+@inlined
 def add_contribution(channel: Channel, sums: Float64Array, index: Int64Array, value: Float64Array) -> None:
     """Add one bounded value per step and family to `sums` float64[cells]."""
     steps = min(index.shape[0], value.shape[0], sums.shape[0] // channel.block)
@@ -71,7 +71,7 @@ def add_contribution(channel: Channel, sums: Float64Array, index: Int64Array, va
             sums[cell] += bounded_value(value[step, family])
 
 
-@kernel
+@inlined
 def submit(channel: Channel, user: int) -> None:
     """User side: let user `user` send a message, if it is the next one and is charged. Raises LedgerError."""
     if user != channel.users[ENCODED] + 1 or user > channel.users[CHARGED]:
@@ -79,7 +79,7 @@ def submit(channel: Channel, user: int) -> None:
     channel.users[ENCODED] = user
 
 
-@kernel
+@inlined
 def admit(channel: Channel, user: int) -> None:
     """Server side: let user `user` be absorbed, if it is the next one and has sent its message. Raises LedgerError."""
     if user != channel.users[ABSORBED] + 1 or user > channel.users[ENCODED]:
@@ -87,7 +87,7 @@ def admit(channel: Channel, user: int) -> None:
     channel.users[ABSORBED] = user
 
 
-@kernel
+@inlined
 def encode(channel: Channel, index: Int64Array, value: Float64Array, user: int) -> None:
     """User side: write user `user`'s (1-based) message into channel.report. Raises LedgerError.
 
@@ -107,14 +107,14 @@ def encode(channel: Channel, index: Int64Array, value: Float64Array, user: int) 
     add_contribution(channel, channel.report, index, value)
 
 
-@kernel
+@inlined
 def release(channel: Channel, user: int) -> None:
     """Server side: write the released sums of users 1..user, with tree noise if there is any."""
     if channel.node_scale > 0.0:
         release_prefix(channel.released, channel.totals, channel.noise, user, channel.node_scale, channel.server_key)
 
 
-@kernel
+@inlined
 def absorb(channel: Channel, user: int) -> None:
     """Server side: add the message of user `user` and release the sums of users 1..user. Raises LedgerError.
 
@@ -126,7 +126,7 @@ def absorb(channel: Channel, user: int) -> None:
     release(channel, user)
 
 
-@kernel
+@inlined
 def exchange(channel: Channel, index: Int64Array, value: Float64Array, user: int) -> None:
     """Encode and absorb in one call, bit for bit; a noiseless message is added where it is not zero."""
     if channel.report_scale > 0.0:
