@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Literal, TypeVar, cast
 
 from numba import njit
 from numba.core import config
@@ -79,7 +79,7 @@ def inlined(function: F) -> F:
     return _compiled(function, inline="always")
 
 
-def _compiled(function: F, inline: str) -> F:
+def _compiled(function: F, inline: Literal["never", "always"]) -> F:
     settings = vars(config)
     previous = settings["CACHE_DIR"]
     settings["CACHE_DIR"] = prepared_folder()
