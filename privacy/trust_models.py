@@ -123,7 +123,7 @@ class CentralPrivacy(_Calibrated):
 
 @dataclass(frozen=True)
 class LocalPrivacy(_Calibrated):
-    """Local differential privacy: every user adds noise to the own report before it leaves.
+    """Local differential privacy: every user adds noise to their report before it leaves.
 
     *Formal guarantee.* `certified`: (epsilon, delta)-LDP for any two trajectories: report scale 2 H F / epsilon for
     delta = 0. `printed`: the paper's scale 3 H / epsilon, which is exactly 2 epsilon.
