@@ -87,13 +87,18 @@ def ui(options: argparse.Namespace) -> int:
     _say(f"MLflow UI  http://{_UI_HOST}:{port}{page}   (all sweeps; Ctrl-C ends it)")
     _say("           open the sweep with [+], tick cells, Compare; a metric's name shows its curves")
     # One worker and no job runners: each is a process of 200 MB, and looking at results needs neither.
-    quiet = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
+    quiet = {
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "MLFLOW_LOGGING_LEVEL": "WARNING",
+        "PYTHONWARNINGS": "ignore",
+    }
     # The server is a process of MLflow's, which would import from the current folder: a click.py there ends it.
     environment = quiet | os.environ | {"PYTHONSAFEPATH": "1"}
     words = ["-m", "mlflow", "ui", "--backend-store-uri", TrackingStore.choose(home, None).uri]
     words += ["--host", _UI_HOST, "--port", str(port), "--workers", "1"]
     # Uvicorn would tell every request, and end on Ctrl-C with a traceback.
-    words += ["--uvicorn-opts", "--log-level warning"]
+    words += ["--uvicorn-opts", "--log-level warning --lifespan off"]
     os.execve(sys.executable, [sys.executable, "-P", *words], environment)
 
 

@@ -147,11 +147,11 @@ def _group_name(keys: Sequence[str], values: tuple[Any, ...]) -> str:
 def _reference_labels(summary: pd.DataFrame, line_keys: Sequence[str]) -> dict[str, str]:
     """Return what the legend says of cells without privacy: their values, one a panel, too small to read off."""
     cells = summary[summary["privacy.model"] == "none"]
-    return {
-        name: f"{name}: {', '.join(f'{value:.2g}' for value in line['mean_regret'])}"
-        for name, line in _groups(cells, line_keys)
-        if len(line)
-    }
+    labels = {}
+    for name, line in _groups(cells, line_keys):
+        values = ", ".join(f"{value:.2g}" for value in line["mean_regret"])
+        labels[name] = f"{name}: {values}" + (" (by panel)" if len(line) > 1 else "")
+    return labels
 
 
 def _draw_panel(axes: Axes, cells: pd.DataFrame, line_keys: Sequence[str], lines: _Lines) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shlex
 import socket
 import time
@@ -30,6 +31,9 @@ from dprl.privacy.compiled import prepared_folder
 
 _CONNECT_SECONDS = 10.0
 _NOTICED_SECONDS = 1.0
+_HTTP2_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+_HTTP2_SETTINGS = b"\4"
+"""RFC 9113: what a client says first, with empty settings, and the kind of frame (its fourth byte) that answers."""
 
 
 @dataclass(frozen=True)
@@ -288,12 +292,17 @@ def kernels_are_cached() -> bool:
 
 
 def _require_reachable(address: str) -> None:
-    """Raise UserError if nothing listens at `address`, host:port or ray://host:port: Ray would try for minutes."""
+    """Raise UserError if no gRPC server listens at `address`, host:port or ray://host:port: Ray tries for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host:
         return  # 'auto', which Ray looks up itself
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS).close()
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS) as connection:
+            if os.environ.get("RAY_USE_TLS", "0") == "0":
+                connection.sendall(_HTTP2_GREETING)
+                answer = connection.recv(9)
+                if answer[3:4] != _HTTP2_SETTINGS:
+                    raise ConnectionError("what listens there is not Ray")
     except (OSError, ValueError, OverflowError) as error:
         rule, remedy = f"must be where Ray listens ({error})", "check it with `ray status --address ADDR`"
         raise broken_rule("address", rule, address, remedy) from error

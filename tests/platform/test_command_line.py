@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,7 +14,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from dprl.platform import commands
+from dprl.platform import commands, program
 from dprl.platform.command_line import main, resume_command
 from dprl.platform.sweeps.cell import CellRun
 
@@ -259,6 +260,47 @@ def test_ctrl_c_in_a_real_process(config: Path) -> None:
     assert process.returncode == 130
     assert "resume with: dprl run" in shown
     assert "Traceback" not in shown
+
+
+@pytest.mark.parametrize(
+    ("called", "on_path", "expected"),
+    [
+        ("{here}/.venv/bin/dprl", False, "./dprl"),
+        ("{here}/.venv/bin/dprl", True, "dprl"),
+        ("{here}/command_line.py", False, "dprl"),
+    ],
+)
+def test_a_command_in_a_message_can_be_pasted(
+    called: str, on_path: bool, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / ".venv" / "bin" / "dprl"
+    script.parent.mkdir(parents=True)
+    script.touch(0o755)
+    monkeypatch.chdir(script.parent)
+    monkeypatch.setattr(sys, "argv", [called.format(here=tmp_path)])
+    monkeypatch.setenv("PATH", str(script.parent) if on_path else "")
+    program.program.cache_clear()
+    try:
+        assert program.command("ui", "a b") == f"{expected} ui 'a b'"
+    finally:
+        program.program.cache_clear()
+
+
+def test_a_port_that_is_taken_is_bad_input(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output(capsys, "run", str(config), "--seeds", "1")
+    with socket.create_server(("0.0.0.0", 0)) as server:
+        assert main(["ui", "--port", str(server.getsockname()[1])]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("dprl: --port: must be free, got ")
+    assert shown.err.count("\n") == 1
+
+
+def test_code_that_is_compiled_already_is_not_waited_for(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(2):
+        assert main(["run", str(config), "--seeds", "1", "--fresh"]) == 0
+        said = capsys.readouterr().err
+    assert "compiling" not in said
 
 
 def test_the_resume_command_does_not_start_afresh() -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ import pytest
 import yaml
 from mlflow.entities import Run
 from mlflow.tracking import MlflowClient
+
+from dprl.platform.sweeps.lock import FolderLock
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
@@ -71,11 +74,30 @@ def mlflow_runs(home: Path) -> list[Run]:
     return list(client.search_runs([experiment.experiment_id]))
 
 
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], str]) -> tuple[Path, str]:
+    """Return a folder and what `make`, which filled it, said; made by the first of pytest's workers that needs it.
+
+    Marks would not do: with pytest 9.2, pytest-xdist 3.8 no longer keeps a group on one worker.
+    """
+    base = factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
+    said = folder / "said.txt"
+    with FolderLock(folder.with_suffix(".lock"), patience=400):
+        if not said.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            said.write_text(make(folder))
+    return folder, said.read_text()
+
+
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """Return the home of a finished sweep on two CPUs, and what it said."""
-    home = tmp_path_factory.mktemp("swept")
-    return home, dprl(home, "sweep", write_config(home), DPRL_NUM_CPUS="2")
+    """Return the home of a finished sweep on two CPUs, only to be read, and what it said."""
+
+    def make(home: Path) -> str:
+        return dprl(home, "sweep", write_config(home), DPRL_NUM_CPUS="2")
+
+    return made_once(tmp_path_factory, "swept", make)
 
 
 def test_a_sweep_goes_through_tune_to_mlflow(swept: tuple[Path, str]) -> None:
@@ -105,8 +127,8 @@ def test_only_dprl_speaks_on_the_terminal(swept: tuple[Path, str]) -> None:
     assert [word for word in foreign if word in said] == []
 
 
-def test_the_same_command_again_runs_nothing(swept: tuple[Path, str]) -> None:
-    home, _ = swept
+def test_the_same_command_again_runs_nothing(swept: tuple[Path, str], tmp_path: Path) -> None:
+    home = Path(shutil.copytree(swept[0], tmp_path / "home"))
     before = {run.info.run_id: run.data.metrics for run in mlflow_runs(home)}
     said = dprl(home, "sweep", write_config(home))
     assert "3 of 3 cells finished already" in said
@@ -154,11 +176,13 @@ def test_a_failing_cell_is_named_and_a_grown_grid_runs_only_what_is_new(
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Mapping[str, bytes]]:
     """Return a config that runs for seconds, and its records."""
-    folder = tmp_path_factory.mktemp("undisturbed")
     grid = {"grid_search": CONFIG["privacy"]["grid_search"][1:]}
-    config = write_config(folder, privacy=grid, episodes=3_000_000)
-    dprl(folder, "run", config)
-    return config, records(folder)
+
+    def make(home: Path) -> str:
+        return dprl(home, "run", write_config(home, privacy=grid, episodes=1_000_000))
+
+    folder, _ = made_once(tmp_path_factory, "undisturbed", make)
+    return folder / "grid.yaml", records(folder)
 
 
 @pytest.mark.parametrize("command", ["run", "sweep"])

@@ -130,7 +130,7 @@ def test_the_frontier_has_a_panel_per_horizon_and_a_line_per_trust_model(drawn: 
     reference, *others = legend_of(figure)
     assert others == ["jdp", "ldp"]
     means = [summary([cell(NONE, h)])["mean_regret"][0] for h in (4, 6)]
-    assert reference == f"none: {means[0]:.2g}, {means[1]:.2g}"
+    assert reference == f"none: {means[0]:.2g}, {means[1]:.2g} (by panel)"
     assert list(figure.axes[0].get_xticks()) == [1.0, 4.0]
     assert figure.axes[0].get_xscale() == "log"
     assert is_png(png)
