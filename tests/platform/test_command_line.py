@@ -250,7 +250,14 @@ def test_an_interrupted_run_exits_with_130_and_names_the_command_that_resumes(
 @pytest.mark.slow
 def test_ctrl_c_in_a_real_process(config: Path) -> None:
     words = ["run", str(config), "--set", "episodes=100000000"]
-    process = subprocess.Popen([*MODULE, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*MODULE, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Tests that run in the background of a shell inherit from it that the interrupt is ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - no threads here
+    )
     cells = config.parent / "dprl_runs" / "sweeps" / "try" / "cells"
     deadline = time.monotonic() + 120
     while not list(cells.glob("*/state.npz")) and time.monotonic() < deadline:
