@@ -13,11 +13,11 @@ from dprl.privacy.base import (
 )
 from dprl.privacy.certificate import Certificate, PrivacyRequest, certify
 from dprl.privacy.compiled import kernel, source_digest
-from dprl.privacy.counters import COUNTERS, BinaryTree, ExactCounter
-from dprl.privacy.laplace import MECHANISMS, Laplace
+from dprl.privacy.counters.binary_tree import COUNTERS, BinaryTree, ExactCounter
 from dprl.privacy.ledger import Ledger, LedgerError, Release
+from dprl.privacy.mechanisms.laplace import MECHANISMS, Laplace
 from dprl.privacy.privatizers import Privatizer
-from dprl.privacy.streams import Streams
+from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.trust_models import TRUST_MODELS, CentralPrivacy, LocalPrivacy, NoPrivacy, PrivacyConfig
 
 __all__ = [

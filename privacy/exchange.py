@@ -11,9 +11,9 @@ import numpy as np
 
 from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.compiled import inlined, kernel
-from dprl.privacy.counters import release_prefix
-from dprl.privacy.laplace import fill_laplace
+from dprl.privacy.counters.binary_tree import release_prefix
 from dprl.privacy.ledger import LedgerError
+from dprl.privacy.mechanisms.laplace import fill_laplace
 
 ABSORBED, ENCODED, CHARGED = range(3)
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dprl.privacy.accounting import composed_delta, composed_epsilon
+from dprl.privacy.accounting.closed_forms import composed_delta, composed_epsilon
 from dprl.privacy.base import TrustModel
-from dprl.privacy.laplace import Laplace
+from dprl.privacy.mechanisms.laplace import Laplace
 
 
 class LedgerError(RuntimeError):

@@ -27,12 +27,12 @@ from dprl.privacy.base import (
     issue_report,
 )
 from dprl.privacy.certificate import Certificate, PrivacyRequest, certify
-from dprl.privacy.counters import BinaryTree, ExactCounter
+from dprl.privacy.counters.binary_tree import BinaryTree, ExactCounter
 from dprl.privacy.exchange import ABSORBED, CHARGED, Channel, absorb, encode
-from dprl.privacy.laplace import Laplace
 from dprl.privacy.ledger import Ledger, LedgerError, Release
+from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.printed import PrintedLemma
-from dprl.privacy.streams import Streams
+from dprl.privacy.randomness.streams import Streams
 
 
 class NoiseParts(NamedTuple):

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
 
-from dprl.privacy.accounting import laplace_scale
+from dprl.privacy.accounting.closed_forms import laplace_scale
 from dprl.privacy.base import CountFamilies, Guarantee, TrustModel
 from dprl.privacy.certificate import PrivacyRequest
-from dprl.privacy.counters import COUNTERS, BinaryTree, ExactCounter
-from dprl.privacy.laplace import MECHANISMS, Laplace
+from dprl.privacy.counters.binary_tree import COUNTERS, BinaryTree, ExactCounter
+from dprl.privacy.mechanisms.laplace import MECHANISMS, Laplace
 from dprl.privacy.printed import CENTRAL_PRIVATIZER, LOCAL_PRIVATIZER, PrintedLemma
 from dprl.privacy.privatizers import NoiseParts, Privatizer
-from dprl.privacy.streams import Streams
+from dprl.privacy.randomness.streams import Streams
 
 _SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-9, 1e9
 _SMALLEST_DELTA = 1e-15

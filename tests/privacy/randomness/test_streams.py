@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dprl.privacy import Streams
-from dprl.privacy.streams import STREAMS, fill_uniform, random_bits
+from dprl.privacy.randomness.streams import STREAMS, fill_uniform, random_bits
 
 
 def test_known_answers_of_splitmix64() -> None:

@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from dprl.privacy.error_bounds import _prefixes_by_popcount, laplace_sum_tail, sum_error_bound, tree_error_bound
+from dprl.privacy.counters.error_bounds import (
+    _prefixes_by_popcount,
+    laplace_sum_tail,
+    sum_error_bound,
+    tree_error_bound,
+)
 
 
 def characteristic_tail(x: float, m: int) -> float:

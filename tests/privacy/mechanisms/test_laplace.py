@@ -11,8 +11,8 @@ import pytest
 from scipy import stats
 
 from dprl.privacy import Laplace, Streams
-from dprl.privacy.accounting import laplace_scale
-from dprl.privacy.laplace import _reduce, fill_laplace, second_half
+from dprl.privacy.accounting.closed_forms import laplace_scale
+from dprl.privacy.mechanisms.laplace import _reduce, fill_laplace, second_half
 
 N_DRAWS = 200_000
 SCALE = 3.0
@@ -66,7 +66,7 @@ def test_same_bits_without_the_compiler() -> None:
     code = (
         "import numpy as np, warnings; warnings.simplefilter('ignore')\n"
         "from dprl.privacy import Streams\n"
-        "from dprl.privacy.laplace import fill_laplace\n"
+        "from dprl.privacy.mechanisms.laplace import fill_laplace\n"
         "out = np.empty(600)\n"
         "fill_laplace(out, Streams(5, 'test').key('user_noise'), np.uint64(0), 3.0)\n"
         "print(' '.join(float(x).hex() for x in out))\n"

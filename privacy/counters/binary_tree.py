@@ -12,8 +12,8 @@ import numpy as np
 
 from dprl.privacy.base import Float64Array, Mechanism
 from dprl.privacy.compiled import kernel
-from dprl.privacy.error_bounds import sum_error_bound, tree_error_bound
-from dprl.privacy.laplace import BLOCK, Laplace, first_half, second_half
+from dprl.privacy.counters.error_bounds import sum_error_bound, tree_error_bound
+from dprl.privacy.mechanisms.laplace import BLOCK, Laplace, first_half, second_half
 
 
 @dataclass(frozen=True)

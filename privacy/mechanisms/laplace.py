@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
+from dprl.privacy.accounting.closed_forms import laplace_scale
+from dprl.privacy.accounting.curves import RandomizedResponses
 from dprl.privacy.base import Float64Array
 from dprl.privacy.compiled import kernel
-from dprl.privacy.streams import random_bits
+from dprl.privacy.mechanisms.base import IDEALISED, LAPLACE, Noise, Sensitivity
+from dprl.privacy.randomness.bits import splitmix64
 
 # log(m) = s (2 + z (C1 + z (C2 + ...))), s = (m-1)/(m+1), z = s^2: fdlibm's coefficients, without its last correction.
 _C1, _C2, _C3 = 6.666666666666735130e-01, 3.999999999940941908e-01, 2.857142874366239149e-01
@@ -40,7 +44,10 @@ class Laplace:
 
     scale: float
     name: ClassVar[str] = "laplace"
-    arithmetic: ClassVar[str] = "float64-idealised"
+    law: ClassVar[int] = LAPLACE
+    norm: ClassVar[str] = "l1"
+    arithmetic: ClassVar[str] = IDEALISED
+    bound: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.scale) and self.scale > 0):
@@ -48,12 +55,27 @@ class Laplace:
                 f"the Laplace scale must be finite and above 0, got {self.scale}; ask for a larger epsilon"
             )
 
-    def pure_epsilon(self, l1: float) -> float:
-        """Return the exact pure epsilon at L1 sensitivity `l1`."""
-        return l1 / self.scale
+    @classmethod
+    def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> Laplace:
+        """Return the least noise that is (epsilon, delta)-DP at `sensitivity`: scale l1 / epsilon for delta = 0."""
+        if delta <= 0.0:
+            return cls(sensitivity.l1 / epsilon)
+        composed = sensitivity.linf * laplace_scale(epsilon, delta, sensitivity.cells)
+        single = sensitivity.l1 * laplace_scale(epsilon, delta, 1)
+        return cls(min(composed, single))
 
+    @property
+    def variance(self) -> float:
+        """2 b^2."""
+        return 2.0 * self.scale**2
 
-MECHANISMS: dict[str, type[Laplace]] = {Laplace.name: Laplace}
+    def curve(self, sensitivity: Sensitivity) -> RandomizedResponses:
+        """Return the composition of one loss of linf / scale per cell, an upper bound; its pure epsilon is exact."""
+        return RandomizedResponses(sensitivity.cells, sensitivity.linf / self.scale, sensitivity.l1 / self.scale)
+
+    def noise(self, key: npt.NDArray[np.uint64]) -> Noise:
+        """Return what the kernels need."""
+        return Noise(self.law, self.scale, self.bound, key, np.zeros(0, dtype=np.uint64))
 
 
 @kernel
@@ -66,13 +88,13 @@ def _reduce(u: float) -> tuple[float, float]:
 
 
 @kernel
-def first_half(key: np.uint64, counter: np.uint64) -> tuple[float, float]:
+def first_half(key: np.ndarray, counter: np.uint64) -> tuple[float, float]:
     """Take 52 bits of magnitude and one of sign of draw number `counter` apart into (s, e), both with the sign.
 
     A draw is one long chain of dependent operations. Two loops over short blocks, one for each half, give the processor
     twice the independent work: about 0.7 in place of 0.96 ns a draw.
     """
-    bits = random_bits(key, counter)
+    bits = splitmix64(key, counter)
     magnitude = np.int64(np.int64(bits >> np.uint64(12)) | _ONE_BITS)
     s, e = _reduce(magnitude.view(np.float64) - _JUST_BELOW_ONE)
     sign = np.int64(bits << np.uint64(63))
@@ -93,7 +115,7 @@ def second_half(s: float, e: float, scale: float) -> float:
 
 
 @kernel
-def fill_laplace(out: Float64Array, key: np.uint64, first: np.uint64, scale: float) -> None:
+def fill_laplace(out: Float64Array, key: np.ndarray, first: np.uint64, scale: float) -> None:
     """Fill `out` float64[n] with draws number first, first+1, ... of the stream `key`, Laplace(scale)."""
     exponents = np.empty(BLOCK)
     for start in range(0, out.shape[0], BLOCK):

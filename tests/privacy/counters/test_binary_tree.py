@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from dprl.privacy import COUNTERS, BinaryTree, Laplace, Streams
-from dprl.privacy.counters import release_prefix
-from dprl.privacy.laplace import fill_laplace
+from dprl.privacy.counters.binary_tree import release_prefix
+from dprl.privacy.mechanisms.laplace import fill_laplace
 
 KEY = Streams(3, "tree").key("server_noise")
 

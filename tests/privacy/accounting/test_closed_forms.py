@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution
 
-from dprl.privacy.accounting import (
+from dprl.privacy.accounting.closed_forms import (
     composed_delta,
     composed_epsilon,
     gaussian_delta,

@@ -1,0 +1,39 @@
+"""Random bits: draw number n of a key is the same 64 bits whenever and wherever it is asked for.
+
+A key is uint64[5]: the generator's code and 256 bits. SPLITMIX64 uses 127 of them (start and odd increment, as in the
+paper's split generators) and is fast, statistically sound and *not* cryptographic. CHACHA20 uses all of them.
+
+Paper: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dprl.privacy.compiled import kernel
+
+SPLITMIX64, CHACHA20 = 0, 1
+KEY_WORDS = 5
+
+
+@kernel
+def splitmix64(key: np.ndarray, number: np.uint64) -> np.uint64:
+    """Return draw `number` of the stream that starts at key[1] with the odd increment key[2] | 1."""
+    z = key[1] + number * (key[2] | np.uint64(1))
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@kernel
+def fill_bits(out: np.ndarray, key: np.ndarray, first: np.uint64) -> None:
+    """Fill `out` uint64[n] with draws first, first+1, ... of `key`, all modulo 2^64."""
+    for i in range(out.shape[0]):
+        out[i] = splitmix64(key, first + np.uint64(i))
+
+
+@kernel
+def fill_uniform(out: np.ndarray, key: np.ndarray, first: np.uint64) -> None:
+    """Fill `out` float64[n] with draws first, first+1, ... of `key`, uniform on the 2^53 points of [0, 1)."""
+    for i in range(out.shape[0]):
+        out[i] = np.float64(splitmix64(key, first + np.uint64(i)) >> np.uint64(11)) * 1.1102230246251565e-16
