@@ -1,3 +1,41 @@
 """What releases add up to: privacy curves and their composition."""
 
 from __future__ import annotations
+
+from dprl.privacy.accounting.closed_forms import (
+    composed_delta,
+    composed_epsilon,
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_mu,
+    laplace_scale,
+)
+from dprl.privacy.accounting.curves import (
+    ApproximateLoss,
+    ConcentratedLoss,
+    GaussianLoss,
+    PrivacyCurve,
+    PureLoss,
+    RandomizedResponses,
+    Unbounded,
+)
+from dprl.privacy.accounting.zcdp import zcdp_delta, zcdp_epsilon, zcdp_rho
+
+__all__ = [
+    "ApproximateLoss",
+    "ConcentratedLoss",
+    "GaussianLoss",
+    "PrivacyCurve",
+    "PureLoss",
+    "RandomizedResponses",
+    "Unbounded",
+    "composed_delta",
+    "composed_epsilon",
+    "gaussian_delta",
+    "gaussian_epsilon",
+    "gaussian_mu",
+    "laplace_scale",
+    "zcdp_delta",
+    "zcdp_epsilon",
+    "zcdp_rho",
+]

@@ -11,6 +11,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dprl.privacy.accounting.closed_forms import composed_delta, composed_epsilon, gaussian_delta, gaussian_epsilon
+from dprl.privacy.accounting.roots import ROUNDING
+from dprl.privacy.accounting.zcdp import zcdp_delta, zcdp_epsilon
+
+
+def _require(name: str, value: float, most: float = math.inf) -> None:
+    if not 0.0 <= value < most:
+        limit = "finite" if math.isinf(most) else f"below {most:g}"
+        raise ValueError(f"{name} must be at least 0 and {limit}, got {value}")
 
 
 class PrivacyCurve(Protocol):
@@ -50,6 +58,75 @@ class Unbounded:
     def delta(self, epsilon: float) -> float:  # noqa: ARG002 - as every curve
         """Return 1."""
         return 1.0
+
+
+@dataclass(frozen=True)
+class PureLoss:
+    """epsilon-DP, with the smaller epsilons that hold at a delta above 0: those of one randomised response.
+
+    Paper: Kairouz, Oh, Viswanath 2015, Theorem 3.3 with one release.
+    """
+
+    epsilon_0: float
+    exact: bool = False
+
+    def __post_init__(self) -> None:
+        _require("epsilon_0", self.epsilon_0)
+
+    @property
+    def pure_epsilon(self) -> float:
+        """The loss."""
+        return self.epsilon_0
+
+    def epsilon(self, delta: float) -> float:
+        """Return the epsilon of a randomised response."""
+        return composed_epsilon(delta, 1, self.epsilon_0)
+
+    def delta(self, epsilon: float) -> float:
+        """Return the delta of a randomised response."""
+        return 0.0 if epsilon >= self.epsilon_0 else composed_delta(epsilon, 1, self.epsilon_0)
+
+    @property
+    def method(self) -> str:
+        """How the numbers come about."""
+        return f"pure loss of {self.epsilon_0:.6g}"
+
+
+@dataclass(frozen=True)
+class ApproximateLoss:
+    """(epsilon_0, delta_0)-DP at one point: with probability delta_0 all is lost, else a randomised response.
+
+    Paper: Kairouz, Oh, Viswanath 2015, Theorem 3.3 with one release.
+    """
+
+    epsilon_0: float
+    delta_0: float
+    exact: bool = False
+
+    def __post_init__(self) -> None:
+        _require("epsilon_0", self.epsilon_0)
+        _require("delta_0", self.delta_0, 1.0)
+
+    @property
+    def pure_epsilon(self) -> float:
+        """Infinite, unless delta_0 is 0."""
+        return math.inf if self.delta_0 > 0.0 else self.epsilon_0
+
+    def epsilon(self, delta: float) -> float:
+        """Return epsilon_0 or, at deltas above delta_0, less; infinite at deltas below."""
+        if delta < self.delta_0:
+            return math.inf
+        return composed_epsilon((delta - self.delta_0) * (1.0 - ROUNDING), 1, self.epsilon_0)
+
+    def delta(self, epsilon: float) -> float:
+        """Return delta_0 and what a randomised response adds below epsilon_0."""
+        rest = 0.0 if epsilon >= self.epsilon_0 else composed_delta(epsilon, 1, self.epsilon_0)
+        return self.delta_0 + (1.0 - self.delta_0) * rest
+
+    @property
+    def method(self) -> str:
+        """How the numbers come about."""
+        return f"({self.epsilon_0:.6g}, {self.delta_0:.6g}) at one point"
 
 
 @dataclass(frozen=True)
@@ -112,3 +189,35 @@ class GaussianLoss:
     def method(self) -> str:
         """How the numbers come about."""
         return f"Gaussian curve with mu = {self.mu:.6g}"
+
+
+@dataclass(frozen=True)
+class ConcentratedLoss:
+    """rho-zCDP: the loss of discrete Gaussian noise with rho = (L2 sensitivity / sigma)^2 / 2, also adaptively.
+
+    Paper: Canonne, Kamath, Steinke 2020, Theorem 4 and Proposition 12.
+    """
+
+    rho: float
+    exact: bool = False
+
+    def __post_init__(self) -> None:
+        _require("rho", self.rho)
+
+    @property
+    def pure_epsilon(self) -> float:
+        """Infinite, unless rho is 0."""
+        return math.inf if self.rho > 0.0 else 0.0
+
+    def epsilon(self, delta: float) -> float:
+        """Return the epsilon of the best order."""
+        return zcdp_epsilon(delta, self.rho)
+
+    def delta(self, epsilon: float) -> float:
+        """Return the delta of the best order."""
+        return zcdp_delta(epsilon, self.rho)
+
+    @property
+    def method(self) -> str:
+        """How the numbers come about."""
+        return f"zero-concentrated loss with rho = {self.rho:.6g}"

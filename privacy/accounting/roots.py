@@ -1,0 +1,46 @@
+"""The smallest number that suffices, found to the last digits and rounded to the safe side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from scipy.optimize import brentq
+
+# Relative; what a root or a sum may be off by, with room to spare.
+ROUNDING = 1e-9
+_LARGEST = 1e300
+
+
+def smallest(value: Callable[[float], float], target: float, start: float) -> float:
+    """Return the smallest x > 0 with value(x) <= target, rounded up; infinity if there is none below 1e300.
+
+    Args:
+        value: non-increasing, from 0 upwards; may underflow to 0.
+        target: above 0.
+        start: any x > 0; a guess saves time, no more.
+    """
+
+    def excess(log_x: float) -> float:
+        # Ratios, as both may be 1e-15 and less.
+        return math.log(max(value(math.exp(log_x)), 1e-320) / target)
+
+    high = low = start
+    while value(high) > target:
+        if high > _LARGEST:
+            return math.inf
+        low, high = high, high * 8.0
+    while value(low) <= target:
+        if low < 1.0 / _LARGEST:
+            return low
+        low, high = low / 8.0, low
+    x = math.exp(float(brentq(excess, math.log(low), math.log(high), xtol=1e-13, rtol=1e-14)))
+    step = ROUNDING
+    while value(x * (1.0 + step)) > target:
+        step *= 2.0
+    return x * (1.0 + step)
+
+
+def largest(value: Callable[[float], float], target: float, start: float) -> float:
+    """Return the largest x > 0 with value(x) <= target, rounded down, for a `value` that does not fall."""
+    return 1.0 / smallest(lambda y: value(1.0 / y), target, 1.0 / start)
