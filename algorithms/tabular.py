@@ -11,7 +11,7 @@ from dprl.envs import FiniteMDP
 from dprl.envs.dynamics import deterministic_value, roll_out
 from dprl.privacy import CountFamilies, CountFamily, Streams
 from dprl.privacy.compiled import inlined
-from dprl.privacy.streams import fill_uniform
+from dprl.privacy.randomness.streams import fill_uniform
 
 TRANSITIONS, VISITS, REWARDS = range(3)
 N_FAMILIES = 3
@@ -30,9 +30,10 @@ def count_families(mdp: FiniteMDP) -> CountFamilies:
         n_steps=mdp.horizon,
         families=(
             CountFamily("transitions", pairs * mdp.n_states, public_start_change=2),
-            CountFamily("visits", pairs, public_start_change=0),
-            CountFamily("rewards", pairs, public_start_change=1),
+            CountFamily("visits", pairs, public_start_change=0, marginal_of="transitions"),
+            CountFamily("rewards", pairs, public_start_change=1, marginal_of="transitions", indicator=False),
         ),
+        paper="[CZ22]",
     )
 
 

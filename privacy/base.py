@@ -7,7 +7,7 @@ only a Privatizer can issue. A learner's signature takes PrivateCounts, so handi
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, Protocol
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -44,11 +44,15 @@ class CountFamily:
         width: cells per step.
         public_start_change: how much replacing a user can change step 1 in L1 (0, 1 or 2) when the first state and
             the first action are public; 2 without that knowledge.
+        marginal_of: the family that tells this one's cell, which is that one's modulo `width`; '' for none.
+        indicator: whether the value is always 1; where it is not, it can be anything in [0, 1].
     """
 
     name: str
     width: int
     public_start_change: int
+    marginal_of: str = ""
+    indicator: bool = True
 
 
 @dataclass(frozen=True)
@@ -56,10 +60,23 @@ class CountFamilies:
     """All counters of a learner, laid out as [n_steps, cells of a step], the families side by side in each step.
 
     Replacing a user changes at most two cells per step and family, each by at most 1: 2 * n_steps in L1 per family.
+
+    Args:
+        n_steps: H. families: in the order of the layout.
+        paper: whose privatizer this is, for `calibration: printed`; '' where no paper prints a scale.
     """
 
     n_steps: int
     families: tuple[CountFamily, ...]
+    paper: str = ""
+
+    def __post_init__(self) -> None:
+        widths = {family.name: family.width for family in self.families}
+        for family in self.families:
+            if family.marginal_of and widths.get(family.marginal_of, 0) % family.width != 0:
+                raise ValueError(f"marginal_of must name a family of a multiple of {family.width} cells, got {family}")
+            if family.marginal_of and family.marginal_of not in widths:
+                raise ValueError(f"marginal_of must name a family, got {family}; leave it empty for none")
 
     @property
     def block(self) -> int:
@@ -80,7 +97,7 @@ class CountFamilies:
         """How many cells of one family a replaced user changes at most, each by at most 1."""
         return 2 * self.n_steps
 
-    def changed_l1_public_start(self, family: CountFamily) -> int:
+    def changed_public_start(self, family: CountFamily) -> int:
         """The L1 change of one family when the first state and action are public."""
         return 2 * (self.n_steps - 1) + family.public_start_change
 
@@ -118,7 +135,7 @@ class _CountsSeal:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What one user sends: float64[n_cells], noisy under local privacy, exact for a trusted server otherwise.
+    """What one user sends: float64[n], noisy under local privacy, exact for a trusted server otherwise.
 
     Args:
         user: 1-based number of the user, which is the episode's.
@@ -186,44 +203,6 @@ def issue_private_counts(issuer: str, families: CountFamilies, values: Float64Ar
 def _immutable(values: Float64Array) -> Float64Array:
     """Return a copy whose memory cannot be made writeable again."""
     return np.frombuffer(values.tobytes(), dtype=np.float64)
-
-
-class Mechanism(Protocol):
-    """Randomises one number; knows what its scale proves."""
-
-    name: ClassVar[str]
-    arithmetic: ClassVar[str]
-
-    @property
-    def scale(self) -> float:
-        """The noise scale, in units of the number."""
-
-    def pure_epsilon(self, l1: float) -> float:
-        """Return the exact pure epsilon at L1 sensitivity `l1`."""
-
-
-class Counter(Protocol):
-    """Releases running sums of the users' messages, one after every user."""
-
-    name: ClassVar[str]
-
-    @property
-    def n_items(self) -> int:
-        """How many users there will be at most."""
-
-    @property
-    def node(self) -> Mechanism | None:
-        """The noise of every node, or None for exact sums."""
-
-    @staticmethod
-    def nodes(n_items: int) -> int:
-        """Return how many noisy numbers of one cell a user enters at most, of n_items users."""
-
-    def noise_rows(self) -> int:
-        """Return how many rows of noise the counter keeps."""
-
-    def error_bound(self, n_cells: int, beta: float, report: Mechanism | None) -> float:
-        """Return E: with probability 1 - beta no released sum of any cell is further from the exact one."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""From a user's device to the released counts: the kernels on either side of a report, and the state they share.
+"""From a user's device to the released counts: the kernels on either side of a message, and the state of each side.
 
 `exchange` is what compiled learning loops call; `encode` and `absorb` are its two sides, one user at a time.
 """
@@ -10,65 +10,75 @@ from typing import NamedTuple
 import numpy as np
 
 from dprl.privacy.base import Float64Array, Int64Array
-from dprl.privacy.compiled import inlined, kernel
-from dprl.privacy.counters.binary_tree import release_prefix
+from dprl.privacy.compiled import inlined
+from dprl.privacy.counters.base import EXACT, CounterState
+from dprl.privacy.counters.release import release_prefix
+from dprl.privacy.layouts import Slots, add_contribution, collect, hot_cell
 from dprl.privacy.ledger import LedgerError
-from dprl.privacy.mechanisms.laplace import fill_laplace
+from dprl.privacy.mechanisms.base import NO_NOISE, Noise
+from dprl.privacy.mechanisms.sampling import fill_noise
+from dprl.privacy.mechanisms.unary_encoding import choose_step, fill_unary
+from dprl.privacy.randomness.bits import fill_uniform
 
 ABSORBED, ENCODED, CHARGED = range(3)
+# What a message is.
+SUMS, UNARY, SAMPLED_UNARY = range(3)
+
+
+class Sender(NamedTuple):
+    """The user's side.
+
+    kind: one of the codes above; noise: added to sums, and whose key unary encodings use; table uint64[n]: of the
+    unary coins; coins_key uint64[5]: of the coins that values in [0, 1] become; coins float64[n_steps * F]: those of
+    one user; message float64[n]: the message under way.
+    """
+
+    kind: int
+    noise: Noise
+    table: np.ndarray
+    coins_key: np.ndarray
+    coins: Float64Array
+    message: Float64Array
+
+    def __repr__(self) -> str:
+        # The generated one would print a message into a log.
+        return f"Sender(kind={self.kind}, {self.message.shape[0]} numbers)"
+
+
+class Receiver(NamedTuple):
+    """The server's side.
+
+    shift, factor: a received bit counts as (bit - shift) * factor; totals float64[cells]: sums of messages; counter:
+    its noise; noisy float64[cells]: the released sums of what was sent.
+    """
+
+    shift: float
+    factor: float
+    totals: Float64Array
+    counter: CounterState
+    noisy: Float64Array
+
+    def __repr__(self) -> str:
+        return f"Receiver({self.totals.shape[0]} cells)"
 
 
 class Channel(NamedTuple):
     """A privatizer's state as the kernels see it. A learner reads `released` and nothing else.
 
-    offsets, widths int64[F]: where each family starts in a step, and its size; block: cells of a step;
-    report_scale, node_scale: Laplace scales of the user's and of the server's noise, 0 for none; user_key, server_key:
-    stream keys; users int64[3]: how many are absorbed, encoded and charged; report float64[cells]: the message under
-    way; totals float64[cells]: sums of messages; noise float64[rows, cells]: tree noise; released float64[cells].
+    slots: what is sent of a contribution; users int64[3]: how many are absorbed, encoded and charged; n_steps; sender,
+    receiver: the two sides; released float64[n_cells]: the families that the learner needs.
     """
 
-    offsets: Int64Array
-    widths: Int64Array
-    block: int
-    report_scale: float
-    node_scale: float
-    user_key: np.uint64
-    server_key: np.uint64
+    slots: Slots
     users: Int64Array
-    report: Float64Array
-    totals: Float64Array
-    noise: Float64Array
+    n_steps: int
+    summed: int
+    sender: Sender
+    receiver: Receiver
     released: Float64Array
 
     def __repr__(self) -> str:
-        # The generated one would print unreleased sums into a log.
         return f"Channel({self.released.shape[0]} cells, {self.users[ABSORBED]} users absorbed)"
-
-
-@inlined
-def bounded_cell(channel: Channel, step: int, family: int, index: int) -> int:
-    """Return the cell that (step, family, index) names; an index outside the family is moved to its edge."""
-    last = int(channel.widths[family]) - 1
-    return step * channel.block + int(channel.offsets[family]) + min(max(index, 0), last)
-
-
-@kernel
-def bounded_value(value: float) -> float:
-    """Return `value` limited to [0, 1]; NaN counts as 0. The sensitivity holds for whatever a device sends."""
-    if value >= 1.0:
-        return 1.0
-    return value if value > 0.0 else 0.0
-
-
-@inlined
-def add_contribution(channel: Channel, sums: Float64Array, index: Int64Array, value: Float64Array) -> None:
-    """Add one bounded value per step and family to `sums` float64[cells]."""
-    steps = min(index.shape[0], value.shape[0], sums.shape[0] // channel.block)
-    families = min(index.shape[1], value.shape[1], channel.widths.shape[0])
-    for step in range(steps):
-        for family in range(families):
-            cell = bounded_cell(channel, step, family, index[step, family])
-            sums[cell] += bounded_value(value[step, family])
 
 
 @inlined
@@ -88,30 +98,51 @@ def admit(channel: Channel, user: int) -> None:
 
 
 @inlined
-def encode(channel: Channel, index: Int64Array, value: Float64Array, user: int) -> None:
-    """User side: write user `user`'s (1-based) message into channel.report. Raises LedgerError.
+def toss_coins(channel: Channel, user: int) -> None:
+    """User side: draw what turns values in [0, 1] into bits, if the layout does that."""
+    if channel.slots.coins.max() > 0:
+        coins = channel.sender.coins
+        fill_uniform(coins, channel.sender.coins_key, np.uint64(user) * np.uint64(coins.shape[0]))
 
-    *Formal guarantee.* With report_scale = b > 0 the message is (2 H F / b, 0)-LDP for any two contributions of H
-    steps and F families, exactly, in real arithmetic; without noise it is the raw record, for a trusted server only.
-    Draws are keyed by `user`: two messages of one user with different contents would share their noise, which is why
-    every user sends one.
+
+@inlined
+def encode(channel: Channel, index: Int64Array, value: Float64Array, user: int) -> None:
+    """User side: write user `user`'s (1-based) message into channel.sender.message. Raises LedgerError.
+
+    *Formal guarantee.* That of the report's randomiser (see reports.py) for any two contributions; without one it is
+    the raw record, for a trusted server only. Draws are keyed by `user`: two messages of one user with different
+    contents would share their noise, which is why every user sends one.
 
     Paper: [CZ22] sec. 5.2.
     """
     submit(channel, user)
-    if channel.report_scale > 0.0:
-        first = np.uint64(user) * np.uint64(channel.report.shape[0])
-        fill_laplace(channel.report, channel.user_key, first, channel.report_scale)
+    toss_coins(channel, user)
+    sender, slots = channel.sender, channel.slots
+    message = sender.message
+    if sender.kind == SUMS:
+        fill_noise(message, sender.noise, np.uint64(user) * np.uint64(message.shape[0]))
+        add_contribution(slots, message, index, value, sender.coins)
+    elif sender.kind == UNARY:
+        for step in range(channel.n_steps):
+            part = message[step * slots.block : (step + 1) * slots.block]
+            hot = hot_cell(slots, index, value, sender.coins, step)
+            first = (np.uint64(user) * np.uint64(channel.n_steps) + np.uint64(step)) * np.uint64(slots.block)
+            fill_unary(part, hot, sender.noise.key, first, sender.table)
     else:
-        channel.report[:] = 0.0
-    add_contribution(channel, channel.report, index, value)
+        step = choose_step(sender.coins_key, np.uint64(2**63) + np.uint64(user), channel.n_steps)
+        message[0] = step
+        hot = hot_cell(slots, index, value, sender.coins, step)
+        fill_unary(message[1:], hot, sender.noise.key, np.uint64(user) * np.uint64(slots.block), sender.table)
 
 
 @inlined
 def release(channel: Channel, user: int) -> None:
-    """Server side: write the released sums of users 1..user, with tree noise if there is any."""
-    if channel.node_scale > 0.0:
-        release_prefix(channel.released, channel.totals, channel.noise, user, channel.node_scale, channel.server_key)
+    """Server side: write the released sums of users 1..user, with the counter's noise if there is any."""
+    receiver = channel.receiver
+    if receiver.counter.kind != EXACT:
+        release_prefix(receiver.noisy, receiver.totals, receiver.counter, user)
+    if channel.summed != 0:
+        collect(channel.released, receiver.noisy, channel.slots, channel.n_steps)
 
 
 @inlined
@@ -121,19 +152,31 @@ def absorb(channel: Channel, user: int) -> None:
     Paper: [CZ22] sec. 5.2.
     """
     admit(channel, user)
-    for i in range(channel.totals.shape[0]):
-        channel.totals[i] += channel.report[i]
+    receiver, message = channel.receiver, channel.sender.message
+    totals = receiver.totals
+    if channel.sender.kind == SUMS:
+        for i in range(totals.shape[0]):
+            totals[i] += message[i]
+    elif channel.sender.kind == UNARY:
+        for i in range(totals.shape[0]):
+            totals[i] += (message[i] - receiver.shift) * receiver.factor
+    else:
+        block = channel.slots.block
+        start = min(max(int(message[0]), 0), channel.n_steps - 1) * block
+        for i in range(block):
+            totals[start + i] += (message[i + 1] - receiver.shift) * receiver.factor
     release(channel, user)
 
 
 @inlined
 def exchange(channel: Channel, index: Int64Array, value: Float64Array, user: int) -> None:
     """Encode and absorb in one call, bit for bit; a noiseless message is added where it is not zero."""
-    if channel.report_scale > 0.0:
+    if channel.sender.kind != SUMS or channel.sender.noise.law != NO_NOISE:
         encode(channel, index, value, user)
         absorb(channel, user)
         return
     submit(channel, user)
     admit(channel, user)
-    add_contribution(channel, channel.totals, index, value)
+    toss_coins(channel, user)
+    add_contribution(channel.slots, channel.receiver.totals, index, value, channel.sender.coins)
     release(channel, user)

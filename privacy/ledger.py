@@ -5,10 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
-from dprl.privacy.accounting.closed_forms import composed_delta, composed_epsilon
+from dprl.privacy.accounting.composition import compose, repeat
+from dprl.privacy.accounting.curves import PrivacyCurve, Unbounded
 from dprl.privacy.base import TrustModel
-from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.mechanisms import MECHANISMS
+from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
+from dprl.privacy.reports import UnaryReport
+
+ACCOUNTED = (*MECHANISMS.values(), UnaryReport)
+"""What a ledger knows the privacy curve of; anything else is refused."""
 
 
 class LedgerError(RuntimeError):
@@ -17,48 +24,63 @@ class LedgerError(RuntimeError):
 
 @dataclass(frozen=True)
 class Release:
-    """One channel by which users' data leave their side, described by the noise object that serves it.
+    """One channel by which users' data leave their side, described by the object that randomises it.
 
     Args:
-        channel: name of the count family.
-        noise: the mechanism that randomises each released number, or None: the data leave as they are.
-        nodes_per_user: how many released numbers of a cell one user's row enters.
-        changed_cells: how many cells a replaced user changes at most, each by at most 1.
-        changed_l1_public_start: their L1 change if the first state and action are public.
+        channel: name of the count family, or of what else is released.
+        mechanism: what randomises each released number, or None: the data leave as they are.
+        sensitivity: how much all that it randomises changes if one user is replaced, the worst one.
+        public_start: the same if the first state and action are public.
+        attainable: whether some pair of neighbours changes that much.
+        nodes_per_user: how many randomised numbers of a cell a user enters at most.
         cells: how many counters the channel has.
-        entropy: 'seeded' or 'os'.
+        entropy: 'seed' or 'os'.
     """
 
     channel: str
-    noise: Laplace | None
+    mechanism: Mechanism | UnaryReport | None
+    sensitivity: Sensitivity
+    public_start: Sensitivity
+    attainable: bool
     nodes_per_user: int
-    changed_cells: int
-    changed_l1_public_start: int
     cells: int
     entropy: str
 
-    @property
-    def losses(self) -> int:
-        """How many noisy numbers change for a replaced user, each by at most 1."""
-        return self.changed_cells * self.nodes_per_user
-
     def __post_init__(self) -> None:
-        if self.noise is not None and type(self.noise) is not Laplace:
-            raise LedgerError(f"the ledger cannot account for a release by {self.noise!r}; add its privacy curve first")
-        if min(self.nodes_per_user, self.changed_cells, self.cells) < 1:
-            raise LedgerError(f"a release has at least 1 node, 1 changed cell and 1 cell, got {self}")
-        if not 0 <= self.changed_l1_public_start <= self.changed_cells:
-            raise LedgerError(f"a public start cannot change more than {self.changed_cells} cells, got {self}")
+        if self.mechanism is not None and type(self.mechanism) not in ACCOUNTED:
+            raise LedgerError(f"the ledger cannot account for a release by {self.mechanism!r}; give it a privacy curve")
+        if min(self.nodes_per_user, self.cells) < 1:
+            raise LedgerError(f"a release has at least 1 node and 1 cell, got {self}")
+        whole, part = self.sensitivity, self.public_start
+        if part.l1 > whole.l1 or part.l2 > whole.l2 or part.linf > whole.linf or part.cells > whole.cells:
+            raise LedgerError(f"a public start cannot change more than {whole}, got {part}")
+
+    def curve(self) -> PrivacyCurve:
+        """Return what this release proves of one user."""
+        return Unbounded() if self.mechanism is None else self.mechanism.curve(self.sensitivity)
+
+    def curve_public_start(self) -> PrivacyCurve:
+        """Return the same if the first state and action are public."""
+        return Unbounded() if self.mechanism is None else self.mechanism.curve(self.public_start)
 
 
 class Ledger:
-    """All releases of one run and how many users they have been charged for; every user is charged at most once."""
+    """All releases of one run and how many users they have been charged for; every user is charged at most once.
 
-    def __init__(self, trust_model: TrustModel, releases: Iterable[Release]) -> None:
+    Args:
+        trust_model: what the releases make it.
+        releases: every user takes part in each of them.
+        submissions: how often, at most, each user takes part.
+    """
+
+    def __init__(self, trust_model: TrustModel, releases: Iterable[Release], submissions: int = 1) -> None:
         self._trust_model: TrustModel = trust_model
         self._releases = tuple(releases)
         if not self._releases:
             raise LedgerError("a ledger without releases proves nothing; pass the privatizer's releases")
+        if submissions < 1:
+            raise LedgerError(f"submissions must be at least 1, got {submissions}; a user who sends nothing needs none")
+        self._submissions = submissions
         self._users_charged = 0
 
     @property
@@ -77,7 +99,7 @@ class Ledger:
         return self._users_charged
 
     def charge(self, first_user: int, last_user: int) -> None:
-        """Record, before it happens, that users first..last (1-based, inclusive) submit once each.
+        """Record, before it happens, that users first..last (1-based, inclusive) submit.
 
         Raises:
             LedgerError: if a user of the range was charged before, or users would be left out.
@@ -86,42 +108,33 @@ class Ledger:
             raise LedgerError(f"user {first_user} cannot submit: users up to {self._users_charged} are charged already")
         self._users_charged = max(self._users_charged, last_user)
 
+    @cached_property
+    def curve(self) -> PrivacyCurve:
+        """What all releases together prove of one user."""
+        return repeat(compose([release.curve() for release in self._releases]), self._submissions)
+
     @property
     def attained(self) -> bool:
-        """Whether some pair of neighbours attains the pure epsilon: one scale, two cells or more per step."""
-        return len(self._scales()) == 1 and all(release.cells >= release.changed_cells for release in self._releases)
+        """Whether some pair of neighbours attains the pure epsilon."""
+        return all(release.attainable for release in self._releases)
 
     @property
     def has_raw_release(self) -> bool:
         """Whether something leaves without noise."""
-        return any(release.noise is None for release in self._releases)
+        return any(release.mechanism is None for release in self._releases)
 
     def pure_epsilon(self) -> float:
-        """Return the proved pure epsilon of one user: sum of changed cells * nodes / scale; inf with a raw release."""
-        return sum(_pure_epsilon(release, release.losses) for release in self._releases)
+        """Return the proved pure epsilon of one user; inf if there is none."""
+        return self.curve.pure_epsilon
 
     def pure_epsilon_public_start(self) -> float:
         """Return the same when the first state and the first action of every user are public."""
-        return sum(
-            _pure_epsilon(release, release.changed_l1_public_start * release.nodes_per_user)
-            for release in self._releases
-        )
+        return sum(release.curve_public_start().pure_epsilon for release in self._releases) * self._submissions
 
     def epsilon(self, delta: float) -> float:
-        """Return an epsilon that holds at `delta` (randomised-response composition; an upper bound)."""
-        return math.inf if self.has_raw_release else composed_epsilon(delta, *self._unit_losses())
+        """Return an epsilon that holds at `delta`; inf if none is known."""
+        return math.inf if self.has_raw_release else self.curve.epsilon(delta)
 
     def delta(self, epsilon: float) -> float:
         """Return a delta that holds at `epsilon`; 1 with a raw release."""
-        return 1.0 if self.has_raw_release else composed_delta(epsilon, *self._unit_losses())
-
-    def _unit_losses(self) -> tuple[int, float]:
-        """How many numbers a user enters, and the largest loss of one (exact when all scales are equal)."""
-        return sum(release.losses for release in self._releases), 1.0 / min(self._scales())
-
-    def _scales(self) -> set[float]:
-        return {release.noise.scale for release in self._releases if release.noise is not None}
-
-
-def _pure_epsilon(release: Release, l1: float) -> float:
-    return math.inf if release.noise is None else release.noise.pure_epsilon(l1)
+        return 1.0 if self.has_raw_release else self.curve.delta(epsilon)

@@ -47,5 +47,18 @@ def _local_error(scale: float, n_users: int, n_cells: int, beta: float) -> float
     return scale * math.sqrt(8.0 * n_episodes * math.log(6.0 * n_cells * n_episodes / beta))
 
 
-CENTRAL_PRIVATIZER = PrintedLemma("[CZ22] Lemma 3", _central_scale, _central_error)
-LOCAL_PRIVATIZER = PrintedLemma("[CZ22] Lemma 4", _local_scale, _local_error)
+@dataclass(frozen=True)
+class PrintedPrivatizers:
+    """A paper's lemmas on its central and its local privatizer."""
+
+    central: PrintedLemma
+    local: PrintedLemma
+
+
+PRINTED = {
+    "[CZ22]": PrintedPrivatizers(
+        central=PrintedLemma("[CZ22] Lemma 3", _central_scale, _central_error),
+        local=PrintedLemma("[CZ22] Lemma 4", _local_scale, _local_error),
+    ),
+}
+"""By the `paper` of the count families."""

@@ -1,0 +1,195 @@
+"""Which families of counts are released, and how those that a learner needs follow from them.
+
+A learner needs N(h,s,a,s'), N(h,s,a) and R(h,s,a). Each family that is released costs its share of the budget, but a
+marginal can be summed up from released cells, and a reward in [0, 1] can be sent as one more bit of the cell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from dprl.privacy.base import CountFamilies, CountFamily, Float64Array, Int64Array
+from dprl.privacy.compiled import inlined, kernel
+
+RELEASED_FAMILIES = ("separate", "marginal", "one_hot")
+_SUMMANDS = 1
+NOT_SENT = -1
+
+
+class Slots(NamedTuple):
+    """A layout as the kernels see it.
+
+    widths int64[F]: cells of each needed family; sent int64[F]: where it starts in a step of what is sent, or -1;
+    coins int64[F]: 1 where a value in [0, 1] becomes a coin of that probability; bit: the family whose coin chooses
+    the half of a one-hot cell, or -1; block: cells of a step of what is sent; sums int64[F, 5]: see `collect`.
+    """
+
+    widths: Int64Array
+    sent: Int64Array
+    coins: Int64Array
+    bit: int
+    block: int
+    sums: Int64Array
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What is sent and released in place of the families that a learner needs.
+
+    Args:
+        needed: the learner's families.
+        kind: 'separate': all of them. 'marginal': indicator families that are marginals are summed up from the released
+            cells. 'one_hot': one family, of which all others are marginals; a family of values in [0, 1] becomes a coin
+            that chooses between two cells (unbiased, and the user's own pre-processing).
+        whole: send coins in place of values in [0, 1] also elsewhere, so that all that is sent is whole numbers.
+
+    Raises:
+        ValueError: if the families do not allow it.
+    """
+
+    needed: CountFamilies
+    kind: str = "separate"
+    whole: bool = False
+
+    def __post_init__(self) -> None:
+        if self.kind not in RELEASED_FAMILIES:
+            raise ValueError(f"families must be one of {', '.join(RELEASED_FAMILIES)}, got {self.kind!r}; choose one")
+        others = self.needed.families[1:]
+        if self.kind == "one_hot" and not all(family.marginal_of == self._finest.name for family in others):
+            raise ValueError(f"families must be separate here, got {self.kind}; not all are marginals of the first")
+        if self.kind == "one_hot" and sum(not family.indicator for family in others) > 1:
+            raise ValueError(f"families must be separate or marginal here, got {self.kind}; two of them hold values")
+
+    @property
+    def _finest(self) -> CountFamily:
+        return self.needed.families[0]
+
+    @property
+    def _valued(self) -> CountFamily | None:
+        return next((family for family in self.needed.families if not family.indicator), None)
+
+    @property
+    def released(self) -> CountFamilies:
+        """The families that are sent and noised."""
+        return CountFamilies(self.needed.n_steps, tuple(self._released()), self.needed.paper)
+
+    def _released(self) -> list[CountFamily]:
+        if self.kind == "separate":
+            return list(self.needed.families)
+        if self.kind == "marginal":
+            return [family for family in self.needed.families if not (family.marginal_of and family.indicator)]
+        halves = 1 if self._valued is None else 2
+        name = self._finest.name if halves == 1 else f"{self._finest.name}_with_bit"
+        return [CountFamily(name, halves * self._finest.width, self._finest.public_start_change)]
+
+    def summands(self, family: CountFamily) -> int:
+        """Return how many released cells add up to one cell of a needed family."""
+        return self._sum_of(family)[_SUMMANDS]
+
+    def slots(self) -> Slots:
+        """Return the layout as the kernels see it."""
+        needed, released = self.needed.families, self.released
+        starts = dict(zip([family.name for family in released.families], released.offsets(), strict=True))
+        one_hot, valued = self.kind == "one_hot", self._valued
+        if one_hot:
+            starts = {self._finest.name: 0}
+        sums = [
+            [*self._sum_of(family), target] for family, target in zip(needed, self.needed.offsets(), strict=True)
+        ]
+        return Slots(
+            widths=np.array([family.width for family in needed], dtype=np.int64),
+            sent=np.array([starts.get(family.name, NOT_SENT) for family in needed], dtype=np.int64),
+            coins=np.array([not family.indicator and (self.whole or one_hot) for family in needed], dtype=np.int64),
+            bit=needed.index(valued) if one_hot and valued is not None else NOT_SENT,
+            block=released.block,
+            sums=np.array(sums, dtype=np.int64),
+        )
+
+    @property
+    def summed(self) -> bool:
+        """Whether what a learner needs has to be summed up; otherwise it is what is released."""
+        return self.kind != "separate"
+
+    def _sum_of(self, family: CountFamily) -> list[int]:
+        """Return [first released cell of a step, how many, their distance, width of the family]."""
+        released, width = self.released, family.width
+        starts = dict(zip([f.name for f in released.families], (int(x) for x in released.offsets()), strict=True))
+        if family.name in starts:
+            return [starts[family.name], 1, 0, width]
+        copies = self._finest.width // width
+        if self.kind == "marginal":
+            return [starts[family.marginal_of], copies, width, width]
+        if not family.indicator:
+            return [self._finest.width, copies, width, width]
+        halves = released.block // self._finest.width
+        return [0, halves * copies, width, width]
+
+
+@kernel
+def bounded_value(value: float) -> float:
+    """Return `value` limited to [0, 1]; NaN counts as 0. The sensitivity holds for whatever a device sends."""
+    if value >= 1.0:
+        return 1.0
+    return value if value > 0.0 else 0.0
+
+
+@inlined
+def bounded_index(index: int, width: int) -> int:
+    """Return `index` moved into 0..width-1."""
+    return min(max(index, 0), width - 1)
+
+
+@inlined
+def hot_cell(slots: Slots, index: Int64Array, value: Float64Array, coins: Float64Array, step: int) -> int:
+    """User side: return the one cell of a step that a one-hot layout sends.
+
+    coins float64[n_steps * F] are uniform on [0, 1): a value v becomes 1 with probability v, on a grid of 2^-53.
+    """
+    width = int(slots.widths[0])
+    cell = bounded_index(index[step, 0], width)
+    if slots.bit < 0:
+        return cell
+    coin = coins[step * slots.widths.shape[0] + slots.bit]
+    return cell + (width if coin < bounded_value(value[step, slots.bit]) else 0)
+
+
+@inlined
+def add_contribution(
+    slots: Slots, sums: Float64Array, index: Int64Array, value: Float64Array, coins: Float64Array
+) -> None:
+    """User side: add what is sent of a contribution to `sums` float64[n_steps * block]."""
+    n_families = min(slots.widths.shape[0], index.shape[1], value.shape[1])
+    for step in range(min(index.shape[0], value.shape[0], sums.shape[0] // slots.block)):
+        if slots.bit >= 0:
+            sums[step * slots.block + hot_cell(slots, index, value, coins, step)] += 1.0
+            continue
+        for family in range(n_families):
+            start = slots.sent[family]
+            if start >= 0:
+                amount = bounded_value(value[step, family])
+                if slots.coins[family] != 0:
+                    amount = 1.0 if coins[step * slots.widths.shape[0] + family] < amount else 0.0
+                cell = bounded_index(index[step, family], int(slots.widths[family]))
+                sums[step * slots.block + int(start) + cell] += amount
+
+
+@kernel
+def collect(needed: Float64Array, released: Float64Array, slots: Slots, n_steps: int) -> None:
+    """Sum up what a learner needs from what is released: needed float64[n_steps * block], released likewise."""
+    needed_block = needed.shape[0] // n_steps
+    for step in range(n_steps):
+        source = released[step * slots.block : (step + 1) * slots.block]
+        target = needed[step * needed_block : (step + 1) * needed_block]
+        for family in range(slots.widths.shape[0]):
+            first, summands, stride, width, start = slots.sums[family]
+            out = target[start : start + width]
+            row = source[first : first + width]
+            for i in range(width):
+                out[i] = row[i]
+            for j in range(1, summands):
+                row = source[first + j * stride : first + j * stride + width]
+                for i in range(width):
+                    out[i] += row[i]
