@@ -1,7 +1,14 @@
-"""Exact high-probability bounds on sums of Laplace noise: what `precision: exact` means.
+"""Exact high-probability bounds on the noise of counters and of sums of reports: what `precision: exact` means.
 
-A sum of m Laplace(1) variables is a signed mixture of Gamma variables, so its tail is a finite sum of incomplete gamma
-functions and a quantile is one root away; no Chernoff bound and no hand-tuned constant is needed.
+Every function returns E, in units of counts: with probability at least 1 - beta none of n_cells cells is off by more
+than E at any of the prefixes 1..n_items. `law` is the Mechanism of one node (or of one report); Laplace, Gaussian,
+discrete Laplace, discrete Gaussian and bounded Laplace are known.
+
+    binary_tree_bound(n_items, law, n_cells, beta)
+    kary_tree_bound(n_items, base, law, n_cells, beta)             odd base, balanced digits
+    gaussian_process_bound(std, step_std, n_cells, beta)           float64[T] each; step_std[t] = std of N_t - N_(t-1), or None
+    running_sum_bound(n_items, law, n_cells, beta)                 one report of every user
+    unary_sum_bound(n_items, p, q, sampled_steps, n_cells, beta)   sums of sampled_steps*1{h*=h}(bit - q)/(p - q)
 """
 
 from __future__ import annotations
