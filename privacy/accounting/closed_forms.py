@@ -10,11 +10,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import gammaln, log_ndtr
+import numpy.typing as npt
+from scipy.special import erfcx, expit, gammaln, ndtr
 
-# Relative; what a root may be off by, with room to spare. Epsilons and scales are rounded up by it.
-_ROUNDING = 1e-9
+from dprl.privacy.accounting.roots import largest, smallest
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
+_SQRT_2 = math.sqrt(2.0)
 
 
 def composed_delta(epsilon: float, n: int, epsilon_0: float) -> float:
@@ -25,14 +27,19 @@ def composed_delta(epsilon: float, n: int, epsilon_0: float) -> float:
 
     Paper: Kairouz, Oh, Viswanath 2015, Theorem 3.3.
     """
-    i = np.arange(n + 1)
+    # Further than 20 sqrt(n) from the mean lies less than exp(-800).
+    mean = n * float(expit(-epsilon_0))
+    reach = 20.0 * math.sqrt(n)
+    i = np.arange(max(0, math.floor(mean - reach)), min(n, math.ceil(mean + reach)) + 1)
     log_q = -math.log1p(math.exp(-epsilon_0))
     log_binomial = gammaln(n + 1) - gammaln(i + 1) - gammaln(n - i + 1)
     log_p = log_binomial + n * log_q - i * epsilon_0
     # The loss of outcome i less epsilon, in closed form: a difference of the two log masses would cancel.
     gap = (n - 2 * i) * epsilon_0 - epsilon
     positive = gap > 0.0
-    return float(np.sum(np.exp(log_p[positive]) * -np.expm1(-gap[positive])))
+    # What the binomial coefficients of a large n may be off by.
+    room = 1.0 + 4e-16 * float(gammaln(n + 1))
+    return min(1.0, float(np.sum(np.exp(log_p[positive]) * -np.expm1(-gap[positive]))) * room)
 
 
 def composed_epsilon(delta: float, n: int, epsilon_0: float) -> float:
@@ -43,10 +50,7 @@ def composed_epsilon(delta: float, n: int, epsilon_0: float) -> float:
     if composed_delta(0.0, n, epsilon_0) <= delta:
         return 0.0
     # At the pure epsilon delta is 0; rounding may leave a trace of it there.
-    root = brentq(
-        lambda e: (composed_delta(e, n, epsilon_0) if e < pure else 0.0) - delta, 0.0, pure, xtol=1e-13 * pure
-    )
-    return min(pure, float(root) * (1.0 + _ROUNDING))
+    return min(pure, smallest(lambda e: composed_delta(e, n, epsilon_0) if e < pure else 0.0, delta, pure))
 
 
 def laplace_scale(epsilon: float, delta: float, n: int) -> float:
@@ -59,39 +63,47 @@ def laplace_scale(epsilon: float, delta: float, n: int) -> float:
     if delta <= 0.0:
         return pure
 
-    def excess(scale: float) -> float:
-        return (composed_delta(epsilon, n, 1.0 / scale) if scale < pure else 0.0) - delta
-
-    low = pure / 2.0
-    while excess(low) <= 0.0:
-        low /= 2.0
-    scale = brentq(excess, low, 2.0 * low, xtol=1e-12 * low)
-    return min(pure, float(scale) * (1.0 + _ROUNDING))
+    return min(pure, smallest(lambda b: composed_delta(epsilon, n, 1.0 / b) if b < pure else 0.0, delta, pure))
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
     """Return the exact delta(epsilon) of a Gaussian release with mu = L2 sensitivity / sigma, for any epsilon >= 0.
 
+    As phi(x) (M(x) - M(x + mu)) with x = epsilon / mu - mu / 2 and Mills' ratio M: the usual difference of two normal
+    probabilities has no digits left below 1e-13.
+
     Paper: Balle, Wang 2018, Theorem 8.
     """
-    first = log_ndtr(-epsilon / mu + mu / 2)
-    second = epsilon + log_ndtr(-epsilon / mu - mu / 2)
-    return max(0.0, math.exp(first) - math.exp(second))
+    if mu <= 0.0 or math.isinf(epsilon):
+        return 0.0
+    if math.isinf(mu):
+        return 1.0
+    x = epsilon / mu - mu / 2
+    density = math.exp(-0.5 * x * x) / math.sqrt(2.0 * math.pi)
+    if mu < 1.0:
+        # M'(s) = s M(s) - 1; as an integral nothing cancels when mu is small.
+        s = x + mu * 0.5 * (_NODES + 1.0)
+        return density * 0.5 * mu * float(np.sum(_WEIGHTS * (1.0 - s * _mills(s))))
+    if x >= 0.0:
+        return density * float(_mills(x) - _mills(x + mu))
+    return float(ndtr(-x)) - density * float(_mills(x + mu))
+
+
+def _mills(x: npt.NDArray[np.float64] | float) -> npt.NDArray[np.float64]:
+    return np.asarray(math.sqrt(0.5 * math.pi) * erfcx(np.asarray(x) / _SQRT_2))
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """Return the largest mu that is (epsilon, delta)-DP: noise sigma = L2 sensitivity / mu."""
-    high = 1.0
-    while gaussian_delta(epsilon, high) < delta:
-        high *= 2.0
-    return float(brentq(lambda mu: gaussian_delta(epsilon, mu) - delta, 1e-9, high, xtol=1e-14))
+    """Return the largest mu that is (epsilon, delta)-DP, rounded down: noise sigma = L2 sensitivity / mu."""
+    if not 0.0 < delta < 1.0:
+        raise ValueError(f"delta must be above 0 and below 1 for Gaussian noise, got {delta}")
+    return largest(lambda mu: gaussian_delta(epsilon, mu), delta, max(delta, math.sqrt(2.0 * epsilon)))
 
 
 def gaussian_epsilon(delta: float, mu: float) -> float:
-    """Return the epsilon at which gaussian_delta(epsilon, mu) = delta."""
-    if gaussian_delta(0.0, mu) <= delta:
+    """Return the epsilon at which gaussian_delta(epsilon, mu) = delta, rounded up; infinite for delta = 0."""
+    if mu <= 0.0 or gaussian_delta(0.0, mu) <= delta:
         return 0.0
-    high = 1.0
-    while gaussian_delta(high, mu) > delta:
-        high *= 2.0
-    return float(brentq(lambda e: gaussian_delta(e, mu) - delta, 0.0, high, xtol=1e-12))
+    if delta <= 0.0 or math.isinf(mu):
+        return math.inf
+    return smallest(lambda epsilon: gaussian_delta(epsilon, mu), delta, mu * mu / 2 + mu)
