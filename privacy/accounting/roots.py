@@ -10,6 +10,7 @@ from scipy.optimize import brentq
 # Relative; what a root or a sum may be off by, with room to spare.
 ROUNDING = 1e-9
 _LARGEST = 1e300
+_NOTHING = 1e-320
 
 
 def smallest(value: Callable[[float], float], target: float, start: float) -> float:
@@ -21,10 +22,6 @@ def smallest(value: Callable[[float], float], target: float, start: float) -> fl
         start: any x > 0; a guess saves time, no more.
     """
 
-    def excess(log_x: float) -> float:
-        # Ratios, as both may be 1e-15 and less.
-        return math.log(max(value(math.exp(log_x)), 1e-320) / target)
-
     high = low = start
     while value(high) > target:
         if high > _LARGEST:
@@ -34,7 +31,17 @@ def smallest(value: Callable[[float], float], target: float, start: float) -> fl
         if low < 1.0 / _LARGEST:
             return low
         low, high = low / 8.0, low
-    x = math.exp(float(brentq(excess, math.log(low), math.log(high), xtol=1e-13, rtol=1e-14)))
+    span = math.log(high / low)
+
+    def at(part: float) -> float:
+        # The ends themselves, whose values are known to lie on both sides.
+        return high if part >= 1.0 else low * math.exp(part * span)
+
+    def excess(part: float) -> float:
+        # Ratios, as both may be 1e-15 and less.
+        return math.log(max(value(at(part)), _NOTHING) / target)
+
+    x = at(float(brentq(excess, 0.0, 1.0, xtol=1e-13, rtol=1e-14)))
     step = ROUNDING
     while value(x * (1.0 + step)) > target:
         step *= 2.0
