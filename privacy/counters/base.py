@@ -1,7 +1,12 @@
-"""What a counter is: the geometry of its noise decides what a user's row costs, and how far a prefix is off."""
+"""What a counter is: the geometry of its noise decides what a user's row costs, and how far a prefix is off.
+
+All counters release the exact running sums plus noise B w, with independent rows w; C with B C = A, the lower-triangular
+matrix of ones, is how a user's row enters what the noise hides. A counter therefore keeps noise only, never sums.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -15,11 +20,11 @@ EXACT, TREE, HONAKER, ROWS, BUFFERED = range(5)
 
 
 class CounterState(NamedTuple):
-    """A counter as the kernels see it.
+    """A counter as the kernels see it; a copy of its arrays continues bit for bit.
 
     kind: one of the codes above; base: of a tree's digits (2: plain binary; odd: balanced digits); node: the noise of
     one node (of one row, for factorisations); rows float64[rows, cells]: noise kept; held int64[rows]: which prefix a
-    row is for; coefficients float64[n]: of a recursion.
+    row is for (trees with balanced digits), else empty; coefficients float64[n]: of a recursion, else empty.
     """
 
     kind: int
@@ -40,6 +45,8 @@ class Counter(Protocol):
     name: ClassVar[str]
     laws: ClassVar[tuple[int, ...]]
     """Which laws of noise its nodes can have."""
+    keeps_integers: ClassVar[bool]
+    """Whether integer nodes make the noise of every prefix an integer: what exact arithmetic needs."""
 
     @property
     def n_items(self) -> int:
@@ -48,6 +55,9 @@ class Counter(Protocol):
     @property
     def node(self) -> Mechanism | None:
         """The noise of every node; None for exact sums and for mere geometry."""
+
+    def suited(self, norm: str) -> Counter:
+        """Return the counter with what is left open in its geometry chosen for noise that pays by `norm`."""
 
     def sensitivity(self, row: Sensitivity) -> Sensitivity:
         """Return how much all that is noised changes if one user's row changes by `row`, for the worst user."""
@@ -61,5 +71,29 @@ class Counter(Protocol):
     def error_bound(self, n_cells: int, beta: float) -> float:
         """Return E: with probability 1 - beta no released sum of any of n_cells cells is ever off by more."""
 
+    def memory(self, n_cells: int) -> int:
+        """Return how many bytes of noise `open` keeps."""
+
     def open(self, n_cells: int, key: npt.NDArray[np.uint64]) -> CounterState:
         """Return the state before the first user."""
+
+
+def check_geometry(name: str, n_items: int, node: Mechanism | None, laws: Iterable[int]) -> None:
+    """Raise ValueError unless there is an item and the node's law is one of `laws`."""
+    if n_items < 1:
+        raise ValueError(f"n_items must be at least 1, got {n_items}; a counter counts at least one user")
+    if node is not None and node.law not in laws:
+        raise ValueError(f"node: a {name} counter cannot use {node.name} noise; choose another counter or mechanism")
+
+
+def check_item(item: int, n_items: int) -> None:
+    """Raise ValueError unless 1 <= item <= n_items."""
+    if not 1 <= item <= n_items:
+        raise ValueError(f"item must be in 1..{n_items}, got {item}; users are numbered from 1")
+
+
+def node_of(counter: Counter) -> Mechanism:
+    """Return the counter's node; raise ValueError for a mere geometry."""
+    if counter.node is None:
+        raise ValueError(f"node must be a mechanism, got None; calibrate the {counter.name} counter first")
+    return counter.node

@@ -1,0 +1,67 @@
+"""Running sums without noise of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dprl.privacy.base import Float64Array
+from dprl.privacy.counters.base import EXACT, CounterState, check_geometry, check_item
+from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
+from dprl.privacy.mechanisms.sampling import SILENT
+
+
+@dataclass(frozen=True)
+class ExactCounter:
+    """Running sums without noise of its own (trust model none, or sums of reports that are already noisy).
+
+    *Formal guarantee.* None by itself: what it releases is as private as the rows are.
+
+    Args:
+        n_items: T, how many items there will be at most.
+    """
+
+    n_items: int
+    name: ClassVar[str] = "exact"
+    laws: ClassVar[tuple[int, ...]] = ()
+    keeps_integers: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_geometry(self.name, self.n_items, None, self.laws)
+
+    @property
+    def node(self) -> Mechanism | None:
+        """The noise of every node: none."""
+        return None
+
+    def suited(self, norm: str) -> ExactCounter:  # noqa: ARG002 - as every counter
+        """Return the counter: nothing is left open."""
+        return self
+
+    def sensitivity(self, row: Sensitivity) -> Sensitivity:
+        """Return `row`: its difference from the sum before is what a row shows."""
+        return row
+
+    def user_sensitivity(self, item: int, row: Sensitivity) -> Sensitivity:
+        """Return `row`, for every user."""
+        check_item(item, self.n_items)
+        return row
+
+    def profile(self) -> Float64Array:
+        """Return zeros float64[T]."""
+        return np.zeros(self.n_items)
+
+    def error_bound(self, n_cells: int, beta: float) -> float:  # noqa: ARG002 - as every counter
+        """Return 0."""
+        return 0.0
+
+    def memory(self, n_cells: int) -> int:  # noqa: ARG002 - as every counter
+        """Return 0 bytes."""
+        return 0
+
+    def open(self, n_cells: int, key: npt.NDArray[np.uint64]) -> CounterState:  # noqa: ARG002 - as every counter
+        """Return a state without noise."""
+        return CounterState(EXACT, 2, SILENT, np.zeros((0, n_cells)), np.zeros(0, np.int64), np.zeros(0))

@@ -1,0 +1,92 @@
+"""The binary tree with all nodes noised, and each block estimated from everything inside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dprl.privacy.base import Float64Array, Int64Array
+from dprl.privacy.counters.base import HONAKER, CounterState, check_geometry, check_item, node_of
+from dprl.privacy.mechanisms.base import GAUSSIAN, LAPLACE, Mechanism, Sensitivity
+
+
+@dataclass(frozen=True)
+class Honaker:
+    """The binary tree whose blocks are estimated from below: own noise and both halves, weighted by inverse variance.
+
+    *Formal guarantee.* If replacing one item (one user's row) changes it by `row`, the whole sequence of T noisy prefix
+    vectors is as private as L copies of `row`, each with node noise of its own, L = floor(log2 T) + 1 (an item enters
+    every complete block with it), also when later rows depend on earlier outputs. The weights are post-processing, in
+    real numbers: integer nodes would not stay integers.
+
+    A complete block of 2^i items has an estimate of variance 1 / (2 (1 - 2^-(i+1))) times a node's.
+
+    Args:
+        n_items: T, how many items there will be at most.
+        node: the noise of every node; None for the mere geometry.
+
+    Paper: Honaker 2015, sec. 4 (estimation from below).
+    """
+
+    n_items: int
+    node: Mechanism | None = None
+    name: ClassVar[str] = "honaker"
+    laws: ClassVar[tuple[int, ...]] = (LAPLACE, GAUSSIAN)
+    keeps_integers: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_geometry(self.name, self.n_items, self.node, self.laws)
+
+    def suited(self, norm: str) -> Honaker:  # noqa: ARG002 - as every counter
+        """Return the counter: nothing is left open."""
+        return self
+
+    @property
+    def levels(self) -> int:
+        """L = floor(log2 T) + 1: how many noisy nodes item 1, and any item at most, enters."""
+        return int(self.n_items).bit_length()
+
+    def losses(self) -> Int64Array:
+        """Return how many complete blocks each item is in, int64[T]."""
+        before = np.arange(self.n_items, dtype=np.int64)
+        entered = np.zeros(self.n_items, dtype=np.int64)
+        for level in range(self.levels):
+            entered += ((before >> level) + 1) << level <= self.n_items
+        return entered
+
+    def sensitivity(self, row: Sensitivity) -> Sensitivity:
+        """Return L copies of `row`."""
+        return row.repeated(self.levels)
+
+    def user_sensitivity(self, item: int, row: Sensitivity) -> Sensitivity:
+        """Return as many copies of `row` as user `item` is in complete blocks."""
+        check_item(item, self.n_items)
+        return row.repeated(sum((((item - 1) >> i) + 1) << i <= self.n_items for i in range(self.levels)))
+
+    def shares(self) -> Float64Array:
+        """Return a block's weight on its own noise, which is also its estimate's variance, float64[L]."""
+        return 1.0 / (2.0 - 2.0 ** -np.arange(self.levels))
+
+    def profile(self) -> Float64Array:
+        """Return the root of the summed variances of the blocks that make each prefix, float64[T]."""
+        prefix = np.arange(1, self.n_items + 1, dtype=np.int64)
+        variance = np.zeros(self.n_items)
+        for level, share in enumerate(self.shares()):
+            variance += share * (prefix >> level & 1)
+        return np.sqrt(variance)
+
+    def error_bound(self, n_cells: int, beta: float) -> float:
+        """Return E: with probability 1 - beta no released prefix of any cell is further from the exact one."""
+        raise NotImplementedError
+
+    def memory(self, n_cells: int) -> int:
+        """Return the bytes of two rows a level, and a row of zeros."""
+        return (2 * self.levels + 1) * n_cells * 8
+
+    def open(self, n_cells: int, key: npt.NDArray[np.uint64]) -> CounterState:
+        """Return the empty tree."""
+        rows = np.zeros((2 * self.levels + 1, n_cells))
+        return CounterState(HONAKER, 2, node_of(self).noise(key), rows, np.zeros(0, np.int64), self.shares())

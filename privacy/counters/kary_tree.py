@@ -1,0 +1,168 @@
+"""The k-ary tree counter with signed digits: prefixes are made of blocks that are added and blocks that are subtracted."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dprl.privacy.base import Float64Array, Int64Array
+from dprl.privacy.counters.base import TREE, CounterState, check_geometry, check_item, node_of
+from dprl.privacy.counters.binary_tree import TREE_LAWS
+from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
+
+
+@dataclass(frozen=True)
+class KaryTree:
+    """The k-ary tree counter with balanced digits: |digit| <= (k-1)/2, negative ones subtract blocks.
+
+    *Formal guarantee.* If replacing one item (one user's row) changes it by `row`, the whole sequence of T noisy prefix
+    vectors is as private as h copies of `row`, each with node noise of its own, h = min{h : (k^h - 1)/2 >= T}, also
+    when later rows depend on earlier outputs: with Laplace(b) nodes (l1 * h / b, 0)-DP, with Gaussian(sigma) nodes
+    mu-GDP for mu = sqrt(h) * l2 / sigma. Attained by item 1.
+
+    The noise of a prefix is that of its parent (the prefix whose lowest non-zero digit is one step closer to zero) plus
+    or minus one node that belongs to this prefix alone; parents may lie ahead.
+
+    Args:
+        n_items: T, how many items there will be at most.
+        node: the noise of every node; None for the mere geometry.
+        base: k, odd; 0 for the one with the smallest mean squared error at T items and the node's norm.
+
+    Paper: Andersson, Pagh, Steiner, Torkamani 2024, "Count on your elders", Theorem 1.
+    """
+
+    n_items: int
+    node: Mechanism | None = None
+    base: int = 0
+    name: ClassVar[str] = "kary_tree"
+    laws: ClassVar[tuple[int, ...]] = TREE_LAWS
+    keeps_integers: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_geometry(self.name, self.n_items, self.node, self.laws)
+        if self.base != 0 and (self.base < 3 or self.base % 2 == 0):
+            raise ValueError(f"base must be odd and at least 3, got {self.base}; leave it out for the best one")
+
+    def suited(self, norm: str) -> KaryTree:
+        """Return the counter with the best base for noise whose scale grows with `norm`."""
+        return self if self.base else replace(self, base=best_base(self.n_items, norm))
+
+    @property
+    def k(self) -> int:
+        """The base."""
+        return self.base or best_base(self.n_items, "l1" if self.node is None else self.node.norm)
+
+    @property
+    def levels(self) -> int:
+        """h: how many noisy nodes item 1, and any item at most, enters."""
+        return height(self.n_items, self.k)
+
+    def losses(self) -> Int64Array:
+        """Return how many nodes that some prefix up to T is made of each item enters, int64[T]."""
+        return self._entered(np.arange(self.n_items, dtype=np.int64))
+
+    def _entered(self, before: Int64Array) -> Int64Array:
+        """Return the number of used nodes of the items that come after `before` others."""
+        k, entered = self.k, np.zeros(before.shape, dtype=np.int64)
+        for level in range(self.levels):
+            size = k**level
+            block = before // size
+            place = block % k
+            # The first half of the blocks is added by the prefix at their end, the second subtracted by that at their
+            # start, the middle one belongs to none. A block is used from the first prefix on that has it.
+            first_added = (block + 1) * size - (size - 1) // 2
+            first_subtracted = (block - place + (k + 1) // 2) * size - (size - 1) // 2
+            added = (place < k // 2) & (first_added <= self.n_items)
+            entered += added | ((place > k // 2) & (first_subtracted <= self.n_items))
+        return entered
+
+    def sensitivity(self, row: Sensitivity) -> Sensitivity:
+        """Return h copies of `row`."""
+        return row.repeated(self.levels)
+
+    def user_sensitivity(self, item: int, row: Sensitivity) -> Sensitivity:
+        """Return as many copies of `row` as user `item` enters used nodes."""
+        check_item(item, self.n_items)
+        return row.repeated(int(self._entered(np.array([item - 1], dtype=np.int64))[0]))
+
+    def profile(self) -> Float64Array:
+        """Return the square root of the number of blocks that make each prefix, float64[T]."""
+        k, rest, blocks = self.k, np.arange(1, self.n_items + 1, dtype=np.int64), np.zeros(self.n_items)
+        for _ in range(self.levels):
+            shifted = rest + k // 2
+            rest = shifted // k
+            blocks += np.abs(shifted - rest * k - k // 2)
+        return np.sqrt(blocks)
+
+    def error_bound(self, n_cells: int, beta: float) -> float:
+        """Return E: with probability 1 - beta no released prefix of any cell is further from the exact one."""
+        raise NotImplementedError
+
+    @property
+    def _n_rows(self) -> int:
+        # The highest digit is never negative.
+        return 2 + (self.levels - 1) * (self.k // 2 + 1)
+
+    def memory(self, n_cells: int) -> int:
+        """Return the bytes of (k + 1)/2 rows a level, one for the highest, and a row of zeros."""
+        return self._n_rows * n_cells * 8
+
+    def open(self, n_cells: int, key: npt.NDArray[np.uint64]) -> CounterState:
+        """Return the empty tree."""
+        held = np.full(self._n_rows, -1, dtype=np.int64)
+        held[0] = 0
+        rows = np.zeros((self._n_rows, n_cells))
+        return CounterState(TREE, self.k, node_of(self).noise(key), rows, held, np.zeros(0))
+
+
+def height(n_items: int, base: int) -> int:
+    """Return h = min{h : (base^h - 1)/2 >= n_items}."""
+    h = 1
+    while (base**h - 1) // 2 < n_items:
+        h += 1
+    return h
+
+
+def mean_blocks(n_items: int, base: int) -> float:
+    """Return how many blocks a prefix 1..n_items is made of on average, in closed form."""
+    total, size = 0, 1
+    for _ in range(height(n_items, base)):
+        half = (size - 1) // 2
+        # Prefixes q * size - half ... q * size + half have the digit of q; the last run may be cut.
+        last = (n_items + half) // size
+        cut = last * size + half - n_items
+        total += size * _digit_sum(last, base) - cut * abs(_digit(last, base))
+        size *= base
+    return total / n_items
+
+
+def _digit(q: int, base: int) -> int:
+    return (q + base // 2) % base - base // 2
+
+
+def _digit_sum(q: int, base: int) -> int:
+    """Return the sum of |lowest balanced digit| over 1..q."""
+    periods, rest = divmod(q, base)
+    half = base // 2
+    low = min(rest, half)
+    total = periods * half * (half + 1) + low * (low + 1) // 2
+    for_high = rest - low
+    return total + for_high * half - for_high * (for_high - 1) // 2
+
+
+@cache
+def best_base(n_items: int, norm: str) -> int:
+    """Return the odd base with the smallest mean squared error over 1..n_items.
+
+    The variance of a node grows with h^2 if the scale pays by the L1 norm (or per cell), with h if by the L2 norm.
+    """
+    power = 1 if norm == "l2" else 2
+    # Two levels need no larger base than this; one level needs 2 * n_items + 1.
+    largest = math.isqrt(2 * n_items) + 3
+    candidates = [*range(3, largest + 1, 2), 2 * n_items + 1]
+    return min(candidates, key=lambda k: height(n_items, k) ** power * mean_blocks(n_items, k))
