@@ -1,0 +1,75 @@
+"""From counts of an event in two worlds to lower bounds on epsilon and delta, with a stated confidence."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import betainccinv, betaincinv
+from scipy.stats import binom
+
+_LARGEST_EPSILON = 50.0
+
+
+def clopper_pearson_lower(successes: int, runs: int, alpha: float) -> float:
+    """Return p with P(p > true probability) <= alpha, from `successes` of `runs` independent trials.
+
+    Paper: Clopper, Pearson 1934.
+    """
+    return 0.0 if successes <= 0 else float(betaincinv(successes, runs - successes + 1, alpha))
+
+
+def clopper_pearson_upper(successes: int, runs: int, alpha: float) -> float:
+    """Return p with P(p < true probability) <= alpha, from `successes` of `runs` independent trials.
+
+    Paper: Clopper, Pearson 1934.
+    """
+    return 1.0 if successes >= runs else float(betainccinv(successes + 1, runs - successes, alpha))
+
+
+def epsilon_lower_bound(likely: float, unlikely: float, delta: float) -> float:
+    """Return the epsilon below which no (epsilon, delta)-DP mechanism has an event of these probabilities.
+
+    likely: lower bound on its probability in one world; unlikely: upper bound on that in the other. Never below 0.
+    """
+    return max(0.0, math.log((likely - delta) / unlikely)) if likely > delta else 0.0
+
+
+def delta_lower_bound(likely: float, unlikely: float, epsilon: float) -> float:
+    """Return the delta below which no (epsilon, delta)-DP mechanism has an event of these probabilities."""
+    if math.log(unlikely) + epsilon >= 0.0:
+        return 0.0
+    return max(0.0, likely - math.exp(epsilon) * unlikely)
+
+
+def one_run_p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: float = 0.0) -> float:
+    """Return how likely an (epsilon, delta)-DP mechanism lets `correct` or more of `guesses` guesses be right.
+
+    Every canary's coin was tossed independently; the auditor guesses those it is most confident of, in one run.
+
+    Paper: Steinke, Nasr, Jagielski 2023, Theorem 5.2.
+    """
+    if correct <= 0:
+        return 1.0
+    right = 1.0 / (1.0 + math.exp(-epsilon))
+    by_chance = float(binom.sf(correct - 1, guesses, right))
+    if delta <= 0.0:
+        return by_chance
+    i = np.arange(1, correct + 1)
+    below = np.cumsum(binom.pmf(correct - i, guesses, right))
+    return min(1.0, by_chance + 2.0 * canaries * delta * float(np.max(below / i)))
+
+
+def one_run_epsilon(canaries: int, guesses: int, correct: int, alpha: float, delta: float = 0.0) -> float:
+    """Return the largest epsilon whose p-value is at most alpha: a lower bound with confidence 1 - alpha."""
+
+    def excess(epsilon: float) -> float:
+        return one_run_p_value(canaries, guesses, correct, epsilon, delta) - alpha
+
+    if excess(0.0) > 0.0:
+        return 0.0
+    if excess(_LARGEST_EPSILON) <= 0.0:
+        return _LARGEST_EPSILON
+    root = float(brentq(excess, 0.0, _LARGEST_EPSILON, xtol=1e-9))
+    return max(0.0, root - 1e-9)

@@ -1,0 +1,64 @@
+"""The deterministic-channel test: with the same noise seeds, nothing else that leaves a user's side may change.
+
+Whatever is not a registered noisy release must be the same bytes for any two users: gradients' scores, weights passed
+on, durations, order, number and size of messages. One difference is a distinguisher that is never wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dprl.privacy.audits.findings import Claim, Measurement
+
+METHOD = "same seeds"
+ORDER = "order of messages"
+
+
+@dataclass(frozen=True)
+class Message:
+    """Something that left the user's side: on which channel, and its bytes."""
+
+    channel: str
+    content: bytes
+
+    @staticmethod
+    def of(channel: str, numbers: npt.ArrayLike) -> Message:
+        """Return the message that consists of an array of numbers."""
+        array = np.ascontiguousarray(numbers)
+        return Message(channel, f"{array.dtype}{array.shape}".encode() + array.tobytes())
+
+
+Recorder = Callable[[int], Sequence[Message]]
+"""Plays world 0 or 1 with the same noise seeds and returns all that left the user's side, in order."""
+
+
+def differing_channels(record: Recorder, noisy: Collection[str] = ()) -> tuple[str, ...]:
+    """Return the channels that tell world 0 from world 1 with certainty, sorted.
+
+    noisy: channels of registered noisy releases; their bytes may differ, their number, order and size may not.
+    """
+    first, second = record(0), record(1)
+    if [message.channel for message in first] != [message.channel for message in second]:
+        return (ORDER,)
+    found = set()
+    for one, other in zip(first, second, strict=True):
+        same = len(one.content) == len(other.content) if one.channel in noisy else one.content == other.content
+        if not same:
+            found.add(one.channel)
+    return tuple(sorted(found))
+
+
+def measure_channels(record: Recorder, claim: Claim, description: str, noisy: Collection[str] = ()) -> Measurement:
+    """Return epsilon = infinity and delta = 1 if any channel tells the worlds apart, else 0 and 0.
+
+    A difference is certain; that there is none holds for these two worlds and seeds only.
+    """
+    leaks = differing_channels(record, noisy)
+    told = f"{description}: {', '.join(leaks)} differs" if leaks else f"{description}: no byte differs"
+    bounds = (math.inf, 1.0) if leaks else (0.0, 0.0)
+    return Measurement(METHOD, told, claim, math.inf if leaks else claim.epsilon, *bounds, confidence=1.0, runs=1)

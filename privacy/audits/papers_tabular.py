@@ -1,0 +1,233 @@
+"""The claims of [QW24] and [CZ22] on counts, with the noise as printed, and certified noise as controls.
+
+The example is epsilon = 1, H = 5 steps, K = 1000 episodes. What sampling shows is shown at smaller probes: there the
+same loss is carried by fewer cells, and is met more often. A probe's users start in a known state and take a known first
+action, so the counts of step 1 that these decide do not change.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+from dprl.privacy.audits.findings import Claim, Measurement, Proof, proof_of
+from dprl.privacy.audits.one_run import measure_one_run
+from dprl.privacy.audits.page import Entry, Measure
+from dprl.privacy.audits.prefixes import CounterPrefixes
+from dprl.privacy.audits.probes import FloatingPointEvent, NoisyCells, changed_cells
+from dprl.privacy.audits.two_worlds import Attack, measure
+from dprl.privacy.counters.base import Counter
+from dprl.privacy.counters.binary_tree import BinaryTree
+from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
+from dprl.privacy.mechanisms.laplace import Laplace
+
+EPSILON, HORIZON, EPISODES = 1.0, 5, 1000
+Scale = Callable[[int, int], float]
+"""(H, K) -> the Laplace scale as printed."""
+
+_QW24, _CZ22 = 2, 3
+"""How many families each paper releases."""
+_KNOWN_AT_THE_START = {1: 0, _QW24: 2, _CZ22: 3}
+"""How many changed cells a public start saves: two of N_1(s,a); with costs, the two of C_1(s,a) become one."""
+
+
+def _central(families: int, scale: Scale, claim: Claim, horizon: int = HORIZON, episodes: int = EPISODES) -> Proof:
+    """Return what a binary tree with that node scale proves of `families` families."""
+    node = Laplace(scale(horizon, episodes))
+    cells = Sensitivity.of_cells(2 * horizon * families)
+    return proof_of(node.curve(BinaryTree(episodes - 1, node).sensitivity(cells)), claim, exact=True)
+
+
+def _local(families: int, scale: Scale, claim: Claim) -> Proof:
+    """Return what a report with that scale proves of `families` families."""
+    return proof_of(
+        Laplace(scale(HORIZON, EPISODES)).curve(Sensitivity.of_cells(2 * HORIZON * families)), claim, exact=True
+    )
+
+
+def _central_probe(families: int, scale: Scale, claim: Claim, horizon: int, episodes: int) -> Measure:
+    """Return the two-world attack on the real binary tree."""
+    node = Laplace(scale(horizon, episodes))
+    cells = 2 * horizon * families - _KNOWN_AT_THE_START[families]
+    return counter_probe(BinaryTree(episodes - 1, node), cells, claim, f"H={horizon} K={episodes}")
+
+
+def counter_probe(counter: Counter, cells: int, claim: Claim, label: str) -> Measure:
+    """Return the two-world attack on a counter whose first user changes `cells` cells."""
+    node = counter.node
+    if node is None:
+        raise ValueError("counter must have noise to be attacked, got none; pass its node")
+    ones, zeros = changed_cells(cells)
+    proved = node.curve(counter.sensitivity(Sensitivity.of_cells(cells))).epsilon(claim.delta)
+    return partial(measure, CounterPrefixes(counter, ones, zeros, label), claim, proved)
+
+
+def cells_probe(mechanism: Mechanism, cells: int, label: str) -> NoisyCells:
+    """Return the probe of one message whose user changes `cells` cells by 1."""
+    ones, zeros = changed_cells(cells)
+    return NoisyCells(mechanism, ones, zeros, label)
+
+
+def cells_attack(mechanism: Mechanism, cells: int, claim: Claim, label: str) -> Measure:
+    """Return the two-world attack on one message whose user changes `cells` cells by 1."""
+    proved = mechanism.curve(Sensitivity.of_cells(cells)).epsilon(claim.delta)
+    return partial(measure, cells_probe(mechanism, cells, label), claim, proved)
+
+
+def _local_probe(families: int, scale: Scale, claim: Claim, horizon: int) -> Measure:
+    return cells_attack(Laplace(scale(horizon, EPISODES)), 2 * horizon * families, claim, f"H={horizon}, one report")
+
+
+def _one_cell(scale: float, claim: Claim, label: str) -> Measure:
+    return cells_attack(Laplace(scale), 1, claim, label)
+
+
+def _one_run(attack: Attack) -> Measurement:
+    mechanism = Laplace(2.0 / EPSILON)
+    claim = Claim(EPSILON)
+    probe = cells_probe(mechanism, 4, "H=1, every user a canary")
+    return measure_one_run(probe, claim, mechanism.curve(Sensitivity.of_cells(4)).pure_epsilon, attack)
+
+
+def _scale(families: int, logs: int = 0) -> Scale:
+    """Return the printed scale families * H * (ln K)^logs / epsilon: a family's L1 change is taken to be H."""
+    return lambda horizon, episodes: families * horizon * math.log(episodes) ** logs / EPSILON
+
+
+def _inverted(scale: Scale) -> Scale:
+    return lambda horizon, episodes: 1.0 / scale(horizon, episodes)
+
+
+def _certified(families: int) -> Scale:
+    return lambda horizon, episodes: 2.0 * horizon * families * (episodes - 1).bit_length() / EPSILON
+
+
+def _floating_point() -> list[Entry]:
+    scale = 10.0
+    claim = Claim(1.0 / scale, source="any float64 sampler")
+    # In [2^-(k+1), 2^-k) one float64 in 2^k is a multiple of 2^-53: the sum over k >= 2 of what is not weighs 5/24 / b.
+    unbounded = Proof(math.inf, "exact", math.inf, 5.0 / (24.0 * scale))
+    laplace = FloatingPointEvent(Laplace(scale))
+    return [
+        Entry(
+            "F",
+            "count + float64 Laplace, b = 10",
+            claim,
+            lambda: unbounded,
+            partial(measure, laplace, claim, math.inf),
+            runs=400_000,
+            note="low bits of a sum tell the count (Mironov 2012); integers do not have them",
+        )
+    ]
+
+
+def tabular_claims() -> list[Entry]:
+    """Return the claims on counts, in the order of the papers."""
+    qw24, cz22 = Claim(EPSILON, source="[QW24]"), Claim(EPSILON, source="[CZ22]")
+    log, loglog = _scale(_QW24, 1), _scale(_QW24, 2)
+    return [
+        Entry(
+            "C1",
+            "tree, Lap(2H log K/eps)",
+            qw24,
+            partial(_central, _QW24, log, qw24),
+            _central_probe(_QW24, log, qw24, horizon=2, episodes=5),
+            runs=400_000,
+            note="an item is in ceil(log2 K) nodes, not ln K, and a replaced user changes 2H cells of a family, not H",
+        ),
+        Entry(
+            "C1'",
+            "tree, Lap(2H (log K)^2/eps)",
+            qw24,
+            partial(_central, _QW24, loglog, qw24),
+            _central_probe(_QW24, loglog, qw24, horizon=1, episodes=24),
+            runs=100_000,
+            note="holds for K >= 24; more noise than needed, and not the printed error bound",
+        ),
+        Entry(
+            "C2",
+            "tree, Lap(3H log K/eps)",
+            cz22,
+            partial(_central, _CZ22, _scale(_CZ22, 1), cz22),
+            _central_probe(_CZ22, _scale(_CZ22, 1), cz22, horizon=1, episodes=3),
+            runs=400_000,
+            note="as C1",
+        ),
+        Entry(
+            "C2'",
+            "tree, Lap(eps/(3H log K)), literally",
+            cz22,
+            partial(_central, _CZ22, _inverted(_scale(_CZ22, 1)), cz22),
+            _one_cell(_inverted(_scale(_CZ22, 1))(HORIZON, EPISODES), cz22, "one cell, one node"),
+            runs=10_000,
+            note="the scale is printed upside down",
+        ),
+        Entry(
+            "L1",
+            "report, Lap(2H/eps)",
+            qw24,
+            partial(_local, _QW24, _scale(_QW24), qw24),
+            _local_probe(_QW24, _scale(_QW24), qw24, horizon=1),
+            runs=1_000_000,
+            note="the L1 sensitivity of a family is 2H, not H",
+        ),
+        Entry(
+            "L1 run",
+            "the same, audited in one run",
+            qw24,
+            partial(_local, _QW24, _scale(_QW24), qw24),
+            _one_run,
+            runs=4_000,
+        ),
+        Entry(
+            "L2",
+            "report, Lap(3H/eps)",
+            cz22,
+            partial(_local, _CZ22, _scale(_CZ22), cz22),
+            _local_probe(_CZ22, _scale(_CZ22), cz22, horizon=1),
+            runs=1_000_000,
+            note="as L1",
+        ),
+        Entry(
+            "L2'",
+            "report, Lap(eps/(3H)), literally",
+            cz22,
+            partial(_local, _CZ22, _inverted(_scale(_CZ22)), cz22),
+            _one_cell(_inverted(_scale(_CZ22))(HORIZON, EPISODES), cz22, "one cell"),
+            runs=10_000,
+            note="the scale is printed upside down",
+        ),
+        *_floating_point(),
+    ]
+
+
+def tabular_controls() -> list[Entry]:
+    """Return certified noise for the same releases: none of it may be refuted."""
+    ours = Claim(EPSILON, source="certified")
+    return [
+        Entry(
+            "C1 ok",
+            "tree, Lap(4HL/eps), two families",
+            ours,
+            partial(_central, _QW24, _certified(_QW24), ours),
+            _central_probe(_QW24, _certified(_QW24), ours, horizon=2, episodes=5),
+            runs=400_000,
+        ),
+        Entry(
+            "C2 ok",
+            "tree, Lap(2HL/eps), one family",
+            ours,
+            partial(_central, 1, _certified(1), ours),
+            _central_probe(1, _certified(1), ours, horizon=1, episodes=3),
+            runs=400_000,
+        ),
+        Entry(
+            "L1 ok",
+            "report, Lap(2H/eps), one family",
+            ours,
+            partial(_local, 1, _scale(_QW24), ours),
+            _local_probe(1, _scale(_QW24), ours, horizon=1),
+            runs=1_000_000,
+        ),
+    ]

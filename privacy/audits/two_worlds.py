@@ -1,0 +1,118 @@
+"""The two-world threshold attack: how far apart are the outputs of a sampler for two neighbours, measured.
+
+A probe draws what is released in either world and scores it; the larger the score, the likelier world 1. A threshold
+is chosen on some runs, and how often fresh runs reach it in either world bounds epsilon and delta from below.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from dprl.privacy.audits.bounds import (
+    clopper_pearson_lower,
+    clopper_pearson_upper,
+    delta_lower_bound,
+    epsilon_lower_bound,
+)
+from dprl.privacy.audits.findings import Claim, Measurement
+from dprl.privacy.base import Float64Array
+from dprl.privacy.randomness.streams import Streams
+
+Key = npt.NDArray[np.uint64]
+
+METHOD = "two worlds"
+_CHUNK = 1 << 16
+_THRESHOLDS = 400
+_ALPHA = 0.05
+
+
+class Probe(Protocol):
+    """Two neighbouring inputs of one randomised release."""
+
+    @property
+    def description(self) -> str:
+        """The configuration, in a few words."""
+
+    def scores(self, world: int, runs: int, key: Key) -> Float64Array:
+        """Return how much each of `runs` independent releases of world 0 or 1 speaks for world 1, float64[runs]."""
+
+
+@dataclass(frozen=True)
+class Attack:
+    """How a two-world audit is run.
+
+    Args:
+        runs: per world, for the bound; half as many more choose the threshold.
+        seed: of all draws.
+        alpha: one minus the confidence with which the bounds hold, jointly.
+    """
+
+    runs: int = 100_000
+    seed: int = 0
+    alpha: float = _ALPHA
+
+    def __post_init__(self) -> None:
+        if self.runs < 2:
+            raise ValueError(f"runs must be at least 2, got {self.runs}; ask for e.g. 100000")
+        if not 0 < self.alpha < 1:
+            raise ValueError(f"alpha must lie in (0, 1), got {self.alpha}; ask for e.g. 0.05")
+
+
+def measure(probe: Probe, claim: Claim, proved: float, attack: Attack) -> Measurement:
+    """Return lower bounds on epsilon (at the claimed delta) and delta (at the claimed epsilon) of `probe`.
+
+    Both hold with probability 1 - alpha: each of the two probabilities is bounded at alpha / 2, on runs that had no
+    part in choosing the event. Deterministic in (probe, attack).
+
+    Paper: Jagielski, Ullman, Oprea 2020, Theorem 1.
+    """
+    pilot = max(1, attack.runs // 2)
+    threshold = _best_threshold(
+        draw(probe, 1, pilot, attack.seed, "pilot"), draw(probe, 0, pilot, attack.seed, "pilot"), claim, attack.alpha
+    )
+    hits = [int((draw(probe, world, attack.runs, attack.seed, "test") >= threshold).sum()) for world in (0, 1)]
+    likely = clopper_pearson_lower(hits[1], attack.runs, attack.alpha / 2)
+    unlikely = clopper_pearson_upper(hits[0], attack.runs, attack.alpha / 2)
+    return Measurement(
+        method=METHOD,
+        probe=probe.description,
+        claim=claim,
+        proved=proved,
+        epsilon_lb=epsilon_lower_bound(likely, unlikely, claim.delta),
+        delta_lb=delta_lower_bound(likely, unlikely, claim.epsilon),
+        confidence=1.0 - attack.alpha,
+        runs=attack.runs,
+    )
+
+
+def draw(probe: Probe, world: int, runs: int, seed: int, part: str) -> Float64Array:
+    """Return the scores of `runs` independent releases, float64[runs], drawn in chunks with a key of their own each."""
+    scores = np.empty(runs)
+    for start in range(0, runs, _CHUNK):
+        key = Streams(seed, f"audit|{probe.description}|{part}|{world}|{start}").key("user_noise")
+        stop = min(start + _CHUNK, runs)
+        scores[start:stop] = probe.scores(world, stop - start, key)
+    return scores
+
+
+def _best_threshold(scores_1: Float64Array, scores_0: Float64Array, claim: Claim, alpha: float) -> float:
+    """Return the threshold that would give the largest epsilon bound on these runs."""
+    ones, zeros = np.sort(scores_1), np.sort(scores_0)
+    pooled = np.concatenate([ones, zeros])
+    pooled.sort()
+    # Densest where events are rare: that is where likelihood ratios are large.
+    ranks = pooled.shape[0] - np.geomspace(1, pooled.shape[0], _THRESHOLDS).astype(np.int64)
+    candidates = np.unique(pooled[ranks])
+    best, chosen = -1.0, float(candidates[-1])
+    for threshold in candidates:
+        hits = [int(side.shape[0] - np.searchsorted(side, threshold, "left")) for side in (ones, zeros)]
+        likely = clopper_pearson_lower(hits[0], ones.shape[0], alpha / 2)
+        unlikely = clopper_pearson_upper(hits[1], zeros.shape[0], alpha / 2)
+        bound = epsilon_lower_bound(likely, unlikely, claim.delta)
+        if bound > best:
+            best, chosen = bound, float(threshold)
+    return chosen

@@ -1,0 +1,83 @@
+"""Clopper-Pearson's coverage by enumeration, and the bounds on epsilon and delta against cases solved by hand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from dprl.privacy.audits.bounds import (
+    clopper_pearson_lower,
+    clopper_pearson_upper,
+    delta_lower_bound,
+    epsilon_lower_bound,
+    one_run_epsilon,
+    one_run_p_value,
+)
+
+
+@pytest.mark.parametrize("runs", [1, 7, 40])
+@pytest.mark.parametrize("alpha", [0.2, 0.01])
+def test_clopper_pearson_covers_exactly(runs: int, alpha: float) -> None:
+    lower = np.array([clopper_pearson_lower(k, runs, alpha) for k in range(runs + 1)])
+    upper = np.array([clopper_pearson_upper(k, runs, alpha) for k in range(runs + 1)])
+    worst = 0.0
+    for p in np.linspace(0.001, 0.999, 999):
+        mass = binom.pmf(np.arange(runs + 1), runs, p)
+        too_high, too_low = mass[lower > p].sum(), mass[upper < p].sum()
+        assert max(too_high, too_low) <= alpha + 1e-12
+        worst = max(worst, too_high)
+    # Just above the bound of k successes, k or more happen with probability alpha: it is not looser than it must be.
+    assert worst > 0.8 * alpha
+
+
+def test_clopper_pearson_is_the_root_of_its_tail() -> None:
+    assert binom.sf(6, 20, clopper_pearson_lower(7, 20, 0.03)) == pytest.approx(0.03, rel=1e-9)
+    assert binom.cdf(7, 20, clopper_pearson_upper(7, 20, 0.03)) == pytest.approx(0.03, rel=1e-9)
+    assert clopper_pearson_lower(0, 20, 0.03) == 0.0
+    assert clopper_pearson_upper(20, 20, 0.03) == 1.0
+    assert clopper_pearson_upper(0, 20, 0.03) == pytest.approx(1 - 0.03 ** (1 / 20))
+
+
+def test_epsilon_and_delta_bounds() -> None:
+    assert epsilon_lower_bound(0.5, 0.1, 0.0) == pytest.approx(math.log(5))
+    assert epsilon_lower_bound(0.5, 0.1, 0.2) == pytest.approx(math.log(3))
+    assert epsilon_lower_bound(0.1, 0.5, 0.0) == 0.0
+    assert epsilon_lower_bound(0.1, 0.5, 0.2) == 0.0
+    assert delta_lower_bound(0.5, 0.1, math.log(2)) == pytest.approx(0.3)
+    assert delta_lower_bound(0.5, 0.1, 5.0) == 0.0
+    assert delta_lower_bound(0.5, 0.1, 5000.0) == 0.0
+
+
+def test_one_run_p_value_is_the_binomial_tail_without_delta() -> None:
+    right = math.e / (1 + math.e)
+    assert one_run_p_value(100, 20, 18, 1.0) == pytest.approx(binom.sf(17, 20, right))
+    assert one_run_p_value(100, 20, 0, 1.0) == 1.0
+
+
+def test_one_run_p_value_with_delta() -> None:
+    right = 0.5
+    below = np.cumsum([binom.pmf(9 - i, 10, right) for i in range(1, 10)])
+    expected = binom.sf(8, 10, right) + 2 * 10 * 1e-3 * max(below / np.arange(1, 10))
+    assert one_run_p_value(10, 10, 9, 0.0, 1e-3) == pytest.approx(expected)
+    assert one_run_p_value(10, 10, 9, 0.0, 0.9) == 1.0
+
+
+def test_one_run_epsilon_inverts_the_p_value() -> None:
+    bound = one_run_epsilon(1000, 120, 107, 0.05)
+    assert bound == pytest.approx(1.61, abs=0.01)
+    assert one_run_p_value(1000, 120, 107, bound) <= 0.05
+    assert one_run_p_value(1000, 120, 107, bound + 1e-3) > 0.05
+    assert one_run_epsilon(1000, 120, 60, 0.05) == 0.0
+
+
+def test_one_run_keeps_its_level_for_randomized_response() -> None:
+    """m randomised responses at epsilon: the guesses are right with e^eps/(1+e^eps), the worst that is allowed."""
+    guesses, epsilon, alpha = 60, 1.0, 0.05
+    counts = np.arange(guesses + 1)
+    mass = binom.pmf(counts, guesses, 1 / (1 + math.exp(-epsilon)))
+    bounds = np.array([one_run_epsilon(guesses, guesses, int(k), alpha) for k in counts])
+    false_alarms = mass[bounds > epsilon].sum()
+    assert 0.2 * alpha < false_alarms <= alpha

@@ -1,0 +1,97 @@
+"""The threshold attack: what it says of Laplace noise of the right and of a wrong scale, and how often it errs."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from dprl.privacy.audits.findings import Claim, Measurement
+from dprl.privacy.audits.one_run import measure_one_run
+from dprl.privacy.audits.probes import FloatingPointEvent, NoisyCells, changed_cells, log_ratios
+from dprl.privacy.audits.two_worlds import Attack, draw, measure
+from dprl.privacy.mechanisms.laplace import Laplace
+
+SEEDS = 200
+
+
+def laplace_probe(cells: int, scale: float) -> NoisyCells:
+    return NoisyCells(Laplace(scale), *changed_cells(cells), label=f"{cells} cells")
+
+
+def attack_cells(cells: int, scale: float, runs: int = 200_000, seed: int = 3, alpha: float = 0.01) -> Measurement:
+    return measure(laplace_probe(cells, scale), Claim(1.0), cells / scale, Attack(runs, seed, alpha))
+
+
+def test_the_right_scale_is_not_refuted_and_nearly_reached() -> None:
+    measured = attack_cells(cells=1, scale=1.0)
+    assert not measured.refutes
+    assert 0.95 < measured.epsilon_lb < 1.0
+
+
+@pytest.mark.parametrize("cells", [1, 4])
+def test_a_scale_of_two_thirds_is_refuted(cells: int) -> None:
+    measured = attack_cells(cells, scale=cells * 2.0 / 3.0)
+    assert measured.refutes
+    assert 1.0 < measured.epsilon_lb < 1.5
+    assert measured.delta_lb > 0.0
+
+
+def test_a_scale_of_three_halves_is_not_refuted() -> None:
+    assert not attack_cells(cells=1, scale=1.5).refutes
+
+
+def test_the_same_seed_gives_the_same_bound_and_another_another() -> None:
+    first, again, other = (attack_cells(1, 1.0, runs=70_000, seed=seed) for seed in (5, 5, 6))
+    assert first == again
+    assert first.epsilon_lb != other.epsilon_lb
+
+
+def test_scores_do_not_depend_on_how_many_more_are_drawn() -> None:
+    probe = laplace_probe(2, 1.0)
+    np.testing.assert_array_equal(draw(probe, 1, 1000, 0, "a")[:100], draw(probe, 1, 100, 0, "a"))
+    assert not np.array_equal(draw(probe, 1, 100, 0, "a"), draw(probe, 1, 100, 0, "b"))
+    assert not np.array_equal(draw(probe, 1, 100, 0, "a"), draw(probe, 0, 100, 0, "a"))
+
+
+def test_bounds_exceed_the_proof_no_more_often_than_stated() -> None:
+    """False alarm of this test: below 1e-4 if the confidence is as stated (binomial over 200 seeds)."""
+    alpha = 0.05
+    wrong = sum(attack_cells(1, 1.0, runs=2000, seed=seed, alpha=alpha).epsilon_lb > 1.0 for seed in range(SEEDS))
+    assert wrong <= binom.ppf(1 - 1e-4, SEEDS, alpha)
+
+
+def test_one_run_bounds_exceed_the_proof_no_more_often_than_stated() -> None:
+    """False alarm of this test: below 1e-4 if the confidence is as stated (binomial over 200 seeds)."""
+    alpha, probe = 0.05, laplace_probe(1, 1.0)
+    bounds = [measure_one_run(probe, Claim(1.0), 1.0, Attack(400, seed, alpha)).epsilon_lb for seed in range(SEEDS)]
+    assert sum(bound > 1.0 for bound in bounds) <= binom.ppf(1 - 1e-4, SEEDS, alpha)
+    assert max(bounds) > 0.5
+
+
+def test_one_run_refutes_half_the_noise() -> None:
+    measured = measure_one_run(laplace_probe(4, 2.0), Claim(1.0), 2.0, Attack(4000, 1, 0.001))
+    assert measured.refutes
+    assert 1.0 < measured.epsilon_lb < 2.0
+
+
+def test_the_floating_point_event_tells_a_count_from_float64_noise() -> None:
+    scale = 10.0
+    measured = measure(FloatingPointEvent(Laplace(scale)), Claim(1 / scale), math.inf, Attack(100_000, 0, 0.01))
+    assert measured.epsilon_lb > 5.0
+    assert measured.refutes
+
+
+def test_log_ratios_are_those_of_the_densities() -> None:
+    y = np.array([[-2.0, 0.25, 3.0]])
+    one, zero = np.ones(3), np.zeros(3)
+    expected = np.log(np.exp(-np.abs(y - 1) / 0.7) / np.exp(-np.abs(y) / 0.7))
+    np.testing.assert_allclose(log_ratios(Laplace(0.7), y, one, zero), expected)
+
+
+@pytest.mark.parametrize(("runs", "alpha"), [(1, 0.05), (100, 0.0), (100, 1.0)])
+def test_an_attack_needs_runs_and_a_confidence(runs: int, alpha: float) -> None:
+    with pytest.raises(ValueError, match=r"^(runs|alpha) must"):
+        Attack(runs, 0, alpha)
