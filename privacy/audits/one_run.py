@@ -6,7 +6,7 @@ import numpy as np
 
 from dprl.privacy.audits.bounds import one_run_epsilon
 from dprl.privacy.audits.findings import Claim, Measurement
-from dprl.privacy.audits.two_worlds import Attack, Probe
+from dprl.privacy.audits.two_worlds import DIGITS, Attack, Probe
 from dprl.privacy.base import Float64Array
 from dprl.privacy.randomness.bits import fill_uniform
 from dprl.privacy.randomness.streams import Streams
@@ -50,4 +50,4 @@ def _play(probe: Probe, users: int, seed: int) -> tuple[np.ndarray, Float64Array
         here = coins == bool(world)
         key = Streams(seed, f"audit|{probe.description}|one run|{world}").key("user_noise")
         scores[here] = probe.scores(world, int(here.sum()), key)
-    return coins, scores
+    return coins, np.round(scores, DIGITS)

@@ -1,8 +1,8 @@
 """The claims of [QW24] and [CZ22] on counts, with the noise as printed, and certified noise as controls.
 
 The example is epsilon = 1, H = 5 steps, K = 1000 episodes. What sampling shows is shown at smaller probes: there the
-same loss is carried by fewer cells, and is met more often. A probe's users start in a known state and take a known first
-action, so the counts of step 1 that these decide do not change.
+same loss is carried by fewer cells, and is met more often. A probe's users start in a known state and take a known
+first action, so the counts of step 1 that these decide do not change.
 """
 
 from __future__ import annotations
