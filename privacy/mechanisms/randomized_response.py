@@ -1,0 +1,104 @@
+"""Randomised response: a bit is reported as it is with probability e^epsilon / (1 + e^epsilon), exactly."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit
+
+from dprl.privacy.accounting.closed_forms import laplace_scale
+from dprl.privacy.accounting.curves import RandomizedResponses
+from dprl.privacy.base import Float64Array
+from dprl.privacy.compiled import kernel
+from dprl.privacy.mechanisms.base import INTEGER, Sensitivity
+from dprl.privacy.randomness.exact import LIMB_BITS, LIMBS, exp_minus, fill_bernoulli, leading_bits, to_limbs
+
+COIN_BITS = LIMB_BITS * LIMBS
+# From here on a lie is rarer than the coins' resolution of 2^-256.
+LARGEST_EPSILON = 100.0
+
+
+def require_epsilon(epsilon: float) -> None:
+    """Raise ValueError unless the coins can tell `epsilon` from no privacy."""
+    if not 0.0 < epsilon <= LARGEST_EPSILON:
+        raise ValueError(f"epsilon must be above 0 and at most {LARGEST_EPSILON:g}, got {epsilon}; ask for less")
+
+
+def truth_bits(epsilon: Fraction) -> int:
+    """Return floor(2^256 e^epsilon / (1 + e^epsilon)); rounding down rounds the privacy loss down."""
+
+    def truth(bits: int) -> int:
+        one = 1 << (bits + 4)
+        return (one << bits) // (one + exp_minus(epsilon, bits + 4))
+
+    return leading_bits(truth, COIN_BITS)
+
+
+@dataclass(frozen=True)
+class RandomizedResponse:
+    """One bit, told as it is with probability e^epsilon / (1 + e^epsilon) and flipped otherwise.
+
+    *Formal guarantee.* (epsilon, 0)-DP for any two values of the bit; with n bits that may all change, n such losses. The
+    coins are exact: the probability is the stated one rounded down to 256 bits, so the loss is at most epsilon in
+    computer arithmetic too, as far as the generator's words are uniform.
+
+    Args:
+        epsilon: of one bit, above 0 and at most 100.
+
+    Paper: Warner 1965; Kairouz, Oh, Viswanath 2015, sec. 3.
+    """
+
+    epsilon: float
+    name: ClassVar[str] = "randomized_response"
+    norm: ClassVar[str] = "cells"
+    arithmetic: ClassVar[str] = INTEGER
+
+    def __post_init__(self) -> None:
+        require_epsilon(self.epsilon)
+
+    @classmethod
+    def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> RandomizedResponse:
+        """Return the response of every bit for which `sensitivity.cells` changed bits are (epsilon, delta)-DP."""
+        return cls(min(LARGEST_EPSILON, 1.0 / laplace_scale(epsilon, delta, sensitivity.cells)))
+
+    @property
+    def truth(self) -> float:
+        """The probability that the bit is told as it is."""
+        return float(expit(self.epsilon))
+
+    @property
+    def variance(self) -> float:
+        """e^epsilon / (e^epsilon - 1)^2, of the unbiased estimate of one bit."""
+        return 0.25 / math.sinh(self.epsilon / 2.0) ** 2
+
+    def estimate(self, responses: Float64Array) -> Float64Array:
+        """Return the unbiased estimates of the bits, (response - (1 - truth)) / (2 truth - 1), of responses in {0, 1}."""
+        return (responses - float(expit(-self.epsilon))) / math.tanh(self.epsilon / 2.0)
+
+    def curve(self, sensitivity: Sensitivity) -> RandomizedResponses:
+        """Return the exact composition of one loss of epsilon for every bit that can change."""
+        return RandomizedResponses(sensitivity.cells, self.epsilon, exact=True)
+
+    def table(self) -> npt.NDArray[np.uint64]:
+        """Return the probability of the truth as uint64[4], for `fill_responses`."""
+        return to_limbs(truth_bits(Fraction(self.epsilon)), LIMBS)
+
+
+@kernel
+def fill_responses(out: Float64Array, bits: Float64Array, key: np.ndarray, first: np.uint64, table: np.ndarray) -> None:
+    """Fill `out` float64[n] with the responses 0.0 or 1.0 to `bits` float64[n], coins number first, first+1, ... of `key`.
+
+    A bit counts as 1 above 1/2 and as 0 otherwise, NaN included: the guarantee holds for whatever a device holds. `out`
+    must not be `bits`.
+
+    *Formal guarantee.* (epsilon, 0)-DP for every bit, with `table` that of RandomizedResponse(epsilon).
+    """
+    fill_bernoulli(out, table, key, first)
+    for i in range(out.shape[0]):
+        bit = 1.0 if bits[i] > 0.5 else 0.0
+        out[i] = 1.0 - abs(out[i] - bit)

@@ -1,0 +1,223 @@
+"""Unary encodings: a one-hot vector is reported bit by bit, each bit by its own exact coin.
+
+Local reports of a user's H steps have two ways to share epsilon: *split* sends every step with epsilon / H; *sampled*
+draws one step, independently of the data, sends that one with all of epsilon and multiplies the estimate by H. Splitting
+costs about H^2 in variance, sampling about H.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit
+
+from dprl.privacy.accounting.closed_forms import laplace_scale
+from dprl.privacy.accounting.curves import PrivacyCurve, RandomizedResponses
+from dprl.privacy.accounting.roots import largest
+from dprl.privacy.accounting.unary_encodings import OptimizedUnaryEncodings
+from dprl.privacy.base import Float64Array
+from dprl.privacy.compiled import kernel
+from dprl.privacy.mechanisms.base import INTEGER, Sensitivity
+from dprl.privacy.mechanisms.randomized_response import COIN_BITS, LARGEST_EPSILON, require_epsilon, truth_bits
+from dprl.privacy.randomness.bits import fill_bits
+from dprl.privacy.randomness.exact import LIMBS, fill_bernoulli, to_limbs
+
+_LOW_HALF = np.uint64(0xFFFFFFFF)
+_HALF_WORD = np.uint64(32)
+
+
+def encodings(sensitivity: Sensitivity) -> int:
+    """Return how many one-hot vectors change: each moves its 1 from one cell to another, two cells."""
+    return (sensitivity.cells + 1) // 2
+
+
+@dataclass(frozen=True)
+class UnaryEncoding(ABC):
+    """What both encodings share: bit i of the report is 1 with probability p if i is the hot cell, else q.
+
+    Args:
+        epsilon: of one encoding, above 0 and at most 100.
+    """
+
+    epsilon: float
+    norm: ClassVar[str] = "cells"
+    arithmetic: ClassVar[str] = INTEGER
+
+    def __post_init__(self) -> None:
+        require_epsilon(self.epsilon)
+
+    @property
+    @abstractmethod
+    def hot_probability(self) -> float:
+        """P: that the hot cell's bit is 1."""
+
+    @property
+    @abstractmethod
+    def cold_probability(self) -> float:
+        """Q: that another cell's bit is 1."""
+
+    @property
+    @abstractmethod
+    def gap(self) -> float:
+        """P - q, without cancellation."""
+
+    @abstractmethod
+    def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
+        """Return the exact curve of as many encodings as `sensitivity` lets change."""
+
+    @abstractmethod
+    def table(self) -> npt.NDArray[np.uint64]:
+        """Return p and q as uint64[8], four words each, for `fill_unary`."""
+
+    def estimate(self, bits: Float64Array) -> Float64Array:
+        """Return the unbiased estimates (bit - q) / (p - q) of the cells; times the number of steps if one is sampled."""
+        return (bits - self.cold_probability) / self.gap
+
+    def variance(self, *, hot: bool, steps: int = 1) -> float:
+        """Return the variance of the estimate of one cell, where one of `steps` one-hot vectors is drawn and sent.
+
+        The estimate is `steps` times (bit - q) / (p - q) if its step was drawn and 0 otherwise.
+        """
+        p = self.hot_probability if hot else self.cold_probability
+        one = p * (1.0 - p) / self.gap**2
+        return steps * one + (steps - 1 if hot else 0)
+
+    @classmethod
+    def step_variance(cls, epsilon: float, steps: int, *, sampled: bool, hot: bool) -> float:
+        """Return the variance of one cell of one of `steps` one-hot vectors that cost `epsilon` together."""
+        return cls(epsilon).variance(hot=hot, steps=steps) if sampled else cls(epsilon / steps).variance(hot=hot)
+
+
+@dataclass(frozen=True)
+class SymmetricUnaryEncoding(UnaryEncoding):
+    """Randomised response with epsilon/2 for every bit: p = e^(epsilon/2) / (1 + e^(epsilon/2)), q = 1 - p.
+
+    *Formal guarantee.* (epsilon, 0)-DP for any two one-hot vectors: two bits change, each with a loss of epsilon/2,
+    exactly, in computer arithmetic too (p is rounded down to 256 bits, and q is 1 - p to the last of them).
+
+    Paper: Erlingsson, Pihur, Korolova 2014; Wang, Blocki, Li, Jha 2017, sec. 4.3.
+    """
+
+    name: ClassVar[str] = "symmetric_unary_encoding"
+
+    @classmethod
+    def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> Self:
+        """Return the encoding for which all that can change together are (epsilon, delta)-DP."""
+        per_bit = 1.0 / laplace_scale(epsilon, delta, 2 * encodings(sensitivity))
+        return cls(min(LARGEST_EPSILON, 2.0 * per_bit))
+
+    @property
+    def hot_probability(self) -> float:
+        """P = e^(epsilon/2) / (1 + e^(epsilon/2))."""
+        return float(expit(self.epsilon / 2.0))
+
+    @property
+    def cold_probability(self) -> float:
+        """Q = 1 / (1 + e^(epsilon/2))."""
+        return float(expit(-self.epsilon / 2.0))
+
+    @property
+    def gap(self) -> float:
+        """P - q."""
+        return math.tanh(self.epsilon / 4.0)
+
+    def curve(self, sensitivity: Sensitivity) -> RandomizedResponses:
+        """Return two losses of epsilon/2 for every encoding: exact."""
+        return RandomizedResponses(2 * encodings(sensitivity), self.epsilon / 2.0, exact=True)
+
+    def table(self) -> npt.NDArray[np.uint64]:
+        """Return p and 1 - p."""
+        p = truth_bits(Fraction(self.epsilon) / 2)
+        return np.concatenate([to_limbs(p, LIMBS), to_limbs((1 << COIN_BITS) - p, LIMBS)])
+
+
+@dataclass(frozen=True)
+class OptimizedUnaryEncoding(UnaryEncoding):
+    """The hot bit is a fair coin, p = 1/2; every other bit is 1 with probability q = 1 / (e^epsilon + 1).
+
+    *Formal guarantee.* (epsilon, 0)-DP for any two one-hot vectors: two bits change, and p (1 - q) / (q (1 - p)) =
+    e^epsilon, exactly, in computer arithmetic too (q is rounded up to 256 bits). A step drawn independently of the data
+    may be sent in clear with the encoding of that step: the guarantee of the report is that of the encoding.
+
+    Paper: Wang, Blocki, Li, Jha 2017, sec. 4.3.
+    """
+
+    name: ClassVar[str] = "optimized_unary_encoding"
+
+    @classmethod
+    def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> Self:
+        """Return the encoding for which all that can change together are (epsilon, delta)-DP."""
+        n = encodings(sensitivity)
+        if delta <= 0.0:
+            return cls(min(LARGEST_EPSILON, epsilon / n))
+        most = OptimizedUnaryEncodings(n, LARGEST_EPSILON)
+        if most.delta(epsilon) <= delta:
+            return cls(LARGEST_EPSILON)
+        return cls(max(epsilon / n, largest(lambda e: OptimizedUnaryEncodings(n, e).delta(epsilon), delta, epsilon / n)))
+
+    @property
+    def hot_probability(self) -> float:
+        """P = 1/2."""
+        return 0.5
+
+    @property
+    def cold_probability(self) -> float:
+        """Q = 1 / (e^epsilon + 1)."""
+        return float(expit(-self.epsilon))
+
+    @property
+    def gap(self) -> float:
+        """P - q."""
+        return math.tanh(self.epsilon / 2.0) / 2.0
+
+    def curve(self, sensitivity: Sensitivity) -> OptimizedUnaryEncodings:
+        """Return the exact composition of the encodings."""
+        return OptimizedUnaryEncodings(encodings(sensitivity), self.epsilon)
+
+    def table(self) -> npt.NDArray[np.uint64]:
+        """Return 1/2 and q, rounded up: 1 less the truth of randomised response, which is rounded down."""
+        q = (1 << COIN_BITS) - truth_bits(Fraction(self.epsilon))
+        return np.concatenate([to_limbs(1 << (COIN_BITS - 1), LIMBS), to_limbs(q, LIMBS)])
+
+
+@kernel
+def fill_unary(out: Float64Array, hot: int, key: np.ndarray, first: np.uint64, table: np.ndarray) -> None:
+    """Fill `out` float64[n] with the bits 0.0 or 1.0 of one encoding; bit i takes coin number first + i of `key`.
+
+    *Formal guarantee.* That of the encoding whose `table` it is, for any two values of `hot`.
+
+    Args:
+        out: the report, one bit a cell.
+        hot: the cell that holds the 1. One outside 0, ..., n-1 is moved to the edge, as everywhere on a user's device:
+            a report without any hot cell would be a further kind of input.
+        key: uint64[5].
+        first: number of the first coin.
+        table: uint64[8], of the encoding.
+    """
+    n = out.shape[0]
+    if n == 0:
+        return
+    fill_bernoulli(out, table[4:], key, first)
+    cell = min(max(hot, 0), n - 1)
+    fill_bernoulli(out[cell : cell + 1], table[:4], key, first + np.uint64(cell))
+
+
+@kernel
+def choose_step(key: np.ndarray, number: np.uint64, steps: int) -> int:
+    """Return draw `number` of `key` on 0, ..., steps-1, uniform but for a total variation below steps / 2^64.
+
+    The high word of a product; 1 <= steps < 2^32.
+
+    *Formal guarantee.* None is needed: the choice does not depend on data, so its law, even biased, tells nothing of it.
+    """
+    word = np.empty(1, dtype=np.uint64)
+    fill_bits(word, key, number)
+    count = np.uint64(steps)
+    low = (word[0] & _LOW_HALF) * count >> _HALF_WORD
+    return int(((word[0] >> _HALF_WORD) * count + low) >> _HALF_WORD)

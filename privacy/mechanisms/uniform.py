@@ -1,0 +1,101 @@
+"""Uniform noise: what its bound proves, which is little."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dprl.privacy.accounting.bounded_support import attained, bounded_support_curve, worst_outside
+from dprl.privacy.accounting.curves import PrivacyCurve
+from dprl.privacy.base import Float64Array
+from dprl.privacy.compiled import kernel
+from dprl.privacy.mechanisms.base import IDEALISED, UNIFORM, Noise, Sensitivity
+from dprl.privacy.randomness.bits import fill_uniform
+
+_HALF_STEP = 2.0**-53
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Additive uniform noise on [-bound, bound].
+
+    *Formal guarantee.* For a vector whose neighbours differ by v, delta(epsilon) = 1 - prod_j (1 - |v_j| / (2 bound))_+
+    for every epsilon >= 0, exactly, in real arithmetic: an output that both neighbours can produce says nothing, any
+    other one says everything. No epsilon is finite below that delta. The worst v with |v|_1 <= l1 and |v_j| <= linf is the
+    most concentrated one (accounting.bounded_support).
+
+    Args:
+        bound: a > 0, in units of the number.
+
+    Paper: [TH23] sec. 6.1.
+    """
+
+    bound: float
+    name: ClassVar[str] = "uniform"
+    law: ClassVar[int] = UNIFORM
+    norm: ClassVar[str] = "l1"
+    arithmetic: ClassVar[str] = IDEALISED
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.bound) and self.bound > 0):
+            raise ValueError(f"bound must be finite and above 0, got {self.bound}; ask for a larger delta")
+
+    @classmethod
+    def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> Uniform:  # noqa: ARG003
+        """Return uniform noise that is (0, delta)-DP at `sensitivity`, whatever epsilon is: bound l1 / (2 delta).
+
+        Not usable: at delta = 1e-5 the noise is 50,000 times the sensitivity. The bound grows with 1/delta, not with
+        sqrt(log 1/delta), and is at most a factor 1 + delta above the least one for delta <= 1/2. Raises ValueError for
+        delta = 0.
+        """
+        if delta <= 0.0:
+            raise ValueError(f"delta must be above 0 for uniform noise, got {delta}; use laplace for delta = 0")
+        return cls(sensitivity.l1 / (2.0 * delta))
+
+    @property
+    def scale(self) -> float:
+        """The bound: uniform noise has no other scale."""
+        return self.bound
+
+    @property
+    def variance(self) -> float:
+        """bound^2 / 3."""
+        return self.bound**2 / 3.0
+
+    def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
+        """Return what the bound proves; exact where the worst shift obeys the L2 norm of `sensitivity` as well."""
+
+        def log_common(shift: float) -> float:
+            return math.log1p(-shift / (2.0 * self.bound)) if shift < 2.0 * self.bound else -math.inf
+
+        s = sensitivity
+        outside = worst_outside(s.l1, s.linf, s.cells, log_common)
+        return bounded_support_curve(outside, 0.0, exact=attained(s.l1, s.l2, s.linf, s.cells))
+
+    def noise(self, key: npt.NDArray[np.uint64]) -> Noise:
+        """Return what the kernels need."""
+        return Noise(self.law, self.scale, self.bound, key, np.zeros(0, dtype=np.uint64))
+
+
+@kernel
+def fill_signed_uniform(out: Float64Array, key: np.ndarray, first: np.uint64) -> None:
+    """Fill `out` float64[n] with draws number first, first+1, ... of `key`: the odd multiples of 2^-53 in (-1, 1)."""
+    fill_uniform(out, key, first)
+    for i in range(out.shape[0]):
+        # Exact: half a step moves the grid to where it is symmetric and has no 0.
+        out[i] = (2.0 * out[i] - 1.0) + _HALF_STEP
+
+
+@kernel
+def fill_uniform_noise(out: Float64Array, key: np.ndarray, first: np.uint64, bound: float) -> None:
+    """Fill `out` float64[n] with draws number first, first+1, ... of the stream `key`, uniform on [-bound, bound].
+
+    *Formal guarantee.* None by itself; see Uniform.
+    """
+    fill_signed_uniform(out, key, first)
+    for i in range(out.shape[0]):
+        out[i] *= bound

@@ -1,0 +1,117 @@
+"""Uniform noise: its law, and the delta that a bound proves, against exact integration and over all shifts."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dprl.privacy.accounting.bounded_support import worst_outside
+from dprl.privacy.mechanisms.base import Sensitivity
+from dprl.privacy.mechanisms.uniform import Uniform, fill_uniform_noise
+from dprl.privacy.randomness.streams import Streams
+
+N_DRAWS = 200_000
+BOUND = 3.0
+
+
+def sample(seed: int, n: int = N_DRAWS, first: int = 0) -> np.ndarray:
+    out = np.empty(n)
+    fill_uniform_noise(out, Streams(seed, "test").key("user_noise"), np.uint64(first), BOUND)
+    return out
+
+
+def delta_of(shift: np.ndarray, bound: float) -> float:
+    """1 - prod (1 - |v_j| / 2a)_+, as in Lemma E."""
+    return float(1.0 - np.prod(np.maximum(0.0, 1.0 - np.abs(shift) / (2.0 * bound))))
+
+
+def test_accepts_the_right_bound_and_rejects_two_thirds_and_three_halves() -> None:
+    # Kolmogorov-Smirnov at a fixed seed; false-alarm rate of the acceptance 1e-3.
+    x = sample(1)
+    assert stats.kstest(x, stats.uniform(-BOUND, 2 * BOUND).cdf).pvalue > 1e-3
+    for factor in (2 / 3, 3 / 2):
+        assert stats.kstest(x, stats.uniform(-BOUND * factor, 2 * BOUND * factor).cdf).pvalue < 1e-100
+
+
+def test_noise_stays_within_the_bound_and_has_its_variance() -> None:
+    # The mean of n squares has a standard deviation of a^2 sqrt(4/45 / n); 5 of them, false-alarm rate below 1e-6.
+    x = sample(2)
+    assert np.max(np.abs(x)) <= BOUND
+    assert abs(np.mean(x**2) - Uniform(BOUND).variance) < 5 * BOUND**2 * math.sqrt(4 / 45 / N_DRAWS)
+
+
+def test_a_draw_depends_on_its_number_only() -> None:
+    assert np.array_equal(sample(3, 900)[400:700], sample(3, 300, first=400))
+
+
+def test_delta_of_one_number_is_the_mass_that_only_one_neighbour_reaches() -> None:
+    # Two densities 1/2a on [-a, a] and [v-a, v+a]: the positive part of p - e^epsilon q has mass v/2a at every epsilon.
+    curve = Uniform(BOUND).curve(Sensitivity.of_cells(1, 0.6))
+    assert curve.exact
+    for epsilon in (0.0, 1.0, 50.0):
+        assert curve.delta(epsilon) == pytest.approx(0.1)
+    assert curve.pure_epsilon == math.inf
+    assert curve.epsilon(0.0999) == math.inf
+    assert curve.epsilon(0.1001) == 0.0
+
+
+@pytest.mark.parametrize(("l1", "linf", "cells"), [(1.0, 1.0, 1), (2.0, 1.0, 3), (1.5, 0.6, 4), (3.0, 0.4, 3)])
+def test_no_shift_with_these_norms_is_worse_than_the_stated_one(l1: float, linf: float, cells: int) -> None:
+    bound = 0.9
+    # All shifts on a grid, rounded into the norms' balls.
+    steps = np.linspace(0.0, linf, 13)
+    shifts = [np.array(v) for v in itertools.product(steps, repeat=cells) if sum(v) <= l1 + 1e-12]
+    worst = max(delta_of(v, bound) for v in shifts)
+    stated = Uniform(bound).curve(Sensitivity(l1, l1, linf, cells)).delta(0.0)
+    assert worst <= stated + 1e-12
+    # The concentrated shift is within a step of the grid.
+    assert stated <= worst + (linf / 12) / (2 * bound) + 1e-12
+
+
+def test_the_bracket_of_the_specification_holds() -> None:
+    curve = Uniform(40.0).curve(Sensitivity.of_cells(7, 0.5))
+    total = 7 * 0.5 / 80.0
+    assert -math.expm1(-total) <= curve.delta(0.0) <= total
+
+
+def test_a_tighter_l2_norm_makes_it_an_upper_bound() -> None:
+    loose = Uniform(5.0).curve(Sensitivity(2.0, 2.0, 1.0, 4))
+    tight = Uniform(5.0).curve(Sensitivity(2.0, 1.0, 1.0, 4))
+    assert loose.exact
+    assert not tight.exact
+    assert tight.delta(0.0) == loose.delta(0.0)
+
+
+def test_a_shift_beyond_the_support_leaves_nothing() -> None:
+    curve = Uniform(0.5).curve(Sensitivity.of_cells(2, 1.0))
+    assert curve.delta(9.0) == 1.0
+    assert curve.epsilon(0.5) == math.inf
+    assert worst_outside(1.0, 1.0, 1, lambda _: -math.inf) == 1.0
+
+
+@pytest.mark.parametrize("cells", [1, 5])
+def test_calibration_meets_the_request_and_not_with_much_to_spare(cells: int) -> None:
+    sensitivity = Sensitivity.of_cells(cells, 2.0)
+    for delta in (1e-5, 0.3):
+        noise = Uniform.calibrated(1.0, delta, sensitivity)
+        assert noise.curve(sensitivity).delta(1.0) <= delta * (1 + 1e-12)
+        assert Uniform(noise.bound / (1 + delta)).curve(sensitivity).delta(1.0) >= delta * (1 - 1e-12)
+    with pytest.raises(ValueError, match="delta must be above 0 for uniform noise, got 0"):
+        Uniform.calibrated(1.0, 0.0, sensitivity)
+
+
+def test_printed_bound_misses_its_delta_by_orders_of_magnitude() -> None:
+    # [TH23] Theorem 5 at H = 5, delta = 1e-5: one coordinate of stage 1 shifts by 32.
+    bound = 4 * 5**3 * math.sqrt(math.log(2 * 5 / 1e-5))
+    assert bound == pytest.approx(1858.5, abs=0.05)
+    assert Uniform(bound).curve(Sensitivity.of_cells(1, 32.0)).delta(0.0) == pytest.approx(8.6e-3, rel=2e-3)
+
+
+@pytest.mark.parametrize("bound", [0.0, -1.0, float("inf"), float("nan")])
+def test_bad_bounds_are_refused(bound: float) -> None:
+    with pytest.raises(ValueError, match="bound must be finite and above 0"):
+        Uniform(bound)
