@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from dprl.privacy.base import ADJACENCY, Guarantee, TrustModel
 from dprl.privacy.ledger import Ledger, LedgerError, Release
+from dprl.privacy.mechanisms.base import IDEALISED, INTEGER
 
-SCHEMA = "dprl.certificate/1"
+SCHEMA = "dprl.certificate/2"
 DELTAS = (1e-5, 1e-6)
 APPROXIMATE_DELTA = 1e-6
+SEEDED = "seeded"
 _TOLERANCE = 1e-9
 
 Verdict = Literal["holds", "holds_approximately", "fails", "unbounded"]
@@ -36,7 +39,6 @@ _EXCLUDED: dict[TrustModel, tuple[str, ...]] = {
         "participation itself",
         "a second episode of the same user",
         "the server's memory and checkpoints, which hold exact counts",
-        "the random seed: whoever has it can remove the noise, and two runs that share it share their noise",
     ),
     "ldp": (
         "what others see of the user's own actions",
@@ -44,9 +46,12 @@ _EXCLUDED: dict[TrustModel, tuple[str, ...]] = {
         "timing and order of reports",
         "participation itself",
         "a second report of the same user",
-        "the random seed: whoever has it can remove the noise, and two runs that share it share their noise",
     ),
 }
+
+
+_SEED = "the random seed: whoever has it can remove the noise, and two runs that share it share their noise"
+_ROUNDING = "the last bits of floating-point noise: the proof is for real numbers (arithmetic: exact has none)"
 
 
 @dataclass(frozen=True)
@@ -58,12 +63,14 @@ class PrivacyRequest:
         claimed: the claim that is checked; None where nothing is claimed.
         calibration: 'printed', 'certified' or 'none'.
         source: who claims it.
+        choice: what was chosen automatically, and why; '' if nothing was.
     """
 
     requested: Guarantee | None
     claimed: Guarantee | None
     calibration: str
     source: str
+    choice: str = ""
 
 
 @dataclass(frozen=True)
@@ -101,6 +108,7 @@ class Certificate:
     users: int
     verdict: Verdict
     factor: float | None
+    details: Mapping[str, Any] = field(default_factory=dict)
     audit: dict[str, Any] | None = field(default=None)
 
     @property
@@ -146,15 +154,24 @@ class Certificate:
             "noise": [_noise(release) for release in self.releases],
             "users": self.users,
             "covered_channels": list(_COVERED[self.trust_model]),
-            "excluded_channels": list(_EXCLUDED[self.trust_model]),
+            "excluded_channels": _excluded(self.trust_model, self.releases),
+            "choice": request.choice,
+            "error": self.details.get("error"),
+            "per_user": self.details.get("per_user"),
+            "best_available": self.details.get("best_available"),
             "verdict": self.verdict,
             "factor": None if self.factor is None else _number(self.factor),
             "audit": self.audit,
         }
 
 
-def certify(ledger: Ledger, request: PrivacyRequest, algorithm: str) -> Certificate:
+def certify(
+    ledger: Ledger, request: PrivacyRequest, algorithm: str, details: Mapping[str, Any] | None = None
+) -> Certificate:
     """Compute the certificate of what `ledger` holds; the request is only compared with it, never believed.
+
+    `details` are facts about the same noise that say nothing about privacy, or say it user by user: 'error',
+    'per_user', 'best_available'.
 
     Verdicts: `holds`; `holds_approximately` if a pure claim fails but holds at delta 1e-6; `fails`; `unbounded` when
     something leaves without noise. `factor` is the proved epsilon over the claimed one, at the claimed delta.
@@ -169,11 +186,19 @@ def certify(ledger: Ledger, request: PrivacyRequest, algorithm: str) -> Certific
         epsilon_at_claimed_delta=ledger.epsilon(0.0 if claimed is None else claimed.delta),
         epsilon_at_delta={delta: ledger.epsilon(delta) for delta in DELTAS},
         delta_at_requested_epsilon=None if requested is None else ledger.delta(requested.epsilon),
-        method=_method(ledger),
+        method=f"{ledger.curve.method}; pure: {_TIGHTNESS[ledger.attained]}",
     )
     verdict, factor = _verdict(ledger, claimed, proof.epsilon_at_claimed_delta)
     return Certificate(
-        algorithm, ledger.trust_model, request, proof, ledger.releases, ledger.users_charged, verdict, factor
+        algorithm,
+        ledger.trust_model,
+        request,
+        proof,
+        ledger.releases,
+        ledger.users_charged,
+        verdict,
+        factor,
+        details=details or {},
     )
 
 
@@ -196,23 +221,25 @@ def _epsilon_and_delta(guarantee: Guarantee | None) -> dict[str, float | None]:
     return {"epsilon": guarantee.epsilon, "delta": guarantee.delta}
 
 
-def _method(ledger: Ledger) -> str:
-    if ledger.has_raw_release:
-        return "a release without noise has no finite epsilon"
-    return (
-        "pure: sum over channels of changed cells * nodes per user / scale, attained by a user whose two trajectories "
-        "share no cell; at delta: composition of randomised responses with epsilon_0 = 1/scale, an upper bound"
-    )
+_TIGHTNESS = {True: "attained by a user whose two trajectories share no cell", False: "an upper bound"}
+
+
+def _excluded(trust_model: TrustModel, releases: tuple[Release, ...]) -> list[str]:
+    """Return what the guarantee does not cover: the trust model's list, and what the noise of this run leaves open."""
+    noisy = [release for release in releases if release.mechanism is not None]
+    seeded = any(release.entropy == SEEDED for release in noisy)
+    idealised = any(release.mechanism.arithmetic == IDEALISED for release in noisy if release.mechanism)
+    return [*_EXCLUDED[trust_model], *([_SEED] if seeded else []), *([_ROUNDING] if idealised else [])]
 
 
 def _noise(release: Release) -> dict[str, Any]:
-    noise = release.noise
+    mechanism = release.mechanism
     return {
         "release": release.channel,
-        "mechanism": "raw" if noise is None else noise.name,
-        "scale": 0.0 if noise is None else noise.scale,
+        "mechanism": "raw" if mechanism is None else mechanism.name,
+        "scale": 0.0 if mechanism is None else mechanism.scale,
         "nodes_per_user": release.nodes_per_user,
-        "arithmetic": "float64-idealised" if noise is None else noise.arithmetic,
+        "arithmetic": INTEGER if mechanism is None else mechanism.arithmetic,
         "cells": release.cells,
         "entropy": release.entropy,
     }

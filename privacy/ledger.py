@@ -30,17 +30,17 @@ class Release:
         channel: name of the count family, or of what else is released.
         mechanism: what randomises each released number, or None: the data leave as they are.
         sensitivity: how much all that it randomises changes if one user is replaced, the worst one.
-        public_start: the same if the first state and action are public.
+        public_start: the same if the first state and action are public; None if nothing changes then.
         attainable: whether some pair of neighbours changes that much.
         nodes_per_user: how many randomised numbers of a cell a user enters at most.
         cells: how many counters the channel has.
-        entropy: 'seed' or 'os'.
+        entropy: 'seeded' or 'os'.
     """
 
     channel: str
     mechanism: Mechanism | UnaryReport | None
     sensitivity: Sensitivity
-    public_start: Sensitivity
+    public_start: Sensitivity | None
     attainable: bool
     nodes_per_user: int
     cells: int
@@ -52,16 +52,18 @@ class Release:
         if min(self.nodes_per_user, self.cells) < 1:
             raise LedgerError(f"a release has at least 1 node and 1 cell, got {self}")
         whole, part = self.sensitivity, self.public_start
-        if part.l1 > whole.l1 or part.l2 > whole.l2 or part.linf > whole.linf or part.cells > whole.cells:
+        if part and (part.l1 > whole.l1 or part.l2 > whole.l2 or part.linf > whole.linf or part.cells > whole.cells):
             raise LedgerError(f"a public start cannot change more than {whole}, got {part}")
 
     def curve(self) -> PrivacyCurve:
         """Return what this release proves of one user."""
         return Unbounded() if self.mechanism is None else self.mechanism.curve(self.sensitivity)
 
-    def curve_public_start(self) -> PrivacyCurve:
-        """Return the same if the first state and action are public."""
-        return Unbounded() if self.mechanism is None else self.mechanism.curve(self.public_start)
+    def pure_epsilon_public_start(self) -> float:
+        """Return the pure epsilon if the first state and action are public."""
+        if self.mechanism is None:
+            return math.inf
+        return 0.0 if self.public_start is None else self.mechanism.curve(self.public_start).pure_epsilon
 
 
 class Ledger:
@@ -129,7 +131,7 @@ class Ledger:
 
     def pure_epsilon_public_start(self) -> float:
         """Return the same when the first state and the first action of every user are public."""
-        return sum(release.curve_public_start().pure_epsilon for release in self._releases) * self._submissions
+        return sum(release.pure_epsilon_public_start() for release in self._releases) * self._submissions
 
     def epsilon(self, delta: float) -> float:
         """Return an epsilon that holds at `delta`; inf if none is known."""

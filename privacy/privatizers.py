@@ -1,7 +1,7 @@
-"""The Privatizer: a user-side randomiser and a server-side counter, joined by a report.
+"""The Privatizer: a user-side randomiser and a server-side counter, joined by a message.
 
-Trust models are combinations, not classes: none = (identity, exact), jdp = (identity, binary tree),
-ldp = (Laplace, exact). Compiled learning loops use `channel` with the kernels of `exchange`; `encode` and `absorb`
+Trust models are combinations, not classes: none = (as it is, exact), jdp = (as it is, a noisy counter),
+ldp = (randomised, exact). Compiled learning loops use `channel` with the kernels of `exchange`; `encode` and `absorb`
 run the same kernels one user at a time.
 """
 
@@ -9,16 +9,12 @@ from __future__ import annotations
 
 import operator
 import secrets
-from typing import NamedTuple
 
 import numpy as np
 
 from dprl.privacy.base import (
     Contribution,
-    Counter,
     CountFamilies,
-    CountFamily,
-    Mechanism,
     Precision,
     PrivateCounts,
     Report,
@@ -26,25 +22,13 @@ from dprl.privacy.base import (
     issue_private_counts,
     issue_report,
 )
-from dprl.privacy.certificate import Certificate, PrivacyRequest, certify
-from dprl.privacy.counters.binary_tree import BinaryTree, ExactCounter
-from dprl.privacy.exchange import ABSORBED, CHARGED, Channel, absorb, encode
-from dprl.privacy.ledger import Ledger, LedgerError, Release
-from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.printed import PrintedLemma
+from dprl.privacy.certificate import SEEDED, Certificate, PrivacyRequest, certify
+from dprl.privacy.channels import NoiseParts, fixed_part, open_channel, releases
+from dprl.privacy.exchange import ABSORBED, CHARGED, ENCODED, Channel, absorb, encode
+from dprl.privacy.layouts import Layout
+from dprl.privacy.ledger import Ledger, LedgerError
+from dprl.privacy.precision import error_bounds
 from dprl.privacy.randomness.streams import Streams
-
-
-class NoiseParts(NamedTuple):
-    """What a trust model decides.
-
-    report: the user's noise, None for exact messages. counter: the server's. printed: the lemma whose error bound is
-    used in place of the exact one, or None.
-    """
-
-    report: Mechanism | None
-    counter: Counter
-    printed: PrintedLemma | None
 
 
 class Privatizer:
@@ -53,7 +37,7 @@ class Privatizer:
     Args:
         request: what was asked for and what is claimed; only the certificate compares with it.
         trust_model: for ledger and certificate; must be what the noise makes it.
-        families: what is counted.
+        layout: what is counted, and which of it is released.
         noise: where there is how much, as a trust model decides.
         streams: named random streams.
 
@@ -65,23 +49,27 @@ class Privatizer:
         self,
         request: PrivacyRequest,
         trust_model: TrustModel,
-        families: CountFamilies,
+        layout: Layout,
         noise: NoiseParts,
         streams: Streams,
     ) -> None:
-        if type(noise.counter) not in (ExactCounter, BinaryTree):
-            raise LedgerError(f"the kernels cannot run a {noise.counter.name} counter; add it to exchange first")
         noisy = {"none": (False, False), "jdp": (False, True), "ldp": (True, False)}
         if (noise.report is not None, noise.counter.node is not None) != noisy[trust_model]:
             raise LedgerError(f"{trust_model} needs its noise on {_SIDES[trust_model]}; these parts have it elsewhere")
         self.trust_model: TrustModel = trust_model
-        self.families = families
+        self.layout = layout
         self.request = request
         self._noise = noise
         self._streams = streams
         self._issuer = secrets.token_hex(8)
-        self._channel = self._open_channel()
-        self._ledger = Ledger(trust_model, self._releases())
+        self._ledger = self._new_ledger()
+        self._channel = open_channel(layout, noise, streams)
+        self._fixed = fixed_part(self._channel)
+
+    @property
+    def families(self) -> CountFamilies:
+        """What a learner gets."""
+        return self.layout.needed
 
     @property
     def channel(self) -> Channel:
@@ -97,6 +85,11 @@ class Privatizer:
     def n_users(self) -> int:
         """How many users' reports will be absorbed at most."""
         return self._noise.counter.n_items
+
+    @property
+    def noise(self) -> NoiseParts:
+        """Where there is how much noise."""
+        return self._noise
 
     def encode(self, contribution: Contribution, user: int) -> Report:
         """User side: charge the ledger for user `user` (1-based), then make the message.
@@ -114,7 +107,7 @@ class Privatizer:
             )
         self.charge(user, user)
         encode(self._channel, index.astype(np.int64), value, user)
-        return issue_report(self._issuer, user, self._channel.report)
+        return issue_report(self._issuer, user, self._channel.sender.message)
 
     def absorb(self, report: Report) -> PrivateCounts:
         """Server side: add the next user's report and release the counts of all users so far.
@@ -125,7 +118,10 @@ class Privatizer:
         """
         if report.seal.issuer != self._issuer:
             raise LedgerError("a report is absorbed by the privatizer that encoded it; this one's noise is unknown")
-        self._channel.report[:] = report.values
+        users = self._channel.users
+        if report.user != users[ABSORBED] + 1 or report.user > users[ENCODED]:
+            raise LedgerError("users are absorbed once, in order, and after they have sent their message")
+        self._channel.sender.message[:] = report.values
         absorb(self._channel, report.user)
         return self.private_counts()
 
@@ -155,11 +151,11 @@ class Privatizer:
         """
         if not 0 < beta < 1:
             raise ValueError(f"beta must lie in (0, 1), got {beta}; it is a probability")
-        return Precision(beta, {family.name: self._error_bound(family, beta) for family in self.families.families})
+        return Precision(beta, error_bounds(self.layout, self._noise, beta))
 
     def planned_ledger(self) -> Ledger:
         """Return the ledger of a whole run, computed from the same noise objects, nothing released."""
-        ledger = Ledger(self.trust_model, self._releases())
+        ledger = self._new_ledger()
         ledger.charge(1, self.n_users)
         return ledger
 
@@ -167,11 +163,11 @@ class Privatizer:
         """Return the certificate of what was charged so far.
 
         Raises:
-            LedgerError: if the scales that the kernels read are no longer those that the ledger charged.
+            LedgerError: if what the kernels read is no longer what the ledger charged.
         """
         absorbed, encoded, charged = (int(count) for count in self._channel.users)
         accounted = absorbed <= encoded <= charged == self._ledger.users_charged
-        if not accounted or self._ledger.releases != tuple(self._releases()):
+        if not accounted or fixed_part(self._channel) != self._fixed:
             raise LedgerError("the noise that ran is not the noise that was charged; nothing can be certified")
         return certify(self._ledger, self.request, algorithm)
 
@@ -179,14 +175,13 @@ class Privatizer:
         """Return all that changes in a run; draws are keyed by user, so there is no generator state.
 
         With a trusted server it holds exact sums: it must stay where the server is.
+
+        Raises:
+            LedgerError: if the noise comes from the operating system: it is not written down, so nothing can continue.
         """
-        channel = self._channel
-        return {
-            "totals": channel.totals.copy(),
-            "noise": channel.noise.copy(),
-            "released": channel.released.copy(),
-            "users": channel.users.copy(),
-        }
+        if self._streams.entropy == "os":
+            raise LedgerError("a run with entropy: os cannot be written down; its noise would no longer be secret")
+        return {key: array.copy() for key, array in self._changing().items()}
 
     def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
         """Continue a run from `state_dict`, in a privatizer that has released nothing yet.
@@ -196,7 +191,8 @@ class Privatizer:
         difference of the two would be exact.
 
         Raises:
-            LedgerError: if this privatizer has charged users. ValueError: if the state is not of this privatizer.
+            LedgerError: if this privatizer has charged users, or its noise comes from the operating system.
+            ValueError: if the state is not of this privatizer.
         """
         ours = self.state_dict()
         for key, value in ours.items():
@@ -206,61 +202,26 @@ class Privatizer:
         if not 0 <= absorbed <= encoded <= charged <= self.n_users:
             raise ValueError(f"the state has {[absorbed, encoded, charged]} users of {self.n_users}; start anew")
         exact = self._noise.counter.node is None
-        if state["noise"][0].any() or (exact and not np.array_equal(state["totals"], state["released"])):
+        if exact and not np.array_equal(state["totals"], state["noisy"]):
             raise ValueError("the state's noise and released counts do not belong together; start anew")
         if charged:
             self.charge(1, charged)
-        for key in ours:
-            getattr(self._channel, key)[:] = state[key]
+        for key, array in self._changing().items():
+            array[:] = state[key]
 
-    def _error_bound(self, family: CountFamily, beta: float) -> float:
-        n_cells = self.families.n_steps * family.width
-        report, counter, printed = self._noise
-        if printed is not None:
-            noise = report or counter.node
-            return 0.0 if noise is None else printed.error(noise.scale, self.n_users, n_cells, beta)
-        # The printed formula holds for each family at beta; the exact bounds share it.
-        return counter.error_bound(n_cells, beta / len(self.families.families), report)
+    def _changing(self) -> dict[str, np.ndarray]:
+        channel, receiver = self._channel, self._channel.receiver
+        return {
+            "totals": receiver.totals,
+            "noisy": receiver.noisy,
+            "released": channel.released,
+            "users": channel.users,
+            **self._noise.counter.changing(receiver.counter),
+        }
 
-    def _open_channel(self) -> Channel:
-        n_cells = self.families.n_cells
-        report, counter = self._noise.report, self._noise.counter
-        totals = np.zeros(n_cells)
-        return Channel(
-            offsets=self.families.offsets(),
-            widths=np.array([family.width for family in self.families.families], dtype=np.int64),
-            block=self.families.block,
-            report_scale=0.0 if report is None else report.scale,
-            node_scale=0.0 if counter.node is None else counter.node.scale,
-            user_key=self._streams.key("user_noise"),
-            server_key=self._streams.key("server_noise"),
-            users=np.zeros(3, dtype=np.int64),
-            report=np.zeros(n_cells),
-            totals=totals,
-            noise=np.zeros((counter.noise_rows(), 1 if counter.node is None else n_cells)),
-            released=totals if counter.node is None else np.zeros(n_cells),
-        )
-
-    def _releases(self) -> list[Release]:
-        """Describe each family's release by the very scales that the kernels read."""
-        noise, nodes = None, 1
-        if self._channel.report_scale > 0:
-            noise = Laplace(self._channel.report_scale)
-        elif self._channel.node_scale > 0:
-            # A row of noise for every level that the kernel writes, and one of zeros.
-            noise, nodes = Laplace(self._channel.node_scale), self._channel.noise.shape[0] - 1
-        return [
-            Release(
-                channel=family.name,
-                noise=noise,
-                nodes_per_user=nodes,
-                changed_cells=self.families.changed_cells(),
-                changed_l1_public_start=self.families.changed_l1_public_start(family),
-                cells=self.families.n_steps * family.width,
-                entropy=self._streams.entropy,
-            )
-            for family in self.families.families
-        ]
+    def _new_ledger(self) -> Ledger:
+        return Ledger(self.trust_model, releases(self.layout, self._noise, _ENTROPY[self._streams.entropy]))
 
 
+_ENTROPY = {"seed": SEEDED, "os": "os"}
 _SIDES: dict[TrustModel, str] = {"none": "neither side", "jdp": "the server's side", "ldp": "the user's side"}

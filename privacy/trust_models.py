@@ -8,13 +8,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
 
-from dprl.privacy.accounting.closed_forms import laplace_scale
 from dprl.privacy.base import CountFamilies, Guarantee, TrustModel
 from dprl.privacy.certificate import PrivacyRequest
-from dprl.privacy.counters.binary_tree import COUNTERS, BinaryTree, ExactCounter
-from dprl.privacy.mechanisms.laplace import MECHANISMS, Laplace
-from dprl.privacy.printed import CENTRAL_PRIVATIZER, LOCAL_PRIVATIZER, PrintedLemma
-from dprl.privacy.privatizers import NoiseParts, Privatizer
+from dprl.privacy.channels import NoiseParts
+from dprl.privacy.choices import Budget, calibrated_counter, calibrated_report, counter_names, report_names
+from dprl.privacy.counters import ExactCounter
+from dprl.privacy.counters.binary_tree import BinaryTree
+from dprl.privacy.layouts import RELEASED_FAMILIES, Layout
+from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.printed import PRINTED, PrintedLemma, PrintedPrivatizers
+from dprl.privacy.privatizers import Privatizer
 from dprl.privacy.randomness.streams import Streams
 
 _SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-9, 1e9
@@ -43,111 +46,153 @@ class NoPrivacy:
         """Return the privatizer that passes exact counts on."""
         _check_users(n_users)
         request = PrivacyRequest(None, None, "none", "nothing is claimed")
-        return Privatizer(request, self.model, families, NoiseParts(None, ExactCounter(n_users), None), streams)
+        parts = NoiseParts(None, ExactCounter(n_users), None)
+        return Privatizer(request, self.model, Layout(families), parts, streams)
 
 
 @dataclass(frozen=True)
 class _Calibrated(ABC):
-    """What the noisy trust models share: a budget, whose scale, whose error bound.
-
-    A subclass says how many noisy numbers of a cell a user enters, and where the noise goes.
-    """
+    """What the noisy trust models share: a budget, whose scale, whose error bound, what is released."""
 
     epsilon: float
     delta: float = 0.0
     calibration: Calibration = "certified"
     precision: PrecisionRule = "exact"
+    families: str = "separate"
     model: ClassVar[TrustModel]
-    lemma: ClassVar[PrintedLemma]
 
     def __post_init__(self) -> None:
         _check_budget(self.epsilon, self.delta)
         _check_choice("calibration", self.calibration, ["certified", "printed"])
         _check_choice("precision", self.precision, ["exact", "printed"])
-        _check_printed_delta(self.calibration, self.delta)
+        _check_choice("families", self.families, RELEASED_FAMILIES)
+        if self.calibration == "printed":
+            _check_printed(self.delta, self.families)
 
     def build(self, families: CountFamilies, n_users: int, streams: Streams) -> Privatizer:
-        """Return the privatizer for users 1..n_users (episodes 1..K-1: the last episode's data are never used)."""
+        """Return the privatizer for users 1..n_users (episodes 1..K-1: the last episode's data are never used).
+
+        Raises ValueError for settings that do not fit together.
+        """
         _check_users(n_users)
-        source = "the requested guarantee, met by the certified scale"
-        if self.calibration == "printed":
-            scale, source = self.lemma.scale(families, n_users, self.epsilon), self.lemma.source
-        else:
-            noisy_numbers = len(families.families) * families.changed_cells() * self._nodes_per_user(n_users)
-            scale = laplace_scale(self.epsilon, self.delta, noisy_numbers)
+        layout = Layout(families, self.families, whole=streams.arithmetic == "exact")
         guarantee = Guarantee(self.model, self.epsilon, self.delta)
-        request = PrivacyRequest(guarantee, guarantee, self.calibration, source)
-        return Privatizer(request, self.model, families, self._parts(scale, n_users), streams)
+        source, why = "the requested guarantee, met by the certified scale", ""
+        if self.calibration == "printed":
+            lemma = self._lemma(_printed(families, streams))
+            parts = self._printed_parts(Laplace(lemma.scale(families, n_users, self.epsilon)), n_users)
+            source = lemma.source
+        else:
+            parts, why = self._parts(layout, n_users, streams)
+        if self.precision == "printed":
+            parts = parts._replace(printed=self._lemma(_printed(families, streams)))
+        request = PrivacyRequest(guarantee, guarantee, self.calibration, source, why)
+        return Privatizer(request, self.model, layout, parts, streams)
+
+    def _budget(self, layout: Layout, n_users: int, streams: Streams) -> Budget:
+        return Budget(self.epsilon, self.delta, layout, n_users, streams.arithmetic)
+
+    @staticmethod
+    @abstractmethod
+    def _lemma(printed: PrintedPrivatizers) -> PrintedLemma:
+        """Return the paper's lemma on this trust model."""
 
     @abstractmethod
-    def _nodes_per_user(self, n_users: int) -> int:
-        """Return how many noisy numbers of a cell a user enters at most."""
+    def _printed_parts(self, noise: Laplace, n_users: int) -> NoiseParts:
+        """Return where the paper has its noise."""
 
     @abstractmethod
-    def _parts(self, scale: float, n_users: int) -> NoiseParts:
-        """Return where noise of that scale goes."""
-
-    def _printed_error(self) -> PrintedLemma | None:
-        return self.lemma if self.precision == "printed" else None
+    def _parts(self, layout: Layout, n_users: int, streams: Streams) -> tuple[NoiseParts, str]:
+        """Return the least noise of the chosen kind that meets the guarantee, and why it was chosen, if it was."""
 
 
 @dataclass(frozen=True)
 class CentralPrivacy(_Calibrated):
-    """Joint differential privacy: a trusted server releases noisy running counts.
+    """Joint differential privacy: a trusted server keeps exact counts and releases noisy running counts.
 
-    *Formal guarantee.* `certified`: (epsilon, delta)-JDP under replacement of one user's trajectory, by the binary
-    tree's guarantee and the billboard lemma: node scale 2 H F L / epsilon for delta = 0 (H steps, F families,
-    L = ceil(log2 K)). `printed`: the paper's node scale, which proves only 2 L / log K * epsilon.
+    *Formal guarantee.* `certified`: (epsilon, delta)-JDP under replacement of one user's trajectory, by the counter's
+    guarantee and the billboard lemma; for the binary tree with Laplace noise and delta = 0 a node scale of
+    2 H F L / epsilon (H steps, F released families, L = ceil(log2 K)). `printed`: the paper's node scale, which proves
+    only 2 L / log K * epsilon.
 
     Args:
-        epsilon: in [1e-9, 1e9]. delta: 0 or in [1e-15, 1). counter: 'binary_tree'.
+        epsilon: in [1e-9, 1e9]. delta: 0 or in [1e-15, 1).
         calibration: whose scale. precision: whose error bound E.
+        families: what is released: 'separate', 'marginal' or 'one_hot', see layouts.py.
+        counter: a counter's name, or 'auto' for the one with the smallest error.
+        mechanism: the noise of its nodes, or 'auto' for the one with the smaller variance.
 
     Paper: [CZ22] Lemma 3.
     """
 
     counter: str = BinaryTree.name
+    mechanism: str = "auto"
     model: ClassVar[TrustModel] = "jdp"
-    lemma: ClassVar[PrintedLemma] = CENTRAL_PRIVATIZER
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_choice("counter", self.counter, list(COUNTERS))
+        counters, laws = counter_names()
+        _check_choice("counter", self.counter, counters)
+        _check_choice("mechanism", self.mechanism, laws)
+        if self.calibration == "printed" and (
+            self.counter != BinaryTree.name or self.mechanism not in ("auto", Laplace.name)
+        ):
+            raise ValueError(
+                f"calibration must be certified with counter {self.counter} and mechanism {self.mechanism}, "
+                "got 'printed'; the papers print a scale for binary_tree with laplace only"
+            )
 
-    def _nodes_per_user(self, n_users: int) -> int:
-        return COUNTERS[self.counter].nodes(n_users)
+    @staticmethod
+    def _lemma(printed: PrintedPrivatizers) -> PrintedLemma:
+        return printed.central
 
-    def _parts(self, scale: float, n_users: int) -> NoiseParts:
-        return NoiseParts(None, COUNTERS[self.counter](n_users, Laplace(scale)), self._printed_error())
+    def _printed_parts(self, noise: Laplace, n_users: int) -> NoiseParts:
+        return NoiseParts(None, BinaryTree(n_users, noise), None)
+
+    def _parts(self, layout: Layout, n_users: int, streams: Streams) -> tuple[NoiseParts, str]:
+        counter, why = calibrated_counter(self.counter, self.mechanism, self._budget(layout, n_users, streams))
+        return NoiseParts(None, counter, None), why
 
 
 @dataclass(frozen=True)
 class LocalPrivacy(_Calibrated):
-    """Local differential privacy: every user adds noise to their report before it leaves.
+    """Local differential privacy: every user randomises their report before it leaves.
 
-    *Formal guarantee.* `certified`: (epsilon, delta)-LDP for any two trajectories: report scale 2 H F / epsilon for
-    delta = 0. `printed`: the paper's scale 3 H / epsilon, which is exactly 2 epsilon.
+    *Formal guarantee.* `certified`: (epsilon, delta)-LDP for any two trajectories; with Laplace noise and delta = 0 a
+    scale of 2 H F / epsilon (H steps, F released families). `printed`: the paper's scale 3 H / epsilon, which is
+    exactly 2 epsilon.
 
     Args:
-        epsilon: in [1e-9, 1e9]. delta: 0 or in [1e-15, 1). mechanism: 'laplace'.
+        epsilon: in [1e-9, 1e9]. delta: 0 or in [1e-15, 1).
         calibration: whose scale. precision: whose error bound E.
+        families: what is sent: 'separate', 'marginal' or 'one_hot', see layouts.py; unary encodings need 'one_hot'.
+        mechanism: the randomiser of the report, or 'auto' for the one with the smallest variance.
 
     Paper: [CZ22] Lemma 4.
     """
 
     mechanism: str = Laplace.name
     model: ClassVar[TrustModel] = "ldp"
-    lemma: ClassVar[PrintedLemma] = LOCAL_PRIVATIZER
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_choice("mechanism", self.mechanism, list(MECHANISMS))
+        _check_choice("mechanism", self.mechanism, report_names())
+        if self.calibration == "printed" and self.mechanism != Laplace.name:
+            raise ValueError(
+                f"calibration must be certified with mechanism {self.mechanism}, got 'printed'; "
+                "the papers print a scale for laplace only"
+            )
 
-    def _nodes_per_user(self, n_users: int) -> int:  # noqa: ARG002 - a report is one message, whatever their number
-        return 1
+    @staticmethod
+    def _lemma(printed: PrintedPrivatizers) -> PrintedLemma:
+        return printed.local
 
-    def _parts(self, scale: float, n_users: int) -> NoiseParts:
-        return NoiseParts(MECHANISMS[self.mechanism](scale), ExactCounter(n_users), self._printed_error())
+    def _printed_parts(self, noise: Laplace, n_users: int) -> NoiseParts:
+        return NoiseParts(noise, ExactCounter(n_users), None)
+
+    def _parts(self, layout: Layout, n_users: int, streams: Streams) -> tuple[NoiseParts, str]:
+        report, why = calibrated_report(self.mechanism, self._budget(layout, n_users, streams))
+        return NoiseParts(report, ExactCounter(n_users), None), why
 
 
 TRUST_MODELS: dict[str, type[PrivacyConfig]] = {
@@ -155,6 +200,14 @@ TRUST_MODELS: dict[str, type[PrivacyConfig]] = {
     CentralPrivacy.model: CentralPrivacy,
     LocalPrivacy.model: LocalPrivacy,
 }
+
+
+def _printed(families: CountFamilies, streams: Streams) -> PrintedPrivatizers:
+    if families.paper not in PRINTED:
+        raise ValueError("calibration must be certified here, got printed; no paper prints a scale for these counts")
+    if streams.arithmetic == "exact":
+        raise ValueError("calibration must be certified with arithmetic: exact, got printed; papers print real numbers")
+    return PRINTED[families.paper]
 
 
 def _check_users(n_users: int) -> None:
@@ -177,9 +230,13 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _check_printed_delta(calibration: str, delta: float) -> None:
-    if calibration == "printed" and delta > 0:
+def _check_printed(delta: float, families: str) -> None:
+    if delta > 0:
         raise ValueError(f"delta must be 0 with the printed calibration, got {delta!r}; use calibration: certified")
+    if families != "separate":
+        raise ValueError(
+            f"families must be separate with the printed calibration, got {families!r}; use calibration: certified"
+        )
 
 
 def _check_choice(key: str, value: object, choices: Sequence[str]) -> None:

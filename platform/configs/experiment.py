@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
@@ -16,7 +16,15 @@ from dprl.algorithms import ALGORITHMS, Algorithm, AlgorithmConfig
 from dprl.envs import ENVIRONMENTS, EnvConfig
 from dprl.platform.configs.sections import field_names, read_dataclass, read_registered, require_mapping, unknown_key
 from dprl.platform.errors import UserError, shown
-from dprl.privacy import TRUST_MODELS, Certificate, PrivacyConfig, Streams, certify, source_digest
+from dprl.privacy import (
+    TRUST_MODELS,
+    Certificate,
+    NoiseConfig,
+    PrivacyConfig,
+    Privatizer,
+    Streams,
+    source_digest,
+)
 
 Scalar = str | float | int
 
@@ -33,6 +41,7 @@ REGISTRIES: dict[str, Mapping[str, type[Any]]] = {
 """Which classes each section of a config can describe."""
 # What picks the class of a section.
 _CHOOSERS = {"algorithm": "name", "env": "name", "privacy": "model"}
+_RELEASE_NOISE = {"arithmetic": "exact", "entropy": "os"}
 _EXAMPLES = {
     "algorithm": "algorithm: {name: private_ucb_vi}",
     "env": "env: {name: riverswim, n_states: 6, horizon: 20}",
@@ -45,8 +54,9 @@ class Experiment:
     """One grid cell: an algorithm on an environment under a trust model, with all its seeds.
 
     name: of the sweep that it belongs to; letters, digits, '.', '_', '-'. algorithm, env, privacy: the rooms'
-    own settings. episodes: per seed, at least 2. seeds: how many. seed: the first one; the others follow.
-    Raises ValueError on other values.
+    own settings. episodes: per seed, at least 2. seeds: how many. seed: the first one; the others follow. noise: how it
+    is drawn. release: whether the noise must be fit for real users. audit: whether an audit's result is attached to the
+    certificate. Raises ValueError on other values.
     """
 
     name: str
@@ -56,6 +66,9 @@ class Experiment:
     episodes: int
     seeds: int
     seed: int = 0
+    noise: NoiseConfig = field(default_factory=NoiseConfig)
+    release: bool = False
+    audit: bool = False
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -74,13 +87,17 @@ class Experiment:
                     f"{key} must lie between {least} and {most}, got {getattr(self, key)}; write e.g. {_USUAL[key]}"
                 )
 
+        if self.release:
+            _check_release(self)
+
     def as_mapping(self) -> dict[str, Any]:
         """Return the config file that describes this cell, with every default written out."""
         mapping: dict[str, Any] = {"name": self.name}
         for section, key in _CHOOSERS.items():
             settings = getattr(self, section)
             mapping[section] = {key: getattr(settings, key), **dataclasses.asdict(settings)}
-        return mapping | {"episodes": self.episodes, "seeds": self.seeds, "seed": self.seed}
+        mapping |= {"episodes": self.episodes, "seeds": self.seeds, "seed": self.seed}
+        return mapping | {"noise": dataclasses.asdict(self.noise), "release": self.release, "audit": self.audit}
 
     def to_yaml(self) -> str:
         """Return the cell as a config file that `dprl run` accepts."""
@@ -103,12 +120,11 @@ class Experiment:
 
     @property
     def streams_context(self) -> str:
-        """What keeps this cell's random streams apart from any other cell's.
+        """What keeps this cell's random streams apart from those of any other cell and of any other version.
 
-        Left out are `seeds`, so that asking for more seeds repeats the ones that were there, and the sources, so
-        that a change that should not matter can be seen not to matter.
+        Left out are `seeds` and `audit`, so that asking for more repeats what was there.
         """
-        return _hash({**self.as_mapping(), "name": None, "seeds": None})
+        return _hash({**self.as_mapping(), "name": None, "seeds": None, "audit": None, "sources": source_digest()})
 
     def label(self, varying: Sequence[str]) -> str:
         """Return a short name of the cell among others: its values of the `varying` dotted keys."""
@@ -125,19 +141,40 @@ class Experiment:
                 words.append(f"{key if last_names.count(short) > 1 else short}={shown}")
         return " ".join(words) or str(flat["privacy.model"])
 
+    @property
+    def resumable(self) -> bool:
+        """Whether a run can continue where it was cut; noise from the operating system is not written down."""
+        return self.noise.entropy == "seed"
+
     def build(self, seed_index: int) -> Algorithm:
         """Return the algorithm of one seed, ready to learn."""
         mdp, streams = self.env.build(), self._streams(seed_index)
         privatizer = self.algorithm.privatizer(mdp, self.privacy, self.episodes, streams)
         return self.algorithm.build(mdp, privatizer, self.episodes, streams)
 
+    def privatizer(self) -> Privatizer:
+        """Return the privatizer of the first seed. Raises ValueError if settings do not fit together."""
+        return self.algorithm.privatizer(self.env.build(), self.privacy, self.episodes, self._streams(0))
+
     def certificate(self) -> Certificate:
         """Return what the noise objects of a whole run prove, without running it. Raises ValueError if none fit."""
-        privatizer = self.algorithm.privatizer(self.env.build(), self.privacy, self.episodes, self._streams(0))
-        return certify(privatizer.planned_ledger(), privatizer.request, self.algorithm.name)
+        return self.privatizer().planned_certificate(self.algorithm.name)
 
     def _streams(self, seed_index: int) -> Streams:
-        return Streams(self.seed + seed_index, self.streams_context)
+        return Streams(self.seed + seed_index, self.streams_context, self.noise)
+
+
+def _check_release(experiment: Experiment) -> None:
+    """Raise ValueError unless what is released could be released to real users."""
+    if not experiment.noise.fit_for_release:
+        raise ValueError(
+            f"release must be false with noise: {{arithmetic: {experiment.noise.arithmetic}, entropy: "
+            f"{experiment.noise.entropy}}}, got True; write noise: {{arithmetic: exact, entropy: os}}"
+        )
+    if experiment.privacy.model == "none" or getattr(experiment.privacy, "calibration", "") == "printed":
+        raise ValueError(
+            "release must be false without certified noise, got True; choose model jdp or ldp, calibration certified"
+        )
 
 
 def read_experiment(raw: object) -> Experiment:
@@ -151,6 +188,9 @@ def read_experiment(raw: object) -> Experiment:
         if key not in section:
             raise UserError(f"{key}: is required, got nothing; write e.g. {example}")
     rooms = {key: read_registered(section[key], key, _CHOOSERS[key], registry) for key, registry in REGISTRIES.items()}
+    noise = section.get("noise", _RELEASE_NOISE if section.get("release") is True else {})
+    example = "noise: {arithmetic: exact, entropy: os}"
+    rooms["noise"] = read_dataclass(require_mapping(noise, "noise", example), "noise", NoiseConfig)
     return read_dataclass({**section, **rooms}, "", Experiment)
 
 

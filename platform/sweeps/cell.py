@@ -134,13 +134,16 @@ class CellRun:
             "seconds": self._seconds,
             "certificates": self._certificates,
         }
+        # A learner whose noise must not be written down cannot be continued: its seed starts over, with other noise.
+        resumable = self.experiment.resumable
+        kept = self._rows if resumable else self._rows[: len(self._policies) * len(self.ends)]
         arrays = {
             "about": np.array(json.dumps(about)),
             "ends": self.ends,
-            "rows": np.array(self._rows, dtype=np.float64).reshape(-1, 3),
+            "rows": np.array(kept, dtype=np.float64).reshape(-1, 3),
             "policies": np.array(self._policies),
         }
-        if self._learner is not None:
+        if self._learner is not None and resumable:
             arrays |= {_LEARNER + key: array for key, array in self._learner.state_dict().items()}
         # Under jdp the learner's state holds exact counts, which the certificate says stay with the server.
         write_arrays(self.folder.state_file, arrays, private=True)

@@ -1,0 +1,130 @@
+"""Opens a privatizer's channel: the objects that decide the noise become what the kernels read and the ledger holds."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import NamedTuple
+
+import numpy as np
+
+from dprl.privacy.base import CountFamily
+from dprl.privacy.counters.base import Counter
+from dprl.privacy.exchange import SAMPLED_UNARY, SUMS, UNARY, Channel, Receiver, Sender
+from dprl.privacy.layouts import Layout
+from dprl.privacy.ledger import Release
+from dprl.privacy.mechanisms.base import Mechanism, Noise, Sensitivity
+from dprl.privacy.mechanisms.sampling import SILENT
+from dprl.privacy.printed import PrintedLemma
+from dprl.privacy.randomness.streams import Streams
+from dprl.privacy.reports import UnaryReport
+
+
+class NoiseParts(NamedTuple):
+    """What a trust model decides.
+
+    report: the user's randomiser, None for messages as they are. counter: the server's. printed: the lemma whose error
+    bound is used in place of the exact one, or None.
+    """
+
+    report: Mechanism | UnaryReport | None
+    counter: Counter
+    printed: PrintedLemma | None
+
+
+def releases(layout: Layout, noise: NoiseParts, entropy: str) -> list[Release]:
+    """Return the releases of a run, one for each released family, described by the objects that make the noise."""
+    families = layout.released
+    found = []
+    for family in families.families:
+        row = row_sensitivity(layout, noise.report)
+        public = families.changed_public_start(family)
+        start = Sensitivity.of_cells(public) if public > 0 and not isinstance(noise.report, UnaryReport) else None
+        if isinstance(noise.report, UnaryReport):
+            start = row
+        found.append(
+            Release(
+                channel=family.name,
+                mechanism=noise.report or noise.counter.node,
+                sensitivity=noise.counter.sensitivity(row),
+                public_start=None if start is None else noise.counter.sensitivity(start),
+                attainable=_attainable(family, noise),
+                nodes_per_user=noise.counter.nodes,
+                cells=families.n_steps * family.width,
+                entropy=entropy,
+            )
+        )
+    return found
+
+
+def row_sensitivity(layout: Layout, report: Mechanism | UnaryReport | None) -> Sensitivity:
+    """Return how much replacing one user changes that user's row of one released family."""
+    if isinstance(report, UnaryReport):
+        return Sensitivity.of_cells(2 * report.rows_sent)
+    return Sensitivity.of_cells(layout.released.changed_cells())
+
+
+def _attainable(family: CountFamily, noise: NoiseParts) -> bool:
+    """Whether two trajectories can change as many cells as is accounted for: every step has two cells or more."""
+    return family.width > 1 and noise.counter.attained
+
+
+def open_channel(layout: Layout, noise: NoiseParts, streams: Streams) -> Channel:
+    """Return the state before the first user."""
+    released = layout.released
+    n_cells, n_steps = released.n_cells, released.n_steps
+    user_key, slots = streams.key("user_noise"), layout.slots()
+    totals = np.zeros(n_cells)
+    exact = noise.counter.node is None
+    noisy = totals if exact else np.zeros(n_cells)
+    shift, factor = 0.0, 1.0
+    if isinstance(noise.report, UnaryReport):
+        shift, factor = noise.report.encoding.q, noise.report.factor
+    return Channel(
+        slots=slots,
+        users=np.zeros(3, dtype=np.int64),
+        n_steps=n_steps,
+        summed=int(layout.summed),
+        sender=Sender(
+            kind=_message_kind(noise.report),
+            noise=_user_noise(noise.report, user_key),
+            table=noise.report.encoding.table if isinstance(noise.report, UnaryReport) else SILENT.table,
+            coins_key=streams.key("user_coins"),
+            coins=np.zeros(n_steps * len(layout.needed.families)),
+            message=np.zeros(1 + released.block if _message_kind(noise.report) == SAMPLED_UNARY else n_cells),
+        ),
+        receiver=Receiver(
+            shift=shift,
+            factor=factor,
+            totals=totals,
+            counter=noise.counter.open(n_cells, streams.key("server_noise")),
+            noisy=noisy,
+        ),
+        released=np.zeros(layout.needed.n_cells) if layout.summed else noisy,
+    )
+
+
+def fixed_part(channel: Channel) -> str:
+    """Return a digest of all that must not change in a run: what the noise that is drawn depends on."""
+    sender, receiver, counter = channel.sender, channel.receiver, channel.receiver.counter
+    digest = hashlib.blake2b()
+    numbers = (channel.n_steps, channel.summed, sender.kind, receiver.shift, receiver.factor)
+    digest.update(repr((*numbers, counter.kind, counter.base, channel.slots.bit, channel.slots.block)).encode())
+    for array in (*channel.slots[:3], channel.slots.sums, sender.table, sender.coins_key, counter.coefficients):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    for law, scale, bound, key, table in (sender.noise, counter.node):
+        digest.update(repr((law, scale, bound)).encode() + key.tobytes() + table.tobytes())
+    return digest.hexdigest()
+
+
+def _message_kind(report: Mechanism | UnaryReport | None) -> int:
+    if isinstance(report, UnaryReport):
+        return SAMPLED_UNARY if report.sampled else UNARY
+    return SUMS
+
+
+def _user_noise(report: Mechanism | UnaryReport | None, key: np.ndarray) -> Noise:
+    if report is None:
+        return SILENT
+    if isinstance(report, UnaryReport):
+        return SILENT._replace(key=key)
+    return report.noise(key)

@@ -1,0 +1,34 @@
+"""How noise is drawn: in which arithmetic, and from which entropy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class NoiseConfig:
+    """How noise is drawn.
+
+    Args:
+        arithmetic: 'fast': float64 noise, proved for real numbers. 'exact': whole numbers and exact coins, so that the
+            proof is about the numbers that are released; values in [0, 1] become coins on the user's side.
+        entropy: 'seed': reproducible, no secret. 'os': keys from the operating system for a cryptographic generator,
+            written down nowhere; such a run cannot be repeated or continued.
+    """
+
+    arithmetic: Literal["fast", "exact"] = "fast"
+    entropy: Literal["seed", "os"] = "seed"
+
+    def __post_init__(self) -> None:
+        for key, value, choices in (
+            ("arithmetic", self.arithmetic, ("fast", "exact")),
+            ("entropy", self.entropy, ("seed", "os")),
+        ):
+            if value not in choices:
+                raise ValueError(f"{key} must be one of {', '.join(choices)}, got {value!r}; choose one of them")
+
+    @property
+    def fit_for_release(self) -> bool:
+        """Whether real users could rely on it."""
+        return self.arithmetic == "exact" and self.entropy == "os"
