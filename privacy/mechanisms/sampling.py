@@ -6,7 +6,8 @@ import numpy as np
 
 from dprl.privacy.base import Float64Array
 from dprl.privacy.compiled import kernel
-from dprl.privacy.mechanisms.base import LAPLACE, NO_NOISE, Noise
+from dprl.privacy.mechanisms.base import GAUSSIAN, LAPLACE, NO_NOISE, Noise
+from dprl.privacy.mechanisms.gaussian import fill_gaussian
 from dprl.privacy.mechanisms.laplace import fill_laplace
 
 SILENT = Noise(NO_NOISE, 0.0, 0.0, np.zeros(5, dtype=np.uint64), np.zeros(0, dtype=np.uint64))
@@ -14,14 +15,20 @@ SILENT = Noise(NO_NOISE, 0.0, 0.0, np.zeros(5, dtype=np.uint64), np.zeros(0, dty
 
 @kernel
 def fill_noise(out: Float64Array, noise: Noise, first: np.uint64) -> None:
-    """Fill `out` float64[n] with draws number first, first+1, ... of `noise`; zeros for no noise.
+    """Fill `out` float64[n], contiguous, with draws number first, first+1, ... of `noise`; zeros for no noise.
 
-    Draw number n of a key uses bits that no other draw number of it uses, whatever the lengths of the calls are, as
-    long as they start at different multiples of a length or do not overlap.
+    Draw number i is a function of the key and i only, and draws of different numbers are independent: calls whose
+    ranges of numbers do not overlap share nothing, whatever their lengths.
+
+    Raises ValueError for a law that has no sampler here, rather than leave numbers without noise.
 
     *Formal guarantee.* That of the mechanism whose `noise` it is.
     """
     if noise.law == LAPLACE:
         fill_laplace(out, noise.key, first, noise.scale)
-    else:
+    elif noise.law == GAUSSIAN:
+        fill_gaussian(out, noise.key, first, noise.scale)
+    elif noise.law == NO_NOISE:
         out[:] = 0.0
+    else:
+        raise ValueError("law must be one of the codes in dprl.privacy.mechanisms.base; this one has no sampler")

@@ -11,9 +11,12 @@ from __future__ import annotations
 import numpy as np
 
 from dprl.privacy.compiled import kernel
+from dprl.privacy.randomness.chacha20 import fill_chacha20
 
 SPLITMIX64, CHACHA20 = 0, 1
 KEY_WORDS = 5
+_FEWEST_TRANSITIONS = 24
+_ALTERNATING = 0xAAAAAAAAAAAAAAAA
 
 
 @kernel
@@ -25,15 +28,35 @@ def splitmix64(key: np.ndarray, number: np.uint64) -> np.uint64:
     return z ^ (z >> np.uint64(31))
 
 
+def splitmix64_increment(bits: int) -> int:
+    """Return the increment of a SPLITMIX64 key from 64 random bits: odd, and with at least 24 changes of bit.
+
+    An increment of long runs of equal bits, such as 1, moves too few bits for the mixer; the paper flips every other
+    bit of those.
+    """
+    odd = bits | 1
+    return odd ^ _ALTERNATING if (odd ^ odd >> 1).bit_count() < _FEWEST_TRANSITIONS else odd
+
+
 @kernel
 def fill_bits(out: np.ndarray, key: np.ndarray, first: np.uint64) -> None:
-    """Fill `out` uint64[n] with draws first, first+1, ... of `key`, all modulo 2^64."""
-    for i in range(out.shape[0]):
-        out[i] = splitmix64(key, first + np.uint64(i))
+    """Fill `out` uint64[n] with draws first, first+1, ... of `key`, all modulo 2^64.
+
+    Raises ValueError if key[0] is no generator's code.
+    """
+    if key[0] == SPLITMIX64:
+        for i in range(out.shape[0]):
+            out[i] = splitmix64(key, first + np.uint64(i))
+    elif key[0] == CHACHA20:
+        fill_chacha20(out, key, first)
+    else:
+        raise ValueError("key must begin with a generator's code, SPLITMIX64 or CHACHA20; take it from Streams.key")
 
 
 @kernel
 def fill_uniform(out: np.ndarray, key: np.ndarray, first: np.uint64) -> None:
-    """Fill `out` float64[n] with draws first, first+1, ... of `key`, uniform on the 2^53 points of [0, 1)."""
+    """Fill `out` float64[n], contiguous, with draws first, first+1, ..., uniform on the 2^53 points of [0, 1)."""
+    bits = out.view(np.uint64)
+    fill_bits(bits, key, first)
     for i in range(out.shape[0]):
-        out[i] = np.float64(splitmix64(key, first + np.uint64(i)) >> np.uint64(11)) * 1.1102230246251565e-16
+        out[i] = np.float64(bits[i] >> np.uint64(11)) * 1.1102230246251565e-16

@@ -1,0 +1,141 @@
+"""The Gaussian mechanism, calibrated by its exact curve, and its sampler."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dprl.privacy.accounting.closed_forms import gaussian_mu
+from dprl.privacy.accounting.curves import GaussianLoss
+from dprl.privacy.base import Float64Array
+from dprl.privacy.compiled import kernel
+from dprl.privacy.mechanisms.base import GAUSSIAN, IDEALISED, Noise, Sensitivity
+from dprl.privacy.mechanisms.logarithm import log_of_reduced, one_to_two, open_unit, reduced, signed
+from dprl.privacy.randomness.bits import fill_bits
+
+# sin x = x + x^3 (S1 + ...), cos x = 1 - x^2/2 + x^4 (K1 + ...), |x| <= pi/4: fdlibm's coefficients.
+_S1, _S2, _S3 = -1.66666666666666324348e-01, 8.33333333332248946124e-03, -1.98412698298579493134e-04
+_S4, _S5, _S6 = 2.75573137070700676789e-06, -2.50507602534068634195e-08, 1.58969099521155010221e-10
+_K1, _K2, _K3 = 4.16666666666666019037e-02, -1.38888888888741095749e-03, 2.48015872894767294178e-05
+_K4, _K5, _K6 = -2.75573143513906633035e-07, 2.08757232129817482790e-09, -1.13596475577881948265e-11
+_HALF_PI = math.pi / 2
+# Relative; the root that gives sigma is off by far less. Sigma is rounded up by it.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Additive Gaussian noise of standard deviation sigma = `scale`.
+
+    *Formal guarantee.* For a vector whose L2 distance between any two neighbours is at most `l2`, adding independent
+    N(0, scale^2) noise to every coordinate is (epsilon, delta)-DP for every
+    epsilon >= 0 with delta = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), mu = l2 / scale, and for no
+    smaller delta, in real arithmetic; delta is never 0. The sampler here works in float64: the certificate says
+    'float64-idealised'.
+
+    Args:
+        scale: sigma > 0, in units of the count.
+
+    Paper: Balle, Wang 2018, Theorem 8.
+    """
+
+    scale: float
+    name: ClassVar[str] = "gaussian"
+    law: ClassVar[int] = GAUSSIAN
+    norm: ClassVar[str] = "l2"
+    arithmetic: ClassVar[str] = IDEALISED
+    bound: ClassVar[float] = 0.0
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.scale) and self.scale > 0):
+            raise ValueError(f"scale must be finite and above 0, got {self.scale}; ask for another epsilon or delta")
+
+    @classmethod
+    def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> Gaussian:
+        """Return the least Gaussian noise that is (epsilon, delta)-DP at `sensitivity`; sigma rounded up by 1e-9.
+
+        Raises ValueError for delta = 0.
+        """
+        if delta <= 0.0:
+            raise ValueError(f"delta must be above 0 for Gaussian noise, got {delta}; give a delta, or choose laplace")
+        return cls(sensitivity.l2 / gaussian_mu(epsilon, delta) * (1.0 + _ROUNDING))
+
+    @property
+    def variance(self) -> float:
+        """Sigma squared."""
+        return self.scale**2
+
+    def curve(self, sensitivity: Sensitivity) -> GaussianLoss:
+        """Return the exact curve: neighbours that differ by l2 attain it."""
+        return GaussianLoss(sensitivity.l2 / self.scale, exact=True)
+
+    def noise(self, key: npt.NDArray[np.uint64]) -> Noise:
+        """Return what the kernels need."""
+        return Noise(self.law, self.scale, self.bound, key, np.zeros(0, dtype=np.uint64))
+
+
+@kernel
+def _radius(bits: np.uint64) -> float:
+    """Return sqrt(-log u), u uniform on (0, 1): at least 1e-8, at most 6.1."""
+    s, e = reduced(open_unit(bits))
+    return math.sqrt(-log_of_reduced(s, e))
+
+
+@kernel
+def _direction(bits: np.uint64) -> tuple[float, float]:
+    """Return sqrt(2) (cos, sin) of an angle uniform on the circle; errors below 5e-16.
+
+    With x uniform on (-pi/4, pi/4), cos x - sin x = sqrt(2) cos(x + pi/4), and likewise for sin: the first quadrant.
+    Two further bits are the signs, which needs no branch and no exchange.
+    """
+    x = (one_to_two(bits) - (1.5 - 2.0**-53)) * _HALF_PI
+    z = x * x
+    sine = x + x * z * (_S1 + z * (_S2 + z * (_S3 + z * (_S4 + z * (_S5 + z * _S6)))))
+    cosine = 1.0 - 0.5 * z + z * z * (_K1 + z * (_K2 + z * (_K3 + z * (_K4 + z * (_K5 + z * _K6)))))
+    return signed(cosine - sine, bits), signed(cosine + sine, bits >> np.uint64(1))
+
+
+@kernel
+def _turn_into_pairs(out: Float64Array, scale: float) -> None:
+    """Replace the bits in `out` float64[2m] by draws: of a pair, the first word gives the radius, the second the angle.
+
+    Paper: Box, Muller 1958.
+    """
+    bits = out.view(np.uint64)
+    for j in range(out.shape[0] // 2):
+        radius = scale * _radius(bits[2 * j])
+        x, y = _direction(bits[2 * j + 1])
+        out[2 * j] = radius * x
+        out[2 * j + 1] = radius * y
+
+
+@kernel
+def fill_gaussian(out: Float64Array, key: np.ndarray, first: np.uint64, scale: float) -> None:
+    """Fill `out` float64[n], contiguous, with draws number first, first+1, ... of `key`, N(0, scale^2).
+
+    Draw number i is a function of the key and i only. Draws 2j and 2j+1 are the two coordinates of one random point,
+    hence independent, made of the bits number 2j and 2j+1 and of no others. |draw| is at most 8.6 scale, which a true
+    Gaussian exceeds with probability below 1e-17.
+
+    *Formal guarantee.* None by itself; see Gaussian.
+    """
+    n = out.shape[0]
+    head = min(n, np.int64(first & np.uint64(1)))
+    tail = (n - head) & 1
+    middle = out[head : n - tail]
+    fill_bits(middle.view(np.uint64), key, first + np.uint64(head))
+    _turn_into_pairs(middle, scale)
+    # An end that begins or breaks off within a pair needs the bits of the whole pair.
+    pair = np.empty(2)
+    if head == 1:
+        fill_bits(pair.view(np.uint64), key, first - np.uint64(1))
+        _turn_into_pairs(pair, scale)
+        out[0] = pair[1]
+    if tail == 1:
+        fill_bits(pair.view(np.uint64), key, first + np.uint64(n - 1))
+        _turn_into_pairs(pair, scale)
+        out[n - 1] = pair[0]

@@ -1,0 +1,114 @@
+"""ChaCha20, a cryptographic generator: draw number n of a key is 64-bit word n % 8 of block n // 8.
+
+The block function is that of RFC 8439. As in Bernstein's original the block counter has 64 bits and the nonce, 64 bits
+too, is zero: a key belongs to one stream. 32 blocks are computed side by side, word by word, which fills two of the
+widest vector registers with each word: 0.7 ns per 64 bits, and 0.3 for bringing them into order.
+
+Paper: Bernstein, "ChaCha, a variant of Salsa20", 2008; RFC 8439 sec. 2.3.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dprl.privacy.compiled import inlined, kernel
+
+# Blocks computed side by side. With 16 the rounds wait for each other: 1.0 in place of 0.7 ns.
+LANES = 32
+WORDS_PER_BLOCK = 8
+BATCH = LANES * WORDS_PER_BLOCK
+_LAST_BLOCK = np.uint64(2**61 - 1)
+_LOW_HALF = np.uint64(0xFFFFFFFF)
+# "expand 32-byte k"
+_CONSTANTS = np.array([0x61707865, 0x3320646E, 0x79622D32, 0x6B206574], dtype=np.uint32)
+
+
+@inlined
+def _quarter_round(x: np.ndarray, lane: int, a: int, b: int, c: int, d: int) -> None:
+    """QUARTERROUND(a, b, c, d) of RFC 8439 sec. 2.2 on one lane."""
+    xa, xb, xc, xd = x[a * LANES + lane], x[b * LANES + lane], x[c * LANES + lane], x[d * LANES + lane]
+    xa = np.uint32(xa + xb)
+    xd = np.uint32(xd ^ xa)
+    xd = np.uint32((xd << np.uint32(16)) | (xd >> np.uint32(16)))
+    xc = np.uint32(xc + xd)
+    xb = np.uint32(xb ^ xc)
+    xb = np.uint32((xb << np.uint32(12)) | (xb >> np.uint32(20)))
+    xa = np.uint32(xa + xb)
+    xd = np.uint32(xd ^ xa)
+    xd = np.uint32((xd << np.uint32(8)) | (xd >> np.uint32(24)))
+    xc = np.uint32(xc + xd)
+    xb = np.uint32(xb ^ xc)
+    xb = np.uint32((xb << np.uint32(7)) | (xb >> np.uint32(25)))
+    x[a * LANES + lane], x[b * LANES + lane], x[c * LANES + lane], x[d * LANES + lane] = xa, xb, xc, xd
+
+
+@kernel
+def chacha20_blocks(x: np.ndarray, state: np.ndarray) -> None:
+    """Write the ChaCha20 block of each lane of `state` into `x`, both uint32[16 * LANES], word by word."""
+    for n in range(state.shape[0]):
+        x[n] = state[n]
+    for _ in range(10):
+        # The distance between words is a constant, so that the compiler sees that lanes do not meet.
+        for lane in range(LANES):
+            _quarter_round(x, lane, 0, 4, 8, 12)
+            _quarter_round(x, lane, 1, 5, 9, 13)
+            _quarter_round(x, lane, 2, 6, 10, 14)
+            _quarter_round(x, lane, 3, 7, 11, 15)
+            _quarter_round(x, lane, 0, 5, 10, 15)
+            _quarter_round(x, lane, 1, 6, 11, 12)
+            _quarter_round(x, lane, 2, 7, 8, 13)
+            _quarter_round(x, lane, 3, 4, 9, 14)
+    for n in range(state.shape[0]):
+        x[n] = np.uint32(x[n] + state[n])
+
+
+@kernel
+def _set_key(state: np.ndarray, key: np.ndarray) -> None:
+    """Write constants, key[1:5] (low halves first) and a zero nonce into all lanes of `state`."""
+    state[:] = np.uint32(0)
+    for word in range(4):
+        low, high = np.uint32(key[1 + word] & _LOW_HALF), np.uint32(key[1 + word] >> np.uint64(32))
+        for lane in range(LANES):
+            state[word * LANES + lane] = _CONSTANTS[word]
+            state[(4 + 2 * word) * LANES + lane] = low
+            state[(5 + 2 * word) * LANES + lane] = high
+
+
+@kernel
+def _set_counter(state: np.ndarray, block: np.uint64) -> None:
+    """Number the lanes block, block+1, ..., modulo 2^61: the blocks of draws 0 to 2^64 - 1."""
+    for lane in range(LANES):
+        counter = (block + np.uint64(lane)) & _LAST_BLOCK
+        state[12 * LANES + lane] = np.uint32(counter & _LOW_HALF)
+        state[13 * LANES + lane] = np.uint32(counter >> np.uint64(32))
+
+
+@kernel
+def _in_order(out: np.ndarray, x: np.ndarray) -> None:
+    """Write the first lanes' blocks one after the other into `out` uint64[8 m], m <= LANES."""
+    for lane in range(out.shape[0] // WORDS_PER_BLOCK):
+        for word in range(WORDS_PER_BLOCK):
+            low, high = x[2 * word * LANES + lane], x[(2 * word + 1) * LANES + lane]
+            out[WORDS_PER_BLOCK * lane + word] = np.uint64(low) | (np.uint64(high) << np.uint64(32))
+
+
+@kernel
+def fill_chacha20(out: np.ndarray, key: np.ndarray, first: np.uint64) -> None:
+    """Fill `out` uint64[n] with draws first, first+1, ... of `key`, modulo 2^64."""
+    state, x = np.empty(16 * LANES, dtype=np.uint32), np.empty(16 * LANES, dtype=np.uint32)
+    _set_key(state, key)
+    done = 0
+    while done < out.shape[0]:
+        number = np.uint64(first) + np.uint64(done)
+        skipped = np.int64(number & np.uint64(WORDS_PER_BLOCK - 1))
+        taken = min(out.shape[0] - done, BATCH - skipped)
+        _set_counter(state, number >> np.uint64(3))
+        chacha20_blocks(x, state)
+        if skipped == 0 and taken % WORDS_PER_BLOCK == 0:
+            _in_order(out[done : done + taken], x)
+        else:
+            batch = np.empty(BATCH, dtype=np.uint64)
+            _in_order(batch, x)
+            for i in range(taken):
+                out[done + i] = batch[skipped + i]
+        done += taken
