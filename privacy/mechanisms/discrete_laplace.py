@@ -1,0 +1,246 @@
+"""The discrete Laplace mechanism: integer noise, sampled exactly and in lockstep, digit by digit.
+
+Z = B s (1 + G): B ~ Bernoulli(2q / (1+q)) says whether Z is not 0, s is a fair sign, and G is geometric with ratio
+q = exp(-1/b). G's low binary digits are independent, P(digit i = 1) = 1 / (1 + exp(2^i / b)), and independent of
+G div 2^k, which is geometric with ratio exp(-2^k / b). So one draw is a fixed number of coins, most of them decided by
+15 random bits each, four coins a word. A coin that ties, and the rare value of 2^k and above, is settled one by one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dprl.privacy.accounting.closed_forms import laplace_scale
+from dprl.privacy.accounting.curves import RandomizedResponses
+from dprl.privacy.base import Float64Array
+from dprl.privacy.compiled import kernel
+from dprl.privacy.mechanisms.base import DISCRETE_LAPLACE, INTEGER, Noise, Sensitivity
+from dprl.privacy.randomness.bits import fill_bits
+from dprl.privacy.randomness.exact import (
+    LIMB_BITS,
+    RESERVED,
+    Approximation,
+    UInt64Array,
+    bernoulli,
+    exp_minus,
+    leading_bits,
+    round_shift,
+    to_limbs,
+)
+
+SMALLEST_SCALE, LARGEST_SCALE = 1e-3, 2.0**40
+# Bits that every probability and every cut-off are right to, relative to themselves.
+_PRECISION = 256
+# G div 2^k is above 0 with probability exp(-7) or less: then the coins that decide it one by one cost nothing.
+_RARE_EXPONENT = 7.0
+# A lane has 15 bits for its coin and one to compare with; lane 0 uses that one as the sign.
+_LANES, _LANE_BITS, _COIN_BITS = 4, 16, 15
+_COIN_MASK = np.uint64(0x7FFF)
+_TOP_OF_LANES = np.uint64(0x8000800080008000)
+_ONE_IN_LANES = np.uint64(0x0001000100010001)
+# Bits of a draw while it is put together: coins from bit 0 on (not zero, G >= 2^k, digits), then these.
+_NONZERO, _OVERFLOW, _FIXED_COINS = np.uint64(1), np.uint64(2), 2
+_TIE, _SIGN, _COINS = np.uint64(1 << 63), np.uint64(1 << 62), np.uint64((1 << 62) - 1)
+# The table: words a draw, coins, limbs a coin, largest G div 2^k; thresholds of a block; limbs of every coin after its
+# first 15 bits; limbs of the coin G >= 2^k from its first bit on.
+_HEADER, _BLOCK = 4, 64
+
+
+@dataclass(frozen=True)
+class DiscreteLaplace:
+    """Additive discrete Laplace noise, P(z) proportional to exp(-|z| / scale) on the integers.
+
+    *Formal guarantee.* For a vector of integers whose L1 distance between any two neighbours is at most `l1`, adding
+    independent noise to every coordinate is (l1/scale, 0)-DP. If n coordinates change by 1 each, the whole
+    (epsilon, delta) curve is exactly that of n randomised responses with epsilon_0 = 1/scale. The scale is the float64
+    as the rational number that it is. What is drawn is an exact law whose log ratios are those above within 2^-200,
+    cut off where less than 2^-256 of the mass is left, which no float64 arithmetic enters: given uniform random bits,
+    it is (l1/scale + cells 2^-200, cells 2^-250)-DP.
+
+    Args:
+        scale: b in [1e-3, 2^40], in units of the count; values stay below 2^53.
+
+    Paper: Ghosh, Roughgarden, Sundararajan 2012; Canonne, Kamath, Steinke 2020, sec. 5.
+    """
+
+    scale: float
+    name: ClassVar[str] = "discrete_laplace"
+    law: ClassVar[int] = DISCRETE_LAPLACE
+    norm: ClassVar[str] = "l1"
+    arithmetic: ClassVar[str] = INTEGER
+    bound: ClassVar[float] = 0.0
+
+    def __post_init__(self) -> None:
+        if not SMALLEST_SCALE <= self.scale <= LARGEST_SCALE:
+            raise ValueError(
+                f"scale must lie in [{SMALLEST_SCALE:g}, 2^40] for discrete Laplace noise, got {self.scale}; "
+                f"ask for another epsilon"
+            )
+
+    @classmethod
+    def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> DiscreteLaplace:
+        """Return the least noise that is (epsilon, delta)-DP at `sensitivity`: scale l1 / epsilon for delta = 0."""
+        if delta <= 0.0:
+            scale = sensitivity.l1 / epsilon
+            while Fraction(scale) * Fraction(epsilon) < Fraction(sensitivity.l1):
+                scale = math.nextafter(scale, math.inf)
+            return cls(scale)
+        composed = sensitivity.linf * laplace_scale(epsilon, delta, sensitivity.cells)
+        single = sensitivity.l1 * laplace_scale(epsilon, delta, 1)
+        return cls(min(composed, single))
+
+    @property
+    def variance(self) -> float:
+        """2q / (1-q)^2 with q = exp(-1/scale)."""
+        return 2.0 * math.exp(-1.0 / self.scale) / math.expm1(-1.0 / self.scale) ** 2
+
+    def curve(self, sensitivity: Sensitivity) -> RandomizedResponses:
+        """Return what it proves: exact for integers that change by 1 each, else an upper bound with exact pure epsilon.
+
+        The numbers have to be integers; a bound on their change need not be one.
+        """
+        if sensitivity.integer:
+            return RandomizedResponses(sensitivity.cells, 1.0 / self.scale, exact=True)
+        return RandomizedResponses(sensitivity.cells, sensitivity.linf / self.scale, sensitivity.l1 / self.scale)
+
+    def noise(self, key: npt.NDArray[np.uint64]) -> Noise:
+        """Return what the kernels need."""
+        return Noise(self.law, self.scale, self.bound, key, discrete_laplace_table(self.scale))
+
+
+def _coin_probabilities(scale: float) -> list[Approximation]:
+    """Return the probabilities of the coins of a draw: not zero, G >= 2^k, and the digits 0..k-1 of G."""
+    inverse = 1 / Fraction(scale)
+    digits = 0
+    while float(inverse * 2**digits) < _RARE_EXPONENT:
+        digits += 1
+
+    def odds(exponent: Fraction, factor: int) -> Approximation:
+        # factor e / (1 + e) with e = exp(-exponent): an error of e counts `factor` times at most.
+        def approximation(bits: int) -> int:
+            e = exp_minus(exponent, bits + 8)
+            return round_shift((factor * e << (bits + 8)) // ((1 << (bits + 8)) + e), 8)
+
+        return approximation
+
+    def overflow(bits: int) -> int:
+        return exp_minus(inverse * 2**digits, bits)
+
+    return [odds(inverse, 2), overflow] + [odds(inverse * 2**i, 1) for i in range(digits)]
+
+
+@lru_cache(maxsize=64)
+def discrete_laplace_table(scale: float) -> UInt64Array:
+    """Return what `fill_discrete_laplace` needs for `scale`, uint64[n]; layout above."""
+    coins = _coin_probabilities(scale)
+    digits = len(coins) - _FIXED_COINS
+    rarest_bits = math.ceil(max(2.0**digits, 1.0) / scale / math.log(2.0)) + 2
+    n_limbs = -(-(_PRECISION + rarest_bits) // LIMB_BITS)
+    total_bits = _COIN_BITS + LIMB_BITS * n_limbs
+    values = [leading_bits(p, total_bits) for p in coins]
+    largest = math.ceil(_PRECISION * math.log(2.0) * scale / 2.0**digits)
+    words = -(-len(coins) // _LANES)
+    thresholds = [0] * words
+    for coin, value in enumerate(values):
+        lead = value >> (LIMB_BITS * n_limbs)
+        thresholds[coin // _LANES] |= lead << (_LANE_BITS * (coin % _LANES))
+    rests = [to_limbs(value & ((1 << LIMB_BITS * n_limbs) - 1), n_limbs) for value in values]
+    return np.concatenate(
+        [
+            np.array([words, len(coins), n_limbs, largest], dtype=np.uint64),
+            np.tile(np.array(thresholds, dtype=np.uint64), _BLOCK),
+            *rests,
+            to_limbs(leading_bits(coins[1], LIMB_BITS * n_limbs), n_limbs),
+        ]
+    )
+
+
+@kernel
+def _flip(words: np.ndarray, thresholds: np.ndarray) -> None:
+    """Replace each word by its four coins (bits 0..3), its lane 0's spare bit (_SIGN) and whether one tied (_TIE)."""
+    for i in range(words.shape[0]):
+        # No lane borrows from the next: the first operand's top bits are set, the other's are not.
+        gap = (words[i] | _TOP_OF_LANES) - thresholds[i]
+        less = (~gap & _TOP_OF_LANES) >> np.uint64(15)
+        equal = gap & ~(gap - _ONE_IN_LANES) & _TOP_OF_LANES
+        coins = (less | (less >> np.uint64(15)) | (less >> np.uint64(30)) | (less >> np.uint64(45))) & np.uint64(15)
+        tie = _TIE if equal != np.uint64(0) else np.uint64(0)
+        words[i] = coins | tie | ((words[i] & np.uint64(0x8000)) << np.uint64(47))
+
+
+@kernel
+def _value(draw: np.uint64) -> float:
+    """Return the number that a draw's coins and sign say, without the part of 2^k and above."""
+    magnitude = (((draw & _COINS) >> np.uint64(_FIXED_COINS)) + np.uint64(1)) * (draw & _NONZERO)
+    negative = np.int64(draw >> np.uint64(62)) & 1
+    return np.float64((np.int64(magnitude) ^ -negative) + negative)
+
+
+@kernel
+def _settled(key: np.ndarray, number: np.uint64, table: np.ndarray) -> float:
+    """Return draw `number` coin by coin, with as many bits as each of them takes."""
+    n_words, n_coins, n_limbs, largest = np.int64(table[0]), np.int64(table[1]), np.int64(table[2]), np.int64(table[3])
+    limbs = table[_HEADER + _BLOCK * n_words :]
+    spare = RESERVED + number * np.uint64(n_limbs * (n_coins + largest))
+    words = np.empty(n_words, dtype=np.uint64)
+    fill_bits(words, key, number * np.uint64(n_words))
+    draw = (words[0] & np.uint64(0x8000)) << np.uint64(47)
+    for coin in range(n_coins):
+        lane = np.uint64(_LANE_BITS * (coin % _LANES))
+        random = (words[coin // _LANES] >> lane) & _COIN_MASK
+        threshold = (table[_HEADER + coin // _LANES] >> lane) & _COIN_MASK
+        one = random < threshold
+        if random == threshold:
+            rest = limbs[coin * n_limbs : (coin + 1) * n_limbs]
+            one = bernoulli(rest, key, spare + np.uint64(coin * n_limbs))
+        if one:
+            draw |= np.uint64(1) << np.uint64(coin)
+    high = np.int64(0)
+    if draw & _OVERFLOW:
+        # Above 2^k the law is itself again: G div 2^k counts equal coins up to the first 0.
+        again = limbs[n_coins * n_limbs :]
+        high = np.int64(1)
+        while high < largest and bernoulli(again, key, spare + np.uint64((n_coins + high) * n_limbs)):
+            high += 1
+    draw &= ~_OVERFLOW
+    return _value(draw + (np.uint64(high) << np.uint64(n_coins)))
+
+
+@kernel
+def fill_discrete_laplace(out: Float64Array, key: np.ndarray, first: np.uint64, table: np.ndarray) -> None:
+    """Fill `out` float64[n] with draws number first, first+1, ... (below 2^53) of the law of `table`.
+
+    *Formal guarantee.* See DiscreteLaplace. Draw i uses words W i .. W i + W - 1 of `key`, W = table[0], and to settle
+    ties words from RESERVED on that no other draw uses.
+    """
+    n_words = np.int64(table[0])
+    words = np.empty(min(_BLOCK, out.shape[0]) * n_words, dtype=np.uint64)
+    draws = np.empty(_BLOCK, dtype=np.uint64)
+    for start in range(0, out.shape[0], _BLOCK):
+        part = out[start : start + _BLOCK]
+        n = part.shape[0]
+        number = first + np.uint64(start)
+        drawn = words[: n * n_words]
+        fill_bits(drawn, key, number * np.uint64(n_words))
+        _flip(drawn, table[_HEADER : _HEADER + n * n_words])
+        for i in range(n):
+            draws[i] = drawn[i * n_words]
+        for w in range(1, n_words):
+            for i in range(n):
+                word = drawn[i * n_words + w]
+                draws[i] |= ((word & np.uint64(15)) << np.uint64(_LANES * w)) | (word & _TIE)
+        unsettled = np.uint64(0)
+        for i in range(n):
+            unsettled |= draws[i] & (_TIE | _OVERFLOW)
+            part[i] = _value(draws[i])
+        if unsettled:
+            for i in range(n):
+                if draws[i] & (_TIE | _OVERFLOW):
+                    part[i] = _settled(key, number + np.uint64(i), table)

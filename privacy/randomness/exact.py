@@ -1,0 +1,138 @@
+"""Exact coins: a probability is known to as many bits as are asked for, and random bits are read until they differ.
+
+A coin Bernoulli(p) compares a uniform U in [0, 1), bit by bit, with p. The first 64 bits of both decide except with
+probability 2^-64; then the next 64 are read, and so on. p is kept as its first 64 n bits ("limbs", most significant
+first), computed with integers and rigorous bounds. If all of them tie the coin is 0, so what is drawn is exactly
+Bernoulli(p rounded down to 64 n bits): for n = 4 a statistical distance below 2^-256 a coin.
+
+Bits that settle ties have numbers from RESERVED on, which no ordinary draw has: draw numbers stay below 2^53.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from dprl.privacy.compiled import kernel
+from dprl.privacy.randomness.bits import fill_bits
+
+UInt64Array = npt.NDArray[np.uint64]
+Approximation = Callable[[int], int]
+"""bits -> an integer within 1 of p * 2^bits."""
+
+LIMBS = 4
+LIMB_BITS = 64
+RESERVED = np.uint64(1 << 63)
+_REDUCED_BITS, _GUARD_BITS = 8, 64
+_BLOCK = 256
+
+
+def exp_minus(x: Fraction, bits: int) -> int:
+    """Return an integer within 1 of exp(-x) * 2^bits, for x >= 0.
+
+    x is halved m times until it is below 2^-8, where Taylor's series gains 8 bits a term; the sum is squared m times.
+    A term is off by at most 3 units of the working precision, and a squaring doubles the error and adds one unit, so
+    with m + 64 guard bits all of it stays below (3 terms + 4) 2^-64; the last rounding adds 1/2.
+    """
+    if x < 0:
+        raise ValueError(f"x must be 0 or more, got {x}; exp(-x) would be above 1")
+    halvings = max(0, x.numerator.bit_length() - x.denominator.bit_length() + 1 + _REDUCED_BITS)
+    precision = bits + halvings + _GUARD_BITS
+    y = (x.numerator << precision) // (x.denominator << halvings)
+    total = term = 1 << precision
+    n = 0
+    while term:
+        n += 1
+        term = (term * y >> precision) // n
+        total += term if n % 2 == 0 else -term
+    for _ in range(halvings):
+        total = total * total >> precision
+    return round_shift(total, precision - bits)
+
+
+def round_shift(value: int, bits: int) -> int:
+    """Return value / 2^bits, rounded to the nearest integer; bits > 0."""
+    return (value + (1 << (bits - 1))) >> bits
+
+
+def leading_bits(p: Fraction | Approximation, bits: int) -> int:
+    """Return floor(p * 2^bits), 0 <= p < 1.
+
+    An approximation is asked for more and more guard bits until both ends of its interval round down to the same
+    integer; that ends for every p that is no multiple of 2^-bits, so rationals have to come as fractions.
+
+    Raises ValueError for a p outside [0, 1), or one that looks like such a multiple to 4096 bits.
+    """
+    if isinstance(p, Fraction):
+        if not 0 <= p < 1:
+            raise ValueError(f"p must lie in [0, 1), got {p}; a certain event needs no coin")
+        return (p.numerator << bits) // p.denominator
+    guard = 32
+    while guard <= 4096:
+        value = p(bits + guard)
+        low, high = (value - 1) >> guard, (value + 1) >> guard
+        if low == high and 0 <= low < 1 << bits:
+            return low
+        guard *= 2
+    raise ValueError("p must lie in (0, 1) and be no multiple of 2^-bits where it is an approximation; pass a Fraction")
+
+
+def to_limbs(value: int, n_limbs: int) -> UInt64Array:
+    """Return an integer below 2^(64 n_limbs) as uint64[n_limbs], most significant first."""
+    return np.frombuffer(value.to_bytes(8 * n_limbs, "big"), dtype=">u8").astype(np.uint64)
+
+
+def bernoulli_limbs(p: Fraction | Approximation, n_limbs: int = LIMBS) -> UInt64Array:
+    """Return the first 64 n_limbs bits of a probability p < 1, as `bernoulli` compares them."""
+    return to_limbs(leading_bits(p, LIMB_BITS * n_limbs), n_limbs)
+
+
+@kernel
+def bernoulli(limbs: np.ndarray, key: np.ndarray, first: np.uint64) -> bool:
+    """Return one coin Bernoulli(p), p given by limbs uint64[n]; reads words first, first+1, ... until one differs."""
+    word = np.empty(1, dtype=np.uint64)
+    for j in range(limbs.shape[0]):
+        fill_bits(word, key, first + np.uint64(j))
+        if word[0] != limbs[j]:
+            return bool(word[0] < limbs[j])
+    return False
+
+
+@kernel
+def fill_bernoulli(out: np.ndarray, limbs: np.ndarray, key: np.ndarray, first: np.uint64) -> None:
+    """Fill `out` bool[n] with coins number first, first+1, ... of `key`, Bernoulli(p), p given by limbs uint64[m].
+
+    *Formal guarantee.* Each is an exact Bernoulli(p rounded down to 64 m bits), independent of the others as far as
+    the generator's words are.
+    """
+    words = np.empty(min(_BLOCK, out.shape[0]), dtype=np.uint64)
+    further = np.uint64(limbs.shape[0] - 1)
+    for start in range(0, out.shape[0], _BLOCK):
+        part = out[start : start + _BLOCK]
+        drawn = words[: part.shape[0]]
+        fill_bits(drawn, key, first + np.uint64(start))
+        ties = 0
+        for i in range(part.shape[0]):
+            part[i] = drawn[i] < limbs[0]
+            ties += np.int64(drawn[i] == limbs[0])
+        if ties > 0:
+            for i in range(part.shape[0]):
+                if drawn[i] == limbs[0]:
+                    number = first + np.uint64(start + i)
+                    part[i] = bernoulli(limbs[1:], key, RESERVED + number * further)
+
+
+@kernel
+def stochastic_round(value: float, bits: np.uint64) -> float:
+    """Return 0.0 or 1.0 with mean `value` in [0, 1], from 64 random bits.
+
+    Exact for every float64 that is a multiple of 2^-63, so for 0, 1 and all from 2^-11 on; a smaller one is rounded
+    down to such a multiple first, a bias below 2^-63. The bits have to be the user's own and used for nothing else.
+
+    *Formal guarantee.* None: it prepares a user's own number for a mechanism that adds noise to integers, and changes
+    no sensitivity that is stated for values in {0, 1}.
+    """
+    return np.float64((bits >> np.uint64(1)) < np.uint64(value * 9223372036854775808.0))
