@@ -50,7 +50,7 @@ _NONZERO, _OVERFLOW, _FIXED_COINS = np.uint64(1), np.uint64(2), 2
 _TIE, _SIGN, _COINS = np.uint64(1 << 63), np.uint64(1 << 62), np.uint64((1 << 62) - 1)
 # The table: words a draw, coins, limbs a coin, largest G div 2^k; thresholds of a block; limbs of every coin after its
 # first 15 bits; limbs of the coin G >= 2^k from its first bit on.
-_HEADER, _BLOCK = 4, 64
+_HEADER, _BLOCK = 4, 256
 
 
 @dataclass(frozen=True)

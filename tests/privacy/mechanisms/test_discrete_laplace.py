@@ -1,0 +1,361 @@
+"""Discrete Laplace noise: the exact law, read back from its table; the right samples; bits of its own for each draw."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dprl.privacy.accounting.closed_forms import composed_delta
+from dprl.privacy.mechanisms import discrete_laplace
+from dprl.privacy.mechanisms.base import Sensitivity
+from dprl.privacy.mechanisms.discrete_laplace import (
+    DiscreteLaplace,
+    discrete_laplace_table,
+    fill_discrete_laplace,
+)
+from dprl.privacy.randomness.bits import fill_bits
+from dprl.privacy.randomness.exact import RESERVED, bernoulli
+from dprl.privacy.randomness.streams import Streams
+
+N_DRAWS = 200_000
+SCALES = (0.3, 1.0, 7.5, 50.0, 300.0)
+HEADER, BLOCK, COIN_BITS = 4, 64, 15
+
+
+def key(seed: int) -> np.ndarray:
+    return Streams(seed, "discrete_laplace").key("user_noise")
+
+
+def sample(seed: int, scale: float, n: int = N_DRAWS) -> np.ndarray:
+    out = np.empty(n)
+    fill_discrete_laplace(out, key(seed), np.uint64(0), discrete_laplace_table(scale))
+    return out
+
+
+def pmf(z: np.ndarray, scale: float) -> np.ndarray:
+    return math.tanh(0.5 / scale) * np.exp(-np.abs(z) / scale)
+
+
+def chi_square_pvalue(x: np.ndarray, scale: float) -> float:
+    """Return the p-value of Pearson's test: cells of one integer or, for large scales, a twentieth of the scale."""
+    width = max(1, round(scale / 20)) | 1
+    last = math.floor((scale * math.log(x.shape[0] * math.tanh(0.5 / scale) * width / 20)) / width)
+    centres = np.arange(-last, last + 1) * width
+    offsets = np.arange(width) - width // 2
+    expected = pmf(centres[:, None] + offsets[None, :], scale).sum(axis=1) * x.shape[0]
+    cell = np.rint(x / width).astype(np.int64)
+    inside = np.abs(cell) <= last
+    observed = np.bincount(cell[inside] + last, minlength=2 * last + 1)
+    rest = x.shape[0] - expected.sum()
+    if rest >= 5:
+        observed, expected = np.append(observed, np.sum(~inside)), np.append(expected, rest)
+    statistic = float(np.sum((observed - expected) ** 2 / expected))
+    return float(stats.chi2.sf(statistic, observed.shape[0] - 1))
+
+
+class TableLaw:
+    """What a table says its draws are: every coin's probability as a fraction."""
+
+    def __init__(self, scale: float) -> None:
+        table = discrete_laplace_table(scale)
+        self.words, self.coins, self.n_limbs, self.largest = (int(x) for x in table[:HEADER])
+        self.digits = self.coins - 2
+        limbs = table[HEADER + BLOCK * self.words :].reshape(self.coins + 1, self.n_limbs)
+        rests = [int.from_bytes(row.astype(">u8").tobytes(), "big") for row in limbs]
+        leads = [int(table[HEADER + c // 4]) >> 16 * (c % 4) & 0x7FFF for c in range(self.coins)]
+        unit = 1 << 64 * self.n_limbs
+        self.p = [Fraction(lead * unit + rest, unit << COIN_BITS) for lead, rest in zip(leads, rests, strict=False)]
+        self.again = Fraction(rests[-1], unit)
+
+    def probability(self, z: int) -> Fraction:
+        not_zero, overflow, *digits = self.p
+        if z == 0:
+            return 1 - not_zero
+        g = abs(z) - 1
+        high, low = divmod(g, 1 << self.digits)
+        result = not_zero / 2
+        for i, p in enumerate(digits):
+            result *= p if low >> i & 1 else 1 - p
+        if high == 0:
+            return result * (1 - overflow)
+        stop = 1 - self.again if high < self.largest else Fraction(1)
+        return result * overflow * self.again ** (high - 1) * stop
+
+
+def logarithm(x: Fraction) -> Decimal:
+    return Decimal(x.numerator).ln() - Decimal(x.denominator).ln()
+
+
+@pytest.mark.parametrize("scale", [1e-3, 0.3, 1.0, 7.5, 50.0, 2.0**40])
+def test_the_law_of_the_table_is_discrete_laplace(scale: float) -> None:
+    # The privacy proof rests on this: neighbouring values differ by a factor exp(1/scale), and the centre is right.
+    law = TableLaw(scale)
+    unit = 1 << law.digits
+    probed = {0, 1, 2, 5, unit // 2, unit - 1, unit, unit + 1, 2 * unit, (law.largest - 1) * unit}
+    with localcontext() as context:
+        context.prec = 1000
+        one = 1 / Decimal(scale)
+        q = (-one).exp()
+        centre = (1 - q) / (1 + q)
+        assert abs(logarithm(law.probability(0)) - centre.ln()) < Decimal(2) ** -250
+        for z in sorted(z for z in probed if z + 1 <= law.largest * unit):
+            down = logarithm(law.probability(z)) - logarithm(law.probability(z + 1))
+            assert abs(down - one) < Decimal(2) ** -240
+            assert down <= one + Decimal("1e-60")
+            assert law.probability(-z) == law.probability(z)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 0.3, 50.0, 2.0**40])
+def test_what_is_cut_off_is_negligible(scale: float) -> None:
+    law = TableLaw(scale)
+    assert law.again**law.largest <= Fraction(1, 2**255)
+    assert (law.largest + 1) << law.digits < 2**53
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_accepts_the_right_scale_and_rejects_two_thirds_and_three_halves(scale: float) -> None:
+    # Chi-square at a fixed seed; false-alarm rate of each acceptance 1e-3.
+    x = sample(1, scale)
+    assert np.array_equal(x, np.rint(x))
+    assert chi_square_pvalue(x, scale) > 1e-3
+    for factor in (2 / 3, 3 / 2):
+        assert chi_square_pvalue(x, scale * factor) < 1e-100
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.0, 50.0, 1e4, 2.0**40])
+def test_mean_variance_and_sign(scale: float) -> None:
+    # 5 standard deviations, from the law's own fourth moment: false-alarm rate below 1e-6 each.
+    x, variance = sample(2, scale), DiscreteLaplace(scale).variance
+    assert abs(x.mean()) < 5 * math.sqrt(variance / N_DRAWS)
+    fourth = variance * (1 + 6 * variance)
+    assert abs(np.mean(x**2) - variance) < 5 * math.sqrt((fourth - variance**2) / N_DRAWS)
+    nonzero = x[x != 0]
+    assert abs(np.mean(nonzero > 0) - 0.5) < 5 * 0.5 / math.sqrt(nonzero.shape[0])
+
+
+def test_fourth_moment_of_the_moment_test() -> None:
+    z = np.arange(-400, 401)
+    for scale in (0.3, 7.5):
+        variance = DiscreteLaplace(scale).variance
+        assert np.sum(z**2 * pmf(z, scale)) == pytest.approx(variance)
+        assert np.sum(z.astype(float) ** 4 * pmf(z, scale)) == pytest.approx(variance * (1 + 6 * variance))
+
+
+def test_values_beyond_the_digits_are_drawn() -> None:
+    # At scale 1 they have probability exp(-8): a binomial count at 5 standard deviations, false-alarm rate 1e-6.
+    law, x = TableLaw(1.0), np.abs(sample(3, 1.0, 2_000_000))
+    assert law.digits == 3
+    beyond = x[x > 8]
+    p = 2 * math.exp(-1) / (1 + math.exp(-1)) * math.exp(-8)
+    assert abs(beyond.shape[0] - 2e6 * p) < 5 * math.sqrt(2e6 * p)
+    # What is left of them is the law itself.
+    again = beyond - 9
+    assert again.mean() == pytest.approx(1 / math.expm1(1), abs=5 * math.sqrt(0.92 / beyond.shape[0]))
+
+
+def reference_draw(number: int, table: np.ndarray, seed: int) -> float:
+    """Return one draw, coin by coin with whole integers: U of 15 + 64 n bits against p of as many."""
+    words, coins, n_limbs, largest = (int(x) for x in table[:HEADER])
+    limbs = table[HEADER + BLOCK * words :].reshape(coins + 1, n_limbs)
+    own = np.empty(words, dtype=np.uint64)
+    fill_bits(own, key(seed), np.uint64(number * words))
+    more = np.empty(n_limbs * (coins + largest), dtype=np.uint64)
+    fill_bits(more, key(seed), RESERVED + np.uint64(number * more.shape[0]))
+    tie_bits = more.reshape(coins + largest, n_limbs)
+
+    def flip(coin: int) -> bool:
+        u = int(own[coin // 4]) >> 16 * (coin % 4) & 0x7FFF
+        p = int(table[HEADER + coin // 4]) >> 16 * (coin % 4) & 0x7FFF
+        return [u, *tie_bits[coin].tolist()] < [p, *limbs[coin].tolist()]
+
+    if not flip(0):
+        return 0.0
+    g = sum(flip(2 + i) << i for i in range(coins - 2))
+    if flip(1):
+        high = 1
+        while high < largest and tie_bits[coins + high].tolist() < limbs[coins].tolist():
+            high += 1
+        g += high << (coins - 2)
+    return float(-(1 + g) if int(own[0]) >> 15 & 1 else 1 + g)
+
+
+def tying_table(scale: float, seed: int, number: int, coin: int) -> np.ndarray:
+    """Return a table whose `coin` ties with the random bits of draw `number`."""
+    table = discrete_laplace_table(scale).copy()
+    words = int(table[0])
+    own = np.empty(words, dtype=np.uint64)
+    fill_bits(own, key(seed), np.uint64(number * words))
+    mask = np.uint64(0x7FFF << 16 * (coin % 4))
+    for w in range(HEADER + coin // 4, HEADER + BLOCK * words, words):
+        table[w] = (table[w] & ~mask) | (own[coin // 4] & mask)
+    return table
+
+
+@pytest.mark.parametrize("coin", range(11))
+def test_ties_are_settled_by_further_bits(coin: int) -> None:
+    # Both outcomes of the tie: all further bits of p 1, or all 0; and p's own. Most draws have no tie and agree, too.
+    # The draw is one that is not 0, so that each of its coins shows.
+    seed, seen = 4, set()
+    number = 10 + int(np.flatnonzero(sample(seed, 50.0, 40)[10:])[0])
+    for rest in (None, 0, 2**64 - 1):
+        table = tying_table(50.0, seed, number, coin)
+        words, n_limbs = int(table[0]), int(table[2])
+        if rest is not None:
+            begin = HEADER + BLOCK * words + coin * n_limbs
+            table[begin : begin + n_limbs] = rest
+        out = np.empty(100)
+        fill_discrete_laplace(out, key(seed), np.uint64(0), table)
+        assert out.tolist() == [reference_draw(i, table, seed) for i in range(100)]
+        seen.add(out[number])
+    assert len(seen) == 2
+
+
+def test_a_probability_that_ties_often_is_met() -> None:
+    # Leading bits that tie with every random lane would be 2^-15 of the draws; here p of digit 0 is 2^-15 * 3/4, so it
+    # is 1 only after a tie. Binomial at 5 standard deviations: false-alarm rate below 1e-6.
+    table = discrete_laplace_table(50.0).copy()
+    words, n_limbs = int(table[0]), int(table[2])
+    table[HEADER : HEADER + BLOCK * words : words] &= np.uint64(~(0x7FFF << 32) & (2**64 - 1))
+    begin = HEADER + BLOCK * words + 2 * n_limbs
+    table[begin : begin + n_limbs] = 0
+    table[begin] = np.uint64(3 << 62)
+    n = 4_000_000
+    out = np.empty(n)
+    fill_discrete_laplace(out, key(5), np.uint64(0), table)
+    nonzero = out[out != 0]
+    expected = nonzero.shape[0] * 2.0**-15 * 0.75
+    odd = np.sum((np.abs(nonzero) - 1) % 2 == 1)
+    assert abs(odd - expected) < 5 * math.sqrt(expected)
+
+
+@pytest.mark.parametrize("scale", [0.3, 50.0, 2.0**40])
+def test_no_two_draws_share_a_word(scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Which numbers a draw reads, whatever the coins say: recorded from the uncompiled kernel.
+    asked: list[int] = []
+
+    def record(out: np.ndarray, _key: np.ndarray, first: np.uint64) -> None:
+        asked.extend((int(first) + i) % 2**64 for i in range(out.shape[0]))
+        fill_bits(out, _key, first)
+
+    settle = getattr(discrete_laplace._settled, "py_func", discrete_laplace._settled)
+    fill = getattr(fill_discrete_laplace, "py_func", fill_discrete_laplace)
+    toss = getattr(bernoulli, "py_func", bernoulli)
+    monkeypatch.setattr(discrete_laplace, "fill_bits", record)
+    monkeypatch.setitem(toss.__globals__, "fill_bits", record)
+    monkeypatch.setattr(discrete_laplace, "bernoulli", toss)
+    table, n = discrete_laplace_table(scale), 40
+    words = int(table[0])
+    fill(np.empty(n), key(6), np.uint64(3), table)
+    ordinary = [number for number in asked if number < int(RESERVED)]
+    assert ordinary[: n * words] == list(range(3 * words, (3 + n) * words))
+    for last in (7, 2**53 - 2):
+        used = []
+        for number in (last, last + 1):
+            asked.clear()
+            for coin in range(int(table[1])):
+                settle(key(6), np.uint64(number), tying_table(scale, 6, number, coin))
+            used.append(set(asked))
+        assert not used[0] & used[1]
+        assert max(n for n in used[1] if n < int(RESERVED)) == (last + 2) * words - 1
+
+
+def test_every_coin_has_further_words_of_its_own() -> None:
+    law = TableLaw(50.0)
+    # An area a draw: one row for every coin and for every further step of 2^k. All areas fit above RESERVED.
+    assert law.n_limbs * (law.coins + law.largest) * 2**53 < 2**63
+
+
+@pytest.mark.parametrize("n", [1, 63, 64, 65, 1000])
+def test_a_draw_depends_on_its_number_only(n: int) -> None:
+    whole, part = sample(7, 7.5, 3000), np.empty(n)
+    fill_discrete_laplace(part, key(7), np.uint64(701), discrete_laplace_table(7.5))
+    assert np.array_equal(part, whole[701 : 701 + n])
+
+
+def test_neighbouring_draws_are_uncorrelated() -> None:
+    # Correlations of independent draws have standard deviation 1/sqrt(n); 5 of them.
+    x, y = sample(8, 50.0), sample(9, 50.0)
+    limit = 5 / math.sqrt(N_DRAWS)
+    assert abs(np.corrcoef(x[:-1], x[1:])[0, 1]) < limit
+    assert abs(np.corrcoef(np.abs(x[:-1]), np.abs(x[1:]))[0, 1]) < limit
+    assert abs(np.corrcoef(x, y)[0, 1]) < limit
+
+
+def test_same_bits_without_the_compiler() -> None:
+    # At scale 0.3 one draw in a thousand is settled coin by coin, so both paths are run.
+    code = (
+        "import numpy as np, warnings; warnings.simplefilter('ignore')\n"
+        "from dprl.privacy.mechanisms.discrete_laplace import discrete_laplace_table, fill_discrete_laplace\n"
+        "from dprl.privacy.randomness.streams import Streams\n"
+        "for scale, n in ((1.0, 6000), (50.0, 2000), (2.0**40, 300)):\n"
+        "    out = np.empty(n)\n"
+        "    key = Streams(10, 'discrete_laplace').key('user_noise')\n"
+        "    fill_discrete_laplace(out, key, np.uint64(0), discrete_laplace_table(scale))\n"
+        "    print(' '.join(float(x).hex() for x in out))\n"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    expected = np.concatenate([sample(10, 1.0, 6000), sample(10, 50.0, 2000), sample(10, 2.0**40, 300)])
+    assert shown.stdout.split() == [float(v).hex() for v in expected]
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, 9e-4, 2.0**41, math.inf, math.nan])
+def test_bad_scales_are_refused(scale: float) -> None:
+    with pytest.raises(ValueError, match=r"^scale must lie in"):
+        DiscreteLaplace(scale)
+
+
+def test_integer_changes_have_the_exact_curve() -> None:
+    curve = DiscreteLaplace(10.0).curve(Sensitivity.of_cells(20))
+    assert curve.exact
+    assert curve.pure_epsilon == 2.0
+    # spec: 20 cells at scale 10.
+    assert curve.delta(1.0) == pytest.approx(2.3967e-3, rel=1e-4)
+    assert curve.epsilon(1e-6) == pytest.approx(1.7886, abs=1e-4)
+
+
+def test_the_exact_curve_is_attained_by_the_law() -> None:
+    # Two counts that both change by 1: delta(epsilon) summed over the joint law itself.
+    scale, epsilon = 2.0, 0.4
+    z = np.arange(-150, 151)
+    there, shifted = pmf(z, scale), pmf(z - 1, scale)
+    attained = np.sum(np.maximum(0.0, np.outer(there, there) - math.exp(epsilon) * np.outer(shifted, shifted)))
+    curve = DiscreteLaplace(scale).curve(Sensitivity.of_cells(2))
+    assert attained <= curve.delta(epsilon) <= attained * (1 + 1e-8)
+
+
+def test_other_changes_are_bounded() -> None:
+    # Three counts that together change by 4, each by 2 at most.
+    curve = DiscreteLaplace(5.0).curve(Sensitivity(4.0, math.sqrt(8.0), 2.0, 3))
+    assert not curve.exact
+    assert curve.pure_epsilon == pytest.approx(0.8)
+    assert curve.delta(0.5) <= composed_delta(0.5, 3, 0.4) * (1 + 1e-8)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0 / 3.0, 0.7, 2.9])
+def test_pure_calibration_is_never_too_small(epsilon: float) -> None:
+    for cells in (1, 7, 12):
+        sensitivity = Sensitivity.of_cells(cells)
+        noise = DiscreteLaplace.calibrated(epsilon, 0.0, sensitivity)
+        assert Fraction(cells) / Fraction(noise.scale) <= Fraction(epsilon)
+        assert noise.curve(sensitivity).pure_epsilon == pytest.approx(epsilon)
+
+
+def test_calibration_with_delta_meets_the_guarantee() -> None:
+    sensitivity = Sensitivity.of_cells(100)
+    noise = DiscreteLaplace.calibrated(1.0, 1e-6, sensitivity)
+    assert 0.999e-6 < noise.curve(sensitivity).delta(1.0) <= 1e-6
+    assert noise.scale < DiscreteLaplace.calibrated(1.0, 0.0, sensitivity).scale / 2
