@@ -10,6 +10,14 @@ from dprl.privacy.accounting.closed_forms import (
     gaussian_mu,
     laplace_scale,
 )
+from dprl.privacy.accounting.composition import (
+    ComposedLoss,
+    UserEpsilons,
+    compose,
+    repeat,
+    submission_epsilon,
+    summary_over_users,
+)
 from dprl.privacy.accounting.curves import (
     ApproximateLoss,
     ConcentratedLoss,
@@ -23,18 +31,24 @@ from dprl.privacy.accounting.zcdp import zcdp_delta, zcdp_epsilon, zcdp_rho
 
 __all__ = [
     "ApproximateLoss",
+    "ComposedLoss",
     "ConcentratedLoss",
     "GaussianLoss",
     "PrivacyCurve",
     "PureLoss",
     "RandomizedResponses",
     "Unbounded",
+    "UserEpsilons",
+    "compose",
     "composed_delta",
     "composed_epsilon",
     "gaussian_delta",
     "gaussian_epsilon",
     "gaussian_mu",
     "laplace_scale",
+    "repeat",
+    "submission_epsilon",
+    "summary_over_users",
     "zcdp_delta",
     "zcdp_epsilon",
     "zcdp_rho",

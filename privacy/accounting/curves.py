@@ -21,6 +21,10 @@ def _require(name: str, value: float, most: float = math.inf) -> None:
         raise ValueError(f"{name} must be at least 0 and {limit}, got {value}")
 
 
+# Deltas are rounded up by the one; epsilons are for a delta that is the other times smaller.
+_UP, _DOWN = 1.0 + ROUNDING, 1.0 - 2.0 * ROUNDING
+
+
 class PrivacyCurve(Protocol):
     """What is proved about one user."""
 
@@ -80,11 +84,11 @@ class PureLoss:
 
     def epsilon(self, delta: float) -> float:
         """Return the epsilon of a randomised response."""
-        return composed_epsilon(delta, 1, self.epsilon_0)
+        return composed_epsilon(delta * _DOWN, 1, self.epsilon_0)
 
     def delta(self, epsilon: float) -> float:
         """Return the delta of a randomised response."""
-        return 0.0 if epsilon >= self.epsilon_0 else composed_delta(epsilon, 1, self.epsilon_0)
+        return 0.0 if epsilon >= self.epsilon_0 else min(1.0, composed_delta(epsilon, 1, self.epsilon_0) * _UP)
 
     @property
     def method(self) -> str:
@@ -116,12 +120,14 @@ class ApproximateLoss:
         """Return epsilon_0 or, at deltas above delta_0, less; infinite at deltas below."""
         if delta < self.delta_0:
             return math.inf
-        return composed_epsilon((delta - self.delta_0) * (1.0 - ROUNDING), 1, self.epsilon_0)
+        # The difference may have few digits left.
+        rest = delta * _DOWN - self.delta_0
+        return composed_epsilon(rest, 1, self.epsilon_0)
 
     def delta(self, epsilon: float) -> float:
         """Return delta_0 and what a randomised response adds below epsilon_0."""
         rest = 0.0 if epsilon >= self.epsilon_0 else composed_delta(epsilon, 1, self.epsilon_0)
-        return self.delta_0 + (1.0 - self.delta_0) * rest
+        return min(1.0, self.delta_0 + (1.0 - self.delta_0) * rest * _UP)
 
     @property
     def method(self) -> str:
@@ -142,6 +148,11 @@ class RandomizedResponses:
     cap: float = math.inf
     exact: bool = False
 
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise ValueError(f"n must be at least 1, got {self.n}")
+        _require("epsilon_0", self.epsilon_0)
+
     @property
     def pure_epsilon(self) -> float:
         """The total loss."""
@@ -151,13 +162,15 @@ class RandomizedResponses:
         """Return the smaller of the composition's epsilon and that of a single loss of all."""
         if delta <= 0.0:
             return self.pure_epsilon
+        delta *= _DOWN
         return min(composed_epsilon(delta, self.n, self.epsilon_0), composed_epsilon(delta, 1, self.pure_epsilon))
 
     def delta(self, epsilon: float) -> float:
         """Return the smaller of the composition's delta and that of a single loss of all."""
         if epsilon >= self.pure_epsilon:
             return 0.0
-        return min(composed_delta(epsilon, self.n, self.epsilon_0), composed_delta(epsilon, 1, self.pure_epsilon))
+        together = composed_delta(epsilon, self.n, self.epsilon_0)
+        return min(1.0, min(together, composed_delta(epsilon, 1, self.pure_epsilon)) * _UP)
 
     @property
     def method(self) -> str:
@@ -172,18 +185,21 @@ class GaussianLoss:
     mu: float
     exact: bool = False
 
+    def __post_init__(self) -> None:
+        _require("mu", self.mu)
+
     @property
     def pure_epsilon(self) -> float:
-        """Infinite."""
-        return math.inf
+        """Infinite, unless mu is 0."""
+        return math.inf if self.mu > 0.0 else 0.0
 
     def epsilon(self, delta: float) -> float:
         """Return the exact epsilon of the Gaussian curve."""
-        return math.inf if delta <= 0.0 else gaussian_epsilon(delta, self.mu)
+        return gaussian_epsilon(delta * _DOWN, self.mu)
 
     def delta(self, epsilon: float) -> float:
         """Return the exact delta of the Gaussian curve."""
-        return gaussian_delta(epsilon, self.mu)
+        return min(1.0, gaussian_delta(epsilon, self.mu) * _UP)
 
     @property
     def method(self) -> str:

@@ -21,7 +21,6 @@ def smallest(value: Callable[[float], float], target: float, start: float) -> fl
         target: above 0.
         start: any x > 0; a guess saves time, no more.
     """
-
     high = low = start
     while value(high) > target:
         if high > _LARGEST:

@@ -1,0 +1,259 @@
+"""What several releases about one user prove together.
+
+Every bound used here holds for adaptive composition: each release may depend on what the earlier ones printed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from dprl.privacy.accounting.closed_forms import laplace_scale
+from dprl.privacy.accounting.curves import (
+    ApproximateLoss,
+    ConcentratedLoss,
+    GaussianLoss,
+    PrivacyCurve,
+    PureLoss,
+    RandomizedResponses,
+    Unbounded,
+)
+from dprl.privacy.accounting.pld import Losses, Responses, losses_of
+from dprl.privacy.accounting.roots import smallest
+from dprl.privacy.accounting.unary_encodings import OptimizedUnaryEncodings
+from dprl.privacy.accounting.zcdp import zcdp_delta
+from dprl.privacy.base import Int64Array
+
+# A pair that attains one of these attains it again in fresh noise.
+_ATTAINED_AGAIN = (PureLoss, RandomizedResponses, OptimizedUnaryEncodings, GaussianLoss)
+
+# Deltas that differ by rounding only: 100 times 1e-8 is 1e-6.
+_SAME = 1.0 - 1e-12
+
+
+@dataclass(frozen=True)
+class ComposedLoss:
+    """Releases of several kinds, one after the other, about one user.
+
+    *Formal guarantee.* delta is the least of what three bounds prove, plus `lost`: the sum of the pure losses (with
+    what is not pure, if anything, beside it), zCDP of everything, and the distribution of the loss of the dominating
+    pairs, in which every sum over a grid is an upper bound. All hold for adaptive composition.
+
+    Args:
+        responses: every kind of pure loss, sorted.
+        pure: what the pure losses cost at most together.
+        mu: of all Gaussian releases.
+        rho: of all releases of which only a zero-concentrated loss is known.
+        lost: probability that a release proves nothing.
+
+    Papers: Kairouz, Oh, Viswanath 2015; Bun, Steinke 2016, Proposition 1.4; Dong, Roth, Su 2022; Zhu, Dong, Wang 2022.
+    """
+
+    responses: tuple[Responses, ...] = ()
+    pure: float = 0.0
+    mu: float = 0.0
+    rho: float = 0.0
+    lost: float = 0.0
+    exact: bool = False
+
+    @property
+    def pure_epsilon(self) -> float:
+        """The sum of the pure losses; infinite if not all are."""
+        return self.pure if self.mu == self.rho == self.lost == 0.0 else math.inf
+
+    def epsilon(self, delta: float) -> float:
+        """Return the least epsilon that one of the bounds proves; infinite at deltas up to `lost`."""
+        if delta <= 0.0 or self.pure_epsilon == 0.0:
+            return self.pure_epsilon
+        if delta < self.lost * _SAME:
+            return math.inf
+        if self.delta(0.0) <= delta:
+            return 0.0
+        only_pure = self.mu == self.rho == 0.0
+        if only_pure and self.delta(self.pure) >= delta:
+            return self.pure
+        if delta <= self.lost:
+            return math.inf
+        start = self.pure + self._total_rho + math.sqrt(self._total_rho)
+        least = smallest(self.delta, delta, start)
+        return min(least, self.pure) if only_pure else least
+
+    def delta(self, epsilon: float) -> float:
+        """Return the least delta that one of the bounds proves at `epsilon`."""
+        return min(1.0, self.lost + self._delta(epsilon))
+
+    def _delta(self, epsilon: float) -> float:
+        if self.mu == self.rho == 0.0 and epsilon >= self.pure:
+            return 0.0
+        bounds = [self._losses.delta(epsilon, self.rho), zcdp_delta(epsilon, self._total_rho)]
+        if self.pure > 0.0 and epsilon >= self.pure and self.mu == 0.0:
+            bounds.append(zcdp_delta(epsilon - self.pure, self.rho))
+        return min(bounds)
+
+    @property
+    def _losses(self) -> Losses:
+        return losses_of(self.responses, self.mu, self.rho)
+
+    @property
+    def _total_rho(self) -> float:
+        pure = sum(kind.n * kind.epsilon_0**2 for kind in self.responses)
+        return self.rho + (self.mu * self.mu + pure) / 2.0
+
+    @property
+    def method(self) -> str:
+        """How the numbers come about."""
+        n = sum(kind.n for kind in self.responses)
+        parts = {
+            f"{n} randomised responses": n,
+            f"mu = {self.mu:.6g}": self.mu,
+            f"rho = {self.rho:.6g}": self.rho,
+            f"delta = {self.lost:.6g}": self.lost,
+        }
+        return "privacy loss distribution of " + ", ".join(text for text, value in parts.items() if value)
+
+
+def compose(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
+    """Return what several adaptive releases about one user prove together.
+
+    The simplest curve that says all: losses of one kind stay of that kind. Marked exact only if it is that of a single
+    release, as the worst neighbours of two releases may differ. A curve of an unknown kind is a ValueError.
+    """
+    parts = [_parts(curve) for curve in curves]
+    for curve in curves:
+        if isinstance(curve, Unbounded):
+            return curve
+    kept = [(curve, part) for curve, part in zip(curves, parts, strict=True) if part != ComposedLoss()]
+    if len(kept) == 1:
+        return kept[0][0]
+    return _simplified([part for _, part in kept], exact=False)
+
+
+def repeat(curve: PrivacyCurve, times: int) -> PrivacyCurve:
+    """Return what `times` adaptive releases with this curve each prove together; as exact as the curve."""
+    if times < 1:
+        raise ValueError(f"times must be at least 1, got {times}")
+    part = _parts(curve)
+    if times == 1 or isinstance(curve, Unbounded):
+        return curve
+    repeated = ComposedLoss(
+        tuple(kind._replace(n=kind.n * times) for kind in part.responses),
+        part.pure * times,
+        part.mu * math.sqrt(times),
+        part.rho * times,
+        min(1.0, part.lost * times),
+    )
+    attained = isinstance(curve, _ATTAINED_AGAIN) and curve.exact
+    return _simplified([repeated], exact=attained)
+
+
+def _parts(curve: PrivacyCurve) -> ComposedLoss:
+    """Return a curve as the kinds of loss that it is made of."""
+    match curve:
+        case ComposedLoss():
+            return curve
+        case Unbounded():
+            return ComposedLoss(lost=1.0)
+        case PureLoss(epsilon_0):
+            return _responses(1, epsilon_0, epsilon_0, 0.0)
+        case RandomizedResponses(n, epsilon_0):
+            return _responses(n, epsilon_0, curve.pure_epsilon, 0.0)
+        case OptimizedUnaryEncodings(n, epsilon_0):
+            kinds = (Responses(epsilon_0, True, n),) if epsilon_0 > 0.0 else ()
+            return ComposedLoss(kinds, n * epsilon_0)
+        case ApproximateLoss(epsilon_0, delta_0):
+            return _responses(1, epsilon_0, epsilon_0, delta_0)
+        case GaussianLoss(mu):
+            return ComposedLoss(mu=mu)
+        case ConcentratedLoss(rho):
+            return ComposedLoss(rho=rho)
+    raise ValueError(
+        f"curves must be of a known kind to be added up, got {type(curve).__name__}; state an ApproximateLoss, "
+        "a ConcentratedLoss or a PureLoss that it implies"
+    )
+
+
+def _responses(n: int, epsilon_0: float, pure: float, lost: float) -> ComposedLoss:
+    """Return n losses of epsilon_0 or, if that diverges less on average, one of all that they cost together."""
+    if pure * math.tanh(pure / 2.0) < n * epsilon_0 * math.tanh(epsilon_0 / 2.0):
+        n, epsilon_0 = 1, pure
+    return ComposedLoss((Responses(epsilon_0, False, n),) if epsilon_0 > 0.0 else (), pure, lost=lost)
+
+
+def _simplified(parts: Sequence[ComposedLoss], *, exact: bool) -> PrivacyCurve:
+    """Return the sum of parts as a curve of one kind where it is one."""
+    counts: dict[tuple[float, bool], int] = {}
+    for part in parts:
+        for epsilon_0, unary, n in part.responses:
+            counts[epsilon_0, unary] = counts.get((epsilon_0, unary), 0) + n
+    responses = tuple(sorted(Responses(*kind, n) for kind, n in counts.items()))
+    # fsum: the same sum in every order.
+    pure = math.fsum(part.pure for part in parts)
+    mu = math.sqrt(math.fsum(part.mu * part.mu for part in parts))
+    rho = math.fsum(part.rho for part in parts)
+    lost = min(1.0, math.fsum(part.lost for part in parts))
+    kinds = [bool(responses), mu > 0.0, rho > 0.0, lost > 0.0]
+    if lost >= 1.0:
+        return Unbounded(exact=False, method="nothing is proved: the deltas add up to 1")
+    if not any(kinds):
+        return PureLoss(0.0, exact)
+    if kinds == [False, True, False, False]:
+        return GaussianLoss(mu, exact)
+    if kinds == [False, False, True, False]:
+        return ConcentratedLoss(rho)
+    if kinds == [True, False, False, False] and len(responses) == 1:
+        epsilon_0, unary, n = responses[0]
+        return OptimizedUnaryEncodings(n, epsilon_0, exact) if unary else RandomizedResponses(n, epsilon_0, pure, exact)
+    return ComposedLoss(responses, pure, mu, rho, lost)
+
+
+def submission_epsilon(epsilon: float, delta: float, submissions: int) -> float:
+    """Return the largest epsilon_0 that each of several adaptive submissions may cost if all cost (epsilon, delta).
+
+    *Formal guarantee.* For delta = 0 epsilon / submissions; else that at which the randomised-response curve, which
+    dominates every adaptive composition of epsilon_0-DP submissions, meets (epsilon, delta).
+
+    Paper: Kairouz, Oh, Viswanath 2015, Theorem 3.3.
+    """
+    if submissions < 1:
+        raise ValueError(f"submissions must be at least 1, got {submissions}")
+    if delta <= 0.0:
+        return epsilon / submissions
+    return max(epsilon / submissions, 1.0 / laplace_scale(epsilon, delta, submissions))
+
+
+class UserEpsilons(NamedTuple):
+    """How the epsilons of the users at one delta spread.
+
+    least, median, mean, most: of the users' epsilons; users: how many there are; at_most: how many have the largest.
+    """
+
+    least: float
+    median: float
+    mean: float
+    most: float
+    users: int
+    at_most: int
+
+
+def summary_over_users(curve_of: Callable[[int], PrivacyCurve], losses: Int64Array, delta: float = 0.0) -> UserEpsilons:
+    """Return how the epsilons at `delta` spread over users that take part unequally often.
+
+    Args:
+        curve_of: number of losses -> what they prove.
+        losses: int64[T], the number of losses of every user: nodes that the user's row enters, say. It must be known
+            from the user's place alone, never from data.
+        delta: 0 for pure epsilons.
+    """
+    counts, users = np.unique(losses, return_counts=True)
+    epsilons = np.array([curve_of(int(count)).epsilon(delta) for count in counts])
+    order = np.argsort(epsilons)
+    epsilons, users = epsilons[order], users[order]
+    total = int(users.sum())
+    median = epsilons[np.searchsorted(np.cumsum(users), total / 2.0)]
+    most = float(epsilons[-1])
+    at_most = int(users[epsilons == most].sum())
+    return UserEpsilons(float(epsilons[0]), float(median), float(epsilons @ users / total), most, total, at_most)
