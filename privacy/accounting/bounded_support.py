@@ -5,8 +5,8 @@ outputs that the shifted draws cannot produce have mass 1 - prod_j o(v_j), o(v) 
 Wherever the log-ratio of f and its shift is at most r on the common support, that mass is delta(epsilon), exactly, for
 every epsilon >= r. Over all shifts with |v|_1 <= l1 and |v_j| <= linf on at most `cells` numbers it is largest at the
 most concentrated one: as many numbers at linf as fit, one for the rest. *Proof.* o(v) is the integral over x of f(x)
-1[x - v in the support], a marginal of a log-concave function of (x, v), hence log-concave (Prekopa); a sum of one concave
-function over the coordinates is Schur-concave, and the concentrated vector majorises every other one.
+1[x - v in the support], a marginal of a log-concave function of (x, v), hence log-concave (Prekopa); a sum of one
+concave function over the coordinates is Schur-concave, and the concentrated vector majorises every other one.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def _concentrated(l1: float, linf: float, cells: int) -> tuple[int, float]:
 
 
 def bounded_support_curve(outside: float, ratio: float, *, exact: bool = False) -> PrivacyCurve:
-    """Return the curve of a release with mass `outside` off the common support and a log-ratio of at most `ratio` on it.
+    """Return the curve of a release with mass `outside` off the common support and log-ratios up to `ratio` on it.
 
-    *Formal guarantee.* (ratio, outside)-DP: for epsilon >= ratio delta is `outside`, whatever epsilon is, and no epsilon
-    is finite at a smaller delta. Without a common support nothing is left of a guarantee.
+    *Formal guarantee.* (ratio, outside)-DP: for epsilon >= ratio delta is `outside`, whatever epsilon is, and no
+    epsilon is finite at a smaller delta. Without a common support nothing is left of a guarantee.
 
     Args:
         outside: a mass in [0, 1].

@@ -35,8 +35,9 @@ class OptimizedUnaryEncodings:
     """n optimised unary encodings with epsilon_0 each, of n one-hot vectors that may all change.
 
     *Exact.* Only the two cells that differ carry information, and one of them is a fair coin in either world. With
-    probability 1/2 their bits are equal and the loss is 0; otherwise they are one randomised response with epsilon_0. So
-    delta(epsilon) of one is half that of randomised response, and n of them lose a sum of independent 0, +-epsilon_0.
+    probability 1/2 their bits are equal and the loss is 0; otherwise they are one randomised response with epsilon_0.
+    So delta(epsilon) of one is half that of randomised response, and n of them lose a sum of independent 0,
+    +-epsilon_0.
 
     Args:
         n: how many encodings.

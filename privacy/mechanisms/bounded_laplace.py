@@ -15,7 +15,7 @@ from dprl.privacy.accounting.curves import PrivacyCurve
 from dprl.privacy.base import Float64Array
 from dprl.privacy.compiled import kernel
 from dprl.privacy.mechanisms.base import BOUNDED_LAPLACE, IDEALISED, Noise, Sensitivity
-from dprl.privacy.mechanisms.laplace import _reduce, second_half
+from dprl.privacy.mechanisms.logarithm import log_of_reduced, reduced
 from dprl.privacy.mechanisms.uniform import fill_signed_uniform
 
 
@@ -23,11 +23,11 @@ from dprl.privacy.mechanisms.uniform import fill_signed_uniform
 class BoundedLaplace:
     """Additive noise of density exp(-|x|/scale) / (2 scale (1 - exp(-bound/scale))) on [-bound, bound].
 
-    *Formal guarantee.* No finite bound gives a pure epsilon: outputs near the end of one neighbour's interval cannot come
-    from the other. For a vector whose neighbours differ by v it is (|v|_1 / scale, delta)-DP with delta = 1 - prod_j (1 -
-    delta_j), delta_j = (exp(|v_j|/scale) - 1) / (2 (exp(bound/scale) - 1)) for |v_j| <= bound, exactly, in real
-    arithmetic. The worst v is the most concentrated one (accounting.bounded_support). A bounded *output* needs none of
-    this: clip the output of Laplace noise to a range that does not depend on data, and its guarantee stays.
+    *Formal guarantee.* No finite bound gives a pure epsilon: outputs near the end of one neighbour's interval cannot
+    come from the other. For a vector whose neighbours differ by v it is (|v|_1 / scale, delta)-DP with delta = 1 -
+    prod_j (1 - delta_j), delta_j = (exp(|v_j|/scale) - 1) / (2 (exp(bound/scale) - 1)) for |v_j| <= bound, exactly, in
+    real arithmetic. The worst v is the most concentrated one (accounting.bounded_support). A bounded *output* needs
+    none of this: clip the output of Laplace noise to a range that does not depend on data, and its guarantee stays.
 
     Args:
         scale: b > 0, in units of the number.
@@ -54,8 +54,8 @@ class BoundedLaplace:
         """Return the truncated Laplace noise that is (epsilon, delta)-DP at `sensitivity`, in any dimension.
 
         scale = l1 / epsilon and bound = scale * ln(1 + (e^epsilon - 1) / (2 delta)). For one number no smaller bound
-        does at that scale. For more, sum_j delta_j is at most its value at a shift of l1 in one of them, since e^x - 1 is
-        superadditive. Raises ValueError for delta = 0, which no bound meets.
+        does at that scale. For more, sum_j delta_j is at most its value at a shift of l1 in one of them, since e^x - 1
+        is superadditive. Raises ValueError for delta = 0, which no bound meets.
         """
         if delta <= 0.0:
             raise ValueError(f"delta must be above 0 for bounded Laplace noise, got {delta}; use laplace for delta = 0")
@@ -76,8 +76,8 @@ class BoundedLaplace:
     def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
         """Return what scale and bound prove.
 
-        Some neighbours attain `outside` at every epsilon >= l1 / scale where the most concentrated shift obeys every norm
-        of `sensitivity`; below that epsilon the curve is an upper bound.
+        Some neighbours attain `outside` at every epsilon >= l1 / scale where the most concentrated shift obeys every
+        norm of `sensitivity`; below that epsilon the curve is an upper bound.
         """
         s = sensitivity
         outside = worst_outside(s.l1, s.linf, s.cells, self._log_common)
@@ -104,8 +104,8 @@ class BoundedLaplace:
 def fill_bounded_laplace(out: Float64Array, key: np.ndarray, first: np.uint64, scale: float, bound: float) -> None:
     """Fill `out` float64[n] with draws number first, first+1, ... of `key`, Laplace(scale) given |x| <= bound.
 
-    x = -scale sgn(w) log1p(-2 |w| (1 - e^(-bound/scale))) with w uniform on (-1/2, 1/2). Equation (78) of [TH23] inverts
-    a distribution function that is wrong for x < 0; it is kept in audits.specimens.
+    x = -scale sgn(w) log1p(-2 |w| (1 - e^(-bound/scale))) with w uniform on (-1/2, 1/2). Equation (78) of [TH23]
+    inverts a distribution function that is wrong for x < 0; it is kept in audits.specimens.
 
     *Formal guarantee.* None by itself; see BoundedLaplace.
     """
@@ -114,8 +114,8 @@ def fill_bounded_laplace(out: Float64Array, key: np.ndarray, first: np.uint64, s
     for i in range(out.shape[0]):
         t = abs(out[i]) * mass
         y = 1.0 - t
-        # What the subtraction rounded off, exactly: ln(1 - t) = ln(y) + lost / y to the last digits, however small t is.
+        # What the subtraction rounded off, exactly: ln(1 - t) = ln(y) + lost / y to the last digits for any t.
         lost = (1.0 - y) - t
-        s, e = _reduce(y)
-        size = second_half(s, e, scale) - scale * (lost / y)
+        s, e = reduced(y)
+        size = -scale * (log_of_reduced(s, e) + lost / y)
         out[i] = math.copysign(min(size, bound), out[i])

@@ -43,8 +43,8 @@ def truth_bits(epsilon: Fraction) -> int:
 class RandomizedResponse:
     """One bit, told as it is with probability e^epsilon / (1 + e^epsilon) and flipped otherwise.
 
-    *Formal guarantee.* (epsilon, 0)-DP for any two values of the bit; with n bits that may all change, n such losses. The
-    coins are exact: the probability is the stated one rounded down to 256 bits, so the loss is at most epsilon in
+    *Formal guarantee.* (epsilon, 0)-DP for any two values of the bit; with n bits that may all change, n such losses.
+    The coins are exact: the probability is the stated one rounded down to 256 bits, so the loss is at most epsilon in
     computer arithmetic too, as far as the generator's words are uniform.
 
     Args:
@@ -77,7 +77,7 @@ class RandomizedResponse:
         return 0.25 / math.sinh(self.epsilon / 2.0) ** 2
 
     def estimate(self, responses: Float64Array) -> Float64Array:
-        """Return the unbiased estimates of the bits, (response - (1 - truth)) / (2 truth - 1), of responses in {0, 1}."""
+        """Return the unbiased estimates (response - (1 - truth)) / (2 truth - 1) of the bits."""
         return (responses - float(expit(-self.epsilon))) / math.tanh(self.epsilon / 2.0)
 
     def curve(self, sensitivity: Sensitivity) -> RandomizedResponses:
@@ -91,7 +91,7 @@ class RandomizedResponse:
 
 @kernel
 def fill_responses(out: Float64Array, bits: Float64Array, key: np.ndarray, first: np.uint64, table: np.ndarray) -> None:
-    """Fill `out` float64[n] with the responses 0.0 or 1.0 to `bits` float64[n], coins number first, first+1, ... of `key`.
+    """Fill `out` float64[n] with the responses to `bits` float64[n]; response i takes coin number first + i of `key`.
 
     A bit counts as 1 above 1/2 and as 0 otherwise, NaN included: the guarantee holds for whatever a device holds. `out`
     must not be `bits`.

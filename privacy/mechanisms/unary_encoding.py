@@ -1,8 +1,8 @@
 """Unary encodings: a one-hot vector is reported bit by bit, each bit by its own exact coin.
 
 Local reports of a user's H steps have two ways to share epsilon: *split* sends every step with epsilon / H; *sampled*
-draws one step, independently of the data, sends that one with all of epsilon and multiplies the estimate by H. Splitting
-costs about H^2 in variance, sampling about H.
+draws one step, independently of the data, sends that one with all of epsilon and multiplies the estimate by H.
+Splitting costs about H^2 in variance, sampling about H.
 """
 
 from __future__ import annotations
@@ -159,7 +159,9 @@ class OptimizedUnaryEncoding(UnaryEncoding):
         most = OptimizedUnaryEncodings(n, LARGEST_EPSILON)
         if most.delta(epsilon) <= delta:
             return cls(LARGEST_EPSILON)
-        return cls(max(epsilon / n, largest(lambda e: OptimizedUnaryEncodings(n, e).delta(epsilon), delta, epsilon / n)))
+        return cls(
+            max(epsilon / n, largest(lambda e: OptimizedUnaryEncodings(n, e).delta(epsilon), delta, epsilon / n))
+        )
 
     @property
     def hot_probability(self) -> float:
@@ -193,7 +195,7 @@ def fill_unary(out: Float64Array, hot: int, key: np.ndarray, first: np.uint64, t
     *Formal guarantee.* That of the encoding whose `table` it is, for any two values of `hot`.
 
     Args:
-        out: the report, one bit a cell.
+        out: the report, one bit a cell; contiguous.
         hot: the cell that holds the 1. One outside 0, ..., n-1 is moved to the edge, as everywhere on a user's device:
             a report without any hot cell would be a further kind of input.
         key: uint64[5].
@@ -203,9 +205,23 @@ def fill_unary(out: Float64Array, hot: int, key: np.ndarray, first: np.uint64, t
     n = out.shape[0]
     if n == 0:
         return
-    fill_bernoulli(out, table[4:], key, first)
     cell = min(max(hot, 0), n - 1)
-    fill_bernoulli(out[cell : cell + 1], table[:4], key, first + np.uint64(cell))
+    # The words are drawn where the bits will be: no memory is asked for.
+    words = out.view(np.uint64)
+    fill_bits(words, key, first)
+    hot_word, p, q = words[cell], table[0], table[4]
+    ties = 0
+    for i in range(n):
+        word = words[i]
+        ties += np.int64(word == q)
+        out[i] = np.float64(word < q)
+    if ties > 0:
+        # Once in 2^64 words: the coins that read on.
+        fill_bernoulli(out, table[4:], key, first)
+    if hot_word == p:
+        fill_bernoulli(out[cell : cell + 1], table[:4], key, first + np.uint64(cell))
+    else:
+        out[cell] = np.float64(hot_word < p)
 
 
 @kernel
@@ -214,7 +230,8 @@ def choose_step(key: np.ndarray, number: np.uint64, steps: int) -> int:
 
     The high word of a product; 1 <= steps < 2^32.
 
-    *Formal guarantee.* None is needed: the choice does not depend on data, so its law, even biased, tells nothing of it.
+    *Formal guarantee.* None is needed: the choice does not depend on data, so its law, even biased, tells nothing of
+    it.
     """
     word = np.empty(1, dtype=np.uint64)
     fill_bits(word, key, number)

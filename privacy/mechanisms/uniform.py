@@ -25,8 +25,8 @@ class Uniform:
 
     *Formal guarantee.* For a vector whose neighbours differ by v, delta(epsilon) = 1 - prod_j (1 - |v_j| / (2 bound))_+
     for every epsilon >= 0, exactly, in real arithmetic: an output that both neighbours can produce says nothing, any
-    other one says everything. No epsilon is finite below that delta. The worst v with |v|_1 <= l1 and |v_j| <= linf is the
-    most concentrated one (accounting.bounded_support).
+    other one says everything. No epsilon is finite below that delta. The worst v with |v|_1 <= l1 and |v_j| <= linf is
+    the most concentrated one (accounting.bounded_support).
 
     Args:
         bound: a > 0, in units of the number.

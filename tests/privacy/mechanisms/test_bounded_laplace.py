@@ -92,7 +92,9 @@ def test_test_vector_of_zeta() -> None:
     assert BoundedLaplace(1.0, 3.0).variance == pytest.approx(1.2141, abs=1e-4)
 
 
-@pytest.mark.parametrize(("scale", "bound", "shift"), [(1.0, 1.0, 0.1), (1.0, 5.0, 0.1), (2.0, 3.0, 2.5), (1.0, 1.0, 1.7)])
+@pytest.mark.parametrize(
+    ("scale", "bound", "shift"), [(1.0, 1.0, 0.1), (1.0, 5.0, 0.1), (2.0, 3.0, 2.5), (1.0, 1.0, 1.7)]
+)
 def test_lemma_e_is_the_integral_in_one_dimension(scale: float, bound: float, shift: float) -> None:
     curve = BoundedLaplace(scale, bound).curve(Sensitivity.of_cells(1, shift))
     for epsilon in (shift / scale, shift / scale + 1.0):

@@ -1,0 +1,123 @@
+"""Randomised response: the exact coin, the unbiased estimate, and what n of them prove."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dprl.privacy.accounting.closed_forms import composed_delta
+from dprl.privacy.mechanisms.base import Sensitivity
+from dprl.privacy.mechanisms.randomized_response import RandomizedResponse, fill_responses
+from dprl.privacy.randomness.bits import fill_bits
+from dprl.privacy.randomness.streams import Streams
+
+N_DRAWS = 200_000
+
+
+def respond(bits: np.ndarray, epsilon: float, seed: int, first: int = 0) -> np.ndarray:
+    out = np.empty(bits.shape[0])
+    key = Streams(seed, "test").key("user_noise")
+    fill_responses(out, bits, key, np.uint64(first), RandomizedResponse(epsilon).table())
+    return out
+
+
+def truth_of(table: np.ndarray) -> Fraction:
+    return Fraction(int.from_bytes(table.astype(">u8").tobytes(), "big"), 1 << 256)
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 8.0, 100.0])
+def test_the_coin_never_loses_more_than_epsilon_and_hardly_less(epsilon: float) -> None:
+    truth = truth_of(RandomizedResponse(epsilon).table())
+    with localcontext() as context:
+        context.prec = 140
+        # truth / (1 - truth) against e^epsilon, with rationals and 140 digits.
+        ratio = Decimal(truth.numerator) / Decimal(truth.denominator - truth.numerator)
+        bound = Decimal(epsilon).exp()
+        assert ratio <= bound
+        assert 1 - ratio / bound < (1 + bound) * Decimal(2) ** -254
+
+
+@pytest.mark.parametrize("bit", [0.0, 1.0])
+def test_the_truth_is_told_with_its_probability(bit: float) -> None:
+    # Binomial counts at 5 standard deviations: false-alarm rate below 1e-6. Two thirds and three halves are far off.
+    epsilon = 1.0
+    told = float(np.sum(respond(np.full(N_DRAWS, bit), epsilon, 1) == bit))
+
+    def far(of: float) -> bool:
+        p = RandomizedResponse(of).truth
+        return abs(told - N_DRAWS * p) > 5 * math.sqrt(N_DRAWS * p * (1 - p))
+
+    assert not far(epsilon)
+    assert far(epsilon * 2 / 3)
+    assert far(epsilon * 3 / 2)
+
+
+def test_estimate_is_unbiased_with_the_stated_variance() -> None:
+    # Both at 5 standard deviations; a squared deviation is at most (1 + truth / (2 truth - 1))^2.
+    mechanism = RandomizedResponse(0.8)
+    bits = (np.arange(N_DRAWS) % 3 == 0).astype(float)
+    error = mechanism.estimate(respond(bits, 0.8, 2)) - bits
+    assert abs(np.mean(error)) < 5 * math.sqrt(mechanism.variance / N_DRAWS)
+    assert abs(np.mean(error**2) - mechanism.variance) < 5 * np.std(error**2) / math.sqrt(N_DRAWS)
+
+
+def test_variance_is_that_of_the_specification() -> None:
+    # One of 2H bits that change, at epsilon = 1 and H = 5.
+    x = 0.1
+    assert RandomizedResponse(x).variance == pytest.approx(math.exp(x) / math.expm1(x) ** 2)
+    assert RandomizedResponse(x).variance == pytest.approx(99.9, abs=0.05)
+    truth = RandomizedResponse(x).truth
+    assert RandomizedResponse(x).variance == pytest.approx(truth * (1 - truth) / (2 * truth - 1) ** 2)
+
+
+def test_a_response_depends_on_its_number_only() -> None:
+    bits = (np.arange(900) % 2).astype(float)
+    assert np.array_equal(respond(bits, 1.0, 3)[400:700], respond(bits[400:700], 1.0, 3, first=400))
+
+
+def test_a_tie_reads_further_bits() -> None:
+    # A threshold whose first word is the one that will be drawn: the next words decide, one way or the other.
+    key, word = Streams(4, "test").key("user_noise"), np.empty(1, dtype=np.uint64)
+    fill_bits(word, key, np.uint64(0))
+    top = np.iinfo(np.uint64).max
+    told = []
+    for rest in (0, top):
+        table, out = np.array([word[0], rest, rest, rest], dtype=np.uint64), np.empty(1)
+        fill_responses(out, np.ones(1), key, np.uint64(0), table)
+        told.append(out[0])
+    assert told == [0.0, 1.0]
+
+
+def test_what_is_no_bit_counts_as_one_of_them() -> None:
+    strange = np.array([np.nan, -np.inf, np.inf, 0.4, 7.0] * 400)
+    assert np.array_equal(respond(strange, 1.0, 5), respond((strange > 0.5).astype(float), 1.0, 5))
+
+
+def test_curve_is_the_exact_composition() -> None:
+    # 20 bits at 0.1: the test vector of the specification.
+    curve = RandomizedResponse(0.1).curve(Sensitivity.of_cells(20))
+    assert curve.exact
+    assert curve.pure_epsilon == pytest.approx(2.0)
+    assert curve.delta(1.0) == pytest.approx(2.3967e-3, rel=1e-4)
+    assert curve.epsilon(1e-6) == pytest.approx(1.7886, abs=1e-4)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_calibration_meets_the_request_with_nothing_to_spare(delta: float) -> None:
+    sensitivity = Sensitivity.of_cells(30)
+    mechanism = RandomizedResponse.calibrated(2.0, delta, sensitivity)
+    if delta == 0.0:
+        assert mechanism.epsilon == pytest.approx(2.0 / 30)
+    else:
+        assert mechanism.curve(sensitivity).delta(2.0) <= delta
+        assert composed_delta(2.0, 30, mechanism.epsilon * 1.001) > delta
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, 101.0, float("inf"), float("nan")])
+def test_bad_epsilons_are_refused(epsilon: float) -> None:
+    with pytest.raises(ValueError, match="epsilon must be above 0 and at most 100"):
+        RandomizedResponse(epsilon)

@@ -1,0 +1,244 @@
+"""Unary encodings: exact by enumeration of all outputs, unbiased, with the variances and curves that are stated."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dprl.privacy.accounting.closed_forms import composed_delta
+from dprl.privacy.mechanisms.base import Sensitivity
+from dprl.privacy.mechanisms.unary_encoding import (
+    OptimizedUnaryEncoding,
+    SymmetricUnaryEncoding,
+    UnaryEncoding,
+    choose_step,
+    fill_unary,
+)
+from dprl.privacy.randomness.bits import fill_bits
+from dprl.privacy.randomness.streams import Streams
+
+ENCODINGS: tuple[type[UnaryEncoding], ...] = (SymmetricUnaryEncoding, OptimizedUnaryEncoding)
+CELLS, USERS = 8, 40_000
+EPSILON = 1.0
+
+
+def reports(encoding: UnaryEncoding, seed: int, hot: int = 3, users: int = USERS) -> np.ndarray:
+    """One report a row."""
+    key, table, out = Streams(seed, "test").key("user_noise"), encoding.table(), np.empty((users, CELLS))
+    for user in range(users):
+        fill_unary(out[user], hot, key, np.uint64(user * CELLS), table)
+    return out
+
+
+def probabilities(encoding: UnaryEncoding) -> tuple[Fraction, Fraction]:
+    """P(1) of the hot and of a cold bit, as the coins have it."""
+    table = encoding.table().astype(">u8").tobytes()
+    p, q = (Fraction(int.from_bytes(part, "big"), 1 << 256) for part in (table[:32], table[32:]))
+    return p, q
+
+
+def law(encoding: UnaryEncoding, n: int, hot: int) -> dict[tuple[int, ...], Fraction]:
+    """The exact probability of every report of n bits."""
+    p, q = probabilities(encoding)
+    chances = [p if i == hot else q for i in range(n)]
+    return {
+        bits: math.prod((c if bit else 1 - c for bit, c in zip(bits, chances, strict=True)), start=Fraction(1))
+        for bits in itertools.product((0, 1), repeat=n)
+    }
+
+
+@pytest.mark.parametrize("make", ENCODINGS)
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 6.0])
+def test_no_report_of_any_two_inputs_loses_more_than_epsilon(make: type[UnaryEncoding], epsilon: float) -> None:
+    laws = [law(make(epsilon), 4, hot) for hot in range(4)]
+    assert all(sum(one.values()) == 1 for one in laws)
+    largest = max(a[bits] / b[bits] for a, b in itertools.permutations(laws, 2) for bits in a)
+    with localcontext() as context:
+        context.prec = 140
+        ratio = Decimal(largest.numerator) / Decimal(largest.denominator)
+        bound = Decimal(epsilon).exp()
+        assert ratio <= bound
+        assert ratio >= bound * (1 - Decimal(10) ** -60)
+
+
+@pytest.mark.parametrize("make", ENCODINGS)
+def test_bits_have_their_probabilities_and_no_others(make: type[UnaryEncoding]) -> None:
+    # Chi-square over all 2^8 reports at a fixed seed; false-alarm rate of the acceptance 1e-3.
+    codes = reports(make(EPSILON), 1) @ 2.0 ** np.arange(CELLS - 1, -1, -1)
+    seen = np.bincount(codes.astype(int), minlength=2**CELLS)
+
+    def pvalue(epsilon: float) -> float:
+        expected = np.array([float(p) for p in law(make(epsilon), CELLS, 3).values()]) * USERS
+        return float(stats.chisquare(seen, expected).pvalue)
+
+    assert pvalue(EPSILON) > 1e-3
+    for factor in (2 / 3, 3 / 2):
+        assert pvalue(EPSILON * factor) < 1e-50
+
+
+@pytest.mark.parametrize("make", ENCODINGS)
+def test_estimates_are_unbiased_with_the_stated_variances(make: type[UnaryEncoding]) -> None:
+    # Means and variances at 5 standard deviations of 8 cells: false-alarm rate below 1e-5.
+    encoding = make(EPSILON)
+    estimate = encoding.estimate(reports(encoding, 2))
+    for cell in range(CELLS):
+        hot = cell == 3
+        error = estimate[:, cell] - float(hot)
+        variance = encoding.variance(hot=hot)
+        assert abs(error.mean()) < 5 * math.sqrt(variance / USERS)
+        assert abs(np.mean(error**2) - variance) < 5 * np.std(error**2) / math.sqrt(USERS) + 1e-12
+
+
+@pytest.mark.parametrize("make", ENCODINGS)
+def test_probabilities_agree_with_the_coins(make: type[UnaryEncoding]) -> None:
+    for epsilon in (1e-3, 1.0, 30.0):
+        encoding, (p, q) = make(epsilon), probabilities(make(epsilon))
+        assert encoding.hot_probability == pytest.approx(float(p), rel=1e-14)
+        assert encoding.cold_probability == pytest.approx(float(q), rel=1e-14)
+        assert encoding.gap == pytest.approx(float(p - q), rel=1e-14)
+
+
+def test_variances_are_those_of_the_specification() -> None:
+    # Sec. 3.3 at H = 5, epsilon = 1.
+    x = EPSILON / 5
+    symmetric = SymmetricUnaryEncoding.step_variance(EPSILON, 5, sampled=False, hot=False)
+    assert symmetric == pytest.approx(math.exp(x / 2) / math.expm1(x / 2) ** 2)
+    assert symmetric == pytest.approx(99.9, abs=0.05)
+    split = OptimizedUnaryEncoding.step_variance(EPSILON, 5, sampled=False, hot=False)
+    assert split == pytest.approx(4 * math.exp(x) / math.expm1(x) ** 2)
+    assert split == pytest.approx(99.7, abs=0.05)
+    cold = OptimizedUnaryEncoding.step_variance(EPSILON, 5, sampled=True, hot=False)
+    hot = OptimizedUnaryEncoding.step_variance(EPSILON, 5, sampled=True, hot=True)
+    assert cold == pytest.approx(5 * 4 * math.e / math.expm1(1) ** 2)
+    assert hot == pytest.approx(5 * ((math.e + 1) / (math.e - 1)) ** 2 + 4)
+    assert cold == pytest.approx(18.4, abs=0.05)
+    assert hot == pytest.approx(27.4, abs=0.05)
+
+
+def test_a_sampled_step_is_unbiased_with_the_stated_variance() -> None:
+    # As above, 5 standard deviations; the whole report of one user: a step of 5, then its encoding.
+    steps, encoding = 5, OptimizedUnaryEncoding(EPSILON)
+    key = Streams(3, "test").key("user_noise")
+    drawn = np.array([choose_step(key, np.uint64(2**40 + user), steps) for user in range(USERS)])
+    estimate = np.where((drawn == 2)[:, None], steps * encoding.estimate(reports(encoding, 4)), 0.0)
+    for cell, hot in ((3, True), (5, False)):
+        error = estimate[:, cell] - float(hot)
+        variance = OptimizedUnaryEncoding.step_variance(EPSILON, steps, sampled=True, hot=hot)
+        assert abs(error.mean()) < 5 * math.sqrt(variance / USERS)
+        assert abs(np.mean(error**2) - variance) < 5 * np.std(error**2) / math.sqrt(USERS)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5, 1000])
+def test_steps_are_uniform(steps: int) -> None:
+    # Chi-square at a fixed seed; false-alarm rate 1e-3.
+    key = Streams(5, "test").key("user_noise")
+    seen = np.bincount([choose_step(key, np.uint64(i), steps) for i in range(USERS)], minlength=steps)
+    assert seen.shape == (steps,)
+    assert steps == 1 or stats.chisquare(seen).pvalue > 1e-3
+
+
+def test_step_is_the_high_word_of_a_product() -> None:
+    key, words = Streams(6, "test").key("user_noise"), np.empty(500, dtype=np.uint64)
+    fill_bits(words, key, np.uint64(0))
+    for steps in (3, 2**31 + 7, 2**32 - 1):
+        expected = [int(word) * steps >> 64 for word in words]
+        assert [choose_step(key, np.uint64(i), steps) for i in range(500)] == expected
+
+
+@pytest.mark.parametrize("make", ENCODINGS)
+def test_bits_depend_on_their_number_and_input_only(make: type[UnaryEncoding]) -> None:
+    key, table = Streams(7, "test").key("user_noise"), make(EPSILON).table()
+    whole, part = np.empty(1000), np.empty(300)
+    fill_unary(whole, 450, key, np.uint64(50), table)
+    fill_unary(part, 50, key, np.uint64(450), table)
+    assert np.array_equal(whole[400:700], part)
+
+
+@pytest.mark.parametrize(("given", "meant"), [(-1, 0), (-(2**40), 0), (CELLS, CELLS - 1), (2**40, CELLS - 1)])
+def test_a_hot_cell_outside_is_moved_to_the_edge(given: int, meant: int) -> None:
+    encoding = OptimizedUnaryEncoding(3.0)
+    assert np.array_equal(reports(encoding, 8, given, 200), reports(encoding, 8, meant, 200))
+
+
+def test_nothing_to_encode_is_nothing() -> None:
+    fill_unary(np.empty(0), 0, Streams(0, "test").key("user_noise"), np.uint64(0), OptimizedUnaryEncoding(1.0).table())
+
+
+@pytest.mark.parametrize("cell", [3, 5])
+def test_a_tie_reads_further_bits(cell: int) -> None:
+    # Thresholds whose first word is the one that will be drawn, for a cold bit and for the hot one.
+    key, words = Streams(9, "test").key("user_noise"), np.empty(CELLS, dtype=np.uint64)
+    fill_bits(words, key, np.uint64(0))
+    plain = np.empty(CELLS)
+    for rest, expected in ((0, 0.0), (np.iinfo(np.uint64).max, 1.0)):
+        table, out = OptimizedUnaryEncoding(1.0).table(), np.empty(CELLS)
+        fill_unary(plain, 3, key, np.uint64(0), table)
+        start = 0 if cell == 3 else 4
+        table[start] = words[cell]
+        table[start + 1 : start + 4] = rest
+        fill_unary(out, 3, key, np.uint64(0), table)
+        assert out[cell] == expected
+        if cell == 3:
+            assert np.array_equal(np.delete(out, cell), np.delete(plain, cell))
+
+
+def test_exact_curve_is_the_enumerated_one() -> None:
+    for make in ENCODINGS:
+        one, other = law(make(1.5), 3, 0), law(make(1.5), 3, 1)
+        for epsilon in (0.0, 0.3, 1.1, 1.6):
+            enumerated = sum(max(0.0, float(one[bits]) - math.exp(epsilon) * float(other[bits])) for bits in one)
+            curve = make(1.5).curve(Sensitivity.of_cells(2))
+            assert curve.exact
+            assert curve.delta(epsilon) == pytest.approx(enumerated, rel=1e-8, abs=1e-14)
+            assert curve.pure_epsilon == 1.5
+
+
+def test_composed_curve_is_the_enumerated_one() -> None:
+    # Three independent encodings of two cells each, which all change: the product of three laws.
+    encoding = OptimizedUnaryEncoding(0.7)
+    one, other = ([float(p) for p in law(encoding, 2, hot).values()] for hot in (0, 1))
+    outputs = itertools.product(range(4), repeat=3)
+    pairs = [(math.prod(one[i] for i in output), math.prod(other[i] for i in output)) for output in outputs]
+    curve = encoding.curve(Sensitivity.of_cells(6))
+    for epsilon in (0.0, 0.5, 1.0, 1.9):
+        enumerated = sum(max(0.0, a - math.exp(epsilon) * b) for a, b in pairs)
+        assert curve.delta(epsilon) == pytest.approx(enumerated, rel=1e-9)
+    assert curve.delta(2.1) == 0.0
+
+
+@pytest.mark.parametrize("n", [1, 7, 300])
+def test_optimised_curve_lies_below_randomised_response_and_inverts(n: int) -> None:
+    curve = OptimizedUnaryEncoding(0.2).curve(Sensitivity.of_cells(2 * n))
+    for part in (0.0, 0.1, 0.6):
+        assert curve.delta(part * n * 0.2) < composed_delta(part * n * 0.2, n, 0.2)
+    for delta in (1e-9, 1e-3):
+        assert curve.delta(curve.epsilon(delta)) <= delta
+    assert curve.epsilon(0.0) == curve.pure_epsilon == pytest.approx(0.2 * n)
+    assert curve.epsilon(curve.delta(0.0)) == 0.0
+
+
+@pytest.mark.parametrize("make", ENCODINGS)
+@pytest.mark.parametrize("delta", [0.0, 1e-6, 0.4])
+@pytest.mark.parametrize("cells", [2, 20])
+def test_calibration_meets_the_request_with_nothing_to_spare(
+    make: type[UnaryEncoding], delta: float, cells: int
+) -> None:
+    sensitivity = Sensitivity.of_cells(cells)
+    encoding = make.calibrated(2.0, delta, sensitivity)  # type: ignore[attr-defined]
+    assert encoding.curve(sensitivity).delta(2.0 * (1 + 1e-12)) <= delta
+    assert encoding.epsilon * cells / 2 >= 2.0 * (1 - 1e-12)
+    if encoding.epsilon < 99:
+        assert make(encoding.epsilon * 1.001).curve(sensitivity).delta(2.0) > delta
+
+
+@pytest.mark.parametrize("make", ENCODINGS)
+@pytest.mark.parametrize("epsilon", [0.0, 101.0, float("nan")])
+def test_bad_epsilons_are_refused(make: type[UnaryEncoding], epsilon: float) -> None:
+    with pytest.raises(ValueError, match="epsilon must be above 0 and at most 100"):
+        make(epsilon)
