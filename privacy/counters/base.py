@@ -1,7 +1,7 @@
 """What a counter is: the geometry of its noise decides what a user's row costs, and how far a prefix is off.
 
-All counters release the exact running sums plus noise B w, with independent rows w; C with B C = A, the lower-triangular
-matrix of ones, is how a user's row enters what the noise hides. A counter therefore keeps noise only, never sums.
+All counters release the exact running sums plus noise B w, with independent rows w; C with B C = A, the
+lower-triangular matrix of ones, is how a user's row enters what the noise hides. A counter keeps noise, never sums.
 """
 
 from __future__ import annotations

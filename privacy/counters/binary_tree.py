@@ -1,7 +1,4 @@
-"""Continual release of running sums: the exact counter and the binary tree.
-
-A counter owns what decides its privacy (levels, node scale) and its error; the kernels below do its arithmetic.
-"""
+"""The binary tree counter."""
 
 from __future__ import annotations
 
@@ -9,113 +6,98 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
-from dprl.privacy.base import Float64Array, Mechanism
-from dprl.privacy.compiled import kernel
-from dprl.privacy.counters.error_bounds import sum_error_bound, tree_error_bound
-from dprl.privacy.mechanisms.laplace import BLOCK, Laplace, first_half, second_half
+from dprl.privacy.base import Float64Array, Int64Array
+from dprl.privacy.counters import error_bounds
+from dprl.privacy.counters.base import TREE, CounterState, check_geometry, check_item, node_of
+from dprl.privacy.mechanisms.base import (
+    BOUNDED_LAPLACE,
+    DISCRETE_GAUSSIAN,
+    DISCRETE_LAPLACE,
+    GAUSSIAN,
+    LAPLACE,
+    Mechanism,
+    Sensitivity,
+)
 
-
-@dataclass(frozen=True)
-class ExactCounter:
-    """Running sums without noise of its own (trust model none, or sums of reports that are already noisy)."""
-
-    n_items: int
-    name: ClassVar[str] = "exact"
-
-    @property
-    def node(self) -> Mechanism | None:
-        """The noise of every node: none."""
-        return None
-
-    @staticmethod
-    def nodes(n_items: int) -> int:  # noqa: ARG004 - as every counter
-        """Return how many released numbers of one cell are drawn with an item in them: its own report."""
-        return 1
-
-    def noise_rows(self) -> int:
-        """How many rows of noise the counter keeps."""
-        return 1
-
-    def error_bound(self, n_cells: int, beta: float, report: Mechanism | None) -> float:
-        """Return E: with probability 1 - beta no cell's running sum is ever further from the exact one."""
-        return 0.0 if report is None else report.scale * sum_error_bound(self.n_items, n_cells, beta)
+TREE_LAWS = (LAPLACE, GAUSSIAN, DISCRETE_LAPLACE, DISCRETE_GAUSSIAN, BOUNDED_LAPLACE)
 
 
 @dataclass(frozen=True)
 class BinaryTree:
-    """The binary-tree counter with Laplace noise on every dyadic block that a prefix is made of.
+    """The binary-tree counter: noise on every dyadic block that a prefix is made of.
 
-    *Formal guarantee.* If replacing one item (one user's row) changes the cells by at most `l1` in L1, the whole
-    sequence of T noisy prefix vectors is (l1 * L / b, 0)-DP, L = floor(log2 T) + 1, also when later rows depend on
-    earlier outputs; exact for item 1. Real arithmetic.
+    *Formal guarantee.* If replacing one item (one user's row) changes it by `row`, the whole sequence of T noisy prefix
+    vectors is as private as L copies of `row`, each with node noise of its own, L = floor(log2 T) + 1, also when later
+    rows depend on earlier outputs: with Laplace(b) nodes (l1 * L / b, 0)-DP, with Gaussian(sigma) nodes mu-GDP for
+    mu = sqrt(L) * l2 / sigma. Attained by item 1.
 
     Only the noise is kept in the tree: the noise of prefix k is that of prefix k - lowbit(k) plus one fresh draw (the
     Fenwick recursion), so a step costs one draw a cell whatever T is, and the sums of the counts stay exact.
 
     Args:
         n_items: T, how many items there will be at most.
-        node: Laplace(b), drawn for every node.
+        node: the noise of every node; None for the mere geometry.
 
     Paper: [CZ22] sec. 5.1; Chan, Shi, Song 2011, Algorithm 2.
     """
 
     n_items: int
-    node: Laplace
+    node: Mechanism | None = None
     name: ClassVar[str] = "binary_tree"
+    laws: ClassVar[tuple[int, ...]] = TREE_LAWS
+    keeps_integers: ClassVar[bool] = True
 
-    @staticmethod
-    def nodes(n_items: int) -> int:
-        """Return L = floor(log2 T) + 1: how many noisy nodes of one cell item 1, and any item at most, enters."""
-        return int(n_items).bit_length()
+    def __post_init__(self) -> None:
+        check_geometry(self.name, self.n_items, self.node, self.laws)
 
-    def noise_rows(self) -> int:
-        """How many rows of noise the counter keeps: one a level, and a row of zeros."""
-        return self.nodes(self.n_items) + 1
+    def suited(self, norm: str) -> BinaryTree:  # noqa: ARG002 - as every counter
+        """Return the counter: nothing is left open."""
+        return self
 
-    def error_bound(self, n_cells: int, beta: float, report: Mechanism | None) -> float:
-        """Return E: with probability 1 - beta no released prefix of any cell is further from the exact one.
+    @property
+    def levels(self) -> int:
+        """L = floor(log2 T) + 1: how many noisy nodes item 1, and any item at most, enters."""
+        return int(self.n_items).bit_length()
 
-        Raises ValueError if the reports are noisy themselves: nothing bounds both noises together yet.
-        """
-        if report is not None:
-            raise ValueError("a binary tree over noisy reports has no error bound here; use one of the two noises")
-        return self.node.scale * tree_error_bound(self.n_items, n_cells, beta)
+    def losses(self) -> Int64Array:
+        """Return how many nodes each item enters, int64[T]: left blocks with it that are complete by T."""
+        before = np.arange(self.n_items, dtype=np.int64)
+        entered = np.zeros(self.n_items, dtype=np.int64)
+        for level in range(self.levels):
+            block = before >> level
+            entered += (block & 1 == 0) & ((block + 1) << level <= self.n_items)
+        return entered
 
+    def sensitivity(self, row: Sensitivity) -> Sensitivity:
+        """Return L copies of `row`."""
+        return row.repeated(self.levels)
 
-COUNTERS: dict[str, type[BinaryTree]] = {BinaryTree.name: BinaryTree}
-"""What `counter` in a config can name."""
+    def user_sensitivity(self, item: int, row: Sensitivity) -> Sensitivity:
+        """Return as many copies of `row` as user `item` enters nodes."""
+        check_item(item, self.n_items)
+        blocks = [(item - 1) >> level for level in range(self.levels)]
+        complete = [(block + 1) << level <= self.n_items for level, block in enumerate(blocks)]
+        return row.repeated(sum(block & 1 == 0 and full for block, full in zip(blocks, complete, strict=True)))
 
+    def profile(self) -> Float64Array:
+        """Return the square root of the number of ones in 1..T, float64[T]."""
+        prefix = np.arange(1, self.n_items + 1, dtype=np.int64)
+        ones = np.zeros(self.n_items)
+        for level in range(self.levels):
+            ones += prefix >> level & 1
+        return np.sqrt(ones)
 
-@kernel
-def _level(k: int) -> int:
-    """Return the row that holds the noise of prefix k: 0 for the empty prefix, else 1 + number of trailing zeros."""
-    if k == 0:
-        return 0
-    level = 1
-    while k & 1 == 0:
-        k >>= 1
-        level += 1
-    return level
+    def error_bound(self, n_cells: int, beta: float) -> float:
+        """Return E: with probability 1 - beta no released prefix of any cell is further from the exact one."""
+        return error_bounds.binary_tree_bound(self.n_items, node_of(self), n_cells, beta)
 
+    def memory(self, n_cells: int) -> int:
+        """Return the bytes of one row a level, and a row of zeros."""
+        return (self.levels + 1) * n_cells * 8
 
-@kernel
-def release_prefix(
-    released: Float64Array, totals: Float64Array, noise: Float64Array, item: int, scale: float, key: np.uint64
-) -> None:
-    """Write totals + tree noise of prefix `item` (1-based) into `released`, float64[cells]; noise float64[rows, cells].
-
-    *Formal guarantee.* See BinaryTree; the node that ends at `item` draws numbers item*cells ... of stream `key`.
-    """
-    parents, nodes = noise[_level(item & (item - 1))], noise[_level(item)]
-    for start in range(0, released.shape[0], BLOCK):
-        node, parent = nodes[start : start + BLOCK], parents[start : start + BLOCK]
-        out, total = released[start : start + BLOCK], totals[start : start + BLOCK]
-        first = np.uint64(item) * np.uint64(released.shape[0]) + np.uint64(start)
-        for i in range(out.shape[0]):
-            # The arrays that are about to be written hold the halves of the draws meanwhile.
-            node[i], out[i] = first_half(key, first + np.uint64(i))
-        for i in range(out.shape[0]):
-            prefix_noise = parent[i] + second_half(node[i], out[i], scale)
-            node[i] = prefix_noise
-            out[i] = total[i] + prefix_noise
+    def open(self, n_cells: int, key: npt.NDArray[np.uint64]) -> CounterState:
+        """Return the empty tree."""
+        rows = np.zeros((self.levels + 1, n_cells))
+        return CounterState(TREE, 2, node_of(self).noise(key), rows, np.zeros(0, np.int64), np.zeros(0))

@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dprl.privacy.base import Float64Array, Int64Array
+from dprl.privacy.counters import error_bounds
 from dprl.privacy.counters.base import HONAKER, CounterState, check_geometry, check_item, node_of
-from dprl.privacy.mechanisms.base import GAUSSIAN, LAPLACE, Mechanism, Sensitivity
+from dprl.privacy.mechanisms.base import GAUSSIAN, Mechanism, Sensitivity
 
 
 @dataclass(frozen=True)
@@ -18,9 +19,8 @@ class Honaker:
     """The binary tree whose blocks are estimated from below: own noise and both halves, weighted by inverse variance.
 
     *Formal guarantee.* If replacing one item (one user's row) changes it by `row`, the whole sequence of T noisy prefix
-    vectors is as private as L copies of `row`, each with node noise of its own, L = floor(log2 T) + 1 (an item enters
-    every complete block with it), also when later rows depend on earlier outputs. The weights are post-processing, in
-    real numbers: integer nodes would not stay integers.
+    vectors is mu-GDP for mu = sqrt(L) * l2 / sigma, L = floor(log2 T) + 1 (an item enters every complete block with
+    it), also when later rows depend on earlier outputs. Attained by item 1. The weights are post-processing.
 
     A complete block of 2^i items has an estimate of variance 1 / (2 (1 - 2^-(i+1))) times a node's.
 
@@ -34,7 +34,7 @@ class Honaker:
     n_items: int
     node: Mechanism | None = None
     name: ClassVar[str] = "honaker"
-    laws: ClassVar[tuple[int, ...]] = (LAPLACE, GAUSSIAN)
+    laws: ClassVar[tuple[int, ...]] = (GAUSSIAN,)
     keeps_integers: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -80,7 +80,24 @@ class Honaker:
 
     def error_bound(self, n_cells: int, beta: float) -> float:
         """Return E: with probability 1 - beta no released prefix of any cell is further from the exact one."""
-        raise NotImplementedError
+        sigma, item = node_of(self).scale, np.arange(1, self.n_items + 1, dtype=np.int64)
+        last_level = np.log2(item & -item).astype(np.int64)
+        return error_bounds.gaussian_process_bound(
+            sigma * self.profile(), sigma * self._steps()[last_level], n_cells, beta
+        )
+
+    def _steps(self) -> Float64Array:
+        """Return the standard deviation of a prefix's noise less that of the one before, by level of its last block.
+
+        The difference is that of the last block's right half, plus share * (own noise - both halves' estimates).
+        """
+        shares = self.shares()
+        variances, with_estimate = np.ones(self.levels), 1.0
+        for level in range(1, self.levels):
+            share = shares[level]
+            variances[level] = variances[level - 1] + 2.0 * share * (shares[level - 1] - with_estimate)
+            with_estimate *= 1.0 - share
+        return np.sqrt(variances)
 
     def memory(self, n_cells: int) -> int:
         """Return the bytes of two rows a level, and a row of zeros."""

@@ -1,4 +1,4 @@
-"""The k-ary tree counter with signed digits: prefixes are made of blocks that are added and blocks that are subtracted."""
+"""The k-ary tree counter with signed digits: a prefix is made of blocks that are added and blocks that are subtracted."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprl.privacy.base import Float64Array, Int64Array
+from dprl.privacy.counters import error_bounds
 from dprl.privacy.counters.base import TREE, CounterState, check_geometry, check_item, node_of
 from dprl.privacy.counters.binary_tree import TREE_LAWS
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
@@ -101,7 +102,7 @@ class KaryTree:
 
     def error_bound(self, n_cells: int, beta: float) -> float:
         """Return E: with probability 1 - beta no released prefix of any cell is further from the exact one."""
-        raise NotImplementedError
+        return error_bounds.kary_tree_bound(self.n_items, self.k, node_of(self), n_cells, beta)
 
     @property
     def _n_rows(self) -> int:

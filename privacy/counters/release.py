@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from dprl.privacy.base import Float64Array, Int64Array
+from dprl.privacy.base import Float64Array
 from dprl.privacy.compiled import kernel
 from dprl.privacy.counters.base import BUFFERED, HONAKER, ROWS, TREE, CounterState
 from dprl.privacy.mechanisms.base import Noise
 from dprl.privacy.mechanisms.sampling import fill_noise
 
-# Cells that are drawn and added at a time: a few kB, which stay in the nearest cache.
-BLOCK = 256
+# Cells that are drawn and added at a time: few calls, and a few kB that stay in a near cache.
+BLOCK = 2048
 
 
 @kernel
@@ -54,9 +54,7 @@ def trailing_zeros(k: int) -> int:
 
 
 @kernel
-def _release_binary(
-    released: Float64Array, totals: Float64Array, rows: Float64Array, node: Noise, item: int
-) -> None:
+def _release_binary(released: Float64Array, totals: Float64Array, rows: Float64Array, node: Noise, item: int) -> None:
     """Noise of prefix k = noise of prefix k - lowbit(k) + one fresh draw; row 0 is zero, row 1 + level the last."""
     parent = item & (item - 1)
     parent_row = 0 if parent == 0 else 1 + trailing_zeros(parent)
@@ -174,10 +172,14 @@ def _release_honaker(released: Float64Array, totals: Float64Array, state: Counte
 
 @kernel
 def _release_buffered(released: Float64Array, totals: Float64Array, state: CounterState, item: int) -> None:
-    """v = w - sum_i omega_i s_i; s_i = theta_i s_i + v; the prefix's noise grows by v. Row 0 is that noise, then s_i."""
+    """V = w - sum_i omega_i s_i; s_i = theta_i s_i + v; prefix noise grows by g v. Row 0 is that noise, then the s_i.
+
+    The coefficients are omega, theta, and g of every item.
+    """
     rows = state.rows
-    n_buffers = state.coefficients.shape[0] // 2
-    omega, theta = state.coefficients[:n_buffers], state.coefficients[n_buffers:]
+    n_buffers = rows.shape[0] - 1
+    omega, theta = state.coefficients[:n_buffers], state.coefficients[n_buffers : 2 * n_buffers]
+    growth = state.coefficients[2 * n_buffers + item - 1]
     first = np.uint64(item) * np.uint64(released.shape[0])
     for start in range(0, released.shape[0], BLOCK):
         stop = start + BLOCK
@@ -192,7 +194,7 @@ def _release_buffered(released: Float64Array, totals: Float64Array, state: Count
             for i in range(out.shape[0]):
                 buffer[i] = decay * buffer[i] + out[i]
         for i in range(out.shape[0]):
-            prefix[i] += out[i]
+            prefix[i] += growth * out[i]
             out[i] = total[i] + prefix[i]
 
 
