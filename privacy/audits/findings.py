@@ -11,7 +11,7 @@ from dprl.privacy.accounting.curves import PrivacyCurve
 
 WhiteBoxVerdict = Literal["holds", "holds_approximately", "fails", "unbounded"]
 Verdict = Literal["refuted", "not refuted", "not sampled"]
-Tightness = Literal["exact", "upper", "lower"]
+Tightness = Literal["exact", "upper"]
 
 APPROXIMATE_DELTA = 1e-6
 _TOLERANCE = 1e-9
@@ -32,17 +32,19 @@ class Proof:
 
     Args:
         pure_epsilon: at delta 0; infinite if there is none.
-        tightness: 'exact' if a pair of neighbours attains it, 'upper' or 'lower' if it is only a bound.
+        tightness: 'exact' if a pair of neighbours attains the pure epsilon, else 'upper'.
         epsilon: at the claimed delta, or at 1e-6 for a pure claim.
         delta: at the claimed epsilon.
-        other_bound: the bound from the other side where there is one, in the terms in which the claim fails.
+        attained_epsilon, attained_delta: what an explicit pair of neighbours reaches, where that is less than the proof:
+            the truth lies between.
     """
 
     pure_epsilon: float
     tightness: Tightness
     epsilon: float
     delta: float
-    other_bound: float | None = None
+    attained_epsilon: float | None = None
+    attained_delta: float | None = None
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,8 @@ class Finding:
                 "epsilon": _number(proof.epsilon),
                 "at_delta": claim.delta or APPROXIMATE_DELTA,
                 "delta_at_claimed_epsilon": proof.delta,
-                "other_bound": None if proof.other_bound is None else _number(proof.other_bound),
+                "attained_epsilon": None if proof.attained_epsilon is None else _number(proof.attained_epsilon),
+                "attained_delta": proof.attained_delta,
             },
             "measured": None if measured is None else _measured(measured),
             "white_box": self.white_box,

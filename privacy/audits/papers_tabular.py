@@ -17,7 +17,7 @@ from dprl.privacy.audits.page import Entry, Measure
 from dprl.privacy.audits.prefixes import CounterPrefixes
 from dprl.privacy.audits.probes import FloatingPointEvent, NoisyCells, changed_cells
 from dprl.privacy.audits.two_worlds import Attack, measure
-from dprl.privacy.counters.base import Counter
+from dprl.privacy.counters.base import Counter, node_of
 from dprl.privacy.counters.binary_tree import BinaryTree
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
 from dprl.privacy.mechanisms.laplace import Laplace
@@ -55,11 +55,8 @@ def _central_probe(families: int, scale: Scale, claim: Claim, horizon: int, epis
 
 def counter_probe(counter: Counter, cells: int, claim: Claim, label: str) -> Measure:
     """Return the two-world attack on a counter whose first user changes `cells` cells."""
-    node = counter.node
-    if node is None:
-        raise ValueError("counter must have noise to be attacked, got none; pass its node")
     ones, zeros = changed_cells(cells)
-    proved = node.curve(counter.sensitivity(Sensitivity.of_cells(cells))).epsilon(claim.delta)
+    proved = node_of(counter).curve(counter.sensitivity(Sensitivity.of_cells(cells))).epsilon(claim.delta)
     return partial(measure, CounterPrefixes(counter, ones, zeros, label), claim, proved)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from dprl.privacy.audits.probes import log_ratios
 from dprl.privacy.audits.two_worlds import Key
 from dprl.privacy.base import Float64Array
-from dprl.privacy.counters.base import Counter
+from dprl.privacy.counters.base import Counter, node_of
 from dprl.privacy.counters.binary_tree import BinaryTree
 from dprl.privacy.counters.release import release_prefix
 from dprl.privacy.randomness.streams import Streams
@@ -39,8 +39,7 @@ class CounterPrefixes:
     @property
     def description(self) -> str:
         """The configuration."""
-        node = self.counter.node
-        return f"{self.label}, {self.counter.name}, scale {0.0 if node is None else node.scale:.4g}"
+        return f"{self.label}, {self.counter.name}, scale {node_of(self.counter).scale:.4g}"
 
     def scores(self, world: int, runs: int, key: Key) -> Float64Array:
         """Return what speaks for world 1, float64[runs]: exact log likelihood ratios for a binary tree.
@@ -50,10 +49,8 @@ class CounterPrefixes:
         """
         ones, zeros = np.array(self.ones), np.array(self.zeros)
         prefixes = self._release(ones if world else zeros, runs, key)
-        if isinstance(self.counter, BinaryTree) and self.counter.node is not None:
-            # Prefix 2^i is the one node of its level that the first user is in.
-            nodes = [prefixes[(1 << i) - 1] for i in range(self.counter.n_items.bit_length())]
-            return sum((log_ratios(self.counter.node, y, ones, zeros).sum(axis=1) for y in nodes), np.zeros(runs))
+        if isinstance(self.counter, BinaryTree):
+            return tree_ratios(self.counter, prefixes, ones, zeros)
         middle = (ones + zeros) / 2.0
         weighted = np.tensordot(self._best_weights(), prefixes - middle, axes=1)
         return weighted @ (ones - zeros)
@@ -73,6 +70,20 @@ class CounterPrefixes:
         if not self._weights:
             key = Streams(_SEED_OF_COVARIANCE, f"audit|covariance|{self.description}").key("server_noise")
             noise = self._release(np.zeros(1), _COVARIANCE_RUNS, key)[:, :, 0]
-            covariance = np.atleast_2d(np.cov(noise))
-            self._weights.append(np.linalg.solve(covariance, np.ones(covariance.shape[0])))
+            self._weights.append(best_linear_weights(noise))
         return self._weights[0]
+
+
+def tree_ratios(tree: BinaryTree, prefixes: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
+    """Return exact log likelihood ratios float64[runs] of a tree's prefixes float64[T, runs, cells] without others.
+
+    Prefix 2^i is the one node of its level that the first user is in; no other node knows that user.
+    """
+    nodes = [prefixes[(1 << i) - 1] for i in range(tree.n_items.bit_length())]
+    return np.asarray(np.sum([log_ratios(node_of(tree), y, ones, zeros).sum(axis=1) for y in nodes], axis=0))
+
+
+def best_linear_weights(noise: Float64Array) -> Float64Array:
+    """Return the inverse covariance of a cell's prefixes times the all-ones vector, float64[T]; noise float64[T, n]."""
+    covariance = np.atleast_2d(np.cov(noise))
+    return np.linalg.solve(covariance, np.ones(covariance.shape[0]))

@@ -93,7 +93,7 @@ def measure(probe: Probe, claim: Claim, proved: float, attack: Attack) -> Measur
 
 
 def draw(probe: Probe, world: int, runs: int, seed: int, part: str) -> Float64Array:
-    """Return the rounded scores of `runs` independent releases, float64[runs], drawn in chunks, each with its own key."""
+    """Return the rounded scores of `runs` independent releases, float64[runs]; every chunk has a key of its own."""
     scores = np.empty(runs)
     for start in range(0, runs, _CHUNK):
         key = Streams(seed, f"audit|{probe.description}|{part}|{world}|{start}").key("user_noise")

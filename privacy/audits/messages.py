@@ -1,0 +1,143 @@
+"""Probes of messages that are not numbers with noise: randomised bits, and randomised vectors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dprl.privacy.audits.probes import log_ratios
+from dprl.privacy.audits.two_worlds import Key
+from dprl.privacy.base import Float64Array
+from dprl.privacy.compiled import kernel
+from dprl.privacy.mechanisms.gradients import VectorMechanism
+from dprl.privacy.mechanisms.base import Mechanism
+from dprl.privacy.mechanisms.randomized_response import RandomizedResponse, fill_responses
+from dprl.privacy.mechanisms.unary_encoding import UnaryEncoding, fill_unary
+
+_CELLS = 2
+
+
+@dataclass(frozen=True)
+class Responses:
+    """One bit by randomised response; the worlds are the bit's two values."""
+
+    mechanism: RandomizedResponse
+
+    @property
+    def description(self) -> str:
+        """The configuration."""
+        return f"one bit, truth with probability {self.mechanism.truth:.4g}"
+
+    def scores(self, world: int, runs: int, key: Key) -> Float64Array:
+        """Return the responses, float64[runs]."""
+        out = np.empty(runs)
+        fill_responses(out, np.full(runs, float(world)), key, np.uint64(0), self.mechanism.table())
+        return out
+
+
+@dataclass(frozen=True)
+class UnaryBits:
+    """A one-hot vector of two cells by unary encoding; the worlds are its two cells."""
+
+    encoding: UnaryEncoding
+
+    @property
+    def description(self) -> str:
+        """The configuration."""
+        p, q = self.encoding.hot_probability, self.encoding.cold_probability
+        return f"two cells, bits with probability {p:.4g} and {q:.4g}"
+
+    def scores(self, world: int, runs: int, key: Key) -> Float64Array:
+        """Return log likelihood ratios, float64[runs]."""
+        bits = np.empty((runs, _CELLS))
+        _encode_all(bits, 1 - world, key, self.encoding.table())
+        signs = np.array([1.0, -1.0])
+        return unary_ratios(self.encoding, bits, np.broadcast_to(signs, bits.shape))
+
+
+def unary_ratios(encoding: UnaryEncoding, bits: Float64Array, signs: Float64Array) -> Float64Array:
+    """Return ln P(bits | world 1) / P(bits | world 0), float64[runs].
+
+    bits float64[runs, n]; signs float64[runs, n]: 1 for world 1's hot cell, -1 for world 0's, 0 for all others.
+    """
+    p, q = encoding.hot_probability, encoding.cold_probability
+    per_bit = bits * math.log(p / q) + (1.0 - bits) * math.log((1.0 - p) / (1.0 - q))
+    return np.asarray((per_bit * signs).sum(axis=1))
+
+
+@kernel
+def _encode_all(bits: Float64Array, hot: int, key: np.ndarray, table: np.ndarray) -> None:
+    for run in range(bits.shape[0]):
+        fill_unary(bits[run], hot, key, np.uint64(run * bits.shape[1]), table)
+
+
+VectorRatios = Callable[[Float64Array, Float64Array, Float64Array], Float64Array]
+"""(messages float64[runs, m], world 1's vector, world 0's vector) -> scores float64[runs]."""
+
+
+@dataclass(frozen=True)
+class VectorMessages:
+    """Randomised vectors: gradients.
+
+    Args:
+        mechanism: randomises one vector a submission.
+        ones, zeros: the vectors in world 1 and in world 0, float64[d] as tuples.
+        ratios: scores messages.
+        label: for the description.
+    """
+
+    mechanism: VectorMechanism
+    ones: tuple[float, ...]
+    zeros: tuple[float, ...]
+    ratios: VectorRatios
+    label: str
+
+    @property
+    def description(self) -> str:
+        """The configuration."""
+        return self.label
+
+    def scores(self, world: int, runs: int, key: Key) -> Float64Array:
+        """Return the scores of `runs` submissions, float64[runs]."""
+        vector = np.array(self.ones if world else self.zeros)
+        messages = np.empty((runs, self.mechanism.message_length))
+        for run in range(runs):
+            messages[run] = self.mechanism.randomize(vector, key, run)
+        return self.ratios(messages, np.array(self.ones), np.array(self.zeros))
+
+
+def additive_ratios(noise: Mechanism, grid: float = 0.0) -> VectorRatios:
+    """Return the log likelihood ratios of messages that are a vector plus independent noise; grid: its unit, or 0."""
+
+    def ratios(messages: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
+        unit = grid or 1.0
+        return log_ratios(noise, messages / unit, ones / unit, zeros / unit).sum(axis=1)
+
+    return ratios
+
+
+def cap_ratios(threshold: float) -> VectorRatios:
+    """Return 1 for messages in the cap of world 1's direction, -1 in that of world 0's, else 0: what PrivUnit tells."""
+
+    def ratios(messages: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
+        along_one = messages @ (ones / np.linalg.norm(ones)) >= threshold
+        along_zero = messages @ (zeros / np.linalg.norm(zeros)) >= threshold
+        return along_one.astype(np.float64) - along_zero.astype(np.float64)
+
+    return ratios
+
+
+def bit_ratios(directions: Float64Array) -> VectorRatios:
+    """Return how many bits of a projected random sign have the sign of world 1's projection.
+
+    directions float64[m, d]: the public matrix; for messages in {-C, C}^m and vectors whose projections are opposite.
+    """
+
+    def ratios(messages: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
+        signs = np.sign(directions @ (ones - zeros))
+        return (np.sign(messages) * signs).sum(axis=1)
+
+    return ratios

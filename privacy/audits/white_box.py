@@ -1,0 +1,67 @@
+"""White-box recomputation: from the noise objects themselves to what they prove, by other means than their curves.
+
+An audit that only asked a mechanism for its own curve would believe what it is to check.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dprl.privacy.accounting.closed_forms import gaussian_epsilon
+from dprl.privacy.audits.probes import log_ratios
+from dprl.privacy.counters.base import Counter
+from dprl.privacy.counters.binary_tree import BinaryTree
+from dprl.privacy.mechanisms.base import DISCRETE_LAPLACE, GAUSSIAN, LAPLACE, Mechanism, Sensitivity
+from dprl.privacy.privatizers import Privatizer
+from dprl.privacy.reports import UnaryReport
+
+_GRID = 4001
+
+
+def supremum_of_loss(mechanism: Mechanism, change: float) -> float:
+    """Return the supremum of the log likelihood ratio of one number that changes by `change`, from the densities.
+
+    Laplace laws: on a grid that holds both numbers and what is far from both. Infinite for every other law.
+    """
+    if mechanism.law not in (LAPLACE, DISCRETE_LAPLACE):
+        return math.inf
+    y = np.linspace(-3.0 * change, 4.0 * change, _GRID)
+    ratios = log_ratios(mechanism, y, np.full(_GRID, change), np.zeros(_GRID))
+    return float(np.max(np.abs(ratios)))
+
+
+def nodes_entered(counter: Counter, row: Sensitivity) -> Sensitivity:
+    """Return how much all noised numbers change with one user's row: a binary tree's by counting its blocks.
+
+    Of other counters their own sensitivity is taken; tests compare it with their algebra.
+    """
+    if not isinstance(counter, BinaryTree):
+        return counter.sensitivity(row)
+    # Node t covers the items t - lowbit(t) + 1 .. t.
+    ends = np.arange(1, counter.n_items + 1)
+    entered = np.zeros(counter.n_items + 2, dtype=np.int64)
+    np.add.at(entered, ends - (ends & -ends) + 1, 1)
+    np.add.at(entered, ends + 1, -1)
+    return row.repeated(int(np.cumsum(entered).max()))
+
+
+def recomputed_epsilon(privatizer: Privatizer, delta: float) -> float:
+    """Return the epsilon that a privatizer's noise proves at `delta`, from scales, blocks and coins.
+
+    Pure for delta = 0; for delta > 0 exact for Gaussian noise and infinite (not recomputed) for other laws.
+    """
+    report, counter = privatizer.noise.report, privatizer.noise.counter
+    families = privatizer.layout.released
+    cells = 2 * families.n_steps * len(families.families)
+    if isinstance(report, UnaryReport):
+        p, q = report.encoding.hot_probability, report.encoding.cold_probability
+        return report.rows_sent * (math.log(p / q) + math.log((1.0 - q) / (1.0 - p)))
+    noise = report or counter.node
+    if noise is None:
+        return math.inf
+    changed = nodes_entered(counter, Sensitivity.of_cells(cells))
+    if delta > 0.0:
+        return gaussian_epsilon(delta, changed.l2 / noise.scale) if noise.law == GAUSSIAN else math.inf
+    return changed.l1 * supremum_of_loss(noise, 1.0)
