@@ -1,0 +1,321 @@
+"""Randomisers of a vector on the user's side: what they share, and the two that clip the vector and add noise.
+
+The clip bounds what any two vectors differ by, so a message has a privacy curve of its own, without a sensitivity. It
+covers everything that shaped the vector: environment, trajectory, its length. It does not cover when a message is sent,
+nor whether: send one per round, that of the zero vector if there is nothing to say.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from dprl.privacy.accounting.curves import PrivacyCurve
+from dprl.privacy.base import Float64Array
+from dprl.privacy.compiled import kernel
+from dprl.privacy.mechanisms.base import IDEALISED, Mechanism, Sensitivity
+from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
+from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
+from dprl.privacy.mechanisms.gaussian import Gaussian
+from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.mechanisms.sampling import fill_noise
+
+GRID = "grid"
+"""Integers times a power of two: every sum is exact in float64."""
+# The noise scale is 2^n to 2^(n+1) units of the grid: a millionth of the noise, and what a sampler's table allows.
+_LAPLACE_GRID_BITS, _GAUSSIAN_GRID_BITS = 20, 13
+_LARGEST_UNITS = 2.0**31
+_MOST_DRAWS = 2**53
+_MOST_SUBMISSIONS = 2**31
+_DRAWS_PER_SUBMISSION = np.uint64(1 << 32)
+
+
+class VectorMechanism(Protocol):
+    """Randomises one vector a submission; knows what one message proves between any two vectors.
+
+    A number that is not finite counts as 0 before anything else: an exception would say something about the data. A
+    stream belongs to one mechanism; submissions of different numbers never share a bit of it.
+    """
+
+    name: ClassVar[str]
+
+    @property
+    def dimension(self) -> int:
+        """d, of the vectors."""
+
+    @property
+    def arithmetic(self) -> str:
+        """What the guarantee assumes of the numbers."""
+
+    @property
+    def message_length(self) -> int:
+        """How many numbers a message has, whatever the data."""
+
+    @property
+    def noise_norm(self) -> float:
+        """A bound on the root mean squared norm of the estimate's error (for an input that is not clipped)."""
+
+    def curve(self) -> PrivacyCurve:
+        """Return what one message proves between any two inputs."""
+
+    def randomize(self, vector: Float64Array, key: npt.NDArray[np.uint64], number: int) -> Float64Array:
+        """Return the message float64[message_length] of submission `number` >= 0 for `vector` float64[d]."""
+
+    def estimate(self, message: Float64Array) -> Float64Array:
+        """Return what a server makes of a message, float64[d]; post-processing."""
+
+
+@dataclass(frozen=True)
+class _Clipped:
+    """What clipped additive mechanisms share; see the two below.
+
+    Args:
+        dimension: d, of the vector.
+        clip: C > 0: vectors are shrunk into the ball of radius C / 2, so that two of them differ by at most C.
+        additive: the noise of one coordinate, in units of the grid if there is one.
+        grid: 0, or the power of two whose multiples the message consists of.
+    """
+
+    dimension: int
+    clip: float
+    additive: Mechanism
+    grid: float = 0.0
+    norm: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        if self.dimension < 1:
+            raise ValueError(f"dimension must be at least 1, got {self.dimension}; a message has a number")
+        _check_clip(self.clip)
+        if self.grid and (math.frexp(self.grid)[0] != 0.5 or not 1 <= self.radius_units <= _LARGEST_UNITS):
+            raise ValueError(f"grid must be a power of two from clip/2^32 to clip/2, got {self.grid} for {self.clip}")
+        if (self.additive.arithmetic == IDEALISED) != (self.grid == 0.0):
+            raise ValueError(f"grid must be 0 for continuous noise and above 0 for integer noise, got {self}")
+
+    @property
+    def radius_units(self) -> int:
+        """The radius of the ball in units of the grid, rounded down."""
+        return math.floor(self.clip / 2.0 / self.grid)
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """How far apart two clipped vectors can be: their diameter in `norm`, in units of the grid if there is one."""
+        return _of_ball(2.0 * self.radius_units if self.grid else self.clip, self.norm, self.dimension)
+
+    @property
+    def arithmetic(self) -> str:
+        """What the guarantee assumes of the numbers."""
+        return GRID if self.grid else IDEALISED
+
+    @property
+    def scale(self) -> float:
+        """The noise scale of a coordinate, in units of the vector."""
+        return self.additive.scale * (self.grid or 1.0)
+
+    @property
+    def noise_norm(self) -> float:
+        """sqrt(d * variance), and up to d * grid^2 for rounding: exact for an input that is not clipped."""
+        unit = self.grid or 1.0
+        return math.sqrt(self.dimension * (self.additive.variance * unit**2 + self.grid**2))
+
+    @property
+    def message_length(self) -> int:
+        """d."""
+        return self.dimension
+
+    def curve(self) -> PrivacyCurve:
+        """Return what one message proves between any two inputs."""
+        return self.additive.curve(self.sensitivity)
+
+    def randomize(self, vector: Float64Array, key: npt.NDArray[np.uint64], number: int) -> Float64Array:
+        """Return submission `number` of the stream `key` for `vector` float64[d]: its clipped version with noise.
+
+        *Formal guarantee.* See the class.
+        """
+        given = checked_vector(vector, self.dimension)
+        if not 0 <= number < _MOST_DRAWS // self.dimension:
+            raise ValueError(f"number must lie in [0, 2^53/dimension), got {number}; start a new stream")
+        message = np.empty(self.dimension)
+        fill_noise(message, self.additive.noise(key), np.uint64(number * self.dimension))
+        squared = self.norm == "l2"
+        if self.grid:
+            add_on_grid(message, given, self.radius_units, self.grid, squared)
+        else:
+            add_clipped(message, given, self.clip / 2.0, squared)
+        return message
+
+    def estimate(self, message: Float64Array) -> Float64Array:
+        """Return the message: unbiased for the clipped vector, apart from rounding towards 0 by less than the grid."""
+        return message
+
+
+@dataclass(frozen=True)
+class ClippedLaplace(_Clipped):
+    """g / max(1, |g|_1 / (C/2)) + Laplace(C/epsilon) on every coordinate.
+
+    *Formal guarantee.* Any two clipped vectors differ by at most C in L1, so one message is (C/scale, 0)-LDP for any
+    two vectors, exactly: g = (C/2) e_1 against -(C/2) e_1. In real arithmetic without a grid. With one: the clipped
+    vector is rounded towards 0 to integers, whose L1 norm is at most the ball's radius in units (checked in integers,
+    so that float64 rounding cannot exceed it), and the noise is discrete Laplace: nothing is idealised.
+
+    Paper: [OT20] eqs. (19)-(21), Algorithm 2.
+    """
+
+    name: ClassVar[str] = "clipped_laplace"
+    norm: ClassVar[str] = "l1"
+
+    @classmethod
+    def calibrated(cls, epsilon: float, delta: float, dimension: int, clip: float, exact: bool = False) -> Self:
+        """Return the least noise that makes one message (epsilon, delta)-LDP: scale clip / epsilon for delta = 0."""
+        _check_epsilon(epsilon)
+        _check_clip(clip)
+        whole = Laplace.calibrated(epsilon, delta, _of_ball(clip, cls.norm, dimension))
+        if not exact:
+            return cls(dimension, clip, whole)
+        grid = _grid(whole.scale, _LAPLACE_GRID_BITS)
+        of_units = _of_ball(2.0 * math.floor(clip / 2.0 / grid), cls.norm, dimension)
+        return cls(dimension, clip, DiscreteLaplace.calibrated(epsilon, delta, of_units), grid)
+
+
+@dataclass(frozen=True)
+class ClippedGaussian(_Clipped):
+    """g / max(1, |g|_2 / (C/2)) + Normal(0, sigma^2) on every coordinate.
+
+    *Formal guarantee.* The ball has radius C/2, so the L2 sensitivity is its diameter C (2 * radius, not the radius):
+    one message is mu-GDP with mu = C/sigma for any two vectors, exactly, in real arithmetic. With a grid the vector is
+    rounded towards 0 to integers of L2 norm at most the radius in units (checked in integers), and the noise is
+    discrete Gaussian, whose curve is that of `additive`: nothing is idealised.
+
+    Paper: Balle, Wang 2018, Theorem 8; Canonne, Kamath, Steinke 2020, Theorem 4.
+    """
+
+    name: ClassVar[str] = "clipped_gaussian"
+    norm: ClassVar[str] = "l2"
+
+    @classmethod
+    def calibrated(cls, epsilon: float, delta: float, dimension: int, clip: float, exact: bool = False) -> Self:
+        """Return the least noise that makes one message (epsilon, delta)-LDP; raise ValueError for delta = 0."""
+        _check_epsilon(epsilon)
+        _check_clip(clip)
+        if not 0.0 < delta < 1.0:
+            raise ValueError(f"delta must lie in (0, 1) for Gaussian noise, got {delta}; use clipped_laplace for 0")
+        whole = Gaussian.calibrated(epsilon, delta, _of_ball(clip, cls.norm, dimension))
+        if not exact:
+            return cls(dimension, clip, whole)
+        grid = _grid(whole.scale, _GAUSSIAN_GRID_BITS)
+        of_units = _of_ball(2.0 * math.floor(clip / 2.0 / grid), cls.norm, dimension)
+        return cls(dimension, clip, DiscreteGaussian.calibrated(epsilon, delta, of_units), grid)
+
+
+def checked_vector(vector: Float64Array, dimension: int) -> Float64Array:
+    """Return `vector` as float64[dimension]; raise ValueError for another shape, which is no secret."""
+    given = np.ascontiguousarray(vector, dtype=np.float64)
+    if given.shape != (dimension,):
+        raise ValueError(f"vector must have shape ({dimension},), got {given.shape}; flatten it")
+    return given
+
+
+def first_draw(number: int) -> np.uint64:
+    """Return where the 2^32 draws of submission `number` begin; raise ValueError outside [0, 2^31)."""
+    if not 0 <= number < _MOST_SUBMISSIONS:
+        raise ValueError(f"number must lie in [0, 2^31), got {number}; start a new stream")
+    return np.uint64(number) * _DRAWS_PER_SUBMISSION
+
+
+def _check_epsilon(epsilon: float) -> None:
+    if not (math.isfinite(epsilon) and epsilon > 0):
+        raise ValueError(f"epsilon must be finite and above 0, got {epsilon}; nothing else is a guarantee")
+
+
+def _check_clip(clip: float) -> None:
+    if not (math.isfinite(clip) and clip > 0):
+        raise ValueError(f"clip must be finite and above 0, got {clip}; vectors are shrunk to half of it")
+
+
+def _of_ball(diameter: float, norm: str, dimension: int) -> Sensitivity:
+    """Return how far apart two vectors in a ball of the L1 or the L2 norm can be."""
+    l1 = diameter if norm == "l1" else diameter * math.sqrt(dimension)
+    return Sensitivity(l1, diameter, diameter, dimension)
+
+
+def _grid(scale: float, bits: int) -> float:
+    """Return the power of two of which the scale is 2^bits to 2^(bits + 1) units."""
+    return 2.0 ** (math.frexp(scale)[1] - 1 - bits)
+
+
+@kernel
+def without_nonfinite(out: np.ndarray, vector: np.ndarray) -> float:
+    """Fill `out` with `vector`, 0 for numbers that are not finite; return the largest absolute value."""
+    largest = 0.0
+    for i in range(out.shape[0]):
+        out[i] = vector[i] if abs(vector[i]) < math.inf else 0.0
+        largest = max(largest, abs(out[i]))
+    return largest
+
+
+@kernel
+def clipped(vector: np.ndarray, radius: float, squared: bool) -> np.ndarray:
+    """Return float64[d]: `vector` shrunk into the ball of the L1 norm, or of the L2 norm if `squared`.
+
+    Numbers that are not finite count as 0. The norm is computed relative to the largest coordinate: no overflow.
+    """
+    shrunk = np.empty(vector.shape[0])
+    largest = without_nonfinite(shrunk, vector)
+    if largest == 0.0:
+        return shrunk
+    total = 0.0
+    for i in range(shrunk.shape[0]):
+        relative = abs(shrunk[i]) / largest
+        total += relative * relative if squared else relative
+    norm = math.sqrt(total) if squared else total
+    if largest > radius / norm:
+        # Coordinate by coordinate relative to the largest: the norm itself may be above the largest float64.
+        for i in range(shrunk.shape[0]):
+            shrunk[i] = shrunk[i] / largest * (radius / norm)
+    return shrunk
+
+
+@kernel
+def add_clipped(out: np.ndarray, vector: np.ndarray, radius: float, squared: bool) -> None:
+    """Add the clipped `vector` to the noise in `out` float64[d].
+
+    *Formal guarantee.* None by itself; see ClippedLaplace and ClippedGaussian.
+    """
+    shrunk = clipped(vector, radius, squared)
+    for i in range(out.shape[0]):
+        out[i] += shrunk[i]
+
+
+@kernel
+def whole_units(vector: np.ndarray, radius: int, grid: float, squared: bool) -> np.ndarray:
+    """Return the clipped `vector` in units of the grid, rounded towards 0: int64[d] of norm at most `radius`.
+
+    The norm is checked in integers. Where the clip's rounding errors left it above, units are taken off until it is not.
+    """
+    units = np.empty(vector.shape[0], dtype=np.int64)
+    shrunk = clipped(vector, radius * grid, squared)
+    total, limit = np.int64(0), np.int64(radius) * np.int64(radius) if squared else np.int64(radius)
+    for i in range(units.shape[0]):
+        units[i] = np.int64(shrunk[i] / grid)
+        total += units[i] * units[i] if squared else abs(units[i])
+    while total > limit:
+        for i in range(units.shape[0]):
+            if total > limit and units[i] != 0:
+                size = abs(units[i])
+                units[i] -= np.int64(1) if units[i] > 0 else np.int64(-1)
+                total -= 2 * size - 1 if squared else 1
+    return units
+
+
+@kernel
+def add_on_grid(out: np.ndarray, vector: np.ndarray, radius: int, grid: float, squared: bool) -> None:
+    """Replace the integer noise in `out` float64[d] by grid * (noise + the clipped vector in units), exactly.
+
+    *Formal guarantee.* None by itself; see ClippedLaplace and ClippedGaussian.
+    """
+    units = whole_units(vector, radius, grid, squared)
+    for i in range(out.shape[0]):
+        out[i] = grid * (out[i] + np.float64(units[i]))

@@ -1,0 +1,317 @@
+"""PrivUnit2: a random unit vector that leans towards the direction of a gradient, under pure local privacy.
+
+With probability p the message lies in the cap {x: <x, v> >= gamma} around the user's direction v, else outside of it,
+uniformly within each. Of all epsilon-LDP unbiased estimates of a direction none is known with less noise.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize_scalar
+from scipy.special import betainc, betaincinv, betaln
+
+from dprl.privacy.accounting.curves import PureLoss
+from dprl.privacy.base import Float64Array
+from dprl.privacy.compiled import kernel
+from dprl.privacy.mechanisms.base import IDEALISED
+from dprl.privacy.mechanisms.gradients import checked_vector, first_draw, without_nonfinite
+from dprl.privacy.randomness.bits import fill_bits
+
+COMMON_SUPPORT = "common support"
+"""The messages that can occur, and their law before the cap is chosen, are the same for every input."""
+# Relative; what the incomplete beta function may be off by, with room to spare (tests compare it with rationals).
+_MASS_ERROR = 1e-9
+_TWO_PI = 2.0 * math.pi
+# The rarest cap that rejection from the whole sphere may be asked for: 16384 directions on average.
+_RAREST_CAP = 2.0**-14
+_LARGEST_COIN_EPSILON = 30.0
+
+
+@dataclass(frozen=True)
+class PrivUnit:
+    """A unit vector from the cap around the input's direction with probability p, from its complement otherwise.
+
+    *Formal guarantee.* For any two vectors of the user, whatever their norms are, one message is epsilon-LDP with
+    epsilon = ln(p / (1 - p)) + ln((1 - q) / q), where q is the mass of the cap: the density of a message relative to
+    the uniform one is p/q within the cap and (1 - p)/(1 - q) outside, and antipodal inputs attain the ratio. `epsilon`
+    is computed from the p and gamma that the sampler uses, with bounds of the rounding errors added.
+
+    The coin is exact: p is a multiple of 2^-53 and is compared with 53 bits. What remains of real arithmetic:
+
+    * `exact=False` draws <x, v> from its conditional law by rejection (no table, no interpolation) and adds a uniform
+      direction orthogonal to v. The last bits of the message depend on v: 'float64-idealised'.
+    * `exact=True` draws directions that do not depend on the data until one lies in the cap and one outside, then lets
+      the coin choose. So the coin and the mass of the cap are all that the guarantee rests on: every message that is
+      possible for one input is so for all, and rounding moves the edge of the cap by less than `edge_error`, which
+      `epsilon` accounts for. The number of directions drawn says nothing about the choice.
+
+    A vector without direction (zero, or without a finite coordinate) is replaced by a uniformly random direction, a
+    choice of input like any other: its estimate has mean zero.
+
+    Args:
+        dimension: d >= 2, of the vector.
+        probability: p in [1/2, 1), of the cap; a multiple of 2^-53, as every float64 of this range is.
+        threshold: gamma in [0, 1), the least <x, v> of the cap.
+        exact: which sampler.
+
+    Paper: Bhowmick, Duchi, Freudiger, Kapoor, Rogers 2018, Algorithm 1; Asi, Feldman, Talwar 2022, sec. 4.
+    """
+
+    dimension: int
+    probability: float
+    threshold: float
+    exact: bool = False
+    name: ClassVar[str] = "privunit"
+
+    def __post_init__(self) -> None:
+        if self.dimension < 2:
+            raise ValueError(f"dimension must be at least 2, got {self.dimension}; a sphere needs two coordinates")
+        if not 0.5 <= self.probability < 1.0:
+            raise ValueError(f"probability must lie in [0.5, 1), got {self.probability}; ask for a smaller epsilon")
+        if not 0.0 <= self.threshold < 1.0:
+            raise ValueError(f"threshold must lie in [0, 1), got {self.threshold}; ask for a smaller epsilon")
+        rarest = _RAREST_CAP / 2.0 if self.exact else 1e-300
+        if cap_mass(self.dimension, self.threshold) < rarest:
+            raise ValueError(f"threshold {self.threshold} leaves a cap of mass below {rarest:.3g}; lower it")
+
+    @classmethod
+    def calibrated(cls, epsilon: float, delta: float, dimension: int, exact: bool = False) -> PrivUnit:
+        """Return the (p, gamma) with the least noise whose certified loss is at most `epsilon`; `delta` is not used.
+
+        *Formal guarantee.* See the class: the returned object's `epsilon` is at most what is asked for.
+        """
+        del delta
+        if not (math.isfinite(epsilon) and epsilon > 1e-6):
+            raise ValueError(f"epsilon must be finite and above 1e-6, got {epsilon}; choose one in that range")
+        lowest = max(1e-3 * epsilon, epsilon - math.log(1.0 / _RAREST_CAP) if exact else epsilon - 500.0)
+        highest = min(epsilon * (1.0 - 1e-6), _LARGEST_COIN_EPSILON)
+        if lowest >= highest:
+            raise ValueError(
+                f"epsilon must be below about {_LARGEST_COIN_EPSILON + 9:.0f} here, got {epsilon}; lower it"
+            )
+
+        def loss_of_gain(coin: float) -> float:
+            gamma = _threshold_of_log_odds(dimension, epsilon - coin)
+            return -_gain(dimension, 1.0 / (1.0 + math.exp(-coin)), gamma)
+
+        coin = minimize_scalar(loss_of_gain, bounds=(lowest, highest), method="bounded", options={"xatol": 1e-9}).x
+        gamma = _threshold_of_log_odds(dimension, epsilon - float(coin))
+        return cls(dimension, _coin(epsilon - _cap_loss(dimension, gamma, exact), epsilon), gamma, exact)
+
+    @property
+    def arithmetic(self) -> str:
+        """What the guarantee assumes of the numbers."""
+        return COMMON_SUPPORT if self.exact else IDEALISED
+
+    @property
+    def epsilon(self) -> float:
+        """The certified loss of one message, rounded up."""
+        coin = math.log(self.probability) - math.log(1.0 - self.probability)
+        return (coin + _cap_loss(self.dimension, self.threshold, self.exact)) * (1.0 + 1e-12)
+
+    @property
+    def gain(self) -> float:
+        """m = E<x, v>: a message's mean is m times the unit input."""
+        return _gain(self.dimension, self.probability, self.threshold)
+
+    @property
+    def noise_norm(self) -> float:
+        """The root mean squared norm of the estimate's error: sqrt(1/m^2 - 1), of a unit vector."""
+        return math.sqrt(1.0 / self.gain**2 - 1.0)
+
+    @property
+    def message_length(self) -> int:
+        """How many numbers a message has."""
+        return self.dimension
+
+    def curve(self) -> PureLoss:
+        """Return what one message proves between any two inputs."""
+        return PureLoss(self.epsilon)
+
+    def randomize(self, vector: Float64Array, key: npt.NDArray[np.uint64], number: int) -> Float64Array:
+        """Return submission `number` of the stream `key` for `vector` float64[d]: a unit vector float64[d].
+
+        *Formal guarantee.* See the class.
+        """
+        given = checked_vector(vector, self.dimension)
+        message = np.empty(self.dimension)
+        kernel_of = privunit_exact if self.exact else privunit_fast
+        kernel_of(message, given, self.probability, self.threshold, key, first_draw(number))
+        return message
+
+    def estimate(self, message: Float64Array) -> Float64Array:
+        """Return the unbiased estimate float64[d] of the input's direction; of zero for an input without one."""
+        return message / self.gain
+
+
+def cap_mass(dimension: int, threshold: float) -> float:
+    """Return q = P(<x, v> >= threshold) of a uniform unit vector, for threshold in [0, 1]."""
+    return 0.5 * float(betainc((dimension - 1) / 2.0, 0.5, (1.0 - threshold) * (1.0 + threshold)))
+
+
+def edge_error(dimension: int) -> float:
+    """Return a bound of how far rounding moves <x, v>, for the directions and the units that the kernels make."""
+    return (dimension + 64) * 2.0**-50
+
+
+def _cap_loss(dimension: int, gamma: float, exact: bool) -> float:
+    """Return an upper bound of ln((1 - q) / q)."""
+    edge = min(1.0, gamma + edge_error(dimension)) if exact else gamma
+    q = cap_mass(dimension, edge) * (1.0 - _MASS_ERROR)
+    return math.log1p(-q) - math.log(q)
+
+
+def _threshold_of_log_odds(dimension: int, log_odds: float) -> float:
+    """Return the gamma >= 0 whose cap has the mass q with ln((1 - q) / q) = log_odds >= 0."""
+    a = (dimension - 1) / 2.0
+    if log_odds < 1.0:
+        return math.sqrt(float(betaincinv(0.5, a, math.tanh(log_odds / 2.0))))
+    q = 1.0 / (1.0 + math.exp(log_odds))
+    return math.sqrt(1.0 - float(betaincinv(a, 0.5, 2.0 * q)))
+
+
+def _gain(dimension: int, p: float, gamma: float) -> float:
+    """Return E<x, v> = I (p/q - (1-p)/(1-q)) with I the integral of t over the cap under the uniform law."""
+    a = (dimension - 1) / 2.0
+    q = cap_mass(dimension, gamma)
+    over_cap = math.exp(a * (math.log1p(-gamma) + math.log1p(gamma)) - math.log(2.0 * a) - float(betaln(0.5, a)))
+    return over_cap * (p / q - (1.0 - p) / (1.0 - q))
+
+
+def _coin(log_odds: float, epsilon: float) -> float:
+    """Return the largest multiple of 2^-53 whose log odds are at most `log_odds`, less a trace of epsilon."""
+    p = 1.0 / (1.0 + math.exp(-(log_odds - 1e-11 * epsilon)))
+    return max(0.5, math.floor(p * 2.0**53) * 2.0**-53 - 2.0**-53)
+
+
+@kernel
+def fill_direction(out: np.ndarray, words: np.ndarray, key: np.ndarray, first: np.uint64) -> np.uint64:
+    """Fill `out` float64[d] with a uniform direction from draws first, ...; return the number of the next draw.
+
+    words: uint64[3 * ceil(d/2)], room. Box-Muller with radii that are accurate relative to their size, near 0 too:
+    128 bits of a number in (0, 1/2), and one bit for which end of (0, 1) it is measured from.
+    """
+    fill_bits(words, key, first)
+    total = 0.0
+    for pair in range((out.shape[0] + 1) // 2):
+        word = words[3 * pair]
+        u = np.float64(word >> np.uint64(1)) * 2.0**-64 + (np.float64(words[3 * pair + 1]) + 0.5) * 2.0**-128
+        energy = -math.log(u) if word & np.uint64(1) else -math.log1p(-u)
+        radius = math.sqrt(2.0 * energy)
+        angle = _TWO_PI * (np.float64(words[3 * pair + 2] >> np.uint64(11)) * 2.0**-53)
+        out[2 * pair] = radius * math.cos(angle)
+        total += out[2 * pair] ** 2
+        if 2 * pair + 1 < out.shape[0]:
+            out[2 * pair + 1] = radius * math.sin(angle)
+            total += out[2 * pair + 1] ** 2
+    length = math.sqrt(total)
+    for i in range(out.shape[0]):
+        out[i] /= length
+    return first + np.uint64(words.shape[0])
+
+
+@kernel
+def unit_input(out: np.ndarray, vector: np.ndarray, words: np.ndarray, key: np.ndarray, first: np.uint64) -> np.uint64:
+    """Fill `out` float64[d] with the direction of `vector`, or with a random one; return the next draw's number.
+
+    The draws of a random direction are set aside whether they are needed or not.
+    """
+    following = first + np.uint64(words.shape[0])
+    largest = without_nonfinite(out, vector)
+    if largest == 0.0:
+        fill_direction(out, words, key, first)
+        return following
+    total = 0.0
+    for i in range(out.shape[0]):
+        out[i] /= largest
+        total += out[i] * out[i]
+    length = math.sqrt(total)
+    for i in range(out.shape[0]):
+        out[i] /= length
+    return following
+
+
+@kernel
+def _coordinate(inside: bool, d: int, gamma: float, key: np.ndarray, first: np.uint64) -> tuple[float, np.uint64]:
+    """Return t = <x, v> of a uniform x given which side of the cap's edge it is on, and the next draw's number.
+
+    Two coordinates of x have the polar form R (cos, sin) with R^2 = 1 - U^(2/(d-2)), so t = R cos(angle). Inside the
+    cap R >= gamma and cos >= gamma, which are drawn directly; the rest is rejection: exact, and fast for any cap.
+    """
+    exponent = 2.0 / (d - 2) if d > 2 else math.inf
+    outer = (1.0 - gamma) * (1.0 + gamma) if inside else 1.0
+    width = math.acos(gamma) if inside else math.pi
+    words = np.empty(2, dtype=np.uint64)
+    number = first
+    while True:
+        fill_bits(words, key, number)
+        number += np.uint64(2)
+        u = (np.float64(words[0] >> np.uint64(12)) + 0.5) * 2.0**-52
+        angle = width * (np.float64(words[1] >> np.uint64(11)) * 2.0**-53)
+        t = math.sqrt(1.0 - outer * math.exp(exponent * math.log(u))) * math.cos(angle)
+        if (t >= gamma) == inside:
+            return t, number
+
+
+@kernel
+def privunit_fast(
+    out: np.ndarray, vector: np.ndarray, probability: float, gamma: float, key: np.ndarray, first: np.uint64
+) -> None:
+    """Fill `out` float64[d] with PrivUnit's message for `vector`, from draws first, ... (2^32 are kept for it).
+
+    *Formal guarantee.* See PrivUnit; in real arithmetic.
+    """
+    d = out.shape[0]
+    words = np.empty(3 * ((d + 1) // 2), dtype=np.uint64)
+    unit = np.empty(d)
+    fill_bits(words[:1], key, first)
+    inside = np.float64(words[0] >> np.uint64(11)) * 2.0**-53 < probability
+    number = unit_input(unit, vector, words, key, first + np.uint64(1))
+    t, number = _coordinate(inside, d, gamma, key, number)
+    fill_direction(out, words, key, number)
+    along = 0.0
+    for i in range(d):
+        along += out[i] * unit[i]
+    total = 0.0
+    for i in range(d):
+        out[i] -= along * unit[i]
+        total += out[i] * out[i]
+    across = math.sqrt((1.0 - t) * (1.0 + t) / total)
+    for i in range(d):
+        out[i] = t * unit[i] + across * out[i]
+
+
+@kernel
+def privunit_exact(
+    out: np.ndarray, vector: np.ndarray, probability: float, gamma: float, key: np.ndarray, first: np.uint64
+) -> None:
+    """Fill `out` as privunit_fast does, with one of the directions that are drawn whatever `vector` is.
+
+    *Formal guarantee.* See PrivUnit: rests on the coin and on the mass of the cap.
+    """
+    d = out.shape[0]
+    words = np.empty(3 * ((d + 1) // 2), dtype=np.uint64)
+    unit, drawn = np.empty(d), np.empty(d)
+    fill_bits(words[:1], key, first)
+    inside = np.float64(words[0] >> np.uint64(11)) * 2.0**-53 < probability
+    number = unit_input(unit, vector, words, key, first + np.uint64(1))
+    found_inside, found_outside = False, False
+    # Both are always looked for: stopping at the one that is sent would show by the time taken which it is.
+    while not (found_inside and found_outside):
+        number = fill_direction(drawn, words, key, number)
+        along = 0.0
+        for i in range(d):
+            along += drawn[i] * unit[i]
+        in_cap = along >= gamma
+        new = not found_inside if in_cap else not found_outside
+        if in_cap:
+            found_inside = True
+        else:
+            found_outside = True
+        if new and in_cap == inside:
+            out[:] = drawn
