@@ -35,7 +35,7 @@ _GUARD_BITS = 80
 _BUCKETS_PER_SCALE, _FEWEST_GUIDE_BITS = 32, 8
 # The table: boundaries n, guide shift; the guide; n leading 63-bit parts; their further limbs, _LIMBS each.
 _HEADER = 2
-_BLOCK = 256
+_BLOCK = 1024
 
 
 @dataclass(frozen=True)
@@ -122,9 +122,9 @@ def _boundaries(scale: float) -> list[int]:
     return [(partial << _BOUNDARY_BITS) // total for partial in sums]
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=8)
 def discrete_gaussian_table(scale: float) -> UInt64Array:
-    """Return what `fill_discrete_gaussian` needs for `scale`, uint64[n]; layout above. 0.5 s at 2^15, 20 ms at 1000."""
+    """Return what `fill_discrete_gaussian` needs for `scale`, uint64[n]; layout above. About 1 s at 2^15, 20 ms at 1000."""
     boundaries = _boundaries(scale)
     count, size = len(boundaries), (LIMB_BITS * (_LIMBS + 1)) // 8
     rows = np.frombuffer(b"".join(c.to_bytes(size, "big") for c in boundaries), dtype=">u8").astype(np.uint64)

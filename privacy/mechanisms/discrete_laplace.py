@@ -60,9 +60,9 @@ class DiscreteLaplace:
     *Formal guarantee.* For a vector of integers whose L1 distance between any two neighbours is at most `l1`, adding
     independent noise to every coordinate is (l1/scale, 0)-DP. If n coordinates change by 1 each, the whole
     (epsilon, delta) curve is exactly that of n randomised responses with epsilon_0 = 1/scale. The scale is the float64
-    as the rational number that it is. What is drawn is an exact law whose log ratios are those above within 2^-200,
-    cut off where less than 2^-256 of the mass is left, which no float64 arithmetic enters: given uniform random bits,
-    it is (l1/scale + cells 2^-200, cells 2^-250)-DP.
+    as the rational number that it is. What is drawn, given uniform random bits, is a law of integers that was computed
+    without rounding errors of float64: its log ratios are those above within 2^-200, and it ends where less than
+    2^-255 of the mass is left. Counted in, noise on m coordinates is (l1/scale + m 2^-200, m 2^-250)-DP.
 
     Args:
         scale: b in [1e-3, 2^40], in units of the count; values stay below 2^53.

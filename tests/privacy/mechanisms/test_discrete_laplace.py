@@ -21,13 +21,13 @@ from dprl.privacy.mechanisms.discrete_laplace import (
     discrete_laplace_table,
     fill_discrete_laplace,
 )
-from dprl.privacy.randomness.bits import fill_bits
+from dprl.privacy.randomness.bits import CHACHA20, fill_bits
 from dprl.privacy.randomness.exact import RESERVED, bernoulli
 from dprl.privacy.randomness.streams import Streams
 
 N_DRAWS = 200_000
 SCALES = (0.3, 1.0, 7.5, 50.0, 300.0)
-HEADER, BLOCK, COIN_BITS = 4, 64, 15
+HEADER, BLOCK, COIN_BITS = 4, discrete_laplace._BLOCK, 15
 
 
 def key(seed: int) -> np.ndarray:
@@ -161,14 +161,14 @@ def test_values_beyond_the_digits_are_drawn() -> None:
     assert again.mean() == pytest.approx(1 / math.expm1(1), abs=5 * math.sqrt(0.92 / beyond.shape[0]))
 
 
-def reference_draw(number: int, table: np.ndarray, seed: int) -> float:
+def reference_draw(number: int, table: np.ndarray, key: np.ndarray) -> float:
     """Return one draw, coin by coin with whole integers: U of 15 + 64 n bits against p of as many."""
     words, coins, n_limbs, largest = (int(x) for x in table[:HEADER])
     limbs = table[HEADER + BLOCK * words :].reshape(coins + 1, n_limbs)
     own = np.empty(words, dtype=np.uint64)
-    fill_bits(own, key(seed), np.uint64(number * words))
+    fill_bits(own, key, np.uint64(number * words))
     more = np.empty(n_limbs * (coins + largest), dtype=np.uint64)
-    fill_bits(more, key(seed), RESERVED + np.uint64(number * more.shape[0]))
+    fill_bits(more, key, RESERVED + np.uint64(number * more.shape[0]))
     tie_bits = more.reshape(coins + largest, n_limbs)
 
     def flip(coin: int) -> bool:
@@ -213,9 +213,17 @@ def test_ties_are_settled_by_further_bits(coin: int) -> None:
             table[begin : begin + n_limbs] = rest
         out = np.empty(100)
         fill_discrete_laplace(out, key(seed), np.uint64(0), table)
-        assert out.tolist() == [reference_draw(i, table, seed) for i in range(100)]
+        assert out.tolist() == [reference_draw(i, table, key(seed)) for i in range(100)]
         seen.add(out[number])
     assert len(seen) == 2
+
+
+@pytest.mark.parametrize("scale", [0.3, 50.0])
+def test_the_cryptographic_generator_serves_as_well(scale: float) -> None:
+    stream, out, table = key(4), np.empty(100), discrete_laplace_table(scale)
+    stream[0] = CHACHA20
+    fill_discrete_laplace(out, stream, np.uint64(7), table)
+    assert out.tolist() == [reference_draw(7 + i, table, stream) for i in range(100)]
 
 
 def test_a_probability_that_ties_often_is_met() -> None:
@@ -273,7 +281,7 @@ def test_every_coin_has_further_words_of_its_own() -> None:
     assert law.n_limbs * (law.coins + law.largest) * 2**53 < 2**63
 
 
-@pytest.mark.parametrize("n", [1, 63, 64, 65, 1000])
+@pytest.mark.parametrize("n", [1, 255, 256, 257, 1000])
 def test_a_draw_depends_on_its_number_only(n: int) -> None:
     whole, part = sample(7, 7.5, 3000), np.empty(n)
     fill_discrete_laplace(part, key(7), np.uint64(701), discrete_laplace_table(7.5))

@@ -1,0 +1,288 @@
+"""Discrete Gaussian noise: the exact law, read back from its table; the right samples; ties; its zCDP bound."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+from decimal import Decimal, localcontext
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dprl.privacy.mechanisms import discrete_gaussian
+from dprl.privacy.mechanisms.base import Sensitivity
+from dprl.privacy.mechanisms.discrete_gaussian import (
+    DiscreteGaussian,
+    discrete_gaussian_table,
+    fill_discrete_gaussian,
+)
+from dprl.privacy.randomness.bits import CHACHA20, SPLITMIX64, fill_bits
+from dprl.privacy.randomness.exact import RESERVED
+from dprl.privacy.randomness.streams import Streams
+
+N_DRAWS = 200_000
+SCALES = (0.4, 3.0, 42.25, 1000.0)
+HEADER, LIMBS = 2, 3
+
+
+def key(seed: int) -> np.ndarray:
+    return Streams(seed, "discrete_gaussian").key("user_noise")
+
+
+def sample(seed: int, scale: float, n: int = N_DRAWS) -> np.ndarray:
+    out = np.empty(n)
+    fill_discrete_gaussian(out, key(seed), np.uint64(0), discrete_gaussian_table(scale))
+    return out
+
+
+def pmf(z: np.ndarray, scale: float) -> np.ndarray:
+    support = np.arange(-math.ceil(12 * scale + 12), math.ceil(12 * scale + 12) + 1)
+    return np.exp(-0.5 * (z / scale) ** 2) / np.sum(np.exp(-0.5 * (support / scale) ** 2))
+
+
+def chi_square_pvalue(x: np.ndarray, scale: float) -> float:
+    """Return the p-value of Pearson's test: cells of one integer or, for large scales, a twentieth of the scale."""
+    width = max(1, round(scale / 20)) | 1
+    centres = np.arange(-math.ceil(8 * scale / width), math.ceil(8 * scale / width) + 1) * width
+    offsets = np.arange(width) - width // 2
+    expected = pmf(centres[:, None] + offsets[None, :], scale).sum(axis=1) * x.shape[0]
+    kept = expected >= 5
+    last = int(kept.sum()) // 2
+    cell = np.rint(x / width).astype(np.int64)
+    inside = np.abs(cell) <= last
+    observed, expected = np.bincount(cell[inside] + last, minlength=2 * last + 1), expected[kept]
+    rest = x.shape[0] - expected.sum()
+    if rest >= 5:
+        observed, expected = np.append(observed, np.sum(~inside)), np.append(expected, rest)
+    statistic = float(np.sum((observed - expected) ** 2 / expected))
+    return float(stats.chi2.sf(statistic, observed.shape[0] - 1))
+
+
+def parts(table: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return views of a table: guide, leading 63 bits, further limbs [n, 3]."""
+    count, end = int(table[0]), HEADER + (1 << 63 - int(table[1]))
+    return table[HEADER:end], table[end : end + count], table[end + count :].reshape(count, LIMBS)
+
+
+def boundaries(scale: float) -> list[int]:
+    _, leads, limbs = parts(discrete_gaussian_table(scale))
+    rows = np.column_stack([leads, limbs]).astype(">u8")
+    return [int.from_bytes(row.tobytes(), "big") for row in rows]
+
+
+@pytest.mark.parametrize("scale", [0.0625, 0.4, 3.0, 42.25])
+def test_the_law_of_the_table_is_discrete_gaussian(scale: float) -> None:
+    ours = boundaries(scale)
+    with localcontext() as context:
+        context.prec = 150
+        rate = -1 / (2 * Decimal(scale) ** 2)
+        weights = [(rate * j * j).exp() * (1 if j == 0 else 2) for j in range(math.ceil(20 * scale) + 12)]
+        total, partial = sum(weights), Decimal(0)
+        for j, boundary in enumerate(ours[:-1]):
+            partial += weights[j]
+            # The whole that the table divides by lacks the tail; otherwise one unit of 2^-255.
+            assert abs(Decimal(boundary) - partial / total * 2**255) < Decimal(2) ** (255 - 207)
+        assert 1 - partial / total < weights[len(ours) - 1] / total + Decimal(2) ** -207
+    assert ours[-1] == 2**255
+    assert ours == sorted(set(ours))
+
+
+@pytest.mark.parametrize("scale", [0.4, 1000.0, 2.0**15])
+def test_the_recurrence_keeps_its_precision(scale: float) -> None:
+    # P(|Z| = j) / P(Z = 0) = 2 exp(-j^2 / (2 scale^2)) far out, where rounding has added up.
+    ours = boundaries(scale)
+    with localcontext() as context:
+        context.prec = 150
+        for j in (1, len(ours) // 4, len(ours) // 2):
+            ratio = Decimal(ours[j] - ours[j - 1]) / Decimal(ours[0])
+            expected = 2 * (-(Decimal(j) ** 2) / (2 * Decimal(scale) ** 2)).exp()
+            assert abs(ratio - expected) < Decimal(scale + 1) * Decimal(2) ** -252
+
+
+@pytest.mark.parametrize("scale", [0.4, 42.25, 2.0**15])
+def test_the_guide_starts_at_or_below_the_right_place(scale: float) -> None:
+    table = discrete_gaussian_table(scale)
+    guide, leads, _ = parts(table)
+    starts = np.arange(guide.shape[0], dtype=np.uint64) << table[1]
+    assert np.array_equal(guide, [np.sum(leads < s) for s in starts] if scale < 100 else np.searchsorted(leads, starts))
+    # The scan takes one step; it rarely has to be settled by bisection.
+    assert np.mean(np.diff(guide.astype(np.int64)) > 1) < 0.02
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_accepts_the_right_scale_and_rejects_two_thirds_and_three_halves(scale: float) -> None:
+    # Chi-square at a fixed seed; false-alarm rate of each acceptance 1e-3.
+    x = sample(1, scale)
+    assert np.array_equal(x, np.rint(x))
+    assert chi_square_pvalue(x, scale) > 1e-3
+    for factor in (2 / 3, 3 / 2):
+        assert chi_square_pvalue(x, scale * factor) < 1e-100
+
+
+@pytest.mark.parametrize("scale", [0.4, 1.0, 3.0, 42.25, 8192.0])
+def test_mean_variance_and_sign(scale: float) -> None:
+    # 5 standard deviations from the law's own moments: false-alarm rate below 1e-6 each.
+    x, variance = sample(2, scale), DiscreteGaussian(scale).variance
+    z = np.arange(-200.0, 201.0)
+    fourth = 3 * variance**2 if scale > 4 else float(np.sum(z**4 * pmf(z, scale)))
+    assert abs(x.mean()) < 5 * math.sqrt(variance / N_DRAWS)
+    assert abs(np.mean(x**2) - variance) < 5 * math.sqrt((fourth - variance**2) / N_DRAWS)
+    nonzero = x[x != 0]
+    assert abs(np.mean(nonzero > 0) - 0.5) < 5 * 0.5 / math.sqrt(nonzero.shape[0])
+
+
+@pytest.mark.parametrize("scale", [0.0625, 0.4, 1.0, 3.99, 4.0, 9.0])
+def test_variance_is_that_of_the_law(scale: float) -> None:
+    z = np.arange(-300.0, 301.0)
+    assert DiscreteGaussian(scale).variance == pytest.approx(float(np.sum(z**2 * pmf(z, scale))), rel=1e-12)
+
+
+def uniform(number: int, key: np.ndarray) -> list[int]:
+    """Return the 63 bits and the three further words of a draw's uniform number, and its sign."""
+    word, further = np.empty(1, dtype=np.uint64), np.empty(LIMBS, dtype=np.uint64)
+    fill_bits(word, key, np.uint64(number))
+    fill_bits(further, key, RESERVED + np.uint64(LIMBS * number))
+    return [int(word[0]) >> 1, *further.tolist(), int(word[0]) & 1]
+
+
+@pytest.mark.parametrize("scale", [0.4, 42.25])
+@pytest.mark.parametrize("generator", [SPLITMIX64, CHACHA20])
+def test_a_draw_counts_the_boundaries_that_it_has_reached(scale: float, generator: int) -> None:
+    stream, out = key(3), np.empty(2000)
+    stream[0] = generator
+    fill_discrete_gaussian(out, stream, np.uint64(0), discrete_gaussian_table(scale))
+    _, leads, limbs = parts(discrete_gaussian_table(scale))
+    rows = [[int(lead), *row.tolist()] for lead, row in zip(leads, limbs, strict=True)]
+    for number in range(0, 2000, 10):
+        *u, sign = uniform(number, stream)
+        magnitude = sum(row <= u for row in rows)
+        assert out[number] == (-magnitude if sign else magnitude)
+
+
+def tied(number: int, seed: int, agreed: int, step: int) -> tuple[np.ndarray, int]:
+    """Return a table of 5 boundaries, the 2nd and 3rd equal to draw `number` in `agreed` words, then `step` above."""
+    *u, _ = uniform(number, key(seed))
+    rows = np.array([u] * 5, dtype=np.uint64)
+    rows[0, 0], rows[3, 0], rows[4, 0] = u[0] // 2, (u[0] + 2**63) // 2, 2**63
+    if agreed < 4:
+        rows[1:3, agreed] = u[agreed] + step
+    shift = 63 - 8
+    starts = np.arange(256, dtype=np.uint64) << np.uint64(shift)
+    guide = np.searchsorted(rows[:, 0], starts).astype(np.uint64)
+    header = np.array([5, shift], dtype=np.uint64)
+    return np.concatenate([header, guide, rows[:, 0], rows[:, 1:].ravel()]), 1 if step > 0 else 3
+
+
+@pytest.mark.parametrize("agreed", [1, 2, 3, 4])
+@pytest.mark.parametrize("step", [-1, 1])
+def test_ties_are_settled_by_further_bits(agreed: int, step: int) -> None:
+    # Two boundaries that tie: the number has reached both or none. All 255 bits equal: both.
+    number, seed = 29, 4
+    table, expected = tied(number, seed, agreed, step)
+    out = np.empty(1)
+    fill_discrete_gaussian(out, key(seed), np.uint64(number), table)
+    assert abs(out[0]) == (3 if agreed == 4 else expected)
+
+
+def test_no_two_draws_share_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Which numbers draws read: recorded from the uncompiled kernel, with a tie.
+    asked: list[int] = []
+
+    def record(out: np.ndarray, _key: np.ndarray, first: np.uint64) -> None:
+        asked.extend((int(first) + i) % 2**64 for i in range(out.shape[0]))
+        fill_bits(out, _key, first)
+
+    monkeypatch.setattr(discrete_gaussian, "fill_bits", record)
+    settle = getattr(discrete_gaussian._settled, "py_func", discrete_gaussian._settled)
+    monkeypatch.setattr(discrete_gaussian, "_settled", settle)
+    fill = getattr(fill_discrete_gaussian, "py_func", fill_discrete_gaussian)
+    fill(np.empty(40), key(5), np.uint64(3), discrete_gaussian_table(42.25))
+    assert asked == list(range(3, 43))
+    for last in (7, 2**53 - 2):
+        used = []
+        for number in (last, last + 1):
+            asked.clear()
+            fill(np.empty(1), key(5), np.uint64(number), tied(number, 5, 4, 1)[0])
+            assert len(asked) == len(set(asked)) == 1 + LIMBS
+            assert min(asked) == number < int(RESERVED) <= max(asked)
+            used.append(set(asked))
+        assert not used[0] & used[1]
+
+
+@pytest.mark.parametrize("n", [1, 1023, 1024, 1025])
+def test_a_draw_depends_on_its_number_only(n: int) -> None:
+    whole, part = sample(6, 3.0, 3000), np.empty(n)
+    fill_discrete_gaussian(part, key(6), np.uint64(701), discrete_gaussian_table(3.0))
+    assert np.array_equal(part, whole[701 : 701 + n])
+
+
+def test_neighbouring_draws_are_uncorrelated() -> None:
+    # Correlations of independent draws have standard deviation 1/sqrt(n); 5 of them.
+    x, y = sample(7, 42.25), sample(8, 42.25)
+    limit = 5 / math.sqrt(N_DRAWS)
+    assert abs(np.corrcoef(x[:-1], x[1:])[0, 1]) < limit
+    assert abs(np.corrcoef(np.abs(x[:-1]), np.abs(x[1:]))[0, 1]) < limit
+    assert abs(np.corrcoef(x, y)[0, 1]) < limit
+
+
+def test_same_bits_without_the_compiler() -> None:
+    code = (
+        "import numpy as np, warnings; warnings.simplefilter('ignore')\n"
+        "from dprl.privacy.mechanisms.discrete_gaussian import discrete_gaussian_table, fill_discrete_gaussian\n"
+        "from dprl.privacy.randomness.streams import Streams\n"
+        "for scale in (0.4, 42.25):\n"
+        "    out = np.empty(3000)\n"
+        "    key = Streams(9, 'discrete_gaussian').key('user_noise')\n"
+        "    fill_discrete_gaussian(out, key, np.uint64(0), discrete_gaussian_table(scale))\n"
+        "    print(' '.join(float(x).hex() for x in out))\n"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    expected = np.concatenate([sample(9, 0.4, 3000), sample(9, 42.25, 3000)])
+    assert shown.stdout.split() == [float(v).hex() for v in expected]
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, 0.06, 2.0**15 + 1, math.inf, math.nan])
+def test_bad_scales_are_refused(scale: float) -> None:
+    with pytest.raises(ValueError, match=r"^scale must lie in"):
+        DiscreteGaussian(scale)
+
+
+def test_the_curve_is_the_zcdp_bound() -> None:
+    # spec: (1, 1e-6) at sigma / l2 = 4.5309, rho = 0.02436.
+    curve = DiscreteGaussian(45.309).curve(Sensitivity.of_cells(100))
+    assert curve.rho == pytest.approx(0.02436, abs=1e-5)
+    assert curve.epsilon(1e-6) == pytest.approx(1.0, abs=1e-4)
+    assert curve.pure_epsilon == math.inf
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "ratio"), [(1.0, 1e-6, 4.5309), (2.0, 1e-6, 2.3816), (0.5, 1e-6, 8.6766)])
+def test_calibration_meets_the_guarantee(epsilon: float, delta: float, ratio: float) -> None:
+    sensitivity = Sensitivity.of_cells(9)
+    noise = DiscreteGaussian.calibrated(epsilon, delta, sensitivity)
+    assert noise.scale / 3.0 == pytest.approx(ratio, abs=1e-4)
+    assert 0.999 * delta < noise.curve(sensitivity).delta(epsilon) <= delta
+
+
+def test_renyi_divergence_of_the_law_is_below_the_bound() -> None:
+    # The bound at a shift by one, from the law itself: order alpha, rho alpha.
+    scale = 1.5
+    z = np.arange(-40, 41)
+    rho = DiscreteGaussian(scale).curve(Sensitivity.of_cells(1)).rho
+    for alpha in (1.5, 2.0, 5.0):
+        terms = pmf(z, scale) ** alpha * pmf(z - 1, scale) ** (1 - alpha)
+        divergence = math.log(np.sum(terms)) / (alpha - 1)
+        assert 0.9 * rho * alpha < divergence <= rho * alpha * (1 + 1e-9)
+
+
+def test_a_pure_guarantee_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^delta must be above 0 .* use discrete Laplace"):
+        DiscreteGaussian.calibrated(1.0, 0.0, Sensitivity.of_cells(1))
