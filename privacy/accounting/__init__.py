@@ -27,12 +27,18 @@ from dprl.privacy.accounting.curves import (
     RandomizedResponses,
     Unbounded,
 )
+from dprl.privacy.accounting.discrete_gaussians import (
+    DiscreteGaussianLoss,
+    discrete_gaussian_delta,
+    discrete_gaussian_sigma,
+)
 from dprl.privacy.accounting.zcdp import zcdp_delta, zcdp_epsilon, zcdp_rho
 
 __all__ = [
     "ApproximateLoss",
     "ComposedLoss",
     "ConcentratedLoss",
+    "DiscreteGaussianLoss",
     "GaussianLoss",
     "PrivacyCurve",
     "PureLoss",
@@ -42,6 +48,8 @@ __all__ = [
     "compose",
     "composed_delta",
     "composed_epsilon",
+    "discrete_gaussian_delta",
+    "discrete_gaussian_sigma",
     "gaussian_delta",
     "gaussian_epsilon",
     "gaussian_mu",

@@ -22,14 +22,15 @@ from dprl.privacy.accounting.curves import (
     RandomizedResponses,
     Unbounded,
 )
-from dprl.privacy.accounting.pld import Losses, Responses, losses_of
+from dprl.privacy.accounting.discrete_gaussians import SMALLEST_SIGMA, WIDEST, DiscreteGaussianLoss
+from dprl.privacy.accounting.pld import DISCRETE_GAUSSIAN, RESPONSES, UNARY, Kind, Losses, losses_of
 from dprl.privacy.accounting.roots import smallest
 from dprl.privacy.accounting.unary_encodings import OptimizedUnaryEncodings
 from dprl.privacy.accounting.zcdp import zcdp_delta
 from dprl.privacy.base import Int64Array
 
 # A pair that attains one of these attains it again in fresh noise.
-_ATTAINED_AGAIN = (PureLoss, RandomizedResponses, OptimizedUnaryEncodings, GaussianLoss)
+_ATTAINED_AGAIN = (PureLoss, RandomizedResponses, OptimizedUnaryEncodings, GaussianLoss, DiscreteGaussianLoss)
 
 # Deltas that differ by rounding only: 100 times 1e-8 is 1e-6.
 _SAME = 1.0 - 1e-12
@@ -39,13 +40,13 @@ _SAME = 1.0 - 1e-12
 class ComposedLoss:
     """Releases of several kinds, one after the other, about one user.
 
-    *Formal guarantee.* delta is the least of what three bounds prove, plus `lost`: the sum of the pure losses (with
-    what is not pure, if anything, beside it), zCDP of everything, and the distribution of the loss of the dominating
-    pairs, in which every sum over a grid is an upper bound. All hold for adaptive composition.
+    *Formal guarantee.* delta is the least of what three bounds prove, plus `lost`: the pure losses summed up with zCDP
+    of the rest, zCDP of everything, and the distribution of the loss of the dominating pairs, in which every sum over
+    a grid is an upper bound. All hold for adaptive composition.
 
     Args:
-        responses: every kind of pure loss, sorted.
-        pure: what the pure losses cost at most together.
+        kinds: every kind of loss with a distribution of its own, sorted.
+        pure: what the pure losses among them cost at most together.
         mu: of all Gaussian releases.
         rho: of all releases of which only a zero-concentrated loss is known.
         lost: probability that a release proves nothing.
@@ -53,7 +54,7 @@ class ComposedLoss:
     Papers: Kairouz, Oh, Viswanath 2015; Bun, Steinke 2016, Proposition 1.4; Dong, Roth, Su 2022; Zhu, Dong, Wang 2022.
     """
 
-    responses: tuple[Responses, ...] = ()
+    kinds: tuple[Kind, ...] = ()
     pure: float = 0.0
     mu: float = 0.0
     rho: float = 0.0
@@ -63,7 +64,7 @@ class ComposedLoss:
     @property
     def pure_epsilon(self) -> float:
         """The sum of the pure losses; infinite if not all are."""
-        return self.pure if self.mu == self.rho == self.lost == 0.0 else math.inf
+        return self.pure if self._rest_rho == self.lost == 0.0 else math.inf
 
     def epsilon(self, delta: float) -> float:
         """Return the least epsilon that one of the bounds proves; infinite at deltas up to `lost`."""
@@ -73,7 +74,7 @@ class ComposedLoss:
             return math.inf
         if self.delta(0.0) <= delta:
             return 0.0
-        only_pure = self.mu == self.rho == 0.0
+        only_pure = self._rest_rho == 0.0
         if only_pure and self.delta(self.pure) >= delta:
             return self.pure
         if delta <= self.lost:
@@ -87,28 +88,33 @@ class ComposedLoss:
         return min(1.0, self.lost + self._delta(epsilon))
 
     def _delta(self, epsilon: float) -> float:
-        if self.mu == self.rho == 0.0 and epsilon >= self.pure:
+        if self._rest_rho == 0.0 and epsilon >= self.pure:
             return 0.0
         bounds = [self._losses.delta(epsilon, self.rho), zcdp_delta(epsilon, self._total_rho)]
-        if self.pure > 0.0 and epsilon >= self.pure and self.mu == 0.0:
-            bounds.append(zcdp_delta(epsilon - self.pure, self.rho))
+        if epsilon >= self.pure:
+            bounds.append(zcdp_delta(epsilon - self.pure, self._rest_rho))
         return min(bounds)
 
     @property
     def _losses(self) -> Losses:
-        return losses_of(self.responses, self.mu, self.rho)
+        return losses_of(self.kinds, self.mu, self.rho)
+
+    @property
+    def _rest_rho(self) -> float:
+        return self.rho + self.mu * self.mu / 2.0 + sum(k.rho for k in self.kinds if k.law == DISCRETE_GAUSSIAN)
 
     @property
     def _total_rho(self) -> float:
-        pure = sum(kind.n * kind.epsilon_0**2 for kind in self.responses)
-        return self.rho + (self.mu * self.mu + pure) / 2.0
+        return self.rho + self.mu * self.mu / 2.0 + sum(k.rho for k in self.kinds)
 
     @property
     def method(self) -> str:
         """How the numbers come about."""
-        n = sum(kind.n for kind in self.responses)
+        noisy = sum(kind.n for kind in self.kinds if kind.law == DISCRETE_GAUSSIAN)
+        responses = sum(kind.n for kind in self.kinds) - noisy
         parts = {
-            f"{n} randomised responses": n,
+            f"{responses} randomised responses": responses,
+            f"{noisy} discrete Gaussians": noisy,
             f"mu = {self.mu:.6g}": self.mu,
             f"rho = {self.rho:.6g}": self.rho,
             f"delta = {self.lost:.6g}": self.lost,
@@ -140,7 +146,7 @@ def repeat(curve: PrivacyCurve, times: int) -> PrivacyCurve:
     if times == 1 or isinstance(curve, Unbounded):
         return curve
     repeated = ComposedLoss(
-        tuple(kind._replace(n=kind.n * times) for kind in part.responses),
+        tuple(kind._replace(n=kind.n * times) for kind in part.kinds),
         part.pure * times,
         part.mu * math.sqrt(times),
         part.rho * times,
@@ -157,57 +163,85 @@ def _parts(curve: PrivacyCurve) -> ComposedLoss:
             return curve
         case Unbounded():
             return ComposedLoss(lost=1.0)
-        case PureLoss(epsilon_0):
-            return _responses(1, epsilon_0, epsilon_0, 0.0)
-        case RandomizedResponses(n, epsilon_0):
-            return _responses(n, epsilon_0, curve.pure_epsilon, 0.0)
-        case OptimizedUnaryEncodings(n, epsilon_0):
-            kinds = (Responses(epsilon_0, True, n),) if epsilon_0 > 0.0 else ()
-            return ComposedLoss(kinds, n * epsilon_0)
-        case ApproximateLoss(epsilon_0, delta_0):
-            return _responses(1, epsilon_0, epsilon_0, delta_0)
         case GaussianLoss(mu):
             return ComposedLoss(mu=mu)
         case ConcentratedLoss(rho):
             return ComposedLoss(rho=rho)
-    raise ValueError(
-        f"curves must be of a known kind to be added up, got {type(curve).__name__}; state an ApproximateLoss, "
-        "a ConcentratedLoss or a PureLoss that it implies"
-    )
+        case DiscreteGaussianLoss(n, sigma):
+            return ComposedLoss((Kind(DISCRETE_GAUSSIAN, sigma, n),))
+    pure = _pure_parts(curve)
+    if pure is None:
+        raise ValueError(
+            f"curves must be of a known kind to be added up, got {type(curve).__name__}; state an ApproximateLoss, "
+            "a ConcentratedLoss or a PureLoss that it implies"
+        )
+    return pure
+
+
+def _pure_parts(curve: PrivacyCurve) -> ComposedLoss | None:
+    """Return a curve of pure losses as the kinds that it is made of; None for any other."""
+    match curve:
+        case PureLoss(epsilon_0):
+            return _responses(1, epsilon_0, epsilon_0, 0.0)
+        case RandomizedResponses(n, epsilon_0):
+            return _responses(n, epsilon_0, curve.pure_epsilon, 0.0)
+        case ApproximateLoss(epsilon_0, delta_0):
+            return _responses(1, epsilon_0, epsilon_0, delta_0)
+        case OptimizedUnaryEncodings(n, epsilon_0):
+            kinds = (Kind(UNARY, epsilon_0, n),) if epsilon_0 > 0.0 else ()
+            return ComposedLoss(kinds, n * epsilon_0)
+    return None
 
 
 def _responses(n: int, epsilon_0: float, pure: float, lost: float) -> ComposedLoss:
     """Return n losses of epsilon_0 or, if that diverges less on average, one of all that they cost together."""
     if pure * math.tanh(pure / 2.0) < n * epsilon_0 * math.tanh(epsilon_0 / 2.0):
         n, epsilon_0 = 1, pure
-    return ComposedLoss((Responses(epsilon_0, False, n),) if epsilon_0 > 0.0 else (), pure, lost=lost)
+    return ComposedLoss((Kind(RESPONSES, epsilon_0, n),) if epsilon_0 > 0.0 else (), pure, lost=lost)
 
 
 def _simplified(parts: Sequence[ComposedLoss], *, exact: bool) -> PrivacyCurve:
     """Return the sum of parts as a curve of one kind where it is one."""
-    counts: dict[tuple[float, bool], int] = {}
+    counts: dict[tuple[int, float], int] = {}
     for part in parts:
-        for epsilon_0, unary, n in part.responses:
-            counts[epsilon_0, unary] = counts.get((epsilon_0, unary), 0) + n
-    responses = tuple(sorted(Responses(*kind, n) for kind, n in counts.items()))
+        for law, scale, n in part.kinds:
+            counts[law, scale] = counts.get((law, scale), 0) + n
+    kinds = tuple(sorted(Kind(*kind, n) for kind, n in counts.items()))
     # fsum: the same sum in every order.
     pure = math.fsum(part.pure for part in parts)
     mu = math.sqrt(math.fsum(part.mu * part.mu for part in parts))
     rho = math.fsum(part.rho for part in parts)
     lost = min(1.0, math.fsum(part.lost for part in parts))
-    kinds = [bool(responses), mu > 0.0, rho > 0.0, lost > 0.0]
     if lost >= 1.0:
         return Unbounded(exact=False, method="nothing is proved: the deltas add up to 1")
-    if not any(kinds):
-        return PureLoss(0.0, exact)
-    if kinds == [False, True, False, False]:
-        return GaussianLoss(mu, exact)
-    if kinds == [False, False, True, False]:
-        return ConcentratedLoss(rho)
-    if kinds == [True, False, False, False] and len(responses) == 1:
-        epsilon_0, unary, n = responses[0]
-        return OptimizedUnaryEncodings(n, epsilon_0, exact) if unary else RandomizedResponses(n, epsilon_0, pure, exact)
-    return ComposedLoss(responses, pure, mu, rho, lost)
+    match [len(kinds), mu > 0.0, rho > 0.0, lost > 0.0]:
+        case [0, False, False, False]:
+            return PureLoss(0.0, exact)
+        case [0, True, False, False]:
+            return GaussianLoss(mu, exact)
+        case [0, False, True, False]:
+            return ConcentratedLoss(rho)
+        case [1, False, False, False]:
+            return _of_one_kind(kinds[0], pure, exact=exact)
+    # Of what cannot be listed zCDP is known.
+    rho += math.fsum(kind.rho for kind in kinds if not _tabulated(kind))
+    return ComposedLoss(tuple(kind for kind in kinds if _tabulated(kind)), pure, mu, rho, lost)
+
+
+def _of_one_kind(kind: Kind, pure: float, *, exact: bool) -> PrivacyCurve:
+    law, scale, n = kind
+    if law == UNARY:
+        return OptimizedUnaryEncodings(n, scale, exact)
+    if law == DISCRETE_GAUSSIAN:
+        return DiscreteGaussianLoss(n, scale, exact)
+    return RandomizedResponses(n, scale, pure, exact)
+
+
+def _tabulated(kind: Kind) -> bool:
+    """Return whether the values of a kind can be listed: of discrete Gaussians not too many, nor too coarse ones."""
+    if kind.law != DISCRETE_GAUSSIAN:
+        return True
+    return (kind.n == 1 or kind.scale >= SMALLEST_SIGMA) and math.sqrt(kind.n) * kind.scale <= WIDEST
 
 
 def submission_epsilon(epsilon: float, delta: float, submissions: int) -> float:

@@ -36,12 +36,26 @@ _REACH, _POINTS = 12.0, 6000
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(4)
 
 
-class Responses(NamedTuple):
-    """n losses of +-epsilon_0: randomised responses, or optimised unary encodings, of which half lose nothing."""
+RESPONSES, UNARY, DISCRETE_GAUSSIAN = range(3)
 
-    epsilon_0: float
-    unary: bool
+
+class Kind(NamedTuple):
+    """n losses of one kind.
+
+    law: RESPONSES: randomised responses with epsilon_0 = scale; UNARY: optimised unary encodings, of which half lose
+    nothing; DISCRETE_GAUSSIAN: integers that change by 1, sigma = scale.
+    """
+
+    law: int
+    scale: float
     n: int
+
+    @property
+    def rho(self) -> float:
+        """A zero-concentrated loss of all n together."""
+        if self.law == DISCRETE_GAUSSIAN:
+            return self.n / (2.0 * self.scale * self.scale)
+        return self.n * self.scale * self.scale / 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,16 +129,26 @@ def _binomial(n: int, p: float, log_odds: float) -> tuple[int, Float64Array]:
     return first, mass * (1.0 + 4e-16 * float(gammaln(n + 1)))
 
 
-def _of_responses(responses: Responses) -> Losses:
-    """Return the loss of responses of one kind."""
-    epsilon_0, unary, n = responses
-    first, mass = _binomial(n, float(expit(-epsilon_0)), epsilon_0)
-    if unary:
+def _of_kind(kind: Kind) -> Losses:
+    """Return the loss of all n of a kind."""
+    law, scale, n = kind
+    if law == DISCRETE_GAUSSIAN:
+        return _of_discrete_gaussians(n, scale)
+    first, mass = _binomial(n, float(expit(-scale)), scale)
+    if law == UNARY:
         # One loses epsilon_0 (a - b): a is a fair coin, b = 1 with the probability of a wrong response.
         lowest, fair = _binomial(n, 0.5, 0.0)
         mass = np.convolve(mass, fair)
-        return Losses((n - first - lowest - np.arange(mass.size)) * epsilon_0, mass)
-    return Losses((n - 2 * (first + np.arange(mass.size))) * epsilon_0, mass)
+        return Losses((n - first - lowest - np.arange(mass.size)) * scale, mass)
+    return Losses((n - 2 * (first + np.arange(mass.size))) * scale, mass)
+
+
+def _of_discrete_gaussians(n: int, sigma: float) -> Losses:
+    """Return the loss of n changes by 1; see discrete_gaussians for why their noise adds up to the same law."""
+    reach = math.ceil(_REACH * math.sqrt(n) * sigma)
+    z = np.arange(-reach, reach + 1)
+    mass = np.exp(-0.5 * z * z / (n * sigma * sigma))
+    return Losses((n - 2 * z) / (2.0 * sigma * sigma), mass / np.sum(mass), 2.0 * math.exp(float(log_ndtr(-_REACH))))
 
 
 def _of_gaussian(mu: float) -> Losses:
@@ -144,14 +168,15 @@ def _of_gaussian(mu: float) -> Losses:
     return Losses(ends, mass, tail)
 
 
-def _fewer(kinds: list[Responses]) -> list[Responses]:
-    """Return at most _MOST_KINDS kinds of losses: the pairs that it costs least to make equal are rounded up."""
-    merged = sorted(kinds)
+def _fewer(kinds: list[Kind]) -> list[Kind]:
+    """Return at most _MOST_KINDS kinds of responses: the pairs that it costs least to make equal are rounded up."""
+    merged = sorted(kinds, key=lambda kind: (kind.scale, kind.law))
     while len(merged) > _MOST_KINDS:
-        costs = [less.n * (more.epsilon_0**2 - less.epsilon_0**2) for less, more in pairwise(merged)]
+        costs = [less.n * (more.scale**2 - less.scale**2) for less, more in pairwise(merged)]
         at = costs.index(min(costs))
         less, more = merged[at : at + 2]
-        merged[at : at + 2] = [Responses(more.epsilon_0, less.unary and more.unary, less.n + more.n)]
+        # Of the two laws the one that dominates the other.
+        merged[at : at + 2] = [Kind(min(less.law, more.law), more.scale, less.n + more.n)]
     return merged
 
 
@@ -160,28 +185,28 @@ def _all_sums(parts: list[Losses]) -> Losses:
     total = parts[0]
     for part in parts[1:]:
         losses = np.add.outer(total.losses, part.losses).ravel()
-        total = Losses(losses, np.multiply.outer(total.mass, part.mass).ravel())
+        total = Losses(losses, np.multiply.outer(total.mass, part.mass).ravel(), total.lost + part.lost)
     return total
 
 
 @lru_cache(maxsize=32)
-def losses_of(responses: tuple[Responses, ...], mu: float, rho: float) -> Losses:
-    """Return the loss of adaptive responses and a Gaussian release; exact if few values are possible, else from above.
+def losses_of(kinds: tuple[Kind, ...], mu: float, rho: float) -> Losses:
+    """Return the loss of adaptive releases; exact if few values are possible, else from above.
 
     Args:
-        responses: every kind of them.
-        mu: of the Gaussian part; 0 for none.
+        kinds: of losses with finitely or countably many values.
+        mu: of a Gaussian release; 0 for none.
         rho: what `delta` will be asked for: above 0 there are fewer points, as that sum is costly.
     """
-    kinds = _fewer([kind for kind in responses if kind.epsilon_0 > 0.0])
-    if not kinds and mu == 0.0:
+    noisy = [kind for kind in kinds if kind.law == DISCRETE_GAUSSIAN]
+    parts = [_of_kind(kind) for kind in [*_fewer([kind for kind in kinds if kind not in noisy]), *noisy]]
+    if not parts and mu == 0.0:
         return Losses(np.zeros(1), np.ones(1))
-    parts = [_of_responses(kind) for kind in kinds]
     if mu == 0.0 and math.prod(part.mass.size for part in parts) <= _FEW:
         return _all_sums(parts)
     if mu > 0.0:
         parts.append(_of_gaussian(mu))
-    variance = mu * mu + 2.0 * rho + sum(kind.n * kind.epsilon_0**2 for kind in kinds)
+    variance = mu * mu + 2.0 * (rho + sum(kind.rho for kind in kinds))
     reach = sum(float(np.ptp(part.losses)) for part in parts)
     step = max(math.sqrt(variance) / (_COARSE_STEPS if rho > 0.0 else _STEPS), reach / _MOST_POINTS)
     grids = sorted((_on_grid(part, step) for part in parts), key=lambda grid: grid.mass.size)

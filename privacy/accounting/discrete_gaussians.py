@@ -1,0 +1,123 @@
+"""The privacy curve of discrete Gaussian noise on integers that change by at most 1 each.
+
+One such integer has the loss (1 - 2z) / (2 sigma^2) at noise z, so n of them have (n - 2Z) / (2 sigma^2) with Z the sum
+of n discrete Gaussians. For sigma >= 3 that sum *is* a discrete Gaussian of variance n sigma^2, up to n * 1e-34 in each
+probability: by Poisson summation the characteristic function of one is that of a Gaussian plus copies of it shifted by
+multiples of 2 pi, and after n-fold multiplication the copies weigh at most n exp(-pi^2 sigma^2 + 8) against it.
+
+For changes of which only the L2 norm is known the worst direction is not, and zCDP is the safe way: its bound holds for
+every direction.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dprl.privacy.accounting.closed_forms import gaussian_delta, gaussian_mu
+from dprl.privacy.accounting.roots import ROUNDING, smallest
+from dprl.privacy.accounting.zcdp import zcdp_delta
+from dprl.privacy.base import Float64Array
+
+SMALLEST_SIGMA = 3.0
+# Standard deviations that hold all but 1e-35 of the mass, and what one probability may be off by, for each of n.
+_REACH, _OFF = 12.5, 1e-34
+# A wider sum is compared with the integral.
+WIDEST = 1e4
+
+
+def discrete_gaussian_delta(epsilon: float, n: int, sigma: float) -> float:
+    """Return the delta at `epsilon` of n discrete Gaussian releases of integers that change by at most 1, rounded up.
+
+    *Formal guarantee.* Also for adaptive releases, as every one is dominated by the change by 1. Exact to 1e-9 up to
+    sqrt(n) sigma = 1e4, an upper bound beyond; for n > 1 and sigma < 3 what zCDP proves.
+
+    Papers: Canonne, Kamath, Steinke 2020, Theorem 7 (n = 1); Zhu, Dong, Wang 2022 (adaptive composition).
+    """
+    if math.isinf(epsilon):
+        return 0.0
+    concentrated = zcdp_delta(epsilon, n / (2.0 * sigma * sigma))
+    if n > 1 and sigma < SMALLEST_SIGMA:
+        return concentrated
+    deviation = math.sqrt(n) * sigma
+    # Losses above epsilon: Z < n / 2 - epsilon sigma^2.
+    last = n / 2.0 - epsilon * sigma * sigma
+    beyond = math.exp(-0.5 * _REACH * _REACH)
+    lowest = max(last, -_REACH * deviation) - _REACH * deviation
+    if deviation > WIDEST:
+        # A sum over integers of what rises once and falls once exceeds its integral by its maximum at most.
+        highest = 1.01 * float(np.max(_summands(np.linspace(lowest, last, 4001), epsilon, n, sigma)))
+        total = gaussian_delta(epsilon, math.sqrt(n) / sigma) + highest / _norm(deviation)
+    else:
+        z = np.arange(math.floor(lowest), math.ceil(last))
+        total = float(np.sum(_summands(z, epsilon, n, sigma))) / _norm(deviation)
+    off = n * _OFF * (2.0 * _REACH * deviation + 1.0) if n > 1 else 0.0
+    return min(concentrated, total * (1.0 + ROUNDING) + beyond + off)
+
+
+def _summands(z: npt.NDArray[np.floating | np.integer], epsilon: float, n: int, sigma: float) -> Float64Array:
+    gap = (n - 2.0 * z) / (2.0 * sigma * sigma) - epsilon
+    return np.exp(-0.5 * z * z / (n * sigma * sigma)) * -np.expm1(-np.maximum(gap, 0.0))
+
+
+def _norm(deviation: float) -> float:
+    """Return the sum of exp(-z^2 / (2 deviation^2)) over the integers."""
+    if deviation >= SMALLEST_SIGMA:
+        return deviation * math.sqrt(2.0 * math.pi)
+    return float(np.sum(np.exp(-0.5 * (np.arange(-40.0, 41.0) / deviation) ** 2)))
+
+
+def discrete_gaussian_sigma(epsilon: float, delta: float, n: int) -> float:
+    """Return a sigma, the smallest but for the lattice's ripple, for which n changes by 1 are (epsilon, delta)-DP."""
+    if not 0.0 < delta < 1.0:
+        raise ValueError(f"delta must be above 0 and below 1 for discrete Gaussian noise, got {delta}")
+    start = math.sqrt(n) / gaussian_mu(epsilon, delta)
+    return smallest(lambda sigma: discrete_gaussian_delta(epsilon, n, sigma), delta, start)
+
+
+@dataclass(frozen=True)
+class DiscreteGaussianLoss:
+    """The loss of n discrete Gaussian releases of integers that change by at most 1 each, also adaptively.
+
+    6 to 8 % less noise than its zero-concentrated bound needs at epsilon = 1.
+    """
+
+    n: int
+    sigma: float
+    exact: bool = False
+
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise ValueError(f"n must be at least 1, got {self.n}")
+        if not 0.0 < self.sigma < math.inf:
+            raise ValueError(f"sigma must be above 0 and finite, got {self.sigma}")
+
+    @property
+    def pure_epsilon(self) -> float:
+        """Infinite."""
+        return math.inf
+
+    @property
+    def rho(self) -> float:
+        """The zero-concentrated loss."""
+        return self.n / (2.0 * self.sigma * self.sigma)
+
+    def epsilon(self, delta: float) -> float:
+        """Return the epsilon at which the delta of the losses is `delta`, rounded up."""
+        if delta <= 0.0:
+            return math.inf
+        if self.delta(0.0) <= delta:
+            return 0.0
+        return smallest(self.delta, delta, self.rho + math.sqrt(self.rho))
+
+    def delta(self, epsilon: float) -> float:
+        """Return the delta of the losses."""
+        return discrete_gaussian_delta(epsilon, self.n, self.sigma)
+
+    @property
+    def method(self) -> str:
+        """How the numbers come about."""
+        return f"composition of {self.n} discrete Gaussian releases with sigma = {self.sigma:.6g}"
