@@ -1,4 +1,4 @@
-"""The k-ary tree counter with signed digits: a prefix is made of blocks that are added and blocks that are subtracted."""
+"""The k-ary tree counter with signed digits: a prefix is made of blocks, some of them added, some subtracted."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ class NormalizedSquareRoot:
     def profile(self) -> Float64Array:
         """Return the norms of the rows of A diag(g) Toeplitz(e), float64[T].
 
-        Beyond 5000 items those of about 180 rows, densest at both ends, and a cubic spline (relative error below 1e-6).
+        Beyond 5000 items those of about 180 rows, densest at both ends, and a cubic spline (relative error below 1e-7).
         """
         return _normalized_profile(self.n_items).copy()
 

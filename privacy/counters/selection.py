@@ -1,0 +1,153 @@
+"""Which counter has the smallest error for a requested guarantee, and by how much: `counter: auto`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from dprl.privacy.base import Float64Array
+from dprl.privacy.counters import COUNTERS, AnyCounter
+from dprl.privacy.counters.base import node_of
+from dprl.privacy.counters.square_root import MEMORY_LIMIT, NormalizedSquareRoot, SquareRoot
+from dprl.privacy.mechanisms.base import INTEGER, Mechanism, Sensitivity
+from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
+from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
+from dprl.privacy.mechanisms.gaussian import Gaussian
+from dprl.privacy.mechanisms.laplace import Laplace
+
+NODES: tuple[type[Mechanism], ...] = (Laplace, Gaussian, DiscreteLaplace, DiscreteGaussian)
+"""The noise that `choose` tries in every counter that can use it."""
+# Beyond, the error of the normalised square root takes seconds; the square root's is a few per cent larger.
+_QUICK_PROFILE = 5000
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a counter is wanted for.
+
+    Args:
+        epsilon, delta: the guarantee; delta = 0 asks for a pure one.
+        row: how much replacing a user changes that user's row.
+        n_items: T, how many users at most. n_cells: how many counters.
+        exact: whether noise must be integer, as a real release needs it.
+        memory: bytes of noise that may be kept.
+    """
+
+    epsilon: float
+    delta: float
+    row: Sensitivity
+    n_items: int
+    n_cells: int
+    exact: bool = False
+    memory: int = MEMORY_LIMIT
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One counter with one noise: the standard deviation of its prefixes, or why it is out.
+
+    Args:
+        counter, mechanism: names.
+        rms, largest: root mean square and maximum over the prefixes, in counts; infinite if it is out.
+        note: why it is out, or what the numbers are; empty if they are exact.
+    """
+
+    counter: str
+    mechanism: str
+    rms: float
+    largest: float
+    note: str
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The calibrated counter with the smallest root mean square error, and all that were compared, best first."""
+
+    counter: AnyCounter
+    candidates: tuple[Candidate, ...]
+
+    @property
+    def reason(self) -> str:
+        """One sentence: which and why."""
+        best = self.candidates[0]
+        others = [c for c in self.candidates[1:] if math.isfinite(c.rms)]
+        text = f"{best.counter} with {best.mechanism} noise has the smallest root mean square error, {best.rms:.4g}"
+        if not others:
+            return f"{text}; nothing else is possible here"
+        return f"{text}; next: {others[0].counter} with {others[0].mechanism} noise, {others[0].rms:.4g}"
+
+
+def calibrate(
+    counter: AnyCounter, mechanism: type[Mechanism], epsilon: float, delta: float, row: Sensitivity
+) -> AnyCounter:
+    """Return `counter` with the least noise of class `mechanism` that makes it (epsilon, delta)-DP for rows `row`.
+
+    *Formal guarantee.* All T prefixes together are (epsilon, delta)-DP between neighbours that differ in one row by at
+    most `row`, also when later rows depend on earlier outputs, in the arithmetic of the mechanism.
+
+    Raises ValueError if the mechanism cannot do that (Gaussian noise at delta = 0; a law that the counter cannot use).
+    """
+    # Composed, many small losses add up like squares: a tree may then want fewer levels or more.
+    norms = {mechanism.norm} if delta <= 0.0 else {mechanism.norm, "l2"}
+    shapes = {counter.suited(norm) for norm in sorted(norms)}
+    calibrated = [
+        replace(shape, node=mechanism.calibrated(epsilon, delta, shape.sensitivity(row)))  # type: ignore[attr-defined]
+        for shape in shapes
+    ]
+    return min(calibrated, key=lambda c: (_errors(c)[0], repr(c))) if len(calibrated) > 1 else calibrated[0]
+
+
+def choose(
+    wanted: Wanted, counters: Iterable[str] = tuple(COUNTERS), mechanisms: Iterable[type[Mechanism]] = NODES
+) -> Choice:
+    """Return the counter of least root mean square error among all pairs of `counters` and `mechanisms`.
+
+    Raises ValueError if no pair can give the guarantee.
+    """
+    tried = [
+        _try(COUNTERS[name](wanted.n_items), mechanism, wanted)
+        for name in counters
+        for mechanism in mechanisms
+        if mechanism.law in COUNTERS[name].laws
+    ]
+    tried.sort(key=lambda pair: (pair[1].rms, pair[1].largest, pair[1].counter, pair[1].mechanism))
+    candidates = tuple(candidate for _, candidate in tried)
+    if not tried or tried[0][0] is None:
+        notes = "; ".join(sorted({f"{c.counter} with {c.mechanism}: {c.note}" for c in candidates}))
+        raise ValueError(f"counter must be one that can give the guarantee, got none: {notes or 'no pair of names'}")
+    return Choice(tried[0][0], candidates)
+
+
+def _try(counter: AnyCounter, mechanism: type[Mechanism], wanted: Wanted) -> tuple[AnyCounter | None, Candidate]:
+    def out(note: str) -> tuple[None, Candidate]:
+        return None, Candidate(counter.name, mechanism.name, math.inf, math.inf, note)
+
+    integer = mechanism.arithmetic == INTEGER
+    if wanted.exact != integer:
+        return out("exact arithmetic needs integer noise" if wanted.exact else "integer noise is for exact arithmetic")
+    if wanted.exact and not counter.keeps_integers:
+        return out("its prefixes are not integers")
+    shape = counter.suited(mechanism.norm)
+    if (needed := shape.memory(wanted.n_cells)) > wanted.memory:
+        return out(f"needs {needed} bytes of noise, more than {wanted.memory}")
+    try:
+        calibrated = calibrate(counter, mechanism, wanted.epsilon, wanted.delta, wanted.row)
+    except ValueError as error:
+        return out(str(error))
+    rms, largest, note = _errors(calibrated)
+    return calibrated, Candidate(counter.name, mechanism.name, rms, largest, note)
+
+
+def _errors(counter: AnyCounter) -> tuple[float, float, str]:
+    """Return root mean square and maximum of the prefixes' standard deviations, and what they are."""
+    unit, note = _quick_profile(counter)
+    node = math.sqrt(node_of(counter).variance)
+    return node * math.sqrt(float(unit @ unit) / unit.size), node * float(unit.max()), note
+
+
+def _quick_profile(counter: AnyCounter) -> tuple[Float64Array, str]:
+    if isinstance(counter, NormalizedSquareRoot) and counter.n_items > _QUICK_PROFILE:
+        plain = SquareRoot(counter.n_items)
+        return plain.profile() * plain.sensitivity(Sensitivity.of_cells(1)).l2, "at most: the square root's error"
+    return counter.profile(), ""
