@@ -124,7 +124,10 @@ def _boundaries(scale: float) -> list[int]:
 
 @lru_cache(maxsize=8)
 def discrete_gaussian_table(scale: float) -> UInt64Array:
-    """Return what `fill_discrete_gaussian` needs for `scale`, uint64[n]; layout above. About 1 s at 2^15, 20 ms at 1000."""
+    """Return what `fill_discrete_gaussian` needs for `scale`, uint64[n]; layout above.
+
+    It takes 0.02 s and 0.8 MB at scale 1000, about 1 s and 28 MB at 2^15.
+    """
     boundaries = _boundaries(scale)
     count, size = len(boundaries), (LIMB_BITS * (_LIMBS + 1)) // 8
     rows = np.frombuffer(b"".join(c.to_bytes(size, "big") for c in boundaries), dtype=">u8").astype(np.uint64)
