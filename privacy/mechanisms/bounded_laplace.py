@@ -68,7 +68,7 @@ class BoundedLaplace:
     def variance(self) -> float:
         """2 b^2 P(3, B/b) / (1 - e^(-B/b)), P the regularised incomplete gamma function: exact for any B/b.
 
-        Paper: [TH23] sec. 6.2, zeta.
+        Paper: [TH23] sec. 6.2.
         """
         r = self.bound / self.scale
         return 2.0 * self.scale**2 * float(gammainc(3.0, r)) / -math.expm1(-r)

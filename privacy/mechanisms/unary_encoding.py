@@ -76,7 +76,7 @@ class UnaryEncoding(ABC):
         """Return p and q as uint64[8], four words each, for `fill_unary`."""
 
     def estimate(self, bits: Float64Array) -> Float64Array:
-        """Return the unbiased estimates (bit - q) / (p - q) of the cells; times the number of steps if one is sampled."""
+        """Return the unbiased estimates (bit - q) / (p - q) of the cells; times `steps` where one step of them is sent."""
         return (bits - self.cold_probability) / self.gap
 
     def variance(self, *, hot: bool, steps: int = 1) -> float:
