@@ -123,19 +123,15 @@ def fill_gaussian(out: Float64Array, key: np.ndarray, first: np.uint64, scale: f
 
     *Formal guarantee.* None by itself; see Gaussian.
     """
-    n = out.shape[0]
-    head = min(n, np.int64(first & np.uint64(1)))
-    tail = (n - head) & 1
-    middle = out[head : n - tail]
-    fill_bits(middle.view(np.uint64), key, first + np.uint64(head))
-    _turn_into_pairs(middle, scale)
-    # An end that begins or breaks off within a pair needs the bits of the whole pair.
-    pair = np.empty(2)
-    if head == 1:
-        fill_bits(pair.view(np.uint64), key, first - np.uint64(1))
-        _turn_into_pairs(pair, scale)
-        out[0] = pair[1]
-    if tail == 1:
-        fill_bits(pair.view(np.uint64), key, first + np.uint64(n - 1))
-        _turn_into_pairs(pair, scale)
-        out[n - 1] = pair[0]
+    skipped = np.int64(first & np.uint64(1))
+    if skipped == 0 and out.shape[0] % 2 == 0:
+        fill_bits(out.view(np.uint64), key, first)
+        _turn_into_pairs(out, scale)
+    else:
+        n_pairs = (skipped + out.shape[0] + 1) // 2
+        pairs = np.empty(2 * n_pairs)
+        fill_bits(pairs.view(np.uint64), key, first - np.uint64(skipped))
+        _turn_into_pairs(pairs, scale)
+        # An assignment of slices would compile a second longer, for its message about shapes.
+        for i in range(out.shape[0]):
+            out[i] = pairs[skipped + i]

@@ -17,7 +17,6 @@ from dprl.privacy.mechanisms.base import IDEALISED, LAPLACE, Noise, Sensitivity
 from dprl.privacy.mechanisms.logarithm import log_of_reduced, open_unit, reduced, signed
 from dprl.privacy.randomness.bits import fill_bits
 
-_reduce = reduced
 # Draws whose halves are kept at a time: a few kB, which stay in the nearest cache.
 BLOCK = 256
 
@@ -71,12 +70,6 @@ class Laplace:
 
 
 @kernel
-def second_half(s: float, e: float, scale: float) -> float:
-    """Return the Laplace(scale) draw of the reduced form (s, e), both with the sign."""
-    return -scale * log_of_reduced(s, e)
-
-
-@kernel
 def _signed_halves(bits: np.uint64) -> tuple[float, float]:
     """Return the reduced form of 52 bits of magnitude, both numbers with the sign that is the lowest bit."""
     s, e = reduced(open_unit(bits))
@@ -98,4 +91,4 @@ def fill_laplace(out: Float64Array, key: np.ndarray, first: np.uint64, scale: fl
         for i in range(part.shape[0]):
             part[i], exponents[i] = _signed_halves(bits[i])
         for i in range(part.shape[0]):
-            part[i] = second_half(part[i], exponents[i], scale)
+            part[i] = -scale * log_of_reduced(part[i], exponents[i])

@@ -63,15 +63,21 @@ def chacha20_blocks(x: np.ndarray, state: np.ndarray) -> None:
 
 
 @kernel
+def _set_row(state: np.ndarray, word: int, value: np.uint32) -> None:
+    """Set a word of all lanes."""
+    for lane in range(LANES):
+        state[word * LANES + lane] = value
+
+
+@kernel
 def _set_key(state: np.ndarray, key: np.ndarray) -> None:
     """Write constants, key[1:5] (low halves first) and a zero nonce into all lanes of `state`."""
-    state[:] = np.uint32(0)
     for word in range(4):
-        low, high = np.uint32(key[1 + word] & _LOW_HALF), np.uint32(key[1 + word] >> np.uint64(32))
-        for lane in range(LANES):
-            state[word * LANES + lane] = _CONSTANTS[word]
-            state[(4 + 2 * word) * LANES + lane] = low
-            state[(5 + 2 * word) * LANES + lane] = high
+        _set_row(state, word, _CONSTANTS[word])
+        _set_row(state, 4 + 2 * word, np.uint32(key[1 + word] & _LOW_HALF))
+        _set_row(state, 5 + 2 * word, np.uint32(key[1 + word] >> np.uint64(32)))
+    _set_row(state, 14, np.uint32(0))
+    _set_row(state, 15, np.uint32(0))
 
 
 @kernel
@@ -95,7 +101,8 @@ def _in_order(out: np.ndarray, x: np.ndarray) -> None:
 @kernel
 def fill_chacha20(out: np.ndarray, key: np.ndarray, first: np.uint64) -> None:
     """Fill `out` uint64[n] with draws first, first+1, ... of `key`, modulo 2^64."""
-    state, x = np.empty(16 * LANES, dtype=np.uint32), np.empty(16 * LANES, dtype=np.uint32)
+    buffer = np.empty(32 * LANES, dtype=np.uint32)
+    state, x = buffer[: 16 * LANES], buffer[16 * LANES :]
     _set_key(state, key)
     done = 0
     while done < out.shape[0]:
