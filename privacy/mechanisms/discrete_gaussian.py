@@ -16,7 +16,8 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from dprl.privacy.accounting.curves import ConcentratedLoss
+from dprl.privacy.accounting.curves import ConcentratedLoss, PrivacyCurve
+from dprl.privacy.accounting.discrete_gaussians import DiscreteGaussianLoss, discrete_gaussian_sigma
 from dprl.privacy.accounting.zcdp import zcdp_rho
 from dprl.privacy.base import Float64Array
 from dprl.privacy.compiled import kernel
@@ -69,7 +70,7 @@ class DiscreteGaussian:
 
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> DiscreteGaussian:
-        """Return the least noise whose zCDP bound is (epsilon, delta)-DP at `sensitivity`.
+        """Return the least noise that `curve` proves to be (epsilon, delta)-DP at `sensitivity`.
 
         Raises ValueError for delta = 0: no Gaussian noise has a pure guarantee.
         """
@@ -78,6 +79,8 @@ class DiscreteGaussian:
                 f"delta must be above 0 for discrete Gaussian noise, got {delta}; "
                 f"set one, or use discrete Laplace noise"
             )
+        if sensitivity.integer:
+            return cls(discrete_gaussian_sigma(epsilon, delta, sensitivity.cells))
         rho = zcdp_rho(epsilon, delta)
         scale = sensitivity.l2 / math.sqrt(2.0 * rho)
         while sensitivity.l2**2 / (2.0 * scale**2) > rho:
@@ -93,8 +96,13 @@ class DiscreteGaussian:
         weights = np.exp(-0.5 * (z / self.scale) ** 2)
         return float(np.sum(z**2 * weights) / np.sum(weights))
 
-    def curve(self, sensitivity: Sensitivity) -> ConcentratedLoss:
-        """Return the zCDP bound l2^2 / (2 scale^2); the numbers have to be integers."""
+    def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
+        """Return the losses of integers that change by 1 each, which are tight, else the bound l2^2 / (2 scale^2).
+
+        The numbers have to be integers; a bound on their change need not be one.
+        """
+        if sensitivity.integer:
+            return DiscreteGaussianLoss(sensitivity.cells, self.scale)
         return ConcentratedLoss(sensitivity.l2**2 / (2.0 * self.scale**2))
 
     def noise(self, key: npt.NDArray[np.uint64]) -> Noise:
@@ -189,6 +197,6 @@ def fill_discrete_gaussian(out: Float64Array, key: np.ndarray, first: np.uint64,
             j = np.int64(guide[u >> shift])
             j += np.int64(u > leads[j])
             if u >= leads[j]:
-                j = _settled(u, leads, limbs, key, first + np.uint64(start + i))
+                j = np.int64(_settled(u, leads, limbs, key, first + np.uint64(start + i)))
             negative = np.int64(words[i] & np.uint64(1))
             part[i] = np.float64((j ^ -negative) + negative)

@@ -114,7 +114,7 @@ def fill_bernoulli(out: np.ndarray, limbs: np.ndarray, key: np.ndarray, first: n
         part = out[start : start + _BLOCK]
         drawn = words[: part.shape[0]]
         fill_bits(drawn, key, first + np.uint64(start))
-        ties = 0
+        ties = np.int64(0)
         for i in range(part.shape[0]):
             part[i] = drawn[i] < limbs[0]
             ties += np.int64(drawn[i] == limbs[0])

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dprl.privacy.accounting.closed_forms import gaussian_mu
+from dprl.privacy.accounting.curves import ConcentratedLoss
 from dprl.privacy.mechanisms import discrete_gaussian
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.discrete_gaussian import (
@@ -40,7 +42,7 @@ def sample(seed: int, scale: float, n: int = N_DRAWS) -> np.ndarray:
 
 def pmf(z: np.ndarray, scale: float) -> np.ndarray:
     support = np.arange(-math.ceil(12 * scale + 12), math.ceil(12 * scale + 12) + 1)
-    return np.exp(-0.5 * (z / scale) ** 2) / np.sum(np.exp(-0.5 * (support / scale) ** 2))
+    return np.asarray(np.exp(-0.5 * (z / scale) ** 2) / np.sum(np.exp(-0.5 * (support / scale) ** 2)))
 
 
 def chi_square_pvalue(x: np.ndarray, scale: float) -> float:
@@ -258,7 +260,8 @@ def test_bad_scales_are_refused(scale: float) -> None:
 
 def test_the_curve_is_the_zcdp_bound() -> None:
     # spec: (1, 1e-6) at sigma / l2 = 4.5309, rho = 0.02436.
-    curve = DiscreteGaussian(45.309).curve(Sensitivity.of_cells(100))
+    curve = DiscreteGaussian(45.309).curve(Sensitivity(20.0, 10.0, 8.0, 5))
+    assert isinstance(curve, ConcentratedLoss)
     assert curve.rho == pytest.approx(0.02436, abs=1e-5)
     assert curve.epsilon(1e-6) == pytest.approx(1.0, abs=1e-4)
     assert curve.pure_epsilon == math.inf
@@ -266,10 +269,27 @@ def test_the_curve_is_the_zcdp_bound() -> None:
 
 @pytest.mark.parametrize(("epsilon", "delta", "ratio"), [(1.0, 1e-6, 4.5309), (2.0, 1e-6, 2.3816), (0.5, 1e-6, 8.6766)])
 def test_calibration_meets_the_guarantee(epsilon: float, delta: float, ratio: float) -> None:
-    sensitivity = Sensitivity.of_cells(9)
-    noise = DiscreteGaussian.calibrated(epsilon, delta, sensitivity)
+    # The L2 norm alone: through zCDP, as in the spec. Nine counts that change by 1: about the noise of the Gaussian.
+    norm_only, counts = Sensitivity(6.0, 3.0, 3.0, 9), Sensitivity.of_cells(9)
+    noise, tight = (DiscreteGaussian.calibrated(epsilon, delta, s) for s in (norm_only, counts))
     assert noise.scale / 3.0 == pytest.approx(ratio, abs=1e-4)
-    assert 0.999 * delta < noise.curve(sensitivity).delta(epsilon) <= delta
+    assert 0.999 * delta < noise.curve(norm_only).delta(epsilon) <= delta
+    assert tight.scale * gaussian_mu(epsilon, delta) / 3.0 == pytest.approx(1.0, abs=1e-3)
+    assert tight.scale < 0.96 * noise.scale
+    assert 0.999 * delta < tight.curve(counts).delta(epsilon) <= delta
+
+
+def test_the_tight_curve_is_that_of_the_law() -> None:
+    # Nine counts that change by 1: their noises' sum by convolution, and its mass where the loss exceeds epsilon.
+    scale, epsilon = 6.0, 2.0
+    one = pmf(np.arange(-108, 109), scale)
+    total = one
+    for _ in range(8):
+        total = np.convolve(total, one)
+    sums = np.arange(total.shape[0]) - total.shape[0] // 2
+    loss = (9 - 2 * sums) / (2 * scale**2)
+    attained = float(np.sum(total * np.maximum(0.0, -np.expm1(epsilon - loss))))
+    assert DiscreteGaussian(scale).curve(Sensitivity.of_cells(9)).delta(epsilon) == pytest.approx(attained, rel=1e-6)
 
 
 def test_renyi_divergence_of_the_law_is_below_the_bound() -> None:
@@ -278,7 +298,7 @@ def test_renyi_divergence_of_the_law_is_below_the_bound() -> None:
     z = np.arange(-40, 41)
     normaliser = math.log(np.sum(np.exp(-0.5 * (z / scale) ** 2)))
     here, shifted = -0.5 * (z / scale) ** 2 - normaliser, -0.5 * ((z - 1) / scale) ** 2 - normaliser
-    rho = DiscreteGaussian(scale).curve(Sensitivity.of_cells(1)).rho
+    rho = 1 / (2 * scale**2)
     for alpha in (1.5, 2.0, 5.0):
         terms = np.exp(alpha * here + (1 - alpha) * shifted)
         divergence = math.log(np.sum(terms)) / (alpha - 1)

@@ -41,7 +41,7 @@ def sample(seed: int, scale: float, n: int = N_DRAWS) -> np.ndarray:
 
 
 def pmf(z: np.ndarray, scale: float) -> np.ndarray:
-    return math.tanh(0.5 / scale) * np.exp(-np.abs(z) / scale)
+    return np.asarray(math.tanh(0.5 / scale) * np.exp(-np.abs(z) / scale))
 
 
 def chi_square_pvalue(x: np.ndarray, scale: float) -> float:
