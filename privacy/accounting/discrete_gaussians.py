@@ -46,13 +46,14 @@ def discrete_gaussian_delta(epsilon: float, n: int, sigma: float) -> float:
     # Losses above epsilon: Z < n / 2 - epsilon sigma^2.
     last = n / 2.0 - epsilon * sigma * sigma
     beyond = math.exp(-0.5 * _REACH * _REACH)
-    lowest = max(last, -_REACH * deviation) - _REACH * deviation
+    highest = min(last, _REACH * deviation)
+    lowest = min(highest, 0.0) - _REACH * deviation
     if deviation > WIDEST:
         # A sum over integers of what rises once and falls once exceeds its integral by its maximum at most.
-        highest = 1.01 * float(np.max(_summands(np.linspace(lowest, last, 4001), epsilon, n, sigma)))
-        total = gaussian_delta(epsilon, math.sqrt(n) / sigma) + highest / _norm(deviation)
+        largest = 1.01 * float(np.max(_summands(np.linspace(lowest, highest, 8001), epsilon, n, sigma)))
+        total = gaussian_delta(epsilon, math.sqrt(n) / sigma) + largest / _norm(deviation)
     else:
-        z = np.arange(math.floor(lowest), math.ceil(last))
+        z = np.arange(math.floor(lowest), math.ceil(highest))
         total = float(np.sum(_summands(z, epsilon, n, sigma))) / _norm(deviation)
     off = n * _OFF * (2.0 * _REACH * deviation + 1.0) if n > 1 else 0.0
     return min(concentrated, total * (1.0 + ROUNDING) + beyond + off)

@@ -1,0 +1,30 @@
+"""Roots: on the safe side, also at jumps and at the ends."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from dprl.privacy.accounting.roots import largest, smallest
+
+
+@pytest.mark.parametrize("target", [1e-300, 1e-15, 0.3])
+@pytest.mark.parametrize("start", [1e-9, 1.0, 1e9])
+def test_smallest_is_just_above_the_root(target: float, start: float) -> None:
+    x = smallest(lambda x: math.exp(-min(x, 800.0)), target, start)
+    assert math.exp(-x) <= target
+    assert x == pytest.approx(-math.log(target), rel=1e-8)
+
+
+def test_jumps_and_missing_roots() -> None:
+    assert smallest(lambda x: 0.5 if x < 3.0 else 0.0, 0.1, 1.0) == pytest.approx(3.0, rel=1e-8)
+    assert smallest(lambda x: 0.5 if x < 3.0 else 0.0, 0.1, 1.0) >= 3.0
+    assert smallest(lambda _: 0.5, 0.1, 1.0) == math.inf
+    assert smallest(lambda _: 0.0, 0.1, 1.0) < 1e-290
+
+
+def test_largest_is_just_below_the_root() -> None:
+    x = largest(lambda x: 1 - math.exp(-x), 0.25, 1.0)
+    assert 1 - math.exp(-x) <= 0.25
+    assert x == pytest.approx(-math.log(0.75), rel=1e-8)
