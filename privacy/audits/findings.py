@@ -35,8 +35,8 @@ class Proof:
         tightness: 'exact' if a pair of neighbours attains the pure epsilon, else 'upper'.
         epsilon: at the claimed delta, or at 1e-6 for a pure claim.
         delta: at the claimed epsilon.
-        attained_epsilon, attained_delta: what an explicit pair of neighbours reaches, where that is less than the proof:
-            the truth lies between.
+        attained_epsilon, attained_delta: what an explicit pair of neighbours reaches, where that is less than what is
+            proved; the truth lies between.
     """
 
     pure_epsilon: float
@@ -105,10 +105,10 @@ class Finding:
     def white_box(self) -> WhiteBoxVerdict:
         """What the noise itself says of the claim."""
         claim, proof = self.claim, self.proof
-        if proof.pure_epsilon <= claim.epsilon * (1.0 + _TOLERANCE):
-            return "holds"
         if proof.delta >= 1.0:
             return "unbounded"
+        if proof.pure_epsilon <= claim.epsilon * (1.0 + _TOLERANCE):
+            return "holds"
         if claim.delta > 0.0:
             return "holds" if proof.delta <= claim.delta * (1.0 + _TOLERANCE) else "fails"
         return "holds_approximately" if proof.delta <= APPROXIMATE_DELTA else "fails"
@@ -122,8 +122,8 @@ class Finding:
 
     @property
     def violated(self) -> bool:
-        """Whether the claim as stated is false, by proof or by measurement."""
-        return self.verdict == "refuted" or self.white_box != "holds"
+        """Whether the claim as stated is false, by proof or by measurement. No claim, no violation."""
+        return self.verdict == "refuted" or (self.white_box != "holds" and math.isfinite(self.claim.epsilon))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as JSON-ready data; infinity is written as the string 'inf'."""

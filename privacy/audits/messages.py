@@ -12,12 +12,13 @@ from dprl.privacy.audits.probes import log_ratios
 from dprl.privacy.audits.two_worlds import Key
 from dprl.privacy.base import Float64Array
 from dprl.privacy.compiled import kernel
-from dprl.privacy.mechanisms.gradients import VectorMechanism
 from dprl.privacy.mechanisms.base import Mechanism
+from dprl.privacy.mechanisms.gradients import VectorMechanism
+from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign, fill_projection, fill_signs
 from dprl.privacy.mechanisms.randomized_response import RandomizedResponse, fill_responses
 from dprl.privacy.mechanisms.unary_encoding import UnaryEncoding, fill_unary
 
-_CELLS = 2
+_CELLS, _SEED_NUMBERS = 2, 2
 
 
 @dataclass(frozen=True)
@@ -130,14 +131,49 @@ def cap_ratios(threshold: float) -> VectorRatios:
     return ratios
 
 
-def bit_ratios(directions: Float64Array) -> VectorRatios:
-    """Return how many bits of a projected random sign have the sign of world 1's projection.
+@dataclass(frozen=True)
+class SignMessages:
+    """Gradients by projected random sign; those of the worlds are opposite and long, so every projection is clipped.
 
-    directions float64[m, d]: the public matrix; for messages in {-C, C}^m and vectors whose projections are opposite.
+    Args:
+        mechanism: of one submission.
     """
 
-    def ratios(messages: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
-        signs = np.sign(directions @ (ones - zeros))
-        return (np.sign(messages) * signs).sum(axis=1)
+    mechanism: ProjectedRandomSign
 
-    return ratios
+    @property
+    def description(self) -> str:
+        """The configuration."""
+        return f"opposite gradients, {self.mechanism.projections} bits"
+
+    def scores(self, world: int, runs: int, key: Key) -> Float64Array:
+        """Return how many bits speak for world 1 less those for world 0, float64[runs], M being public."""
+        messages = np.empty((runs, self.mechanism.message_length))
+        scores = np.zeros(runs)
+        # No sum of some of these numbers, each with either sign, is 0 but the empty one.
+        gradient = self.mechanism.clip * 2.0 ** np.arange(1, self.mechanism.dimension + 1)
+        vector = gradient if world else -gradient
+        _signs(messages, vector, self.mechanism.clip, self.mechanism.bit.table(), key)
+        _signs_for(scores, messages, gradient)
+        return scores
+
+
+@kernel
+def _signs(messages: Float64Array, vector: Float64Array, clip: float, table: np.ndarray, key: np.ndarray) -> None:
+    draws = 2 * (messages.shape[1] - _SEED_NUMBERS) + 1
+    for run in range(messages.shape[0]):
+        fill_signs(messages[run], vector, clip, table, key, np.uint64(run * draws))
+
+
+@kernel
+def _signs_for(scores: Float64Array, messages: Float64Array, gradient: Float64Array) -> None:
+    row = np.empty(gradient.shape[0])
+    bits = messages.shape[1] - _SEED_NUMBERS
+    for run in range(messages.shape[0]):
+        seed = (np.uint64(messages[run, bits]) << np.uint64(32)) | np.uint64(messages[run, bits + 1])
+        for i in range(bits):
+            fill_projection(row, seed, i)
+            projection = 0.0
+            for j in range(row.shape[0]):
+                projection += row[j] * gradient[j]
+            scores[run] += (2.0 * messages[run, i] - 1.0) * np.sign(projection)

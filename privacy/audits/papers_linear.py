@@ -7,7 +7,9 @@ sampling shows what one number of it already loses.
 from __future__ import annotations
 
 import math
+from dataclasses import asdict, dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -15,14 +17,16 @@ from dprl.privacy.accounting.closed_forms import gaussian_delta, gaussian_epsilo
 from dprl.privacy.audits.findings import Claim, Proof
 from dprl.privacy.audits.page import Entry, Measure
 from dprl.privacy.audits.probes import NoisyCells
-from dprl.privacy.audits.two_worlds import measure
+from dprl.privacy.audits.two_worlds import Attack, measure
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
 from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.gram import GramGaussian, GramLaplace, GramRelease, attaining_pair, l1_lower, l1_upper
 from dprl.privacy.mechanisms.gram_printed import printed_gaussian_sigma, printed_laplace_scale, printed_uniform_bound
+from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.mechanisms.uniform import Uniform
+from dprl.privacy.randomness.streams import Streams
 
 EPSILON, DELTA, HORIZON = 1.0, 1e-5, 5
 _SOURCE = "[TH23]"
@@ -159,3 +163,42 @@ def linear_controls() -> list[Entry]:
             one_number(noise, claim, EPSILON),
         )
     ]
+
+
+@dataclass(frozen=True)
+class NumberCheck:
+    """A printed number that is no guarantee, beside what sampling says of it.
+
+    low, high: an interval that holds the true one with the stated confidence.
+    """
+
+    name: str
+    subject: str
+    source: str
+    printed: float
+    low: float
+    high: float
+    confidence: float
+    runs: int
+
+    @property
+    def holds(self) -> bool:
+        """Whether the printed number lies in the interval."""
+        return self.low <= self.printed <= self.high
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the check as JSON-ready data."""
+        return {**asdict(self), "holds": self.holds}
+
+
+def variance_check(attack: Attack) -> NumberCheck:
+    """Return [TH23]'s variance of bounded Laplace noise at B = 3b, b = 1, against `attack.runs` draws (Hoeffding)."""
+    noise = BoundedLaplace(1.0, 3.0)
+    q = math.exp(-noise.bound)
+    printed = 2.0 / (1.0 - q) - ((noise.bound + 1.0) ** 2 + 1.0) * q / (1.0 - q)
+    draws = np.empty(attack.runs)
+    fill_noise(draws, noise.noise(Streams(attack.seed, "audit|variance").key("user_noise")), np.uint64(0))
+    half = noise.bound**2 * math.sqrt(math.log(2.0 / attack.alpha) / (2.0 * attack.runs))
+    mean = float(np.mean(draws**2))
+    subject = "variance of bounded Laplace, B = 3b"
+    return NumberCheck("M5", subject, _SOURCE, printed, mean - half, mean + half, 1.0 - attack.alpha, attack.runs)

@@ -109,7 +109,7 @@ class CentralPrefixes:
     def _prefix_scores(
         self, counter: Counter, prefixes: Float64Array, ones: Float64Array, zeros: Float64Array
     ) -> Float64Array:
-        """prefixes float64[runs, T, cells] without the other users."""
+        """Return the scores of prefixes float64[runs, T, cells] that are without the other users."""
         if isinstance(counter, BinaryTree):
             return tree_ratios(counter, prefixes.swapaxes(0, 1), ones, zeros)
         if not self._weights:
@@ -135,7 +135,8 @@ class CentralPrefixes:
             # Counters that keep all their noise have drawn it by then: one that is wide enough for all runs.
             rows = counter.open(part.shape[0] * cells, opened).rows
             rows = np.ascontiguousarray(rows.reshape(rows.shape[0], part.shape[0], cells).swapaxes(0, 1))
-            _prefixes(part, channel, (first.index, others.index), (first.value, others.value), rows, held, keys)
+            records = (first.index, others.index), (first.value, others.value)
+            _prefixes(part, channel, records, (rows, held), keys)
         return released
 
 
@@ -153,6 +154,8 @@ def _words(key: Key, n: int, first: int = 0) -> Key:
     derived = key.copy()
     derived[1:] ^= _OTHER_STREAM
     fill_bits(words, derived, np.uint64(first * _KEY_WORDS))
+    # The second word of a key is an increment, which is odd.
+    words[1::_KEY_WORDS] |= np.uint64(1)
     return words.reshape(n, _KEY_WORDS)
 
 
@@ -186,17 +189,17 @@ def _reports(messages: Float64Array, channel: Channel, index: Int64Array, value:
 def _prefixes(
     released: Float64Array,
     channel: Channel,
-    index: tuple[Int64Array, Int64Array],
-    value: tuple[Float64Array, Float64Array],
-    rows: Float64Array,
-    held: Int64Array,
+    records: tuple[tuple[Int64Array, Int64Array], tuple[Float64Array, Float64Array]],
+    opened: tuple[Float64Array, Int64Array],
     keys: np.ndarray,
 ) -> None:
-    """Fill released float64[runs, T, cells]; the first user's record is index[0], value[0], all others' the second.
+    """Fill released float64[runs, T, cells] with the counts that T users give.
 
-    rows float64[runs, rows, cells] and held int64[rows]: the counter as opened; keys uint64[runs, 4]: of the noise that
-    is drawn later.
+    records: (index, value) of the first user, each beside those of all others; opened: the counter's rows
+    float64[runs, rows, cells] and held int64[rows]; keys uint64[runs, 4]: of the noise that is drawn later.
     """
+    index, value = records
+    rows, held = opened
     counter = channel.receiver.counter
     for run in range(released.shape[0]):
         channel.receiver.totals[:] = 0.0

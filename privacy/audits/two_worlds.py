@@ -59,8 +59,8 @@ class Attack:
     alpha: float = _ALPHA
 
     def __post_init__(self) -> None:
-        if self.runs < 2:
-            raise ValueError(f"runs must be at least 2, got {self.runs}; ask for e.g. 100000")
+        if self.runs < 1:
+            raise ValueError(f"runs must be at least 1, got {self.runs}; ask for e.g. 100000")
         if not 0 < self.alpha < 1:
             raise ValueError(f"alpha must lie in (0, 1), got {self.alpha}; ask for e.g. 0.05")
 

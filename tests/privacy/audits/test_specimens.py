@@ -38,7 +38,7 @@ def named(name: str) -> Specimen:
 
 
 def true_distribution(x: np.ndarray, scale: float, bound: float) -> np.ndarray:
-    return 0.5 + 0.5 * np.sign(x) * np.expm1(-np.abs(x) / scale) / np.expm1(-bound / scale)
+    return np.asarray(0.5 + 0.5 * np.sign(x) * np.expm1(-np.abs(x) / scale) / np.expm1(-bound / scale))
 
 
 @pytest.mark.parametrize("bound", [1.0, 3.0, 30.0])

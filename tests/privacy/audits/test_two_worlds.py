@@ -91,7 +91,7 @@ def test_log_ratios_are_those_of_the_densities() -> None:
     np.testing.assert_allclose(log_ratios(Laplace(0.7), y, one, zero), expected)
 
 
-@pytest.mark.parametrize(("runs", "alpha"), [(1, 0.05), (100, 0.0), (100, 1.0)])
+@pytest.mark.parametrize(("runs", "alpha"), [(0, 0.05), (100, 0.0), (100, 1.0)])
 def test_an_attack_needs_runs_and_a_confidence(runs: int, alpha: float) -> None:
     with pytest.raises(ValueError, match=r"^(runs|alpha) must"):
         Attack(runs, 0, alpha)

@@ -1,0 +1,96 @@
+"""The claims of [OT20] on gradients, and certified noise."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from dprl.privacy.accounting.curves import RandomizedResponses
+from dprl.privacy.audits.findings import Claim, proof_of
+from dprl.privacy.audits.messages import SignMessages, VectorMessages, additive_ratios, cap_ratios
+from dprl.privacy.audits.page import Entry
+from dprl.privacy.audits.probes import NoisyCells
+from dprl.privacy.audits.two_worlds import measure
+from dprl.privacy.mechanisms.gradients import ClippedLaplace
+from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.mechanisms.privunit import PrivUnit
+from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
+
+EPSILON, CLIP, DIMENSION = 1.0, 0.01, 8
+_LARGE_EPSILON = 5.0
+_SUBMISSIONS = 10
+_SOURCE = "[OT20]"
+_RUNS = 20_000
+
+
+def opposite(dimension: int, size: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return size * e_1 and its opposite."""
+    rest = (0.0,) * (dimension - 1)
+    return (size, *rest), (-size, *rest)
+
+
+def clipped_laplace_probe(mechanism: ClippedLaplace) -> VectorMessages:
+    """Return the probe of the two gradients that are furthest apart after clipping."""
+    ones, zeros = opposite(mechanism.dimension, mechanism.clip / 2.0)
+    ratios = additive_ratios(mechanism.additive, mechanism.grid)
+    return VectorMessages(mechanism, ones, zeros, ratios, f"g = +-C/2 e_1, scale {mechanism.scale:.4g}")
+
+
+def privunit_probe(mechanism: PrivUnit) -> VectorMessages:
+    """Return the probe of two antipodal directions."""
+    ones, zeros = opposite(mechanism.dimension, 1.0)
+    label = f"antipodal directions, cap {mechanism.threshold:.4g} with probability {mechanism.probability:.4g}"
+    return VectorMessages(mechanism, ones, zeros, cap_ratios(mechanism.threshold), label)
+
+
+def gradient_claims() -> list[Entry]:
+    """Return the claims on messages of PGC-A3C."""
+    claim, large = Claim(EPSILON, source=_SOURCE), Claim(_LARGE_EPSILON, source=_SOURCE)
+    laplace = ClippedLaplace.calibrated(EPSILON, 0.0, DIMENSION, CLIP)
+    signs = ProjectedRandomSign.calibrated(_LARGE_EPSILON, 0.0, DIMENSION, CLIP)
+    each = Laplace(CLIP * _SUBMISSIONS / EPSILON)
+    submissions = NoisyCells(
+        each, (CLIP / 2,) * _SUBMISSIONS, (-CLIP / 2,) * _SUBMISSIONS, f"{_SUBMISSIONS} submissions of +-C/2 e_1"
+    )
+    composed = RandomizedResponses(_SUBMISSIONS, CLIP / each.scale)
+    return [
+        Entry(
+            "A1",
+            "gradient, L1 clip C/2, Lap(C/eps)",
+            claim,
+            lambda: proof_of(laplace.curve(), claim, exact=True),
+            partial(measure, clipped_laplace_probe(laplace), claim, EPSILON),
+            runs=_RUNS,
+            note="for the message's content; not for scores, timing and order",
+        ),
+        Entry(
+            "A2",
+            "gradient, projected random sign, eps/d_hat a bit",
+            large,
+            lambda: proof_of(signs.curve(), large, exact=True),
+            partial(measure, SignMessages(signs), large, _LARGE_EPSILON),
+        ),
+        Entry(
+            "A3",
+            f"T = {_SUBMISSIONS} submissions at eps/T",
+            claim,
+            lambda: proof_of(composed, claim, exact=True),
+            partial(measure, submissions, claim, EPSILON),
+            note="if T is a fixed cap that the ledger enforces",
+        ),
+    ]
+
+
+def gradient_controls() -> list[Entry]:
+    """Return PrivUnit at the same epsilon: it may not be refuted."""
+    claim = Claim(EPSILON, source="certified")
+    mechanism = PrivUnit.calibrated(EPSILON, 0.0, DIMENSION)
+    return [
+        Entry(
+            "A2 ok",
+            "gradient, PrivUnit",
+            claim,
+            lambda: proof_of(mechanism.curve(), claim, exact=True),
+            partial(measure, privunit_probe(mechanism), claim, EPSILON),
+            runs=_RUNS,
+        )
+    ]
