@@ -1,0 +1,262 @@
+"""Every counter: its noise as a linear map, Lemma A on that map, variance, resuming, compiled and uncompiled."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from dprl.privacy.counters import COUNTERS, AnyCounter, CounterState, ExactCounter, release_prefix
+from dprl.privacy.mechanisms.base import GAUSSIAN, LAPLACE, Sensitivity
+from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
+from dprl.privacy.mechanisms.gaussian import Gaussian
+from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.mechanisms.sampling import fill_noise
+from dprl.privacy.randomness.streams import Streams
+
+Matrix = npt.NDArray[np.float64]
+KEY = Streams(7, "counters").key("server_noise")
+ROW = Sensitivity(6.0, 3.0, 2.0, 4)
+SMALL = (1, 2, 3, 4, 5, 8, 13, 14, 20)
+
+
+def with_node(name: str, n_items: int, scale: float = 1.0) -> AnyCounter:
+    return COUNTERS[name](n_items, Gaussian(scale))
+
+
+def prefix_noise(counter: AnyCounter | ExactCounter, n_cells: int) -> Matrix:
+    """Noise of prefixes 1..T, float64[T, cells]."""
+    state, totals = counter.open(n_cells, KEY), np.zeros(n_cells)
+    out = np.empty((counter.n_items, n_cells))
+    for item in range(1, counter.n_items + 1):
+        release_prefix(out[item - 1], totals, state, item)
+    return out
+
+
+def linear_map(counter: AnyCounter) -> Matrix:
+    """B float64[T, nodes] as it ran: noise = B w, w the draws of nodes 0, 1, ...; from more cells than nodes."""
+    n_nodes = 4 * counter.n_items + 4
+    n_cells = n_nodes + 4
+    assert counter.node is not None
+    draws, noise = np.empty((n_nodes, n_cells)), counter.node.noise(KEY)
+    for node in range(n_nodes):
+        fill_noise(draws[node], noise, np.uint64(node * n_cells))
+    return prefix_noise(counter, n_cells) @ np.linalg.pinv(draws)
+
+
+def entered_nodes(counter: AnyCounter, b: Matrix) -> Matrix:
+    """C float64[nodes, T] with B C = A: which nodes hide which item."""
+    n_items, n_nodes = counter.n_items, b.shape[1]
+    ones = np.tril(np.ones((n_items, n_items)))
+    c = np.zeros((n_nodes, n_items))
+    if counter.name not in ("binary_tree", "kary_tree", "honaker"):
+        c[1 : n_items + 1] = np.linalg.solve(b[:, 1 : n_items + 1], ones)
+        return c
+    for node in range(1, n_nodes):
+        if not np.any(np.abs(b[:, node]) > 1e-9):
+            continue
+        start, end = block_of(counter, node)
+        c[node, start : min(end, n_items)] = 1.0
+    return c
+
+
+def block_of(counter: AnyCounter, node: int) -> tuple[int, int]:
+    """The items start+1..end of node number `node`, by the definition of each tree."""
+    if counter.name == "honaker":
+        level = (node & -node).bit_length() - 1
+        end = (node + 2**level) // 2
+        return end - 2**level, end
+    if counter.name == "binary_tree":
+        return node - (node & -node), node
+    k, size = counter.k, 1  # type: ignore[union-attr]
+    while node // size % k == 0:
+        size *= k
+    return (node - size, node) if node // size % k <= k // 2 else (node, node + size)
+
+
+@pytest.mark.parametrize("name", sorted(COUNTERS))
+@pytest.mark.parametrize("n_items", SMALL)
+def test_what_a_user_pays_is_the_column_of_the_map_that_ran(name: str, n_items: int) -> None:
+    counter = with_node(name, n_items)
+    b = linear_map(counter)
+    c = entered_nodes(counter, b)
+    # Lemma A: any C with B C = A gives the certificate.
+    assert b @ c == pytest.approx(np.tril(np.ones((n_items, n_items))), abs=1e-8)
+    norms = np.linalg.norm(c, axis=0)
+    for item in range(1, n_items + 1):
+        column, paid = np.abs(c[:, item - 1]), counter.user_sensitivity(item, ROW)
+        assert paid.l2 == pytest.approx(ROW.l2 * norms[item - 1], rel=1e-7)
+        assert paid.l1 == pytest.approx(ROW.l1 * column.sum(), rel=1e-7)
+        assert paid.linf == pytest.approx(ROW.linf * column.max(), rel=1e-7)
+        assert paid.cells == ROW.cells * np.count_nonzero(column > 1e-9)
+    worst = counter.sensitivity(ROW)
+    assert worst.l2 == pytest.approx(ROW.l2 * norms.max(), rel=1e-7)
+    assert worst.l1 == pytest.approx(ROW.l1 * np.abs(c).sum(axis=0).max(), rel=1e-7)
+    assert worst.linf == pytest.approx(ROW.linf * np.abs(c).max(), rel=1e-7)
+    assert worst.cells == ROW.cells * np.count_nonzero(np.abs(c) > 1e-9, axis=0).max()
+
+
+@pytest.mark.parametrize("name", sorted(COUNTERS))
+@pytest.mark.parametrize("n_items", SMALL)
+def test_exact_distance_of_two_worlds_is_what_is_charged(name: str, n_items: int) -> None:
+    # Gaussian outputs with covariance B B^T whose mean moves by column k of A: mu is a Mahalanobis distance.
+    counter = with_node(name, n_items)
+    b = linear_map(counter)
+    shifts = np.tril(np.ones((n_items, n_items)))
+    distances = np.linalg.norm(np.linalg.pinv(b, rcond=1e-9) @ shifts, axis=0)
+    charged = counter.sensitivity(Sensitivity.of_cells(1)).l2
+    assert distances.max() <= charged * (1 + 1e-7)
+    if name not in ("honaker", "kary_tree"):  # There outputs tell less than all nodes would.
+        assert distances.max() == pytest.approx(charged, rel=1e-7)
+
+
+@pytest.mark.parametrize("name", sorted(COUNTERS))
+@pytest.mark.parametrize("n_items", SMALL)
+def test_profile_is_the_norm_of_the_rows_of_the_map(name: str, n_items: int) -> None:
+    counter = with_node(name, n_items, scale=2.5)
+    assert counter.profile() == pytest.approx(np.linalg.norm(linear_map(counter), axis=1), rel=1e-7)
+
+
+@pytest.mark.parametrize("name", sorted(COUNTERS))
+def test_released_noise_has_the_profiles_variance(name: str) -> None:
+    # 8000 Gaussian cells: the relative standard deviation of a sample variance is 1.6 %; 6 of them, 5 prefixes.
+    counter, sigma, n_cells = with_node(name, 45, 1.5), 1.5, 8000
+    noise, profile = prefix_noise(counter, n_cells), counter.profile()
+    for prefix in (1, 7, 22, 40, 45):
+        ratio = np.var(noise[prefix - 1]) / (sigma * profile[prefix - 1]) ** 2
+        assert ratio == pytest.approx(1.0, abs=0.1)
+        assert not any(abs(ratio * wrong**2 - 1.0) < 0.1 for wrong in (2 / 3, 3 / 2))
+
+
+@pytest.mark.parametrize("name", [*sorted(COUNTERS), "exact"])
+def test_totals_are_added_and_nothing_else_is_kept(name: str) -> None:
+    counter = ExactCounter(9) if name == "exact" else with_node(name, 9)
+    noise, n_cells = prefix_noise(counter, 5), 5
+    state, rng = counter.open(n_cells, KEY), np.random.default_rng(1)
+    for item in range(1, 10):
+        totals, released = rng.normal(size=n_cells), np.empty(n_cells)
+        release_prefix(released, totals, state, item)
+        assert released == pytest.approx(totals + noise[item - 1], abs=1e-9)
+
+
+@pytest.mark.parametrize("name", sorted(COUNTERS))
+def test_a_copied_state_continues_bit_for_bit(name: str) -> None:
+    counter, n_cells = with_node(name, 40), 300
+    expected, state, totals = prefix_noise(counter, n_cells), counter.open(n_cells, KEY), np.zeros(n_cells)
+    out = np.empty(n_cells)
+    for item in range(1, 41):
+        if item in (2, 9, 23):
+            arrays = {field: getattr(state, field).copy() for field in ("rows", "held", "coefficients")}
+            state = CounterState(state.kind, state.base, counter.node.noise(KEY.copy()), **arrays)  # type: ignore[union-attr]
+        release_prefix(out, totals, state, item)
+        assert np.array_equal(out, expected[item - 1])
+
+
+@pytest.mark.parametrize("name", sorted(COUNTERS))
+def test_cells_are_independent_of_how_they_are_cut_into_blocks(name: str) -> None:
+    # More cells than a block: the noise of the first and of the last are not correlated with any shift of each other.
+    noise = prefix_noise(with_node(name, 3), 4096 + 37)[-1]
+    assert np.unique(noise).size == noise.size
+    # 40 correlations of about 4000 pairs each, standard deviation 1/63; 5 of them: false-alarm rate below 3e-5.
+    for shift in (1, 2, 37, 256, 2048, *range(2030, 2065)):
+        pairs = noise[shift:].size
+        assert abs(np.corrcoef(noise[shift:], noise[:-shift])[0, 1]) < 5 / np.sqrt(pairs)
+
+
+@pytest.mark.parametrize("name", sorted(COUNTERS))
+def test_integer_noise_stays_integer_where_a_counter_says_so(name: str) -> None:
+    if COUNTERS[name].keeps_integers:
+        noise = prefix_noise(COUNTERS[name](30, DiscreteLaplace(7.0)), 40)
+        assert np.array_equal(noise, np.rint(noise))
+        assert np.std(noise) > 7.0
+    else:
+        with pytest.raises(ValueError, match=f"node: a {name} counter cannot use discrete_laplace noise"):
+            COUNTERS[name](30, DiscreteLaplace(7.0))
+
+
+UNCOMPILED = """
+import numpy as np
+from dprl.privacy.counters import COUNTERS, release_prefix
+from dprl.privacy.mechanisms.gaussian import Gaussian
+from dprl.privacy.mechanisms.laplace import Laplace
+key = np.array([0, 11, 22, 33, 44], dtype=np.uint64)
+for name in sorted(COUNTERS):
+    for law in (Gaussian, Laplace):
+        if law.law in COUNTERS[name].laws:
+            counter, out = COUNTERS[name](15, law(2.0)), np.empty(4)
+            state = counter.open(4, key)
+            for item in range(1, 16):
+                release_prefix(out, np.arange(4.0), state, item)
+                print(name, law.name, item, *[x.hex() for x in out])
+            print(*[x.hex() for x in counter.profile()])
+"""
+
+
+def test_compiled_and_uncompiled_release_the_same_bits() -> None:
+    def printed(disable: str) -> str:
+        environment = os.environ | {"NUMBA_DISABLE_JIT": disable, "PYTHONSAFEPATH": "1"}
+        command = [sys.executable, "-W", "ignore::RuntimeWarning", "-c", UNCOMPILED]
+        return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+
+    compiled = printed("0")
+    assert compiled.count("\n") == 8 * 16
+    assert compiled == printed("1")
+
+
+@pytest.mark.parametrize("name", sorted(COUNTERS))
+def test_registry_names_are_the_classes_names_and_say_their_guarantee(name: str) -> None:
+    assert COUNTERS[name].name == name
+    assert "*Formal guarantee.*" in (COUNTERS[name].__doc__ or "")
+    assert set(COUNTERS[name].laws) >= {GAUSSIAN}
+
+
+@pytest.mark.parametrize("name", sorted(COUNTERS))
+def test_bad_input_is_refused_in_one_line(name: str) -> None:
+    counter = COUNTERS[name](10)
+    for call, start in (
+        (lambda: COUNTERS[name](0), "n_items must be at least 1, got 0"),
+        (lambda: counter.open(3, KEY), "node must be a mechanism, got None"),
+        (lambda: counter.error_bound(3, 0.1), "node must be a mechanism, got None"),
+        (lambda: counter.user_sensitivity(0, ROW), "item must be in 1..10, got 0"),
+        (lambda: counter.user_sensitivity(11, ROW), "item must be in 1..10, got 11"),
+    ):
+        with pytest.raises(ValueError, match=start) as error:
+            call()
+        assert "\n" not in str(error.value)
+    if LAPLACE not in COUNTERS[name].laws:
+        with pytest.raises(ValueError, match=f"node: a {name} counter cannot use laplace noise"):
+            COUNTERS[name](10, Laplace(1.0))
+
+
+@pytest.mark.parametrize("name", sorted(COUNTERS))
+def test_error_bound_holds(name: str) -> None:
+    # 400 runs of 20 cells at beta = 0.1: at most 0.1 + 5 standard deviations = 0.175 fail; one-sided rate 3e-7.
+    counter, n_runs, n_cells = with_node(name, 30, 2.0), 400, 20
+    worst = np.abs(prefix_noise(counter, n_runs * n_cells)).reshape(30, n_runs, n_cells).max(axis=(0, 2))
+    bound = counter.error_bound(n_cells, 0.1)
+    assert np.mean(worst > bound) <= 0.175
+    assert bound <= 1.25 * np.quantile(worst, 0.9)
+    assert counter.error_bound(n_cells, 0.01) > bound
+    assert replace(counter, node=Gaussian(4.0)).error_bound(n_cells, 0.1) == pytest.approx(2 * bound, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", [*sorted(COUNTERS), "exact"])
+def test_memory_is_what_is_kept_and_a_state_does_not_print_noise(name: str) -> None:
+    counter = ExactCounter(20) if name == "exact" else with_node(name, 20)
+    state = counter.open(1000, KEY)
+    assert counter.memory(1000) == pytest.approx(state.rows.nbytes + state.coefficients.nbytes, rel=0.02)
+    assert repr(state) == f"CounterState(kind={state.kind}, {state.rows.shape} noise)"
+
+
+def test_exact_counter_charges_rows_as_they_are() -> None:
+    counter = ExactCounter(5)
+    assert counter.sensitivity(ROW) == counter.user_sensitivity(5, ROW) == ROW
+    assert counter.node is None
+    assert counter.suited("l1") == counter
+    assert not counter.profile().any()
+    assert counter.error_bound(10, 0.1) == 0.0
