@@ -1,100 +1,104 @@
 """Exact high-probability bounds on the noise of counters and of sums of reports: what `precision: exact` means.
 
-Every function returns E, in units of counts: with probability at least 1 - beta none of n_cells cells is off by more
-than E at any of the prefixes 1..n_items. `law` is the Mechanism of one node (or of one report); Laplace, Gaussian,
-discrete Laplace, discrete Gaussian and bounded Laplace are known.
-
-    binary_tree_bound(n_items, law, n_cells, beta)
-    kary_tree_bound(n_items, base, law, n_cells, beta)             odd base, balanced digits
-    gaussian_process_bound(std, step_std, n_cells, beta)           float64[T] each; step_std[t] = std of N_t - N_(t-1), or None
-    running_sum_bound(n_items, law, n_cells, beta)                 one report of every user
-    unary_sum_bound(n_items, p, q, sampled_steps, n_cells, beta)   sums of sampled_steps*1{h*=h}(bit - q)/(p - q)
+Every function returns E, in units of counts: with probability at least 1 - beta none of n_cells independent cells is
+off by more than E at any of the prefixes 1..n_items. `law` is the Mechanism of one node, or of one report: Laplace,
+Gaussian, discrete Laplace, discrete Gaussian or bounded Laplace. A cell can be the sum of `summands` disjoint ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 
 import numpy as np
-import numpy.typing as npt
-from scipy.optimize import brentq
-from scipy.special import gammaincc, gammaln
 
-_MIXTURE_STANDARD_DEVIATIONS = 14.0
-# What the left-out part of a mixture can weigh, and below which no failure probability can be met.
-_LEFT_OUT = 1e-40
+from dprl.privacy.base import Float64Array
+from dprl.privacy.counters.gaussian_bounds import gaussian_bound
+from dprl.privacy.counters.laplace_sums import laplace_sum_tail
+from dprl.privacy.counters.solving import solved as solve_bound
+from dprl.privacy.counters.sum_bounds import sum_bound
+from dprl.privacy.counters.tree_bounds import tree_bound
+from dprl.privacy.counters.unary_bounds import UnaryCell, unary_bound
+from dprl.privacy.mechanisms.base import Mechanism
+
+__all__ = [
+    "UnaryCell",
+    "binary_tree_bound",
+    "gaussian_process_bound",
+    "kary_tree_bound",
+    "laplace_sum_tail",
+    "running_sum_bound",
+    "solve_bound",
+    "unary_cell_bound",
+    "unary_sum_bound",
+]
+
 _SMALLEST_BETA = 1e-30
-# Relative; far above the rounding of a tail, far below what matters for a bound.
-_SLACK = 1e-6
 
 
-def laplace_sum_tail(x: float, m: int) -> float:
-    """Return P(|X_1 + ... + X_m| > x) for independent Laplace(1), up to a relative rounding error below 1e-7.
+def binary_tree_bound(n_items: int, law: Mechanism, n_cells: int, beta: float, summands: int = 1) -> float:
+    """Return E for the binary tree, whose prefix t adds one node for every 1 of t in binary."""
+    _check("n_items", n_items)
+    return tree_bound(2, n_items, law, summands, _failure_of_a_cell(n_cells, beta))
 
-    With weights w_j = C(m-1+j, j) 2^-(m+j), j < m, the density is the w-mixture of Gamma(m-j) on either side; the
-    weights of one side sum to 1/2. Those further than 14 standard deviations from the top are left out, and what they
-    can weigh is added.
+
+def kary_tree_bound(n_items: int, base: int, law: Mechanism, n_cells: int, beta: float, summands: int = 1) -> float:
+    """Return E for the tree of odd base whose prefix t adds or subtracts |d| nodes for every balanced digit d of t."""
+    _check("n_items", n_items)
+    if base < 3 or base % 2 == 0:
+        raise ValueError(f"base must be odd and at least 3, got {base}; balanced digits need it")
+    return tree_bound(base, n_items, law, summands, _failure_of_a_cell(n_cells, beta))
+
+
+def gaussian_process_bound(std: Float64Array, step_std: Float64Array | None, n_cells: int, beta: float) -> float:
+    """Return E for Gaussian noise N_1..N_T of which the standard deviations are known.
+
+    std float64[T]: that of N_t. step_std float64[T]: that of N_t - N_(t-1), N_0 = 0; None if unknown.
     """
-    first = max(0, m - 1 - int(_MIXTURE_STANDARD_DEVIATIONS * np.sqrt(2.0 * m)))
-    j = np.arange(first, m)
-    log_weight = gammaln(m + j) - gammaln(j + 1) - gammaln(m) - (m + j) * np.log(2.0)
-    weight = np.exp(log_weight)
-    # Dividing by their sum removes the error that all weights of a large m share.
-    return float(np.sum(weight * gammaincc(m - j, x)) / np.sum(weight)) + (0.0 if first == 0 else _LEFT_OUT)
-
-
-def tree_error_bound(n_items: int, n_cells: int, beta: float) -> float:
-    """Return E with P(some cell, some prefix of the binary tree is off by more than E * node scale) <= beta.
-
-    A prefix t adds popcount(t) Laplace draws; the union runs over the cells and over the prefixes 1..n_items, each
-    with its own number of draws.
-    """
-    draws = _prefixes_by_popcount(n_items)
-
-    def expected_failures(x: float) -> float:
-        return n_cells * sum(count * laplace_sum_tail(x, m) for m, count in draws.items())
-
-    return _solve(expected_failures, beta)
-
-
-def sum_error_bound(n_items: int, n_cells: int, beta: float) -> float:
-    """Return E with P(some cell's running sum of up to n_items Laplace(1) draws ever exceeds E) <= beta.
-
-    Levy's inequality for independent symmetric variables, P(max_k |S_k| > x) <= 2 P(|S_n| > x), replaces the union
-    over episodes by a factor of 2 (one draw needs no union).
-    """
-    return _solve(lambda x: min(2.0, n_items) * n_cells * laplace_sum_tail(x, n_items), beta)
-
-
-def _prefixes_by_popcount(n_items: int) -> dict[int, int]:
-    """Return how many of 1..n_items have each number of ones in binary."""
-    counts = np.zeros(n_items.bit_length() + 1, dtype=object)
-    ones = 0
-    for bit in range(n_items.bit_length() - 1, -1, -1):
-        if n_items >> bit & 1:
-            counts[ones : ones + bit + 1] += _binomial_row(bit)
-            ones += 1
-    counts[ones] += 1
-    counts[0] -= 1
-    return {m: int(count) for m, count in enumerate(counts) if count}
-
-
-def _binomial_row(n: int) -> npt.NDArray[np.object_]:
-    row = np.array([1], dtype=object)
-    for _ in range(n):
-        row = np.append(row, 0) + np.append(0, row)
-    return row
-
-
-def _solve(failures: Callable[[float], float], beta: float) -> float:
-    """Return the x at which the decreasing function `failures` meets beta, from the safe side."""
-    if not beta >= _SMALLEST_BETA:
+    std = np.asarray(std, dtype=np.float64)
+    if std.ndim != 1 or std.shape[0] == 0 or (step_std is not None and step_std.shape != std.shape):
+        shapes = f"{std.shape} and {None if step_std is None else step_std.shape}"
         raise ValueError(
-            f"beta must be at least {_SMALLEST_BETA:g} per count family, got {beta:g}; choose a larger beta"
+            f"std and step_std must be vectors of one length above 0, got shapes {shapes}; give one a prefix"
         )
-    target = beta * (1.0 - _SLACK)
-    high = 1.0
-    while failures(high) > target:
-        high *= 2.0
-    root = float(brentq(lambda x: np.log(failures(x) / target), 0.0, high, xtol=1e-9 * high))
-    return root * (1.0 + 1e-8)
+    return gaussian_bound(std, step_std, _failure_of_a_cell(n_cells, beta))
+
+
+def running_sum_bound(n_items: int, law: Mechanism, n_cells: int, beta: float) -> float:
+    """Return E for running sums of independent draws, one an item."""
+    _check("n_items", n_items)
+    return sum_bound(n_items, law, _failure_of_a_cell(n_cells, beta))
+
+
+def unary_sum_bound(n_items: int, p: float, q: float, sampled_steps: int, n_cells: int, beta: float) -> float:
+    """Return E for running sums of sampled_steps * 1{step reported} * (bit - q) / (p - q), one an item.
+
+    A hot cell's bit is 1 with probability p, a cold one's with q; one of `sampled_steps` steps is reported (1: all).
+    Which items are hot is arbitrary and may depend on all earlier bits; cells may depend on each other.
+    """
+    return unary_cell_bound(n_items, UnaryCell(p, q, sampled_steps, 1), n_cells, beta)
+
+
+def unary_cell_bound(n_items: int, cell: UnaryCell, n_cells: int, beta: float) -> float:
+    """Return the same for cells that are sums of several cells of one step, at most one of which is hot."""
+    _check("n_items", n_items)
+    if not 0.0 <= cell.q < cell.p <= 1.0:
+        raise ValueError(
+            f"p and q must satisfy 0 <= q < p <= 1, got {cell.p:g} and {cell.q:g}; a bit must tell something"
+        )
+    _failure_of_a_cell(n_cells, beta)
+    return unary_bound(n_items, cell, beta / n_cells)
+
+
+def _failure_of_a_cell(n_cells: int, beta: float) -> float:
+    """Return the failure probability of one of n_cells independent cells that makes beta together."""
+    _check("n_cells", n_cells)
+    if not _SMALLEST_BETA <= beta < 1.0:
+        raise ValueError(
+            f"beta must be at least {_SMALLEST_BETA:g} per count family and below 1, got {beta:g}; choose a larger beta"
+        )
+    return -math.expm1(math.log1p(-beta) / n_cells)
+
+
+def _check(name: str, number: int) -> None:
+    if number < 1:
+        raise ValueError(f"{name} must be at least 1, got {number}; without any there is no error")
