@@ -33,8 +33,10 @@ def truth_bits(epsilon: Fraction) -> int:
     """Return floor(2^256 e^epsilon / (1 + e^epsilon)); rounding down rounds the privacy loss down."""
 
     def truth(bits: int) -> int:
+        # Rounded to the nearest: off by 1/2, and by 1/16 for what the exponential is off by.
         one = 1 << (bits + 4)
-        return (one << bits) // (one + exp_minus(epsilon, bits + 4))
+        total = one + exp_minus(epsilon, bits + 4)
+        return ((one << (bits + 1)) + total) // (2 * total)
 
     return leading_bits(truth, COIN_BITS)
 

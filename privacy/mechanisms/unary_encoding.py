@@ -46,11 +46,17 @@ class UnaryEncoding(ABC):
     """
 
     epsilon: float
+    name: ClassVar[str]
     norm: ClassVar[str] = "cells"
     arithmetic: ClassVar[str] = INTEGER
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
+
+    @classmethod
+    @abstractmethod
+    def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> Self:
+        """Return the encoding for which all that `sensitivity` lets change together is (epsilon, delta)-DP."""
 
     @property
     @abstractmethod
@@ -76,7 +82,7 @@ class UnaryEncoding(ABC):
         """Return p and q as uint64[8], four words each, for `fill_unary`."""
 
     def estimate(self, bits: Float64Array) -> Float64Array:
-        """Return the unbiased estimates (bit - q) / (p - q) of the cells; times `steps` where one step of them is sent."""
+        """Return the unbiased estimates (bit - q) / (p - q) of the cells; times the steps where one of them is sent."""
         return (bits - self.cold_probability) / self.gap
 
     def variance(self, *, hot: bool, steps: int = 1) -> float:
@@ -213,7 +219,7 @@ def fill_unary(out: Float64Array, hot: int, key: np.ndarray, first: np.uint64, t
     ties = 0
     for i in range(n):
         word = words[i]
-        ties += np.int64(word == q)
+        ties += int(word == q)
         out[i] = np.float64(word < q)
     if ties > 0:
         # Once in 2^64 words: the coins that read on.

@@ -30,7 +30,7 @@ def density(x: np.ndarray, scale: float, bound: float) -> np.ndarray:
 
 def distribution(x: np.ndarray, scale: float, bound: float) -> np.ndarray:
     upper = -np.expm1(-np.minimum(np.abs(x), bound) / scale) / -np.expm1(-bound / scale)
-    return 0.5 + 0.5 * np.sign(x) * upper
+    return np.asarray(0.5 + 0.5 * np.sign(x) * upper)
 
 
 def integrated_delta(epsilon: float, shift: float, scale: float, bound: float) -> float:
@@ -43,7 +43,7 @@ def integrated_delta(epsilon: float, shift: float, scale: float, bound: float) -
         p, q = density(np.array([x, x - shift]), scale, bound)
         return max(0.0, float(p - math.exp(epsilon) * q))
 
-    return sum(integrate.quad(gap, a, b, epsabs=1e-13)[0] for a, b in itertools.pairwise(kinks))
+    return float(sum(integrate.quad(gap, a, b, epsabs=1e-13)[0] for a, b in itertools.pairwise(kinks)))
 
 
 @pytest.mark.parametrize(("scale", "bound"), [(2.0, 6.0), (1.0, 0.05), (0.5, 40.0)])

@@ -1,0 +1,38 @@
+"""The curve of optimised unary encodings: a fair number of them are randomised responses, the others say nothing."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from scipy.stats import binom
+
+from dprl.privacy.accounting.closed_forms import composed_delta
+from dprl.privacy.accounting.unary_encodings import OptimizedUnaryEncodings
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 40, 200])
+@pytest.mark.parametrize("epsilon_0", [0.05, 1.0, 30.0])
+def test_it_is_a_binomial_mixture_of_randomised_responses(n: int, epsilon_0: float) -> None:
+    curve = OptimizedUnaryEncodings(n, epsilon_0)
+    for part in (0.0, 0.03, 0.4, 0.97):
+        epsilon = part * n * epsilon_0
+        mixture = sum(binom.pmf(k, n, 0.5) * composed_delta(epsilon, k, epsilon_0) for k in range(1, n + 1))
+        assert curve.delta(epsilon) == pytest.approx(mixture, rel=1e-8, abs=1e-300)
+
+
+def test_one_encoding_has_half_the_delta_of_randomised_response() -> None:
+    curve = OptimizedUnaryEncodings(1, 2.0)
+    for epsilon in (0.0, 1.0, 1.9):
+        assert curve.delta(epsilon) == pytest.approx((math.exp(2) - math.exp(epsilon)) / (2 * (1 + math.exp(2))))
+    assert curve.delta(2.0) == 0.0
+
+
+@pytest.mark.parametrize("n", [1, 12, 500])
+def test_epsilon_is_the_inverse_of_delta_rounded_up(n: int) -> None:
+    curve = OptimizedUnaryEncodings(n, 0.3)
+    for delta in (1e-12, 1e-6, 0.05):
+        epsilon = curve.epsilon(delta)
+        assert curve.delta(epsilon) <= delta
+        assert curve.delta(epsilon * (1 - 1e-6)) > delta
+    assert curve.epsilon(0.0) == curve.pure_epsilon == 0.3 * n
