@@ -88,7 +88,7 @@ class ComposedLoss:
         return min(1.0, self.lost + self._delta(epsilon))
 
     def _delta(self, epsilon: float) -> float:
-        if self._rest_rho == 0.0 and epsilon >= self.pure:
+        if math.isinf(epsilon) or (self._rest_rho == 0.0 and epsilon >= self.pure):
             return 0.0
         bounds = [self._losses.delta(epsilon, self.rho), zcdp_delta(epsilon, self._total_rho)]
         if epsilon >= self.pure:

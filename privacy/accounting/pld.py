@@ -29,7 +29,7 @@ _MOST_POINTS = 1 << 15
 _MOST_KINDS = 100
 # So many possible sums are listed one by one.
 _FEW = 4000
-# What both tails of a sum may hold: the upper one counts as lost, the lower one is moved up.
+# What a tail that is cut off may hold.
 _TAIL = 1e-30
 # Standard deviations, and points in them, that stand for a Gaussian.
 _REACH, _POINTS = 12.0, 6000
@@ -96,14 +96,15 @@ class LossGrid:
     def plus(self, other: LossGrid) -> LossGrid:
         """Return the distribution of the sum of two independent losses."""
         mass = np.convolve(self.mass, other.mass)
-        lost = self.lost + other.lost
-        below, above = np.cumsum(mass), np.cumsum(mass[::-1])
-        low = int(np.searchsorted(below, _TAIL))
-        high = mass.size - int(np.searchsorted(above, _TAIL))
-        lost += float(np.sum(mass[high:]))
-        kept = mass[low:high].copy()
-        kept[0] += float(np.sum(mass[:low]))
-        return LossGrid(self.step, self.first + other.first + low, kept, lost)
+        return LossGrid(self.step, self.first + other.first, mass, self.lost + other.lost).trimmed()
+
+    def trimmed(self) -> LossGrid:
+        """Return the same without its tails: the upper one counts as lost, the lower one is moved up."""
+        low = int(np.searchsorted(np.cumsum(self.mass), _TAIL))
+        high = self.mass.size - int(np.searchsorted(np.cumsum(self.mass[::-1]), _TAIL))
+        kept = self.mass[low:high].copy()
+        kept[0] += float(np.sum(self.mass[:low]))
+        return LossGrid(self.step, self.first + low, kept, self.lost + float(np.sum(self.mass[high:])))
 
 
 def _on_grid(part: Losses, step: float) -> LossGrid:
@@ -115,7 +116,7 @@ def _on_grid(part: Losses, step: float) -> LossGrid:
     at = (index - first).astype(np.int64)
     size = int(at.max()) + 2
     grid = np.bincount(at, part.mass * (1.0 - upper), size) + np.bincount(at + 1, part.mass * upper, size)
-    return LossGrid(step, first, grid, part.lost)
+    return LossGrid(step, first, grid, part.lost).trimmed()
 
 
 def _binomial(n: int, p: float, log_odds: float) -> tuple[int, Float64Array]:

@@ -1,0 +1,145 @@
+"""Every curve: safe roundings, ends, and both of its directions."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dprl.privacy.accounting import (
+    ApproximateLoss,
+    ConcentratedLoss,
+    DiscreteGaussianLoss,
+    GaussianLoss,
+    PrivacyCurve,
+    PureLoss,
+    RandomizedResponses,
+    Unbounded,
+    compose,
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_mu,
+)
+
+CURVES: list[PrivacyCurve] = [
+    PureLoss(1e-9),
+    PureLoss(1.0),
+    PureLoss(1e9),
+    ApproximateLoss(0.5, 1e-7),
+    RandomizedResponses(20, 0.1, exact=True),
+    RandomizedResponses(600, 1e-11),
+    RandomizedResponses(30, 0.5, cap=2.0),
+    GaussianLoss(1e-10),
+    GaussianLoss(0.2367),
+    GaussianLoss(60.0),
+    ConcentratedLoss(1e-18),
+    ConcentratedLoss(0.0244),
+    ConcentratedLoss(1e6),
+    DiscreteGaussianLoss(100, 42.25),
+    compose([RandomizedResponses(20, 0.1), PureLoss(0.5), GaussianLoss(0.1)]),
+    compose([RandomizedResponses(20, 0.1), ConcentratedLoss(0.01), ApproximateLoss(0.1, 1e-9)]),
+]
+DELTAS = [1e-15, 1e-12, 1e-9, 1e-6, 1e-3, 0.3, 0.999]
+
+
+@pytest.mark.parametrize("curve", CURVES, ids=str)
+def test_an_epsilon_holds_at_its_delta_and_falls_with_it(curve: PrivacyCurve) -> None:
+    epsilons = [curve.epsilon(delta) for delta in DELTAS]
+    for delta, epsilon in zip(DELTAS, epsilons, strict=True):
+        assert 0 <= epsilon <= curve.pure_epsilon
+        if math.isfinite(epsilon):
+            assert curve.delta(epsilon) <= delta
+    assert all(more >= less for more, less in itertools.pairwise(epsilons))
+    assert curve.epsilon(0.0) == curve.pure_epsilon
+
+
+@pytest.mark.parametrize("curve", CURVES, ids=str)
+def test_deltas_are_probabilities_and_fall(curve: PrivacyCurve) -> None:
+    most = curve.epsilon(1e-6)
+    deltas = [curve.delta(epsilon) for epsilon in np.linspace(0.0, 1.2 * most, 25)]
+    assert all(0 <= delta <= 1 for delta in deltas)
+    assert np.all(np.diff(deltas) <= 1e-12 * np.array(deltas[:-1]))
+    assert curve.delta(math.inf) <= 1e-7
+    if math.isfinite(curve.pure_epsilon):
+        assert curve.delta(curve.pure_epsilon) == 0
+
+
+@pytest.mark.parametrize("curve", CURVES, ids=str)
+def test_epsilons_are_not_rounded_up_by_much(curve: PrivacyCurve) -> None:
+    for delta in (1e-12, 1e-6, 1e-3):
+        epsilon = curve.epsilon(delta)
+        if math.isfinite(epsilon) and 0 < epsilon < curve.pure_epsilon * (1 - 1e-6):
+            assert curve.delta(epsilon * (1 - 1e-6)) > delta
+
+
+def precise_gaussian(epsilon: float, mu: float) -> float:
+    with mpmath.workdps(60):
+        e, m = mpmath.mpf(epsilon), mpmath.mpf(mu)
+        return float(mpmath.ncdf(-e / m + m / 2) - mpmath.exp(e) * mpmath.ncdf(-e / m - m / 2))
+
+
+@pytest.mark.parametrize("mu", [1e-10, 1e-6, 1e-3, 0.05, 0.3, 0.99, 1.0, 1.5, 4.0, 20.0, 60.0])
+@pytest.mark.parametrize("epsilon", [0.0, 1e-9, 1e-4, 0.1, 1.0, 10.0, 300.0])
+def test_gaussian_keeps_its_digits(epsilon: float, mu: float) -> None:
+    assert gaussian_delta(epsilon, mu) == pytest.approx(precise_gaussian(epsilon, mu), rel=1e-12, abs=1e-300)
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 1e-6, 1e-3, 1.0, 30.0, 1e3, 1e6, 1e9])
+@pytest.mark.parametrize("delta", [1e-15, 1e-9, 1e-6, 0.1, 0.999])
+def test_gaussian_meets_every_request(epsilon: float, delta: float) -> None:
+    mu = gaussian_mu(epsilon, delta)
+    assert gaussian_delta(epsilon, mu) <= delta
+    assert gaussian_delta(epsilon, mu * (1 + 1e-6)) > delta
+    assert gaussian_delta(gaussian_epsilon(delta, mu), mu) <= delta
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.floats(1e-9, 1e9), st.floats(1e-15, 0.9))
+def test_a_pure_loss_costs_less_at_a_delta(epsilon_0: float, delta: float) -> None:
+    curve = PureLoss(epsilon_0)
+    # Randomised response: delta = (e^epsilon_0 - e^epsilon) / (1 + e^epsilon_0).
+    least = max(0.0, epsilon_0 + math.log1p(-min(1.0, delta * (1 + math.exp(-epsilon_0)))) if delta < 0.5 else 0.0)
+    assert curve.epsilon(delta) >= least * (1 - 1e-12)
+    assert curve.delta(curve.epsilon(delta)) <= delta
+
+
+def test_what_is_raw_is_unbounded() -> None:
+    assert Unbounded().epsilon(0.9) == Unbounded().pure_epsilon == math.inf
+    assert Unbounded().delta(1e9) == 1
+
+
+def test_a_point_holds_at_its_delta() -> None:
+    curve = ApproximateLoss(1.0, 1e-6)
+    assert curve.pure_epsilon == curve.epsilon(0.9e-6) == math.inf
+    assert curve.epsilon(1e-6) == 1.0
+    assert curve.epsilon(1e-3) < 1.0
+    assert curve.delta(1.0) == curve.delta(50.0) == 1e-6
+    assert ApproximateLoss(1.0, 0.0).pure_epsilon == 1.0
+
+
+def test_a_cap_is_kept() -> None:
+    curve = RandomizedResponses(30, 0.5, cap=2.0)
+    assert curve.pure_epsilon == 2.0
+    assert curve.epsilon(1e-6) <= 2.0
+    assert curve.delta(2.0) == 0
+
+
+def test_nothing_costs_nothing() -> None:
+    for curve in (PureLoss(0.0), GaussianLoss(0.0), ConcentratedLoss(0.0), RandomizedResponses(3, 0.0)):
+        assert curve.pure_epsilon == curve.epsilon(1e-6) == curve.delta(0.0) == 0
+
+
+@pytest.mark.parametrize("value", [-1.0, math.inf, math.nan])
+def test_no_curve_of_nonsense(value: float) -> None:
+    for name, kind in (("epsilon_0", PureLoss), ("mu", GaussianLoss), ("rho", ConcentratedLoss)):
+        with pytest.raises(ValueError, match=f"^{name} must be at least 0 and finite, got"):
+            kind(value)
+    with pytest.raises(ValueError, match=r"^delta_0 must be at least 0 and below 1, got"):
+        ApproximateLoss(1.0, value)
+    with pytest.raises(ValueError, match=r"^n must be at least 1, got 0"):
+        RandomizedResponses(0, 1.0)
