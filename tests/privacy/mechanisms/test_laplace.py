@@ -1,7 +1,8 @@
-"""The Laplace sampler: the right distribution, no other, and the same bits without the compiler."""
+"""The Laplace mechanism: the right distribution and no other, the same bits without the compiler, the right price."""
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -10,66 +11,85 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dprl.privacy import Laplace, Streams
 from dprl.privacy.accounting.closed_forms import laplace_scale
-from dprl.privacy.mechanisms.laplace import _reduce, fill_laplace, second_half
+from dprl.privacy.mechanisms.base import LAPLACE, Sensitivity
+from dprl.privacy.mechanisms.laplace import Laplace, fill_laplace
+from dprl.privacy.randomness.bits import fill_bits
 
 N_DRAWS = 200_000
 SCALE = 3.0
+GENERATORS = {"splitmix64": 0, "chacha20": 1}
 
 
-def sample(seed: int, n: int = N_DRAWS, scale: float = SCALE) -> np.ndarray:
+def key(generator: str, seed: int) -> np.ndarray:
+    return np.array([GENERATORS[generator], seed, 0x9E3779B97F4A7C15, 1, 2], dtype=np.uint64)
+
+
+def sample(generator: str, seed: int, n: int = N_DRAWS, first: int = 0) -> np.ndarray:
     out = np.empty(n)
-    fill_laplace(out, Streams(seed, "test").key("user_noise"), np.uint64(0), scale)
+    fill_laplace(out, key(generator, seed), np.uint64(first), SCALE)
     return out
 
 
-def test_accepts_the_right_scale_and_rejects_two_thirds_and_three_halves() -> None:
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_accepts_the_right_scale_and_rejects_two_thirds_and_three_halves(generator: str) -> None:
     # Kolmogorov-Smirnov at a fixed seed; false-alarm rate of the acceptance 1e-3.
-    x = sample(1)
+    x = sample(generator, 1)
     assert stats.kstest(x, stats.laplace(scale=SCALE).cdf).pvalue > 1e-3
     for factor in (2 / 3, 3 / 2):
         assert stats.kstest(x, stats.laplace(scale=SCALE * factor).cdf).pvalue < 1e-100
 
 
-def test_tail_and_sign_are_right() -> None:
-    # Binomial counts at 5 standard deviations: false-alarm rate below 1e-6 each.
-    x = sample(2)
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_moments_tail_and_sign_are_right(generator: str) -> None:
+    # Each at 5 standard deviations of its estimate: false alarm below 1e-6.
+    x = sample(generator, 2)
+    assert abs(x.mean()) < 5 * SCALE * math.sqrt(2 / N_DRAWS)
+    assert abs(np.mean(x**2) / (2 * SCALE**2) - 1) < 5 * math.sqrt(5 / N_DRAWS)
     for threshold in (5.0, 8.0):
-        p = np.exp(-threshold)
-        expected, sd = N_DRAWS * p, np.sqrt(N_DRAWS * p * (1 - p))
+        p = math.exp(-threshold)
+        expected, sd = N_DRAWS * p, math.sqrt(N_DRAWS * p * (1 - p))
         assert abs(np.sum(np.abs(x) > threshold * SCALE) - expected) < 5 * sd
-    assert abs(np.sum(x > 0) - N_DRAWS / 2) < 5 * np.sqrt(N_DRAWS) / 2
+    assert abs(np.sum(x > 0) - N_DRAWS / 2) < 5 * math.sqrt(N_DRAWS) / 2
     assert np.all(np.isfinite(x))
 
 
-def test_neighbouring_draws_and_streams_are_uncorrelated() -> None:
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_a_draw_is_the_inverted_distribution_function_of_its_bits(generator: str) -> None:
+    bits = np.empty(5000, dtype=np.uint64)
+    fill_bits(bits, key(generator, 3), np.uint64(11))
+    u = ((bits >> np.uint64(12)) + 0.5) / 2.0**52
+    expected = np.where(bits & np.uint64(1), -1.0, 1.0) * -SCALE * np.log(u)
+    assert np.allclose(sample(generator, 3, 5000, first=11), expected, rtol=1e-15, atol=0.0)
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_neighbouring_draws_and_streams_are_uncorrelated(generator: str) -> None:
     # Correlations of independent draws have standard deviation 1/sqrt(n); 5 of them.
-    x, y = sample(3), sample(4)
-    limit = 5 / np.sqrt(N_DRAWS)
-    assert abs(np.corrcoef(x[:-1], x[1:])[0, 1]) < limit
-    assert abs(np.corrcoef(np.abs(x[:-1]), np.abs(x[1:]))[0, 1]) < limit
+    x, y = sample(generator, 3), sample(generator, 4)
+    limit = 5 / math.sqrt(N_DRAWS)
+    for lag in (1, 2, 8):
+        assert abs(np.corrcoef(x[:-lag], x[lag:])[0, 1]) < limit
+        assert abs(np.corrcoef(np.abs(x[:-lag]), np.abs(x[lag:]))[0, 1]) < limit
     assert abs(np.corrcoef(x, y)[0, 1]) < limit
 
 
-def test_log_is_within_two_and_a_half_ulp() -> None:
-    rng = np.random.default_rng(0)
-    u = np.concatenate(
-        [rng.random(20_000), 10.0 ** -rng.uniform(0, 16, 20_000), 1 - 10.0 ** -rng.uniform(1, 15, 20_000)]
-    )
-    ours = np.array([-second_half(*_reduce(float(v)), 1.0) for v in u])
-    reference = np.log(u)
-    assert np.max(np.abs(ours - reference) / np.spacing(np.abs(reference))) <= 2.5
+@pytest.mark.parametrize("generator", GENERATORS)
+@pytest.mark.parametrize("n", [0, 1, 255, 256, 257, 1000])
+def test_a_draw_depends_on_its_number_only(generator: str, n: int) -> None:
+    whole = sample(generator, 6, 3000)
+    assert np.array_equal(sample(generator, 6, n, first=701), whole[701 : 701 + n])
 
 
 def test_same_bits_without_the_compiler() -> None:
     code = (
         "import numpy as np, warnings; warnings.simplefilter('ignore')\n"
-        "from dprl.privacy import Streams\n"
         "from dprl.privacy.mechanisms.laplace import fill_laplace\n"
-        "out = np.empty(600)\n"
-        "fill_laplace(out, Streams(5, 'test').key('user_noise'), np.uint64(0), 3.0)\n"
-        "print(' '.join(float(x).hex() for x in out))\n"
+        "for code in (0, 1):\n"
+        "    out = np.empty(600)\n"
+        "    key = np.array([code, 5, 0x9E3779B97F4A7C15, 1, 2], dtype=np.uint64)\n"
+        "    fill_laplace(out, key, np.uint64(3), 3.0)\n"
+        "    print(' '.join(float(x).hex() for x in out))\n"
     )
     shown = subprocess.run(
         [sys.executable, "-c", code],
@@ -78,22 +98,39 @@ def test_same_bits_without_the_compiler() -> None:
         text=True,
         check=True,
     )
-    assert shown.stdout.split() == [float(v).hex() for v in sample(5, 600)]
+    assert shown.stdout.split() == [float(v).hex() for name in GENERATORS for v in sample(name, 5, 600, first=3)]
 
 
-@pytest.mark.parametrize("scale", [0.0, -1.0, float("inf"), float("nan")])
+@pytest.mark.parametrize("scale", [0.0, -1.0, math.inf, math.nan])
 def test_bad_scales_are_refused(scale: float) -> None:
-    with pytest.raises(ValueError, match="scale must be finite and above 0"):
+    with pytest.raises(ValueError, match=r"^scale must be finite and above 0"):
         Laplace(scale)
 
 
-def test_scale_and_guarantee_are_inverse() -> None:
-    for epsilon, changes in ((0.5, 12), (3.0, 7)):
-        assert Laplace(laplace_scale(epsilon, 0.0, changes)).pure_epsilon(changes) == pytest.approx(epsilon)
+def test_pure_scale_and_guarantee_are_inverse() -> None:
+    for epsilon, sensitivity in ((0.5, Sensitivity.of_cells(12)), (3.0, Sensitivity.of_cells(7, 0.25))):
+        mechanism = Laplace.calibrated(epsilon, 0.0, sensitivity)
+        assert mechanism.scale == pytest.approx(sensitivity.l1 / epsilon)
+        assert mechanism.curve(sensitivity).pure_epsilon == pytest.approx(epsilon)
+        assert mechanism.variance == pytest.approx(2 * mechanism.scale**2)
 
 
-@pytest.mark.parametrize("n", [1, 255, 256, 257, 1000])
-def test_a_draw_depends_on_its_number_only(n: int) -> None:
-    key, whole, part = Streams(6, "test").key("user_noise"), sample(6, 3000), np.empty(n)
-    fill_laplace(part, key, np.uint64(700), SCALE)
-    assert np.array_equal(part, whole[700 : 700 + n])
+def test_a_delta_never_costs_noise_and_its_scale_proves_it() -> None:
+    for epsilon, delta, sensitivity in (
+        (1.0, 1e-6, Sensitivity.of_cells(20)),
+        (1.0, 1e-6, Sensitivity.of_cells(400)),
+        (0.5, 1e-3, Sensitivity(1.0, 1.0, 1.0, 50)),
+    ):
+        mechanism = Laplace.calibrated(epsilon, delta, sensitivity)
+        assert mechanism.scale <= Laplace.calibrated(epsilon, 0.0, sensitivity).scale
+        assert mechanism.curve(sensitivity).delta(epsilon) <= delta * (1 + 1e-6)
+        less = Laplace(mechanism.scale * 0.99)
+        assert less.curve(sensitivity).delta(epsilon) > delta
+    composed = Laplace.calibrated(1.0, 1e-6, Sensitivity.of_cells(400))
+    assert composed.scale == pytest.approx(laplace_scale(1.0, 1e-6, 400))
+
+
+def test_the_kernels_see_what_the_mechanism_says_and_the_key_is_not_shown() -> None:
+    noise = Laplace(2.5).noise(key("chacha20", 123456789))
+    assert (noise.law, noise.scale, noise.bound, noise.table.size) == (LAPLACE, 2.5, 0.0, 0)
+    assert "123456789" not in repr(noise)

@@ -1,0 +1,94 @@
+"""The one door to noise: every law by its code, zeros for none, and nothing in silence."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from dprl.privacy.mechanisms.base import NO_NOISE, Mechanism, Noise
+from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
+from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
+from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
+from dprl.privacy.mechanisms.gaussian import Gaussian
+from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.mechanisms.sampling import SILENT, fill_noise
+from dprl.privacy.mechanisms.uniform import Uniform
+
+N_DRAWS = 50_000
+GENERATORS = (0, 1)
+MECHANISMS: list[Mechanism] = [
+    Laplace(9.0),
+    Gaussian(9.0),
+    DiscreteLaplace(9.0),
+    DiscreteGaussian(9.0),
+    Uniform(9.0),
+    BoundedLaplace(9.0, 18.0),
+]
+BY_NAME = pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: str(m.name))
+BY_GENERATOR = pytest.mark.parametrize("generator", GENERATORS, ids=["splitmix64", "chacha20"])
+
+
+def noise(mechanism: Mechanism, generator: int, seed: int = 1) -> Noise:
+    return mechanism.noise(np.array([generator, seed, 0x9E3779B97F4A7C15, 3, 4], dtype=np.uint64))
+
+
+def draws(of: Noise, n: int = N_DRAWS, first: int = 0) -> np.ndarray:
+    out = np.full(n, np.nan)
+    fill_noise(out, of, np.uint64(first))
+    return out
+
+
+def accepted(x: np.ndarray, variance: float) -> bool:
+    # No law here has kurtosis above 6: 5 standard deviations of the mean square, false alarm below 1e-6.
+    return bool(abs(np.mean(x**2) / variance - 1.0) < 5.0 * math.sqrt(5.0 / x.size))
+
+
+@BY_GENERATOR
+@BY_NAME
+def test_accepts_the_right_scale_and_rejects_two_thirds_and_three_halves(mechanism: Mechanism, generator: int) -> None:
+    x = draws(noise(mechanism, generator))
+    assert accepted(x, mechanism.variance)
+    assert not accepted(x, mechanism.variance * (2 / 3) ** 2)
+    assert not accepted(x, mechanism.variance * (3 / 2) ** 2)
+    # The mean is 0 and neighbours are uncorrelated, both at 5 standard deviations.
+    assert abs(x.mean()) < 5 * math.sqrt(mechanism.variance / N_DRAWS)
+    assert abs(np.corrcoef(x[:-1], x[1:])[0, 1]) < 5 / math.sqrt(N_DRAWS)
+    if mechanism.bound > 0.0:
+        assert np.abs(x).max() <= mechanism.bound
+
+
+@BY_GENERATOR
+@BY_NAME
+@pytest.mark.parametrize(("first", "n"), [(0, 700), (1, 1), (7, 300), (256, 255), (513, 0)])
+def test_a_draw_depends_on_its_number_only(mechanism: Mechanism, generator: int, first: int, n: int) -> None:
+    of = noise(mechanism, generator)
+    assert np.array_equal(draws(of, n, first), draws(of, 1000)[first : first + n])
+
+
+@BY_NAME
+def test_keys_and_laws_do_not_share_their_noise(mechanism: Mechanism) -> None:
+    x = draws(noise(mechanism, 0, seed=1), 2000)
+    for other in (noise(mechanism, 1, seed=1), noise(mechanism, 0, seed=2)):
+        # 5 standard deviations of the correlation of independent draws.
+        assert abs(np.corrcoef(x, draws(other, 2000))[0, 1]) < 5 / math.sqrt(2000)
+    codes = {m.law for m in MECHANISMS}
+    assert len(codes) == len(MECHANISMS)
+    assert NO_NOISE not in codes
+
+
+def test_no_noise_is_zero() -> None:
+    assert not draws(SILENT, 9).any()
+
+
+@pytest.mark.parametrize("law", [-1, 7, 99])
+def test_an_unknown_law_is_an_error_and_not_silence(law: int) -> None:
+    with pytest.raises(ValueError, match=r"^law must be one of the codes"):
+        draws(noise(Laplace(1.0), 0)._replace(law=law), 9)
+
+
+@BY_NAME
+def test_an_unknown_generator_is_an_error_and_not_silence(mechanism: Mechanism) -> None:
+    with pytest.raises(ValueError, match=r"^key must begin with a generator's code"):
+        draws(noise(mechanism, 2), 9)
