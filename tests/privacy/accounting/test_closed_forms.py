@@ -110,3 +110,30 @@ def test_curves_fall_with_epsilon() -> None:
     ):
         assert np.all(np.diff(values) <= 0)
         assert np.all((values >= 0) & (values <= 1))
+
+
+@pytest.mark.parametrize(
+    ("n", "scale", "epsilon"),
+    [
+        (200, 10 * math.log(1000), 0.8494),
+        (200, 10 * math.log2(1000), 0.574),
+        (300, 15 * math.log(1000), 0.685),
+        (20, 10.0, 1.7886),
+        (30, 15.0, 1.501),
+    ],
+)
+def test_vectors_of_the_papers_noise_at_a_delta(n: int, scale: float, epsilon: float) -> None:
+    digits = 5e-5 if round(epsilon, 3) != epsilon else 5.1e-4
+    assert composed_epsilon(1e-6, n, 1 / scale) == pytest.approx(epsilon, abs=digits)
+
+
+def test_vectors_of_the_papers_local_noise_at_epsilon_1() -> None:
+    assert composed_delta(1.0, 20, 1 / 10) == pytest.approx(2.4e-3, rel=2e-2)
+    assert composed_delta(1.0, 30, 1 / 15) == pytest.approx(4.8e-4, rel=2e-2)
+
+
+def test_ten_million_losses_take_milliseconds_and_keep_their_digits() -> None:
+    # So many small losses are a Gaussian one.
+    assert composed_epsilon(1e-6, 10**7, 1e-4) == pytest.approx(
+        gaussian_epsilon(1e-6, 1e-4 * math.sqrt(10**7)), rel=1e-4
+    )

@@ -277,3 +277,37 @@ def test_printed_in_one_line() -> None:
     curve = compose([RandomizedResponses(3, 0.5), PureLoss(0.1), GaussianLoss(0.3), ApproximateLoss(0.1, 1e-9)])
     assert isinstance(curve, ComposedLoss)
     assert curve.method == "privacy loss distribution of 5 randomised responses, mu = 0.3, delta = 1e-09"
+
+
+@pytest.mark.parametrize("mu", [0.02, 0.2, 1.5])
+@pytest.mark.parametrize("other", [PureLoss(0.8), RandomizedResponses(40, 0.05), GaussianLoss(0.3)])
+def test_zcdp_bounds_what_has_it(mu: float, other: PrivacyCurve) -> None:
+    # A Gaussian is mu^2/2-zCDP, so the bound for all that is must exceed its exact curve.
+    known, bound = compose([other, GaussianLoss(mu)]), compose([other, ConcentratedLoss(mu * mu / 2)])
+    for delta in DELTAS:
+        assert known.epsilon(delta) <= bound.epsilon(delta) * (1 + 1e-5)
+    for epsilon in (0.0, 0.3, 1.0):
+        assert known.delta(epsilon) <= bound.delta(epsilon) * (1 + 1e-5)
+
+
+def test_unary_encodings_beside_others_cost_what_listing_says() -> None:
+    n, epsilon_0, other = 3, 0.4, 0.7
+    curve = compose([OptimizedUnaryEncodings(n, epsilon_0), PureLoss(other)])
+    q = 1 / (1 + math.exp(epsilon_0))
+    one = [(epsilon_0, (1 - q) / 2), (0.0, 0.5), (-epsilon_0, q / 2)]
+    last = [(other, 1 / (1 + math.exp(-other))), (-other, 1 / (1 + math.exp(other)))]
+    for epsilon in (0.0, 0.4, 1.0):
+        listed = sum(
+            math.prod(p for _, p in outcome) * max(0.0, 1 - math.exp(epsilon - sum(loss for loss, _ in outcome)))
+            for outcome in itertools.product(one, one, one, last)
+        )
+        assert curve.delta(epsilon) == pytest.approx(listed, rel=3e-9)
+
+
+@pytest.mark.parametrize("times", [2, 7])
+def test_many_kinds_are_merged_upwards(times: int) -> None:
+    # 150 kinds are more than are kept apart; their mean square is that of equal ones.
+    scales = 0.01 + 1e-7 * np.arange(150)
+    curve = compose([RandomizedResponses(times, float(scale)) for scale in scales])
+    least, most = (composed_epsilon(1e-6, 150 * times, scale) for scale in (scales[0], scales[-1]))
+    assert least <= curve.epsilon(1e-6) <= most * (1 + 1e-5)
