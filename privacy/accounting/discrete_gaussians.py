@@ -61,7 +61,8 @@ def discrete_gaussian_delta(epsilon: float, n: int, sigma: float) -> float:
 
 def _summands(z: npt.NDArray[np.floating | np.integer], epsilon: float, n: int, sigma: float) -> Float64Array:
     gap = (n - 2.0 * z) / (2.0 * sigma * sigma) - epsilon
-    return np.exp(-0.5 * z * z / (n * sigma * sigma)) * -np.expm1(-np.maximum(gap, 0.0))
+    weights: Float64Array = np.exp(-0.5 * z * z / (n * sigma * sigma)) * -np.expm1(-np.maximum(gap, 0.0))
+    return weights
 
 
 def _norm(deviation: float) -> float:

@@ -91,7 +91,7 @@ class LossGrid:
     @property
     def listed(self) -> Losses:
         """Every loss and its probability."""
-        return Losses((self.first + np.arange(self.mass.size)) * self.step, self.mass, self.lost)
+        return Losses((self.first + np.arange(self.mass.size, dtype=np.float64)) * self.step, self.mass, self.lost)
 
     def plus(self, other: LossGrid) -> LossGrid:
         """Return the distribution of the sum of two independent losses."""
@@ -116,7 +116,7 @@ def _on_grid(part: Losses, step: float) -> LossGrid:
     at = (index - first).astype(np.int64)
     size = int(at.max()) + 2
     grid = np.bincount(at, part.mass * (1.0 - upper), size) + np.bincount(at + 1, part.mass * upper, size)
-    return LossGrid(step, first, grid, part.lost).trimmed()
+    return LossGrid(step, first, grid.astype(np.float64), part.lost).trimmed()
 
 
 def _binomial(n: int, p: float, log_odds: float) -> tuple[int, Float64Array]:
@@ -140,8 +140,8 @@ def _of_kind(kind: Kind) -> Losses:
         # One loses epsilon_0 (a - b): a is a fair coin, b = 1 with the probability of a wrong response.
         lowest, fair = _binomial(n, 0.5, 0.0)
         mass = np.convolve(mass, fair)
-        return Losses((n - first - lowest - np.arange(mass.size)) * scale, mass)
-    return Losses((n - 2 * (first + np.arange(mass.size))) * scale, mass)
+        return Losses((n - first - lowest - np.arange(mass.size, dtype=np.float64)) * scale, mass)
+    return Losses((n - 2 * (first + np.arange(mass.size, dtype=np.float64))) * scale, mass)
 
 
 def _of_discrete_gaussians(n: int, sigma: float) -> Losses:

@@ -87,4 +87,5 @@ def zcdp_deltas(epsilons: Float64Array, rho: float) -> Float64Array:
     t = np.maximum(t, 1e-300)
     log_delta = t * ((t + 1.0) * rho - size) - t * np.log1p(1.0 / t) - np.log1p(t)
     delta = np.minimum(1.0, np.exp(log_delta) * (1.0 + ROUNDING))
-    return np.where(epsilons >= 0.0, delta, -np.expm1(-size) + np.exp(-size) * delta)
+    below: Float64Array = -np.expm1(-size) + np.exp(-size) * delta
+    return np.where(epsilons >= 0.0, delta, below).astype(np.float64)
