@@ -218,6 +218,21 @@ def test_ties_are_settled_by_further_bits(coin: int) -> None:
     assert len(seen) == 2
 
 
+def test_steps_beyond_the_digits_have_coins_of_their_own() -> None:
+    # Nearly every draw is made to pass 2^k, and each further step is a fair coin: 0 to `largest` of them.
+    table = discrete_laplace_table(50.0).copy()
+    words, n_limbs, largest = int(table[0]), int(table[2]), int(table[3])
+    table[HEADER : HEADER + BLOCK * words : words] |= np.uint64(0x7FFF << 16)
+    table[-n_limbs:] = 0
+    table[-n_limbs] = np.uint64(1 << 63)
+    out = np.empty(300)
+    fill_discrete_laplace(out, key(6), np.uint64(0), table)
+    assert out.tolist() == [reference_draw(i, table, key(6)) for i in range(300)]
+    high = np.abs(out[out != 0]) // 2**9
+    assert set(high) >= {1, 2, 3, 4}
+    assert high.max() <= largest
+
+
 @pytest.mark.parametrize("scale", [0.3, 50.0])
 def test_the_cryptographic_generator_serves_as_well(scale: float) -> None:
     stream, out, table = key(4), np.empty(100), discrete_laplace_table(scale)
