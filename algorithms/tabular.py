@@ -11,7 +11,7 @@ from dprl.envs import FiniteMDP
 from dprl.envs.dynamics import deterministic_value, roll_out
 from dprl.privacy import CountFamilies, CountFamily, Streams
 from dprl.privacy.compiled import inlined
-from dprl.privacy.randomness.streams import fill_uniform
+from dprl.privacy.randomness.bits import fill_uniform
 
 TRANSITIONS, VISITS, REWARDS = range(3)
 N_FAMILIES = 3
@@ -59,7 +59,7 @@ class Simulator(NamedTuple):
     """The environment and its users as compiled loops see them.
 
     transitions, rewards, cdf, start, start_cdf: of FiniteMDP; optimal_value: V* of the first state's distribution;
-    episodes: K; key: of the stream that moves the environment; values float64[H+1, S]: scratch; device: a user's.
+    episodes: K; key uint64[5]: of the stream that moves the environment; values float64[H+1, S]: scratch; device: a user's.
     """
 
     transitions: Float64Array
@@ -69,7 +69,7 @@ class Simulator(NamedTuple):
     start_cdf: Float64Array
     optimal_value: float
     episodes: int
-    key: np.uint64
+    key: np.ndarray
     values: Float64Array
     device: Device
 

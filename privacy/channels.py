@@ -36,19 +36,20 @@ def releases(layout: Layout, noise: NoiseParts, entropy: str) -> list[Release]:
     families = layout.released
     found = []
     for family in families.families:
-        row = row_sensitivity(layout, noise.report)
-        public = families.changed_public_start(family)
-        start = Sensitivity.of_cells(public) if public > 0 and not isinstance(noise.report, UnaryReport) else None
         if isinstance(noise.report, UnaryReport):
-            start = row
+            row = start = noise.report.sensitivity
+        else:
+            row = Sensitivity.of_cells(families.changed_cells())
+            public = families.changed_public_start(family)
+            start = Sensitivity.of_cells(public) if public > 0 else None
         found.append(
             Release(
                 channel=family.name,
                 mechanism=noise.report or noise.counter.node,
                 sensitivity=noise.counter.sensitivity(row),
                 public_start=None if start is None else noise.counter.sensitivity(start),
-                attainable=_attainable(family, noise),
-                nodes_per_user=noise.counter.nodes,
+                attainable=_attainable(family),
+                nodes_per_user=nodes_per_user(noise.counter),
                 cells=families.n_steps * family.width,
                 entropy=entropy,
             )
@@ -56,16 +57,14 @@ def releases(layout: Layout, noise: NoiseParts, entropy: str) -> list[Release]:
     return found
 
 
-def row_sensitivity(layout: Layout, report: Mechanism | UnaryReport | None) -> Sensitivity:
-    """Return how much replacing one user changes that user's row of one released family."""
-    if isinstance(report, UnaryReport):
-        return Sensitivity.of_cells(2 * report.rows_sent)
-    return Sensitivity.of_cells(layout.released.changed_cells())
+def nodes_per_user(counter: Counter) -> int:
+    """Return how many noisy numbers of one cell a user enters at most."""
+    return counter.sensitivity(Sensitivity.of_cells(1)).cells
 
 
-def _attainable(family: CountFamily, noise: NoiseParts) -> bool:
+def _attainable(family: CountFamily) -> bool:
     """Whether two trajectories can change as many cells as is accounted for: every step has two cells or more."""
-    return family.width > 1 and noise.counter.attained
+    return family.width > 1
 
 
 def open_channel(layout: Layout, noise: NoiseParts, streams: Streams) -> Channel:
@@ -78,7 +77,7 @@ def open_channel(layout: Layout, noise: NoiseParts, streams: Streams) -> Channel
     noisy = totals if exact else np.zeros(n_cells)
     shift, factor = 0.0, 1.0
     if isinstance(noise.report, UnaryReport):
-        shift, factor = noise.report.encoding.q, noise.report.factor
+        shift, factor = noise.report.encoding.cold_probability, noise.report.factor
     return Channel(
         slots=slots,
         users=np.zeros(3, dtype=np.int64),
@@ -87,7 +86,7 @@ def open_channel(layout: Layout, noise: NoiseParts, streams: Streams) -> Channel
         sender=Sender(
             kind=_message_kind(noise.report),
             noise=_user_noise(noise.report, user_key),
-            table=noise.report.encoding.table if isinstance(noise.report, UnaryReport) else SILENT.table,
+            table=noise.report.encoding.table() if isinstance(noise.report, UnaryReport) else SILENT.table,
             coins_key=streams.key("user_coins"),
             coins=np.zeros(n_steps * len(layout.needed.families)),
             message=np.zeros(1 + released.block if _message_kind(noise.report) == SAMPLED_UNARY else n_cells),

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from dprl.privacy.base import CountFamilies, TrustModel
+from dprl.privacy.base import TrustModel
 from dprl.privacy.counters import COUNTERS
 from dprl.privacy.counters.base import Counter
-from dprl.privacy.counters.selection import Candidate, calibrate, candidates
+from dprl.privacy.counters.selection import Wanted, calibrate, choose
 from dprl.privacy.layouts import RELEASED_FAMILIES, Layout
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
@@ -20,7 +21,8 @@ from dprl.privacy.mechanisms.unary_encoding import OptimizedUnaryEncoding, Symme
 from dprl.privacy.reports import SAMPLED_PREFIX, UnaryReport
 
 AUTO = "auto"
-_ADDITIVE: dict[str, type[Mechanism]] = {law.name: law for law in (Laplace, DiscreteLaplace, Gaussian, DiscreteGaussian)}
+_LAWS: tuple[type[Mechanism], ...] = (Laplace, DiscreteLaplace, Gaussian, DiscreteGaussian)
+_ADDITIVE = {law.name: law for law in _LAWS}
 _WHOLE: dict[str, type[Mechanism]] = {Laplace.name: DiscreteLaplace, Gaussian.name: DiscreteGaussian}
 _UNARY = {encoding.name: encoding for encoding in (SymmetricUnaryEncoding, OptimizedUnaryEncoding)}
 
@@ -51,12 +53,15 @@ class Budget:
 
     def laws(self, name: str) -> list[type[Mechanism]]:
         """Return the additive mechanisms that a config's `mechanism` stands for, under this arithmetic and delta."""
-        names = list(_ADDITIVE) if name == AUTO else [name]
-        laws = [_WHOLE.get(law, _ADDITIVE[law]) if self.exact else _ADDITIVE[law] for law in names]
-        if name == AUTO:
-            wanted = (DiscreteLaplace, DiscreteGaussian) if self.exact else (Laplace, Gaussian)
-            laws = [law for law in wanted if self.delta > 0 or law.norm != "l2"]
-        return laws
+        if name != AUTO:
+            return [_WHOLE.get(name, _ADDITIVE[name]) if self.exact else _ADDITIVE[name]]
+        laws = (DiscreteLaplace, DiscreteGaussian) if self.exact else (Laplace, Gaussian)
+        return [law for law in laws if self.delta > 0.0 or law.norm == "l1"]
+
+    def wanted(self) -> Wanted:
+        """Return the same in the terms of the choice of a counter."""
+        n_cells = self.layout.released.n_cells
+        return Wanted(self.epsilon, self.delta, self.row, self.n_users, n_cells, exact=self.exact)
 
 
 def counter_names() -> tuple[list[str], list[str]]:
@@ -70,17 +75,93 @@ def report_names() -> list[str]:
 
 
 def calibrated_counter(counter: str, mechanism: str, budget: Budget) -> tuple[Counter, str]:
-    """Return the counter with the least noise that meets the budget, and why it was chosen.
+    """Return the counter with the least noise of what the two names allow, and why if there was a choice.
 
-    Raises ValueError if none of that kind can.
+    Raises ValueError if none can meet the budget.
     """
-    if mechanism in ("gaussian", "discrete_gaussian") and budget.delta <= 0.0:
-        raise ValueError(f"mechanism must be laplace or discrete_laplace with delta 0, got {mechanism!r}; give a delta")
-    found = _fitting(counter, mechanism, budget)
-    best = min(found, key=lambda candidate: candidate.rms)
-    if AUTO not in (counter, mechanism) or len(found) == 1:
-        return best.counter, ""
-    others = ", ".join(
-        f"{other.counter.name} with {_law(other)} {other.rms:.4g}" for other in sorted(found, key=lambda c: c.rms)[1:4]
-    )
-    return best.counter, f"{best.counter.name} with {_law(best)}: rms error {best.rms:.4g} a cell, against {others}"
+    _check_delta(mechanism, budget)
+    laws = budget.laws(mechanism)
+    if AUTO not in (counter, mechanism):
+        shape = COUNTERS[counter](budget.n_users)
+        if budget.exact and not shape.keeps_integers:
+            whole = ", ".join(name for name, cls in COUNTERS.items() if cls.keeps_integers)
+            raise ValueError(f"counter must be one of {whole}, got {counter!r}; arithmetic: exact needs whole numbers")
+        return calibrate(shape, laws[0], budget.epsilon, budget.delta, budget.row), ""
+    counters = list(COUNTERS) if counter == AUTO else [counter]
+    choice = choose(budget.wanted(), counters, laws)
+    return choice.counter, choice.reason if counter == AUTO else ""
+
+
+def calibrated_report(mechanism: str, budget: Budget) -> tuple[Mechanism | UnaryReport, str]:
+    """Return the randomiser of a report with the least noise of what the name allows, and why if there was a choice.
+
+    Raises ValueError if none can meet the budget.
+    """
+    _check_delta(mechanism, budget)
+    if mechanism != AUTO:
+        return _report(mechanism, budget), ""
+    names = [law.name for law in budget.laws(AUTO)]
+    if _one_hot(budget.layout):
+        names += [name for name in report_names() if name.endswith(tuple(_UNARY))]
+    found = sorted((_report(name, budget) for name in names), key=lambda report: report.variance)
+    best, *others = found
+    text = f"{best.name} has the smallest standard deviation a user and cell, {best.variance**0.5:.4g}"
+    return best, text + (f"; next: {others[0].name}, {others[0].variance ** 0.5:.4g}" if others else "")
+
+
+def best_of_all(model: TrustModel, budget: Budget) -> dict[str, Any]:
+    """Return what is released, and with which noise, for the least error of the first needed family.
+
+    'rms' is the root mean square over the episodes of the standard deviation of one of its counts.
+    """
+    found = [_best(model, replace(budget, layout=layout)) for layout in _layouts(budget.layout)]
+    return min(found, key=lambda best: float(best["rms"]))
+
+
+def _best(model: TrustModel, budget: Budget) -> dict[str, Any]:
+    summands = budget.layout.summands(budget.layout.needed.families[0])
+    if model == "ldp":
+        report, _ = calibrated_report(AUTO, budget)
+        rms = math.sqrt(report.variance * (budget.n_users + 1) / 2.0)
+        named = {"mechanism": report.name}
+    else:
+        best = choose(budget.wanted(), tuple(COUNTERS), budget.laws(AUTO)).candidates[0]
+        rms = best.rms
+        named = {"counter": best.counter, "mechanism": best.mechanism}
+    return {**named, "families": budget.layout.kind, "rms": rms * math.sqrt(summands)}
+
+
+def _layouts(layout: Layout) -> Iterator[Layout]:
+    """Yield every layout of the same needed families that they allow."""
+    for kind in RELEASED_FAMILIES:
+        try:
+            yield replace(layout, kind=kind)
+        except ValueError:
+            continue
+
+
+def _report(name: str, budget: Budget) -> Mechanism | UnaryReport:
+    if name in _ADDITIVE:
+        return budget.laws(name)[0].calibrated(budget.epsilon, budget.delta, budget.row)
+    if not _one_hot(budget.layout):
+        raise ValueError(
+            f"mechanism must be additive noise unless one family is sent, got {name}; set families: one_hot"
+        )
+    encoding, sampled = _UNARY[name.removeprefix(SAMPLED_PREFIX)], name.startswith(SAMPLED_PREFIX)
+    released = budget.layout.released
+    changed = Sensitivity.of_cells(2 if sampled else 2 * released.n_steps)
+    calibrated = encoding.calibrated(budget.epsilon, budget.delta, changed)
+    return UnaryReport(calibrated, released.n_steps, released.block, sampled)
+
+
+def _one_hot(layout: Layout) -> bool:
+    """Whether what a user sends of a step is one cell of one family, and a whole one."""
+    return len(layout.released.families) == 1 and layout.released.families[0].indicator
+
+
+def _check_delta(mechanism: str, budget: Budget) -> None:
+    if mechanism in (Gaussian.name, DiscreteGaussian.name) and budget.delta <= 0.0:
+        raise ValueError(
+            f"mechanism must be one of {Laplace.name}, {DiscreteLaplace.name}, {AUTO}, got {mechanism!r}; "
+            "Gaussian noise needs a delta above 0"
+        )

@@ -96,9 +96,7 @@ class Layout:
         one_hot, valued = self.kind == "one_hot", self._valued
         if one_hot:
             starts = {self._finest.name: 0}
-        sums = [
-            [*self._sum_of(family), target] for family, target in zip(needed, self.needed.offsets(), strict=True)
-        ]
+        sums = [[*self._sum_of(family), target] for family, target in zip(needed, self.needed.offsets(), strict=True)]
         return Slots(
             widths=np.array([family.width for family in needed], dtype=np.int64),
             sent=np.array([starts.get(family.name, NOT_SENT) for family in needed], dtype=np.int64),

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 from dprl.privacy.base import CountFamily
 from dprl.privacy.channels import NoiseParts
-from dprl.privacy.counters.error_bounds import running_sum_bound, unary_sum_bound
+from dprl.privacy.counters import BinaryTree, Counter, KaryTree
+from dprl.privacy.counters.base import node_of
+from dprl.privacy.counters.error_bounds import (
+    UnaryCell,
+    binary_tree_bound,
+    kary_tree_bound,
+    running_sum_bound,
+    unary_cell_bound,
+)
 from dprl.privacy.layouts import Layout
 from dprl.privacy.reports import UnaryReport
 
@@ -14,18 +24,32 @@ def error_bounds(layout: Layout, noise: NoiseParts, beta: float) -> dict[str, fl
 
     A printed formula holds for each family at beta; the exact bounds share it.
     """
-    families = layout.needed.families
-    return {family.name: _error_bound(layout, noise, family, beta / len(families), beta) for family in families}
+    return {family.name: _error_bound(layout, noise, family, beta) for family in layout.needed.families}
 
 
-def _error_bound(layout: Layout, noise: NoiseParts, family: CountFamily, share: float, beta: float) -> float:
+def _error_bound(layout: Layout, noise: NoiseParts, family: CountFamily, beta: float) -> float:
     n_cells, summands = layout.needed.n_steps * family.width, layout.summands(family)
     report, counter, printed = noise
     if printed is not None:
         law = report or counter.node
         return 0.0 if law is None else printed.error(law.scale, counter.n_items, n_cells, beta)
+    share = beta / len(layout.needed.families)
     if report is None:
-        return counter.error_bound(n_cells, share, summands)
+        return 0.0 if counter.node is None else _counter_bound(counter, n_cells, share, summands)
     if isinstance(report, UnaryReport):
-        return _unary_bound(report, counter.n_items, n_cells, share, summands)
-    return running_sum_bound(counter.n_items, report, n_cells, share, summands)
+        encoding, steps = report.encoding, report.n_steps if report.sampled else 1
+        cell = UnaryCell(encoding.hot_probability, encoding.cold_probability, steps, summands)
+        return unary_cell_bound(counter.n_items, cell, n_cells, share)
+    # The sums of `summands` cells after each user are among the partial sums of so many times more draws.
+    return running_sum_bound(counter.n_items * summands, report, n_cells, share)
+
+
+def _counter_bound(counter: Counter, n_cells: int, beta: float, summands: int) -> float:
+    """Return the bound on sums of `summands` cells of one counter."""
+    node = node_of(counter)
+    if isinstance(counter, BinaryTree):
+        return binary_tree_bound(counter.n_items, node, n_cells, beta, summands)
+    if isinstance(counter, KaryTree):
+        return kary_tree_bound(counter.n_items, counter.k, node, n_cells, beta, summands)
+    # A sum of independent Gaussian processes of one law is such a process, sqrt(summands) times as large.
+    return math.sqrt(summands) * counter.error_bound(n_cells, beta)

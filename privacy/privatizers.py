@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import operator
 import secrets
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +26,9 @@ from dprl.privacy.base import (
 )
 from dprl.privacy.certificate import SEEDED, Certificate, PrivacyRequest, certify
 from dprl.privacy.channels import NoiseParts, fixed_part, open_channel, releases
+from dprl.privacy.counters.base import ROWS
 from dprl.privacy.exchange import ABSORBED, CHARGED, ENCODED, Channel, absorb, encode
+from dprl.privacy.facts import facts
 from dprl.privacy.layouts import Layout
 from dprl.privacy.ledger import Ledger, LedgerError
 from dprl.privacy.precision import error_bounds
@@ -159,6 +163,10 @@ class Privatizer:
         ledger.charge(1, self.n_users)
         return ledger
 
+    def planned_certificate(self, algorithm: str) -> Certificate:
+        """Return the certificate of a whole run, computed from the same noise objects, nothing released."""
+        return certify(self.planned_ledger(), self.request, algorithm, self._facts)
+
     def certificate(self, algorithm: str) -> Certificate:
         """Return the certificate of what was charged so far.
 
@@ -169,7 +177,7 @@ class Privatizer:
         accounted = absorbed <= encoded <= charged == self._ledger.users_charged
         if not accounted or fixed_part(self._channel) != self._fixed:
             raise LedgerError("the noise that ran is not the noise that was charged; nothing can be certified")
-        return certify(self._ledger, self.request, algorithm)
+        return certify(self._ledger, self.request, algorithm, self._facts)
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return all that changes in a run; draws are keyed by user, so there is no generator state.
@@ -179,7 +187,7 @@ class Privatizer:
         Raises:
             LedgerError: if the noise comes from the operating system: it is not written down, so nothing can continue.
         """
-        if self._streams.entropy == "os":
+        if self._streams.noise.entropy == "os":
             raise LedgerError("a run with entropy: os cannot be written down; its noise would no longer be secret")
         return {key: array.copy() for key, array in self._changing().items()}
 
@@ -209,6 +217,10 @@ class Privatizer:
         for key, array in self._changing().items():
             array[:] = state[key]
 
+    @cached_property
+    def _facts(self) -> dict[str, Any]:
+        return facts(self.request.requested, self.layout, self._noise, self._ledger.releases)
+
     def _changing(self) -> dict[str, np.ndarray]:
         channel, receiver = self._channel, self._channel.receiver
         return {
@@ -216,11 +228,11 @@ class Privatizer:
             "noisy": receiver.noisy,
             "released": channel.released,
             "users": channel.users,
-            **self._noise.counter.changing(receiver.counter),
+            **({} if receiver.counter.kind == ROWS else {"rows": receiver.counter.rows, "held": receiver.counter.held}),
         }
 
     def _new_ledger(self) -> Ledger:
-        return Ledger(self.trust_model, releases(self.layout, self._noise, _ENTROPY[self._streams.entropy]))
+        return Ledger(self.trust_model, releases(self.layout, self._noise, _ENTROPY[self._streams.noise.entropy]))
 
 
 _ENTROPY = {"seed": SEEDED, "os": "os"}

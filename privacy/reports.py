@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass
 from typing import ClassVar
 
 from dprl.privacy.accounting.curves import PrivacyCurve
 from dprl.privacy.mechanisms.base import INTEGER, Sensitivity
-from dprl.privacy.mechanisms.unary_encoding import OptimizedUnaryEncoding, SymmetricUnaryEncoding
+from dprl.privacy.mechanisms.unary_encoding import UnaryEncoding
 
-UnaryEncoding = OptimizedUnaryEncoding | SymmetricUnaryEncoding
 SAMPLED_PREFIX = "sampled_"
 
 
@@ -22,13 +22,14 @@ class UnaryReport:
     row only: epsilon-LDP, exactly.
 
     Args:
-        encoding: of one row. n_steps: H. sampled: whether one step is sent in place of all.
+        encoding: of one row. n_steps: H. width: cells of a row. sampled: whether one step is sent in place of all.
 
     Paper: Wang, Blocki, Li, Jha 2017, sec. 4; [CZ22] Remark 7.
     """
 
     encoding: UnaryEncoding
     n_steps: int
+    width: int
     sampled: bool
     arithmetic: ClassVar[str] = INTEGER
 
@@ -39,8 +40,8 @@ class UnaryReport:
 
     @property
     def scale(self) -> float:
-        """The standard deviation that one user adds to a cell without a one in it."""
-        return float(self.variance**0.5)
+        """The standard deviation that one user adds to a cell, in the mean over a row."""
+        return math.sqrt(self.variance)
 
     @property
     def rows_sent(self) -> int:
@@ -50,18 +51,20 @@ class UnaryReport:
     @property
     def factor(self) -> float:
         """What (bit - q) is multiplied by to be unbiased."""
-        return (self.n_steps if self.sampled else 1) / (self.encoding.p - self.encoding.q)
+        return (self.n_steps if self.sampled else 1) / self.encoding.gap
 
     @property
     def variance(self) -> float:
-        """Variance that one user adds to a cell in which the user has no one, in counts squared."""
-        q = self.encoding.q
-        return q * (1.0 - q) * self.factor**2 / (self.n_steps if self.sampled else 1)
+        """Variance that one user adds to a cell, in counts squared: the mean over a row, one cell of which is hot."""
+        steps = self.n_steps if self.sampled else 1
+        hot, cold = (self.encoding.variance(hot=hot, steps=steps) for hot in (True, False))
+        return cold + (hot - cold) / self.width
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """How much replacing the user changes what is encoded: two cells of every row that is sent."""
+        return Sensitivity.of_cells(2 * self.rows_sent)
 
     def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
-        """Return what the rows sent prove; `sensitivity` counts two changed bits for every row."""
-        return self.encoding.curve(-(-sensitivity.cells // 2))
-
-    def with_epsilon(self, epsilon: float) -> UnaryReport:
-        """Return the report whose rows together are epsilon-LDP."""
-        return replace(self, encoding=type(self.encoding)(epsilon / self.rows_sent))
+        """Return what the rows that are sent prove."""
+        return self.encoding.curve(sensitivity)

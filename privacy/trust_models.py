@@ -75,7 +75,7 @@ class _Calibrated(ABC):
         Raises ValueError for settings that do not fit together.
         """
         _check_users(n_users)
-        layout = Layout(families, self.families, whole=streams.arithmetic == "exact")
+        layout = Layout(families, self.families, whole=streams.noise.arithmetic == "exact")
         guarantee = Guarantee(self.model, self.epsilon, self.delta)
         source, why = "the requested guarantee, met by the certified scale", ""
         if self.calibration == "printed":
@@ -90,7 +90,7 @@ class _Calibrated(ABC):
         return Privatizer(request, self.model, layout, parts, streams)
 
     def _budget(self, layout: Layout, n_users: int, streams: Streams) -> Budget:
-        return Budget(self.epsilon, self.delta, layout, n_users, streams.arithmetic)
+        return Budget(self.epsilon, self.delta, layout, n_users, streams.noise.arithmetic)
 
     @staticmethod
     @abstractmethod
@@ -205,7 +205,7 @@ TRUST_MODELS: dict[str, type[PrivacyConfig]] = {
 def _printed(families: CountFamilies, streams: Streams) -> PrintedPrivatizers:
     if families.paper not in PRINTED:
         raise ValueError("calibration must be certified here, got printed; no paper prints a scale for these counts")
-    if streams.arithmetic == "exact":
+    if streams.noise.arithmetic == "exact":
         raise ValueError("calibration must be certified with arithmetic: exact, got printed; papers print real numbers")
     return PRINTED[families.paper]
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _WIDTH = 100
+_SAME = 0.005
 _CALIBRATIONS = {"printed": "noise as printed", "certified": "certified noise"}
 
 
@@ -85,7 +86,11 @@ def certificate_text(label: str, certificate: Mapping[str, Any]) -> str:
     )
     if certificate["verdict"] != "unbounded":
         facts += _approximate_facts(proved, claimed["epsilon"] or requested["epsilon"])
+    facts += _user_facts(certificate, claimed["delta"])
     facts += [("noise", _noise_text(noise)) for noise in certificate["noise"]]
+    facts += _error_facts(certificate)
+    if certificate["audit"] is not None:
+        facts.append(("measured", audit_text(certificate["audit"])))
     facts += [("covered", channel) for channel in certificate["covered_channels"]]
     facts += [("not covered", channel) for channel in certificate["excluded_channels"]]
     lines, previous = [f"{label}: {verdict_line(certificate)}"], ""
@@ -110,6 +115,44 @@ def _approximate_facts(proved: Mapping[str, Any], epsilon: float) -> list[tuple[
     if start < float(proved["pure_epsilon"]):
         facts.append(("proved", f"pure epsilon {number(start)} if the first state and action are public"))
     return facts
+
+
+def _user_facts(certificate: Mapping[str, Any], delta: float) -> list[tuple[str, str]]:
+    """Return how the proved epsilon spreads over the users, where it does."""
+    users = certificate.get("per_user")
+    if users is None or users["least"] == users["most"]:
+        return []
+    at = f" at delta {delta:g}" if delta else ""
+    text = (
+        f"by user{at}: epsilon {number(users['least'])} for the least exposed, {number(users['median'])} in the "
+        f"median, {number(users['most'])} for {users['at_most']} of {users['users']}"
+    )
+    return [("proved", text)]
+
+
+def _error_facts(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return how large the noise is, what was chosen, and the least noise known for the same guarantee."""
+    error, best = certificate.get("error"), certificate.get("best_available")
+    if error is None or best is None:
+        return []
+    rms, largest = number(error["rms"]), number(error["max"])
+    text = f"one count of {error['family']}: standard deviation {rms} (rms over episodes), {largest} at most"
+    facts = [("error", text)]
+    if certificate["choice"]:
+        facts.append(("chosen", certificate["choice"]))
+    settings = ", ".join(f"{key}: {best[key]}" for key in ("counter", "mechanism", "families") if best.get(key))
+    if best["ratio"] > 1.0 + _SAME:
+        facts.append(("best known", f"{settings}: {number(best['rms'])}, {number(best['ratio'])} times less noise"))
+    else:
+        facts.append(("best known", "this one"))
+    return facts
+
+
+def audit_text(audit: Mapping[str, Any]) -> str:
+    """Return the result of an audit that is attached to a certificate."""
+    bound, level = number(float(audit["epsilon_lb"])), audit["confidence"]
+    how = f"confidence {level:g}, {audit['runs']} runs, {audit['method']}"
+    return f"epsilon at least {bound} ({how}): {audit['verdict']}"
 
 
 def _noise_text(noise: Mapping[str, Any]) -> str:

@@ -18,7 +18,7 @@ from dprl.envs import ENVIRONMENTS, FiniteMDP
 from dprl.envs.dynamics import roll_out
 from dprl.privacy import CentralPrivacy, Contribution, LocalPrivacy, NoPrivacy, PrivateCounts, Streams
 from dprl.privacy.exchange import exchange
-from dprl.privacy.randomness.streams import fill_uniform
+from dprl.privacy.randomness.bits import fill_uniform
 
 Learner = Callable[..., Algorithm]
 PRIVACY: list[Any] = [NoPrivacy(), CentralPrivacy(20.0), LocalPrivacy(200.0)]

@@ -9,7 +9,7 @@ from benchmarks.naive_ucb_vi import Counts, NaiveUCBVI, Settings, TunedUCBVI
 from dprl.algorithms import PrivateUCBVI, PrivateUCBVIConfig
 from dprl.envs import FiniteMDP, RiverSwim
 from dprl.privacy import CentralPrivacy, Contribution, LocalPrivacy, NoPrivacy, Privatizer, Streams
-from dprl.privacy.randomness.streams import fill_uniform
+from dprl.privacy.randomness.bits import fill_uniform
 
 CHOSEN = PrivateUCBVIConfig(bonus_scale=0.1, precision_scale=0.05)
 SEEDS = 40
