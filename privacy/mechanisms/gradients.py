@@ -87,9 +87,7 @@ class _Clipped:
     norm: ClassVar[str]
 
     def __post_init__(self) -> None:
-        if self.dimension < 1:
-            raise ValueError(f"dimension must be at least 1, got {self.dimension}; a message has a number")
-        _check_clip(self.clip)
+        _check_ball(self.dimension, self.clip)
         if self.grid and (math.frexp(self.grid)[0] != 0.5 or not 1 <= self.radius_units <= _LARGEST_UNITS):
             raise ValueError(f"grid must be a power of two from clip/2^32 to clip/2, got {self.grid} for {self.clip}")
         if (self.additive.arithmetic == IDEALISED) != (self.grid == 0.0):
@@ -123,7 +121,7 @@ class _Clipped:
 
     @property
     def message_length(self) -> int:
-        """d."""
+        """The dimension."""
         return self.dimension
 
     def curve(self) -> PrivacyCurve:
@@ -170,8 +168,7 @@ class ClippedLaplace(_Clipped):
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, dimension: int, clip: float, exact: bool = False) -> Self:
         """Return the least noise that makes one message (epsilon, delta)-LDP: scale clip / epsilon for delta = 0."""
-        _check_epsilon(epsilon)
-        _check_clip(clip)
+        _check_request(epsilon, dimension, clip)
         whole = Laplace.calibrated(epsilon, delta, _of_ball(clip, cls.norm, dimension))
         if not exact:
             return cls(dimension, clip, whole)
@@ -198,8 +195,7 @@ class ClippedGaussian(_Clipped):
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, dimension: int, clip: float, exact: bool = False) -> Self:
         """Return the least noise that makes one message (epsilon, delta)-LDP; raise ValueError for delta = 0."""
-        _check_epsilon(epsilon)
-        _check_clip(clip)
+        _check_request(epsilon, dimension, clip)
         if not 0.0 < delta < 1.0:
             raise ValueError(f"delta must lie in (0, 1) for Gaussian noise, got {delta}; use clipped_laplace for 0")
         whole = Gaussian.calibrated(epsilon, delta, _of_ball(clip, cls.norm, dimension))
@@ -225,12 +221,15 @@ def first_draw(number: int) -> np.uint64:
     return np.uint64(number) * _DRAWS_PER_SUBMISSION
 
 
-def _check_epsilon(epsilon: float) -> None:
+def _check_request(epsilon: float, dimension: int, clip: float) -> None:
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise ValueError(f"epsilon must be finite and above 0, got {epsilon}; nothing else is a guarantee")
+    _check_ball(dimension, clip)
 
 
-def _check_clip(clip: float) -> None:
+def _check_ball(dimension: int, clip: float) -> None:
+    if dimension < 1:
+        raise ValueError(f"dimension must be at least 1, got {dimension}; a message has at least one number")
     if not (math.isfinite(clip) and clip > 0):
         raise ValueError(f"clip must be finite and above 0, got {clip}; vectors are shrunk to half of it")
 
@@ -293,7 +292,7 @@ def add_clipped(out: np.ndarray, vector: np.ndarray, radius: float, squared: boo
 def whole_units(vector: np.ndarray, radius: int, grid: float, squared: bool) -> np.ndarray:
     """Return the clipped `vector` in units of the grid, rounded towards 0: int64[d] of norm at most `radius`.
 
-    The norm is checked in integers. Where the clip's rounding errors left it above, units are taken off until it is not.
+    The norm is checked in integers: where the clip's rounding errors left it above, units are taken off.
     """
     units = np.empty(vector.shape[0], dtype=np.int64)
     shrunk = clipped(vector, radius * grid, squared)

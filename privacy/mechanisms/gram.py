@@ -193,8 +193,9 @@ class _Gram:
 
 @dataclass(frozen=True)
 class GramGaussian(_Gram):
-    """Gaussian noise N(0, sigma_h^2) on phi V and on the upper triangle of phi phi^T; sigma_h / sqrt(2) off the diagonal
-    if `isotropic`.
+    """Gaussian noise of standard deviation sigma_h on phi V and on the upper triangle of phi phi^T.
+
+    If `isotropic` it is sigma_h / sqrt(2) off the diagonal.
 
     *Formal guarantee.* Between any two inputs of a user, all messages of an episode together, to all n agents, are
     mu-GDP with mu^2 = 4.5 n sum_h m_h^4 / sigma_h^2, in real arithmetic: one user's messages are one vector, so no
@@ -221,6 +222,7 @@ class GramGaussian(_Gram):
         """
         if not 0.0 < delta < 1.0:
             raise ValueError(f"delta must lie in (0, 1) for Gaussian noise, got {delta}; use gram_laplace for 0")
+        _check_epsilon(epsilon)
         mu = math.sqrt(2.0 * zcdp_rho(epsilon, delta)) if exact else gaussian_mu(epsilon, delta)
         shape = _shape(release, stage_scales)
         needed = cls(release, shape, isotropic=True).mu / mu * (1.0 + _ROUNDING)
@@ -281,15 +283,17 @@ class GramLaplace(_Gram):
 
         With `stage_scales` b_h is proportional to m_h^2 (every stage loses the same), else the same at all stages.
         """
-        if not (math.isfinite(epsilon) and epsilon > 0):
-            raise ValueError(f"epsilon must be finite and above 0, got {epsilon}; nothing else is a guarantee")
+        _check_epsilon(epsilon)
         shape = _shape(release, stage_scales)
         unit = cls(release, shape)
         needed = unit.pure_epsilon / epsilon
         if delta > 0.0:
             needed = min(needed, math.sqrt(unit.rho / zcdp_rho(epsilon, delta)))
         found = cls(release, tuple(s * needed * (1.0 + _ROUNDING) for s in shape), exact=exact)
-        while found.pure_epsilon > epsilon and found.concentrated_curve().delta(epsilon) > delta:
+        while found.pure_epsilon > epsilon and not (
+            # A delta that underflows to 0 is no pure guarantee.
+            delta > 0.0 and found.concentrated_curve().delta(epsilon) <= delta
+        ):
             more = min(found.pure_epsilon / epsilon, 1.01) * (1.0 + _ROUNDING)
             found = cls(release, tuple(s * more for s in found.scales), exact=exact)
         return found
@@ -320,6 +324,11 @@ class GramLaplace(_Gram):
     def concentrated_curve(self) -> ConcentratedLoss:
         """Return what they prove by the L2 bound; both curves hold."""
         return ConcentratedLoss(self.rho)
+
+
+def _check_epsilon(epsilon: float) -> None:
+    if not (math.isfinite(epsilon) and epsilon > 0):
+        raise ValueError(f"epsilon must be finite and above 0, got {epsilon}; nothing else is a guarantee")
 
 
 def _shape(release: GramRelease, stage_scales: bool) -> tuple[float, ...]:

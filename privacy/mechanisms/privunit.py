@@ -69,8 +69,7 @@ class PrivUnit:
     name: ClassVar[str] = "privunit"
 
     def __post_init__(self) -> None:
-        if self.dimension < 2:
-            raise ValueError(f"dimension must be at least 2, got {self.dimension}; a sphere needs two coordinates")
+        _check_dimension(self.dimension)
         if not 0.5 <= self.probability < 1.0:
             raise ValueError(f"probability must lie in [0.5, 1), got {self.probability}; ask for a smaller epsilon")
         if not 0.0 <= self.threshold < 1.0:
@@ -86,6 +85,7 @@ class PrivUnit:
         *Formal guarantee.* See the class: the returned object's `epsilon` is at most what is asked for.
         """
         del delta
+        _check_dimension(dimension)
         if not (math.isfinite(epsilon) and epsilon > 1e-6):
             raise ValueError(f"epsilon must be finite and above 1e-6, got {epsilon}; choose one in that range")
         lowest = max(1e-3 * epsilon, epsilon - math.log(1.0 / _RAREST_CAP) if exact else epsilon - 500.0)
@@ -116,7 +116,7 @@ class PrivUnit:
 
     @property
     def gain(self) -> float:
-        """m = E<x, v>: a message's mean is m times the unit input."""
+        """E<x, v>: a message's mean is this number m times the unit input."""
         return _gain(self.dimension, self.probability, self.threshold)
 
     @property
@@ -147,6 +147,11 @@ class PrivUnit:
     def estimate(self, message: Float64Array) -> Float64Array:
         """Return the unbiased estimate float64[d] of the input's direction; of zero for an input without one."""
         return message / self.gain
+
+
+def _check_dimension(dimension: int) -> None:
+    if dimension < 2:
+        raise ValueError(f"dimension must be at least 2, got {dimension}; a sphere needs two coordinates")
 
 
 def cap_mass(dimension: int, threshold: float) -> float:

@@ -1,0 +1,272 @@
+"""Randomisers of vectors: the contract that all of them keep, then the two that clip and add noise."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dprl.privacy.accounting.closed_forms import gaussian_mu
+from dprl.privacy.mechanisms.gradients import (
+    GRID,
+    ClippedGaussian,
+    ClippedLaplace,
+    VectorMechanism,
+    clipped,
+    whole_units,
+)
+from dprl.privacy.mechanisms.privunit import PrivUnit
+from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
+from dprl.privacy.randomness.streams import Streams
+
+DIMENSION, CLIP = 12, 0.5
+KEY = Streams(0, "gradients").key("user_noise")
+
+
+def _mechanisms() -> dict[str, VectorMechanism]:
+    return {
+        "clipped_laplace": ClippedLaplace.calibrated(1.5, 0.0, DIMENSION, CLIP),
+        "clipped_laplace grid": ClippedLaplace.calibrated(1.5, 0.0, DIMENSION, CLIP, exact=True),
+        "clipped_gaussian": ClippedGaussian.calibrated(1.5, 1e-5, DIMENSION, CLIP),
+        "clipped_gaussian grid": ClippedGaussian.calibrated(1.5, 1e-5, DIMENSION, CLIP, exact=True),
+        "projected_random_sign": ProjectedRandomSign.calibrated(5.0, 0.0, DIMENSION, CLIP, "unbiased"),
+        "privunit": PrivUnit.calibrated(1.5, 0.0, DIMENSION),
+        "privunit exact": PrivUnit.calibrated(1.5, 0.0, DIMENSION, exact=True),
+    }
+
+
+MECHANISMS = _mechanisms()
+
+
+@pytest.fixture(params=sorted(MECHANISMS))
+def mechanism(request: pytest.FixtureRequest) -> VectorMechanism:
+    return MECHANISMS[request.param]
+
+
+STRANGE = {
+    "nan": np.full(DIMENSION, math.nan),
+    "inf": np.full(DIMENSION, math.inf),
+    "zero": np.zeros(DIMENSION),
+    "huge": np.where(np.arange(DIMENSION) % 2, 1.7e308, -1.7e308),
+    "tiny": np.full(DIMENSION, 5e-324),
+    "mixed": np.array([math.nan, math.inf, -math.inf, 1e300, -1e-300, 0.0, 1.0, -1.0, 2.0, 3.0, 4.0, 5.0]),
+}
+
+
+@pytest.mark.parametrize("name", sorted(STRANGE))
+def test_whatever_the_vector_a_message_of_the_same_form_is_sent(mechanism: VectorMechanism, name: str) -> None:
+    message = mechanism.randomize(STRANGE[name], KEY, 3)
+    assert message.shape == (mechanism.message_length,)
+    assert message.dtype == np.float64
+    assert np.all(np.isfinite(message))
+    assert mechanism.estimate(message).shape == (DIMENSION,)
+    assert np.all(np.isfinite(mechanism.estimate(message)))
+
+
+def test_numbers_that_are_not_finite_count_as_zero(mechanism: VectorMechanism) -> None:
+    vector = STRANGE["mixed"]
+    zeroed = np.where(np.isfinite(vector), vector, 0.0)
+    for number in range(20):
+        given = vector.copy()
+        assert np.array_equal(mechanism.randomize(given, KEY, number), mechanism.randomize(zeroed, KEY, number))
+        assert np.array_equal(given, vector, equal_nan=True)
+
+
+def test_a_message_is_a_function_of_stream_and_number(mechanism: VectorMechanism) -> None:
+    vector = np.arange(DIMENSION) - 4.0
+    messages = [mechanism.randomize(vector, KEY, number) for number in range(200)]
+    assert np.array_equal(mechanism.randomize(vector, KEY, 7), messages[7])
+    other = Streams(1, "gradients").key("user_noise")
+    assert not np.array_equal(mechanism.randomize(vector, other, 7), messages[7])
+    assert len({message.tobytes() for message in messages}) == len(messages)
+
+
+@pytest.mark.parametrize("number", [-1, 2**60])
+def test_numbers_outside_of_the_stream_are_refused(mechanism: VectorMechanism, number: int) -> None:
+    with pytest.raises(ValueError, match="number must lie in"):
+        mechanism.randomize(np.zeros(DIMENSION), KEY, number)
+
+
+def test_another_shape_is_refused(mechanism: VectorMechanism) -> None:
+    with pytest.raises(ValueError, match=r"vector must have shape \(12,\), got \(13,\)"):
+        mechanism.randomize(np.zeros(DIMENSION + 1), KEY, 0)
+
+
+@pytest.mark.parametrize(
+    "name", ["clipped_laplace", "clipped_gaussian grid", "projected_random_sign", "privunit exact"]
+)
+def test_the_estimate_is_unbiased_and_its_noise_as_large_as_stated(name: str) -> None:
+    # 20 000 messages: every coordinate's mean within 6 standard errors (false-alarm rate below 1e-7), the mean squared
+    # norm within 4 % (10 standard errors or more).
+    mechanism, n = MECHANISMS[name], 20_000
+    vector = np.linspace(-1.0, 1.5, DIMENSION)
+    vector *= 1.0 / np.linalg.norm(vector) if name.startswith("privunit") else 0.02
+    estimates = np.array([mechanism.estimate(mechanism.randomize(vector, KEY, i)) for i in range(n)])
+    errors = estimates - vector
+    assert np.all(np.abs(errors.mean(axis=0)) < 6 * errors.std(axis=0) / math.sqrt(n) + 1e-4)
+    measured = math.sqrt(np.mean(np.sum(errors**2, axis=1)))
+    if name == "projected_random_sign":
+        bits = mechanism.message_length - 2
+        exact = math.sqrt(mechanism.noise_norm**2 - np.sum(vector**2) / bits)
+        assert measured == pytest.approx(exact, rel=0.02)
+        assert measured < mechanism.noise_norm * 1.02
+    else:
+        assert measured == pytest.approx(mechanism.noise_norm, rel=0.02)
+
+
+def test_messages_without_the_compiler_are_the_same() -> None:
+    code = (
+        "import warnings; warnings.simplefilter('ignore')\n"
+        "import sys; sys.path.insert(0, 'tests/privacy/mechanisms')\n"
+        "import numpy as np\n"
+        "from test_gradients import DIMENSION, KEY, MECHANISMS\n"
+        "for name, mechanism in sorted(MECHANISMS.items()):\n"
+        "    print(*(float(x).hex() for x in mechanism.randomize(np.arange(DIMENSION) - 4.0, KEY, 5)))\n"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = shown.stdout.strip().split("\n")
+    for line, (_, mechanism) in zip(lines, sorted(MECHANISMS.items()), strict=True):
+        there = np.array([float.fromhex(x) for x in line.split()])
+        # Not the same bits: the two may take their logarithms from different libraries.
+        np.testing.assert_allclose(
+            there, mechanism.randomize(np.arange(DIMENSION) - 4.0, KEY, 5), rtol=1e-12, atol=1e-15
+        )
+
+
+def _noise(mechanism: VectorMechanism, n: int) -> np.ndarray:
+    vector = np.zeros(mechanism.dimension)
+    return np.concatenate([mechanism.randomize(vector, KEY, i) for i in range(n)])
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_laplace_noise_has_the_right_scale_and_no_other(exact: bool) -> None:
+    # Kolmogorov-Smirnov on 60 000 numbers at a fixed seed; false-alarm rate of the acceptance 1e-3.
+    mechanism = ClippedLaplace.calibrated(2.0, 0.0, DIMENSION, CLIP, exact)
+    assert mechanism.scale == pytest.approx(CLIP / 2.0, rel=1e-5)
+    x = _noise(mechanism, 5000)
+    assert stats.kstest(x, stats.laplace(scale=CLIP / 2.0).cdf).pvalue > 1e-3
+    for factor in (2 / 3, 3 / 2):
+        assert stats.kstest(x, stats.laplace(scale=CLIP / 2.0 * factor).cdf).pvalue < 1e-50
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_gaussian_noise_has_the_right_scale_and_no_other(exact: bool) -> None:
+    # As above. Discrete Gaussian noise is calibrated by zCDP, 8 % above the exact curve's sigma at (1, 1e-5).
+    mechanism = ClippedGaussian.calibrated(1.0, 1e-5, DIMENSION, CLIP, exact)
+    sigma = CLIP / gaussian_mu(1.0, 1e-5)
+    assert mechanism.scale == pytest.approx(sigma * (1.0843 if exact else 1.0), rel=1e-3)
+    x = _noise(mechanism, 5000)
+    assert stats.kstest(x, stats.norm(scale=mechanism.scale).cdf).pvalue > 1e-3
+    for factor in (2 / 3, 3 / 2):
+        assert stats.kstest(x, stats.norm(scale=mechanism.scale * factor).cdf).pvalue < 1e-50
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 2.0, 5.0, 10.0])
+@pytest.mark.parametrize("exact", [False, True])
+def test_guarantee_and_scale_are_inverse(epsilon: float, exact: bool) -> None:
+    laplace = ClippedLaplace.calibrated(epsilon, 0.0, 112, 0.01, exact).curve()
+    assert laplace.pure_epsilon == pytest.approx(epsilon, rel=1e-12)
+    curve = ClippedGaussian.calibrated(epsilon, 1e-5, 112, 0.01, exact).curve()
+    assert curve.delta(epsilon) <= 1e-5
+    assert curve.epsilon(1e-5) == pytest.approx(epsilon, rel=1e-6)
+
+
+def test_delta_lets_the_laplace_noise_shrink() -> None:
+    pure, less = (ClippedLaplace.calibrated(0.1, delta, 112, 1.0) for delta in (0.0, 0.01))
+    assert less.scale < pure.scale
+    assert less.curve().delta(0.1) <= 0.01
+
+
+def test_the_sensitivity_is_the_diameter_of_the_ball() -> None:
+    sigma = ClippedGaussian.calibrated(1.0, 1e-5, 3, 2.0).scale
+    assert ClippedGaussian.calibrated(1.0, 1e-5, 3, 2.0).curve().mu == pytest.approx(2.0 / sigma)
+    far, near = (clipped(np.array([x, 0.0, 0.0]), 1.0, True) for x in (9.0, -9.0))
+    assert np.linalg.norm(far - near) == 2.0
+
+
+def test_worst_laplace_likelihood_ratio_is_epsilon_and_is_attained() -> None:
+    mechanism = ClippedLaplace.calibrated(1.3, 0.0, DIMENSION, CLIP)
+    rng = np.random.default_rng(1)
+
+    def log_density(x: np.ndarray, vector: np.ndarray) -> float:
+        centre = clipped(vector, CLIP / 2, False)
+        return float(np.sum(stats.laplace.logpdf(x, loc=centre, scale=mechanism.scale)))
+
+    ratios = []
+    for _ in range(500):
+        one, other = (rng.standard_t(1.5, DIMENSION) * 10.0 ** rng.uniform(-3, 3) for _ in range(2))
+        x = rng.laplace(scale=mechanism.scale * 3, size=DIMENSION)
+        ratios.append(log_density(x, one) - log_density(x, other))
+    assert max(ratios) <= 1.3 + 1e-12
+    axis = np.eye(DIMENSION)[0] * 7.0
+    assert log_density(axis, axis) - log_density(axis, -axis) == pytest.approx(1.3)
+
+
+@pytest.mark.parametrize("squared", [False, True])
+def test_clipping_shrinks_into_the_ball_and_leaves_what_is_inside(squared: bool) -> None:
+    rng, order = np.random.default_rng(2), 2 if squared else 1
+    inside = np.array([0.1, -0.2, 0.05])
+    assert np.array_equal(clipped(inside, 1.0, squared), inside)
+    for _ in range(300):
+        vector = rng.standard_t(1.2, 40) * 10.0 ** rng.uniform(-5, 200)
+        shrunk = clipped(vector, 0.75, squared)
+        assert np.linalg.norm(shrunk, order) <= 0.75 * (1 + 1e-14)
+        if np.linalg.norm(vector / np.abs(vector).max(), order) * np.abs(vector).max() > 0.75:
+            assert np.linalg.norm(shrunk, order) == pytest.approx(0.75)
+            np.testing.assert_allclose(shrunk / shrunk[0], vector / vector[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("squared", [False, True])
+def test_rounding_towards_zero_never_leaves_the_integer_ball(squared: bool) -> None:
+    rng = np.random.default_rng(3)
+    for trial in range(2000):
+        d = int(rng.integers(1, 30))
+        radius = int(rng.integers(1, 40)) if trial % 2 else int(rng.integers(2**19, 2**23))
+        vector = rng.integers(-9, 10, d).astype(float) if trial % 3 else rng.standard_t(1.3, d) * 1e9
+        units = whole_units(vector, radius, 2.0**-7, squared)
+        size = sum(int(u) ** 2 for u in units) if squared else sum(abs(int(u)) for u in units)
+        assert size <= (radius**2 if squared else radius)
+        centre = clipped(vector, radius * 2.0**-7, squared)
+        assert np.all(np.abs(units * 2.0**-7) <= np.abs(centre))
+        # One unit of rounding, and one that the check in integers may have taken.
+        assert np.all(np.abs(units * 2.0**-7 - centre) < 2 * 2.0**-7)
+
+
+@pytest.mark.parametrize("kind", [ClippedLaplace, ClippedGaussian])
+def test_on_a_grid_every_number_is_a_multiple_of_it(kind: type[ClippedLaplace] | type[ClippedGaussian]) -> None:
+    mechanism = kind.calibrated(1.0, 0.0 if kind is ClippedLaplace else 1e-5, DIMENSION, 0.01, exact=True)
+    assert mechanism.arithmetic == GRID
+    assert math.frexp(mechanism.grid)[0] == 0.5
+    vector, silent = np.linspace(-0.001, 0.002, DIMENSION), np.zeros(DIMENSION)
+    units = whole_units(vector, mechanism.radius_units, mechanism.grid, mechanism.norm == "l2")
+    for number in range(50):
+        message = mechanism.randomize(vector, KEY, number) / mechanism.grid
+        assert np.array_equal(message, np.rint(message))
+        assert np.array_equal(message - units, mechanism.randomize(silent, KEY, number) / mechanism.grid)
+
+
+def test_what_cannot_be_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"clip must be finite and above 0, got 0\.0"):
+        ClippedLaplace.calibrated(1.0, 0.0, 3, 0.0)
+    with pytest.raises(ValueError, match="epsilon must be finite and above 0"):
+        ClippedLaplace.calibrated(math.inf, 0.0, 3, 1.0)
+    with pytest.raises(ValueError, match=r"delta must lie in \(0, 1\) for Gaussian noise"):
+        ClippedGaussian.calibrated(1.0, 0.0, 3, 1.0)
+    with pytest.raises(ValueError, match="dimension must be at least 1"):
+        ClippedLaplace.calibrated(1.0, 0.0, 0, 1.0)
+    laplace = ClippedLaplace.calibrated(1.0, 0.0, 3, 1.0)
+    with pytest.raises(ValueError, match="grid must be 0 for continuous noise"):
+        ClippedLaplace(3, 1.0, laplace.additive, 2.0**-10)
+    with pytest.raises(ValueError, match="grid must be a power of two"):
+        ClippedLaplace(3, 1.0, laplace.additive, 0.3)

@@ -1,0 +1,256 @@
+"""Gram matrices with right-hand sides: sensitivities, what printed and certified scales prove, and the messages."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dprl.privacy.mechanisms.gradients import GRID
+from dprl.privacy.mechanisms.gram import (
+    GramGaussian,
+    GramLaplace,
+    GramRelease,
+    attaining_pair,
+    gram_sensitivity,
+    l1_lower,
+    l1_upper,
+)
+from dprl.privacy.mechanisms.gram_printed import (
+    most_agents_of_printed_gaussian,
+    printed_gaussian_sigma,
+    printed_laplace_scale,
+    printed_uniform_bound,
+)
+from dprl.privacy.randomness.streams import Streams
+
+KEY = Streams(0, "gram").key("user_noise")
+TWO_AGENTS, TEN_AGENTS = GramRelease.of_horizon(5, 4, 2), GramRelease.of_horizon(5, 50, 10)
+
+
+def _upper(phi: np.ndarray, value: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return (diagonal, strict upper triangle, right-hand side) of a user's statistics."""
+    matrix = np.outer(phi, phi)
+    return np.diag(matrix), matrix[np.triu_indices(len(phi), 1)], phi * value
+
+
+def _difference(one: tuple[np.ndarray, float], other: tuple[np.ndarray, float]) -> tuple[np.ndarray, ...]:
+    return tuple(a - b for a, b in zip(_upper(*one), _upper(*other), strict=True))
+
+
+@pytest.mark.parametrize("d", [2, 4, 20, 50, 64])
+def test_the_stated_pair_attains_the_lower_bound(d: int) -> None:
+    m = 3.0
+    phi, other = attaining_pair(d, m)
+    assert np.linalg.norm(phi) == pytest.approx(m)
+    assert np.linalg.norm(other) == pytest.approx(m)
+    np.testing.assert_allclose(np.abs(np.outer(phi, phi) - np.outer(other, other)), math.sqrt(2) * m * m / d)
+    l1 = sum(np.abs(part).sum() for part in _difference((phi, m), (other, m)))
+    assert l1 == pytest.approx(l1_lower(d) * m * m)
+
+
+def test_constants_of_the_l1_bracket() -> None:
+    assert [round(l1_lower(d), 2) for d in (4, 20, 50, 64)] == [6.15, 20.69, 45.3, 56.41]
+    assert [l1_upper(d) / l1_lower(d) <= limit for d, limit in ((4, 1.26), (20, 1.165), (50, 1.115))] == [True] * 3
+    for d in (1, 3, 7):
+        l1 = sum(np.abs(part).sum() for part in _difference(*((phi, 1.0) for phi in attaining_pair(d, 1.0))))
+        assert l1 == pytest.approx(l1_lower(d))
+        assert l1 <= l1_upper(d)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 9, 30])
+def test_no_pair_is_further_apart_than_the_sensitivity(d: int) -> None:
+    m, rng = 2.0, np.random.default_rng(d)
+    bound, largest = gram_sensitivity(d, m), np.zeros(4)
+    for trial in range(4000):
+        pair = []
+        for _ in range(2):
+            phi = rng.normal(size=d) if trial % 2 else rng.choice([-1.0, 1.0], d) * rng.random(d) ** rng.integers(0, 3)
+            norm = m * (1.0 if trial % 3 else rng.random())
+            pair.append((phi / np.linalg.norm(phi) * norm, m * rng.choice([0.0, 1.0, rng.random()])))
+        diagonal, off_diagonal, vector = _difference(*pair)
+        parts = np.concatenate([diagonal, off_diagonal, vector])
+        frobenius = np.sqrt(np.sum(diagonal**2) + 2 * np.sum(off_diagonal**2) + np.sum(vector**2))
+        matrix = np.max(np.abs(np.concatenate([diagonal, off_diagonal])))
+        largest = np.maximum(largest, [np.abs(parts).sum(), frobenius, np.abs(parts).max(), matrix])
+        assert parts.size == bound.cells
+    slack = 1 + 1e-12
+    assert largest[0] <= bound.l1 * slack
+    assert largest[1] <= bound.l2 * slack
+    assert largest[2] <= bound.linf * slack
+    assert largest[3] <= m * m * slack
+
+
+@pytest.mark.parametrize("d", [2, 4, 11])
+def test_the_l2_bound_is_attained_at_cosine_minus_one_half(d: int) -> None:
+    m = 2.0
+    phi, other = np.zeros(d), np.zeros(d)
+    # The difference of the Gram matrices is diagonal in this basis, so that the upper triangle attains it too.
+    phi[:2], other[:2] = (
+        m * np.array([math.cos(math.pi / 3), math.sin(math.pi / 3)]),
+        m * np.array([0.5, -math.sqrt(0.75)]),
+    )
+    other[0] = m * 0.5
+    assert phi @ other == pytest.approx(-m * m / 2)
+    diagonal, off_diagonal, vector = _difference((phi, m), (other, m))
+    frobenius = np.sum(diagonal**2) + 2 * np.sum(off_diagonal**2) + np.sum(vector**2)
+    assert math.sqrt(frobenius) == pytest.approx(gram_sensitivity(d, m).l2)
+
+
+def test_what_the_printed_gaussian_scale_proves() -> None:
+    sigma = printed_gaussian_sigma(5, 1.0, 1e-5)
+    assert sigma == pytest.approx(2649.4, abs=0.01)
+    two, ten = (GramGaussian(release, (sigma,) * 5) for release in (TWO_AGENTS, TEN_AGENTS))
+    assert two.mu == pytest.approx(0.021305, rel=1e-4)
+    assert two.curve().epsilon(1e-5) == pytest.approx(0.063, abs=5e-4)
+    assert ten.curve().epsilon(1e-5) == pytest.approx(0.152, abs=5e-4)
+    limits = [most_agents_of_printed_gaussian(5, epsilon, 1e-5) for epsilon in (0.1, 0.5, 1, 2, 5, 10, 100)]
+    assert limits == [466, 356, 316, 277, 221, 176, 49]
+    for n, holds in ((316, True), (317, False)):
+        curve = GramGaussian(GramRelease.of_horizon(5, 2 * n, n), (sigma,) * 5).curve()
+        assert (curve.delta(1.0) <= 1e-5) is holds
+
+
+def test_what_the_printed_laplace_scale_proves() -> None:
+    for release, printed, pure, at_delta in ((TWO_AGENTS, 1000.0, 0.4645, 0.234), (TEN_AGENTS, 3535.53, 4.2849, 0.144)):
+        b = printed_laplace_scale(5, release.dimension, 1.0)
+        assert b == pytest.approx(printed, rel=1e-5)
+        mechanism = GramLaplace(release, (b,) * 5)
+        assert mechanism.curve().pure_epsilon == pytest.approx(pure, abs=1e-4)
+        assert mechanism.concentrated_curve().epsilon(1e-6) == pytest.approx(at_delta, abs=5e-4)
+    # What the attaining pair loses for ten agents is above the claim as well.
+    assert 10 * 30 * l1_lower(50) / printed_laplace_scale(5, 50, 1.0) == pytest.approx(3.84, abs=5e-3)
+
+
+def test_the_printed_uniform_bound() -> None:
+    assert printed_uniform_bound(5, 1e-5) == pytest.approx(1858.5, abs=0.05)
+    assert printed_uniform_bound(5, 1e-5, appendix=True) == pytest.approx(500 * math.log(1e6))
+
+
+def test_certified_scales() -> None:
+    for release, sigma, b in ((TWO_AGENTS, 210.6, 464.5), (TEN_AGENTS, 470.9, 15149)):
+        assert GramGaussian.calibrated(1.0, 1e-5, release, False).scales == pytest.approx((sigma,) * 5, rel=2e-4)
+        assert GramLaplace.calibrated(1.0, 0.0, release, False).scales == pytest.approx((b,) * 5, rel=2e-5)
+    by_stage = GramGaussian.calibrated(1.0, 1e-5, TWO_AGENTS).scales
+    expected = [m * m * math.sqrt(4.5 * 2 * 4) / 0.2680511 for m in (4, 3, 2, 1, 0)]
+    assert by_stage == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("stage_scales", [False, True])
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.3, 1e-6), (1.0, 1e-5), (6.0, 1e-3), (1.0, 0.0)])
+def test_guarantee_and_scale_are_inverse(epsilon: float, delta: float, exact: bool, stage_scales: bool) -> None:
+    laplace = GramLaplace.calibrated(epsilon, delta, TEN_AGENTS, stage_scales, exact)
+    if delta == 0.0:
+        assert epsilon * 0.999 < laplace.curve().pure_epsilon <= epsilon
+        return
+    gaussian = GramGaussian.calibrated(epsilon, delta, TWO_AGENTS, stage_scales, exact)
+    for curve in (gaussian.curve(), laplace.concentrated_curve()):
+        assert curve.delta(epsilon) <= delta
+        assert curve.epsilon(delta) > epsilon * 0.98
+
+
+@pytest.mark.parametrize("isotropic", [False, True])
+def test_gaussian_loss_of_a_pair_is_at_most_mu(isotropic: bool) -> None:
+    # Mahalanobis distance of the means of all messages, computed from the scales, for random and for the worst pairs.
+    mechanism = GramGaussian(TWO_AGENTS, (40.0, 30.0, 20.0, 10.0, 5.0), isotropic)
+    rng, far = np.random.default_rng(5), 0.0
+    for trial in range(2000):
+        total = 0.0
+        phi, other = rng.normal(size=(2, 4))
+        phi, other = phi / np.linalg.norm(phi), other / np.linalg.norm(other)
+        if trial == 0:
+            phi, other = np.array([0.5, math.sqrt(0.75), 0, 0]), np.array([0.5, -math.sqrt(0.75), 0, 0])
+        for sigma, m in zip(mechanism.scales, TWO_AGENTS.bounds, strict=True):
+            diagonal, off_diagonal, vector = _difference((m * phi, m), (m * other, m))
+            weight = 2.0 if isotropic else 1.0
+            total += 2 * (np.sum(diagonal**2) + weight * np.sum(off_diagonal**2) + np.sum(vector**2)) / sigma**2
+        assert math.sqrt(total) <= mechanism.mu * (1 + 1e-12)
+        far = max(far, math.sqrt(total))
+    assert far > 0.85 * mechanism.mu
+
+
+def _messages(mechanism: GramGaussian | GramLaplace, phi: np.ndarray, value: float, stage: int, n: int) -> np.ndarray:
+    shown = [mechanism.randomize(phi, value, stage, KEY, number) for number in range(n)]
+    return np.array([np.vstack([matrix, vector]) for matrix, vector in shown])
+
+
+@pytest.mark.parametrize("kind", [GramGaussian, GramLaplace])
+@pytest.mark.parametrize("exact", [False, True])
+def test_noise_has_the_right_scale_everywhere_and_no_other(kind: type[GramGaussian | GramLaplace], exact: bool) -> None:
+    # Kolmogorov-Smirnov on 4000 numbers or more at a fixed seed; false-alarm rate of each acceptance 1e-3.
+    mechanism = kind.calibrated(1.0, 1e-5 if kind is GramGaussian else 0.0, TWO_AGENTS, False, exact)
+    assert mechanism.arithmetic == (GRID if exact else "float64-idealised")
+    x = _messages(mechanism, np.zeros(4), 0.0, 2, 1000)
+    law = stats.norm if kind is GramGaussian else stats.laplace
+    off = math.sqrt(0.5) if kind is GramGaussian else 1.0
+    rows, columns = np.triu_indices(4, 1)
+    parts = ((x[:, range(4), range(4)], 1.0), (x[:, 4], 1.0), (x[:, rows, columns], off))
+    for part, factor in parts:
+        scale = mechanism.scales[1] * factor
+        assert stats.kstest(part.ravel(), law(scale=scale).cdf).pvalue > 1e-3
+        for wrong in (2 / 3, 3 / 2):
+            assert stats.kstest(part.ravel(), law(scale=scale * wrong).cdf).pvalue < 1e-10
+    # All D (D + 3) / 2 numbers have noise of their own: correlations at 5 standard deviations.
+    flat = np.concatenate([part.reshape(1000, -1) for part, _ in parts], axis=1)
+    correlation = np.corrcoef(flat, rowvar=False)
+    assert np.max(np.abs(correlation - np.eye(14))) < 5 / math.sqrt(1000)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_messages_are_symmetric_and_clipped_on_the_device(exact: bool) -> None:
+    mechanism = GramLaplace.calibrated(1.0, 0.0, TWO_AGENTS, False, exact)
+    phi = np.array([30.0, -40.0, 0.0, 0.0])
+    silent = _messages(mechanism, np.zeros(4), 0.0, 2, 20)
+    shown = _messages(mechanism, phi, 99.0, 2, 20)
+    assert np.array_equal(shown[:, :4], shown[:, :4].transpose(0, 2, 1))
+    clipped = np.array([1.8, -2.4, 0.0, 0.0])
+    tolerance = mechanism.grid(2) if exact else 1e-10
+    for message, noise in zip(shown, silent, strict=True):
+        np.testing.assert_allclose((message - noise)[:4], np.outer(clipped, clipped), atol=tolerance)
+        np.testing.assert_allclose((message - noise)[4], clipped * 3.0, atol=tolerance)
+    below = _messages(mechanism, phi, -1.0, 2, 3) - silent[:3]
+    np.testing.assert_allclose(below[:, 4], 0.0, atol=tolerance)
+    if exact:
+        assert np.array_equal(shown / mechanism.grid(2), np.rint(shown / mechanism.grid(2)))
+
+
+def test_numbers_that_are_not_finite_count_as_zero() -> None:
+    mechanism = GramGaussian.calibrated(1.0, 1e-5, TWO_AGENTS)
+    given, zeroed = np.array([math.nan, 2.0, math.inf, -1.0]), np.array([0.0, 2.0, 0.0, -1.0])
+    for value in (math.nan, math.inf, -math.inf):
+        assert np.array_equal(_messages(mechanism, given, value, 1, 5), _messages(mechanism, zeroed, 0.0, 1, 5))
+
+
+def test_the_last_stage_has_nothing_of_the_user_in_it() -> None:
+    for mechanism in (
+        GramGaussian.calibrated(1.0, 1e-5, TWO_AGENTS, False),
+        GramGaussian.calibrated(1.0, 1e-5, TWO_AGENTS),
+    ):
+        one = _messages(mechanism, np.ones(4), 3.0, 5, 5)
+        assert np.array_equal(one, _messages(mechanism, -np.arange(4.0), 0.0, 5, 5))
+        assert bool(np.any(one)) == (mechanism.scales[4] > 0)
+
+
+def test_what_cannot_be_is_refused() -> None:
+    laplace = GramLaplace.calibrated(1.0, 0.0, TWO_AGENTS)
+    with pytest.raises(ValueError, match=r"stage must lie in 1\.\.5, got 0"):
+        laplace.randomize(np.zeros(4), 0.0, 0, KEY, 0)
+    with pytest.raises(ValueError, match="number must lie in"):
+        laplace.randomize(np.zeros(4), 0.0, 1, KEY, -1)
+    with pytest.raises(ValueError, match="vector must have shape"):
+        laplace.randomize(np.zeros(5), 0.0, 1, KEY, 0)
+    with pytest.raises(ValueError, match="scales must have one entry per stage, 5, got 1"):
+        GramLaplace(TWO_AGENTS, (1.0,))
+    with pytest.raises(ValueError, match="scales must be finite and above 0"):
+        GramGaussian(TWO_AGENTS, (1.0, 1.0, 0.0, 1.0, 1.0))
+    with pytest.raises(ValueError, match="isotropic must be False for Laplace noise"):
+        GramLaplace(TWO_AGENTS, (1.0,) * 5, isotropic=True)
+    with pytest.raises(ValueError, match=r"delta must lie in \(0, 1\) for Gaussian noise"):
+        GramGaussian.calibrated(1.0, 0.0, TWO_AGENTS)
+    with pytest.raises(ValueError, match="epsilon must be finite and above 0"):
+        GramLaplace.calibrated(0.0, 0.0, TWO_AGENTS)
+    with pytest.raises(ValueError, match="bounds must be finite"):
+        GramRelease(4, (0.0, 0.0), 1)
