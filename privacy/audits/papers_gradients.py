@@ -6,9 +6,10 @@ from functools import partial
 
 from dprl.privacy.accounting.curves import RandomizedResponses
 from dprl.privacy.audits.findings import Claim, proof_of
-from dprl.privacy.audits.messages import SignMessages, VectorMessages, additive_ratios, cap_ratios
+from dprl.privacy.audits.messages import SignMessages
 from dprl.privacy.audits.page import Entry
 from dprl.privacy.audits.probes import NoisyCells
+from dprl.privacy.audits.samplers import clipped_probe, privunit_probe
 from dprl.privacy.audits.two_worlds import measure
 from dprl.privacy.mechanisms.gradients import ClippedLaplace
 from dprl.privacy.mechanisms.laplace import Laplace
@@ -20,26 +21,6 @@ _LARGE_EPSILON = 5.0
 _SUBMISSIONS = 10
 _SOURCE = "[OT20]"
 _RUNS = 20_000
-
-
-def opposite(dimension: int, size: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return size * e_1 and its opposite."""
-    rest = (0.0,) * (dimension - 1)
-    return (size, *rest), (-size, *rest)
-
-
-def clipped_laplace_probe(mechanism: ClippedLaplace) -> VectorMessages:
-    """Return the probe of the two gradients that are furthest apart after clipping."""
-    ones, zeros = opposite(mechanism.dimension, mechanism.clip / 2.0)
-    ratios = additive_ratios(mechanism.additive, mechanism.grid)
-    return VectorMessages(mechanism, ones, zeros, ratios, f"g = +-C/2 e_1, scale {mechanism.scale:.4g}")
-
-
-def privunit_probe(mechanism: PrivUnit) -> VectorMessages:
-    """Return the probe of two antipodal directions."""
-    ones, zeros = opposite(mechanism.dimension, 1.0)
-    label = f"antipodal directions, cap {mechanism.threshold:.4g} with probability {mechanism.probability:.4g}"
-    return VectorMessages(mechanism, ones, zeros, cap_ratios(mechanism.threshold), label)
 
 
 def gradient_claims() -> list[Entry]:
@@ -58,7 +39,7 @@ def gradient_claims() -> list[Entry]:
             "gradient, L1 clip C/2, Lap(C/eps)",
             claim,
             lambda: proof_of(laplace.curve(), claim, exact=True),
-            partial(measure, clipped_laplace_probe(laplace), claim, EPSILON),
+            partial(measure, clipped_probe(laplace), claim, EPSILON),
             runs=_RUNS,
             note="for the message's content; not for scores, timing and order",
         ),

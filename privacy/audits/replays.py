@@ -102,7 +102,7 @@ class CentralPrefixes:
         ones, zeros = (sent_row(self.privatizer, canary(families, w)) for w in (1, 0))
         changed = np.flatnonzero(ones != zeros)
         others = sent_row(self.privatizer, bystander(families))[changed]
-        prefixes = self._released(canary(families, world), runs, key)[:, :, changed]
+        prefixes = self._released(canary(families, world), runs, key, changed)
         prefixes -= np.arange(counter.n_items)[None, :, None] * others
         return self._prefix_scores(counter, prefixes, ones[changed], zeros[changed])
 
@@ -114,18 +114,17 @@ class CentralPrefixes:
             return tree_ratios(counter, prefixes.swapaxes(0, 1), ones, zeros)
         if not self._weights:
             key = self.privatizer.channel.receiver.counter.node.key.copy()
-            nobody = sent_row(self.privatizer, canary(self.privatizer.families, 0))
-            noise = self._released(canary(self.privatizer.families, 0), _COVARIANCE_RUNS, key)
-            self._weights.append(best_linear_weights(noise[:, :, int(np.argmax(nobody == 0.0))].T))
+            noise = self._released(canary(self.privatizer.families, 0), _COVARIANCE_RUNS, key, np.zeros(1, np.int64))
+            self._weights.append(best_linear_weights(noise[:, :, 0].T))
         weighted = np.tensordot(prefixes - (ones + zeros) / 2.0, self._weights[0], axes=([1], [0]))
         return weighted @ (ones - zeros)
 
-    def _released(self, first: Contribution, runs: int, key: Key) -> Float64Array:
-        """Return every released prefix of what is sent, float64[runs, T, cells]."""
+    def _released(self, first: Contribution, runs: int, key: Key, kept: Int64Array) -> Float64Array:
+        """Return every released prefix of the cells `kept` of what is sent, float64[runs, T, len(kept)]."""
         channel, counter = self.privatizer.channel, self.privatizer.noise.counter
         cells = channel.receiver.noisy.shape[0]
         others = bystander(self.privatizer.families)
-        released = np.empty((runs, counter.n_items, cells))
+        released = np.empty((runs, counter.n_items, kept.shape[0]))
         held = counter.open(1, key).held
         for start in range(0, runs, _BATCH):
             part = released[start : start + _BATCH]
@@ -136,7 +135,7 @@ class CentralPrefixes:
             rows = counter.open(part.shape[0] * cells, opened).rows
             rows = np.ascontiguousarray(rows.reshape(rows.shape[0], part.shape[0], cells).swapaxes(0, 1))
             records = (first.index, others.index), (first.value, others.value)
-            _prefixes(part, channel, records, (rows, held), keys)
+            _prefixes(part, channel, records, (rows, held, kept), keys)
         return released
 
 
@@ -190,16 +189,17 @@ def _prefixes(
     released: Float64Array,
     channel: Channel,
     records: tuple[tuple[Int64Array, Int64Array], tuple[Float64Array, Float64Array]],
-    opened: tuple[Float64Array, Int64Array],
+    opened: tuple[Float64Array, Int64Array, Int64Array],
     keys: np.ndarray,
 ) -> None:
-    """Fill released float64[runs, T, cells] with the counts that T users give.
+    """Fill released float64[runs, T, kept] with some of the counts that T users give.
 
     records: (index, value) of the first user, each beside those of all others; opened: the counter's rows
-    float64[runs, rows, cells] and held int64[rows]; keys uint64[runs, 4]: of the noise that is drawn later.
+    float64[runs, rows, cells] and held int64[rows], and which cells are kept; keys uint64[runs, 4]: of the noise that
+    is drawn later.
     """
     index, value = records
-    rows, held = opened
+    rows, held, kept = opened
     counter = channel.receiver.counter
     for run in range(released.shape[0]):
         channel.receiver.totals[:] = 0.0
@@ -212,4 +212,5 @@ def _prefixes(
         for item in range(released.shape[1]):
             who = min(item, 1)
             exchange(channel, index[who], value[who], item + 1)
-            released[run, item] = channel.receiver.noisy
+            for i in range(kept.shape[0]):
+                released[run, item, i] = channel.receiver.noisy[kept[i]]

@@ -9,11 +9,11 @@ import math
 
 import numpy as np
 
-from dprl.privacy.accounting.closed_forms import gaussian_epsilon
+from dprl.privacy.accounting.closed_forms import composed_epsilon, gaussian_epsilon
 from dprl.privacy.audits.probes import log_ratios
 from dprl.privacy.counters.base import Counter
 from dprl.privacy.counters.binary_tree import BinaryTree
-from dprl.privacy.mechanisms.base import DISCRETE_LAPLACE, GAUSSIAN, LAPLACE, Mechanism, Sensitivity
+from dprl.privacy.mechanisms.base import DISCRETE_GAUSSIAN, DISCRETE_LAPLACE, GAUSSIAN, LAPLACE, Mechanism, Sensitivity
 from dprl.privacy.privatizers import Privatizer
 from dprl.privacy.reports import UnaryReport
 
@@ -50,18 +50,19 @@ def nodes_entered(counter: Counter, row: Sensitivity) -> Sensitivity:
 def recomputed_epsilon(privatizer: Privatizer, delta: float) -> float:
     """Return the epsilon that a privatizer's noise proves at `delta`, from scales, blocks and coins.
 
-    Pure for delta = 0; for delta > 0 exact for Gaussian noise and infinite (not recomputed) for other laws.
+    NaN where it is not recomputed: randomised bits at delta > 0. Raises ValueError for laws that no privatizer has.
     """
     report, counter = privatizer.noise.report, privatizer.noise.counter
     families = privatizer.layout.released
-    cells = 2 * families.n_steps * len(families.families)
     if isinstance(report, UnaryReport):
         p, q = report.encoding.hot_probability, report.encoding.cold_probability
-        return report.rows_sent * (math.log(p / q) + math.log((1.0 - q) / (1.0 - p)))
+        return math.nan if delta > 0.0 else report.rows_sent * (math.log(p / q) + math.log((1.0 - q) / (1.0 - p)))
     noise = report or counter.node
     if noise is None:
         return math.inf
-    changed = nodes_entered(counter, Sensitivity.of_cells(cells))
-    if delta > 0.0:
-        return gaussian_epsilon(delta, changed.l2 / noise.scale) if noise.law == GAUSSIAN else math.inf
-    return changed.l1 * supremum_of_loss(noise, 1.0)
+    changed = nodes_entered(counter, Sensitivity.of_cells(2 * families.n_steps * len(families.families)))
+    if noise.law in (GAUSSIAN, DISCRETE_GAUSSIAN):
+        return math.inf if delta <= 0.0 else gaussian_epsilon(delta, changed.l2 / noise.scale)
+    each = supremum_of_loss(noise, 1.0)
+    composed = composed_epsilon(delta, changed.cells, changed.linf * each)
+    return min(changed.l1 * each, composed)

@@ -1,0 +1,61 @@
+"""Probe of noisy Gram matrices: the real device's message for two feature vectors that are far apart."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dprl.privacy.audits.probes import log_ratios
+from dprl.privacy.audits.two_worlds import Key
+from dprl.privacy.base import Float64Array
+from dprl.privacy.mechanisms.gram import GramGaussian, GramLaplace, attaining_pair
+
+_STAGE = 1
+
+
+@dataclass(frozen=True)
+class GramMessages:
+    """The messages of stage 1; the value is m in both worlds, the features are those that change most.
+
+    Args:
+        mechanism: of an even dimension.
+    """
+
+    mechanism: GramLaplace | GramGaussian
+
+    @property
+    def description(self) -> str:
+        """The configuration."""
+        return "the features that change most, V = m"
+
+    def features(self) -> tuple[Float64Array, Float64Array]:
+        """Return both worlds' features: at the cosine -1/2 for Gaussian noise, those that nearly attain L1 else."""
+        dimension, bound = self.mechanism.release.dimension, self.mechanism.release.bounds[_STAGE - 1]
+        if isinstance(self.mechanism, GramLaplace):
+            return attaining_pair(dimension, bound)
+        first, second = np.zeros(dimension), np.zeros(dimension)
+        first[0], second[0], second[1] = bound, -bound / 2.0, bound * math.sqrt(0.75)
+        return first, second
+
+    def scores(self, world: int, runs: int, key: Key) -> Float64Array:
+        """Return log likelihood ratios, float64[runs]."""
+        bound = self.mechanism.release.bounds[_STAGE - 1]
+        ones, zeros = self.features()
+        length = self.mechanism.release.message_length
+        messages = np.empty((runs, length))
+        for run in range(runs):
+            messages[run] = _numbers(*self.mechanism.randomize(ones if world else zeros, bound, _STAGE, key, run))
+        exact = [_numbers(np.outer(phi, phi), phi * bound) for phi in (ones, zeros)]
+        unit = self.mechanism.grid(_STAGE) or 1.0
+        ends, off_diagonal = self.mechanism.stage_mechanisms(_STAGE)
+        wide = 2 * self.mechanism.release.dimension
+        y, one, zero = messages / unit, exact[0] / unit, exact[1] / unit
+        first = log_ratios(ends, y[:, :wide], one[:wide], zero[:wide]).sum(axis=1)
+        return np.asarray(first + log_ratios(off_diagonal, y[:, wide:], one[wide:], zero[wide:]).sum(axis=1))
+
+
+def _numbers(matrix: Float64Array, vector: Float64Array) -> Float64Array:
+    """Return diagonal, vector and what is above the diagonal, float64[D (D + 3) / 2]."""
+    return np.concatenate([np.diag(matrix), vector, matrix[np.triu_indices(vector.shape[0], 1)]])
