@@ -95,11 +95,11 @@ class PrivUnit:
                 f"epsilon must be below about {_LARGEST_COIN_EPSILON + 9:.0f} here, got {epsilon}; lower it"
             )
 
-        def loss_of_gain(coin: float) -> float:
+        def minus_gain(coin: float) -> float:
             gamma = _threshold_of_log_odds(dimension, epsilon - coin)
             return -_gain(dimension, 1.0 / (1.0 + math.exp(-coin)), gamma)
 
-        coin = minimize_scalar(loss_of_gain, bounds=(lowest, highest), method="bounded", options={"xatol": 1e-9}).x
+        coin = minimize_scalar(minus_gain, bounds=(lowest, highest), method="bounded", options={"xatol": 1e-9}).x
         gamma = _threshold_of_log_odds(dimension, epsilon - float(coin))
         return cls(dimension, _coin(epsilon - _cap_loss(dimension, gamma, exact), epsilon), gamma, exact)
 
@@ -140,8 +140,8 @@ class PrivUnit:
         """
         given = checked_vector(vector, self.dimension)
         message = np.empty(self.dimension)
-        kernel_of = privunit_exact if self.exact else privunit_fast
-        kernel_of(message, given, self.probability, self.threshold, key, first_draw(number))
+        fill = privunit_exact if self.exact else privunit_fast
+        fill(message, given, self.probability, self.threshold, key, first_draw(number))
         return message
 
     def estimate(self, message: Float64Array) -> Float64Array:
@@ -275,7 +275,7 @@ def privunit_fast(
     words = np.empty(3 * ((d + 1) // 2), dtype=np.uint64)
     unit = np.empty(d)
     fill_bits(words[:1], key, first)
-    inside = np.float64(words[0] >> np.uint64(11)) * 2.0**-53 < probability
+    inside = bool(np.float64(words[0] >> np.uint64(11)) * 2.0**-53 < probability)
     number = unit_input(unit, vector, words, key, first + np.uint64(1))
     t, number = _coordinate(inside, d, gamma, key, number)
     fill_direction(out, words, key, number)
@@ -303,7 +303,7 @@ def privunit_exact(
     words = np.empty(3 * ((d + 1) // 2), dtype=np.uint64)
     unit, drawn = np.empty(d), np.empty(d)
     fill_bits(words[:1], key, first)
-    inside = np.float64(words[0] >> np.uint64(11)) * 2.0**-53 < probability
+    inside = bool(np.float64(words[0] >> np.uint64(11)) * 2.0**-53 < probability)
     number = unit_input(unit, vector, words, key, first + np.uint64(1))
     found_inside, found_outside = False, False
     # Both are always looked for: stopping at the one that is sent would show by the time taken which it is.

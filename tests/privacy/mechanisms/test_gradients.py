@@ -6,12 +6,14 @@ import math
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from dprl.privacy.accounting.closed_forms import gaussian_mu
+from dprl.privacy.accounting.curves import GaussianLoss
 from dprl.privacy.mechanisms.gradients import (
     GRID,
     ClippedGaussian,
@@ -26,6 +28,7 @@ from dprl.privacy.randomness.streams import Streams
 
 DIMENSION, CLIP = 12, 0.5
 KEY = Streams(0, "gradients").key("user_noise")
+VECTOR = np.linspace(-4.0, 7.0, DIMENSION)
 
 
 def _mechanisms() -> dict[str, VectorMechanism]:
@@ -78,12 +81,20 @@ def test_numbers_that_are_not_finite_count_as_zero(mechanism: VectorMechanism) -
 
 
 def test_a_message_is_a_function_of_stream_and_number(mechanism: VectorMechanism) -> None:
-    vector = np.arange(DIMENSION) - 4.0
+    vector = VECTOR
     messages = [mechanism.randomize(vector, KEY, number) for number in range(200)]
     assert np.array_equal(mechanism.randomize(vector, KEY, 7), messages[7])
     other = Streams(1, "gradients").key("user_noise")
     assert not np.array_equal(mechanism.randomize(vector, other, 7), messages[7])
     assert len({message.tobytes() for message in messages}) == len(messages)
+
+
+def test_the_cryptographic_generator_serves_as_well(mechanism: VectorMechanism) -> None:
+    key = Streams(0, "gradients", "os").key("user_noise")
+    messages = [mechanism.randomize(VECTOR, key, number) for number in range(50)]
+    assert np.array_equal(mechanism.randomize(VECTOR, key, 49), messages[49])
+    # Two equal ones have probability below 1e-16: the seed of a projection has 64 bits.
+    assert len({message.tobytes() for message in messages}) == 50
 
 
 @pytest.mark.parametrize("number", [-1, 2**60])
@@ -122,11 +133,11 @@ def test_the_estimate_is_unbiased_and_its_noise_as_large_as_stated(name: str) ->
 def test_messages_without_the_compiler_are_the_same() -> None:
     code = (
         "import warnings; warnings.simplefilter('ignore')\n"
-        "import sys; sys.path.insert(0, 'tests/privacy/mechanisms')\n"
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
         "import numpy as np\n"
-        "from test_gradients import DIMENSION, KEY, MECHANISMS\n"
+        "from test_gradients import KEY, MECHANISMS, VECTOR\n"
         "for name, mechanism in sorted(MECHANISMS.items()):\n"
-        "    print(*(float(x).hex() for x in mechanism.randomize(np.arange(DIMENSION) - 4.0, KEY, 5)))\n"
+        "    print(*(float(x).hex() for x in mechanism.randomize(VECTOR, KEY, 5)))\n"
     )
     shown = subprocess.run(
         [sys.executable, "-c", code],
@@ -139,9 +150,7 @@ def test_messages_without_the_compiler_are_the_same() -> None:
     for line, (_, mechanism) in zip(lines, sorted(MECHANISMS.items()), strict=True):
         there = np.array([float.fromhex(x) for x in line.split()])
         # Not the same bits: the two may take their logarithms from different libraries.
-        np.testing.assert_allclose(
-            there, mechanism.randomize(np.arange(DIMENSION) - 4.0, KEY, 5), rtol=1e-12, atol=1e-15
-        )
+        np.testing.assert_allclose(there, mechanism.randomize(VECTOR, KEY, 5), rtol=1e-12, atol=1e-15)
 
 
 def _noise(mechanism: VectorMechanism, n: int) -> np.ndarray:
@@ -190,7 +199,7 @@ def test_delta_lets_the_laplace_noise_shrink() -> None:
 
 def test_the_sensitivity_is_the_diameter_of_the_ball() -> None:
     sigma = ClippedGaussian.calibrated(1.0, 1e-5, 3, 2.0).scale
-    assert ClippedGaussian.calibrated(1.0, 1e-5, 3, 2.0).curve().mu == pytest.approx(2.0 / sigma)
+    assert ClippedGaussian.calibrated(1.0, 1e-5, 3, 2.0).curve() == GaussianLoss(2.0 / sigma, exact=True)
     far, near = (clipped(np.array([x, 0.0, 0.0]), 1.0, True) for x in (9.0, -9.0))
     assert np.linalg.norm(far - near) == 2.0
 
