@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dprl.privacy.base import Float64Array, Int64Array
-from dprl.privacy.counters import error_bounds
 from dprl.privacy.counters.base import TREE, CounterState, check_geometry, check_item, node_of
+from dprl.privacy.counters.error_bounds import binary_tree_bound
 from dprl.privacy.mechanisms.base import (
     BOUNDED_LAPLACE,
     DISCRETE_GAUSSIAN,
@@ -91,7 +91,7 @@ class BinaryTree:
 
     def error_bound(self, n_cells: int, beta: float) -> float:
         """Return E: with probability 1 - beta no released prefix of any cell is further from the exact one."""
-        return error_bounds.binary_tree_bound(self.n_items, node_of(self), n_cells, beta)
+        return binary_tree_bound(self.n_items, node_of(self), n_cells, beta)
 
     def memory(self, n_cells: int) -> int:
         """Return the bytes of one row a level, and a row of zeros."""

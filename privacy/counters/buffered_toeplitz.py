@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from dprl.privacy.base import Float64Array
 from dprl.privacy.compiled import kernel
-from dprl.privacy.counters import error_bounds
 from dprl.privacy.counters.base import BUFFERED, CounterState, check_geometry, check_item, node_of
+from dprl.privacy.counters.error_bounds import gaussian_process_bound
 from dprl.privacy.counters.toeplitz import summing_slack, through_column, through_normalized_columns
 from dprl.privacy.mechanisms.base import GAUSSIAN, Mechanism, Sensitivity
 
@@ -79,7 +79,7 @@ class BufferedToeplitz:
     def error_bound(self, n_cells: int, beta: float) -> float:
         """Return E: with probability 1 - beta no released prefix of any cell is further from the exact one."""
         sigma, (prefixes, steps) = node_of(self).scale, self._deviations()
-        return error_bounds.gaussian_process_bound(sigma * prefixes, sigma * steps, n_cells, beta)
+        return gaussian_process_bound(sigma * prefixes, sigma * steps, n_cells, beta)
 
     def memory(self, n_cells: int) -> int:
         """Return the bytes of a row a buffer and one of noise, and of the column norms."""

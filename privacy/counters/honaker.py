@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dprl.privacy.base import Float64Array, Int64Array
-from dprl.privacy.counters import error_bounds
 from dprl.privacy.counters.base import HONAKER, CounterState, check_geometry, check_item, node_of
+from dprl.privacy.counters.error_bounds import gaussian_process_bound
 from dprl.privacy.mechanisms.base import GAUSSIAN, Mechanism, Sensitivity
 
 
@@ -82,9 +82,7 @@ class Honaker:
         """Return E: with probability 1 - beta no released prefix of any cell is further from the exact one."""
         sigma, item = node_of(self).scale, np.arange(1, self.n_items + 1, dtype=np.int64)
         last_level = np.log2(item & -item).astype(np.int64)
-        return error_bounds.gaussian_process_bound(
-            sigma * self.profile(), sigma * self._steps()[last_level], n_cells, beta
-        )
+        return gaussian_process_bound(sigma * self.profile(), sigma * self._steps()[last_level], n_cells, beta)
 
     def _steps(self) -> Float64Array:
         """Return the standard deviation of a prefix's noise less that of the one before, by level of its last block.

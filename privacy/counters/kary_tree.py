@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dprl.privacy.base import Float64Array, Int64Array
-from dprl.privacy.counters import error_bounds
 from dprl.privacy.counters.base import TREE, CounterState, check_geometry, check_item, node_of
 from dprl.privacy.counters.binary_tree import TREE_LAWS
+from dprl.privacy.counters.error_bounds import kary_tree_bound
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
 
 
@@ -102,7 +102,7 @@ class KaryTree:
 
     def error_bound(self, n_cells: int, beta: float) -> float:
         """Return E: with probability 1 - beta no released prefix of any cell is further from the exact one."""
-        return error_bounds.kary_tree_bound(self.n_items, self.k, node_of(self), n_cells, beta)
+        return kary_tree_bound(self.n_items, self.k, node_of(self), n_cells, beta)
 
     @property
     def _n_rows(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from dprl.privacy.base import Float64Array
-from dprl.privacy.compiled import kernel
+from dprl.privacy.compiled import inlined, kernel
 from dprl.privacy.counters.base import BUFFERED, HONAKER, ROWS, TREE, CounterState
 from dprl.privacy.mechanisms.base import Noise
 from dprl.privacy.mechanisms.sampling import fill_noise
@@ -18,7 +18,7 @@ from dprl.privacy.mechanisms.sampling import fill_noise
 BLOCK = 2048
 
 
-@kernel
+@inlined
 def release_prefix(released: Float64Array, totals: Float64Array, state: CounterState, item: int) -> None:
     """Write totals + noise of prefix `item` into `released`, float64[cells]; items come as 1, 2, 3, ...
 
@@ -61,7 +61,7 @@ def _release_binary(released: Float64Array, totals: Float64Array, rows: Float64A
     _extend(released, totals, rows[parent_row], rows[1 + trailing_zeros(item)], node, item)
 
 
-@kernel
+@inlined
 def _extend(
     released: Float64Array,
     totals: Float64Array,

@@ -13,8 +13,8 @@ from scipy.interpolate import CubicSpline
 
 from dprl.privacy.base import Float64Array
 from dprl.privacy.compiled import kernel
-from dprl.privacy.counters import error_bounds
 from dprl.privacy.counters.base import ROWS, CounterState, check_geometry, check_item, node_of
+from dprl.privacy.counters.error_bounds import gaussian_process_bound
 from dprl.privacy.counters.release import fill_rows
 from dprl.privacy.counters.toeplitz import (
     convolve_columns,
@@ -78,9 +78,7 @@ class SquareRoot:
     def error_bound(self, n_cells: int, beta: float) -> float:
         """Return E: with probability 1 - beta no released prefix of any cell is further from the exact one."""
         sigma = node_of(self).scale
-        return error_bounds.gaussian_process_bound(
-            sigma * self.profile(), sigma * _inverse_row_norms(self.n_items), n_cells, beta
-        )
+        return gaussian_process_bound(sigma * self.profile(), sigma * _inverse_row_norms(self.n_items), n_cells, beta)
 
     def memory(self, n_cells: int) -> int:
         """Return the bytes of one row an item."""
@@ -151,7 +149,7 @@ class NormalizedSquareRoot:
         """Return E: with probability 1 - beta no released prefix of any cell is further from the exact one."""
         sigma = node_of(self).scale
         steps = self.column_norms() * _inverse_row_norms(self.n_items)
-        return error_bounds.gaussian_process_bound(sigma * self.profile(), sigma * steps, n_cells, beta)
+        return gaussian_process_bound(sigma * self.profile(), sigma * steps, n_cells, beta)
 
     def memory(self, n_cells: int) -> int:
         """Return the bytes of one row an item."""

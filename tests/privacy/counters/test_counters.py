@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import subprocess
 import sys
@@ -198,14 +200,13 @@ for name in sorted(COUNTERS):
 
 
 def test_compiled_and_uncompiled_release_the_same_bits() -> None:
-    def printed(disable: str) -> str:
-        environment = os.environ | {"NUMBA_DISABLE_JIT": disable, "PYTHONSAFEPATH": "1"}
-        command = [sys.executable, "-W", "ignore::RuntimeWarning", "-c", UNCOMPILED]
-        return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
-
-    compiled = printed("0")
-    assert compiled.count("\n") == 8 * 16
-    assert compiled == printed("1")
+    with contextlib.redirect_stdout(io.StringIO()) as compiled:
+        exec(UNCOMPILED, {})
+    assert compiled.getvalue().count("\n") == 8 * 16
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONSAFEPATH": "1"}
+    command = [sys.executable, "-W", "ignore::RuntimeWarning", "-c", UNCOMPILED]
+    uncompiled = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+    assert compiled.getvalue() == uncompiled
 
 
 @pytest.mark.parametrize("name", sorted(COUNTERS))

@@ -1,0 +1,85 @@
+"""The buffered Toeplitz factorisation: the recursion, its fit, and how close it comes to the square root."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dprl.privacy.counters import BufferedToeplitz, NormalizedSquareRoot, SquareRoot, release_prefix
+from dprl.privacy.counters.buffered_toeplitz import N_BUFFERS, exponential_sums, fitted, prefix_variances
+from dprl.privacy.counters.toeplitz import root_coefficients
+from dprl.privacy.mechanisms.base import Sensitivity
+from dprl.privacy.mechanisms.gaussian import Gaussian
+from dprl.privacy.mechanisms.sampling import fill_noise
+from dprl.privacy.randomness.streams import Streams
+
+KEY = Streams(8, "buffered").key("server_noise")
+ONE = Sensitivity.of_cells(1)
+
+
+def rms(counter: BufferedToeplitz | SquareRoot | NormalizedSquareRoot) -> float:
+    return float(np.sqrt(np.mean(counter.profile() ** 2))) * counter.sensitivity(ONE).l2
+
+
+@pytest.mark.parametrize("n_items", [1, 2, 37])
+def test_noise_is_the_sum_of_g_times_the_solution_of_the_triangular_system(n_items: int) -> None:
+    n_cells, node = 5, Gaussian(1.5)
+    counter = BufferedToeplitz(n_items, node)
+    coefficients, norms = counter.columns()
+    matrix = np.array([[coefficients[i - j] if i >= j else 0.0 for j in range(n_items)] for i in range(n_items)])
+    assert norms == pytest.approx(np.linalg.norm(matrix, axis=0), rel=1e-12)
+    w = np.empty((n_items, n_cells))
+    for j in range(n_items):
+        fill_noise(w[j], node.noise(KEY), np.uint64((j + 1) * n_cells))
+    expected = np.cumsum(norms[:, None] * np.linalg.solve(matrix, w), axis=0)
+    state, released = counter.open(n_cells, KEY), np.empty(n_cells)
+    for item in range(1, n_items + 1):
+        release_prefix(released, np.zeros(n_cells), state, item)
+        assert released == pytest.approx(expected[item - 1], abs=1e-11)
+
+
+@pytest.mark.parametrize("n_items", [1, 2, 3, 5, 20, 100, 999, 20_000, 99_999, 1_000_000])
+def test_error_is_within_two_per_cent_of_the_square_roots_and_below_it_where_that_is_known(n_items: int) -> None:
+    assert rms(BufferedToeplitz(n_items)) < 1.02 * rms(SquareRoot(n_items))
+    if n_items <= 20_000:
+        assert rms(BufferedToeplitz(n_items)) == pytest.approx(rms(NormalizedSquareRoot(n_items)), rel=0.005)
+
+
+def test_profile_follows_from_the_recursions_impulses() -> None:
+    n_items = 30
+    omega, theta = fitted(n_items)
+    _, norms = BufferedToeplitz(n_items).columns()
+    prefixes, steps = prefix_variances(omega, theta, norms)
+    b, v = np.zeros((n_items, n_items)), np.zeros((n_items, n_items))
+    for j in range(n_items):
+        s, total = np.zeros(N_BUFFERS), 0.0
+        for t in range(n_items):
+            v[t, j] = float(t == j) - omega @ s
+            s = theta * s + v[t, j]
+            total += norms[t] * v[t, j]
+            b[t, j] = total
+    assert prefixes == pytest.approx(np.sum(b * b, axis=1), rel=1e-12)
+    assert steps == pytest.approx(np.sum(v * v, axis=1), rel=1e-12)
+
+
+def test_coefficients_are_sums_of_exponentials_near_the_square_roots() -> None:
+    omega, theta = fitted(5000)
+    c = exponential_sums(omega, theta, 5000)
+    j = np.arange(4999)
+    assert c[0] == 1.0
+    assert c[1:] == pytest.approx((omega[:, None] * theta[:, None] ** j).sum(axis=0), rel=1e-12)
+    assert c == pytest.approx(root_coefficients(5000), rel=0.1)
+    assert np.all((theta > 0) & (theta < 1) & (omega > 0))
+
+
+def test_a_fit_is_the_same_again() -> None:
+    first = fitted(4321)
+    fitted.cache_clear()
+    assert all(np.array_equal(a, b) for a, b in zip(first, fitted(4321), strict=True))
+
+
+def test_what_is_charged_follows_the_coefficients_that_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    coefficients, norms = BufferedToeplitz(50).columns()
+    monkeypatch.setattr(BufferedToeplitz, "columns", lambda _: (coefficients * 1.1, norms))
+    assert BufferedToeplitz(50).sensitivity(ONE).l2 == pytest.approx(1.1, rel=1e-9)
+    assert BufferedToeplitz(50).user_sensitivity(20, ONE).l2 == pytest.approx(1.1, rel=1e-9)
