@@ -52,9 +52,10 @@ def test_block_function_of_section_2_3_2() -> None:
     for lane in (0, 7, LANES - 1):
         state[:] = 0
         state[:, lane] = words
-        x = np.empty(16 * LANES, dtype=np.uint32)
-        chacha20_blocks(x, state.ravel())
-        assert x.reshape(16, LANES)[:, lane].tolist() == [
+        out, x = np.empty(BATCH, dtype=np.uint64), np.empty(16 * LANES, dtype=np.uint32)
+        chacha20_blocks(out, x, state.ravel())
+        block = [half for word in out.reshape(8, LANES)[:, lane] for half in (int(word) & MASK, int(word) >> 32)]
+        assert block == [
             *(0xE4E7F110, 0x15593BD1, 0x1FDD0F50, 0xC47120A3, 0xC7F4D1C7, 0x0368C033, 0x9AAA2204, 0x4E6CD4C3),
             *(0x466482D2, 0x09AA9F07, 0x05D7C214, 0xA2028BD9, 0xD19C12B5, 0xB94E16DE, 0xE883D0CB, 0x4E3C50A2),
         ]
