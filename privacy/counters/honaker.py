@@ -68,7 +68,7 @@ class Honaker:
 
     def shares(self) -> Float64Array:
         """Return a block's weight on its own noise, which is also its estimate's variance, float64[L]."""
-        return 1.0 / (2.0 - 2.0 ** -np.arange(self.levels))
+        return 1.0 / (2.0 - np.exp2(-np.arange(self.levels, dtype=np.float64)))
 
     def profile(self) -> Float64Array:
         """Return the root of the summed variances of the blocks that make each prefix, float64[T]."""

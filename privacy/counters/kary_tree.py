@@ -162,8 +162,12 @@ def best_base(n_items: int, norm: str) -> int:
 
     The variance of a node grows with h^2 if the scale pays by the L1 norm (or per cell), with h if by the L2 norm.
     """
-    power = 1 if norm == "l2" else 2
     # Two levels need no larger base than this; one level needs 2 * n_items + 1.
     largest = math.isqrt(2 * n_items) + 3
-    candidates = [*range(3, largest + 1, 2), 2 * n_items + 1]
-    return min(candidates, key=lambda k: height(n_items, k) ** power * mean_blocks(n_items, k))
+    candidates: list[int] = [*range(3, largest + 1, 2), 2 * n_items + 1]
+
+    def error(base: int) -> float:
+        levels = height(n_items, base)
+        return (levels if norm == "l2" else levels * levels) * mean_blocks(n_items, base)
+
+    return min(candidates, key=error)

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from dprl.privacy.base import Float64Array
-from dprl.privacy.counters import COUNTERS, AnyCounter
+from dprl.privacy.counters import COUNTERS, AnyCounter, KaryTree, NormalizedSquareRoot, SquareRoot
 from dprl.privacy.counters.base import node_of
-from dprl.privacy.counters.square_root import MEMORY_LIMIT, NormalizedSquareRoot, SquareRoot
+from dprl.privacy.counters.kary_tree import mean_blocks
+from dprl.privacy.counters.square_root import MEMORY_LIMIT
 from dprl.privacy.mechanisms.base import INTEGER, Mechanism, Sensitivity
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
@@ -95,7 +96,7 @@ def calibrate(
         replace(shape, node=mechanism.calibrated(epsilon, delta, shape.sensitivity(row)))  # type: ignore[attr-defined]
         for shape in shapes
     ]
-    return min(calibrated, key=lambda c: (_errors(c)[0], repr(c))) if len(calibrated) > 1 else calibrated[0]
+    return calibrated[0] if len(calibrated) == 1 else min(calibrated, key=_mean_square)
 
 
 def choose(
@@ -137,6 +138,12 @@ def _try(counter: AnyCounter, mechanism: type[Mechanism], wanted: Wanted) -> tup
         return out(str(error))
     rms, largest, note = _errors(calibrated)
     return calibrated, Candidate(counter.name, mechanism.name, rms, largest, note)
+
+
+def _mean_square(counter: AnyCounter) -> float:
+    if isinstance(counter, KaryTree):
+        return node_of(counter).variance * mean_blocks(counter.n_items, counter.k)
+    return _errors(counter)[0] ** 2
 
 
 def _errors(counter: AnyCounter) -> tuple[float, float, str]:

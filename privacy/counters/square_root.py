@@ -198,7 +198,8 @@ def _normalized_profile(n_items: int) -> Float64Array:
     between = np.rint((n_items + 1) / (1.0 + np.exp(-np.linspace(-end, end, 120)))).astype(np.int64)
     prefixes = np.unique(np.concatenate([ends, between, n_items + 1 - ends]))
     known = [_row_norm(coefficients, norms, int(t)) for t in prefixes]
-    return CubicSpline(_log_odds(prefixes, n_items), known)(_log_odds(every, n_items))
+    profile: Float64Array = CubicSpline(_log_odds(prefixes, n_items), known)(_log_odds(every, n_items))
+    return profile
 
 
 def _log_odds(prefix: npt.NDArray[np.int64], n_items: int) -> Float64Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from dprl.privacy.counters import Honaker, release_prefix
@@ -13,7 +14,7 @@ from dprl.privacy.randomness.streams import Streams
 KEY = Streams(5, "honaker").key("server_noise")
 
 
-def block_estimate(node_noise: dict[tuple[int, int], np.ndarray], level: int, start: int) -> np.ndarray:
+def block_estimate(node_noise: dict[tuple[int, int], np.ndarray], level: int, start: int) -> npt.NDArray[np.float64]:
     """The best linear unbiased estimate of a block's error from all noisy nodes in it, by least squares."""
     leaves = 2**level
     rows, seen = [], []
@@ -23,7 +24,9 @@ def block_estimate(node_noise: dict[tuple[int, int], np.ndarray], level: int, st
             row[s - start : s - start + 2**i] = 1.0
             rows.append(row)
             seen.append(node_noise[i, s])
-    return np.ones(leaves) @ np.linalg.lstsq(np.array(rows), np.array(seen), rcond=None)[0]
+    estimates: npt.NDArray[np.float64] = np.linalg.lstsq(np.array(rows), np.array(seen), rcond=None)[0]
+    total: npt.NDArray[np.float64] = estimates.sum(axis=0)
+    return total
 
 
 def test_a_prefix_is_the_sum_of_least_squares_estimates_of_its_left_blocks() -> None:

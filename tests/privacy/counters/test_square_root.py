@@ -49,12 +49,12 @@ def test_noise_is_the_printed_recipe(n_items: int) -> None:
         fill_noise(w[j], node.noise(KEY), np.uint64((j + 1) * n_cells))
     c, e = root_coefficients(n_items), inverse_root_coefficients(n_items)
     g = np.sqrt(np.cumsum(c * c))[::-1]
-    expected = {
-        SquareRoot: lower_toeplitz(c) @ w,
-        NormalizedSquareRoot: np.cumsum(g[:, None] * (lower_toeplitz(e) @ w), axis=0),
-    }
-    for counter, noise in expected.items():
-        state, released = counter(n_items, node).open(n_cells, KEY), np.empty(n_cells)
+    plain, normalized = lower_toeplitz(c) @ w, np.cumsum(g[:, None] * (lower_toeplitz(e) @ w), axis=0)
+    for state, noise in (
+        (SquareRoot(n_items, node).open(n_cells, KEY), plain),
+        (NormalizedSquareRoot(n_items, node).open(n_cells, KEY), normalized),
+    ):
+        released = np.empty(n_cells)
         for item in range(1, n_items + 1):
             release_prefix(released, np.zeros(n_cells), state, item)
             assert released == pytest.approx(noise[item - 1], abs=1e-11)
