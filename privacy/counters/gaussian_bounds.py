@@ -22,6 +22,8 @@ from dprl.privacy.counters.solving import solved
 _DEVIATION_STEP = 2e-4
 _DISTANCE_STEP = 0.02
 _SMALLEST_DISTANCE = 1e-12
+# Relative to the largest: standard deviations that are none.
+_NO_NOISE = 1e-12
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 # What an integrand may have fallen by where its integral ends, as twice a logarithm.
 _FALL = 80.0
@@ -47,7 +49,7 @@ def gaussian_bound(std: Float64Array, step_std: Float64Array | None, failure: fl
     unit = float(std.max())
     if unit == 0.0:
         return 0.0
-    first = max(float(std[0]), np.finfo(float).tiny)
+    first = max(float(std[0]), _NO_NOISE * unit)
     rest = _grouped(std, step_std)
 
     def failures(x: float) -> float:
@@ -57,8 +59,9 @@ def gaussian_bound(std: Float64Array, step_std: Float64Array | None, failure: fl
 
 
 def _grouped(std: Float64Array, step_std: Float64Array | None) -> _Prefixes:
-    now, before = std[1:], np.maximum(std[:-1], np.finfo(float).tiny)
-    noisy = now > 0.0
+    smallest = _NO_NOISE * float(std.max())
+    now, before = std[1:], np.maximum(std[:-1], smallest)
+    noisy = now > smallest
     now, before = now[noisy], before[noisy]
     if step_std is None:
         distance = np.ones(now.shape)
@@ -67,7 +70,7 @@ def _grouped(std: Float64Array, step_std: Float64Array | None) -> _Prefixes:
         change = now - before
         step = step_std[1:][noisy]
         distance = np.clip((step - change) * ((step + change) / now) / (2.0 * before), _SMALLEST_DISTANCE, 2.0)
-        distance[before <= np.finfo(float).tiny] = 1.0
+        distance[before <= smallest] = 1.0
     rounded = [
         np.ceil(np.log(values) / math.log1p(step)).astype(np.int64)
         for values, step in ((now, _DEVIATION_STEP), (before, _DEVIATION_STEP), (distance, _DISTANCE_STEP))

@@ -51,7 +51,7 @@ class Lattice(NamedTuple):
     ratio: float
 
     def spread(self, inside: Float64Array) -> Float64Array:
-        """Return the mean of g(x + Z), x = -N..N, for g = `inside` float64[2N+1] there and 1 elsewhere."""
+        """Return the mean of g(x + Z), x = -N..N, for g = `inside` float64[2N+1], symmetric, there and 1 elsewhere."""
         if self.ratio == 0.0:
             return _spread_by_sum(self.mass, inside)
         own, step = float(self.mass[0]), float(self.mass[1])
@@ -201,7 +201,7 @@ def _laplace_bound(base: int, n_items: int, summands: int, failure: float) -> fl
     if summands > 1:
         step = math.sqrt(2.0 * summands) / _GAUSSIAN_STEPS
         law = rounded_laplace_sum(step, summands)
-        return (_smallest(base, n_items, law, failure, 8 * _GAUSSIAN_STEPS) + 0.5) * step * (1.0 + _GAUSSIAN_SLACK)
+        return _crossing(base, n_items, law, failure) * step * (1.0 + _GAUSSIAN_SLACK)
     coarse = _smallest(base, n_items, rounded_laplace(_COARSE_STEP), failure, 64)
     step = _COARSE_STEP * (coarse + 1) / _LAPLACE_POINTS
     points = _smallest(base, n_items, rounded_laplace(step), failure, _LAPLACE_POINTS)
@@ -209,8 +209,17 @@ def _laplace_bound(base: int, n_items: int, summands: int, failure: float) -> fl
 
 
 def _gaussian_bound(base: int, n_items: int, failure: float) -> float:
-    points = _smallest(base, n_items, rounded_gaussian(_GAUSSIAN_STEPS), failure, 8 * _GAUSSIAN_STEPS)
-    return (points + 0.5) / _GAUSSIAN_STEPS * (1.0 + _GAUSSIAN_SLACK)
+    law = rounded_gaussian(_GAUSSIAN_STEPS)
+    return _crossing(base, n_items, law, failure) / _GAUSSIAN_STEPS * (1.0 + _GAUSSIAN_SLACK)
+
+
+def _crossing(base: int, n_items: int, law: Lattice, failure: float) -> float:
+    """Return where in between two half-integers the failure probability of a continuous law meets `failure`."""
+    right = _smallest(base, n_items, law, failure, 8 * _GAUSSIAN_STEPS)
+    if right == 0:
+        return 0.5
+    above, below = (math.log(failure_probability(base, n_items, law, n) / failure) for n in (right - 1, right))
+    return right - 0.5 + above / (above - below)
 
 
 def _largest_depth(base: int, n_items: int) -> int:

@@ -1,0 +1,151 @@
+"""The recursion over a tree's levels, against brute force and direct integration."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from dprl.privacy.base import Float64Array
+from dprl.privacy.counters.error_bounds import binary_tree_bound
+from dprl.privacy.counters.laplace_sums import laplace_sum_tail
+from dprl.privacy.counters.tree_bounds import (
+    Lattice,
+    discrete_gaussian,
+    discrete_laplace,
+    failure_probability,
+    rounded_gaussian,
+    rounded_laplace,
+    rounded_laplace_sum,
+    tree_bound,
+)
+from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
+from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
+from dprl.privacy.mechanisms.gaussian import Gaussian
+from dprl.privacy.mechanisms.laplace import Laplace
+
+# A law on {-1, 0, 1} and one on {-2, .., 2}: few enough values to go through all nodes.
+THREE = Lattice(np.array([0.4, 0.3]), 0.0)
+FIVE = Lattice(np.array([0.5, 0.2, 0.05]), 0.0)
+
+
+def both_sides(law: Lattice) -> Float64Array:
+    return np.concatenate((law.mass[:0:-1], law.mass))
+
+
+def brute_force(law: Lattice, prefixes: list[dict[int, int]], largest: int) -> float:
+    """Go through all values of all nodes; a prefix is {node: sign}."""
+    n_nodes, reach = 1 + max(node for prefix in prefixes for node in prefix), law.mass.shape[0] - 1
+    values = np.array(list(itertools.product(range(-reach, reach + 1), repeat=n_nodes)))
+    weights = np.prod(both_sides(law)[values + reach], axis=1)
+    signs = np.array([[prefix.get(node, 0) for node in range(n_nodes)] for prefix in prefixes])
+    return float(weights[np.any(np.abs(values @ signs.T) > largest, axis=1)].sum())
+
+
+@pytest.mark.parametrize("n_items", range(1, 8))
+@pytest.mark.parametrize("largest", [0, 1, 2])
+@pytest.mark.parametrize("law", [THREE, FIVE])
+def test_binary_trees_equal_brute_force(n_items: int, largest: int, law: Lattice) -> None:
+    prefixes = []
+    for t in range(1, n_items + 1):
+        ends = [t]
+        while ends[-1] & (ends[-1] - 1):
+            ends.append(ends[-1] & (ends[-1] - 1))
+        prefixes.append({end - 1: 1 for end in ends})
+    exact = brute_force(law, prefixes, largest)
+    assert failure_probability(2, n_items, law, largest) == pytest.approx(exact, rel=1e-12)
+
+
+# Base 3: 1 = +a, 2 = +b - c, 3 = +b, 4 = +b + d; a = [0,1), b = [0,3), c = [2,3), d = [3,4).
+TERNARY = [{0: 1}, {1: 1, 2: -1}, {1: 1}, {1: 1, 3: 1}]
+
+
+@pytest.mark.parametrize(("n_items", "counted"), [(1, 1), (2, 3), (3, 3), (4, 4)])
+@pytest.mark.parametrize("largest", [0, 1, 2])
+def test_balanced_trees_equal_brute_force(n_items: int, counted: int, largest: int) -> None:
+    # Prefix 2 is reached by subtraction from 3, which the bound therefore counts.
+    exact = brute_force(FIVE, TERNARY[:counted], largest)
+    assert failure_probability(3, n_items, FIVE, largest) == pytest.approx(exact, rel=1e-12)
+
+
+def test_a_chain_is_a_tree_of_one_level() -> None:
+    chain = [dict.fromkeys(range(t), 1) for t in range(1, 6)]
+    for largest in (1, 3):
+        exact = brute_force(FIVE, chain, largest)
+        assert failure_probability(11, 5, FIVE, largest) == pytest.approx(exact, rel=1e-12)
+
+
+@pytest.mark.parametrize("failure", [0.1, 1e-4, 1e-12])
+def test_two_prefixes_by_integration(failure: float) -> None:
+    # T = 3: z1, z2, z2 + z3; the last two only share z2.
+    laplace = tree_bound(2, 3, Laplace(1.0), 1, failure)
+    gaussian = tree_bound(2, 3, Gaussian(1.0), 1, failure)
+    for law, e in ((stats.laplace, laplace), (stats.norm, gaussian)):
+
+        def leaves(z: float, law: stats.rv_continuous = law, e: float = e) -> float:
+            return float(law.pdf(z) * (law.sf(e - z) + law.sf(e + z)))
+
+        later = 2 * law.sf(e) + sum(
+            integrate.quad(leaves, a, b, epsabs=0.0)[0] for a, b in itertools.pairwise(np.linspace(-e, e, 9))
+        )
+        one = 2 * law.sf(e)
+        # A bound in E: rigorous for Laplace, 1e-3 in E at most (some 3 % of a failure probability of 1e-12).
+        assert 0.95 * failure <= one + (1 - one) * later <= failure * 1.0001
+
+
+def test_laws_sum_to_one_and_have_their_variance() -> None:
+    for law, variance in (
+        (discrete_gaussian(3.0), 9.0),
+        (rounded_gaussian(32), 32.0**2 + 1 / 12),
+        (rounded_laplace_sum(0.1, 5), 1000.0 + 1 / 12),
+    ):
+        both = both_sides(law)
+        z = np.arange(both.shape[0]) - both.shape[0] // 2
+        assert both.sum() == pytest.approx(1.0, abs=1e-12)
+        assert both @ z**2 == pytest.approx(variance, rel=1e-6)
+
+
+@pytest.mark.parametrize("law", [discrete_laplace(3.0), rounded_laplace(0.3)])
+def test_geometric_tails_spread_as_their_masses_do(law: Lattice) -> None:
+    mass = np.append(law.mass[0], law.mass[1] * law.ratio ** np.arange(400))
+    half = np.random.default_rng(0).random(21)
+    inside = np.concatenate((half[:0:-1], half))
+    assert 2 * mass.sum() - mass[0] == pytest.approx(1.0)
+    np.testing.assert_allclose(law.spread(inside), Lattice(mass, 0.0).spread(inside), rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_items", [1, 6, 100])
+def test_one_summand_by_both_lattices(n_items: int) -> None:
+    fine = failure_probability(2, n_items, rounded_laplace_sum(1 / 16, 1), 200)
+    assert fine == pytest.approx(failure_probability(2, n_items, rounded_laplace(1 / 16), 200), rel=1e-9)
+
+
+def test_coarse_and_fine_gaussian_lattices_agree() -> None:
+    # The slack of 2e-4 covers twice what refining by 4 changes.
+    for base, n_items, e in ((2, 999, 14), (13, 999, 19)):
+        coarse = failure_probability(base, n_items, rounded_gaussian(32), e * 32)
+        fine = failure_probability(base, n_items, rounded_gaussian(128), e * 128)
+        slack = failure_probability(base, n_items, rounded_gaussian(128), e * 128 + round(2e-4 * e * 128 + 4 / 2 + 0.5))
+        assert fine == pytest.approx(coarse, rel=0.06)
+        assert slack < fine
+
+
+def test_the_exact_maximum_is_below_the_sum_over_prefixes() -> None:
+    def union(e: float) -> float:
+        return sum(laplace_sum_tail(e, t.bit_count()) for t in range(1, 1000))
+
+    e = tree_bound(2, 999, Laplace(1.0), 1, 1e-5)
+    assert 1e-5 < union(e) < 3e-5
+
+
+def test_large_discrete_scales_go_over_into_continuous_ones() -> None:
+    for scale in (60.0, 70.0):
+        continuous = binary_tree_bound(500, Laplace(scale), 10, 0.05)
+        assert binary_tree_bound(500, DiscreteLaplace(scale), 10, 0.05) == pytest.approx(continuous, rel=0.01)
+
+
+def test_bounded_laplace_takes_the_bound_of_laplace() -> None:
+    bounded = binary_tree_bound(20, BoundedLaplace(2.0, 30.0), 5, 0.1)
+    assert bounded == binary_tree_bound(20, Laplace(2.0), 5, 0.1)
