@@ -72,6 +72,7 @@ typing:  # the tree that the type checker reads: dprl/X is X/
 	@for room in $(ROOMS); do ln -sfn ../../../$$room build/typing/dprl/$$room; done
 
 bench: setup  ## our implementation against naive ones, as ratios
+	@$(BIN)/python -m benchmarks.noise $(filter --quick,$(BENCH_ARGS))
 	@$(BIN)/python -m benchmarks.ucb_vi $(BENCH_ARGS)
 
 clean:  ## remove .venv and everything built; keeps dprl_runs

@@ -128,10 +128,10 @@ def time_tree_steps(mechanism: Mechanism, entropy: Entropy, size: int, draws: in
     return nanoseconds(lambda n: release_often(n, released, totals, state), size, draws)
 
 
-def measure(draws: int, sizes: tuple[int, ...] = SIZES) -> list[Row]:
+def measure(draws: int) -> list[Row]:
     """Time every law with both generators, and tree steps; NumPy before and after, so that drift shows as a minimum."""
     rows = []
-    for size in sizes:
+    for size in SIZES:
         for mechanism in MECHANISMS:
             before = numpy_nanoseconds(mechanism.name, size, draws)
             drawn = {e: time_draws(mechanism, e, size, draws) for e in GENERATORS}

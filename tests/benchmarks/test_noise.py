@@ -1,0 +1,76 @@
+"""The noise benchmark: it times what it says, and prints whether a goal was met."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from benchmarks import noise
+from dprl.privacy.counters.binary_tree import BinaryTree
+from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.randomness.streams import Streams
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(noise, "SIZES", (96,))
+    monkeypatch.setattr(noise, "MECHANISMS", noise.MECHANISMS[:1])
+    monkeypatch.setattr(noise, "_QUICK_DRAWS_A_BLOCK", 4096)
+
+
+def test_each_filling_takes_the_next_draws() -> None:
+    once, often = np.empty(96), np.empty(32)
+    law = Laplace(3.0).noise(Streams(0, "benchmark").key("user_noise"))
+    noise.draw_often(1, once, law)
+    noise.draw_often(3, often, law)
+    assert np.array_equal(often, once[64:])
+
+
+def test_the_tree_releases_every_prefix() -> None:
+    counter = BinaryTree(8, Laplace(3.0))
+    released, state = np.empty(50_000), counter.open(50_000, Streams(0, "benchmark").key("server_noise"))
+    noise.release_often(7, released, np.full(50_000, 2.0), state)
+    # Three nodes of variance 18 over sums of 2; 5 standard deviations, false alarm below 1e-6 each.
+    assert abs(released.mean() - 2.0) < 5 * np.sqrt(54 / 50_000)
+    assert abs(released.var() / 54 - 1.0) < 5 * np.sqrt(5 / 50_000)
+
+
+def test_nanoseconds_are_per_number() -> None:
+    calls = []
+    noise.nanoseconds(calls.append, size=100, draws=1000)
+    assert calls[0] == 1
+    assert set(calls[1:]) == {10}
+
+
+def test_the_table_says_what_was_met() -> None:
+    text = io.StringIO()
+    rows = [
+        noise.Row("draw", "laplace", "seed", 1920, ours=0.6, numpy=6.0),
+        noise.Row("tree step", "laplace", "os", 1920, ours=2.5, numpy=6.0),
+        noise.Row("draw", "discrete_laplace", "os", 1920, ours=3.0, numpy=6.0),
+    ]
+    noise.report(Console(file=text, width=140), rows)
+    assert "<= 0.7 met" in text.getvalue()
+    assert "<= 2 missed" in text.getvalue()
+    assert "10.0" in text.getvalue()
+    assert [line.count("<=") for line in text.getvalue().splitlines() if "discrete" in line] == [0]
+
+
+@pytest.mark.usefixtures("small")
+def test_the_command_measures_both_generators_and_writes_json(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["noise", "--quick", "--json", str(tmp_path / "noise.json")])
+    assert noise.main() == 0
+    assert "ChaCha20" in capsys.readouterr().out
+    rows = json.loads((tmp_path / "noise.json").read_text())["rows"]
+    assert {(row["what"], row["entropy"]) for row in rows} == {
+        (what, entropy) for what in ("draw", "tree step") for entropy in ("seed", "os")
+    }
+    assert all(row["size"] == 96 and 0.0 < row["ours"] < 1e4 and row["numpy"] > 0.0 for row in rows)
