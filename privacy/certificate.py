@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from dprl.privacy.base import ADJACENCY, Guarantee, TrustModel
 from dprl.privacy.ledger import Ledger, LedgerError, Release
-from dprl.privacy.mechanisms.base import IDEALISED, INTEGER
+from dprl.privacy.mechanisms.base import IDEALISED
 
 SCHEMA = "dprl.certificate/2"
 DELTAS = (1e-5, 1e-6)
@@ -239,7 +239,7 @@ def _noise(release: Release) -> dict[str, Any]:
         "mechanism": "raw" if mechanism is None else mechanism.name,
         "scale": 0.0 if mechanism is None else mechanism.scale,
         "nodes_per_user": release.nodes_per_user,
-        "arithmetic": INTEGER if mechanism is None else mechanism.arithmetic,
+        "arithmetic": "none" if mechanism is None else mechanism.arithmetic,
         "cells": release.cells,
         "entropy": release.entropy,
     }

@@ -82,8 +82,14 @@ class Channel(NamedTuple):
 
 
 @inlined
-def submit(channel: Channel, user: int) -> None:
-    """User side: let user `user` send a message, if it is the next one and is charged. Raises LedgerError."""
+def submit(channel: Channel, index: Int64Array, value: Float64Array, user: int) -> None:
+    """User side: let user `user` send a message, if it is the next one and is charged.
+
+    Raises LedgerError; ValueError if the contribution has fewer or more than one cell per step and family.
+    """
+    n_families = channel.slots.widths.shape[0]
+    if index.shape != (channel.n_steps, n_families) or value.shape != (channel.n_steps, n_families):
+        raise ValueError("a contribution has one cell per step and family; fill every slot")
     if user != channel.users[ENCODED] + 1 or user > channel.users[CHARGED]:
         raise LedgerError("users send one message each, in order, and after the ledger has charged them")
     channel.users[ENCODED] = user
@@ -115,7 +121,7 @@ def encode(channel: Channel, index: Int64Array, value: Float64Array, user: int) 
 
     Paper: [CZ22] sec. 5.2.
     """
-    submit(channel, user)
+    submit(channel, index, value, user)
     toss_coins(channel, user)
     sender, slots = channel.sender, channel.slots
     message = sender.message
@@ -175,7 +181,7 @@ def exchange(channel: Channel, index: Int64Array, value: Float64Array, user: int
         encode(channel, index, value, user)
         absorb(channel, user)
         return
-    submit(channel, user)
+    submit(channel, index, value, user)
     admit(channel, user)
     toss_coins(channel, user)
     add_contribution(channel.slots, channel.receiver.totals, index, value, channel.sender.coins)

@@ -159,8 +159,8 @@ def add_contribution(
     slots: Slots, sums: Float64Array, index: Int64Array, value: Float64Array, coins: Float64Array
 ) -> None:
     """User side: add what is sent of a contribution to `sums` float64[n_steps * block]."""
-    n_families = min(slots.widths.shape[0], index.shape[1], value.shape[1])
-    for step in range(min(index.shape[0], value.shape[0], sums.shape[0] // slots.block)):
+    n_families = slots.widths.shape[0]
+    for step in range(index.shape[0]):
         if slots.bit >= 0:
             sums[step * slots.block + hot_cell(slots, index, value, coins, step)] += 1.0
             continue
@@ -169,7 +169,7 @@ def add_contribution(
             if start >= 0:
                 amount = bounded_value(value[step, family])
                 if slots.coins[family] != 0:
-                    amount = 1.0 if coins[step * slots.widths.shape[0] + family] < amount else 0.0
+                    amount = 1.0 if coins[step * n_families + family] < amount else 0.0
                 cell = bounded_index(index[step, family], int(slots.widths[family]))
                 sums[step * slots.block + int(start) + cell] += amount
 

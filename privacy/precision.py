@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from dprl.privacy.base import CountFamily
 from dprl.privacy.channels import NoiseParts
@@ -27,6 +28,7 @@ def error_bounds(layout: Layout, noise: NoiseParts, beta: float) -> dict[str, fl
     return {family.name: _error_bound(layout, noise, family, beta) for family in layout.needed.families}
 
 
+@lru_cache(maxsize=256)  # every seed of a cell asks for the same ones
 def _error_bound(layout: Layout, noise: NoiseParts, family: CountFamily, beta: float) -> float:
     n_cells, summands = layout.needed.n_steps * family.width, layout.summands(family)
     report, counter, printed = noise

@@ -26,6 +26,7 @@ from dprl.privacy.base import (
 )
 from dprl.privacy.certificate import SEEDED, Certificate, PrivacyRequest, certify
 from dprl.privacy.channels import NoiseParts, fixed_part, open_channel, releases
+from dprl.privacy.counters import COUNTERS, ExactCounter
 from dprl.privacy.counters.base import ROWS
 from dprl.privacy.exchange import ABSORBED, CHARGED, ENCODED, Channel, absorb, encode
 from dprl.privacy.facts import facts
@@ -57,6 +58,10 @@ class Privatizer:
         noise: NoiseParts,
         streams: Streams,
     ) -> None:
+        if type(noise.counter) not in (ExactCounter, *COUNTERS.values()):
+            raise LedgerError(
+                f"the kernels cannot run a counter of type {type(noise.counter).__name__}; add its release"
+            )
         noisy = {"none": (False, False), "jdp": (False, True), "ldp": (True, False)}
         if (noise.report is not None, noise.counter.node is not None) != noisy[trust_model]:
             raise LedgerError(f"{trust_model} needs its noise on {_SIDES[trust_model]}; these parts have it elsewhere")

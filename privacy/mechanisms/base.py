@@ -48,7 +48,8 @@ class Sensitivity:
     @property
     def integer(self) -> bool:
         """Whether it is that of `cells` numbers that can change by 1 each."""
-        return self == Sensitivity.of_cells(self.cells)
+        unit_changes = self.l1 == self.cells and self.linf == 1.0
+        return unit_changes and math.isclose(self.l2, math.sqrt(self.cells), rel_tol=1e-12)
 
 
 class Noise(NamedTuple):

@@ -8,19 +8,39 @@ import numpy as np
 import pytest
 
 from dprl.privacy import (
-    TRUST_MODELS,
     CentralPrivacy,
     Contribution,
     CountFamilies,
     CountFamily,
     LocalPrivacy,
+    NoiseConfig,
     NoPrivacy,
     PrivacyConfig,
     Privatizer,
     Streams,
 )
 
-CONFIGS: dict[str, PrivacyConfig] = {"none": NoPrivacy(), "jdp": CentralPrivacy(1.0), "ldp": LocalPrivacy(1.0)}
+FAST, EXACT = NoiseConfig(), NoiseConfig(arithmetic="exact")
+SAMPLED = "sampled_optimized_unary_encoding"
+KINDS: dict[str, tuple[PrivacyConfig, NoiseConfig]] = {
+    "none": (NoPrivacy(), FAST),
+    "jdp": (CentralPrivacy(1.0), FAST),
+    "jdp, marginal": (CentralPrivacy(1.0, families="marginal"), FAST),
+    "jdp, k-ary tree, one-hot": (CentralPrivacy(1.0, counter="kary_tree", families="one_hot"), FAST),
+    "jdp, Gaussian tree": (CentralPrivacy(1.0, delta=1e-6, mechanism="gaussian"), FAST),
+    "jdp, Honaker": (CentralPrivacy(1.0, delta=1e-6, counter="honaker"), FAST),
+    "jdp, square root": (CentralPrivacy(1.0, delta=1e-6, counter="square_root", families="one_hot"), FAST),
+    "jdp, normalised": (CentralPrivacy(1.0, delta=1e-6, counter="normalized_square_root"), FAST),
+    "jdp, buffered": (CentralPrivacy(1.0, delta=1e-6, counter="buffered_toeplitz"), FAST),
+    "jdp, exact": (CentralPrivacy(1.0), EXACT),
+    "jdp, exact Gaussian": (CentralPrivacy(1.0, delta=1e-6, counter="auto", mechanism="gaussian"), EXACT),
+    "ldp": (LocalPrivacy(1.0), FAST),
+    "ldp, Gaussian": (LocalPrivacy(1.0, delta=1e-6, mechanism="gaussian", families="marginal"), FAST),
+    "ldp, exact": (LocalPrivacy(1.0), EXACT),
+    "ldp, symmetric": (LocalPrivacy(1.0, mechanism="symmetric_unary_encoding", families="one_hot"), FAST),
+    "ldp, sampled": (LocalPrivacy(1.0, mechanism=SAMPLED, families="one_hot"), EXACT),
+}
+"""What privatizers are made of, by a name that says it."""
 HORIZON, N_USERS = 4, 21
 
 
@@ -30,16 +50,20 @@ def _families(horizon: int, n_states: int = 3, n_actions: int = 2) -> CountFamil
         horizon,
         (
             CountFamily("transitions", pairs * n_states, 2),
-            CountFamily("visits", pairs, 0),
-            CountFamily("rewards", pairs, 1),
+            CountFamily("visits", pairs, 0, marginal_of="transitions"),
+            CountFamily("rewards", pairs, 1, marginal_of="transitions", indicator=False),
         ),
+        paper="[CZ22]",
     )
 
 
 def _contribution(families: CountFamilies, rng: np.random.Generator) -> Contribution:
     shape = (families.n_steps, len(families.families))
-    widths = [family.width for family in families.families]
-    return Contribution(rng.integers(0, widths, size=shape), rng.random(shape))
+    widths = np.array([family.width for family in families.families])
+    value = np.ones(shape)
+    value[:, 2] = rng.random(families.n_steps)
+    # The coarser families' cells follow from the finest one's, as in a trajectory.
+    return Contribution(rng.integers(0, widths[0], size=(families.n_steps, 1)) % widths, value)
 
 
 @pytest.fixture
@@ -54,19 +78,26 @@ def random_contribution() -> Callable[[CountFamilies, np.random.Generator], Cont
     return _contribution
 
 
-def _privatizer(model: str) -> Privatizer:
-    return CONFIGS[model].build(_families(HORIZON), N_USERS, Streams(0, "contract"))
+def _privatizer(kind: str) -> Privatizer:
+    settings, noise = KINDS[kind]
+    return settings.build(_families(HORIZON), N_USERS, Streams(0, "contract", noise))
 
 
-@pytest.fixture(params=sorted(TRUST_MODELS))
-def privatizer(request: pytest.FixtureRequest) -> Privatizer:
-    """Return a privatizer of each trust model: 4 steps, 3 families, 21 users."""
-    return _privatizer(request.param)
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    """Return the name of each kind of privatizer."""
+    return str(request.param)
+
+
+@pytest.fixture
+def privatizer(kind: str) -> Privatizer:
+    """Return a privatizer of each kind: 4 steps, 3 families, 21 users."""
+    return _privatizer(kind)
 
 
 @pytest.fixture
 def privatizer_of() -> Callable[[str], Privatizer]:
-    """Return a maker of fresh privatizers, with the noise of `privatizer`, by trust model."""
+    """Return a maker of fresh privatizers, with the same noise every time, by kind."""
     return _privatizer
 
 

@@ -13,22 +13,21 @@ import numpy as np
 import pytest
 
 from dprl.privacy import (
-    TRUST_MODELS,
-    BinaryTree,
     CentralPrivacy,
     Contribution,
     CountFamilies,
-    Laplace,
     LedgerError,
     LocalPrivacy,
+    NoiseParts,
     NoPrivacy,
     PrivateCounts,
     Privatizer,
     Report,
     Streams,
 )
-from dprl.privacy.exchange import encode, exchange
-from dprl.privacy.privatizers import NoiseParts
+from dprl.privacy.counters import BinaryTree
+from dprl.privacy.exchange import SUMS, encode, exchange
+from dprl.privacy.mechanisms.laplace import Laplace
 
 Families = Callable[..., CountFamilies]
 Users = Callable[[Privatizer, int], list[Contribution]]
@@ -64,19 +63,23 @@ def test_the_ledger_is_charged_before_the_message_exists(
 @pytest.mark.parametrize("value", [7.0, -3.0, float("nan"), float("inf"), float("-inf")])
 @pytest.mark.parametrize("index", [0, -5, 10**9])
 def test_whatever_a_device_holds_its_message_stays_within_the_sensitivity(
-    privatizer: Privatizer, index: int, value: float, privatizer_of: Maker
+    kind: str, privatizer: Privatizer, index: int, value: float, privatizer_of: Maker
 ) -> None:
-    families = privatizer.families
-    shape = (families.n_steps, len(families.families))
-    blank = privatizer_of(privatizer.trust_model)
+    released = privatizer.layout.released
+    shape = (HORIZON, len(privatizer.families.families))
+    blank = privatizer_of(kind)
     extreme = Contribution(np.full(shape, index, dtype=np.int64), np.full(shape, value))
     nothing = Contribution(np.zeros(shape, dtype=np.int64), np.zeros(shape))
-    change = privatizer.encode(extreme, 1).values - blank.encode(nothing, 1).values
-    assert np.abs(change).max() <= 1 + 1e-9
-    rows = change.reshape(families.n_steps, families.block)
-    for start, family in zip(families.offsets(), families.families, strict=True):
+    sent, other = privatizer.encode(extreme, 1).values, blank.encode(nothing, 1).values
+    if privatizer.channel.sender.kind != SUMS:
+        assert np.isin(sent[-released.block :], (0.0, 1.0)).all()
+        assert sent.shape == other.shape
+        return
+    rows = (sent - other).reshape(released.n_steps, released.block)
+    assert np.abs(rows).max() <= 1 + 1e-9
+    for start, family in zip(released.offsets(), released.families, strict=True):
         per_step = np.abs(rows[:, start : start + family.width]).sum(axis=1)
-        assert np.all(per_step <= 1 + 1e-9)
+        assert np.all(per_step <= 2 + 1e-9)
 
 
 def test_a_report_is_absorbed_once_and_in_order(privatizer: Privatizer, users_of: Users) -> None:
@@ -97,13 +100,13 @@ def test_the_compiled_exchange_refuses_whom_the_ledger_has_not_charged(privatize
     contribution = users_of(privatizer, 1)[0]
     with pytest.raises(LedgerError, match="after the ledger has charged them"):
         exchange(privatizer.channel, contribution.index, contribution.value, 1)
-    assert not privatizer.channel.report.any()
+    assert not privatizer.channel.sender.message.any()
     privatizer.charge(1, 1)
     exchange(privatizer.channel, contribution.index, contribution.value, 1)
-    message = privatizer.channel.report.copy()
+    message = privatizer.channel.sender.message.copy()
     with pytest.raises(LedgerError, match="one message each"):
         exchange(privatizer.channel, contribution.index + 1, contribution.value, 1)
-    assert np.array_equal(privatizer.channel.report, message)
+    assert np.array_equal(privatizer.channel.sender.message, message)
 
 
 def test_a_user_who_has_sent_a_report_sends_no_second_one(privatizer: Privatizer, users_of: Users) -> None:
@@ -113,7 +116,7 @@ def test_a_user_who_has_sent_a_report_sends_no_second_one(privatizer: Privatizer
         exchange(privatizer.channel, other.index, other.value, 1)
 
 
-@pytest.mark.parametrize("other", sorted(TRUST_MODELS))
+@pytest.mark.parametrize("other", ["none", "jdp", "ldp"])
 def test_a_report_of_another_privatizer_is_refused(
     privatizer: Privatizer, other: str, users_of: Users, privatizer_of: Maker
 ) -> None:
@@ -162,14 +165,14 @@ def test_a_privatizer_without_users_and_a_beta_that_is_no_probability_are_refuse
 
 def test_a_counter_that_the_kernels_do_not_run_is_refused(tabular_families: Families) -> None:
     class Cheap(BinaryTree):
-        @staticmethod
-        def nodes(n_items: int) -> int:
+        @property
+        def levels(self) -> int:
             return 1
 
     built = CentralPrivacy(1.0).build(tabular_families(2), 9, Streams(0, "counter"))
     parts = NoiseParts(None, Cheap(9, Laplace(1.0)), None)
-    with pytest.raises(LedgerError, match="cannot run a binary_tree counter"):
-        Privatizer(built.request, "jdp", built.families, parts, Streams(0, "counter"))
+    with pytest.raises(LedgerError, match="cannot run a counter of type Cheap"):
+        Privatizer(built.request, "jdp", built.layout, parts, Streams(0, "counter"))
 
 
 def test_rewound_users_cannot_be_certified(privatizer: Privatizer, users_of: Users) -> None:
@@ -179,25 +182,27 @@ def test_rewound_users_cannot_be_certified(privatizer: Privatizer, users_of: Use
         privatizer.certificate("private_ucb_vi")
 
 
-def test_too_many_rows_stay_inside_the_counts(privatizer: Privatizer) -> None:
+@pytest.mark.parametrize("shape", [(500, 40), (1, 1), (HORIZON, 2), (HORIZON + 1, 3)])
+def test_rows_of_another_shape_are_refused_by_the_kernels_too(privatizer: Privatizer, shape: tuple[int, int]) -> None:
     privatizer.charge(1, 1)
-    rows = np.zeros((500, 40), dtype=np.int64)
-    exchange(privatizer.channel, rows, np.ones(rows.shape), 1)
-    privatizer.charge(2, 2)
-    before = privatizer.channel.totals.copy()
-    exchange(privatizer.channel, rows, np.zeros((1, 1)), 2)
-    assert np.array_equal(privatizer.channel.totals, before) or privatizer.trust_model == "ldp"
-    assert np.isfinite(privatizer.private_counts().values).all()
+    right = (HORIZON, 3)
+    with pytest.raises(ValueError, match="fill every slot"):
+        exchange(privatizer.channel, np.zeros(shape, dtype=np.int64), np.ones(right), 1)
+    with pytest.raises(ValueError, match="fill every slot"):
+        exchange(privatizer.channel, np.zeros(right, dtype=np.int64), np.ones(shape), 1)
+    assert not privatizer.channel.receiver.totals.any()
+    exchange(privatizer.channel, np.zeros(right, dtype=np.int64), np.ones(right), 1)
 
 
 def test_state_of_another_shape_or_after_the_start_is_refused(privatizer: Privatizer, users_of: Users) -> None:
     state = privatizer.state_dict()
-    with pytest.raises(ValueError, match="'noise' is missing or of another shape"):
-        privatizer.load_state_dict(state | {"noise": np.zeros((77, 1))})
+    with pytest.raises(ValueError, match="'totals' is missing or of another shape"):
+        privatizer.load_state_dict(state | {"totals": np.zeros((77, 1))})
     with pytest.raises(ValueError, match=r"\[9, 3, 3\] users of 21"):
         privatizer.load_state_dict(state | {"users": np.array([9, 3, 3])})
-    with pytest.raises(ValueError, match="do not belong together"):
-        privatizer.load_state_dict(state | {"noise": state["noise"] + 1.0})
+    if privatizer.trust_model != "jdp":
+        with pytest.raises(ValueError, match="do not belong together"):
+            privatizer.load_state_dict(state | {"noisy": state["noisy"] + 1.0})
     privatizer.encode(users_of(privatizer, 1)[0], 1)
     later = privatizer.state_dict()
     with pytest.raises(LedgerError, match="user 1 cannot submit"):
@@ -205,17 +210,29 @@ def test_state_of_another_shape_or_after_the_start_is_refused(privatizer: Privat
 
 
 def test_noise_that_was_changed_after_charging_cannot_be_certified(privatizer: Privatizer) -> None:
-    privatizer._channel = privatizer._channel._replace(report_scale=1e-9)
-    with pytest.raises(LedgerError, match="not the noise that was charged"):
-        privatizer.certificate("private_ucb_vi")
+    channel = privatizer.channel
+    sender, counter = channel.sender, channel.receiver.counter
+    for changed in (
+        channel._replace(sender=sender._replace(noise=sender.noise._replace(scale=1e-9))),
+        channel._replace(sender=sender._replace(table=sender.table + np.uint64(1), coins_key=sender.coins_key * 0)),
+        channel._replace(receiver=channel.receiver._replace(counter=counter._replace(base=77))),
+        channel._replace(
+            receiver=channel.receiver._replace(counter=counter._replace(node=counter.node._replace(law=0, scale=7.0)))
+        ),
+    ):
+        privatizer._channel = changed
+        with pytest.raises(LedgerError, match="not the noise that was charged"):
+            privatizer.certificate("private_ucb_vi")
+    privatizer._channel = channel
+    privatizer.certificate("private_ucb_vi")
 
 
 def test_noise_on_the_wrong_side_is_refused(tabular_families: Families) -> None:
     built = CentralPrivacy(1.0).build(tabular_families(2), 3, Streams(0, "side"))
     for model in ("none", "ldp"):
         with pytest.raises(LedgerError, match=f"{model} needs its noise on"):
-            Privatizer(built.request, model, built.families, built._noise, Streams(0, "side"))
-    assert isinstance(built._noise, NoiseParts)
+            Privatizer(built.request, model, built.layout, built.noise, Streams(0, "side"))
+    assert isinstance(built.noise, NoiseParts)
 
 
 def test_a_channel_does_not_print_what_is_not_released(privatizer: Privatizer) -> None:

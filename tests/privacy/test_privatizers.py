@@ -26,9 +26,9 @@ HORIZON, N_USERS = 4, 21
 
 
 def test_one_user_at_a_time_equals_the_compiled_exchange_bit_for_bit(
-    privatizer: Privatizer, users_of: Users, privatizer_of: Maker
+    kind: str, privatizer: Privatizer, users_of: Users, privatizer_of: Maker
 ) -> None:
-    compiled = privatizer_of(privatizer.trust_model)
+    compiled = privatizer_of(kind)
     for user, contribution in enumerate(users_of(privatizer, N_USERS), start=1):
         counts = privatizer.absorb(privatizer.encode(contribution, user))
         compiled.charge(user, user)
@@ -51,11 +51,13 @@ def test_noise_is_all_that_separates_private_counts_from_the_truth(
             assert (error == 0) == (privatizer.trust_model == "none")
 
 
-def test_state_dict_resumes_bit_for_bit(privatizer: Privatizer, users_of: Users, privatizer_of: Maker) -> None:
+def test_state_dict_resumes_bit_for_bit(
+    kind: str, privatizer: Privatizer, users_of: Users, privatizer_of: Maker
+) -> None:
     contributions = users_of(privatizer, N_USERS)
     for user, contribution in enumerate(contributions[:8], start=1):
         privatizer.absorb(privatizer.encode(contribution, user))
-    resumed = privatizer_of(privatizer.trust_model)
+    resumed = privatizer_of(kind)
     resumed.load_state_dict({key: value.copy() for key, value in privatizer.state_dict().items()})
     for user, contribution in enumerate(contributions[8:], start=9):
         ours = resumed.absorb(resumed.encode(contribution, user))
@@ -109,7 +111,7 @@ def test_scales_of_the_calibrations(
     settings: CentralPrivacy | LocalPrivacy, scale: float, tabular_families: Families
 ) -> None:
     privatizer = settings.build(tabular_families(5), 999, Streams(0, "scale"))
-    assert [release.noise.scale for release in privatizer.ledger.releases if release.noise] == pytest.approx(
+    assert [release.mechanism.scale for release in privatizer.ledger.releases if release.mechanism] == pytest.approx(
         [scale] * 3
     )
 
