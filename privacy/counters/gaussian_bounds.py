@@ -34,7 +34,7 @@ _NEGLIGIBLE = 1e-7
 class _Prefixes(NamedTuple):
     """Groups of prefixes t > 1: how many, standard deviations of t and t - 1, 1 - correlation; float64[groups] each."""
 
-    count: Float64Array
+    number: Float64Array
     std: Float64Array
     std_before: Float64Array
     distance: Float64Array
@@ -85,12 +85,12 @@ def _grouped(std: Float64Array, step_std: Float64Array | None) -> _Prefixes:
 
 def _later_failures(x: float, prefixes: _Prefixes, alone: bool) -> float:
     """Return the sum of P(A_t without A_(t-1)), t > 1; of P(A_t) if `alone`."""
-    failing = prefixes.count * 2.0 * ndtr(-x / prefixes.std)
+    failing = prefixes.number * 2.0 * ndtr(-x / prefixes.std)
     if alone or failing.shape[0] == 0:
         return float(failing.sum())
     heavy = failing > _NEGLIGIBLE * failing.sum() / failing.shape[0]
     some = _Prefixes(*(field[heavy] for field in prefixes))
-    fresh = 2.0 * some.count * above_and_not_before(x / some.std, x / some.std_before, some.distance)
+    fresh = 2.0 * some.number * above_and_not_before(x / some.std, x / some.std_before, some.distance)
     # Rounding up the correlation's distance never makes a term larger than the prefix alone.
     return float(np.minimum(fresh, failing[heavy]).sum() + failing[~heavy].sum())
 

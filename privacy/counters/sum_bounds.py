@@ -16,8 +16,15 @@ from scipy.special import ndtri
 
 from dprl.privacy.counters.laplace_sums import laplace_sum_tail
 from dprl.privacy.counters.solving import smallest_passing, solved
-from dprl.privacy.counters.tree_bounds import tree_bound
-from dprl.privacy.mechanisms.base import DISCRETE_GAUSSIAN, DISCRETE_LAPLACE, GAUSSIAN, Mechanism
+from dprl.privacy.counters.tree_bounds import KNOWN_LAWS, tree_bound
+from dprl.privacy.mechanisms.base import (
+    BOUNDED_LAPLACE,
+    DISCRETE_GAUSSIAN,
+    DISCRETE_LAPLACE,
+    GAUSSIAN,
+    LAPLACE,
+    Mechanism,
+)
 
 Complex128Array = npt.NDArray[np.complex128]
 LogTransform = Callable[[Complex128Array], Complex128Array]
@@ -37,9 +44,14 @@ def sum_bound(n_items: int, law: Mechanism, failure: float) -> float:
         return law.scale * math.sqrt(n_items) * -float(ndtri(failure / 4.0))
     if law.law in (DISCRETE_LAPLACE, DISCRETE_GAUSSIAN):
         transform = discrete_laplace_transform if law.law == DISCRETE_LAPLACE else discrete_gaussian_transform
-        tail = lambda m: lattice_sum_tail(m, n_items, law.scale, transform)  # noqa: E731
         guess = math.ceil(math.sqrt(n_items * law.variance) * -float(ndtri(failure / 4.0)))
-        return float(smallest_passing(lambda e: 4.0 * tail(e + 1) > failure, guess))
+
+        def fails(largest: int) -> bool:
+            return 4.0 * lattice_sum_tail(largest + 1, n_items, law.scale, transform) > failure
+
+        return float(smallest_passing(fails, guess))
+    if law.law not in (LAPLACE, BOUNDED_LAPLACE):
+        raise ValueError(f"law must be one of {KNOWN_LAWS}, got {law.name}; no exact bound is known for it")
     # A bounded Laplace is the more peaked of two symmetric unimodal laws: its sums exceed less.
     return law.scale * solved(lambda x: 2.0 * laplace_sum_tail(x, n_items), failure)
 
@@ -48,7 +60,8 @@ def discrete_laplace_transform(s: Complex128Array, scale: float) -> Complex128Ar
     """Return log E e^(s Z), P(z) proportional to exp(-|z| / scale), |Re s| < 1 / scale."""
     ratio = math.exp(-1.0 / scale)
     both_sides: Complex128Array = np.log1p(-ratio * np.exp(s)) + np.log1p(-ratio * np.exp(-s))
-    return 2.0 * np.log(-math.expm1(-1.0 / scale)) - both_sides
+    log_transform: Complex128Array = 2.0 * math.log(-math.expm1(-1.0 / scale)) - both_sides
+    return log_transform
 
 
 def discrete_gaussian_transform(s: Complex128Array, scale: float) -> Complex128Array:
@@ -57,14 +70,15 @@ def discrete_gaussian_transform(s: Complex128Array, scale: float) -> Complex128A
         z = np.arange(-64, 65)
         mass = np.exp(-0.5 * (z / scale) ** 2)
         powers: Complex128Array = np.exp(s[:, None] * z - 0.5 * (z / scale) ** 2).sum(axis=1)
-        return np.log(powers / mass.sum())
+        log_sum: Complex128Array = np.log(powers / mass.sum())
+        return log_sum
     # Poisson's summation formula: the next terms are below e^-39 of these.
     j = np.arange(-2, 3)
     variance = scale * scale
-    waves: Complex128Array = np.exp(-2.0 * variance * (np.pi * j) ** 2 + 2j * np.pi * variance * s[:, None] * j).sum(
-        axis=1
-    )
-    return 0.5 * variance * s * s + np.log(waves / np.exp(-2.0 * variance * (np.pi * j) ** 2).sum())
+    heights = -2.0 * variance * (np.pi * j) ** 2
+    waves: Complex128Array = np.exp(heights + 2j * np.pi * variance * s[:, None] * j).sum(axis=1)
+    log_ratio: Complex128Array = np.log(waves / np.exp(heights).sum())
+    return 0.5 * variance * s * s + log_ratio
 
 
 def lattice_sum_tail(
@@ -104,7 +118,7 @@ def inverted_tail(log_integrand: LogTransform, theta: float, cutoff: float) -> f
     # Odd, so that a whole period of a lattice is made of pairs +-t and of 0.
     period = 2 * math.ceil(0.5 * (_PERIOD_DEVIATIONS * deviation + (20.0 - min(top, 0.0)) / theta)) + 1
     t = 2.0 * math.pi / period * np.arange(1, 1 + math.floor(cutoff * period / (2.0 * math.pi)))
-    one_side = np.exp(log_integrand(theta + 1j * t) - top).real.sum()
+    one_side = np.exp(log_integrand(np.asarray(theta + 1j * t, dtype=np.complex128)) - top).real.sum()
     return math.exp(top) * float(1.0 + 2.0 * one_side) / period
 
 

@@ -29,6 +29,7 @@ from dprl.privacy.mechanisms.base import (
     Mechanism,
 )
 
+KNOWN_LAWS = "laplace, gaussian, discrete_laplace, discrete_gaussian, bounded_laplace"
 # Lattice points in [0, E] for Laplace: rounding a node's noise moves it by half a step, 18 nodes by 6e-4 E.
 _LAPLACE_POINTS = 16384
 _COARSE_STEP = 0.25
@@ -81,7 +82,7 @@ def tree_bound(base: int, n_items: int, law: Mechanism, summands: int, failure: 
         return scale * math.sqrt(summands) * _gaussian_bound(base, n_items, failure)
     if law.law == DISCRETE_GAUSSIAN:
         return float(math.floor(scale * math.sqrt(summands) * _gaussian_bound(base, n_items, failure) + 0.5))
-    raise ValueError(f"law must be Laplace, Gaussian, bounded or discrete Laplace or discrete Gaussian, got {law}")
+    raise ValueError(f"law must be one of {KNOWN_LAWS}, got {law.name}; no exact bound is known for it")
 
 
 def discrete_laplace(scale: float) -> Lattice:

@@ -107,7 +107,7 @@ def worst_block(first: FiniteLaw, second: FiniteLaw, n_steps: int) -> FiniteLaw:
     farthest = max(float(np.abs(law.values).max()) for law in (first, second))
     skipped = max(1, math.floor(math.sqrt(n_steps) * _FINE / _COARSE))
     points = skipped * (math.ceil(n_steps * farthest / (step * skipped)) + 1)
-    x = step * np.arange(-points, points + 1)
+    x = np.arange(-points, points + 1, dtype=np.float64) * step
     # What V is above (x)+: 0 outside the grid, and without cancellation in it.
     above = np.zeros(x.shape)
     for _ in range(n_steps):
@@ -139,8 +139,8 @@ def maximum_tail(law: FiniteLaw, n: int, x: float) -> float:
     def log_transform(s: Complex128Array) -> Complex128Array:
         exponents = s[:, None] * law.values
         top = exponents.real.max(axis=1)
-        powers: Complex128Array = np.exp(exponents - top[:, None]) @ law.mass
-        return n * (top + np.log(powers)) + 0.5 * smoothing * s * s
+        log_mean: Complex128Array = top + np.log(np.exp(exponents - top[:, None]) @ law.mass)
+        return n * log_mean + 0.5 * smoothing * s * s
 
     def above(theta: float) -> float:
         tilted = law.mass * np.exp(theta * law.values - (theta * law.values).max())

@@ -28,6 +28,7 @@ from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.mechanisms.uniform import Uniform
 
 T, N_CELLS, BETA = 999, 100, 0.05
 FAILURE = 1.0 - (1.0 - BETA) ** (1.0 / N_CELLS)
@@ -171,6 +172,9 @@ def test_bounds_grow_with_items_cells_and_certainty(name: str) -> None:
 def test_what_cannot_be_bounded_is_refused() -> None:
     with pytest.raises(ValueError, match="n_items must be at least 1, got 0"):
         binary_tree_bound(0, Laplace(1.0), 1, 0.1)
+    for n_items in (1, 1000):
+        with pytest.raises(ValueError, match="law must be one of laplace, .*, got uniform"):
+            running_sum_bound(n_items, Uniform(1.0), 1, 0.1)
     with pytest.raises(ValueError, match="base must be odd and at least 3, got 4"):
         kary_tree_bound(10, 4, Laplace(1.0), 1, 0.1)
     with pytest.raises(ValueError, match="p and q must satisfy"):
@@ -184,7 +188,6 @@ def test_one_draw_of_one_cell_is_its_quantile(beta: float) -> None:
     for bound in (binary_tree_bound, running_sum_bound):
         assert bound(1, Laplace(2.0), 1, beta) == pytest.approx(-2.0 * math.log(beta), rel=5e-4)
         assert bound(1, Gaussian(2.0), 1, beta) == pytest.approx(2.0 * stats.norm.isf(beta / 2.0), rel=5e-4)
-        tail = lambda e: 2 * math.exp(-(e + 1) / 2) / (1 + math.exp(-0.5))  # noqa: E731
-        smallest = next(e for e in range(200) if tail(e) <= beta)
+        smallest = next(e for e in range(200) if 2 * math.exp(-(e + 1) / 2) / (1 + math.exp(-0.5)) <= beta)
         assert bound(1, DiscreteLaplace(2.0), 1, beta) == smallest
     assert gaussian_process_bound(np.array([2.0]), None, 1, beta) == pytest.approx(2.0 * stats.norm.isf(beta / 2.0))

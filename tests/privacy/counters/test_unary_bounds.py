@@ -70,7 +70,7 @@ def brute_force_excess(laws: tuple[FiniteLaw, FiniteLaw], steps: int, x: float) 
     if steps == 0:
         return max(x, 0.0)
     return max(
-        sum(mass * brute_force_excess(laws, steps - 1, x + value) for value, mass in zip(*law, strict=True))
+        math.fsum(mass * brute_force_excess(laws, steps - 1, x + value) for value, mass in zip(*law, strict=True))
         for law in laws
     )
 
