@@ -68,8 +68,8 @@ class Counter(Protocol):
     def profile(self) -> Float64Array:
         """Return the standard deviation of the noise of prefixes 1..T, float64[T], nodes having 1."""
 
-    def error_bound(self, n_cells: int, beta: float) -> float:
-        """Return E: with probability 1 - beta no released sum of any of n_cells cells is ever off by more."""
+    def error_bound(self, n_cells: int, beta: float, summands: int = 1) -> float:
+        """Return E: with probability 1 - beta none of n_cells sums of `summands` cells each is ever off by more."""
 
     def memory(self, n_cells: int) -> int:
         """Return how many bytes of noise `open` keeps."""

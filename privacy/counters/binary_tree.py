@@ -89,9 +89,9 @@ class BinaryTree:
             ones += prefix >> level & 1
         return np.sqrt(ones)
 
-    def error_bound(self, n_cells: int, beta: float) -> float:
-        """Return E: with probability 1 - beta no released prefix of any cell is further from the exact one."""
-        return binary_tree_bound(self.n_items, node_of(self), n_cells, beta)
+    def error_bound(self, n_cells: int, beta: float, summands: int = 1) -> float:
+        """Return E: with probability 1 - beta none of n_cells sums of `summands` cells each is ever off by more."""
+        return binary_tree_bound(self.n_items, node_of(self), n_cells, beta, summands)
 
     def memory(self, n_cells: int) -> int:
         """Return the bytes of one row a level, and a row of zeros."""

@@ -76,9 +76,10 @@ class BufferedToeplitz:
         prefixes, steps = prefix_variances(*fitted(self.n_items), norms)
         return np.sqrt(prefixes), norms * np.sqrt(steps)
 
-    def error_bound(self, n_cells: int, beta: float) -> float:
-        """Return E: with probability 1 - beta no released prefix of any cell is further from the exact one."""
-        sigma, (prefixes, steps) = node_of(self).scale, self._deviations()
+    def error_bound(self, n_cells: int, beta: float, summands: int = 1) -> float:
+        """Return E: with probability 1 - beta none of n_cells sums of `summands` cells each is ever off by more."""
+        sigma = node_of(self).scale * math.sqrt(summands)
+        prefixes, steps = self._deviations()
         return gaussian_process_bound(sigma * prefixes, sigma * steps, n_cells, beta)
 
     def memory(self, n_cells: int) -> int:

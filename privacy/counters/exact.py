@@ -54,7 +54,7 @@ class ExactCounter:
         """Return zeros float64[T]."""
         return np.zeros(self.n_items)
 
-    def error_bound(self, n_cells: int, beta: float) -> float:  # noqa: ARG002 - as every counter
+    def error_bound(self, n_cells: int, beta: float, summands: int = 1) -> float:  # noqa: ARG002 - as every counter
         """Return 0."""
         return 0.0
 

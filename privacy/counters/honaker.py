@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -78,11 +79,12 @@ class Honaker:
             variance += share * (prefix >> level & 1)
         return np.sqrt(variance)
 
-    def error_bound(self, n_cells: int, beta: float) -> float:
-        """Return E: with probability 1 - beta no released prefix of any cell is further from the exact one."""
-        sigma, item = node_of(self).scale, np.arange(1, self.n_items + 1, dtype=np.int64)
-        last_level = np.log2(item & -item).astype(np.int64)
-        return gaussian_process_bound(sigma * self.profile(), sigma * self._steps()[last_level], n_cells, beta)
+    def error_bound(self, n_cells: int, beta: float, summands: int = 1) -> float:
+        """Return E: with probability 1 - beta none of n_cells sums of `summands` cells each is ever off by more."""
+        sigma = node_of(self).scale * math.sqrt(summands)
+        item = np.arange(1, self.n_items + 1, dtype=np.int64)
+        steps = self._steps()[np.log2(item & -item).astype(np.int64)]
+        return gaussian_process_bound(sigma * self.profile(), sigma * steps, n_cells, beta)
 
     def _steps(self) -> Float64Array:
         """Return the standard deviation of a prefix's noise less that of the one before, by level of its last block.

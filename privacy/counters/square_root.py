@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
@@ -75,9 +76,9 @@ class SquareRoot:
         coefficients = root_coefficients(self.n_items)
         return np.sqrt(np.cumsum(coefficients * coefficients))
 
-    def error_bound(self, n_cells: int, beta: float) -> float:
-        """Return E: with probability 1 - beta no released prefix of any cell is further from the exact one."""
-        sigma = node_of(self).scale
+    def error_bound(self, n_cells: int, beta: float, summands: int = 1) -> float:
+        """Return E: with probability 1 - beta none of n_cells sums of `summands` cells each is ever off by more."""
+        sigma = node_of(self).scale * math.sqrt(summands)
         return gaussian_process_bound(sigma * self.profile(), sigma * _inverse_row_norms(self.n_items), n_cells, beta)
 
     def memory(self, n_cells: int) -> int:
@@ -145,9 +146,9 @@ class NormalizedSquareRoot:
         """
         return _normalized_profile(self.n_items).copy()
 
-    def error_bound(self, n_cells: int, beta: float) -> float:
-        """Return E: with probability 1 - beta no released prefix of any cell is further from the exact one."""
-        sigma = node_of(self).scale
+    def error_bound(self, n_cells: int, beta: float, summands: int = 1) -> float:
+        """Return E: with probability 1 - beta none of n_cells sums of `summands` cells each is ever off by more."""
+        sigma = node_of(self).scale * math.sqrt(summands)
         steps = self.column_norms() * _inverse_row_norms(self.n_items)
         return gaussian_process_bound(sigma * self.profile(), sigma * steps, n_cells, beta)
 

@@ -243,6 +243,8 @@ def test_error_bound_holds(name: str) -> None:
     assert np.mean(worst > bound) <= 0.175
     assert bound <= 1.25 * np.quantile(worst, 0.9)
     assert counter.error_bound(n_cells, 0.01) > bound
+    # A sum of four independent cells is off by twice as much.
+    assert counter.error_bound(n_cells, 0.1, summands=4) == pytest.approx(2 * bound, rel=1e-3)
     assert replace(counter, node=Gaussian(4.0)).error_bound(n_cells, 0.1) == pytest.approx(2 * bound, rel=1e-3)
 
 
