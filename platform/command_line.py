@@ -1,4 +1,4 @@
-"""The `dprl` command: list, run, sweep, certify, ui."""
+"""The `dprl` command: list, run, sweep, certify, audit, ui."""
 
 from __future__ import annotations
 
@@ -151,12 +151,40 @@ def _add_certify(commands: _Subparsers) -> None:
     _add_config(parser)
 
 
+def _add_audit(commands: _Subparsers) -> None:
+    parser = _add(
+        commands,
+        "audit",
+        "attack the noise of each cell, of one mechanism or of every paper's claims: lower bounds on epsilon",
+        "audit smoke --runs 200000",
+    )
+    parser.add_argument("target", metavar="CONFIG|MECHANISM", nargs="?", help="a config as elsewhere, or e.g. laplace")
+    parser.add_argument("--papers", action="store_true", help="audit every printed claim of the four papers")
+    parser.add_argument(
+        "--set", metavar="PATH=VALUE", action="append", default=[], help="replace a value of the config"
+    )
+    parser.add_argument("--runs", metavar="N", help="how often each world is played, for each bound")
+    parser.add_argument("--seed", metavar="S", default="0", help="of the audit's draws (default: 0)")
+    parser.epilog = (
+        f"{parser.epilog}\n\nExit codes: 0 nothing refuted, 1 a claim is refuted or a proof fails, 2 bad input."
+    )
+    parser.epilog += "\nWith --papers: 1 if a control is refuted, or more is measured than is proved."
+    _add_json(parser)
+
+
 def _add_ui(commands: _Subparsers) -> None:
     parser = _add(commands, "ui", "open MLflow's web pages on the results", "ui --port 5001")
     parser.add_argument("--port", metavar="N", default="5000", help="TCP port (default: 5000)")
 
 
-_COMMANDS = {"list": _add_list, "run": _add_run, "sweep": _add_sweep, "certify": _add_certify, "ui": _add_ui}
+_COMMANDS = {
+    "list": _add_list,
+    "run": _add_run,
+    "sweep": _add_sweep,
+    "certify": _add_certify,
+    "audit": _add_audit,
+    "ui": _add_ui,
+}
 
 
 def _require_command(words: Sequence[str]) -> None:

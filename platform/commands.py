@@ -70,6 +70,16 @@ def certify(options: argparse.Namespace) -> int:
     return EXIT_DONE
 
 
+def audit(options: argparse.Namespace) -> int:
+    """Attack the noise of each cell, of one mechanism or of every paper's claims."""
+    # Only here: its kernels take seconds to load.
+    from dprl.platform.auditing import audit_command  # noqa: PLC0415
+
+    answer = audit_command(options, _labels)
+    _say(_json(answer.data) if options.json else answer.text)
+    return EXIT_SOME_FAILED if answer.violated else EXIT_DONE
+
+
 def ui(options: argparse.Namespace) -> int:
     """Become the MLflow UI on the store of this machine's sweeps."""
     port = int(options.port) if options.port.isdecimal() else 0
@@ -107,6 +117,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "run": run,
     "sweep": sweep,
     "certify": certify,
+    "audit": audit,
     "ui": ui,
 }
 

@@ -59,6 +59,6 @@ def measure_channels(record: Recorder, claim: Claim, description: str, noisy: Co
     A difference is certain; that there is none holds for these two worlds and seeds only.
     """
     leaks = differing_channels(record, noisy)
-    told = f"{description}: {', '.join(leaks)} differs" if leaks else f"{description}: no byte differs"
+    told = f"{description}: {', '.join(leaks)}: not the same" if leaks else f"{description}: only noisy releases differ"
     bounds = (math.inf, 1.0) if leaks else (0.0, 0.0)
     return Measurement(METHOD, told, claim, math.inf if leaks else claim.epsilon, *bounds, confidence=1.0, runs=1)

@@ -15,6 +15,7 @@ Tightness = Literal["exact", "upper"]
 
 APPROXIMATE_DELTA = 1e-6
 _TOLERANCE = 1e-9
+_FINITE = 1e300
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,9 @@ class Measurement:
 
     @property
     def refutes(self) -> bool:
-        """Whether the claim is false, with the stated confidence."""
+        """Whether the claim is false, with the stated confidence; an infinite epsilon claims nothing."""
+        if math.isinf(self.claim.epsilon):
+            return False
         return self.epsilon_lb > self.claim.epsilon or self.delta_lb > self.claim.delta
 
 
@@ -105,7 +108,7 @@ class Finding:
     def white_box(self) -> WhiteBoxVerdict:
         """What the noise itself says of the claim."""
         claim, proof = self.claim, self.proof
-        if proof.delta >= 1.0:
+        if math.isinf(proof.pure_epsilon) and proof.delta >= 1.0:
             return "unbounded"
         if proof.pure_epsilon <= claim.epsilon * (1.0 + _TOLERANCE):
             return "holds"
@@ -169,12 +172,13 @@ def audit_summary(findings: Iterable[Finding]) -> dict[str, Any]:
     measured = [finding.measurement for finding in kept if finding.measurement is not None]
     if not measured:
         raise ValueError("findings must have at least one measurement, got none; a certificate says what was measured")
-    telling = max(measured, key=lambda one: one.epsilon_lb - one.claim.epsilon)
+    telling = max(measured, key=lambda one: one.epsilon_lb - min(one.claim.epsilon, _FINITE))
     return {
         "method": telling.method,
         "runs": telling.runs,
         "alpha": 1.0 - telling.confidence,
-        "eps_lb": _number(telling.epsilon_lb),
+        "confidence": telling.confidence,
+        "epsilon_lb": _number(telling.epsilon_lb),
         "delta_lb": telling.delta_lb,
         "probe_config": telling.probe,
         "probe_claim": {"epsilon": _number(telling.claim.epsilon), "delta": telling.claim.delta},

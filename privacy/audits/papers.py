@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dprl.privacy.audits.findings import Finding
@@ -18,6 +18,11 @@ _VARIANCE_RUNS = 1_000_000
 _ORDER = ("C", "L", "A", "M", "F")
 # Shown with more of their context by the entries of their paper.
 _SHOWN_ELSEWHERE = ("C2'", "L2'", "M3", "M4 B=1b")
+_SHORT = {
+    "A2 k=1": "random sign, e^(eps/k), k = 1",
+    "M4 B=5b": "bounded Laplace, B = 5b",
+    "M4'": "bounded Laplace, eq. (78)",
+}
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,12 @@ class PapersPage:
     numbers: tuple[NumberCheck, ...]
     alpha: float
 
+    @property
+    def inconsistent(self) -> bool:
+        """Whether certified noise is refuted, or more was measured than is proved: then the proofs are wrong."""
+        measured = [one.measurement for one in (*self.claims, *self.controls) if one.measurement is not None]
+        return any(one.violated for one in self.controls) or any(one.epsilon_lb > one.proved for one in measured)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the page as JSON-ready data."""
         return {
@@ -48,12 +59,14 @@ def paper_claims() -> list[Entry]:
     """Return all printed claims: central, local, gradients, linear models, floating point."""
     wrong = [specimen.entry() for specimen in specimens() if specimen.name not in _SHOWN_ELSEWHERE]
     entries = [*tabular_claims(), *gradient_claims(), *linear_claims(), *wrong, floating_point_claim()]
+    entries = [replace(entry, subject=_SHORT.get(entry.name, entry.subject)) for entry in entries]
     return sorted(entries, key=lambda entry: (_ORDER.index(entry.name[0]), entry.name[1:2], entry.name))
 
 
 def paper_controls() -> list[Entry]:
     """Return certified noise for the same releases."""
-    return [*tabular_controls(), *gradient_controls(), *linear_controls()]
+    entries = [*tabular_controls(), *gradient_controls(), *linear_controls()]
+    return sorted(entries, key=lambda entry: (_ORDER.index(entry.name[0]), entry.name))
 
 
 def audit_papers(seed: int = 0, alpha: float = ALPHA) -> PapersPage:

@@ -20,7 +20,7 @@ EPSILON, CLIP, DIMENSION = 1.0, 0.01, 8
 _LARGE_EPSILON = 5.0
 _SUBMISSIONS = 10
 _SOURCE = "[OT20]"
-_RUNS = 20_000
+_RUNS = 50_000
 
 
 def gradient_claims() -> list[Entry]:
@@ -36,7 +36,7 @@ def gradient_claims() -> list[Entry]:
     return [
         Entry(
             "A1",
-            "gradient, L1 clip C/2, Lap(C/eps)",
+            "gradient, Lap(C/eps), clip C/2",
             claim,
             lambda: proof_of(laplace.curve(), claim, exact=True),
             partial(measure, clipped_probe(laplace), claim, EPSILON),
@@ -45,14 +45,14 @@ def gradient_claims() -> list[Entry]:
         ),
         Entry(
             "A2",
-            "gradient, projected random sign, eps/d_hat a bit",
+            "random sign, eps/d_hat a bit",
             large,
             lambda: proof_of(signs.curve(), large, exact=True),
             partial(measure, SignMessages(signs), large, _LARGE_EPSILON),
         ),
         Entry(
             "A3",
-            f"T = {_SUBMISSIONS} submissions at eps/T",
+            f"{_SUBMISSIONS} submissions at eps/{_SUBMISSIONS}",
             claim,
             lambda: proof_of(composed, claim, exact=True),
             partial(measure, submissions, claim, EPSILON),

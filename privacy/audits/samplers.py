@@ -26,7 +26,7 @@ from dprl.privacy.mechanisms.uniform import Uniform
 
 EPSILON, DELTA = 1.0, 1e-5
 DEFAULT_RUNS = 400_000
-_SOURCE = "certified"
+_SOURCE = "its calibration"
 _DIMENSION, _CLIP = 8, 1.0
 _ONE_NUMBER, _ONE_HOT = Sensitivity.of_cells(1), Sensitivity.of_cells(2)
 # Their samplers are called once a run, not compiled in a loop.

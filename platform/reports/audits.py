@@ -1,0 +1,207 @@
+"""What an audit found, as text: a block for each cell or mechanism, a table for the papers' claims."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Sequence
+
+from dprl.platform.reports.verdicts import number
+from dprl.privacy.audits.findings import APPROXIMATE_DELTA, Claim, Finding, Measurement, Proof
+from dprl.privacy.audits.papers import PapersPage
+from dprl.privacy.audits.papers_linear import NumberCheck
+
+_WIDTH = 116
+_WHITE_BOX = {"holds_approximately": "at delta"}
+_HEAD = ("", "from", "noise as printed", "claimed", "pure", "at a delta", "by proof", "measured", "by sampling")
+
+
+def block(label: str, findings: Sequence[Finding]) -> str:
+    """Return what was found about one cell or mechanism, the verdict in the first line."""
+    first = findings[0]
+    facts = [("noise", first.subject), ("claimed", _claimed(first)), ("proved", _proved(first))]
+    facts += [(_kind(finding), _measured(finding)) for finding in findings if finding.measurement is not None]
+    lines, previous = [f"{label}: {_headline(findings)}"], ""
+    for name, text in facts:
+        head = f"  {name if name != previous else '':<10}"
+        lines += textwrap.wrap(text, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
+        previous = name
+    return "\n".join(lines)
+
+
+def papers_text(page: PapersPage, seconds: float) -> str:
+    """Return the table of all printed claims, the controls, and why each wrong claim is wrong."""
+    confidence = f"{100 * (1 - page.alpha):g}"
+    parts = [
+        "The papers' claims as found by running. epsilon = 1, H = 5, K = 1000 where nothing else is said.",
+        "pure, at a delta: the epsilon, and an (epsilon, delta), that the noise gives; a..b: it lies between.",
+        f"measured: lower bounds of epsilon (or delta) from runs; all hold together with {confidence} % confidence.",
+        "",
+        _table(_HEAD, page.claims),
+        *(_number_line(check) for check in page.numbers),
+        "",
+        "Certified noise for the same releases, as controls",
+        "",
+        _table(("", "", "noise", *_HEAD[3:]), page.controls),
+        "",
+        *_notes(page.claims),
+        "",
+        _summary(page, seconds),
+    ]
+    return "\n".join(parts)
+
+
+def _headline(findings: Sequence[Finding]) -> str:
+    claim = findings[0].claim
+    if math.isinf(claim.epsilon):
+        return "NO PRIVACY: nothing is claimed, and what leaves shows the user's data"
+    refuted = [finding for finding in findings if finding.verdict == "refuted"]
+    told = f"claimed {_pair(claim)}"
+    if refuted:
+        return f"REFUTED: {told}, measured {_bound(_strongest(refuted))}"
+    measured = _bound(_strongest(findings))
+    if findings[0].violated:
+        return f"NOT REFUTED by sampling ({measured}), but the proof fails: {told}"
+    return f"NOT REFUTED: {told}, measured {measured}"
+
+
+def _strongest(findings: Sequence[Finding]) -> Measurement:
+    """Return the measurement that says most; of last bits and others without a claim nothing."""
+    measured = [one.measurement for one in findings if one.measurement is not None and math.isfinite(one.claim.epsilon)]
+    return max(measured, key=lambda one: (one.epsilon_lb, one.delta_lb))
+
+
+def _claimed(finding: Finding) -> str:
+    if math.isinf(finding.claim.epsilon):
+        return finding.claim.source
+    return f"{_pair(finding.claim)}, by {finding.claim.source}"
+
+
+def _proved(finding: Finding) -> str:
+    proof = finding.proof
+    if finding.white_box == "unbounded":
+        return "no finite epsilon"
+    pure = f"pure epsilon {_range(proof.attained_epsilon, proof.pure_epsilon)}"
+    if math.isinf(proof.pure_epsilon):
+        pure = "no pure epsilon"
+    tight = " (exact)" if proof.tightness == "exact" and math.isfinite(proof.pure_epsilon) else ""
+    return f"{pure}{tight}; {_at_a_delta(proof, finding.claim)}; the claim {_WORDS[finding.white_box]}"
+
+
+_WORDS = {
+    "holds": "holds",
+    "holds_approximately": f"fails, but holds at delta {APPROXIMATE_DELTA:g}",
+    "fails": "fails",
+    "unbounded": "fails",
+}
+
+
+def _kind(finding: Finding) -> str:
+    if finding.measurement is not None and finding.measurement.method == "same seeds":
+        return "channels"
+    return "last bits" if math.isinf(finding.claim.epsilon) else "measured"
+
+
+def _measured(finding: Finding) -> str:
+    measured = finding.measurement
+    if measured is None:
+        return finding.verdict
+    if measured.method == "same seeds":
+        return f"same seeds, another user, {measured.probe}"
+    sure = f"{_bound(measured)} with {100 * measured.confidence:g} % confidence"
+    at = f"{sure}; {measured.method}, {measured.runs:,} runs each, {measured.probe}"
+    if math.isinf(finding.claim.epsilon):
+        return f"{at}; {finding.note}"
+    return f"{at}; proved there: {number(measured.proved)}"
+
+
+def _table(head: tuple[str, ...], findings: Sequence[Finding]) -> str:
+    rows = [head, *(_row(finding) for finding in findings)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join([lines[0], "-" * max(len(line) for line in lines), *lines[1:]])
+
+
+def _row(finding: Finding) -> tuple[str, ...]:
+    proof, measured = finding.proof, finding.measurement
+    return (
+        finding.name,
+        finding.source.split(" ")[0].strip("[]") if finding.source.startswith("[") else "",
+        finding.subject,
+        _pair(finding.claim),
+        _range(proof.attained_epsilon, proof.pure_epsilon),
+        "" if finding.white_box == "unbounded" else _at_a_delta(proof, finding.claim),
+        _WHITE_BOX.get(finding.white_box, finding.white_box),
+        "" if measured is None else _short_bound(measured),
+        finding.verdict,
+    )
+
+
+def _pair(claim: Claim) -> str:
+    return number(claim.epsilon) if claim.delta == 0 else f"({number(claim.epsilon)}, {_small(claim.delta)})"
+
+
+def _at_a_delta(proof: Proof, claim: Claim) -> str:
+    """Return an (epsilon, delta) that the noise gives: at a small delta, or at the claimed epsilon if there is none."""
+    if math.isfinite(proof.epsilon):
+        return f"({_three(proof.epsilon)}, {_small(claim.delta or APPROXIMATE_DELTA)})"
+    attained = proof.attained_delta
+    return f"({number(claim.epsilon)}, {_three(proof.delta) if attained is None else '>=' + _three(attained)})"
+
+
+def _range(low: float | None, high: float) -> str:
+    return _three(high) if low is None else f"{low:.2f}..{high:.2f}"
+
+
+def _three(value: float) -> str:
+    """Return a number with four digits from 1 on, three below and two below 0.001; whole parts from 1000 on."""
+    if 0 < value < 0.001:
+        return f"{value:.1e}".replace("e-0", "e-")
+    return number(value) if value >= 1000 or math.isinf(value) else f"{value:.{4 if value >= 1 else 3}g}"
+
+
+def _small(delta: float) -> str:
+    return f"{delta:.0e}".replace("e-0", "e-")
+
+
+def _bound(measured: Measurement) -> str:
+    """Return the lower bound: of delta where no epsilon is claimed, else of epsilon."""
+    if measured.claim.epsilon == 0:
+        return f"delta >= {measured.delta_lb:.3g}"
+    return "epsilon = inf" if math.isinf(measured.epsilon_lb) else f"epsilon >= {measured.epsilon_lb:.3g}"
+
+
+def _short_bound(measured: Measurement) -> str:
+    if measured.claim.epsilon == 0:
+        return f"d {measured.delta_lb:.3g}"
+    return "inf" if math.isinf(measured.epsilon_lb) else f"{measured.epsilon_lb:.3f}"
+
+
+def _number_line(check: NumberCheck) -> str:
+    verdict = "holds" if check.holds else "fails"
+    return (
+        f"{check.name}: {check.source}, {check.subject}: printed {check.printed:.4g} b^2, sampled in "
+        f"[{check.low:.4g}, {check.high:.4g}]: {verdict}"
+    )
+
+
+def _notes(findings: Sequence[Finding]) -> list[str]:
+    """Return, line by line, why a claim is wrong or what else to know, and where it was measured."""
+    lines = ["Why, and where it was measured"]
+    for finding in findings:
+        where = "" if finding.measurement is None else f"[{finding.measurement.probe}]"
+        text = " ".join(part for part in (finding.note, where) if part)
+        head = f"  {finding.name:<8}"
+        lines += textwrap.wrap(text, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
+    return lines
+
+
+def _summary(page: PapersPage, seconds: float) -> str:
+    refuted = sum(finding.verdict == "refuted" for finding in page.claims)
+    by_proof = sum(finding.violated and finding.verdict != "refuted" for finding in page.claims)
+    wrong = sum(finding.violated for finding in page.controls)
+    stand = len(page.claims) - refuted - by_proof
+    return (
+        f"{len(page.claims)} claims: {refuted} refuted by sampling, {by_proof} more by proof, {stand} stand. "
+        f"{len(page.controls)} controls: {wrong} refuted. {seconds:.0f} s"
+    )
