@@ -25,7 +25,7 @@ def splitmix64(key: np.ndarray, number: np.uint64) -> np.uint64:
     z = key[1] + number * (key[2] | np.uint64(1))
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
+    return np.uint64(z ^ (z >> np.uint64(31)))
 
 
 def splitmix64_increment(bits: int) -> int:

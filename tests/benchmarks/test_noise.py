@@ -42,7 +42,7 @@ def test_the_tree_releases_every_prefix() -> None:
 
 
 def test_nanoseconds_are_per_number() -> None:
-    calls = []
+    calls: list[int] = []
     noise.nanoseconds(calls.append, size=100, draws=1000)
     assert calls[0] == 1
     assert set(calls[1:]) == {10}
