@@ -38,7 +38,8 @@ class Settings:
     def of(cls, privatizer: Privatizer, chosen: PrivateUCBVIConfig) -> Settings:
         """The same noise scale, precisions and bonus as our implementation has."""
         bounds = privatizer.precision(chosen.beta).bounds
-        noise = privatizer.planned_ledger().releases[0].noise
+        report, counter, _ = privatizer.noise
+        noise = report or counter.node
         return cls(
             trust_model=privatizer.trust_model,
             noise_scale=0.0 if noise is None else noise.scale,

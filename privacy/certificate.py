@@ -237,7 +237,7 @@ def _noise(release: Release) -> dict[str, Any]:
     return {
         "release": release.channel,
         "mechanism": "raw" if mechanism is None else mechanism.name,
-        "scale": 0.0 if mechanism is None else mechanism.scale,
+        "scale": 0.0 if mechanism is None else getattr(mechanism, "scale", None),
         "nodes_per_user": release.nodes_per_user,
         "arithmetic": "none" if mechanism is None else mechanism.arithmetic,
         "cells": release.cells,

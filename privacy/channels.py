@@ -34,10 +34,12 @@ class NoiseParts(NamedTuple):
 def releases(layout: Layout, noise: NoiseParts, entropy: str) -> list[Release]:
     """Return the releases of a run, one for each released family, described by the objects that make the noise."""
     families = layout.released
+    raw = noise.report is None and noise.counter.node is None
     found = []
     for family in families.families:
         if isinstance(noise.report, UnaryReport):
-            row = start = noise.report.sensitivity
+            row = noise.report.sensitivity
+            start: Sensitivity | None = row
         else:
             row = Sensitivity.of_cells(families.changed_cells())
             public = families.changed_public_start(family)
@@ -46,8 +48,8 @@ def releases(layout: Layout, noise: NoiseParts, entropy: str) -> list[Release]:
             Release(
                 channel=family.name,
                 mechanism=noise.report or noise.counter.node,
-                sensitivity=noise.counter.sensitivity(row),
-                public_start=None if start is None else noise.counter.sensitivity(start),
+                sensitivity=None if raw else noise.counter.sensitivity(row),
+                public_start=None if raw or start is None else noise.counter.sensitivity(start),
                 attainable=_attainable(family),
                 nodes_per_user=nodes_per_user(noise.counter),
                 cells=families.n_steps * family.width,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -74,6 +75,7 @@ def _per_user(noise: NoiseParts, releases: tuple[Release, ...], delta: float) ->
 
 def _with_nodes(release: Release, nodes: int, most: int) -> PrivacyCurve:
     """Return what a release proves of a user who enters `nodes` nodes in place of `most`."""
-    if release.mechanism is None:
+    if release.sensitivity is None:
         return release.curve()
-    return release.mechanism.curve(Sensitivity.of_cells(release.sensitivity.cells // most).repeated(nodes))
+    row = Sensitivity.of_cells(release.sensitivity.cells // most)
+    return replace(release, sensitivity=row.repeated(nodes), public_start=None).curve()

@@ -6,16 +6,18 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 from dprl.privacy.accounting.composition import compose, repeat
 from dprl.privacy.accounting.curves import PrivacyCurve, Unbounded
 from dprl.privacy.base import TrustModel
-from dprl.privacy.mechanisms import MECHANISMS
+from dprl.privacy.mechanisms import GRAMS, MECHANISMS, VECTORS, BitMechanism, MessageMechanism
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
 from dprl.privacy.reports import UnaryReport
 
 ACCOUNTED = (*MECHANISMS.values(), UnaryReport)
 """What a ledger knows the privacy curve of; anything else is refused."""
+_MESSAGES = (*VECTORS.values(), *GRAMS.values())
 
 
 class LedgerError(RuntimeError):
@@ -29,7 +31,8 @@ class Release:
     Args:
         channel: name of the count family, or of what else is released.
         mechanism: what randomises each released number, or None: the data leave as they are.
-        sensitivity: how much all that it randomises changes if one user is replaced, the worst one.
+        sensitivity: how much all that it randomises changes if one user is replaced, the worst one; None for a
+            mechanism of whole messages, which bounds it itself, and where the data leave as they are.
         public_start: the same if the first state and action are public; None if nothing changes then.
         attainable: whether some pair of neighbours changes that much.
         nodes_per_user: how many randomised numbers of a cell a user enters at most.
@@ -38,8 +41,8 @@ class Release:
     """
 
     channel: str
-    mechanism: Mechanism | UnaryReport | None
-    sensitivity: Sensitivity
+    mechanism: Mechanism | BitMechanism | UnaryReport | MessageMechanism | None
+    sensitivity: Sensitivity | None
     public_start: Sensitivity | None
     attainable: bool
     nodes_per_user: int
@@ -52,18 +55,33 @@ class Release:
         if min(self.nodes_per_user, self.cells) < 1:
             raise LedgerError(f"a release has at least 1 node and 1 cell, got {self}")
         whole, part = self.sensitivity, self.public_start
-        if part and (part.l1 > whole.l1 or part.l2 > whole.l2 or part.linf > whole.linf or part.cells > whole.cells):
+        if (whole is None) != (self.mechanism is None or type(self.mechanism) in _MESSAGES):
+            raise LedgerError(f"a release has a sensitivity unless its mechanism bounds it itself, got {self}")
+        if whole and part and not part.within(whole):
             raise LedgerError(f"a public start cannot change more than {whole}, got {part}")
+
+    @staticmethod
+    def of_message(channel: str, mechanism: MessageMechanism, cells: int, entropy: str) -> Release:
+        """Return the release of one message of a mechanism that bounds its own sensitivity."""
+        return Release(channel, mechanism, None, None, False, 1, cells, entropy)
 
     def curve(self) -> PrivacyCurve:
         """Return what this release proves of one user."""
-        return Unbounded() if self.mechanism is None else self.mechanism.curve(self.sensitivity)
+        return self._curve_at(self.sensitivity)
 
     def pure_epsilon_public_start(self) -> float:
         """Return the pure epsilon if the first state and action are public."""
-        if self.mechanism is None:
-            return math.inf
-        return 0.0 if self.public_start is None else self.mechanism.curve(self.public_start).pure_epsilon
+        if self.sensitivity is None:
+            return self.curve().pure_epsilon
+        return 0.0 if self.public_start is None else self._curve_at(self.public_start).pure_epsilon
+
+    def _curve_at(self, sensitivity: Sensitivity | None) -> PrivacyCurve:
+        mechanism = self.mechanism
+        if mechanism is None:
+            return Unbounded()
+        if sensitivity is None:
+            return cast("MessageMechanism", mechanism).curve()
+        return cast("Mechanism", mechanism).curve(sensitivity)
 
 
 class Ledger:

@@ -23,7 +23,7 @@ _PLACES = {
     "envs": "env.name",
     "trust_models": "privacy.model",
     "counters": "privacy.counter, where the model has it",
-    "mechanisms": "privacy.mechanism, where the model has it",
+    "mechanisms": "privacy.mechanism, where the model lists it; all of them in `dprl audit`",
     "configs": "CONFIG",
 }
 """Kind: where its names are written."""
@@ -36,7 +36,7 @@ def listing(kind: str | None = None) -> dict[str, list[Entry]]:
         "algorithms": lambda: _with_keys(ALGORITHMS),
         "envs": lambda: _with_keys(ENVIRONMENTS),
         "trust_models": lambda: _with_keys(TRUST_MODELS),
-        # Counters and mechanisms are sized by their trust model: a config names them and sets nothing.
+        # Counters and mechanisms are sized by what they are used for: a config names them and sets nothing.
         "counters": lambda: _described(COUNTERS),
         "mechanisms": lambda: _described(MECHANISMS),
         "configs": lambda: [_config(name, path) for name, path in config_files().items()],

@@ -160,7 +160,8 @@ def _noise_text(noise: Mapping[str, Any]) -> str:
         return f"{noise['release']}: none, {noise['cells']} cells leave as they are"
     nodes = noise.get("nodes_per_user", 1)
     tree = f", a user is in up to {nodes} noisy sums of each" if nodes > 1 else ""
+    scale = "" if noise["scale"] is None else f"scale {number(noise['scale'])}, "
     return (
-        f"{noise['release']}: {noise['mechanism']}, scale {number(noise['scale'])}, "
+        f"{noise['release']}: {noise['mechanism']}, {scale}"
         f"{noise['cells']} cells{tree}; {noise['arithmetic']}, {noise['entropy']}"
     )

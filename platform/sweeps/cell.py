@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from dprl.algorithms import Algorithm
+from dprl.platform.auditing import audit_experiment
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError
 from dprl.platform.reports.figures import regret_figure
@@ -26,6 +27,7 @@ from dprl.platform.sweeps.atomic_files import (
 )
 from dprl.platform.sweeps.cell_folder import CellFolder
 from dprl.platform.sweeps.versions import versions
+from dprl.privacy.audits.findings import audit_summary
 
 BLOCKS = 200
 """Records per seed at most; a block is also the unit of work, so that where a run is cut changes no sum."""
@@ -196,6 +198,8 @@ class CellRun:
     def _write_artifacts(self) -> None:
         """Write everything, the marker last: a folder with the marker is complete."""
         folder, records, certificate = self.folder, pd.DataFrame(self.records()), self.certificate()
+        if self.experiment.audit:
+            certificate = certificate | {"audit": audit_summary(audit_experiment(self.experiment))}
         write_text(folder.experiment_file, self.experiment.to_yaml())
         write_json(folder.certificate_file, certificate)
         write_atomically(folder.records_file, lambda file: records.to_parquet(file, index=False))

@@ -14,7 +14,7 @@ from dprl.privacy.audits.messages import Responses, SignMessages, UnaryBits, Vec
 from dprl.privacy.audits.page import Entry
 from dprl.privacy.audits.probes import FloatingPointEvent, NoisyCells
 from dprl.privacy.audits.two_worlds import Probe, measure
-from dprl.privacy.mechanisms import MECHANISMS
+from dprl.privacy.mechanisms import ADDITIVE
 from dprl.privacy.mechanisms.base import IDEALISED, Mechanism, Sensitivity
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
 from dprl.privacy.mechanisms.gram import GramGaussian, GramLaplace, GramRelease
@@ -48,7 +48,7 @@ class _Sampler:
 
 def mechanism_names() -> list[str]:
     """Return the names of all mechanisms that can be audited."""
-    return [*MECHANISMS, *_OTHERS]
+    return [*ADDITIVE, *_OTHERS]
 
 
 def mechanism_entries(name: str, runs: int = DEFAULT_RUNS) -> list[Entry]:
@@ -56,7 +56,7 @@ def mechanism_entries(name: str, runs: int = DEFAULT_RUNS) -> list[Entry]:
 
     Raises KeyError for an unknown name.
     """
-    sampler = _additive(name) if name in MECHANISMS else _OTHERS[name]()
+    sampler = _additive(name) if name in ADDITIVE else _OTHERS[name]()
     proved = sampler.curve.epsilon(sampler.claim.delta)
     entry = Entry(
         name,
@@ -87,9 +87,9 @@ def _last_bits(noise: Mechanism, runs: int) -> Entry:
 
 def _additive(name: str) -> _Sampler:
     """Return noise on one whole number that changes by 1."""
-    pure = MECHANISMS[name].norm == "l1" and name not in ("uniform", "bounded_laplace")
+    pure = ADDITIVE[name].norm == "l1" and name not in ("uniform", "bounded_laplace", "truncated_laplace")
     claim = Claim(0.0 if name == "uniform" else EPSILON, 0.0 if pure else DELTA, _SOURCE)
-    noise = MECHANISMS[name].calibrated(EPSILON, claim.delta, _ONE_NUMBER)
+    noise = ADDITIVE[name].calibrated(EPSILON, claim.delta, _ONE_NUMBER)
     probe = NoisyCells(noise, (1.0,), (0.0,), "one number, 0 or 1")
     bound = f", bound {noise.bound:.4g}" if noise.bound else ""
     return _Sampler(f"scale {noise.scale:.4g}{bound}", claim, noise.curve(_ONE_NUMBER), True, probe, noise=noise)

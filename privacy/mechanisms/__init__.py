@@ -7,11 +7,45 @@ from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
+from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace, VectorMechanism
+from dprl.privacy.mechanisms.gram import GramGaussian, GramLaplace
 from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.mechanisms.privunit import PrivUnit
+from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
+from dprl.privacy.mechanisms.randomized_response import RandomizedResponse
+from dprl.privacy.mechanisms.unary_encoding import OptimizedUnaryEncoding, SymmetricUnaryEncoding, UnaryEncoding
 from dprl.privacy.mechanisms.uniform import Uniform
 
-MECHANISMS: dict[str, type[Mechanism]] = {
-    mechanism.name: mechanism
-    for mechanism in (Laplace, DiscreteLaplace, Gaussian, DiscreteGaussian, Uniform, BoundedLaplace)
+GramMechanism = GramGaussian | GramLaplace
+BitMechanism = RandomizedResponse | UnaryEncoding
+
+ADDITIVE: dict[str, type[Mechanism]] = {
+    **{law.name: law for law in (Laplace, DiscreteLaplace, Gaussian, DiscreteGaussian, Uniform, BoundedLaplace)},
+    # The same law, its bound taken from (epsilon, delta).
+    "truncated_laplace": BoundedLaplace,
 }
-"""Additive noise by its name."""
+"""Noise added to numbers."""
+
+BITS: dict[str, type[BitMechanism]] = {
+    bits.name: bits for bits in (RandomizedResponse, SymmetricUnaryEncoding, OptimizedUnaryEncoding)
+}
+"""Coins in place of bits."""
+
+VECTORS: dict[str, type[VectorMechanism]] = {
+    vectors.name: vectors for vectors in (ClippedLaplace, ClippedGaussian, ProjectedRandomSign, PrivUnit)
+}
+"""Whole vectors, gradients for instance, clipped on the user's side."""
+
+GRAMS: dict[str, type[GramMechanism]] = {grams.name: grams for grams in (GramGaussian, GramLaplace)}
+"""Symmetric Gram matrices with their right-hand sides."""
+
+MECHANISMS: dict[str, type[Mechanism | BitMechanism | VectorMechanism | GramMechanism]] = {
+    **ADDITIVE,
+    **BITS,
+    **VECTORS,
+    **GRAMS,
+}
+"""All of them by name."""
+
+MessageMechanism = VectorMechanism | GramMechanism
+"""What bounds its own sensitivity: its curve is that of one message."""

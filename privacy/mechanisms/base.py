@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +45,11 @@ class Sensitivity:
         """Return the sensitivity of `times` copies, each with noise of its own."""
         return Sensitivity(self.l1 * times, self.l2 * math.sqrt(times), self.linf, self.cells * times)
 
+    def within(self, other: Sensitivity) -> bool:
+        """Whether it is at most `other` in everything."""
+        norms = self.l1 <= other.l1 and self.l2 <= other.l2 and self.linf <= other.linf
+        return norms and self.cells <= other.cells
+
     @property
     def integer(self) -> bool:
         """Whether it is that of `cells` numbers that can change by 1 each."""
@@ -73,7 +78,6 @@ class Noise(NamedTuple):
 class Mechanism(Protocol):
     """Adds independent noise of one law to every number; knows what its scale proves.
 
-    `calibrated` is a class method: (epsilon, delta, sensitivity) -> the mechanism with the least noise that proves it.
     """
 
     name: ClassVar[str]
@@ -93,6 +97,10 @@ class Mechanism(Protocol):
     @property
     def variance(self) -> float:
         """Variance of the noise of one number."""
+
+    @classmethod
+    def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> Self:
+        """Return the least noise that is (epsilon, delta)-DP at `sensitivity`."""
 
     def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
         """Return what noise of this scale proves."""

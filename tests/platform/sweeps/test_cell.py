@@ -239,7 +239,12 @@ def test_a_run_whose_noise_is_not_what_was_charged_fails(tmp_path: Path, monkeyp
         learner = original(self, seed_index)
         privatizer = learner.privatizer
         channel = privatizer.channel
-        privatizer._channel = channel._replace(report_scale=channel.report_scale / 2, node_scale=channel.node_scale / 2)
+        quiet = channel.sender.noise._replace(scale=channel.sender.noise.scale / 2)
+        node = channel.receiver.counter.node
+        counter = channel.receiver.counter._replace(node=node._replace(scale=node.scale / 2))
+        privatizer._channel = channel._replace(
+            sender=channel.sender._replace(noise=quiet), receiver=channel.receiver._replace(counter=counter)
+        )
         return learner
 
     monkeypatch.setattr(Experiment, "build", quieter)
