@@ -65,6 +65,10 @@ class Counter(Protocol):
     def user_sensitivity(self, item: int, row: Sensitivity) -> Sensitivity:
         """Return the same for user `item`, 1-based."""
 
+    @property
+    def attained(self) -> bool:
+        """Whether the released prefixes alone tell as much about some user as `sensitivity` charges."""
+
     def profile(self) -> Float64Array:
         """Return the standard deviation of the noise of prefixes 1..T, float64[T], nodes having 1."""
 

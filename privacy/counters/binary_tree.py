@@ -81,6 +81,11 @@ class BinaryTree:
         complete = [(block + 1) << level <= self.n_items for level, block in enumerate(blocks)]
         return row.repeated(sum(block & 1 == 0 and full for block, full in zip(blocks, complete, strict=True)))
 
+    @property
+    def attained(self) -> bool:
+        """Yes: prefixes and nodes determine each other."""
+        return True
+
     def profile(self) -> Float64Array:
         """Return the square root of the number of ones in 1..T, float64[T]."""
         prefix = np.arange(1, self.n_items + 1, dtype=np.int64)

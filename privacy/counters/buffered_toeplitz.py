@@ -35,7 +35,7 @@ class BufferedToeplitz:
         n_items: T, how many items there will be at most.
         node: the noise of every row w_j; None for the mere geometry.
 
-    Paper: Dvijotham, McMahan, Pillutla, Steinke, Thakurta 2024, sec. 3; Henzinger, Kalinin, Upadhyay 2025 (norm 1).
+    Paper: Dvijotham, McMahan, Pillutla, Steinke, Thakurta 2024; Henzinger, Kalinin, Upadhyay 2025 (norm 1).
     """
 
     n_items: int
@@ -65,6 +65,11 @@ class BufferedToeplitz:
         coefficients, norms = self.columns()
         column = coefficients[: self.n_items - item + 1] / norms[item - 1]
         return through_column(row, column, 1.0 + summing_slack(self.n_items))
+
+    @property
+    def attained(self) -> bool:
+        """Yes: prefixes and rows of noise determine each other."""
+        return True
 
     def profile(self) -> Float64Array:
         """Return the standard deviation of the recursion's prefix noise, float64[T], from its covariance."""

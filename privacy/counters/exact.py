@@ -50,6 +50,11 @@ class ExactCounter:
         check_item(item, self.n_items)
         return row
 
+    @property
+    def attained(self) -> bool:
+        """Yes: differences of sums are the rows."""
+        return True
+
     def profile(self) -> Float64Array:
         """Return zeros float64[T]."""
         return np.zeros(self.n_items)

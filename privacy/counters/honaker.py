@@ -21,7 +21,7 @@ class Honaker:
 
     *Formal guarantee.* If replacing one item (one user's row) changes it by `row`, the whole sequence of T noisy prefix
     vectors is mu-GDP for mu = sqrt(L) * l2 / sigma, L = floor(log2 T) + 1 (an item enters every complete block with
-    it), also when later rows depend on earlier outputs. Attained by item 1. The weights are post-processing.
+    it), also when later rows depend on earlier outputs. The weights are post-processing. An upper bound.
 
     A complete block of 2^i items has an estimate of variance 1 / (2 (1 - 2^-(i+1))) times a node's.
 
@@ -29,7 +29,7 @@ class Honaker:
         n_items: T, how many items there will be at most.
         node: the noise of every node; None for the mere geometry.
 
-    Paper: Honaker 2015, sec. 4 (estimation from below).
+    Paper: Honaker 2015, "Efficient use of differentially private binary trees" (estimation from below).
     """
 
     n_items: int
@@ -70,6 +70,11 @@ class Honaker:
     def shares(self) -> Float64Array:
         """Return a block's weight on its own noise, which is also its estimate's variance, float64[L]."""
         return 1.0 / (2.0 - np.exp2(-np.arange(self.levels, dtype=np.float64)))
+
+    @property
+    def attained(self) -> bool:
+        """Not known: prefixes tell less than all nodes."""
+        return False
 
     def profile(self) -> Float64Array:
         """Return the root of the summed variances of the blocks that make each prefix, float64[T]."""

@@ -24,7 +24,7 @@ class KaryTree:
     *Formal guarantee.* If replacing one item (one user's row) changes it by `row`, the whole sequence of T noisy prefix
     vectors is as private as h copies of `row`, each with node noise of its own, h = min{h : (k^h - 1)/2 >= T}, also
     when later rows depend on earlier outputs: with Laplace(b) nodes (l1 * h / b, 0)-DP, with Gaussian(sigma) nodes
-    mu-GDP for mu = sqrt(h) * l2 / sigma. Attained by item 1.
+    mu-GDP for mu = sqrt(h) * l2 / sigma. Attained by item 1 if T = (k^h - 1)/2, else an upper bound.
 
     The noise of a prefix is that of its parent (the prefix whose lowest non-zero digit is one step closer to zero) plus
     or minus one node that belongs to this prefix alone; parents may lie ahead.
@@ -34,7 +34,7 @@ class KaryTree:
         node: the noise of every node; None for the mere geometry.
         base: k, odd; 0 for the one with the smallest mean squared error at T items and the node's norm.
 
-    Paper: Andersson, Pagh, Steiner, Torkamani 2024, "Count on your elders", Theorem 1.
+    Paper: Andersson, Pagh, Steiner, Torkamani 2024, "Count on your elders: Laplace vs Gaussian noise".
     """
 
     n_items: int
@@ -90,6 +90,11 @@ class KaryTree:
         """Return as many copies of `row` as user `item` enters used nodes."""
         check_item(item, self.n_items)
         return row.repeated(int(self._entered(np.array([item - 1], dtype=np.int64))[0]))
+
+    @property
+    def attained(self) -> bool:
+        """If T = (k^h - 1)/2: then there are as many prefixes as nodes. Otherwise not known."""
+        return self.n_items == (self.k**self.levels - 1) // 2
 
     def profile(self) -> Float64Array:
         """Return the square root of the number of blocks that make each prefix, float64[T]."""

@@ -45,7 +45,7 @@ class SquareRoot:
         n_items: T, how many items there will be at most.
         node: the noise of every row w_j; None for the mere geometry.
 
-    Paper: Fichtenberger, Henzinger, Upadhyay 2023, Theorem 1.
+    Paper: Fichtenberger, Henzinger, Upadhyay 2023, "Constant matters".
     """
 
     n_items: int
@@ -70,6 +70,11 @@ class SquareRoot:
         check_item(item, self.n_items)
         column = root_coefficients(self.n_items)[: self.n_items - item + 1]
         return through_column(row, column, root_slack(self.n_items))
+
+    @property
+    def attained(self) -> bool:
+        """Yes: prefixes and rows of noise determine each other."""
+        return True
 
     def profile(self) -> Float64Array:
         """Return the norms of the rows of the square root, float64[T]."""
@@ -107,7 +112,7 @@ class NormalizedSquareRoot:
         n_items: T, how many items there will be at most.
         node: the noise of every row w_j; None for the mere geometry.
 
-    Paper: Henzinger, Kalinin, Upadhyay 2025, Theorem 1.
+    Paper: Henzinger, Kalinin, Upadhyay 2025 (normalised square-root factorisation).
     """
 
     n_items: int
@@ -138,6 +143,11 @@ class NormalizedSquareRoot:
         check_item(item, self.n_items)
         column = root_coefficients(self.n_items)[: self.n_items - item + 1] / self.column_norms()[item - 1]
         return through_column(row, column, root_slack(self.n_items))
+
+    @property
+    def attained(self) -> bool:
+        """Yes: prefixes and rows of noise determine each other."""
+        return True
 
     def profile(self) -> Float64Array:
         """Return the norms of the rows of A diag(g) Toeplitz(e), float64[T].

@@ -57,6 +57,10 @@ def test_noise_of_a_prefix_is_the_signed_sum_over_its_blocks(k: int, n_items: in
             assert np.array_equal(draw.setdefault((level, start), drawn), drawn)
         release_prefix(released, totals, state, t)
         assert np.array_equal(released, sum(sign * draw[level, start] for level, start, sign in blocks))
+        # A node that was drawn ahead is kept: otherwise steps would cost more than a draw on average.
+        parent, _, digit = last_step(t, k)
+        assert t in state.held
+        assert digit > 0 or parent in state.held
     owners = {start + k**level if (start // k**level) % k < k // 2 else start for level, start in draw}
     assert len(owners) == len(draw)
 
