@@ -94,7 +94,7 @@ class KaryTree:
     @property
     def attained(self) -> bool:
         """If T = (k^h - 1)/2: then there are as many prefixes as nodes. Otherwise not known."""
-        return self.n_items == (self.k**self.levels - 1) // 2
+        return 2 * self.n_items + 1 == int(self.k**self.levels)
 
     def profile(self) -> Float64Array:
         """Return the square root of the number of blocks that make each prefix, float64[T]."""

@@ -92,10 +92,7 @@ def calibrate(
     # Composed, many small losses add up like squares: a tree may then want fewer levels or more.
     norms = {mechanism.norm} if delta <= 0.0 else {mechanism.norm, "l2"}
     shapes = {counter.suited(norm) for norm in sorted(norms)}
-    calibrated = [
-        replace(shape, node=mechanism.calibrated(epsilon, delta, shape.sensitivity(row)))  # type: ignore[attr-defined]
-        for shape in shapes
-    ]
+    calibrated = [replace(shape, node=mechanism.calibrated(epsilon, delta, shape.sensitivity(row))) for shape in shapes]
     return calibrated[0] if len(calibrated) == 1 else min(calibrated, key=_mean_square)
 
 
