@@ -75,11 +75,10 @@ class KaryTree:
             block = before // size
             place = block % k
             # The first half of the blocks is added by the prefix at their end, the second subtracted by that at their
-            # start, the middle one belongs to none. A block is used from the first prefix on that has it.
-            first_added = (block + 1) * size - (size - 1) // 2
-            first_subtracted = (block - place + (k + 1) // 2) * size - (size - 1) // 2
-            added = (place < k // 2) & (first_added <= self.n_items)
-            entered += added | ((place > k // 2) & (first_subtracted <= self.n_items))
+            # start, the middle one belongs to none. Prefixes begin to use one (size - 1)/2 before that; a subtracted
+            # one with an item in it has begun.
+            begun = (block + 1) * size - (size - 1) // 2 <= self.n_items
+            entered += ((place < k // 2) & begun) | (place > k // 2)
         return entered
 
     def sensitivity(self, row: Sensitivity) -> Sensitivity:
