@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -248,6 +249,29 @@ def test_error_bound_holds(name: str) -> None:
     # A sum of four independent cells is off by twice as much.
     assert counter.error_bound(n_cells, 0.1, summands=4) == pytest.approx(2 * bound, rel=1e-3)
     assert replace(counter, node=Gaussian(4.0)).error_bound(n_cells, 0.1) == pytest.approx(2 * bound, rel=1e-3)
+
+
+PROCESSES = ("honaker", "square_root", "normalized_square_root", "buffered_toeplitz")
+
+
+@pytest.mark.parametrize("name", PROCESSES)
+def test_error_bound_is_given_the_deviations_of_prefixes_and_of_their_steps(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[tuple[Any, ...]] = []
+
+    def bound(*args: Any) -> float:
+        given.append(args)
+        return 1.0
+
+    counter = with_node(name, 20, 2.0)
+    monkeypatch.setattr(sys.modules[type(counter).__module__], "gaussian_process_bound", bound)
+    b = 2.0 * linear_map(counter)
+    assert counter.error_bound(7, 0.1) == 1.0
+    std, steps, n_cells, beta = given[0]
+    assert (n_cells, beta) == (7, 0.1)
+    assert std == pytest.approx(np.linalg.norm(b, axis=1), rel=1e-7)
+    assert steps == pytest.approx(np.linalg.norm(np.diff(b, axis=0, prepend=0.0), axis=1), rel=1e-7)
 
 
 @pytest.mark.parametrize("name", [*sorted(COUNTERS), "exact"])

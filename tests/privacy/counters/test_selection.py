@@ -137,3 +137,15 @@ def test_nothing_possible_is_refused_with_reasons() -> None:
     assert "\n" not in str(error.value)
     with pytest.raises(ValueError, match="square_root with gaussian: delta must be above 0"):
         choose(Wanted(1.0, 0.0, ROW, 100, 10), counters=["square_root"])
+
+
+def test_a_composed_tree_is_as_wide_as_composition_wants() -> None:
+    free = calibrate(KaryTree(999), Laplace, 1.0, 1e-6, ROW)
+    wide = calibrate(KaryTree(999, base=13), Laplace, 1.0, 1e-6, ROW)
+    assert isinstance(free, KaryTree)
+    assert free.k == 7
+    assert free.node is not None
+    assert wide.node is not None
+    assert free.node.variance * np.mean(free.profile() ** 2) < 0.99 * wide.node.variance * np.mean(wide.profile() ** 2)
+    assert isinstance(pure := calibrate(KaryTree(999), Laplace, 1.0, 0.0, ROW), KaryTree)
+    assert pure.k == 13
