@@ -88,7 +88,7 @@ def _last_bits(noise: Mechanism, runs: int) -> Entry:
 def _additive(name: str) -> _Sampler:
     """Return noise on one whole number that changes by 1."""
     pure = ADDITIVE[name].norm == "l1" and name not in ("uniform", "bounded_laplace", "truncated_laplace")
-    claim = Claim(0.0 if name == "uniform" else EPSILON, 0.0 if pure else DELTA, _SOURCE)
+    claim = Claim(0.0 if ADDITIVE[name] is Uniform else EPSILON, 0.0 if pure else DELTA, _SOURCE)
     noise = ADDITIVE[name].calibrated(EPSILON, claim.delta, _ONE_NUMBER)
     probe = NoisyCells(noise, (1.0,), (0.0,), "one number, 0 or 1")
     bound = f", bound {noise.bound:.4g}" if noise.bound else ""

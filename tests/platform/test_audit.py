@@ -1,0 +1,182 @@
+"""`dprl audit`: what it prints, its exit codes, and how it takes bad input."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from dprl.platform import auditing
+from dprl.platform.auditing import audit_experiment, audit_mechanism
+from dprl.platform.command_line import main
+from dprl.platform.configs.config import load_cells
+from dprl.platform.configs.experiment import Experiment
+from dprl.platform.reports.audits import block, papers_text
+from dprl.privacy import Report
+from dprl.privacy.audits.findings import Claim, Finding, Measurement, Proof, audit_summary
+from dprl.privacy.audits.papers import PapersPage
+from dprl.privacy.audits.papers_linear import NumberCheck
+
+RUNS = "3000"
+CONFIG = """
+name: audited
+algorithm: {name: private_ucb_vi}
+env: {name: riverswim, n_states: 3, horizon: 4}
+privacy: {model: ldp, epsilon: 4.0, calibration: certified}
+episodes: 100
+seeds: 1
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    path = tmp_path / "audited.yaml"
+    path.write_text(CONFIG)
+    return str(path)
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    code = main(["audit", *words])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def cell(config: str, *overrides: str) -> Experiment:
+    (found,) = load_cells(config, overrides)
+    return found
+
+
+def test_a_certified_cell_is_not_refuted(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, config, "--runs", RUNS)
+    assert code == 0
+    assert "NOT REFUTED: claimed 4" in out
+    assert "proved    pure epsilon 4 (exact)" in out
+    assert "97.5 % confidence" in out
+    assert "only noisy releases differ" in out
+    assert max(map(len, out.splitlines())) <= 120
+
+
+def test_a_printed_cell_is_refuted(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, config, "--set", "privacy.calibration=printed", "--runs", "20000")
+    assert code == 1
+    assert "REFUTED: claimed 4" in out
+    assert "NOT REFUTED" not in out
+    assert "the claim fails" in out
+
+
+def test_no_privacy_claims_nothing(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, config, "--set", "privacy={model: none}")
+    assert code == 0
+    assert "NO PRIVACY" in out
+    assert "released counts, report: not the same" in out
+
+
+def test_json_of_a_config(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    privacy = "privacy={grid_search: [{model: none}, {model: jdp, epsilon: 1}]}"
+    code, out, _ = run(capsys, config, "--json", "--runs", RUNS, "--set", privacy)
+    data = json.loads(out)
+    assert code == 0
+    assert [len(one["findings"]) for one in data] == [1, 3]
+    assert data[0]["findings"][0]["claim"]["epsilon"] == "inf"
+    assert data[1]["summary"]["verdict"] == "not refuted"
+    assert data[1]["parameters"]["privacy.epsilon"] == 1.0
+
+
+def test_a_mechanism(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "discrete_laplace", "--runs", "20000")
+    assert code == 0
+    assert out.startswith("discrete_laplace: NOT REFUTED: claimed 1, measured epsilon >= 0.9")
+    code, out, _ = run(capsys, "discrete_laplace", "--runs", "20000", "--json", "--seed", "3")
+    assert code == 0
+    assert json.loads(out)[0]["findings"][0]["verdict"] == "not refuted"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ((), "is required"),
+        (("laplac",), "did you mean 'laplace'?"),
+        (("smok",), "did you mean 'smoke'?"),
+        (("laplace", "--set", "a=1"), "must be left out with a mechanism"),
+        (("laplace", "--runs", "many"), "--runs: must be a whole number"),
+        (("laplace", "--runs", "1e400"), "--runs: must be a whole number"),
+        (("laplace", "--runs", "3"), "--runs: must be a whole number from 100"),
+        (("laplace", "--seed", "-1"), "--seed: must be a whole number from 0"),
+        (("smoke", "--papers"), "must be left out with --papers"),
+        (("--papers", "--runs", "1000"), "must be left out with --papers"),
+        (("smoke", "--set", "privacy={model: ldp, epsilon: 0}"), "epsilon"),
+    ],
+)
+def test_bad_input(capsys: pytest.CaptureFixture[str], words: tuple[str, ...], told: str) -> None:
+    code, out, err = run(capsys, *words)
+    assert (code, out) == (2, "")
+    assert told in err
+    assert len(err.splitlines()) == 1
+
+
+def test_the_same_seed_gives_the_same_findings(config: str) -> None:
+    experiment = cell(config)
+    first, again = (audit_experiment(experiment, runs=1000, seed=7) for _ in range(2))
+    assert [one.to_dict() for one in first] == [one.to_dict() for one in again]
+    other = audit_experiment(experiment, runs=1000, seed=8)
+    assert first[0].measurement != other[0].measurement
+
+
+def test_the_summary_fits_a_certificate(config: str) -> None:
+    summary = audit_summary(audit_experiment(cell(config), runs=1000))
+    assert {"method", "runs", "alpha", "epsilon_lb", "delta_lb", "probe_config", "verdict"} <= set(summary)
+    json.dumps(summary, allow_nan=False)
+
+
+@pytest.mark.parametrize("arithmetic", ["fast", "exact"])
+def test_either_arithmetic_is_audited(config: str, arithmetic: str) -> None:
+    noise = f"noise={{arithmetic: {arithmetic}, entropy: os}}"
+    findings = audit_experiment(cell(config, noise), runs=1000)
+    assert [one.verdict for one in findings] == ["not refuted"] * 3
+
+
+def test_a_planted_leak_is_found_by_the_channel_test(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text of a log that names the user's cell, beside numbers that are noisy."""
+    monkeypatch.setattr(Report, "__repr__", lambda report: f"Report(cell {report.values.argmax()})")
+    findings = audit_experiment(cell(config, "privacy.epsilon=1000"), runs=1000)
+    assert [one.name for one in findings if one.verdict == "refuted"] == ["channels"]
+    assert findings[-1].measurement is not None
+    assert "texts: not the same" in findings[-1].measurement.probe
+
+
+def test_a_ledger_that_lies_is_caught_by_the_white_box(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auditing, "recomputed_epsilon", lambda *_: 8.0)
+    findings = audit_experiment(cell(config), runs=1000)
+    assert findings[0].white_box == "fails"
+    assert findings[0].proof.epsilon == 8.0
+    assert "but the proof fails" in block("cell", findings)
+
+
+def _finding(name: str, source: str, measured: float) -> Finding:
+    claim = Claim(1.0, source=source)
+    measurement = Measurement("two worlds", "probe", claim, 2.0, measured, 0.0, 0.999, 1000)
+    proof = Proof(2.0 if measured > 1 else 1.0, "exact", 0.5, 0.01 if measured > 1 else 0.0)
+    return Finding(name, "noise", claim, proof, measurement, "a note")
+
+
+def test_the_papers_table_is_aligned_and_narrow() -> None:
+    check = NumberCheck("M5", "variance", "[TH23]", 1.2, 1.1, 1.3, 0.99, 1000)
+    page = PapersPage(
+        (_finding("A", "[QW24]", 1.5), _finding("B", "[CZ22]", 0.5)), (_finding("C", "ours", 0.9),), (check,), 0.05
+    )
+    text = papers_text(page, 3.2)
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 120
+    head, row = (next(line for line in lines if word in line) for word in ("by sampling", "QW24"))
+    assert head.index("by sampling") == row.index("refuted")
+    assert "2 claims: 1 refuted by sampling, 0 more by proof, 1 stand. 1 controls: 0 refuted. 3 s" in text
+    assert not page.inconsistent
+    assert dataclasses.replace(page, controls=page.claims).inconsistent
+
+
+def test_mechanisms_are_found_by_name() -> None:
+    assert audit_mechanism("laplace", runs=1000)[0].name == "laplace"
+    with pytest.raises(KeyError):
+        audit_mechanism("laplac")

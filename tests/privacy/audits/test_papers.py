@@ -1,0 +1,135 @@
+"""The papers' page: every wrong claim is refuted, no control is, and what is proved is what the specification says.
+
+The page's bounds hold together with 95 % confidence; with this fixed seed they do.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from dprl.privacy.audits.findings import Finding
+from dprl.privacy.audits.papers import PapersPage, audit_papers, paper_claims, paper_controls
+
+REFUTED = {"C1", "C2", "C2'", "L1", "L1 run", "L2", "L2'", "A2 k=1", "A4", "M0", "M3", "M4", "M4 B=5b", "M4'", "F"}
+STAND = {"C1'", "A1", "A2", "A3", "M1", "M2"}
+FAILS_BY_PROOF_ALONE = {"M2 n=10"}
+
+PURE = {
+    "C1": 2.8953,
+    "C1'": 0.419,
+    "C2": 2.8953,
+    "C2'": 31085.0,
+    "L1": 2.0,
+    "L2": 2.0,
+    "L2'": 450.0,
+    "A1": 1.0,
+    "A2": 5.0,
+    "A2 k=1": 9.70,
+    "A3": 1.0,
+    "M2": 0.4645,
+    "M2 n=10": 4.2849,
+}
+EPSILON_AT_A_DELTA = {"C1": 0.8494, "C2": 0.685, "L1": 1.7886, "L2": 1.501, "M1": 0.063, "M2": 0.234, "M2 n=10": 0.144}
+DELTA = {"L1": 2.3967e-3, "L2": 4.8e-4, "C1": 2.6e-8, "M3": 0.125, "F": 0.0208}
+ATTAINED_DELTA = {"M3": 0.095, "M4": 0.102}
+ATTAINED_EPSILON = {"M2": 0.37, "M2 n=10": 3.84}
+
+
+@pytest.fixture(scope="module")
+def page() -> PapersPage:
+    return audit_papers(seed=0)
+
+
+@pytest.fixture(scope="module")
+def found(page: PapersPage) -> dict[str, Finding]:
+    return {finding.name: finding for finding in page.claims}
+
+
+def test_names_are_unique_and_every_claim_has_a_verdict() -> None:
+    names = [entry.name for entry in (*paper_claims(), *paper_controls())]
+    assert len(names) == len(set(names))
+    assert {entry.name for entry in paper_claims()} == REFUTED | STAND | FAILS_BY_PROOF_ALONE
+
+
+@pytest.mark.parametrize("name", sorted(REFUTED))
+def test_a_wrong_claim_is_refuted_and_its_proof_fails(found: dict[str, Finding], name: str) -> None:
+    assert found[name].verdict == "refuted"
+    assert found[name].white_box != "holds"
+
+
+@pytest.mark.parametrize("name", sorted(STAND))
+def test_a_true_claim_stands(found: dict[str, Finding], name: str) -> None:
+    assert found[name].verdict != "refuted"
+    assert found[name].white_box == "holds"
+    assert not found[name].violated
+
+
+def test_what_sampling_cannot_show_the_white_box_does(found: dict[str, Finding]) -> None:
+    for name in FAILS_BY_PROOF_ALONE:
+        assert found[name].verdict == "not sampled"
+        assert found[name].violated
+        assert found[name].white_box == "holds_approximately"
+
+
+def test_no_control_is_refuted(page: PapersPage) -> None:
+    assert {finding.verdict for finding in page.controls} == {"not refuted"}
+    assert not any(finding.violated for finding in page.controls)
+    assert not page.inconsistent
+
+
+def test_controls_are_attacked_with_some_power(page: PapersPage) -> None:
+    measured = {one.name: one.measurement for one in page.controls}
+    for name in ("C2 ok", "L1 ok", "A2 ok", "M4 ok"):
+        one = measured[name]
+        assert one is not None
+        assert 0.9 * one.proved < one.epsilon_lb <= one.proved
+
+
+def test_nothing_measured_exceeds_what_is_proved_there(page: PapersPage) -> None:
+    for finding in (*page.claims, *page.controls):
+        if finding.measurement is not None:
+            assert finding.measurement.epsilon_lb <= finding.measurement.proved
+
+
+@pytest.mark.parametrize("name", sorted(PURE))
+def test_pure_epsilon(found: dict[str, Finding], name: str) -> None:
+    assert found[name].proof.pure_epsilon == pytest.approx(PURE[name], rel=2e-3)
+
+
+@pytest.mark.parametrize("name", ["M1", "M3", "M4", "M4 B=5b", "M4'", "A4", "M0", "F"])
+def test_no_pure_epsilon(found: dict[str, Finding], name: str) -> None:
+    assert found[name].proof.pure_epsilon == math.inf
+
+
+@pytest.mark.parametrize("name", sorted(EPSILON_AT_A_DELTA))
+def test_epsilon_at_a_delta(found: dict[str, Finding], name: str) -> None:
+    assert found[name].proof.epsilon == pytest.approx(EPSILON_AT_A_DELTA[name], rel=5e-3)
+
+
+@pytest.mark.parametrize("name", sorted(DELTA))
+def test_delta_at_the_claimed_epsilon(found: dict[str, Finding], name: str) -> None:
+    assert found[name].proof.delta == pytest.approx(DELTA[name], rel=1e-2)
+
+
+def test_brackets(found: dict[str, Finding]) -> None:
+    for name, value in ATTAINED_DELTA.items():
+        assert found[name].proof.attained_delta == pytest.approx(value, rel=1e-2)
+    for name, value in ATTAINED_EPSILON.items():
+        assert found[name].proof.attained_epsilon == pytest.approx(value, rel=1e-2)
+
+
+def test_the_variance_formula_holds(page: PapersPage) -> None:
+    (check,) = page.numbers
+    assert check.holds
+    assert check.printed == pytest.approx(1.2141, abs=1e-4)
+    assert check.high - check.low < 0.05
+
+
+def test_json(page: PapersPage) -> None:
+    data = json.loads(json.dumps(page.to_dict(), allow_nan=False))
+    assert data["confidence"] == 0.95
+    assert {one["name"] for one in data["claims"]} == REFUTED | STAND | FAILS_BY_PROOF_ALONE
+    assert data["claims"][0]["measured"]["confidence"] > 0.99

@@ -1,0 +1,109 @@
+"""A privatizer is attacked through the kernels that a run would use."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dprl.privacy import CentralPrivacy, CountFamilies, CountFamily, LocalPrivacy, PrivacyConfig, Privatizer, Streams
+from dprl.privacy.audits.findings import Claim, Measurement
+from dprl.privacy.audits.replays import CentralPrefixes, LocalReports, bystander, canary, sent_row
+from dprl.privacy.audits.two_worlds import Attack, measure
+from dprl.privacy.counters import COUNTERS
+
+RUNS, ALPHA = 20_000, 1e-4
+
+
+def families(steps: int) -> CountFamilies:
+    """A tabular learner of 2 states and 2 actions."""
+    return CountFamilies(
+        steps,
+        (
+            CountFamily("transitions", 8, 2),
+            CountFamily("visits", 4, 0, marginal_of="transitions"),
+            CountFamily("rewards", 4, 1, marginal_of="transitions", indicator=False),
+        ),
+        paper="[CZ22]",
+    )
+
+
+def build(config: PrivacyConfig, steps: int = 1, episodes: int = 3) -> Privatizer:
+    return config.build(families(steps), episodes - 1, Streams(0, "replays"))
+
+
+def attacked(config: PrivacyConfig, claim: Claim, steps: int = 1, episodes: int = 3, runs: int = RUNS) -> Measurement:
+    privatizer = build(config, steps, episodes)
+    probe = CentralPrefixes if privatizer.trust_model == "jdp" else LocalReports
+    proved = privatizer.planned_ledger().epsilon(claim.delta)
+    return measure(probe(privatizer, f"{config}"), claim, proved, Attack(runs, 0, ALPHA))
+
+
+SAMPLED = {"families": "one_hot", "mechanism": "sampled_optimized_unary_encoding"}
+SPLIT = {"families": "one_hot", "mechanism": "optimized_unary_encoding"}
+
+
+@pytest.mark.parametrize("settings", [SAMPLED, SPLIT, {"families": "one_hot", "mechanism": "laplace"}])
+def test_certified_reports_are_not_refuted_and_two_thirds_of_the_noise_are(settings: dict[str, str]) -> None:
+    """False alarm of a sound report: below 1e-4."""
+    sound = attacked(LocalPrivacy(1.0, **settings), Claim(1.0))  # type: ignore[arg-type]
+    assert not sound.refutes
+    assert 0.6 < sound.epsilon_lb <= 1.0
+    planted = attacked(LocalPrivacy(1.5, **settings), Claim(1.0))  # type: ignore[arg-type]
+    assert planted.refutes
+    assert planted.epsilon_lb <= 1.5
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_printed_reports_are_refuted(steps: int) -> None:
+    measured = attacked(LocalPrivacy(1.0, calibration="printed"), Claim(1.0), steps, runs=100_000)
+    assert measured.refutes
+    assert measured.epsilon_lb <= measured.proved == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(("steps", "episodes"), [(1, 3), (2, 5)])
+def test_printed_counters_are_refuted(steps: int, episodes: int) -> None:
+    measured = attacked(CentralPrivacy(1.0, calibration="printed"), Claim(1.0), steps, episodes, runs=60_000)
+    assert measured.refutes
+    assert measured.epsilon_lb <= measured.proved
+
+
+def test_a_sampled_step_tells_no_more_than_its_own_row() -> None:
+    measured = attacked(LocalPrivacy(1.0, **SAMPLED), Claim(1.0), steps=2)  # type: ignore[arg-type]
+    assert 0.8 < measured.epsilon_lb <= 1.0
+
+
+@pytest.mark.parametrize("counter", sorted(COUNTERS))
+def test_no_certified_counter_is_refuted(counter: str) -> None:
+    """False alarm: below 1e-4 a counter."""
+    delta = 1e-6
+    measured = attacked(CentralPrivacy(1.0, delta, families="one_hot", counter=counter), Claim(1.0, delta))
+    assert not measured.refutes
+    assert 0.15 < measured.epsilon_lb <= 1.0
+
+
+def test_a_counter_with_a_quarter_of_the_noise_is_refuted() -> None:
+    """Also by the linear score that is used for all counters but the binary tree."""
+    config = CentralPrivacy(4.0, families="one_hot", counter="kary_tree")
+    measured = attacked(config, Claim(1.0))
+    assert measured.refutes
+    assert 1.5 < measured.epsilon_lb <= 4.0
+
+
+@pytest.mark.parametrize("kind", ["separate", "marginal", "one_hot"])
+def test_two_canaries_share_no_cell_and_fill_every_row(kind: str) -> None:
+    privatizer = build(CentralPrivacy(1.0, families=kind), steps=2)
+    ones, zeros = (sent_row(privatizer, canary(privatizer.families, world)) for world in (1, 0))
+    sent = len(privatizer.layout.released.families) * 2
+    assert not (ones * zeros).any()
+    assert ones.sum() == zeros.sum() == sent
+    assert sent_row(privatizer, bystander(privatizer.families)).sum() == sent
+
+
+def test_runs_are_independent_and_repeatable() -> None:
+    key = Streams(0, "runs").key("user_noise")
+    first, again = (CentralPrefixes(build(CentralPrivacy(50.0)), "a").scores(1, 5000, key) for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+    assert np.unique(first).shape[0] > 4900
+    # Half of the runs are in another batch; correlated ones would show (limit: 6 standard errors).
+    assert abs(np.corrcoef(first[:2500], first[2500:])[0, 1]) < 6 / np.sqrt(2500)
+    assert abs(np.corrcoef(first[:-1], first[1:])[0, 1]) < 6 / np.sqrt(5000)
