@@ -115,7 +115,7 @@ def additive_ratios(noise: Mechanism, grid: float = 0.0) -> VectorRatios:
 
     def ratios(messages: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
         unit = grid or 1.0
-        return log_ratios(noise, messages / unit, ones / unit, zeros / unit).sum(axis=1)
+        return np.asarray(log_ratios(noise, messages / unit, ones / unit, zeros / unit).sum(axis=1))
 
     return ratios
 
@@ -151,7 +151,7 @@ class SignMessages:
         messages = np.empty((runs, self.mechanism.message_length))
         scores = np.zeros(runs)
         # No sum of some of these numbers, each with either sign, is 0 but the empty one.
-        gradient = self.mechanism.clip * 2.0 ** np.arange(1, self.mechanism.dimension + 1)
+        gradient = np.ldexp(self.mechanism.clip, np.arange(1, self.mechanism.dimension + 1)).astype(np.float64)
         vector = gradient if world else -gradient
         _signs(messages, vector, self.mechanism.clip, self.mechanism.bit.table(), key)
         _signs_for(scores, messages, gradient)

@@ -92,7 +92,7 @@ def _one_run(attack: Attack) -> Measurement:
 
 
 def _scale(families: int, logs: int = 0) -> Scale:
-    """Return the printed scale families * H * (ln K)^logs / epsilon: a family's L1 change is taken to be H."""
+    """Return the printed scale families * H * (ln K)^logs / epsilon: a family's L1 change is taken to be H (D3)."""
     return lambda horizon, episodes: families * horizon * math.log(episodes) ** logs / EPSILON
 
 

@@ -53,7 +53,7 @@ class CounterPrefixes:
             return tree_ratios(self.counter, prefixes, ones, zeros)
         middle = (ones + zeros) / 2.0
         weighted = np.tensordot(self._best_weights(), prefixes - middle, axes=1)
-        return weighted @ (ones - zeros)
+        return np.asarray(weighted @ (ones - zeros))
 
     def _release(self, row: Float64Array, runs: int, key: Key) -> Float64Array:
         """Return every prefix of every run, float64[T, runs, cells]."""
@@ -86,4 +86,4 @@ def tree_ratios(tree: BinaryTree, prefixes: Float64Array, ones: Float64Array, ze
 def best_linear_weights(noise: Float64Array) -> Float64Array:
     """Return the inverse covariance of a cell's prefixes times the all-ones vector, float64[T]; noise float64[T, n]."""
     covariance = np.atleast_2d(np.cov(noise))
-    return np.linalg.solve(covariance, np.ones(covariance.shape[0]))
+    return np.asarray(np.linalg.solve(covariance, np.ones(covariance.shape[0])), dtype=np.float64)

@@ -49,7 +49,7 @@ class NoisyCells:
         y = np.empty((runs, len(self.ones)))
         fill_noise(y.reshape(-1), self.mechanism.noise(key), np.uint64(0))
         y += np.array(self.ones if world else self.zeros)
-        return log_ratios(self.mechanism, y, np.array(self.ones), np.array(self.zeros)).sum(axis=1)
+        return np.asarray(log_ratios(self.mechanism, y, np.array(self.ones), np.array(self.zeros)).sum(axis=1))
 
 
 def log_ratios(mechanism: Mechanism, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
@@ -93,7 +93,7 @@ class FloatingPointEvent:
         fill_noise(y, self.mechanism.noise(key), np.uint64(0))
         y += 0.0 if world else 1.0
         shifted = np.ldexp(y, _ULP_AT_ONE)
-        return ((np.abs(y) < _NEAR_ZERO) & (shifted != np.rint(shifted))).astype(np.float64)
+        return np.asarray(((np.abs(y) < _NEAR_ZERO) & (shifted != np.rint(shifted))).astype(np.float64))
 
 
 def changed_cells(n: int) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -165,7 +165,7 @@ def _message_ratios(
     if report is None:
         raise ValueError("report must randomise what is sent, got None; nothing is left to measure")
     if not isinstance(report, UnaryReport):
-        return log_ratios(report, messages, ones, zeros).sum(axis=1)
+        return np.asarray(log_ratios(report, messages, ones, zeros).sum(axis=1))
     p, q = report.encoding.hot_probability, report.encoding.cold_probability
     of_one, of_zero = math.log(p / q), math.log((1.0 - p) / (1.0 - q))
     per_bit = (ones - zeros).reshape(report.n_steps, -1)

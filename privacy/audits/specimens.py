@@ -38,6 +38,7 @@ def printed_bounded_laplace(u: Float64Array, scale: float, bound: float) -> Floa
     Paper: [TH23] eq. (78).
     """
     q = math.exp(-bound / scale)
+    # D12
     return np.asarray(-scale * np.log(2.0 - q - 2.0 * u * (1.0 - q)))
 
 
@@ -110,6 +111,7 @@ class PrintedRandomSign:
     @property
     def probabilities(self) -> tuple[float, float]:
         """P(+C) at u = -C and at u = C."""
+        # D4
         base = 1.0 / (math.exp(self.epsilon / self.k) + 1.0)
         return base, base + math.tanh(self.epsilon / self.dimension / 2.0)
 
@@ -178,6 +180,7 @@ def raw_weights(weights: Float64Array, surprise: float, features: Float64Array, 
 
     Paper: [TH23] Algorithm 1.
     """
+    # D6
     return np.asarray(weights + step * surprise * features)
 
 
@@ -188,6 +191,7 @@ def raw_score(ticks: int) -> float:
 
     Paper: [OT20] sec. 4.
     """
+    # D5
     return float(ticks)
 
 
