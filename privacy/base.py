@@ -95,6 +95,7 @@ class CountFamilies:
 
     def changed_cells(self) -> int:
         """How many cells of one family a replaced user changes at most, each by at most 1."""
+        # D3: the papers count H, the cells of a trajectory that is removed; a replaced one changes 2 a step.
         return 2 * self.n_steps
 
     def changed_public_start(self, family: CountFamily) -> int:

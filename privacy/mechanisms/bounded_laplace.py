@@ -60,7 +60,7 @@ class BoundedLaplace:
         if delta <= 0.0:
             raise ValueError(f"delta must be above 0 for bounded Laplace noise, got {delta}; use laplace for delta = 0")
         scale = sensitivity.l1 / epsilon
-        # In logarithms: e^epsilon may overflow.
+        # D11: the bound is printed as free, at delta = 0. In logarithms: e^epsilon may overflow.
         log_ratio = epsilon + math.log(-math.expm1(-epsilon)) - math.log(2.0 * delta)
         return cls(scale, scale * float(np.logaddexp(0.0, log_ratio)))
 
@@ -105,7 +105,7 @@ def fill_bounded_laplace(out: Float64Array, key: np.ndarray, first: np.uint64, s
     """Fill `out` float64[n] with draws number first, first+1, ... of `key`, Laplace(scale) given |x| <= bound.
 
     x = -scale sgn(w) log1p(-2 |w| (1 - e^(-bound/scale))) with w uniform on (-1/2, 1/2). Equation (78) of [TH23]
-    inverts a distribution function that is wrong for x < 0; it is kept in audits.specimens.
+    inverts a distribution function that is wrong for x < 0; it is kept in audits.specimens (D12).
 
     *Formal guarantee.* None by itself; see BoundedLaplace.
     """

@@ -159,7 +159,7 @@ class ClippedLaplace(_Clipped):
     vector is rounded towards 0 to integers, whose L1 norm is at most the ball's radius in units (checked in integers,
     so that float64 rounding cannot exceed it), and the noise is discrete Laplace: nothing is idealised.
 
-    Paper: [OT20] eqs. (19)-(21), Algorithm 2.
+    Paper: [OT20] eqs. (19), (20) and (21), Algorithm 2.
     """
 
     name: ClassVar[str] = "clipped_laplace"

@@ -1,7 +1,8 @@
 """Noise for a symmetric Gram matrix with its right-hand side: what a user's device adds to a linear model's statistics.
 
 At stage h the device of each of n agents sends (phi phi^T + W, phi V + w). It first shrinks phi to the norm m_h and
-clips V to [0, m_h], with m_h = H - h: without these clips, which [TH23] does not have, no finite guarantee exists.
+clips V to [0, m_h], with m_h = H - h. [TH23] cuts V from above only and assumes |phi| <= H (D7): without a lower cut no
+finite guarantee exists.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ _MOST_DRAWS = 2**53
 def l1_upper(dimension: int) -> float:
     """Return c_hi: a bound of the joint L1 sensitivity of (upper triangle, right-hand side) in units of m^2."""
     d = dimension
+    # D9: the matrix's part grows like D; 2 sqrt(D), as printed, bounds an induced norm, not the sum of entries.
     return 2.0 * math.sqrt(d) + min(d / math.sqrt(2.0) + 1.0, math.sqrt(d * (d + 3) / 2.0))
 
 
@@ -243,6 +245,7 @@ class GramGaussian(_Gram):
             if bound > 0:
                 l2 = math.sqrt(JOINT_L2_SQUARED) * bound**2 + self._rounded_apart(stage, weight)
                 total += (l2 / scale) ** 2
+        # D8: n agents send n messages of the same user.
         return math.sqrt(self.release.n_agents * total)
 
     def curve(self) -> GaussianLoss | ConcentratedLoss:
@@ -347,6 +350,7 @@ def fill_gram(out: np.ndarray, phi: np.ndarray, value: float, bound: float, nois
     """
     d = phi.shape[0]
     feature = clipped(phi, bound, True) if bound > 0.0 else np.zeros(d)
+    # D7
     target = min(max(value, 0.0), bound) if abs(value) < math.inf else 0.0
     unit = grid if grid > 0.0 else 1.0
     place = 2 * d

@@ -17,6 +17,7 @@ def printed_gaussian_sigma(horizon: int, epsilon: float, delta: float) -> float:
 
     Paper: [TH23] Theorem 1.
     """
+    # D8: for n agents the proof needs n times this; it has no n.
     return 4.0 * horizon**3 * math.sqrt(2.0 * math.log(2.5 * horizon / delta)) / epsilon
 
 
@@ -27,6 +28,7 @@ def printed_laplace_scale(horizon: int, dimension: int, epsilon: float) -> float
 
     Paper: [TH23] Theorems 3 and 7.
     """
+    # D8 and D9: no factor n, and sqrt(n d) where the matrix needs n d.
     return 4.0 * horizon**3 * math.sqrt(dimension) / epsilon
 
 
@@ -35,6 +37,7 @@ def printed_uniform_bound(horizon: int, delta: float, appendix: bool = False) ->
 
     Paper: [TH23] Theorem 5; appendix D.3.
     """
+    # D10: it would have to grow with 1 / delta, with or without the root.
     logarithm = math.log(2.0 * horizon / delta)
     return 4.0 * horizon**3 * (logarithm if appendix else math.sqrt(logarithm))
 

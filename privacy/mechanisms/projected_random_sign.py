@@ -88,6 +88,7 @@ class ProjectedRandomSign:
         if not (math.isfinite(epsilon) and epsilon > 0):
             raise ValueError(f"epsilon must be finite and above 0, got {epsilon}; nothing else is a guarantee")
         projections = max(1, min(dimension, math.floor(epsilon / EPSILON_PER_PROJECTION)))
+        # D4: k = d_hat where eq. (24) prints e^(epsilon/k) and leaves k undefined.
         each = epsilon / projections
         while each * projections > epsilon:
             each = math.nextafter(each, 0.0)

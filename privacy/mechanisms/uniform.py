@@ -54,6 +54,7 @@ class Uniform:
         """
         if delta <= 0.0:
             raise ValueError(f"delta must be above 0 for uniform noise, got {delta}; use laplace for delta = 0")
+        # D10
         return cls(sensitivity.l1 / (2.0 * delta))
 
     @property
