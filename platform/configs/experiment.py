@@ -41,6 +41,7 @@ REGISTRIES: dict[str, Mapping[str, type[Any]]] = {
 """Which classes each section of a config can describe."""
 # What picks the class of a section.
 _CHOOSERS = {"algorithm": "name", "env": "name", "privacy": "model"}
+_AUTO = "auto"
 _RELEASE_NOISE = {"arithmetic": "exact", "entropy": "os"}
 _EXAMPLES = {
     "algorithm": "algorithm: {name: private_ucb_vi}",
@@ -214,10 +215,19 @@ def varying_keys(cells: Sequence[Experiment]) -> list[str]:
     """
     flats = [cell.parameters() for cell in cells]
     order = list(dict.fromkeys(key for flat in flats for key in flat))
-    varying = [key for key in order if len({flat[key] for flat in flats if key in flat}) > 1]
+    varying = [key for key in order if _varies(key, flats)]
     if "privacy.model" in varying and "privacy.epsilon" in order and "privacy.epsilon" not in varying:
         varying.insert(varying.index("privacy.model") + 1, "privacy.epsilon")
     return varying or ["privacy.model", "privacy.epsilon"]
+
+
+def _varies(key: str, flats: Sequence[Mapping[str, Scalar]]) -> bool:
+    """Whether `key` differs; what one trust model calls 'auto' and another one by its name does not."""
+    values = {flat[key] for flat in flats if key in flat}
+    by_model: dict[Scalar, set[Scalar]] = {}
+    for flat in flats:
+        by_model.setdefault(flat["privacy.model"], set()).add(flat.get(key, _AUTO))
+    return len(values - {_AUTO}) > 1 or any(len(found) > 1 for found in by_model.values())
 
 
 def _hash(mapping: Mapping[str, Any]) -> str:

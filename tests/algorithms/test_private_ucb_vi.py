@@ -197,21 +197,24 @@ def test_users_reach_the_learner_through_released_counts_only(
     poison: dict[str, np.ndarray] = {}
 
     def blind(channel: Any, cells: np.ndarray, amounts: np.ndarray, user: int) -> None:
+        server = channel.receiver
+        memory = {"message": channel.sender.message, "totals": server.totals, "rows": server.counter.rows}
         for field, worth in poison.items():
-            getattr(channel, field)[:] = worth
+            memory[field][:] = worth
         exchange(channel, np.full_like(cells, user % 7), np.full_like(amounts, 0.5), user)
         # Between two releases the server's unreleased memory differs from world to world, too.
-        hidden = ["report", "totals", "noise"] if channel.released is not channel.totals else ["report"]
-        poison.update({field: getattr(channel, field).copy() for field in hidden})
-        for field in hidden:
-            getattr(channel, field)[:] = world + np.arange(channel.totals.shape[0]) / 7
+        if channel.released is server.totals:
+            memory.pop("totals")
+        poison.update({field: array.copy() for field, array in memory.items()})
+        for array in memory.values():
+            array.flat = world + np.arange(array.size) / 7
 
     monkeypatch.setattr(module, "exchange", blind)
     outcomes = []
     for world in (1, 2):
         poison.clear()
         algorithm: Any = learner(random_mdp, 300, privacy, name=name, bonus_scale=0.02, precision_scale=0.05)
-        algorithm._simulator = algorithm._simulator._replace(key=np.uint64(world))
+        algorithm._simulator = algorithm._simulator._replace(key=Streams(world, "world").key("env"))
         segments, states = [], []
         for _ in range(60):
             segments.append(algorithm.learn(5))
