@@ -11,18 +11,23 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
-from numba import njit
-from numba.core import config
+import llvmlite.binding as llvm
+from numba import cfunc, njit
+from numba.core import config, sigutils, types
+from numba.core.typing.templates import Signature
 
 F = TypeVar("F", bound=Callable[..., object])
 
 _ROOMS = ("privacy", "envs", "algorithms")
 _KEPT_CACHES = 6
+PLAIN = bool(config.DISABLE_JIT)
+"""Whether kernels run uncompiled."""
 
 
 @cache
@@ -79,11 +84,61 @@ def inlined(function: F) -> F:
     return _compiled(function, inline="always")
 
 
-def _compiled(function: F, inline: Literal["never", "always"]) -> F:
+def shared(signature: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Compile `function` once for all kernels, which call it by its address.
+
+    What a kernel calls is otherwise optimised anew for every kernel that calls it, and the samplers alone take many
+    seconds. The function takes numbers and pointers, raises nothing, and can be called in kernels only; with
+    NUMBA_DISABLE_JIT=1 there are no pointers, and callers use the plain function behind it.
+
+    signature: Numba's, 'int64(voidptr, int64)' for instance.
+    """
+
+    def decorate(function: Callable[..., int]) -> Callable[..., int]:
+        name = f"{function.__module__}.{function.__qualname__}.{source_digest()}"
+        arguments, result = sigutils.normalize_signature(signature)
+        _waiting.append((name, signature, function))
+        return cast("Callable[..., int]", types.ExternalFunction(name, Signature(result, arguments, None)))
+
+    return decorate
+
+
+_Waiting = tuple[str, str, Callable[..., int]]
+_waiting: list[_Waiting] = []
+_compiled_shared: list[object] = []
+
+
+def _compile_shared() -> None:
+    """Compile what is waiting, in the order in which it was declared, before any kernel that may call it is linked."""
+    waiting, _waiting[:] = list(_waiting), []
+    for name, signature, function in waiting:
+        with _our_cache():
+            compiled = cfunc(signature, cache=True, error_model="numpy", fastmath=False)(function)
+        _compiled_shared.append(compiled)  # its code must stay
+        llvm.add_symbol(name, compiled.address)
+
+
+@contextmanager
+def _our_cache() -> Iterator[None]:
     settings = vars(config)
     previous = settings["CACHE_DIR"]
     settings["CACHE_DIR"] = prepared_folder()
     try:
-        return cast("F", njit(cache=True, error_model="numpy", fastmath=False, inline=inline)(function))
+        yield
     finally:
         settings["CACHE_DIR"] = previous
+
+
+def _compiled(function: F, inline: Literal["never", "always"]) -> F:
+    with _our_cache():
+        dispatcher: Any = njit(cache=True, error_model="numpy", fastmath=False, inline=inline)(function)
+    if PLAIN:
+        return cast("F", dispatcher)
+    compile_kernel = dispatcher.compile
+
+    def compile_after_shared(signature: Any) -> Any:  # noqa: ANN401 - as Numba's
+        _compile_shared()
+        return compile_kernel(signature)
+
+    dispatcher.compile = compile_after_shared
+    return cast("F", dispatcher)

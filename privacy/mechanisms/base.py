@@ -76,9 +76,7 @@ class Noise(NamedTuple):
 
 
 class Mechanism(Protocol):
-    """Adds independent noise of one law to every number; knows what its scale proves.
-
-    """
+    """Adds independent noise of one law to every number; knows what its scale proves."""
 
     name: ClassVar[str]
     law: ClassVar[int]

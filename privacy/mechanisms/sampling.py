@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from ctypes import c_void_p
+
 import numpy as np
+from numba.np.numpy_support import carray
 
 from dprl.privacy.base import Float64Array
-from dprl.privacy.compiled import kernel
+from dprl.privacy.compiled import PLAIN, kernel, shared
 from dprl.privacy.mechanisms.base import (
     BOUNDED_LAPLACE,
     DISCRETE_GAUSSIAN,
@@ -22,8 +25,52 @@ from dprl.privacy.mechanisms.discrete_laplace import fill_discrete_laplace
 from dprl.privacy.mechanisms.gaussian import fill_gaussian
 from dprl.privacy.mechanisms.laplace import fill_laplace
 from dprl.privacy.mechanisms.uniform import fill_uniform_noise
+from dprl.privacy.randomness.bits import CHACHA20, KEY_WORDS, SPLITMIX64
 
 SILENT = Noise(NO_NOISE, 0.0, 0.0, np.zeros(5, dtype=np.uint64), np.zeros(0, dtype=np.uint64))
+
+
+@kernel
+def draw(out: Float64Array, noise: Noise, first: np.uint64) -> int:
+    """Do what `fill_noise` does and return 1; 0 for a law that has no sampler here, or a key without a generator."""
+    law, scale, bound, key, table = noise
+    if law == NO_NOISE:
+        out[:] = 0.0
+    elif key[0] != SPLITMIX64 and key[0] != CHACHA20:
+        return 0  # asked here, because what is shared cannot raise
+    elif law == LAPLACE:
+        fill_laplace(out, key, first, scale)
+    elif law == GAUSSIAN:
+        fill_gaussian(out, key, first, scale)
+    elif law == DISCRETE_LAPLACE:
+        fill_discrete_laplace(out, key, first, table)
+    elif law == DISCRETE_GAUSSIAN:
+        fill_discrete_gaussian(out, key, first, table)
+    elif law == UNIFORM:
+        fill_uniform_noise(out, key, first, bound)
+    elif law == BOUNDED_LAPLACE:
+        fill_bounded_laplace(out, key, first, scale, bound)
+    else:
+        return 0
+    return 1
+
+
+@shared("int64(voidptr, int64, int64, float64, float64, voidptr, voidptr, int64, uint64)")
+def _draw(  # noqa: PLR0913 - what can be passed by address
+    out: c_void_p,
+    n: int,
+    law: int,
+    scale: float,
+    bound: float,
+    key: c_void_p,
+    table: c_void_p,
+    n_table: int,
+    first: np.uint64,
+) -> int:
+    words = carray(table, (n_table,), np.uint64)
+    return draw(
+        carray(out, (n,), np.float64), Noise(law, scale, bound, carray(key, (KEY_WORDS,), np.uint64), words), first
+    )
 
 
 @kernel
@@ -33,24 +80,17 @@ def fill_noise(out: Float64Array, noise: Noise, first: np.uint64) -> None:
     Draw number i is a function of the key and i only, and draws of different numbers share no bits: calls whose
     ranges of numbers do not overlap are independent, whatever their lengths. Numbers are below 2^53.
 
-    Raises ValueError for a law that has no sampler here, rather than leave numbers without noise.
+    Raises ValueError for a law that has no sampler here or a key without generator, rather than leave out noise.
 
     *Formal guarantee.* That of the mechanism whose `noise` it is.
     """
-    law = noise.law
-    if law == LAPLACE:
-        fill_laplace(out, noise.key, first, noise.scale)
-    elif law == GAUSSIAN:
-        fill_gaussian(out, noise.key, first, noise.scale)
-    elif law == DISCRETE_LAPLACE:
-        fill_discrete_laplace(out, noise.key, first, noise.table)
-    elif law == DISCRETE_GAUSSIAN:
-        fill_discrete_gaussian(out, noise.key, first, noise.table)
-    elif law == UNIFORM:
-        fill_uniform_noise(out, noise.key, first, noise.bound)
-    elif law == BOUNDED_LAPLACE:
-        fill_bounded_laplace(out, noise.key, first, noise.scale, noise.bound)
-    elif law == NO_NOISE:
-        out[:] = 0.0
+    flat = out.reshape(out.size)
+    if PLAIN:
+        done = draw(flat, noise, first)
     else:
-        raise ValueError("law must be one of the codes in dprl.privacy.mechanisms.base; this one has no sampler")
+        law, scale, bound, key, table = noise
+        done = _draw(flat.ctypes, flat.size, law, scale, bound, key.ctypes, table.ctypes, table.size, first)
+    if done == 0:
+        raise ValueError(
+            "law must be one of the codes in dprl.privacy.mechanisms.base, and key begin with a generator's code"
+        )

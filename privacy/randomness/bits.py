@@ -8,9 +8,12 @@ Paper: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOP
 
 from __future__ import annotations
 
-import numpy as np
+from ctypes import c_void_p
 
-from dprl.privacy.compiled import kernel
+import numpy as np
+from numba.np.numpy_support import carray
+
+from dprl.privacy.compiled import PLAIN, kernel, shared
 from dprl.privacy.randomness.chacha20 import fill_chacha20
 
 SPLITMIX64, CHACHA20 = 0, 1
@@ -39,17 +42,32 @@ def splitmix64_increment(bits: int) -> int:
 
 
 @kernel
-def fill_bits(out: np.ndarray, key: np.ndarray, first: np.uint64) -> None:
-    """Fill `out` uint64[n] with draws first, first+1, ... of `key`, all modulo 2^64.
-
-    Raises ValueError if key[0] is no generator's code.
-    """
+def generate(out: np.ndarray, key: np.ndarray, first: np.uint64) -> int:
+    """Do what `fill_bits` does and return 1; 0 if key[0] is no generator's code."""
     if key[0] == SPLITMIX64:
         for i in range(out.shape[0]):
             out[i] = splitmix64(key, first + np.uint64(i))
-    elif key[0] == CHACHA20:
+        return 1
+    if key[0] == CHACHA20:
         fill_chacha20(out, key, first)
-    else:
+        return 1
+    return 0
+
+
+@shared("int64(voidptr, int64, voidptr, uint64)")
+def _generate(out: c_void_p, n: int, key: c_void_p, first: np.uint64) -> int:
+    return generate(carray(out, (n,), np.uint64), carray(key, (KEY_WORDS,), np.uint64), first)
+
+
+@kernel
+def fill_bits(out: np.ndarray, key: np.ndarray, first: np.uint64) -> None:
+    """Fill `out` uint64[n], contiguous, with draws first, first+1, ... of `key`, all modulo 2^64.
+
+    Raises ValueError if key[0] is no generator's code.
+    """
+    flat = out.reshape(out.size)
+    done = generate(flat, key, first) if PLAIN else _generate(flat.ctypes, flat.size, key.ctypes, first)
+    if done == 0:
         raise ValueError("key must begin with a generator's code, SPLITMIX64 or CHACHA20; take it from Streams.key")
 
 

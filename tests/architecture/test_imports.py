@@ -18,7 +18,7 @@ MAY_IMPORT = {
     "platform": {"privacy", "envs", "algorithms", "platform"},
 }
 LIBRARIES = {
-    "privacy": {"numpy", "scipy", "numba", "dp_accounting"},
+    "privacy": {"numpy", "scipy", "numba", "llvmlite"},
     "envs": {"numpy", "numba", "gymnasium", "pettingzoo"},
     "algorithms": {"numpy", "scipy", "numba"},
     "algorithms/pgc_a3c": {"numpy", "scipy", "numba", "gymnasium", "ray", "torch"},
