@@ -50,7 +50,7 @@ def releases(layout: Layout, noise: NoiseParts, entropy: str) -> list[Release]:
                 mechanism=noise.report or noise.counter.node,
                 sensitivity=None if raw else noise.counter.sensitivity(row),
                 public_start=None if raw or start is None else noise.counter.sensitivity(start),
-                attainable=_attainable(family),
+                attainable=_attainable(family, noise.counter),
                 nodes_per_user=nodes_per_user(noise.counter),
                 cells=families.n_steps * family.width,
                 entropy=entropy,
@@ -64,9 +64,9 @@ def nodes_per_user(counter: Counter) -> int:
     return counter.sensitivity(Sensitivity.of_cells(1)).cells
 
 
-def _attainable(family: CountFamily) -> bool:
-    """Whether two trajectories can change as many cells as is accounted for: every step has two cells or more."""
-    return family.width > 1
+def _attainable(family: CountFamily, counter: Counter) -> bool:
+    """Whether some pair of trajectories tells as much as is charged: a step has two cells, and the counter agrees."""
+    return family.width > 1 and counter.attained
 
 
 def open_channel(layout: Layout, noise: NoiseParts, streams: Streams) -> Channel:

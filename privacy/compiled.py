@@ -26,7 +26,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 _ROOMS = ("privacy", "envs", "algorithms")
 _KEPT_CACHES = 6
-PLAIN = bool(config.DISABLE_JIT)
+PLAIN = bool(vars(config)["DISABLE_JIT"])
 """Whether kernels run uncompiled."""
 
 

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
 
 from dprl.privacy.base import CountFamily
 from dprl.privacy.channels import NoiseParts
-from dprl.privacy.counters import BinaryTree, Counter, KaryTree
-from dprl.privacy.counters.base import node_of
-from dprl.privacy.counters.error_bounds import (
-    UnaryCell,
-    binary_tree_bound,
-    kary_tree_bound,
-    running_sum_bound,
-    unary_cell_bound,
-)
+from dprl.privacy.counters.error_bounds import UnaryCell, running_sum_bound, unary_cell_bound
 from dprl.privacy.layouts import Layout
 from dprl.privacy.reports import UnaryReport
 
@@ -37,21 +28,10 @@ def _error_bound(layout: Layout, noise: NoiseParts, family: CountFamily, beta: f
         return 0.0 if law is None else printed.error(law.scale, counter.n_items, n_cells, beta)
     share = beta / len(layout.needed.families)
     if report is None:
-        return 0.0 if counter.node is None else _counter_bound(counter, n_cells, share, summands)
+        return counter.error_bound(n_cells, share, summands)
     if isinstance(report, UnaryReport):
         encoding, steps = report.encoding, report.n_steps if report.sampled else 1
         cell = UnaryCell(encoding.hot_probability, encoding.cold_probability, steps, summands)
         return unary_cell_bound(counter.n_items, cell, n_cells, share)
     # The sums of `summands` cells after each user are among the partial sums of so many times more draws.
     return running_sum_bound(counter.n_items * summands, report, n_cells, share)
-
-
-def _counter_bound(counter: Counter, n_cells: int, beta: float, summands: int) -> float:
-    """Return the bound on sums of `summands` cells of one counter."""
-    node = node_of(counter)
-    if isinstance(counter, BinaryTree):
-        return binary_tree_bound(counter.n_items, node, n_cells, beta, summands)
-    if isinstance(counter, KaryTree):
-        return kary_tree_bound(counter.n_items, counter.k, node, n_cells, beta, summands)
-    # A sum of independent Gaussian processes of one law is such a process, sqrt(summands) times as large.
-    return math.sqrt(summands) * counter.error_bound(n_cells, beta)

@@ -215,16 +215,16 @@ def varying_keys(cells: Sequence[Experiment]) -> list[str]:
     """
     flats = [cell.parameters() for cell in cells]
     order = list(dict.fromkeys(key for flat in flats for key in flat))
-    varying = [key for key in order if _varies(key, flats)]
+    varying = [key for key in order if varies(key, flats)]
     if "privacy.model" in varying and "privacy.epsilon" in order and "privacy.epsilon" not in varying:
         varying.insert(varying.index("privacy.model") + 1, "privacy.epsilon")
     return varying or ["privacy.model", "privacy.epsilon"]
 
 
-def _varies(key: str, flats: Sequence[Mapping[str, Scalar]]) -> bool:
+def varies(key: str, flats: Sequence[Mapping[str, Any]]) -> bool:
     """Whether `key` differs; what one trust model calls 'auto' and another one by its name does not."""
     values = {flat[key] for flat in flats if key in flat}
-    by_model: dict[Scalar, set[Scalar]] = {}
+    by_model: dict[str, set[Any]] = {}
     for flat in flats:
         by_model.setdefault(flat["privacy.model"], set()).add(flat.get(key, _AUTO))
     return len(values - {_AUTO}) > 1 or any(len(found) > 1 for found in by_model.values())

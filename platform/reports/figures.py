@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, LogLocator, NullLocator
 
-from dprl.platform.configs.experiment import Experiment
+from dprl.platform.configs.experiment import Experiment, varies
 from dprl.platform.reports.records import CONFIDENCE, SATURATION_NOTE, always_saturated, curve
 from dprl.platform.reports.verdicts import privacy_text
 
@@ -88,7 +88,8 @@ def frontier_figure(summary: pd.DataFrame) -> bytes:
     summary: rows of `records.summary_row`. One panel per environment and number of episodes, one line per
     algorithm and trust model (and whatever else varies); cells without privacy are dotted horizontal bands.
     """
-    varying = [key for key in _settings(summary) if summary[key].nunique(dropna=True) > 1]
+    flats = [{key: row[key] for key in row.index if pd.notna(row[key])} for _, row in summary.iterrows()]
+    varying = [key for key in _settings(summary) if varies(key, flats)]
     panel_keys = [key for key in varying if key.startswith("env.") or key == "episodes"]
     # The trust model is always named; epsilon is the axis.
     apart = [*panel_keys, "privacy.model", "privacy.epsilon", "privacy.delta"]

@@ -13,8 +13,6 @@ import numpy as np
 
 from dprl.privacy.base import Float64Array
 from dprl.privacy.counters.gaussian_bounds import gaussian_bound
-from dprl.privacy.counters.laplace_sums import laplace_sum_tail
-from dprl.privacy.counters.solving import solved as solve_bound
 from dprl.privacy.counters.sum_bounds import sum_bound
 from dprl.privacy.counters.tree_bounds import tree_bound
 from dprl.privacy.counters.unary_bounds import UnaryCell, unary_bound
@@ -25,9 +23,7 @@ __all__ = [
     "binary_tree_bound",
     "gaussian_process_bound",
     "kary_tree_bound",
-    "laplace_sum_tail",
     "running_sum_bound",
-    "solve_bound",
     "unary_cell_bound",
     "unary_sum_bound",
 ]
