@@ -9,6 +9,7 @@ from dprl.privacy.accounting.closed_forms import (
     gaussian_epsilon,
     gaussian_mu,
     laplace_scale,
+    largest_loss,
 )
 from dprl.privacy.accounting.composition import (
     ComposedLoss,
@@ -54,6 +55,7 @@ __all__ = [
     "gaussian_epsilon",
     "gaussian_mu",
     "laplace_scale",
+    "largest_loss",
     "repeat",
     "submission_epsilon",
     "summary_over_users",

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import erfcx, expit, gammaln, ndtr
 
-from dprl.privacy.accounting.roots import largest, smallest
+from dprl.privacy.accounting.roots import inside, largest, quotient_down, quotient_up, smallest
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 _SQRT_2 = math.sqrt(2.0)
@@ -56,14 +56,30 @@ def composed_epsilon(delta: float, n: int, epsilon_0: float) -> float:
 def laplace_scale(epsilon: float, delta: float, n: int) -> float:
     """Return the smallest Laplace scale for which n changes of at most 1 are (epsilon, delta)-DP.
 
-    *Formal guarantee.* For delta = 0 exactly n / epsilon. For delta > 0 the scale at which the randomised-response
-    curve, which dominates the Laplace composition, meets (epsilon, delta); rounded up.
+    *Formal guarantee.* For delta = 0 n / epsilon, rounded up as a rational number. For delta > 0 the scale at which the
+    randomised-response curve, which dominates the Laplace composition, meets (epsilon, delta); rounded up.
     """
-    pure = n / epsilon
-    if delta <= 0.0:
-        return pure
+    pure = quotient_up(n, epsilon)
+    return pure if delta <= 0.0 else min(pure, laplace_scale_at_delta(epsilon, delta, n))
 
-    return min(pure, smallest(lambda b: composed_delta(epsilon, n, 1.0 / b) if b < pure else 0.0, delta, pure))
+
+def largest_loss(epsilon: float, delta: float, n: int) -> float:
+    """Return the largest epsilon_0 for which n adaptive epsilon_0-DP releases are (epsilon, delta)-DP, rounded down.
+
+    *Formal guarantee.* For delta = 0 n epsilon_0 <= epsilon as rational numbers. For delta > 0 the randomised-response
+    curve, which is exact for n randomised responses, meets (epsilon, delta).
+
+    Paper: Kairouz, Oh, Viswanath 2015, Theorem 3.3.
+    """
+    pure = quotient_down(epsilon, n)
+    return pure if delta <= 0.0 else max(pure, 1.0 / laplace_scale_at_delta(epsilon, delta, n))
+
+
+def laplace_scale_at_delta(epsilon: float, delta: float, n: int) -> float:
+    """Return the scale at which n changes of at most 1 meet (epsilon, delta) by their curve, delta > 0; rounded up."""
+    epsilon, delta = inside(epsilon, delta)
+    pure = n / epsilon
+    return smallest(lambda b: composed_delta(epsilon, n, 1.0 / b) if b < pure else 0.0, delta, pure)
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
@@ -97,6 +113,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     """Return the largest mu that is (epsilon, delta)-DP, rounded down: noise sigma = L2 sensitivity / mu."""
     if not 0.0 < delta < 1.0:
         raise ValueError(f"delta must be above 0 and below 1 for Gaussian noise, got {delta}")
+    epsilon, delta = inside(epsilon, delta)
     return largest(lambda mu: gaussian_delta(epsilon, mu), delta, max(delta, math.sqrt(2.0 * epsilon)))
 
 

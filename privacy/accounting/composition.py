@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dprl.privacy.accounting.closed_forms import laplace_scale
+from dprl.privacy.accounting.closed_forms import largest_loss
 from dprl.privacy.accounting.curves import (
     ApproximateLoss,
     ConcentratedLoss,
@@ -247,16 +247,14 @@ def _tabulated(kind: Kind) -> bool:
 def submission_epsilon(epsilon: float, delta: float, submissions: int) -> float:
     """Return the largest epsilon_0 that each of several adaptive submissions may cost if all cost (epsilon, delta).
 
-    *Formal guarantee.* For delta = 0 epsilon / submissions; else that at which the randomised-response curve, which
-    dominates every adaptive composition of epsilon_0-DP submissions, meets (epsilon, delta).
+    *Formal guarantee.* For delta = 0 epsilon / submissions, rounded down; else that at which the randomised-response
+    curve, which dominates every adaptive composition of epsilon_0-DP submissions, meets (epsilon, delta).
 
     Paper: Kairouz, Oh, Viswanath 2015, Theorem 3.3.
     """
     if submissions < 1:
         raise ValueError(f"submissions must be at least 1, got {submissions}")
-    if delta <= 0.0:
-        return epsilon / submissions
-    return max(epsilon / submissions, 1.0 / laplace_scale(epsilon, delta, submissions))
+    return largest_loss(epsilon, delta, submissions)
 
 
 class UserEpsilons(NamedTuple):

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprl.privacy.accounting.closed_forms import gaussian_delta, gaussian_mu
-from dprl.privacy.accounting.roots import ROUNDING, smallest
+from dprl.privacy.accounting.roots import ROUNDING, inside, smallest
 from dprl.privacy.accounting.zcdp import zcdp_delta
 from dprl.privacy.base import Float64Array
 
@@ -77,6 +77,7 @@ def discrete_gaussian_sigma(epsilon: float, delta: float, n: int) -> float:
     if not 0.0 < delta < 1.0:
         raise ValueError(f"delta must be above 0 and below 1 for discrete Gaussian noise, got {delta}")
     start = math.sqrt(n) / gaussian_mu(epsilon, delta)
+    epsilon, delta = inside(epsilon, delta)
     return smallest(lambda sigma: discrete_gaussian_delta(epsilon, n, sigma), delta, start)
 
 

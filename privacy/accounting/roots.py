@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 
 from scipy.optimize import brentq
 
@@ -11,6 +12,28 @@ from scipy.optimize import brentq
 ROUNDING = 1e-9
 _LARGEST = 1e300
 _NOTHING = 1e-320
+# Curves round deltas up by 1e-9 and ask for deltas 2e-9 smaller; their epsilons are rounded up by 1e-9.
+_INSIDE = 1.0 - 4.0 * ROUNDING
+
+
+def inside(epsilon: float, delta: float) -> tuple[float, float]:
+    """Return a request that is harder by a trace: what meets it is also seen to meet (epsilon, delta) by its curve."""
+    return epsilon * _INSIDE, delta * _INSIDE
+
+
+def quotient_up(numerator: float, denominator: float) -> float:
+    """Return the least float64 that is at least numerator / denominator as rational numbers; denominator > 0."""
+    quotient = numerator / denominator
+    if math.isfinite(quotient) and math.isfinite(denominator):
+        exact = Fraction(numerator) / Fraction(denominator)
+        while math.isfinite(quotient) and Fraction(quotient) < exact:
+            quotient = math.nextafter(quotient, math.inf)
+    return quotient
+
+
+def quotient_down(numerator: float, denominator: float) -> float:
+    """Return the largest float64 that is at most numerator / denominator as rational numbers; denominator > 0."""
+    return -quotient_up(-numerator, denominator)
 
 
 def smallest(value: Callable[[float], float], target: float, start: float) -> float:

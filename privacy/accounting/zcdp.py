@@ -11,7 +11,7 @@ import math
 import numpy as np
 from scipy.optimize import brentq
 
-from dprl.privacy.accounting.roots import ROUNDING, largest, smallest
+from dprl.privacy.accounting.roots import ROUNDING, inside, largest, smallest
 from dprl.privacy.base import Float64Array
 
 
@@ -66,6 +66,7 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
         raise ValueError(f"delta must be above 0 and below 1 where noise is calibrated by zCDP, got {delta}")
     if not 0.0 <= epsilon < math.inf:
         raise ValueError(f"epsilon must be at least 0 and finite, got {epsilon}")
+    epsilon, delta = inside(epsilon, delta)
     root = math.sqrt(epsilon - math.log(delta)) - math.sqrt(-math.log(delta))
     return largest(lambda rho: zcdp_delta(epsilon, rho), delta, max(root * root, delta * delta))
 

@@ -81,11 +81,7 @@ class DiscreteGaussian:
             )
         if sensitivity.integer:
             return cls(discrete_gaussian_sigma(epsilon, delta, sensitivity.cells))
-        rho = zcdp_rho(epsilon, delta)
-        scale = sensitivity.l2 / math.sqrt(2.0 * rho)
-        while sensitivity.l2**2 / (2.0 * scale**2) > rho:
-            scale = math.nextafter(scale, math.inf)
-        return cls(scale)
+        return cls(sensitivity.l2 / math.sqrt(2.0 * zcdp_rho(epsilon, delta)))
 
     @property
     def variance(self) -> float:

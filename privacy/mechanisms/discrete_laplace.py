@@ -17,11 +17,11 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from dprl.privacy.accounting.closed_forms import laplace_scale
 from dprl.privacy.accounting.curves import RandomizedResponses
 from dprl.privacy.base import Float64Array
 from dprl.privacy.compiled import kernel
 from dprl.privacy.mechanisms.base import DISCRETE_LAPLACE, INTEGER, Noise, Sensitivity
+from dprl.privacy.mechanisms.laplace import calibrated_scale
 from dprl.privacy.randomness.bits import fill_bits
 from dprl.privacy.randomness.exact import (
     LIMB_BITS,
@@ -87,14 +87,7 @@ class DiscreteLaplace:
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> DiscreteLaplace:
         """Return the least noise that is (epsilon, delta)-DP at `sensitivity`: scale l1 / epsilon for delta = 0."""
-        if delta <= 0.0:
-            scale = sensitivity.l1 / epsilon
-            while Fraction(scale) * Fraction(epsilon) < Fraction(sensitivity.l1):
-                scale = math.nextafter(scale, math.inf)
-            return cls(scale)
-        composed = sensitivity.linf * laplace_scale(epsilon, delta, sensitivity.cells)
-        single = sensitivity.l1 * laplace_scale(epsilon, delta, 1)
-        return cls(min(composed, single))
+        return cls(calibrated_scale(epsilon, delta, sensitivity))
 
     @property
     def variance(self) -> float:
@@ -106,9 +99,9 @@ class DiscreteLaplace:
 
         The numbers have to be integers; a bound on their change need not be one.
         """
-        if sensitivity.integer:
-            return RandomizedResponses(sensitivity.cells, 1.0 / self.scale, exact=True)
-        return RandomizedResponses(sensitivity.cells, sensitivity.linf / self.scale, sensitivity.l1 / self.scale)
+        # For changes by 1 the cap is the sum, rounded once.
+        each, cap = sensitivity.linf / self.scale, sensitivity.l1 / self.scale
+        return RandomizedResponses(sensitivity.cells, each, cap, sensitivity.integer)
 
     def noise(self, key: npt.NDArray[np.uint64]) -> Noise:
         """Return what the kernels need."""

@@ -23,8 +23,6 @@ _S4, _S5, _S6 = 2.75573137070700676789e-06, -2.50507602534068634195e-08, 1.58969
 _K1, _K2, _K3 = 4.16666666666666019037e-02, -1.38888888888741095749e-03, 2.48015872894767294178e-05
 _K4, _K5, _K6 = -2.75573143513906633035e-07, 2.08757232129817482790e-09, -1.13596475577881948265e-11
 _HALF_PI = math.pi / 2
-# Relative: the curve rounds delta up by less, so that the scale that meets a guarantee is also seen to prove it.
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ class Gaussian:
         """
         if delta <= 0.0:
             raise ValueError(f"delta must be above 0 for Gaussian noise, got {delta}; give a delta, or choose laplace")
-        return cls(sensitivity.l2 / gaussian_mu(epsilon, delta * (1.0 - _ROUNDING)))
+        return cls(sensitivity.l2 / gaussian_mu(epsilon, delta))
 
     @property
     def variance(self) -> float:

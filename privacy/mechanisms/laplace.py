@@ -9,8 +9,9 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from dprl.privacy.accounting.closed_forms import laplace_scale
+from dprl.privacy.accounting.closed_forms import laplace_scale_at_delta
 from dprl.privacy.accounting.curves import RandomizedResponses
+from dprl.privacy.accounting.roots import quotient_up
 from dprl.privacy.base import Float64Array
 from dprl.privacy.compiled import kernel
 from dprl.privacy.mechanisms.base import IDEALISED, LAPLACE, Noise, Sensitivity
@@ -19,6 +20,19 @@ from dprl.privacy.randomness.bits import fill_bits
 
 # Draws whose halves are kept at a time: a few kB, which stay in the nearest cache.
 BLOCK = 256
+
+
+def calibrated_scale(epsilon: float, delta: float, sensitivity: Sensitivity) -> float:
+    """Return the smallest scale for which (discrete) Laplace noise is (epsilon, delta)-DP at `sensitivity`, rounded up.
+
+    *Formal guarantee.* For delta = 0 l1 / scale <= epsilon as rational numbers. For delta > 0 the least of that, of the
+    scale for `cells` losses of linf / scale each and of that for one loss of l1 / scale.
+    """
+    pure = quotient_up(sensitivity.l1, epsilon)
+    if delta <= 0.0:
+        return pure
+    composed = sensitivity.linf * laplace_scale_at_delta(epsilon, delta, sensitivity.cells)
+    return min(pure, composed, sensitivity.l1 * laplace_scale_at_delta(epsilon, delta, 1))
 
 
 @dataclass(frozen=True)
@@ -49,11 +63,7 @@ class Laplace:
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> Laplace:
         """Return the least noise that is (epsilon, delta)-DP at `sensitivity`: scale l1 / epsilon for delta = 0."""
-        if delta <= 0.0:
-            return cls(sensitivity.l1 / epsilon)
-        composed = sensitivity.linf * laplace_scale(epsilon, delta, sensitivity.cells)
-        single = sensitivity.l1 * laplace_scale(epsilon, delta, 1)
-        return cls(min(composed, single))
+        return cls(calibrated_scale(epsilon, delta, sensitivity))
 
     @property
     def variance(self) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from dprl.privacy.accounting.closed_forms import laplace_scale
+from dprl.privacy.accounting.closed_forms import largest_loss
 from dprl.privacy.accounting.curves import RandomizedResponses
 from dprl.privacy.base import Float64Array
 from dprl.privacy.compiled import kernel
@@ -66,7 +66,7 @@ class RandomizedResponse:
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> RandomizedResponse:
         """Return the response of every bit for which `sensitivity.cells` changed bits are (epsilon, delta)-DP."""
-        return cls(min(LARGEST_EPSILON, 1.0 / laplace_scale(epsilon, delta, sensitivity.cells)))
+        return cls(min(LARGEST_EPSILON, largest_loss(epsilon, delta, sensitivity.cells)))
 
     @property
     def truth(self) -> float:

@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from dprl.privacy.accounting.closed_forms import laplace_scale
+from dprl.privacy.accounting.closed_forms import largest_loss
 from dprl.privacy.accounting.curves import PrivacyCurve, RandomizedResponses
-from dprl.privacy.accounting.roots import largest
+from dprl.privacy.accounting.roots import inside, largest, quotient_down
 from dprl.privacy.accounting.unary_encodings import OptimizedUnaryEncodings
 from dprl.privacy.base import Float64Array
 from dprl.privacy.compiled import kernel
@@ -115,8 +115,7 @@ class SymmetricUnaryEncoding(UnaryEncoding):
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> Self:
         """Return the encoding for which all that can change together are (epsilon, delta)-DP."""
-        per_bit = 1.0 / laplace_scale(epsilon, delta, 2 * encodings(sensitivity))
-        return cls(min(LARGEST_EPSILON, 2.0 * per_bit))
+        return cls(min(LARGEST_EPSILON, 2.0 * largest_loss(epsilon, delta, 2 * encodings(sensitivity))))
 
     @property
     def hot_probability(self) -> float:
@@ -160,14 +159,13 @@ class OptimizedUnaryEncoding(UnaryEncoding):
     def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> Self:
         """Return the encoding for which all that can change together are (epsilon, delta)-DP."""
         n = encodings(sensitivity)
-        if delta <= 0.0:
-            return cls(min(LARGEST_EPSILON, epsilon / n))
-        most = OptimizedUnaryEncodings(n, LARGEST_EPSILON)
-        if most.delta(epsilon) <= delta:
+        pure = quotient_down(epsilon, n)
+        if delta <= 0.0 or pure >= LARGEST_EPSILON:
+            return cls(min(LARGEST_EPSILON, pure))
+        epsilon, delta = inside(epsilon, delta)
+        if OptimizedUnaryEncodings(n, LARGEST_EPSILON).delta(epsilon) <= delta:
             return cls(LARGEST_EPSILON)
-        return cls(
-            max(epsilon / n, largest(lambda e: OptimizedUnaryEncodings(n, e).delta(epsilon), delta, epsilon / n))
-        )
+        return cls(max(pure, largest(lambda e: OptimizedUnaryEncodings(n, e).delta(epsilon), delta, pure)))
 
     @property
     def hot_probability(self) -> float:

@@ -90,7 +90,7 @@ def test_composition_keeps_its_digits_at_the_extremes(epsilon: float, n: int, ep
 @pytest.mark.parametrize("n", [6, 600, 24_000])
 def test_every_accepted_request_has_a_scale_that_meets_it(epsilon: float, delta: float, n: int) -> None:
     scale = laplace_scale(epsilon, delta, n)
-    assert 0 < scale <= n / epsilon
+    assert 0 < scale <= math.nextafter(n / epsilon, math.inf)
     assert composed_delta(epsilon, n, 1 / scale) <= delta
     assert composed_epsilon(delta, n, 1 / scale) <= epsilon * (1 + 1e-6) or composed_delta(epsilon, n, 1 / scale) == 0
 

@@ -1,0 +1,86 @@
+"""Every calibrated mechanism is seen to prove what was asked of it: by its own curve, to the last digit."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dprl.privacy.mechanisms.base import Sensitivity
+from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
+from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
+from dprl.privacy.mechanisms.gaussian import Gaussian
+from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.mechanisms.randomized_response import LARGEST_EPSILON, RandomizedResponse
+from dprl.privacy.mechanisms.unary_encoding import OptimizedUnaryEncoding, SymmetricUnaryEncoding, encodings
+
+Calibrated = (
+    type[RandomizedResponse]
+    | type[SymmetricUnaryEncoding]
+    | type[OptimizedUnaryEncoding]
+    | type[Laplace]
+    | type[DiscreteLaplace]
+    | type[Gaussian]
+    | type[DiscreteGaussian]
+)
+BITS: list[Calibrated] = [RandomizedResponse, SymmetricUnaryEncoding, OptimizedUnaryEncoding]
+LAPLACES: list[Calibrated] = [Laplace, DiscreteLaplace]
+GAUSSIANS: list[Calibrated] = [Gaussian, DiscreteGaussian]
+SENSITIVITIES = [
+    Sensitivity.of_cells(1),
+    Sensitivity.of_cells(6),
+    Sensitivity.of_cells(20),
+    Sensitivity(5.3, 2.9, 1.7, 12),
+    Sensitivity.of_cells(601),
+]
+EPSILONS = [float(10.0**e) for e in range(-9, 10)] + [
+    float(x) for x in 10 ** np.random.default_rng(5).uniform(-9, 9, 12)
+]
+DELTAS = [1e-15, 3.7e-12, 1e-9, 1e-6, 2.3e-4, 0.1]
+
+
+@pytest.mark.parametrize("mechanism", [*BITS, *LAPLACES, *GAUSSIANS])
+def test_the_curve_of_what_is_calibrated_reports_no_more_than_was_asked_for(mechanism: Calibrated) -> None:
+    met = 0
+    deltas = DELTAS if mechanism in GAUSSIANS else [0.0, *DELTAS]
+    for epsilon, delta, sensitivity in itertools.product(EPSILONS, deltas, SENSITIVITIES):
+        try:
+            curve = mechanism.calibrated(epsilon, delta, sensitivity).curve(sensitivity)
+        except ValueError as error:
+            # Integer noise of this size, or coins this fair, do not exist.
+            if not str(error).startswith(("scale must", "epsilon must")):
+                raise
+            continue
+        assert curve.epsilon(delta) <= epsilon, (epsilon, delta, sensitivity)
+        assert curve.delta(epsilon) <= delta, (epsilon, delta, sensitivity)
+        met += 1
+    assert met > len(EPSILONS) * len(deltas)
+
+
+@pytest.mark.parametrize("mechanism", [*BITS, *LAPLACES])
+def test_pure_losses_add_up_to_at_most_epsilon_as_rational_numbers(mechanism: Calibrated) -> None:
+    for exponent, cells in itertools.product(np.random.default_rng(6).uniform(-3, 2, 150), (3, 6, 7, 20, 49)):
+        epsilon, sensitivity = float(10**exponent), Sensitivity.of_cells(cells)
+        found = mechanism.calibrated(epsilon, 0.0, sensitivity)
+        if isinstance(found, Laplace | DiscreteLaplace):
+            # The next smaller scale has a larger loss: rounding up costs one digit of the last place and no more.
+            loss, beyond = (Fraction(cells) / Fraction(b) for b in (found.scale, math.nextafter(found.scale, 0.0)))
+        else:
+            assert isinstance(found, RandomizedResponse | SymmetricUnaryEncoding | OptimizedUnaryEncoding)
+            n = cells if mechanism is RandomizedResponse else encodings(sensitivity)
+            loss, beyond = (n * Fraction(e) for e in (found.epsilon, math.nextafter(found.epsilon, math.inf)))
+            if found.epsilon == LARGEST_EPSILON:
+                continue
+        assert loss <= Fraction(epsilon) < beyond
+
+
+def test_the_requests_that_were_missed_by_a_last_digit() -> None:
+    epsilon = 0.12678893505721306
+    assert 6 * Fraction(RandomizedResponse.calibrated(epsilon, 0.0, Sensitivity.of_cells(6)).epsilon) <= epsilon
+    cells = Sensitivity.of_cells(20)
+    assert Laplace.calibrated(1e6, 1e-15, cells).curve(cells).delta(1e6) <= 1e-15
+    norm_only = Sensitivity(6.0, 3.0, 3.0, 9)
+    assert DiscreteGaussian.calibrated(1.0, 1e-6, norm_only).curve(norm_only).epsilon(1e-6) <= 1.0
