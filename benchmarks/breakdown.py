@@ -13,7 +13,7 @@ from dprl.algorithms.tabular import N_FAMILIES, Simulator, play, policy_value, s
 from dprl.envs import FiniteMDP
 from dprl.privacy import Streams, kernel
 from dprl.privacy.base import Float64Array, Int64Array
-from dprl.privacy.exchange import ABSORBED, CHARGED, ENCODED, Channel, exchange
+from dprl.privacy.exchange import CHARGED, Channel, exchange
 
 _COUNTS_AFTER = 2000
 
@@ -30,7 +30,8 @@ def plan_often(n: int, counts: Float64Array, bonus: Bonus, tables: Tables) -> No
 def exchange_often(n: int, channel: Channel, cells: Int64Array, amounts: Float64Array) -> None:
     """Have users 1..n send the same contribution."""
     for user in range(1, n + 1):
-        channel.users[ABSORBED], channel.users[ENCODED], channel.users[CHARGED] = user - 1, user - 1, user
+        channel.users[:] = user - 1
+        channel.users[CHARGED] = user
         exchange(channel, cells, amounts, user)
 
 

@@ -54,6 +54,10 @@ class CountFamily:
     marginal_of: str = ""
     indicator: bool = True
 
+    def __post_init__(self) -> None:
+        if self.width < 1 or self.public_start_change not in (0, 1, 2):
+            raise ValueError(f"width must be at least 1 and public_start_change 0, 1 or 2, got {self}; count one cell")
+
 
 @dataclass(frozen=True)
 class CountFamilies:
@@ -72,6 +76,8 @@ class CountFamilies:
 
     def __post_init__(self) -> None:
         widths = {family.name: family.width for family in self.families}
+        if self.n_steps < 1 or len(widths) != len(self.families):
+            raise ValueError(f"families must have a step and different names, got {self}; two would share their cells")
         for family in self.families:
             if family.marginal_of and widths.get(family.marginal_of, 0) % family.width != 0:
                 raise ValueError(f"marginal_of must name a family of a multiple of {family.width} cells, got {family}")

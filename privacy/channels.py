@@ -8,11 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from dprl.privacy.base import CountFamily
-from dprl.privacy.counters.base import Counter
-from dprl.privacy.exchange import SAMPLED_UNARY, SUMS, UNARY, Channel, Receiver, Sender
+from dprl.privacy.counters.base import EXACT, ROWS, Counter, Tree
+from dprl.privacy.counters.release import row_of_prefix
+from dprl.privacy.exchange import ABSORBED, SAMPLED_UNARY, SUMS, UNARY, Channel, Receiver, Sender
 from dprl.privacy.layouts import Layout
-from dprl.privacy.ledger import Release
-from dprl.privacy.mechanisms.base import Mechanism, Noise, Sensitivity
+from dprl.privacy.ledger import LedgerError, Release
+from dprl.privacy.mechanisms.base import INTEGER, NO_NOISE, Mechanism, Noise, Sensitivity
 from dprl.privacy.mechanisms.sampling import SILENT
 from dprl.privacy.printed import PrintedLemma
 from dprl.privacy.randomness.streams import Streams
@@ -32,9 +33,17 @@ class NoiseParts(NamedTuple):
 
 
 def releases(layout: Layout, noise: NoiseParts, entropy: str) -> list[Release]:
-    """Return the releases of a run, one for each released family, described by the objects that make the noise."""
+    """Return the releases of a run, one for each released family, described by the objects that make the noise.
+
+    Raises LedgerError for noise that would not hide what is sent: the fractions of values under whole-number noise.
+    """
     families = layout.released
-    raw = noise.report is None and noise.counter.node is None
+    mechanism = noise.report or noise.counter.node
+    if mechanism is not None and mechanism.arithmetic == INTEGER and not layout.integral:
+        raise LedgerError(
+            f"{mechanism.name} hides whole numbers only, and values in [0, 1] are sent; send coins instead"
+        )
+    raw = mechanism is None
     found = []
     for family in families.families:
         if isinstance(noise.report, UnaryReport):
@@ -47,7 +56,7 @@ def releases(layout: Layout, noise: NoiseParts, entropy: str) -> list[Release]:
         found.append(
             Release(
                 channel=family.name,
-                mechanism=noise.report or noise.counter.node,
+                mechanism=mechanism,
                 sensitivity=None if raw else noise.counter.sensitivity(row),
                 public_start=None if raw or start is None else noise.counter.sensitivity(start),
                 attainable=_attainable(family, noise.counter),
@@ -61,7 +70,7 @@ def releases(layout: Layout, noise: NoiseParts, entropy: str) -> list[Release]:
 
 def nodes_per_user(counter: Counter) -> int:
     """Return how many noisy numbers of one cell a user enters at most."""
-    return counter.sensitivity(Sensitivity.of_cells(1)).cells
+    return counter.levels if isinstance(counter, Tree) else counter.sensitivity(Sensitivity.of_cells(1)).cells
 
 
 def _attainable(family: CountFamily, counter: Counter) -> bool:
@@ -73,7 +82,9 @@ def open_channel(layout: Layout, noise: NoiseParts, streams: Streams) -> Channel
     """Return the state before the first user."""
     released = layout.released
     n_cells, n_steps = released.n_cells, released.n_steps
-    user_key, slots = streams.key("user_noise"), layout.slots()
+    # What else is drawn from the same streams, with another scale for instance, must not be drawn from the same bits.
+    purpose = f"{layout.kind}|{noise.report}|{noise.counter}"
+    slots = layout.slots()
     totals = np.zeros(n_cells)
     exact = noise.counter.node is None
     noisy = totals if exact else np.zeros(n_cells)
@@ -82,14 +93,14 @@ def open_channel(layout: Layout, noise: NoiseParts, streams: Streams) -> Channel
         shift, factor = noise.report.encoding.cold_probability, noise.report.factor
     return Channel(
         slots=slots,
-        users=np.zeros(3, dtype=np.int64),
+        users=np.zeros(4, dtype=np.int64),
         n_steps=n_steps,
         summed=int(layout.summed),
         sender=Sender(
             kind=_message_kind(noise.report),
-            noise=_user_noise(noise.report, user_key),
+            noise=_user_noise(noise.report, streams.key("user_noise", purpose)),
             table=noise.report.encoding.table() if isinstance(noise.report, UnaryReport) else SILENT.table,
-            coins_key=streams.key("user_coins"),
+            coins_key=streams.key("user_coins", purpose),
             coins=np.zeros(n_steps * len(layout.needed.families)),
             message=np.zeros(1 + released.block if _message_kind(noise.report) == SAMPLED_UNARY else n_cells),
         ),
@@ -97,7 +108,7 @@ def open_channel(layout: Layout, noise: NoiseParts, streams: Streams) -> Channel
             shift=shift,
             factor=factor,
             totals=totals,
-            counter=noise.counter.open(n_cells, streams.key("server_noise")),
+            counter=noise.counter.open(n_cells, streams.key("server_noise", purpose)),
             noisy=noisy,
         ),
         released=np.zeros(layout.needed.n_cells) if layout.summed else noisy,
@@ -110,11 +121,38 @@ def fixed_part(channel: Channel) -> str:
     digest = hashlib.blake2b()
     numbers = (channel.n_steps, channel.summed, sender.kind, receiver.shift, receiver.factor)
     digest.update(repr((*numbers, counter.kind, counter.base, channel.slots.bit, channel.slots.block)).encode())
-    for array in (*channel.slots[:3], channel.slots.sums, sender.table, sender.coins_key, counter.coefficients):
-        digest.update(np.ascontiguousarray(array).tobytes())
+    arrays = [*channel.slots[:3], channel.slots.sums, sender.table, sender.coins_key, counter.coefficients]
+    if counter.kind == ROWS:
+        arrays.append(counter.rows)
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).data)
     for law, scale, bound, key, table in (sender.noise, counter.node):
         digest.update(repr((law, scale, bound)).encode() + key.tobytes() + table.tobytes())
     return digest.hexdigest()
+
+
+def belongs_together(channel: Channel) -> bool:
+    """Whether what was released last is the sum of what was sent and the noise that is kept for it, bit for bit."""
+    receiver, absorbed = channel.receiver, int(channel.users[ABSORBED])
+    if receiver.counter.kind == EXACT:
+        expected = receiver.totals
+    elif absorbed == 0:
+        expected = np.zeros_like(receiver.totals)
+    else:
+        expected = receiver.totals + receiver.counter.rows[row_of_prefix(receiver.counter, absorbed)]
+    started = absorbed > 0 or not receiver.totals.any()
+    return started and np.array_equal(receiver.noisy, expected)
+
+
+def is_drawn(noise: NoiseParts, channel: Channel) -> bool:
+    """Whether what the kernels draw is what the objects say."""
+    mechanisms = (noise.counter.node, None if isinstance(noise.report, UnaryReport) else noise.report)
+    drawn = (channel.receiver.counter.node, channel.sender.noise)
+    for mechanism, kernel_noise in zip(mechanisms, drawn, strict=True):
+        said = (NO_NOISE, 0.0, 0.0) if mechanism is None else (mechanism.law, mechanism.scale, mechanism.bound)
+        if said != (kernel_noise.law, kernel_noise.scale, kernel_noise.bound):
+            return False
+    return True
 
 
 def _message_kind(report: Mechanism | UnaryReport | None) -> int:

@@ -20,7 +20,7 @@ from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.mechanisms.unary_encoding import choose_step, fill_unary
 from dprl.privacy.randomness.bits import fill_uniform
 
-ABSORBED, ENCODED, CHARGED = range(3)
+ABSORBED, ENCODED, SENT, CHARGED = range(4)
 # What a message is.
 SUMS, UNARY, SAMPLED_UNARY = range(3)
 
@@ -65,7 +65,8 @@ class Receiver(NamedTuple):
 class Channel(NamedTuple):
     """A privatizer's state as the kernels see it. A learner reads `released` and nothing else.
 
-    slots: what is sent of a contribution; users int64[3]: how many are absorbed, encoded and charged; n_steps; sender,
+    slots: what is sent of a contribution; users int64[4]: how many are absorbed and encoded, how many messages were
+    sent, how many users are charged; n_steps; sender,
     receiver: the two sides; released float64[n_cells]: the families that the learner needs.
     """
 
@@ -93,6 +94,7 @@ def submit(channel: Channel, index: Int64Array, value: Float64Array, user: int) 
     if user != channel.users[ENCODED] + 1 or user > channel.users[CHARGED]:
         raise LedgerError("users send one message each, in order, and after the ledger has charged them")
     channel.users[ENCODED] = user
+    channel.users[SENT] += 1  # is more than ENCODED if somebody was sent back
 
 
 @inlined

@@ -100,11 +100,17 @@ class Layout:
         return Slots(
             widths=np.array([family.width for family in needed], dtype=np.int64),
             sent=np.array([starts.get(family.name, NOT_SENT) for family in needed], dtype=np.int64),
-            coins=np.array([not family.indicator and (self.whole or one_hot) for family in needed], dtype=np.int64),
+            # Whatever a device holds: an indicator that is none becomes a coin, too.
+            coins=np.array([self.whole or (one_hot and not family.indicator) for family in needed], dtype=np.int64),
             bit=needed.index(valued) if one_hot and valued is not None else NOT_SENT,
             block=released.block,
             sums=np.array(sums, dtype=np.int64),
         )
+
+    @property
+    def integral(self) -> bool:
+        """Whether all that is sent is whole numbers."""
+        return self.whole or all(family.indicator for family in self._released())
 
     @property
     def summed(self) -> bool:

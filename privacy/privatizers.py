@@ -10,13 +10,15 @@ from __future__ import annotations
 import operator
 import secrets
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from dprl.privacy.base import (
     Contribution,
     CountFamilies,
+    Float64Array,
+    Int64Array,
     Precision,
     PrivateCounts,
     Report,
@@ -25,15 +27,23 @@ from dprl.privacy.base import (
     issue_report,
 )
 from dprl.privacy.certificate import SEEDED, Certificate, PrivacyRequest, certify
-from dprl.privacy.channels import NoiseParts, fixed_part, open_channel, releases
+from dprl.privacy.channels import (
+    NoiseParts,
+    belongs_together,
+    fixed_part,
+    is_drawn,
+    open_channel,
+    releases,
+)
 from dprl.privacy.counters import COUNTERS, ExactCounter
-from dprl.privacy.counters.base import ROWS
+from dprl.privacy.counters.base import EXACT, ROWS
 from dprl.privacy.exchange import ABSORBED, CHARGED, ENCODED, Channel, absorb, encode
 from dprl.privacy.facts import facts
-from dprl.privacy.layouts import Layout
+from dprl.privacy.layouts import Layout, collect
 from dprl.privacy.ledger import Ledger, LedgerError
 from dprl.privacy.precision import error_bounds
 from dprl.privacy.randomness.streams import Streams
+from dprl.privacy.reports import UnaryReport
 
 
 class Privatizer:
@@ -65,6 +75,10 @@ class Privatizer:
         noisy = {"none": (False, False), "jdp": (False, True), "ldp": (True, False)}
         if (noise.report is not None, noise.counter.node is not None) != noisy[trust_model]:
             raise LedgerError(f"{trust_model} needs its noise on {_SIDES[trust_model]}; these parts have it elsewhere")
+        if isinstance(noise.report, UnaryReport) and not noise.report.fits(layout):
+            raise LedgerError(
+                f"{noise.report.name} encodes one row of {noise.report.width} cells a step; this layout has others"
+            )
         self.trust_model: TrustModel = trust_model
         self.layout = layout
         self.request = request
@@ -107,15 +121,9 @@ class Privatizer:
             LedgerError: if this user has submitted already, or one before has not.
             ValueError: if the contribution does not have one cell per step and family.
         """
-        index, value = np.asarray(contribution.index), np.asarray(contribution.value, dtype=np.float64)
-        expected = (self.families.n_steps, len(self.families.families))
-        if index.shape != expected or value.shape != expected or index.dtype.kind not in "iu":
-            raise ValueError(
-                f"a contribution has one cell per step and family, integers and values of shape {expected}, "
-                f"got {index.shape} and {value.shape}; fill every slot"
-            )
+        index, value = self._checked(contribution)
         self.charge(user, user)
-        encode(self._channel, index.astype(np.int64), value, user)
+        encode(self._channel, index, value, user)
         return issue_report(self._issuer, user, self._channel.sender.message)
 
     def absorb(self, report: Report) -> PrivateCounts:
@@ -178,9 +186,10 @@ class Privatizer:
         Raises:
             LedgerError: if what the kernels read is no longer what the ledger charged.
         """
-        absorbed, encoded, charged = (int(count) for count in self._channel.users)
-        accounted = absorbed <= encoded <= charged == self._ledger.users_charged
-        if not accounted or fixed_part(self._channel) != self._fixed:
+        absorbed, encoded, sent, charged = (int(count) for count in self._channel.users)
+        accounted = absorbed <= encoded == sent and encoded <= charged == self._ledger.users_charged
+        unchanged = fixed_part(self._channel) == self._fixed and is_drawn(self._noise, self._channel)
+        if not (accounted and unchanged and belongs_together(self._channel)):
             raise LedgerError("the noise that ran is not the noise that was charged; nothing can be certified")
         return certify(self._ledger, self.request, algorithm, self._facts)
 
@@ -194,7 +203,10 @@ class Privatizer:
         """
         if self._streams.noise.entropy == "os":
             raise LedgerError("a run with entropy: os cannot be written down; its noise would no longer be secret")
-        return {key: array.copy() for key, array in self._changing().items()}
+        if self._channel.users[ABSORBED] != self._channel.users[ENCODED]:
+            raise LedgerError("a message is under way, and a state would lose it; absorb it first")
+        fixed = np.frombuffer(bytes.fromhex(self._fixed), dtype=np.uint8)
+        return {key: array.copy() for key, array in {"fixed": fixed, **self._changing()}.items()}
 
     def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
         """Continue a run from `state_dict`, in a privatizer that has released nothing yet.
@@ -207,34 +219,57 @@ class Privatizer:
             LedgerError: if this privatizer has charged users, or its noise comes from the operating system.
             ValueError: if the state is not of this privatizer.
         """
+        if self._ledger.users_charged:
+            raise LedgerError(f"users up to {self._ledger.users_charged} are charged here already; load into a new one")
         ours = self.state_dict()
         for key, value in ours.items():
             if key not in state or state[key].shape != value.shape or state[key].dtype != value.dtype:
                 raise ValueError(f"the state's {key!r} is missing or of another shape; resume with the same settings")
-        absorbed, encoded, charged = (int(count) for count in state["users"])
-        if not 0 <= absorbed <= encoded <= charged <= self.n_users:
-            raise ValueError(f"the state has {[absorbed, encoded, charged]} users of {self.n_users}; start anew")
-        exact = self._noise.counter.node is None
-        if exact and not np.array_equal(state["totals"], state["noisy"]):
-            raise ValueError("the state's noise and released counts do not belong together; start anew")
-        if charged:
-            self.charge(1, charged)
+        if not np.array_equal(state["fixed"], ours["fixed"]):
+            raise ValueError("the state is of other noise, another seed or other settings; resume with the same ones")
+        absorbed, encoded, sent, charged = (int(count) for count in state["users"])
+        if not 0 <= absorbed == encoded == sent <= charged <= self.n_users:
+            raise ValueError(f"the state has {[absorbed, encoded, sent, charged]} users of {self.n_users}; start anew")
         for key, array in self._changing().items():
             array[:] = state[key]
+        if not belongs_together(self._channel):
+            for key, array in self._changing().items():
+                array[:] = ours[key]
+            raise ValueError("the state's noise and released counts do not belong together; start anew")
+        if self.layout.summed:
+            collect(self._channel.released, self._channel.receiver.noisy, self._channel.slots, self._channel.n_steps)
+        if charged:
+            self.charge(1, charged)
+
+    def __reduce__(self) -> NoReturn:
+        # A copy would send other users' data under the same noise.
+        raise LedgerError("a privatizer cannot be copied or pickled; continue from state_dict")
+
+    def _checked(self, contribution: Contribution) -> tuple[Int64Array, Float64Array]:
+        """Return a contribution's arrays; raise ValueError, without telling what is in them, if they are none."""
+        expected = (self.families.n_steps, len(self.families.families))
+        index, value = np.asarray(contribution.index), np.asarray(contribution.value)
+        numbers = index.dtype.kind in "iu" and value.dtype.kind in "iuf"
+        if index.shape != expected or value.shape != expected or not numbers:
+            raise ValueError(
+                f"a contribution has one cell per step and family, integers and values of shape {expected}, "
+                f"got {index.shape} and {value.shape}; fill every slot"
+            )
+        return index.astype(np.int64), value.astype(np.float64)
 
     @cached_property
     def _facts(self) -> dict[str, Any]:
         return facts(self.request.requested, self.layout, self._noise, self._ledger.releases)
 
     def _changing(self) -> dict[str, np.ndarray]:
-        channel, receiver = self._channel, self._channel.receiver
-        return {
-            "totals": receiver.totals,
-            "noisy": receiver.noisy,
-            "released": channel.released,
-            "users": channel.users,
-            **({} if receiver.counter.kind == ROWS else {"rows": receiver.counter.rows, "held": receiver.counter.held}),
-        }
+        """Return what changes in a run, but for what follows from it."""
+        receiver, counter = self._channel.receiver, self._channel.receiver.counter
+        found = {"totals": receiver.totals, "users": self._channel.users}
+        if counter.kind != EXACT:
+            found["noisy"] = receiver.noisy
+        if counter.kind not in (EXACT, ROWS):
+            found |= {"rows": counter.rows, "held": counter.held}
+        return found
 
     def _new_ledger(self) -> Ledger:
         return Ledger(self.trust_model, releases(self.layout, self._noise, _ENTROPY[self._streams.noise.entropy]))

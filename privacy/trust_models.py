@@ -11,10 +11,12 @@ from typing import ClassVar, Literal, Protocol
 from dprl.privacy.base import CountFamilies, Guarantee, TrustModel
 from dprl.privacy.certificate import PrivacyRequest
 from dprl.privacy.channels import NoiseParts
-from dprl.privacy.choices import Budget, calibrated_counter, calibrated_report, counter_names, report_names
+from dprl.privacy.choices import AUTO, Budget, calibrated_counter, calibrated_report, counter_names, report_names
 from dprl.privacy.counters import ExactCounter
 from dprl.privacy.counters.binary_tree import BinaryTree
 from dprl.privacy.layouts import RELEASED_FAMILIES, Layout
+from dprl.privacy.mechanisms import ADDITIVE
+from dprl.privacy.mechanisms.base import INTEGER
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.printed import PRINTED, PrintedLemma, PrintedPrivatizers
 from dprl.privacy.privatizers import Privatizer
@@ -59,6 +61,7 @@ class _Calibrated(ABC):
     calibration: Calibration = "certified"
     precision: PrecisionRule = "exact"
     families: str = "separate"
+    mechanism: str = AUTO
     model: ClassVar[TrustModel]
 
     def __post_init__(self) -> None:
@@ -75,7 +78,7 @@ class _Calibrated(ABC):
         Raises ValueError for settings that do not fit together.
         """
         _check_users(n_users)
-        layout = Layout(families, self.families, whole=streams.noise.arithmetic == "exact")
+        layout = Layout(families, self.families, whole=streams.noise.arithmetic == "exact" or self._needs_integers)
         guarantee = Guarantee(self.model, self.epsilon, self.delta)
         source, why = "the requested guarantee, met by the certified scale", ""
         if self.calibration == "printed":
@@ -91,6 +94,12 @@ class _Calibrated(ABC):
 
     def _budget(self, layout: Layout, n_users: int, streams: Streams) -> Budget:
         return Budget(self.epsilon, self.delta, layout, n_users, streams.noise.arithmetic)
+
+    @property
+    def _needs_integers(self) -> bool:
+        """Whether the noise hides whole numbers only, also with arithmetic: fast."""
+        law = ADDITIVE.get(self.mechanism)
+        return law is not None and law.arithmetic == INTEGER
 
     @staticmethod
     @abstractmethod
@@ -126,7 +135,6 @@ class CentralPrivacy(_Calibrated):
     """
 
     counter: str = BinaryTree.name
-    mechanism: str = "auto"
     model: ClassVar[TrustModel] = "jdp"
 
     def __post_init__(self) -> None:
@@ -135,7 +143,7 @@ class CentralPrivacy(_Calibrated):
         _check_choice("counter", self.counter, counters)
         _check_choice("mechanism", self.mechanism, laws)
         if self.calibration == "printed" and (
-            self.counter != BinaryTree.name or self.mechanism not in ("auto", Laplace.name)
+            self.counter != BinaryTree.name or self.mechanism not in (AUTO, Laplace.name)
         ):
             raise ValueError(
                 f"calibration must be certified with counter {self.counter} and mechanism {self.mechanism}, "
@@ -171,13 +179,12 @@ class LocalPrivacy(_Calibrated):
     Paper: [CZ22] Lemma 4.
     """
 
-    mechanism: str = Laplace.name
     model: ClassVar[TrustModel] = "ldp"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_choice("mechanism", self.mechanism, report_names())
-        if self.calibration == "printed" and self.mechanism != Laplace.name:
+        if self.calibration == "printed" and self.mechanism not in (AUTO, Laplace.name):
             raise ValueError(
                 f"calibration must be certified with mechanism {self.mechanism}, got 'printed'; "
                 "the papers print a scale for laplace only"

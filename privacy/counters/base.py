@@ -7,7 +7,7 @@ lower-triangular matrix of ones, is how a user's row enters what the noise hides
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -80,6 +80,21 @@ class Counter(Protocol):
 
     def open(self, n_cells: int, key: npt.NDArray[np.uint64]) -> CounterState:
         """Return the state before the first user."""
+
+
+@runtime_checkable
+class Tree(Protocol):
+    """A counter whose users enter different numbers of nodes."""
+
+    @property
+    def levels(self) -> int:
+        """How many nodes a user enters at most."""
+
+    def losses(self) -> Int64Array:
+        """Return how many nodes each user enters, int64[T]."""
+
+    def of_nodes(self, row: Sensitivity, nodes: int) -> Sensitivity:
+        """Return what a user changes who enters `nodes` nodes, the user's row changing by `row`."""
 
 
 def check_geometry(name: str, n_items: int, node: Mechanism | None, laws: Iterable[int]) -> None:

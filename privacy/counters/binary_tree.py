@@ -12,7 +12,6 @@ from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.counters.base import TREE, CounterState, check_geometry, check_item, node_of
 from dprl.privacy.counters.error_bounds import binary_tree_bound
 from dprl.privacy.mechanisms.base import (
-    BOUNDED_LAPLACE,
     DISCRETE_GAUSSIAN,
     DISCRETE_LAPLACE,
     GAUSSIAN,
@@ -21,7 +20,7 @@ from dprl.privacy.mechanisms.base import (
     Sensitivity,
 )
 
-TREE_LAWS = (LAPLACE, GAUSSIAN, DISCRETE_LAPLACE, DISCRETE_GAUSSIAN, BOUNDED_LAPLACE)
+TREE_LAWS = (LAPLACE, GAUSSIAN, DISCRETE_LAPLACE, DISCRETE_GAUSSIAN)
 
 
 @dataclass(frozen=True)
@@ -70,16 +69,23 @@ class BinaryTree:
             entered += (block & 1 == 0) & ((block + 1) << level <= self.n_items)
         return entered
 
+    def of_nodes(self, row: Sensitivity, nodes: int) -> Sensitivity:
+        """Return what a user who enters `nodes` nodes changes: that many copies of `row`.
+
+        No output before the user's row depends on their noise, so each copy has noise of its own.
+        """
+        return row.repeated(nodes)
+
     def sensitivity(self, row: Sensitivity) -> Sensitivity:
         """Return L copies of `row`."""
-        return row.repeated(self.levels)
+        return self.of_nodes(row, self.levels)
 
     def user_sensitivity(self, item: int, row: Sensitivity) -> Sensitivity:
         """Return as many copies of `row` as user `item` enters nodes."""
         check_item(item, self.n_items)
         blocks = [(item - 1) >> level for level in range(self.levels)]
         complete = [(block + 1) << level <= self.n_items for level, block in enumerate(blocks)]
-        return row.repeated(sum(block & 1 == 0 and full for block, full in zip(blocks, complete, strict=True)))
+        return self.of_nodes(row, sum(block & 1 == 0 and full for block, full in zip(blocks, complete, strict=True)))
 
     @property
     def attained(self) -> bool:

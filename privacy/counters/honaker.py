@@ -58,14 +58,21 @@ class Honaker:
             entered += ((before >> level) + 1) << level <= self.n_items
         return entered
 
+    def of_nodes(self, row: Sensitivity, nodes: int) -> Sensitivity:
+        """Return what a user who enters `nodes` nodes changes: that many copies of `row`.
+
+        No output before the user's row depends on their noise, so each copy has noise of its own.
+        """
+        return row.repeated(nodes)
+
     def sensitivity(self, row: Sensitivity) -> Sensitivity:
         """Return L copies of `row`."""
-        return row.repeated(self.levels)
+        return self.of_nodes(row, self.levels)
 
     def user_sensitivity(self, item: int, row: Sensitivity) -> Sensitivity:
         """Return as many copies of `row` as user `item` is in complete blocks."""
         check_item(item, self.n_items)
-        return row.repeated(sum((((item - 1) >> i) + 1) << i <= self.n_items for i in range(self.levels)))
+        return self.of_nodes(row, sum((((item - 1) >> i) + 1) << i <= self.n_items for i in range(self.levels)))
 
     def shares(self) -> Float64Array:
         """Return a block's weight on its own noise, which is also its estimate's variance, float64[L]."""

@@ -14,7 +14,7 @@ from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.counters.base import TREE, CounterState, check_geometry, check_item, node_of
 from dprl.privacy.counters.binary_tree import TREE_LAWS
 from dprl.privacy.counters.error_bounds import kary_tree_bound
-from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
+from dprl.privacy.mechanisms.base import DISCRETE_GAUSSIAN, Mechanism, Sensitivity
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,16 @@ class KaryTree:
     """The k-ary tree counter with balanced digits: |digit| <= (k-1)/2, negative ones subtract blocks.
 
     *Formal guarantee.* If replacing one item (one user's row) changes it by `row`, the whole sequence of T noisy prefix
-    vectors is as private as h copies of `row`, each with node noise of its own, h = min{h : (k^h - 1)/2 >= T}, also
-    when later rows depend on earlier outputs: with Laplace(b) nodes (l1 * h / b, 0)-DP, with Gaussian(sigma) nodes
-    mu-GDP for mu = sqrt(h) * l2 / sigma. Attained by item 1 if T = (k^h - 1)/2, else an upper bound.
+    vectors is as private as h copies of `row`, h = min{h : (k^h - 1)/2 >= T}, also when later rows depend on earlier
+    outputs: with Laplace(b) nodes (l1 * h / b, 0)-DP, with Gaussian(sigma) nodes mu-GDP for mu = sqrt(h) * l2 / sigma.
+    Attained by item 1 if T = (k^h - 1)/2, else an upper bound.
+
+    A prefix with negative digits shows differences of nodes before the row of an item that is in both is chosen, and
+    that row may depend on them. Given such a difference the two noises are not independent. For a pure guarantee and
+    for Gaussian noise that does not matter (only the shift of all nodes together counts); a curve at delta > 0 of
+    Laplace noise must take the h nodes of a cell as one release, with a loss of h / b. Discrete Gaussian noise is
+    accounted by zCDP: given the differences it is discrete Gaussian on a line of the lattice, and shifted by a vector
+    of that line; for sigma^2 >= 3 h its moments are those of the Gaussian up to a factor of 1 + 1e-25.
 
     The noise of a prefix is that of its parent (the prefix whose lowest non-zero digit is one step closer to zero) plus
     or minus one node that belongs to this prefix alone; parents may lie ahead.
@@ -48,6 +55,11 @@ class KaryTree:
         check_geometry(self.name, self.n_items, self.node, self.laws)
         if self.base != 0 and (self.base < 3 or self.base % 2 == 0):
             raise ValueError(f"base must be odd and at least 3, got {self.base}; leave it out for the best one")
+        if self.node is not None and self.node.law == DISCRETE_GAUSSIAN and self.node.scale**2 < 3.0 * self.levels:
+            raise ValueError(
+                f"node must have a scale of at least sqrt(3 h) in a kary_tree of h = {self.levels} levels, got "
+                f"{self.node.scale:g}; use counter: binary_tree for that little noise"
+            )
 
     def suited(self, norm: str) -> KaryTree:
         """Return the counter with the best base for noise whose scale grows with `norm`."""
@@ -81,14 +93,18 @@ class KaryTree:
             entered += ((place < k // 2) & begun) | (place > k // 2)
         return entered
 
+    def of_nodes(self, row: Sensitivity, nodes: int) -> Sensitivity:
+        """Return what a user who enters `nodes` nodes changes: that many copies of `row`, those of a cell as one."""
+        return row.joined(nodes)
+
     def sensitivity(self, row: Sensitivity) -> Sensitivity:
         """Return h copies of `row`."""
-        return row.repeated(self.levels)
+        return self.of_nodes(row, self.levels)
 
     def user_sensitivity(self, item: int, row: Sensitivity) -> Sensitivity:
         """Return as many copies of `row` as user `item` enters used nodes."""
         check_item(item, self.n_items)
-        return row.repeated(int(self._entered(np.array([item - 1], dtype=np.int64))[0]))
+        return self.of_nodes(row, int(self._entered(np.array([item - 1], dtype=np.int64))[0]))
 
     @property
     def attained(self) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from dprl.privacy.base import Float64Array
 from dprl.privacy.compiled import inlined, kernel
-from dprl.privacy.counters.base import BUFFERED, HONAKER, ROWS, TREE, CounterState
+from dprl.privacy.counters.base import BUFFERED, EXACT, HONAKER, ROWS, TREE, CounterState
 from dprl.privacy.mechanisms.base import Noise
 from dprl.privacy.mechanisms.sampling import fill_noise
 
@@ -38,9 +38,20 @@ def release_prefix(released: Float64Array, totals: Float64Array, state: CounterS
             released[i] = totals[i] + noise[i]
     elif state.kind == BUFFERED:
         _release_buffered(released, totals, state, item)
-    else:
+    elif state.kind == EXACT:
         for i in range(released.shape[0]):
             released[i] = totals[i]
+    else:
+        raise ValueError("kind must be one of the codes in dprl.privacy.counters.base; this one has no release")
+
+
+def row_of_prefix(state: CounterState, item: int) -> int:
+    """Return which row of `state.rows` holds the noise of the prefix released last, item >= 1."""
+    if state.kind == TREE and state.base != 2:
+        return int(_row_of(item, state.base))
+    if state.kind == ROWS:
+        return item - 1
+    return 0 if state.kind == BUFFERED else 1 + int(trailing_zeros(item))
 
 
 @kernel

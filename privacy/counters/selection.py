@@ -128,7 +128,7 @@ def _try(counter: AnyCounter, mechanism: type[Mechanism], wanted: Wanted) -> tup
         return out("its prefixes are not integers")
     shape = counter.suited(mechanism.norm)
     if (needed := shape.memory(wanted.n_cells)) > wanted.memory:
-        return out(f"needs {needed} bytes of noise, more than {wanted.memory}")
+        return out(f"needs {needed} bytes of noise, more than {wanted.memory}; buffered_toeplitz needs few")
     try:
         calibrated = calibrate(counter, mechanism, wanted.epsilon, wanted.delta, wanted.row)
     except ValueError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol, Self
+from typing import ClassVar, NamedTuple, NoReturn, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +45,13 @@ class Sensitivity:
         """Return the sensitivity of `times` copies, each with noise of its own."""
         return Sensitivity(self.l1 * times, self.l2 * math.sqrt(times), self.linf, self.cells * times)
 
+    def joined(self, times: int) -> Sensitivity:
+        """Return the sensitivity of `times` copies, those of one number taken as one release of it.
+
+        For copies whose noises are not independent of each other when the number is chosen.
+        """
+        return Sensitivity(self.l1 * times, self.l2 * math.sqrt(times), self.linf * times, self.cells)
+
     def within(self, other: Sensitivity) -> bool:
         """Whether it is at most `other` in everything."""
         norms = self.l1 <= other.l1 and self.l2 <= other.l2 and self.linf <= other.linf
@@ -73,6 +80,9 @@ class Noise(NamedTuple):
     def __repr__(self) -> str:
         # The key is the noise.
         return f"Noise(law={self.law}, scale={self.scale})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("noise cannot be copied or pickled: its key must not be written down or used twice")
 
 
 class Mechanism(Protocol):

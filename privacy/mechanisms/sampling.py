@@ -77,8 +77,8 @@ def _draw(  # noqa: PLR0913 - what can be passed by address
 def fill_noise(out: Float64Array, noise: Noise, first: np.uint64) -> None:
     """Fill `out` float64[n], contiguous, with draws number first, first+1, ... of `noise`; zeros for no noise.
 
-    Draw number i is a function of the key and i only, and draws of different numbers share no bits: calls whose
-    ranges of numbers do not overlap are independent, whatever their lengths. Numbers are below 2^53.
+    Draw number i is a function of the key and i only, and draws of different numbers are independent (two Gaussian
+    ones may be made of the same two words, which give two independent numbers). Numbers are below 2^53.
 
     Raises ValueError for a law that has no sampler here or a key without generator, rather than leave out noise.
 

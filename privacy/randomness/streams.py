@@ -43,10 +43,11 @@ class Streams:
         if self.seed < 0:
             raise ValueError(f"seed must be a non-negative integer, got {self.seed}; choose 0 or more")
 
-    def key(self, stream: str) -> npt.NDArray[np.uint64]:
+    def key(self, stream: str, purpose: str = "") -> npt.NDArray[np.uint64]:
         """Return the key uint64[5] of a named stream; raise KeyError for a name that is not in STREAMS.
 
-        A key from the operating system is kept nowhere: whoever asks for it holds the only copy.
+        purpose: what it is for; other noise from the same streams then has another key. A key from the operating system
+        is kept nowhere: whoever asks for it holds the only copy.
         """
         if stream not in STREAMS:
             raise KeyError(f"unknown random stream {stream!r}; the streams are {', '.join(STREAMS)}")
@@ -55,7 +56,7 @@ class Streams:
             key[0] = CHACHA20
             key[1:] = np.frombuffer(secrets.token_bytes(_KEY_BYTES), dtype="<u8")
             return key
-        text = f"{stream}|{self.seed}|{self.context}".encode()
+        text = f"{stream}|{self.seed}|{len(self.context)}|{self.context}|{purpose}".encode()
         key[0] = SPLITMIX64
         key[1:] = np.frombuffer(hashlib.blake2b(text, digest_size=_KEY_BYTES).digest(), dtype="<u8")
         key[2] = splitmix64_increment(int(key[2]))

@@ -78,14 +78,20 @@ def random_contribution() -> Callable[[CountFamilies, np.random.Generator], Cont
     return _contribution
 
 
-def _privatizer(kind: str) -> Privatizer:
+def _privatizer(kind: str, seed: int = 0) -> Privatizer:
     settings, noise = KINDS[kind]
-    return settings.build(_families(HORIZON), N_USERS, Streams(0, "contract", noise))
+    return settings.build(_families(HORIZON), N_USERS, Streams(seed, "contract", noise))
 
 
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> str:
     """Return the name of each kind of privatizer."""
+    return str(request.param)
+
+
+@pytest.fixture(params=KINDS)
+def other_kind(request: pytest.FixtureRequest) -> str:
+    """Return the name of each kind again."""
     return str(request.param)
 
 
@@ -96,8 +102,8 @@ def privatizer(kind: str) -> Privatizer:
 
 
 @pytest.fixture
-def privatizer_of() -> Callable[[str], Privatizer]:
-    """Return a maker of fresh privatizers, with the same noise every time, by kind."""
+def privatizer_of() -> Callable[..., Privatizer]:
+    """Return a maker of fresh privatizers, with the same noise every time, by kind and seed."""
     return _privatizer
 
 

@@ -168,7 +168,7 @@ def test_a_single_cell_a_step_cannot_change_so_the_bound_is_not_attained(tabular
 
 
 def test_one_raw_channel_makes_everything_unbounded() -> None:
-    ledger = Ledger("ldp", [release(), release(channel="rewards", mechanism=None)])
+    ledger = Ledger("ldp", [release(), release(channel="rewards", mechanism=None, sensitivity=None, public_start=None)])
     assert math.isinf(ledger.pure_epsilon())
     assert math.isinf(ledger.epsilon(1e-6))
     assert ledger.delta(100.0) == 1.0

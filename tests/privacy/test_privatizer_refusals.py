@@ -16,6 +16,7 @@ from dprl.privacy import (
     CentralPrivacy,
     Contribution,
     CountFamilies,
+    Layout,
     LedgerError,
     LocalPrivacy,
     NoiseParts,
@@ -27,11 +28,13 @@ from dprl.privacy import (
 )
 from dprl.privacy.counters import BinaryTree
 from dprl.privacy.exchange import SUMS, encode, exchange
+from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.reports import UnaryReport
 
 Families = Callable[..., CountFamilies]
 Users = Callable[[Privatizer, int], list[Contribution]]
-Maker = Callable[[str], Privatizer]
+Maker = Callable[..., Privatizer]
 HORIZON, N_USERS = 4, 21
 
 
@@ -177,7 +180,7 @@ def test_a_counter_that_the_kernels_do_not_run_is_refused(tabular_families: Fami
 
 def test_rewound_users_cannot_be_certified(privatizer: Privatizer, users_of: Users) -> None:
     privatizer.absorb(privatizer.encode(users_of(privatizer, 1)[0], 1))
-    privatizer.channel.users[:] = [1, 0, 1]
+    privatizer.channel.users[:] = [1, 0, 1, 1]
     with pytest.raises(LedgerError, match="not the noise that was charged"):
         privatizer.certificate("private_ucb_vi")
 
@@ -198,15 +201,83 @@ def test_state_of_another_shape_or_after_the_start_is_refused(privatizer: Privat
     state = privatizer.state_dict()
     with pytest.raises(ValueError, match="'totals' is missing or of another shape"):
         privatizer.load_state_dict(state | {"totals": np.zeros((77, 1))})
-    with pytest.raises(ValueError, match=r"\[9, 3, 3\] users of 21"):
-        privatizer.load_state_dict(state | {"users": np.array([9, 3, 3])})
-    if privatizer.trust_model != "jdp":
+    with pytest.raises(ValueError, match=r"\[9, 3, 3, 3\] users of 21"):
+        privatizer.load_state_dict(state | {"users": np.array([9, 3, 3, 3])})
+    for key in {"noisy", "totals"} & set(state) if "noisy" in state else ():
         with pytest.raises(ValueError, match="do not belong together"):
-            privatizer.load_state_dict(state | {"noisy": state["noisy"] + 1.0})
-    privatizer.encode(users_of(privatizer, 1)[0], 1)
-    later = privatizer.state_dict()
-    with pytest.raises(LedgerError, match="user 1 cannot submit"):
-        privatizer.load_state_dict(later)
+            privatizer.load_state_dict(state | {key: state[key] + 1.0})
+    with pytest.raises(ValueError, match="another seed or other settings"):
+        privatizer.load_state_dict(state | {"fixed": state["fixed"] + np.uint8(1)})
+    report = privatizer.encode(users_of(privatizer, 1)[0], 1)
+    with pytest.raises(LedgerError, match="a message is under way"):
+        privatizer.state_dict()
+    privatizer.absorb(report)
+    with pytest.raises(LedgerError, match="users up to 1 are charged here already"):
+        privatizer.load_state_dict(state)
+
+
+def test_the_state_of_another_kind_of_noise_or_another_seed_is_refused(
+    kind: str, other_kind: str, privatizer_of: Maker, users_of: Users
+) -> None:
+    theirs, ours = privatizer_of(other_kind), privatizer_of(kind, int(kind == other_kind))
+    theirs.absorb(theirs.encode(users_of(theirs, 1)[0], 1))
+    with pytest.raises(ValueError, match=r"of another shape|other settings"):
+        ours.load_state_dict(theirs.state_dict())
+
+
+def test_a_state_without_its_noise_is_refused(kind: str, privatizer_of: Maker, users_of: Users) -> None:
+    before = privatizer_of(kind)
+    for user, contribution in enumerate(users_of(before, 3), start=1):
+        before.absorb(before.encode(contribution, user))
+    state = before.state_dict()
+    if "rows" in state and state["rows"].any():
+        with pytest.raises(ValueError, match="do not belong together"):
+            privatizer_of(kind).load_state_dict(state | {"rows": state["rows"] * 0})
+
+
+def test_a_privatizer_cannot_be_copied(privatizer: Privatizer) -> None:
+    for copied in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(LedgerError, match="cannot be copied or pickled"):
+            copied(privatizer)
+        with pytest.raises(TypeError, match="cannot be copied or pickled"):
+            copied(privatizer.channel.sender.noise)
+
+
+def test_users_who_have_sent_are_not_sent_back(privatizer: Privatizer, users_of: Users) -> None:
+    first, other = users_of(privatizer, 2)
+    privatizer.absorb(privatizer.encode(first, 1))
+    privatizer.charge(2, 2)
+    privatizer.channel.users[:2] = 0
+    exchange(privatizer.channel, other.index, other.value, 1)
+    exchange(privatizer.channel, other.index, other.value, 2)
+    with pytest.raises(LedgerError, match="not the noise that was charged"):
+        privatizer.certificate("x")
+
+
+def test_whole_number_noise_hides_the_fractions_of_values_too(tabular_families: Families) -> None:
+    for settings in (
+        CentralPrivacy(1.0, mechanism="discrete_laplace"),
+        LocalPrivacy(1.0, mechanism="discrete_laplace"),
+    ):
+        privatizer = settings.build(tabular_families(HORIZON), 9, Streams(0, "fractions"))
+        contribution = Contribution(np.zeros((HORIZON, 3), dtype=np.int64), np.full((HORIZON, 3), 0.25))
+        counts = privatizer.absorb(privatizer.encode(contribution, 1))
+        assert not (counts.values % 1).any()
+    layout = Layout(tabular_families(HORIZON))
+    parts = NoiseParts(None, BinaryTree(9, DiscreteLaplace(100.0)), None)
+    with pytest.raises(LedgerError, match="hides whole numbers only"):
+        Privatizer(privatizer.request, "jdp", layout, parts, Streams(0, "fractions"))
+
+
+def test_a_unary_report_of_another_shape_is_refused(tabular_families: Families) -> None:
+    built = LocalPrivacy(1.0, mechanism="optimized_unary_encoding", families="one_hot").build(
+        tabular_families(HORIZON), 9, Streams(0, "rows")
+    )
+    report = built.noise.report
+    assert isinstance(report, UnaryReport)
+    for changed in (dataclasses.replace(report, n_steps=1), dataclasses.replace(report, width=2)):
+        with pytest.raises(LedgerError, match="this layout has others"):
+            Privatizer(built.request, "ldp", built.layout, built.noise._replace(report=changed), Streams(0, "rows"))
 
 
 def test_noise_that_was_changed_after_charging_cannot_be_certified(privatizer: Privatizer) -> None:

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from dprl.privacy.accounting.curves import RandomizedResponses
 from dprl.privacy.counters import COUNTERS, BinaryTree, KaryTree
 from dprl.privacy.counters.selection import NODES, Wanted, calibrate, choose
 from dprl.privacy.mechanisms.base import INTEGER, Mechanism, Sensitivity
@@ -139,13 +140,11 @@ def test_nothing_possible_is_refused_with_reasons() -> None:
         choose(Wanted(1.0, 0.0, ROW, 100, 10), counters=["square_root"])
 
 
-def test_a_composed_tree_is_as_wide_as_composition_wants() -> None:
+def test_a_composed_tree_pays_for_a_users_nodes_of_a_cell_as_one() -> None:
     free = calibrate(KaryTree(999), Laplace, 1.0, 1e-6, ROW)
-    wide = calibrate(KaryTree(999, base=13), Laplace, 1.0, 1e-6, ROW)
     assert isinstance(free, KaryTree)
-    assert free.k == 7
     assert free.node is not None
-    assert wide.node is not None
-    assert free.node.variance * np.mean(free.profile() ** 2) < 0.99 * wide.node.variance * np.mean(wide.profile() ** 2)
+    together = RandomizedResponses(ROW.cells, free.levels / free.node.scale)
+    assert together.epsilon(1e-6) == pytest.approx(1.0, rel=1e-6)
     assert isinstance(pure := calibrate(KaryTree(999), Laplace, 1.0, 0.0, ROW), KaryTree)
     assert pure.k == 13
