@@ -10,15 +10,11 @@ from typing import Any, Literal
 from dprl.privacy.base import ADJACENCY, Guarantee, TrustModel
 from dprl.privacy.ledger import Ledger, LedgerError, Release
 from dprl.privacy.mechanisms.base import IDEALISED
+from dprl.privacy.verdicts import Verdict, in_json, verdict
 
 SCHEMA = "dprl.certificate/2"
 DELTAS = (1e-5, 1e-6)
-APPROXIMATE_DELTA = 1e-6
 SEEDED = "seeded"
-_TOLERANCE = 1e-9
-
-Verdict = Literal["holds", "holds_approximately", "fails", "unbounded"]
-Number = float | str
 
 _OBSERVER: dict[TrustModel, str] = {
     "none": "nobody is kept from anything: the server and every later user see exact counts",
@@ -143,11 +139,11 @@ class Certificate:
                 "calibration": request.calibration,
             },
             "proved": {
-                "pure_epsilon": _number(proof.pure_epsilon),
+                "pure_epsilon": in_json(proof.pure_epsilon),
                 "tightness": proof.tightness,
-                "pure_epsilon_public_start": _number(proof.pure_epsilon_public_start),
-                "epsilon_at_claimed_delta": _number(proof.epsilon_at_claimed_delta),
-                "epsilon_at_delta": {f"{d:g}": _number(e) for d, e in proof.epsilon_at_delta.items()},
+                "pure_epsilon_public_start": in_json(proof.pure_epsilon_public_start),
+                "epsilon_at_claimed_delta": in_json(proof.epsilon_at_claimed_delta),
+                "epsilon_at_delta": {f"{d:g}": in_json(e) for d, e in proof.epsilon_at_delta.items()},
                 "delta_at_requested_epsilon": proof.delta_at_requested_epsilon,
                 "method": proof.method,
             },
@@ -160,7 +156,7 @@ class Certificate:
             "per_user": self.details.get("per_user"),
             "best_available": self.details.get("best_available"),
             "verdict": self.verdict,
-            "factor": None if self.factor is None else _number(self.factor),
+            "factor": None if self.factor is None else in_json(self.factor),
             "audit": self.audit,
         }
 
@@ -188,7 +184,7 @@ def certify(
         delta_at_requested_epsilon=None if requested is None else ledger.delta(requested.epsilon),
         method=f"{ledger.curve.method}; pure: {_TIGHTNESS[ledger.attained]}",
     )
-    verdict, factor = _verdict(ledger, claimed, proof.epsilon_at_claimed_delta)
+    told, factor = _verdict(ledger, claimed, proof.epsilon_at_claimed_delta)
     return Certificate(
         algorithm,
         ledger.trust_model,
@@ -196,7 +192,7 @@ def certify(
         proof,
         ledger.releases,
         ledger.users_charged,
-        verdict,
+        told,
         factor,
         details=details or {},
     )
@@ -208,11 +204,7 @@ def _verdict(ledger: Ledger, claimed: Guarantee | None, proved: float) -> tuple[
     if claimed is None:
         raise ValueError("noise without a claim: the request must say what is claimed for it")
     factor = proved / claimed.epsilon
-    if factor <= 1.0 + _TOLERANCE or 0 < ledger.delta(claimed.epsilon) <= claimed.delta * (1.0 + _TOLERANCE):
-        return "holds", factor
-    if claimed.delta == 0 and ledger.epsilon(APPROXIMATE_DELTA) <= claimed.epsilon:
-        return "holds_approximately", factor
-    return "fails", factor
+    return verdict(claimed.epsilon, claimed.delta, proved, ledger.delta(claimed.epsilon), raw=False), factor
 
 
 def _epsilon_and_delta(guarantee: Guarantee | None) -> dict[str, float | None]:
@@ -243,7 +235,3 @@ def _noise(release: Release) -> dict[str, Any]:
         "cells": release.cells,
         "entropy": release.entropy,
     }
-
-
-def _number(value: float) -> Number:
-    return "inf" if math.isinf(value) else value

@@ -1,0 +1,39 @@
+"""The verdict on a claim, from what is proved: one rule for certificates and audits."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+APPROXIMATE_DELTA = 1e-6
+"""The delta at which a pure claim that fails may hold approximately."""
+_TOLERANCE = 1e-9
+
+Verdict = Literal["holds", "holds_approximately", "fails", "unbounded"]
+Number = float | str
+
+
+def verdict(epsilon: float, delta: float, proved_epsilon: float, proved_delta: float, raw: bool) -> Verdict:
+    """Return whether the claim (epsilon, delta) is proved.
+
+    `holds`; `holds_approximately` if a pure claim fails but holds at delta 1e-6; `fails`; `unbounded` when something
+    leaves without noise.
+
+    Args:
+        epsilon, delta: the claim.
+        proved_epsilon: the epsilon proved at `delta`, so the pure one for delta 0; may be infinite.
+        proved_delta: the delta proved at `epsilon`.
+        raw: whether something leaves without noise.
+    """
+    if raw:
+        return "unbounded"
+    if proved_epsilon <= epsilon * (1.0 + _TOLERANCE):
+        return "holds"
+    if delta > 0.0:
+        return "holds" if proved_delta <= delta * (1.0 + _TOLERANCE) else "fails"
+    return "holds_approximately" if proved_delta <= APPROXIMATE_DELTA else "fails"
+
+
+def in_json(value: float) -> Number:
+    """Return `value` as JSON can hold it: infinity is the string 'inf'."""
+    return "inf" if math.isinf(value) else value
