@@ -24,8 +24,11 @@ from dprl.privacy.randomness.bits import fill_bits
 
 COMMON_SUPPORT = "common support"
 """The messages that can occur, and their law before the cap is chosen, are the same for every input."""
-# Relative; what the incomplete beta function may be off by, with room to spare (tests compare it with rationals).
-_MASS_ERROR = 1e-9
+# Relative; what the incomplete beta function may be off by, with room to spare (tests compare it with rationals and
+# with 40 digits), and for every dimension what the rounding of 1 - gamma^2 adds.
+_MASS_ERROR, _MASS_ERROR_PER_DIMENSION = 1e-9, 2.0**-50
+# The square of a smaller threshold has few digits, or none.
+_LEAST_THRESHOLD = 1e-150
 _TWO_PI = 2.0 * math.pi
 # The rarest cap that rejection from the whole sphere may be asked for: 16384 directions on average.
 _RAREST_CAP = 2.0**-14
@@ -101,7 +104,17 @@ class PrivUnit:
 
         coin = minimize_scalar(minus_gain, bounds=(lowest, highest), method="bounded", options={"xatol": 1e-9}).x
         gamma = _threshold_of_log_odds(dimension, epsilon - float(coin))
-        return cls(dimension, _coin(epsilon - _cap_loss(dimension, gamma, exact), epsilon), gamma, exact)
+        p, step = _coin(epsilon - _cap_loss(dimension, gamma, exact), epsilon), 2.0**-53
+        found = cls(dimension, p, gamma, exact)
+        while found.epsilon > epsilon:
+            if p == 0.5:
+                raise ValueError(
+                    f"epsilon must be above what rounding costs in {dimension} dimensions, {found.epsilon:.3g}, "
+                    f"got {epsilon}; raise it, or set exact to False"
+                )
+            p, step = max(0.5, p - step), 2.0 * step
+            found = cls(dimension, p, gamma, exact)
+        return found
 
     @property
     def arithmetic(self) -> str:
@@ -111,7 +124,8 @@ class PrivUnit:
     @property
     def epsilon(self) -> float:
         """The certified loss of one message, rounded up."""
-        coin = math.log(self.probability) - math.log(1.0 - self.probability)
+        # p / (1 - p) - 1: its numerator and its denominator are exact.
+        coin = math.log1p((2.0 * self.probability - 1.0) / (1.0 - self.probability))
         return (coin + _cap_loss(self.dimension, self.threshold, self.exact)) * (1.0 + 1e-12)
 
     @property
@@ -156,7 +170,16 @@ def _check_dimension(dimension: int) -> None:
 
 def cap_mass(dimension: int, threshold: float) -> float:
     """Return q = P(<x, v> >= threshold) of a uniform unit vector, for threshold in [0, 1]."""
+    outside = belt_mass(dimension, threshold)
+    if outside < 0.5:
+        # 1 - gamma^2 has no digits of a small gamma left.
+        return 0.5 * (1.0 - outside)
     return 0.5 * float(betainc((dimension - 1) / 2.0, 0.5, (1.0 - threshold) * (1.0 + threshold)))
+
+
+def belt_mass(dimension: int, threshold: float) -> float:
+    """Return 1 - 2q = P(|<x, v>| < threshold) of a uniform unit vector, accurate relative to itself."""
+    return float(betainc(0.5, (dimension - 1) / 2.0, threshold * threshold))
 
 
 def edge_error(dimension: int) -> float:
@@ -166,8 +189,14 @@ def edge_error(dimension: int) -> float:
 
 def _cap_loss(dimension: int, gamma: float, exact: bool) -> float:
     """Return an upper bound of ln((1 - q) / q)."""
-    edge = min(1.0, gamma + edge_error(dimension)) if exact else gamma
-    q = cap_mass(dimension, edge) * (1.0 - _MASS_ERROR)
+    edge = max(gamma, _LEAST_THRESHOLD) if gamma > 0.0 else 0.0
+    if exact:
+        edge = min(1.0, gamma + edge_error(dimension))
+    error = _MASS_ERROR + _MASS_ERROR_PER_DIMENSION * dimension
+    belt = belt_mass(dimension, edge) * (1.0 + error)
+    if belt < 0.5:
+        return math.log1p(belt) - math.log1p(-belt)
+    q = cap_mass(dimension, edge) * (1.0 - error)
     return math.log1p(-q) - math.log(q)
 
 
@@ -185,7 +214,8 @@ def _gain(dimension: int, p: float, gamma: float) -> float:
     a = (dimension - 1) / 2.0
     q = cap_mass(dimension, gamma)
     over_cap = math.exp(a * (math.log1p(-gamma) + math.log1p(gamma)) - math.log(2.0 * a) - float(betaln(0.5, a)))
-    return over_cap * (p / q - (1.0 - p) / (1.0 - q))
+    # p - q: the sum of two distances from 1/2, which does not cancel.
+    return over_cap * 0.5 * (2.0 * p - 1.0 + belt_mass(dimension, gamma)) / (q * (1.0 - q))
 
 
 def _coin(log_odds: float, epsilon: float) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import stats
@@ -50,6 +51,51 @@ def test_the_certified_loss_is_what_was_asked_for_from_below(d: int, epsilon: fl
     assert mechanism.epsilon == pytest.approx(epsilon, rel=1e-7, abs=1e-7)
     assert mechanism.curve().pure_epsilon == mechanism.epsilon
     assert p * 2**53 == int(p * 2**53)
+
+
+def precise_loss(mechanism: PrivUnit) -> mpmath.mpf:
+    """ln(p / (1 - p)) + ln((1 - q) / q) in 40 digits, of the fast sampler."""
+    with mpmath.workdps(40):
+        p, half = mpmath.mpf(mechanism.probability), mpmath.mpf(1) / 2
+        b = mpmath.mpf(mechanism.dimension - 1) / 2
+        q = mpmath.betainc(half, b, mpmath.mpf(mechanism.threshold) ** 2, 1, regularized=True) / 2
+        return mpmath.log(p / (1 - p)) + mpmath.log((1 - q) / q)
+
+
+@pytest.mark.parametrize(
+    ("d", "gamma"), [(29, 1.48e-9), (626_894, 6.8e-9), (2, 1e-15), (1_000_000, 1e-12), (5, 1e-200)]
+)
+def test_small_thresholds_are_certified_from_above(d: int, gamma: float) -> None:
+    mechanism = PrivUnit(d, 0.5, gamma)
+    assert 0.0 < precise_loss(mechanism) <= mechanism.epsilon
+    assert mechanism.epsilon == pytest.approx(float(precise_loss(mechanism)), rel=1e-8, abs=1e-140)
+
+
+def test_the_certified_loss_is_right_in_any_dimension() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        d = int(10 ** rng.uniform(math.log10(2), 5))
+        gamma = min(0.9, 10 ** rng.uniform(-14, 0) * 10 / math.sqrt(d))
+        mechanism = PrivUnit(d, 0.5 + 0.4 * rng.random() ** 9, gamma)
+        assert precise_loss(mechanism) <= mechanism.epsilon
+        assert mechanism.epsilon == pytest.approx(float(precise_loss(mechanism)), rel=1e-8)
+
+
+@pytest.mark.parametrize("d", [2, 7, 1000, 100_000, 1_000_000])
+@pytest.mark.parametrize("epsilon", [1.1e-6, 3e-6, 1e-4])
+def test_a_small_request_is_met(d: int, epsilon: float) -> None:
+    mechanism = PrivUnit.calibrated(epsilon, 0.0, d)
+    assert precise_loss(mechanism) <= mechanism.epsilon <= epsilon
+    assert mechanism.epsilon == pytest.approx(epsilon, rel=1e-7)
+    # The mean of a message: about the one that the loss allows in the direction of v (a sphere's first harmonic).
+    assert mechanism.gain == pytest.approx(epsilon * PrivUnit.calibrated(1e-2, 0.0, d).gain / 1e-2, rel=1e-2)
+
+
+def test_a_request_below_what_rounding_costs_is_refused() -> None:
+    with pytest.raises(
+        ValueError, match=r"epsilon must be above what rounding costs in 5000000 dimensions, .*, got 3e-06"
+    ):
+        PrivUnit.calibrated(3e-6, 0.0, 5_000_000, exact=True)
 
 
 def test_loss_in_three_dimensions_has_a_closed_form() -> None:
