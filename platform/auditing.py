@@ -23,12 +23,12 @@ from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError, broken_rule, suggestion
 from dprl.platform.reports.audits import block, papers_text
 from dprl.privacy import Contribution, Privatizer, Streams
-from dprl.privacy.audits.channels import Message, measure_channels
 from dprl.privacy.audits.findings import Claim, Finding, Measurement, Proof, audit_summary, proof_of
+from dprl.privacy.audits.mechanisms_audited import mechanism_entries, mechanism_names
 from dprl.privacy.audits.page import Entry, audit_page
 from dprl.privacy.audits.papers import audit_papers
-from dprl.privacy.audits.replays import CentralPrefixes, LocalReports, bystander, canary
-from dprl.privacy.audits.samplers import mechanism_entries, mechanism_names
+from dprl.privacy.audits.probes_privatizers import CentralPrefixes, LocalReports, bystander, canary
+from dprl.privacy.audits.side_channels import Message, measure_channels
 from dprl.privacy.audits.two_worlds import Attack, Probe, measure
 from dprl.privacy.audits.white_box import recomputed_epsilon
 from dprl.privacy.randomness.settings import NoiseConfig

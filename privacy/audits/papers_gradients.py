@@ -6,10 +6,10 @@ from functools import partial
 
 from dprl.privacy.accounting.curves import RandomizedResponses
 from dprl.privacy.audits.findings import Claim, proof_of
-from dprl.privacy.audits.messages import SignMessages
+from dprl.privacy.audits.mechanisms_audited import clipped_probe, privunit_probe
 from dprl.privacy.audits.page import Entry
-from dprl.privacy.audits.probes import NoisyCells
-from dprl.privacy.audits.samplers import clipped_probe, privunit_probe
+from dprl.privacy.audits.probes_cells import NoisyCells
+from dprl.privacy.audits.probes_vectors import SignMessages
 from dprl.privacy.audits.two_worlds import measure
 from dprl.privacy.mechanisms.gradients import ClippedLaplace
 from dprl.privacy.mechanisms.laplace import Laplace

@@ -16,7 +16,7 @@ import numpy as np
 from dprl.privacy.accounting.closed_forms import gaussian_delta, gaussian_epsilon
 from dprl.privacy.audits.findings import Claim, Proof
 from dprl.privacy.audits.page import Entry, Measure
-from dprl.privacy.audits.probes import NoisyCells
+from dprl.privacy.audits.probes_cells import NoisyCells
 from dprl.privacy.audits.two_worlds import Attack, measure
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity

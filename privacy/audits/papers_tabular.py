@@ -15,8 +15,8 @@ from functools import partial
 from dprl.privacy.audits.findings import Claim, Measurement, Proof, proof_of
 from dprl.privacy.audits.one_run import measure_one_run
 from dprl.privacy.audits.page import Entry, Measure
-from dprl.privacy.audits.prefixes import CounterPrefixes
-from dprl.privacy.audits.probes import FloatingPointEvent, NoisyCells, changed_cells
+from dprl.privacy.audits.probes_cells import FloatingPointEvent, NoisyCells, changed_cells
+from dprl.privacy.audits.probes_counters import CounterPrefixes
 from dprl.privacy.audits.two_worlds import Attack, measure
 from dprl.privacy.counters import AnyCounter, KaryTree, NormalizedSquareRoot
 from dprl.privacy.counters.base import Counter, node_of

@@ -13,10 +13,10 @@ from functools import partial
 
 import numpy as np
 
-from dprl.privacy.audits.channels import Message, Recorder, measure_channels
 from dprl.privacy.audits.findings import Claim, Measurement, Proof
 from dprl.privacy.audits.page import Entry
-from dprl.privacy.audits.probes import NoisyCells
+from dprl.privacy.audits.probes_cells import NoisyCells
+from dprl.privacy.audits.side_channels import Message, Recorder, measure_channels
 from dprl.privacy.audits.two_worlds import Attack, Key, Probe, measure
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.base import Sensitivity

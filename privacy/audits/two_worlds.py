@@ -29,7 +29,7 @@ _CHUNK = 1 << 16
 _THRESHOLDS = 400
 _ALPHA = 0.05
 # A plateau of the likelihood ratio is one value in real arithmetic. In float64 its last bits tell the worlds apart,
-# which is true and a finding of its own (probes.FloatingPointEvent), but not of the scale.
+# which is true and a finding of its own (probes_cells.FloatingPointEvent), but not of the scale.
 DIGITS = 9
 
 

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from dprl.privacy.accounting.closed_forms import composed_epsilon, gaussian_epsilon
-from dprl.privacy.audits.probes import log_ratios
+from dprl.privacy.audits.probes_cells import log_ratios
 from dprl.privacy.counters.base import Counter
 from dprl.privacy.counters.binary_tree import BinaryTree
 from dprl.privacy.mechanisms.base import DISCRETE_GAUSSIAN, DISCRETE_LAPLACE, GAUSSIAN, LAPLACE, Mechanism, Sensitivity

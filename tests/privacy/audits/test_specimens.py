@@ -11,7 +11,7 @@ from scipy import integrate, stats
 
 from dprl.privacy.audits.findings import Claim
 from dprl.privacy.audits.page import audit_page
-from dprl.privacy.audits.probes import NoisyCells
+from dprl.privacy.audits.probes_cells import NoisyCells
 from dprl.privacy.audits.specimens import (
     PrintedBoundedLaplace,
     PrintedRandomSign,

@@ -9,10 +9,10 @@ import pytest
 from scipy.stats import binom
 
 from dprl.privacy.audits.findings import Claim, Measurement
-from dprl.privacy.audits.messages import Responses, UnaryBits
 from dprl.privacy.audits.one_run import measure_one_run
-from dprl.privacy.audits.prefixes import CounterPrefixes
-from dprl.privacy.audits.probes import FloatingPointEvent, NoisyCells, changed_cells, log_ratios
+from dprl.privacy.audits.probes_cells import FloatingPointEvent, NoisyCells, changed_cells, log_ratios
+from dprl.privacy.audits.probes_counters import CounterPrefixes
+from dprl.privacy.audits.probes_vectors import Responses, UnaryBits
 from dprl.privacy.audits.two_worlds import Attack, Probe, draw, measure
 from dprl.privacy.counters.binary_tree import BinaryTree
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dprl.privacy.audits.prefixes import best_linear_weights, tree_ratios
-from dprl.privacy.audits.probes import log_ratios
+from dprl.privacy.audits.probes_cells import log_ratios
+from dprl.privacy.audits.probes_counters import best_linear_weights, tree_ratios
 from dprl.privacy.audits.two_worlds import Key
 from dprl.privacy.base import Contribution, CountFamilies, Float64Array, Int64Array
 from dprl.privacy.compiled import kernel

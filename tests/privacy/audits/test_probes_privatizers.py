@@ -7,7 +7,7 @@ import pytest
 
 from dprl.privacy import CentralPrivacy, CountFamilies, CountFamily, LocalPrivacy, PrivacyConfig, Privatizer, Streams
 from dprl.privacy.audits.findings import Claim, Measurement
-from dprl.privacy.audits.replays import CentralPrefixes, LocalReports, bystander, canary, sent_row
+from dprl.privacy.audits.probes_privatizers import CentralPrefixes, LocalReports, bystander, canary, sent_row
 from dprl.privacy.audits.two_worlds import Attack, measure
 from dprl.privacy.counters import COUNTERS
 

@@ -7,8 +7,8 @@ import math
 import pytest
 
 from dprl.privacy.audits.findings import Finding
+from dprl.privacy.audits.mechanisms_audited import mechanism_entries, mechanism_names
 from dprl.privacy.audits.page import audit_page
-from dprl.privacy.audits.samplers import mechanism_entries, mechanism_names
 from dprl.privacy.mechanisms import MECHANISMS
 
 RUNS, ALPHA = 100_000, 1e-3

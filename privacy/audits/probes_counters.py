@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dprl.privacy.audits.probes import log_ratios
+from dprl.privacy.audits.probes_cells import log_ratios
 from dprl.privacy.audits.two_worlds import Key
 from dprl.privacy.base import Float64Array
 from dprl.privacy.counters.base import Counter, node_of

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dprl.privacy.audits.channels import ORDER, Message, differing_channels, measure_channels
 from dprl.privacy.audits.findings import Claim
+from dprl.privacy.audits.side_channels import ORDER, Message, differing_channels, measure_channels
 
 NOISY = frozenset({"gradient"})
 

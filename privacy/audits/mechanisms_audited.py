@@ -9,10 +9,17 @@ from functools import partial
 
 from dprl.privacy.accounting.curves import PrivacyCurve
 from dprl.privacy.audits.findings import Claim, Proof, proof_of
-from dprl.privacy.audits.gram_messages import GramMessages
-from dprl.privacy.audits.messages import Responses, SignMessages, UnaryBits, VectorMessages, additive_ratios, cap_ratios
 from dprl.privacy.audits.page import Entry
-from dprl.privacy.audits.probes import FloatingPointEvent, NoisyCells
+from dprl.privacy.audits.probes_cells import FloatingPointEvent, NoisyCells
+from dprl.privacy.audits.probes_gram import GramMessages
+from dprl.privacy.audits.probes_vectors import (
+    Responses,
+    SignMessages,
+    UnaryBits,
+    VectorMessages,
+    additive_ratios,
+    cap_ratios,
+)
 from dprl.privacy.audits.two_worlds import Probe, measure
 from dprl.privacy.mechanisms import ADDITIVE
 from dprl.privacy.mechanisms.base import IDEALISED, Mechanism, Sensitivity

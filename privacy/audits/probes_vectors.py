@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dprl.privacy.audits.probes import log_ratios
+from dprl.privacy.audits.probes_cells import log_ratios
 from dprl.privacy.audits.two_worlds import Key
 from dprl.privacy.base import Float64Array
 from dprl.privacy.compiled import kernel
