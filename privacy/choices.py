@@ -81,11 +81,11 @@ def calibrated_counter(counter: str, mechanism: str, budget: Budget) -> tuple[Co
     """
     _check_delta(mechanism, budget)
     laws = budget.laws(mechanism)
+    if budget.exact and counter != AUTO and not COUNTERS[counter].keeps_integers:
+        whole = ", ".join(name for name, cls in COUNTERS.items() if cls.keeps_integers)
+        raise ValueError(f"counter must be one of {whole}, got {counter!r}; arithmetic: exact needs whole numbers")
     if AUTO not in (counter, mechanism):
         shape = COUNTERS[counter](budget.n_users)
-        if budget.exact and not shape.keeps_integers:
-            whole = ", ".join(name for name, cls in COUNTERS.items() if cls.keeps_integers)
-            raise ValueError(f"counter must be one of {whole}, got {counter!r}; arithmetic: exact needs whole numbers")
         return calibrate(shape, laws[0], budget.epsilon, budget.delta, budget.row), ""
     counters = list(COUNTERS) if counter == AUTO else [counter]
     choice = choose(budget.wanted(), counters, laws)
@@ -145,7 +145,7 @@ def _report(name: str, budget: Budget) -> Mechanism | UnaryReport:
         return budget.laws(name)[0].calibrated(budget.epsilon, budget.delta, budget.row)
     if not _one_hot(budget.layout):
         raise ValueError(
-            f"mechanism must be additive noise unless one family is sent, got {name}; set families: one_hot"
+            f"mechanism must be additive noise unless one family is sent, got {name}; use families: one_hot"
         )
     encoding, sampled = _UNARY[name.removeprefix(SAMPLED_PREFIX)], name.startswith(SAMPLED_PREFIX)
     released = budget.layout.released

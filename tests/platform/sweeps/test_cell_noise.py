@@ -1,0 +1,74 @@
+"""Cells whose noise comes from the operating system, and cells that are audited."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dprl.platform.configs.experiment import Experiment, read_experiment
+from dprl.platform.sweeps.cell import CellRun
+from dprl.platform.sweeps.cell_folder import CellFolder
+
+
+def experiment(**changes: Any) -> Experiment:
+    return read_experiment(
+        {
+            "name": "try",
+            "algorithm": {"name": "private_ucb_vi", "bonus_scale": 0.05},
+            "env": {"name": "riverswim", "n_states": 3, "horizon": 4},
+            "privacy": {"model": "jdp", "epsilon": 5.0},
+            "episodes": 300,
+            "seeds": 2,
+            **changes,
+        }
+    )
+
+
+def finished(cell: Experiment, folder: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
+    folder.mkdir(exist_ok=True)
+    run = CellRun(cell, CellFolder(folder))
+    while not run.finished:
+        run.advance(60.0)
+    return pd.read_parquet(folder / "records.parquet"), json.loads((folder / "certificate.json").read_text())
+
+
+def test_noise_of_the_operating_system_is_never_written_down_and_its_seed_starts_over(tmp_path: Path) -> None:
+    cell = experiment(noise={"entropy": "os"})
+    run = CellRun(cell, CellFolder(tmp_path))
+    while len(run._policies) == 0 or len(run._rows) % len(run.ends) == 0:
+        run.advance(0.0)
+    done = [row[:] for row in run._rows[: len(run.ends)]]
+    with np.load(tmp_path / "state.npz") as state:
+        assert not [key for key in state.files if key.startswith("learner/")]
+        assert len(state["rows"]) == len(run.ends)
+    again = CellRun(cell, CellFolder(tmp_path))
+    assert again._rows == done
+    assert again._learner is None
+    while not again.finished:
+        again.advance(60.0)
+    records = pd.read_parquet(tmp_path / "records.parquet")
+    assert sorted(records["seed"].unique()) == [0, 1]
+
+
+def test_two_runs_with_noise_of_the_operating_system_differ_and_hold(tmp_path: Path) -> None:
+    one, certificate = finished(experiment(release=True), tmp_path / "one")
+    other, _ = finished(experiment(release=True), tmp_path / "other")
+    assert not one["regret"].equals(other["regret"])
+    assert certificate["verdict"] == "holds"
+    assert {noise["entropy"] for noise in certificate["noise"]} == {"os"}
+
+
+def test_an_audit_is_attached_to_the_certificate_and_changes_no_record(tmp_path: Path) -> None:
+    plain, before = finished(experiment(), tmp_path / "plain")
+    audited, after = finished(experiment(audit=True), tmp_path / "audited")
+    assert plain.equals(audited)
+    assert before["audit"] is None
+    assert after["audit"]["verdict"] == "not refuted"
+    assert 0.0 < after["audit"]["epsilon_lb"] <= 5.0
+    assert {key: value for key, value in after.items() if key != "audit"} == {
+        key: value for key, value in before.items() if key != "audit"
+    }
