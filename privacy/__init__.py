@@ -7,20 +7,23 @@ from dprl.privacy.base import (
     CountFamilies,
     CountFamily,
     Guarantee,
+    LedgerError,
     Precision,
     PrivateCounts,
     Report,
+    Scope,
 )
 from dprl.privacy.certificate import Certificate, PrivacyRequest, certify
 from dprl.privacy.channels import NoiseParts
 from dprl.privacy.compiled import kernel, source_digest
 from dprl.privacy.counters import COUNTERS
 from dprl.privacy.layouts import Layout
-from dprl.privacy.ledger import Ledger, LedgerError, Release
+from dprl.privacy.ledger import Ledger, Release
 from dprl.privacy.mechanisms import MECHANISMS
 from dprl.privacy.privatizers import Privatizer
 from dprl.privacy.randomness.settings import NoiseConfig
 from dprl.privacy.randomness.streams import Streams
+from dprl.privacy.submissions import SubmissionLedger
 from dprl.privacy.trust_models import TRUST_MODELS, CentralPrivacy, LocalPrivacy, NoPrivacy, PrivacyConfig
 
 __all__ = [
@@ -47,7 +50,9 @@ __all__ = [
     "Privatizer",
     "Release",
     "Report",
+    "Scope",
     "Streams",
+    "SubmissionLedger",
     "certify",
     "kernel",
     "source_digest",

@@ -19,6 +19,30 @@ TrustModel = Literal["none", "jdp", "ldp"]
 ADJACENCY = "replace one user's trajectory"
 
 
+class LedgerError(RuntimeError):
+    """What a ledger or a privatizer refuses: an unknown release, a submission out of turn or beyond what is charged."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Whom a guarantee speaks of and against whom, in words for the certificate; it belongs to the ledger.
+
+    Args:
+        unit: who is protected, and how often they take part.
+        adjacency: what two neighbouring data sets differ in; a claim about other neighbours is not compared with it.
+        observer: against whom.
+        covered, excluded: channels that the guarantee covers, and channels that it does not.
+        attained_by: whose pair of neighbours attains the proved pure epsilon, where it is attained.
+    """
+
+    unit: str
+    adjacency: str
+    observer: str
+    covered: tuple[str, ...]
+    excluded: tuple[str, ...]
+    attained_by: str
+
+
 @dataclass(frozen=True)
 class Guarantee:
     """A differential-privacy guarantee: trust model, epsilon, delta, and the neighbours that it speaks of."""

@@ -4,47 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal
 
-from dprl.privacy.base import ADJACENCY, Guarantee, TrustModel
-from dprl.privacy.ledger import Ledger, LedgerError, Release
+from dprl.privacy.base import Guarantee, LedgerError, Scope, TrustModel
+from dprl.privacy.ledger import Account, Release
 from dprl.privacy.mechanisms.base import IDEALISED
 from dprl.privacy.verdicts import Verdict, in_json, verdict
 
 SCHEMA = "dprl.certificate/2"
 DELTAS = (1e-5, 1e-6)
 SEEDED = "seeded"
-
-_OBSERVER: dict[TrustModel, str] = {
-    "none": "nobody is kept from anything: the server and every later user see exact counts",
-    "jdp": "all other users together, and whoever reads the released counts and policies; the server is trusted",
-    "ldp": "the server and everyone else: only the noisy report leaves the user's side",
-}
-_COVERED: dict[TrustModel, tuple[str, ...]] = {
-    "none": (),
-    "jdp": ("released counts of all episodes", "policies of all episodes", "actions recommended to the other users"),
-    "ldp": ("the user's report", "counts, policies and everything else computed from reports"),
-}
-_EXCLUDED: dict[TrustModel, tuple[str, ...]] = {
-    "none": ("everything",),
-    "jdp": (
-        "the user's own actions",
-        "realised returns and raw rewards",
-        "timing and order of episodes",
-        "participation itself",
-        "a second episode of the same user",
-        "the server's memory and checkpoints, which hold exact counts",
-    ),
-    "ldp": (
-        "what others see of the user's own actions",
-        "realised returns and raw rewards",
-        "timing and order of reports",
-        "participation itself",
-        "a second report of the same user",
-    ),
-}
-
 
 _SEED = "the random seed: whoever has it can remove the noise, and two runs that share it share their noise"
 _ROUNDING = "the last bits of floating-point noise: the proof is for real numbers (arithmetic: exact has none)"
@@ -100,8 +70,10 @@ class Certificate:
     trust_model: TrustModel
     request: PrivacyRequest
     proof: Proof
+    scope: Scope
     releases: tuple[Release, ...]
     users: int
+    submissions: int
     verdict: Verdict
     factor: float | None
     details: Mapping[str, Any] = field(default_factory=dict)
@@ -129,9 +101,9 @@ class Certificate:
             "schema": SCHEMA,
             "algorithm": self.algorithm,
             "trust_model": self.trust_model,
-            "unit": "one user, who takes part in one episode",
-            "adjacency": ADJACENCY,
-            "observer": _OBSERVER[self.trust_model],
+            "unit": self.scope.unit,
+            "adjacency": self.scope.adjacency,
+            "observer": self.scope.observer,
             "requested": _epsilon_and_delta(request.requested),
             "claimed": {
                 **_epsilon_and_delta(request.claimed),
@@ -149,8 +121,9 @@ class Certificate:
             },
             "noise": [_noise(release) for release in self.releases],
             "users": self.users,
-            "covered_channels": list(_COVERED[self.trust_model]),
-            "excluded_channels": _excluded(self.trust_model, self.releases),
+            "submissions": self.submissions,
+            "covered_channels": list(self.scope.covered),
+            "excluded_channels": [*self.scope.excluded, *_left_open(self.releases)],
             "choice": request.choice,
             "error": self.details.get("error"),
             "per_user": self.details.get("per_user"),
@@ -162,7 +135,7 @@ class Certificate:
 
 
 def certify(
-    ledger: Ledger, request: PrivacyRequest, algorithm: str, details: Mapping[str, Any] | None = None
+    ledger: Account, request: PrivacyRequest, algorithm: str, details: Mapping[str, Any] | None = None
 ) -> Certificate:
     """Compute the certificate of what `ledger` holds; the request is only compared with it, never believed.
 
@@ -173,8 +146,11 @@ def certify(
     something leaves without noise. `factor` is the proved epsilon over the claimed one, at the claimed delta.
     """
     requested, claimed = request.requested, request.claimed
-    if claimed is not None and (claimed.trust_model, claimed.adjacency) != (ledger.trust_model, ADJACENCY):
-        raise LedgerError(f"a claim of {claimed} cannot be held against what a {ledger.trust_model} ledger proves")
+    if claimed is not None and (claimed.trust_model, claimed.adjacency) != (ledger.trust_model, ledger.scope.adjacency):
+        raise LedgerError(
+            f"a claim of {claimed} cannot be held against what a {ledger.trust_model} ledger proves "
+            f"(neighbours: {ledger.scope.adjacency})"
+        )
     proof = Proof(
         pure_epsilon=ledger.pure_epsilon(),
         tightness="exact" if ledger.attained else "upper",
@@ -182,7 +158,7 @@ def certify(
         epsilon_at_claimed_delta=ledger.epsilon(0.0 if claimed is None else claimed.delta),
         epsilon_at_delta={delta: ledger.epsilon(delta) for delta in DELTAS},
         delta_at_requested_epsilon=None if requested is None else ledger.delta(requested.epsilon),
-        method=f"{ledger.curve.method}; pure: {_TIGHTNESS[ledger.attained]}",
+        method=f"{ledger.curve.method}; pure: {_tightness(ledger)}",
     )
     told, factor = _verdict(ledger, claimed, proof.epsilon_at_claimed_delta)
     return Certificate(
@@ -190,15 +166,17 @@ def certify(
         ledger.trust_model,
         request,
         proof,
+        ledger.scope,
         ledger.releases,
         ledger.users_charged,
+        ledger.submissions,
         told,
         factor,
         details=details or {},
     )
 
 
-def _verdict(ledger: Ledger, claimed: Guarantee | None, proved: float) -> tuple[Verdict, float | None]:
+def _verdict(ledger: Account, claimed: Guarantee | None, proved: float) -> tuple[Verdict, float | None]:
     if ledger.has_raw_release:
         return "unbounded", None if claimed is None else math.inf
     if claimed is None:
@@ -213,15 +191,16 @@ def _epsilon_and_delta(guarantee: Guarantee | None) -> dict[str, float | None]:
     return {"epsilon": guarantee.epsilon, "delta": guarantee.delta}
 
 
-_TIGHTNESS = {True: "attained by a user whose two trajectories share no cell", False: "an upper bound"}
+def _tightness(ledger: Account) -> str:
+    return f"attained by {ledger.scope.attained_by}" if ledger.attained else "an upper bound"
 
 
-def _excluded(trust_model: TrustModel, releases: tuple[Release, ...]) -> list[str]:
-    """Return what the guarantee does not cover: the trust model's list, and what the noise of this run leaves open."""
+def _left_open(releases: tuple[Release, ...]) -> list[str]:
+    """Return what the noise of this run leaves open."""
     noisy = [release for release in releases if release.mechanism is not None]
     seeded = any(release.entropy == SEEDED for release in noisy)
     idealised = any(release.mechanism.arithmetic == IDEALISED for release in noisy if release.mechanism)
-    return [*_EXCLUDED[trust_model], *([_SEED] if seeded else []), *([_ROUNDING] if idealised else [])]
+    return [*([_SEED] if seeded else []), *([_ROUNDING] if idealised else [])]
 
 
 def _noise(release: Release) -> dict[str, Any]:
@@ -230,8 +209,23 @@ def _noise(release: Release) -> dict[str, Any]:
         "release": release.channel,
         "mechanism": "raw" if mechanism is None else mechanism.name,
         "scale": 0.0 if mechanism is None else getattr(mechanism, "scale", None),
+        "parameters": {} if mechanism is None else _parameters(mechanism),
         "nodes_per_user": release.nodes_per_user,
         "arithmetic": "none" if mechanism is None else mechanism.arithmetic,
         "cells": release.cells,
         "entropy": release.entropy,
     }
+
+
+def _parameters(described: object) -> dict[str, Any]:
+    """Return the numbers that a dataclass object is made of, by field; those of a part `x` as 'x.field'."""
+    found: dict[str, Any] = {}
+    for name in (entry.name for entry in fields(described)) if is_dataclass(described) else ():
+        value = getattr(described, name)
+        if isinstance(value, int | float):
+            found[name] = in_json(value)
+        elif isinstance(value, tuple) and all(isinstance(number, int | float) for number in value):
+            found[name] = [in_json(number) for number in value]
+        else:
+            found |= {f"{name}.{inner}": number for inner, number in _parameters(value).items()}
+    return found

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dprl.privacy.base import CountFamily
+from dprl.privacy.base import CountFamily, LedgerError
 from dprl.privacy.counters.base import EXACT, ROWS, Counter, Tree
 from dprl.privacy.counters.release import row_of_prefix
 from dprl.privacy.exchange import ABSORBED, SAMPLED_UNARY, SUMS, UNARY, Channel, Receiver, Sender
 from dprl.privacy.layouts import Layout
-from dprl.privacy.ledger import LedgerError, Release
+from dprl.privacy.ledger import Release
 from dprl.privacy.mechanisms.base import INTEGER, NO_NOISE, Mechanism, Noise, Sensitivity
 from dprl.privacy.mechanisms.sampling import SILENT
 from dprl.privacy.printed import PrintedLemma

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +11,7 @@ from typing import cast
 
 from dprl.privacy.accounting.composition import compose, repeat
 from dprl.privacy.accounting.curves import PrivacyCurve, Unbounded
-from dprl.privacy.base import TrustModel
+from dprl.privacy.base import LedgerError, Scope, TrustModel
 from dprl.privacy.mechanisms import GRAMS, MECHANISMS, VECTORS, BitMechanism, MessageMechanism
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
 from dprl.privacy.reports import UnaryReport
@@ -18,10 +19,6 @@ from dprl.privacy.reports import UnaryReport
 ACCOUNTED = (*MECHANISMS.values(), UnaryReport)
 """What a ledger knows the privacy curve of; anything else is refused."""
 _MESSAGES = (*VECTORS.values(), *GRAMS.values())
-
-
-class LedgerError(RuntimeError):
-    """A release that the ledger refuses: unknown, out of order, or a user's second submission."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +58,14 @@ class Release:
             raise LedgerError(f"a public start cannot change more than {whole}, got {part}")
 
     @staticmethod
-    def of_message(channel: str, mechanism: MessageMechanism, cells: int, entropy: str) -> Release:
-        """Return the release of one message of a mechanism that bounds its own sensitivity."""
-        return Release(channel, mechanism, None, None, False, 1, cells, entropy)
+    def of_message(channel: str, mechanism: MessageMechanism, attainable: bool, cells: int, entropy: str) -> Release:
+        """Return the release of one submission of a mechanism that bounds its own sensitivity.
+
+        Its curve is that of one submission: one vector, or all messages of an episode, to all agents, for a Gram
+        mechanism. `attainable`: whether some pair of inputs loses as much as the curve's pure epsilon; `cells`: how
+        many numbers a submission has.
+        """
+        return Release(channel, mechanism, None, None, attainable, 1, cells, entropy)
 
     def curve(self) -> PrivacyCurve:
         """Return what this release proves of one user."""
@@ -84,24 +86,30 @@ class Release:
         return cast("Mechanism", mechanism).curve(sensitivity)
 
 
-class Ledger:
-    """All releases of one run and how many users they have been charged for; every user is charged at most once.
+class Account(ABC):
+    """What releases prove of one user who takes part in each of them, and in all of them `submissions` times at most.
 
     Args:
         trust_model: what the releases make it.
-        releases: every user takes part in each of them.
-        submissions: how often, at most, each user takes part.
+        releases: every submission takes part in each of them.
+        scope: whom and what the guarantee speaks of.
+        submissions: how often, at most, one user submits.
     """
 
-    def __init__(self, trust_model: TrustModel, releases: Iterable[Release], submissions: int = 1) -> None:
+    def __init__(self, trust_model: TrustModel, releases: Iterable[Release], scope: Scope, submissions: int) -> None:
         self._trust_model: TrustModel = trust_model
         self._releases = tuple(releases)
         if not self._releases:
             raise LedgerError("a ledger without releases proves nothing; pass the privatizer's releases")
         if submissions < 1:
             raise LedgerError(f"submissions must be at least 1, got {submissions}; a user who sends nothing needs none")
+        self._scope = scope
         self._submissions = submissions
-        self._users_charged = 0
+
+    @property
+    @abstractmethod
+    def users_charged(self) -> int:
+        """How many users have been charged."""
 
     @property
     def trust_model(self) -> TrustModel:
@@ -110,27 +118,22 @@ class Ledger:
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        """All releases; every user takes part in each."""
+        """All releases; every submission takes part in each."""
         return self._releases
 
     @property
-    def users_charged(self) -> int:
-        """How many users, from the first on, have been charged."""
-        return self._users_charged
+    def scope(self) -> Scope:
+        """Whom and what the guarantee speaks of."""
+        return self._scope
 
-    def charge(self, first_user: int, last_user: int) -> None:
-        """Record, before it happens, that users first..last (1-based, inclusive) submit.
-
-        Raises:
-            LedgerError: if a user of the range was charged before, or users would be left out.
-        """
-        if first_user != self._users_charged + 1:
-            raise LedgerError(f"user {first_user} cannot submit: users up to {self._users_charged} are charged already")
-        self._users_charged = max(self._users_charged, last_user)
+    @property
+    def submissions(self) -> int:
+        """How often, at most, one user submits; all of it is proved together."""
+        return self._submissions
 
     @cached_property
     def curve(self) -> PrivacyCurve:
-        """What all releases together prove of one user."""
+        """What all submissions of one user to all releases prove together."""
         return repeat(compose([release.curve() for release in self._releases]), self._submissions)
 
     @property
@@ -158,3 +161,34 @@ class Ledger:
     def delta(self, epsilon: float) -> float:
         """Return a delta that holds at `epsilon`; 1 with a raw release."""
         return 1.0 if self.has_raw_release else self.curve.delta(epsilon)
+
+
+class Ledger(Account):
+    """All releases of one run and how many users they have been charged for: users 1, 2, ... submit once, in order.
+
+    For count loops; agents that submit more than once or in any order have a `submissions.SubmissionLedger`.
+
+    Args:
+        trust_model: what the releases make it.
+        releases: every user takes part in each of them.
+        scope: whom and what the guarantee speaks of.
+    """
+
+    def __init__(self, trust_model: TrustModel, releases: Iterable[Release], scope: Scope) -> None:
+        super().__init__(trust_model, releases, scope, submissions=1)
+        self._users_charged = 0
+
+    @property
+    def users_charged(self) -> int:
+        """How many users, from the first on, have been charged."""
+        return self._users_charged
+
+    def charge(self, first_user: int, last_user: int) -> None:
+        """Record, before it happens, that users first..last (1-based, inclusive) submit.
+
+        Raises:
+            LedgerError: if a user of the range was charged before, or users would be left out.
+        """
+        if first_user != self._users_charged + 1:
+            raise LedgerError(f"user {first_user} cannot submit: users up to {self._users_charged} are charged already")
+        self._users_charged = max(self._users_charged, last_user)

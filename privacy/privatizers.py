@@ -19,6 +19,7 @@ from dprl.privacy.base import (
     CountFamilies,
     Float64Array,
     Int64Array,
+    LedgerError,
     Precision,
     PrivateCounts,
     Report,
@@ -40,10 +41,11 @@ from dprl.privacy.counters.base import EXACT, ROWS
 from dprl.privacy.exchange import ABSORBED, CHARGED, ENCODED, Channel, absorb, encode
 from dprl.privacy.facts import facts
 from dprl.privacy.layouts import Layout, collect
-from dprl.privacy.ledger import Ledger, LedgerError
+from dprl.privacy.ledger import Ledger
 from dprl.privacy.precision import error_bounds
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.reports import UnaryReport
+from dprl.privacy.scopes import COUNTS
 
 
 class Privatizer:
@@ -272,7 +274,8 @@ class Privatizer:
         return found
 
     def _new_ledger(self) -> Ledger:
-        return Ledger(self.trust_model, releases(self.layout, self._noise, _ENTROPY[self._streams.noise.entropy]))
+        released = releases(self.layout, self._noise, _ENTROPY[self._streams.noise.entropy])
+        return Ledger(self.trust_model, released, COUNTS[self.trust_model])
 
 
 _ENTROPY = {"seed": SEEDED, "os": "os"}

@@ -48,4 +48,7 @@ MECHANISMS: dict[str, type[Mechanism | BitMechanism | VectorMechanism | GramMech
 """All of them by name."""
 
 MessageMechanism = VectorMechanism | GramMechanism
-"""What bounds its own sensitivity: its curve is that of one message."""
+"""What bounds its own sensitivity: `curve()` is that of one submission.
+
+A submission is one vector for VectorMechanism; for GramMechanism it is all messages of an episode to all agents.
+"""

@@ -25,6 +25,7 @@ from dprl.privacy import (
 )
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.scopes import COUNTS
 
 Families = Callable[..., CountFamilies]
 
@@ -122,7 +123,7 @@ def claim(epsilon: float) -> PrivacyRequest:
 
 
 def test_a_claim_of_another_kind_cannot_be_held_against_a_ledger() -> None:
-    ledger = Ledger("jdp", [release()])
+    ledger = Ledger("jdp", [release()], COUNTS["jdp"])
     for guarantee in (Guarantee("ldp", 1.0), Guarantee("jdp", 1.0, adjacency="remove one user")):
         with pytest.raises(LedgerError, match="cannot be held against"):
             certify(ledger, PrivacyRequest(guarantee, guarantee, "certified", "a test"), "x")
@@ -147,7 +148,7 @@ def test_an_unknown_release_is_refused() -> None:
     with pytest.raises(LedgerError, match="cannot account for a release by 'gaussian'"):
         release(mechanism="gaussian")
     with pytest.raises(LedgerError, match="proves nothing"):
-        Ledger("jdp", [])
+        Ledger("jdp", [], COUNTS["jdp"])
 
 
 @pytest.mark.parametrize(
@@ -168,7 +169,11 @@ def test_a_single_cell_a_step_cannot_change_so_the_bound_is_not_attained(tabular
 
 
 def test_one_raw_channel_makes_everything_unbounded() -> None:
-    ledger = Ledger("ldp", [release(), release(channel="rewards", mechanism=None, sensitivity=None, public_start=None)])
+    ledger = Ledger(
+        "ldp",
+        [release(), release(channel="rewards", mechanism=None, sensitivity=None, public_start=None)],
+        COUNTS["ldp"],
+    )
     assert math.isinf(ledger.pure_epsilon())
     assert math.isinf(ledger.epsilon(1e-6))
     assert ledger.delta(100.0) == 1.0
@@ -176,8 +181,10 @@ def test_one_raw_channel_makes_everything_unbounded() -> None:
 
 
 def test_noise_of_unequal_scales_adds_up_and_is_accounted_more_tightly_than_by_its_largest_loss() -> None:
-    ledger = Ledger("ldp", [release(), release(channel="rewards", mechanism=Laplace(5.0))])
+    ledger = Ledger("ldp", [release(), release(channel="rewards", mechanism=Laplace(5.0))], COUNTS["ldp"])
     assert ledger.pure_epsilon() == pytest.approx(4 / 10 + 4 / 5)
     assert certify(ledger, claim(2.0), "x").proof.tightness == "exact"
-    exact = Ledger("ldp", [release(mechanism=Laplace(5.0)), release(channel="rewards", mechanism=Laplace(5.0))])
+    exact = Ledger(
+        "ldp", [release(mechanism=Laplace(5.0)), release(channel="rewards", mechanism=Laplace(5.0))], COUNTS["ldp"]
+    )
     assert ledger.epsilon(1e-6) < exact.epsilon(1e-6)
