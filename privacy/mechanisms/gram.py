@@ -8,7 +8,7 @@ finite guarantee exists.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
@@ -24,13 +24,19 @@ from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.gradients import GRID, checked_vector, clipped
+from dprl.privacy.mechanisms.gram_keys import stage_key
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.sampling import fill_noise
 
 JOINT_L2_SQUARED = 4.5
 """Of one message, in units of m^4: the largest (2 - 2c) + (2 - 2c^2), at the cosine c = -1/2 of phi and phi'."""
-# The noise scale is 2^n to 2^(n+1) units of the grid; discrete Gaussian tables end at 2^15.
-_GAUSSIAN_GRID_BITS, _LAPLACE_GRID_BITS = 14, 20
+# The noise scale is 2^n to 2^(n+1) units of the grid, with n from the first to the second number: samplers' tables end
+# at 2^15 and 2^40. A finer grid than by the first is for noise so large that rounding to it would cost too much.
+_GAUSSIAN_GRID_BITS, _LAPLACE_GRID_BITS = (14, 14), (20, 39)
+# Rounding to a grid that can be as fine as needed adds less than 2^-6 to the L1 sensitivity.
+_ROUNDING_BITS = 6
+# How many times the noise of real arithmetic may be needed to pay for rounding as well.
+_MOST_FOR_ROUNDING = 1024.0
 # How far rounding moves two neighbours' numbers apart, in units of the grid: 1, and a trace for float64 products.
 _ROUNDING_APART = 1.001
 # Relative; calibrated scales are rounded up by it.
@@ -131,7 +137,7 @@ class _Gram:
     scales: tuple[float, ...]
     isotropic: bool = False
     exact: bool = False
-    grid_bits: ClassVar[int]
+    grid_bits: ClassVar[tuple[int, int]]
     continuous: ClassVar[type[Laplace] | type[Gaussian]]
     discrete: ClassVar[type[DiscreteLaplace] | type[DiscreteGaussian]]
 
@@ -153,8 +159,15 @@ class _Gram:
 
     def grid(self, stage: int) -> float:
         """Return the power of two that stage's (1-based) numbers are rounded to; 0 for none."""
-        scale = self.scales[stage - 1]
-        return 2.0 ** (math.frexp(scale)[1] - 1 - self.grid_bits) if self.exact and scale > 0 else 0.0
+        scale, bound = self.scales[stage - 1], self.release.bounds[stage - 1]
+        if not self.exact or scale == 0:
+            return 0.0
+        leading, (fewest, most) = _leading(scale), self.grid_bits
+        exponent = leading - fewest
+        if bound > 0:
+            each = l1_upper(self.release.dimension) * bound**2 / self.release.message_length
+            exponent = max(min(exponent, _leading(each) - _ROUNDING_BITS), leading - most)
+        return 2.0**exponent
 
     def stage_mechanisms(self, stage: int) -> tuple[Mechanism, Mechanism]:
         """Return the noise of (diagonal and right-hand side, off-diagonal) of a stage, in units of its grid."""
@@ -182,11 +195,22 @@ class _Gram:
         if self.scales[stage - 1] > 0:
             first, wide = number * length, 2 * self.release.dimension
             ends, off_diagonal = self.stage_mechanisms(stage)
+            key = stage_key(key, stage) if self.exact else key
             fill_noise(noise[:wide], ends.noise(key), np.uint64(first))
             fill_noise(noise[wide:], off_diagonal.noise(key), np.uint64(first + wide))
         out = np.empty((given.shape[0] + 1, given.shape[0]))
         fill_gram(out, given, float(value), self.release.bounds[stage - 1], noise, self.grid(stage))
         return out[:-1], out[-1]
+
+    def _with_more_noise(self, factor: float, most: float, epsilon: float) -> Self:
+        """Return the same with scales times `factor`; a ValueError if the largest of them is then above `most`."""
+        scales = tuple(scale * factor for scale in self.scales)
+        if max(scales) > most:
+            raise ValueError(
+                f"epsilon must be above what rounding to a grid costs, got {epsilon} for {self.name} in dimension "
+                f"{self.release.dimension} with {self.release.n_agents} agents; raise it, or set exact to False"
+            )
+        return replace(self, scales=scales)
 
     def _rounded_apart(self, stage: int, weight: float) -> float:
         """Return how much rounding adds to a norm that is `weight` for a vector of ones."""
@@ -210,7 +234,7 @@ class GramGaussian(_Gram):
     """
 
     name: ClassVar[str] = "gram_gaussian"
-    grid_bits: ClassVar[int] = _GAUSSIAN_GRID_BITS
+    grid_bits: ClassVar[tuple[int, int]] = _GAUSSIAN_GRID_BITS
     continuous: ClassVar[type[Laplace] | type[Gaussian]] = Gaussian
     discrete: ClassVar[type[DiscreteLaplace] | type[DiscreteGaussian]] = DiscreteGaussian
 
@@ -229,10 +253,10 @@ class GramGaussian(_Gram):
         shape = _shape(release, stage_scales)
         needed = cls(release, shape, isotropic=True).mu / mu * (1.0 + _ROUNDING)
         found = cls(release, tuple(s * needed for s in shape), isotropic=True, exact=exact)
+        most = _MOST_FOR_ROUNDING * max(found.scales)
         while found.mu > mu:
             # Rounding to the grid, which is a power of two, is in proportion to the scale but for its jumps.
-            more = found.mu / mu * (1.0 + _ROUNDING)
-            found = cls(release, tuple(s * more for s in found.scales), isotropic=True, exact=exact)
+            found = found._with_more_noise(found.mu / mu * (1.0 + _ROUNDING), most, epsilon)
         return found
 
     @property
@@ -269,7 +293,7 @@ class GramLaplace(_Gram):
     """
 
     name: ClassVar[str] = "gram_laplace"
-    grid_bits: ClassVar[int] = _LAPLACE_GRID_BITS
+    grid_bits: ClassVar[tuple[int, int]] = _LAPLACE_GRID_BITS
     continuous: ClassVar[type[Laplace] | type[Gaussian]] = Laplace
     discrete: ClassVar[type[DiscreteLaplace] | type[DiscreteGaussian]] = DiscreteLaplace
 
@@ -289,17 +313,18 @@ class GramLaplace(_Gram):
         _check_epsilon(epsilon)
         shape = _shape(release, stage_scales)
         unit = cls(release, shape)
-        needed = unit.pure_epsilon / epsilon
-        if delta > 0.0:
-            needed = min(needed, math.sqrt(unit.rho / zcdp_rho(epsilon, delta)))
+        rho = zcdp_rho(epsilon, delta) if delta > 0.0 else 0.0
+        needed = unit._excess(epsilon, rho)
         found = cls(release, tuple(s * needed * (1.0 + _ROUNDING) for s in shape), exact=exact)
-        while found.pure_epsilon > epsilon and not (
-            # A delta that underflows to 0 is no pure guarantee.
-            delta > 0.0 and found.concentrated_curve().delta(epsilon) <= delta
-        ):
-            more = min(found.pure_epsilon / epsilon, 1.01) * (1.0 + _ROUNDING)
-            found = cls(release, tuple(s * more for s in found.scales), exact=exact)
+        most = _MOST_FOR_ROUNDING * max(found.scales)
+        while (excess := found._excess(epsilon, rho)) > 1.0:
+            found = found._with_more_noise(excess * (1.0 + _ROUNDING), most, epsilon)
         return found
+
+    def _excess(self, epsilon: float, rho: float) -> float:
+        """Return how many times too small the scales are, but for rounding, for one of the bounds; no zCDP for 0."""
+        pure = self.pure_epsilon / epsilon
+        return min(pure, math.sqrt(self.rho / rho)) if rho > 0.0 else pure
 
     @property
     def pure_epsilon(self) -> float:
@@ -327,6 +352,11 @@ class GramLaplace(_Gram):
     def concentrated_curve(self) -> ConcentratedLoss:
         """Return what they prove by the L2 bound; both curves hold."""
         return ConcentratedLoss(self.rho)
+
+
+def _leading(number: float) -> int:
+    """Return the exponent of the largest power of two up to `number` > 0."""
+    return math.frexp(number)[1] - 1
 
 
 def _check_epsilon(epsilon: float) -> None:

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dprl.privacy.mechanisms import gram
+from dprl.privacy.mechanisms.base import Noise
+from dprl.privacy.mechanisms.discrete_laplace import discrete_laplace_table
 from dprl.privacy.mechanisms.gradients import GRID
 from dprl.privacy.mechanisms.gram import (
     GramGaussian,
@@ -24,6 +27,8 @@ from dprl.privacy.mechanisms.gram_printed import (
     printed_laplace_scale,
     printed_uniform_bound,
 )
+from dprl.privacy.mechanisms.sampling import fill_noise
+from dprl.privacy.randomness.bits import CHACHA20, SPLITMIX64
 from dprl.privacy.randomness.streams import Streams
 
 KEY = Streams(0, "gram").key("user_noise")
@@ -254,3 +259,65 @@ def test_what_cannot_be_is_refused() -> None:
         GramLaplace.calibrated(0.0, 0.0, TWO_AGENTS)
     with pytest.raises(ValueError, match="bounds must be finite"):
         GramRelease(4, (0.0, 0.0), 1)
+
+
+@pytest.mark.parametrize("stage_scales", [False, True])
+@pytest.mark.parametrize("dimension", [2, 20])
+@pytest.mark.parametrize("delta", [0.0, 1e-9])
+def test_small_requests_are_met_on_a_grid_that_is_fine_enough(delta: float, dimension: int, stage_scales: bool) -> None:
+    release = GramRelease.of_horizon(5, dimension, 3)
+    for epsilon in (1e-6, 1e-4, 1e-3, 1e-2, 0.1, 1.0):
+        exact, fast = (GramLaplace.calibrated(epsilon, delta, release, stage_scales, grid) for grid in (True, False))
+        for found in (exact, fast):
+            curve = found.concentrated_curve() if delta and found.pure_epsilon > epsilon else found.curve()
+            assert curve.epsilon(delta) <= epsilon
+            assert curve.delta(epsilon) <= delta
+        # Rounding costs at most 2^-6 in L1 and a little more in L2.
+        assert 1.0 < exact.scales[0] / fast.scales[0] < 1.02
+        for stage, scale in enumerate(exact.scales[:4], 1):
+            assert 2.0**20 <= scale / exact.grid(stage) < 2.0**40
+
+
+@pytest.mark.parametrize(("epsilon", "dimension"), [(1e-3, 2), (1e-2, 20), (1e-9, 2)])
+def test_gaussian_requests_below_what_rounding_costs_are_refused(epsilon: float, dimension: int) -> None:
+    release = GramRelease.of_horizon(5, dimension, 3)
+    with pytest.raises(ValueError, match=r"^epsilon must be above what rounding to a grid costs, got .*; raise it"):
+        GramGaussian.calibrated(epsilon, 1e-9, release, stage_scales=True, exact=True)
+    # Ten times as much is possible, as it is without a grid.
+    found = GramGaussian.calibrated(max(10 * epsilon, 1e-2), 1e-9, release, exact=epsilon > 1e-9)
+    assert found.curve().epsilon(1e-9) <= max(10 * epsilon, 1e-2)
+
+
+def test_a_laplace_request_below_what_the_finest_grid_costs_is_refused() -> None:
+    release = GramRelease.of_horizon(5, 20, 3)
+    with pytest.raises(
+        ValueError, match=r"^epsilon must be above what rounding to a grid costs, got 1e-09 for gram_lap"
+    ):
+        GramLaplace.calibrated(1e-9, 0.0, release, exact=True)
+
+
+@pytest.mark.parametrize("generator", [SPLITMIX64, CHACHA20])
+def test_stages_never_read_the_same_word(generator: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A draw's words and its words for ties are numbered by its table: in one stream those of two scales would meet.
+    mechanism = GramLaplace(GramRelease(2, (3.0, 1.0), 1), (5e3, 1e9), exact=True)
+    strides = []
+    for stage in (1, 2):
+        table = discrete_laplace_table(mechanism.stage_mechanisms(stage)[0].scale)
+        strides.append((int(table[0]), int(table[2]) * int(table[1] + table[3])))
+    assert strides[0][0] != strides[1][0]
+    assert strides[0][1] != strides[1][1]
+    given = np.array([generator, *range(11, 15)], dtype=np.uint64)
+    used: list[tuple[int, ...]] = []
+
+    def record(out: np.ndarray, noise: Noise, first: np.uint64) -> None:
+        used.append(tuple(noise.key.tolist()))
+        fill_noise(out, noise, first)
+
+    monkeypatch.setattr(gram, "fill_noise", record)
+    for number, stage in enumerate((1, 2, 1, 2)):
+        mechanism.randomize(np.ones(2), 1.0, stage, given, number)
+    # Two calls a message; one key a stage, the same in every episode, and none of them the device's own.
+    assert len(used) == 8
+    assert used[:4] == used[4:]
+    assert len({*used, tuple(given.tolist())}) == 3
+    assert {key[0] for key in used} == {generator}
