@@ -69,8 +69,8 @@ def releases(layout: Layout, noise: NoiseParts, entropy: str) -> list[Release]:
 
 
 def nodes_per_user(counter: Counter) -> int:
-    """Return how many noisy numbers of one cell a user enters at most."""
-    return counter.levels if isinstance(counter, Tree) else counter.sensitivity(Sensitivity.of_cells(1)).cells
+    """Return how many noisy sums of one cell a user enters at most; 1 where there are no such sums (factorisations)."""
+    return counter.levels if isinstance(counter, Tree) else 1
 
 
 def _attainable(family: CountFamily, counter: Counter) -> bool:

@@ -81,7 +81,7 @@ def certificate_text(label: str, certificate: Mapping[str, Any]) -> str:
     facts.append(
         (
             "proved",
-            f"pure epsilon {number(float(proved['pure_epsilon']))} ({_tightness(proved['tightness'])})",
+            _pure_text(proved, certificate["verdict"]),
         )
     )
     if certificate["verdict"] != "unbounded":
@@ -99,6 +99,12 @@ def certificate_text(label: str, certificate: Mapping[str, Any]) -> str:
         lines += textwrap.wrap(text, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
         previous = name
     return "\n".join(lines)
+
+
+def _pure_text(proved: Mapping[str, Any], verdict: str) -> str:
+    if verdict != "unbounded" and math.isinf(float(proved["pure_epsilon"])):
+        return "no pure epsilon: this noise has one at every delta above 0 only"
+    return f"pure epsilon {number(float(proved['pure_epsilon']))} ({_tightness(proved['tightness'])})"
 
 
 def _tightness(word: str) -> str:
