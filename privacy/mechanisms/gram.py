@@ -33,10 +33,9 @@ JOINT_L2_SQUARED = 4.5
 # The noise scale is 2^n to 2^(n+1) units of the grid, with n from the first to the second number: samplers' tables end
 # at 2^15 and 2^40. A finer grid than by the first is for noise so large that rounding to it would cost too much.
 _GAUSSIAN_GRID_BITS, _LAPLACE_GRID_BITS = (14, 14), (20, 39)
-# Rounding to a grid that can be as fine as needed adds less than 2^-6 to the L1 sensitivity.
-_ROUNDING_BITS = 6
-# How many times the noise of real arithmetic may be needed to pay for rounding as well.
-_MOST_FOR_ROUNDING = 1024.0
+# Rounding to a grid that can be as fine as needed adds less than 2^-6 to the L1 sensitivity; where it cannot, up to
+# 1024 times the noise of real arithmetic is added to pay for rounding.
+_ROUNDING_BITS, _MOST_FOR_ROUNDING = 6, 1024.0
 # How far rounding moves two neighbours' numbers apart, in units of the grid: 1, and a trace for float64 products.
 _ROUNDING_APART = 1.001
 # Relative; calibrated scales are rounded up by it.
@@ -137,6 +136,7 @@ class _Gram:
     scales: tuple[float, ...]
     isotropic: bool = False
     exact: bool = False
+    name: ClassVar[str]
     grid_bits: ClassVar[tuple[int, int]]
     continuous: ClassVar[type[Laplace] | type[Gaussian]]
     discrete: ClassVar[type[DiscreteLaplace] | type[DiscreteGaussian]]

@@ -321,3 +321,16 @@ def test_stages_never_read_the_same_word(generator: int, monkeypatch: pytest.Mon
     assert used[:4] == used[4:]
     assert len({*used, tuple(given.tolist())}) == 3
     assert {key[0] for key in used} == {generator}
+
+
+def test_the_finest_grids_hold_messages_without_rounding_errors() -> None:
+    mechanism = GramLaplace.calibrated(1e-6, 0.0, GramRelease.of_horizon(5, 20, 3), exact=True)
+    shown = _messages(mechanism, np.ones(20), 3.0, 1, 50)
+    units = shown / mechanism.grid(1)
+    assert np.array_equal(units, np.rint(units))
+    # A scale is about 2^38 units here; from 2^53 units on float64 would skip integers.
+    assert 2.0**38 < np.max(np.abs(units)) < 2.0**53
+    assert np.any(units % 2 == 1)
+    # Mean absolute noise of 50 x 40 independent numbers: 5 standard deviations of 1 / sqrt(2000).
+    rows = np.concatenate([shown[:, range(20), range(20)], shown[:, 20]], axis=1)
+    assert np.mean(np.abs(rows)) == pytest.approx(mechanism.scales[0], rel=5 / math.sqrt(2000))
