@@ -93,7 +93,7 @@ def test_fields_are_the_published_ones_and_are_strict_json(settings: Any, tabula
     assert json.loads(json.dumps(written, allow_nan=False)) == written
     assert {
         "schema", "algorithm", "trust_model", "unit", "adjacency", "observer", "requested", "claimed", "proved",
-        "noise",
+        "noise", "users", "submissions",
         "covered_channels", "excluded_channels", "verdict", "factor", "audit",
     } <= set(written)  # fmt: skip
     assert written["adjacency"] == "replace one user's trajectory"
@@ -103,9 +103,12 @@ def test_fields_are_the_published_ones_and_are_strict_json(settings: Any, tabula
     )
     assert set(written["proved"]["epsilon_at_delta"]) == {"1e-05", "1e-06"}
     for noise in written["noise"]:
-        assert {"release", "mechanism", "scale", "arithmetic", "cells", "entropy"} <= set(noise)
+        assert {"release", "mechanism", "scale", "parameters", "arithmetic", "cells", "entropy"} <= set(noise)
         assert noise["arithmetic"] == ("none" if noise["mechanism"] == "raw" else "float64-idealised")
         assert noise["entropy"] == "seeded"
+        assert noise["parameters"] == ({} if noise["mechanism"] == "raw" else {"scale": noise["scale"]})
+    assert (written["users"], written["submissions"]) == (999, 1)
+    assert written["unit"] == "one user, who takes part in one episode"
     assert written["audit"] is None
 
 
