@@ -15,6 +15,7 @@ import numpy as np
 from dprl.privacy.accounting.closed_forms import largest_loss
 from dprl.privacy.accounting.curves import (
     ApproximateLoss,
+    BoundedConcentratedLoss,
     ConcentratedLoss,
     GaussianLoss,
     PrivacyCurve,
@@ -135,6 +136,9 @@ def compose(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
     kept = [(curve, part) for curve, part in zip(curves, parts, strict=True) if part != ComposedLoss()]
     if len(kept) == 1:
         return kept[0][0]
+    both = [curve for curve, _ in kept if isinstance(curve, BoundedConcentratedLoss)]
+    if both and len(both) == len(kept):
+        return BoundedConcentratedLoss(sum(curve.pure for curve in both), sum(curve.rho for curve in both))
     return _simplified([part for _, part in kept], exact=False)
 
 
@@ -145,6 +149,8 @@ def repeat(curve: PrivacyCurve, times: int) -> PrivacyCurve:
     part = _parts(curve)
     if times == 1 or isinstance(curve, Unbounded):
         return curve
+    if isinstance(curve, BoundedConcentratedLoss):
+        return BoundedConcentratedLoss(curve.pure * times, curve.rho * times)
     repeated = ComposedLoss(
         tuple(kind._replace(n=kind.n * times) for kind in part.kinds),
         part.pure * times,
@@ -165,7 +171,7 @@ def _parts(curve: PrivacyCurve) -> ComposedLoss:
             return ComposedLoss(lost=1.0)
         case GaussianLoss(mu):
             return ComposedLoss(mu=mu)
-        case ConcentratedLoss(rho):
+        case ConcentratedLoss(rho) | BoundedConcentratedLoss(rho=rho):
             return ComposedLoss(rho=rho)
         case DiscreteGaussianLoss(n, sigma):
             return ComposedLoss((Kind(DISCRETE_GAUSSIAN, sigma, n),))

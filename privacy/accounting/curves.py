@@ -237,3 +237,37 @@ class ConcentratedLoss:
     def method(self) -> str:
         """How the numbers come about."""
         return f"zero-concentrated loss with rho = {self.rho:.6g}"
+
+
+@dataclass(frozen=True)
+class BoundedConcentratedLoss:
+    """At most `pure` for certain, and rho-zCDP too: two bounds on one release, of which the better one counts.
+
+    Many Laplace draws on a vector of small L2 norm are of this kind.
+    """
+
+    pure: float
+    rho: float
+    exact: bool = False
+
+    def __post_init__(self) -> None:
+        _require("pure", self.pure)
+        _require("rho", self.rho)
+
+    @property
+    def pure_epsilon(self) -> float:
+        """The bound that is certain."""
+        return self.pure
+
+    def epsilon(self, delta: float) -> float:
+        """Return the smaller of both bounds' epsilons."""
+        return self.pure if delta <= 0.0 else min(self.pure, zcdp_epsilon(delta, self.rho))
+
+    def delta(self, epsilon: float) -> float:
+        """Return the smaller of both bounds' deltas."""
+        return 0.0 if epsilon >= self.pure else zcdp_delta(epsilon, self.rho)
+
+    @property
+    def method(self) -> str:
+        """How the numbers come about."""
+        return f"the smaller of a total loss of {self.pure:.6g} and a zero-concentrated loss with rho = {self.rho:.6g}"

@@ -29,6 +29,7 @@ from dprl.privacy.accounting import (
     submission_epsilon,
     summary_over_users,
 )
+from dprl.privacy.accounting.curves import BoundedConcentratedLoss
 from dprl.privacy.accounting.unary_encodings import OptimizedUnaryEncodings
 
 SMALL = st.floats(1e-3, 2.0)
@@ -325,3 +326,16 @@ def test_many_kinds_are_merged_upwards(times: int) -> None:
     curve = compose([RandomizedResponses(times, float(scale)) for scale in scales])
     least, most = (composed_epsilon(1e-6, 150 * times, scale) for scale in (scales[0], scales[-1]))
     assert least <= curve.epsilon(1e-6) <= most * (1 + 1e-5)
+
+
+def test_two_bounds_on_one_release_add_up_side_by_side() -> None:
+    one = BoundedConcentratedLoss(3.0, 0.01)
+    assert one.epsilon(0.0) == 3.0
+    assert one.epsilon(1e-6) == ConcentratedLoss(0.01).epsilon(1e-6) < 3.0
+    assert one.delta(3.0) == 0.0
+    for three in (repeat(one, 3), compose([one, one, one])):
+        assert three.pure_epsilon == pytest.approx(9.0)
+        assert three.epsilon(1e-6) == pytest.approx(ConcentratedLoss(0.03).epsilon(1e-6))
+    mixed = compose([one, GaussianLoss(0.1)])
+    assert mixed.pure_epsilon == math.inf
+    assert mixed.epsilon(1e-6) >= ConcentratedLoss(0.01).epsilon(1e-6)

@@ -124,7 +124,7 @@ def test_what_the_printed_laplace_scale_proves() -> None:
         assert b == pytest.approx(printed, rel=1e-5)
         mechanism = GramLaplace(release, (b,) * 5)
         assert mechanism.curve().pure_epsilon == pytest.approx(pure, abs=1e-4)
-        assert mechanism.concentrated_curve().epsilon(1e-6) == pytest.approx(at_delta, abs=5e-4)
+        assert mechanism.curve().epsilon(1e-6) == pytest.approx(at_delta, abs=5e-4)
     # What the attaining pair loses for ten agents is above the claim as well.
     assert 10 * 30 * l1_lower(50) / printed_laplace_scale(5, 50, 1.0) == pytest.approx(3.84, abs=5e-3)
 
@@ -152,7 +152,7 @@ def test_guarantee_and_scale_are_inverse(epsilon: float, delta: float, exact: bo
         assert epsilon * 0.999 < laplace.curve().pure_epsilon <= epsilon
         return
     gaussian = GramGaussian.calibrated(epsilon, delta, TWO_AGENTS, stage_scales, exact)
-    for curve in (gaussian.curve(), laplace.concentrated_curve()):
+    for curve in (gaussian.curve(), laplace.curve()):
         assert curve.delta(epsilon) <= delta
         assert curve.epsilon(delta) > epsilon * 0.98
 
