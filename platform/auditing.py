@@ -15,19 +15,31 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
-from dprl.envs import FiniteMDP
 from dprl.platform.configs.config import config_files, load_cells
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError, broken_rule, suggestion
 from dprl.platform.reports.audits import block, papers_text
 from dprl.privacy import Contribution, Privatizer, Streams
-from dprl.privacy.audits.findings import Claim, Finding, Measurement, Proof, audit_summary, proof_of
+from dprl.privacy.audits.findings import (
+    Claim,
+    Finding,
+    Measurement,
+    NoiseProof,
+    ProbeProof,
+    audit_summary,
+    proof_of,
+)
 from dprl.privacy.audits.mechanisms_audited import mechanism_entries, mechanism_names
 from dprl.privacy.audits.page import Entry, audit_page
 from dprl.privacy.audits.papers import audit_papers
-from dprl.privacy.audits.probes_privatizers import CentralPrefixes, LocalReports, bystander, canary
+from dprl.privacy.audits.probes_privatizers import (
+    CentralPrefixes,
+    LocalReports,
+    bystander,
+    canary,
+    fractional_parts,
+    probe_families,
+)
 from dprl.privacy.audits.side_channels import Message, measure_channels
 from dprl.privacy.audits.two_worlds import Attack, Probe, measure
 from dprl.privacy.audits.white_box import recomputed_epsilon
@@ -39,7 +51,6 @@ _FEWEST_RUNS, _MOST = 100, 2**31
 PROBES = ((1, 3), (2, 5))
 """(H, K) of the probes."""
 
-_STATES, _ACTIONS = 2, 2
 _CHECK_TOLERANCE = 1e-6
 _NOISY_CHANNELS = ("report", "released counts")
 _PROBES_OF: dict[str, Callable[[Privatizer, str], Probe]] = {"jdp": CentralPrefixes, "ldp": LocalReports}
@@ -141,14 +152,11 @@ def audit_mechanism(name: str, runs: int | None = None, seed: int = 0) -> list[F
 
 
 def probe_privatizer(experiment: Experiment, horizon: int, episodes: int, seed: int = 0) -> Privatizer:
-    """Return what the cell's algorithm makes of the cell's privacy settings in an MDP of 2 states and 2 actions."""
-    shape = (horizon, _STATES, _ACTIONS)
-    mdp = FiniteMDP(
-        "probe", np.full((*shape, _STATES), 1.0 / _STATES), np.full(shape, 0.5), np.full(_STATES, 1.0 / _STATES)
-    )
+    """Return what the cell's privacy settings make of its algorithm's families, in fewer steps and episodes."""
+    families = probe_families(experiment.privatizer().families, horizon)
     # What the operating system gives cannot be drawn twice; the law of the noise is the same.
     streams = Streams(seed, f"audit|{experiment.digest}", NoiseConfig(experiment.noise.arithmetic, "seed"))
-    return experiment.algorithm.privatizer(mdp, experiment.privacy, episodes, streams)
+    return experiment.privacy.build(families, episodes - 1, streams)
 
 
 def _claim(privatizer: Privatizer) -> Claim:
@@ -158,13 +166,13 @@ def _claim(privatizer: Privatizer) -> Claim:
     return Claim(claimed.epsilon, claimed.delta, privatizer.request.source)
 
 
-def _proof(privatizer: Privatizer, claim: Claim) -> Proof:
+def _proof(privatizer: Privatizer, claim: Claim) -> NoiseProof:
     """Return what the cell's whole ledger proves, or what its noise objects give if that is more."""
     ledger = privatizer.planned_ledger()
-    proof = proof_of(ledger.curve, claim, exact=ledger.attained)
+    proof = proof_of(ledger.curve, claim, exact=ledger.attained, raw=ledger.has_raw_release)
     recomputed = recomputed_epsilon(privatizer, claim.delta)
     if recomputed > ledger.epsilon(claim.delta) * (1.0 + _CHECK_TOLERANCE):
-        return Proof(max(recomputed, proof.pure_epsilon), "exact", recomputed, 1.0)
+        return NoiseProof(max(recomputed, proof.pure_epsilon), "exact", recomputed, 1.0)
     return proof
 
 
@@ -183,7 +191,7 @@ def _attack(experiment: Experiment, horizon: int, episodes: int, seed: int) -> C
     def run(attack: Attack) -> Measurement:
         privatizer = probe_privatizer(experiment, horizon, episodes, seed)
         claim = _claim(privatizer)
-        proved = privatizer.planned_ledger().epsilon(claim.delta)
+        proved = ProbeProof.of(privatizer.planned_ledger().curve, claim)
         probe = _PROBES_OF[privatizer.trust_model](privatizer, f"H={horizon} K={episodes}")
         return measure(probe, claim, proved, attack)
 
@@ -196,13 +204,15 @@ def _channels(experiment: Experiment, privatizer: Privatizer, claim: Claim, atta
     noisy = _NOISY_CHANNELS if all(release.mechanism is not None for release in releases) else ()
     horizon, episodes = PROBES[-1]
     record = partial(_recording, experiment, attack.seed)
-    return measure_channels(record, claim, f"H={horizon} K={episodes}", noisy)
+    proved = ProbeProof.of(probe_privatizer(experiment, horizon, episodes).planned_ledger().curve, claim)
+    return measure_channels(record, claim, proved, f"H={horizon} K={episodes}", noisy)
 
 
 def _recording(experiment: Experiment, seed: int, world: int) -> list[Message]:
     """Return all that leaves the users' side, and all that is shown of it, in a run of the probe.
 
-    With a trusted server that begins at the released counts, without one at the report.
+    With a trusted server that begins at the released counts, without one at the report. What noise on whole numbers
+    does not hide is a message of its own: it may not differ.
     """
     horizon, episodes = PROBES[-1]
     privatizer = probe_privatizer(experiment, horizon, episodes, seed)
@@ -214,6 +224,9 @@ def _recording(experiment: Experiment, seed: int, world: int) -> list[Message]:
             messages.append(Message.of("report", report.values))
         counts = privatizer.absorb(report)
         messages.append(Message.of("released counts", counts.values))
+        parts = fractional_parts(privatizer)
+        if parts is not None:
+            messages.append(Message.of("fractions", parts))
         shown = f"{record!r} {report!r} {counts!r} {privatizer.channel!r} {privatizer.ledger.users_charged}"
         messages.append(Message("texts", shown.encode()))
     certificate = privatizer.certificate(experiment.algorithm.name).to_dict()
@@ -222,4 +235,4 @@ def _recording(experiment: Experiment, seed: int, world: int) -> list[Message]:
 
 
 def _record(privatizer: Privatizer, user: int, world: int) -> Contribution:
-    return canary(privatizer.families, world) if user == 1 else bystander(privatizer.families)
+    return canary(privatizer.families, world, fractions=True) if user == 1 else bystander(privatizer.families)

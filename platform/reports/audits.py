@@ -7,9 +7,10 @@ import textwrap
 from collections.abc import Sequence
 
 from dprl.platform.reports.verdicts import number
-from dprl.privacy.audits.findings import APPROXIMATE_DELTA, Claim, Finding, Measurement, Proof
+from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof
 from dprl.privacy.audits.papers import PapersPage
 from dprl.privacy.audits.papers_linear import NumberCheck
+from dprl.privacy.verdicts import APPROXIMATE_DELTA
 
 _WIDTH = 116
 _WHITE_BOX = {"holds_approximately": "at delta"}
@@ -55,14 +56,25 @@ def _headline(findings: Sequence[Finding]) -> str:
     claim = findings[0].claim
     if math.isinf(claim.epsilon):
         return "NO PRIVACY: nothing is claimed, and what leaves shows the user's data"
+    wrong = [finding for finding in findings if finding.contradicts_proof]
     refuted = [finding for finding in findings if finding.verdict == "refuted"]
     told = f"claimed {_pair(claim)}"
     if refuted:
-        return f"REFUTED: {told}, measured {_bound(_strongest(refuted))}"
+        also = "; the proof is wrong, too" if wrong else ""
+        return f"REFUTED: {told}, measured {_bound(_strongest(refuted))}{also}"
+    if wrong:
+        return f"THE PROOF IS WRONG: {told}, {_against_proof(_strongest(wrong))}"
     measured = _bound(_strongest(findings))
     if findings[0].violated:
         return f"NOT REFUTED by sampling ({measured}), but the proof fails: {told}"
     return f"NOT REFUTED: {told}, measured {measured}"
+
+
+def _against_proof(measured: Measurement) -> str:
+    """Return a bound that exceeds what is proved, beside it."""
+    if measured.epsilon_lb > measured.proved.epsilon:
+        return f"proved {_three(measured.proved.epsilon)}, measured epsilon >= {_three(measured.epsilon_lb)}"
+    return f"proved delta {_three(measured.proved.delta)}, measured delta >= {_three(measured.delta_lb)}"
 
 
 def _strongest(findings: Sequence[Finding]) -> Measurement:
@@ -112,7 +124,7 @@ def _measured(finding: Finding) -> str:
     at = f"{sure}; {measured.method}, {measured.runs:,} runs each, {measured.probe}"
     if math.isinf(finding.claim.epsilon):
         return f"{at}; {finding.note}"
-    return f"{at}; proved there: {number(measured.proved)}"
+    return f"{at}; proved there: {number(measured.proved.epsilon)}"
 
 
 def _table(head: tuple[str, ...], findings: Sequence[Finding]) -> str:
@@ -141,7 +153,7 @@ def _pair(claim: Claim) -> str:
     return number(claim.epsilon) if claim.delta == 0 else f"({number(claim.epsilon)}, {_small(claim.delta)})"
 
 
-def _at_a_delta(proof: Proof, claim: Claim) -> str:
+def _at_a_delta(proof: NoiseProof, claim: Claim) -> str:
     """Return an (epsilon, delta) that the noise gives: at a small delta, or at the claimed epsilon if there is none."""
     if math.isfinite(proof.epsilon):
         return f"({_three(proof.epsilon)}, {_small(claim.delta or APPROXIMATE_DELTA)})"

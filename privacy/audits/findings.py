@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from dprl.privacy.accounting.curves import PrivacyCurve
+from dprl.privacy.verdicts import APPROXIMATE_DELTA, Verdict, in_json, verdict
 
-WhiteBoxVerdict = Literal["holds", "holds_approximately", "fails", "unbounded"]
-Verdict = Literal["refuted", "not refuted", "not sampled"]
+SampledVerdict = Literal["refuted", "not refuted", "not sampled"]
 Tightness = Literal["exact", "upper"]
 
-APPROXIMATE_DELTA = 1e-6
 _TOLERANCE = 1e-9
 _FINITE = 1e300
 
@@ -28,8 +27,8 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Proof:
-    """What its noise proves.
+class NoiseProof:
+    """What the noise proves of a claim.
 
     Args:
         pure_epsilon: at delta 0; infinite if there is none.
@@ -38,6 +37,7 @@ class Proof:
         delta: at the claimed epsilon.
         attained_epsilon, attained_delta: what an explicit pair of neighbours reaches, where that is less than what is
             proved; the truth lies between.
+        raw: whether something leaves without noise.
     """
 
     pure_epsilon: float
@@ -46,6 +46,22 @@ class Proof:
     delta: float
     attained_epsilon: float | None = None
     attained_delta: float | None = None
+    raw: bool = False
+
+
+class ProbeProof(NamedTuple):
+    """What is proved at a probe: epsilon at the claimed delta (infinite if none), delta at the claimed epsilon."""
+
+    epsilon: float
+    delta: float
+
+    @classmethod
+    def of(cls, curve: PrivacyCurve, claim: Claim) -> ProbeProof:
+        """Return what `curve` proves, in the terms of `claim`."""
+        return cls(curve.epsilon(claim.delta), min(1.0, curve.delta(claim.epsilon)))
+
+
+NOTHING_PROVED = ProbeProof(math.inf, 1.0)
 
 
 @dataclass(frozen=True)
@@ -56,7 +72,7 @@ class Measurement:
         method: 'two worlds', 'one run' or 'same seeds'.
         probe: the configuration.
         claim: what the claim says there.
-        proved: the epsilon proved there, at the claim's delta; infinite if there is none.
+        proved: what is proved there.
         epsilon_lb, delta_lb: the bounds; delta's at the claimed epsilon, epsilon's at the claimed delta.
         confidence: with which both hold.
         runs: per world.
@@ -65,7 +81,7 @@ class Measurement:
     method: str
     probe: str
     claim: Claim
-    proved: float
+    proved: ProbeProof
     epsilon_lb: float
     delta_lb: float
     confidence: float
@@ -77,6 +93,12 @@ class Measurement:
         if math.isinf(self.claim.epsilon):
             return False
         return self.epsilon_lb > self.claim.epsilon or self.delta_lb > self.claim.delta
+
+    @property
+    def contradicts_proof(self) -> bool:
+        """Whether more was measured than is proved: then the proof is wrong, with the stated confidence."""
+        most = 1.0 + _TOLERANCE
+        return self.epsilon_lb > self.proved.epsilon * most or self.delta_lb > self.proved.delta * most
 
 
 @dataclass(frozen=True)
@@ -95,7 +117,7 @@ class Finding:
     name: str
     subject: str
     claim: Claim
-    proof: Proof
+    proof: NoiseProof
     measurement: Measurement | None = None
     note: str = ""
 
@@ -105,28 +127,33 @@ class Finding:
         return self.claim.source
 
     @property
-    def white_box(self) -> WhiteBoxVerdict:
-        """What the noise itself says of the claim."""
+    def white_box(self) -> Verdict:
+        """What the noise itself says of the claim, by the rule of certificates."""
         claim, proof = self.claim, self.proof
-        if math.isinf(proof.pure_epsilon) and proof.delta >= 1.0:
-            return "unbounded"
-        if proof.pure_epsilon <= claim.epsilon * (1.0 + _TOLERANCE):
-            return "holds"
-        if claim.delta > 0.0:
-            return "holds" if proof.delta <= claim.delta * (1.0 + _TOLERANCE) else "fails"
-        return "holds_approximately" if proof.delta <= APPROXIMATE_DELTA else "fails"
+        proved = proof.epsilon if claim.delta > 0.0 else proof.pure_epsilon
+        return verdict(claim.epsilon, claim.delta, proved, proof.delta, proof.raw)
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> SampledVerdict:
         """What sampling says of the claim."""
         if self.measurement is None:
             return "not sampled"
         return "refuted" if self.measurement.refutes else "not refuted"
 
     @property
+    def contradicts_proof(self) -> bool:
+        """Whether more was measured than is proved."""
+        return self.measurement is not None and self.measurement.contradicts_proof
+
+    @property
     def violated(self) -> bool:
-        """Whether the claim as stated is false, by proof or by measurement. No claim, no violation."""
-        return self.verdict == "refuted" or (self.white_box != "holds" and math.isfinite(self.claim.epsilon))
+        """Whether the claim as stated is false, by proof or by measurement, or the proof itself is.
+
+        Where nothing is claimed only the latter can be.
+        """
+        if self.contradicts_proof or self.verdict == "refuted":
+            return True
+        return self.white_box != "holds" and math.isfinite(self.claim.epsilon)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as JSON-ready data; infinity is written as the string 'inf'."""
@@ -135,31 +162,36 @@ class Finding:
             "name": self.name,
             "subject": self.subject,
             "source": claim.source,
-            "claim": {"epsilon": _number(claim.epsilon), "delta": claim.delta},
+            "claim": {"epsilon": in_json(claim.epsilon), "delta": claim.delta},
             "proved": {
-                "pure_epsilon": _number(proof.pure_epsilon),
+                "pure_epsilon": in_json(proof.pure_epsilon),
                 "tightness": proof.tightness,
-                "epsilon": _number(proof.epsilon),
+                "epsilon": in_json(proof.epsilon),
                 "at_delta": claim.delta or APPROXIMATE_DELTA,
                 "delta_at_claimed_epsilon": proof.delta,
-                "attained_epsilon": None if proof.attained_epsilon is None else _number(proof.attained_epsilon),
+                "attained_epsilon": None if proof.attained_epsilon is None else in_json(proof.attained_epsilon),
                 "attained_delta": proof.attained_delta,
             },
             "measured": None if measured is None else _measured(measured),
             "white_box": self.white_box,
             "verdict": self.verdict,
+            "contradicts_proof": self.contradicts_proof,
             "note": self.note,
         }
 
 
-def proof_of(curve: PrivacyCurve, claim: Claim, exact: bool) -> Proof:
-    """Return what `curve` proves, in the terms of `claim`; exact: whether a pair of neighbours attains it."""
+def proof_of(curve: PrivacyCurve, claim: Claim, exact: bool, raw: bool = False) -> NoiseProof:
+    """Return what `curve` proves, in the terms of `claim`.
+
+    exact: whether a pair of neighbours attains it; raw: whether something leaves without noise.
+    """
     delta = claim.delta or APPROXIMATE_DELTA
-    return Proof(
+    return NoiseProof(
         pure_epsilon=curve.pure_epsilon,
         tightness="exact" if exact else "upper",
         epsilon=curve.epsilon(delta),
         delta=min(1.0, curve.delta(claim.epsilon)),
+        raw=raw,
     )
 
 
@@ -178,11 +210,12 @@ def audit_summary(findings: Iterable[Finding]) -> dict[str, Any]:
         "runs": telling.runs,
         "alpha": 1.0 - telling.confidence,
         "confidence": telling.confidence,
-        "epsilon_lb": _number(telling.epsilon_lb),
+        "epsilon_lb": in_json(telling.epsilon_lb),
         "delta_lb": telling.delta_lb,
         "probe_config": telling.probe,
-        "probe_claim": {"epsilon": _number(telling.claim.epsilon), "delta": telling.claim.delta},
+        "probe_claim": {"epsilon": in_json(telling.claim.epsilon), "delta": telling.claim.delta},
         "verdict": "refuted" if any(one.refutes for one in measured) else "not refuted",
+        "contradicts_proof": any(one.contradicts_proof for one in measured),
         "audits": [finding.name for finding in kept],
     }
 
@@ -191,14 +224,11 @@ def _measured(measured: Measurement) -> dict[str, Any]:
     return {
         "method": measured.method,
         "probe": measured.probe,
-        "claim": {"epsilon": _number(measured.claim.epsilon), "delta": measured.claim.delta},
-        "proved_epsilon": _number(measured.proved),
-        "epsilon_lb": _number(measured.epsilon_lb),
+        "claim": {"epsilon": in_json(measured.claim.epsilon), "delta": measured.claim.delta},
+        "proved_epsilon": in_json(measured.proved.epsilon),
+        "proved_delta": measured.proved.delta,
+        "epsilon_lb": in_json(measured.epsilon_lb),
         "delta_lb": measured.delta_lb,
         "confidence": measured.confidence,
         "runs": measured.runs,
     }
-
-
-def _number(value: float) -> float | str:
-    return "inf" if math.isinf(value) else value

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from dprl.privacy.accounting.curves import PrivacyCurve
-from dprl.privacy.audits.findings import Claim, Proof, proof_of
+from dprl.privacy.audits.findings import NOTHING_PROVED, Claim, NoiseProof, ProbeProof, proof_of
 from dprl.privacy.audits.page import Entry
 from dprl.privacy.audits.probes_cells import FloatingPointEvent, NoisyCells
 from dprl.privacy.audits.probes_gram import GramMessages
@@ -22,14 +22,13 @@ from dprl.privacy.audits.probes_vectors import (
 )
 from dprl.privacy.audits.two_worlds import Probe, measure
 from dprl.privacy.mechanisms import ADDITIVE
-from dprl.privacy.mechanisms.base import IDEALISED, Mechanism, Sensitivity
+from dprl.privacy.mechanisms.base import DISCRETE_LAPLACE, IDEALISED, LAPLACE, UNIFORM, Mechanism, Sensitivity
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
 from dprl.privacy.mechanisms.gram import GramGaussian, GramLaplace, GramRelease
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
 from dprl.privacy.mechanisms.randomized_response import RandomizedResponse
 from dprl.privacy.mechanisms.unary_encoding import OptimizedUnaryEncoding, SymmetricUnaryEncoding
-from dprl.privacy.mechanisms.uniform import Uniform
 
 EPSILON, DELTA = 1.0, 1e-5
 DEFAULT_RUNS = 400_000
@@ -63,10 +62,12 @@ def mechanism_entries(name: str, runs: int = DEFAULT_RUNS) -> list[Entry]:
 
     Raises KeyError for an unknown name.
     """
-    sampler = _additive(name) if name in ADDITIVE else _OTHERS[name]()
-    proved = sampler.curve.epsilon(sampler.claim.delta)
+    law = ADDITIVE.get(name)
+    sampler = _OTHERS[name]() if law is None else _additive(law)
+    proved = ProbeProof.of(sampler.curve, sampler.claim)
     entry = Entry(
-        name,
+        # One law may have two names; it is one audit.
+        name if law is None else law.name,
         sampler.subject,
         sampler.claim,
         partial(proof_of, sampler.curve, sampler.claim, sampler.exact),
@@ -74,7 +75,7 @@ def mechanism_entries(name: str, runs: int = DEFAULT_RUNS) -> list[Entry]:
         max(1, runs // _SLOW) if sampler.slow else runs,
     )
     noise = sampler.noise
-    if noise is None or noise.arithmetic != IDEALISED or isinstance(noise, Uniform):
+    if noise is None or noise.arithmetic != IDEALISED or noise.law == UNIFORM:
         return [entry]
     return [entry, _last_bits(noise, runs)]
 
@@ -85,18 +86,18 @@ def _last_bits(noise: Mechanism, runs: int) -> Entry:
         f"{noise.name}, last bits",
         "the same on a whole number, in float64",
         nothing,
-        lambda: Proof(math.inf, "exact", math.inf, 1.0),
-        partial(measure, FloatingPointEvent(noise), nothing, math.inf),
+        lambda: NoiseProof(math.inf, "exact", math.inf, 1.0, raw=True),
+        partial(measure, FloatingPointEvent(noise), nothing, NOTHING_PROVED),
         runs,
         note="for whole numbers use integer noise: arithmetic: exact",
     )
 
 
-def _additive(name: str) -> _Sampler:
+def _additive(law: type[Mechanism]) -> _Sampler:
     """Return noise on one whole number that changes by 1."""
-    pure = ADDITIVE[name].norm == "l1" and name not in ("uniform", "bounded_laplace", "truncated_laplace")
-    claim = Claim(0.0 if ADDITIVE[name] is Uniform else EPSILON, 0.0 if pure else DELTA, _SOURCE)
-    noise = ADDITIVE[name].calibrated(EPSILON, claim.delta, _ONE_NUMBER)
+    pure = law.law in (LAPLACE, DISCRETE_LAPLACE)
+    claim = Claim(0.0 if law.law == UNIFORM else EPSILON, 0.0 if pure else DELTA, _SOURCE)
+    noise = law.calibrated(EPSILON, claim.delta, _ONE_NUMBER)
     probe = NoisyCells(noise, (1.0,), (0.0,), "one number, 0 or 1")
     bound = f", bound {noise.bound:.4g}" if noise.bound else ""
     return _Sampler(f"scale {noise.scale:.4g}{bound}", claim, noise.curve(_ONE_NUMBER), True, probe, noise=noise)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dprl.privacy.audits.bounds import one_run_epsilon
-from dprl.privacy.audits.findings import Claim, Measurement
+from dprl.privacy.audits.findings import Claim, Measurement, ProbeProof
 from dprl.privacy.audits.two_worlds import DIGITS, Attack, Probe
 from dprl.privacy.base import Float64Array
 from dprl.privacy.randomness.bits import fill_uniform
@@ -15,7 +15,7 @@ METHOD = "one run"
 _GUESSED_SHARE = 8
 
 
-def measure_one_run(probe: Probe, claim: Claim, proved: float, attack: Attack) -> Measurement:
+def measure_one_run(probe: Probe, claim: Claim, proved: ProbeProof, attack: Attack) -> Measurement:
     """Return a lower bound on epsilon from one run with `attack.runs` users, each in a world of its own coin.
 
     The eighth of the users whose reports are furthest from undecided is guessed. The probe's scores must be log

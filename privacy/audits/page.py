@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from dprl.privacy.audits.findings import Claim, Finding, Measurement, Proof
+from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof
 from dprl.privacy.audits.two_worlds import Attack
 
 Measure = Callable[[Attack], Measurement]
@@ -28,7 +28,7 @@ class Entry:
     name: str
     subject: str
     claim: Claim
-    prove: Callable[[], Proof]
+    prove: Callable[[], NoiseProof]
     measure: Measure | None = None
     runs: int = 100_000
     note: str = ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from dprl.privacy.audits.findings import Finding
@@ -16,13 +16,6 @@ from dprl.privacy.audits.two_worlds import Attack
 ALPHA = 0.05
 _VARIANCE_RUNS = 1_000_000
 _ORDER = ("C", "L", "A", "M", "F")
-# Shown with more of their context by the entries of their paper.
-_SHOWN_ELSEWHERE = ("C2'", "L2'", "M3", "M4 B=1b")
-_SHORT = {
-    "A2 k=1": "random sign, e^(eps/k), k = 1",
-    "M4 B=5b": "bounded Laplace, B = 5b",
-    "M4'": "bounded Laplace, eq. (78)",
-}
 
 
 @dataclass(frozen=True)
@@ -42,8 +35,7 @@ class PapersPage:
     @property
     def inconsistent(self) -> bool:
         """Whether certified noise is refuted, or more was measured than is proved: then the proofs are wrong."""
-        measured = [one.measurement for one in (*self.claims, *self.controls) if one.measurement is not None]
-        return any(one.violated for one in self.controls) or any(one.epsilon_lb > one.proved for one in measured)
+        return any(one.violated for one in self.controls) or any(one.contradicts_proof for one in self.claims)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the page as JSON-ready data."""
@@ -57,9 +49,7 @@ class PapersPage:
 
 def paper_claims() -> list[Entry]:
     """Return all printed claims: central, local, gradients, linear models, floating point."""
-    wrong = [specimen.entry() for specimen in specimens() if specimen.name not in _SHOWN_ELSEWHERE]
-    entries = [*tabular_claims(), *gradient_claims(), *linear_claims(), *wrong, floating_point_claim()]
-    entries = [replace(entry, subject=_SHORT.get(entry.name, entry.subject)) for entry in entries]
+    entries = [*tabular_claims(), *gradient_claims(), *linear_claims(), *specimens(), floating_point_claim()]
     return sorted(entries, key=lambda entry: (_ORDER.index(entry.name[0]), entry.name[1:2], entry.name))
 
 

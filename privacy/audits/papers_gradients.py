@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from dprl.privacy.accounting.curves import RandomizedResponses
-from dprl.privacy.audits.findings import Claim, proof_of
+from dprl.privacy.audits.findings import Claim, ProbeProof, proof_of
 from dprl.privacy.audits.mechanisms_audited import clipped_probe, privunit_probe
 from dprl.privacy.audits.page import Entry
 from dprl.privacy.audits.probes_cells import NoisyCells
@@ -39,7 +39,7 @@ def gradient_claims() -> list[Entry]:
             "gradient, Lap(C/eps), clip C/2",
             claim,
             lambda: proof_of(laplace.curve(), claim, exact=True),
-            partial(measure, clipped_probe(laplace), claim, EPSILON),
+            partial(measure, clipped_probe(laplace), claim, ProbeProof.of(laplace.curve(), claim)),
             runs=_RUNS,
             note="for the message's content; not for scores, timing and order",
         ),
@@ -48,14 +48,14 @@ def gradient_claims() -> list[Entry]:
             "random sign, eps/d_hat a bit",
             large,
             lambda: proof_of(signs.curve(), large, exact=True),
-            partial(measure, SignMessages(signs), large, _LARGE_EPSILON),
+            partial(measure, SignMessages(signs), large, ProbeProof.of(signs.curve(), large)),
         ),
         Entry(
             "A3",
             f"{_SUBMISSIONS} submissions at eps/{_SUBMISSIONS}",
             claim,
             lambda: proof_of(composed, claim, exact=True),
-            partial(measure, submissions, claim, EPSILON),
+            partial(measure, submissions, claim, ProbeProof.of(composed, claim)),
             note="if T is a fixed cap that the ledger enforces",
         ),
     ]
@@ -71,7 +71,7 @@ def gradient_controls() -> list[Entry]:
             "gradient, PrivUnit",
             claim,
             lambda: proof_of(mechanism.curve(), claim, exact=True),
-            partial(measure, privunit_probe(mechanism), claim, EPSILON),
+            partial(measure, privunit_probe(mechanism), claim, ProbeProof.of(mechanism.curve(), claim)),
             runs=_RUNS,
         )
     ]

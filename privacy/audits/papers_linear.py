@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dprl.privacy.accounting.closed_forms import gaussian_delta, gaussian_epsilon
-from dprl.privacy.audits.findings import Claim, Proof
+from dprl.privacy.audits.findings import Claim, NoiseProof, ProbeProof
 from dprl.privacy.audits.page import Entry, Measure
 from dprl.privacy.audits.probes_cells import NoisyCells
 from dprl.privacy.audits.two_worlds import Attack, measure
@@ -58,29 +58,29 @@ def mass_outside(mechanism: Mechanism, changes: Float64Array) -> float:
     return float(-np.expm1(np.sum(count * np.log(inside))))
 
 
-def _gaussian(release: GramRelease, claim: Claim) -> Proof:
+def _gaussian(release: GramRelease, claim: Claim) -> NoiseProof:
     sigma = printed_gaussian_sigma(HORIZON, claim.epsilon, claim.delta)
     mu = GramGaussian(release, (sigma,) * HORIZON).mu
-    return Proof(math.inf, "exact", gaussian_epsilon(claim.delta, mu), gaussian_delta(claim.epsilon, mu))
+    return NoiseProof(math.inf, "exact", gaussian_epsilon(claim.delta, mu), gaussian_delta(claim.epsilon, mu))
 
 
-def _laplace(release: GramRelease, claim: Claim) -> Proof:
+def _laplace(release: GramRelease, claim: Claim) -> NoiseProof:
     noise = GramLaplace(release, (printed_laplace_scale(HORIZON, release.dimension, claim.epsilon),) * HORIZON)
-    approximate = noise.concentrated_curve()
+    approximate = noise.curve()
     attained = noise.pure_epsilon * l1_lower(release.dimension) / l1_upper(release.dimension)
     at_claim = 0.0 if noise.pure_epsilon <= claim.epsilon else approximate.delta(claim.epsilon)
     small = min(noise.pure_epsilon, approximate.epsilon(_SMALL_DELTA))
-    return Proof(noise.pure_epsilon, "upper", small, at_claim, attained_epsilon=attained)
+    return NoiseProof(noise.pure_epsilon, "upper", small, at_claim, attained_epsilon=attained)
 
 
-def _uniform(release: GramRelease, claim: Claim) -> Proof:
+def _uniform(release: GramRelease, claim: Claim) -> NoiseProof:
     noise = Uniform(printed_uniform_bound(HORIZON, claim.delta))
     l1 = release.n_agents * release.power_sum(2) * l1_upper(release.dimension)
     attained = mass_outside(noise, changed_numbers(release))
-    return Proof(math.inf, "exact", math.inf, min(1.0, l1 / (2.0 * noise.bound)), attained_delta=attained)
+    return NoiseProof(math.inf, "exact", math.inf, min(1.0, l1 / (2.0 * noise.bound)), attained_delta=attained)
 
 
-def _bounded(release: GramRelease, multiple: float, claim: Claim) -> Proof:
+def _bounded(release: GramRelease, multiple: float, claim: Claim) -> NoiseProof:
     scale = printed_laplace_scale(HORIZON, release.dimension, claim.epsilon)
     noise = BoundedLaplace(scale, multiple * scale)
     l1 = release.n_agents * release.power_sum(2) * l1_upper(release.dimension)
@@ -88,20 +88,21 @@ def _bounded(release: GramRelease, multiple: float, claim: Claim) -> Proof:
     # No delta below one is proved where the log-ratio on the common support may exceed the claim.
     whole = Sensitivity(l1, l1, l1, 1)
     upper = noise.curve(whole).delta(claim.epsilon) if l1 <= scale * claim.epsilon else 1.0
-    return Proof(math.inf, "exact", math.inf, upper, attained_delta=attained)
+    return NoiseProof(math.inf, "exact", math.inf, upper, attained_delta=attained)
 
 
-def one_number(mechanism: Mechanism, claim: Claim, proved: float, change: float = FIRST_STAGE_CHANGE) -> Measure:
+def one_number(mechanism: Mechanism, claim: Claim, change: float = FIRST_STAGE_CHANGE) -> Measure:
     """Return the two-world attack on one number of a message."""
     probe = NoisyCells(mechanism, (change,), (0.0,), f"one number, changed by {change:.4g}")
-    return partial(measure, probe, claim, proved)
+    return partial(measure, probe, claim, ProbeProof.of(mechanism.curve(Sensitivity.of_cells(1, change)), claim))
 
 
 def _gaussian_probe(release: GramRelease, claim: Claim, sigma: float) -> Measure:
-    change = math.sqrt(4.5 * release.n_agents * release.power_sum(4))
-    proved = gaussian_epsilon(claim.delta, change / sigma)
-    probe = NoisyCells(Gaussian(sigma), (change,), (0.0,), "all messages along the worst direction")
-    return partial(measure, probe, claim, proved)
+    change, noise = math.sqrt(4.5 * release.n_agents * release.power_sum(4)), Gaussian(sigma)
+    proved = ProbeProof.of(noise.curve(Sensitivity.of_cells(1, change)), claim)
+    return partial(
+        measure, NoisyCells(noise, (change,), (0.0,), "all messages along the worst direction"), claim, proved
+    )
 
 
 def linear_claims() -> list[Entry]:
@@ -133,7 +134,7 @@ def linear_claims() -> list[Entry]:
             "uniform, n=2 d=2",
             uniform,
             partial(_uniform, small, uniform),
-            one_number(Uniform(bound), uniform, math.inf),
+            one_number(Uniform(bound), uniform),
             runs=20_000,
             note="a = 4H^3 sqrt(ln(2H/delta)); delta falls with 1/a only, and is the same at every epsilon",
         ),
@@ -142,7 +143,7 @@ def linear_claims() -> list[Entry]:
             "bounded Laplace, B=b, n=2 d=2",
             pure,
             partial(_bounded, small, 1.0, pure),
-            one_number(BoundedLaplace(scale, scale), pure, math.inf),
+            one_number(BoundedLaplace(scale, scale), pure),
             note="outputs near an end of one neighbour's range cannot come from the other, for every finite B",
         ),
     ]
@@ -153,14 +154,14 @@ def linear_controls() -> list[Entry]:
     claim = Claim(EPSILON, DELTA, "certified")
     change = Sensitivity.of_cells(1, FIRST_STAGE_CHANGE)
     noise = BoundedLaplace.calibrated(EPSILON, DELTA, change)
-    proof = Proof(math.inf, "exact", EPSILON, noise.curve(change).delta(EPSILON))
+    proof = NoiseProof(math.inf, "exact", EPSILON, noise.curve(change).delta(EPSILON))
     return [
         Entry(
             "M4 ok",
             f"truncated Laplace, B = {noise.bound / noise.scale:.4g} b",
             claim,
             lambda: proof,
-            one_number(noise, claim, EPSILON),
+            one_number(noise, claim),
         )
     ]
 

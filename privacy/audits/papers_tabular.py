@@ -12,38 +12,41 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from dprl.privacy.audits.findings import Claim, Measurement, Proof, proof_of
+from dprl.privacy.audits.findings import Claim, Measurement, NoiseProof, ProbeProof, proof_of
 from dprl.privacy.audits.one_run import measure_one_run
 from dprl.privacy.audits.page import Entry, Measure
 from dprl.privacy.audits.probes_cells import FloatingPointEvent, NoisyCells, changed_cells
 from dprl.privacy.audits.probes_counters import CounterPrefixes
 from dprl.privacy.audits.two_worlds import Attack, measure
+from dprl.privacy.base import CountFamilies, CountFamily
 from dprl.privacy.counters import AnyCounter, KaryTree, NormalizedSquareRoot
 from dprl.privacy.counters.base import Counter, node_of
 from dprl.privacy.counters.binary_tree import BinaryTree
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.printed import PRINTED, PrintedLemma
 
 EPSILON, HORIZON, EPISODES = 1.0, 5, 1000
 _SMALL_DELTA = 1e-6
 Scale = Callable[[int, int], float]
 """(H, K) -> the Laplace scale as printed."""
 
+_CZ22_NAME = "[CZ22]"
 _QW24, _CZ22 = 2, 3
 """How many families each paper releases."""
 _KNOWN_AT_THE_START = {1: 0, _QW24: 2, _CZ22: 3}
 """How many changed cells a public start saves: two of N_1(s,a); with costs, the two of C_1(s,a) become one."""
 
 
-def _central(families: int, scale: Scale, claim: Claim, horizon: int = HORIZON, episodes: int = EPISODES) -> Proof:
+def _central(families: int, scale: Scale, claim: Claim, horizon: int = HORIZON, episodes: int = EPISODES) -> NoiseProof:
     """Return what a binary tree with that node scale proves of `families` families."""
     node = Laplace(scale(horizon, episodes))
     cells = Sensitivity.of_cells(2 * horizon * families)
     return proof_of(node.curve(BinaryTree(episodes - 1, node).sensitivity(cells)), claim, exact=True)
 
 
-def _local(families: int, scale: Scale, claim: Claim) -> Proof:
+def _local(families: int, scale: Scale, claim: Claim) -> NoiseProof:
     """Return what a report with that scale proves of `families` families."""
     return proof_of(
         Laplace(scale(HORIZON, EPISODES)).curve(Sensitivity.of_cells(2 * HORIZON * families)), claim, exact=True
@@ -60,7 +63,7 @@ def _central_probe(families: int, scale: Scale, claim: Claim, horizon: int, epis
 def counter_probe(counter: Counter, cells: int, claim: Claim, label: str) -> Measure:
     """Return the two-world attack on a counter whose first user changes `cells` cells."""
     ones, zeros = changed_cells(cells)
-    proved = node_of(counter).curve(counter.sensitivity(Sensitivity.of_cells(cells))).epsilon(claim.delta)
+    proved = ProbeProof.of(node_of(counter).curve(counter.sensitivity(Sensitivity.of_cells(cells))), claim)
     return partial(measure, CounterPrefixes(counter, ones, zeros, label), claim, proved)
 
 
@@ -72,7 +75,7 @@ def cells_probe(mechanism: Mechanism, cells: int, label: str) -> NoisyCells:
 
 def cells_attack(mechanism: Mechanism, cells: int, claim: Claim, label: str) -> Measure:
     """Return the two-world attack on one message whose user changes `cells` cells by 1."""
-    proved = mechanism.curve(Sensitivity.of_cells(cells)).epsilon(claim.delta)
+    proved = ProbeProof.of(mechanism.curve(Sensitivity.of_cells(cells)), claim)
     return partial(measure, cells_probe(mechanism, cells, label), claim, proved)
 
 
@@ -88,15 +91,27 @@ def _one_run(attack: Attack) -> Measurement:
     mechanism = Laplace(2.0 / EPSILON)
     claim = Claim(EPSILON)
     probe = cells_probe(mechanism, 4, "H=1, every user a canary")
-    return measure_one_run(probe, claim, mechanism.curve(Sensitivity.of_cells(4)).pure_epsilon, attack)
+    return measure_one_run(probe, claim, ProbeProof.of(mechanism.curve(Sensitivity.of_cells(4)), claim), attack)
 
 
-def _scale(families: int, logs: int = 0) -> Scale:
-    """Return the printed scale families * H * (ln K)^logs / epsilon: a family's L1 change is taken to be H (D3)."""
-    return lambda horizon, episodes: families * horizon * math.log(episodes) ** logs / EPSILON
+def _scale(logs: int = 0) -> Scale:
+    """Return [QW24]'s scale 2 H (ln K)^logs / epsilon: a family's L1 change is taken to be H (D3)."""
+    return lambda horizon, episodes: _QW24 * horizon * math.log(episodes) ** logs / EPSILON
+
+
+def _printed(lemma: PrintedLemma) -> Scale:
+    """Return [CZ22]'s scale as `calibration: printed` runs it."""
+
+    def scale(horizon: int, episodes: int) -> float:
+        # One cell wide: no scale depends on the width.
+        families = CountFamilies(horizon, tuple(CountFamily(f"{i}", 1, 2) for i in range(_CZ22)), paper=_CZ22_NAME)
+        return lemma.scale(families, episodes - 1, EPSILON)
+
+    return scale
 
 
 def _inverted(scale: Scale) -> Scale:
+    """Return the scale of noise Lap(1/epsilon') read literally, where epsilon' is the printed `scale` (D1, D2)."""
     return lambda horizon, episodes: 1.0 / scale(horizon, episodes)
 
 
@@ -104,19 +119,23 @@ def _certified(families: int) -> Scale:
     return lambda horizon, episodes: 2.0 * horizon * families * (episodes - 1).bit_length() / EPSILON
 
 
+_CENTRAL, _LOCAL = _printed(PRINTED[_CZ22_NAME].central), _printed(PRINTED[_CZ22_NAME].local)
+
+
 def floating_point_claim() -> Entry:
     """Return what float64 noise on a count gives away, whatever its scale."""
     scale = 10.0
     claim = Claim(1.0 / scale, source="any float64 sampler")
     # In [2^-(k+1), 2^-k) one float64 in 2^k is a multiple of 2^-53: the sum over k >= 2 of what is not weighs 5/24 / b.
-    unbounded = Proof(math.inf, "exact", math.inf, 5.0 / (24.0 * scale))
+    at_claim = 5.0 / (24.0 * scale)
+    unbounded = NoiseProof(math.inf, "exact", math.inf, at_claim)
     laplace = FloatingPointEvent(Laplace(scale))
     return Entry(
         "F",
         "count + float64 Laplace, b=10",
         claim,
         lambda: unbounded,
-        partial(measure, laplace, claim, math.inf),
+        partial(measure, laplace, claim, ProbeProof(math.inf, at_claim)),
         runs=400_000,
         note="low bits of a sum tell the count (Mironov 2012); integers do not have them",
     )
@@ -124,8 +143,8 @@ def floating_point_claim() -> Entry:
 
 def _central_claims() -> list[Entry]:
     """Return the claims on binary trees."""
-    qw24, cz22 = Claim(EPSILON, source="[QW24]"), Claim(EPSILON, source="[CZ22]")
-    log, loglog = _scale(_QW24, 1), _scale(_QW24, 2)
+    qw24, cz22 = Claim(EPSILON, source="[QW24]"), Claim(EPSILON, source=_CZ22_NAME)
+    log, loglog = _scale(1), _scale(2)
     return [
         Entry(
             "C1",
@@ -149,8 +168,8 @@ def _central_claims() -> list[Entry]:
             "C2",
             "tree, Lap(3H log K/eps)",
             cz22,
-            partial(_central, _CZ22, _scale(_CZ22, 1), cz22),
-            _central_probe(_CZ22, _scale(_CZ22, 1), cz22, horizon=1, episodes=3),
+            partial(_central, _CZ22, _CENTRAL, cz22),
+            _central_probe(_CZ22, _CENTRAL, cz22, horizon=1, episodes=3),
             runs=1_000_000,
             note="as C1",
         ),
@@ -158,8 +177,8 @@ def _central_claims() -> list[Entry]:
             "C2'",
             "tree, Lap(eps/(3H log K))",
             cz22,
-            partial(_central, _CZ22, _inverted(_scale(_CZ22, 1)), cz22),
-            _one_cell(_inverted(_scale(_CZ22, 1))(HORIZON, EPISODES), cz22, "one cell, one node"),
+            partial(_central, _CZ22, _inverted(_CENTRAL), cz22),
+            _one_cell(_inverted(_CENTRAL)(HORIZON, EPISODES), cz22, "one cell, one node"),
             runs=10_000,
             note="as printed literally: the scale is upside down",
         ),
@@ -168,14 +187,14 @@ def _central_claims() -> list[Entry]:
 
 def _local_claims() -> list[Entry]:
     """Return the claims on reports."""
-    qw24, cz22 = Claim(EPSILON, source="[QW24]"), Claim(EPSILON, source="[CZ22]")
+    qw24, cz22 = Claim(EPSILON, source="[QW24]"), Claim(EPSILON, source=_CZ22_NAME)
     return [
         Entry(
             "L1",
             "report, Lap(2H/eps)",
             qw24,
-            partial(_local, _QW24, _scale(_QW24), qw24),
-            _local_probe(_QW24, _scale(_QW24), qw24, horizon=1),
+            partial(_local, _QW24, _scale(), qw24),
+            _local_probe(_QW24, _scale(), qw24, horizon=1),
             runs=1_000_000,
             note="the L1 sensitivity of a family is 2H, not H",
         ),
@@ -183,7 +202,7 @@ def _local_claims() -> list[Entry]:
             "L1 run",
             "report, the same, one run",
             qw24,
-            partial(_local, _QW24, _scale(_QW24), qw24),
+            partial(_local, _QW24, _scale(), qw24),
             _one_run,
             runs=4_000,
             note="every user of one run is a canary; costs nothing, says less",
@@ -192,8 +211,8 @@ def _local_claims() -> list[Entry]:
             "L2",
             "report, Lap(3H/eps)",
             cz22,
-            partial(_local, _CZ22, _scale(_CZ22), cz22),
-            _local_probe(_CZ22, _scale(_CZ22), cz22, horizon=1),
+            partial(_local, _CZ22, _LOCAL, cz22),
+            _local_probe(_CZ22, _LOCAL, cz22, horizon=1),
             runs=1_000_000,
             note="as L1",
         ),
@@ -201,8 +220,8 @@ def _local_claims() -> list[Entry]:
             "L2'",
             "report, Lap(eps/(3H))",
             cz22,
-            partial(_local, _CZ22, _inverted(_scale(_CZ22)), cz22),
-            _one_cell(_inverted(_scale(_CZ22))(HORIZON, EPISODES), cz22, "one cell"),
+            partial(_local, _CZ22, _inverted(_LOCAL), cz22),
+            _one_cell(_inverted(_LOCAL)(HORIZON, EPISODES), cz22, "one cell"),
             runs=10_000,
             note="as printed literally: the scale is upside down",
         ),
@@ -251,8 +270,8 @@ def tabular_controls() -> list[Entry]:
             "L1 ok",
             "report, Lap(2H/eps), one family",
             ours,
-            partial(_local, 1, _scale(_QW24), ours),
-            _local_probe(1, _scale(_QW24), ours, horizon=1),
+            partial(_local, 1, _scale(), ours),
+            _local_probe(1, _scale(), ours, horizon=1),
             runs=1_000_000,
         ),
     ]

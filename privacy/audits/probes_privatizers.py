@@ -7,20 +7,21 @@ starts the same channel anew with noise of its own.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from dprl.privacy.audits.probes_cells import log_ratios
 from dprl.privacy.audits.probes_counters import best_linear_weights, tree_ratios
+from dprl.privacy.audits.probes_vectors import unary_ratios
 from dprl.privacy.audits.two_worlds import Key
-from dprl.privacy.base import Contribution, CountFamilies, Float64Array, Int64Array
+from dprl.privacy.base import Contribution, CountFamilies, CountFamily, Float64Array, Int64Array
 from dprl.privacy.compiled import kernel
 from dprl.privacy.counters.base import Counter
 from dprl.privacy.counters.binary_tree import BinaryTree
-from dprl.privacy.exchange import ABSORBED, CHARGED, ENCODED, Channel, encode, exchange
+from dprl.privacy.exchange import ABSORBED, CHARGED, ENCODED, SENT, Channel, encode, exchange
 from dprl.privacy.layouts import add_contribution
-from dprl.privacy.mechanisms.base import Mechanism
+from dprl.privacy.mechanisms.base import INTEGER, Mechanism
 from dprl.privacy.privatizers import Privatizer
 from dprl.privacy.randomness.bits import fill_bits
 from dprl.privacy.reports import UnaryReport
@@ -29,16 +30,58 @@ from dprl.privacy.reports import UnaryReport
 _BATCH = 2048
 _COVARIANCE_RUNS = 1 << 14
 _KEY_WORDS = 4
+# Cells of a step: above the one, families are shrunk, and those without marginals to the other.
+_MOST_CELLS, _FEW_CELLS = 32, 4
+_FRACTIONS = (0.25, 0.75)
+_DIGITS = 9
 # Any constant: what makes keys must not be what makes noise.
 _OTHER_STREAM = np.uint64(0x9E3779B97F4A7C15)
 
 
-def canary(families: CountFamilies, world: int) -> Contribution:
-    """Return the first user's record in world 0 or 1: in no family and step do the two share a cell."""
+def probe_families(families: CountFamilies, n_steps: int) -> CountFamilies:
+    """Return `families` for `n_steps` steps, and with fewer cells if they are wide.
+
+    A replaced user changes two cells of every step and family, however many there are. Marginals stay marginals.
+    """
+    short = replace(families, n_steps=n_steps)
+    if families.block <= _MOST_CELLS:
+        return short
+    width = {family.name: _shrunk(family, families) for family in families.families}
+    return replace(short, families=tuple(replace(family, width=width[family.name]) for family in families.families))
+
+
+def _shrunk(family: CountFamily, families: CountFamilies) -> int:
+    """Return a small width of `family`: a multiple of those of its marginals, larger than each if it was."""
+    marginals = [one for one in families.families if one.marginal_of == family.name and one != family]
+    if not marginals:
+        return min(family.width, _FEW_CELLS)
+    larger = family.width > max(one.width for one in marginals)
+    return math.lcm(*(_shrunk(one, families) for one in marginals)) * (2 if larger else 1)
+
+
+def canary(families: CountFamilies, world: int, fractions: bool = False) -> Contribution:
+    """Return the first user's record in world 0 or 1: in no family and step do the two share a cell.
+
+    fractions: let the worlds' values in [0, 1] differ as well, in what follows the point; otherwise all are 1.
+    """
     width = np.array([family.width for family in families.families], dtype=np.int64)
     shape = (families.n_steps, width.shape[0])
     index = np.broadcast_to(np.zeros_like(width) if world else width - 1, shape)
-    return Contribution(index.copy(), np.ones(shape))
+    valued = np.array([fractions and not family.indicator for family in families.families])
+    return Contribution(index.copy(), np.broadcast_to(np.where(valued, _FRACTIONS[world], 1.0), shape).copy())
+
+
+def fractional_parts(privatizer: Privatizer) -> Float64Array | None:
+    """Return what follows the point of the noisy numbers that left last, float64[n]; None if noise hides that, too.
+
+    Noise on whole numbers leaves it as it is: two users may not differ in it.
+    """
+    report, counter = privatizer.noise.report, privatizer.noise.counter
+    noise = report or counter.node
+    if noise is None or noise.arithmetic != INTEGER or not counter.keeps_integers:
+        return None
+    channel = privatizer.channel
+    return np.round(np.mod(channel.sender.message if report else channel.receiver.noisy, 1.0), _DIGITS)
 
 
 def bystander(families: CountFamilies) -> Contribution:
@@ -166,14 +209,10 @@ def _message_ratios(
         raise ValueError("report must randomise what is sent, got None; nothing is left to measure")
     if not isinstance(report, UnaryReport):
         return np.asarray(log_ratios(report, messages, ones, zeros).sum(axis=1))
-    p, q = report.encoding.hot_probability, report.encoding.cold_probability
-    of_one, of_zero = math.log(p / q), math.log((1.0 - p) / (1.0 - q))
-    per_bit = (ones - zeros).reshape(report.n_steps, -1)
+    signs = (ones - zeros).reshape(report.n_steps, -1)
     if not report.sampled:
-        bits, signs = messages, per_bit.reshape(-1)
-    else:
-        bits, signs = messages[:, 1:], per_bit[messages[:, 0].astype(np.int64)]
-    return np.asarray(((bits * of_one + (1.0 - bits) * of_zero) * signs).sum(axis=1))
+        return unary_ratios(report.encoding, messages, np.broadcast_to(signs.reshape(-1), messages.shape))
+    return unary_ratios(report.encoding, messages[:, 1:], signs[messages[:, 0].astype(np.int64)])
 
 
 @kernel
@@ -208,6 +247,7 @@ def _prefixes(
         counter.node.key[1:] = keys[run]
         channel.users[ABSORBED] = 0
         channel.users[ENCODED] = 0
+        channel.users[SENT] = 0
         channel.users[CHARGED] = released.shape[1]
         for item in range(released.shape[1]):
             who = min(item, 1)

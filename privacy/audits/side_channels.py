@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dprl.privacy.audits.findings import Claim, Measurement
+from dprl.privacy.audits.findings import Claim, Measurement, ProbeProof
 
 METHOD = "same seeds"
 ORDER = "order of messages"
@@ -53,7 +53,9 @@ def differing_channels(record: Recorder, noisy: Collection[str] = ()) -> tuple[s
     return tuple(sorted(found))
 
 
-def measure_channels(record: Recorder, claim: Claim, description: str, noisy: Collection[str] = ()) -> Measurement:
+def measure_channels(
+    record: Recorder, claim: Claim, proved: ProbeProof, description: str, noisy: Collection[str] = ()
+) -> Measurement:
     """Return epsilon = infinity and delta = 1 if any channel tells the worlds apart, else 0 and 0.
 
     A difference is certain; that there is none holds for these two worlds and seeds only.
@@ -61,4 +63,4 @@ def measure_channels(record: Recorder, claim: Claim, description: str, noisy: Co
     leaks = differing_channels(record, noisy)
     told = f"{description}: {', '.join(leaks)}: not the same" if leaks else f"{description}: only noisy releases differ"
     bounds = (math.inf, 1.0) if leaks else (0.0, 0.0)
-    return Measurement(METHOD, told, claim, math.inf if leaks else claim.epsilon, *bounds, confidence=1.0, runs=1)
+    return Measurement(METHOD, told, claim, proved, *bounds, confidence=1.0, runs=1)

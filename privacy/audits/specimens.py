@@ -1,7 +1,7 @@
 """What the papers print and what is wrong with it, kept to be audited: no privatizer can be configured with any of it.
 
-Each specimen is the printed formula, the claim that comes with it, what it really gives, and a probe or a recording
-that shows it.
+Each is the printed formula, and an entry with the claim that comes with it, what it really gives, and a probe or a
+recording that shows it.
 """
 
 from __future__ import annotations
@@ -13,16 +13,14 @@ from functools import partial
 
 import numpy as np
 
-from dprl.privacy.audits.findings import Claim, Measurement, Proof
+from dprl.privacy.audits.findings import NOTHING_PROVED, Claim, Measurement, NoiseProof, ProbeProof, proof_of
 from dprl.privacy.audits.page import Entry
 from dprl.privacy.audits.probes_cells import NoisyCells
 from dprl.privacy.audits.side_channels import Message, Recorder, measure_channels
-from dprl.privacy.audits.two_worlds import Attack, Key, Probe, measure
+from dprl.privacy.audits.two_worlds import Attack, Key, measure
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
-from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.mechanisms.uniform import Uniform
 from dprl.privacy.randomness.bits import fill_uniform
 
 
@@ -149,24 +147,6 @@ class PrintedRandomSign:
         return np.asarray(plus * gain + (self.dimension - plus) * loss)
 
 
-def inverted_tree_scale(horizon: int, episodes: int, epsilon: float) -> float:
-    """Return epsilon / (3 H log K): the noise Lap(1/epsilon') with epsilon' = 3 H log K / epsilon, as printed.
-
-    Paper: [CZ22] Lemma 3.
-    """
-    # D1
-    return epsilon / (3.0 * horizon * math.log(episodes))
-
-
-def inverted_report_scale(horizon: int, epsilon: float) -> float:
-    """Return epsilon / (3 H): the noise Lap(1/epsilon') with epsilon' = 3 H / epsilon, as printed.
-
-    Paper: [CZ22] Lemma 4.
-    """
-    # D2
-    return epsilon / (3.0 * horizon)
-
-
 def raw_weights(weights: Float64Array, surprise: float, features: Float64Array, step: float) -> Float64Array:
     """Return w + gamma (r - rbar) psi(s, a), float64[d]: what agents pass on, with no noise anywhere.
 
@@ -205,131 +185,68 @@ def _scores_of_two_users(world: int) -> Sequence[Message]:
     return [Message.of("score", raw_score((12, 200)[world]))]
 
 
-@dataclass(frozen=True)
-class Specimen:
-    """A printed formula to be audited.
-
-    Args:
-        name: short; the row of the papers' table.
-        printed: the formula, in a line.
-        claim: what the paper says it gives, at the probe.
-        proof: what it gives, at the probe.
-        source: a probe whose releases are scored, or a recording of what leaves the user's side.
-        runs: per world, that show it; a recording is played once, whatever they are.
-        note: what is wrong.
-    """
-
-    name: str
-    printed: str
-    claim: Claim
-    proof: Proof
-    source: Probe | Recorder
-    runs: int
-    note: str
-
-    def measure(self, attack: Attack) -> Measurement:
-        """Return what an audit finds."""
-        if callable(self.source):
-            return measure_channels(self.source, self.claim, self.printed)
-        return measure(self.source, self.claim, self.proof.epsilon, attack)
-
-    def entry(self) -> Entry:
-        """Return the specimen as a line of an audited page."""
-        prove = partial(_itself, self.proof)
-        return Entry(self.name, self.printed, self.claim, prove, self.measure, self.runs, self.note)
-
-
-def _itself(proof: Proof) -> Proof:
-    return proof
-
-
-def _bounded_laplace_sampler() -> Specimen:
+def _bounded_laplace_sampler() -> Entry:
     probe = PrintedBoundedLaplace(scale=1.0, bound=30.0, change=0.1)
     delta = printed_bounded_laplace_delta(probe.change, probe.scale, probe.bound)
-    return Specimen(
+    claim, proof = Claim(0.1, source="[TH23]"), NoiseProof(math.inf, "exact", math.inf, delta)
+    return Entry(
         "M4'",
-        "-b ln(2 - e^(-B/b) - 2u(1 - e^(-B/b)))",
-        Claim(0.1, source="[TH23]"),
-        Proof(math.inf, "exact", math.inf, delta),
-        probe,
-        10_000,
-        "inverts a distribution function that is wrong for x < 0: one-sided, whatever B is",
-    )
-
-
-def _bounded_laplace(bound: float, runs: int) -> Specimen:
-    noise, one = BoundedLaplace(1.0, bound), Sensitivity.of_cells(1, 0.1)
-    return Specimen(
-        f"M4 B={bound:g}b",
-        "bounded Laplace noise, b = L1/eps, any B",
-        Claim(0.1, source="[TH23]"),
-        Proof(math.inf, "exact", math.inf, noise.curve(one).delta(0.1)),
-        NoisyCells(noise, (0.1,), (0.0,), f"one number, B={bound:g}b"),
-        runs,
-        "the neighbours' supports differ, so there is no pure epsilon",
-    )
-
-
-def _uniform() -> Specimen:
-    horizon, delta = 5, 1e-5
-    noise = Uniform(4.0 * horizon**3 * math.sqrt(math.log(2.0 * horizon / delta)))
-    # u of stage 1 is phi V with norms up to H - 1: one coordinate changes by 2 (H - 1)^2.
-    change = 2.0 * (horizon - 1) ** 2
-    return Specimen(
-        "M3",
-        "uniform noise, a = 4H^3 sqrt(ln(2H/delta))",
-        Claim(0.0, delta, "[TH23]"),
-        Proof(math.inf, "exact", math.inf, noise.curve(Sensitivity.of_cells(1, change)).delta(0.0)),
-        NoisyCells(noise, (change,), (0.0,), f"H={horizon}, one coordinate of stage 1"),
-        20_000,
-        "delta is l1/(2a): the bound has to grow with 1/delta",
-    )
-
-
-def _inverted(name: str, printed: str, scale: float) -> Specimen:
-    noise, claim = Laplace(scale), Claim(1.0, source="[CZ22]")
-    curve = noise.curve(Sensitivity.of_cells(1))
-    return Specimen(
-        name,
-        printed,
+        "bounded Laplace, eq. (78)",
         claim,
-        Proof(curve.pure_epsilon, "exact", curve.epsilon(0.0), curve.delta(claim.epsilon)),
-        NoisyCells(noise, (1.0,), (0.0,), "one cell, H=5, K=1000"),
-        10_000,
-        "the scale is printed upside down; one cell of many",
+        lambda: proof,
+        partial(measure, probe, claim, ProbeProof(math.inf, delta)),
+        runs=10_000,
+        note="inverts a distribution function that is wrong for x < 0: one-sided, whatever B is",
     )
 
 
-def _random_sign() -> Specimen:
-    probe = PrintedRandomSign(epsilon=5.0, dimension=2, k=1)
-    return Specimen(
+def _bounded_laplace() -> Entry:
+    claim, noise = Claim(0.1, source="[TH23]"), BoundedLaplace(1.0, 5.0)
+    curve = noise.curve(Sensitivity.of_cells(1, 0.1))
+    return Entry(
+        "M4 B=5b",
+        "bounded Laplace, B = 5b",
+        claim,
+        partial(proof_of, curve, claim, exact=True),
+        partial(measure, NoisyCells(noise, (0.1,), (0.0,), "one number, B=5b"), claim, ProbeProof.of(curve, claim)),
+        runs=400_000,
+        note="the neighbours' supports differ, so there is no pure epsilon",
+    )
+
+
+def _random_sign() -> Entry:
+    probe, claim = PrintedRandomSign(epsilon=5.0, dimension=2, k=1), Claim(5.0, source="[OT20]")
+    pure, delta = probe.pure_epsilon, probe.delta(5.0)
+    proof = NoiseProof(pure, "exact", pure, delta)
+    return Entry(
         "A2 k=1",
-        "random sign with e^(eps/k), k = 1",
-        Claim(5.0, source="[OT20]"),
-        Proof(probe.pure_epsilon, "exact", probe.pure_epsilon, probe.delta(5.0)),
-        probe,
-        400_000,
-        "k is not defined; only k = d is private as claimed",
+        "random sign, e^(eps/k), k = 1",
+        claim,
+        lambda: proof,
+        partial(measure, probe, claim, ProbeProof(pure, delta)),
+        runs=400_000,
+        note="k is not defined; only k = d is private as claimed",
     )
 
 
-def _raw(name: str, printed: str, source: str, recorder: Recorder, note: str) -> Specimen:
-    everything = Proof(math.inf, "exact", math.inf, 1.0)
-    return Specimen(name, printed, Claim(1.0, source=source), everything, recorder, 2, note)
+def _raw(name: str, printed: str, source: str, recorder: Recorder, note: str) -> Entry:
+    claim, everything = Claim(1.0, source=source), NoiseProof(math.inf, "exact", math.inf, 1.0, raw=True)
+
+    def played(_: Attack) -> Measurement:
+        return measure_channels(recorder, claim, NOTHING_PROVED, printed)
+
+    return Entry(name, printed, claim, lambda: everything, played, runs=1, note=note)
 
 
-def specimens() -> tuple[Specimen, ...]:
-    """Return all of them, in the order of the papers."""
-    return (
-        _inverted("C2'", "Lap(eps/(3H log K))", inverted_tree_scale(5, 1000, 1.0)),
-        _inverted("L2'", "Lap(eps/(3H))", inverted_report_scale(5, 1.0)),
+def specimens() -> list[Entry]:
+    """Return the claims on what is here, in the order of the papers."""
+    weights = "w + gamma (r - rbar) psi"
+    return [
         _random_sign(),
         _raw(
             "A4", "raw score", "[OT20]", _scores_of_two_users, "excluded from the paper's claim, and used by its loop"
         ),
-        _raw("M0", "w + gamma (r - rbar) psi", "[TH23]", _weights_of_two_users, "passed on without noise"),
-        _uniform(),
-        _bounded_laplace(1.0, 100_000),
-        _bounded_laplace(5.0, 400_000),
+        _raw("M0", weights, "[TH23]", _weights_of_two_users, "passed on without noise"),
+        _bounded_laplace(),
         _bounded_laplace_sampler(),
-    )
+    ]

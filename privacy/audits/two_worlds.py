@@ -18,7 +18,7 @@ from dprl.privacy.audits.bounds import (
     delta_lower_bound,
     epsilon_lower_bound,
 )
-from dprl.privacy.audits.findings import Claim, Measurement
+from dprl.privacy.audits.findings import Claim, Measurement, ProbeProof
 from dprl.privacy.base import Float64Array
 from dprl.privacy.randomness.streams import Streams
 
@@ -65,7 +65,7 @@ class Attack:
             raise ValueError(f"alpha must lie in (0, 1), got {self.alpha}; ask for e.g. 0.05")
 
 
-def measure(probe: Probe, claim: Claim, proved: float, attack: Attack) -> Measurement:
+def measure(probe: Probe, claim: Claim, proved: ProbeProof, attack: Attack) -> Measurement:
     """Return lower bounds on epsilon (at the claimed delta) and delta (at the claimed epsilon) of `probe`.
 
     Both hold with probability 1 - alpha: each of the two probabilities is bounded at alpha / 2, on runs that had no

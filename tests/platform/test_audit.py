@@ -15,7 +15,7 @@ from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.reports.audits import block, papers_text
 from dprl.privacy import Report
-from dprl.privacy.audits.findings import Claim, Finding, Measurement, Proof, audit_summary
+from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof, ProbeProof, audit_summary
 from dprl.privacy.audits.papers import PapersPage
 from dprl.privacy.audits.papers_linear import NumberCheck
 
@@ -156,8 +156,8 @@ def test_a_ledger_that_lies_is_caught_by_the_white_box(config: str, monkeypatch:
 
 def _finding(name: str, source: str, measured: float) -> Finding:
     claim = Claim(1.0, source=source)
-    measurement = Measurement("two worlds", "probe", claim, 2.0, measured, 0.0, 0.999, 1000)
-    proof = Proof(2.0 if measured > 1 else 1.0, "exact", 0.5, 0.01 if measured > 1 else 0.0)
+    measurement = Measurement("two worlds", "probe", claim, ProbeProof(2.0, 0.02), measured, 0.0, 0.999, 1000)
+    proof = NoiseProof(2.0 if measured > 1 else 1.0, "exact", 0.5, 0.01 if measured > 1 else 0.0)
     return Finding(name, "noise", claim, proof, measurement, "a note")
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dprl.privacy import CentralPrivacy, CountFamilies, CountFamily, LocalPrivacy, PrivacyConfig, Privatizer, Streams
-from dprl.privacy.audits.findings import Claim, Measurement
+from dprl.privacy.audits.findings import Claim, Measurement, ProbeProof
 from dprl.privacy.audits.probes_privatizers import CentralPrefixes, LocalReports, bystander, canary, sent_row
 from dprl.privacy.audits.two_worlds import Attack, measure
 from dprl.privacy.counters import COUNTERS
@@ -34,7 +34,7 @@ def build(config: PrivacyConfig, steps: int = 1, episodes: int = 3) -> Privatize
 def attacked(config: PrivacyConfig, claim: Claim, steps: int = 1, episodes: int = 3, runs: int = RUNS) -> Measurement:
     privatizer = build(config, steps, episodes)
     probe = CentralPrefixes if privatizer.trust_model == "jdp" else LocalReports
-    proved = privatizer.planned_ledger().epsilon(claim.delta)
+    proved = ProbeProof.of(privatizer.planned_ledger().curve, claim)
     return measure(probe(privatizer, f"{config}"), claim, proved, Attack(runs, 0, ALPHA))
 
 
@@ -57,14 +57,15 @@ def test_certified_reports_are_not_refuted_and_two_thirds_of_the_noise_are(setti
 def test_printed_reports_are_refuted(steps: int) -> None:
     measured = attacked(LocalPrivacy(1.0, calibration="printed"), Claim(1.0), steps, runs=100_000)
     assert measured.refutes
-    assert measured.epsilon_lb <= measured.proved == pytest.approx(2.0)
+    assert measured.epsilon_lb <= measured.proved.epsilon == pytest.approx(2.0)
+    assert not measured.contradicts_proof
 
 
 @pytest.mark.parametrize(("steps", "episodes"), [(1, 3), (2, 5)])
 def test_printed_counters_are_refuted(steps: int, episodes: int) -> None:
     measured = attacked(CentralPrivacy(1.0, calibration="printed"), Claim(1.0), steps, episodes, runs=60_000)
     assert measured.refutes
-    assert measured.epsilon_lb <= measured.proved
+    assert not measured.contradicts_proof
 
 
 def test_a_sampled_step_tells_no_more_than_its_own_row() -> None:

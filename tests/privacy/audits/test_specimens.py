@@ -9,15 +9,12 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from dprl.privacy.audits.findings import Claim
-from dprl.privacy.audits.page import audit_page
+from dprl.privacy.audits.findings import Claim, ProbeProof
+from dprl.privacy.audits.page import Entry, audit_page
 from dprl.privacy.audits.probes_cells import NoisyCells
 from dprl.privacy.audits.specimens import (
     PrintedBoundedLaplace,
     PrintedRandomSign,
-    Specimen,
-    inverted_report_scale,
-    inverted_tree_scale,
     printed_bounded_laplace,
     printed_bounded_laplace_delta,
     printed_bounded_laplace_distribution,
@@ -27,13 +24,15 @@ from dprl.privacy.audits.specimens import (
 from dprl.privacy.audits.two_worlds import Attack, measure
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
+from dprl.privacy.mechanisms.gram_printed import printed_uniform_bound
 from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.mechanisms.uniform import Uniform
 
 N_DRAWS = 100_000
 NAMES = [specimen.name for specimen in specimens()]
 
 
-def named(name: str) -> Specimen:
+def named(name: str) -> Entry:
     return next(specimen for specimen in specimens() if specimen.name == name)
 
 
@@ -82,11 +81,11 @@ def test_test_vectors_of_the_specification() -> None:
     assert printed_bounded_laplace_delta(0.1, 1.0, math.inf) == pytest.approx(-math.expm1(-0.1))
     assert PrintedRandomSign(5.0, 2, 1).pure_epsilon == pytest.approx(9.70, abs=0.005)
     assert PrintedRandomSign(10.0, 4, 1).pure_epsilon == pytest.approx(39.3, abs=0.05)
-    assert named("M3").proof.delta == pytest.approx(8.6e-3, rel=2e-3)
-    assert named("M4 B=1b").proof.delta == pytest.approx(0.0306, abs=5e-5)
-    # Sec. 0: 6 H L numbers in the tree and 6 H in a report, each with a loss of one over the scale.
-    assert 60 * 5 / inverted_tree_scale(5, 1000, 1.0) == pytest.approx(31_085, abs=0.5)
-    assert 6 * 5 / inverted_report_scale(5, 1.0) == pytest.approx(450.0)
+    # H = 5: one number of stage 1 changes by 2 (H - 1)^2 = 32.
+    uniform = Uniform(printed_uniform_bound(5, 1e-5)).curve(Sensitivity.of_cells(1, 32.0))
+    assert uniform.delta(0.0) == pytest.approx(8.6e-3, rel=2e-3)
+    bounded = BoundedLaplace(1.0, 1.0).curve(Sensitivity.of_cells(1, 0.1))
+    assert bounded.delta(0.1) == pytest.approx(0.0306, abs=5e-5)
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 5.0, 10.0])
@@ -110,17 +109,19 @@ def test_weights_show_where_the_user_was() -> None:
 def test_every_specimen_is_refuted_and_never_beyond_what_it_gives(name: str) -> None:
     # Bounds at 1 - 1e-4: the second half of this test fails by chance with a probability below 1e-4 a specimen.
     specimen = named(name)
-    found = specimen.measure(Attack(runs=specimen.runs, alpha=1e-4))
-    assert found.refutes
-    assert found.epsilon_lb <= specimen.proof.pure_epsilon
-    assert found.delta_lb <= specimen.proof.delta
+    found = specimen.audit(Attack(alpha=1e-4))
+    assert found.verdict == "refuted"
+    assert found.violated
+    assert not found.contradicts_proof
+    assert found.measurement is not None
+    assert found.measurement.proved.delta == found.proof.delta
 
 
 def test_specimens_make_a_page() -> None:
-    page = audit_page([replace(named(name), runs=20_000).entry() for name in ("A4", "M0", "M4'", "L2'")])
-    assert [finding.name for finding in page] == ["A4", "M0", "M4'", "L2'"]
+    page = audit_page([replace(named(name), runs=20_000) for name in ("A4", "M0", "M4'")])
+    assert [finding.name for finding in page] == ["A4", "M0", "M4'"]
     assert all(finding.verdict == "refuted" and finding.violated for finding in page)
-    assert page[0].white_box == "unbounded"
+    assert [finding.white_box for finding in page] == ["unbounded", "unbounded", "fails"]
     assert len(NAMES) == len(set(NAMES))
 
 
@@ -128,13 +129,14 @@ def test_the_same_attacks_do_not_refute_what_is_right() -> None:
     # Controls, at 1 - 1e-4 each.
     attack = Attack(runs=100_000, alpha=1e-4)
     sign = PrintedRandomSign(5.0, 2, 2)
-    assert not measure(sign, Claim(5.0), 5.0, attack).refutes
+    assert not measure(sign, Claim(5.0), ProbeProof(5.0, 0.0), attack).refutes
     laplace = NoisyCells(Laplace(1.0), (1.0,), (0.0,), "one cell")
-    assert not measure(laplace, Claim(1.0), 1.0, attack).refutes
+    assert not measure(laplace, Claim(1.0), ProbeProof(1.0, 0.0), attack).refutes
     noise = BoundedLaplace.calibrated(1.0, 0.01, Sensitivity.of_cells(1))
+    proved = ProbeProof(1.0, 0.01)
     bounded = NoisyCells(noise, (1.0,), (0.0,), "one cell")
-    assert not measure(bounded, Claim(1.0, 0.01), 1.0, attack).refutes
-    assert measure(bounded, Claim(1.0, 0.005), 1.0, attack).refutes
+    assert not measure(bounded, Claim(1.0, 0.01), proved, attack).refutes
+    assert measure(bounded, Claim(1.0, 0.005), proved, attack).refutes
 
 
 def test_a_probe_is_a_function_of_its_key() -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 from scipy.stats import binom
 
-from dprl.privacy.audits.findings import Claim, Measurement
+from dprl.privacy.audits.findings import NOTHING_PROVED, Claim, Measurement, ProbeProof
 from dprl.privacy.audits.one_run import measure_one_run
 from dprl.privacy.audits.probes_cells import FloatingPointEvent, NoisyCells, changed_cells, log_ratios
 from dprl.privacy.audits.probes_counters import CounterPrefixes
@@ -21,6 +19,7 @@ from dprl.privacy.mechanisms.randomized_response import RandomizedResponse
 from dprl.privacy.mechanisms.unary_encoding import OptimizedUnaryEncoding
 
 SEEDS = 200
+EXACT = ProbeProof(1.0, 0.0)
 
 
 def laplace_probe(cells: int, scale: float) -> NoisyCells:
@@ -28,7 +27,7 @@ def laplace_probe(cells: int, scale: float) -> NoisyCells:
 
 
 def attack_cells(cells: int, scale: float, runs: int = 200_000, seed: int = 3, alpha: float = 0.01) -> Measurement:
-    return measure(laplace_probe(cells, scale), Claim(1.0), cells / scale, Attack(runs, seed, alpha))
+    return measure(laplace_probe(cells, scale), Claim(1.0), ProbeProof(cells / scale, 1.0), Attack(runs, seed, alpha))
 
 
 def test_the_right_scale_is_not_refuted_and_nearly_reached() -> None:
@@ -78,7 +77,7 @@ EXACTLY_ONE: dict[str, Probe] = {
 def test_bounds_exceed_the_proof_no_more_often_than_stated(name: str) -> None:
     """False alarm of this test: below 1e-4 if the confidence is as stated (binomial over 200 seeds)."""
     alpha, probe = 0.05, EXACTLY_ONE[name]
-    bounds = [measure(probe, Claim(1.0), 1.0, Attack(2000, seed, alpha)).epsilon_lb for seed in range(SEEDS)]
+    bounds = [measure(probe, Claim(1.0), EXACT, Attack(2000, seed, alpha)).epsilon_lb for seed in range(SEEDS)]
     assert sum(bound > 1.0 for bound in bounds) <= binom.ppf(1 - 1e-4, SEEDS, alpha)
     # Not because it never says anything.
     assert max(bounds) > 0.5
@@ -87,20 +86,20 @@ def test_bounds_exceed_the_proof_no_more_often_than_stated(name: str) -> None:
 def test_one_run_bounds_exceed_the_proof_no_more_often_than_stated() -> None:
     """False alarm of this test: below 1e-4 if the confidence is as stated (binomial over 200 seeds)."""
     alpha, probe = 0.05, laplace_probe(1, 1.0)
-    bounds = [measure_one_run(probe, Claim(1.0), 1.0, Attack(400, seed, alpha)).epsilon_lb for seed in range(SEEDS)]
+    bounds = [measure_one_run(probe, Claim(1.0), EXACT, Attack(400, seed, alpha)).epsilon_lb for seed in range(SEEDS)]
     assert sum(bound > 1.0 for bound in bounds) <= binom.ppf(1 - 1e-4, SEEDS, alpha)
     assert max(bounds) > 0.5
 
 
 def test_one_run_refutes_half_the_noise() -> None:
-    measured = measure_one_run(laplace_probe(4, 2.0), Claim(1.0), 2.0, Attack(4000, 1, 0.001))
+    measured = measure_one_run(laplace_probe(4, 2.0), Claim(1.0), ProbeProof(2.0, 1.0), Attack(4000, 1, 0.001))
     assert measured.refutes
     assert 1.0 < measured.epsilon_lb < 2.0
 
 
 def test_the_floating_point_event_tells_a_count_from_float64_noise() -> None:
     scale = 10.0
-    measured = measure(FloatingPointEvent(Laplace(scale)), Claim(1 / scale), math.inf, Attack(100_000, 0, 0.01))
+    measured = measure(FloatingPointEvent(Laplace(scale)), Claim(1 / scale), NOTHING_PROVED, Attack(100_000, 0, 0.01))
     assert measured.epsilon_lb > 5.0
     assert measured.refutes
 
