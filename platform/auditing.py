@@ -7,7 +7,6 @@ spread over many cells has a probability that no sampling can see, the same nois
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -19,7 +18,7 @@ from dprl.platform.configs.config import config_files, load_cells
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError, broken_rule, suggestion
 from dprl.platform.reports.audits import block, papers_text
-from dprl.privacy import Contribution, Privatizer, Streams
+from dprl.privacy import Privatizer, Streams
 from dprl.privacy.audits.findings import (
     Claim,
     Finding,
@@ -35,12 +34,9 @@ from dprl.privacy.audits.papers import audit_papers
 from dprl.privacy.audits.probes_privatizers import (
     CentralPrefixes,
     LocalReports,
-    bystander,
-    canary,
-    fractional_parts,
     probe_families,
 )
-from dprl.privacy.audits.side_channels import Message, measure_channels
+from dprl.privacy.audits.side_channels import NOISY_CHANNELS, Message, measure_channels, recorded_run
 from dprl.privacy.audits.two_worlds import Attack, Probe, measure
 from dprl.privacy.audits.white_box import recomputed_epsilon
 from dprl.privacy.randomness.settings import NoiseConfig
@@ -52,7 +48,6 @@ PROBES = ((1, 3), (2, 5))
 """(H, K) of the probes."""
 
 _CHECK_TOLERANCE = 1e-6
-_NOISY_CHANNELS = ("report", "released counts")
 _PROBES_OF: dict[str, Callable[[Privatizer, str], Probe]] = {"jdp": CentralPrefixes, "ldp": LocalReports}
 
 
@@ -201,38 +196,13 @@ def _attack(experiment: Experiment, horizon: int, episodes: int, seed: int) -> C
 def _channels(experiment: Experiment, privatizer: Privatizer, claim: Claim, attack: Attack) -> Measurement:
     """Return what the deterministic-channel test says; only what the ledger has as noisy may differ."""
     releases = privatizer.planned_ledger().releases
-    noisy = _NOISY_CHANNELS if all(release.mechanism is not None for release in releases) else ()
+    noisy = NOISY_CHANNELS if all(release.mechanism is not None for release in releases) else ()
     horizon, episodes = PROBES[-1]
-    record = partial(_recording, experiment, attack.seed)
+
+    def record(world: int) -> list[Message]:
+        return recorded_run(
+            probe_privatizer(experiment, horizon, episodes, attack.seed), world, experiment.algorithm.name
+        )
+
     proved = ProbeProof.of(probe_privatizer(experiment, horizon, episodes).planned_ledger().curve, claim)
     return measure_channels(record, claim, proved, f"H={horizon} K={episodes}", noisy)
-
-
-def _recording(experiment: Experiment, seed: int, world: int) -> list[Message]:
-    """Return all that leaves the users' side, and all that is shown of it, in a run of the probe.
-
-    With a trusted server that begins at the released counts, without one at the report. What noise on whole numbers
-    does not hide is a message of its own: it may not differ.
-    """
-    horizon, episodes = PROBES[-1]
-    privatizer = probe_privatizer(experiment, horizon, episodes, seed)
-    messages = []
-    for user in range(1, privatizer.n_users + 1):
-        record = _record(privatizer, user, world)
-        report = privatizer.encode(record, user)
-        if privatizer.trust_model != "jdp":
-            messages.append(Message.of("report", report.values))
-        counts = privatizer.absorb(report)
-        messages.append(Message.of("released counts", counts.values))
-        parts = fractional_parts(privatizer)
-        if parts is not None:
-            messages.append(Message.of("fractions", parts))
-        shown = f"{record!r} {report!r} {counts!r} {privatizer.channel!r} {privatizer.ledger.users_charged}"
-        messages.append(Message("texts", shown.encode()))
-    certificate = privatizer.certificate(experiment.algorithm.name).to_dict()
-    messages.append(Message("certificate", json.dumps(certificate, sort_keys=True).encode()))
-    return messages
-
-
-def _record(privatizer: Privatizer, user: int, world: int) -> Contribution:
-    return canary(privatizer.families, world, fractions=True) if user == 1 else bystander(privatizer.families)

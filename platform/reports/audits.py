@@ -213,7 +213,9 @@ def _summary(page: PapersPage, seconds: float) -> str:
     by_proof = sum(finding.violated and finding.verdict != "refuted" for finding in page.claims)
     wrong = sum(finding.violated for finding in page.controls)
     stand = len(page.claims) - refuted - by_proof
+    wrong_proofs = [finding.name for finding in (*page.claims, *page.controls) if finding.contradicts_proof]
+    told = f" THE PROOF IS WRONG: {', '.join(wrong_proofs)}." if wrong_proofs else ""
     return (
         f"{len(page.claims)} claims: {refuted} refuted by sampling, {by_proof} more by proof, {stand} stand. "
-        f"{len(page.controls)} controls: {wrong} refuted. {seconds:.0f} s"
+        f"{len(page.controls)} controls: {wrong} refuted.{told} {seconds:.0f} s"
     )

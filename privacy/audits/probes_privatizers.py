@@ -21,7 +21,7 @@ from dprl.privacy.counters.base import Counter
 from dprl.privacy.counters.binary_tree import BinaryTree
 from dprl.privacy.exchange import ABSORBED, CHARGED, ENCODED, SENT, Channel, encode, exchange
 from dprl.privacy.layouts import add_contribution
-from dprl.privacy.mechanisms.base import INTEGER, Mechanism
+from dprl.privacy.mechanisms.base import Mechanism
 from dprl.privacy.privatizers import Privatizer
 from dprl.privacy.randomness.bits import fill_bits
 from dprl.privacy.reports import UnaryReport
@@ -33,7 +33,6 @@ _KEY_WORDS = 4
 # Cells of a step: above the one, families are shrunk, and those without marginals to the other.
 _MOST_CELLS, _FEW_CELLS = 32, 4
 _FRACTIONS = (0.25, 0.75)
-_DIGITS = 9
 # Any constant: what makes keys must not be what makes noise.
 _OTHER_STREAM = np.uint64(0x9E3779B97F4A7C15)
 
@@ -69,19 +68,6 @@ def canary(families: CountFamilies, world: int, fractions: bool = False) -> Cont
     index = np.broadcast_to(np.zeros_like(width) if world else width - 1, shape)
     valued = np.array([fractions and not family.indicator for family in families.families])
     return Contribution(index.copy(), np.broadcast_to(np.where(valued, _FRACTIONS[world], 1.0), shape).copy())
-
-
-def fractional_parts(privatizer: Privatizer) -> Float64Array | None:
-    """Return what follows the point of the noisy numbers that left last, float64[n]; None if noise hides that, too.
-
-    Noise on whole numbers leaves it as it is: two users may not differ in it.
-    """
-    report, counter = privatizer.noise.report, privatizer.noise.counter
-    noise = report or counter.node
-    if noise is None or noise.arithmetic != INTEGER or not counter.keeps_integers:
-        return None
-    channel = privatizer.channel
-    return np.round(np.mod(channel.sender.message if report else channel.receiver.noisy, 1.0), _DIGITS)
 
 
 def bystander(families: CountFamilies) -> Contribution:

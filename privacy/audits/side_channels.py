@@ -6,6 +6,7 @@ on, durations, order, number and size of messages. One difference is a distingui
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -14,9 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from dprl.privacy.audits.findings import Claim, Measurement, ProbeProof
+from dprl.privacy.audits.probes_privatizers import bystander, canary
+from dprl.privacy.base import Float64Array
+from dprl.privacy.mechanisms.base import INTEGER
+from dprl.privacy.privatizers import Privatizer
 
 METHOD = "same seeds"
 ORDER = "order of messages"
+NOISY_CHANNELS = ("report", "released counts")
+_DIGITS = 9
 
 
 @dataclass(frozen=True)
@@ -64,3 +71,40 @@ def measure_channels(
     told = f"{description}: {', '.join(leaks)}: not the same" if leaks else f"{description}: only noisy releases differ"
     bounds = (math.inf, 1.0) if leaks else (0.0, 0.0)
     return Measurement(METHOD, told, claim, proved, *bounds, confidence=1.0, runs=1)
+
+
+def recorded_run(privatizer: Privatizer, world: int, algorithm: str) -> list[Message]:
+    """Return all that leaves the users' side, and all that is shown of it, in a whole run of `privatizer`.
+
+    With a trusted server that begins at the released counts, without one at the report. What noise on whole numbers
+    does not hide is a message of its own: it may not differ. The privatizer is used up.
+    """
+    families, messages = privatizer.families, []
+    for user in range(1, privatizer.n_users + 1):
+        record = canary(families, world, fractions=True) if user == 1 else bystander(families)
+        report = privatizer.encode(record, user)
+        if privatizer.trust_model != "jdp":
+            messages.append(Message.of("report", report.values))
+        counts = privatizer.absorb(report)
+        messages.append(Message.of("released counts", counts.values))
+        fractions = fractional_parts(privatizer)
+        if fractions is not None:
+            messages.append(Message.of("fractions", fractions))
+        shown = f"{record!r} {report!r} {counts!r} {privatizer.channel!r} {privatizer.ledger.users_charged}"
+        messages.append(Message("texts", shown.encode()))
+    certificate = privatizer.certificate(algorithm).to_dict()
+    messages.append(Message("certificate", json.dumps(certificate, sort_keys=True).encode()))
+    return messages
+
+
+def fractional_parts(privatizer: Privatizer) -> Float64Array | None:
+    """Return what follows the point of the noisy numbers that left last, float64[n]; None if noise hides that, too.
+
+    Noise on whole numbers leaves it as it is: two users may not differ in it.
+    """
+    report, counter = privatizer.noise.report, privatizer.noise.counter
+    noise, channel = report or counter.node, privatizer.channel
+    if noise is None or noise.arithmetic != INTEGER:
+        return None
+    # Sums of fractions are rounded, too.
+    return np.round(np.mod(channel.sender.message if report else channel.receiver.noisy, 1.0), _DIGITS)

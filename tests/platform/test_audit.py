@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 
 import pytest
 
 from dprl.platform import auditing
-from dprl.platform.auditing import audit_experiment, audit_mechanism
+from dprl.platform.auditing import audit_experiment, audit_mechanism, probe_privatizer
 from dprl.platform.command_line import main
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.reports.audits import block, papers_text
-from dprl.privacy import Report
+from dprl.privacy import Layout, Report, trust_models
 from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof, ProbeProof, audit_summary
 from dprl.privacy.audits.papers import PapersPage
 from dprl.privacy.audits.papers_linear import NumberCheck
@@ -146,6 +147,44 @@ def test_a_planted_leak_is_found_by_the_channel_test(config: str, monkeypatch: p
     assert "texts: not the same" in findings[-1].measurement.probe
 
 
+@pytest.mark.parametrize("model", ["ldp", "jdp"])
+def test_fractions_under_whole_number_noise_are_found_by_the_channel_test(
+    config: str, monkeypatch: pytest.MonkeyPatch, model: str
+) -> None:
+    """Coins that stay values: a privatizer would refuse them."""
+    changes = (f"privacy.model={model}", "privacy.mechanism=discrete_laplace")
+    sound = audit_experiment(cell(config, *changes), runs=1000)
+    assert [one.verdict for one in sound] == ["not refuted"] * 3
+    monkeypatch.setattr(trust_models, "Layout", lambda families, kind, **_: Layout(families, kind))
+    monkeypatch.setattr(Layout, "integral", True)
+    findings = audit_experiment(cell(config, *changes), runs=1000)
+    leak = findings[-1]
+    assert (leak.verdict, leak.contradicts_proof) == ("refuted", True)
+    assert leak.measurement is not None
+    assert leak.measurement.epsilon_lb == math.inf
+    assert "fractions: not the same" in leak.measurement.probe
+    assert "the proof is wrong, too" in block("cell", findings)
+
+
+def test_a_proof_below_what_is_measured_is_a_violation(
+    config: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A true claim beside a proof of less than the noise gives."""
+    monkeypatch.setattr(auditing.ProbeProof, "of", lambda *_: ProbeProof(0.5, 0.0))
+    code, out, _ = run(capsys, config, "--runs", "20000")
+    assert code == 1
+    assert "THE PROOF IS WRONG: claimed 4, proved 0.5, measured epsilon >= " in out
+
+
+def test_the_probe_is_made_of_what_the_algorithm_counts(config: str) -> None:
+    experiment = cell(config, "env.n_states=6", "env.horizon=20")
+    needed, probe = experiment.privatizer().families, probe_privatizer(experiment, 2, 5).families
+    assert [family.name for family in probe.families] == [family.name for family in needed.families]
+    assert [family.marginal_of for family in probe.families] == [family.marginal_of for family in needed.families]
+    assert (probe.n_steps, probe.paper) == (2, needed.paper)
+    assert probe.block < needed.block
+
+
 def test_a_ledger_that_lies_is_caught_by_the_white_box(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auditing, "recomputed_epsilon", lambda *_: 8.0)
     findings = audit_experiment(cell(config), runs=1000)
@@ -173,7 +212,11 @@ def test_the_papers_table_is_aligned_and_narrow() -> None:
     assert head.index("by sampling") == row.index("refuted")
     assert "2 claims: 1 refuted by sampling, 0 more by proof, 1 stand. 1 controls: 0 refuted. 3 s" in text
     assert not page.inconsistent
+    assert "THE PROOF IS WRONG" not in text
     assert dataclasses.replace(page, controls=page.claims).inconsistent
+    planted = dataclasses.replace(page, claims=(_finding("A", "[QW24]", 2.5), _finding("B", "[CZ22]", 0.5)))
+    assert planted.inconsistent
+    assert "1 controls: 0 refuted. THE PROOF IS WRONG: A. 3 s" in papers_text(planted, 3.2)
 
 
 def test_mechanisms_are_found_by_name() -> None:

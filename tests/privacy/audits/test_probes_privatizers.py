@@ -7,7 +7,15 @@ import pytest
 
 from dprl.privacy import CentralPrivacy, CountFamilies, CountFamily, LocalPrivacy, PrivacyConfig, Privatizer, Streams
 from dprl.privacy.audits.findings import Claim, Measurement, ProbeProof
-from dprl.privacy.audits.probes_privatizers import CentralPrefixes, LocalReports, bystander, canary, sent_row
+from dprl.privacy.audits.probes_privatizers import (
+    CentralPrefixes,
+    LocalReports,
+    bystander,
+    canary,
+    probe_families,
+    sent_row,
+)
+from dprl.privacy.audits.side_channels import fractional_parts
 from dprl.privacy.audits.two_worlds import Attack, measure
 from dprl.privacy.counters import COUNTERS
 
@@ -98,6 +106,60 @@ def test_two_canaries_share_no_cell_and_fill_every_row(kind: str) -> None:
     assert not (ones * zeros).any()
     assert ones.sum() == zeros.sum() == sent
     assert sent_row(privatizer, bystander(privatizer.families)).sum() == sent
+
+
+def joined(families: CountFamilies) -> dict[str, str]:
+    return {family.name: family.marginal_of for family in families.families}
+
+
+GAME = CountFamilies(
+    7,
+    (
+        CountFamily("transitions", 3 * 5 * 6 * 4, 2),
+        CountFamily("visits", 5 * 6, 0, marginal_of="transitions"),
+        CountFamily("costs", 5 * 6, 1, marginal_of="transitions", indicator=False),
+        CountFamily("starts", 5, 0, marginal_of="visits"),
+        CountFamily("messages", 1000, 2),
+        CountFamily("ends", 1, 0, marginal_of="messages"),
+    ),
+    paper="somebody's",
+)
+
+
+def test_a_probe_has_the_families_of_the_run_in_small() -> None:
+    small = probe_families(GAME, 2)
+    assert (small.n_steps, small.paper) == (2, GAME.paper)
+    assert joined(small) == joined(GAME)
+    widths = {family.name: family.width for family in small.families}
+    assert widths == {"transitions": 16, "visits": 8, "costs": 4, "starts": 4, "messages": 2, "ends": 1}
+    for before, after in zip(GAME.families, small.families, strict=True):
+        assert (before.indicator, before.public_start_change) == (after.indicator, after.public_start_change)
+
+
+def test_narrow_families_stay_as_they_are() -> None:
+    assert probe_families(families(5), 1) == families(1)
+
+
+def test_fractional_parts_are_what_noise_on_whole_numbers_leaves() -> None:
+    settings: dict[PrivacyConfig, tuple[float, ...] | None] = {
+        LocalPrivacy(1.0): None,
+        LocalPrivacy(1.0, mechanism="discrete_laplace"): (0.0,),
+        LocalPrivacy(1.0, **SPLIT): (0.0,),  # type: ignore[arg-type]
+        CentralPrivacy(1.0, mechanism="discrete_laplace"): (0.0,),
+        CentralPrivacy(1.0): None,
+    }
+    for config, expected in settings.items():
+        privatizer = build(config)
+        privatizer.absorb(privatizer.encode(canary(privatizer.families, 1, fractions=True), 1))
+        parts = fractional_parts(privatizer)
+        assert (None if parts is None else tuple(np.unique(parts))) == expected
+
+
+def test_canaries_differ_in_fractions_where_there_are_values() -> None:
+    one, zero = (canary(families(2), world, fractions=True).value for world in (1, 0))
+    assert (one[:, :2] == 1.0).all()
+    assert (zero[:, :2] == 1.0).all()
+    assert set(np.unique((one - zero)[:, 2])) == {0.5}
 
 
 def test_runs_are_independent_and_repeatable() -> None:
