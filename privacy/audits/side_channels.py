@@ -106,5 +106,6 @@ def fractional_parts(privatizer: Privatizer) -> Float64Array | None:
     noise, channel = report or counter.node, privatizer.channel
     if noise is None or noise.arithmetic != INTEGER:
         return None
+    numbers = channel.sender.message if report else channel.receiver.noisy
     # Sums of fractions are rounded, too.
-    return np.round(np.mod(channel.sender.message if report else channel.receiver.noisy, 1.0), _DIGITS)
+    return np.asarray(np.round(np.mod(numbers, 1.0), _DIGITS), dtype=np.float64)

@@ -170,7 +170,7 @@ def test_a_proof_below_what_is_measured_is_a_violation(
     config: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A true claim beside a proof of less than the noise gives."""
-    monkeypatch.setattr(auditing.ProbeProof, "of", lambda *_: ProbeProof(0.5, 0.0))
+    monkeypatch.setattr(ProbeProof, "of", lambda *_: ProbeProof(0.5, 0.0))
     code, out, _ = run(capsys, config, "--runs", "20000")
     assert code == 1
     assert "THE PROOF IS WRONG: claimed 4, proved 0.5, measured epsilon >= " in out

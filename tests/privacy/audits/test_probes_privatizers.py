@@ -18,6 +18,7 @@ from dprl.privacy.audits.probes_privatizers import (
 from dprl.privacy.audits.side_channels import fractional_parts
 from dprl.privacy.audits.two_worlds import Attack, measure
 from dprl.privacy.counters import COUNTERS
+from dprl.privacy.exchange import ENCODED, SENT
 
 RUNS, ALPHA = 20_000, 1e-4
 
@@ -160,6 +161,18 @@ def test_canaries_differ_in_fractions_where_there_are_values() -> None:
     assert (one[:, :2] == 1.0).all()
     assert (zero[:, :2] == 1.0).all()
     assert set(np.unique((one - zero)[:, 2])) == {0.5}
+
+
+@pytest.mark.parametrize(
+    ("config", "probe"), [(CentralPrivacy(1.0), CentralPrefixes), (LocalPrivacy(1.0), LocalReports)]
+)
+def test_nobody_is_sent_back_in_a_probe(
+    config: PrivacyConfig, probe: type[CentralPrefixes] | type[LocalReports]
+) -> None:
+    privatizer = build(config)
+    probe(privatizer, "a").scores(1, 7, Streams(0, "runs").key("user_noise"))
+    users = privatizer.channel.users
+    assert users[SENT] == users[ENCODED] == (7 if probe is LocalReports else privatizer.n_users)
 
 
 def test_runs_are_independent_and_repeatable() -> None:
