@@ -38,8 +38,8 @@ from dprl.privacy.channels import (
 )
 from dprl.privacy.counters import COUNTERS, ExactCounter
 from dprl.privacy.counters.base import EXACT, ROWS
+from dprl.privacy.details import details_of
 from dprl.privacy.exchange import ABSORBED, CHARGED, ENCODED, Channel, absorb, encode
-from dprl.privacy.facts import facts
 from dprl.privacy.layouts import Layout, collect
 from dprl.privacy.ledger import Ledger
 from dprl.privacy.precision import error_bounds
@@ -180,7 +180,7 @@ class Privatizer:
 
     def planned_certificate(self, algorithm: str) -> Certificate:
         """Return the certificate of a whole run, computed from the same noise objects, nothing released."""
-        return certify(self.planned_ledger(), self.request, algorithm, self._facts)
+        return certify(self.planned_ledger(), self.request, algorithm, self._details)
 
     def certificate(self, algorithm: str) -> Certificate:
         """Return the certificate of what was charged so far.
@@ -193,7 +193,7 @@ class Privatizer:
         unchanged = fixed_part(self._channel) == self._fixed and is_drawn(self._noise, self._channel)
         if not (accounted and unchanged and belongs_together(self._channel)):
             raise LedgerError("the noise that ran is not the noise that was charged; nothing can be certified")
-        return certify(self._ledger, self.request, algorithm, self._facts)
+        return certify(self._ledger, self.request, algorithm, self._details)
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return all that changes in a run; draws are keyed by user, so there is no generator state.
@@ -260,8 +260,8 @@ class Privatizer:
         return index.astype(np.int64), value.astype(np.float64)
 
     @cached_property
-    def _facts(self) -> dict[str, Any]:
-        return facts(self.request.requested, self.layout, self._noise, self._ledger.releases)
+    def _details(self) -> dict[str, Any]:
+        return details_of(self.request.requested, self.layout, self._noise, self._ledger.releases)
 
     def _changing(self) -> dict[str, np.ndarray]:
         """Return what changes in a run, but for what follows from it."""

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
 
 from dprl.privacy.base import CountFamilies, Guarantee, TrustModel
+from dprl.privacy.calibration import AUTO, Budget, calibrated_counter, calibrated_report, counter_names, report_names
 from dprl.privacy.certificate import PrivacyRequest
 from dprl.privacy.channels import NoiseParts
-from dprl.privacy.choices import AUTO, Budget, calibrated_counter, calibrated_report, counter_names, report_names
 from dprl.privacy.counters import ExactCounter
 from dprl.privacy.counters.binary_tree import BinaryTree
 from dprl.privacy.layouts import RELEASED_FAMILIES, Layout

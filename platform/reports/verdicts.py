@@ -91,8 +91,8 @@ def certificate_text(label: str, certificate: Mapping[str, Any]) -> str:
     facts += _error_facts(certificate)
     if certificate["audit"] is not None:
         facts.append(("measured", audit_text(certificate["audit"])))
-    facts += [("covered", channel) for channel in certificate["covered_channels"]]
-    facts += [("not covered", channel) for channel in certificate["excluded_channels"]]
+    facts += [("covered", name) for name in certificate["covered_channels"]]
+    facts += [("not covered", name) for name in certificate["excluded_channels"]]
     lines, previous = [f"{label}: {verdict_line(certificate)}"], ""
     for name, text in facts:
         head = f"  {name if name != previous else '':<12}"

@@ -10,8 +10,8 @@ import numpy as np
 from dprl.privacy.accounting.composition import compose, summary_over_users
 from dprl.privacy.accounting.curves import PrivacyCurve
 from dprl.privacy.base import Guarantee
+from dprl.privacy.calibration import Budget, best_of_all
 from dprl.privacy.channels import NoiseParts
-from dprl.privacy.choices import Budget, best_of_all
 from dprl.privacy.counters.base import Counter, Tree
 from dprl.privacy.layouts import Layout
 from dprl.privacy.ledger import Release
@@ -35,7 +35,7 @@ def count_error(layout: Layout, noise: NoiseParts) -> tuple[float, float]:
     return float(np.sqrt(np.mean(deviations**2))), float(np.max(deviations))
 
 
-def facts(
+def details_of(
     guarantee: Guarantee | None, layout: Layout, noise: NoiseParts, releases: tuple[Release, ...]
 ) -> dict[str, Any]:
     """Return 'error', 'per_user' and 'best_available' for the certificate; without a guarantee nothing."""
