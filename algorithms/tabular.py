@@ -59,7 +59,8 @@ class Simulator(NamedTuple):
     """The environment and its users as compiled loops see them.
 
     transitions, rewards, cdf, start, start_cdf: of FiniteMDP; optimal_value: V* of the first state's distribution;
-    episodes: K; key uint64[5]: of the stream that moves the environment; values float64[H+1, S]: scratch; device: a user's.
+    episodes: K; key uint64[5]: of the stream that moves the environment; values float64[H+1, S]: scratch; device: a
+    user's.
     """
 
     transitions: Float64Array
