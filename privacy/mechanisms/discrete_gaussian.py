@@ -102,8 +102,8 @@ class DiscreteGaussian:
         return ConcentratedLoss(sensitivity.l2**2 / (2.0 * self.scale**2))
 
     def noise(self, key: npt.NDArray[np.uint64]) -> Noise:
-        """Return what the kernels need."""
-        return Noise(self.law, self.scale, self.bound, key, discrete_gaussian_table(self.scale))
+        """Return what the kernels need; the table is the caller's own."""
+        return Noise(self.law, self.scale, self.bound, key, discrete_gaussian_table(self.scale).copy())
 
 
 def _boundaries(scale: float) -> list[int]:

@@ -104,8 +104,8 @@ class DiscreteLaplace:
         return RandomizedResponses(sensitivity.cells, each, cap, sensitivity.integer)
 
     def noise(self, key: npt.NDArray[np.uint64]) -> Noise:
-        """Return what the kernels need."""
-        return Noise(self.law, self.scale, self.bound, key, discrete_laplace_table(self.scale))
+        """Return what the kernels need; the table is the caller's own."""
+        return Noise(self.law, self.scale, self.bound, key, discrete_laplace_table(self.scale).copy())
 
 
 def _coin_probabilities(scale: float) -> list[Approximation]:

@@ -15,6 +15,7 @@ from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.sampling import SILENT, fill_noise
 from dprl.privacy.mechanisms.uniform import Uniform
+from dprl.privacy.randomness.bits import SPLITMIX64
 
 N_DRAWS = 50_000
 GENERATORS = (0, 1)
@@ -92,3 +93,10 @@ def test_an_unknown_law_is_an_error_and_not_silence(law: int) -> None:
 def test_an_unknown_generator_is_an_error_and_not_silence(mechanism: Mechanism) -> None:
     with pytest.raises(ValueError, match=r"^law must be one of .* and key begin with a generator's code"):
         draws(noise(mechanism, 2), 9)
+
+
+@pytest.mark.parametrize("mechanism", [DiscreteLaplace(3.0), DiscreteGaussian(3.0)])
+def test_a_damaged_table_is_nobody_elses(mechanism: Mechanism) -> None:
+    mine = noise(mechanism, SPLITMIX64)
+    mine.table[:] = 0
+    assert draws(noise(mechanism, SPLITMIX64), 99).any()
