@@ -12,7 +12,7 @@ from dprl.privacy.counters import COUNTERS
 from dprl.privacy.counters.base import Counter
 from dprl.privacy.counters.selection import Wanted, calibrate, choose
 from dprl.privacy.layouts import RELEASED_FAMILIES, Layout
-from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
+from dprl.privacy.mechanisms.base import INTEGER, Mechanism, Sensitivity
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
@@ -58,10 +58,10 @@ class Budget:
         laws = (DiscreteLaplace, DiscreteGaussian) if self.exact else (Laplace, Gaussian)
         return [law for law in laws if self.delta > 0.0 or law.norm == "l1"]
 
-    def wanted(self) -> Wanted:
-        """Return the same in the terms of the choice of a counter."""
-        n_cells = self.layout.released.n_cells
-        return Wanted(self.epsilon, self.delta, self.row, self.n_users, n_cells, exact=self.exact)
+    def wanted(self, laws: list[type[Mechanism]]) -> Wanted:
+        """Return the same in the terms of the choice of a counter for noise of these laws."""
+        n_cells, whole = self.layout.released.n_cells, all(law.arithmetic == INTEGER for law in laws)
+        return Wanted(self.epsilon, self.delta, self.row, self.n_users, n_cells, exact=whole)
 
 
 def counter_names() -> tuple[list[str], list[str]]:
@@ -88,7 +88,7 @@ def calibrated_counter(counter: str, mechanism: str, budget: Budget) -> tuple[Co
         shape = COUNTERS[counter](budget.n_users)
         return calibrate(shape, laws[0], budget.epsilon, budget.delta, budget.row), ""
     counters = list(COUNTERS) if counter == AUTO else [counter]
-    choice = choose(budget.wanted(), counters, laws)
+    choice = choose(budget.wanted(laws), counters, laws)
     return choice.counter, choice.reason if counter == AUTO else ""
 
 
@@ -125,7 +125,8 @@ def _best(model: TrustModel, budget: Budget) -> dict[str, Any]:
         rms = math.sqrt(report.variance * (budget.n_users + 1) / 2.0)
         named = {"mechanism": report.name}
     else:
-        best = choose(budget.wanted(), tuple(COUNTERS), budget.laws(AUTO)).candidates[0]
+        laws = budget.laws(AUTO)
+        best = choose(budget.wanted(laws), tuple(COUNTERS), laws).candidates[0]
         rms = best.rms
         named = {"counter": best.counter, "mechanism": best.mechanism}
     return {**named, "families": budget.layout.kind, "rms": rms * math.sqrt(summands)}

@@ -83,7 +83,7 @@ def open_channel(layout: Layout, noise: NoiseParts, streams: Streams) -> Channel
     released = layout.released
     n_cells, n_steps = released.n_cells, released.n_steps
     # What else is drawn from the same streams, with another scale for instance, must not be drawn from the same bits.
-    purpose = f"{layout.kind}|{noise.report}|{noise.counter}"
+    purpose = f"{layout}|{noise.report}|{noise.counter}"
     slots = layout.slots()
     totals = np.zeros(n_cells)
     exact = noise.counter.node is None

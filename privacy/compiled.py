@@ -20,6 +20,7 @@ from typing import Any, Literal, TypeVar, cast
 import llvmlite.binding as llvm
 from numba import cfunc, njit
 from numba.core import config, sigutils, types
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.typing.templates import Signature
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -110,12 +111,13 @@ _compiled_shared: list[object] = []
 
 def _compile_shared() -> None:
     """Compile what is waiting, in the order in which it was declared, before any kernel that may call it is linked."""
-    waiting, _waiting[:] = list(_waiting), []
-    for name, signature, function in waiting:
-        with _our_cache():
-            compiled = cfunc(signature, cache=True, error_model="numpy", fastmath=False)(function)
-        _compiled_shared.append(compiled)  # its code must stay
-        llvm.add_symbol(name, compiled.address)
+    with global_compiler_lock:  # another thread must wait until the names are there; this one comes back to nothing
+        waiting, _waiting[:] = list(_waiting), []
+        for name, signature, function in waiting:
+            with _our_cache():
+                compiled = cfunc(signature, cache=True, error_model="numpy", fastmath=False)(function)
+            _compiled_shared.append(compiled)  # its code must stay
+            llvm.add_symbol(name, compiled.address)
 
 
 @contextmanager

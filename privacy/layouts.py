@@ -58,6 +58,10 @@ class Layout:
         if self.kind not in RELEASED_FAMILIES:
             raise ValueError(f"families must be one of {', '.join(RELEASED_FAMILIES)}, got {self.kind!r}; choose one")
         others = self.needed.families[1:]
+        if self.kind == "marginal" and any(f.marginal_of not in ("", self._finest.name) for f in self.needed.families):
+            raise ValueError(
+                f"families must be separate here, got {self.kind}; some are marginals of another than the first"
+            )
         if self.kind == "one_hot" and not all(family.marginal_of == self._finest.name for family in others):
             raise ValueError(f"families must be separate here, got {self.kind}; not all are marginals of the first")
         if self.kind == "one_hot" and sum(not family.indicator for family in others) > 1:
@@ -109,8 +113,8 @@ class Layout:
 
     @property
     def integral(self) -> bool:
-        """Whether all that is sent is whole numbers."""
-        return self.whole or all(family.indicator for family in self._released())
+        """Whether all that is sent is whole numbers, whatever a device holds."""
+        return self.whole or self.kind == "one_hot"
 
     @property
     def summed(self) -> bool:

@@ -7,6 +7,7 @@ run the same kernels one user at a time.
 
 from __future__ import annotations
 
+import hashlib
 import operator
 import secrets
 from functools import cached_property
@@ -49,7 +50,7 @@ from dprl.privacy.scopes import COUNTS
 
 
 class Privatizer:
-    """Turns users' contributions into private counts, and accounts for it.
+    """Turns users' contributions into private counts, and accounts for it. For one thread: a message has one buffer.
 
     Args:
         request: what was asked for and what is claimed; only the certificate compares with it.
@@ -207,8 +208,8 @@ class Privatizer:
             raise LedgerError("a run with entropy: os cannot be written down; its noise would no longer be secret")
         if self._channel.users[ABSORBED] != self._channel.users[ENCODED]:
             raise LedgerError("a message is under way, and a state would lose it; absorb it first")
-        fixed = np.frombuffer(bytes.fromhex(self._fixed), dtype=np.uint8)
-        return {key: array.copy() for key, array in {"fixed": fixed, **self._changing()}.items()}
+        state = {key: array.copy() for key, array in self._changing().items()}
+        return {"fixed": self._digest({}), "digest": self._digest(state), **state}
 
     def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
         """Continue a run from `state_dict`, in a privatizer that has released nothing yet.
@@ -232,6 +233,8 @@ class Privatizer:
         absorbed, encoded, sent, charged = (int(count) for count in state["users"])
         if not 0 <= absorbed == encoded == sent <= charged <= self.n_users:
             raise ValueError(f"the state has {[absorbed, encoded, sent, charged]} users of {self.n_users}; start anew")
+        if not np.array_equal(state["digest"], self._digest({key: state[key] for key in self._changing()})):
+            raise ValueError("the state is not the one that was written: its noise may be missing; start anew")
         for key, array in self._changing().items():
             array[:] = state[key]
         if not belongs_together(self._channel):
@@ -246,6 +249,13 @@ class Privatizer:
     def __reduce__(self) -> NoReturn:
         # A copy would send other users' data under the same noise.
         raise LedgerError("a privatizer cannot be copied or pickled; continue from state_dict")
+
+    def _digest(self, state: dict[str, np.ndarray]) -> np.ndarray:
+        """Return a digest uint8[64] of what must not change in a run and of a state."""
+        digest = hashlib.blake2b(self._fixed.encode())
+        for key, array in state.items():
+            digest.update(key.encode() + np.ascontiguousarray(array).tobytes())
+        return np.frombuffer(digest.digest(), dtype=np.uint8)
 
     def _checked(self, contribution: Contribution) -> tuple[Int64Array, Float64Array]:
         """Return a contribution's arrays; raise ValueError, without telling what is in them, if they are none."""

@@ -47,7 +47,7 @@ class SubmissionLedger(Account):
         submissions: int,
         journal: Journal | None = None,
     ) -> None:
-        super().__init__(trust_model, releases, scope, submissions)
+        super().__init__(trust_model, releases, scope, operator.index(submissions))
         if n_agents < 1:
             raise LedgerError(f"n_agents must be at least 1, got {n_agents}; nobody needs no ledger")
         self._journal = journal

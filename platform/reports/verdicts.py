@@ -52,7 +52,9 @@ def privacy_text(certificate: Mapping[str, Any]) -> str:
 
 def verdict_line(certificate: Mapping[str, Any]) -> str:
     """Return the certificate in one line, the verdict first."""
-    verdict, claimed = certificate["verdict"], certificate["claimed"]
+    verdict, claimed, audit = certificate["verdict"], certificate["claimed"], certificate.get("audit")
+    if audit is not None and (audit["verdict"] == "refuted" or audit.get("contradicts_proof")):
+        return f"REFUTED by its audit: {audit_text(audit)}"
     if verdict == "unbounded":
         return "NO PRIVACY: something is released without noise, epsilon is infinite"
     noise = _CALIBRATIONS.get(claimed["calibration"], claimed["calibration"])
@@ -156,6 +158,8 @@ def _error_facts(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def audit_text(audit: Mapping[str, Any]) -> str:
     """Return the result of an audit that is attached to a certificate."""
+    if "epsilon_lb" not in audit:
+        return f"{audit['verdict']}: {audit['note']}"
     bound, level = number(float(audit["epsilon_lb"])), audit["confidence"]
     how = f"confidence {level:g}, {audit['runs']} runs, {audit['method']}"
     return f"epsilon at least {bound} ({how}): {audit['verdict']}"

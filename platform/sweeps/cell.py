@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from dprl.algorithms import Algorithm
-from dprl.platform.auditing import audit_experiment
+from dprl.platform.auditing import attached_audit
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError
 from dprl.platform.reports.figures import regret_figure
@@ -27,7 +27,6 @@ from dprl.platform.sweeps.atomic_files import (
 )
 from dprl.platform.sweeps.cell_folder import CellFolder
 from dprl.platform.sweeps.versions import versions
-from dprl.privacy.audits.findings import audit_summary
 
 BLOCKS = 200
 """Records per seed at most; a block is also the unit of work, so that where a run is cut changes no sum."""
@@ -199,7 +198,7 @@ class CellRun:
         """Write everything, the marker last: a folder with the marker is complete."""
         folder, records, certificate = self.folder, pd.DataFrame(self.records()), self.certificate()
         if self.experiment.audit:
-            certificate = certificate | {"audit": audit_summary(audit_experiment(self.experiment))}
+            certificate = certificate | {"audit": attached_audit(self.experiment)}
         write_text(folder.experiment_file, self.experiment.to_yaml())
         write_json(folder.certificate_file, certificate)
         write_atomically(folder.records_file, lambda file: records.to_parquet(file, index=False))

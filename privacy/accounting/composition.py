@@ -15,9 +15,9 @@ import numpy as np
 from dprl.privacy.accounting.closed_forms import largest_loss
 from dprl.privacy.accounting.curves import (
     ApproximateLoss,
-    BoundedConcentratedLoss,
     ConcentratedLoss,
     GaussianLoss,
+    LeastOf,
     PrivacyCurve,
     PureLoss,
     RandomizedResponses,
@@ -129,6 +129,9 @@ def compose(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
     The simplest curve that says all: losses of one kind stay of that kind. Marked exact only if it is that of a single
     release, as the worst neighbours of two releases may differ. A curve of an unknown kind is a ValueError.
     """
+    if any(isinstance(curve, LeastOf) for curve in curves):
+        # Every choice of bounds is a bound; all the first and all the last ones are the choices of a kind.
+        return LeastOf(tuple(compose([_bound(curve, which) for curve in curves]) for which in (0, -1)))
     parts = [_parts(curve) for curve in curves]
     for curve in curves:
         if isinstance(curve, Unbounded):
@@ -136,9 +139,6 @@ def compose(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
     kept = [(curve, part) for curve, part in zip(curves, parts, strict=True) if part != ComposedLoss()]
     if len(kept) == 1:
         return kept[0][0]
-    both = [curve for curve, _ in kept if isinstance(curve, BoundedConcentratedLoss)]
-    if both and len(both) == len(kept):
-        return BoundedConcentratedLoss(sum(curve.pure for curve in both), sum(curve.rho for curve in both))
     return _simplified([part for _, part in kept], exact=False)
 
 
@@ -146,11 +146,11 @@ def repeat(curve: PrivacyCurve, times: int) -> PrivacyCurve:
     """Return what `times` adaptive releases with this curve each prove together; as exact as the curve."""
     if times < 1:
         raise ValueError(f"times must be at least 1, got {times}")
+    if isinstance(curve, LeastOf):
+        return LeastOf(tuple(repeat(bound, times) for bound in curve.bounds))
     part = _parts(curve)
     if times == 1 or isinstance(curve, Unbounded):
         return curve
-    if isinstance(curve, BoundedConcentratedLoss):
-        return BoundedConcentratedLoss(curve.pure * times, curve.rho * times)
     repeated = ComposedLoss(
         tuple(kind._replace(n=kind.n * times) for kind in part.kinds),
         part.pure * times,
@@ -162,6 +162,10 @@ def repeat(curve: PrivacyCurve, times: int) -> PrivacyCurve:
     return _simplified([repeated], exact=attained)
 
 
+def _bound(curve: PrivacyCurve, which: int) -> PrivacyCurve:
+    return curve.bounds[which] if isinstance(curve, LeastOf) else curve
+
+
 def _parts(curve: PrivacyCurve) -> ComposedLoss:
     """Return a curve as the kinds of loss that it is made of."""
     match curve:
@@ -171,7 +175,7 @@ def _parts(curve: PrivacyCurve) -> ComposedLoss:
             return ComposedLoss(lost=1.0)
         case GaussianLoss(mu):
             return ComposedLoss(mu=mu)
-        case ConcentratedLoss(rho) | BoundedConcentratedLoss(rho=rho):
+        case ConcentratedLoss(rho):
             return ComposedLoss(rho=rho)
         case DiscreteGaussianLoss(n, sigma):
             return ComposedLoss((Kind(DISCRETE_GAUSSIAN, sigma, n),))

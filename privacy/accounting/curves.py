@@ -240,34 +240,29 @@ class ConcentratedLoss:
 
 
 @dataclass(frozen=True)
-class BoundedConcentratedLoss:
-    """At most `pure` for certain, and rho-zCDP too: two bounds on one release, of which the better one counts.
+class LeastOf:
+    """Several bounds on one release, of which the best one counts at every delta.
 
-    Many Laplace draws on a vector of small L2 norm are of this kind.
+    Many Laplace draws on a vector of small L2 norm have a total loss and a zero-concentrated one, for instance.
     """
 
-    pure: float
-    rho: float
+    bounds: tuple[PrivacyCurve, ...]
     exact: bool = False
-
-    def __post_init__(self) -> None:
-        _require("pure", self.pure)
-        _require("rho", self.rho)
 
     @property
     def pure_epsilon(self) -> float:
-        """The bound that is certain."""
-        return self.pure
+        """The least."""
+        return min(bound.pure_epsilon for bound in self.bounds)
 
     def epsilon(self, delta: float) -> float:
-        """Return the smaller of both bounds' epsilons."""
-        return self.pure if delta <= 0.0 else min(self.pure, zcdp_epsilon(delta, self.rho))
+        """Return the least epsilon."""
+        return min(bound.epsilon(delta) for bound in self.bounds)
 
     def delta(self, epsilon: float) -> float:
-        """Return the smaller of both bounds' deltas."""
-        return 0.0 if epsilon >= self.pure else zcdp_delta(epsilon, self.rho)
+        """Return the least delta."""
+        return min(bound.delta(epsilon) for bound in self.bounds)
 
     @property
     def method(self) -> str:
         """How the numbers come about."""
-        return f"the smaller of a total loss of {self.pure:.6g} and a zero-concentrated loss with rho = {self.rho:.6g}"
+        return "the least of: " + "; ".join(bound.method for bound in self.bounds)

@@ -55,10 +55,11 @@ class KaryTree:
         check_geometry(self.name, self.n_items, self.node, self.laws)
         if self.base != 0 and (self.base < 3 or self.base % 2 == 0):
             raise ValueError(f"base must be odd and at least 3, got {self.base}; leave it out for the best one")
-        if self.node is not None and self.node.law == DISCRETE_GAUSSIAN and self.node.scale**2 < 3.0 * self.levels:
+        alone = self.node is None or self.node.law != DISCRETE_GAUSSIAN or self.levels == 1
+        if not alone and node_of(self).scale ** 2 < 3.0 * self.levels:
             raise ValueError(
                 f"node must have a scale of at least sqrt(3 h) in a kary_tree of h = {self.levels} levels, got "
-                f"{self.node.scale:g}; use counter: binary_tree for that little noise"
+                f"{node_of(self).scale:g}; use counter: binary_tree for that little noise"
             )
 
     def suited(self, norm: str) -> KaryTree:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprl.privacy.accounting.closed_forms import gaussian_mu
-from dprl.privacy.accounting.curves import BoundedConcentratedLoss, ConcentratedLoss, GaussianLoss
+from dprl.privacy.accounting.curves import ConcentratedLoss, GaussianLoss, LeastOf, PureLoss
 from dprl.privacy.accounting.zcdp import zcdp_rho
 from dprl.privacy.base import Float64Array
 from dprl.privacy.compiled import kernel
@@ -345,9 +345,9 @@ class GramLaplace(_Gram):
                 total += (l2 / scale) ** 2
         return self.release.n_agents * total / 2.0
 
-    def curve(self) -> BoundedConcentratedLoss:
+    def curve(self) -> LeastOf:
         """Return what all messages of one episode prove together, by the L1 bound and by the L2 bound."""
-        return BoundedConcentratedLoss(self.pure_epsilon, self.rho)
+        return LeastOf((PureLoss(self.pure_epsilon), ConcentratedLoss(self.rho)))
 
 
 def _leading(number: float) -> int:

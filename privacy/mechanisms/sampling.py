@@ -84,12 +84,15 @@ def fill_noise(out: Float64Array, noise: Noise, first: np.uint64) -> None:
 
     *Formal guarantee.* That of the mechanism whose `noise` it is.
     """
-    flat = out.reshape(out.size)
+    # What is handed on by address must be what the address is taken for: these refuse strides, lengths, other types.
+    flat, words, thresholds = out.reshape(out.size), noise.key.reshape(KEY_WORDS), noise.table.reshape(noise.table.size)
+    if flat.nbytes != 8 * flat.size or words.nbytes != 8 * KEY_WORDS or thresholds.nbytes != 8 * thresholds.size:
+        raise ValueError("out, key and table must be of 64-bit numbers; take the noise from a mechanism")
     if PLAIN:
         done = draw(flat, noise, first)
     else:
-        law, scale, bound, key, table = noise
-        done = _draw(flat.ctypes, flat.size, law, scale, bound, key.ctypes, table.ctypes, table.size, first)
+        law, scale, bound, table = noise.law, noise.scale, noise.bound, thresholds.ctypes
+        done = _draw(flat.ctypes, flat.size, law, scale, bound, words.ctypes, table, thresholds.size, first)
     if done == 0:
         raise ValueError(
             "law must be one of the codes in dprl.privacy.mechanisms.base, and key begin with a generator's code"

@@ -65,8 +65,11 @@ def fill_bits(out: np.ndarray, key: np.ndarray, first: np.uint64) -> None:
 
     Raises ValueError if key[0] is no generator's code.
     """
-    flat = out.reshape(out.size)
-    done = generate(flat, key, first) if PLAIN else _generate(flat.ctypes, flat.size, key.ctypes, first)
+    # What is handed on by address must be what the address is taken for: these refuse strides, lengths, other types.
+    flat, words = out.reshape(out.size), key.reshape(KEY_WORDS)
+    if flat.nbytes != 8 * flat.size or words.nbytes != 8 * KEY_WORDS:
+        raise ValueError("out and key must be of 64-bit numbers; take the key from Streams.key")
+    done = generate(flat, words, first) if PLAIN else _generate(flat.ctypes, flat.size, words.ctypes, first)
     if done == 0:
         raise ValueError("key must begin with a generator's code, SPLITMIX64 or CHACHA20; take it from Streams.key")
 

@@ -16,6 +16,7 @@ from dprl.privacy import (
     CentralPrivacy,
     Contribution,
     CountFamilies,
+    CountFamily,
     Layout,
     LedgerError,
     LocalPrivacy,
@@ -204,7 +205,7 @@ def test_state_of_another_shape_or_after_the_start_is_refused(privatizer: Privat
     with pytest.raises(ValueError, match=r"\[9, 3, 3, 3\] users of 21"):
         privatizer.load_state_dict(state | {"users": np.array([9, 3, 3, 3])})
     for key in {"noisy", "totals"} & set(state) if "noisy" in state else ():
-        with pytest.raises(ValueError, match="do not belong together"):
+        with pytest.raises(ValueError, match="is not the one that was written"):
             privatizer.load_state_dict(state | {key: state[key] + 1.0})
     with pytest.raises(ValueError, match="another seed or other settings"):
         privatizer.load_state_dict(state | {"fixed": state["fixed"] + np.uint8(1)})
@@ -231,8 +232,9 @@ def test_a_state_without_its_noise_is_refused(kind: str, privatizer_of: Maker, u
         before.absorb(before.encode(contribution, user))
     state = before.state_dict()
     if "rows" in state and state["rows"].any():
-        with pytest.raises(ValueError, match="do not belong together"):
-            privatizer_of(kind).load_state_dict(state | {"rows": state["rows"] * 0})
+        emptied = state["rows"] * 0
+        with pytest.raises(ValueError, match="its noise may be missing"):
+            privatizer_of(kind).load_state_dict(state | {"rows": emptied})
 
 
 def test_a_privatizer_cannot_be_copied(privatizer: Privatizer) -> None:
@@ -363,3 +365,34 @@ def test_bad_settings_are_refused_in_one_line(kind: type, values: dict[str, Any]
     with pytest.raises(ValueError, match=message) as caught:
         kind(**values)
     assert "\n" not in str(caught.value)
+
+
+def test_noise_that_is_emptied_during_a_run_cannot_be_certified(
+    kind: str, privatizer_of: Maker, users_of: Users
+) -> None:
+    privatizer = privatizer_of(kind)
+    for user, contribution in enumerate(users_of(privatizer, 3), start=1):
+        privatizer.absorb(privatizer.encode(contribution, user))
+    if privatizer.channel.receiver.counter.rows.any():
+        privatizer.channel.receiver.counter.rows[:] = 0.0
+        with pytest.raises(LedgerError, match="not the noise that was charged"):
+            privatizer.certificate("x")
+
+
+def test_layouts_of_equal_noise_share_no_stream(tabular_families: Families) -> None:
+    # Equal noise on other families: the difference of two releases would be exact.
+    contribution = Contribution(np.zeros((1, 2), dtype=np.int64), np.ones((1, 2)))
+    released = []
+    for widths in ((4, 2), (3, 3)):
+        families = CountFamilies(1, tuple(CountFamily(f"f{i}", width, 2) for i, width in enumerate(widths)))
+        privatizer = CentralPrivacy(1.0).build(families, 3, Streams(0, "same"))
+        released.append(privatizer.absorb(privatizer.encode(contribution, 1)).values)
+    assert (np.abs(released[0] - released[1]) > 1.5).any()
+
+
+def test_whole_number_noise_is_refused_on_indicators_that_a_device_could_cut(tabular_families: Families) -> None:
+    families = CountFamilies(1, (CountFamily("a", 3, 2), CountFamily("b", 2, 2)))
+    parts = NoiseParts(None, BinaryTree(3, DiscreteLaplace(5.0)), None)
+    request = CentralPrivacy(1.0).build(families, 3, Streams(0, "x")).request
+    with pytest.raises(LedgerError, match="hides whole numbers only"):
+        Privatizer(request, "jdp", Layout(families), parts, Streams(0, "x"))

@@ -29,7 +29,7 @@ from dprl.privacy.accounting import (
     submission_epsilon,
     summary_over_users,
 )
-from dprl.privacy.accounting.curves import BoundedConcentratedLoss
+from dprl.privacy.accounting.curves import LeastOf
 from dprl.privacy.accounting.unary_encodings import OptimizedUnaryEncodings
 
 SMALL = st.floats(1e-3, 2.0)
@@ -329,7 +329,7 @@ def test_many_kinds_are_merged_upwards(times: int) -> None:
 
 
 def test_two_bounds_on_one_release_add_up_side_by_side() -> None:
-    one = BoundedConcentratedLoss(3.0, 0.01)
+    one = LeastOf((PureLoss(3.0), ConcentratedLoss(0.01)))
     assert one.epsilon(0.0) == 3.0
     assert one.epsilon(1e-6) == ConcentratedLoss(0.01).epsilon(1e-6) < 3.0
     assert one.delta(3.0) == 0.0
@@ -339,3 +339,11 @@ def test_two_bounds_on_one_release_add_up_side_by_side() -> None:
     mixed = compose([one, GaussianLoss(0.1)])
     assert mixed.pure_epsilon == math.inf
     assert mixed.epsilon(1e-6) >= ConcentratedLoss(0.01).epsilon(1e-6)
+
+
+def test_a_pure_bound_survives_composition_with_others() -> None:
+    both = compose([LeastOf((PureLoss(0.1), ConcentratedLoss(10.0))), PureLoss(0.1)])
+    assert both.pure_epsilon == pytest.approx(0.2)
+    assert both.epsilon(1e-6) <= 0.2
+    assert repeat(both, 3).pure_epsilon == pytest.approx(0.6)
+    assert compose([both, Unbounded()]).epsilon(0.1) == math.inf

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from numba import TypingError
 
 from dprl.privacy.mechanisms.base import NO_NOISE, Mechanism, Noise
 from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
@@ -15,7 +16,8 @@ from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.sampling import SILENT, fill_noise
 from dprl.privacy.mechanisms.uniform import Uniform
-from dprl.privacy.randomness.bits import SPLITMIX64
+from dprl.privacy.randomness.bits import SPLITMIX64, fill_bits
+from dprl.privacy.randomness.streams import Streams
 
 N_DRAWS = 50_000
 GENERATORS = (0, 1)
@@ -100,3 +102,18 @@ def test_a_damaged_table_is_nobody_elses(mechanism: Mechanism) -> None:
     mine = noise(mechanism, SPLITMIX64)
     mine.table[:] = 0
     assert draws(noise(mechanism, SPLITMIX64), 99).any()
+
+
+def test_what_is_handed_on_by_address_is_checked_first() -> None:
+    keys = np.stack([Streams(0, str(i)).key("user_noise") for i in range(5)], axis=1)
+    good = DiscreteLaplace(3.0).noise(np.ascontiguousarray(keys[:, 0]))
+    fill_noise(np.zeros(9), good, np.uint64(0))
+    for bad in (good._replace(key=keys[:, 0]), good._replace(table=np.repeat(good.table, 2)[::2])):
+        with pytest.raises(TypingError):
+            fill_noise(np.zeros(9), bad, np.uint64(0))
+    with pytest.raises(ValueError, match=r"reshape|total size"):
+        fill_noise(np.zeros(9), good._replace(key=good.key[:3]), np.uint64(0))
+    with pytest.raises(ValueError, match="64-bit numbers"):
+        fill_noise(np.zeros(9, dtype=np.float32), good, np.uint64(0))
+    with pytest.raises(TypingError):
+        fill_bits(np.zeros(9, dtype=np.uint64), keys[:, 0], np.uint64(0))
