@@ -13,7 +13,7 @@ from dprl.privacy.randomness.settings import NoiseConfig
 from dprl.privacy.randomness.streams import NOISE_STREAMS, STREAMS, Streams
 
 # SPLITMIX64, then the BLAKE2b digest of 'user_noise|0|golden', its second word made an increment.
-GOLDEN_KEY = (0, 0xCF26B8DA99901304, 0x6772E71BE19D1B61, 0x59398AD7AE6C150F, 0x51E6EDEC8690268C)
+GOLDEN_KEY = (0, 0x311B05A75A12B3F8, 0x6949D5102C9634E1, 0xCE6DC3751D22AD9F, 0x78CEED4A95E2AD18)
 
 
 OS = NoiseConfig(entropy="os")
