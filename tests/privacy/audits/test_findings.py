@@ -108,7 +108,7 @@ def test_an_audit_and_a_certificate_agree(noise: Mechanism, epsilon: float, delt
     claimed = Guarantee("ldp", epsilon, delta)
     request = PrivacyRequest(claimed, claimed, "certified", "a test")
     parts = NoiseParts(noise, ExactCounter(1), None)
-    privatizer = Privatizer(request, "ldp", Layout(families), parts, Streams(0, "verdicts"))
+    privatizer = Privatizer(request, "ldp", Layout(families, whole=True), parts, Streams(0, "verdicts"))
     claim, curve = Claim(epsilon, delta), privatizer.planned_ledger().curve
     assert finding(claim, proof_of(curve, claim, exact=True)).white_box == privatizer.planned_certificate("x").verdict
 
