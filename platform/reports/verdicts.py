@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 _WIDTH = 100
@@ -61,7 +61,7 @@ def verdict_line(certificate: Mapping[str, Any]) -> str:
     at = f" at delta {claimed['delta']:g}" if claimed["delta"] else ""
     told = f"{noise} proves {number(proved_epsilon(certificate))}{at}, claimed {number(claimed['epsilon'])}"
     if verdict == "holds":
-        return f"HOLDS: {told}"
+        return f"HOLDS{_where(certificate['noise'])}: {told}"
     told += f" (factor {number(float(certificate['factor']))})"
     if verdict == "fails":
         return f"FAILS: {told}"
@@ -101,6 +101,12 @@ def certificate_text(label: str, certificate: Mapping[str, Any]) -> str:
         lines += textwrap.wrap(text, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
         previous = name
     return "\n".join(lines)
+
+
+def _where(noises: Sequence[Mapping[str, Any]]) -> str:
+    """Return in which world noise of a seed, or in floating point, holds."""
+    limits = {noise[key] for noise in noises for key in ("arithmetic", "entropy")} & {"seeded", "float64-idealised"}
+    return " in simulation (" + ", ".join(sorted(limits, reverse=True)) + ")" if limits else ""
 
 
 def _pure_text(proved: Mapping[str, Any], verdict: str) -> str:
@@ -150,7 +156,10 @@ def _error_facts(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
         facts.append(("chosen", certificate["choice"]))
     settings = ", ".join(f"{key}: {best[key]}" for key in ("counter", "mechanism", "families") if best.get(key))
     if best["ratio"] > 1.0 + _SAME:
-        facts.append(("best known", f"{settings}: {number(best['rms'])}, {number(best['ratio'])} times less noise"))
+        asked = certificate["requested"]
+        wanted = f"for epsilon {number(asked['epsilon'])}, delta {asked['delta']:g}"
+        less = f"{number(best['rms'])}, {number(best['ratio'])} times less noise"
+        facts.append(("best known", f"{wanted}: {settings}: {less}"))
     else:
         facts.append(("best known", "this one"))
     return facts

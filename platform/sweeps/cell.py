@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -199,7 +199,9 @@ class CellRun:
         folder, records, certificate = self.folder, pd.DataFrame(self.records()), self.certificate()
         if self.experiment.audit:
             certificate = certificate | {"audit": attached_audit(self.experiment)}
-        write_text(folder.experiment_file, self.experiment.to_yaml())
+        # Under a name of its own: `dprl run` on it then repeats this cell beside its sweep, not in it.
+        own = replace(self.experiment, name=f"{self.experiment.name[:80]}-{self.experiment.digest}")
+        write_text(folder.experiment_file, own.to_yaml())
         write_json(folder.certificate_file, certificate)
         write_atomically(folder.records_file, lambda file: records.to_parquet(file, index=False))
         seeds = np.arange(self.experiment.seeds, dtype=np.int64) + self.experiment.seed

@@ -108,7 +108,7 @@ def test_certify_says_the_verdict_first(config: Path, capsys: pytest.CaptureFixt
             "jdp epsilon=1 printed: FAILS as a pure claim: noise as printed proves 2.895, claimed 1 "
             "(factor 2.895); it proves 0.6851 at delta 1e-06"
         ),
-        "ldp epsilon=1 certified: HOLDS: certified noise proves 1, claimed 1",
+        "ldp epsilon=1 certified: HOLDS in simulation (seeded, float64-idealised): certified noise proves 1, claimed 1",
     ]
     assert "pure epsilon 2.606 if the first state and action are public" in blocks[1]
     assert not (config.parent / "dprl_runs").exists()
@@ -194,16 +194,17 @@ def test_ui_names_a_database_that_is_none(config: Path, capsys: pytest.CaptureFi
     assert "mlflow.db: must be MLflow's database" in capsys.readouterr().err
 
 
-def test_an_experiment_yaml_can_be_run_again_with_the_same_result(
-    config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_an_experiment_yaml_can_be_run_again_with_the_same_result_and_leaves_its_sweep_alone(
+    config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cells = config.parent / "dprl_runs" / "sweeps" / "try" / "cells"
+    sweeps = config.parent / "dprl_runs" / "sweeps"
     output(capsys, "run", str(config))
-    monkeypatch.setenv("DPRL_HOME", str(config.parent / "second"))
-    for folder in cells.iterdir():
+    summary = (sweeps / "try" / "summary.csv").read_bytes()
+    for folder in (sweeps / "try" / "cells").iterdir():
         output(capsys, "run", str(folder / "experiment.yaml"))
-        again = config.parent / "second" / "sweeps" / "try" / "cells" / folder.name / "records.parquet"
+        again = sweeps / f"try-{folder.name}" / "cells" / folder.name / "records.parquet"
         assert again.read_bytes() == (folder / "records.parquet").read_bytes()
+    assert (sweeps / "try" / "summary.csv").read_bytes() == summary
 
 
 def test_a_saturated_bonus_is_warned_about_with_the_remedy(config: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
@@ -158,7 +159,9 @@ def test_the_artifacts_are_complete_and_the_checkpoint_is_gone(tmp_path: Path) -
     one = experiment()
     finish(CellRun(one, CellFolder(tmp_path)))
     assert {file.name for file in tmp_path.iterdir()} == ARTIFACTS
-    assert load_cells(tmp_path / "experiment.yaml") == [one]
+    (written,) = load_cells(tmp_path / "experiment.yaml")
+    assert written == dataclasses.replace(one, name=f"try-{one.digest}")
+    assert written.digest == one.digest
     assert json.loads((tmp_path / "certificate.json").read_text()) == one.certificate().to_dict()
     with np.load(tmp_path / "policy.npz") as policies:
         assert policies["policy"].shape == (2, 4, 3)
