@@ -40,6 +40,7 @@ from dprl.privacy.audits.probes_privatizers import (
 from dprl.privacy.audits.side_channels import NOISY_CHANNELS, Message, measure_channels, recorded_run
 from dprl.privacy.audits.two_worlds import Attack, Probe, measure
 from dprl.privacy.audits.white_box import recomputed_epsilon
+from dprl.privacy.mechanisms.base import IDEALISED
 from dprl.privacy.randomness.settings import NoiseConfig
 
 DEFAULT_RUNS = 50_000
@@ -107,8 +108,13 @@ def _audit_config(
             findings = audit_experiment(cell, runs, seed)
         except ValueError as error:
             raise UserError(f"{label}: {error}") from None
-        texts.append(block(label, findings))
-        found = {"findings": [finding.to_dict() for finding in findings], "summary": audit_summary(findings)}
+        last_bits = _last_bits(cell.privatizer())
+        texts.append(block(label, findings, last_bits))
+        found = {
+            "findings": [finding.to_dict() for finding in findings],
+            "summary": audit_summary(findings),
+            "last_bits": last_bits,
+        }
         data.append({"cell": cell.digest, "parameters": cell.parameters(), **found})
         violated |= any(finding.violated for finding in findings)
     return Answer("\n\n".join(texts), data, violated)
@@ -189,6 +195,16 @@ def _noise(privatizer: Privatizer) -> str:
     if counter.node is None:
         return "no noise"
     return f"{counter.name} of {counter.node.name}, scale {counter.node.scale:.4g}, released families: {families}"
+
+
+def _last_bits(privatizer: Privatizer) -> str | None:
+    """Return what a reader should know of float64 noise; None where noise is not idealised."""
+    report, counter, _ = privatizer.noise
+    noise = report or counter.node
+    if noise is None or noise.arithmetic != IDEALISED:
+        return None
+    told = f"float64 noise on counts can be told apart: see dprl audit {noise.name}"
+    return f"{told}; arithmetic: exact has no such bits"
 
 
 def _attack(experiment: Experiment, horizon: int, episodes: int, seed: int) -> Callable[[Attack], Measurement]:

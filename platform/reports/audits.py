@@ -8,26 +8,36 @@ from collections.abc import Sequence
 
 from dprl.platform.reports.verdicts import number
 from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof
-from dprl.privacy.audits.papers import PapersPage
+from dprl.privacy.audits.papers import OTHER_READINGS, REPEATS, PapersPage
 from dprl.privacy.audits.papers_linear import NumberCheck
 from dprl.privacy.verdicts import APPROXIMATE_DELTA
 
 _WIDTH = 116
+_LAST_BITS = "last bits"
 _WHITE_BOX = {"holds_approximately": "at delta"}
-_HEAD = ("", "from", "noise as printed", "claimed", "pure", "at a delta", "by proof", "measured", "by sampling")
+_HEAD = ("", "from", "noise as printed", "claimed", "pure", "at a delta", "by proof", "measured*", "by sampling")
 
 
-def block(label: str, findings: Sequence[Finding]) -> str:
-    """Return what was found about one cell or mechanism, the verdict in the first line."""
+def block(label: str, findings: Sequence[Finding], last_bits: str | None = None) -> str:
+    """Return what was found about one cell or mechanism, the verdict in the first line.
+
+    last_bits: what else to say of them, where they are not attacked.
+    """
     first = findings[0]
     facts = [("noise", first.subject), ("claimed", _claimed(first)), ("proved", _proved(first))]
     facts += [(_kind(finding), _measured(finding)) for finding in findings if finding.measurement is not None]
-    lines, previous = [f"{label}: {_headline(findings)}"], ""
+    facts += [(_LAST_BITS, last_bits)] if last_bits else []
+    lines, previous = _unbroken(f"{label}: {_headline(findings)}"), ""
     for name, text in facts:
         head = f"  {name if name != previous else '':<10}"
         lines += textwrap.wrap(text, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
         previous = name
     return "\n".join(lines)
+
+
+def _unbroken(text: str) -> list[str]:
+    """Return lines of whole words."""
+    return textwrap.wrap(text, _WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def papers_text(page: PapersPage, seconds: float) -> str:
@@ -36,7 +46,8 @@ def papers_text(page: PapersPage, seconds: float) -> str:
     parts = [
         "The papers' claims as found by running. epsilon = 1, H = 5, K = 1000 where nothing else is said.",
         "pure, at a delta: the epsilon, and an (epsilon, delta), that the noise gives; a..b: it lies between.",
-        f"measured: lower bounds of epsilon (or delta) from runs; all hold together with {confidence} % confidence.",
+        f"measured: lower bounds of epsilon, or of delta, from runs; all hold together with {confidence} % confidence.",
+        "* at a small instance of the same code, listed below",
         "",
         _table(_HEAD, page.claims),
         *(_number_line(check) for check in page.numbers),
@@ -45,7 +56,7 @@ def papers_text(page: PapersPage, seconds: float) -> str:
         "",
         _table(("", "", "noise", *_HEAD[3:]), page.controls),
         "",
-        *_notes(page.claims),
+        *_notes((*page.claims, *page.controls)),
         "",
         _summary(page, seconds),
     ]
@@ -64,10 +75,27 @@ def _headline(findings: Sequence[Finding]) -> str:
         return f"REFUTED: {told}, measured {_bound(_strongest(refuted))}{also}"
     if wrong:
         return f"THE PROOF IS WRONG: {told}, {_against_proof(_strongest(wrong))}"
-    measured = _bound(_strongest(findings))
+    strongest = _strongest(findings)
+    measured = _bound(strongest)
     if findings[0].violated:
         return f"NOT REFUTED by sampling ({measured}), but the proof fails: {told}"
-    return f"NOT REFUTED: {told}, measured {measured}"
+    bits = next((one.measurement for one in findings if _is_of_last_bits(one) and one.measurement is not None), None)
+    # Both bounds of epsilon are at the claimed delta.
+    if bits is not None and bits.epsilon_lb > claim.epsilon:
+        as_float64 = f"REFUTED as float64 ({_bound(bits)}): use arithmetic: exact"
+        return f"NOT REFUTED in real numbers ({measured}); {as_float64}"
+    return f"NOT REFUTED: {told}, measured {measured}{_limit(strongest)}"
+
+
+def _is_of_last_bits(finding: Finding) -> bool:
+    """Return whether it is of float64 beside a claim on real numbers."""
+    sampled = finding.measurement is not None and finding.measurement.method != "same seeds"
+    return sampled and math.isinf(finding.claim.epsilon)
+
+
+def _limit(measured: Measurement) -> str:
+    """Return, of a bound that only more runs could raise, that it is one."""
+    return f" (the most that {measured.runs:,} runs can show)" if measured.limited_by_runs else ""
 
 
 def _against_proof(measured: Measurement) -> str:
@@ -111,7 +139,7 @@ _WORDS = {
 def _kind(finding: Finding) -> str:
     if finding.measurement is not None and finding.measurement.method == "same seeds":
         return "channels"
-    return "last bits" if math.isinf(finding.claim.epsilon) else "measured"
+    return _LAST_BITS if _is_of_last_bits(finding) else "measured"
 
 
 def _measured(finding: Finding) -> str:
@@ -120,7 +148,7 @@ def _measured(finding: Finding) -> str:
         return finding.verdict
     if measured.method == "same seeds":
         return f"same seeds, another user, {measured.probe}"
-    sure = f"{_bound(measured)} with {100 * measured.confidence:g} % confidence"
+    sure = f"{_bound(measured)}{_limit(measured)} with {100 * measured.confidence:g} % confidence"
     at = f"{sure}; {measured.method}, {measured.runs:,} runs each, {measured.probe}"
     if math.isinf(finding.claim.epsilon):
         return f"{at}; {finding.note}"
@@ -142,14 +170,23 @@ def _row(finding: Finding) -> tuple[str, ...]:
         finding.subject,
         _pair(finding.claim),
         _range(proof.attained_epsilon, proof.pure_epsilon),
-        "" if finding.white_box == "unbounded" else _at_a_delta(proof, finding.claim),
+        "(inf, 1)" if finding.white_box == "unbounded" else _at_a_delta(proof, finding.claim),
         _WHITE_BOX.get(finding.white_box, finding.white_box),
         "" if measured is None else _short_bound(measured),
-        finding.verdict,
+        _by_sampling(finding),
     )
 
 
+def _by_sampling(finding: Finding) -> str:
+    """Return the verdict; where nothing is claimed, whether anything is seen."""
+    if math.isfinite(finding.claim.epsilon) or finding.measurement is None:
+        return finding.verdict
+    return "leaks" if finding.measurement.epsilon_lb > 0.0 else "no leak seen"
+
+
 def _pair(claim: Claim) -> str:
+    if math.isinf(claim.epsilon):
+        return "-"
     return number(claim.epsilon) if claim.delta == 0 else f"({number(claim.epsilon)}, {_small(claim.delta)})"
 
 
@@ -185,7 +222,7 @@ def _bound(measured: Measurement) -> str:
 
 def _short_bound(measured: Measurement) -> str:
     if measured.claim.epsilon == 0:
-        return f"d {measured.delta_lb:.3g}"
+        return f"delta {measured.delta_lb:.3g}"
     return "inf" if math.isinf(measured.epsilon_lb) else f"{measured.epsilon_lb:.3f}"
 
 
@@ -201,7 +238,8 @@ def _notes(findings: Sequence[Finding]) -> list[str]:
     """Return, line by line, why a claim is wrong or what else to know, and where it was measured."""
     lines = ["Why, and where it was measured"]
     for finding in findings:
-        where = "" if finding.measurement is None else f"[{finding.measurement.probe}]"
+        measured = finding.measurement
+        where = "" if measured is None else f"[{measured.probe}]{_limit(measured)}"
         text = " ".join(part for part in (finding.note, where) if part)
         head = f"  {finding.name:<8}"
         lines += textwrap.wrap(text, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
@@ -209,13 +247,27 @@ def _notes(findings: Sequence[Finding]) -> list[str]:
 
 
 def _summary(page: PapersPage, seconds: float) -> str:
-    refuted = sum(finding.verdict == "refuted" for finding in page.claims)
-    by_proof = sum(finding.violated and finding.verdict != "refuted" for finding in page.claims)
+    """Return the counts of rows, of distinct claims and of controls."""
+    claimed = [finding for finding in page.claims if math.isfinite(finding.claim.epsilon)]
+    refuted = sum(finding.verdict == "refuted" for finding in claimed)
+    by_proof = sum(finding.violated and finding.verdict != "refuted" for finding in claimed)
+    stand = len(claimed) - refuted - by_proof
+    counts = [f"{refuted} refuted by sampling", f"{by_proof} more by proof", f"{stand} stand"]
+    counts += [f"{one.name} claims nothing" for one in page.claims if math.isinf(one.claim.epsilon)]
     wrong = sum(finding.violated for finding in page.controls)
-    stand = len(page.claims) - refuted - by_proof
     wrong_proofs = [finding.name for finding in (*page.claims, *page.controls) if finding.contradicts_proof]
     told = f" THE PROOF IS WRONG: {', '.join(wrong_proofs)}." if wrong_proofs else ""
-    return (
-        f"{len(page.claims)} claims: {refuted} refuted by sampling, {by_proof} more by proof, {stand} stand. "
-        f"{len(page.controls)} controls: {wrong} refuted.{told} {seconds:.0f} s"
+    controls = f"{len(page.controls)} controls: {wrong} refuted.{told} {seconds:.0f} s"
+    return "\n".join([*_unbroken(_distinct(page)), f"{len(page.claims)} rows: {', '.join(counts)}. {controls}"])
+
+
+def _distinct(page: PapersPage) -> str:
+    """Return how many claims of the papers the rows are, and which rows are none of their own."""
+    names = [finding.name for finding in page.claims]
+    groups = (
+        ("other readings", [name for name in names if name in OTHER_READINGS]),
+        ("repeats", [name for name in names if name in REPEATS]),
+        ("of no paper", [one.name for one in page.claims if not one.source.startswith("[")]),
     )
+    apart = "; ".join(f"{kind}: {', '.join(rows)}" for kind, rows in groups if rows)
+    return f"Distinct claims of the papers: {len(page.distinct)}{f' ({apart})' if apart else ''}."

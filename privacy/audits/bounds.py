@@ -43,6 +43,15 @@ def delta_lower_bound(likely: float, unlikely: float, epsilon: float) -> float:
     return max(0.0, likely - math.exp(epsilon) * unlikely)
 
 
+def largest_epsilon_bound(runs: int, alpha: float, delta: float) -> float:
+    """Return the epsilon_lower_bound of an event that all of `runs` runs have in one world and none in the other.
+
+    alpha: of each of the two probabilities' bounds. No more can be shown, however different the worlds are.
+    """
+    likely, unlikely = clopper_pearson_lower(runs, runs, alpha), clopper_pearson_upper(0, runs, alpha)
+    return epsilon_lower_bound(likely, unlikely, delta)
+
+
 def one_run_p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: float = 0.0) -> float:
     """Return how likely an (epsilon, delta)-DP mechanism lets `correct` or more of `guesses` guesses be right.
 

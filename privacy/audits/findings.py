@@ -14,6 +14,7 @@ SampledVerdict = Literal["refuted", "not refuted", "not sampled"]
 Tightness = Literal["exact", "upper"]
 
 _TOLERANCE = 1e-9
+_NEAR_THE_MOST = 0.98
 _FINITE = 1e300
 
 
@@ -76,6 +77,7 @@ class Measurement:
         epsilon_lb, delta_lb: the bounds; delta's at the claimed epsilon, epsilon's at the claimed delta.
         confidence: with which both hold.
         runs: per world.
+        largest_epsilon_lb: what epsilon_lb would be if no run were ambiguous; infinite if nothing limits it.
     """
 
     method: str
@@ -86,6 +88,12 @@ class Measurement:
     delta_lb: float
     confidence: float
     runs: int
+    largest_epsilon_lb: float = math.inf
+
+    @property
+    def limited_by_runs(self) -> bool:
+        """Whether epsilon_lb is within 2 % of the largest that so many runs can show: it may say nothing of epsilon."""
+        return math.isfinite(self.largest_epsilon_lb) and self.epsilon_lb >= _NEAR_THE_MOST * self.largest_epsilon_lb
 
     @property
     def refutes(self) -> bool:
@@ -228,6 +236,7 @@ def _measured(measured: Measurement) -> dict[str, Any]:
         "proved_epsilon": in_json(measured.proved.epsilon),
         "proved_delta": measured.proved.delta,
         "epsilon_lb": in_json(measured.epsilon_lb),
+        "largest_epsilon_lb": in_json(measured.largest_epsilon_lb),
         "delta_lb": measured.delta_lb,
         "confidence": measured.confidence,
         "runs": measured.runs,

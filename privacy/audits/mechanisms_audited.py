@@ -77,11 +77,12 @@ def mechanism_entries(name: str, runs: int = DEFAULT_RUNS) -> list[Entry]:
     noise = sampler.noise
     if noise is None or noise.arithmetic != IDEALISED or noise.law == UNIFORM:
         return [entry]
-    return [entry, _last_bits(noise, runs)]
+    return [entry, _last_bits(noise, sampler.claim.delta, runs)]
 
 
-def _last_bits(noise: Mechanism, runs: int) -> Entry:
-    nothing = Claim(math.inf, source="nothing is claimed of float64")
+def _last_bits(noise: Mechanism, delta: float, runs: int) -> Entry:
+    """Return the audit of float64: a finding of its own, since the claim is on real numbers. epsilon is at `delta`."""
+    nothing = Claim(math.inf, delta, "nothing is claimed of float64")
     return Entry(
         f"{noise.name}, last bits",
         "the same on a whole number, in float64",

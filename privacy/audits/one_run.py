@@ -37,6 +37,7 @@ def measure_one_run(probe: Probe, claim: Claim, proved: ProbeProof, attack: Atta
         delta_lb=0.0,
         confidence=1.0 - attack.alpha,
         runs=users,
+        largest_epsilon_lb=one_run_epsilon(users, guesses, guesses, attack.alpha, claim.delta),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,10 @@ from dprl.privacy.audits.two_worlds import Attack
 ALPHA = 0.05
 _VARIANCE_RUNS = 1_000_000
 _ORDER = ("C", "L", "A", "M", "F")
+OTHER_READINGS = {"C1'": "C1", "C2'": "C2", "L2'": "L2", "A2 k=1": "A2"}
+"""Rows that read the print of another row's claim in another way."""
+REPEATS = {"L1 run": "L1", "M2 n=10": "M2", "M4 B=5b": "M4"}
+"""Rows that audit another row's claim again, with another attack or at another instance."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,12 @@ class PapersPage:
     alpha: float
 
     @property
+    def distinct(self) -> tuple[Finding, ...]:
+        """The papers' claims, each once: no other readings, no repeats, nothing unclaimed, nothing of no paper."""
+        once = (one for one in self.claims if one.name not in OTHER_READINGS and one.name not in REPEATS)
+        return tuple(one for one in once if math.isfinite(one.claim.epsilon) and one.source.startswith("["))
+
+    @property
     def inconsistent(self) -> bool:
         """Whether certified noise is refuted, or more was measured than is proved: then the proofs are wrong."""
         return any(one.violated for one in self.controls) or any(one.contradicts_proof for one in self.claims)
@@ -41,6 +52,7 @@ class PapersPage:
         """Return the page as JSON-ready data."""
         return {
             "confidence": 1.0 - self.alpha,
+            "distinct_claims": [finding.name for finding in self.distinct],
             "claims": [finding.to_dict() for finding in self.claims],
             "controls": [finding.to_dict() for finding in self.controls],
             "numbers": [number.to_dict() for number in self.numbers],

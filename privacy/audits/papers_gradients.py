@@ -36,7 +36,7 @@ def gradient_claims() -> list[Entry]:
     return [
         Entry(
             "A1",
-            "gradient, Lap(C/eps), clip C/2",
+            "clip C/2, Lap(C/eps)",
             claim,
             lambda: proof_of(laplace.curve(), claim, exact=True),
             partial(measure, clipped_probe(laplace), claim, ProbeProof.of(laplace.curve(), claim)),
@@ -45,7 +45,7 @@ def gradient_claims() -> list[Entry]:
         ),
         Entry(
             "A2",
-            "random sign, eps/d_hat a bit",
+            "random sign, eps/d_hat each",
             large,
             lambda: proof_of(signs.curve(), large, exact=True),
             partial(measure, SignMessages(signs), large, ProbeProof.of(signs.curve(), large)),

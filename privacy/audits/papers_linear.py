@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dprl.privacy.accounting.closed_forms import gaussian_delta, gaussian_epsilon
+from dprl.privacy.accounting.closed_forms import gaussian_delta, gaussian_epsilon, gaussian_mu
 from dprl.privacy.audits.findings import Claim, NoiseProof, ProbeProof
 from dprl.privacy.audits.page import Entry, Measure
 from dprl.privacy.audits.probes_cells import NoisyCells
@@ -23,7 +23,12 @@ from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
 from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.gram import GramGaussian, GramLaplace, GramRelease, attaining_pair, l1_lower, l1_upper
-from dprl.privacy.mechanisms.gram_printed import printed_gaussian_sigma, printed_laplace_scale, printed_uniform_bound
+from dprl.privacy.mechanisms.gram_printed import (
+    most_agents_of_printed_gaussian,
+    printed_gaussian_sigma,
+    printed_laplace_scale,
+    printed_uniform_bound,
+)
 from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.mechanisms.uniform import Uniform
 from dprl.privacy.randomness.streams import Streams
@@ -58,9 +63,21 @@ def mass_outside(mechanism: Mechanism, changes: Float64Array) -> float:
     return float(-np.expm1(np.sum(count * np.log(inside))))
 
 
-def _gaussian(release: GramRelease, claim: Claim) -> NoiseProof:
+def _gaussian_mu(release: GramRelease, claim: Claim) -> float:
     sigma = printed_gaussian_sigma(HORIZON, claim.epsilon, claim.delta)
-    mu = GramGaussian(release, (sigma,) * HORIZON).mu
+    return GramGaussian(release, (sigma,) * HORIZON).mu
+
+
+def _gaussian_note(release: GramRelease, claim: Claim) -> str:
+    """Return for how many agents the printed sigma is enough, and how many times the least one it is here."""
+    most = most_agents_of_printed_gaussian(HORIZON, claim.epsilon, claim.delta)
+    excess = gaussian_mu(claim.epsilon, claim.delta) / _gaussian_mu(release, claim)
+    sigma = "sigma = 4H^3 sqrt(2 ln(2.5H/delta))/eps"
+    return f"{sigma}; holds for n <= {most}, here with {excess:.1f} times the noise it needs"
+
+
+def _gaussian(release: GramRelease, claim: Claim) -> NoiseProof:
+    mu = _gaussian_mu(release, claim)
     return NoiseProof(math.inf, "exact", gaussian_epsilon(claim.delta, mu), gaussian_delta(claim.epsilon, mu))
 
 
@@ -119,7 +136,7 @@ def linear_claims() -> list[Entry]:
             gaussian,
             partial(_gaussian, small, gaussian),
             _gaussian_probe(small, gaussian, sigma),
-            note="sigma = 4H^3 sqrt(2 ln(2.5H/delta))/eps; holds for n <= 316, with 5 to 12 times too much noise",
+            note=_gaussian_note(small, gaussian),
         ),
         Entry("M2", "Laplace, n=2 d=2", pure, partial(_laplace, small, pure), note="b = 4H^3 sqrt(nd)/eps"),
         Entry(
@@ -140,7 +157,7 @@ def linear_claims() -> list[Entry]:
         ),
         Entry(
             "M4",
-            "bounded Laplace, B=b, n=2 d=2",
+            "bounded Laplace, B=b, n=d=2",
             pure,
             partial(_bounded, small, 1.0, pure),
             one_number(BoundedLaplace(scale, scale), pure),

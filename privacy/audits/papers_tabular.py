@@ -132,7 +132,7 @@ def floating_point_claim() -> Entry:
     laplace = FloatingPointEvent(Laplace(scale))
     return Entry(
         "F",
-        "count + float64 Laplace, b=10",
+        "count + float64 Lap(10)",
         claim,
         lambda: unbounded,
         partial(measure, laplace, claim, ProbeProof(math.inf, at_claim)),

@@ -205,7 +205,7 @@ def _bounded_laplace() -> Entry:
     curve = noise.curve(Sensitivity.of_cells(1, 0.1))
     return Entry(
         "M4 B=5b",
-        "bounded Laplace, B = 5b",
+        "bounded Laplace, B=5b",
         claim,
         partial(proof_of, curve, claim, exact=True),
         partial(measure, NoisyCells(noise, (0.1,), (0.0,), "one number, B=5b"), claim, ProbeProof.of(curve, claim)),
@@ -220,7 +220,7 @@ def _random_sign() -> Entry:
     proof = NoiseProof(pure, "exact", pure, delta)
     return Entry(
         "A2 k=1",
-        "random sign, e^(eps/k), k = 1",
+        "random sign, e^(eps/k), k=1",
         claim,
         lambda: proof,
         partial(measure, probe, claim, ProbeProof(pure, delta)),
@@ -229,8 +229,8 @@ def _random_sign() -> Entry:
     )
 
 
-def _raw(name: str, printed: str, source: str, recorder: Recorder, note: str) -> Entry:
-    claim, everything = Claim(1.0, source=source), NoiseProof(math.inf, "exact", math.inf, 1.0, raw=True)
+def _raw(name: str, printed: str, claim: Claim, recorder: Recorder, note: str) -> Entry:
+    everything = NoiseProof(math.inf, "exact", math.inf, 1.0, raw=True)
 
     def played(_: Attack) -> Measurement:
         return measure_channels(recorder, claim, NOTHING_PROVED, printed)
@@ -240,13 +240,11 @@ def _raw(name: str, printed: str, source: str, recorder: Recorder, note: str) ->
 
 def specimens() -> list[Entry]:
     """Return the claims on what is here, in the order of the papers."""
-    weights = "w + gamma (r - rbar) psi"
+    weights, nothing = "w + gamma (r - rbar) psi", Claim(math.inf, source="[OT20]")
     return [
         _random_sign(),
-        _raw(
-            "A4", "raw score", "[OT20]", _scores_of_two_users, "excluded from the paper's claim, and used by its loop"
-        ),
-        _raw("M0", weights, "[TH23]", _weights_of_two_users, "passed on without noise"),
+        _raw("A4", "raw score", nothing, _scores_of_two_users, "not private, says the paper; its loop uses it"),
+        _raw("M0", weights, Claim(1.0, source="[TH23]"), _weights_of_two_users, "passed on without noise"),
         _bounded_laplace(),
         _bounded_laplace_sampler(),
     ]

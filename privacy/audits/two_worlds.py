@@ -17,6 +17,7 @@ from dprl.privacy.audits.bounds import (
     clopper_pearson_upper,
     delta_lower_bound,
     epsilon_lower_bound,
+    largest_epsilon_bound,
 )
 from dprl.privacy.audits.findings import Claim, Measurement, ProbeProof
 from dprl.privacy.base import Float64Array
@@ -89,6 +90,7 @@ def measure(probe: Probe, claim: Claim, proved: ProbeProof, attack: Attack) -> M
         delta_lb=delta_lower_bound(likely, unlikely, claim.epsilon),
         confidence=1.0 - attack.alpha,
         runs=attack.runs,
+        largest_epsilon_lb=largest_epsilon_bound(attack.runs, attack.alpha / 2, claim.delta),
     )
 
 

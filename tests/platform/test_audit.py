@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from dprl.platform.configs.experiment import Experiment
 from dprl.platform.reports.audits import block, papers_text
 from dprl.privacy import Layout, Report, trust_models
 from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof, ProbeProof, audit_summary
-from dprl.privacy.audits.papers import PapersPage
+from dprl.privacy.audits.papers import PapersPage, paper_claims
 from dprl.privacy.audits.papers_linear import NumberCheck
 
 RUNS = "3000"
@@ -56,6 +57,7 @@ def test_a_certified_cell_is_not_refuted(config: str, capsys: pytest.CaptureFixt
     assert "proved    pure epsilon 4 (exact)" in out
     assert "97.5 % confidence" in out
     assert "only noisy releases differ" in out
+    assert "last bits float64 noise on counts can be told apart: see dprl audit laplace; arithmetic: exact has" in out
     assert max(map(len, out.splitlines())) <= 120
 
 
@@ -65,6 +67,43 @@ def test_a_printed_cell_is_refuted(config: str, capsys: pytest.CaptureFixture[st
     assert "REFUTED: claimed 4" in out
     assert "NOT REFUTED" not in out
     assert "the claim fails" in out
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "noise.arithmetic=exact",
+        "privacy={model: ldp, epsilon: 4, mechanism: symmetric_unary_encoding, families: one_hot}",
+        "privacy={model: none}",
+    ],
+)
+def test_of_noise_without_last_bits_none_are_told(config: str, capsys: pytest.CaptureFixture[str], change: str) -> None:
+    _, out, _ = run(capsys, config, "--set", change, "--runs", "100")
+    assert "noise     " in out
+    assert "last bits" not in out
+
+
+def test_a_bound_at_what_the_runs_can_show_says_so(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, config, "--set", "privacy.epsilon=200", "--runs", RUNS)
+    assert "(the most that 3,000 runs can show)" in out.splitlines()[0]
+    _, out, _ = run(capsys, config, "--runs", RUNS)
+    assert "can show" not in out
+
+
+@pytest.mark.parametrize("name", ["laplace", "gaussian", "bounded_laplace"])
+def test_real_numbers_and_float64_have_verdicts_of_their_own(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    code, out, _ = run(capsys, name, "--runs", "50000")
+    headline = out.partition("\n  noise")[0].replace("\n ", "")
+    told = rf"{name}: NOT REFUTED in real numbers \(epsilon >= 0\.\d+\); "
+    assert re.fullmatch(told + r"REFUTED as float64 \(epsilon >= [5-9]\.?\d*\): use arithmetic: exact", headline)
+    assert max(map(len, out.splitlines())) <= 120
+    # The claim is on real numbers.
+    assert code == 0
+
+
+def test_so_few_runs_that_they_do_not_show_last_bits(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "laplace", "--runs", "100")
+    assert out.startswith("laplace: NOT REFUTED: claimed 1, measured epsilon >= 0.")
 
 
 def test_no_privacy_claims_nothing(config: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,6 +122,8 @@ def test_json_of_a_config(config: str, capsys: pytest.CaptureFixture[str]) -> No
     assert data[0]["findings"][0]["claim"]["epsilon"] == "inf"
     assert data[1]["summary"]["verdict"] == "not refuted"
     assert data[1]["parameters"]["privacy.epsilon"] == 1.0
+    assert data[0]["last_bits"] is None
+    assert "float64" in data[1]["last_bits"]
 
 
 def test_a_mechanism(capsys: pytest.CaptureFixture[str]) -> None:
@@ -210,13 +251,34 @@ def test_the_papers_table_is_aligned_and_narrow() -> None:
     assert max(map(len, lines)) <= 120
     head, row = (next(line for line in lines if word in line) for word in ("by sampling", "QW24"))
     assert head.index("by sampling") == row.index("refuted")
-    assert "2 claims: 1 refuted by sampling, 0 more by proof, 1 stand. 1 controls: 0 refuted. 3 s" in text
+    assert "2 rows: 1 refuted by sampling, 0 more by proof, 1 stand. 1 controls: 0 refuted. 3 s" in text
+    assert "Distinct claims of the papers: 2." in text
     assert not page.inconsistent
     assert "THE PROOF IS WRONG" not in text
     assert dataclasses.replace(page, controls=page.claims).inconsistent
     planted = dataclasses.replace(page, claims=(_finding("A", "[QW24]", 2.5), _finding("B", "[CZ22]", 0.5)))
     assert planted.inconsistent
     assert "1 controls: 0 refuted. THE PROOF IS WRONG: A. 3 s" in papers_text(planted, 3.2)
+
+
+def test_the_papers_table_with_what_is_printed() -> None:
+    """Every row as it is, but for the measured numbers."""
+    found = []
+    for entry in paper_claims():
+        epsilon, delta = (0.0, 0.00596) if entry.claim.epsilon == 0 else (math.inf, 0.0)
+        one = Measurement("two worlds", "probe", entry.claim, ProbeProof(math.inf, 1.0), epsilon, delta, 0.999, 1000)
+        found.append(Finding(entry.name, entry.subject, entry.claim, entry.prove(), one, entry.note))
+    text = papers_text(PapersPage(tuple(found), (), (), 0.05), 3.2)
+    assert max(map(len, text.splitlines())) <= 120
+    row = {line.split()[0]: re.split(r"  +", line) for line in text.splitlines()[6:28] if line.split()}
+    assert row["A4"][3:] == ["-", "inf", "(inf, 1)", "unbounded", "inf", "leaks"]
+    assert row["M0"][3:] == ["1", "inf", "(inf, 1)", "unbounded", "inf", "refuted"]
+    assert row["M3"][-2:] == ["delta 0.00596", "refuted"]
+    assert "measured*" in text
+    assert "* at a small instance of the same code, listed below" in text
+    assert "22 rows: 21 refuted by sampling, 0 more by proof, 0 stand, A4 claims nothing." in text
+    rest = "13 (other readings: C1', C2', L2', A2 k=1; repeats: L1 run, M2 n=10, M4 B=5b; of no paper: F)."
+    assert f"Distinct claims of the papers: {rest}" in " ".join(text.split())
 
 
 def test_mechanisms_are_found_by_name() -> None:

@@ -13,6 +13,7 @@ from dprl.privacy.audits.bounds import (
     clopper_pearson_upper,
     delta_lower_bound,
     epsilon_lower_bound,
+    largest_epsilon_bound,
     one_run_epsilon,
     one_run_p_value,
 )
@@ -49,6 +50,15 @@ def test_epsilon_and_delta_bounds() -> None:
     assert delta_lower_bound(0.5, 0.1, math.log(2)) == pytest.approx(0.3)
     assert delta_lower_bound(0.5, 0.1, 5.0) == 0.0
     assert delta_lower_bound(0.5, 0.1, 5000.0) == 0.0
+
+
+def test_the_largest_bound_is_that_of_worlds_without_a_common_output() -> None:
+    # All of n in one world, none in the other: (alpha^(1/n) - delta) / (1 - alpha^(1/n)).
+    likely = 0.0125 ** (1 / 50_000)
+    assert largest_epsilon_bound(50_000, 0.0125, 0.0) == pytest.approx(math.log(likely / (1 - likely)))
+    assert largest_epsilon_bound(50_000, 0.0125, 0.0) == pytest.approx(math.log(50_000 / -math.log(0.0125)), abs=2e-4)
+    assert largest_epsilon_bound(50_000, 0.0125, 0.5) == pytest.approx(math.log((likely - 0.5) / (1 - likely)))
+    assert largest_epsilon_bound(1, 0.01, 0.0) == 0.0
 
 
 def test_one_run_p_value_is_the_binomial_tail_without_delta() -> None:

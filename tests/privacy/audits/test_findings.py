@@ -98,6 +98,12 @@ def test_without_a_finite_epsilon_a_delta_can_contradict() -> None:
         assert one.contradicts_proof is wrong
 
 
+@pytest.mark.parametrize(("most", "limited"), [(math.inf, False), (10.0, False), (9.1, True), (9.0, True)])
+def test_a_bound_within_two_percent_of_the_largest_is_limited_by_runs(most: float, limited: bool) -> None:
+    one = Measurement("two worlds", "probe", Claim(1.0), PROVED, 9.0, 0.0, 0.95, 1000, most)
+    assert one.limited_by_runs is limited
+
+
 NOISES: list[Mechanism] = [Gaussian(0.05), Gaussian(5.0), Laplace(0.9), Laplace(1.0), DiscreteLaplace(20.0)]
 
 

@@ -50,6 +50,7 @@ def test_float64_noise_shows_a_whole_number_by_its_last_bits(name: str) -> None:
     assert not last_bits.violated
     assert last_bits.measurement is not None
     assert last_bits.measurement.epsilon_lb > 5.0
+    assert last_bits.claim.delta == last_bits.measurement.claim.delta == audited(name)[0].claim.delta
 
 
 @pytest.mark.parametrize("name", ["discrete_laplace", "discrete_gaussian"])

@@ -13,12 +13,15 @@ import pytest
 
 from dprl.privacy import CountFamilies, CountFamily
 from dprl.privacy.audits.findings import Finding, ProbeProof
-from dprl.privacy.audits.papers import PapersPage, audit_papers, paper_claims, paper_controls
+from dprl.privacy.audits.papers import OTHER_READINGS, REPEATS, PapersPage, audit_papers, paper_claims, paper_controls
 from dprl.privacy.printed import PRINTED
 
-REFUTED = {"C1", "C2", "C2'", "L1", "L1 run", "L2", "L2'", "A2 k=1", "A4", "M0", "M3", "M4", "M4 B=5b", "M4'", "F"}
+REFUTED = {"C1", "C2", "C2'", "L1", "L1 run", "L2", "L2'", "A2 k=1", "M0", "M3", "M4", "M4 B=5b", "M4'", "F"}
 STAND = {"C1'", "A1", "A2", "A3", "M1", "M2"}
 FAILS_BY_PROOF_ALONE = {"M2 n=10"}
+CLAIMS_NOTHING = {"A4"}
+ALL = REFUTED | STAND | FAILS_BY_PROOF_ALONE | CLAIMS_NOTHING
+DISTINCT = {"C1", "C2", "L1", "L2", "A1", "A2", "A3", "M0", "M1", "M2", "M3", "M4", "M4'"}
 
 PURE = {
     "C1": 2.8953,
@@ -54,7 +57,34 @@ def found(page: PapersPage) -> dict[str, Finding]:
 def test_names_are_unique_and_every_claim_has_a_verdict() -> None:
     names = [entry.name for entry in (*paper_claims(), *paper_controls())]
     assert len(names) == len(set(names))
-    assert {entry.name for entry in paper_claims()} == REFUTED | STAND | FAILS_BY_PROOF_ALONE
+    assert {entry.name for entry in paper_claims()} == ALL
+
+
+def test_where_nothing_is_claimed_a_leak_refutes_nothing(found: dict[str, Finding]) -> None:
+    for name in CLAIMS_NOTHING:
+        measured = found[name].measurement
+        assert measured is not None
+        assert (found[name].claim.epsilon, measured.epsilon_lb) == (math.inf, math.inf)
+        assert (found[name].white_box, found[name].verdict, found[name].violated) == ("unbounded", "not refuted", False)
+
+
+def test_rows_that_are_no_claims_of_their_own_are_told_apart(page: PapersPage) -> None:
+    assert {finding.name for finding in page.distinct} == DISTINCT
+    apart = {**OTHER_READINGS, **REPEATS}
+    # F is of no paper.
+    assert {finding.name for finding in page.claims} == DISTINCT | set(apart) | CLAIMS_NOTHING | {"F"}
+    assert set(apart.values()) <= DISTINCT
+
+
+def test_the_note_on_m1_has_the_numbers_of_its_row(found: dict[str, Finding]) -> None:
+    """At the claimed (1, 1e-5) mu may be 0.26805; the printed sigma gives sqrt(4.5 * 2 * 354) / 2649.4."""
+    assert math.sqrt(4.5 * 2 * 354) / 2649.4 * 12.6 == pytest.approx(0.26805, rel=5e-3)
+    assert "holds for n <= 316, here with 12.6 times" in found["M1"].note
+
+
+def test_what_more_runs_could_raise_is_marked(page: PapersPage) -> None:
+    marked = {one.name for one in page.claims if one.measurement is not None and one.measurement.limited_by_runs}
+    assert marked == {"C2'", "L2'"}
 
 
 @pytest.mark.parametrize("name", sorted(REFUTED))
@@ -159,5 +189,6 @@ def test_the_variance_formula_holds(page: PapersPage) -> None:
 def test_json(page: PapersPage) -> None:
     data = json.loads(json.dumps(page.to_dict(), allow_nan=False))
     assert data["confidence"] == 0.95
-    assert {one["name"] for one in data["claims"]} == REFUTED | STAND | FAILS_BY_PROOF_ALONE
+    assert {one["name"] for one in data["claims"]} == ALL
+    assert set(data["distinct_claims"]) == DISTINCT
     assert data["claims"][0]["measured"]["confidence"] > 0.99

@@ -48,6 +48,16 @@ def test_a_scale_of_three_halves_is_not_refuted() -> None:
     assert not attack_cells(cells=1, scale=1.5).refutes
 
 
+def test_a_bound_that_only_more_runs_could_raise_is_marked() -> None:
+    """Of epsilon = 100 half as many runs show about ln 2 less; of epsilon = 1 no number of runs shows all."""
+    of_100, half = (attack_cells(cells=1, scale=0.01, runs=runs) for runs in (50_000, 25_000))
+    assert of_100.limited_by_runs
+    assert half.limited_by_runs
+    assert of_100.epsilon_lb <= of_100.largest_epsilon_lb
+    assert of_100.largest_epsilon_lb - half.largest_epsilon_lb == pytest.approx(np.log(2), abs=1e-3)
+    assert not attack_cells(cells=1, scale=1.0, runs=50_000).limited_by_runs
+
+
 def test_the_same_seed_gives_the_same_bound_and_another_another() -> None:
     first, again, other = (attack_cells(1, 1.0, runs=70_000, seed=seed) for seed in (5, 5, 6))
     assert first == again
