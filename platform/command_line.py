@@ -47,6 +47,10 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise UserError."""
+        _, unknown, words = message.partition("unrecognized arguments: ")
+        # A shell splits what is not quoted at the spaces of {model: jdp, epsilon: 1}.
+        if unknown and set(words) & {":", "}"}:
+            message += "; quote the value of --set"
         raise UserError(f"{message}; see `{self.prog} --help`")
 
 

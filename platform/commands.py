@@ -15,7 +15,8 @@ from typing import Any, Literal
 
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment, varying_keys
-from dprl.platform.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, UserError, broken_rule, counted
+from dprl.platform.configs.sections import field_names
+from dprl.platform.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, UserError, below, broken_rule, counted
 from dprl.platform.program import command
 from dprl.platform.reports.listing import listing, listing_text
 from dprl.platform.reports.verdicts import certificate_text, verdict_line
@@ -145,7 +146,7 @@ def _certificates(cells: Sequence[Experiment]) -> list[dict[str, Any]]:
         try:
             proved = cell.certificate().to_dict()
         except ValueError as error:
-            raise UserError(f"{label}: {error}") from None
+            raise UserError(f"{label}: {below('privacy', field_names(type(cell.privacy)), str(error))}") from None
         found.append({"cell": cell.digest, "parameters": cell.parameters(), **proved})
     return found
 

@@ -38,6 +38,12 @@ def broken_rule(path: str, rule: str, value: object, remedy: str) -> UserError:
     return UserError(f"{path}: {rule}, got {shown(value)}; {remedy}")
 
 
+def below(section: str, keys: Iterable[str], message: str) -> str:
+    """Return `message` with the section before the key that it begins with, if it begins with one of `keys`."""
+    first = message.partition(" ")[0].rstrip(":")
+    return f"{section}.{message}" if first in set(keys) else message
+
+
 def nearest(name: object, valid: Iterable[str]) -> str | None:
     """Return the valid name that `name` was probably meant to be, or None.
 

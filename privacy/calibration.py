@@ -10,7 +10,7 @@ from typing import Any
 from dprl.privacy.base import TrustModel
 from dprl.privacy.counters import COUNTERS
 from dprl.privacy.counters.base import Counter
-from dprl.privacy.counters.selection import Wanted, calibrate, choose
+from dprl.privacy.counters.selection import Wanted, calibrate, check_memory, choose
 from dprl.privacy.layouts import RELEASED_FAMILIES, Layout
 from dprl.privacy.mechanisms.base import INTEGER, Mechanism, Sensitivity
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
@@ -86,6 +86,7 @@ def calibrated_counter(counter: str, mechanism: str, budget: Budget) -> tuple[Co
         raise ValueError(f"counter must be one of {whole}, got {counter!r}; arithmetic: exact needs whole numbers")
     if AUTO not in (counter, mechanism):
         shape = COUNTERS[counter](budget.n_users)
+        check_memory(shape, budget.wanted(laws))
         return calibrate(shape, laws[0], budget.epsilon, budget.delta, budget.row), ""
     counters = list(COUNTERS) if counter == AUTO else [counter]
     choice = choose(budget.wanted(laws), counters, laws)
@@ -164,5 +165,5 @@ def _check_delta(mechanism: str, budget: Budget) -> None:
     if mechanism in (Gaussian.name, DiscreteGaussian.name) and budget.delta <= 0.0:
         raise ValueError(
             f"mechanism must be one of {Laplace.name}, {DiscreteLaplace.name}, {AUTO}, got {mechanism!r}; "
-            "Gaussian noise needs a delta above 0"
+            "Gaussian noise needs a delta above 0: add delta: 1e-6"
         )

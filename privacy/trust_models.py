@@ -82,13 +82,13 @@ class _Calibrated(ABC):
         guarantee = Guarantee(self.model, self.epsilon, self.delta)
         source, why = "the requested guarantee, met by the certified scale", ""
         if self.calibration == "printed":
-            lemma = self._lemma(_printed(families, streams))
+            lemma = self._lemma(_printed(families, streams, "calibration: certified"))
             parts = self._printed_parts(Laplace(lemma.scale(families, n_users, self.epsilon)), n_users)
             source = lemma.source
         else:
             parts, why = self._parts(layout, n_users, streams)
         if self.precision == "printed":
-            parts = parts._replace(printed=self._lemma(_printed(families, streams)))
+            parts = parts._replace(printed=self._lemma(_printed(families, streams, "precision: exact")))
         request = PrivacyRequest(guarantee, guarantee, self.calibration, source, why)
         return Privatizer(request, self.model, layout, parts, streams)
 
@@ -209,11 +209,16 @@ TRUST_MODELS: dict[str, type[PrivacyConfig]] = {
 }
 
 
-def _printed(families: CountFamilies, streams: Streams) -> PrintedPrivatizers:
+def _printed(families: CountFamilies, streams: Streams, otherwise: str) -> PrintedPrivatizers:
+    """Return what the paper prints; `otherwise` is what to write in the config where it prints nothing."""
+    key, _, value = otherwise.partition(": ")
     if families.paper not in PRINTED:
-        raise ValueError("calibration must be certified here, got printed; no paper prints a scale for these counts")
+        raise ValueError(f"{key} must be {value} here, got printed; no paper prints one for these counts")
     if streams.noise.arithmetic == "exact":
-        raise ValueError("calibration must be certified with arithmetic: exact, got printed; papers print real numbers")
+        raise ValueError(
+            f"{key} must be {value} with arithmetic: exact, got printed; papers print real numbers: "
+            f"write arithmetic: fast, or {otherwise}"
+        )
     return PRINTED[families.paper]
 
 

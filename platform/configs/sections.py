@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from dprl.platform.errors import UserError, broken_rule, nearest, suggestion
+from dprl.platform.errors import UserError, broken_rule, nearest, shown, suggestion
 
 T = TypeVar("T")
 
@@ -126,8 +126,10 @@ def _typed(value: object, path: str, hint: object) -> object:
         adapter: TypeAdapter[object] = TypeAdapter(cast(Any, hint), config=ConfigDict(strict=True))
         return adapter.validate_python(value)
     except ValidationError:
-        remedy = "put it in quotes" if hint is str else "correct it"
-        if typing.get_origin(hint) is typing.Literal:
+        remedy = {str: "put it in quotes", bool: "write true or false"}.get(hint, "correct it")  # type: ignore[call-overload]
+        if isinstance(value, list) and value:
+            remedy = f"for several write {{grid_search: {shown(value)}}}"
+        elif typing.get_origin(hint) is typing.Literal:
             remedy = suggestion(value, [str(name) for name in typing.get_args(hint)])
         elif hint in (int, float):
             remedy = _number_remedy(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -23,13 +24,19 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 # So that trust models can be told apart on paper too.
 _DASHES: dict[str, Any] = {"none": (0, (1.2, 1.6)), "jdp": "-", "ldp": (0, (6, 2))}
 _MARKERS = ("o", "s", "^", "D", "v", "P")
+_DELTA = "privacy.delta"
 _BAND = f"{CONFIDENCE:.0%} t band over seeds"
-_HOLLOW = "; hollow: the claim fails"
 _DPI = 130
 _PANELS_PER_ROW = 3
 _MOST_TICKS = 8
 _TICK_GAP = 0.08
 """Least distance of two labels, as a share of the axis."""
+_TITLE_SIZE, _LEGEND_SIZE = 10, 9
+_LETTERS_PER_INCH = 10.5
+"""Of the titles' font, so many at most."""
+_MOST_LEGEND_COLUMNS = 9
+_TITLE_LINE, _LEGEND_ROW = 0.17, 0.2
+"""Heights in inches."""
 
 
 def regret_figure(records: pd.DataFrame, experiment: Experiment, certificate: Mapping[str, Any]) -> bytes:
@@ -52,7 +59,7 @@ def regret_figure(records: pd.DataFrame, experiment: Experiment, certificate: Ma
     right.legend(title=f"{seeds} seeds" if seeds > 1 else "1 seed, no band", frameon=False, loc="lower right")
     if always_saturated(records):
         right.text(0.03, 0.95, SATURATION_NOTE, transform=right.transAxes, va="top", color=COLOURS[1])
-    figure.suptitle(f"{_setting(experiment)}\n{privacy_text(certificate)}", fontsize=11)
+    _title(figure, [_setting(experiment), privacy_text(certificate)])
     return _png(figure)
 
 
@@ -76,49 +83,96 @@ def _draw_curve(axes: Axes, points: pd.DataFrame) -> None:
 
 
 class _Lines(NamedTuple):
-    """styles: number of each line's colour and marker, by its name. references: legends of cells without privacy."""
+    """What the panels share.
+
+    styles: number of each line's colour and marker, by its name. references: legends of cells without privacy.
+    hollow: names of the lines all of whose claims fail.
+    """
 
     styles: Mapping[str, int]
     references: Mapping[str, str]
+    hollow: frozenset[str]
 
 
 def frontier_figure(summary: pd.DataFrame) -> bytes:
     """Draw utility against proved epsilon of a sweep; return a PNG.
 
     summary: rows of `records.summary_row`. One panel per environment and number of episodes, one line per
-    algorithm and trust model (and whatever else varies); cells without privacy are dotted horizontal bands.
+    algorithm, trust model and delta (and whatever else varies); cells without privacy are dotted horizontal bands.
     """
     flats = [{key: row[key] for key in row.index if pd.notna(row[key])} for _, row in summary.iterrows()]
     varying = [key for key in _settings(summary) if varies(key, flats)]
     panel_keys = [key for key in varying if key.startswith("env.") or key == "episodes"]
     # The trust model is always named; epsilon is the axis.
-    apart = [*panel_keys, "privacy.model", "privacy.epsilon", "privacy.delta"]
+    apart = [*panel_keys, "privacy.model", "privacy.epsilon", _DELTA]
     line_keys = ["privacy.model", *(key for key in varying if key not in apart)]
+    if (summary["claimed_delta"] > 0).any():
+        line_keys.append(_DELTA)
     panels = list(_groups(summary, panel_keys))
     rows = math.ceil(len(panels) / _PANELS_PER_ROW)
     columns = min(len(panels), _PANELS_PER_ROW)
-    figure = Figure(figsize=(1.2 + 4.6 * columns, 0.9 + 3.9 * rows), layout="constrained")
+    figure = Figure(figsize=(1.2 + 4.6 * columns, 0.3 + 3.9 * rows), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False)
-    styles = {name: i for i, (name, _) in enumerate(_groups(summary, line_keys))}
-    lines = _Lines(styles, _reference_labels(summary, line_keys))
+    groups = list(_groups(summary, line_keys))
+    styles = {name: i for i, (name, _) in enumerate(groups)}
+    hollow = frozenset(name for name, cells in groups if (cells["verdict"] != "holds").all())
+    lines = _Lines(styles, _reference_labels(summary, line_keys), hollow)
     for axes, (title, cells) in zip(grid.flat, panels, strict=False):
         _draw_panel(axes, cells, line_keys, lines)
-        axes.set_title(title, fontsize=10)
+        axes.set_title(_wrapped(title, 4.0), fontsize=_TITLE_SIZE)
     for axes in list(grid.flat)[len(panels) :]:
         axes.set_visible(False)
     labels: dict[str, Any] = {}
     for axes in grid.flat:
         labels |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
-    figure.legend(
-        labels.values(),
-        labels.keys(),
-        loc="outside lower center",
-        ncols=max(1, min(3 * columns, len(labels))),
-        frameon=False,
-    )
-    hollow = "" if (summary["verdict"] != "holds")[np.isfinite(summary["proved_epsilon"])].sum() == 0 else _HOLLOW
-    figure.suptitle(f"Utility against proved privacy, {_BAND}{hollow}", fontsize=11)
+    _legend(figure, labels)
+    _title(figure, [f"Utility against proved privacy, {_BAND}{_hollow_text(summary)}", _common_settings(summary)])
     return _png(figure)
+
+
+def _legend(figure: Figure, labels: Mapping[str, Any]) -> None:
+    """Put the legend below the panels, in as many rows as its names need."""
+    shown = [_wrapped(name, figure.get_figwidth() - 1.0) for name in labels]
+    for columns in range(min(_MOST_LEGEND_COLUMNS, len(labels)), 0, -1):
+        legend = figure.legend(
+            labels.values(), shown, loc="outside lower center", ncols=columns, frameon=False, fontsize=_LEGEND_SIZE
+        )
+        if columns == 1 or legend.get_window_extent().width < figure.bbox.width:
+            rows = math.ceil(sum(name.count("\n") + 1 for name in shown) / columns)
+            figure.set_figheight(figure.get_figheight() + _LEGEND_ROW * rows)
+            return
+        legend.remove()
+
+
+def _title(figure: Figure, lines: Sequence[str]) -> None:
+    """Put `lines` above the panels, broken where the figure ends."""
+    text = "\n".join(_wrapped(line, figure.get_figwidth()) for line in lines)
+    figure.set_figheight(figure.get_figheight() + _TITLE_LINE * (text.count("\n") + 1))
+    figure.suptitle(text, fontsize=_TITLE_SIZE)
+
+
+def _wrapped(text: str, inches: float) -> str:
+    return textwrap.fill(text, int(_LETTERS_PER_INCH * inches), break_on_hyphens=False)
+
+
+def _hollow_text(summary: pd.DataFrame) -> str:
+    """Return what a hollow marker says, if there is one."""
+    failing = set(summary["verdict"][np.isfinite(summary["proved_epsilon"])]) - {"holds"}
+    if not failing:
+        return ""
+    return "; hollow: the pure claim fails" if failing == {"holds_approximately"} else "; hollow: the claim fails"
+
+
+def _common_settings(summary: pd.DataFrame) -> str:
+    """Return algorithm, number of episodes and of seeds, and the scales that are not 1, where all cells agree."""
+    words = []
+    for key in ["algorithm.name", "episodes", *(key for key in summary.columns if key.endswith("_scale"))]:
+        values = set(summary[key].dropna())
+        if len(values) == 1 and values != {1.0}:
+            words.append(_group_name(["K" if key == "episodes" else key], (values.pop(),)))
+    least, most = summary["seeds"].min(), summary["seeds"].max()
+    words.append(f"{least} seed{'' if most == 1 else 's'}" if least == most else f"{least} to {most} seeds")
+    return ", ".join(words)
 
 
 def _settings(summary: pd.DataFrame) -> list[str]:
@@ -139,7 +193,9 @@ def _group_name(keys: Sequence[str], values: tuple[Any, ...]) -> str:
     for key, value in zip(keys, values, strict=True):
         if isinstance(value, float) and math.isnan(value):
             continue
-        last = key.rpartition(".")[2]
+        if key == _DELTA and value == 0.0:
+            continue
+        last = "\u03b4" if key == _DELTA else key.rpartition(".")[2]
         shown = f"{value:g}" if isinstance(value, float) else str(value)
         words.append(shown if isinstance(value, str) else f"{last}={shown}")
     return " ".join(words)
@@ -163,8 +219,8 @@ def _draw_panel(axes: Axes, cells: pd.DataFrame, line_keys: Sequence[str], lines
             _draw_reference(axes, row, lines.references[name], colour)
         bounded = line[np.isfinite(line["proved_epsilon"])].sort_values("proved_epsilon")
         if len(bounded):
-            _draw_line(axes, bounded, name, colour, marker)
-    axes.set_xscale("log")
+            hollow = name in lines.hollow
+            _draw_line(axes, bounded, name, {"color": colour, "marker": marker}, hollow=hollow)
     _epsilon_ticks(axes, sorted({value for value in cells["proved_epsilon"] if math.isfinite(value)}))
     # A little below zero, so that a line on the axis is seen.
     axes.set_ylim(bottom=-0.03 * axes.get_ylim()[1])
@@ -182,23 +238,29 @@ def _draw_reference(axes: Axes, row: pd.Series[Any], label: str, colour: str) ->
         axes.axhspan(lower, upper, color=colour, alpha=0.15, lw=0)
 
 
-def _draw_line(axes: Axes, cells: pd.DataFrame, label: str, colour: str, marker: str) -> None:
-    """Draw cells of one kind over epsilon with their bands; a hollow marker says that the claim fails."""
+def _draw_line(axes: Axes, cells: pd.DataFrame, label: str, style: Mapping[str, Any], hollow: bool) -> None:
+    """Draw cells of one kind over epsilon with their bands; a hollow marker says that the claim fails.
+
+    hollow: whether it does for the whole line, in the legend too.
+    """
     epsilon, mean = cells["proved_epsilon"].to_numpy(), cells["mean_regret"].to_numpy()
     below = mean - cells["mean_regret_lower"].to_numpy()
     above = cells["mean_regret_upper"].to_numpy() - mean
     spread = np.nan_to_num(np.array([below, above]))
     dashes = _DASHES.get(cells["privacy.model"].iloc[0], "-.")
-    axes.errorbar(epsilon, mean, spread, capsize=3, label=label, color=colour, marker=marker, ls=dashes)
+    inside = "white" if hollow else style["color"]
+    axes.errorbar(epsilon, mean, spread, capsize=3, label=label, ls=dashes, markerfacecolor=inside, **style)
     fails = (cells["verdict"] != "holds").to_numpy()
-    axes.plot(epsilon[fails], mean[fails], marker, color=colour, markerfacecolor="white", zorder=3)
+    axes.plot(epsilon[fails], mean[fails], ls="", markerfacecolor="white", zorder=3, **style)
 
 
 def _epsilon_ticks(axes: Axes, epsilons: Sequence[float]) -> None:
     """Label the epsilons that occur, not the decades between; a single one still gets an axis around it."""
-    if not epsilons:
-        axes.set_xticks([])
+    if not epsilons or epsilons[0] <= 0.0:
+        # Nothing to place, or an epsilon of 0, which has no place on a logarithmic axis.
+        axes.set_xticks(epsilons)
         return
+    axes.set_xscale("log")
     axes.set_xlim(epsilons[0] / 1.6, epsilons[-1] * 1.6)
     nearest_gap = (epsilons[-1] / epsilons[0]) ** _TICK_GAP
     ticks = [epsilons[0]]

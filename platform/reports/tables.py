@@ -14,7 +14,7 @@ from rich.text import Text
 from dprl.platform.reports.records import SATURATION_REMEDY
 from dprl.platform.reports.verdicts import number
 
-_VERDICTS = {"holds": "holds", "holds_approximately": "approx.", "fails": "FAILS"}
+_VERDICTS = {"holds": "holds", "holds_approximately": "at delta", "fails": "FAILS"}
 _LEGEND = (
     "columns: docs/metrics.md; regret/ep.: first -> last block; satur.: share of (h,s,a) whose value is at its cap"
 )

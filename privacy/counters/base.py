@@ -13,10 +13,25 @@ import numpy as np
 import numpy.typing as npt
 
 from dprl.privacy.base import Float64Array, Int64Array
-from dprl.privacy.mechanisms.base import Mechanism, Noise, Sensitivity
+from dprl.privacy.mechanisms.base import (
+    DISCRETE_GAUSSIAN,
+    DISCRETE_LAPLACE,
+    GAUSSIAN,
+    LAPLACE,
+    Mechanism,
+    Noise,
+    Sensitivity,
+)
 
 # What the release kernel does for a counter.
 EXACT, TREE, HONAKER, ROWS, BUFFERED = range(5)
+# As a config names them, the one to recommend first.
+_LAW_NAMES = {
+    GAUSSIAN: "gaussian",
+    LAPLACE: "laplace",
+    DISCRETE_GAUSSIAN: "discrete_gaussian",
+    DISCRETE_LAPLACE: "discrete_laplace",
+}
 
 
 class CounterState(NamedTuple):
@@ -102,7 +117,16 @@ def check_geometry(name: str, n_items: int, node: Mechanism | None, laws: Iterab
     if n_items < 1:
         raise ValueError(f"n_items must be at least 1, got {n_items}; a counter counts at least one user")
     if node is not None and node.law not in laws:
-        raise ValueError(f"node: a {name} counter cannot use {node.name} noise; choose another counter or mechanism")
+        other = "" if LAPLACE in laws else ", or counter: kary_tree"
+        raise ValueError(
+            f"counter: {name} takes {law_names(laws)} noise only, got mechanism {node.name}; "
+            f"write mechanism: gaussian{other}"
+        )
+
+
+def law_names(laws: Iterable[int]) -> str:
+    """Return the names of those laws of noise that a counter's config can ask for."""
+    return " or ".join(name for law, name in _LAW_NAMES.items() if law in set(laws))
 
 
 def check_item(item: int, n_items: int) -> None:

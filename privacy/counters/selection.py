@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from dprl.privacy.base import Float64Array
 from dprl.privacy.counters import COUNTERS, AnyCounter, KaryTree, NormalizedSquareRoot, SquareRoot
-from dprl.privacy.counters.base import node_of
+from dprl.privacy.counters.base import law_names, node_of
 from dprl.privacy.counters.kary_tree import mean_blocks
 from dprl.privacy.counters.square_root import MEMORY_LIMIT
 from dprl.privacy.mechanisms.base import INTEGER, Mechanism, Sensitivity
@@ -21,6 +21,7 @@ NODES: tuple[type[Mechanism], ...] = (Laplace, Gaussian, DiscreteLaplace, Discre
 """The noise that `choose` tries in every counter that can use it."""
 # Beyond, the error of the normalised square root takes seconds; the square root's is a few per cent larger.
 _QUICK_PROFILE = 5000
+_GB, _GIB = 1e9, 2.0**30
 
 
 @dataclass(frozen=True)
@@ -112,9 +113,39 @@ def choose(
     tried.sort(key=lambda pair: (pair[1].rms, pair[1].largest, pair[1].counter, pair[1].mechanism))
     candidates = tuple(candidate for _, candidate in tried)
     if not tried or tried[0][0] is None:
-        notes = "; ".join(sorted({f"{c.counter} with {c.mechanism}: {c.note}" for c in candidates}))
-        raise ValueError(f"counter must be one that can give the guarantee, got none: {notes or 'no pair of names'}")
+        raise ValueError(_none_possible(wanted, list(counters), candidates))
     return Choice(tried[0][0], candidates)
+
+
+def check_memory(counter: AnyCounter, wanted: Wanted) -> None:
+    """Raise ValueError if the counter keeps more noise than `wanted` allows."""
+    if note := _too_large(counter, wanted):
+        raise ValueError(f"counter: {counter.name} {note}")
+
+
+def _none_possible(wanted: Wanted, counters: list[str], candidates: tuple[Candidate, ...]) -> str:
+    """Return why no pair can give the guarantee; one counter's reason stands alone."""
+    if len(counters) == 1:
+        (name,) = counters
+        if not candidates:
+            allowed = law_names(COUNTERS[name].laws)
+            pure = (
+                ", which needs a delta above 0; add delta: 1e-6" if wanted.delta <= 0.0 else "; write mechanism: auto"
+            )
+            return f"counter: {name} takes {allowed} noise only{pure}, or counter: kary_tree"
+        if note := _too_large(COUNTERS[name](wanted.n_items), wanted):
+            return f"counter: {name} {note}"
+    notes = "; ".join(sorted({f"{c.counter} with {c.mechanism}: {c.note}" for c in candidates}))
+    return f"counter must be one that can give the guarantee, got none: {notes or 'no pair of names'}"
+
+
+def _too_large(counter: AnyCounter, wanted: Wanted) -> str:
+    """Return by how much the counter's noise exceeds the memory; nothing if it fits."""
+    needed = counter.memory(wanted.n_cells)
+    if needed <= wanted.memory:
+        return ""
+    limit = f"{wanted.memory / _GIB:.3g} GiB"
+    return f"needs {needed / _GB:.3g} GB of noise, more than {limit}; use buffered_toeplitz"
 
 
 def _try(counter: AnyCounter, mechanism: type[Mechanism], wanted: Wanted) -> tuple[AnyCounter | None, Candidate]:
@@ -127,8 +158,8 @@ def _try(counter: AnyCounter, mechanism: type[Mechanism], wanted: Wanted) -> tup
     if wanted.exact and not counter.keeps_integers:
         return out("its prefixes are not integers")
     shape = counter.suited(mechanism.norm)
-    if (needed := shape.memory(wanted.n_cells)) > wanted.memory:
-        return out(f"needs {needed} bytes of noise, more than {wanted.memory}; buffered_toeplitz needs few")
+    if note := _too_large(shape, wanted):
+        return out(note)
     try:
         calibrated = calibrate(counter, mechanism, wanted.epsilon, wanted.delta, wanted.row)
     except ValueError as error:

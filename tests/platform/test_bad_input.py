@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from dprl.platform.command_line import main
+from dprl.platform.errors import below
 
 GOOD = """\
 name: try
@@ -68,7 +69,48 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
         ["privacy.epsilon: must be a number, got 'nan'; give a finite number"],
     ),
     "epsilon null": (with_epsilon("null"), ["privacy.epsilon: must be a number, got None"]),
-    "epsilon list": (with_epsilon("[1, 2]"), ["privacy.epsilon: must be a number, got [1, 2]"]),
+    "epsilon list": (
+        with_epsilon("[1, 2]"),
+        ["privacy.epsilon: must be a number, got [1, 2]; for several write {grid_search: [1, 2]}"],
+    ),
+    "release a word": (GOOD + "release: yes\n", ["release: must be true or false, got 'yes'; write true or false"]),
+    "noise that the counter cannot have": (
+        with_privacy("{model: jdp, epsilon: 1, delta: 1e-6, counter: honaker, mechanism: laplace}"),
+        [
+            "jdp epsilon=1: privacy.counter: honaker takes gaussian noise only, got mechanism laplace; ",
+            "; write mechanism: gaussian, or counter: kary_tree",
+        ],
+    ),
+    "whole-number noise that the counter cannot have": (
+        with_privacy("{model: jdp, epsilon: 1, delta: 1e-6, counter: square_root, mechanism: discrete_gaussian}"),
+        ["privacy.counter: square_root takes gaussian noise only, got mechanism discrete_gaussian; write mechanism: g"],
+    ),
+    "a counter that has no pure noise": (
+        with_privacy("{model: jdp, epsilon: 1, counter: square_root}"),
+        ["privacy.counter: square_root takes gaussian noise only, which needs a delta above 0; add delta: 1e-6"],
+    ),
+    "Gaussian noise for a pure guarantee": (
+        with_privacy("{model: ldp, epsilon: 1, mechanism: gaussian}"),
+        ["ldp epsilon=1: privacy.mechanism must be one of", "got 'gaussian'", "add delta: 1e-6"],
+    ),
+    "printed and exact": (
+        with_privacy("{model: jdp, epsilon: 1, calibration: printed}") + "noise: {arithmetic: exact}\n",
+        ["privacy.calibration must be certified", "write arithmetic: fast, or calibration: certified"],
+    ),
+    "printed precision and exact": (
+        with_privacy("{model: jdp, epsilon: 1, precision: printed}") + "noise: {arithmetic: exact}\n",
+        ["privacy.precision must be exact", "write arithmetic: fast, or precision: exact"],
+    ),
+    "noise beyond memory": (
+        with_privacy("{model: jdp, epsilon: 1, delta: 1e-6, counter: square_root}").replace("100", "1e8"),
+        ["privacy.counter: square_root needs 96 GB of noise, more than 2 GiB; use buffered_toeplitz"],
+    ),
+    "noise beyond memory, its law named": (
+        with_privacy("{model: jdp, epsilon: 1, delta: 1e-6, counter: square_root, mechanism: gaussian}").replace(
+            "100", "1e8"
+        ),
+        ["privacy.counter: square_root needs 96 GB of noise, more than 2 GiB; use buffered_toeplitz"],
+    ),
     "epsilon too small for its noise": (with_epsilon("1e-320"), ["epsilon"]),
     "delta 1": (with_privacy("{model: jdp, epsilon: 1, delta: 1}"), ["privacy.delta: ", "got 1"]),
     "delta negative": (with_privacy("{model: jdp, epsilon: 1, delta: -1e-6}"), ["privacy.delta: "]),
@@ -229,6 +271,10 @@ BAD_ARGUMENTS: dict[str, tuple[list[str], list[str]]] = {
         ["run", "try.yaml", "--set", "episodes.x=5"],
         ["--set episodes.x: episodes must be a mapping"],
     ),
+    "set not quoted": (
+        ["run", "try.yaml", "--set", "privacy={model:", "jdp,", "epsilon:", "2}"],
+        ["unrecognized arguments: jdp, epsilon: 2}; quote the value of --set; see "],
+    ),
     "set not YAML": (["run", "try.yaml", "--set", "episodes=[1"], ["--set episodes: must be YAML"]),
     "set to nothing": (["run", "try.yaml", "--set", "episodes="], ["episodes: must be a whole number, got None"]),
     "set below a grid": (
@@ -285,3 +331,18 @@ def test_a_home_that_is_a_file_is_refused(
     (outside / "try.yaml").write_text(GOOD)
     monkeypatch.setenv("DPRL_HOME", str(outside / "try.yaml"))
     assert_refused(["run", "try.yaml"], ["$DPRL_HOME: must be a folder that can be written"], outside, capsys)
+
+
+def test_a_message_that_names_no_key_of_the_section_stays_as_it_is() -> None:
+    keys = ["epsilon", "counter"]
+    assert below("privacy", keys, "counter: x takes y") == "privacy.counter: x takes y"
+    assert below("privacy", keys, "epsilon must be y") == "privacy.epsilon must be y"
+    assert below("privacy", keys, "n_users must be y") == "n_users must be y"
+    assert below("privacy", keys, "epsilons must be y") == "epsilons must be y"
+
+
+def test_an_unknown_option_without_a_mapping_says_nothing_of_quotes(
+    outside: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "try.yaml", "--sedes", "3"]) == 2
+    assert "quote" not in capsys.readouterr().err

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.platform.reports import figures
@@ -122,6 +126,11 @@ def legend_of(figure: Figure) -> list[str]:
     return [text.get_text() for text in figure.legends[0].get_texts()]
 
 
+def legend_markers(figure: Figure) -> list[str]:
+    drawn = figure.legends[0].findobj(Line2D)
+    return [str(line.get_markerfacecolor()) for line in drawn if line.get_marker() in figures._MARKERS]
+
+
 def test_the_frontier_has_a_panel_per_horizon_and_a_line_per_trust_model(drawn: list[Figure]) -> None:
     privacies = [NONE, jdp(1), jdp(4), {"model": "ldp", "epsilon": 1}, {"model": "ldp", "epsilon": 4}]
     png = frontier_figure(summary([cell(p, h) for h in (4, 6) for p in privacies]))
@@ -148,6 +157,67 @@ def test_the_frontier_places_a_failing_claim_at_what_is_proved(drawn: list[Figur
     assert list(figure.axes[0].get_xticks()) == [1.0, 2.0]
     assert "hollow: the claim fails" in figure.get_suptitle()
     assert legend_of(figure) == ["ldp printed", "jdp certified"]
+    assert legend_markers(figure) == ["white", figures.COLOURS[1]]
+
+
+def test_a_claim_that_holds_at_a_small_delta_is_hollow_and_named_as_the_pure_one(drawn: list[Figure]) -> None:
+    frontier_figure(summary([cell(jdp(1, calibration="printed")), cell(jdp(1))]))
+    told = " ".join(drawn[0].get_suptitle().split())
+    assert "hollow: the pure claim fails" in told
+    frontier_figure(summary([cell(jdp(1))]))
+    assert "hollow" not in drawn[1].get_suptitle()
+
+
+def test_a_line_with_a_delta_says_so(drawn: list[Figure]) -> None:
+    frontier_figure(summary([cell(NONE), cell(jdp(1)), cell(jdp(1, delta=1e-6)), cell(jdp(2, delta=1e-6))]))
+    assert legend_of(drawn[0])[1:] == ["jdp", "jdp \u03b4=1e-06"]
+    frontier_figure(summary([cell(jdp(1, delta=1e-6))]))
+    assert legend_of(drawn[1]) == ["jdp \u03b4=1e-06"]
+
+
+def test_the_title_says_what_all_cells_share(drawn: list[Figure]) -> None:
+    frontier_figure(summary([cell(jdp(1)), cell(jdp(2))]))
+    assert drawn[0].get_suptitle().endswith("\nprivate_ucb_vi, K=1000, 3 seeds")
+    frontier_figure(summary([cell(jdp(1)), cell(jdp(2))]).assign(**{"algorithm.bonus_scale": 0.1}))
+    assert drawn[1].get_suptitle().endswith("\nprivate_ucb_vi, K=1000, bonus_scale=0.1, 3 seeds")
+    frontier_figure(summary([cell(jdp(1), seeds=1), cell(jdp(2), seeds=2), replace(cell(jdp(3)), episodes=2000)]))
+    assert drawn[2].get_suptitle().endswith("\nprivate_ucb_vi, 1 to 3 seeds")
+
+
+@pytest.mark.parametrize("horizons", [(4,), (4, 5)])
+def test_nothing_is_cut_off_where_one_panel_has_many_lines(horizons: tuple[int, ...], drawn: list[Figure]) -> None:
+    privacies = [
+        jdp(1),
+        jdp(1, delta=1e-6, counter="auto", families="one_hot"),
+        jdp(1, calibration="printed"),
+        {"model": "ldp", "epsilon": 1},
+        {"model": "ldp", "epsilon": 1, "mechanism": "auto", "families": "one_hot"},
+        jdp(2, precision="printed", counter="kary_tree"),
+    ]
+    frontier_figure(summary([cell(p, h) for p in privacies for h in horizons]))
+    (figure,) = drawn
+    assert figure._suptitle is not None  # type: ignore[attr-defined]
+    for artist in (figure._suptitle, figure.legends[0], *figure.axes):  # type: ignore[attr-defined]
+        box = artist.get_tightbbox() if isinstance(artist, Axes) else artist.get_window_extent()
+        assert box is not None
+        assert box.x0 >= 0
+        assert box.y0 >= 0
+        assert box.x1 <= figure.bbox.x1
+        assert box.y1 <= figure.bbox.y1
+    assert len(legend_of(figure)) == len(privacies)
+    assert min(axes.get_window_extent().height for axes in figure.axes) > 0.5 * figure.bbox.height
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 1.0, 0.0])
+def test_a_single_epsilon_is_drawn_without_a_warning(epsilon: float, drawn: list[Figure]) -> None:
+    rows = summary([cell(jdp(1)), cell({"model": "ldp", "epsilon": 1})])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        frontier_figure(rows.assign(proved_epsilon=epsilon))
+    axes = drawn[0].axes[0]
+    assert list(axes.get_xticks()) == [epsilon]
+    low, high = axes.get_xlim()
+    assert low < epsilon < high
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from dprl.privacy.accounting.curves import RandomizedResponses
 from dprl.privacy.counters import COUNTERS, BinaryTree, KaryTree
-from dprl.privacy.counters.selection import NODES, Wanted, calibrate, choose
+from dprl.privacy.counters.selection import NODES, Wanted, calibrate, check_memory, choose
 from dprl.privacy.mechanisms.base import INTEGER, Mechanism, Sensitivity
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
@@ -126,16 +126,24 @@ def test_exact_arithmetic_gets_trees_with_integer_noise(delta: float) -> None:
 def test_what_does_not_fit_in_memory_is_out_and_long_runs_are_quick() -> None:
     choice = choose(Wanted(1.0, 1e-6, ROW, 1_000_000, 10_000))
     assert choice.counter.name == "buffered_toeplitz"
-    out = {c.counter: c.note for c in choice.candidates if "bytes" in c.note}
+    out = {c.counter: c.note for c in choice.candidates if "needs" in c.note}
     assert sorted(out) == ["normalized_square_root", "square_root"]
     small = choose(Wanted(1.0, 1e-6, ROW, 1_000_000, 10), counters=["normalized_square_root", "square_root"])
     assert {c.note for c in small.candidates} == {"", "at most: the square root's error"}
 
 
 def test_nothing_possible_is_refused_with_reasons() -> None:
-    with pytest.raises(ValueError, match=r"counter must be one that can .* got none: .*bytes") as error:
+    with pytest.raises(ValueError, match=r"counter must be one that can .* got none: .*needs 0\.8 GB") as error:
         choose(Wanted(1.0, 1e-6, ROW, 10_000, 10_000, memory=10_000))
     assert "\n" not in str(error.value)
+    large = "counter: square_root needs 96 GB of noise, more than 2 GiB; use buffered_toeplitz"
+    with pytest.raises(ValueError, match=f"^{large}$"):
+        choose(Wanted(1.0, 1e-6, ROW, 10**8, 120), counters=["square_root"])
+    with pytest.raises(ValueError, match=f"^{large}$"):
+        check_memory(COUNTERS["square_root"](10**8), Wanted(1.0, 1e-6, ROW, 10**8, 120))
+    check_memory(COUNTERS["buffered_toeplitz"](10**6), Wanted(1.0, 1e-6, ROW, 10**6, 120))
+    with pytest.raises(ValueError, match=r"^counter: honaker takes gaussian noise only, which needs a delta above 0"):
+        choose(Wanted(1.0, 0.0, ROW, 100, 10), counters=["honaker"], mechanisms=[Laplace])
     with pytest.raises(ValueError, match="square_root with gaussian: delta must be above 0"):
         choose(Wanted(1.0, 0.0, ROW, 100, 10), counters=["square_root"])
 
