@@ -17,7 +17,8 @@ from typing import Any
 
 from dprl.platform.configs.config import config_files, load_cells
 from dprl.platform.configs.experiment import Experiment
-from dprl.platform.errors import UserError, broken_rule, suggestion
+from dprl.platform.configs.sections import field_names
+from dprl.platform.errors import UserError, below, broken_rule, suggestion
 from dprl.platform.reports.audits import block, papers_text
 from dprl.privacy import Privatizer, Streams
 from dprl.privacy.audits.findings import (
@@ -107,7 +108,7 @@ def _audit_config(
         try:
             findings = audit_experiment(cell, runs, seed)
         except ValueError as error:
-            raise UserError(f"{label}: {error}") from None
+            raise UserError(f"{label}: {below('privacy', field_names(type(cell.privacy)), str(error))}") from None
         last_bits = _last_bits(cell.privatizer())
         texts.append(block(label, findings, last_bits))
         found = {

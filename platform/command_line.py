@@ -173,6 +173,7 @@ def _add_audit(commands: _Subparsers) -> None:
         f"{parser.epilog}\n\nExit codes: 0 nothing refuted, 1 a claim is refuted or a proof fails, 2 bad input."
     )
     parser.epilog += "\nWith --papers: 1 if a control is refuted, or more is measured than is proved."
+    parser.epilog += "\nLast bits of float64 noise do not change the exit code: the claim is on real numbers."
     _add_json(parser)
 
 
