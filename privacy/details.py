@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ def count_error(layout: Layout, noise: NoiseParts) -> tuple[float, float]:
     return float(np.sqrt(np.mean(deviations**2))), float(np.max(deviations))
 
 
+@lru_cache(maxsize=64)  # every seed of a cell asks for the same ones
 def details_of(
     guarantee: Guarantee | None, layout: Layout, noise: NoiseParts, releases: tuple[Release, ...]
 ) -> dict[str, Any]:
