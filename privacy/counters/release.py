@@ -83,17 +83,22 @@ def _extend(
 ) -> None:
     """Set row = parent +- node |signed_number| and released = totals + row; `row` may be `parent`."""
     first = np.uint64(abs(signed_number)) * np.uint64(released.shape[0])
+    in_place = row.ctypes.data == parent.ctypes.data
     sign = 1.0 if signed_number > 0 else -1.0
     for start in range(0, released.shape[0], BLOCK):
         out = released[start : start + BLOCK]
         kept, above, total = row[start : start + BLOCK], parent[start : start + BLOCK], totals[start : start + BLOCK]
         fill_noise(out, node, first + np.uint64(start))
-        # Two loops: with `kept` and `above` in one, the same row in both would forbid vector instructions.
-        for i in range(out.shape[0]):
-            out[i] = above[i] + sign * out[i]
-        for i in range(out.shape[0]):
-            kept[i] = out[i]
-            out[i] += total[i]
+        if in_place:  # one loop would find `kept` and `above` to overlap, and use no vector instructions
+            for i in range(out.shape[0]):
+                kept[i] += sign * out[i]
+            for i in range(out.shape[0]):
+                out[i] = kept[i] + total[i]
+        else:
+            for i in range(out.shape[0]):
+                noise = above[i] + sign * out[i]
+                kept[i] = noise
+                out[i] = noise + total[i]
 
 
 @kernel
