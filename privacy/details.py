@@ -38,14 +38,16 @@ def count_error(layout: Layout, noise: NoiseParts) -> tuple[float, float]:
 
 @lru_cache(maxsize=64)  # every seed of a cell asks for the same ones
 def details_of(
-    guarantee: Guarantee | None, layout: Layout, noise: NoiseParts, releases: tuple[Release, ...]
+    guarantee: Guarantee | None, layout: Layout, noise: NoiseParts, releases: tuple[Release, ...], arithmetic: str
 ) -> dict[str, Any]:
-    """Return 'error', 'per_user' and 'best_available' for the certificate; without a guarantee nothing."""
+    """Return 'error', 'per_user' and 'best_available' for the certificate; without a guarantee nothing.
+
+    `arithmetic`, 'fast' or 'exact', is what the best noise may be of. The result is shared: nobody changes it.
+    """
     if guarantee is None:
         return {}
     rms, largest = count_error(layout, noise)
     error = {"family": layout.needed.families[0].name, "rms": rms, "max": largest}
-    arithmetic = "exact" if layout.whole else "fast"
     budget = Budget(guarantee.epsilon, guarantee.delta, layout, noise.counter.n_items, arithmetic)
     row = Sensitivity.of_cells(layout.released.changed_cells())
     best = best_of_all(guarantee.trust_model, budget)

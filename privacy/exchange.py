@@ -65,8 +65,8 @@ class Channel(NamedTuple):
     """A privatizer's state as the kernels see it. A learner reads `released` and nothing else.
 
     slots: what is sent of a contribution; users int64[4]: how many are absorbed and encoded, how many messages were
-    sent, how many users are charged; n_steps; sender,
-    receiver: the two sides; released float64[n_cells]: the families that the learner needs.
+    sent, how many users are charged; n_steps: H; summed: 1 if what the learner needs is summed up from what is
+    released; sender, receiver: the two sides; released float64[n_cells]: the families that the learner needs.
     """
 
     slots: Slots

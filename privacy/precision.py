@@ -14,6 +14,7 @@ from dprl.privacy.reports import UnaryReport
 def error_bounds(layout: Layout, noise: NoiseParts, beta: float) -> dict[str, float]:
     """Return E by needed family: with probability 1 - beta no count of any cell and episode is off by more.
 
+    Off from the sum of what users sent: a reward that is sent as a coin is itself a reward in [0, 1] of the same mean.
     A printed formula holds for each family at beta; the exact bounds share it.
     """
     return {family.name: _error_bound(layout, noise, family, beta) for family in layout.needed.families}

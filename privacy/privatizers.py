@@ -271,7 +271,8 @@ class Privatizer:
 
     @cached_property
     def _details(self) -> dict[str, Any]:
-        return details_of(self.request.requested, self.layout, self._noise, self._ledger.releases)
+        arithmetic = self._streams.noise.arithmetic
+        return details_of(self.request.requested, self.layout, self._noise, self._ledger.releases, arithmetic)
 
     def _changing(self) -> dict[str, np.ndarray]:
         """Return what changes in a run, but for what follows from it."""

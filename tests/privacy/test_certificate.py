@@ -17,6 +17,7 @@ from dprl.privacy import (
     Ledger,
     LedgerError,
     LocalPrivacy,
+    NoiseConfig,
     NoPrivacy,
     PrivacyRequest,
     Release,
@@ -191,3 +192,14 @@ def test_noise_of_unequal_scales_adds_up_and_is_accounted_more_tightly_than_by_i
         "ldp", [release(mechanism=Laplace(5.0)), release(channel="rewards", mechanism=Laplace(5.0))], COUNTS["ldp"]
     )
     assert ledger.epsilon(1e-6) < exact.epsilon(1e-6)
+
+
+@pytest.mark.parametrize(("arithmetic", "best"), [("fast", "gaussian"), ("exact", "discrete_gaussian")])
+def test_the_best_noise_is_of_the_arithmetic_that_was_asked_for(
+    arithmetic: Any, best: str, tabular_families: Families
+) -> None:
+    settings = CentralPrivacy(1.0, delta=1e-6, mechanism="discrete_laplace")
+    streams = Streams(0, "best", NoiseConfig(arithmetic))
+    found = settings.build(tabular_families(5), 999, streams).planned_certificate("x").to_dict()["best_available"]
+    assert found["mechanism"] == best
+    assert found["ratio"] > 1.5
