@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from dprl.algorithms.base import Algorithm, AlgorithmConfig, Segment
-from dprl.algorithms.private_ucb_vi import PrivateUCBVI, PrivateUCBVIConfig
+from dprl.algorithms.private_ucb_vi import PrivateUCBVIConfig
+from dprl.algorithms.tabular import TabularConfig, TabularLearner
 
-ALGORITHMS: dict[str, type[AlgorithmConfig]] = {PrivateUCBVIConfig.name: PrivateUCBVIConfig}
+ALGORITHMS: dict[str, type[AlgorithmConfig]] = {config.name: config for config in (PrivateUCBVIConfig,)}
 
-__all__ = ["ALGORITHMS", "Algorithm", "AlgorithmConfig", "PrivateUCBVI", "PrivateUCBVIConfig", "Segment"]
+__all__ = [
+    "ALGORITHMS",
+    "Algorithm",
+    "AlgorithmConfig",
+    "PrivateUCBVIConfig",
+    "Segment",
+    "TabularConfig",
+    "TabularLearner",
+]

@@ -9,7 +9,9 @@ import numpy as np
 from benchmarks import subjects
 from benchmarks.timing import Blocks, microseconds_per_episode
 from dprl.algorithms.private_ucb_vi import Bonus, Tables, plan
-from dprl.algorithms.tabular import N_FAMILIES, Simulator, play, policy_value, simulator
+from dprl.algorithms.tabular import Released
+from dprl.algorithms.tabular.counts import N_FAMILIES
+from dprl.algorithms.tabular.simulator import Simulator, play, policy_value, simulator
 from dprl.envs import FiniteMDP
 from dprl.privacy import Streams, kernel
 from dprl.privacy.base import Float64Array, Int64Array
@@ -23,7 +25,7 @@ def plan_often(n: int, counts: Float64Array, bonus: Bonus, tables: Tables) -> No
     """Plan n times from the same counts, but for one that moves."""
     for _ in range(n):
         counts[0] += 1e-9
-        plan(counts, bonus, tables)
+        plan(Released(counts, 1, 1), bonus, tables)
 
 
 @kernel

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from benchmarks.naive_ucb_vi import NaiveUCBVI, Settings
-from dprl.algorithms import PrivateUCBVI, PrivateUCBVIConfig
+from dprl.algorithms import PrivateUCBVIConfig, TabularLearner
 from dprl.envs import FiniteMDP, RandomMDP, RiverSwim
 from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, Privatizer, Streams
 
@@ -46,7 +46,7 @@ def privatizer(mdp: FiniteMDP, model: Model, episodes: int) -> Privatizer:
     return CHOSEN.privatizer(mdp, trust(model), episodes, Streams(0, "benchmark"))
 
 
-def ours(mdp: FiniteMDP, model: Model, episodes: int) -> PrivateUCBVI:
+def ours(mdp: FiniteMDP, model: Model, episodes: int) -> TabularLearner:
     """Our learner, built for `episodes` episodes and compiled."""
     learner = CHOSEN.build(mdp, privatizer(mdp, model, episodes), episodes, Streams(0, "benchmark"))
     learner.learn(1)

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["deterministic_value", "optimal_value", "roll_out", "stochastic_value"]
+__all__ = ["deterministic_value", "optimal_value", "roll_out", "roll_out_stochastic", "stochastic_value"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -48,6 +48,35 @@ def roll_out(
         action = policy[h, state]
         row = cdf[h, state, action]
         draw = uniforms[h + 1]
+        state = 0
+        while state < last and draw >= row[state]:
+            state += 1
+        actions[h] = action
+        states[h + 1] = state
+
+
+@_compiled
+def roll_out_stochastic(
+    cdf: Floats, start_cdf: Floats, policy: Floats, uniforms: Floats, states: Integers, actions: Integers
+) -> None:
+    """Run one episode of a stochastic policy [H, S, A] on given uniform draws.
+
+    As `roll_out`, with uniforms [2H + 1]: entry 2h + 1 picks the action of step h, entry 2h + 2 the state after it. A
+    draw u picks the first action a with u < policy[.., 0] + ... + policy[.., a], the last one if rounding leaves none.
+    """
+    horizon, _, n_actions = policy.shape
+    last = start_cdf.shape[0] - 1
+    state = 0
+    while state < last and uniforms[0] >= start_cdf[state]:
+        state += 1
+    states[0] = state
+    for h in range(horizon):
+        action, reached = 0, policy[h, state, 0]
+        while action < n_actions - 1 and uniforms[2 * h + 1] >= reached:
+            action += 1
+            reached += policy[h, state, action]
+        row = cdf[h, state, action]
+        draw = uniforms[2 * h + 2]
         state = 0
         while state < last and draw >= row[state]:
             state += 1

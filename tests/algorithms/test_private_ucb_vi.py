@@ -13,7 +13,8 @@ import pytest
 
 from dprl.algorithms import ALGORITHMS, Algorithm, PrivateUCBVIConfig
 from dprl.algorithms.private_ucb_vi import Bonus, Tables, plan, run
-from dprl.algorithms.tabular import count_families, write_contribution
+from dprl.algorithms.tabular import Released, count_families
+from dprl.algorithms.tabular.counts import write_contribution
 from dprl.envs import ENVIRONMENTS, FiniteMDP
 from dprl.envs.dynamics import roll_out
 from dprl.privacy import CentralPrivacy, Contribution, LocalPrivacy, NoPrivacy, PrivateCounts, Streams
@@ -191,8 +192,9 @@ def test_users_reach_the_learner_through_released_counts_only(
     privacy: Any, name: str, learner: Learner, random_mdp: FiniteMDP, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two worlds whose users differ but whose releases do not: policy, regret and saturation must be the same bits."""
-    module = sys.modules[type(learner(random_mdp, 2, name=name)).__module__]
-    monkeypatch.setattr(module, "run", module.run.py_func)
+    config: Any = ALGORITHMS[name]
+    plain = config.run.py_func
+    monkeypatch.setattr(config, "run", staticmethod(plain))
 
     poison: dict[str, np.ndarray] = {}
 
@@ -209,7 +211,7 @@ def test_users_reach_the_learner_through_released_counts_only(
         for array in memory.values():
             array.flat = world + np.arange(array.size) / 7
 
-    monkeypatch.setattr(module, "exchange", blind)
+    monkeypatch.setitem(plain.__globals__, "exchange", blind)
     outcomes = []
     for world in (1, 2):
         poison.clear()
@@ -266,7 +268,7 @@ def test_the_ledger_is_charged_before_the_loop_runs(
         charged.append(algorithm.privatizer.ledger.users_charged)
         return run(*arguments)
 
-    monkeypatch.setattr("dprl.algorithms.private_ucb_vi.run", watched)
+    monkeypatch.setattr(PrivateUCBVIConfig, "run", staticmethod(watched))
     algorithm.learn(20)
     algorithm.learn(30)
     assert charged == [20, 49]
@@ -303,7 +305,9 @@ def test_registry_names_are_the_settings_names() -> None:
 def test_ties_go_to_the_lowest_action(river: FiniteMDP) -> None:
     cells = count_families(river).n_cells
     policy = np.ones((4, 3), dtype=np.int64)
-    changed, saturated = plan(np.zeros(cells), Bonus(0.0, 100.0, 0.0), Tables(policy, np.zeros(3), np.zeros(6)))
+    changed, saturated = plan(
+        Released(np.zeros(cells), 0, 0), Bonus(0.0, 100.0, 0.0), Tables(policy, np.zeros(3), np.zeros(6))
+    )
     assert changed
     assert saturated == 1.0
     assert not policy.any()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.naive_ucb_vi import Counts, NaiveUCBVI, Settings, TunedUCBVI
-from dprl.algorithms import PrivateUCBVI, PrivateUCBVIConfig
+from dprl.algorithms import PrivateUCBVIConfig, TabularLearner
 from dprl.envs import FiniteMDP, RiverSwim
 from dprl.privacy import CentralPrivacy, Contribution, LocalPrivacy, NoPrivacy, Privatizer, Streams
 from dprl.privacy.randomness.bits import fill_uniform
@@ -21,7 +21,7 @@ def small_mdp() -> FiniteMDP:
     return FiniteMDP("small", rng.dirichlet(np.ones(3), size=(4, 3, 2)), rng.random((4, 3, 2)), start)
 
 
-def build(mdp: FiniteMDP, model: str, episodes: int, seed: int, epsilon: float = 50.0) -> tuple[PrivateUCBVI, Streams]:
+def build(mdp: FiniteMDP, model: str, episodes: int, seed: int, epsilon: float = 50.0) -> tuple[TabularLearner, Streams]:
     streams = Streams(seed, "agreement")
     trust: NoPrivacy | CentralPrivacy | LocalPrivacy = NoPrivacy()
     if model != "none":

@@ -1,4 +1,4 @@
-"""What the tabular algorithms share: the layout of their counts, and the users whom they meet in the simulator."""
+"""The users whom the tabular algorithms meet: the environment as compiled loops see it, and one episode in it."""
 
 from __future__ import annotations
 
@@ -7,40 +7,18 @@ from typing import NamedTuple
 import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array
+from dprl.algorithms.tabular.counts import N_FAMILIES, write_contribution
 from dprl.envs import FiniteMDP
-from dprl.envs.dynamics import deterministic_value, roll_out
-from dprl.privacy import CountFamilies, CountFamily, Streams
+from dprl.envs.dynamics import deterministic_value, roll_out, roll_out_stochastic, stochastic_value
+from dprl.privacy import Streams
 from dprl.privacy.compiled import inlined
 from dprl.privacy.randomness.bits import fill_uniform
-
-TRANSITIONS, VISITS, REWARDS = range(3)
-N_FAMILIES = 3
-
-
-def count_families(mdp: FiniteMDP) -> CountFamilies:
-    """Return N(h,s,a,s'), N(h,s,a) and R(h,s,a), in the order in which planning reads them.
-
-    Within a step, transitions come first, as [S', S, A]: planning then runs along (s, a) without gaps. R is the sum of
-    rewards where the paper has costs C; R = N - C, so sensitivity and noise are the same.
-
-    Paper: [CZ22] sec. 3.
-    """
-    pairs = mdp.n_states * mdp.n_actions
-    return CountFamilies(
-        n_steps=mdp.horizon,
-        families=(
-            CountFamily("transitions", pairs * mdp.n_states, public_start_change=2),
-            CountFamily("visits", pairs, public_start_change=0, marginal_of="transitions"),
-            CountFamily("rewards", pairs, public_start_change=1, marginal_of="transitions", indicator=False),
-        ),
-        paper="[CZ22]",
-    )
 
 
 class Device(NamedTuple):
     """What is on the user's side: the episode under way. Only `play` writes it, only `exchange` may read it.
 
-    uniforms float64[H+1]; states int64[H+1]; actions int64[H]; cells int64[H, 3] and amounts float64[H, 3]: the
+    uniforms float64[2H+1]; states int64[H+1]; actions int64[H]; cells int64[H, 3] and amounts float64[H, 3]: the
     contribution, one cell per step and family.
     """
 
@@ -92,7 +70,7 @@ def simulator(mdp: FiniteMDP, episodes: int, streams: Streams) -> Simulator:
         key=streams.key("env"),
         values=np.zeros((horizon + 1, n_states)),
         device=Device(
-            uniforms=np.zeros(horizon + 1),
+            uniforms=np.zeros(2 * horizon + 1),
             states=np.zeros(horizon + 1, dtype=np.int64),
             actions=np.zeros(horizon, dtype=np.int64),
             cells=np.zeros((horizon, N_FAMILIES), dtype=np.int64),
@@ -105,35 +83,37 @@ def simulator(mdp: FiniteMDP, episodes: int, streams: Streams) -> Simulator:
 def play(simulator: Simulator, policy: Int64Array, user: int) -> None:
     """User side: episode `user` under `policy` int64[H, S]; leaves the contribution in simulator.device."""
     device = simulator.device
-    fill_uniform(device.uniforms, simulator.key, np.uint64(user) * np.uint64(device.uniforms.shape[0]))
-    roll_out(simulator.cdf, simulator.start_cdf, policy, device.uniforms, device.states, device.actions)
+    uniforms = device.uniforms[: device.states.shape[0]]
+    fill_uniform(uniforms, simulator.key, np.uint64(user) * np.uint64(uniforms.shape[0]))
+    roll_out(simulator.cdf, simulator.start_cdf, policy, uniforms, device.states, device.actions)
     write_contribution(device.states, device.actions, simulator.rewards, device.cells, device.amounts)
 
 
 @inlined
-def write_contribution(
-    states: Int64Array, actions: Int64Array, rewards: Float64Array, cells: Int64Array, amounts: Float64Array
-) -> None:
-    """User side: turn a trajectory into one cell per step and family.
-
-    states int64[H+1], actions int64[H], rewards float64[H, S, A] (the user observes its own entries); fills
-    cells int64[H, 3] and amounts float64[H, 3].
-    """
-    n_states, n_actions = rewards.shape[1], rewards.shape[2]
-    for h in range(actions.shape[0]):
-        pair = states[h] * n_actions + actions[h]
-        cells[h, TRANSITIONS] = states[h + 1] * (n_states * n_actions) + pair
-        cells[h, VISITS] = pair
-        cells[h, REWARDS] = pair
-        amounts[h, TRANSITIONS] = 1.0
-        amounts[h, VISITS] = 1.0
-        amounts[h, REWARDS] = rewards[h, states[h], actions[h]]
+def play_stochastic(simulator: Simulator, policy: Float64Array, user: int) -> None:
+    """User side: the same under a stochastic `policy` float64[H, S, A]."""
+    device = simulator.device
+    fill_uniform(device.uniforms, simulator.key, np.uint64(user) * np.uint64(device.uniforms.shape[0]))
+    roll_out_stochastic(simulator.cdf, simulator.start_cdf, policy, device.uniforms, device.states, device.actions)
+    write_contribution(device.states, device.actions, simulator.rewards, device.cells, device.amounts)
 
 
 @inlined
 def policy_value(simulator: Simulator, policy: Int64Array) -> float:
     """Return the exact value of a deterministic policy int64[H, S] from the first state's distribution."""
     deterministic_value(simulator.transitions, simulator.rewards, policy, simulator.values)
+    return _from_the_start(simulator)
+
+
+@inlined
+def stochastic_policy_value(simulator: Simulator, policy: Float64Array) -> float:
+    """Return the exact value of a stochastic policy float64[H, S, A] from the first state's distribution."""
+    stochastic_value(simulator.transitions, simulator.rewards, policy, simulator.values)
+    return _from_the_start(simulator)
+
+
+@inlined
+def _from_the_start(simulator: Simulator) -> float:
     total = 0.0
     for s in range(simulator.start.shape[0]):
         total += simulator.start[s] * simulator.values[0, s]

@@ -1,0 +1,9 @@
+"""What the tabular algorithms share: their counts, the simulator, the learning loop and the learner around it."""
+
+from __future__ import annotations
+
+from dprl.algorithms.tabular.counts import Released, count_families
+from dprl.algorithms.tabular.learner import TabularConfig, TabularLearner
+from dprl.algorithms.tabular.loop import learning_loop
+
+__all__ = ["Released", "TabularConfig", "TabularLearner", "count_families", "learning_loop"]

@@ -1,0 +1,65 @@
+"""What the tabular algorithms count, and how an episode becomes counts."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dprl.algorithms.base import Float64Array, Int64Array
+from dprl.envs import FiniteMDP
+from dprl.privacy import CountFamilies, CountFamily
+from dprl.privacy.compiled import inlined
+
+TRANSITIONS, VISITS, REWARDS = range(3)
+N_FAMILIES = 3
+
+
+class Released(NamedTuple):
+    """Private counts as planning kernels see them.
+
+    values float64[H * (S+2) * S*A]: each step holds transitions [S', S, A], visits [S, A], rewards [S, A]. users: whose
+    episodes are counted, k - 1 before episode k. new: how many of them were not when the last plan was made.
+    """
+
+    values: Float64Array
+    users: int
+    new: int
+
+
+def count_families(mdp: FiniteMDP) -> CountFamilies:
+    """Return N(h,s,a,s'), N(h,s,a) and R(h,s,a), in the order in which planning reads them.
+
+    Within a step, transitions come first, as [S', S, A]: planning then runs along (s, a) without gaps. R is the sum of
+    rewards where the paper has costs C; R = N - C, so sensitivity and noise are the same.
+
+    Paper: [CZ22] sec. 3.
+    """
+    pairs = mdp.n_states * mdp.n_actions
+    return CountFamilies(
+        n_steps=mdp.horizon,
+        families=(
+            CountFamily("transitions", pairs * mdp.n_states, public_start_change=2),
+            CountFamily("visits", pairs, public_start_change=0, marginal_of="transitions"),
+            CountFamily("rewards", pairs, public_start_change=1, marginal_of="transitions", indicator=False),
+        ),
+        paper="[CZ22]",
+    )
+
+
+@inlined
+def write_contribution(
+    states: Int64Array, actions: Int64Array, rewards: Float64Array, cells: Int64Array, amounts: Float64Array
+) -> None:
+    """User side: turn a trajectory into one cell per step and family.
+
+    states int64[H+1], actions int64[H], rewards float64[H, S, A] (the user observes its own entries); fills
+    cells int64[H, 3] and amounts float64[H, 3].
+    """
+    n_states, n_actions = rewards.shape[1], rewards.shape[2]
+    for h in range(actions.shape[0]):
+        pair = states[h] * n_actions + actions[h]
+        cells[h, TRANSITIONS] = states[h + 1] * (n_states * n_actions) + pair
+        cells[h, VISITS] = pair
+        cells[h, REWARDS] = pair
+        amounts[h, TRANSITIONS] = 1.0
+        amounts[h, VISITS] = 1.0
+        amounts[h, REWARDS] = rewards[h, states[h], actions[h]]

@@ -1,0 +1,161 @@
+"""The tabular algorithms as objects: a config that makes the parts of a box, and the learner that runs them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dprl.algorithms.base import Float64Array, Int64Array, Segment, check_number
+from dprl.algorithms.tabular.counts import Released, count_families
+from dprl.algorithms.tabular.loop import Run, Schedule
+from dprl.algorithms.tabular.simulator import simulator
+from dprl.envs import FiniteMDP
+from dprl.privacy import PrivacyConfig, PrivateCounts, Privatizer, Streams
+
+_TABLES, _SCHEDULE, _PRIVATIZER = "tables.", "schedule.", "privatizer."
+
+
+@dataclass(frozen=True)
+class TabularConfig(ABC):
+    """The settings of every tabular algorithm.
+
+    Args:
+        bonus_scale: c >= 0, multiplies the whole exploration bonus; 1 is the paper.
+        precision_scale: c_E >= 0, multiplies the error bounds E wherever planning uses them; 1 is the paper. Both act
+            after the noise and leave the privacy guarantee alone.
+        beta: failure probability of the confidence bounds ([CZ22] writes delta), in [1e-20, 1).
+        replan_growth: plan again when the number of episodes has grown by this share, a schedule that is fixed in
+            advance; 0 plans before every episode, as printed. Above 0 is a variant that no theorem of a paper covers.
+    """
+
+    bonus_scale: float = 1.0
+    precision_scale: float = 1.0
+    beta: float = 0.1
+    replan_growth: float = 0.0
+    name: ClassVar[str]
+    plan: ClassVar[Callable[..., tuple[bool, float]]]
+    """The kernel plan(counts: Released, bonus, tables) -> (did the policy change, share of saturated cells)."""
+    run: ClassVar[Run]
+    """The loop around it, see `learning_loop`."""
+    theorem: ClassVar[str]
+    """Which theorem bounds the regret of the algorithm as printed."""
+
+    def __post_init__(self) -> None:
+        check_number("bonus_scale", self.bonus_scale, 0.0)
+        check_number("precision_scale", self.precision_scale, 0.0)
+        check_number("beta", self.beta, 1e-20, 1.0)
+        check_number("replan_growth", self.replan_growth, 0.0, 1e6)
+
+    @abstractmethod
+    def bonus(self, mdp: FiniteMDP, privatizer: Privatizer, episodes: int) -> Any:  # noqa: ANN401 - each has its own
+        """Return the numbers of the exploration bonus, a NamedTuple, as `plan` reads them."""
+
+    @abstractmethod
+    def tables(self, mdp: FiniteMDP, episodes: int) -> Any:  # noqa: ANN401
+        """Return what planning works on: a NamedTuple of arrays, of which `plan` leaves two to read.
+
+        policy: int64[H, S] or float64[H, S, A]; optimistic float64[S]: the upper bounds of the first step's values.
+        """
+
+    @property
+    def covered_by(self) -> str | None:
+        """The theorem that bounds the regret of a run with these settings; None where none does."""
+        printed = self.bonus_scale == 1.0 and self.precision_scale == 1.0 and self.replan_growth == 0.0
+        return self.theorem if printed else None
+
+    def privatizer(self, mdp: FiniteMDP, privacy: PrivacyConfig, episodes: int, streams: Streams) -> Privatizer:
+        """Return the privatizer of the counts of users 1..K-1; the last user's could serve no later policy."""
+        return privacy.build(count_families(mdp), episodes - 1, streams)
+
+    def build(self, mdp: FiniteMDP, privatizer: Privatizer, episodes: int, streams: Streams) -> TabularLearner:
+        """Return a fresh learner."""
+        return TabularLearner(self, mdp, privatizer, episodes, streams)
+
+
+class TabularLearner:
+    """A tabular algorithm on one MDP.
+
+    *Formal guarantee.* The privatizer's: everything this class computes is a function of the counts it released.
+    """
+
+    def __init__(
+        self, config: TabularConfig, mdp: FiniteMDP, privatizer: Privatizer, episodes: int, streams: Streams
+    ) -> None:
+        if episodes < 2:
+            raise ValueError(f"episodes must be at least 2, got {episodes}; the second is the first that can learn")
+        if privatizer.families != count_families(mdp) or privatizer.n_users < episodes - 1:
+            raise ValueError(
+                f"the privatizer must be built for this MDP and {episodes - 1} users, "
+                f"got {privatizer.families.n_cells} cells for {privatizer.n_users} users; use config.privatizer"
+            )
+        self.config = config
+        self.privatizer = privatizer
+        self.episodes = episodes
+        self.episodes_done = 0
+        self._simulator = simulator(mdp, episodes, streams)
+        self._bonus = config.bonus(mdp, privatizer, episodes)
+        self._tables = config.tables(mdp, episodes)
+        self._schedule = Schedule(config.replan_growth, np.array([1, 1], dtype=np.int64), np.zeros(1))
+        self._plan(privatizer.private_counts(), self._tables)
+
+    @property
+    def policy(self) -> Int64Array | Float64Array:
+        """The policy deployed last; before the first episode the one planned from zero counts."""
+        policy: Int64Array | Float64Array = self._tables.policy
+        return policy.copy()
+
+    def plan(self, counts: PrivateCounts) -> Int64Array | Float64Array:
+        """Return the policy that private counts lead to after the one deployed last."""
+        tables = type(self._tables)(*(table.copy() for table in self._tables))
+        self._plan(counts, tables)
+        policy: Int64Array | Float64Array = tables.policy
+        return policy
+
+    def _plan(self, counts: PrivateCounts, tables: Any) -> None:  # noqa: ANN401
+        new = counts.n_users + 1 - int(self._schedule.planned[0])
+        self.config.plan(Released(counts.values, counts.n_users, new), self._bonus, tables)
+
+    def learn(self, n: int) -> Segment:
+        """Run the next n episodes, compiled; raise ValueError beyond the number this learner was built for."""
+        first, last = self.episodes_done + 1, self.episodes_done + n
+        if n < 1 or last > self.episodes:
+            raise ValueError(f"n must be in 1..{self.episodes - self.episodes_done}, got {n}; build for more episodes")
+        if first < self.episodes:
+            self.privatizer.charge(first, min(last, self.episodes - 1))
+        regret, saturated = self.config.run(
+            self._simulator, self.privatizer.channel, self._bonus, self._tables, self._schedule, first, last
+        )
+        self.episodes_done = last
+        return Segment(n, regret, saturated / n)
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Return counts, noise, tables and position; every draw is keyed by its episode, so nothing else is needed."""
+        state = {_PRIVATIZER + key: value for key, value in self.privatizer.state_dict().items()}
+        own = {name: array.copy() for name, array in self._own_arrays().items()}
+        return state | own | {"episodes_done": np.array(self.episodes_done)}
+
+    def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
+        """Continue from `state_dict`, bit for bit."""
+        episodes_done = int(state.get("episodes_done", -1))
+        own = self._own_arrays()
+        for name, array in own.items():
+            found = state.get(name)
+            if found is None or found.shape != array.shape or found.dtype != array.dtype:
+                raise ValueError(f"the state's {name!r} is missing or of another shape; resume with the same settings")
+        if int(state[_PRIVATIZER + "users"][-1]) != min(episodes_done, self.episodes - 1):
+            raise ValueError("the state's episodes are not those that its ledger has charged; start anew")
+        self.privatizer.load_state_dict(
+            {key.removeprefix(_PRIVATIZER): value for key, value in state.items() if key.startswith(_PRIVATIZER)}
+        )
+        for name, array in own.items():
+            array[:] = state[name]
+        self.episodes_done = episodes_done
+
+    def _own_arrays(self) -> dict[str, np.ndarray]:
+        tables = {_TABLES + name: array for name, array in self._tables._asdict().items()}
+        schedule = {_SCHEDULE + "planned": self._schedule.planned, _SCHEDULE + "saturated": self._schedule.saturated}
+        return tables | schedule

@@ -1,0 +1,87 @@
+"""The loop that all tabular algorithms have in common: plan, play, exchange, once per user."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, NamedTuple, cast
+
+from dprl.algorithms.base import Float64Array, Int64Array
+from dprl.algorithms.tabular.counts import Released
+from dprl.algorithms.tabular.simulator import Simulator, play, policy_value
+from dprl.privacy.compiled import inlined, kernel
+from dprl.privacy.exchange import Channel, exchange
+
+Run = Callable[..., tuple[float, float]]
+
+
+class Schedule(NamedTuple):
+    """Before which episodes a plan is made: fixed in advance, whatever users do.
+
+    growth: a plan made before episode k serves until the number of episodes has grown by this share; 0 plans before
+    every episode. planned int64[2]: the episode of the last plan and that of the next; saturated float64[1]: the share
+    of saturated cells of the last one.
+    """
+
+    growth: float
+    planned: Int64Array
+    saturated: Float64Array
+
+
+@inlined
+def next_plan(growth: float, episode: int) -> int:
+    """Return the episode before which the plan after that of `episode` is made: max(k + 1, ceil(k (1 + growth)))."""
+    return max(episode + 1, math.ceil(episode * (1.0 + growth)))
+
+
+# The names `plan`, `play` and `policy_value` of this function are those of the algorithm, see `learning_loop`.
+def plan(counts: Released, bonus: Any, tables: Any) -> tuple[bool, float]:  # noqa: ANN401 - each has its own
+    """Write tables.policy; return (did it change, share of saturated cells)."""
+    raise NotImplementedError
+
+
+def _loop(  # noqa: PLR0913 - a kernel has no object to hold them
+    simulator: Simulator,
+    channel: Channel,
+    bonus: Any,  # noqa: ANN401
+    tables: Any,  # noqa: ANN401
+    schedule: Schedule,
+    first: int,
+    last: int,
+) -> tuple[float, float]:
+    regret, saturated, value = 0.0, 0.0, policy_value(simulator, tables.policy)
+    for k in range(first, last + 1):
+        if k == schedule.planned[1]:
+            counts = Released(channel.released, k - 1, k - schedule.planned[0])
+            changed, schedule.saturated[0] = plan(counts, bonus, tables)
+            schedule.planned[0], schedule.planned[1] = k, next_plan(schedule.growth, k)
+            if changed:
+                value = policy_value(simulator, tables.policy)
+        regret += simulator.optimal_value - value
+        saturated += schedule.saturated[0]
+        play(simulator, tables.policy, k)
+        if k < simulator.episodes:
+            exchange(channel, simulator.device.cells, simulator.device.amounts, k)
+    return regret, saturated
+
+
+def learning_loop(
+    plan: Callable[..., tuple[bool, float]],
+    play: Callable[..., None] = play,
+    policy_value: Callable[..., float] = policy_value,
+) -> Run:
+    """Return the compiled loop of an algorithm, run(simulator, channel, bonus, tables, schedule, first, last).
+
+    It plays episodes first..last (1-based, inclusive) of K and returns the summed regret and the summed share of
+    saturated cells. Before an episode of the schedule, `plan` writes `tables.policy` from the released counts; then the
+    user plays it and sends their contribution. The user of episode K sends nothing: no later policy could use it.
+
+    The parts are bound by name, as if the loop stood in the algorithm's file: kernels that are passed as arguments are
+    compiled anew in every process.
+    """
+    parts = {"plan": plan, "play": play, "policy_value": policy_value}
+    run = FunctionType(_loop.__code__, _loop.__globals__ | parts, "run")
+    run.__qualname__ = f"{plan.__module__}.run"  # the on-disk cache tells loops apart by it
+    run.__module__ = plan.__module__
+    return cast("Run", kernel(run))
