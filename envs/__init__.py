@@ -5,17 +5,31 @@ from __future__ import annotations
 import gymnasium
 
 from dprl.envs.base import EnvConfig, FiniteMDP
+from dprl.envs.deep_sea import DeepSea
 from dprl.envs.episodes import FiniteMDPEnv
 from dprl.envs.garnet import Garnet
+from dprl.envs.gridworld import GridWorld
 from dprl.envs.random_mdp import RandomMDP
 from dprl.envs.riverswim import RiverSwim
 
-__all__ = ["ENVIRONMENTS", "EnvConfig", "FiniteMDP", "FiniteMDPEnv", "Garnet", "RandomMDP", "RiverSwim"]
+__all__ = [
+    "ENVIRONMENTS",
+    "DeepSea",
+    "EnvConfig",
+    "FiniteMDP",
+    "FiniteMDPEnv",
+    "Garnet",
+    "GridWorld",
+    "RandomMDP",
+    "RiverSwim",
+]
 
-ENVIRONMENTS: dict[str, type[EnvConfig]] = {spec.name: spec for spec in (RiverSwim, RandomMDP, Garnet)}
+ENVIRONMENTS: dict[str, type[EnvConfig]] = {
+    spec.name: spec for spec in (RiverSwim, RandomMDP, Garnet, GridWorld, DeepSea)
+}
 
 
-def make_episodes(environment: str, render_mode: None = None, **fields: int | str) -> FiniteMDPEnv:
+def make_episodes(environment: str, render_mode: None = None, **fields: float | str) -> FiniteMDPEnv:
     """Make the Gymnasium environment of a registry name; `fields` are those of its spec."""
     return FiniteMDPEnv(ENVIRONMENTS[environment](**fields).build(), render_mode)
 

@@ -1,0 +1,112 @@
+"""GridWorld: a slippery grid with the start in one corner and the reward in the opposite one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dprl.envs.base import FiniteMDP, require_integer, require_size
+
+__all__ = ["GridWorld"]
+
+_LAYOUTS = ("open", "four_rooms")
+# (row, column) steps of left, right, up, down.
+_MOVES = ((0, -1), (0, 1), (-1, 0), (1, 0))
+_SMALLEST_ROOMS = 3
+
+
+@dataclass(frozen=True)
+class GridWorld:
+    """GridWorld: find the way across a slippery grid, from one corner to a reward in the opposite one.
+
+    States are the free cells, numbered row by row from the top left cell, where episodes start. Actions 0 to 3
+    move left, right, up, down. With probability 1 - slip the agent gets to the chosen cell, with probability slip
+    to one of the other free neighbours of its own cell, each equally likely; if there is no other, it always gets
+    to the chosen one. A move into a wall or off the grid leaves it where it is, with certainty. The reward is 1 for
+    each step begun in the bottom right cell, whatever the action, and 0 elsewhere; the cell does not end the
+    episode, and at slip 0 the optimal value is horizon - (width + height - 2), or 0 if that is negative.
+    Dynamics and rewards are the same at every step.
+
+    width, height: of the grid in cells, at least 1; at least 3 with four rooms. horizon: steps of an episode, at
+    least 1. slip: probability in [0, 1].
+    layout:
+      open: no walls.
+      four_rooms: walls along the middle row and the middle column, each with a door in the middle of both its
+        halves. The symmetric form, of any size, of the 11 x 11 cells in Sutton, Precup, Singh, 'Between MDPs and
+        semi-MDPs', Artificial Intelligence 112, 1999; shortest paths are as long as without walls.
+    Raises ValueError on other values.
+
+    Defaults 5, 5 and slip 0.1 are those of the class GridWorld of the library rlberry, which has walls in two
+    cells, and horizon 20 is that of its UCBVI demonstration. The paper's experiment, in its public code, is
+    width 5, height 10, horizon 100, slip 0.15. The rule for slips is rlberry's, on which that code builds; that
+    reaching the goal ends no episode is the paper's description, where rlberry's default is to stop there.
+    Paper: Menard, Domingues, Shang, Valko, 'UCB momentum Q-learning: correcting the bias without forgetting',
+    ICML 2021, experiments.
+    """
+
+    name: ClassVar[str] = "gridworld"
+
+    width: int = 5
+    height: int = 5
+    horizon: int = 20
+    slip: float = 0.1
+    layout: str = "open"
+
+    def __post_init__(self) -> None:
+        if self.layout not in _LAYOUTS:
+            raise ValueError(f"layout must be one of {', '.join(_LAYOUTS)}, got {self.layout!r}; choose one of them")
+        smallest = _SMALLEST_ROOMS if self.layout == "four_rooms" else 1
+        require_integer("width", self.width, smallest)
+        require_integer("height", self.height, smallest)
+        require_integer("horizon", self.horizon, 1)
+        _require_probability("slip", self.slip)
+        require_size(self.name, self.horizon, self.width * self.height, len(_MOVES))
+
+    def build(self) -> FiniteMDP:
+        """Build the grid as arrays: transitions [H, S, 4, S], rewards [H, S, 4], start [S]."""
+        cells = [(int(row), int(column)) for row, column in np.argwhere(self._free())]
+        states = {cell: s for s, cell in enumerate(cells)}
+        n_states = len(cells)
+        transitions = np.zeros((n_states, len(_MOVES), n_states))
+        for s, (row, column) in enumerate(cells):
+            neighbours = [states.get((row + down, column + right)) for down, right in _MOVES]
+            for action in range(len(_MOVES)):
+                self._move(transitions[s, action], s, neighbours, action)
+        rewards = np.zeros((n_states, len(_MOVES)))
+        rewards[-1] = 1.0
+        start = np.zeros(n_states)
+        start[0] = 1.0
+        every_step = (self.horizon, 1, 1)
+        return FiniteMDP(self.name, np.tile(transitions, (*every_step, 1)), np.tile(rewards, every_step), start)
+
+    def _free(self) -> NDArray[np.bool_]:
+        """Return which cells [height, width] are no walls."""
+        free = np.ones((self.height, self.width), dtype=np.bool_)
+        if self.layout == "four_rooms":
+            row, column = self.height // 2, self.width // 2
+            free[row], free[:, column] = False, False
+            free[row, [(column - 1) // 2, (column + self.width) // 2]] = True
+            free[[(row - 1) // 2, (row + self.height) // 2], column] = True
+        return free
+
+    def _move(self, law: NDArray[np.float64], state: int, neighbours: Sequence[int | None], action: int) -> None:
+        """Fill law [S], all 0, with the next state's distribution; neighbours: by action, None if blocked."""
+        chosen = neighbours[action]
+        if chosen is None:
+            law[state] = 1.0
+            return
+        others = [cell for cell in neighbours if cell is not None and cell != chosen]
+        law[chosen] = 1.0 - self.slip if others else 1.0
+        for cell in others:
+            law[cell] = self.slip / len(others)
+
+
+def _require_probability(key: str, value: object) -> None:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or not math.isfinite(value) or not 0.0 <= value <= 1.0:  # type: ignore[arg-type,operator]
+        raise ValueError(f"{key} must be a probability in [0, 1], got {value!r}; set e.g. {key}: 0.1")
