@@ -111,8 +111,9 @@ def test_mean_return_of_roll_outs_is_the_exact_value(environment: str) -> None:
     for i, uniforms in enumerate(rng.random((n, mdp.horizon + 1))):
         roll_out(mdp.cdf, mdp.start_cdf, policy, uniforms, states, actions)
         returns[i] = mdp.rewards[np.arange(mdp.horizon), states[:-1], actions].sum()
-    assert returns.std() > 0.0
-    assert abs(returns.mean() - mdp.start_value(policy)) < 5 * returns.std() / np.sqrt(n)
+    # The rounding of a mean of equal returns is not spread.
+    assert (returns.min() < returns.max()) == (not np.isin(mdp.transitions, (0.0, 1.0)).all())
+    assert abs(returns.mean() - mdp.start_value(policy)) < 5 * returns.std() / np.sqrt(n) + 1e-12
 
 
 def test_roll_out_takes_the_first_state_above_the_draw() -> None:

@@ -16,6 +16,11 @@ from dprl.envs import ENVIRONMENTS, FiniteMDPEnv, RiverSwim
 from dprl.envs.dynamics import roll_out
 
 IDS = [f"dprl/{spec.__name__}-v0" for spec in ENVIRONMENTS.values()]
+# Fields of a small environment in which returns differ, where they are not n_states and horizon.
+SMALL: dict[str, dict[str, Any]] = {
+    "dprl/GridWorld-v0": {"width": 2, "height": 2, "horizon": 4},
+    "dprl/DeepSea-v0": {"size": 4, "deterministic": False},
+}
 
 
 def make(env_id: str, **fields: Any) -> FiniteMDPEnv:
@@ -38,7 +43,8 @@ def episode(env: FiniteMDPEnv, seed: int) -> list[tuple[int, int, float, bool]]:
 
 
 def test_the_documented_ids_are_registered() -> None:
-    assert {"dprl/RiverSwim-v0", "dprl/RandomMDP-v0", "dprl/Garnet-v0"} <= set(gymnasium.registry)
+    names = ("RiverSwim", "RandomMDP", "Garnet", "GridWorld", "DeepSea")
+    assert {f"dprl/{name}-v0" for name in names} <= set(gymnasium.registry)
 
 
 @pytest.mark.parametrize("env_id", IDS)
@@ -50,10 +56,11 @@ def test_the_env_checker_has_nothing_to_say(env_id: str) -> None:
 
 @pytest.mark.parametrize("env_id", IDS)
 def test_an_episode_ends_by_termination_after_its_horizon(env_id: str) -> None:
-    env = make(env_id, horizon=7)
+    env = make(env_id, **SMALL.get(env_id, {"horizon": 7}))
+    horizon = env.mdp.horizon
     rows = episode(env, seed=0)
-    assert [row[0] for row in rows] == list(range(8))
-    assert [row[3] for row in rows] == [False] * 7 + [True]
+    assert [row[0] for row in rows] == list(range(horizon + 1))
+    assert [row[3] for row in rows] == [False] * horizon + [True]
     with pytest.raises(gymnasium.error.ResetNeeded):
         env.step(0)
 
@@ -87,7 +94,7 @@ def test_bad_actions_and_a_missing_reset_are_refused() -> None:
 @pytest.mark.parametrize("env_id", IDS)
 def test_the_mean_return_is_the_exact_value(env_id: str) -> None:
     """Optimal policy, 4,000 episodes, five standard errors: a false alarm in about 6e-7 of the seeds."""
-    env = make(env_id, n_states=4, horizon=4)
+    env = make(env_id, **SMALL.get(env_id, {"n_states": 4, "horizon": 4}))
     _, policy = env.mdp.optimum()
     env.reset(seed=0)
     returns = np.zeros(4_000)
