@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any, ClassVar
 import yaml
 
 from dprl.platform.configs.experiment import Experiment, read_experiment, varying_keys
-from dprl.platform.configs.grid import GRID, expand
+from dprl.platform.configs.grid import GRID, alternatives_with, expand
 from dprl.platform.errors import UserError, broken_rule, shown, suggestion
 from dprl.platform.program import command
 
@@ -121,12 +122,22 @@ def read_config(path: str | Path, overrides: Sequence[str] = ()) -> dict[str, An
 
 
 def apply_override(raw: dict[str, Any], override: str) -> None:
-    """Apply one `a.b=value` (value is YAML) to `raw`, in place."""
+    """Apply one `a.b=value` (value is YAML) to `raw`, in place.
+
+    Where a grid at the top varies section `a`, every alternative that has it is changed.
+    """
     dotted, equals, text = override.partition("=")
     keys = dotted.strip().split(".")
     if not equals or not all(keys):
         raise broken_rule("--set", "must be path=value", override, "write e.g. --set privacy.epsilon=2")
-    place = raw
+    value = _parse(text, f"--set {dotted}")
+    for config in alternatives_with(raw, keys[0]) or [raw]:
+        _set(config, keys, value, dotted)
+
+
+def _set(config: dict[str, Any], keys: Sequence[str], value: object, dotted: str) -> None:
+    """Set the value at the path of `keys` in `config`, making the mappings on the way."""
+    place = config
     for depth, key in enumerate(keys[:-1], start=1):
         below = place.setdefault(key, {})
         here = ".".join(keys[:depth])
@@ -140,7 +151,7 @@ def apply_override(raw: dict[str, Any], override: str) -> None:
                 f"set the whole of {here} instead",
             )
         place = below
-    place[keys[-1]] = _parse(text, f"--set {dotted}")
+    place[keys[-1]] = copy.deepcopy(value)
 
 
 def load_cells(path: str | Path, overrides: Sequence[str] = ()) -> list[Experiment]:

@@ -222,12 +222,17 @@ def varying_keys(cells: Sequence[Experiment]) -> list[str]:
 
 
 def varies(key: str, flats: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether `key` differs; what one trust model calls 'auto' and another one by its name does not."""
+    """Whether `key` differs; what one trust model calls 'auto' and another one by its name does not.
+
+    A key that only some algorithms, environments or trust models have is compared among these.
+    """
     values = {flat[key] for flat in flats if key in flat}
-    by_model: dict[str, set[Any]] = {}
+    section = key.partition(".")[0]
+    chooser = f"{section}.{_CHOOSERS[section]}" if section in _CHOOSERS else "privacy.model"
+    by_class: dict[object, set[Any]] = {}
     for flat in flats:
-        by_model.setdefault(flat["privacy.model"], set()).add(flat.get(key, _AUTO))
-    return len(values - {_AUTO}) > 1 or any(len(found) > 1 for found in by_model.values())
+        by_class.setdefault(flat.get(chooser), set()).add(flat.get(key, _AUTO))
+    return len(values - {_AUTO}) > 1 or any(len(found) > 1 for found in by_class.values())
 
 
 def _hash(mapping: Mapping[str, Any]) -> str:

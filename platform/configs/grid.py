@@ -18,10 +18,10 @@ _MISSPELT = 0.8
 def expand(raw: object, path: str = "", depth: int = 0) -> list[Any]:
     """Return what `raw` says for each point of its grids, in the file's order, the last grid varying fastest.
 
-    A grid is a mapping with the one key `grid_search` and a list of alternatives, which may hold grids too.
+    A grid is a mapping with the one key `grid_search` and a list of alternatives, which may hold grids too. At the top
+    of a config other keys may stand beside it: they go with every alternative, so that sections vary together.
     """
-    if depth > _DEEPEST:
-        raise UserError(f"{path}: may be nested {_DEEPEST} deep, got more; does it contain itself?")
+    _require_shallow(path, depth)
     if isinstance(raw, list):
         return _bounded(
             itertools.product(*(expand(item, f"{path}[{i}]", depth + 1) for i, item in enumerate(raw))),
@@ -30,34 +30,82 @@ def expand(raw: object, path: str = "", depth: int = 0) -> list[Any]:
         )
     if not isinstance(raw, dict):
         return [raw]
+    if not path:
+        return _expand_config(raw, path, depth, frozenset())
     if GRID in raw:
         return _alternatives(raw, path, depth)
-    for key in raw:
-        if difflib.SequenceMatcher(None, str(key).lower(), GRID).ratio() > _MISSPELT:
-            raise UserError(f"{path}.{key}: unknown key; did you mean {GRID!r}?".lstrip("."))
-    columns = [expand(value, f"{path}.{key}" if path else str(key), depth + 1) for key, value in raw.items()]
+    columns = [_column(key, value, path, depth) for key, value in raw.items()]
     return _bounded(itertools.product(*columns), path, lambda point: dict(zip(raw, point, strict=True)))
 
 
+def alternatives_with(raw: Mapping[str, Any], key: str, depth: int = 0) -> list[dict[str, Any]]:
+    """Return the alternatives of the top-level grid of `raw` that give `key`, at any depth; none if `raw` does."""
+    choices = raw.get(GRID)
+    if key in raw or not isinstance(choices, list) or depth > _DEEPEST:
+        return []
+    found: list[dict[str, Any]] = []
+    for choice in choices:
+        if isinstance(choice, dict):
+            found += [choice] if key in choice else alternatives_with(choice, key, depth + 1)
+    return found
+
+
+def _expand_config(raw: Mapping[Any, Any], path: str, depth: int, outer: frozenset[object]) -> list[Any]:
+    """Return the points of a whole config, or of the part of one that is an alternative of its top-level grid.
+
+    outer: the keys beside that grid, which the alternative may not give again.
+    """
+    _require_shallow(path, depth)
+    for key in raw:
+        if key in outer and key != GRID:
+            rule, remedy = "must not be given beside the grid and in it", "keep one of the two"
+            raise broken_rule(_join(path, key), rule, raw[key], remedy)
+    columns = []
+    for key, value in raw.items():
+        if key == GRID:
+            columns.append(_bounded(_joint_points(raw, path, depth, outer | raw.keys()), path, lambda point: point))
+        else:
+            columns.append([{key: point} for point in _column(key, value, path, depth)])
+    return _bounded(itertools.product(*columns), path, lambda parts: {k: v for part in parts for k, v in part.items()})
+
+
+def _joint_points(raw: Mapping[Any, Any], path: str, depth: int, outer: frozenset[object]) -> Iterator[Any]:
+    """Yield the points of a grid over mappings of sections."""
+    here = _join(path, GRID)
+    for i, choice in enumerate(_choices(raw, here)):
+        if not isinstance(choice, dict):
+            rule, remedy = "must be a mapping of sections", "write e.g. {algorithm: {...}, privacy: {...}}"
+            raise broken_rule(f"{here}[{i}]", rule, choice, remedy)
+        yield from _expand_config(choice, f"{here}[{i}]", depth + 1, outer)
+
+
 def _alternatives(raw: Mapping[Any, Any], path: str, depth: int) -> list[Any]:
-    """Return the points of one `grid_search`."""
-    here = f"{path}.{GRID}" if path else GRID
+    """Return the points of one `grid_search` below a key."""
+    here = _join(path, GRID)
     siblings = [str(key) for key in raw if key != GRID]
     if siblings:
-        remedy = "move the others into each alternative" if path else "move them below the keys that vary"
+        remedy = "move the others into each alternative"
         raise broken_rule(here, "must be the only key of its mapping", ", ".join(siblings), remedy)
+    points = (expand(choice, f"{here}[{i}]", depth + 1) for i, choice in enumerate(_choices(raw, here)))
+    return _bounded(itertools.chain.from_iterable(points), path, lambda point: point)
+
+
+def _choices(raw: Mapping[Any, Any], here: str) -> list[Any]:
+    """Return the alternatives of the grid at dotted path `here`, at least one."""
     choices = raw[GRID]
     if not isinstance(choices, list):
         raise broken_rule(here, "must be a list of alternatives", choices, "write e.g. {grid_search: [1, 2]}")
     if not choices:
-        raise broken_rule(
-            here,
-            "must have at least one alternative",
-            choices,
-            "a grid of nothing runs nothing: fill it or remove it",
-        )
-    points = (expand(choice, f"{here}[{i}]", depth + 1) for i, choice in enumerate(choices))
-    return _bounded(itertools.chain.from_iterable(points), path, lambda point: point)
+        remedy = "a grid of nothing runs nothing: fill it or remove it"
+        raise broken_rule(here, "must have at least one alternative", choices, remedy)
+    return choices
+
+
+def _column(key: object, value: object, path: str, depth: int) -> list[Any]:
+    """Return the points of one key's value; a key that is nearly `grid_search` is an error."""
+    if difflib.SequenceMatcher(None, str(key).lower(), GRID).ratio() > _MISSPELT:
+        raise UserError(f"{_join(path, key)}: unknown key; did you mean {GRID!r}?")
+    return expand(value, _join(path, key), depth + 1)
 
 
 def _bounded(points: Iterator[Any], path: str, make: Callable[[Any], Any]) -> list[Any]:
@@ -66,3 +114,12 @@ def _bounded(points: Iterator[Any], path: str, make: Callable[[Any], Any]) -> li
     if len(found) > MOST_CELLS:
         raise UserError(f"{path or 'config'}: the grid must have at most {MOST_CELLS} cells, got more; split the sweep")
     return found
+
+
+def _require_shallow(path: str, depth: int) -> None:
+    if depth > _DEEPEST:
+        raise UserError(f"{path}: may be nested {_DEEPEST} deep, got more; does it contain itself?")
+
+
+def _join(path: str, key: object) -> str:
+    return f"{path}.{key}" if path else str(key)

@@ -16,7 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, LogLocator, NullLocator
 
 from dprl.platform.configs.experiment import Experiment, varies
-from dprl.platform.reports.records import CONFIDENCE, SATURATION_NOTE, always_saturated, curve
+from dprl.platform.reports.intervals import CONFIDENCE
+from dprl.platform.reports.records import SATURATION_NOTE, always_saturated, curve
 from dprl.platform.reports.verdicts import privacy_text
 
 # Okabe and Ito's palette, black last.

@@ -2,46 +2,29 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtrit
 
 from dprl.platform.configs.experiment import Experiment
+from dprl.platform.reports.halving import halving_columns
+from dprl.platform.reports.intervals import band, bands
 from dprl.platform.reports.verdicts import privacy_columns
 
 COLUMNS = ("seed", "episode", "regret", "regret_per_episode", "saturated")
 """regret: cumulative up to `episode`; the other two are means over the block of episodes that ends there."""
 
-CONFIDENCE = 0.95
 SATURATED = 0.99
 SATURATION_NOTE = "bonus saturated: the curve is linear by construction"
 SATURATION_REMEDY = "more episodes, a larger epsilon or a smaller algorithm.bonus_scale"
 
 
-def band(values: np.ndarray) -> tuple[float, float, float]:
-    """Return mean and ends of the 95 % Student t band of `values` float64[n_seeds]; NaN ends for one seed."""
-    mean, half = _bands(values[np.newaxis, :])
-    return float(mean[0]), float(mean[0] - half[0]), float(mean[0] + half[0])
-
-
-def _bands(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and half width of the t band over the last axis of `values` float64[n, n_seeds]."""
-    seeds = values.shape[1]
-    mean = values.mean(axis=1)
-    if seeds < 2:
-        return mean, np.full(len(mean), math.nan)
-    quantile = float(stdtrit(seeds - 1, 0.5 + CONFIDENCE / 2))
-    return mean, quantile * values.std(axis=1, ddof=1) / math.sqrt(seeds)
-
-
 def curve(records: pd.DataFrame, column: str = "regret") -> pd.DataFrame:
     """Return `column` over seeds as episode, mean, lower, upper (95 % t band; NaN ends for one seed)."""
     by_seed = records.pivot_table(index="episode", columns="seed", values=column)
-    mean, half = _bands(by_seed.to_numpy())
+    mean, half = bands(by_seed.to_numpy())
     return pd.DataFrame({"episode": by_seed.index.to_numpy(), "mean": mean, "lower": mean - half, "upper": mean + half})
 
 
@@ -51,7 +34,7 @@ def always_saturated(records: pd.DataFrame) -> bool:
 
 
 def summary_row(experiment: Experiment, records: pd.DataFrame, certificate: Mapping[str, Any]) -> dict[str, Any]:
-    """Return one cell's row of summary.csv: its settings, its regret with bands, and what its noise proves.
+    """Return one cell's row of summary.csv: its settings, its regret and halving with intervals, what its noise proves.
 
     certificate: as `Certificate.to_dict` gives it. Infinity is float inf in the row.
     """
@@ -69,4 +52,5 @@ def summary_row(experiment: Experiment, records: pd.DataFrame, certificate: Mapp
     lengths = np.diff(saturated["episode"], prepend=0)
     row["saturated"] = float(np.average(saturated["mean"], weights=lengths))
     row["saturated_last"] = float(final["saturated"].mean())
-    return row | privacy_columns(certificate) | {"note": SATURATION_NOTE if always_saturated(records) else ""}
+    row |= halving_columns(records) | privacy_columns(certificate)
+    return row | {"note": SATURATION_NOTE if always_saturated(records) else ""}

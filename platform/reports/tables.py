@@ -16,9 +16,15 @@ from dprl.platform.reports.verdicts import number
 
 _VERDICTS = {"holds": "holds", "holds_approximately": "at delta", "fails": "FAILS"}
 _LEGEND = (
-    "columns: docs/metrics.md; regret/ep.: first -> last block; satur.: share of (h,s,a) whose value is at its cap"
+    "columns: docs/metrics.md; +-95%: half the band over seeds; regret/ep.: first -> last block; halved: the episode, "
+    "median over seeds; satur.: share of (h,s,a) whose value is at its cap"
 )
-_HEADERS = ("cell", "regret", "95% band", "regret/ep.", "claim", "proved", "verdict", "satur.", "s")
+_HEADERS = ("cell", "regret", "+-95%", "regret/ep.", "halved", "claim", "proved", "verdict", "satur.", "s")
+
+
+def episode_reached(episode: float, episodes: int) -> str:
+    """Return the episode, or '>K' where it lies beyond the `episodes` that were run."""
+    return f">{episodes}" if math.isinf(episode) else f"{episode:.0f}"
 
 
 def write_table(stream: TextIO, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -54,14 +60,15 @@ def write_summary(stream: TextIO, summary: pd.DataFrame) -> None:
 
 
 def _summary_cells(row: Mapping[Any, Any]) -> list[str]:
-    band = "-" if math.isnan(row["regret_lower"]) else f"{number(row['regret_lower'])}..{number(row['regret_upper'])}"
+    half = row["regret_upper"] - row["regret"]
     first, last = row["regret_per_episode_first"], row["regret_per_episode_last"]
     claimed = row["claimed_epsilon"]
     return [
         str(row["label"]),
         number(row["regret"]),
-        band,
-        f"{first:.2g} -> {last:.2g}",
+        "-" if math.isnan(half) else number(half),
+        f"{first:.2g}->{last:.2g}",
+        episode_reached(row["halved_at"], row["episodes"]),
         "-" if claimed is None or math.isnan(claimed) else number(claimed),
         number(row["proved_epsilon"]),
         _VERDICTS.get(str(row["verdict"]), str(row["verdict"])),

@@ -16,6 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from dprl.platform.environment_variables import set_environment
 from dprl.platform.errors import broken_rule
+from dprl.platform.reports.halving import halving_columns
 from dprl.platform.reports.records import curve
 from dprl.platform.reports.verdicts import privacy_columns, proved_epsilon
 from dprl.platform.sweeps.cell_folder import CellResults
@@ -239,6 +240,7 @@ def _final_numbers(results: CellResults) -> dict[str, float]:
         "claimed_epsilon": privacy["claimed_epsilon"],
         "proved_epsilon": privacy["proved_epsilon"],
         "seconds": results.seconds,
+        **halving_columns(results.records),
     }
     return {name: float(value) for name, value in numbers.items() if value is not None}
 

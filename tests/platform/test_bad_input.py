@@ -204,6 +204,25 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
         with_privacy("{model: jdp, grid_search: [1, 2]}"),
         ["privacy.grid_search: must be the only key", "got 'model'"],
     ),
+    "joint grid of numbers": (
+        GOOD + "grid_search: [1, 2]\n",
+        ["grid_search[0]: must be a mapping of sections, got 1", "{algorithm: {...}, privacy: {...}}"],
+    ),
+    "joint grid not a list": (GOOD + "grid_search: {seed: 1}\n", ["grid_search: must be a list of alternatives"]),
+    "joint grid empty": (GOOD + "grid_search: []\n", ["grid_search: must have at least one alternative"]),
+    "section beside a joint grid and in it": (
+        GOOD + "grid_search: [{seed: 1}, {seed: 2, grid_search: [{episodes: 5}]}]\n",
+        ["grid_search[1].grid_search[0].episodes: must not be given beside the grid and in it, got 5; keep one"],
+    ),
+    "joint grid with a bad point": (
+        GOOD.replace("seeds: 1\n", "") + "grid_search: [{seeds: 1}, {seeds: 0}]\n",
+        ["seeds: must lie between 1 and", "got 0"],
+    ),
+    "joint grid contains itself": (GOOD + "grid_search: &g [{grid_search: *g}]\n", ["nested"]),
+    "joint grid that multiplies": (
+        with_episodes("{grid_search: [2, 3]}") + f"grid_search: {[{'seed': i} for i in range(6000)]}\n",
+        ["at most 10000 cells"],
+    ),
     "grid of names": (GOOD.replace("name: try", "name: {grid_search: [a, b]}"), ["name: must be one"]),
     "grid with a bad point": (with_epsilon("{grid_search: [1, 0]}"), ["privacy.epsilon: ", "got 0"]),
     "same cell twice": (with_episodes("{grid_search: [100, 1e2]}"), ["grid: every cell must be different"]),
@@ -277,6 +296,11 @@ BAD_ARGUMENTS: dict[str, tuple[list[str], list[str]]] = {
     ),
     "set not YAML": (["run", "try.yaml", "--set", "episodes=[1"], ["--set episodes: must be YAML"]),
     "set to nothing": (["run", "try.yaml", "--set", "episodes="], ["episodes: must be a whole number, got None"]),
+    "set below a grid in a joint grid": (
+        ["run", "joint.yaml", "--set", "privacy.epsilon=5"],
+        ["--set privacy.epsilon: privacy is a grid", "set the whole of privacy"],
+    ),
+    "set in a joint grid without end": (["run", "endless.yaml", "--set", "privacy.epsilon=5"], ["nested"]),
     "set below a grid": (
         ["run", "grid.yaml", "--set", "privacy.epsilon=5"],
         ["--set privacy.epsilon: privacy is a grid", "set the whole of privacy"],
@@ -312,6 +336,10 @@ def test_bad_arguments_are_refused_in_one_line_and_nothing_is_written(
     arguments, says = BAD_ARGUMENTS[case]
     (outside / "try.yaml").write_text(GOOD)
     (outside / "grid.yaml").write_text(with_privacy("{grid_search: [{model: none}, {model: jdp, epsilon: 1}]}"))
+    grid = "{grid_search: [{model: none}, {model: jdp, epsilon: 1}]}"
+    joint = GOOD.replace(f"privacy: {PRIVACY}", f"grid_search: [{{privacy: {grid}}}]")
+    (outside / "joint.yaml").write_text(joint)
+    (outside / "endless.yaml").write_text("grid_search: &g [{grid_search: *g}]\n")
     (outside / "binary.yaml").write_bytes(b"\xff\xfe\x00name")
     assert_refused(arguments, says, outside, capsys)
 

@@ -138,3 +138,46 @@ def test_the_configs_of_the_project_are_valid_and_named_after_their_files(name: 
 def test_errors_name_the_line_of_the_file(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"line 3"):
         read_config(write(tmp_path, "a: 1\nb: 2\na: 3\n"))
+
+
+JOINT: dict[str, Any] = {
+    "env": BASE["env"],
+    "grid_search": [
+        {"episodes": 10, "privacy": {"grid_search": [{"model": "none"}, {"model": "jdp", "epsilon": 1.0}]}},
+        {"episodes": 20, "grid_search": [{"privacy": {"model": "none"}}, {"privacy": {"model": "ldp", "epsilon": 2}}]},
+    ],
+    "algorithm": {"name": "private_ucb_vi", "bonus_scale": {"grid_search": [0.1, 1.0]}},
+    "seeds": 1,
+}
+
+
+def test_sections_vary_together_below_a_grid_at_the_top(tmp_path: Path) -> None:
+    cells = load_cells(write(tmp_path, yaml.safe_dump(JOINT, sort_keys=False)))
+    assert [(one.episodes, one.privacy.model, one.algorithm.bonus_scale) for one in cells] == [  # type: ignore[attr-defined]
+        (episodes, model, scale)
+        for episodes, model in [(10, "none"), (10, "jdp"), (20, "none"), (20, "ldp")]
+        for scale in (0.1, 1.0)
+    ]
+    assert {one.name for one in cells} == {"try"}
+
+
+def test_a_cell_of_a_joint_grid_is_that_of_a_plain_config(tmp_path: Path) -> None:
+    joint = {**BASE, "grid_search": [{"episodes": 100}, {"episodes": 200}]}
+    del joint["episodes"]
+    assert [one.digest for one in load_cells(write(tmp_path, yaml.safe_dump(joint)))] == [
+        read_experiment({**BASE, "episodes": episodes}).digest for episodes in (100, 200)
+    ]
+
+
+def test_an_override_reaches_every_alternative_that_has_the_section(tmp_path: Path) -> None:
+    raw = read_config(write(tmp_path, yaml.safe_dump(JOINT)), ["episodes=7", "seed=3"])
+    assert [choice["episodes"] for choice in raw["grid_search"]] == [7, 7]
+    assert (raw["seed"], "episodes" in raw) == (3, False)
+    nested = read_config(write(tmp_path, yaml.safe_dump(JOINT)), ["privacy={model: ldp, epsilon: 3}"])
+    assert [one["privacy"] for one in nested["grid_search"][1]["grid_search"]] == [{"model": "ldp", "epsilon": 3}] * 2
+
+
+def test_the_label_has_no_keys_of_other_algorithms_or_environments() -> None:
+    random = {"name": "random_mdp", "n_states": 3, "horizon": 4}
+    cells = [read_experiment({**BASE, "env": env}) for env in (BASE["env"], random)]
+    assert varying_keys(cells) == ["env.name"]

@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 
 from dprl.platform.configs.experiment import read_experiment
-from dprl.platform.reports.records import COLUMNS, SATURATION_NOTE, always_saturated, band, curve, summary_row
+from dprl.platform.reports.records import COLUMNS, SATURATION_NOTE, always_saturated, curve, summary_row
 
 RAW: dict[str, Any] = {
     "name": "try",
@@ -31,22 +29,6 @@ def records(per_episode: list[list[float]], saturated: float = 0.5) -> pd.DataFr
         for i in range(len(values))
     ]
     return pd.DataFrame(rows, columns=list(COLUMNS))
-
-
-def test_the_band_is_students() -> None:
-    values = np.array([1.0, 2.0, 4.0, 9.0])
-    expected = stats.t.interval(0.95, 3, loc=values.mean(), scale=stats.sem(values))
-    assert band(values) == pytest.approx((4.0, *expected))
-
-
-def test_the_band_covers_the_mean_as_often_as_it_says() -> None:
-    """2000 normal samples of 4 seeds: 95 % coverage; outside 0.935..0.965 with probability 0.2 %."""
-    rng = np.random.default_rng(1)
-    inside = 0
-    for _ in range(2000):
-        _, lower, upper = band(rng.normal(size=4))
-        inside += lower <= 0 <= upper
-    assert 0.935 < inside / 2000 < 0.965
 
 
 def test_one_seed_has_a_mean_and_no_band() -> None:
@@ -79,6 +61,15 @@ def test_the_summary_row_has_settings_regret_and_privacy() -> None:
     assert (row["claimed_epsilon"], row["proved_epsilon"], row["verdict"]) == (1.0, 2.0, "fails")
     assert row["saturated"] == 0.5
     assert row["note"] == ""
+    assert (row["halved_at"], row["halved_share"]) == (math.inf, 0.0)
+
+
+def test_the_summary_row_says_when_the_regret_has_halved() -> None:
+    one = read_experiment({**RAW, "episodes": 8})
+    some = records([[1.0, 0.5, 0.5, 0.5], [1.0, 1.0, 0.5, 0.5], [1.0, 1.0, 1.0, 1.0]])
+    row = summary_row(one, some, one.certificate().to_dict())
+    assert (row["halved_at"], row["halved_share"]) == pytest.approx((6.0, 2 / 3))
+    assert math.isnan(row["halved_at_lower"])
 
 
 def test_saturation_is_a_mean_over_episodes_whatever_the_length_of_a_block() -> None:

@@ -1,0 +1,39 @@
+"""Episodes until the regret per episode has halved: of each seed, and over the seeds of a cell."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+
+from dprl.platform.reports.intervals import median_interval
+
+
+def halved_at(records: pd.DataFrame) -> np.ndarray:
+    """Return the episode at which each seed's regret per episode has halved, float64[n_seeds]; inf if it never does.
+
+    That is the end of the first block whose mean regret per episode is at most half the first record's, and from whose
+    end on the mean up to the end of every later block is too, the last one included. A dip that does not last so does
+    not count, however well a long run ends; nor does the last block, which nothing confirms.
+
+    records: columns `records.COLUMNS`, the same episodes for every seed.
+    """
+    regret = records.pivot_table(index="seed", columns="episode", values="regret")
+    ends, total = regret.columns.to_numpy(dtype=np.float64), regret.to_numpy()
+    target = total[:, :1] / ends[0] / 2
+    # Over a stretch of episodes the mean is at most the target exactly where the excess does not rise.
+    excess = total - target * ends
+    highest_later = np.maximum.accumulate(excess[:, ::-1], axis=1)[:, ::-1][:, 1:]
+    below = np.diff(excess, axis=1, prepend=0.0)[:, :-1] <= 0.0
+    lasting = below & (highest_later <= excess[:, :-1])
+    found = lasting.any(axis=1)
+    return np.where(found, ends[lasting.argmax(axis=1)], math.inf)
+
+
+def halving_columns(records: pd.DataFrame) -> dict[str, float]:
+    """Return what a summary shows of a cell's halving: the median with its interval, and the share of seeds halved."""
+    values = halved_at(records)
+    median, lower, upper = median_interval(values)
+    share = float(np.isfinite(values).mean())
+    return {"halved_at": median, "halved_at_lower": lower, "halved_at_upper": upper, "halved_share": share}

@@ -1,0 +1,44 @@
+"""95 % intervals over the seeds of a cell: of a mean, and of a median."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.special import bdtr, stdtrit
+
+CONFIDENCE = 0.95
+
+
+def band(values: np.ndarray) -> tuple[float, float, float]:
+    """Return mean and ends of the 95 % Student t band of `values` float64[n_seeds]; NaN ends for one seed."""
+    mean, half = bands(values[np.newaxis, :])
+    return float(mean[0]), float(mean[0] - half[0]), float(mean[0] + half[0])
+
+
+def bands(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and half width of the t band over the last axis of `values` float64[n, n_seeds]."""
+    seeds = values.shape[1]
+    mean = values.mean(axis=1)
+    if seeds < 2:
+        return mean, np.full(len(mean), math.nan)
+    quantile = float(stdtrit(seeds - 1, 0.5 + CONFIDENCE / 2))
+    return mean, quantile * values.std(axis=1, ddof=1) / math.sqrt(seeds)
+
+
+def median_interval(values: np.ndarray) -> tuple[float, float, float]:
+    """Return the median of `values` float64[n_seeds] and the ends of its 95 % interval, which are two of the values.
+
+    The interval assumes nothing of the distribution (sign test), so infinity counts as any large value. Up to five
+    values are too few for one: NaN ends.
+    """
+    ordered = np.sort(values)
+    n = len(ordered)
+    lowest, highest = ordered[(n - 1) // 2], ordered[n // 2]
+    median = float(lowest if lowest == highest else (lowest + highest) / 2)
+    # The population's median lies below ordered[k] with probability P(Binomial(n, 1/2) <= k).
+    outside = bdtr(np.arange(n), n, 0.5)
+    rank = int(np.sum(outside <= (1 - CONFIDENCE) / 2)) - 1
+    if rank < 0:
+        return median, math.nan, math.nan
+    return median, float(ordered[rank]), float(ordered[n - 1 - rank])
