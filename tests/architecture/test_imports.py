@@ -37,6 +37,7 @@ LIBRARIES = {
         ),
         *("gymnasium", "sqlalchemy", "yaml"),
     },
+    "platform/policies": {"gymnasium", "numpy", "ray", "torch"},
 }
 # What an import of these would find is a second copy of our modules (or nothing at all).
 BARE = {"privacy", "envs", "algorithms"}
@@ -152,6 +153,11 @@ def test_wrong_library_is_found(tmp_path: Path, relative: str, source: str) -> N
 
 def test_pgc_a3c_may_use_ray_and_torch(tmp_path: Path) -> None:
     write(tmp_path, "algorithms/pgc_a3c/learner.py", "import ray\nimport torch\nimport dprl.privacy")
+    assert library_complaints(tmp_path) == []
+
+
+def test_policies_may_use_ray_and_torch(tmp_path: Path) -> None:
+    write(tmp_path, "platform/policies/rl_module.py", "import ray.rllib\nimport torch\nimport dprl.envs")
     assert library_complaints(tmp_path) == []
 
 

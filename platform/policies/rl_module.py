@@ -1,0 +1,91 @@
+"""A learned table as an RLModule of RLlib, and the config with which RLlib evaluates it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.core.columns import Columns
+from ray.rllib.core.distribution.torch.torch_distribution import TorchCategorical
+from ray.rllib.core.rl_module.rl_module import RLModuleSpec
+from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
+
+from dprl.envs import FiniteMDPEnv
+from dprl.platform.policies.tabular import TabularPolicy, load_policy
+
+_MOST_ENVIRONMENTS = 100
+"""Stepped together by one env runner: RLlib's own work is per step, not per environment."""
+
+
+class PolicyDistribution(TorchCategorical):
+    """Actions drawn with the policy's own probabilities, whether RLlib explores or not.
+
+    Without exploration RLlib takes the most probable action instead, which would be another policy.
+    """
+
+    def to_deterministic(self) -> Self:  # type: ignore[override]  # RLlib's own returns another class
+        """Return this distribution."""
+        return self
+
+
+class TabularRLModule(TorchRLModule):
+    """A policy [H, S, A] that RLlib runs, checkpoints and evaluates; it is frozen and cannot be trained.
+
+    model_config: {"probabilities": floats [H, S, A]}. Observations: integers [..., 2], (steps taken, state).
+    Output: action_dist_inputs float32 [..., A], the logarithms of the probabilities.
+    """
+
+    @classmethod
+    def from_policy(cls, policy: TabularPolicy) -> Self:
+        """Return the module that acts like `policy`."""
+        env = FiniteMDPEnv(policy.mdp)
+        return cls(
+            observation_space=env.observation_space,
+            action_space=env.action_space,
+            model_config={"probabilities": policy.probability_table},
+        )
+
+    @classmethod
+    def from_run(cls, path: str | Path, seed: int | None = None) -> Self:
+        """Return the policy of a finished cell, see `load_policy`. Raises UserError."""
+        return cls.from_policy(load_policy(path, seed))
+
+    def setup(self) -> None:
+        """Lay out the table; called by RLlib's constructor."""
+        config: dict[str, Any] = self.model_config  # type: ignore[assignment]  # for RLlib also its own networks' settings
+        probabilities = torch.as_tensor(config["probabilities"], dtype=torch.float32)
+        # Where environments run side by side RLlib also asks at the end of an episode, and drops the answer.
+        end = torch.full_like(probabilities[:1], 1.0 / probabilities.shape[-1])
+        # A parameter, not a buffer: RLlib's learners have an optimizer, which refuses to have nothing to hold.
+        self.log_probabilities = torch.nn.Parameter(torch.cat([probabilities, end]).log(), requires_grad=False)
+        self.action_dist_cls = PolicyDistribution
+
+    def _forward(self, batch: dict[str, Any], **_: object) -> dict[str, Any]:
+        places = batch[Columns.OBS].long()
+        return {Columns.ACTION_DIST_INPUTS: self.log_probabilities[places[..., 0], places[..., 1]]}
+
+    def _forward_train(self, batch: dict[str, Any], **_: object) -> dict[str, Any]:
+        raise NotImplementedError("the module is the policy of a finished run and is not trained; call evaluate()")
+
+
+def evaluation_config(path: str | Path, seed: int | None = None, episodes: int = 1000) -> PPOConfig:
+    """Return the RLlib config with which `build_algo().evaluate()` runs a finished cell's policy.
+
+    The algorithm is PPO only because RLlib evaluates through some algorithm; nothing of it is used, and train()
+    fails. path, seed: see `load_policy`. episodes: of one evaluation; `episode_return_mean` is over all of them.
+    Raises ValueError if episodes < 1, UserError on what is no finished cell.
+    """
+    if episodes < 1:
+        raise ValueError(f"episodes must be at least 1, got {episodes}; 1000 give a mean to about 3 % of its spread")
+    policy = load_policy(path, seed)
+    return (
+        PPOConfig()
+        .environment(policy.env_id, env_config=policy.env_settings)
+        .rl_module(rl_module_spec=RLModuleSpec.from_module(TabularRLModule.from_policy(policy)))
+        .env_runners(num_env_runners=0, num_envs_per_env_runner=min(episodes, _MOST_ENVIRONMENTS), explore=False)
+        .evaluation(evaluation_duration=episodes, evaluation_duration_unit="episodes")
+        # By default the mean is over the last hundred episodes, however many there were.
+        .reporting(metrics_num_episodes_for_smoothing=episodes)
+    )

@@ -1,0 +1,167 @@
+"""Policies as RLModules: the right distribution for a batch, checkpoints, evaluation by RLlib, the guide's examples."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import ray
+import torch
+from numpy.typing import NDArray
+from ray.rllib.core.rl_module.rl_module import RLModule
+
+from dprl.envs import FiniteMDP, RiverSwim
+from dprl.platform.configs.experiment import read_experiment
+from dprl.platform.errors import UserError
+from dprl.platform.policies import TabularPolicy, load_policy
+from dprl.platform.policies.rl_module import TabularRLModule, evaluation_config
+from dprl.platform.sweeps.cell import CellRun
+from dprl.platform.sweeps.cell_folder import CellFolder
+
+# Importing RLlib alone takes about five seconds.
+pytestmark = pytest.mark.slow
+
+RIVER = {"name": "riverswim", "n_states": 4, "horizon": 12}
+EXPERIMENT = {
+    "name": "small",
+    "algorithm": {"name": "private_ucb_vi", "bonus_scale": 0.1},
+    "env": RIVER,
+    "privacy": {"model": "none"},
+    "episodes": 2000,
+    "seeds": 2,
+}
+ENV = RiverSwim(n_states=4, horizon=12)
+PLACES = np.array([(h, s) for h in range(12) for s in range(4)])
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    """A Ray cluster of this machine alone."""
+    options: dict[str, Any] = {"num_cpus": 2, "include_dashboard": False, "log_to_driver": False}
+    ray.init(address="local", logging_level=logging.ERROR, **options)
+    yield
+    ray.shutdown()
+
+
+def stochastic_table() -> NDArray[np.float64]:
+    table = np.random.default_rng(0).dirichlet((1.0, 3.0), size=(12, 4))
+    table[4, 0] = (0.0, 1.0)
+    return table
+
+
+def write_cell(folder: Path, table: NDArray[np.generic]) -> Path:
+    written = CellFolder(folder)
+    written.experiment_file.write_text(read_experiment(EXPERIMENT).to_yaml())
+    np.savez(written.policy_file, seed=[0], policy=table[None])
+    return folder
+
+
+def distribution(module: RLModule, places: NDArray[np.int64], explore: bool) -> NDArray[np.float64]:
+    """Return the probabilities that RLlib's connectors draw with."""
+    batch = {"obs": torch.as_tensor(places)}
+    output = module.forward_exploration(batch) if explore else module.forward_inference(batch)
+    name = "get_exploration_action_dist_cls" if explore else "get_inference_action_dist_cls"
+    drawn_with = getattr(module, name)().from_logits(output["action_dist_inputs"])
+    if not explore:
+        drawn_with = drawn_with.to_deterministic()
+    logarithms = [drawn_with.logp(torch.tensor(action)).numpy() for action in (0, 1)]
+    return np.exp(np.stack(logarithms, axis=-1, dtype=np.float64))
+
+
+def standard_deviation(mdp: FiniteMDP, probabilities: NDArray[np.float64]) -> float:
+    """Return the exact standard deviation of an episode's return, by backward induction on its two moments."""
+    mean, square = np.zeros(mdp.n_states), np.zeros(mdp.n_states)
+    for h in reversed(range(mdp.horizon)):
+        reward, later, later_square = mdp.rewards[h], mdp.transitions[h] @ mean, mdp.transitions[h] @ square
+        square = (probabilities[h] * (reward**2 + 2 * reward * later + later_square)).sum(axis=1)
+        mean = (probabilities[h] * (reward + later)).sum(axis=1)
+    return float(np.sqrt(mdp.start @ square - (mdp.start @ mean) ** 2))
+
+
+@pytest.mark.parametrize("explore", [False, True])
+def test_the_module_has_the_policys_probabilities(explore: bool) -> None:
+    policy = TabularPolicy(stochastic_table(), ENV)
+    found = distribution(TabularRLModule.from_policy(policy), PLACES, explore)
+    # float32 logarithms.
+    assert np.allclose(found, [policy.probabilities(place) for place in PLACES], rtol=1e-6, atol=0.0)
+
+
+@pytest.mark.parametrize("explore", [False, True])
+def test_a_deterministic_policy_never_takes_another_action(explore: bool) -> None:
+    table = np.random.default_rng(1).integers(2, size=(12, 4))
+    found = distribution(TabularRLModule.from_policy(TabularPolicy(table, ENV)), PLACES, explore)
+    assert np.array_equal(found, np.eye(2)[table].reshape(-1, 2))
+
+
+def test_the_observation_at_the_end_of_an_episode_is_answered() -> None:
+    module = TabularRLModule.from_policy(TabularPolicy(stochastic_table(), ENV))
+    assert distribution(module, np.array([(12, 3)]), explore=False) == pytest.approx(np.array([[0.5, 0.5]]))
+
+
+def test_a_checkpoint_is_the_same_module(tmp_path: Path) -> None:
+    module = TabularRLModule.from_run(write_cell(tmp_path, stochastic_table()))
+    restored = RLModule.from_checkpoint(module.save_to_path(tmp_path / "checkpoint"))
+    assert type(restored) is TabularRLModule
+    assert restored.observation_space == module.observation_space == load_policy(tmp_path).make_env().observation_space
+    for explore in (False, True):
+        assert np.array_equal(distribution(restored, PLACES, explore), distribution(module, PLACES, explore))
+
+
+def test_the_module_is_not_trained() -> None:
+    module = TabularRLModule.from_policy(TabularPolicy(stochastic_table(), ENV))
+    assert not any(parameter.requires_grad for parameter in module.parameters())
+    with pytest.raises(NotImplementedError, match="not trained"):
+        module.forward_train({"obs": torch.as_tensor(PLACES)})
+
+
+def test_bad_input_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="must be the folder of a finished cell"):
+        TabularRLModule.from_run(tmp_path)
+    with pytest.raises(ValueError, match=r"^episodes must be at least 1, got 0"):
+        evaluation_config(write_cell(tmp_path, stochastic_table()), episodes=0)
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("table", [ENV.build().optimum()[1], stochastic_table()], ids=["deterministic", "stochastic"])
+def test_rllibs_evaluation_agrees_with_the_exact_value(
+    cluster: None, tmp_path: Path, table: NDArray[np.generic]
+) -> None:
+    episodes = 1000
+    policy = load_policy(write_cell(tmp_path, table))
+    error = standard_deviation(policy.mdp, policy.probability_table) / np.sqrt(episodes)
+    algorithm = evaluation_config(tmp_path, episodes=episodes).debugging(seed=1).build_algo()
+    found = algorithm.evaluate()["env_runners"]
+    algorithm.stop()
+    assert (found["num_episodes"], found["episode_len_min"], found["episode_len_max"]) == (episodes, 12, 12)
+    # Four standard errors: a false alarm in about 16,000 seeds. The most probable actions are off by more than ten.
+    assert abs(found["episode_return_mean"] - policy.start_value) < 4 * error
+    most_probable = policy.mdp.start_value(policy.probability_table.argmax(axis=-1))
+    assert policy.deterministic or most_probable - policy.start_value > 10 * error
+
+
+@pytest.mark.cluster
+def test_the_examples_of_the_guide_run_on_a_real_cell(cluster: None, root: Path, tmp_path: Path) -> None:
+    run = CellRun(read_experiment(EXPERIMENT), CellFolder(tmp_path / "cell"))
+    (tmp_path / "cell").mkdir()
+    while not run.advance(1.0).finished:
+        pass
+    blocks = re.findall(r"```python\n(.*?)```", (root / "docs" / "policies.md").read_text(), re.DOTALL)
+    assert [len(block.splitlines()) for block in blocks] == [3, 3, 3]
+    names: dict[str, Any] = {}
+    for block in blocks:
+        here = re.sub(r'"dprl_runs/[^"]*"', repr(str(tmp_path / "cell")), block)
+        here = here.replace("/models/first_try", str(tmp_path / "models" / "first_try"))
+        exec(here, names)  # the project's own text
+    policy = names["policy"]
+    assert names["action"] == policy.table[0, 2]
+    assert (tmp_path / "models" / "first_try" / "metadata.json").is_file()
+    error = standard_deviation(policy.mdp, policy.probability_table) / np.sqrt(1000)
+    assert error > 0.0
+    # Six standard errors, since these episodes are different every time: a false alarm in about 500 million runs.
+    assert abs(names["mean_return"] - policy.start_value) < 6 * error
+    names["algorithm"].stop()
