@@ -43,6 +43,8 @@ class TabularConfig(ABC):
     """The loop around it, see `learning_loop`."""
     theorem: ClassVar[str]
     """Which theorem bounds the regret of the algorithm as printed."""
+    bounds_optimum: ClassVar[bool] = True
+    """Whether `tables.optimistic` bounds the optimal values from above; else those of the policy deployed last."""
 
     def __post_init__(self) -> None:
         check_number("bonus_scale", self.bonus_scale, 0.0)
@@ -58,7 +60,8 @@ class TabularConfig(ABC):
     def tables(self, mdp: FiniteMDP, episodes: int) -> Any:  # noqa: ANN401
         """Return what planning works on: a NamedTuple of arrays, of which `plan` leaves two to read.
 
-        policy: int64[H, S] or float64[H, S, A]; optimistic float64[S]: the upper bounds of the first step's values.
+        policy: int64[H, S] or float64[H, S, A]; optimistic float64[S]: the upper bounds of the first step's values, see
+        `bounds_optimum`.
         """
 
     @property
@@ -146,7 +149,8 @@ class TabularLearner:
             found = state.get(name)
             if found is None or found.shape != array.shape or found.dtype != array.dtype:
                 raise ValueError(f"the state's {name!r} is missing or of another shape; resume with the same settings")
-        if int(state[_PRIVATIZER + "users"][-1]) != min(episodes_done, self.episodes - 1):
+        users = state.get(_PRIVATIZER + "users", np.array([-1]))
+        if int(users[-1]) != min(episodes_done, self.episodes - 1):
             raise ValueError("the state's episodes are not those that its ledger has charged; start anew")
         self.privatizer.load_state_dict(
             {key.removeprefix(_PRIVATIZER): value for key, value in state.items() if key.startswith(_PRIVATIZER)}

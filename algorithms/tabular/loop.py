@@ -11,7 +11,7 @@ from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.tabular.counts import Released
 from dprl.algorithms.tabular.simulator import Simulator, play, policy_value
 from dprl.privacy.compiled import inlined, kernel
-from dprl.privacy.exchange import Channel, exchange
+from dprl.privacy.exchange import Channel, exchange, exchange_unreleased
 
 Run = Callable[..., tuple[float, float]]
 
@@ -62,7 +62,11 @@ def _loop(  # noqa: PLR0913 - a kernel has no object to hold them
         saturated += schedule.saturated[0]
         play(simulator, tables.policy, k)
         if k < simulator.episodes:
-            exchange(channel, simulator.device.cells, simulator.device.amounts, k)
+            # What is released is read by the next plan, and by whoever reads between two stretches.
+            if k + 1 == schedule.planned[1] or k == last:
+                exchange(channel, simulator.device.cells, simulator.device.amounts, k)
+            else:
+                exchange_unreleased(channel, simulator.device.cells, simulator.device.amounts, k)
     return regret, saturated
 
 
@@ -76,6 +80,7 @@ def learning_loop(
     It plays episodes first..last (1-based, inclusive) of K and returns the summed regret and the summed share of
     saturated cells. Before an episode of the schedule, `plan` writes `tables.policy` from the released counts; then the
     user plays it and sends their contribution. The user of episode K sends nothing: no later policy could use it.
+    Counts are released before a plan and at the end of a stretch: the same bits as when they are after every user.
 
     The parts are bound by name, as if the loop stood in the algorithm's file: kernels that are passed as arguments are
     compiled anew in every process.
