@@ -6,9 +6,8 @@ the value function in it is not a fixed one; at best, the leading term of the re
 Privacy and optimism do not rest on that lemma.
 
 The formulas follow this project's specification. The paper's text was not at hand: they are not checked against it.
-* T of the paper is taken as the number of episodes K, which agrees with the regret that [CZ22] Table 1 quotes, and its
-  beta' as beta/(2SAH): Hoeffding's inequality for rewards and for P V*, over all cells and counts, then fails with
-  probability at most beta.
+* T of the paper is taken as the number of episodes K, and its beta' as beta/(2SAH): Hoeffding's inequality for rewards
+  and for P V*, over all cells and counts, then fails with probability at most beta.
 * E is one bound for all three families. Where 2 E < 1 a count must be at least 1, since estimates divide by it.
 * Q is clipped at 0 from below, too. Where the confidence bounds hold, at the paper's constants, it is not negative.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -159,21 +160,57 @@ def test_without_noise_it_is_ubev_with_wider_clips(learner: Learner, random_mdp:
     assert ours == pytest.approx(ubev(values, random_mdp, 0.0)[0], abs=1e-9)
 
 
-@TRUST
-def test_optimism_holds_at_the_papers_constants(privacy: Any, learner: Learner, random_mdp: FiniteMDP) -> None:
-    # Optimism fails with probability at most 2 beta per run. 40 runs, checked at 8 episodes each; with beta = 0.1 more
-    # than 40 * 0.2 + 4 sd failures have probability < 1e-4.
-    failures, best = 0, random_mdp.optimal_start_value()
-    for seed in range(40):
-        algorithm = learner(random_mdp, 4000, privacy, name="pucb", seed=seed)
-        bonus = PUCBConfig().bonus(random_mdp, algorithm.privatizer, 4000)
-        for _ in range(8):
-            algorithm.learn(500)
-            _, first_q, _ = planned(algorithm.privatizer.private_counts().values, bonus, random_mdp)
-            if random_mdp.start @ first_q.max(axis=1) < best - 1e-9:
-                failures += 1
-                break
-    assert failures <= 40 * 0.2 + 4 * np.sqrt(40 * 0.2 * 0.8)
+def optimal_q(mdp: FiniteMDP) -> np.ndarray:
+    """Q* of the first step, [S, A]."""
+    value = np.zeros(mdp.rewards.shape[1])
+    for h in reversed(range(mdp.horizon)):
+        q = mdp.rewards[h] + mdp.transitions[h] @ value
+        value = q.max(axis=1)
+    return np.asarray(q)
+
+
+def true_counts(mdp: FiniteMDP, visits: int, generator: np.random.Generator | None) -> np.ndarray:
+    """Counts of `visits` visits to every cell, their transitions drawn or, without a generator, as expected."""
+    horizon, n_states, n_actions = mdp.rewards.shape
+    rows = np.full((horizon, n_states + 2, n_states, n_actions), float(visits))
+    drawn = generator.multinomial(visits, mdp.transitions) if generator else visits * mdp.transitions
+    rows[:, :n_states] = np.moveaxis(drawn, -1, 1)
+    rows[:, n_states + 1] *= mdp.rewards
+    return rows
+
+
+def test_optimism_survives_the_worst_errors_of_counts(learner: Learner, random_mdp: FiniteMDP) -> None:
+    """Counts as expected, then each moved by its whole error bound: the bonus for privacy alone makes up for it."""
+    privatizer = learner(random_mdp, 1000, CentralPrivacy(1.0), name="pucb").privatizer
+    bounds, n_states = privatizer.precision(0.1).bounds, random_mdp.n_states
+    private = PUCBConfig().bonus(random_mdp, privatizer, 1000)._replace(per_root=0.0)
+    nothing = private._replace(per_count=0.0, per_square=0.0)
+    best, below = optimal_q(random_mdp), 0
+    for signs in itertools.product((-1, 1), repeat=3):
+        rows = true_counts(random_mdp, 30_000_000, None)
+        rows[:, :n_states] += signs[0] * bounds["transitions"]
+        rows[:, n_states] += signs[1] * bounds["visits"]
+        rows[:, n_states + 1] += signs[2] * bounds["rewards"]
+        _, q, _ = planned(rows.ravel(), private, random_mdp)
+        assert np.all(q >= best)
+        assert np.all(q < random_mdp.horizon)
+        below += int(np.any(planned(rows.ravel(), nothing, random_mdp)[1] < best))
+    assert below >= 4
+
+
+def test_optimism_survives_sampling(learner: Learner, random_mdp: FiniteMDP) -> None:
+    # A draw fails with probability at most beta = 0.1, so that more than 12 of 40 do with probability < 1e-3.
+    bonus = PUCBConfig().bonus(random_mdp, learner(random_mdp, 1000, name="pucb").privatizer, 1000)
+    nothing = bonus._replace(per_root=0.0)
+    generator, best, failures, below = np.random.default_rng(0), optimal_q(random_mdp), 0, 0
+    for _ in range(40):
+        values = true_counts(random_mdp, 10_000, generator).ravel()
+        _, q, _ = planned(values, bonus, random_mdp)
+        assert np.all(q < random_mdp.horizon)
+        failures += int(np.any(q < best))
+        below += int(np.any(planned(values, nothing, random_mdp)[1] < best))
+    assert failures <= 12
+    assert below > 12  # without its bonus the algorithm does not pass
 
 
 def test_learning_is_visible_with_and_without_noise(learner: Learner) -> None:
