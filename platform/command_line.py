@@ -1,4 +1,4 @@
-"""The `dprl` command: list, run, sweep, certify, audit, ui."""
+"""The `dprl` command: list, run, sweep, report, certify, audit, ui."""
 
 from __future__ import annotations
 
@@ -145,6 +145,20 @@ def _add_naming(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fresh", action="store_true", help="delete what earlier calls under this name did")
 
 
+def _add_report(commands: _Subparsers) -> None:
+    parser = _add(
+        commands,
+        "report",
+        "write the cells of finished sweeps as one Markdown page, a table for each environment",
+        "report regret_vs_epsilon --out report.md",
+    )
+    parser.add_argument("sweeps", metavar="SWEEP", nargs="+", help="the name of a sweep")
+    parser.add_argument("--out", metavar="FILE", help="where the page goes (default: standard output)")
+    parser.add_argument("--title", help="of the page (default: the names of the sweeps)")
+    parser.add_argument("--storage", metavar="URI", help="as for sweep (default: $DPRL_HOME or ./dprl_runs)")
+    _add_json(parser)
+
+
 def _add_certify(commands: _Subparsers) -> None:
     parser = _add(
         commands,
@@ -186,6 +200,7 @@ _COMMANDS = {
     "list": _add_list,
     "run": _add_run,
     "sweep": _add_sweep,
+    "report": _add_report,
     "certify": _add_certify,
     "audit": _add_audit,
     "ui": _add_ui,

@@ -59,6 +59,30 @@ def sweep(options: argparse.Namespace) -> int:
     return EXIT_DONE
 
 
+def report(options: argparse.Namespace) -> int:
+    """Write the cells of finished sweeps as one Markdown page."""
+    home = _home(options.storage)
+    # Only here: pandas takes time to load.
+    from dprl.platform.reporting import report_page, summaries  # noqa: PLC0415
+    from dprl.platform.sweeps.atomic_files import write_text  # noqa: PLC0415
+
+    if options.json:
+        _say(_json(summaries(home, options.sweeps).to_dict("records")))
+        return EXIT_DONE
+    text = report_page(home, options.sweeps, options.title, options.resume_command)
+    if options.out is None:
+        _say(text.removesuffix("\n"))
+        return EXIT_DONE
+    file = Path(options.out)
+    try:
+        write_text(file, text)
+    except OSError as error:
+        rule = f"must be a file that can be written ({error.strerror})"
+        raise broken_rule("--out", rule, options.out, "choose another") from None
+    _say(f"report    {file}")
+    return EXIT_DONE
+
+
 def certify(options: argparse.Namespace) -> int:
     """Show every cell's planned certificate."""
     cells = _cells(options)
@@ -117,6 +141,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "list": list_registered,
     "run": run,
     "sweep": sweep,
+    "report": report,
     "certify": certify,
     "audit": audit,
     "ui": ui,

@@ -23,16 +23,21 @@ from dprl.platform.reports.verdicts import privacy_text
 # Okabe and Ito's palette, black last.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 # So that trust models can be told apart on paper too.
-_DASHES: dict[str, Any] = {"none": (0, (1.2, 1.6)), "jdp": "-", "ldp": (0, (6, 2))}
+_DASHES: dict[str, Any] = {"none": (0, (4, 2)), "jdp": "-", "ldp": (0, (6, 1.5, 1.2, 1.5))}
 _MARKERS = ("o", "s", "^", "D", "v", "P")
-_DELTA = "privacy.delta"
+_MODEL, _DELTA = "privacy.model", "privacy.delta"
 _BAND = f"{CONFIDENCE:.0%} t band over seeds"
+_BAND_ALPHA = 0.15
 _DPI = 130
 _PANELS_PER_ROW = 3
+_PANEL_WIDTH, _ONLY_PANEL_WIDTH = 4.6, 6.6
+"""In inches."""
 _MOST_TICKS = 8
 _TICK_GAP = 0.08
 """Least distance of two labels, as a share of the axis."""
 _TITLE_SIZE, _LEGEND_SIZE = 10, 9
+_HANDLE_LENGTH = 4.0
+"""In font sizes: dashes must be seen in the legend, beside a marker."""
 _LETTERS_PER_INCH = 10.5
 """Of the titles' font, so many at most."""
 _MOST_LEGEND_COLUMNS = 9
@@ -86,7 +91,8 @@ def _draw_curve(axes: Axes, points: pd.DataFrame) -> None:
 class _Lines(NamedTuple):
     """What the panels share.
 
-    styles: number of each line's colour and marker, by its name. references: legends of cells without privacy.
+    styles: number of each line's colour and marker, by its name; trust models share them, unless nothing else varies.
+    references: legends of cells without privacy.
     hollow: names of the lines all of whose claims fail.
     """
 
@@ -99,25 +105,27 @@ def frontier_figure(summary: pd.DataFrame) -> bytes:
     """Draw utility against proved epsilon of a sweep; return a PNG.
 
     summary: rows of `records.summary_row`. One panel per environment and number of episodes, one line per
-    algorithm, trust model and delta (and whatever else varies); cells without privacy are dotted horizontal bands.
+    algorithm, trust model and delta (and whatever else varies); cells without privacy are dashed horizontal
+    lines with their bands.
     """
     flats = [{key: row[key] for key in row.index if pd.notna(row[key])} for _, row in summary.iterrows()]
     varying = [key for key in _settings(summary) if varies(key, flats)]
     panel_keys = [key for key in varying if key.startswith("env.") or key == "episodes"]
     # The trust model is always named; epsilon is the axis.
-    apart = [*panel_keys, "privacy.model", "privacy.epsilon", _DELTA]
-    line_keys = ["privacy.model", *(key for key in varying if key not in apart)]
+    apart = [*panel_keys, _MODEL, "privacy.epsilon", _DELTA]
+    line_keys = [_MODEL, *(key for key in varying if key not in apart)]
+    line_keys.sort(key=lambda key: key != "algorithm.name")
     if (summary["claimed_delta"] > 0).any():
         line_keys.append(_DELTA)
     panels = list(_groups(summary, panel_keys))
     rows = math.ceil(len(panels) / _PANELS_PER_ROW)
     columns = min(len(panels), _PANELS_PER_ROW)
-    figure = Figure(figsize=(1.2 + 4.6 * columns, 0.3 + 3.9 * rows), layout="constrained")
+    width = _PANEL_WIDTH if len(panels) > 1 else _ONLY_PANEL_WIDTH
+    figure = Figure(figsize=(1.2 + width * columns, 0.3 + 3.9 * rows), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False)
     groups = list(_groups(summary, line_keys))
-    styles = {name: i for i, (name, _) in enumerate(groups)}
     hollow = frozenset(name for name, cells in groups if (cells["verdict"] != "holds").all())
-    lines = _Lines(styles, _reference_labels(summary, line_keys), hollow)
+    lines = _Lines(_styles(groups, line_keys), _reference_labels(summary, line_keys), hollow)
     for axes, (title, cells) in zip(grid.flat, panels, strict=False):
         _draw_panel(axes, cells, line_keys, lines)
         axes.set_title(_wrapped(title, 4.0), fontsize=_TITLE_SIZE)
@@ -131,12 +139,28 @@ def frontier_figure(summary: pd.DataFrame) -> bytes:
     return _png(figure)
 
 
+def _styles(groups: Sequence[tuple[str, pd.DataFrame]], line_keys: Sequence[str]) -> dict[str, int]:
+    """Return the number of each line's colour and marker."""
+    keys = [key for key in line_keys if key != _MODEL]
+    kinds = {name: _group_name(keys, tuple(cells[keys].iloc[0])) for name, cells in groups}
+    numbers = {kind: i for i, kind in enumerate(dict.fromkeys(kinds.values()))}
+    if len(numbers) == 1:
+        return {name: i for i, name in enumerate(kinds)}
+    return {name: numbers[kind] for name, kind in kinds.items()}
+
+
 def _legend(figure: Figure, labels: Mapping[str, Any]) -> None:
     """Put the legend below the panels, in as many rows as its names need."""
     shown = [_wrapped(name, figure.get_figwidth() - 1.0) for name in labels]
     for columns in range(min(_MOST_LEGEND_COLUMNS, len(labels)), 0, -1):
         legend = figure.legend(
-            labels.values(), shown, loc="outside lower center", ncols=columns, frameon=False, fontsize=_LEGEND_SIZE
+            labels.values(),
+            shown,
+            loc="outside lower center",
+            ncols=columns,
+            frameon=False,
+            fontsize=_LEGEND_SIZE,
+            handlelength=_HANDLE_LENGTH,
         )
         if columns == 1 or legend.get_window_extent().width < figure.bbox.width:
             rows = math.ceil(sum(name.count("\n") + 1 for name in shown) / columns)
@@ -204,7 +228,7 @@ def _group_name(keys: Sequence[str], values: tuple[Any, ...]) -> str:
 
 def _reference_labels(summary: pd.DataFrame, line_keys: Sequence[str]) -> dict[str, str]:
     """Return what the legend says of cells without privacy: their values, one a panel, too small to read off."""
-    cells = summary[summary["privacy.model"] == "none"]
+    cells = summary[summary[_MODEL] == "none"]
     labels = {}
     for name, line in _groups(cells, line_keys):
         values = ", ".join(f"{value:.2g}" for value in line["mean_regret"])
@@ -215,13 +239,12 @@ def _reference_labels(summary: pd.DataFrame, line_keys: Sequence[str]) -> dict[s
 def _draw_panel(axes: Axes, cells: pd.DataFrame, line_keys: Sequence[str], lines: _Lines) -> None:
     for name, line in _groups(cells, line_keys):
         index = lines.styles[name]
-        colour, marker = COLOURS[index % len(COLOURS)], _MARKERS[index % len(_MARKERS)]
-        for _, row in line[line["privacy.model"] == "none"].iterrows():
-            _draw_reference(axes, row, lines.references[name], colour)
+        style = {"color": COLOURS[index % len(COLOURS)], "marker": _MARKERS[index % len(_MARKERS)]}
+        for _, row in line[line[_MODEL] == "none"].iterrows():
+            _draw_reference(axes, row, lines.references[name], style)
         bounded = line[np.isfinite(line["proved_epsilon"])].sort_values("proved_epsilon")
         if len(bounded):
-            hollow = name in lines.hollow
-            _draw_line(axes, bounded, name, {"color": colour, "marker": marker}, hollow=hollow)
+            _draw_line(axes, bounded, name, style, hollow=name in lines.hollow)
     _epsilon_ticks(axes, sorted({value for value in cells["proved_epsilon"] if math.isfinite(value)}))
     # A little below zero, so that a line on the axis is seen.
     axes.set_ylim(bottom=-0.03 * axes.get_ylim()[1])
@@ -231,12 +254,13 @@ def _draw_panel(axes: Axes, cells: pd.DataFrame, line_keys: Sequence[str], lines
     axes.grid(alpha=0.3)
 
 
-def _draw_reference(axes: Axes, row: pd.Series[Any], label: str, colour: str) -> None:
+def _draw_reference(axes: Axes, row: pd.Series[Any], label: str, style: Mapping[str, Any]) -> None:
     """Draw a cell without privacy as a horizontal band: its epsilon is infinite, so it has no place on the axis."""
-    axes.axhline(row["mean_regret"], color=colour, ls=_DASHES["none"], label=label)
+    # Its marker stands on the right edge, where epsilon would go on to infinity.
+    axes.axhline(row["mean_regret"], ls=_DASHES["none"], markevery=[1], clip_on=False, label=label, **style)
     lower, upper = row["mean_regret_lower"], row["mean_regret_upper"]
     if math.isfinite(lower):
-        axes.axhspan(lower, upper, color=colour, alpha=0.15, lw=0)
+        axes.axhspan(lower, upper, color=style["color"], alpha=_BAND_ALPHA, lw=0)
 
 
 def _draw_line(axes: Axes, cells: pd.DataFrame, label: str, style: Mapping[str, Any], hollow: bool) -> None:
@@ -245,12 +269,13 @@ def _draw_line(axes: Axes, cells: pd.DataFrame, label: str, style: Mapping[str, 
     hollow: whether it does for the whole line, in the legend too.
     """
     epsilon, mean = cells["proved_epsilon"].to_numpy(), cells["mean_regret"].to_numpy()
-    below = mean - cells["mean_regret_lower"].to_numpy()
-    above = cells["mean_regret_upper"].to_numpy() - mean
-    spread = np.nan_to_num(np.array([below, above]))
-    dashes = _DASHES.get(cells["privacy.model"].iloc[0], "-.")
+    # One seed has no band.
+    lower, upper = (cells[f"mean_regret_{end}"].fillna(cells["mean_regret"]) for end in ("lower", "upper"))
+    dashes = _DASHES.get(cells[_MODEL].iloc[0], "-.")
     inside = "white" if hollow else style["color"]
-    axes.errorbar(epsilon, mean, spread, capsize=3, label=label, ls=dashes, markerfacecolor=inside, **style)
+    spread = np.array([mean - lower, upper - mean])
+    axes.errorbar(epsilon, mean, spread, capsize=2, elinewidth=0.8, label=label, ls=dashes, mfc=inside, **style)
+    axes.fill_between(epsilon, lower, upper, color=style["color"], alpha=_BAND_ALPHA, lw=0)
     fails = (cells["verdict"] != "holds").to_numpy()
     axes.plot(epsilon[fails], mean[fails], ls="", markerfacecolor="white", zorder=3, **style)
 

@@ -14,7 +14,7 @@ from rich.text import Text
 from dprl.platform.reports.records import SATURATION_REMEDY
 from dprl.platform.reports.verdicts import number
 
-_VERDICTS = {"holds": "holds", "holds_approximately": "at delta", "fails": "FAILS"}
+VERDICTS = {"holds": "holds", "holds_approximately": "at delta", "fails": "FAILS"}
 _LEGEND = (
     "columns: docs/metrics.md; +-95%: half the band over seeds; regret/ep.: first -> last block; halved: the episode, "
     "median over seeds; satur.: share of (h,s,a) whose value is at its cap"
@@ -71,7 +71,7 @@ def _summary_cells(row: Mapping[Any, Any]) -> list[str]:
         episode_reached(row["halved_at"], row["episodes"]),
         "-" if claimed is None or math.isnan(claimed) else number(claimed),
         number(row["proved_epsilon"]),
-        _VERDICTS.get(str(row["verdict"]), str(row["verdict"])),
+        VERDICTS.get(str(row["verdict"]), str(row["verdict"])),
         f"{row['saturated']:.0%}",
         f"{row['seconds']:.1f}",
     ]
