@@ -7,6 +7,8 @@ SHELL := bash
 PYTHON ?= python3.11
 WORKERS ?= 2
 CONFIG ?= tune_configs/regret_vs_epsilon.yaml
+HALVING ?= halving_riverswim_3 halving_riverswim_6 halving_random_mdp
+HALVING_PAGE ?= docs/halving.md
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 
@@ -22,7 +24,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --no-compile --disable-pip-version-ch
 	/^Collecting / {if (++found % 20 == 0) {print "    " found " packages found"; fflush()}} \
 	/^Installing collected packages/ {print "    unpacking " gsub(/,/, "") + 1 " packages"; fflush()}'
 
-.PHONY: help setup dev demo test test-fast check lint typing format bench clean
+.PHONY: help setup dev demo test test-fast check lint typing format bench halving clean
 
 help:  ## this text
 	@echo "dprl: differentially private reinforcement learning on Ray"
@@ -74,6 +76,11 @@ typing:  # the tree that the type checker reads: dprl/X is X/
 bench: setup  ## our implementation against naive ones, as ratios
 	@$(BIN)/python -m benchmarks.noise $(filter --quick,$(BENCH_ARGS))
 	@$(BIN)/python -m benchmarks.ucb_vi $(BENCH_ARGS)
+
+# Each sweep resumes where an earlier call stopped; a cell that failed stops this before the page is written.
+halving: setup  ## episodes until the regret has halved: runs the sweeps HALVING (hours), writes docs/halving.md
+	@for sweep in $(HALVING); do $(BIN)/dprl sweep $$sweep; done
+	@$(BIN)/dprl report $(HALVING) --title 'Episodes until the regret per episode has halved' --out $(HALVING_PAGE)
 
 clean:  ## remove .venv and everything built; keeps dprl_runs
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -49,7 +49,7 @@ def _summary(home: Path, name: str) -> pd.DataFrame:
         cell for cell in (layout.folder / "cells").glob("*/state.npz") if not CellFolder(cell.parent).finished
     ]
     if open_cells:
-        rule = f"must be finished, and {len(open_cells)} of its cells are not"
+        rule = f"must be finished, and {len(open_cells)} of its cells {'is' if len(open_cells) == 1 else 'are'} not"
         raise broken_rule("SWEEP", rule, name, f"resume it with `{command('sweep', name)}`")
     return summary.assign(sweep=name)
 

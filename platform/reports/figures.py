@@ -134,7 +134,8 @@ def frontier_figure(summary: pd.DataFrame) -> bytes:
     labels: dict[str, Any] = {}
     for axes in grid.flat:
         labels |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
-    _legend(figure, labels)
+    order = [lines.references.get(name, name) for name in lines.styles]
+    _legend(figure, {label: labels[label] for label in order if label in labels})
     _title(figure, [f"Utility against proved privacy, {_BAND}{_hollow_text(summary)}", _common_settings(summary)])
     return _png(figure)
 

@@ -29,8 +29,8 @@ _WITH_TEXT = ("algorithm", "trust model", "verdict", "constants")
 _EXPLAINED = """\
 `halved at`: episodes until the regret per episode has halved for good, median over seeds with its 95 % interval; >K
 where so many seeds have not halved within K episodes. `regret / K`: mean over all episodes, with its 95 % band over
-seeds. Constants: `printed` if every scale of the algorithm is 1, else the scales. The epsilon is what the noise that ran
-proves at that delta. All definitions: docs/metrics.md."""
+seeds. Constants: `printed` if every scale of the algorithm is 1, else the scales. The epsilon is what the noise proves
+at that delta. All definitions: docs/metrics.md."""
 # What has a column of its own, or is a heading.
 _SHOWN = ("algorithm.name", "privacy.model", "privacy.epsilon", "privacy.delta", "episodes", "seeds")
 

@@ -50,7 +50,7 @@ def output(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -
     return capsys.readouterr().out
 
 
-@pytest.mark.parametrize("command", [[], ["list"], ["run"], ["sweep"], ["certify"], ["ui"]])
+@pytest.mark.parametrize("command", [[], ["list"], ["run"], ["sweep"], ["report"], ["certify"], ["ui"]])
 def test_every_help_has_an_example(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     shown = output(capsys, *command, "--help")
     assert f"example: dprl {' '.join(command)}" in shown

@@ -150,6 +150,32 @@ def test_trust_models_differ_in_dashes_too() -> None:
     assert len({str(dashes) for dashes in figures._DASHES.values()}) == len(TRUST_MODELS)
 
 
+def test_lines_of_several_algorithms_share_colour_and_marker_and_differ_in_dashes(drawn: list[Figure]) -> None:
+    privacies = [NONE, jdp(1), jdp(4), {"model": "ldp", "epsilon": 1}, {"model": "ldp", "epsilon": 4}]
+    one = summary([cell(p) for p in privacies])
+    rows = pd.concat([one, one.assign(**{"algorithm.name": "another"})], ignore_index=True)
+    frontier_figure(rows)
+    (figure,) = drawn
+    names = [name.partition(":")[0] for name in legend_of(figure)]
+    assert names == [f"{name} {model}" for name in ("private_ucb_vi", "another") for model in ("none", "jdp", "ldp")]
+    found = [line for line in figure.axes[0].get_lines() if len(line.get_xdata()) == 2 and line.get_marker() in "os"]  # type: ignore[arg-type]
+    styles = {(str(line.get_color()), str(line.get_marker()), str(line._unscaled_dash_pattern)) for line in found}  # type: ignore[attr-defined]
+    assert {style[:2] for style in styles} == {(figures.COLOURS[0], "o"), (figures.COLOURS[1], "s")}
+    assert len(styles) == 6
+
+
+def test_every_line_has_a_band_around_it(drawn: list[Figure]) -> None:
+    rows = summary([cell(jdp(1)), cell(jdp(4)), cell(NONE)])
+    frontier_figure(rows)
+    (axes,) = drawn[0].axes
+    polygons = [c for c in axes.collections if type(c).__name__ in {"FillBetweenPolyCollection", "PolyCollection"}]
+    (band,) = polygons
+    heights = {round(float(y), 12) for path in band.get_paths() for _, y in path.vertices}
+    expected = rows[rows["privacy.model"] == "jdp"][["mean_regret_lower", "mean_regret_upper"]].to_numpy().ravel()
+    assert heights >= {round(float(y), 12) for y in expected}
+    assert len(axes.patches) == 1  # the reference's
+
+
 def test_the_frontier_places_a_failing_claim_at_what_is_proved(drawn: list[Figure]) -> None:
     printed = {"model": "ldp", "epsilon": 1, "calibration": "printed"}
     frontier_figure(summary([cell(printed), cell(jdp(1))]))
