@@ -8,6 +8,7 @@ PYTHON ?= python3.11
 WORKERS ?= 2
 CONFIG ?= tune_configs/regret_vs_epsilon.yaml
 HALVING ?= halving_riverswim_3 halving_riverswim_6 halving_random_mdp
+HALVING_ARGS ?=
 HALVING_PAGE ?= docs/halving.md
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
@@ -78,8 +79,9 @@ bench: setup  ## our implementation against naive ones, as ratios
 	@$(BIN)/python -m benchmarks.ucb_vi $(BENCH_ARGS)
 
 # Each sweep resumes where an earlier call stopped; a cell that failed stops this before the page is written.
+# A small one: DPRL_HOME=/tmp/small make halving HALVING_PAGE=/tmp/small.md HALVING_ARGS='--set episodes=2000 --set seeds=6'
 halving: setup  ## episodes until the regret has halved: runs the sweeps HALVING (hours), writes docs/halving.md
-	@for sweep in $(HALVING); do $(BIN)/dprl sweep $$sweep; done
+	@for sweep in $(HALVING); do $(BIN)/dprl sweep $$sweep $(HALVING_ARGS); done
 	@$(BIN)/dprl report $(HALVING) --title 'Episodes until the regret per episode has halved' --out $(HALVING_PAGE)
 
 clean:  ## remove .venv and everything built; keeps dprl_runs

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from dprl.platform.errors import UserError, broken_rule, suggestion
+from dprl.platform.errors import broken_rule, counted, suggestion
 from dprl.platform.program import command
 from dprl.platform.reports.markdown import page
 from dprl.platform.sweeps.cell_folder import CellFolder
@@ -34,23 +34,19 @@ def report_page(home: Path, names: Sequence[str], title: str | None, called: str
 
 def _summary(home: Path, name: str) -> pd.DataFrame:
     layout = SweepLayout(home, name)
-    file = layout.folder / "summary.csv"
-    if not file.is_file():
+    again = f"run `{command('sweep', name)}`"
+    if not layout.summary_file.is_file():
         known = sorted(folder.parent.name for folder in home.glob("sweeps/*/summary.csv"))
-        remedy = f"{suggestion(name, known)}; run `{command('sweep', name)}` first"
-        raise broken_rule("SWEEP", f"must be a sweep in {home} with a summary.csv", name, remedy)
+        raise broken_rule("SWEEP", f"must be a sweep in {home}", name, f"{suggestion(name, known)}; {again} first")
     # An empty field is the only missing value: 'none' and 'None' are words.
-    summary = pd.read_csv(file, keep_default_na=False, na_values=[""])
-    if "halved_at" not in summary.columns:
-        raise UserError(
-            f"SWEEP: must be summarised by this version of dprl, got {name} of an earlier one; sweep it again"
-        )
-    open_cells = [
-        cell for cell in (layout.folder / "cells").glob("*/state.npz") if not CellFolder(cell.parent).finished
-    ]
-    if open_cells:
-        rule = f"must be finished, and {len(open_cells)} of its cells {'is' if len(open_cells) == 1 else 'are'} not"
-        raise broken_rule("SWEEP", rule, name, f"resume it with `{command('sweep', name)}`")
+    summary = pd.read_csv(layout.summary_file, keep_default_na=False, na_values=[""])
+    if "halved_at" not in summary.columns or not layout.status_file.is_file():
+        raise broken_rule("SWEEP", "must be summarised by this version of dprl", name, f"{again} again")
+    counts = json.loads(layout.status_file.read_text())
+    missing = counts["cells"] - counts["cells_finished"]
+    if missing:
+        rule = f"must be finished, and lacks {missing} of {counted(counts['cells'], 'cell')}"
+        raise broken_rule("SWEEP", rule, name, f"{again}, which resumes it")
     return summary.assign(sweep=name)
 
 
@@ -59,7 +55,7 @@ def _versions(home: Path, names: Sequence[str]) -> list[str]:
     lines: dict[str, None] = {}
     for name in names:
         layout = SweepLayout(home, name)
-        cells = pd.read_csv(layout.folder / "summary.csv", usecols=["cell"], dtype=str)["cell"]
+        cells = pd.read_csv(layout.summary_file, usecols=["cell"], dtype=str)["cell"]
         for digest in cells:
             file = CellFolder(layout.folder / "cells" / digest).versions_file
             versions = json.loads(file.read_text())

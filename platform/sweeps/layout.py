@@ -60,6 +60,16 @@ class SweepLayout:
         """Holds summary.csv, frontier.png and the cells."""
         return self.home / "sweeps" / self.name
 
+    @property
+    def summary_file(self) -> Path:
+        """One row a finished cell of the grid, as the last call left it."""
+        return self.folder / "summary.csv"
+
+    @property
+    def status_file(self) -> Path:
+        """How many cells the grid has, and how many of them had finished and failed when the last call ended."""
+        return self.folder / "status.json"
+
     def lock(self) -> FolderLock:
         """The lock of the one process that drives this sweep."""
         return FolderLock(self.folder / "locks" / "sweep", patience=0.0)

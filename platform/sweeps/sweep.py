@@ -21,7 +21,7 @@ from dprl.platform.errors import UserError, broken_rule, counted
 from dprl.platform.program import command
 from dprl.platform.reports.figures import frontier_figure
 from dprl.platform.reports.records import summary_row
-from dprl.platform.sweeps.atomic_files import write_bytes, write_text
+from dprl.platform.sweeps.atomic_files import write_bytes, write_json, write_text
 from dprl.platform.sweeps.cell_folder import CellResults
 from dprl.platform.sweeps.execution import CELL_ERRORS, run_in_process
 from dprl.platform.sweeps.layout import SweepCell, SweepLayout
@@ -259,10 +259,11 @@ class _Sweep:
         summary = pd.DataFrame([self._rows[cell.digest] for cell in finished])
         files: list[Path] = []
         if finished:
-            files = [self.layout.folder / "summary.csv", self.layout.folder / "frontier.png"]
+            files = [self.layout.summary_file, self.layout.folder / "frontier.png"]
             write_text(files[0], summary.to_csv(index=False))
             write_bytes(files[1], frontier_figure(summary))
         counts = {"cells": len(cells), "cells_finished": len(finished), "cells_failed": len(self.failures)}
+        write_json(self.layout.status_file, counts)
         try:
             self.tracker.close(files, counts, status)
         except TrackingError as error:

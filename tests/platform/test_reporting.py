@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -90,11 +91,21 @@ def test_what_is_no_sweep_is_refused(home: Path, capsys: pytest.CaptureFixture[s
     assert "--out: must be a file that can be written" in output(capsys, home, "a", "--out", home, code=2)
 
 
-def test_a_sweep_that_is_not_finished_is_refused(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    half_done = home / "sweeps" / "b" / "cells" / "0123456789ab"
-    half_done.mkdir()
-    (half_done / "state.npz").touch()
-    told = output(capsys, home, "b", code=2)
-    assert "SWEEP: must be finished, and 1 of its cells is not, got 'b'; resume it with `dprl sweep b`" in told
-    (half_done / "state.npz").unlink()
-    half_done.rmdir()
+def test_a_sweep_that_is_not_finished_is_refused(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = Path(shutil.copytree(home, tmp_path / "copy"))
+    (copy / "sweeps" / "b" / "status.json").write_text('{"cells": 3, "cells_finished": 2, "cells_failed": 1}')
+    told = output(capsys, copy, "a", "b", code=2)
+    assert "SWEEP: must be finished, and lacks 1 of 3 cells, got 'b'; run `dprl sweep b`, which resumes it" in told
+    (copy / "sweeps" / "b" / "status.json").unlink()
+    told = output(capsys, copy, "b", code=2)
+    assert "SWEEP: must be summarised by this version of dprl, got 'b'; run `dprl sweep b` again" in told
+
+
+def test_cells_of_an_earlier_grid_are_not_waited_for(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = Path(shutil.copytree(home, tmp_path / "copy"))
+    (copy / "sweeps" / "b" / "cells" / "0123456789ab").mkdir()
+    assert len(rows(output(capsys, copy, "b"))) == 4
