@@ -82,7 +82,7 @@ def _row(cell: Cell, varying: Sequence[str]) -> list[str]:
         " ".join([cell["privacy.model"], *noise]),
         "\u221e" if math.isinf(cell["proved_epsilon"]) else number(cell["proved_epsilon"]),
         f"{delta:g}" if cell["privacy.model"] != "none" else "",
-        VERDICTS.get(cell["verdict"], cell["verdict"]),
+        VERDICTS.get(str(cell["verdict"]), str(cell["verdict"])),
         ", ".join(_changed_scales(cell)) or "printed",
         _halved(cell),
         f"{cell['halved_share']:.0%}",
