@@ -156,6 +156,8 @@ def test_an_infinite_epsilon_is_a_tag_and_no_metric(home: Path) -> None:
     open_run = runs(home)[1][0]
     assert open_run.info.run_name == "none"
     assert "proved_epsilon" not in open_run.data.metrics
+    metrics = open_run.data.metrics
+    assert ("halved_at" in metrics) == (metrics["halved_share"] > 0.5)
     assert open_run.data.tags["proved_epsilon"] == "inf"
 
 
