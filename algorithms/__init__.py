@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dprl.algorithms.base import Algorithm, AlgorithmConfig, Segment
 from dprl.algorithms.ldp_obi import LDPOBIConfig
+from dprl.algorithms.private_ucb_po import PrivateUCBPOConfig
 from dprl.algorithms.private_ucb_vi import PrivateUCBVIConfig
 from dprl.algorithms.pucb import PUCBConfig
 from dprl.algorithms.tabular import TabularConfig, TabularLearner
 
 ALGORITHMS: dict[str, type[AlgorithmConfig]] = {
-    config.name: config for config in (PrivateUCBVIConfig, PUCBConfig, LDPOBIConfig)
+    config.name: config for config in (PrivateUCBPOConfig, PrivateUCBVIConfig, PUCBConfig, LDPOBIConfig)
 }
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "AlgorithmConfig",
     "LDPOBIConfig",
     "PUCBConfig",
+    "PrivateUCBPOConfig",
     "PrivateUCBVIConfig",
     "Segment",
     "TabularConfig",

@@ -1,0 +1,243 @@
+"""Private-UCB-PO against a plain NumPy reading of the paper's box."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dprl.algorithms import PrivateUCBPOConfig
+from dprl.algorithms.private_ucb_po import Bonus, Tables, plan
+from dprl.algorithms.tabular import Released, count_families
+from dprl.envs import ENVIRONMENTS, FiniteMDP
+from dprl.envs.dynamics import roll_out_stochastic
+from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, PrivateCounts, Streams
+from dprl.privacy.randomness.bits import fill_uniform
+
+Learner = Callable[..., Any]
+PRIVACY: list[Any] = [NoPrivacy(), CentralPrivacy(20.0), LocalPrivacy(200.0)]
+TRUST = pytest.mark.parametrize("privacy", PRIVACY, ids=lambda settings: settings.model)
+
+
+@pytest.fixture(scope="module")
+def river() -> FiniteMDP:
+    return ENVIRONMENTS["riverswim"](n_states=3, horizon=4).build()  # type: ignore[call-arg]
+
+
+@pytest.fixture(scope="module")
+def random_mdp() -> FiniteMDP:
+    return ENVIRONMENTS["random_mdp"](n_states=4, n_actions=3, horizon=5, seed=1).build()  # type: ignore[call-arg]
+
+
+@pytest.fixture
+def optimiser(learner: Learner) -> Learner:
+    def make(*arguments: Any, **settings: Any) -> Any:
+        return learner(*arguments, name="private_ucb_po", **settings)
+
+    return make
+
+
+def evaluated_by_the_box(counts: PrivateCounts, policy: np.ndarray, bonus: Bonus) -> tuple[np.ndarray, np.ndarray]:
+    """Algorithm 1, lines 5-10, in NumPy and rewards; returns Q [H, S, A] and V of the first step."""
+    horizon, n_states, n_actions = policy.shape
+    transitions = counts.family("transitions").reshape(horizon, n_states, n_states, n_actions)
+    visits = counts.family("visits").reshape(policy.shape)
+    rewards = counts.family("rewards").reshape(policy.shape)
+    q, value = np.empty(policy.shape), np.zeros(n_states)
+    for h in reversed(range(horizon)):
+        d = np.maximum(1.0, visits[h] + bonus.e1)
+        r_hat, p_hat = rewards[h] / d, np.moveaxis(transitions[h], 0, -1) / d[..., None]
+        beta = bonus.per_root / np.sqrt(d) + bonus.per_count / d
+        q[h] = np.clip(r_hat + p_hat @ value + beta, 0.0, horizon - h)
+        value = (policy[h] * q[h]).sum(axis=1)
+    return q, value
+
+
+def improved_by_the_box(policy: np.ndarray, q: np.ndarray, eta: float) -> np.ndarray:
+    """Line 13: pi^{k+1} proportional to pi^k exp(eta Q^k)."""
+    weights = policy * np.exp(eta * q)
+    return np.asarray(weights / weights.sum(axis=2, keepdims=True))
+
+
+@TRUST
+def test_planning_equals_the_papers_box_for_a_whole_run(
+    privacy: Any, optimiser: Learner, random_mdp: FiniteMDP
+) -> None:
+    algorithm = optimiser(random_mdp, 200, privacy, bonus_scale=0.02)
+    bonus = PrivateUCBPOConfig(bonus_scale=0.02).bonus(random_mdp, algorithm.privatizer, 200)
+    policy, unsaturated = np.full(random_mdp.rewards.shape, 1.0 / 3.0), 0
+    for k in range(1, 201):
+        if k > 1:
+            policy = improved_by_the_box(policy, q, bonus.eta)  # noqa: F821 - from the episode before
+        q, value = evaluated_by_the_box(algorithm.privatizer.private_counts(), policy, bonus)
+        segment = algorithm.learn(1)
+        np.testing.assert_allclose(algorithm.policy, policy, rtol=1e-9)
+        np.testing.assert_allclose(algorithm._tables.q.reshape(q.shape), q, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(algorithm._tables.optimistic, value, rtol=1e-9, atol=1e-12)
+        caps = np.arange(5, 0, -1)[:, None, None]
+        assert (q > caps - 1e-9).mean() >= segment.saturated >= (q == caps).mean() - 1e-12
+        unsaturated += segment.saturated < 1.0
+    assert unsaturated > 50
+    assert policy.max() > 0.4
+
+
+def test_coefficients_are_those_of_the_paper(optimiser: Learner, random_mdp: FiniteMDP) -> None:
+    horizon, n_states, n_actions = random_mdp.rewards.shape
+    episodes, beta = 1000, 0.05
+    privacy = CentralPrivacy(1.0, calibration="printed", precision="printed")
+    privatizer = optimiser(random_mdp, episodes, privacy).privatizer
+    bonus = PrivateUCBPOConfig(beta=beta).bonus(random_mdp, privatizer, episodes)
+    sat, log_k = n_states * n_actions * horizon * episodes, np.log(episodes)
+    e1 = 3 * horizon * np.sqrt(8 * log_k**3 * np.log(6 * sat / beta))
+    e2 = 3 * horizon * np.sqrt(8 * log_k**3 * np.log(6 * sat * n_states / beta))
+    l_c, l_p = np.sqrt(2 * np.log(4 * sat / beta)), np.sqrt(4 * n_states * np.log(6 * sat / beta))
+    eta = np.sqrt(2 * np.log(n_actions) / (horizon**2 * episodes))
+    assert bonus == pytest.approx((e1, l_c + horizon * l_p, 3 * e1 + horizon * (n_states * e2 + 2 * e1), eta))
+    scaled = PrivateUCBPOConfig(beta=beta, bonus_scale=0.5, precision_scale=0.1).bonus(random_mdp, privatizer, episodes)
+    assert scaled == pytest.approx((0.1 * bonus.e1, 0.5 * bonus.per_root, 0.05 * bonus.per_count, eta))
+
+
+def test_the_first_policy_is_uniform_and_planning_twice_changes_nothing(
+    optimiser: Learner, random_mdp: FiniteMDP
+) -> None:
+    algorithm = optimiser(random_mdp, 10)
+    assert (algorithm.policy == 1.0 / 3.0).all()
+    algorithm.learn(1)
+    assert (algorithm.policy == 1.0 / 3.0).all()
+    counts = algorithm.privatizer.private_counts()
+    once, twice = algorithm.plan(counts), algorithm.plan(counts)
+    assert (once == twice).all()
+    assert (algorithm.policy == 1.0 / 3.0).all()
+
+
+def planned(mdp: FiniteMDP, q: np.ndarray, new: int, eta: float) -> np.ndarray:
+    """The policy after uniform and values q [H, S, A], from `new` new episodes."""
+    horizon, n_states, n_actions = mdp.rewards.shape
+    tables = Tables(
+        np.full((horizon, n_states, n_actions), 1.0 / n_actions),
+        np.zeros(n_states),
+        q.reshape(horizon, -1).copy(),
+        np.zeros((horizon, n_states * n_actions)),
+    )
+    plan(Released(np.zeros(count_families(mdp).n_cells), new, new), Bonus(0.0, 1.0, 0.0, eta), tables)
+    return tables.policy
+
+
+@pytest.mark.parametrize("new", [0, 1, 7])
+def test_a_step_is_as_long_as_the_number_of_new_episodes(new: int, random_mdp: FiniteMDP) -> None:
+    q = np.random.default_rng(0).random(random_mdp.rewards.shape)
+    uniform = np.full(q.shape, 1.0 / 3.0)
+    np.testing.assert_allclose(planned(random_mdp, q, new, 0.3), improved_by_the_box(uniform, q, new * 0.3), rtol=1e-12)
+
+
+def test_a_very_long_step_leaves_the_best_action(random_mdp: FiniteMDP) -> None:
+    q = np.random.default_rng(0).permutation(np.arange(60.0)).reshape(random_mdp.rewards.shape)
+    policy = planned(random_mdp, q, 10**9, 0.01)
+    assert (policy == np.eye(3)[q.argmax(axis=2)]).all()
+
+
+@TRUST
+def test_one_action_leaves_nothing_to_improve(privacy: Any, optimiser: Learner) -> None:
+    rng = np.random.default_rng(0)
+    mdp = FiniteMDP("one", rng.dirichlet(np.ones(3), size=(4, 3, 1)), rng.random((4, 3, 1)), np.array([1.0, 0.0, 0.0]))
+    algorithm = optimiser(mdp, 50, privacy)
+    assert algorithm.learn(50).regret == pytest.approx(0.0, abs=1e-12)
+    assert (algorithm.policy == 1.0).all()
+
+
+def test_log_weights_stay_finite_and_policies_distributions(optimiser: Learner, river: FiniteMDP) -> None:
+    algorithm = optimiser(river, 200_000, bonus_scale=0.05)
+    for _ in range(10):
+        algorithm.learn(20_000)
+        weights = algorithm._tables.log_weights.reshape(river.rewards.shape)
+        assert np.isfinite(weights).all()
+        assert (weights.max(axis=2) == 0.0).all()
+        assert (algorithm.policy >= 0.0).all()
+        np.testing.assert_allclose(algorithm.policy.sum(axis=2), 1.0, rtol=1e-15)
+        np.testing.assert_allclose(np.log(algorithm.policy), weights - np.log(np.exp(weights).sum(axis=2))[..., None])
+    assert weights.min() < -20.0
+
+
+@TRUST
+def test_regret_is_the_exact_value_gap_and_never_negative(privacy: Any, optimiser: Learner, river: FiniteMDP) -> None:
+    algorithm = optimiser(river, 300, privacy, bonus_scale=0.05)
+    for _ in range(100):
+        segment = algorithm.learn(1)
+        assert segment.regret == pytest.approx(river.optimal_start_value() - river.start_value(algorithm.policy))
+        assert segment.regret >= -1e-12
+
+
+def test_users_act_on_the_deployed_policy(optimiser: Learner, random_mdp: FiniteMDP) -> None:
+    algorithm = optimiser(random_mdp, 300, bonus_scale=0.05)
+    uniforms, visits = np.zeros(11), np.zeros(random_mdp.rewards.shape)
+    states, actions = np.zeros(6, dtype=np.int64), np.zeros(5, dtype=np.int64)
+    for k in range(1, 300):
+        algorithm.learn(1)
+        fill_uniform(uniforms, Streams(0, "test").key("env"), np.uint64(11 * k))
+        roll_out_stochastic(random_mdp.cdf, random_mdp.start_cdf, algorithm.policy, uniforms, states, actions)
+        visits[np.arange(5), states[:-1], actions] += 1.0
+        counts = algorithm.privatizer.private_counts().family("visits")
+        assert (counts.reshape(visits.shape) == visits).all(), k
+
+
+@TRUST
+@pytest.mark.parametrize("growth", [0.0, 0.2])
+def test_resume_is_exact(privacy: Any, growth: float, optimiser: Learner, river: FiniteMDP) -> None:
+    whole = optimiser(river, 200, privacy, bonus_scale=0.1, replan_growth=growth)
+    regret = whole.learn(130).regret, whole.learn(70).regret
+    parts = optimiser(river, 200, privacy, bonus_scale=0.1, replan_growth=growth)
+    parts.learn(130)
+    state = {key: value.copy() for key, value in parts.state_dict().items()}
+    parts = optimiser(river, 200, privacy, bonus_scale=0.1, replan_growth=growth)
+    parts.load_state_dict(state)
+    assert parts.learn(70).regret == regret[1]
+    ours, theirs = parts.state_dict(), whole.state_dict()
+    assert ours.keys() == theirs.keys()
+    for key in ours:
+        assert np.array_equal(ours[key], theirs[key]), key
+
+
+@pytest.mark.parametrize("growth", [0.0, 0.01])
+def test_it_learns_without_privacy(growth: float, optimiser: Learner, river: FiniteMDP) -> None:
+    algorithm = optimiser(river, 100_000, bonus_scale=0.1, replan_growth=growth)
+    first = algorithm.learn(10_000).regret
+    algorithm.learn(80_000)
+    assert algorithm.learn(10_000).regret < 0.2 * first
+
+
+def test_only_the_printed_settings_are_covered() -> None:
+    assert PrivateUCBPOConfig().covered_by == "[CZ22] Theorem 1"
+    assert PrivateUCBPOConfig(replan_growth=0.1).covered_by is None
+
+
+@pytest.mark.slow
+def test_same_bits_without_the_compiler(optimiser: Learner, river: FiniteMDP) -> None:
+    code = (
+        "import warnings; warnings.simplefilter('ignore')\n"
+        "from dprl.algorithms import ALGORITHMS\n"
+        "from dprl.envs import ENVIRONMENTS\n"
+        "from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, Streams\n"
+        "mdp = ENVIRONMENTS['riverswim'](n_states=3, horizon=4).build()\n"
+        "for privacy in (NoPrivacy(), CentralPrivacy(20.0), LocalPrivacy(200.0)):\n"
+        "    settings, streams = ALGORITHMS['private_ucb_po'](bonus_scale=0.1), Streams(0, 'test')\n"
+        "    privatizer = settings.privatizer(mdp, privacy, 40, streams)\n"
+        "    algorithm = settings.build(mdp, privatizer, 40, streams)\n"
+        "    print(algorithm.learn(40).regret.hex(), algorithm.policy.tobytes().hex())\n"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    compiled = []
+    for privacy in PRIVACY:
+        algorithm = optimiser(river, 40, privacy, bonus_scale=0.1)
+        compiled.append(f"{algorithm.learn(40).regret.hex()} {algorithm.policy.tobytes().hex()}")
+    assert shown.stdout.splitlines() == compiled
