@@ -20,6 +20,7 @@ from dprl.privacy.counters import COUNTERS
 from dprl.privacy.layouts import Layout
 from dprl.privacy.ledger import Ledger, Release
 from dprl.privacy.mechanisms import MECHANISMS
+from dprl.privacy.precision import WeightedSums
 from dprl.privacy.privatizers import Privatizer
 from dprl.privacy.randomness.settings import NoiseConfig
 from dprl.privacy.randomness.streams import Streams
@@ -53,6 +54,7 @@ __all__ = [
     "Scope",
     "Streams",
     "SubmissionLedger",
+    "WeightedSums",
     "certify",
     "kernel",
     "source_digest",

@@ -40,10 +40,10 @@ from dprl.privacy.channels import (
 from dprl.privacy.counters import COUNTERS, ExactCounter
 from dprl.privacy.counters.base import EXACT, ROWS
 from dprl.privacy.details import details_of
-from dprl.privacy.exchange import ABSORBED, CHARGED, ENCODED, Channel, absorb, encode
+from dprl.privacy.exchange import ABSORBED, CHARGED, ENCODED, RELEASED, SENT, Channel, absorb, encode, release
 from dprl.privacy.layouts import Layout, collect
 from dprl.privacy.ledger import Ledger
-from dprl.privacy.precision import error_bounds
+from dprl.privacy.precision import WeightedSums, error_bounds, weighted_bound
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.reports import UnaryReport
 from dprl.privacy.scopes import COUNTS
@@ -146,7 +146,12 @@ class Privatizer:
         return self.private_counts()
 
     def private_counts(self) -> PrivateCounts:
-        """Return the counts released last (all zero before the first report)."""
+        """Return the released counts of all users absorbed so far (all zero before the first).
+
+        Raises:
+            LedgerError: if the noise of the last release is not there any more.
+        """
+        self._catch_up()
         absorbed = int(self._channel.users[ABSORBED])
         return issue_private_counts(self._issuer, self.families, self._channel.released, absorbed)
 
@@ -169,9 +174,16 @@ class Privatizer:
 
         Paper: [CZ22] Assumption 1.
         """
-        if not 0 < beta < 1:
-            raise ValueError(f"beta must lie in (0, 1), got {beta}; it is a probability")
+        _check_beta(beta)
         return Precision(beta, error_bounds(self.layout, self._noise, beta))
+
+    def weighted_precision(self, sums: WeightedSums, beta: float) -> float:
+        """Return E: with probability 1 - beta none of the weighted sums of noise is above E in absolute value.
+
+        Raises ValueError unless 0 < beta < 1, and with `precision: printed`.
+        """
+        _check_beta(beta)
+        return weighted_bound(self.layout, self._noise, sums, beta)
 
     def planned_ledger(self) -> Ledger:
         """Return the ledger of a whole run, computed from the same noise objects, nothing released."""
@@ -189,7 +201,7 @@ class Privatizer:
         Raises:
             LedgerError: if what the kernels read is no longer what the ledger charged.
         """
-        absorbed, encoded, sent, charged = (int(count) for count in self._channel.users)
+        absorbed, encoded, sent, _, charged = (int(count) for count in self._channel.users)
         accounted = absorbed <= encoded == sent and encoded <= charged == self._ledger.users_charged
         unchanged = fixed_part(self._channel) == self._fixed and is_drawn(self._noise, self._channel)
         if not (accounted and unchanged and belongs_together(self._channel)):
@@ -208,6 +220,7 @@ class Privatizer:
             raise LedgerError("a run with entropy: os cannot be written down; its noise would no longer be secret")
         if self._channel.users[ABSORBED] != self._channel.users[ENCODED]:
             raise LedgerError("a message is under way, and a state would lose it; absorb it first")
+        self._catch_up()
         state = {key: array.copy() for key, array in self._changing().items()}
         return {"fixed": self._digest({}), "digest": self._digest(state), **state}
 
@@ -230,9 +243,9 @@ class Privatizer:
                 raise ValueError(f"the state's {key!r} is missing or of another shape; resume with the same settings")
         if not np.array_equal(state["fixed"], ours["fixed"]):
             raise ValueError("the state is of other noise, another seed or other settings; resume with the same ones")
-        absorbed, encoded, sent, charged = (int(count) for count in state["users"])
-        if not 0 <= absorbed == encoded == sent <= charged <= self.n_users:
-            raise ValueError(f"the state has {[absorbed, encoded, sent, charged]} users of {self.n_users}; start anew")
+        users = [int(count) for count in state["users"]]
+        if not 0 <= users[ABSORBED] == users[ENCODED] == users[SENT] == users[RELEASED] <= users[CHARGED] <= self.n_users:
+            raise ValueError(f"the state has {users} users of {self.n_users}; start anew")
         if not np.array_equal(state["digest"], self._digest({key: state[key] for key in self._changing()})):
             raise ValueError("the state is not the one that was written: its noise may be missing; start anew")
         for key, array in self._changing().items():
@@ -243,12 +256,20 @@ class Privatizer:
             raise ValueError("the state's noise and released counts do not belong together; start anew")
         if self.layout.summed:
             collect(self._channel.released, self._channel.receiver.noisy, self._channel.slots, self._channel.n_steps)
-        if charged:
-            self.charge(1, charged)
+        if users[CHARGED]:
+            self.charge(1, users[CHARGED])
 
     def __reduce__(self) -> NoReturn:
         # A copy would send other users' data under the same noise.
         raise LedgerError("a privatizer cannot be copied or pickled; continue from state_dict")
+
+    def _catch_up(self) -> None:
+        """Release the counts of users who were absorbed without a release; their releases are charged already."""
+        if self._channel.users[RELEASED] == self._channel.users[ABSORBED]:
+            return
+        if not belongs_together(self._channel):
+            raise LedgerError("the noise of the last release is not what was drawn; nothing more can be released")
+        release(self._channel)
 
     def _digest(self, state: dict[str, np.ndarray]) -> np.ndarray:
         """Return a digest uint8[64] of what must not change in a run and of a state."""
@@ -291,3 +312,8 @@ class Privatizer:
 
 _ENTROPY = {"seed": SEEDED, "os": "os"}
 _SIDES: dict[TrustModel, str] = {"none": "neither side", "jdp": "the server's side", "ldp": "the user's side"}
+
+
+def _check_beta(beta: float) -> None:
+    if not 0 < beta < 1:
+        raise ValueError(f"beta must lie in (0, 1), got {beta}; it is a probability")

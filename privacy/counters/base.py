@@ -39,7 +39,8 @@ class CounterState(NamedTuple):
 
     kind: one of the codes above; base: of a tree's digits (2: plain binary; odd: balanced digits); node: the noise of
     one node (of one row, for factorisations); rows float64[rows, cells]: noise kept; held int64[rows]: which prefix a
-    row is for (trees with balanced digits), else empty; coefficients float64[n]: of a recursion, else empty.
+    row is for (trees), int64[1]: the prefix that all rows are for (recursions), else empty; coefficients float64[n]: of
+    a recursion, else empty.
     """
 
     kind: int
@@ -87,8 +88,13 @@ class Counter(Protocol):
     def profile(self) -> Float64Array:
         """Return the standard deviation of the noise of prefixes 1..T, float64[T], nodes having 1."""
 
-    def error_bound(self, n_cells: int, beta: float, summands: int = 1) -> float:
-        """Return E: with probability 1 - beta none of n_cells sums of `summands` cells each is ever off by more."""
+    def error_bound(self, n_cells: int, beta: float, summands: int = 1, users: int | None = None) -> float:
+        """Return E: with probability 1 - beta none of n_cells sums of `summands` cells each is ever off by more.
+
+        users: of how many prefixes, 1..users; all of them by default. For continuous noise also sums with weights in
+        [-1, 1] that are fixed in advance: noises with symmetric, log-concave laws, which leave the convex symmetric set
+        of small paths the sooner the larger a weight is. Paper: Anderson 1955.
+        """
 
     def memory(self, n_cells: int) -> int:
         """Return how many bytes of noise `open` keeps."""

@@ -100,9 +100,9 @@ class BinaryTree:
             ones += prefix >> level & 1
         return np.sqrt(ones)
 
-    def error_bound(self, n_cells: int, beta: float, summands: int = 1) -> float:
-        """Return E: with probability 1 - beta none of n_cells sums of `summands` cells each is ever off by more."""
-        return binary_tree_bound(self.n_items, node_of(self), n_cells, beta, summands)
+    def error_bound(self, n_cells: int, beta: float, summands: int = 1, users: int | None = None) -> float:
+        """Return E: with probability 1 - beta none of n_cells sums of `summands` cells is off by more, at 1..users."""
+        return binary_tree_bound(users or self.n_items, node_of(self), n_cells, beta, summands)
 
     def memory(self, n_cells: int) -> int:
         """Return the bytes of one row a level, and a row of zeros."""
@@ -110,5 +110,7 @@ class BinaryTree:
 
     def open(self, n_cells: int, key: npt.NDArray[np.uint64]) -> CounterState:
         """Return the empty tree."""
+        held = np.full(self.levels + 1, -1, dtype=np.int64)
+        held[0] = 0
         rows = np.zeros((self.levels + 1, n_cells))
-        return CounterState(TREE, 2, node_of(self).noise(key), rows, np.zeros(0, np.int64), np.zeros(0))
+        return CounterState(TREE, 2, node_of(self).noise(key), rows, held, np.zeros(0))

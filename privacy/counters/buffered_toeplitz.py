@@ -81,11 +81,11 @@ class BufferedToeplitz:
         prefixes, steps = prefix_variances(*fitted(self.n_items), norms)
         return np.sqrt(prefixes), norms * np.sqrt(steps)
 
-    def error_bound(self, n_cells: int, beta: float, summands: int = 1) -> float:
-        """Return E: with probability 1 - beta none of n_cells sums of `summands` cells each is ever off by more."""
+    def error_bound(self, n_cells: int, beta: float, summands: int = 1, users: int | None = None) -> float:
+        """Return E: with probability 1 - beta none of n_cells sums of `summands` cells is off by more, at 1..users."""
         sigma = node_of(self).scale * math.sqrt(summands)
         prefixes, steps = self._deviations()
-        return gaussian_process_bound(sigma * prefixes, sigma * steps, n_cells, beta)
+        return gaussian_process_bound(sigma * prefixes[:users], sigma * steps[:users], n_cells, beta)
 
     def memory(self, n_cells: int) -> int:
         """Return the bytes of a row a buffer and one of noise, and of the column norms."""
@@ -95,7 +95,7 @@ class BufferedToeplitz:
         """Return empty buffers."""
         coefficients = np.concatenate([*fitted(self.n_items), self.columns()[1]])
         rows = np.zeros((N_BUFFERS + 1, n_cells))
-        return CounterState(BUFFERED, 2, node_of(self).noise(key), rows, np.zeros(0, np.int64), coefficients)
+        return CounterState(BUFFERED, 2, node_of(self).noise(key), rows, np.zeros(1, np.int64), coefficients)
 
 
 @lru_cache(maxsize=4)

@@ -59,7 +59,13 @@ class ExactCounter:
         """Return zeros float64[T]."""
         return np.zeros(self.n_items)
 
-    def error_bound(self, n_cells: int, beta: float, summands: int = 1) -> float:  # noqa: ARG002 - as every counter
+    def error_bound(
+        self,
+        n_cells: int,  # noqa: ARG002 - as every counter
+        beta: float,  # noqa: ARG002
+        summands: int = 1,  # noqa: ARG002
+        users: int | None = None,  # noqa: ARG002
+    ) -> float:
         """Return 0."""
         return 0.0
 

@@ -91,12 +91,12 @@ class Honaker:
             variance += share * (prefix >> level & 1)
         return np.sqrt(variance)
 
-    def error_bound(self, n_cells: int, beta: float, summands: int = 1) -> float:
-        """Return E: with probability 1 - beta none of n_cells sums of `summands` cells each is ever off by more."""
+    def error_bound(self, n_cells: int, beta: float, summands: int = 1, users: int | None = None) -> float:
+        """Return E: with probability 1 - beta none of n_cells sums of `summands` cells is off by more, at 1..users."""
         sigma = node_of(self).scale * math.sqrt(summands)
         item = np.arange(1, self.n_items + 1, dtype=np.int64)
         steps = self._steps()[np.log2(item & -item).astype(np.int64)]
-        return gaussian_process_bound(sigma * self.profile(), sigma * steps, n_cells, beta)
+        return gaussian_process_bound(sigma * self.profile()[:users], sigma * steps[:users], n_cells, beta)
 
     def _steps(self) -> Float64Array:
         """Return the standard deviation of a prefix's noise less that of the one before, by level of its last block.
@@ -118,4 +118,4 @@ class Honaker:
     def open(self, n_cells: int, key: npt.NDArray[np.uint64]) -> CounterState:
         """Return the empty tree."""
         rows = np.zeros((2 * self.levels + 1, n_cells))
-        return CounterState(HONAKER, 2, node_of(self).noise(key), rows, np.zeros(0, np.int64), self.shares())
+        return CounterState(HONAKER, 2, node_of(self).noise(key), rows, np.zeros(1, np.int64), self.shares())

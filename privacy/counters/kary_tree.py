@@ -121,9 +121,9 @@ class KaryTree:
             blocks += np.abs(shifted - rest * k - k // 2)
         return np.sqrt(blocks)
 
-    def error_bound(self, n_cells: int, beta: float, summands: int = 1) -> float:
-        """Return E: with probability 1 - beta none of n_cells sums of `summands` cells each is ever off by more."""
-        return kary_tree_bound(self.n_items, self.k, node_of(self), n_cells, beta, summands)
+    def error_bound(self, n_cells: int, beta: float, summands: int = 1, users: int | None = None) -> float:
+        """Return E: with probability 1 - beta none of n_cells sums of `summands` cells is off by more, at 1..users."""
+        return kary_tree_bound(users or self.n_items, self.k, node_of(self), n_cells, beta, summands)
 
     @property
     def _n_rows(self) -> int:

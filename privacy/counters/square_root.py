@@ -81,10 +81,11 @@ class SquareRoot:
         coefficients = root_coefficients(self.n_items)
         return np.sqrt(np.cumsum(coefficients * coefficients))
 
-    def error_bound(self, n_cells: int, beta: float, summands: int = 1) -> float:
-        """Return E: with probability 1 - beta none of n_cells sums of `summands` cells each is ever off by more."""
+    def error_bound(self, n_cells: int, beta: float, summands: int = 1, users: int | None = None) -> float:
+        """Return E: with probability 1 - beta none of n_cells sums of `summands` cells is off by more, at 1..users."""
         sigma = node_of(self).scale * math.sqrt(summands)
-        return gaussian_process_bound(sigma * self.profile(), sigma * _inverse_row_norms(self.n_items), n_cells, beta)
+        steps = _inverse_row_norms(self.n_items)
+        return gaussian_process_bound(sigma * self.profile()[:users], sigma * steps[:users], n_cells, beta)
 
     def memory(self, n_cells: int) -> int:
         """Return the bytes of one row an item."""
@@ -156,11 +157,11 @@ class NormalizedSquareRoot:
         """
         return _normalized_profile(self.n_items).copy()
 
-    def error_bound(self, n_cells: int, beta: float, summands: int = 1) -> float:
-        """Return E: with probability 1 - beta none of n_cells sums of `summands` cells each is ever off by more."""
+    def error_bound(self, n_cells: int, beta: float, summands: int = 1, users: int | None = None) -> float:
+        """Return E: with probability 1 - beta none of n_cells sums of `summands` cells is off by more, at 1..users."""
         sigma = node_of(self).scale * math.sqrt(summands)
         steps = self.column_norms() * _inverse_row_norms(self.n_items)
-        return gaussian_process_bound(sigma * self.profile(), sigma * steps, n_cells, beta)
+        return gaussian_process_bound(sigma * self.profile()[:users], sigma * steps[:users], n_cells, beta)
 
     def memory(self, n_cells: int) -> int:
         """Return the bytes of one row an item."""

@@ -1,0 +1,124 @@
+"""The largest noise of sums with fixed weights, from moment generating functions: whole-number noise, unary encodings.
+
+The noise of sum_i w_i N_i, |w_i| <= 1 and sum_i w_i^2 <= m, has no larger moment generating function than that of a sum
+of m cells: log M(lambda w) is a convex function of w^2 for discrete Laplace noise, and at most (lambda sigma w)^2 / 2
+for discrete Gaussian noise. The bounds below use nothing else, so they hold for all such weights.
+
+Paper: Canonne, Kamath, Steinke 2020, Corollary 17, for the discrete Gaussian.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from dprl.privacy.base import Float64Array
+from dprl.privacy.counters.solving import solved
+from dprl.privacy.counters.unary_bounds import UnaryCell
+from dprl.privacy.mechanisms.base import DISCRETE_LAPLACE, Mechanism
+
+
+def weighted_sum_bound(n_items: int, law: Mechanism, summands: int, failure: float) -> float:
+    """Return E with P(some running sum of 1..n_items draws a cell is off by more than E) <= failure.
+
+    By Doob's inequality for the submartingale e^(lambda S_k), on either side.
+    """
+    return _smallest_crossing(law, n_items * summands, math.log(2.0 / failure))
+
+
+def weighted_tree_bound(depths: Float64Array, law: Mechanism, summands: int, failure: float) -> float:
+    """Return E with P(some prefix is off by more than E) <= failure, depths float64[T]: of how many nodes prefix t is.
+
+    By adding up the failures of all prefixes.
+    """
+    number, prefixes = np.unique(depths, return_counts=True)
+
+    def failures(x: float) -> float:
+        exponents = [_exponent(law, float(nodes) * summands, x * law.scale) for nodes in number]
+        return float(2.0 * (prefixes * np.exp(exponents)).sum())
+
+    return law.scale * solved(failures, failure)
+
+
+def weighted_unary_bound(n_items: int, cell: UnaryCell, failure: float) -> float:
+    """Return E with P(some running sum of 1..n_items weighted rows of unary bits is off by more than E) <= failure.
+
+    A user's error is A w_hot + sum_i w_i B_i with E A = 0, and E B_i = 0 given A; its moment generating function at any
+    lambda is convex in every weight in [0, 1] and does not fall at 0: weights of 1 are the worst. Whether a user's row
+    has a hot cell may depend on all that was released before. Then as `weighted_sum_bound`.
+    """
+    log_odds = math.log(2.0 / failure)
+    return max(_unary_crossing(n_items, cell, sign, log_odds) for sign in (1.0, -1.0))
+
+
+def _unary_crossing(n_items: int, cell: UnaryCell, sign: float, log_odds: float) -> float:
+    step = cell.sampled_steps / (cell.p - cell.q)
+
+    def crossing(log_argument: float) -> float:
+        argument = math.exp(log_argument)
+        return (n_items * _log_unary_transform(cell, sign * argument) + log_odds) / argument
+
+    # With less, and with more, even one user's largest error costs more than it says.
+    centre = -math.log(step * math.sqrt(n_items))
+    found = minimize_scalar(crossing, bounds=(centre - 8.0, centre + 8.0), method="bounded", options={"xatol": 1e-6})
+    return float(found.fun)
+
+
+def _log_unary_transform(cell: UnaryCell, argument: float) -> float:
+    """Return log E e^(argument Y), Y the error of a whole row's sum with or without a hot cell, the larger one."""
+    p, q, steps, cells = cell
+    step = steps * argument / (p - q)
+    cold = math.log1p(q * math.expm1(step))
+    hot = math.log1p(p * math.expm1(step))
+    found = []
+    for bits, truth in (((cells - 1) * cold + hot, argument), (cells * cold, 0.0)):
+        reported = bits - cells * q * step
+        found.append(_log_mean(reported, steps) - truth)
+    return max(found)
+
+
+def _log_mean(reported: float, steps: int) -> float:
+    """Return log(1 - 1/steps + e^reported / steps)."""
+    if reported > 500.0:
+        return reported - math.log(steps)
+    return math.log1p(math.expm1(reported) / steps)
+
+
+def _log_transform(law: Mechanism, argument: float) -> float:
+    """Return an upper bound of log E e^(argument Z), exact for discrete Laplace noise, argument < 1 / scale there."""
+    if law.law != DISCRETE_LAPLACE:
+        return 0.5 * (argument * law.scale) ** 2
+    ratio = math.exp(-1.0 / law.scale)
+    sides = math.log1p(-ratio * math.exp(argument)) + math.log1p(-ratio * math.exp(-argument))
+    return 2.0 * math.log(-math.expm1(-1.0 / law.scale)) - sides
+
+
+def _exponent(law: Mechanism, draws: float, x: float) -> float:
+    """Return an upper bound of log P(sum of `draws` draws > x): the least draws log M(lambda) - lambda x found."""
+    if law.law != DISCRETE_LAPLACE:
+        return -0.5 * x * x / (draws * law.scale**2)
+    limit = 1.0 / law.scale
+
+    def value(argument: float) -> float:
+        return draws * _log_transform(law, argument) - argument * x
+
+    found = minimize_scalar(
+        value, bounds=(0.0, limit * (1.0 - 1e-9)), method="bounded", options={"xatol": 1e-6 * limit}
+    )
+    return min(float(found.fun), 0.0)
+
+
+def _smallest_crossing(law: Mechanism, draws: float, log_odds: float) -> float:
+    """Return the smallest x with _exponent(x) <= -log_odds."""
+    if law.law != DISCRETE_LAPLACE:
+        return law.scale * math.sqrt(2.0 * draws * log_odds)
+    limit = 1.0 / law.scale
+
+    def crossing(argument: float) -> float:
+        return (draws * _log_transform(law, argument) + log_odds) / argument
+
+    bounds = (1e-9 * limit, limit * (1.0 - 1e-9))
+    found = minimize_scalar(crossing, bounds=bounds, method="bounded", options={"xatol": 1e-9 * limit})
+    return float(found.fun)
