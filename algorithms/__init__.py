@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from dprl.algorithms.base import Algorithm, AlgorithmConfig, Segment
+from dprl.algorithms.best_ucb_vi import BestUCBVIConfig
 from dprl.algorithms.ldp_obi import LDPOBIConfig
 from dprl.algorithms.private_ucb_po import PrivateUCBPOConfig
 from dprl.algorithms.private_ucb_vi import PrivateUCBVIConfig
 from dprl.algorithms.pucb import PUCBConfig
 from dprl.algorithms.tabular import TabularConfig, TabularLearner
 
-ALGORITHMS: dict[str, type[AlgorithmConfig]] = {
-    config.name: config for config in (PrivateUCBPOConfig, PrivateUCBVIConfig, PUCBConfig, LDPOBIConfig)
-}
+_CONFIGS: tuple[type[TabularConfig], ...] = (
+    PrivateUCBPOConfig,
+    PrivateUCBVIConfig,
+    PUCBConfig,
+    LDPOBIConfig,
+    BestUCBVIConfig,
+)
+ALGORITHMS: dict[str, type[AlgorithmConfig]] = {config.name: config for config in _CONFIGS}
 
 __all__ = [
     "ALGORITHMS",
     "Algorithm",
     "AlgorithmConfig",
+    "BestUCBVIConfig",
     "LDPOBIConfig",
     "PUCBConfig",
     "PrivateUCBPOConfig",

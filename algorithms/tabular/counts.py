@@ -25,21 +25,27 @@ class Released(NamedTuple):
     new: int
 
 
-def count_families(mdp: FiniteMDP) -> CountFamilies:
-    """Return N(h,s,a,s'), N(h,s,a) and R(h,s,a), in the order in which planning reads them.
+def count_families(mdp: FiniteMDP, losses: bool = False) -> CountFamilies:
+    """Return N(h,s,a,s'), N(h,s,a) and R(h,s,a), in the order in which planning reads them; or losses in place of R.
 
     Within a step, transitions come first, as [S', S, A]: planning then runs along (s, a) without gaps. R is the sum of
     rewards where the paper has costs C; R = N - C, so sensitivity and noise are the same.
 
     Paper: [CZ22] sec. 3.
     """
-    pairs = mdp.n_states * mdp.n_actions
+    pairs, third = mdp.n_states * mdp.n_actions, "losses" if losses else "rewards"
     return CountFamilies(
         n_steps=mdp.horizon,
         families=(
             CountFamily("transitions", pairs * mdp.n_states, public_start_change=2),
             CountFamily("visits", pairs, public_start_change=0, marginal_of="transitions"),
-            CountFamily("rewards", pairs, public_start_change=1, marginal_of="transitions", indicator=False),
+            CountFamily(
+                "losses" if losses else "rewards",
+                pairs,
+                public_start_change=1,
+                marginal_of="transitions",
+                indicator=False,
+            ),
         ),
         paper="[CZ22]",
     )
@@ -51,7 +57,7 @@ def write_contribution(
 ) -> None:
     """User side: turn a trajectory into one cell per step and family.
 
-    states int64[H+1], actions int64[H], rewards float64[H, S, A] (the user observes its own entries); fills
+    states int64[H+1], actions int64[H], rewards (or losses) float64[H, S, A], of which the user observes its own; fills
     cells int64[H, 3] and amounts float64[H, 3].
     """
     n_states, n_actions = rewards.shape[1], rewards.shape[2]

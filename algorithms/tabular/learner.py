@@ -43,6 +43,8 @@ class TabularConfig(ABC):
     """The loop around it, see `learning_loop`."""
     theorem: ClassVar[str]
     """Which theorem bounds the regret of the algorithm as printed."""
+    counts_losses: ClassVar[bool] = False
+    """Whether users count losses 1 - r in place of rewards, as [CZ22] does."""
     bounds_optimum: ClassVar[bool] = True
     """Whether `tables.optimistic` bounds the optimal values from above; else those of the policy deployed last."""
 
@@ -72,7 +74,7 @@ class TabularConfig(ABC):
 
     def privatizer(self, mdp: FiniteMDP, privacy: PrivacyConfig, episodes: int, streams: Streams) -> Privatizer:
         """Return the privatizer of the counts of users 1..K-1; the last user's could serve no later policy."""
-        return privacy.build(count_families(mdp), episodes - 1, streams)
+        return privacy.build(count_families(mdp, self.counts_losses), episodes - 1, streams)
 
     def build(self, mdp: FiniteMDP, privatizer: Privatizer, episodes: int, streams: Streams) -> TabularLearner:
         """Return a fresh learner."""
@@ -90,7 +92,7 @@ class TabularLearner:
     ) -> None:
         if episodes < 2:
             raise ValueError(f"episodes must be at least 2, got {episodes}; the second is the first that can learn")
-        if privatizer.families != count_families(mdp) or privatizer.n_users < episodes - 1:
+        if privatizer.families != count_families(mdp, config.counts_losses) or privatizer.n_users < episodes - 1:
             raise ValueError(
                 f"the privatizer must be built for this MDP and {episodes - 1} users, "
                 f"got {privatizer.families.n_cells} cells for {privatizer.n_users} users; use config.privatizer"
@@ -99,7 +101,7 @@ class TabularLearner:
         self.privatizer = privatizer
         self.episodes = episodes
         self.episodes_done = 0
-        self._simulator = simulator(mdp, episodes, streams)
+        self._simulator = simulator(mdp, episodes, streams, config.counts_losses)
         self._bonus = config.bonus(mdp, privatizer, episodes)
         self._tables = config.tables(mdp, episodes)
         self._schedule = Schedule(config.replan_growth, np.array([1, 1], dtype=np.int64), np.zeros(1))

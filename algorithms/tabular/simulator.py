@@ -36,13 +36,15 @@ class Device(NamedTuple):
 class Simulator(NamedTuple):
     """The environment and its users as compiled loops see them.
 
-    transitions, rewards, cdf, start, start_cdf: of FiniteMDP; optimal_value: V* of the first state's distribution;
+    transitions, rewards, cdf, start, start_cdf: of FiniteMDP; observed float64[H, S, A]: what users observe and count,
+    rewards or losses; optimal_value: V* of the first state's distribution;
     episodes: K; key uint64[5]: of the stream that moves the environment; values float64[H+1, S]: scratch; device: a
     user's.
     """
 
     transitions: Float64Array
     rewards: Float64Array
+    observed: Float64Array
     cdf: Float64Array
     start: Float64Array
     start_cdf: Float64Array
@@ -56,12 +58,13 @@ class Simulator(NamedTuple):
         return f"Simulator({self.episodes} episodes)"
 
 
-def simulator(mdp: FiniteMDP, episodes: int, streams: Streams) -> Simulator:
-    """Return the simulator of K = `episodes` users of `mdp`."""
+def simulator(mdp: FiniteMDP, episodes: int, streams: Streams, losses: bool = False) -> Simulator:
+    """Return the simulator of K = `episodes` users of `mdp`, who count rewards, or losses 1 - r."""
     horizon, n_states, _ = mdp.rewards.shape
     return Simulator(
         transitions=mdp.transitions,
         rewards=mdp.rewards,
+        observed=1.0 - mdp.rewards if losses else mdp.rewards,
         cdf=mdp.cdf,
         start=mdp.start,
         start_cdf=mdp.start_cdf,
@@ -86,7 +89,7 @@ def play(simulator: Simulator, policy: Int64Array, user: int) -> None:
     uniforms = device.uniforms[: device.states.shape[0]]
     fill_uniform(uniforms, simulator.key, np.uint64(user) * np.uint64(uniforms.shape[0]))
     roll_out(simulator.cdf, simulator.start_cdf, policy, uniforms, device.states, device.actions)
-    write_contribution(device.states, device.actions, simulator.rewards, device.cells, device.amounts)
+    write_contribution(device.states, device.actions, simulator.observed, device.cells, device.amounts)
 
 
 @inlined
@@ -95,7 +98,7 @@ def play_stochastic(simulator: Simulator, policy: Float64Array, user: int) -> No
     device = simulator.device
     fill_uniform(device.uniforms, simulator.key, np.uint64(user) * np.uint64(device.uniforms.shape[0]))
     roll_out_stochastic(simulator.cdf, simulator.start_cdf, policy, device.uniforms, device.states, device.actions)
-    write_contribution(device.states, device.actions, simulator.rewards, device.cells, device.amounts)
+    write_contribution(device.states, device.actions, simulator.observed, device.cells, device.amounts)
 
 
 @inlined

@@ -1,0 +1,225 @@
+"""best_ucb_vi: optimistic value iteration that makes the most of private counts.
+
+None of the papers has it: the bounds of [CZ22] Algorithm 2 in a form that loses less to noise, for whatever counter or
+report has the least of it. docs/best_ucb_vi.md derives every line and proves that its values are optimistic.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from dprl.algorithms.base import Float64Array, Int64Array
+from dprl.algorithms.tabular import Released, TabularConfig, learning_loop
+from dprl.algorithms.tabular.consistency import restore_totals_and_flow
+from dprl.envs import FiniteMDP
+from dprl.privacy import NoiseParts, Privatizer, WeightedSums, kernel
+from dprl.privacy.compiled import inlined
+from dprl.privacy.mechanisms.base import DISCRETE_GAUSSIAN, GAUSSIAN
+
+_FIRST_EPOCH = 1024
+# Fixed functions of V* whose noise is bounded: u, u^2, (1 - u)^2 and 1, with u = (W - V*) / W.
+_FUNCTIONS = 4
+_PROJECTION_STEPS = 6
+# Weights for which the bound of docs/best_ucb_vi.md, step 3, holds whatever the number of visits.
+_VARIANCE, _RANGE = 2.4, 2.8
+
+
+class Bonus(NamedTuple):
+    """The numbers of the bounds.
+
+    ends int64[J]: an epoch ends with so many users; noise, loss_noise float64[J]: E of weighted sums of transitions and
+    E of losses until then, precision_scale multiplied in; iota: logarithm of the union bound; scale: bonus_scale;
+    project: whether counts are made consistent.
+    """
+
+    ends: Int64Array
+    noise: Float64Array
+    loss_noise: Float64Array
+    iota: float
+    scale: float
+    project: bool
+
+
+class Tables(NamedTuple):
+    """What planning works on.
+
+    policy int64[H, S]; optimistic float64[S]; transitions float64[H, S', S*A]: consistent ones; excess float64[H+1, S];
+    cost float64[S]: of a step, what the optimistic value lacks to its cap; sums float64[7, S*A]: see `sum_up`.
+    """
+
+    policy: Int64Array
+    optimistic: Float64Array
+    transitions: Float64Array
+    excess: Float64Array
+    cost: Float64Array
+    sums: Float64Array
+
+
+@inlined
+def sum_up(step: Float64Array, cost: Float64Array, sums: Float64Array) -> None:
+    """Sum over s' for every (s, a): step float64[S', S*A], cost float64[S].
+
+    Fills sums float64[7, S*A]: visits N; mass and lack, the sums of max(N(s'), 0) and of max(-N(s'), 0); first and
+    second, those of max(N(s'), 0) c(s') and c(s')^2; nearest, that of x(s') c(s') with x the nearest non-negative
+    counts of the same total; the last row is scratch.
+    """
+    visits, mass, lack, first = sums[0], sums[1], sums[2], sums[3]
+    second, nearest, shift = sums[4], sums[5], sums[6]
+    pairs = shift.shape[0]
+    sums[:] = 0.0
+    for s in range(step.shape[0]):
+        row, c = step[s], cost[s]
+        for j in range(pairs):
+            positive = max(row[j], 0.0)
+            visits[j] += row[j]
+            mass[j] += positive
+            lack[j] += positive - row[j]
+            first[j] += positive * c
+            second[j] += positive * c * c
+    for _ in range(_PROJECTION_STEPS):  # Newton: x = max(N - shift, 0)
+        for j in range(pairs):
+            total, number = -max(visits[j], 0.0), 0.0
+            for s in range(step.shape[0]):
+                above = step[s, j] - shift[j]
+                total += max(above, 0.0)
+                number += 1.0 if above > 0.0 else 0.0
+            shift[j] += total / max(number, 1.0)
+    for s in range(step.shape[0]):
+        row, c = step[s], cost[s]
+        for j in range(pairs):
+            nearest[j] += max(row[j] - shift[j], 0.0) * c
+
+
+@inlined
+def bound_costs(sums: Float64Array, losses: Float64Array, cap: float, bonus: Bonus, epoch: int) -> None:
+    """Turn the sums of a step into lower bounds of H-h+1 - Q*, in place of row 0: not yet clipped at 0."""
+    visits, mass, lack, first, second, nearest = sums[0], sums[1], sums[2], sums[3], sums[4], sums[5]
+    noise, loss_noise, reach = bonus.noise[epoch], bonus.loss_noise[epoch], cap - 1.0
+    variance = _VARIANCE * bonus.iota
+    floor = variance * reach * reach + 1.25 * reach * reach * noise
+    for j in range(visits.shape[0]):
+        n, loss = visits[j], losses[j]
+        spread = max(second[j] - first[j] * first[j] / max(mass[j], 1e-300), 0.0)
+        fewer = max(min(loss + loss_noise, n - loss + noise + loss_noise), 0.0)
+        slack = reach * (noise + lack[j]) + loss_noise + _RANGE * cap * bonus.iota
+        slack += math.sqrt(variance * (spread + floor)) + math.sqrt(variance * fewer)
+        estimate = loss + nearest[j]
+        slack -= first[j] - nearest[j]  # what the nearest counts have less of than the positive ones
+        visits[j] = (estimate - bonus.scale * slack) / max(1.0, n + noise)
+
+
+@kernel
+def plan(counts: Released, bonus: Bonus, tables: Tables) -> tuple[bool, float]:
+    """Value iteration on lower bounds of costs; returns (did the policy change, share of saturated cells).
+
+    The cost of (h, s, a) is H-h+1 - Q*: the loss 1 - r, then what V* lacks to its own cap at s'. A bound below 0 is
+    saturated: it counts as 0, and the action is the one whose bound is lowest, so the one known least.
+    """
+    policy, optimistic, transitions, excess, cost, sums = tables
+    horizon, n_states, pairs = transitions.shape
+    n_actions = pairs // n_states
+    values = counts.values.reshape((horizon, n_states + 2, pairs))
+    transitions[:] = values[:, :n_states]
+    if bonus.project and counts.users > 0:
+        restore_totals_and_flow(transitions, counts.users, excess)
+    epoch = np.searchsorted(bonus.ends, counts.users)
+    changed, saturated = False, 0
+    cost[:] = 0.0
+    for h in range(horizon - 1, -1, -1):
+        cap = float(horizon - h)
+        sum_up(transitions[h], cost, sums)
+        bound_costs(sums, values[h, n_states + 1], cap, bonus, epoch)
+        for s in range(n_states):
+            least, action = np.inf, 0
+            for a in range(n_actions):
+                x = sums[0, s * n_actions + a]
+                saturated += x <= 0.0
+                if x < least:
+                    least, action = x, a
+            changed |= policy[h, s] != action
+            policy[h, s] = action
+            cost[s] = min(max(least, 0.0), cap)
+    for s in range(n_states):
+        optimistic[s] = horizon - cost[s]
+    return changed, saturated / (horizon * pairs)
+
+
+run = learning_loop(plan)
+
+
+@dataclass(frozen=True)
+class BestUCBVIConfig(TabularConfig):
+    """Optimistic value iteration with the tightest bounds that this project can prove on private counts (ours).
+
+    Best with `families: one_hot` and, under jdp, `counter: auto`.
+
+    Args:
+        consistency: whether totals and flow of the noisy counts are restored: 'proved' where that cannot loosen the
+            bounds (Gaussian noise), 'always' (a heuristic with other noise), or 'never'.
+    """
+
+    consistency: Literal["proved", "always", "never"] = "proved"
+    name: ClassVar[str] = "best_ucb_vi"
+    theorem: ClassVar[str] = "docs/best_ucb_vi.md, Theorem 1"
+    counts_losses: ClassVar[bool] = True
+    plan = staticmethod(plan)
+    run = staticmethod(run)
+
+    @property
+    def covered_by(self) -> str | None:
+        """The theorem that bounds the regret of a run with these settings; it holds on any fixed schedule of plans."""
+        proved = self.bonus_scale >= 1.0 and self.precision_scale >= 1.0 and self.consistency != "always"
+        return self.theorem if proved else None
+
+    def bonus(self, mdp: FiniteMDP, privatizer: Privatizer, episodes: int) -> Bonus:
+        """Return the numbers of the bounds; half of beta is for the noise, half for what users do."""
+        n_states, pairs = mdp.n_states, mdp.horizon * mdp.n_states * mdp.n_actions
+        ends = epoch_ends(episodes)
+        share = self.beta / (4 * len(ends))
+
+        def noise(family: str, cells: int, number: int) -> Float64Array:
+            sums = (WeightedSums(family, cells, number, users) for users in ends)
+            return self.precision_scale * np.array([privatizer.weighted_precision(each, share) for each in sums])
+
+        return Bonus(
+            ends=np.array(ends, dtype=np.int64),
+            noise=noise("transitions", n_states, _FUNCTIONS * pairs),
+            loss_noise=noise("losses", 1, pairs),
+            iota=math.log(8.0 * pairs * episodes / self.beta),
+            scale=self.bonus_scale,
+            project=self._projects(privatizer.noise),
+        )
+
+    def _projects(self, noise: NoiseParts) -> bool:
+        return self.consistency == "always" or (self.consistency == "proved" and rotation_invariant(noise))
+
+    def tables(self, mdp: FiniteMDP, episodes: int) -> Tables:  # noqa: ARG002
+        """Return tables of zeros."""
+        horizon, n_states, n_actions = mdp.rewards.shape
+        pairs = n_states * n_actions
+        return Tables(
+            policy=np.zeros((horizon, n_states), dtype=np.int64),
+            optimistic=np.zeros(n_states),
+            transitions=np.zeros((horizon, n_states, pairs)),
+            excess=np.zeros((horizon + 1, n_states)),
+            cost=np.zeros(n_states),
+            sums=np.zeros((7, pairs)),
+        )
+
+
+def epoch_ends(episodes: int) -> list[int]:
+    """Return the numbers of users at which epochs end, each twice the one before, the last one K."""
+    ends = [_FIRST_EPOCH]
+    while ends[-1] < episodes:
+        ends.append(2 * ends[-1])
+    return [*ends[:-1], episodes]
+
+
+def rotation_invariant(noise: NoiseParts) -> bool:
+    """Whether an orthogonal projection of the noise leaves all bounds of weighted sums as they are, or smaller."""
+    law = noise.report or noise.counter.node
+    return getattr(law, "law", None) in (GAUSSIAN, DISCRETE_GAUSSIAN)
