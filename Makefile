@@ -74,9 +74,9 @@ typing:  # the tree that the type checker reads: dprl/X is X/
 	@mkdir -p build/typing/dprl
 	@for room in $(ROOMS); do ln -sfn ../../../$$room build/typing/dprl/$$room; done
 
-bench: setup  ## our implementation against naive ones, as ratios
+bench: setup  ## our implementations against naive ones, as ratios
 	@$(BIN)/python -m benchmarks.noise $(filter --quick,$(BENCH_ARGS))
-	@$(BIN)/python -m benchmarks.ucb_vi $(BENCH_ARGS)
+	@$(BIN)/python -m benchmarks.tabular $(BENCH_ARGS)
 
 # Each sweep resumes where an earlier call stopped; a cell that failed stops this before the page is written.
 # A small one: DPRL_HOME=/tmp/small make halving HALVING_PAGE=/tmp/small.md HALVING_ARGS='--set episodes=2000 --set seeds=6'

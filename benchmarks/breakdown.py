@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from benchmarks import subjects
 from benchmarks.timing import Blocks, microseconds_per_episode
-from dprl.algorithms.private_ucb_vi import Bonus, Tables, plan
+from dprl.algorithms import private_ucb_po, private_ucb_vi
 from dprl.algorithms.tabular import Released
 from dprl.algorithms.tabular.counts import N_FAMILIES
-from dprl.algorithms.tabular.simulator import Simulator, play, policy_value, simulator
+from dprl.algorithms.tabular.simulator import (
+    Simulator,
+    play,
+    play_stochastic,
+    policy_value,
+    simulator,
+    stochastic_policy_value,
+)
 from dprl.envs import FiniteMDP
 from dprl.privacy import Streams, kernel
 from dprl.privacy.base import Float64Array, Int64Array
@@ -21,11 +29,19 @@ _COUNTS_AFTER = 2000
 
 
 @kernel
-def plan_often(n: int, counts: Float64Array, bonus: Bonus, tables: Tables) -> None:
+def plan_often(n: int, counts: Float64Array, bonus: private_ucb_vi.Bonus, tables: private_ucb_vi.Tables) -> None:
     """Plan n times from the same counts, but for one that moves."""
     for _ in range(n):
         counts[0] += 1e-9
-        plan(Released(counts, 1, 1), bonus, tables)
+        private_ucb_vi.plan(Released(counts, 1, 1), bonus, tables)
+
+
+@kernel
+def optimise_often(n: int, counts: Float64Array, bonus: private_ucb_po.Bonus, tables: private_ucb_po.Tables) -> None:
+    """The same with a policy that is improved and evaluated."""
+    for _ in range(n):
+        counts[0] += 1e-9
+        private_ucb_po.plan(Released(counts, 1, 1), bonus, tables)
 
 
 @kernel
@@ -46,33 +62,63 @@ def value_often(n: int, simulator: Simulator, policy: Int64Array) -> None:
 
 
 @kernel
+def stochastic_value_often(n: int, simulator: Simulator, policy: Float64Array) -> None:
+    """The same with stochastic policies."""
+    for _ in range(n):
+        policy[0, 0, 0] += 1e-12
+        stochastic_policy_value(simulator, policy)
+
+
+@kernel
 def play_often(n: int, simulator: Simulator, policy: Int64Array) -> None:
     """Draw, roll out and write down n episodes."""
     for user in range(1, n + 1):
         play(simulator, policy, user)
 
 
-def parts(mdp: FiniteMDP, model: subjects.Model, episodes: int, blocks: Blocks) -> dict[str, float]:
+@kernel
+def play_stochastic_often(n: int, simulator: Simulator, policy: Float64Array) -> None:
+    """The same with a stochastic policy."""
+    for user in range(1, n + 1):
+        play_stochastic(simulator, policy, user)
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """The parts of an algorithm's episode that are its own, each called n times."""
+
+    plan: Callable[..., None]
+    play: Callable[..., None]
+    value: Callable[..., None]
+
+
+KERNELS = {
+    "private_ucb_vi": Kernels(plan_often, play_often, value_often),
+    "private_ucb_po": Kernels(optimise_often, play_stochastic_often, stochastic_value_often),
+}
+
+
+def parts(case: subjects.Subject, mdp: FiniteMDP, model: subjects.Model, blocks: Blocks) -> dict[str, float]:
     """CPU microseconds of each part of an episode; `exact value` is paid only when the policy has changed."""
-    learner = subjects.ours(mdp, model, episodes)
+    learner = case.ours(mdp, model, subjects.PLANNED_EPISODES)
     learner.learn(_COUNTS_AFTER)
-    privatizer = learner.privatizer
-    bonus = subjects.CHOSEN.bonus(mdp, privatizer, episodes)
+    privatizer, own = learner.privatizer, KERNELS[case.settings.name]
+    bonus = case.settings.bonus(mdp, privatizer, subjects.PLANNED_EPISODES)
+    tables = case.settings.tables(mdp, subjects.PLANNED_EPISODES)
     counts = privatizer.private_counts().values.copy()
     policy = learner.policy
-    tables = Tables(policy.copy(), np.zeros(mdp.n_states), np.zeros(mdp.n_states * mdp.n_actions))
-    users = simulator(mdp, episodes, Streams(0, "breakdown"))
+    users = simulator(mdp, subjects.PLANNED_EPISODES, Streams(0, "breakdown"))
     cells = np.zeros((mdp.horizon, N_FAMILIES), dtype=np.int64)
     amounts = np.ones((mdp.horizon, N_FAMILIES))
-    channel = subjects.privatizer(mdp, model, episodes).channel
+    channel = case.privatizer(mdp, model, subjects.PLANNED_EPISODES).channel
 
     def timed(run: Callable[[int], object]) -> float:
         run(1)
         return microseconds_per_episode(run, blocks)
 
     return {
-        "plan": timed(lambda n: plan_often(n, counts, bonus, tables)),
-        "roll-out": timed(lambda n: play_often(n, users, policy)),
+        "plan": timed(lambda n: own.plan(n, counts, bonus, tables)),
+        "roll-out": timed(lambda n: own.play(n, users, policy)),
         "exchange": timed(lambda n: exchange_often(n, channel, cells, amounts)),
-        "exact value": timed(lambda n: value_often(n, users, policy)),
+        "exact value": timed(lambda n: own.value(n, users, policy)),
     }

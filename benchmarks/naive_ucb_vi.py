@@ -5,12 +5,13 @@ Paper: [CZ22] Algorithm 2, in rewards instead of costs.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from dprl.algorithms import PrivateUCBVIConfig
+from dprl.algorithms import TabularConfig
 from dprl.envs import FiniteMDP
 from dprl.privacy import Privatizer
 from dprl.privacy.base import TrustModel
@@ -35,7 +36,7 @@ class Settings:
     beta: float = 0.1
 
     @classmethod
-    def of(cls, privatizer: Privatizer, chosen: PrivateUCBVIConfig) -> Settings:
+    def of(cls, privatizer: Privatizer, chosen: TabularConfig) -> Settings:
         """The same noise scale, precisions and bonus as our implementation has."""
         bounds = privatizer.precision(chosen.beta).bounds
         report, counter, _ = privatizer.noise
@@ -121,7 +122,7 @@ class NaiveUCBVI:
         self.local_noise = Counts.zeros(mdp)
         self.tree = BinaryTree(self.counts, n_users if settings.trust_model == "jdp" else 0, settings.noise_scale, rng)
         self.episodes_done = 0
-        self.policy: Integers = np.zeros((mdp.horizon, mdp.n_states), dtype=np.int64)
+        self.policy: Integers | Floats = np.zeros((mdp.horizon, mdp.n_states), dtype=np.int64)
 
     def episode(self) -> float:
         """Plan, deploy, learn from one user; returns the exact regret of the deployed policy."""
@@ -147,16 +148,25 @@ class NaiveUCBVI:
         bonus: Floats = self.settings.bonus_scale * (of_rewards + self.mdp.horizon * of_transitions)
         return bonus
 
-    def plan(self, private: Counts) -> Integers:
-        """Optimistic value iteration on the private counts; ties go to the lowest action. Returns [H,S]."""
-        policy = np.zeros_like(self.policy)
-        values = np.zeros(self.mdp.n_states)
-        for h in range(self.mdp.horizon - 1, -1, -1):
+    def optimistic_q(self, private: Counts) -> Callable[[int, Floats], Floats]:
+        """A function of a step and the values [S] after it, which returns the optimistic Q [S,A] of that step."""
+
+        def of_step(h: int, values: Floats) -> Floats:
             denominator = np.maximum(1.0, private.visits[h] + self.settings.visits_error)
             rewards = private.rewards[h] / denominator
             transitions = private.transitions[h] / denominator[:, :, None]
-            q = rewards + transitions @ values + self.bonus(denominator)
-            q = np.clip(q, 0.0, self.mdp.horizon - h)
+            q: Floats = rewards + transitions @ values + self.bonus(denominator)
+            return q.clip(0.0, self.mdp.horizon - h)
+
+        return of_step
+
+    def plan(self, private: Counts) -> Integers | Floats:
+        """Optimistic value iteration on the private counts; ties go to the lowest action. Returns [H,S]."""
+        q_of_step = self.optimistic_q(private)
+        policy: Integers = np.zeros((self.mdp.horizon, self.mdp.n_states), dtype=np.int64)
+        values = np.zeros(self.mdp.n_states)
+        for h in range(self.mdp.horizon - 1, -1, -1):
+            q = q_of_step(h, values)
             policy[h] = q.argmax(axis=1)
             values = q.max(axis=1)
         return policy
@@ -174,11 +184,20 @@ class NaiveUCBVI:
         """One episode under the deployed policy: states [H+1] and actions [H]."""
         states = np.zeros(self.mdp.horizon + 1, dtype=np.int64)
         actions = np.zeros(self.mdp.horizon, dtype=np.int64)
-        states[0] = self.draw(self.mdp.start)
+        states[0] = self.first_state()
         for h in range(self.mdp.horizon):
-            actions[h] = self.policy[h, states[h]]
-            states[h + 1] = self.draw(self.mdp.transitions[h, states[h], actions[h]])
+            actions[h] = self.action(h, states[h])
+            states[h + 1] = self.next_state(h, states[h], actions[h])
         return states, actions
+
+    def first_state(self) -> int:
+        return self.draw(self.mdp.start)
+
+    def action(self, h: int, state: int) -> int:
+        return int(self.policy[h, state])
+
+    def next_state(self, h: int, state: int, action: int) -> int:
+        return self.draw(self.mdp.transitions[h, state, action])
 
     def draw(self, probabilities: Floats) -> int:
         """One index with these probabilities [S]."""
@@ -219,32 +238,31 @@ class TunedUCBVI(NaiveUCBVI):
     Generator.choice, which checks its probabilities at every call.
     """
 
-    def __init__(self, mdp: FiniteMDP, n_users: int, settings: Settings, rng: np.random.Generator) -> None:
-        super().__init__(mdp, n_users, settings, rng)
-        self.cdf, self.start_cdf = mdp.cdf, mdp.start_cdf
+    uniforms: Iterator[float]
 
-    def plan(self, private: Counts) -> Integers:
-        policy = np.zeros_like(self.policy)
+    def optimistic_q(self, private: Counts) -> Callable[[int, Floats], Floats]:
         denominator = np.maximum(1.0, private.visits + self.settings.visits_error)
         known = private.rewards / denominator + self.bonus(denominator)
         transitions = private.transitions / denominator[..., None]
-        values = np.zeros(self.mdp.n_states)
-        for h in range(self.mdp.horizon - 1, -1, -1):
-            q = np.clip(known[h] + transitions[h] @ values, 0.0, self.mdp.horizon - h)
-            policy[h] = q.argmax(axis=1)
-            values = q.max(axis=1)
-        return policy
+        return lambda h, values: np.clip(known[h] + transitions[h] @ values, 0.0, self.mdp.horizon - h)
 
     def roll_out(self) -> tuple[Integers, Integers]:
-        return self.roll_out_with(self.rng.random(self.mdp.horizon + 1))
+        return self.roll_out_with(self.rng.random(2 * self.mdp.horizon + 1))
 
     def roll_out_with(self, uniforms: Floats) -> tuple[Integers, Integers]:
-        """One episode driven by given uniforms [H+1], the first of which picks the start state."""
-        states = np.zeros(self.mdp.horizon + 1, dtype=np.int64)
-        actions = np.zeros(self.mdp.horizon, dtype=np.int64)
-        states[0] = self.start_cdf.searchsorted(uniforms[0], side="right")
-        for h in range(self.mdp.horizon):
-            state = states[h]
-            action = actions[h] = self.policy[h, state]
-            states[h + 1] = self.cdf[h, state, action].searchsorted(uniforms[h + 1], side="right")
-        return states, actions
+        """One episode driven by given uniforms, as many as it needs, in the order of the draws."""
+        self.uniforms = iter(uniforms)
+        return super().roll_out()
+
+    def first_state(self) -> int:
+        return self.pick(self.mdp.start_cdf)
+
+    def next_state(self, h: int, state: int, action: int) -> int:
+        return self.pick(self.mdp.cdf[h, state, action])
+
+    def draw(self, probabilities: Floats) -> int:
+        return min(self.pick(np.cumsum(probabilities)), len(probabilities) - 1)
+
+    def pick(self, cumulative: Floats) -> int:
+        """The first index whose cumulative probability is above the next uniform."""
+        return int(cumulative.searchsorted(next(self.uniforms), side="right"))

@@ -18,8 +18,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.tabular import verdict
 from benchmarks.timing import Blocks, machine, microseconds_per_episode
-from benchmarks.ucb_vi import verdict
 from dprl.privacy.base import Float64Array
 from dprl.privacy.compiled import kernel
 from dprl.privacy.counters.base import CounterState

@@ -2,23 +2,54 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from benchmarks.naive_ucb_vi import NaiveUCBVI, Settings
-from dprl.algorithms import PrivateUCBVIConfig, TabularLearner
+from benchmarks.naive_ucb_po import NaiveUCBPO, TunedUCBPO
+from benchmarks.naive_ucb_vi import NaiveUCBVI, Settings, TunedUCBVI
+from dprl.algorithms import PrivateUCBPOConfig, PrivateUCBVIConfig, TabularConfig, TabularLearner
 from dprl.envs import FiniteMDP, RandomMDP, RiverSwim
 from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, Privatizer, Streams
 
 EPSILON = 1.0
-# Small scales keep the optimistic values off their cap, so that the policy moves and its exact value is computed
-# again and again: the dearer case. At scale 1 and these K all cells are saturated and the policy never changes.
-CHOSEN = PrivateUCBVIConfig(bonus_scale=0.01, precision_scale=0.01)
-
+PLANNED_EPISODES = 1_000_000
 Trust = NoPrivacy | CentralPrivacy | LocalPrivacy
 Model = Literal["none", "jdp", "ldp"]
 MODELS: tuple[Model, ...] = ("none", "jdp", "ldp")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """An algorithm: our settings of it, and the two NumPy programs."""
+
+    settings: TabularConfig
+    naive: type[NaiveUCBVI]
+    tuned: type[NaiveUCBVI]
+
+    def privatizer(self, mdp: FiniteMDP, model: Model, episodes: int) -> Privatizer:
+        """The privatizer of a run of `episodes` episodes; the last one's user sends nothing."""
+        return self.settings.privatizer(mdp, trust(model), episodes, Streams(0, "benchmark"))
+
+    def ours(self, mdp: FiniteMDP, model: Model, episodes: int) -> TabularLearner:
+        """Our learner, built for `episodes` episodes and compiled."""
+        privatizer = self.privatizer(mdp, model, episodes)
+        learner = self.settings.build(mdp, privatizer, episodes, Streams(0, "benchmark"))
+        learner.learn(1)
+        return learner
+
+    def yardstick(self, program: type[NaiveUCBVI], mdp: FiniteMDP, model: Model, episodes: int) -> NaiveUCBVI:
+        """A NumPy learner with the same noise scale, precisions and bonus."""
+        settings = Settings.of(self.privatizer(mdp, model, episodes), self.settings)
+        return program(mdp, episodes, settings, np.random.default_rng(0))
+
+
+# Small scales keep the optimistic values off their cap, so that the policy moves and its exact value is computed
+# again and again: the dearer case. At scale 1 and these K all cells are saturated and the policy never changes.
+UCB_VI = Subject(PrivateUCBVIConfig(bonus_scale=0.01, precision_scale=0.01), NaiveUCBVI, TunedUCBVI)
+UCB_PO = Subject(PrivateUCBPOConfig(bonus_scale=0.01, precision_scale=0.01), NaiveUCBPO, TunedUCBPO)
+SUBJECTS = (UCB_VI, UCB_PO)
 
 
 def riverswim() -> FiniteMDP:
@@ -39,21 +70,3 @@ def trust(model: Model) -> Trust:
     if model == "none":
         return NoPrivacy()
     return CentralPrivacy(EPSILON) if model == "jdp" else LocalPrivacy(EPSILON)
-
-
-def privatizer(mdp: FiniteMDP, model: Model, episodes: int) -> Privatizer:
-    """The privatizer of a run of `episodes` episodes; the last one's user sends nothing."""
-    return CHOSEN.privatizer(mdp, trust(model), episodes, Streams(0, "benchmark"))
-
-
-def ours(mdp: FiniteMDP, model: Model, episodes: int) -> TabularLearner:
-    """Our learner, built for `episodes` episodes and compiled."""
-    learner = CHOSEN.build(mdp, privatizer(mdp, model, episodes), episodes, Streams(0, "benchmark"))
-    learner.learn(1)
-    return learner
-
-
-def yardstick(learner: type[NaiveUCBVI], mdp: FiniteMDP, model: Model, episodes: int) -> NaiveUCBVI:
-    """A NumPy learner with the same noise scale, precisions and bonus."""
-    settings = Settings.of(privatizer(mdp, model, episodes), CHOSEN)
-    return learner(mdp, episodes, settings, np.random.default_rng(0))

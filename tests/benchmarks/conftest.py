@@ -1,15 +1,42 @@
-"""Makes `benchmarks` importable: it is a folder of the repository, not a part of the installed package."""
+"""Makes `benchmarks` importable, a folder of the repository and no part of the installed package; what tests share."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
+import numpy as np
+import pytest
+
+from dprl.envs import FiniteMDP
+
 _ROOT = str(Path(__file__).resolve().parents[2])
 
 # The root leaves sys.path again, or `import privacy` would find a second copy of dprl.privacy there.
 sys.path.insert(0, _ROOT)
 try:
-    import benchmarks  # noqa: F401
+    from benchmarks.naive_ucb_vi import Counts, laplace_noise
 finally:
     sys.path.remove(_ROOT)
+
+
+@pytest.fixture
+def mdp() -> FiniteMDP:
+    """Return a random MDP with H = 4, S = 3, A = 2."""
+    rng = np.random.default_rng(0)
+    return FiniteMDP(
+        "test", rng.dirichlet(np.ones(3), size=(4, 3, 2)), rng.random((4, 3, 2)), rng.dirichlet(np.ones(3))
+    )
+
+
+@pytest.fixture
+def noisy_counts(mdp: FiniteMDP) -> list[Counts]:
+    """Return twenty tables of private counts of a few hundred visits."""
+    rng, tables = np.random.default_rng(2), []
+    for _ in range(20):
+        counts = laplace_noise(Counts.zeros(mdp), 20.0, rng)
+        counts.visits += rng.integers(0, 400, counts.visits.shape)
+        counts.transitions += rng.integers(0, 100, counts.transitions.shape)
+        counts.rewards += rng.integers(0, 300, counts.rewards.shape)
+        tables.append(counts)
+    return tables

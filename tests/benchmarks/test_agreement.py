@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from benchmarks.naive_ucb_vi import Counts, NaiveUCBVI, Settings, TunedUCBVI
-from dprl.algorithms import PrivateUCBVIConfig, TabularLearner
+from benchmarks.subjects import SUBJECTS, UCB_VI, Subject
+from dprl.algorithms import TabularLearner
 from dprl.envs import FiniteMDP, RiverSwim
 from dprl.privacy import CentralPrivacy, Contribution, LocalPrivacy, NoPrivacy, Privatizer, Streams
 from dprl.privacy.randomness.bits import fill_uniform
 
-CHOSEN = PrivateUCBVIConfig(bonus_scale=0.1, precision_scale=0.05)
 SEEDS = 40
+BOTH = pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.settings.name)
 
 
 def small_mdp() -> FiniteMDP:
@@ -21,13 +24,19 @@ def small_mdp() -> FiniteMDP:
     return FiniteMDP("small", rng.dirichlet(np.ones(3), size=(4, 3, 2)), rng.random((4, 3, 2)), start)
 
 
-def build(mdp: FiniteMDP, model: str, episodes: int, seed: int, epsilon: float = 50.0) -> tuple[TabularLearner, Streams]:
+def build(subject: Subject, mdp: FiniteMDP, model: str, episodes: int, seed: int) -> tuple[TabularLearner, Streams]:
     streams = Streams(seed, "agreement")
     trust: NoPrivacy | CentralPrivacy | LocalPrivacy = NoPrivacy()
     if model != "none":
-        trust = CentralPrivacy(epsilon) if model == "jdp" else LocalPrivacy(epsilon)
-    privatizer = CHOSEN.privatizer(mdp, trust, episodes, streams)
-    return CHOSEN.build(mdp, privatizer, episodes, streams), streams
+        trust = CentralPrivacy(50.0) if model == "jdp" else LocalPrivacy(50.0)
+    settings = replace(subject.settings, bonus_scale=0.1, precision_scale=0.05)
+    privatizer = settings.privatizer(mdp, trust, episodes, streams)
+    return settings.build(mdp, privatizer, episodes, streams), streams
+
+
+def numpy_twin(program: type[NaiveUCBVI], learner: TabularLearner, mdp: FiniteMDP, seed: int) -> NaiveUCBVI:
+    settings = Settings.of(learner.privatizer, learner.config)
+    return program(mdp, learner.episodes, settings, np.random.default_rng(seed))
 
 
 def released(mdp: FiniteMDP, privatizer: Privatizer) -> Counts:
@@ -42,36 +51,40 @@ def released(mdp: FiniteMDP, privatizer: Privatizer) -> Counts:
     )
 
 
+@BOTH
 @pytest.mark.parametrize("mdp", [small_mdp(), RiverSwim(n_states=4, horizon=5).build()], ids=["random", "river"])
-def test_without_noise_both_make_the_same_moves(mdp: FiniteMDP) -> None:
+def test_without_noise_both_make_the_same_moves(mdp: FiniteMDP, subject: Subject) -> None:
     episodes = 1000
-    ours, streams = build(mdp, "none", episodes, seed=1)
-    theirs = TunedUCBVI(mdp, episodes, Settings.of(ours.privatizer, CHOSEN), np.random.default_rng(0))
-    uniforms = np.empty(mdp.horizon + 1)
+    ours, streams = build(subject, mdp, "none", episodes, seed=1)
+    theirs = numpy_twin(subject.tuned, ours, mdp, seed=0)
+    assert isinstance(theirs, TunedUCBVI)
+    draws_a_step = 1 if subject is UCB_VI else 2
+    uniforms = np.empty(draws_a_step * mdp.horizon + 1)
     policies = set()
     for k in range(1, episodes + 1):
         regret = ours.learn(1).regret
         theirs.policy = theirs.plan(theirs.private_counts())
-        assert theirs.policy.tolist() == ours.policy.tolist(), f"episode {k}"
+        np.testing.assert_allclose(theirs.policy, ours.policy, rtol=1e-9, err_msg=f"episode {k}")
         assert theirs.optimum - theirs.start_value() == pytest.approx(regret, abs=1e-12)
-        fill_uniform(uniforms, streams.key("env"), np.uint64(k) * np.uint64(mdp.horizon + 1))
+        fill_uniform(uniforms, streams.key("env"), np.uint64(k) * np.uint64(uniforms.size))
         theirs.absorb(*theirs.roll_out_with(uniforms))
         policies.add(theirs.policy.tobytes())
     assert len(policies) > 20
 
 
+@BOTH
 @pytest.mark.parametrize("model", ["jdp", "ldp"])
-@pytest.mark.parametrize("learner", [NaiveUCBVI, TunedUCBVI])
-def test_the_same_private_counts_give_the_same_plan(model: str, learner: type[NaiveUCBVI]) -> None:
+@pytest.mark.parametrize("program", ["naive", "tuned"])
+def test_the_same_private_counts_give_the_same_plan(model: str, program: str, subject: Subject) -> None:
     mdp, episodes = small_mdp(), 300
-    ours, _ = build(mdp, model, episodes, seed=2)
-    planner = learner(mdp, episodes, Settings.of(ours.privatizer, CHOSEN), np.random.default_rng(0))
+    ours, _ = build(subject, mdp, model, episodes, seed=2)
+    planner = numpy_twin(getattr(subject, program), ours, mdp, seed=0)
     policies = set()
     for k in range(episodes):
-        plan = planner.plan(released(mdp, ours.privatizer))
+        planner.policy = planner.plan(released(mdp, ours.privatizer))
         ours.learn(1)
-        assert plan.tolist() == ours.policy.tolist(), f"episode {k + 1}"
-        policies.add(plan.tobytes())
+        np.testing.assert_allclose(planner.policy, ours.policy, rtol=1e-9, err_msg=f"episode {k + 1}")
+        policies.add(planner.policy.tobytes())
     assert len(policies) > 20
 
 
@@ -85,8 +98,8 @@ def test_the_noise_has_the_same_variance(model: str) -> None:
     nothing = Contribution(np.zeros((mdp.horizon, 3), dtype=np.int64), np.zeros((mdp.horizon, 3)))
     ours, theirs = [], []
     for seed in range(20):
-        learner, _ = build(mdp, model, 512, seed)
-        yardstick = NaiveUCBVI(mdp, 512, Settings.of(learner.privatizer, CHOSEN), np.random.default_rng(seed))
+        learner, _ = build(UCB_VI, mdp, model, 512, seed)
+        yardstick = numpy_twin(NaiveUCBVI, learner, mdp, seed)
         empty = (np.zeros(mdp.horizon + 1, dtype=np.int64), np.zeros(mdp.horizon, dtype=np.int64))
         for user in range(1, users + 1):
             counts = learner.privatizer.absorb(learner.privatizer.encode(nothing, user))
@@ -100,17 +113,17 @@ def test_the_noise_has_the_same_variance(model: str) -> None:
     assert 0.75 < quotient < 1.25
 
 
+@BOTH
 @pytest.mark.parametrize("model", ["jdp", "ldp"])
-def test_mean_regret_agrees(model: str) -> None:
+def test_mean_regret_agrees(model: str, subject: Subject) -> None:
     """Four points of the curve over 40 seeds each, within 4 standard errors: false alarm below 6e-4."""
     mdp, episodes, points = small_mdp(), 512, 4
     block = episodes // points
     ours, theirs = np.empty((SEEDS, points)), np.empty((SEEDS, points))
     for seed in range(SEEDS):
-        learner, _ = build(mdp, model, episodes, seed)
+        learner, _ = build(subject, mdp, model, episodes, seed)
         ours[seed] = np.cumsum([learner.learn(block).regret for _ in range(points)])
-        settings = Settings.of(learner.privatizer, CHOSEN)
-        yardstick = TunedUCBVI(mdp, episodes, settings, np.random.default_rng(seed))
+        yardstick = numpy_twin(subject.tuned, learner, mdp, seed)
         theirs[seed] = np.cumsum([sum(yardstick.episode() for _ in range(block)) for _ in range(points)])
     difference = ours.mean(axis=0) - theirs.mean(axis=0)
     standard_error = np.sqrt((ours.var(axis=0, ddof=1) + theirs.var(axis=0, ddof=1)) / SEEDS)

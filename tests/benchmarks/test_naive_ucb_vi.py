@@ -8,25 +8,10 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks.naive_ucb_vi import BinaryTree, Counts, NaiveUCBVI, Settings, TunedUCBVI, laplace_noise
+from benchmarks.naive_ucb_vi import BinaryTree, Counts, NaiveUCBVI, Settings, TunedUCBVI
 from dprl.envs import FiniteMDP
 
 H, S, A, K = 4, 3, 2, 1000
-
-
-def random_mdp(seed: int) -> FiniteMDP:
-    rng = np.random.default_rng(seed)
-    return FiniteMDP(
-        "test", rng.dirichlet(np.ones(S), size=(H, S, A)), rng.random((H, S, A)), rng.dirichlet(np.ones(S))
-    )
-
-
-def noisy_counts(mdp: FiniteMDP, rng: np.random.Generator) -> Counts:
-    counts = laplace_noise(Counts.zeros(mdp), 20.0, rng)
-    counts.visits += rng.integers(0, 400, counts.visits.shape)
-    counts.transitions += rng.integers(0, 100, counts.transitions.shape)
-    counts.rewards += rng.integers(0, 300, counts.rewards.shape)
-    return counts
 
 
 def plan_by_the_book(private: Counts, settings: Settings) -> list[list[int]]:
@@ -51,22 +36,21 @@ def plan_by_the_book(private: Counts, settings: Settings) -> list[list[int]]:
 
 @pytest.mark.parametrize("learner", [NaiveUCBVI, TunedUCBVI])
 @pytest.mark.parametrize("bonus_scale", [1.0, 0.05])
-def test_the_plan_is_the_papers(learner: type[NaiveUCBVI], bonus_scale: float) -> None:
-    mdp = random_mdp(0)
+def test_the_plan_is_the_papers(
+    learner: type[NaiveUCBVI], bonus_scale: float, mdp: FiniteMDP, noisy_counts: list[Counts]
+) -> None:
     settings = Settings("jdp", 10.0, visits_error=15.0, transitions_error=18.0, bonus_scale=bonus_scale)
     planner = learner(mdp, K, settings, np.random.default_rng(1))
-    rng = np.random.default_rng(2)
     policies = set()
-    for _ in range(20):
-        private = noisy_counts(mdp, rng)
+    for private in noisy_counts:
         policy = planner.plan(private).tolist()
         assert policy == plan_by_the_book(private, settings)
         policies.add(str(policy))
     assert len(policies) > 10 or bonus_scale == 1.0
 
 
-def test_tree_noise_is_the_sum_over_the_dyadic_nodes() -> None:
-    mdp, n_users = random_mdp(0), 300
+def test_tree_noise_is_the_sum_over_the_dyadic_nodes(mdp: FiniteMDP) -> None:
+    n_users = 300
     tree = BinaryTree(Counts.zeros(mdp), n_users, 1.0, np.random.default_rng(3))
     node_noise: dict[tuple[int, int], float] = {}
     for user in range(1, n_users + 1):
@@ -81,8 +65,8 @@ def test_tree_noise_is_the_sum_over_the_dyadic_nodes() -> None:
         assert tree.prefix_noise(user).transitions[1, 2, 0, 1] == pytest.approx(expected, abs=1e-9)
 
 
-def test_a_jump_leaves_the_tree_as_it_would_be() -> None:
-    learner = NaiveUCBVI(random_mdp(0), K, Settings("jdp", noise_scale=1.0), np.random.default_rng(4))
+def test_a_jump_leaves_the_tree_as_it_would_be(mdp: FiniteMDP) -> None:
+    learner = NaiveUCBVI(mdp, K, Settings("jdp", noise_scale=1.0), np.random.default_rng(4))
     learner.jump_to(300)
     assert learner.private_counts().visits.std() > 0.5
     learner.episode()
@@ -90,9 +74,8 @@ def test_a_jump_leaves_the_tree_as_it_would_be() -> None:
 
 
 @pytest.mark.parametrize("learner", [NaiveUCBVI, TunedUCBVI])
-def test_roll_out_and_counts(learner: type[NaiveUCBVI]) -> None:
+def test_roll_out_and_counts(learner: type[NaiveUCBVI], mdp: FiniteMDP) -> None:
     """Frequencies of the next state within 5 standard deviations: false alarm below 1e-5."""
-    mdp = random_mdp(5)
     agent = learner(mdp, K, Settings(bonus_scale=0.0), np.random.default_rng(6))
     for _ in range(3000):
         agent.absorb(*agent.roll_out())
@@ -105,8 +88,7 @@ def test_roll_out_and_counts(learner: type[NaiveUCBVI]) -> None:
     assert (np.abs(counts.transitions - expected) <= tolerance).all()
 
 
-def test_it_learns() -> None:
-    mdp = random_mdp(7)
+def test_it_learns(mdp: FiniteMDP) -> None:
     agent = TunedUCBVI(mdp, 2 * K, Settings(bonus_scale=0.1), np.random.default_rng(8))
     regrets = [agent.episode() for _ in range(2 * K)]
     assert min(regrets) >= -1e-12

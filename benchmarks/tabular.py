@@ -1,6 +1,6 @@
-"""Private-UCB-VI: ours against NumPy and against rlberry-scool, in one run and as ratios.
+"""Private-UCB-VI and Private-UCB-PO: ours against NumPy and, the first, rlberry-scool, in one run and as ratios.
 
-Run from the repository's root: python -m benchmarks.ucb_vi [--quick] [--no-peers] [--json PATH]
+Run from the repository's root: python -m benchmarks.tabular [--quick] [--no-peers] [--json PATH]
 """
 
 from __future__ import annotations
@@ -19,26 +19,28 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import breakdown, peer_rlberry, subjects
-from benchmarks.naive_ucb_vi import NaiveUCBVI, TunedUCBVI
+from benchmarks.naive_ucb_vi import NaiveUCBVI
 from benchmarks.timing import Blocks, machine, microseconds_per_episode
 from dprl.envs import FiniteMDP
 
 _ROOT = Path(__file__).resolve().parent.parent
-PLANNED_EPISODES = 1_000_000
 # Timing starts here: at the very first episodes a tree has few levels, which would flatter NumPy.
 START = 100_000
 
 
 @dataclass(frozen=True)
 class Case:
-    """One MDP, how long to run on it, and what we aim at in the central model on AVX-512."""
+    """One MDP, how long to run on it, and what we aim at in the central model on AVX-512.
+
+    most_microseconds: for an episode of each algorithm, by its name.
+    """
 
     label: str
     build: Callable[[], FiniteMDP]
     ours: Blocks
     naive: Blocks
     peer: Blocks
-    most_microseconds: float
+    most_microseconds: dict[str, float]
     least_over_numpy: float
     least_over_peer: float
     least_over_compiled_peer: float
@@ -51,7 +53,7 @@ CASES = (
         Blocks(20_000),
         Blocks(300),
         Blocks(200),
-        most_microseconds=4.0,
+        most_microseconds={"private_ucb_vi": 4.0, "private_ucb_po": 5.0},
         least_over_numpy=100.0,
         least_over_peer=150.0,
         least_over_compiled_peer=60.0,
@@ -62,7 +64,7 @@ CASES = (
         Blocks(2_000),
         Blocks(150),
         Blocks(60),
-        most_microseconds=40.0,
+        most_microseconds={"private_ucb_vi": 40.0},
         least_over_numpy=20.0,
         least_over_peer=150.0,
         least_over_compiled_peer=5.0,
@@ -72,8 +74,9 @@ CASES = (
 
 @dataclass(frozen=True)
 class Row:
-    """CPU microseconds per episode of one case under one trust model."""
+    """CPU microseconds per episode of one algorithm on one MDP under one trust model."""
 
+    algorithm: str
     case: str
     model: subjects.Model
     ours: float
@@ -93,20 +96,21 @@ class PeerRow:
     goal: float
 
 
-def against_numpy(case: Case, model: subjects.Model, start: int) -> Row:
+def against_numpy(subject: subjects.Subject, case: Case, model: subjects.Model, start: int) -> Row:
     """Time ours before and after the two NumPy programs, so that drift of the machine shows as a larger minimum."""
     mdp = case.build()
-    learner = subjects.ours(mdp, model, PLANNED_EPISODES)
+    learner = subject.ours(mdp, model, subjects.PLANNED_EPISODES)
     learner.learn(start - 1)
     before = microseconds_per_episode(learner.learn, case.ours)
-    naive = _time_numpy(NaiveUCBVI, mdp, model, start, case.naive)
-    tuned = _time_numpy(TunedUCBVI, mdp, model, start, case.naive)
+    naive, tuned = (
+        _time_numpy(subject.yardstick(program, mdp, model, subjects.PLANNED_EPISODES), start, case.naive)
+        for program in (subject.naive, subject.tuned)
+    )
     after = microseconds_per_episode(learner.learn, case.ours)
-    return Row(case.label, model, min(before, after), naive, tuned)
+    return Row(subject.settings.name, case.label, model, min(before, after), naive, tuned)
 
 
-def _time_numpy(program: type[NaiveUCBVI], mdp: FiniteMDP, model: subjects.Model, start: int, blocks: Blocks) -> float:
-    learner = subjects.yardstick(program, mdp, model, PLANNED_EPISODES)
+def _time_numpy(learner: NaiveUCBVI, start: int, blocks: Blocks) -> float:
     learner.jump_to(start)
 
     def run(n: int) -> None:
@@ -119,25 +123,26 @@ def _time_numpy(program: type[NaiveUCBVI], mdp: FiniteMDP, model: subjects.Model
 
 def against_peer(case: Case, rows: list[Row]) -> list[PeerRow]:
     """rlberry-scool as shipped, and with its planner compiled, which is the harder comparison."""
-    ours = {row.model: row.ours for row in rows if row.case == case.label}
+    name = subjects.UCB_VI.settings.name
+    ours = {row.model: row.ours for row in rows if row.case == case.label and row.algorithm == name}
     mdp = case.build()
     answers = []
     for compiled, goal in ((False, case.least_over_peer), (True, case.least_over_compiled_peer)):
         effort = peer_rlberry.Effort(case.peer.episodes, repeats=case.peer.repeats)
         timing = peer_rlberry.measure(mdp, effort, compiled)
-        name = f"{timing.name}, {'compiled' if compiled else 'as shipped'}"
-        answers.append(PeerRow(case.label, name, timing.microseconds, ours["none"], ours["jdp"], goal))
+        peer = f"{timing.name}, {'compiled' if compiled else 'as shipped'}"
+        answers.append(PeerRow(case.label, peer, timing.microseconds, ours["none"], ours["jdp"], goal))
     return answers
 
 
-def by_length(lengths: tuple[int, ...]) -> dict[int, float]:
+def by_length(subject: subjects.Subject, lengths: tuple[int, ...]) -> dict[int, float]:
     """CPU microseconds per episode of whole central runs on RiverSwim, by their number of episodes K."""
     mdp = subjects.riverswim()
     best = {}
     for episodes in lengths:
         times = []
         for _ in range(max(1, min(7, 200_000 // episodes))):
-            learner = subjects.ours(mdp, "jdp", episodes)
+            learner = subject.ours(mdp, "jdp", episodes)
             times.append(microseconds_per_episode(learner.learn, Blocks(episodes - 1, repeats=1)))
         best[episodes] = min(times)
     return best
@@ -157,7 +162,7 @@ def first_result() -> dict[str, dict[str, float]]:
 
 def main() -> int:
     """Measure, print, and write JSON if asked to."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.ucb_vi", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.tabular", description=__doc__)
     parser.add_argument("--json", type=Path, metavar="PATH", help="also write all figures here")
     parser.add_argument("--no-peers", action="store_true", help="do not install and run rlberry")
     parser.add_argument("--quick", action="store_true", help="shorter runs that start at episode 1000")
@@ -168,14 +173,20 @@ def main() -> int:
     compile_seconds = first_result()
     report_first_result(console, compile_seconds)
     start = 1_000 if arguments.quick else START
-    rows = [against_numpy(case, model, start) for case in CASES for model in subjects.MODELS]
+    rows = [
+        against_numpy(subject, case, model, start)
+        for subject in subjects.SUBJECTS
+        for case in CASES
+        for model in subjects.MODELS
+    ]
     report_numpy(console, rows)
     peers = [] if arguments.no_peers else measure_peers(console, rows)
     lengths = (1_000, 10_000, 100_000) if arguments.quick else (1_000, 10_000, 100_000, 1_000_000)
-    lengths_taken = by_length(lengths)
+    lengths_taken = {subject.settings.name: by_length(subject, lengths) for subject in subjects.SUBJECTS}
     report_lengths(console, lengths_taken)
     parts = {
-        f"{case.label}, {model}": breakdown.parts(case.build(), model, PLANNED_EPISODES, case.ours)
+        f"{subject.settings.name}, {case.label}, {model}": breakdown.parts(subject, case.build(), model, case.ours)
+        for subject in subjects.SUBJECTS
         for case in CASES
         for model in subjects.MODELS
     }
@@ -222,16 +233,19 @@ def report_first_result(console: Console, seconds: dict[str, dict[str, float]]) 
 def report_numpy(console: Console, rows: list[Row]) -> None:
     """Ours against the two NumPy programs."""
     table = Table(title="CPU microseconds per episode, and ratios to ours (goals: central, AVX-512)")
-    for heading in ("MDP", "privacy", "ours", "goal", "NumPy", "ratio", "goal", "tuned NumPy", "ratio"):
-        table.add_column(heading, justify="left" if heading in ("MDP", "privacy", "goal") else "right")
+    names = ("algorithm", "MDP", "privacy", "goal")
+    for heading in (*names[:3], "ours", "goal", "NumPy", "ratio", "goal", "tuned NumPy", "ratio"):
+        table.add_column(heading, justify="left" if heading in names else "right")
     cases = {case.label: case for case in CASES}
     for row in rows:
         case, central = cases[row.case], row.model == "jdp"
+        most = case.most_microseconds.get(row.algorithm)
         table.add_row(
+            row.algorithm,
             row.case,
             {"none": "none", "jdp": "central", "ldp": "local"}[row.model],
             f"{row.ours:.2f}",
-            verdict(row.ours, case.most_microseconds, at_most=True) if central else "",
+            verdict(row.ours, most, at_most=True) if central and most else "",
             f"{row.naive:.0f}",
             f"{row.naive / row.ours:.0f}",
             verdict(row.naive / row.ours, case.least_over_numpy) if central else "",
@@ -259,16 +273,17 @@ def report_peers(console: Console, peers: list[PeerRow]) -> None:
     console.print(table)
 
 
-def report_lengths(console: Console, best: dict[int, float]) -> None:
+def report_lengths(console: Console, best: dict[str, dict[int, float]]) -> None:
     """The cost of an episode must not grow with the length of the run."""
-    listed = ", ".join(f"K={episodes:.0e}: {took:.2f}" for episodes, took in best.items())
-    console.print(f"whole central runs on RiverSwim, us per episode: {listed}".replace("e+0", "e"))
+    for name, times in best.items():
+        listed = ", ".join(f"K={episodes:.0e}: {took:.2f}" for episodes, took in times.items())
+        console.print(f"whole central runs of {name} on RiverSwim, us per episode: {listed}".replace("e+0", "e"))
 
 
 def report_parts(console: Console, parts: dict[str, dict[str, float]]) -> None:
     """Where our time goes."""
     table = Table(title="Parts of our episode called alone, CPU microseconds")
-    table.add_column("MDP, privacy")
+    table.add_column("algorithm, MDP, privacy")
     for heading in next(iter(parts.values())):
         table.add_column(heading, justify="right")
     for label, took in parts.items():

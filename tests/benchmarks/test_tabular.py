@@ -8,7 +8,7 @@ import time
 import pytest
 from rich.console import Console
 
-from benchmarks import breakdown, peer_rlberry, subjects, ucb_vi
+from benchmarks import breakdown, peer_rlberry, subjects, tabular
 from benchmarks.naive_ucb_vi import NaiveUCBVI
 from benchmarks.timing import Blocks, machine, microseconds_per_episode
 from dprl.envs import RiverSwim
@@ -37,23 +37,26 @@ def test_the_machine_class_is_named() -> None:
 
 def test_the_yardstick_has_the_certified_noise() -> None:
     mdp = RiverSwim(n_states=3, horizon=4).build()
-    central = subjects.yardstick(NaiveUCBVI, mdp, "jdp", 1000)
-    local = subjects.yardstick(NaiveUCBVI, mdp, "ldp", 1000)
+    central = subjects.UCB_VI.yardstick(NaiveUCBVI, mdp, "jdp", 1000)
+    local = subjects.UCB_VI.yardstick(NaiveUCBVI, mdp, "ldp", 1000)
     assert central.settings.noise_scale == pytest.approx(6 * 4 * 10)
     assert local.settings.noise_scale == pytest.approx(6 * 4)
 
 
-def test_every_part_is_measured() -> None:
-    parts = breakdown.parts(RiverSwim(n_states=3, horizon=4).build(), "jdp", 10_000, Blocks(50, repeats=2))
+@pytest.mark.parametrize("subject", subjects.SUBJECTS, ids=lambda subject: subject.settings.name)
+def test_every_part_is_measured(subject: subjects.Subject) -> None:
+    parts = breakdown.parts(subject, RiverSwim(n_states=3, horizon=4).build(), "jdp", Blocks(50, repeats=2))
     assert set(parts) == {"plan", "roll-out", "exchange", "exact value"}
     assert all(0.0 < took < 1000.0 for took in parts.values())
 
 
 def test_the_table_says_what_was_met() -> None:
-    case = ucb_vi.CASES[0].label
+    case = tabular.CASES[0].label
     screen, text = console()
-    ucb_vi.report_numpy(screen, [ucb_vi.Row(case, "jdp", ours=5.0, naive=600.0, tuned=250.0)])
+    tabular.report_numpy(screen, [tabular.Row("private_ucb_vi", case, "jdp", ours=4.5, naive=600.0, tuned=250.0)])
+    tabular.report_numpy(screen, [tabular.Row("private_ucb_po", case, "jdp", ours=4.5, naive=600.0, tuned=250.0)])
     assert "<= 4 missed" in text.getvalue()
+    assert "<= 5 met" in text.getvalue()
     assert ">= 100 met" in text.getvalue()
 
 
@@ -62,7 +65,11 @@ def test_a_missing_peer_does_not_end_the_run(monkeypatch: pytest.MonkeyPatch) ->
         raise peer_rlberry.PeerUnavailableError("ERROR: no network")
 
     monkeypatch.setattr(peer_rlberry, "measure", unavailable)
-    rows = [ucb_vi.Row(case.label, m, 1.0, 2.0, 2.0) for case in ucb_vi.CASES for m in subjects.MODELS]
+    rows = [
+        tabular.Row("private_ucb_vi", case.label, model, 1.0, 2.0, 2.0)
+        for case in tabular.CASES
+        for model in subjects.MODELS
+    ]
     screen, text = console()
-    assert ucb_vi.measure_peers(screen, rows) == []
+    assert tabular.measure_peers(screen, rows) == []
     assert text.getvalue() == "rlberry not measured: ERROR: no network\n"

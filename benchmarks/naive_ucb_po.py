@@ -1,0 +1,58 @@
+"""Private-UCB-PO as one would write it in NumPy: the yardstick of the benchmark, and a check of ours.
+
+Paper: [CZ22] Algorithm 1, in rewards instead of costs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks.naive_ucb_vi import Counts, Floats, NaiveUCBVI, Settings, TunedUCBVI
+from dprl.envs import FiniteMDP
+
+
+class NaiveUCBPO(NaiveUCBVI):
+    """Private-UCB-PO, one NumPy call per step and formula; counts, noise and users are those of NaiveUCBVI.
+
+    policy: probabilities [H,S,A]; q [H,S,A]: the optimistic values of the last plan. Probabilities are multiplied as
+    the box says, which is good for some thousand episodes: in the end one falls below the smallest float.
+    """
+
+    def __init__(self, mdp: FiniteMDP, n_users: int, settings: Settings, rng: np.random.Generator) -> None:
+        super().__init__(mdp, n_users, settings, rng)
+        cells = mdp.n_states * mdp.n_actions * n_users * mdp.horizon
+        self.log_term_of_rows = np.sqrt(4.0 * mdp.n_states * np.log(6 * cells / settings.beta))
+        self.eta = np.sqrt(2.0 * np.log(mdp.n_actions) / (mdp.horizon**2 * n_users))
+        self.policy = np.full(mdp.rewards.shape, 1.0 / mdp.n_actions)
+        self.q = np.zeros(mdp.rewards.shape)
+
+    def bonus(self, denominator: Floats) -> Floats:
+        n_states, e1, e2 = self.mdp.n_states, self.settings.visits_error, self.settings.transitions_error
+        of_rewards = self.log_term / np.sqrt(denominator) + 3.0 * e1 / denominator
+        of_transitions = self.log_term_of_rows / np.sqrt(denominator) + (n_states * e2 + 2.0 * e1) / denominator
+        bonus: Floats = self.settings.bonus_scale * (of_rewards + self.mdp.horizon * of_transitions)
+        return bonus
+
+    def plan(self, private: Counts) -> Floats:
+        """The policy improved by the last plan's values, if there was one, and evaluated on the private counts."""
+        weights = self.policy * np.exp(self.eta * self.q)
+        policy: Floats = weights / weights.sum(axis=2, keepdims=True)
+        q_of_step = self.optimistic_q(private)
+        values = np.zeros(self.mdp.n_states)
+        for h in range(self.mdp.horizon - 1, -1, -1):
+            self.q[h] = q_of_step(h, values)
+            values = (policy[h] * self.q[h]).sum(axis=1)
+        return policy
+
+    def start_value(self) -> float:
+        values = np.zeros(self.mdp.n_states)
+        for h in range(self.mdp.horizon - 1, -1, -1):
+            values = (self.policy[h] * (self.mdp.rewards[h] + self.mdp.transitions[h] @ values)).sum(axis=1)
+        return float(self.mdp.start @ values)
+
+    def action(self, h: int, state: int) -> int:
+        return self.draw(self.policy[h, state])
+
+
+class TunedUCBPO(NaiveUCBPO, TunedUCBVI):
+    """The same with all steps' estimates at once and inverse-CDF sampling."""
