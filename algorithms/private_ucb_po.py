@@ -111,7 +111,8 @@ def evaluate(counts: Released, bonus: Bonus, tables: Tables) -> float:
                 saturated += x == cap
                 value += policy[h, s, a] * x
             optimistic[s] = value
-    return saturated / (n_steps * pairs)
+    share: float = saturated / (n_steps * pairs)
+    return share
 
 
 @inlined

@@ -70,14 +70,14 @@ def test_planning_equals_the_papers_box_for_a_whole_run(
 ) -> None:
     algorithm = optimiser(random_mdp, 200, privacy, bonus_scale=0.02)
     bonus = PrivateUCBPOConfig(bonus_scale=0.02).bonus(random_mdp, algorithm.privatizer, 200)
-    policy, unsaturated = np.full(random_mdp.rewards.shape, 1.0 / 3.0), 0
-    for k in range(1, 201):
-        if k > 1:
-            policy = improved_by_the_box(policy, q, bonus.eta)  # noqa: F821 - from the episode before
+    shape = random_mdp.rewards.shape
+    policy, q, unsaturated = np.full(shape, 1.0 / 3.0), np.zeros(shape), 0
+    for _ in range(200):
+        policy = improved_by_the_box(policy, q, bonus.eta)
         q, value = evaluated_by_the_box(algorithm.privatizer.private_counts(), policy, bonus)
         segment = algorithm.learn(1)
         np.testing.assert_allclose(algorithm.policy, policy, rtol=1e-9)
-        np.testing.assert_allclose(algorithm._tables.q.reshape(q.shape), q, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(algorithm._tables.q.reshape(shape), q, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(algorithm._tables.optimistic, value, rtol=1e-9, atol=1e-12)
         caps = np.arange(5, 0, -1)[:, None, None]
         assert (q > caps - 1e-9).mean() >= segment.saturated >= (q == caps).mean() - 1e-12
