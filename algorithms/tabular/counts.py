@@ -39,13 +39,7 @@ def count_families(mdp: FiniteMDP, losses: bool = False) -> CountFamilies:
         families=(
             CountFamily("transitions", pairs * mdp.n_states, public_start_change=2),
             CountFamily("visits", pairs, public_start_change=0, marginal_of="transitions"),
-            CountFamily(
-                "losses" if losses else "rewards",
-                pairs,
-                public_start_change=1,
-                marginal_of="transitions",
-                indicator=False,
-            ),
+            CountFamily(third, pairs, public_start_change=1, marginal_of="transitions", indicator=False),
         ),
         paper="[CZ22]",
     )
