@@ -10,7 +10,7 @@ import numpy as np
 from dprl.privacy.base import CountFamily, LedgerError
 from dprl.privacy.counters.base import EXACT, ROWS, Counter, Tree
 from dprl.privacy.counters.release import row_of_prefix
-from dprl.privacy.exchange import ABSORBED, SAMPLED_UNARY, SUMS, UNARY, Channel, Receiver, Sender
+from dprl.privacy.exchange import ABSORBED, RELEASED, SAMPLED_UNARY, SUMS, UNARY, Channel, Receiver, Sender
 from dprl.privacy.layouts import Layout
 from dprl.privacy.ledger import Release
 from dprl.privacy.mechanisms.base import INTEGER, NO_NOISE, Mechanism, Noise, Sensitivity
@@ -93,7 +93,7 @@ def open_channel(layout: Layout, noise: NoiseParts, streams: Streams) -> Channel
         shift, factor = noise.report.encoding.cold_probability, noise.report.factor
     return Channel(
         slots=slots,
-        users=np.zeros(4, dtype=np.int64),
+        users=np.zeros(5, dtype=np.int64),
         n_steps=n_steps,
         summed=int(layout.summed),
         sender=Sender(
@@ -108,6 +108,7 @@ def open_channel(layout: Layout, noise: NoiseParts, streams: Streams) -> Channel
             shift=shift,
             factor=factor,
             totals=totals,
+            settled=np.zeros(0 if exact else n_cells),
             counter=noise.counter.open(n_cells, streams.key("server_noise", purpose)),
             noisy=noisy,
         ),
@@ -120,7 +121,7 @@ def fixed_part(channel: Channel) -> str:
     sender, receiver, counter = channel.sender, channel.receiver, channel.receiver.counter
     digest = hashlib.blake2b()
     numbers = (channel.n_steps, channel.summed, sender.kind, receiver.shift, receiver.factor)
-    digest.update(repr((*numbers, counter.kind, counter.base, channel.slots.bit, channel.slots.block)).encode())
+    digest.update(repr((*numbers, counter.kind, counter.base, *channel.slots[3:6])).encode())
     arrays = [*channel.slots[:3], channel.slots.sums, sender.table, sender.coins_key, counter.coefficients]
     if counter.kind == ROWS:
         arrays.append(counter.rows)
@@ -133,15 +134,16 @@ def fixed_part(channel: Channel) -> str:
 
 def belongs_together(channel: Channel) -> bool:
     """Whether what was released last is the sum of what was sent and the noise that is kept for it, bit for bit."""
-    receiver, absorbed = channel.receiver, int(channel.users[ABSORBED])
+    receiver, absorbed, last = channel.receiver, int(channel.users[ABSORBED]), int(channel.users[RELEASED])
     if receiver.counter.kind == EXACT:
         expected = receiver.totals
-    elif absorbed == 0:
+    elif last == 0:
         expected = np.zeros_like(receiver.totals)
     else:
-        expected = receiver.totals + receiver.counter.rows[row_of_prefix(receiver.counter, absorbed)]
+        sums = receiver.totals if last == absorbed else receiver.settled
+        expected = sums + receiver.counter.rows[row_of_prefix(receiver.counter, last)]
     started = absorbed > 0 or not receiver.totals.any()
-    return started and np.array_equal(receiver.noisy, expected)
+    return started and last <= absorbed and np.array_equal(receiver.noisy, expected)
 
 
 def is_drawn(noise: NoiseParts, channel: Channel) -> bool:

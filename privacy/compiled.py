@@ -85,6 +85,15 @@ def inlined(function: F) -> F:
     return _compiled(function, inline="always")
 
 
+def borrowing(function: F) -> F:
+    """Compile `function` as `kernel` does, but let it borrow the arrays of its caller: no references are counted.
+
+    For what is called in every episode with tuples of many arrays: counting took 0.9 of 2.6 us of an exchange. It may
+    index and slice what it is given, write there and pass it on; it must neither make arrays nor return any.
+    """
+    return _compiled(function, inline="never", counted=False)
+
+
 def shared(signature: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
     """Compile `function` once for all kernels, which call it by its address.
 
@@ -131,9 +140,11 @@ def _our_cache() -> Iterator[None]:
         settings["CACHE_DIR"] = previous
 
 
-def _compiled(function: F, inline: Literal["never", "always"]) -> F:
+def _compiled(function: F, inline: Literal["never", "always"], *, counted: bool = True) -> F:
     with _our_cache():
-        dispatcher: Any = njit(cache=True, error_model="numpy", fastmath=False, inline=inline)(function)
+        # Said each time: a kernel that is first compiled for a caller would take over what that one has.
+        options = {"error_model": "numpy", "fastmath": False, "inline": inline, "_nrt": counted}
+        dispatcher: Any = njit(cache=True, **options)(function)
     if PLAIN:
         return cast("F", dispatcher)
     compile_kernel = dispatcher.compile

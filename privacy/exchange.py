@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dprl.privacy.base import Float64Array, Int64Array, LedgerError
-from dprl.privacy.compiled import inlined
+from dprl.privacy.compiled import borrowing, inlined
 from dprl.privacy.counters.base import EXACT, CounterState
 from dprl.privacy.counters.release import release_prefix
 from dprl.privacy.layouts import Slots, add_contribution, collect, hot_cell
@@ -20,7 +20,7 @@ from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.mechanisms.unary_encoding import choose_step, fill_unary
 from dprl.privacy.randomness.bits import fill_uniform
 
-ABSORBED, ENCODED, SENT, CHARGED = range(4)
+ABSORBED, ENCODED, SENT, RELEASED, CHARGED = range(5)
 # What a message is.
 SUMS, UNARY, SAMPLED_UNARY = range(3)
 
@@ -48,13 +48,15 @@ class Sender(NamedTuple):
 class Receiver(NamedTuple):
     """The server's side.
 
-    shift, factor: a received bit counts as (bit - shift) * factor; totals float64[cells]: sums of messages; counter:
-    its noise; noisy float64[cells]: the released sums of what was sent.
+    shift, factor: a received bit counts as (bit - shift) * factor; totals float64[cells]: sums of messages; settled
+    float64[cells]: the same as of the last release, once further users are absorbed (empty without a counter's noise);
+    counter: its noise; noisy float64[cells]: the released sums of what was sent.
     """
 
     shift: float
     factor: float
     totals: Float64Array
+    settled: Float64Array
     counter: CounterState
     noisy: Float64Array
 
@@ -65,9 +67,10 @@ class Receiver(NamedTuple):
 class Channel(NamedTuple):
     """A privatizer's state as the kernels see it. A learner reads `released` and nothing else.
 
-    slots: what is sent of a contribution; users int64[4]: how many are absorbed and encoded, how many messages were
-    sent, how many users are charged; n_steps: H; summed: 1 if what the learner needs is summed up from what is
-    released; sender, receiver: the two sides; released float64[n_cells]: the families that the learner needs.
+    slots: what is sent of a contribution; users int64[5]: how many are absorbed and encoded, how many messages were
+    sent, how many users are in `released`, how many are charged; n_steps: H; summed: 1 if what the learner needs is
+    summed up from what is released; sender, receiver: the two sides; released float64[n_cells]: the families that the
+    learner needs.
     """
 
     slots: Slots
@@ -108,7 +111,7 @@ def admit(channel: Channel, user: int) -> None:
 @inlined
 def toss_coins(channel: Channel, user: int) -> None:
     """User side: draw what turns values in [0, 1] into bits, if the layout does that."""
-    if channel.slots.coins.max() > 0:
+    if channel.slots.tossed != 0:
         coins = channel.sender.coins
         fill_uniform(coins, channel.sender.coins_key, np.uint64(user) * np.uint64(coins.shape[0]))
 
@@ -143,14 +146,15 @@ def encode(channel: Channel, index: Int64Array, value: Float64Array, user: int) 
         fill_unary(message[1:], hot, sender.noise.key, np.uint64(user) * np.uint64(slots.block), sender.table)
 
 
-@inlined
-def release(channel: Channel, user: int) -> None:
-    """Server side: write the released sums of users 1..user, with the counter's noise if there is any."""
-    receiver = channel.receiver
-    if receiver.counter.kind != EXACT:
-        release_prefix(receiver.noisy, receiver.totals, receiver.counter, user)
+@borrowing
+def release(channel: Channel) -> None:
+    """Server side: write the released sums of all users absorbed so far, with the counter's noise if there is any."""
+    receiver, absorbed = channel.receiver, channel.users[ABSORBED]
+    if receiver.counter.kind != EXACT and absorbed > 0:
+        release_prefix(receiver.noisy, receiver.totals, receiver.counter, absorbed)
     if channel.summed != 0:
         collect(channel.released, receiver.noisy, channel.slots, channel.n_steps)
+    channel.users[RELEASED] = absorbed
 
 
 @inlined
@@ -160,7 +164,7 @@ def absorb(channel: Channel, user: int) -> None:
     Paper: [CZ22] sec. 5.2.
     """
     add_message(channel, user)
-    release(channel, user)
+    release(channel)
 
 
 @inlined
@@ -182,31 +186,33 @@ def add_message(channel: Channel, user: int) -> None:
             totals[start + i] += (message[i + 1] - receiver.shift) * receiver.factor
 
 
-@inlined
+@borrowing
 def exchange(channel: Channel, index: Int64Array, value: Float64Array, user: int) -> None:
     """Encode and absorb in one call, bit for bit; a noiseless message is added where it is not zero."""
     _send_and_add(channel, index, value, user)
-    release(channel, user)
+    release(channel)
 
 
-@inlined
+@borrowing
 def exchange_unreleased(channel: Channel, index: Int64Array, value: Float64Array, user: int) -> None:
     """Do what `exchange` does but for the release: `channel.released` must not be read before the next `exchange`.
 
-    For learners who know beforehand, whatever the data are, after which users they will read. What `exchange` releases
+    For learners that know beforehand, whatever the data are, after which users they will read. What `exchange` releases
     later is bit for bit what it would have released had it been called every time.
 
-    *Formal guarantee.* That of `exchange`, and charged like it: fewer prefixes are a function of all of them.
+    *Formal guarantee.* That of `exchange`, and charged like it: some prefixes are a function of all of them.
     """
+    settled, users = channel.receiver.settled, channel.users
+    if users[RELEASED] == users[ABSORBED]:
+        totals = channel.receiver.totals
+        for i in range(settled.shape[0]):
+            settled[i] = totals[i]
     _send_and_add(channel, index, value, user)
-    receiver = channel.receiver
-    if receiver.counter.kind != EXACT:
-        release_prefix(receiver.noisy, receiver.totals, receiver.counter, user)
 
 
-@inlined
+@borrowing
 def _send_and_add(channel: Channel, index: Int64Array, value: Float64Array, user: int) -> None:
-    """Both sides but for the release: add the message of user `user` to the sums."""
+    """Do all of `exchange` but for the release: add the message of user `user` to the sums."""
     if channel.sender.kind != SUMS or channel.sender.noise.law != NO_NOISE:
         encode(channel, index, value, user)
         add_message(channel, user)

@@ -23,13 +23,15 @@ class Slots(NamedTuple):
     """A layout as the kernels see it.
 
     widths int64[F]: cells of each needed family; sent int64[F]: where it starts in a step of what is sent, or -1;
-    coins int64[F]: 1 where a value in [0, 1] becomes a coin of that probability; bit: the family whose coin chooses
-    the half of a one-hot cell, or -1; block: cells of a step of what is sent; sums int64[F, 5]: see `collect`.
+    coins int64[F]: 1 where a value in [0, 1] becomes a coin of that probability; tossed: 1 if there is such a coin;
+    bit: the family whose coin chooses the half of a one-hot cell, or -1; block: cells of a step of what is sent;
+    sums int64[F, 5]: see `collect`.
     """
 
     widths: Int64Array
     sent: Int64Array
     coins: Int64Array
+    tossed: int
     bit: int
     block: int
     sums: Int64Array
@@ -100,12 +102,14 @@ class Layout:
         one_hot, valued = self.kind == "one_hot", self._valued
         if one_hot:
             starts = {self._finest.name: 0}
+        # Whatever a device holds: an indicator that is none becomes a coin, too.
+        coins = [self.whole or (one_hot and not family.indicator) for family in needed]
         sums = [[*self._sum_of(family), target] for family, target in zip(needed, self.needed.offsets(), strict=True)]
         return Slots(
             widths=np.array([family.width for family in needed], dtype=np.int64),
             sent=np.array([starts.get(family.name, NOT_SENT) for family in needed], dtype=np.int64),
-            # Whatever a device holds: an indicator that is none becomes a coin, too.
-            coins=np.array([self.whole or (one_hot and not family.indicator) for family in needed], dtype=np.int64),
+            coins=np.array(coins, dtype=np.int64),
+            tossed=int(any(coins)),
             bit=needed.index(valued) if one_hot and valued is not None else NOT_SENT,
             block=released.block,
             sums=np.array(sums, dtype=np.int64),

@@ -244,7 +244,8 @@ class Privatizer:
         if not np.array_equal(state["fixed"], ours["fixed"]):
             raise ValueError("the state is of other noise, another seed or other settings; resume with the same ones")
         users = [int(count) for count in state["users"]]
-        if not 0 <= users[ABSORBED] == users[ENCODED] == users[SENT] == users[RELEASED] <= users[CHARGED] <= self.n_users:
+        settled, charged = users[ABSORBED], users[CHARGED]
+        if {users[ENCODED], users[SENT], users[RELEASED]} != {settled} or not 0 <= settled <= charged <= self.n_users:
             raise ValueError(f"the state has {users} users of {self.n_users}; start anew")
         if not np.array_equal(state["digest"], self._digest({key: state[key] for key in self._changing()})):
             raise ValueError("the state is not the one that was written: its noise may be missing; start anew")
@@ -256,8 +257,8 @@ class Privatizer:
             raise ValueError("the state's noise and released counts do not belong together; start anew")
         if self.layout.summed:
             collect(self._channel.released, self._channel.receiver.noisy, self._channel.slots, self._channel.n_steps)
-        if users[CHARGED]:
-            self.charge(1, users[CHARGED])
+        if charged:
+            self.charge(1, charged)
 
     def __reduce__(self) -> NoReturn:
         # A copy would send other users' data under the same noise.

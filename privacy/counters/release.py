@@ -2,6 +2,9 @@
 
 Noise only is kept: the sums of the counts stay exact. Every draw comes from `fill_noise`; node number m of a counter
 with n cells draws the numbers m*n ... m*n + n - 1 of the counter's stream, so that no two nodes share a draw.
+
+Prefixes may be left out. Noise is a function of the key, so that a release draws what of the noise of its prefix is not
+at hand, and `held` says what is: whichever prefixes were released before, the noise is the same bit for bit.
 """
 
 from __future__ import annotations
@@ -9,27 +12,21 @@ from __future__ import annotations
 import numpy as np
 
 from dprl.privacy.base import Float64Array
-from dprl.privacy.compiled import inlined, kernel
+from dprl.privacy.compiled import borrowing, kernel
 from dprl.privacy.counters.base import BUFFERED, EXACT, HONAKER, ROWS, TREE, CounterState
 from dprl.privacy.mechanisms.base import Noise
-from dprl.privacy.mechanisms.sampling import fill_noise
-
-# Cells that are drawn and added at a time: few calls, and a few kB that stay in a near cache.
-BLOCK = 2048
+from dprl.privacy.mechanisms.sampling import BLOCK, extend_noise, fill_noise
 
 
-@inlined
+@borrowing
 def release_prefix(released: Float64Array, totals: Float64Array, state: CounterState, item: int) -> None:
-    """Write totals + noise of prefix `item` into `released`, float64[cells]; items come as 1, 2, 3, ...
+    """Write totals + noise of prefix `item` into `released`, float64[cells]; items rise, and some may be left out.
 
-    *Formal guarantee.* That of the counter that opened `state`, provided each item is released once and `totals` is the
-    sum of the first `item` rows.
+    *Formal guarantee.* That of the counter that opened `state`, provided `totals` is the sum of the first `item` rows:
+    some prefixes are a function of all of them.
     """
     if state.kind == TREE:
-        if state.base == 2:
-            _release_binary(released, totals, state.rows, state.node, item)
-        else:
-            _release_kary(released, totals, state, item)
+        _release_tree(released, totals, state, item)
     elif state.kind == HONAKER:
         _release_honaker(released, totals, state, item)
     elif state.kind == ROWS:
@@ -47,7 +44,7 @@ def release_prefix(released: Float64Array, totals: Float64Array, state: CounterS
 
 def row_of_prefix(state: CounterState, item: int) -> int:
     """Return which row of `state.rows` holds the noise of the prefix released last, item >= 1."""
-    if state.kind == TREE and state.base != 2:
+    if state.kind == TREE:
         return int(_row_of(item, state.base))
     if state.kind == ROWS:
         return item - 1
@@ -65,45 +62,13 @@ def trailing_zeros(k: int) -> int:
 
 
 @kernel
-def _release_binary(released: Float64Array, totals: Float64Array, rows: Float64Array, node: Noise, item: int) -> None:
-    """Noise of prefix k = noise of prefix k - lowbit(k) + one fresh draw; row 0 is zero, row 1 + level the last."""
-    parent = item & (item - 1)
-    parent_row = 0 if parent == 0 else 1 + trailing_zeros(parent)
-    _extend(released, totals, rows[parent_row], rows[1 + trailing_zeros(item)], node, item)
-
-
-@inlined
-def _extend(
-    released: Float64Array,
-    totals: Float64Array,
-    parent: Float64Array,
-    row: Float64Array,
-    node: Noise,
-    signed_number: int,
-) -> None:
-    """Set row = parent +- node |signed_number| and released = totals + row; `row` may be `parent`."""
-    first = np.uint64(abs(signed_number)) * np.uint64(released.shape[0])
-    in_place = row.ctypes.data == parent.ctypes.data
-    sign = 1.0 if signed_number > 0 else -1.0
-    for start in range(0, released.shape[0], BLOCK):
-        out = released[start : start + BLOCK]
-        kept, above, total = row[start : start + BLOCK], parent[start : start + BLOCK], totals[start : start + BLOCK]
-        fill_noise(out, node, first + np.uint64(start))
-        if in_place:  # one loop would find `kept` and `above` to overlap, and use no vector instructions
-            for i in range(out.shape[0]):
-                kept[i] += sign * out[i]
-            for i in range(out.shape[0]):
-                out[i] = kept[i] + total[i]
-        else:
-            for i in range(out.shape[0]):
-                noise = above[i] + sign * out[i]
-                kept[i] = noise
-                out[i] = noise + total[i]
-
-
-@kernel
 def last_step(prefix: int, base: int) -> tuple[int, int, int]:
-    """Return (parent, level, digit) of a prefix >= 1: its lowest non-zero balanced digit, one step towards zero."""
+    """Return (parent, level, digit) of a prefix >= 1: its lowest non-zero digit, one step towards zero.
+
+    Digits are balanced, but for base 2.
+    """
+    if base == 2:
+        return prefix & (prefix - 1), trailing_zeros(prefix), 1
     power, level, rest = 1, 0, prefix
     while rest % base == 0:
         rest //= base
@@ -120,12 +85,12 @@ def _row_of(prefix: int, base: int) -> int:
     """Return where the noise of a prefix is kept: a row for the positive digits of a level, one for each negative one.
 
     A positive digit's row can be overwritten by the next: prefixes below the former do not come again. The negative
-    digits of a level come most negative first, and each builds on the next, so all of them are kept.
+    digits of a level come most negative first, and each builds on the next, so all of them are kept. Base 2 has none.
     """
     if prefix == 0:
         return 0
     _, level, digit = last_step(prefix, base)
-    return 1 + level * (base // 2 + 1) + max(0, -digit)
+    return 1 + level * (base // 2 + base % 2) + max(0, -digit)
 
 
 @kernel
@@ -135,9 +100,12 @@ def _ancestor(prefix: int, base: int, steps: int) -> int:
     return prefix
 
 
-@kernel
-def _release_kary(released: Float64Array, totals: Float64Array, state: CounterState, item: int) -> None:
-    """Noise of a prefix = noise of its parent +- one fresh node; parents may be ahead, they are drawn when needed."""
+@borrowing
+def _release_tree(released: Float64Array, totals: Float64Array, state: CounterState, item: int) -> None:
+    """Noise of a prefix = noise of its parent +- one fresh node; ancestors that are not held are drawn first.
+
+    With base 2 the parent is item - lowbit(item) (the Fenwick recursion). With balanced digits it may be ahead.
+    """
     base, held, rows = state.base, state.held, state.rows
     missing, ancestor = 0, item
     while held[_row_of(ancestor, base)] != ancestor:
@@ -147,8 +115,8 @@ def _release_kary(released: Float64Array, totals: Float64Array, state: CounterSt
         prefix = _ancestor(item, base, steps)
         parent = last_step(prefix, base)[0]
         row = _row_of(prefix, base)
-        signed_number = prefix if parent < prefix else -prefix
-        _extend(released, totals, rows[_row_of(parent, base)], rows[row], state.node, signed_number)
+        node = prefix if parent < prefix else -prefix
+        extend_noise(released, totals, rows[_row_of(parent, base)], rows[row], state.node, node)
         held[row] = prefix
     if missing == 0:
         noise = rows[_row_of(item, base)]
@@ -156,62 +124,75 @@ def _release_kary(released: Float64Array, totals: Float64Array, state: CounterSt
             released[i] = totals[i] + noise[i]
 
 
-@kernel
+@borrowing
 def _release_honaker(released: Float64Array, totals: Float64Array, state: CounterState, item: int) -> None:
-    """Estimate the block that ends at `item` from its own noise and its halves' estimates; add it to the prefix before.
+    """Estimate the blocks that end at each item since the last; add that of `item` to the prefix before it.
 
-    Rows: zeros, then the prefix of each level, then the estimate of the last left block of each level.
+    Rows: zeros, then the prefix of each level, then the estimate of the last left block of each level; held[0] is the
+    last item that they know of.
     """
-    rows, shares = state.rows, state.coefficients
-    levels = shares.shape[0]
     level = trailing_zeros(item)
-    estimate = rows[1 + levels + level]
-    parent = item & (item - 1)
-    parent_row = 0 if parent == 0 else 1 + trailing_zeros(parent)
     for start in range(0, released.shape[0], BLOCK):
         stop = start + BLOCK
-        out, kept, total = released[start:stop], estimate[start:stop], totals[start:stop]
-        # The block of level i that ends at k has the number 2k - 2^i: the order of the nodes from left to right.
-        fill_noise(kept, state.node, np.uint64(2 * item - 1) * np.uint64(released.shape[0]) + np.uint64(start))
-        for i in range(level):
-            left, share, number = rows[1 + levels + i][start:stop], shares[i + 1], 2 * item - (2 << i)
-            fill_noise(out, state.node, np.uint64(number) * np.uint64(released.shape[0]) + np.uint64(start))
-            for j in range(out.shape[0]):
-                kept[j] = share * out[j] + (1.0 - share) * (left[j] + kept[j])
-        above, below = rows[parent_row][start:stop], rows[1 + level][start:stop]
+        out, total, prefix = released[start:stop], totals[start:stop], state.rows[1 + level][start:stop]
+        for further in range(state.held[0] + 1, item + 1):
+            _estimate_block(out, state, further, start, released.shape[0])
         for j in range(out.shape[0]):
-            out[j] = above[j] + kept[j]
-        for j in range(out.shape[0]):
-            below[j] = out[j]
-            out[j] += total[j]
+            out[j] = prefix[j] + total[j]
+    state.held[0] = item
 
 
-@kernel
+@borrowing
+def _estimate_block(spare: Float64Array, state: CounterState, item: int, start: int, n_cells: int) -> None:
+    """Estimate the block that ends at `item` from its own noise and its halves' estimates; add it to the prefix before.
+
+    For as many cells from `start` on as there are in `spare`, which is overwritten.
+    """
+    rows, shares = state.rows, state.coefficients
+    levels, stop = shares.shape[0], start + spare.shape[0]
+    level, parent = trailing_zeros(item), item & (item - 1)
+    above = rows[0 if parent == 0 else 1 + trailing_zeros(parent)][start:stop]
+    kept, below = rows[1 + levels + level][start:stop], rows[1 + level][start:stop]
+    # The block of level i that ends at k has the number 2k - 2^i: the order of the nodes from left to right.
+    fill_noise(kept, state.node, np.uint64(2 * item - 1) * np.uint64(n_cells) + np.uint64(start))
+    for i in range(level):
+        left, share, number = rows[1 + levels + i][start:stop], shares[i + 1], 2 * item - (2 << i)
+        fill_noise(spare, state.node, np.uint64(number) * np.uint64(n_cells) + np.uint64(start))
+        for j in range(spare.shape[0]):
+            kept[j] = share * spare[j] + (1.0 - share) * (left[j] + kept[j])
+    for j in range(spare.shape[0]):
+        below[j] = above[j] + kept[j]
+
+
+@borrowing
 def _release_buffered(released: Float64Array, totals: Float64Array, state: CounterState, item: int) -> None:
-    """V = w - sum_i omega_i s_i; s_i = theta_i s_i + v; prefix noise grows by g v. Row 0 is that noise, then the s_i.
+    """V = w - sum_i omega_i s_i; s_i = theta_i s_i + v; prefix noise grows by g v, for each item since the last.
 
-    The coefficients are omega, theta, and g of every item.
+    Row 0 is that noise, then the s_i; held[0] is the last item that they know of. The coefficients are omega, theta,
+    and g of every item.
     """
     rows = state.rows
     n_buffers = rows.shape[0] - 1
     omega, theta = state.coefficients[:n_buffers], state.coefficients[n_buffers : 2 * n_buffers]
-    growth = state.coefficients[2 * n_buffers + item - 1]
-    first = np.uint64(item) * np.uint64(released.shape[0])
+    growth = state.coefficients[2 * n_buffers :]
     for start in range(0, released.shape[0], BLOCK):
         stop = start + BLOCK
         out, total, prefix = released[start:stop], totals[start:stop], rows[0][start:stop]
-        fill_noise(out, state.node, first + np.uint64(start))
-        for b in range(n_buffers):
-            buffer, weight = rows[1 + b][start:stop], omega[b]
+        for further in range(state.held[0] + 1, item + 1):
+            fill_noise(out, state.node, np.uint64(further) * np.uint64(released.shape[0]) + np.uint64(start))
+            for b in range(n_buffers):
+                buffer, weight = rows[1 + b][start:stop], omega[b]
+                for i in range(out.shape[0]):
+                    out[i] -= weight * buffer[i]
+            for b in range(n_buffers):
+                buffer, decay = rows[1 + b][start:stop], theta[b]
+                for i in range(out.shape[0]):
+                    buffer[i] = decay * buffer[i] + out[i]
             for i in range(out.shape[0]):
-                out[i] -= weight * buffer[i]
-        for b in range(n_buffers):
-            buffer, decay = rows[1 + b][start:stop], theta[b]
-            for i in range(out.shape[0]):
-                buffer[i] = decay * buffer[i] + out[i]
+                prefix[i] += growth[further - 1] * out[i]
         for i in range(out.shape[0]):
-            prefix[i] += growth * out[i]
             out[i] = total[i] + prefix[i]
+    state.held[0] = item
 
 
 @kernel

@@ -20,6 +20,7 @@ from dprl.privacy.randomness.bits import fill_bits
 
 # Draws whose halves are kept at a time: a few kB, which stay in the nearest cache.
 BLOCK = 256
+FourRows = tuple[Float64Array, Float64Array, Float64Array, Float64Array]
 
 
 def calibrated_scale(epsilon: float, delta: float, sensitivity: Sensitivity) -> float:
@@ -87,6 +88,15 @@ def _signed_halves(bits: np.uint64) -> tuple[float, float]:
 
 
 @kernel
+def _halves(part: Float64Array, exponents: Float64Array) -> None:
+    """Replace the bits in `part` by the first half of their draws, the other number of which goes into `exponents`."""
+    # A view of the part, not a part of a view: the compiler must see that they are the same numbers.
+    bits = part.view(np.uint64)
+    for i in range(part.shape[0]):
+        part[i], exponents[i] = _signed_halves(bits[i])
+
+
+@kernel
 def fill_laplace(out: Float64Array, key: np.ndarray, first: np.uint64, scale: float) -> None:
     """Fill `out` float64[n], contiguous, with draws number first, first+1, ... of `key`, Laplace(scale).
 
@@ -96,9 +106,26 @@ def fill_laplace(out: Float64Array, key: np.ndarray, first: np.uint64, scale: fl
     exponents = np.empty(BLOCK)
     for start in range(0, out.shape[0], BLOCK):
         part = out[start : start + BLOCK]
-        # A view of the part, not a part of a view: the compiler must see that they are the same numbers.
-        bits = part.view(np.uint64)
-        for i in range(part.shape[0]):
-            part[i], exponents[i] = _signed_halves(bits[i])
+        _halves(part, exponents)
         for i in range(part.shape[0]):
             part[i] = -scale * log_of_reduced(part[i], exponents[i])
+
+
+@kernel
+def extend_laplace(arrays: FourRows, key: np.ndarray, first: np.uint64, scale: float) -> None:
+    """Set row = parent + draws and released = totals + row, for arrays = (released, totals, parent, row) float64[n].
+
+    In one pass: the adding waits for memory, and costs nothing where there is arithmetic to be done meanwhile. `row`
+    must not be `parent`. The draws are those of `fill_laplace`; a negative scale turns their signs.
+    """
+    released, totals, parent, row = arrays
+    fill_bits(released.view(np.uint64), key, first)
+    exponents = np.empty(BLOCK)
+    for start in range(0, released.shape[0], BLOCK):
+        stop = start + BLOCK
+        out, total, above, kept = released[start:stop], totals[start:stop], parent[start:stop], row[start:stop]
+        _halves(out, exponents)
+        for i in range(out.shape[0]):
+            noise = above[i] + -scale * log_of_reduced(out[i], exponents[i])
+            kept[i] = noise
+            out[i] = noise + total[i]

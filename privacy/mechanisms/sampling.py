@@ -8,7 +8,7 @@ import numpy as np
 from numba.np.numpy_support import carray
 
 from dprl.privacy.base import Float64Array
-from dprl.privacy.compiled import PLAIN, kernel, shared
+from dprl.privacy.compiled import PLAIN, borrowing, inlined, kernel, shared
 from dprl.privacy.mechanisms.base import (
     BOUNDED_LAPLACE,
     DISCRETE_GAUSSIAN,
@@ -23,11 +23,19 @@ from dprl.privacy.mechanisms.bounded_laplace import fill_bounded_laplace
 from dprl.privacy.mechanisms.discrete_gaussian import fill_discrete_gaussian
 from dprl.privacy.mechanisms.discrete_laplace import fill_discrete_laplace
 from dprl.privacy.mechanisms.gaussian import fill_gaussian
-from dprl.privacy.mechanisms.laplace import fill_laplace
+from dprl.privacy.mechanisms.laplace import FourRows, extend_laplace, fill_laplace
 from dprl.privacy.mechanisms.uniform import fill_uniform_noise
 from dprl.privacy.randomness.bits import CHACHA20, KEY_WORDS, SPLITMIX64
 
+# Cells that are drawn and added at a time: few calls, and a few kB that stay in a near cache.
+BLOCK = 2048
 SILENT = Noise(NO_NOISE, 0.0, 0.0, np.zeros(5, dtype=np.uint64), np.zeros(0, dtype=np.uint64))
+
+
+@inlined
+def has_generator(key: np.ndarray) -> bool:
+    """Whether a key begins with a generator's code. Asked before noise is drawn, as what is shared cannot raise."""
+    return key[0] == SPLITMIX64 or key[0] == CHACHA20
 
 
 @kernel
@@ -36,8 +44,8 @@ def draw(out: Float64Array, noise: Noise, first: np.uint64) -> int:
     law, scale, bound, key, table = noise
     if law == NO_NOISE:
         out[:] = 0.0
-    elif key[0] != SPLITMIX64 and key[0] != CHACHA20:
-        return 0  # asked here, because what is shared cannot raise
+    elif not has_generator(key):
+        return 0
     elif law == LAPLACE:
         fill_laplace(out, key, first, scale)
     elif law == GAUSSIAN:
@@ -73,7 +81,7 @@ def _draw(  # noqa: PLR0913 - what can be passed by address
     )
 
 
-@kernel
+@borrowing
 def fill_noise(out: Float64Array, noise: Noise, first: np.uint64) -> None:
     """Fill `out` float64[n], contiguous, with draws number first, first+1, ... of `noise`; zeros for no noise.
 
@@ -97,3 +105,67 @@ def fill_noise(out: Float64Array, noise: Noise, first: np.uint64) -> None:
         raise ValueError(
             "law must be one of the codes in dprl.privacy.mechanisms.base, and key begin with a generator's code"
         )
+
+
+@shared("void(voidptr, voidptr, voidptr, voidptr, int64, voidptr, uint64, float64)")
+def _extend(  # noqa: PLR0913 - what can be passed by address
+    released: c_void_p,
+    totals: c_void_p,
+    parent: c_void_p,
+    row: c_void_p,
+    n: int,
+    key: c_void_p,
+    first: np.uint64,
+    scale: float,
+) -> None:
+    sums = carray(released, (n,), np.float64), carray(totals, (n,), np.float64)
+    rows = carray(parent, (n,), np.float64), carray(row, (n,), np.float64)
+    extend_laplace(sums + rows, carray(key, (KEY_WORDS,), np.uint64), first, scale)
+
+
+@borrowing
+def _extend_by_laplace(rows: FourRows, noise: Noise, first: np.uint64, sign: float) -> None:
+    """Do what `extend_noise` does for Laplace noise and two different rows, in one pass."""
+    n = rows[0].size
+    words = noise.key.reshape(KEY_WORDS)
+    released, totals, parent, row = rows[0].reshape(n), rows[1].reshape(n), rows[2].reshape(n), rows[3].reshape(n)
+    sizes = released.nbytes == totals.nbytes == parent.nbytes == row.nbytes == 8 * n
+    if words.nbytes != 8 * KEY_WORDS or not sizes or not has_generator(words):
+        raise ValueError("rows must be of float64 and key begin with a generator's code; take it from Streams.key")
+    if PLAIN:
+        extend_laplace((released, totals, parent, row), words, first, sign * noise.scale)
+    else:
+        addresses = released.ctypes, totals.ctypes, parent.ctypes, row.ctypes
+        _extend(*addresses, n, words.ctypes, first, sign * noise.scale)
+
+
+@borrowing
+def extend_noise(
+    released: Float64Array, totals: Float64Array, parent: Float64Array, row: Float64Array, noise: Noise, node: int
+) -> None:
+    """Set row = parent + the draws of node |node|, or less them if `node` < 0, and released = totals + row.
+
+    All are float64[n], contiguous; `row` may be `parent`. Node m draws the numbers m*n ... m*n + n - 1. Raises
+    ValueError as `fill_noise` does.
+
+    *Formal guarantee.* That of the mechanism whose `noise` it is, for every node.
+    """
+    first, sign = np.uint64(abs(node)) * np.uint64(released.size), 1.0 if node > 0 else -1.0
+    in_place = row.ctypes.data == parent.ctypes.data
+    if noise.law == LAPLACE and not in_place:
+        _extend_by_laplace((released, totals, parent, row), noise, first, sign)
+        return
+    for start in range(0, released.size, BLOCK):
+        stop = start + BLOCK
+        out, total, above, kept = released[start:stop], totals[start:stop], parent[start:stop], row[start:stop]
+        fill_noise(out, noise, first + np.uint64(start))
+        if in_place:  # one loop would find `kept` and `above` to overlap, and use no vector instructions
+            for i in range(out.shape[0]):
+                kept[i] += sign * out[i]
+            for i in range(out.shape[0]):
+                out[i] = kept[i] + total[i]
+        else:
+            for i in range(out.shape[0]):
+                changed = above[i] + sign * out[i]
+                kept[i] = changed
+                out[i] = changed + total[i]

@@ -13,7 +13,7 @@ from ctypes import c_void_p
 import numpy as np
 from numba.np.numpy_support import carray
 
-from dprl.privacy.compiled import PLAIN, kernel, shared
+from dprl.privacy.compiled import PLAIN, borrowing, kernel, shared
 from dprl.privacy.randomness.chacha20 import fill_chacha20
 
 SPLITMIX64, CHACHA20 = 0, 1
@@ -59,7 +59,7 @@ def _generate(out: c_void_p, n: int, key: c_void_p, first: np.uint64) -> int:
     return generate(carray(out, (n,), np.uint64), carray(key, (KEY_WORDS,), np.uint64), first)
 
 
-@kernel
+@borrowing
 def fill_bits(out: np.ndarray, key: np.ndarray, first: np.uint64) -> None:
     """Fill `out` uint64[n], contiguous, with draws first, first+1, ... of `key`, all modulo 2^64.
 
@@ -74,7 +74,7 @@ def fill_bits(out: np.ndarray, key: np.ndarray, first: np.uint64) -> None:
         raise ValueError("key must begin with a generator's code, SPLITMIX64 or CHACHA20; take it from Streams.key")
 
 
-@kernel
+@borrowing
 def fill_uniform(out: np.ndarray, key: np.ndarray, first: np.uint64) -> None:
     """Fill `out` float64[n], contiguous, with draws first, first+1, ..., uniform on the 2^53 points of [0, 1)."""
     bits = out.view(np.uint64)

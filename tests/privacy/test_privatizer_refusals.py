@@ -181,7 +181,7 @@ def test_a_counter_that_the_kernels_do_not_run_is_refused(tabular_families: Fami
 
 def test_rewound_users_cannot_be_certified(privatizer: Privatizer, users_of: Users) -> None:
     privatizer.absorb(privatizer.encode(users_of(privatizer, 1)[0], 1))
-    privatizer.channel.users[:] = [1, 0, 1, 1]
+    privatizer.channel.users[:] = [1, 0, 1, 1, 1]
     with pytest.raises(LedgerError, match="not the noise that was charged"):
         privatizer.certificate("private_ucb_vi")
 
@@ -202,8 +202,8 @@ def test_state_of_another_shape_or_after_the_start_is_refused(privatizer: Privat
     state = privatizer.state_dict()
     with pytest.raises(ValueError, match="'totals' is missing or of another shape"):
         privatizer.load_state_dict(state | {"totals": np.zeros((77, 1))})
-    with pytest.raises(ValueError, match=r"\[9, 3, 3, 3\] users of 21"):
-        privatizer.load_state_dict(state | {"users": np.array([9, 3, 3, 3])})
+    with pytest.raises(ValueError, match=r"\[9, 3, 3, 3, 3\] users of 21"):
+        privatizer.load_state_dict(state | {"users": np.array([9, 3, 3, 3, 3])})
     for key in {"noisy", "totals"} & set(state) if "noisy" in state else ():
         with pytest.raises(ValueError, match="is not the one that was written"):
             privatizer.load_state_dict(state | {key: state[key] + 1.0})
