@@ -231,17 +231,20 @@ def report_first_result(console: Console, seconds: dict[str, dict[str, float]]) 
 
 
 def report_numpy(console: Console, rows: list[Row]) -> None:
-    """Ours against the two NumPy programs."""
-    table = Table(title="CPU microseconds per episode, and ratios to ours (goals: central, AVX-512)")
-    names = ("algorithm", "MDP", "privacy", "goal")
-    for heading in (*names[:3], "ours", "goal", "NumPy", "ratio", "goal", "tuned NumPy", "ratio"):
-        table.add_column(heading, justify="left" if heading in names else "right")
+    """Ours against the two NumPy programs, a table for each algorithm."""
+    for name in dict.fromkeys(row.algorithm for row in rows):
+        _report_algorithm(console, name, [row for row in rows if row.algorithm == name])
+
+
+def _report_algorithm(console: Console, name: str, rows: list[Row]) -> None:
+    table = Table(title=f"{name}: CPU microseconds per episode, and ratios to ours (goals: central, AVX-512)")
+    for heading in ("MDP", "privacy", "ours", "goal", "NumPy", "ratio", "goal", "tuned NumPy", "ratio"):
+        table.add_column(heading, justify="left" if heading in ("MDP", "privacy", "goal") else "right")
     cases = {case.label: case for case in CASES}
     for row in rows:
         case, central = cases[row.case], row.model == "jdp"
-        most = case.most_microseconds.get(row.algorithm)
+        most = case.most_microseconds.get(name)
         table.add_row(
-            row.algorithm,
             row.case,
             {"none": "none", "jdp": "central", "ldp": "local"}[row.model],
             f"{row.ours:.2f}",
