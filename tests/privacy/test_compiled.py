@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dprl.privacy import compiled
+from dprl.privacy.base import Float64Array
 
 
 def test_digest_follows_every_source_of_the_three_rooms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,3 +59,32 @@ def test_a_cache_that_cannot_be_written_is_replaced(tmp_path: Path, monkeypatch:
         compiled.prepared_folder.cache_clear()
     assert folder.is_dir()
     folder.rmdir()
+
+
+@compiled.kernel
+def _doubled(x: Float64Array) -> Float64Array:
+    return x + x
+
+
+@compiled.kernel
+def _sum_of_doubled(x: Float64Array) -> float:
+    total = 0.0
+    for y in _doubled(x):
+        total += y
+    return total
+
+
+@compiled.borrowing
+def _borrowed(x: Float64Array) -> float:
+    part = x[1:]
+    part[0] = 5.0
+    return _sum_of_doubled(part)
+
+
+def test_borrowing_changes_nothing_for_what_it_calls_and_keeps_the_references() -> None:
+    # The kernels are compiled for the borrowing caller first: they must make and free arrays all the same.
+    x = np.ones(4)
+    before = sys.getrefcount(x)
+    assert [_borrowed(x) for _ in range(100)] == [14.0] * 100
+    assert sys.getrefcount(x) == before
+    assert np.array_equal(_doubled(x), [2.0, 10.0, 2.0, 2.0])

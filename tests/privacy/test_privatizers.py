@@ -17,7 +17,7 @@ from dprl.privacy import (
     Report,
     Streams,
 )
-from dprl.privacy.exchange import exchange, exchange_unreleased
+from dprl.privacy.exchange import exchange
 
 Families = Callable[..., CountFamilies]
 Users = Callable[[Privatizer, int], list[Contribution]]
@@ -35,21 +35,6 @@ def test_one_user_at_a_time_equals_the_compiled_exchange_bit_for_bit(
         exchange(compiled.channel, contribution.index, contribution.value, user)
         assert np.array_equal(counts.values, compiled.channel.released)
         assert counts.n_users == user
-
-
-def test_users_whose_counts_nobody_reads_leave_the_later_releases_as_they_are(
-    kind: str, privatizer: Privatizer, users_of: Users, privatizer_of: Maker
-) -> None:
-    every, read = privatizer_of(kind), {1, 4, 5, 11, 12, 16, 21}
-    privatizer.charge(1, N_USERS)
-    every.charge(1, N_USERS)
-    for user, contribution in enumerate(users_of(privatizer, N_USERS), start=1):
-        exchange(every.channel, contribution.index, contribution.value, user)
-        if user in read:
-            exchange(privatizer.channel, contribution.index, contribution.value, user)
-            assert np.array_equal(privatizer.channel.released, every.channel.released)
-        else:
-            exchange_unreleased(privatizer.channel, contribution.index, contribution.value, user)
 
 
 def test_noise_is_all_that_separates_private_counts_from_the_truth(

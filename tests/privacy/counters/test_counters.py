@@ -167,6 +167,19 @@ def test_a_copied_state_continues_bit_for_bit(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(COUNTERS))
+@pytest.mark.parametrize("share", [0.02, 0.2, 0.7])
+def test_prefixes_may_be_left_out_and_released_again(name: str, share: float) -> None:
+    # More cells than a block; k-ary trees have parents ahead.
+    counter, n_cells, rng = with_node(name, 130), 2100, np.random.default_rng(round(100 * share))
+    for variant in [counter] if name != "kary_tree" else [replace(counter, base=base) for base in (3, 5, 13)]:
+        expected, state, totals = prefix_noise(variant, n_cells), variant.open(n_cells, KEY), np.zeros(n_cells)
+        out = np.empty(n_cells)
+        for item in [*np.flatnonzero(rng.random(130) < share) + 1, 130, 130]:
+            release_prefix(out, totals, state, int(item))
+            assert np.array_equal(out, expected[item - 1])
+
+
+@pytest.mark.parametrize("name", sorted(COUNTERS))
 def test_cells_are_independent_of_how_they_are_cut_into_blocks(name: str) -> None:
     # More cells than a block: the noise of the first and of the last are not correlated with any shift of each other.
     noise = prefix_noise(with_node(name, 3), 4096 + 37)[-1]

@@ -14,7 +14,7 @@ from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.mechanisms.sampling import SILENT, fill_noise
+from dprl.privacy.mechanisms.sampling import SILENT, extend_noise, fill_noise
 from dprl.privacy.mechanisms.uniform import Uniform
 from dprl.privacy.randomness.bits import SPLITMIX64, fill_bits
 from dprl.privacy.randomness.streams import Streams
@@ -117,3 +117,34 @@ def test_what_is_handed_on_by_address_is_checked_first() -> None:
         fill_noise(np.zeros(9, dtype=np.float32), good, np.uint64(0))
     with pytest.raises(TypingError):
         fill_bits(np.zeros(9, dtype=np.uint64), keys[:, 0], np.uint64(0))
+
+
+@BY_GENERATOR
+@BY_NAME
+@pytest.mark.parametrize("node", [1, 3, -3])
+@pytest.mark.parametrize("n", [1, 257, 2048, 5001])
+def test_extending_is_drawing_and_adding(mechanism: Mechanism, generator: int, node: int, n: int) -> None:
+    of, sign = noise(mechanism, generator), 1.0 if node > 0 else -1.0
+    totals, parent = np.random.default_rng(n).normal(size=(2, n))
+    added = draws(of, n, abs(node) * n) * sign
+    released, row = np.empty(n), np.empty(n)
+    extend_noise(released, totals, parent, row, of, node)
+    assert np.array_equal(row, parent + added)
+    assert np.array_equal(released, row + totals)
+    kept = parent.copy()
+    extend_noise(released, totals, kept, kept, of, node)
+    assert np.array_equal(kept, row)
+    assert np.array_equal(released, row + totals)
+
+
+@pytest.mark.parametrize("which", range(4))
+def test_rows_that_are_not_what_their_address_is_taken_for_are_refused(which: int) -> None:
+    laplace = noise(Laplace(1.0), 0)
+    for wrong in (np.zeros(5), np.zeros(6, dtype=np.float32), np.zeros(12)[::2]):
+        rows = [np.zeros(6) for _ in range(4)]
+        rows[which] = wrong
+        with pytest.raises((ValueError, TypingError)):
+            extend_noise(*rows, laplace, 1)
+    for key in (np.full(5, 9, dtype=np.uint64), np.zeros(4, dtype=np.uint64)):
+        with pytest.raises(ValueError, match=r"generator|total size"):
+            extend_noise(*(np.zeros(6) for _ in range(4)), laplace._replace(key=key), 1)

@@ -1,0 +1,162 @@
+"""Users whose counts nobody reads: absorbed without a release, with the same releases, charges and states later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from dprl.privacy import (
+    CentralPrivacy,
+    Contribution,
+    LedgerError,
+    LocalPrivacy,
+    PrivacyConfig,
+    Privatizer,
+    Streams,
+)
+from dprl.privacy.counters import COUNTERS
+from dprl.privacy.exchange import ENCODED, RELEASED, exchange, exchange_unreleased
+from dprl.privacy.trust_models import RELEASED_FAMILIES
+
+Users = Callable[[Privatizer, int], list[Contribution]]
+Maker = Callable[..., Privatizer]
+N_USERS = 21
+READ = ({21}, {1, 4, 5, 11, 12, 16, 21}, {8, 16, 17}, set(range(2, 22, 3)))
+LOCAL = {
+    "separate": ("laplace", "discrete_laplace"),
+    "marginal": ("gaussian", "laplace"),
+    "one_hot": ("laplace", "optimized_unary_encoding", "sampled_symmetric_unary_encoding"),
+}
+SETTINGS: dict[str, PrivacyConfig] = {
+    f"{counter}, {families}": CentralPrivacy(1.0, delta=1e-6, counter=counter, families=families)
+    for counter in sorted(COUNTERS)
+    for families in RELEASED_FAMILIES
+} | {
+    f"{mechanism}, {families}": LocalPrivacy(1.0, delta=1e-6, mechanism=mechanism, families=families)
+    for families, mechanisms in LOCAL.items()
+    for mechanism in mechanisms
+}
+
+
+def run(privatizer: Privatizer, users: list[Contribution], read: set[int], first: int = 1) -> dict[int, np.ndarray]:
+    """Exchange after the users in `read`, absorb the others without a release; what was released, by user."""
+    released = {}
+    for user, contribution in enumerate(users[first - 1 :], start=first):
+        if user in read:
+            exchange(privatizer.channel, contribution.index, contribution.value, user)
+            released[user] = privatizer.channel.released.copy()
+        else:
+            exchange_unreleased(privatizer.channel, contribution.index, contribution.value, user)
+    return released
+
+
+def charged(privatizer: Privatizer) -> Privatizer:
+    privatizer.charge(1, N_USERS)
+    return privatizer
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_later_releases_are_those_of_a_release_after_every_user(
+    name: str, users_of: Users, privatizer_of: Maker
+) -> None:
+    families = privatizer_of("none").families
+
+    def built() -> Privatizer:
+        return charged(SETTINGS[name].build(families, N_USERS, Streams(3, name)))
+
+    users = users_of(built(), N_USERS)
+    every = run(built(), users, set(range(1, N_USERS + 1)))
+    for read in READ:
+        some = run(built(), users, read)
+        assert some.keys() == read
+        assert all(np.array_equal(some[user], every[user]) for user in read)
+
+
+def test_all_kinds_of_privatizers_go_on_from_a_state_in_between(
+    kind: str, users_of: Users, privatizer_of: Maker
+) -> None:
+    plain = charged(privatizer_of(kind))
+    users, read = users_of(plain, N_USERS), {4, 13, 21}
+    every = run(plain, users, set(range(1, N_USERS + 1)))
+    interrupted, resumed = charged(privatizer_of(kind)), privatizer_of(kind)
+    run(interrupted, users[:10], read)
+    state = {key: value.copy() for key, value in interrupted.state_dict().items()}
+    resumed.load_state_dict(state)
+    for privatizer in (interrupted, resumed):
+        counts = privatizer.private_counts()
+        assert counts.n_users == 10
+        assert np.array_equal(counts.values, every[10])
+        later = run(privatizer, users, read, first=11)
+        assert all(np.array_equal(later[user], every[user]) for user in (13, 21))
+    # A state does not tell after which users somebody read.
+    other = charged(privatizer_of(kind))
+    run(other, users[:10], {2, 9, 10})
+    assert all(np.array_equal(other.state_dict()[key], state[key]) for key in ("totals", "users"))
+
+
+def test_the_certificate_and_the_report_are_those_of_an_exchange(
+    kind: str, users_of: Users, privatizer_of: Maker
+) -> None:
+    released, unreleased = charged(privatizer_of(kind)), charged(privatizer_of(kind))
+    for user, contribution in enumerate(users_of(released, N_USERS), start=1):
+        exchange(released.channel, contribution.index, contribution.value, user)
+        exchange_unreleased(unreleased.channel, contribution.index, contribution.value, user)
+        assert np.array_equal(released.channel.sender.message, unreleased.channel.sender.message)
+        assert np.array_equal(released.channel.receiver.totals, unreleased.channel.receiver.totals)
+    assert unreleased.certificate("x").to_dict() == released.certificate("x").to_dict()
+
+
+def test_what_a_learner_could_read_meanwhile_is_the_last_release(
+    kind: str, users_of: Users, privatizer_of: Maker
+) -> None:
+    privatizer = charged(privatizer_of(kind))
+    users = users_of(privatizer, 9)
+    last = run(privatizer, users[:5], {5})[5]
+    run(privatizer, users, set(), first=6)
+    if privatizer.trust_model == "jdp":
+        assert np.array_equal(privatizer.channel.released, last)
+    assert privatizer.private_counts().n_users == 9
+
+
+def test_users_are_refused_as_in_an_exchange(privatizer: Privatizer, users_of: Users) -> None:
+    first, second = users_of(privatizer, 2)
+    with pytest.raises(LedgerError, match="after the ledger has charged them"):
+        exchange_unreleased(privatizer.channel, first.index, first.value, 1)
+    privatizer.charge(1, 2)
+    with pytest.raises(LedgerError, match="in order"):
+        exchange_unreleased(privatizer.channel, second.index, second.value, 2)
+    with pytest.raises(ValueError, match="fill every slot"):
+        exchange_unreleased(privatizer.channel, first.index[1:], first.value, 1)
+    exchange_unreleased(privatizer.channel, first.index, first.value, 1)
+    with pytest.raises(LedgerError, match="one message each"):
+        exchange_unreleased(privatizer.channel, second.index, second.value, 1)
+    assert privatizer.channel.users[ENCODED] == 1
+
+
+def test_noise_or_sums_that_are_changed_meanwhile_are_noticed(kind: str, users_of: Users, privatizer_of: Maker) -> None:
+    for changed in ("rows", "noisy", "settled"):
+        privatizer = charged(privatizer_of(kind))
+        run(privatizer, users_of(privatizer, 7), {5})
+        receiver = privatizer.channel.receiver
+        array = receiver.counter.rows if changed == "rows" else getattr(receiver, changed)
+        if privatizer.trust_model != "jdp":
+            continue
+        privatizer.certificate("x")
+        array[:] = 0.0
+        with pytest.raises(LedgerError, match="not the noise that was charged"):
+            privatizer.certificate("x")
+        with pytest.raises(LedgerError, match="not what was drawn"):
+            privatizer.private_counts()
+        with pytest.raises(LedgerError, match="not what was drawn"):
+            privatizer.state_dict()
+
+
+def test_a_state_in_which_releases_are_missing_is_refused(privatizer: Privatizer) -> None:
+    state = privatizer.state_dict()
+    users = state["users"].copy()
+    users[:] = 3
+    users[RELEASED] = 2
+    with pytest.raises(ValueError, match=r"\[3, 3, 3, 2, 3\] users of 21"):
+        privatizer.load_state_dict(state | {"users": users})
