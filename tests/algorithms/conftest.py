@@ -1,14 +1,15 @@
-"""Learners for the tests of this folder."""
+"""Learners and MDPs for the tests of this folder."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dprl.algorithms import ALGORITHMS, Algorithm
-from dprl.envs import FiniteMDP
+from dprl.envs import FiniteMDP, RandomMDP, RiverSwim
 from dprl.privacy import NoPrivacy, Streams
 
 
@@ -30,3 +31,23 @@ def _learner(
 def learner() -> Callable[..., Algorithm]:
     """Return a maker of learners: learner(mdp, episodes, privacy, name=, seed=, **settings)."""
     return _learner
+
+
+@pytest.fixture(scope="session")
+def river() -> FiniteMDP:
+    """Return RiverSwim with S = 3, A = 2, H = 4."""
+    return RiverSwim(n_states=3, horizon=4).build()
+
+
+@pytest.fixture(scope="session")
+def random_mdp() -> FiniteMDP:
+    """Return a random MDP with S = 4, A = 3, H = 5."""
+    return RandomMDP(n_states=4, n_actions=3, horizon=5, seed=1).build()
+
+
+@pytest.fixture(scope="session")
+def small_mdp() -> FiniteMDP:
+    """Return an MDP with S = 2, A = 2, H = 2 whose rewards are 0 or 1, and whose first state is random."""
+    drawn = RandomMDP(n_states=2, n_actions=2, horizon=2, seed=3).build()
+    rewards = np.array([[[1.0, 0.0], [0.0, 0.0]], [[0.0, 1.0], [0.0, 0.0]]])
+    return FiniteMDP("small", drawn.transitions, rewards, np.array([0.5, 0.5]))

@@ -1,0 +1,121 @@
+"""Plans on a schedule fixed in advance, for every registered algorithm under every trust model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dprl.algorithms import ALGORITHMS, Algorithm
+from dprl.algorithms.tabular.loop import next_plan
+from dprl.envs import FiniteMDP
+from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy
+from dprl.privacy.exchange import exchange
+
+Learner = Callable[..., Algorithm]
+PRIVACY: list[Any] = [NoPrivacy(), CentralPrivacy(20.0), LocalPrivacy(200.0)]
+PRACTICAL = {"bonus_scale": 0.02, "precision_scale": 0.05}
+EACH = pytest.mark.parametrize("name", sorted(ALGORITHMS))
+TRUST = pytest.mark.parametrize("privacy", PRIVACY, ids=lambda settings: settings.model)
+
+
+def scheduled(growth: float, episodes: int) -> list[int]:
+    """The episodes before which a plan is made, from the rule alone."""
+    found = [1]
+    while found[-1] <= episodes:
+        found.append(max(found[-1] + 1, math.ceil(found[-1] * (1.0 + growth))))
+    return found[:-1]
+
+
+def interpreted(name: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Let an algorithm's loop run uncompiled; returns the names that it looks up."""
+    config: Any = ALGORITHMS[name]
+    plain = config.run.py_func
+    monkeypatch.setattr(config, "run", staticmethod(plain))
+    names: dict[str, Any] = plain.__globals__
+    return names
+
+
+@pytest.mark.parametrize(
+    ("growth", "expected"),
+    [
+        (0.0, [1, 2, 3, 4, 5, 6, 7, 8]),
+        (0.25, [1, 2, 3, 4, 5, 7, 9, 12]),
+        (1.0, [1, 2, 4, 8, 16, 32, 64, 128]),
+        (2.5, [1, 4, 14, 49, 172, 602, 2107, 7375]),
+    ],
+)
+def test_the_next_plan_is_made_when_episodes_have_grown_by_the_share(growth: float, expected: list[int]) -> None:
+    assert [next_plan(growth, k) for k in expected[:-1]] == expected[1:]
+
+
+def test_plans_are_counted_by_the_logarithm_of_the_run() -> None:
+    plans, k = 0, 1
+    while k <= 1_000_000:
+        plans, k = plans + 1, next_plan(0.01, k)
+    assert plans < 100 + math.log(10_000) / math.log(1.01) + 1
+
+
+@EACH
+@TRUST
+@pytest.mark.parametrize("growth", [0.0, 0.03, 0.5, 1e5])
+def test_plans_are_made_on_the_schedule_whatever_the_data(
+    privacy: Any, name: str, growth: float, learner: Learner, river: FiniteMDP, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = interpreted(name, monkeypatch)
+    plan, planned = names["plan"], []
+
+    def watched(counts: Any, bonus: Any, tables: Any) -> Any:
+        planned.append((counts.users + 1, counts.new))
+        return plan(counts, bonus, tables)
+
+    monkeypatch.setitem(names, "plan", watched)
+    expected = scheduled(growth, 120)
+    for seed in (1, 2):
+        planned.clear()
+        algorithm = learner(river, 120, privacy, name=name, seed=seed, replan_growth=growth, **PRACTICAL)
+        before = algorithm.policy
+        for k in range(1, 121):
+            algorithm.learn(1)
+            assert k in expected or np.array_equal(algorithm.policy, before)
+            before = algorithm.policy
+        assert [episode for episode, _ in planned] == expected
+        assert [new for _, new in planned] == [0, *(later - k for k, later in pairwise(expected))]
+    assert growth > 0.0 or expected == list(range(1, 121))
+
+
+@EACH
+@pytest.mark.parametrize(
+    "privacy",
+    [*PRIVACY, CentralPrivacy(20.0, families="marginal"), LocalPrivacy(4.0, families="one_hot")],
+    ids=lambda settings: f"{settings.model} {getattr(settings, 'families', '')}",
+)
+def test_counts_that_no_plan_reads_need_no_release(
+    privacy: Any, name: str, learner: Learner, river: FiniteMDP, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lazy, eager = (learner(river, 300, privacy, name=name, replan_growth=0.1, **PRACTICAL) for _ in range(2))
+    steps = [1, 30, 5, 64, 100, 100]
+    segments, counts = [], []
+    for n in steps:
+        segments.append(lazy.learn(n))
+        counts.append(lazy.privatizer.private_counts().values.copy())
+    monkeypatch.setitem(interpreted(name, monkeypatch), "exchange_unreleased", exchange)
+    for n, segment, released in zip(steps, segments, counts, strict=True):
+        assert eager.learn(n) == segment
+        assert np.array_equal(eager.privatizer.private_counts().values, released)
+    assert np.array_equal(lazy.policy, eager.policy)
+
+
+@EACH
+def test_only_the_printed_algorithm_is_covered_by_a_theorem(name: str) -> None:
+    config: Any = ALGORITHMS[name]
+    printed = config().covered_by
+    assert printed is None or printed.strip()
+    assert config(bonus_scale=0.5).covered_by is None
+    assert config(precision_scale=0.5).covered_by is None
+    if printed is not None and printed.startswith("["):  # a paper's; our own may be proved for more
+        assert config(replan_growth=0.01).covered_by is None
