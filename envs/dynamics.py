@@ -84,12 +84,7 @@ def roll_out_stochastic(
         states[h + 1] = state
 
 
-def _inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    # Merged into its callers first: a call would count a reference to each of its arrays, which takes as long as a row.
-    return cast("Callable[_P, _R]", njit(cache=True, error_model="numpy", inline="always")(function))
-
-
-@_inlined
+@_compiled
 def _expectation(row: Floats, after: Floats) -> float:
     # A plain loop: at these sizes it beats BLAS, and its one order of summation makes all exact values agree.
     total = 0.0
