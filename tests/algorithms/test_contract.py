@@ -251,6 +251,7 @@ def test_users_reach_the_learner_through_released_counts_only(
         def blinded(channel: Any, cells: np.ndarray, amounts: np.ndarray, user: int) -> None:
             server = channel.receiver
             memory = {"message": channel.sender.message, "totals": server.totals, "rows": server.counter.rows}
+            memory["settled"] = server.settled
             for field, worth in poison.items():
                 memory[field][:] = worth
             send(channel, np.full_like(cells, user % 7), np.full_like(amounts, 0.5), user)
