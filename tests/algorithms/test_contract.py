@@ -135,7 +135,8 @@ def test_policies_are_valid_at_every_moment(privacy: Any, name: str, learner: Le
                 assert policy.shape == shape[:2]
                 assert ((policy >= 0) & (policy < random_mdp.n_actions)).all()
             else:
-                assert (policy.shape, policy.dtype) == (shape, np.float64)
+                assert policy.shape == shape
+                assert policy.dtype == np.float64
                 assert (policy >= 0.0).all()
                 np.testing.assert_allclose(policy.sum(axis=-1), 1.0, rtol=1e-12)
             policy[:] = 0  # a copy: what comes next must not suffer
@@ -180,8 +181,8 @@ def test_no_noise_is_the_non_private_algorithm(
     for _ in range(20):
         assert private.learn(100) == plain.learn(100)
         assert np.array_equal(private.policy, plain.policy)
-        counts = (algorithm.privatizer.private_counts().values for algorithm in (private, plain))
-        assert np.array_equal(*counts)
+        ours, theirs = (algorithm.privatizer.private_counts().values for algorithm in (private, plain))
+        assert np.array_equal(ours, theirs)
     noisy, plain = (learner(small_mdp, 2000, trust, name=name, **PRACTICAL) for trust in (type(privacy)(1.0), None))
     assert noisy.learn(2000) != plain.learn(2000)
 
