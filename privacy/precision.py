@@ -65,7 +65,8 @@ def weighted_bound(layout: Layout, noise: NoiseParts, sums: WeightedSums, beta: 
     """Return E: with probability 1 - beta none of the weighted sums is off by more than E.
 
     Weights in [0, 1] need no more than weights of 1: for continuous noise see `Counter.error_bound`; whole-number noise
-    and unary encodings have bounds by moment generating functions, which are a few per cent larger.
+    and unary encodings have bounds by moment generating functions, which are a few per cent larger. The sums may depend
+    on each other: their failure probabilities are added up.
 
     Raises ValueError if the bounds in use are printed ones: no paper has one for weighted sums.
     """
@@ -73,14 +74,14 @@ def weighted_bound(layout: Layout, noise: NoiseParts, sums: WeightedSums, beta: 
         raise ValueError("precision must be exact here, got printed; no paper prints a bound for weighted sums")
     family = next(f for f in layout.needed.families if f.name == sums.family)
     summands, users = layout.summands(family) * sums.cells, min(sums.users, noise.counter.n_items)
-    law = noise.report or noise.counter.node
+    law, failure = noise.report or noise.counter.node, beta / sums.number
     if isinstance(law, UnaryReport):
-        return weighted_unary_bound(users, _unary_cell(law, summands), beta / sums.number)
+        return weighted_unary_bound(users, _unary_cell(law, summands), failure)
     if law is None or law.arithmetic != INTEGER:
-        return _sums_bound(noise, summands, sums.number, users, beta)
+        return _sums_bound(noise, summands, 1, users, failure)
     if noise.report is not None:
-        return weighted_sum_bound(users, law, summands, beta / sums.number)
-    return weighted_tree_bound(noise.counter.profile()[:users] ** 2, law, summands, beta / sums.number)
+        return weighted_sum_bound(users, law, summands, failure)
+    return weighted_tree_bound(noise.counter.profile()[:users] ** 2, law, summands, failure)
 
 
 def _unary_cell(report: UnaryReport, cells: int) -> UnaryCell:

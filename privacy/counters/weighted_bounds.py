@@ -2,7 +2,8 @@
 
 The noise of sum_i w_i N_i, |w_i| <= 1 and sum_i w_i^2 <= m, has no larger moment generating function than that of a sum
 of m cells: log M(lambda w) is a convex function of w^2 for discrete Laplace noise, and at most (lambda sigma w)^2 / 2
-for discrete Gaussian noise. The bounds below use nothing else, so they hold for all such weights.
+for discrete Gaussian noise, there for w of any size. The bounds below use nothing else, so they hold for all such
+weights; they are about 7 % above the exact ones for weights of 1, and more for a handful of draws.
 
 Paper: Canonne, Kamath, Steinke 2020, Corollary 17, for the discrete Gaussian.
 """
@@ -45,9 +46,10 @@ def weighted_tree_bound(depths: Float64Array, law: Mechanism, summands: int, fai
 def weighted_unary_bound(n_items: int, cell: UnaryCell, failure: float) -> float:
     """Return E with P(some running sum of 1..n_items weighted rows of unary bits is off by more than E) <= failure.
 
-    A user's error is A w_hot + sum_i w_i B_i with E A = 0, and E B_i = 0 given A; its moment generating function at any
-    lambda is convex in every weight in [0, 1] and does not fall at 0: weights of 1 are the worst. Whether a user's row
-    has a hot cell may depend on all that was released before. Then as `weighted_sum_bound`.
+    A user's error is A w_hot + sum_i w_i B_i with E A = 0, and E B_i = 0 given A and the other bits. Its moment
+    generating function at any lambda is convex in every weight in [0, 1], and flat at 0 in that of a cold cell: there
+    weights of 1 are the worst. A hot cell's worst weight is 1 or 0, and with 0 there is no hot cell. Whether a user's
+    row has one may depend on all that was released before. Then as `weighted_sum_bound`.
     """
     log_odds = math.log(2.0 / failure)
     return max(_unary_crossing(n_items, cell, sign, log_odds) for sign in (1.0, -1.0))
@@ -70,8 +72,7 @@ def _log_unary_transform(cell: UnaryCell, argument: float) -> float:
     """Return log E e^(argument Y), Y the error of a whole row's sum with or without a hot cell, the larger one."""
     p, q, steps, cells = cell
     step = steps * argument / (p - q)
-    cold = math.log1p(q * math.expm1(step))
-    hot = math.log1p(p * math.expm1(step))
+    cold, hot = _log_bit(q, step), _log_bit(p, step)
     found = []
     for bits, truth in (((cells - 1) * cold + hot, argument), (cells * cold, 0.0)):
         reported = bits - cells * q * step
@@ -79,20 +80,26 @@ def _log_unary_transform(cell: UnaryCell, argument: float) -> float:
     return max(found)
 
 
+def _log_bit(probability: float, step: float) -> float:
+    """Return log(1 - probability + probability e^step), probability > 0."""
+    if abs(step) < 1.0:
+        return math.log1p(probability * math.expm1(step))
+    otherwise = math.log1p(-probability) if probability < 1.0 else -math.inf
+    return float(np.logaddexp(otherwise, math.log(probability) + step))
+
+
 def _log_mean(reported: float, steps: int) -> float:
     """Return log(1 - 1/steps + e^reported / steps)."""
-    if reported > 500.0:
-        return reported - math.log(steps)
-    return math.log1p(math.expm1(reported) / steps)
+    return _log_bit(1.0 / steps, reported)
 
 
 def _log_transform(law: Mechanism, argument: float) -> float:
     """Return an upper bound of log E e^(argument Z), exact for discrete Laplace noise, argument < 1 / scale there."""
     if law.law != DISCRETE_LAPLACE:
         return 0.5 * (argument * law.scale) ** 2
-    ratio = math.exp(-1.0 / law.scale)
-    sides = math.log1p(-ratio * math.exp(argument)) + math.log1p(-ratio * math.exp(-argument))
-    return 2.0 * math.log(-math.expm1(-1.0 / law.scale)) - sides
+    limit = 1.0 / law.scale
+    sides = math.log(-math.expm1(argument - limit)) + math.log(-math.expm1(-argument - limit))
+    return 2.0 * math.log(-math.expm1(-limit)) - sides
 
 
 def _exponent(law: Mechanism, draws: float, x: float) -> float:
