@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from dprl.envs import FiniteMDP
 from dprl.privacy import NoiseParts, Privatizer, WeightedSums, kernel
 from dprl.privacy.compiled import inlined
 from dprl.privacy.mechanisms.base import DISCRETE_GAUSSIAN, GAUSSIAN
+
+Consistency = Literal["proved", "always", "never"]
 
 _FIRST_EPOCH = 1024
 # Fixed functions of V* whose noise is bounded: u, u^2, (1 - u)^2 and 1, with u = (W - V*) / W.
@@ -162,12 +164,20 @@ class BestUCBVIConfig(TabularConfig):
             bounds (Gaussian noise), 'always' (a heuristic with other noise), or 'never'.
     """
 
-    consistency: Literal["proved", "always", "never"] = "proved"
+    consistency: Consistency = "proved"
     name: ClassVar[str] = "best_ucb_vi"
-    theorem: ClassVar[str] = "docs/best_ucb_vi.md, Theorem 1"
+    theorem: ClassVar[str | None] = "docs/best_ucb_vi.md, Theorem 1"
     counts_losses: ClassVar[bool] = True
     plan = staticmethod(plan)
     run = staticmethod(run)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        choices = get_args(Consistency)
+        if self.consistency not in choices:
+            raise ValueError(
+                f"consistency must be one of {', '.join(choices)}, got {self.consistency!r}; choose one of them"
+            )
 
     @property
     def covered_by(self) -> str | None:

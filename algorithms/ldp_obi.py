@@ -23,10 +23,9 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-import numpy as np
-
-from dprl.algorithms.base import Float64Array, Int64Array, check_number
+from dprl.algorithms.base import check_number
 from dprl.algorithms.tabular import Released, TabularConfig, learning_loop
+from dprl.algorithms.tabular.greedy import GreedyTables, act_greedily, greedy_tables, sum_of_next_values
 from dprl.envs import FiniteMDP
 from dprl.privacy import Privatizer, kernel
 
@@ -46,16 +45,8 @@ class Bonus(NamedTuple):
     transition_count: float
 
 
-class Tables(NamedTuple):
-    """What planning works on: policy int64[H, S]; optimistic values float64[S] of a step; q float64[S*A]."""
-
-    policy: Int64Array
-    optimistic: Float64Array
-    q: Float64Array
-
-
 @kernel
-def plan(counts: Released, bonus: Bonus, tables: Tables) -> tuple[bool, float]:
+def plan(counts: Released, bonus: Bonus, tables: GreedyTables) -> tuple[bool, float]:
     """Optimistic backward induction; writes the greedy policy, returns (did it change, share of saturated cells).
 
     With D = max(1, N + alpha c_2): Q = R/D + sum_s' N(s')/D V(s') + beta^r + (H-h+1) beta^p. The policy is greedy for
@@ -66,41 +57,23 @@ def plan(counts: Released, bonus: Bonus, tables: Tables) -> tuple[bool, float]:
     """
     policy, optimistic, q = tables
     horizon, n_states = policy.shape
-    pairs = q.shape[0]
-    n_actions = pairs // n_states
-    block = pairs * (n_states + 2)
+    steps = counts.values.reshape((horizon, n_states + 2, q.shape[0]))
     root_l = math.sqrt(bonus.log_union + 3.0 * math.log(counts.users + 1.0))
     changed, saturated = False, 0
     optimistic[:] = 0.0
     for h in range(horizon - 1, -1, -1):
-        step = counts.values[h * block : (h + 1) * block]
-        visits = step[n_states * pairs : (n_states + 1) * pairs]
-        rewards = step[(n_states + 1) * pairs :]
+        visits = steps[h, n_states]
         cap = float(horizon - h)
         per_root = (bonus.reward_root + cap * bonus.transition_root) * root_l
         per_count = bonus.reward_count + cap * bonus.transition_count
-        # Q times D. The sum over s' is outermost so that the innermost loop runs along (s, a) without gaps.
-        for j in range(pairs):
-            q[j] = rewards[j]
-        for next_state in range(n_states):
-            row = step[next_state * pairs : (next_state + 1) * pairs]
-            v = optimistic[next_state]
-            for j in range(pairs):
-                q[j] += row[j] * v
-        for j in range(pairs):
+        sum_of_next_values(steps[h], optimistic, q)
+        for j in range(q.shape[0]):
             over_d = 1.0 / max(1.0, visits[j] + bonus.added)
             q[j] = (q[j] + per_count) * over_d + per_root * math.sqrt(over_d)
-        for s in range(n_states):
-            best, action = -math.inf, 0
-            for a in range(n_actions):
-                x = q[s * n_actions + a]
-                saturated += x >= cap
-                if x > best:
-                    best, action = x, a
-            changed |= policy[h, s] != action
-            policy[h, s] = action
-            optimistic[s] = min(cap, max(0.0, best))
-    return changed, saturated / (horizon * pairs)
+        moved, full = act_greedily(q, cap, policy[h], optimistic)
+        changed |= moved
+        saturated += full
+    return changed, saturated / (horizon * q.shape[0])
 
 
 run = learning_loop(plan)
@@ -123,10 +96,6 @@ class LDPOBIConfig(TabularConfig):
         super().__post_init__()
         check_number("alpha", self.alpha, 1.0)
 
-    @property
-    def covered_by(self) -> None:
-        """None whatever the settings: the published theorem is for kernels that are the same at every step."""
-
     def bonus(self, mdp: FiniteMDP, privatizer: Privatizer, episodes: int) -> Bonus:  # noqa: ARG002
         """Return the coefficients of beta^r and beta^p.
 
@@ -148,11 +117,6 @@ class LDPOBIConfig(TabularConfig):
             transition_count=self.bonus_scale * (n_states * c4 + (self.alpha + 1.0) * c2),
         )
 
-    def tables(self, mdp: FiniteMDP, episodes: int) -> Tables:  # noqa: ARG002
+    def tables(self, mdp: FiniteMDP, episodes: int) -> GreedyTables:  # noqa: ARG002
         """Return policy, values and q of zeros."""
-        horizon, n_states, n_actions = mdp.rewards.shape
-        return Tables(
-            policy=np.zeros((horizon, n_states), dtype=np.int64),
-            optimistic=np.zeros(n_states),
-            q=np.zeros(n_states * n_actions),
-        )
+        return greedy_tables(mdp)

@@ -15,6 +15,7 @@ import numpy as np
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.tabular import Released, TabularConfig, learning_loop
 from dprl.algorithms.tabular.exponential import exponential
+from dprl.algorithms.tabular.greedy import sum_of_next_values
 from dprl.algorithms.tabular.simulator import play_stochastic, stochastic_policy_value
 from dprl.envs import FiniteMDP
 from dprl.privacy import Privatizer
@@ -92,15 +93,9 @@ def evaluate(counts: Released, bonus: Bonus, tables: Tables) -> float:
     optimistic[:] = 0.0  # line 5
     for h in range(n_steps - 1, -1, -1):  # line 6
         q = tables.q[h]
-        visits, rewards = steps[h, n_states], steps[h, n_states + 1]
+        visits = steps[h, n_states]
         cap = float(n_steps - h)
-        # Lines 7-9, times D. The sum over s' is outermost so that the innermost loop runs along (s, a) without gaps.
-        for j in range(pairs):
-            q[j] = rewards[j]
-        for next_state in range(n_states):
-            row, v = steps[h, next_state], optimistic[next_state]
-            for j in range(pairs):
-                q[j] += row[j] * v
+        sum_of_next_values(steps[h], optimistic, q)  # lines 7-9, times D
         for j in range(pairs):
             over_d = 1.0 / max(1.0, visits[j] + bonus.e1)
             q[j] = min(cap, max(0.0, (q[j] + bonus.per_count) * over_d + bonus.per_root * math.sqrt(over_d)))
@@ -138,7 +133,8 @@ class PrivateUCBPOConfig(TabularConfig):
     """Private-UCB-PO, policy optimisation on private counts ([CZ22] Algorithm 1; with model none, UCB-PO)."""
 
     name: ClassVar[str] = "private_ucb_po"
-    theorem: ClassVar[str] = "[CZ22] Theorem 1"
+    bounds_optimum: ClassVar[bool] = False
+    theorem: ClassVar[str | None] = "[CZ22] Theorem 1"
     plan = staticmethod(plan)
     run = staticmethod(run)
 

@@ -9,10 +9,8 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-import numpy as np
-
-from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.tabular import Released, TabularConfig, learning_loop
+from dprl.algorithms.tabular.greedy import GreedyTables, act_greedily, greedy_tables, sum_of_next_values
 from dprl.envs import FiniteMDP
 from dprl.privacy import Privatizer, kernel
 
@@ -28,16 +26,8 @@ class Bonus(NamedTuple):
     per_count: float
 
 
-class Tables(NamedTuple):
-    """What planning works on: policy int64[H, S]; optimistic values float64[S] of a step; q float64[S*A]."""
-
-    policy: Int64Array
-    optimistic: Float64Array
-    q: Float64Array
-
-
 @kernel
-def plan(counts: Released, bonus: Bonus, tables: Tables) -> tuple[bool, float]:
+def plan(counts: Released, bonus: Bonus, tables: GreedyTables) -> tuple[bool, float]:
     """Optimistic value iteration; writes the greedy policy, returns (did it change, share of saturated cells).
 
     With D = max(1, N + E_1): Q = clip(R/D + sum_s' N(s')/D V(s') + bonus, 0, H-h+1). Estimated transitions are neither
@@ -47,38 +37,20 @@ def plan(counts: Released, bonus: Bonus, tables: Tables) -> tuple[bool, float]:
     """
     policy, optimistic, q = tables
     horizon, n_states = policy.shape
-    pairs = q.shape[0]
-    n_actions = pairs // n_states
-    block = pairs * (n_states + 2)
+    steps = counts.values.reshape((horizon, n_states + 2, q.shape[0]))
     changed, saturated = False, 0
     optimistic[:] = 0.0  # line 4
     for h in range(horizon - 1, -1, -1):  # line 5
-        step = counts.values[h * block : (h + 1) * block]
-        visits = step[n_states * pairs : (n_states + 1) * pairs]
-        rewards = step[(n_states + 1) * pairs :]
+        visits = steps[h, n_states]
         cap = float(horizon - h)
-        # Lines 6-8, times D. The sum over s' is outermost so that the innermost loop runs along (s, a) without gaps.
-        for j in range(pairs):
-            q[j] = rewards[j]
-        for next_state in range(n_states):
-            row = step[next_state * pairs : (next_state + 1) * pairs]
-            v = optimistic[next_state]
-            for j in range(pairs):
-                q[j] += row[j] * v
-        for j in range(pairs):
+        sum_of_next_values(steps[h], optimistic, q)  # lines 6-8, times D
+        for j in range(q.shape[0]):
             over_d = 1.0 / max(1.0, visits[j] + bonus.e1)
             q[j] = min(cap, max(0.0, (q[j] + bonus.per_count) * over_d + bonus.per_root * math.sqrt(over_d)))
-        for s in range(n_states):  # lines 9-10
-            best, action = -1.0, 0
-            for a in range(n_actions):
-                x = q[s * n_actions + a]
-                saturated += x == cap
-                if x > best:
-                    best, action = x, a
-            changed |= policy[h, s] != action
-            policy[h, s] = action
-            optimistic[s] = best
-    return changed, saturated / (horizon * pairs)
+        moved, full = act_greedily(q, cap, policy[h], optimistic)  # lines 9-10
+        changed |= moved
+        saturated += full
+    return changed, saturated / (horizon * q.shape[0])
 
 
 run = learning_loop(plan)
@@ -89,7 +61,7 @@ class PrivateUCBVIConfig(TabularConfig):
     """Private-UCB-VI, optimistic value iteration on private counts ([CZ22] Algorithm 2; with model none, UCB-VI)."""
 
     name: ClassVar[str] = "private_ucb_vi"
-    theorem: ClassVar[str] = "[CZ22] Theorem 2"
+    theorem: ClassVar[str | None] = "[CZ22] Theorem 2"
     plan = staticmethod(plan)
     run = staticmethod(run)
 
@@ -112,11 +84,6 @@ class PrivateUCBVIConfig(TabularConfig):
             per_count=self.bonus_scale * (3.0 * e1 + horizon * (n_states * e2 + 2.0 * e1)),
         )
 
-    def tables(self, mdp: FiniteMDP, episodes: int) -> Tables:  # noqa: ARG002
+    def tables(self, mdp: FiniteMDP, episodes: int) -> GreedyTables:  # noqa: ARG002
         """Return policy, values and q of zeros."""
-        horizon, n_states, n_actions = mdp.rewards.shape
-        return Tables(
-            policy=np.zeros((horizon, n_states), dtype=np.int64),
-            optimistic=np.zeros(n_states),
-            q=np.zeros(n_states * n_actions),
-        )
+        return greedy_tables(mdp)

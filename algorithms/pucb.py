@@ -22,10 +22,8 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-import numpy as np
-
-from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.tabular import Released, TabularConfig, learning_loop
+from dprl.algorithms.tabular.greedy import GreedyTables, act_greedily, greedy_tables, sum_of_next_values
 from dprl.envs import FiniteMDP
 from dprl.privacy import Privatizer, kernel
 
@@ -44,16 +42,8 @@ class Bonus(NamedTuple):
     per_square: float
 
 
-class Tables(NamedTuple):
-    """What planning works on: policy int64[H, S]; optimistic values float64[S] of a step; q float64[S*A]."""
-
-    policy: Int64Array
-    optimistic: Float64Array
-    q: Float64Array
-
-
 @kernel
-def plan(counts: Released, bonus: Bonus, tables: Tables) -> tuple[bool, float]:
+def plan(counts: Released, bonus: Bonus, tables: GreedyTables) -> tuple[bool, float]:
     """Private planning; writes the greedy policy, returns (did it change, share of cells with Q = H).
 
     Q = clip(R/N + sum_s' N(s')/N V(s') + conf, 0, H) where N >= max(2 E, 1), else H. Estimated transitions are neither
@@ -63,42 +53,24 @@ def plan(counts: Released, bonus: Bonus, tables: Tables) -> tuple[bool, float]:
     """
     policy, optimistic, q = tables
     horizon, n_states = policy.shape
-    pairs = q.shape[0]
-    n_actions = pairs // n_states
-    block = pairs * (n_states + 2)
+    steps = counts.values.reshape((horizon, n_states + 2, q.shape[0]))
     cap = float(horizon)
     changed, saturated = False, 0
     optimistic[:] = 0.0
     for h in range(horizon - 1, -1, -1):
-        step = counts.values[h * block : (h + 1) * block]
-        visits = step[n_states * pairs : (n_states + 1) * pairs]
-        rewards = step[(n_states + 1) * pairs :]
-        # R + sum_s' N(s') V(s'). The sum is outermost so that the innermost loop runs along (s, a) without gaps.
-        for j in range(pairs):
-            q[j] = rewards[j]
-        for next_state in range(n_states):
-            row = step[next_state * pairs : (next_state + 1) * pairs]
-            v = optimistic[next_state]
-            for j in range(pairs):
-                q[j] += row[j] * v
-        for j in range(pairs):
+        visits = steps[h, n_states]
+        sum_of_next_values(steps[h], optimistic, q)
+        for j in range(q.shape[0]):
             n = max(bonus.enough, visits[j])
             over_n = 1.0 / n
             conf = bonus.per_root / math.sqrt(max(1.0, n - bonus.e))
             conf += (bonus.per_count + bonus.per_square * over_n) * over_n
             estimated = min(cap, max(0.0, q[j] * over_n + conf))
             q[j] = estimated if visits[j] >= bonus.enough else cap
-        for s in range(n_states):
-            best, action = -1.0, 0
-            for a in range(n_actions):
-                x = q[s * n_actions + a]
-                saturated += x == cap
-                if x > best:
-                    best, action = x, a
-            changed |= policy[h, s] != action
-            policy[h, s] = action
-            optimistic[s] = best
-    return changed, saturated / (horizon * pairs)
+        moved, full = act_greedily(q, cap, policy[h], optimistic)
+        changed |= moved
+        saturated += full
+    return changed, saturated / (horizon * q.shape[0])
 
 
 run = learning_loop(plan)
@@ -111,10 +83,6 @@ class PUCBConfig(TabularConfig):
     name: ClassVar[str] = "pucb"
     plan = staticmethod(plan)
     run = staticmethod(run)
-
-    @property
-    def covered_by(self) -> None:
-        """None whatever the settings: the published theorem has a gap ([CZ22] sec. 4)."""
 
     def bonus(self, mdp: FiniteMDP, privatizer: Privatizer, episodes: int) -> Bonus:
         """Return conf = (H+1) sqrt(2 ln(K/beta')/max(1, N - E)) + (1+SH)(3 E/N + 2 E^2/N^2), as its coefficients.
@@ -136,11 +104,6 @@ class PUCBConfig(TabularConfig):
             per_square=self.bonus_scale * psi * 2.0 * e * e,
         )
 
-    def tables(self, mdp: FiniteMDP, episodes: int) -> Tables:  # noqa: ARG002
+    def tables(self, mdp: FiniteMDP, episodes: int) -> GreedyTables:  # noqa: ARG002
         """Return policy, values and q of zeros."""
-        horizon, n_states, n_actions = mdp.rewards.shape
-        return Tables(
-            policy=np.zeros((horizon, n_states), dtype=np.int64),
-            optimistic=np.zeros(n_states),
-            q=np.zeros(n_states * n_actions),
-        )
+        return greedy_tables(mdp)

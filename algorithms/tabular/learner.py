@@ -41,8 +41,8 @@ class TabularConfig(ABC):
     """The kernel plan(counts: Released, bonus, tables) -> (did the policy change, share of saturated cells)."""
     run: ClassVar[Run]
     """The loop around it, see `learning_loop`."""
-    theorem: ClassVar[str]
-    """Which theorem bounds the regret of the algorithm as printed."""
+    theorem: ClassVar[str | None] = None
+    """Which theorem bounds the regret of the algorithm as printed, if one does."""
     counts_losses: ClassVar[bool] = False
     """Whether users count losses 1 - r in place of rewards, as [CZ22] does."""
     bounds_optimum: ClassVar[bool] = True
@@ -131,7 +131,8 @@ class TabularLearner:
             raise ValueError(f"n must be in 1..{self.episodes - self.episodes_done}, got {n}; build for more episodes")
         if first < self.episodes:
             self.privatizer.charge(first, min(last, self.episodes - 1))
-        regret, saturated = self.config.run(
+        run = self.config.run
+        regret, saturated = run(
             self._simulator, self.privatizer.channel, self._bonus, self._tables, self._schedule, first, last
         )
         self.episodes_done = last

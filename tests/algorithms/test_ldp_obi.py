@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from dprl.algorithms import Algorithm, LDPOBIConfig, PrivateUCBVIConfig
-from dprl.algorithms.ldp_obi import Bonus, Tables, plan
+from dprl.algorithms.ldp_obi import Bonus, plan
 from dprl.algorithms.tabular import Released
+from dprl.algorithms.tabular.greedy import GreedyTables
 from dprl.envs import ENVIRONMENTS, FiniteMDP
 from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, PrivateCounts
 
@@ -56,7 +57,9 @@ def planned_by_the_box(
 def planned(values: np.ndarray, bonus: Bonus, mdp: FiniteMDP, users: int = 0) -> tuple[np.ndarray, np.ndarray, float]:
     """Policy [H, S], Q [S, A] of the first step and the saturated share that the kernel finds."""
     horizon, n_states, n_actions = mdp.rewards.shape
-    tables = Tables(np.zeros((horizon, n_states), dtype=np.int64), np.zeros(n_states), np.zeros(n_states * n_actions))
+    tables = GreedyTables(
+        np.zeros((horizon, n_states), dtype=np.int64), np.zeros(n_states), np.zeros(n_states * n_actions)
+    )
     _, saturated = plan(Released(values, users, 1), bonus, tables)
     return tables.policy, tables.q.reshape(n_states, n_actions), saturated
 
@@ -124,7 +127,9 @@ def test_the_policy_is_greedy_before_values_are_clipped(random_mdp: FiniteMDP) -
     horizon, n_states, n_actions = random_mdp.rewards.shape
     values = np.zeros((horizon, n_states + 2, n_states, n_actions))
     values[:, n_states] = [30.0, 10.0, 20.0]
-    tables = Tables(np.zeros((horizon, n_states), dtype=np.int64), np.zeros(n_states), np.zeros(n_states * n_actions))
+    tables = GreedyTables(
+        np.zeros((horizon, n_states), dtype=np.int64), np.zeros(n_states), np.zeros(n_states * n_actions)
+    )
     changed, saturated = plan(Released(values.ravel(), 59, 1), Bonus(0.0, 5.0, 100.0, 0.0, 0.0, 0.0), tables)
     assert changed
     assert saturated == 1.0
@@ -136,7 +141,9 @@ def test_values_are_clipped_at_zero_from_below(random_mdp: FiniteMDP) -> None:
     horizon, n_states, n_actions = random_mdp.rewards.shape
     values = np.zeros((horizon, n_states + 2, n_states, n_actions))
     values[:, n_states + 1] = -7.0
-    tables = Tables(np.zeros((horizon, n_states), dtype=np.int64), np.ones(n_states), np.zeros(n_states * n_actions))
+    tables = GreedyTables(
+        np.zeros((horizon, n_states), dtype=np.int64), np.ones(n_states), np.zeros(n_states * n_actions)
+    )
     _, saturated = plan(Released(values.ravel(), 0, 1), Bonus(0.0, 5.0, 0.0, 0.0, 0.0, 0.0), tables)
     assert saturated == 0.0
     assert np.all(tables.q == -7.0)

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from dprl.algorithms import Algorithm, PrivateUCBVIConfig
-from dprl.algorithms.private_ucb_vi import Bonus, Tables, plan
+from dprl.algorithms.private_ucb_vi import Bonus, plan
 from dprl.algorithms.tabular import Released, count_families
 from dprl.algorithms.tabular.counts import write_contribution
+from dprl.algorithms.tabular.greedy import GreedyTables
 from dprl.envs import FiniteMDP
 from dprl.envs.dynamics import roll_out
 from dprl.privacy import CentralPrivacy, Contribution, LocalPrivacy, NoPrivacy, PrivateCounts, Streams
@@ -131,7 +132,7 @@ def test_ties_go_to_the_lowest_action(river: FiniteMDP) -> None:
     cells = count_families(river).n_cells
     policy = np.ones((4, 3), dtype=np.int64)
     changed, saturated = plan(
-        Released(np.zeros(cells), 0, 0), Bonus(0.0, 100.0, 0.0), Tables(policy, np.zeros(3), np.zeros(6))
+        Released(np.zeros(cells), 0, 0), Bonus(0.0, 100.0, 0.0), GreedyTables(policy, np.zeros(3), np.zeros(6))
     )
     assert changed
     assert saturated == 1.0

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from dprl.algorithms import Algorithm, PUCBConfig
-from dprl.algorithms.pucb import Bonus, Tables, plan
+from dprl.algorithms.pucb import Bonus, plan
 from dprl.algorithms.tabular import Released, count_families
+from dprl.algorithms.tabular.greedy import GreedyTables
 from dprl.envs import ENVIRONMENTS, FiniteMDP
 from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy
 
@@ -59,7 +60,9 @@ def planned_by_the_box(values: np.ndarray, mdp: FiniteMDP, e: float, log_term: f
 def planned(values: np.ndarray, bonus: Bonus, mdp: FiniteMDP) -> tuple[np.ndarray, np.ndarray, float]:
     """Policy [H, S], Q [S, A] of the first step and the saturated share that the kernel finds."""
     horizon, n_states, n_actions = mdp.rewards.shape
-    tables = Tables(np.zeros((horizon, n_states), dtype=np.int64), np.zeros(n_states), np.zeros(n_states * n_actions))
+    tables = GreedyTables(
+        np.zeros((horizon, n_states), dtype=np.int64), np.zeros(n_states), np.zeros(n_states * n_actions)
+    )
     _, saturated = plan(Released(values, 1, 1), bonus, tables)
     return tables.policy, tables.q.reshape(n_states, n_actions), saturated
 
@@ -116,7 +119,7 @@ def test_a_count_is_used_from_twice_its_error_on(visits: float, value: float) ->
     many = 1e12
     values = np.array([many, many, 0.0, visits, visits, 6.0])
     assert values.size == count_families(mdp).n_cells
-    tables = Tables(np.zeros((2, 1), dtype=np.int64), np.zeros(1), np.zeros(1))
+    tables = GreedyTables(np.zeros((2, 1), dtype=np.int64), np.zeros(1), np.zeros(1))
     plan(Released(values, 10, 1), Bonus(4.0, 8.0, 0.5, 0.0, 0.0), tables)
     assert tables.q[0] == pytest.approx(value, abs=1e-5)
 
