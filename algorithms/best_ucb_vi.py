@@ -67,7 +67,7 @@ def sum_up(step: Float64Array, cost: Float64Array, sums: Float64Array) -> None:
 
     Fills sums float64[7, S*A]: visits N; mass and lack, the sums of max(N(s'), 0) and of max(-N(s'), 0); first and
     second, those of max(N(s'), 0) c(s') and c(s')^2; nearest, that of x(s') c(s') with x the nearest non-negative
-    counts of the same total; the last row is scratch.
+    counts of the same total (S <= 6; with more states x can be above them); the last row is scratch.
     """
     visits, mass, lack, first = sums[0], sums[1], sums[2], sums[3]
     second, nearest, shift = sums[4], sums[5], sums[6]
@@ -128,7 +128,7 @@ def plan(counts: Released, bonus: Bonus, tables: Tables) -> tuple[bool, float]:
     transitions[:] = values[:, :n_states]
     if bonus.project and counts.users > 0:
         restore_totals_and_flow(transitions, counts.users, excess)
-    epoch = np.searchsorted(bonus.ends, counts.users)
+    epoch = int(np.searchsorted(bonus.ends, counts.users))
     changed, saturated = False, 0
     cost[:] = 0.0
     for h in range(horizon - 1, -1, -1):

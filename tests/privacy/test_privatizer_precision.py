@@ -37,14 +37,14 @@ def test_printed_precision_says_nothing_of_weighted_sums(
 ) -> None:
     settings = model(1.0, calibration="printed", precision="printed")
     privatizer = settings.build(tabular_families(4), 21, Streams(0, "printed"))
-    with pytest.raises(ValueError, match="^precision must be exact here, got printed") as caught:
+    with pytest.raises(ValueError, match=r"^precision must be exact here, got printed") as caught:
         privatizer.weighted_precision(SUMS, 0.1)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("beta", [0.0, 1.0, -0.1, 1.5, float("nan")])
 def test_a_failure_probability_outside_0_1_is_refused(beta: float, privatizer: Privatizer) -> None:
-    with pytest.raises(ValueError, match="^beta must"):
+    with pytest.raises(ValueError, match=r"^beta must"):
         privatizer.weighted_precision(SUMS, beta)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from dprl.algorithms.tabular.consistency import restore_totals_and_flow
@@ -15,7 +14,7 @@ EACH = pytest.mark.parametrize("shape", SHAPES, ids=str)
 
 def equations(horizon: int, n_states: int, n_actions: int) -> Float64Array:
     """One row for every equation on counts [H, S', S, A]: the totals of each step, then arrivals less departures."""
-    rows: list[npt.NDArray[np.float64]] = []
+    rows = []
     for h in range(horizon):
         row = np.zeros((horizon, n_states, n_states, n_actions))
         row[h] = 1.0
@@ -36,8 +35,8 @@ def projected(transitions: Float64Array, users: int) -> Float64Array:
     right = np.zeros(matrix.shape[0])
     right[:horizon] = users
     lacking = right - matrix @ transitions.ravel()
-    change: Float64Array = np.linalg.lstsq(matrix, lacking, rcond=None)[0]
-    return transitions + change.reshape(transitions.shape)
+    change = np.linalg.lstsq(matrix, lacking, rcond=None)[0]
+    return np.asarray(transitions + change.reshape(transitions.shape), dtype=np.float64)
 
 
 def restored(transitions: Float64Array, users: int) -> Float64Array:

@@ -1,0 +1,275 @@
+"""best_ucb_vi against a plain NumPy reading of docs/best_ucb_vi.md; optimism where values are below their caps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dprl.algorithms import Algorithm, BestUCBVIConfig
+from dprl.algorithms.best_ucb_vi import Bonus, Tables, bound_costs, epoch_ends, plan, rotation_invariant, sum_up
+from dprl.algorithms.tabular import Released
+from dprl.envs import FiniteMDP, RandomMDP
+from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, Streams
+from dprl.privacy.base import Float64Array
+
+Learner = Callable[..., Algorithm]
+HORIZON, STATES, ACTIONS = 4, 3, 2
+GAUSSIAN_COUNTER = CentralPrivacy(30.0, delta=1e-6, counter="auto", families="one_hot")
+
+
+def bonus_of(scale: float, *, project: bool, noise: float = 6.0) -> Bonus:
+    ends = np.array([1024, 60_000], dtype=np.int64)
+    return Bonus(ends, np.array([noise, 2.0 * noise]), np.array([noise / 2, noise]), 9.0, scale, project)
+
+
+def tables() -> Tables:
+    pairs = STATES * ACTIONS
+    return Tables(
+        policy=np.zeros((HORIZON, STATES), dtype=np.int64),
+        optimistic=np.zeros(STATES),
+        transitions=np.zeros((HORIZON, STATES, pairs)),
+        excess=np.zeros((HORIZON + 1, STATES)),
+        cost=np.zeros(STATES),
+        sums=np.zeros((7, pairs)),
+    )
+
+
+def noisy_counts(rng: np.random.Generator, users: int, size: float) -> Float64Array:
+    """Counts float64[H, S+2, S, A] of users in a sticky chain, whatever they do, plus noise."""
+    counts = np.zeros((HORIZON, STATES + 2, STATES, ACTIONS))
+    for h in range(HORIZON):
+        visits = rng.multinomial(users, rng.dirichlet(np.ones(STATES * ACTIONS))).reshape(STATES, ACTIONS)
+        for s, a in np.ndindex(STATES, ACTIONS):
+            counts[h, :STATES, s, a] = rng.multinomial(visits[s, a], rng.dirichlet(np.full(STATES, 0.5)))
+            counts[h, STATES + 1, s, a] = rng.binomial(visits[s, a], rng.random())
+    return counts + rng.normal(scale=size, size=counts.shape)
+
+
+def simplex_projection(counts: Float64Array) -> Float64Array:
+    """The non-negative vector nearest to `counts` with the same sum (0 if that is negative), by sorting."""
+    total = max(float(counts.sum()), 0.0)
+    falling = np.sort(counts)[::-1]
+    shifts = (np.cumsum(falling) - total) / np.arange(1, len(counts) + 1)
+    shift = float(shifts[np.flatnonzero(falling - shifts >= 0.0)[-1]])
+    return np.maximum(counts - shift, 0.0)
+
+
+def consistent(transitions: Float64Array, users: int) -> Float64Array:
+    """Transitions [H, S', S, A] projected on totals and flow, by least squares."""
+    rows, right = [], []
+    for h in range(HORIZON):
+        for s in range(STATES + 1):
+            row = np.zeros(transitions.shape)
+            if s == STATES:
+                row[h] = 1.0
+            elif h + 1 < HORIZON:
+                row[h, s] += 1.0
+                row[h + 1, :, s] -= 1.0
+            rows.append(row.ravel())
+            right.append(float(users) if s == STATES else 0.0)
+    lacking = np.array(right) - np.array(rows) @ transitions.ravel()
+    return transitions + np.linalg.lstsq(np.array(rows), lacking, rcond=None)[0].reshape(transitions.shape)
+
+
+def planned_by_the_page(counts: Float64Array, users: int, bonus: Bonus) -> tuple[Float64Array, Float64Array]:
+    """Steps 2-7 of the page in NumPy: bounds of costs [H, S, A] before they are cut at 0, and values [H, S]."""
+    epoch = 0 if users <= bonus.ends[0] else 1
+    e, e_loss, b = bonus.noise[epoch], bonus.loss_noise[epoch], bonus.scale
+    transitions = counts[:, :STATES]
+    if bonus.project and users > 0:
+        transitions = consistent(transitions, users)
+    bounds, values, cost = np.empty((HORIZON, STATES, ACTIONS)), np.empty((HORIZON, STATES)), np.zeros(STATES)
+    v = 2.4 * bonus.iota
+    for h in reversed(range(HORIZON)):
+        w = HORIZON - h - 1
+        for s, a in np.ndindex(STATES, ACTIONS):
+            row, loss = transitions[h, :, s, a], counts[h, STATES + 1, s, a]
+            x, n = np.maximum(row, 0.0), row.sum()
+            d = x.sum() - n
+            mean = x @ cost / x.sum() if x.any() else 0.0
+            fewer = max(min(loss + e_loss, n - loss + e + e_loss), 0.0)
+            root = np.sqrt(v * (x @ (cost - mean) ** 2 + 1.25 * w * w * e + v * w * w)) + np.sqrt(v * fewer)
+            g = loss - e_loss + x @ cost - w * (d + e) - root - 2.8 * (w + 1) * bonus.iota
+            estimate = loss + simplex_projection(row) @ cost
+            bounds[h, s, a] = (estimate - b * (estimate - g)) / max(1.0, n + e)
+        cost = np.clip(bounds[h].min(axis=1), 0.0, w + 1)
+        values[h] = w + 1 - cost
+    return bounds, values
+
+
+@pytest.mark.parametrize("project", [False, True])
+@pytest.mark.parametrize("scale", [0.0, 0.05, 1.0, 1.5])
+def test_the_kernel_is_the_page(scale: float, project: bool) -> None:
+    rng = np.random.default_rng(4)
+    below = 0
+    for users, size in ((0, 0.0), (40, 8.0), (1024, 8.0), (1025, 8.0), (60_000, 30.0), (60_000, 0.0)):
+        counts, bonus, own = noisy_counts(rng, users, size), bonus_of(scale, project=project), tables()
+        changed, saturated = plan(Released(counts.ravel(), users, 1), bonus, own)
+        bounds, values = planned_by_the_page(counts, users, bonus)
+        np.testing.assert_allclose(own.optimistic, values[0], rtol=1e-9, atol=1e-9)
+        np.testing.assert_array_equal(own.policy, bounds.argmin(axis=2))
+        assert saturated == pytest.approx(np.mean(bounds <= 0.0))
+        assert changed == bool(own.policy.any())
+        below += int(np.sum(values < np.arange(HORIZON, 0, -1)[:, None] - 1e-9))
+    assert below > 10
+
+
+def test_nearest_counts_are_the_simplex_projection_for_few_states() -> None:
+    rng = np.random.default_rng(5)
+    for n_states in (1, 2, 3, 6):
+        for centre in (-3.0, 0.0, 5.0):
+            step, cost = rng.normal(centre, 10.0, size=(n_states, 50)), rng.random(n_states)
+            step[:, 25:] *= 10.0 ** rng.uniform(0.0, 3.0, size=(n_states, 25))
+            sums = np.full((7, 50), 3.0)
+            sum_up(step, cost, sums)
+            nearest = np.array([simplex_projection(step[:, j]) @ cost for j in range(50)])
+            np.testing.assert_allclose(sums[5], nearest, atol=1e-8)
+            np.testing.assert_allclose(sums[3], cost @ np.maximum(step, 0.0), atol=1e-10)
+
+
+def test_nearest_counts_that_take_a_newton_step_for_each_state_but_two() -> None:
+    step, sums = np.array([[0.3, 9.1, 0.2, -47.2, 13.9, 13.1]]).T, np.zeros((7, 1))
+    for s in range(6):
+        sum_up(step, np.eye(6)[s], sums)
+        assert sums[5, 0] == pytest.approx(simplex_projection(step[:, 0])[s], abs=1e-12)
+
+
+def test_nearest_counts_of_many_states_err_towards_the_positive_ones() -> None:
+    # What (7) needs: at least the projection's sum, at most that of the positive counts.
+    rng = np.random.default_rng(6)
+    step, cost, sums = rng.standard_t(2, size=(60, 200)), rng.random(60), np.zeros((7, 200))
+    sum_up(step, cost, sums)
+    nearest = np.array([simplex_projection(step[:, j]) @ cost for j in range(200)])
+    assert (sums[5] >= nearest - 1e-9).all()
+    assert (sums[5] <= sums[3] + 1e-9).all()
+
+
+def test_lower_costs_never_raise_a_bound() -> None:
+    # Step 4. Few counts at the cap beside many at 0 are where the root grows fastest.
+    rng = np.random.default_rng(7)
+    reach, pairs = 3.0, 400
+    for noise in (0.0, 5.0):
+        bonus = bonus_of(1.0, project=False, noise=noise)
+        for _ in range(20):
+            step = 10.0 ** rng.uniform(-1.0, 4.0, size=(STATES, pairs)) - rng.exponential(50.0, size=(STATES, pairs))
+            higher = reach * rng.beta(0.3, 0.3, size=STATES)
+            lower = higher * rng.choice([rng.random(), 1.0, 0.99], size=STATES)
+            losses, found = rng.random(pairs) * np.maximum(step.sum(axis=0), 0.0), []
+            for cost in (lower, higher):
+                sums = np.zeros((7, pairs))
+                sum_up(step, cost, sums)
+                bound_costs(sums, losses, reach + 1.0, bonus, 0)
+                found.append(sums[0])
+            assert (found[0] <= found[1] + 1e-9).all()
+
+
+@pytest.mark.parametrize(
+    ("episodes", "ends"),
+    [(2, [2]), (1024, [1024]), (1025, [1024, 1025]), (2049, [1024, 2048, 2049]), (4096, [1024, 2048, 4096])],
+)
+def test_epochs_double_and_end_with_the_last_episode(episodes: int, ends: list[int]) -> None:
+    assert epoch_ends(episodes) == ends
+
+
+def test_an_epochs_last_user_has_its_bounds_and_the_next_user_the_next_ones() -> None:
+    counts = noisy_counts(np.random.default_rng(8), 60_000, 0.0)
+    found, first = [], bonus_of(1.0, project=False)
+    for bonus in (first, first._replace(noise=np.array([6.0, 500.0]))):
+        for users in (1024, 1025):
+            own = tables()
+            plan(Released(counts.ravel(), users, 1), bonus, own)
+            found.append(own.optimistic.tolist())
+    assert found[0] == found[2]
+    assert found[1] != found[3]
+
+
+def failures(learner: Learner, mdp: FiniteMDP, privacy: Any, episodes: int, **settings: float) -> tuple[int, float]:
+    """In how many of 25 runs some V~_1(s), at one of ten looks, was below V*_1(s); how far V~_1 came from its cap."""
+    best, failed, gained = optimal_values(mdp), 0, 0.0
+    for seed in range(25):
+        algorithm: Any = learner(mdp, episodes, privacy, name="best_ucb_vi", seed=seed, replan_growth=0.05, **settings)
+        below = False
+        for _ in range(10):
+            algorithm.learn(episodes // 10)
+            optimistic = algorithm._tables.optimistic
+            below |= bool((optimistic < best - 1e-9).any())
+            gained = max(gained, float(mdp.horizon - optimistic.min()))
+        failed += below
+    return failed, gained
+
+
+def optimal_values(mdp: FiniteMDP) -> Float64Array:
+    value = np.zeros(mdp.n_states)
+    for h in reversed(range(mdp.horizon)):
+        value = (mdp.rewards[h] + mdp.transitions[h] @ value).max(axis=1)
+    return value
+
+
+@pytest.mark.parametrize(
+    ("privacy", "episodes"),
+    [(NoPrivacy(), 5_000), (GAUSSIAN_COUNTER, 20_000), (CentralPrivacy(50.0, families="one_hot"), 20_000)],
+    ids=["none", "jdp, Gaussian", "jdp, Laplace"],
+)
+def test_values_are_optimistic_where_they_are_below_their_caps(privacy: Any, episodes: int, learner: Learner) -> None:
+    # Theorem 1 at beta = 0.5: more failures than this have probability 1e-4 at most.
+    drawn, most = RandomMDP(n_states=3, n_actions=2, horizon=3, seed=2).build(), stats.binom.isf(1e-4, 25, 0.5)
+    failed, gained = failures(learner, drawn, privacy, episodes, beta=0.5)
+    assert gained > 0.5
+    assert failed <= most
+    # And the test can fail: without a bonus nearly every run is below V* somewhere.
+    assert failures(learner, drawn, privacy, episodes, beta=0.5, bonus_scale=0.0, precision_scale=0.0)[0] > most
+
+
+def test_bounds_of_the_noise_are_those_of_the_privatizer(river: FiniteMDP) -> None:
+    config, streams = BestUCBVIConfig(beta=0.2, precision_scale=2.0), Streams(0, "bounds")
+    privatizer = config.privatizer(river, GAUSSIAN_COUNTER, 3000, streams)
+    bonus = config.bonus(river, privatizer, 3000)
+    assert bonus.ends.tolist() == [1024, 2048, 3000]
+    assert bonus.noise.tolist() == sorted(bonus.noise)
+    assert bonus.project
+    # Sums of 3 cells of two halves each: the root of 6 times one released cell's, times what more sums cost.
+    assert (bonus.loss_noise < bonus.noise).all()
+    alone = privatizer.precision(0.2 / 12).bounds["losses"]
+    assert bonus.loss_noise[-1] == pytest.approx(2.0 * alone, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("privacy", "invariant"),
+    [
+        (NoPrivacy(), False),
+        (CentralPrivacy(1.0), False),
+        (GAUSSIAN_COUNTER, True),
+        (LocalPrivacy(1.0), False),
+        (LocalPrivacy(1.0, delta=1e-6, mechanism="gaussian"), True),
+        (LocalPrivacy(1.0, mechanism="symmetric_unary_encoding", families="one_hot"), False),
+    ],
+)
+def test_counts_are_projected_where_that_is_proved(privacy: Any, invariant: bool, river: FiniteMDP) -> None:
+    for consistency, expected in (("proved", invariant), ("always", True), ("never", False)):
+        config: Any = BestUCBVIConfig(consistency=consistency)  # type: ignore[arg-type]
+        privatizer = config.privatizer(river, privacy, 50, Streams(0, "projected"))
+        assert rotation_invariant(privatizer.noise) == invariant
+        assert config.bonus(river, privatizer, 50).project == expected
+
+
+def test_the_theorem_covers_what_it_says() -> None:
+    theorem = BestUCBVIConfig.theorem
+    assert BestUCBVIConfig().covered_by == theorem
+    assert BestUCBVIConfig(bonus_scale=2.0, replan_growth=0.5, consistency="never").covered_by == theorem
+    for changed in ({"bonus_scale": 0.9}, {"precision_scale": 0.9}, {"consistency": "always"}):
+        assert BestUCBVIConfig(**changed).covered_by is None
+
+
+def test_two_episodes_and_local_reports_are_possible(learner: Learner, river: FiniteMDP) -> None:
+    # One user's report: the smallest bounds that are asked for.
+    privacy = LocalPrivacy(1.0, mechanism="sampled_optimized_unary_encoding", families="one_hot")
+    assert learner(river, 2, privacy, name="best_ucb_vi").learn(2).saturated == 1.0
+
+
+def test_printed_precision_is_refused(learner: Learner, river: FiniteMDP) -> None:
+    with pytest.raises(ValueError, match=r"^precision must be exact here, got printed"):
+        learner(river, 50, CentralPrivacy(1.0, calibration="printed", precision="printed"), name="best_ucb_vi")
