@@ -18,7 +18,7 @@ from dprl.privacy.base import Float64Array
 
 Learner = Callable[..., Algorithm]
 HORIZON, STATES, ACTIONS = 4, 3, 2
-GAUSSIAN_COUNTER = CentralPrivacy(30.0, delta=1e-6, counter="auto", families="one_hot")
+GAUSSIAN_COUNTER = CentralPrivacy(30.0, delta=1e-6, counter="honaker", families="one_hot")
 
 
 def bonus_of(scale: float, *, project: bool, noise: float = 6.0) -> Bonus:
