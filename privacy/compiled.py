@@ -143,7 +143,7 @@ def _our_cache() -> Iterator[None]:
 def _compiled(function: F, inline: Literal["never", "always"], *, counted: bool = True) -> F:
     with _our_cache():
         # Said each time: a kernel that is first compiled for a caller would take over what that one has.
-        options = {"error_model": "numpy", "fastmath": False, "inline": inline, "_nrt": counted}
+        options: dict[str, Any] = {"error_model": "numpy", "fastmath": False, "inline": inline, "_nrt": counted}
         dispatcher: Any = njit(cache=True, **options)(function)
     if PLAIN:
         return cast("F", dispatcher)

@@ -1,7 +1,7 @@
 """From a user's device to the released counts: the kernels on either side of a message, and the state of each side.
 
-`exchange` is what compiled learning loops call, and `exchange_unreleased` after users whose counts nobody will read;
-`encode` and `absorb` are the two sides, one user at a time.
+`exchange` is what compiled learning loops call, or `exchange_unreleased` for a user after whom nobody reads; `encode`
+and `absorb` are the two sides, one user at a time.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def toss_coins(channel: Channel, user: int) -> None:
         fill_uniform(coins, channel.sender.coins_key, np.uint64(user) * np.uint64(coins.shape[0]))
 
 
-@inlined
+@borrowing
 def encode(channel: Channel, index: Int64Array, value: Float64Array, user: int) -> None:
     """User side: write user `user`'s (1-based) message into channel.sender.message. Raises LedgerError.
 
@@ -157,7 +157,7 @@ def release(channel: Channel) -> None:
     channel.users[RELEASED] = absorbed
 
 
-@inlined
+@borrowing
 def absorb(channel: Channel, user: int) -> None:
     """Server side: add the message of user `user` and release the sums of users 1..user. Raises LedgerError.
 
@@ -167,7 +167,7 @@ def absorb(channel: Channel, user: int) -> None:
     release(channel)
 
 
-@inlined
+@borrowing
 def add_message(channel: Channel, user: int) -> None:
     """Server side: add the message of user `user` to the sums, which stay on the server. Raises LedgerError."""
     admit(channel, user)
@@ -197,8 +197,8 @@ def exchange(channel: Channel, index: Int64Array, value: Float64Array, user: int
 def exchange_unreleased(channel: Channel, index: Int64Array, value: Float64Array, user: int) -> None:
     """Do what `exchange` does but for the release: `channel.released` must not be read before the next `exchange`.
 
-    For learners that know beforehand, whatever the data are, after which users they will read. What `exchange` releases
-    later is bit for bit what it would have released had it been called every time.
+    For learners that plan by a schedule, which may depend on earlier releases but on nothing else of the users. What
+    `exchange` releases later is bit for bit what it would have released had it been called every time.
 
     *Formal guarantee.* That of `exchange`, and charged like it: some prefixes are a function of all of them.
     """

@@ -17,6 +17,10 @@ from dprl.privacy.counters.base import BUFFERED, EXACT, HONAKER, ROWS, TREE, Cou
 from dprl.privacy.mechanisms.base import Noise
 from dprl.privacy.mechanisms.sampling import BLOCK, extend_noise, fill_noise
 
+# The same where seven rows are gone through again for every item: all of them stay in the nearest cache.
+_NEAR_BLOCK = 512
+_Three = tuple[Float64Array, Float64Array, Float64Array]
+
 
 @borrowing
 def release_prefix(released: Float64Array, totals: Float64Array, state: CounterState, item: int) -> None:
@@ -175,24 +179,43 @@ def _release_buffered(released: Float64Array, totals: Float64Array, state: Count
     n_buffers = rows.shape[0] - 1
     omega, theta = state.coefficients[:n_buffers], state.coefficients[n_buffers : 2 * n_buffers]
     growth = state.coefficients[2 * n_buffers :]
-    for start in range(0, released.shape[0], BLOCK):
-        stop = start + BLOCK
+    for start in range(0, released.shape[0], _NEAR_BLOCK):
+        stop = start + _NEAR_BLOCK
         out, total, prefix = released[start:stop], totals[start:stop], rows[0][start:stop]
         for further in range(state.held[0] + 1, item + 1):
             fill_noise(out, state.node, np.uint64(further) * np.uint64(released.shape[0]) + np.uint64(start))
-            for b in range(n_buffers):
-                buffer, weight = rows[1 + b][start:stop], omega[b]
-                for i in range(out.shape[0]):
-                    out[i] -= weight * buffer[i]
-            for b in range(n_buffers):
-                buffer, decay = rows[1 + b][start:stop], theta[b]
-                for i in range(out.shape[0]):
-                    buffer[i] = decay * buffer[i] + out[i]
+            for b in range(0, n_buffers, 3):
+                three = rows[1 + b][start:stop], rows[2 + b][start:stop], rows[3 + b][start:stop]
+                _subtract(out, three, omega[b : b + 3])
+            for b in range(0, n_buffers, 3):
+                three = rows[1 + b][start:stop], rows[2 + b][start:stop], rows[3 + b][start:stop]
+                _carry_on(three, out, theta[b : b + 3])
+            grown = growth[further - 1]
             for i in range(out.shape[0]):
-                prefix[i] += growth[further - 1] * out[i]
+                prefix[i] += grown * out[i]
         for i in range(out.shape[0]):
             out[i] = total[i] + prefix[i]
     state.held[0] = item
+
+
+@borrowing
+def _subtract(v: Float64Array, buffers: _Three, weights: Float64Array) -> None:
+    """Take three weighted buffers from v: at a time as many as the compiler can tell to lie apart."""
+    first, second, third = buffers
+    a, b, c = weights[0], weights[1], weights[2]
+    for i in range(v.shape[0]):
+        v[i] = v[i] - a * first[i] - b * second[i] - c * third[i]
+
+
+@borrowing
+def _carry_on(buffers: _Three, v: Float64Array, decays: Float64Array) -> None:
+    """Let three buffers decay, and add v to each."""
+    first, second, third = buffers
+    a, b, c = decays[0], decays[1], decays[2]
+    for i in range(v.shape[0]):
+        first[i] = a * first[i] + v[i]
+        second[i] = b * second[i] + v[i]
+        third[i] = c * third[i] + v[i]
 
 
 @kernel

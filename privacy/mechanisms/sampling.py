@@ -35,7 +35,7 @@ SILENT = Noise(NO_NOISE, 0.0, 0.0, np.zeros(5, dtype=np.uint64), np.zeros(0, dty
 @inlined
 def has_generator(key: np.ndarray) -> bool:
     """Whether a key begins with a generator's code. Asked before noise is drawn, as what is shared cannot raise."""
-    return key[0] == SPLITMIX64 or key[0] == CHACHA20
+    return bool(key[0] == SPLITMIX64 or key[0] == CHACHA20)
 
 
 @kernel
@@ -107,7 +107,7 @@ def fill_noise(out: Float64Array, noise: Noise, first: np.uint64) -> None:
         )
 
 
-@shared("void(voidptr, voidptr, voidptr, voidptr, int64, voidptr, uint64, float64)")
+@shared("int64(voidptr, voidptr, voidptr, voidptr, int64, voidptr, uint64, float64)")
 def _extend(  # noqa: PLR0913 - what can be passed by address
     released: c_void_p,
     totals: c_void_p,
@@ -117,10 +117,11 @@ def _extend(  # noqa: PLR0913 - what can be passed by address
     key: c_void_p,
     first: np.uint64,
     scale: float,
-) -> None:
+) -> int:
     sums = carray(released, (n,), np.float64), carray(totals, (n,), np.float64)
     rows = carray(parent, (n,), np.float64), carray(row, (n,), np.float64)
     extend_laplace(sums + rows, carray(key, (KEY_WORDS,), np.uint64), first, scale)
+    return 1
 
 
 @borrowing

@@ -18,7 +18,7 @@ from dprl.privacy import (
 )
 from dprl.privacy.counters import COUNTERS
 from dprl.privacy.exchange import ENCODED, RELEASED, exchange, exchange_unreleased
-from dprl.privacy.trust_models import RELEASED_FAMILIES
+from dprl.privacy.layouts import RELEASED_FAMILIES
 
 Users = Callable[[Privatizer, int], list[Contribution]]
 Maker = Callable[..., Privatizer]

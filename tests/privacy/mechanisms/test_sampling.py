@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -140,11 +141,12 @@ def test_extending_is_drawing_and_adding(mechanism: Mechanism, generator: int, n
 @pytest.mark.parametrize("which", range(4))
 def test_rows_that_are_not_what_their_address_is_taken_for_are_refused(which: int) -> None:
     laplace = noise(Laplace(1.0), 0)
-    for wrong in (np.zeros(5), np.zeros(6, dtype=np.float32), np.zeros(12)[::2]):
-        rows = [np.zeros(6) for _ in range(4)]
+    wrongs: list[Any] = [np.zeros(5), np.zeros(6, dtype=np.float32), np.zeros(12)[::2]]
+    for wrong in wrongs:
+        rows: list[Any] = [np.zeros(6) for _ in range(4)]
         rows[which] = wrong
         with pytest.raises((ValueError, TypingError)):
-            extend_noise(*rows, laplace, 1)
+            extend_noise(rows[0], rows[1], rows[2], rows[3], laplace, 1)
     for key in (np.full(5, 9, dtype=np.uint64), np.zeros(4, dtype=np.uint64)):
         with pytest.raises(ValueError, match=r"generator|total size"):
-            extend_noise(*(np.zeros(6) for _ in range(4)), laplace._replace(key=key), 1)
+            extend_noise(np.zeros(6), np.zeros(6), np.zeros(6), np.zeros(6), laplace._replace(key=key), 1)
