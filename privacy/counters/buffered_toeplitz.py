@@ -17,6 +17,7 @@ from dprl.privacy.counters.error_bounds import gaussian_process_bound
 from dprl.privacy.counters.toeplitz import summing_slack, through_column, through_normalized_columns
 from dprl.privacy.mechanisms.base import GAUSSIAN, Mechanism, Sensitivity
 
+# A multiple of 3: the release takes so many at a time.
 N_BUFFERS = 6
 
 
