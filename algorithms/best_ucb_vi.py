@@ -16,8 +16,8 @@ from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.tabular import Released, TabularConfig, learning_loop
 from dprl.algorithms.tabular.consistency import restore_totals_and_flow
 from dprl.envs import FiniteMDP
-from dprl.privacy import NoiseParts, Privatizer, WeightedSums, kernel
-from dprl.privacy.compiled import inlined
+from dprl.privacy import NoiseParts, Privatizer, WeightedSums
+from dprl.privacy.compiled import inlined, kernel
 from dprl.privacy.mechanisms.base import DISCRETE_GAUSSIAN, GAUSSIAN
 
 Consistency = Literal["proved", "always", "never"]

@@ -27,7 +27,8 @@ from dprl.algorithms.base import check_number
 from dprl.algorithms.tabular import Released, TabularConfig, learning_loop
 from dprl.algorithms.tabular.greedy import GreedyTables, act_greedily, greedy_tables, sum_of_next_values
 from dprl.envs import FiniteMDP
-from dprl.privacy import Privatizer, kernel
+from dprl.privacy import Privatizer
+from dprl.privacy.compiled import borrowing
 
 
 class Bonus(NamedTuple):
@@ -45,7 +46,7 @@ class Bonus(NamedTuple):
     transition_count: float
 
 
-@kernel
+@borrowing
 def plan(counts: Released, bonus: Bonus, tables: GreedyTables) -> tuple[bool, float]:
     """Optimistic backward induction; writes the greedy policy, returns (did it change, share of saturated cells).
 

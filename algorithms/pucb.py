@@ -25,7 +25,8 @@ from typing import ClassVar, NamedTuple
 from dprl.algorithms.tabular import Released, TabularConfig, learning_loop
 from dprl.algorithms.tabular.greedy import GreedyTables, act_greedily, greedy_tables, sum_of_next_values
 from dprl.envs import FiniteMDP
-from dprl.privacy import Privatizer, kernel
+from dprl.privacy import Privatizer
+from dprl.privacy.compiled import borrowing
 
 
 class Bonus(NamedTuple):
@@ -42,7 +43,7 @@ class Bonus(NamedTuple):
     per_square: float
 
 
-@kernel
+@borrowing
 def plan(counts: Released, bonus: Bonus, tables: GreedyTables) -> tuple[bool, float]:
     """Private planning; writes the greedy policy, returns (did it change, share of cells with Q = H).
 

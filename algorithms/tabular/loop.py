@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.tabular.counts import Released
 from dprl.algorithms.tabular.simulator import Simulator, play, policy_value
-from dprl.privacy.compiled import inlined, kernel
+from dprl.privacy.compiled import borrowing, inlined
 from dprl.privacy.exchange import Channel, exchange, exchange_unreleased
 
 Run = Callable[..., tuple[float, float]]
@@ -89,4 +89,4 @@ def learning_loop(
     run = FunctionType(_loop.__code__, _loop.__globals__ | parts, "run")
     run.__qualname__ = f"{plan.__module__}.run"  # the on-disk cache tells loops apart by it
     run.__module__ = plan.__module__
-    return cast("Run", kernel(run))
+    return cast("Run", borrowing(run))
