@@ -15,8 +15,9 @@ import numpy as np
 from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.tabular import Released, TabularConfig, learning_loop
 from dprl.algorithms.tabular.consistency import restore_totals_and_flow
+from dprl.algorithms.tabular.greedy import act_greedily
 from dprl.envs import FiniteMDP
-from dprl.privacy import NoiseParts, Privatizer, WeightedSums
+from dprl.privacy import NoiseParts, PrivacyConfig, Privatizer, Streams, WeightedSums
 from dprl.privacy.compiled import inlined, kernel
 from dprl.privacy.mechanisms.base import DISCRETE_GAUSSIAN, GAUSSIAN
 
@@ -25,7 +26,7 @@ Consistency = Literal["proved", "always", "never"]
 _FIRST_EPOCH = 1024
 # Fixed functions of V* whose noise is bounded: u, u^2, (1 - u)^2 and 1, with u = (W - V*) / W.
 _FUNCTIONS = 4
-_PROJECTION_STEPS = 6
+_NEAREST_STEPS = 6
 # Weights for which the bound of docs/best_ucb_vi.md, step 3, holds whatever the number of visits.
 _VARIANCE, _RANGE = 2.4, 2.8
 
@@ -33,24 +34,24 @@ _VARIANCE, _RANGE = 2.4, 2.8
 class Bonus(NamedTuple):
     """The numbers of the bounds.
 
-    ends int64[J]: an epoch ends with so many users; noise, loss_noise float64[J]: E of weighted sums of transitions and
-    E of losses until then, precision_scale multiplied in; iota: logarithm of the union bound; scale: bonus_scale;
-    project: whether counts are made consistent.
+    ends int64[J]: an epoch ends with so many users; e, e_losses float64[J]: E of weighted sums of transitions and E_L
+    of losses until then, precision_scale multiplied in; iota: logarithm of the union bound; scale: bonus_scale;
+    consistent: whether totals and flow of the counts are restored.
     """
 
     ends: Int64Array
-    noise: Float64Array
-    loss_noise: Float64Array
+    e: Float64Array
+    e_losses: Float64Array
     iota: float
     scale: float
-    project: bool
+    consistent: bool
 
 
 class Tables(NamedTuple):
     """What planning works on.
 
     policy int64[H, S]; optimistic float64[S]; transitions float64[H, S', S*A]: consistent ones; excess float64[H+1, S];
-    cost float64[S]: of a step, what the optimistic value lacks to its cap; sums float64[7, S*A]: see `sum_up`.
+    cost float64[S]: what the optimistic values of the next step lack to their cap; sums float64[7, S*A]: see `sum_up`.
     """
 
     policy: Int64Array
@@ -82,7 +83,7 @@ def sum_up(step: Float64Array, cost: Float64Array, sums: Float64Array) -> None:
             lack[j] += positive - row[j]
             first[j] += positive * c
             second[j] += positive * c * c
-    for _ in range(_PROJECTION_STEPS):  # Newton: x = max(N - shift, 0)
+    for _ in range(_NEAREST_STEPS):  # Newton: x = max(N - shift, 0)
         for j in range(pairs):
             total, number = -max(visits[j], 0.0), 0.0
             for s in range(step.shape[0]):
@@ -97,56 +98,50 @@ def sum_up(step: Float64Array, cost: Float64Array, sums: Float64Array) -> None:
 
 
 @inlined
-def bound_costs(sums: Float64Array, losses: Float64Array, cap: float, bonus: Bonus, epoch: int) -> None:
-    """Turn the sums of a step into lower bounds of H-h+1 - Q*, in place of row 0: not yet clipped at 0."""
+def bound_values(sums: Float64Array, losses: Float64Array, cap: float, bonus: Bonus, epoch: int) -> None:
+    """Turn the sums of a step into upper bounds of Q*, in place of row 0: not yet clipped at the cap.
+
+    A bound is the cap H-h+1 less a lower bound of the cost: of the loss 1 - r, then of what V* lacks to its cap at s'.
+    """
     visits, mass, lack, first, second, nearest = sums[0], sums[1], sums[2], sums[3], sums[4], sums[5]
-    noise, loss_noise, reach = bonus.noise[epoch], bonus.loss_noise[epoch], cap - 1.0
+    e, e_losses, reach = bonus.e[epoch], bonus.e_losses[epoch], cap - 1.0
     variance = _VARIANCE * bonus.iota
-    floor = variance * reach * reach + 1.25 * reach * reach * noise
+    floor = variance * reach * reach + 1.25 * reach * reach * e
     for j in range(visits.shape[0]):
         n, loss = visits[j], losses[j]
         spread = max(second[j] - first[j] * first[j] / max(mass[j], 1e-300), 0.0)
-        fewer = max(min(loss + loss_noise, n - loss + noise + loss_noise), 0.0)
-        slack = reach * (noise + lack[j]) + loss_noise + _RANGE * cap * bonus.iota
+        fewer = max(min(loss + e_losses, n - loss + e + e_losses), 0.0)
+        slack = reach * (e + lack[j]) + e_losses + _RANGE * cap * bonus.iota
         slack += math.sqrt(variance * (spread + floor)) + math.sqrt(variance * fewer)
         estimate = loss + nearest[j]
         slack -= first[j] - nearest[j]  # what the nearest counts have less of than the positive ones
-        visits[j] = (estimate - bonus.scale * slack) / max(1.0, n + noise)
+        visits[j] = cap - (estimate - bonus.scale * slack) / max(1.0, n + e)
 
 
 @kernel
 def plan(counts: Released, bonus: Bonus, tables: Tables) -> tuple[bool, float]:
-    """Value iteration on lower bounds of costs; returns (did the policy change, share of saturated cells).
+    """Value iteration on upper bounds; returns (did the policy change, share of saturated cells).
 
-    The cost of (h, s, a) is H-h+1 - Q*: the loss 1 - r, then what V* lacks to its own cap at s'. A bound below 0 is
-    saturated: it counts as 0, and the action is the one whose bound is lowest, so the one known least.
+    A bound above the cap is saturated: it counts as the cap, and the action is the one whose bound is highest, so the
+    one known least.
     """
     policy, optimistic, transitions, excess, cost, sums = tables
     horizon, n_states, pairs = transitions.shape
-    n_actions = pairs // n_states
     values = counts.values.reshape((horizon, n_states + 2, pairs))
     transitions[:] = values[:, :n_states]
-    if bonus.project and counts.users > 0:
+    if bonus.consistent and counts.users > 0:
         restore_totals_and_flow(transitions, counts.users, excess)
     epoch = int(np.searchsorted(bonus.ends, counts.users))
     changed, saturated = False, 0
-    cost[:] = 0.0
+    optimistic[:] = 0.0
     for h in range(horizon - 1, -1, -1):
         cap = float(horizon - h)
+        cost[:] = cap - 1.0 - optimistic
         sum_up(transitions[h], cost, sums)
-        bound_costs(sums, values[h, n_states + 1], cap, bonus, epoch)
-        for s in range(n_states):
-            least, action = np.inf, 0
-            for a in range(n_actions):
-                x = sums[0, s * n_actions + a]
-                saturated += x <= 0.0
-                if x < least:
-                    least, action = x, a
-            changed |= policy[h, s] != action
-            policy[h, s] = action
-            cost[s] = min(max(least, 0.0), cap)
-    for s in range(n_states):
-        optimistic[s] = horizon - cost[s]
+        bound_values(sums, values[h, n_states + 1], cap, bonus, epoch)
+        moved, full = act_greedily(sums[0], cap, policy[h], optimistic)
+        changed |= moved
+        saturated += full
     return changed, saturated / (horizon * pairs)
 
 
@@ -185,26 +180,35 @@ class BestUCBVIConfig(TabularConfig):
         proved = self.bonus_scale >= 1.0 and self.precision_scale >= 1.0 and self.consistency != "always"
         return self.theorem if proved else None
 
+    def privatizer(self, mdp: FiniteMDP, privacy: PrivacyConfig, episodes: int, streams: Streams) -> Privatizer:
+        """Return the privatizer of the counts of users 1..K-1; raise ValueError unless its error bounds are exact."""
+        privatizer = super().privatizer(mdp, privacy, episodes, streams)
+        if privatizer.noise.printed is not None:
+            raise ValueError(
+                f"precision must be exact with {self.name}, got 'printed'; no paper prints a bound for weighted sums"
+            )
+        return privatizer
+
     def bonus(self, mdp: FiniteMDP, privatizer: Privatizer, episodes: int) -> Bonus:
         """Return the numbers of the bounds; half of beta is for the noise, half for what users do."""
         n_states, pairs = mdp.n_states, mdp.horizon * mdp.n_states * mdp.n_actions
         ends = epoch_ends(episodes)
         share = self.beta / (4 * len(ends))
 
-        def noise(family: str, cells: int, number: int) -> Float64Array:
+        def bounds(family: str, cells: int, number: int) -> Float64Array:
             sums = (WeightedSums(family, cells, number, users) for users in ends)
             return self.precision_scale * np.array([privatizer.weighted_precision(each, share) for each in sums])
 
         return Bonus(
             ends=np.array(ends, dtype=np.int64),
-            noise=noise("transitions", n_states, _FUNCTIONS * pairs),
-            loss_noise=noise("losses", 1, pairs),
+            e=bounds("transitions", n_states, _FUNCTIONS * pairs),
+            e_losses=bounds("losses", 1, pairs),
             iota=math.log(8.0 * pairs * episodes / self.beta),
             scale=self.bonus_scale,
-            project=self._projects(privatizer.noise),
+            consistent=self._restores(privatizer.noise),
         )
 
-    def _projects(self, noise: NoiseParts) -> bool:
+    def _restores(self, noise: NoiseParts) -> bool:
         return self.consistency == "always" or (self.consistency == "proved" and rotation_invariant(noise))
 
     def tables(self, mdp: FiniteMDP, episodes: int) -> Tables:  # noqa: ARG002

@@ -89,7 +89,7 @@ def borrowing(function: F) -> F:
     """Compile `function` as `kernel` does, but let it borrow the arrays of its caller: no references are counted.
 
     For what is called in every episode with tuples of many arrays: counting took 0.9 of 2.6 us of an exchange. It may
-    index and slice what it is given, write there and pass it on; it must neither make arrays nor return any.
+    index, slice and reshape what it is given, write there and pass it on; it must neither make arrays nor return any.
     """
     return _compiled(function, inline="never", counted=False)
 

@@ -82,6 +82,9 @@ def learning_loop(
     user plays it and sends their contribution. The user of episode K sends nothing: no later policy could use it.
     Counts are released before a plan and at the end of a stretch: the same bits as when they are after every user.
 
+    The loop borrows its arrays (`borrowing`), and `plan` should: then it may slice and reshape what it is given, not
+    make arrays. One that makes arrays is a `kernel`.
+
     The parts are bound by name, as if the loop stood in the algorithm's file: kernels that are passed as arguments are
     compiled anew in every process.
     """

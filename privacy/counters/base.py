@@ -91,9 +91,10 @@ class Counter(Protocol):
     def error_bound(self, n_cells: int, beta: float, summands: int = 1, users: int | None = None) -> float:
         """Return E: with probability 1 - beta none of n_cells sums of `summands` cells each is ever off by more.
 
-        users: of how many prefixes, 1..users; all of them by default. For continuous noise also sums with weights in
-        [-1, 1] that are fixed in advance: noises with symmetric, log-concave laws, which leave the convex symmetric set
-        of small paths the sooner the larger a weight is. Paper: Anderson 1955.
+        The sums are of different cells, so independent of each other. users: of how many prefixes, 1..users; all of
+        them by default. For continuous noise also sums with weights in [-1, 1] that are fixed in advance: noises with
+        symmetric, log-concave laws, which leave the convex symmetric set of small paths the sooner the larger a weight
+        is. Paper: Anderson 1955.
         """
 
     def memory(self, n_cells: int) -> int:

@@ -18,7 +18,7 @@ from scipy.optimize import minimize_scalar
 from dprl.privacy.base import Float64Array
 from dprl.privacy.counters.solving import solved
 from dprl.privacy.counters.unary_bounds import UnaryCell
-from dprl.privacy.mechanisms.base import DISCRETE_LAPLACE, Mechanism
+from dprl.privacy.mechanisms.base import DISCRETE_GAUSSIAN, DISCRETE_LAPLACE, Mechanism
 
 
 def weighted_sum_bound(n_items: int, law: Mechanism, summands: int, failure: float) -> float:
@@ -93,9 +93,18 @@ def _log_mean(reported: float, steps: int) -> float:
     return _log_bit(1.0 / steps, reported)
 
 
+def _is_gaussian(law: Mechanism) -> bool:
+    """Whether it is discrete Gaussian noise; raise ValueError unless it is that or discrete Laplace noise."""
+    if law.law not in (DISCRETE_GAUSSIAN, DISCRETE_LAPLACE):
+        raise ValueError(
+            f"law must be one of discrete_laplace, discrete_gaussian, got {law.name}; no moments are known for others"
+        )
+    return law.law == DISCRETE_GAUSSIAN
+
+
 def _log_transform(law: Mechanism, argument: float) -> float:
     """Return an upper bound of log E e^(argument Z), exact for discrete Laplace noise, argument < 1 / scale there."""
-    if law.law != DISCRETE_LAPLACE:
+    if _is_gaussian(law):
         return 0.5 * (argument * law.scale) ** 2
     limit = 1.0 / law.scale
     sides = math.log(-math.expm1(argument - limit)) + math.log(-math.expm1(-argument - limit))
@@ -104,7 +113,7 @@ def _log_transform(law: Mechanism, argument: float) -> float:
 
 def _exponent(law: Mechanism, draws: float, x: float) -> float:
     """Return an upper bound of log P(sum of `draws` draws > x): the least draws log M(lambda) - lambda x found."""
-    if law.law != DISCRETE_LAPLACE:
+    if _is_gaussian(law):
         return -0.5 * x * x / (draws * law.scale**2)
     limit = 1.0 / law.scale
 
@@ -119,7 +128,7 @@ def _exponent(law: Mechanism, draws: float, x: float) -> float:
 
 def _smallest_crossing(law: Mechanism, draws: float, log_odds: float) -> float:
     """Return the smallest x with _exponent(x) <= -log_odds."""
-    if law.law != DISCRETE_LAPLACE:
+    if _is_gaussian(law):
         return law.scale * math.sqrt(2.0 * draws * log_odds)
     limit = 1.0 / law.scale
 

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from dprl.algorithms import Algorithm, BestUCBVIConfig
-from dprl.algorithms.best_ucb_vi import Bonus, Tables, bound_costs, epoch_ends, plan, rotation_invariant, sum_up
+from dprl.algorithms.best_ucb_vi import Bonus, Tables, bound_values, epoch_ends, plan, rotation_invariant, sum_up
 from dprl.algorithms.tabular import Released
 from dprl.envs import FiniteMDP, RandomMDP
 from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, Streams
@@ -21,9 +21,9 @@ HORIZON, STATES, ACTIONS = 4, 3, 2
 GAUSSIAN_COUNTER = CentralPrivacy(30.0, delta=1e-6, counter="honaker", families="one_hot")
 
 
-def bonus_of(scale: float, *, project: bool, noise: float = 6.0) -> Bonus:
+def bonus_of(scale: float, *, consistent: bool, noise: float = 6.0) -> Bonus:
     ends = np.array([1024, 60_000], dtype=np.int64)
-    return Bonus(ends, np.array([noise, 2.0 * noise]), np.array([noise / 2, noise]), 9.0, scale, project)
+    return Bonus(ends, np.array([noise, 2.0 * noise]), np.array([noise / 2, noise]), 9.0, scale, consistent)
 
 
 def tables() -> Tables:
@@ -78,9 +78,9 @@ def consistent(transitions: Float64Array, users: int) -> Float64Array:
 def planned_by_the_page(counts: Float64Array, users: int, bonus: Bonus) -> tuple[Float64Array, Float64Array]:
     """Steps 2-7 of the page in NumPy: bounds of costs [H, S, A] before they are cut at 0, and values [H, S]."""
     epoch = 0 if users <= bonus.ends[0] else 1
-    e, e_loss, b = bonus.noise[epoch], bonus.loss_noise[epoch], bonus.scale
+    e, e_loss, b = bonus.e[epoch], bonus.e_losses[epoch], bonus.scale
     transitions = counts[:, :STATES]
-    if bonus.project and users > 0:
+    if bonus.consistent and users > 0:
         transitions = consistent(transitions, users)
     bounds, values, cost = np.empty((HORIZON, STATES, ACTIONS)), np.empty((HORIZON, STATES)), np.zeros(STATES)
     v = 2.4 * bonus.iota
@@ -101,13 +101,13 @@ def planned_by_the_page(counts: Float64Array, users: int, bonus: Bonus) -> tuple
     return bounds, values
 
 
-@pytest.mark.parametrize("project", [False, True])
+@pytest.mark.parametrize("consistent", [False, True])
 @pytest.mark.parametrize("scale", [0.0, 0.05, 1.0, 1.5])
-def test_the_kernel_is_the_page(scale: float, project: bool) -> None:
+def test_the_kernel_is_the_page(scale: float, consistent: bool) -> None:
     rng = np.random.default_rng(4)
     below = 0
     for users, size in ((0, 0.0), (40, 8.0), (1024, 8.0), (1025, 8.0), (60_000, 30.0), (60_000, 0.0)):
-        counts, bonus, own = noisy_counts(rng, users, size), bonus_of(scale, project=project), tables()
+        counts, bonus, own = noisy_counts(rng, users, size), bonus_of(scale, consistent=consistent), tables()
         changed, saturated = plan(Released(counts.ravel(), users, 1), bonus, own)
         bounds, values = planned_by_the_page(counts, users, bonus)
         np.testing.assert_allclose(own.optimistic, values[0], rtol=1e-9, atol=1e-9)
@@ -153,7 +153,7 @@ def test_lower_costs_never_raise_a_bound() -> None:
     rng = np.random.default_rng(7)
     reach, pairs = 3.0, 400
     for noise in (0.0, 5.0):
-        bonus = bonus_of(1.0, project=False, noise=noise)
+        bonus = bonus_of(1.0, consistent=False, noise=noise)
         for _ in range(20):
             step = 10.0 ** rng.uniform(-1.0, 4.0, size=(STATES, pairs)) - rng.exponential(50.0, size=(STATES, pairs))
             higher = reach * rng.beta(0.3, 0.3, size=STATES)
@@ -162,9 +162,9 @@ def test_lower_costs_never_raise_a_bound() -> None:
             for cost in (lower, higher):
                 sums = np.zeros((7, pairs))
                 sum_up(step, cost, sums)
-                bound_costs(sums, losses, reach + 1.0, bonus, 0)
+                bound_values(sums, losses, reach + 1.0, bonus, 0)
                 found.append(sums[0])
-            assert (found[0] <= found[1] + 1e-9).all()
+            assert (found[0] >= found[1] - 1e-9).all()
 
 
 @pytest.mark.parametrize(
@@ -177,8 +177,8 @@ def test_epochs_double_and_end_with_the_last_episode(episodes: int, ends: list[i
 
 def test_an_epochs_last_user_has_its_bounds_and_the_next_user_the_next_ones() -> None:
     counts = noisy_counts(np.random.default_rng(8), 60_000, 0.0)
-    found, first = [], bonus_of(1.0, project=False)
-    for bonus in (first, first._replace(noise=np.array([6.0, 500.0]))):
+    found, first = [], bonus_of(1.0, consistent=False)
+    for bonus in (first, first._replace(e=np.array([6.0, 500.0]))):
         for users in (1024, 1025):
             own = tables()
             plan(Released(counts.ravel(), users, 1), bonus, own)
@@ -229,12 +229,12 @@ def test_bounds_of_the_noise_are_those_of_the_privatizer(river: FiniteMDP) -> No
     privatizer = config.privatizer(river, GAUSSIAN_COUNTER, 3000, streams)
     bonus = config.bonus(river, privatizer, 3000)
     assert bonus.ends.tolist() == [1024, 2048, 3000]
-    assert bonus.noise.tolist() == sorted(bonus.noise)
-    assert bonus.project
+    assert bonus.e.tolist() == sorted(bonus.e)
+    assert bonus.consistent
     # Sums of 3 cells of two halves each: the root of 6 times one released cell's, times what more sums cost.
-    assert (bonus.loss_noise < bonus.noise).all()
+    assert (bonus.e_losses < bonus.e).all()
     alone = privatizer.precision(0.2 / 12).bounds["losses"]
-    assert bonus.loss_noise[-1] == pytest.approx(2.0 * alone, rel=0.05)
+    assert bonus.e_losses[-1] == pytest.approx(2.0 * alone, rel=0.05)
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_counts_are_projected_where_that_is_proved(privacy: Any, invariant: bool
         config: Any = BestUCBVIConfig(consistency=consistency)  # type: ignore[arg-type]
         privatizer = config.privatizer(river, privacy, 50, Streams(0, "projected"))
         assert rotation_invariant(privatizer.noise) == invariant
-        assert config.bonus(river, privatizer, 50).project == expected
+        assert config.bonus(river, privatizer, 50).consistent == expected
 
 
 def test_the_theorem_covers_what_it_says() -> None:
