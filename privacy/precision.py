@@ -8,10 +8,14 @@ from functools import lru_cache
 from dprl.privacy.base import CountFamily
 from dprl.privacy.channels import NoiseParts
 from dprl.privacy.counters.error_bounds import UnaryCell, running_sum_bound, unary_cell_bound
+from dprl.privacy.counters.unary_bounds import grid_points
 from dprl.privacy.counters.weighted_bounds import weighted_sum_bound, weighted_tree_bound, weighted_unary_bound
 from dprl.privacy.layouts import Layout
 from dprl.privacy.mechanisms.base import INTEGER
 from dprl.privacy.reports import UnaryReport
+
+# Of the exact bound of unary encodings; beyond, a bound that is a few per cent larger takes its place.
+_MOST_GRID_POINTS = 1e5
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,10 @@ def _sums_bound(noise: NoiseParts, summands: int, number: int, users: int, beta:
     if report is None:
         return counter.error_bound(number, beta, summands, users)
     if isinstance(report, UnaryReport):
-        return unary_cell_bound(users, _unary_cell(report, summands), number, beta)
+        cell = _unary_cell(report, summands)
+        if grid_points(cell) > _MOST_GRID_POINTS:
+            return weighted_unary_bound(users, cell, beta / number)
+        return unary_cell_bound(users, cell, number, beta)
     # The sums of `summands` cells after each user are among the partial sums of so many times more draws.
     return running_sum_bound(users * summands, report, number, beta)
 

@@ -97,6 +97,14 @@ def report_error(cell: UnaryCell, truth: int) -> FiniteLaw:
     return FiniteLaw(values[held], mass[held])
 
 
+def grid_points(cell: UnaryCell) -> float:
+    """Return about how many grid points `unary_bound` needs: very many where bits are almost never wrong."""
+    laws = [report_error(cell, truth) for truth in (1, 0)]
+    farthest = max(float(np.abs(law.values).max()) for law in laws)
+    deviation = math.sqrt(max(law.variance for law in laws))
+    return _BLOCK * farthest * _FINE / deviation if deviation > 0.0 else math.inf
+
+
 def worst_block(first: FiniteLaw, second: FiniteLaw, n_steps: int) -> FiniteLaw:
     """Return the least law (on a grid) above every sum of n_steps errors of either law, chosen as the sum evolves.
 

@@ -95,3 +95,11 @@ def test_weighted_sums_of_the_noise_that_runs_stay_within_their_bound(
     assert np.sum(worst > bound + 1e-9) <= stats.binom.isf(1e-4, n_runs, BETA)
     if kind != "none":
         assert np.sum(worst > 0.4 * bound) > n_runs / 2
+
+
+@pytest.mark.parametrize("epsilon", [50.0, 100.0, 200.0, 1e3, 1e5])
+def test_bits_that_are_almost_never_wrong_have_a_bound_too(epsilon: float, tabular_families: Families) -> None:
+    # The exact bound's grid would need gigabytes here.
+    settings = LocalPrivacy(epsilon, families="one_hot", mechanism="symmetric_unary_encoding")
+    bounds = settings.build(tabular_families(4), 300, Streams(0, "rare")).precision(0.1).bounds
+    assert all(0.0 < bound < 300.0 for bound in bounds.values())
