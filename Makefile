@@ -80,9 +80,10 @@ bench: setup  ## our implementations against naive ones, as ratios
 
 # Each sweep resumes where an earlier call stopped; a cell that failed stops this before the page is written.
 # A small one: DPRL_HOME=/tmp/small make halving HALVING_PAGE=/tmp/small.md HALVING_ARGS='--set episodes=2000 --set seeds=6'
-halving: setup  ## episodes until the regret has halved: runs the sweeps HALVING (hours), writes docs/halving.md
+halving: setup  ## episodes until the regret has halved: runs the sweeps HALVING (an hour or more), writes docs/halving.md
 	@for sweep in $(HALVING); do $(BIN)/dprl sweep $$sweep $(HALVING_ARGS); done
-	@$(BIN)/dprl report $(HALVING) --title 'Episodes until the regret per episode has halved' --out $(HALVING_PAGE)
+	@$(BIN)/dprl report $(HALVING) --title 'Episodes until the regret per episode has halved' \
+		--preface tune_configs/halving.md --compare best_ucb_vi private_ucb_vi --out $(HALVING_PAGE)
 
 clean:  ## remove .venv and everything built; keeps dprl_runs
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
