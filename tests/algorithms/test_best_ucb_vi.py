@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from dprl.algorithms import Algorithm, BestUCBVIConfig
+from dprl.algorithms import BestUCBVIConfig
 from dprl.algorithms.best_ucb_vi import Bonus, Tables, bound_values, epoch_ends, plan, rotation_invariant, sum_up
 from dprl.algorithms.tabular import Released
 from dprl.envs import FiniteMDP, RandomMDP
 from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, Streams
 from dprl.privacy.base import Float64Array
+from tests.algorithms.cases import Learner, optimal_q
 
-Learner = Callable[..., Algorithm]
 HORIZON, STATES, ACTIONS = 4, 3, 2
 GAUSSIAN_COUNTER = CentralPrivacy(30.0, delta=1e-6, counter="honaker", families="one_hot")
 
@@ -189,7 +188,7 @@ def test_an_epochs_last_user_has_its_bounds_and_the_next_user_the_next_ones() ->
 
 def failures(learner: Learner, mdp: FiniteMDP, privacy: Any, episodes: int, **settings: float) -> tuple[int, float]:
     """In how many of 25 runs some V~_1(s), at one of ten looks, was below V*_1(s); how far V~_1 came from its cap."""
-    best, failed, gained = optimal_values(mdp), 0, 0.0
+    best, failed, gained = optimal_q(mdp).max(axis=1), 0, 0.0
     for seed in range(25):
         algorithm: Any = learner(mdp, episodes, privacy, name="best_ucb_vi", seed=seed, replan_growth=0.05, **settings)
         below = False
@@ -200,13 +199,6 @@ def failures(learner: Learner, mdp: FiniteMDP, privacy: Any, episodes: int, **se
             gained = max(gained, float(mdp.horizon - optimistic.min()))
         failed += below
     return failed, gained
-
-
-def optimal_values(mdp: FiniteMDP) -> Float64Array:
-    value = np.zeros(mdp.n_states)
-    for h in reversed(range(mdp.horizon)):
-        value = (mdp.rewards[h] + mdp.transitions[h] @ value).max(axis=1)
-    return value
 
 
 @pytest.mark.parametrize(
@@ -271,5 +263,5 @@ def test_two_episodes_and_local_reports_are_possible(learner: Learner, river: Fi
 
 
 def test_printed_precision_is_refused(learner: Learner, river: FiniteMDP) -> None:
-    with pytest.raises(ValueError, match=r"^precision must be exact here, got printed"):
+    with pytest.raises(ValueError, match=r"^precision must be exact with best_ucb_vi, got 'printed'; "):
         learner(river, 50, CentralPrivacy(1.0, calibration="printed", precision="printed"), name="best_ucb_vi")

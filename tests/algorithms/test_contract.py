@@ -18,48 +18,20 @@ from dprl.algorithms import ALGORITHMS, Algorithm
 from dprl.envs import FiniteMDP, RiverSwim
 from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, Streams
 from dprl.privacy.exchange import exchange, exchange_unreleased
+from tests.algorithms.cases import (
+    EACH,
+    PRACTICAL,
+    PRIVACY,
+    TRUST,
+    Learner,
+    State,
+    interpreted,
+    optimal_q,
+    same_state,
+    value_of,
+)
 
-Learner = Callable[..., Algorithm]
-State = dict[str, np.ndarray]
-# Enough noise to matter, little enough for policies to move at these scales.
-PRIVACY: list[Any] = [NoPrivacy(), CentralPrivacy(20.0), LocalPrivacy(200.0)]
-PRACTICAL = {"bonus_scale": 0.02, "precision_scale": 0.05}
-EACH = pytest.mark.parametrize("name", sorted(ALGORITHMS))
-TRUST = pytest.mark.parametrize("privacy", PRIVACY, ids=lambda settings: settings.model)
 GROWTH = pytest.mark.parametrize("growth", [0.0, 0.1])
-
-
-def same_state(ours: State, theirs: State) -> bool:
-    """Whether two states hold the same bits."""
-    return ours.keys() == theirs.keys() and all(ours[key].tobytes() == theirs[key].tobytes() for key in ours)
-
-
-def interpreted(name: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Let an algorithm's loop run uncompiled; returns the names that it looks up."""
-    config: Any = ALGORITHMS[name]
-    plain = config.run.py_func
-    monkeypatch.setattr(config, "run", staticmethod(plain))
-    names: dict[str, Any] = plain.__globals__
-    return names
-
-
-def value_of(mdp: FiniteMDP, policy: np.ndarray) -> np.ndarray:
-    """Value [S] of a policy by pushing every first state's distribution forward, with no backward induction."""
-    chances = policy if policy.ndim == 3 else np.eye(mdp.n_actions)[policy]
-    reached, total = np.eye(mdp.n_states), np.zeros(mdp.n_states)
-    for h in range(mdp.horizon):
-        played = reached[:, :, None] * chances[h]
-        total += (played * mdp.rewards[h]).sum(axis=(1, 2))
-        reached = np.einsum("isa,sat->it", played, mdp.transitions[h])
-    return total
-
-
-def optimal_value(mdp: FiniteMDP) -> np.ndarray:
-    """Optimal value [S] of the first step by value iteration."""
-    value = np.zeros(mdp.n_states)
-    for h in reversed(range(mdp.horizon)):
-        value = (mdp.rewards[h] + mdp.transitions[h] @ value).max(axis=1)
-    return value
 
 
 @EACH
@@ -189,12 +161,12 @@ def test_no_noise_is_the_non_private_algorithm(
 
 def failures_of_optimism(runs: list[Any], mdp: FiniteMDP) -> tuple[int, float]:
     """How many runs plan below what their bound is for, in any state at any check; the least saturation at the end."""
-    failures, saturated = 0, 1.0
+    best, failures, saturated = optimal_q(mdp).max(axis=1), 0, 1.0
     for algorithm in runs:
         failed = False
         for _ in range(10):
             segment = algorithm.learn(algorithm.episodes // 10)
-            bounded = optimal_value(mdp) if algorithm.config.bounds_optimum else value_of(mdp, algorithm.policy)
+            bounded = best if algorithm.config.bounds_optimum else value_of(mdp, algorithm.policy)
             failed |= bool((algorithm._tables.optimistic < bounded - 1e-9).any())
         failures += failed
         saturated = min(saturated, segment.saturated)
@@ -229,13 +201,23 @@ def test_regret_is_the_exact_value_gap_and_never_negative(
     privacy: Any, name: str, learner: Learner, random_mdp: FiniteMDP
 ) -> None:
     algorithm = learner(random_mdp, 300, privacy, name=name, **PRACTICAL)
-    best = float(random_mdp.start @ optimal_value(random_mdp))
+    best = float(random_mdp.start @ optimal_q(random_mdp).max(axis=1))
     for _ in range(150):
         segment = algorithm.learn(1)
         gap = best - float(random_mdp.start @ value_of(random_mdp, algorithm.policy))
         assert segment.regret == pytest.approx(gap, abs=1e-12)
         assert segment.regret >= -1e-12
         assert 0.0 <= segment.saturated <= 1.0
+
+
+@EACH
+@TRUST
+@GROWTH
+def test_regret_falls(privacy: Any, name: str, growth: float, learner: Learner, river: FiniteMDP) -> None:
+    algorithm = learner(river, 100_000, privacy, name=name, replan_growth=growth, **PRACTICAL)
+    first = algorithm.learn(1).regret
+    algorithm.learn(89_999)
+    assert algorithm.learn(10_000).regret / 10_000 < 0.2 * first
 
 
 @EACH
@@ -361,13 +343,15 @@ def test_same_bits_without_the_compiler() -> None:
 
 
 def fingerprints() -> list[str]:
-    """Regret and released counts of a short run of every algorithm, as exact text."""
+    """Segment, released counts and sums of the tables after a short run of every algorithm, as exact text."""
     mdp, found = RiverSwim(n_states=3, horizon=4).build(), []
     for name in sorted(ALGORITHMS):
         for privacy in PRIVACY:
-            algorithm, streams = ALGORITHMS[name](**PRACTICAL), Streams(0, "test")
-            privatizer = algorithm.privatizer(mdp, privacy, 25, streams)
-            regret = algorithm.build(mdp, privatizer, 25, streams).learn(25).regret
-            released = privatizer.private_counts().values.sum()
-            found.append(f"{name} {privacy.model} {regret.hex()} {float(released).hex()}")
+            config, streams = ALGORITHMS[name](**PRACTICAL), Streams(0, "test")
+            privatizer = config.privatizer(mdp, privacy, 40, streams)
+            algorithm: Any = config.build(mdp, privatizer, 40, streams)
+            segment = algorithm.learn(40)
+            sums = [array.sum() for array in (privatizer.private_counts().values, *algorithm._tables)]
+            numbers = [float(number).hex() for number in (segment.regret, segment.saturated, *sums)]
+            found.append(" ".join((name, privacy.model, *numbers)))
     return found

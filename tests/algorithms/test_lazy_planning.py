@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 
-from dprl.algorithms import ALGORITHMS, Algorithm
+from dprl.algorithms import ALGORITHMS
 from dprl.algorithms.tabular.loop import next_plan
 from dprl.envs import FiniteMDP
-from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy
+from dprl.privacy import CentralPrivacy, LocalPrivacy
 from dprl.privacy.exchange import exchange
-
-Learner = Callable[..., Algorithm]
-PRIVACY: list[Any] = [NoPrivacy(), CentralPrivacy(20.0), LocalPrivacy(200.0)]
-PRACTICAL = {"bonus_scale": 0.02, "precision_scale": 0.05}
-EACH = pytest.mark.parametrize("name", sorted(ALGORITHMS))
-TRUST = pytest.mark.parametrize("privacy", PRIVACY, ids=lambda settings: settings.model)
+from tests.algorithms.cases import EACH, PRACTICAL, PRIVACY, TRUST, Learner, interpreted
 
 
 def scheduled(growth: float, episodes: int) -> list[int]:
@@ -29,15 +23,6 @@ def scheduled(growth: float, episodes: int) -> list[int]:
     while found[-1] <= episodes:
         found.append(max(found[-1] + 1, math.ceil(found[-1] * (1.0 + growth))))
     return found[:-1]
-
-
-def interpreted(name: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Let an algorithm's loop run uncompiled; returns the names that it looks up."""
-    config: Any = ALGORITHMS[name]
-    plain = config.run.py_func
-    monkeypatch.setattr(config, "run", staticmethod(plain))
-    names: dict[str, Any] = plain.__globals__
-    return names
 
 
 @pytest.mark.parametrize(

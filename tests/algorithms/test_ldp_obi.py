@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
-import os
-import subprocess
-import sys
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from dprl.algorithms import Algorithm, LDPOBIConfig, PrivateUCBVIConfig
+from dprl.algorithms import LDPOBIConfig, PrivateUCBVIConfig
 from dprl.algorithms.ldp_obi import Bonus, plan
 from dprl.algorithms.tabular import Released
 from dprl.algorithms.tabular.greedy import GreedyTables
-from dprl.envs import ENVIRONMENTS, FiniteMDP
-from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, PrivateCounts
-
-Learner = Callable[..., Algorithm]
-PRIVACY: list[Any] = [NoPrivacy(), CentralPrivacy(20.0), LocalPrivacy(200.0)]
-TRUST = pytest.mark.parametrize("privacy", PRIVACY, ids=lambda settings: settings.model)
-
-
-@pytest.fixture(scope="module")
-def random_mdp() -> FiniteMDP:
-    return ENVIRONMENTS["random_mdp"](n_states=4, n_actions=3, horizon=5, seed=1).build()  # type: ignore[call-arg]
+from dprl.envs import FiniteMDP
+from dprl.privacy import CentralPrivacy, LocalPrivacy, PrivateCounts
+from tests.algorithms.cases import TRUST, Learner, clearly_best, families, greedy_plan
 
 
 def planned_by_the_box(
@@ -34,9 +21,7 @@ def planned_by_the_box(
 ) -> np.ndarray:
     """Backward induction by cells; errors c_1 of rewards, c_2 of visits, c_4 of transitions. Returns Q [H, S, A]."""
     horizon, n_states, n_actions = mdp.rewards.shape
-    transitions = counts.family("transitions").reshape(horizon, n_states, n_states, n_actions)
-    visits = counts.family("visits").reshape(horizon, n_states, n_actions)
-    rewards = counts.family("rewards").reshape(horizon, n_states, n_actions)
+    transitions, visits, rewards = families(counts.values, mdp.rewards.shape)
     (c1, c2, c4), alpha, k = errors, settings.alpha, counts.n_users + 1
     log = np.log(4 * np.pi**2 * n_states * n_actions * horizon * k**3 / (3 * settings.beta))
     q = np.empty((horizon, n_states, n_actions))
@@ -54,16 +39,6 @@ def planned_by_the_box(
     return q
 
 
-def planned(values: np.ndarray, bonus: Bonus, mdp: FiniteMDP, users: int = 0) -> tuple[np.ndarray, np.ndarray, float]:
-    """Policy [H, S], Q [S, A] of the first step and the saturated share that the kernel finds."""
-    horizon, n_states, n_actions = mdp.rewards.shape
-    tables = GreedyTables(
-        np.zeros((horizon, n_states), dtype=np.int64), np.zeros(n_states), np.zeros(n_states * n_actions)
-    )
-    _, saturated = plan(Released(values, users, 1), bonus, tables)
-    return tables.policy, tables.q.reshape(n_states, n_actions), saturated
-
-
 @TRUST
 def test_planning_equals_the_box(privacy: Any, learner: Learner, random_mdp: FiniteMDP) -> None:
     values = {"bonus_scale": 0.02, "precision_scale": 0.05, "beta": 0.05, "alpha": 1.5}
@@ -78,11 +53,10 @@ def test_planning_equals_the_box(privacy: Any, learner: Learner, random_mdp: Fin
         algorithm.learn(300)
         counts = algorithm.privatizer.private_counts()
         q = planned_by_the_box(counts, random_mdp, errors, settings)  # type: ignore[arg-type]
-        policy, first_q, saturated = planned(counts.values, bonus, random_mdp, counts.n_users)
+        policy, first_q, saturated = greedy_plan(plan, counts.values, bonus, random_mdp, counts.n_users)
         assert first_q == pytest.approx(q[0], abs=1e-9)
         assert saturated == np.mean(q >= caps)
-        best_two = np.sort(q, axis=2)[..., -2:]
-        clear = best_two[..., 1] - best_two[..., 0] > 1e-9
+        clear = clearly_best(q)
         assert np.array_equal(policy[clear], q.argmax(axis=2)[clear])
         compared += int(clear.sum())
         below += int((q < caps).sum())
@@ -150,69 +124,6 @@ def test_values_are_clipped_at_zero_from_below(random_mdp: FiniteMDP) -> None:
     assert np.all(tables.optimistic == 0.0)
 
 
-def optimal_q(mdp: FiniteMDP) -> np.ndarray:
-    """Q* of the first step, [S, A]."""
-    value = np.zeros(mdp.rewards.shape[1])
-    for h in reversed(range(mdp.horizon)):
-        q = mdp.rewards[h] + mdp.transitions[h] @ value
-        value = q.max(axis=1)
-    return np.asarray(q)
-
-
-def true_counts(mdp: FiniteMDP, visits: int, generator: np.random.Generator | None) -> np.ndarray:
-    """Counts of `visits` visits to every cell, their transitions drawn or, without a generator, as expected."""
-    horizon, n_states, n_actions = mdp.rewards.shape
-    rows = np.full((horizon, n_states + 2, n_states, n_actions), float(visits))
-    drawn = generator.multinomial(visits, mdp.transitions) if generator else visits * mdp.transitions
-    rows[:, :n_states] = np.moveaxis(drawn, -1, 1)
-    rows[:, n_states + 1] *= mdp.rewards
-    return rows
-
-
-def test_optimism_survives_the_worst_errors_of_counts(learner: Learner, random_mdp: FiniteMDP) -> None:
-    """Counts as expected, then each moved by its whole error bound: the bonus for privacy alone makes up for it."""
-    privatizer = learner(random_mdp, 1000, CentralPrivacy(1.0), name="ldp_obi").privatizer
-    bounds, n_states = privatizer.precision(0.1).bounds, random_mdp.n_states
-    private = LDPOBIConfig().bonus(random_mdp, privatizer, 1000)._replace(reward_root=0.0, transition_root=0.0)
-    nothing = private._replace(reward_count=0.0, transition_count=0.0)
-    best, below = optimal_q(random_mdp), 0
-    for signs in itertools.product((-1, 1), repeat=3):
-        rows = true_counts(random_mdp, 30_000_000, None)
-        rows[:, :n_states] += signs[0] * bounds["transitions"]
-        rows[:, n_states] += signs[1] * bounds["visits"]
-        rows[:, n_states + 1] += signs[2] * bounds["rewards"]
-        _, q, _ = planned(rows.ravel(), private, random_mdp)
-        assert np.all(q >= best)
-        assert np.all(q < random_mdp.horizon)
-        below += int(np.any(planned(rows.ravel(), nothing, random_mdp)[1] < best))
-    assert below >= 4
-
-
-def test_optimism_survives_sampling(learner: Learner, random_mdp: FiniteMDP) -> None:
-    # A draw fails with probability at most beta = 0.1, so that more than 12 of 40 do with probability < 1e-3.
-    bonus = LDPOBIConfig().bonus(random_mdp, learner(random_mdp, 1000, name="ldp_obi").privatizer, 1000)
-    nothing = bonus._replace(reward_root=0.0, transition_root=0.0)
-    generator, best, failures, below = np.random.default_rng(0), optimal_q(random_mdp), 0, 0
-    for _ in range(40):
-        values = true_counts(random_mdp, 3_000_000, generator).ravel()
-        _, q, _ = planned(values, bonus, random_mdp, users=999)
-        assert np.all(q < random_mdp.horizon)
-        failures += int(np.any(q < best))
-        below += int(np.any(planned(values, nothing, random_mdp)[1] < best))
-    assert failures <= 12
-    assert below > 12  # without its bonus the algorithm does not pass
-
-
-def test_learning_is_visible_with_and_without_noise(learner: Learner) -> None:
-    river = ENVIRONMENTS["riverswim"](n_states=3, horizon=4).build()  # type: ignore[call-arg]
-    for privacy, episodes in ((NoPrivacy(), 20_000), (LocalPrivacy(100.0), 200_000)):
-        algorithm = learner(river, episodes, privacy, name="ldp_obi", bonus_scale=0.05, precision_scale=0.05)
-        tenth = episodes // 10
-        first = algorithm.learn(tenth).regret
-        algorithm.learn(8 * tenth)
-        assert algorithm.learn(tenth).regret < 0.2 * first
-
-
 def test_a_number_below_one_is_refused_as_alpha() -> None:
     with pytest.raises(ValueError, match="alpha must be a finite number, at least 1"):
         LDPOBIConfig(alpha=0.9)
@@ -222,36 +133,3 @@ def test_a_number_below_one_is_refused_as_alpha() -> None:
 
 def test_no_theorem_covers_any_run() -> None:
     assert LDPOBIConfig().covered_by is None
-
-
-@pytest.mark.slow
-def test_same_bits_without_the_compiler(learner: Learner) -> None:
-    river = ENVIRONMENTS["riverswim"](n_states=3, horizon=4).build()  # type: ignore[call-arg]
-    code = (
-        "import warnings; warnings.simplefilter('ignore')\n"
-        "from dprl.algorithms import ALGORITHMS\n"
-        "from dprl.envs import ENVIRONMENTS\n"
-        "from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, Streams\n"
-        "mdp = ENVIRONMENTS['riverswim'](n_states=3, horizon=4).build()\n"
-        "for privacy in (NoPrivacy(), CentralPrivacy(20.0), LocalPrivacy(200.0)):\n"
-        "    settings = ALGORITHMS['ldp_obi'](bonus_scale=0.02, precision_scale=0.01)\n"
-        "    privatizer = settings.privatizer(mdp, privacy, 60, Streams(0, 'test'))\n"
-        "    algorithm = settings.build(mdp, privatizer, 60, Streams(0, 'test'))\n"
-        "    segment = algorithm.learn(60)\n"
-        "    q = algorithm._tables.q.sum()\n"
-        "    print(segment.regret.hex(), segment.saturated.hex(), privatizer.channel.released.sum().hex(), q.hex())\n"
-    )
-    shown = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    compiled = []
-    for privacy in PRIVACY:
-        algorithm: Any = learner(river, 60, privacy, name="ldp_obi", bonus_scale=0.02, precision_scale=0.01)
-        segment = algorithm.learn(60)
-        released, q = algorithm.privatizer.channel.released.sum(), algorithm._tables.q.sum()
-        compiled.append(f"{segment.regret.hex()} {segment.saturated.hex()} {released.hex()} {q.hex()}")
-    assert shown.stdout.splitlines() == compiled

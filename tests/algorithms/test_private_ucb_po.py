@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -14,24 +11,13 @@ import pytest
 from dprl.algorithms import PrivateUCBPOConfig
 from dprl.algorithms.private_ucb_po import Bonus, Tables, plan
 from dprl.algorithms.tabular import Released, count_families
-from dprl.envs import ENVIRONMENTS, FiniteMDP
+from dprl.envs import FiniteMDP
 from dprl.envs.dynamics import roll_out_stochastic
-from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, PrivateCounts, Streams
+from dprl.privacy import CentralPrivacy, PrivateCounts, Streams
 from dprl.privacy.randomness.bits import fill_uniform
+from tests.algorithms.cases import TRUST, families
 
 Learner = Callable[..., Any]
-PRIVACY: list[Any] = [NoPrivacy(), CentralPrivacy(20.0), LocalPrivacy(200.0)]
-TRUST = pytest.mark.parametrize("privacy", PRIVACY, ids=lambda settings: settings.model)
-
-
-@pytest.fixture(scope="module")
-def river() -> FiniteMDP:
-    return ENVIRONMENTS["riverswim"](n_states=3, horizon=4).build()  # type: ignore[call-arg]
-
-
-@pytest.fixture(scope="module")
-def random_mdp() -> FiniteMDP:
-    return ENVIRONMENTS["random_mdp"](n_states=4, n_actions=3, horizon=5, seed=1).build()  # type: ignore[call-arg]
 
 
 @pytest.fixture
@@ -44,10 +30,8 @@ def optimiser(learner: Learner) -> Learner:
 
 def evaluated_by_the_box(counts: PrivateCounts, policy: np.ndarray, bonus: Bonus) -> tuple[np.ndarray, np.ndarray]:
     """Algorithm 1, lines 5-10, in NumPy and rewards; returns Q [H, S, A] and V of the first step."""
-    horizon, n_states, n_actions = policy.shape
-    transitions = counts.family("transitions").reshape(horizon, n_states, n_states, n_actions)
-    visits = counts.family("visits").reshape(policy.shape)
-    rewards = counts.family("rewards").reshape(policy.shape)
+    horizon, n_states, _ = policy.shape
+    transitions, visits, rewards = families(counts.values, policy.shape)
     q, value = np.empty(policy.shape), np.zeros(n_states)
     for h in reversed(range(horizon)):
         d = np.maximum(1.0, visits[h] + bonus.e1)
@@ -163,15 +147,6 @@ def test_log_weights_stay_finite_and_policies_distributions(optimiser: Learner, 
     assert weights.min() < -20.0
 
 
-@TRUST
-def test_regret_is_the_exact_value_gap_and_never_negative(privacy: Any, optimiser: Learner, river: FiniteMDP) -> None:
-    algorithm = optimiser(river, 300, privacy, bonus_scale=0.05)
-    for _ in range(100):
-        segment = algorithm.learn(1)
-        assert segment.regret == pytest.approx(river.optimal_start_value() - river.start_value(algorithm.policy))
-        assert segment.regret >= -1e-12
-
-
 def test_users_act_on_the_deployed_policy(optimiser: Learner, random_mdp: FiniteMDP) -> None:
     algorithm = optimiser(random_mdp, 300, bonus_scale=0.05)
     uniforms, visits = np.zeros(11), np.zeros(random_mdp.rewards.shape)
@@ -185,59 +160,6 @@ def test_users_act_on_the_deployed_policy(optimiser: Learner, random_mdp: Finite
         assert (counts.reshape(visits.shape) == visits).all(), k
 
 
-@TRUST
-@pytest.mark.parametrize("growth", [0.0, 0.2])
-def test_resume_is_exact(privacy: Any, growth: float, optimiser: Learner, river: FiniteMDP) -> None:
-    whole = optimiser(river, 200, privacy, bonus_scale=0.1, replan_growth=growth)
-    regret = whole.learn(130).regret, whole.learn(70).regret
-    parts = optimiser(river, 200, privacy, bonus_scale=0.1, replan_growth=growth)
-    parts.learn(130)
-    state = {key: value.copy() for key, value in parts.state_dict().items()}
-    parts = optimiser(river, 200, privacy, bonus_scale=0.1, replan_growth=growth)
-    parts.load_state_dict(state)
-    assert parts.learn(70).regret == regret[1]
-    ours, theirs = parts.state_dict(), whole.state_dict()
-    assert ours.keys() == theirs.keys()
-    for key in ours:
-        assert np.array_equal(ours[key], theirs[key]), key
-
-
-@pytest.mark.parametrize("growth", [0.0, 0.01])
-def test_it_learns_without_privacy(growth: float, optimiser: Learner, river: FiniteMDP) -> None:
-    algorithm = optimiser(river, 100_000, bonus_scale=0.1, replan_growth=growth)
-    first = algorithm.learn(10_000).regret
-    algorithm.learn(80_000)
-    assert algorithm.learn(10_000).regret < 0.2 * first
-
-
 def test_only_the_printed_settings_are_covered() -> None:
     assert PrivateUCBPOConfig().covered_by == "[CZ22] Theorem 1"
     assert PrivateUCBPOConfig(replan_growth=0.1).covered_by is None
-
-
-@pytest.mark.slow
-def test_same_bits_without_the_compiler(optimiser: Learner, river: FiniteMDP) -> None:
-    code = (
-        "import warnings; warnings.simplefilter('ignore')\n"
-        "from dprl.algorithms import ALGORITHMS\n"
-        "from dprl.envs import ENVIRONMENTS\n"
-        "from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, Streams\n"
-        "mdp = ENVIRONMENTS['riverswim'](n_states=3, horizon=4).build()\n"
-        "for privacy in (NoPrivacy(), CentralPrivacy(20.0), LocalPrivacy(200.0)):\n"
-        "    settings, streams = ALGORITHMS['private_ucb_po'](bonus_scale=0.1), Streams(0, 'test')\n"
-        "    privatizer = settings.privatizer(mdp, privacy, 40, streams)\n"
-        "    algorithm = settings.build(mdp, privatizer, 40, streams)\n"
-        "    print(algorithm.learn(40).regret.hex(), algorithm.policy.tobytes().hex())\n"
-    )
-    shown = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    compiled = []
-    for privacy in PRIVACY:
-        algorithm = optimiser(river, 40, privacy, bonus_scale=0.1)
-        compiled.append(f"{algorithm.learn(40).regret.hex()} {algorithm.policy.tobytes().hex()}")
-    assert shown.stdout.splitlines() == compiled

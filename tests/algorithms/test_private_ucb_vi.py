@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from dprl.algorithms import Algorithm, PrivateUCBVIConfig
+from dprl.algorithms import PrivateUCBVIConfig
 from dprl.algorithms.private_ucb_vi import Bonus, plan
 from dprl.algorithms.tabular import Released, count_families
 from dprl.algorithms.tabular.counts import write_contribution
 from dprl.algorithms.tabular.greedy import GreedyTables
 from dprl.envs import FiniteMDP
 from dprl.envs.dynamics import roll_out
-from dprl.privacy import CentralPrivacy, Contribution, LocalPrivacy, NoPrivacy, PrivateCounts, Streams
+from dprl.privacy import CentralPrivacy, Contribution, PrivateCounts, Streams
 from dprl.privacy.randomness.bits import fill_uniform
-
-Learner = Callable[..., Algorithm]
-PRIVACY: list[Any] = [NoPrivacy(), CentralPrivacy(20.0), LocalPrivacy(200.0)]
-TRUST = pytest.mark.parametrize("privacy", PRIVACY, ids=lambda settings: settings.model)
+from tests.algorithms.cases import TRUST, Learner, clearly_best, families
 
 
 def planned_by_the_box(counts: PrivateCounts, mdp: FiniteMDP, bonus: Bonus) -> tuple[np.ndarray, np.ndarray]:
     """Algorithm 2, lines 4-10, in NumPy; returns policy [H, S] and Q [H, S, A]."""
     horizon, n_states, n_actions = mdp.rewards.shape
-    transitions = counts.family("transitions").reshape(horizon, n_states, n_states, n_actions)
-    visits = counts.family("visits").reshape(horizon, n_states, n_actions)
-    rewards = counts.family("rewards").reshape(horizon, n_states, n_actions)
+    transitions, visits, rewards = families(counts.values, mdp.rewards.shape)
     q = np.empty((horizon, n_states, n_actions))
     value = np.zeros(n_states)
     for h in reversed(range(horizon)):
@@ -81,8 +75,7 @@ def test_planning_equals_the_papers_box(privacy: Any, learner: Learner, random_m
         counts = algorithm.privatizer.private_counts()
         policy, q = planned_by_the_box(counts, random_mdp, bonus)
         ours = algorithm.plan(counts)
-        best_two = np.sort(q, axis=2)[..., -2:]
-        clear = best_two[..., 1] - best_two[..., 0] > 1e-9
+        clear = clearly_best(q)
         assert np.array_equal(ours[clear], policy[clear])
         compared += int(clear.sum())
     assert compared > 50
@@ -109,15 +102,6 @@ def test_without_privacy_the_precision_is_zero(learner: Learner, river: FiniteMD
     bonus = PrivateUCBVIConfig().bonus(river, learner(river, 100).privatizer, 100)
     assert bonus.e1 == 0.0
     assert bonus.per_count == 0.0
-
-
-def test_learning_is_visible_with_and_without_noise(learner: Learner, river: FiniteMDP) -> None:
-    for privacy, episodes in ((NoPrivacy(), 20_000), (CentralPrivacy(10.0), 200_000)):
-        algorithm = learner(river, episodes, privacy, bonus_scale=0.1, precision_scale=0.1)
-        tenth = episodes // 10
-        first = algorithm.learn(tenth).regret
-        algorithm.learn(8 * tenth)
-        assert algorithm.learn(tenth).regret < 0.2 * first
 
 
 def test_paper_constants_saturate_on_a_short_run(learner: Learner, river: FiniteMDP) -> None:

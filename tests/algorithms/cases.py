@@ -1,0 +1,102 @@
+"""What several tests of this folder run: trust models, settings, readings of an MDP, and counts made of it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dprl.algorithms import ALGORITHMS, Algorithm
+from dprl.algorithms.tabular import Released
+from dprl.algorithms.tabular.greedy import GreedyTables
+from dprl.envs import FiniteMDP
+from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy
+
+Learner = Callable[..., Algorithm]
+State = dict[str, np.ndarray]
+# Enough noise to matter, little enough for policies to move at these scales.
+PRIVACY: list[Any] = [NoPrivacy(), CentralPrivacy(20.0), LocalPrivacy(200.0)]
+PRACTICAL = {"bonus_scale": 0.02, "precision_scale": 0.05}
+EACH = pytest.mark.parametrize("name", sorted(ALGORITHMS))
+TRUST = pytest.mark.parametrize("privacy", PRIVACY, ids=lambda settings: settings.model)
+
+
+def same_state(ours: State, theirs: State) -> bool:
+    """Whether two states hold the same bits."""
+    return ours.keys() == theirs.keys() and all(ours[key].tobytes() == theirs[key].tobytes() for key in ours)
+
+
+def interpreted(name: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Let an algorithm's loop run uncompiled; returns the names that it looks up."""
+    config: Any = ALGORITHMS[name]
+    plain = config.run.py_func
+    monkeypatch.setattr(config, "run", staticmethod(plain))
+    names: dict[str, Any] = plain.__globals__
+    return names
+
+
+def optimal_q(mdp: FiniteMDP) -> np.ndarray:
+    """Q* [S, A] of the first step by value iteration."""
+    q: np.ndarray = mdp.rewards[-1]
+    for h in reversed(range(mdp.horizon - 1)):
+        q = mdp.rewards[h] + mdp.transitions[h] @ q.max(axis=1)
+    return q
+
+
+def clearly_best(q: np.ndarray) -> np.ndarray:
+    """Where, bool[H, S], one action is better than all others by more than rounding, q [H, S, A]."""
+    best_two = np.sort(q, axis=2)[..., -2:]
+    return np.asarray(best_two[..., 1] - best_two[..., 0] > 1e-9)
+
+
+def value_of(mdp: FiniteMDP, policy: np.ndarray) -> np.ndarray:
+    """Value [S] of a policy by pushing every first state's distribution forward, with no backward induction."""
+    chances = policy if policy.ndim == 3 else np.eye(mdp.n_actions)[policy]
+    reached, total = np.eye(mdp.n_states), np.zeros(mdp.n_states)
+    for h in range(mdp.horizon):
+        played = reached[:, :, None] * chances[h]
+        total += (played * mdp.rewards[h]).sum(axis=(1, 2))
+        reached = np.einsum("isa,sat->it", played, mdp.transitions[h])
+    return total
+
+
+def families(values: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Transitions [H, S', S, A], visits [H, S, A] and rewards [H, S, A], views of counts; shape: H, S, A."""
+    horizon, n_states, n_actions = shape
+    rows = values.reshape(horizon, n_states + 2, n_states, n_actions)
+    return rows[:, :n_states], rows[:, n_states], rows[:, n_states + 1]
+
+
+def true_counts(mdp: FiniteMDP, visits: int, generator: np.random.Generator | None = None) -> np.ndarray:
+    """Counts of `visits` visits to every cell, their transitions drawn or, without a generator, as expected."""
+    horizon, n_states, n_actions = mdp.rewards.shape
+    values = np.full(horizon * (n_states + 2) * n_states * n_actions, float(visits))
+    transitions, _, rewards = families(values, mdp.rewards.shape)
+    drawn = generator.multinomial(visits, mdp.transitions) if generator else visits * mdp.transitions
+    transitions[:] = np.moveaxis(drawn, -1, 1)
+    rewards *= mdp.rewards
+    return values
+
+
+def counts_at_their_bounds(mdp: FiniteMDP, visits: int, bounds: dict[str, float]) -> Iterator[np.ndarray]:
+    """Yield counts as expected with each family moved by its whole error bound, in all eight directions."""
+    for signs in itertools.product((-1, 1), repeat=3):
+        values = true_counts(mdp, visits)
+        moved = families(values, mdp.rewards.shape)
+        for i, family in enumerate(("transitions", "visits", "rewards")):
+            moved[i][:] += signs[i] * bounds[family]
+        yield values
+
+
+def greedy_plan(
+    plan: Callable[..., tuple[bool, float]], values: np.ndarray, bonus: Any, mdp: FiniteMDP, users: int = 1
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Policy [H, S], Q [S, A] of the first step and the saturated share that a kernel with greedy tables finds."""
+    horizon, n_states, n_actions = mdp.rewards.shape
+    policy = np.zeros((horizon, n_states), dtype=np.int64)
+    tables = GreedyTables(policy, np.zeros(n_states), np.zeros(n_states * n_actions))
+    _, saturated = plan(Released(values, users, 1), bonus, tables)
+    return policy, tables.q.reshape(n_states, n_actions), saturated
