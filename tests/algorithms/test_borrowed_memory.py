@@ -1,0 +1,123 @@
+"""Loops and plans borrow their arrays, uncounted (see `privacy.compiled.borrowing`): nothing may stay behind them."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dprl.envs import FiniteMDP
+from dprl.privacy import CentralPrivacy, LocalPrivacy
+from dprl.privacy.base import Float64Array
+from dprl.privacy.compiled import borrowing, kernel
+from dprl.privacy.counters import COUNTERS
+from tests.algorithms.cases import EACH, PRACTICAL, PRIVACY, Learner
+
+# Numba's own counts of what compiled code makes and frees, for which it has no public name.
+MEMORY: Any = importlib.import_module("numba.core.runtime._nrt_python")
+SAMPLED = "sampled_optimized_unary_encoding"
+# All branches of the exchange: every counter, reports that are sums and reports of bits.
+SETTINGS: list[Any] = [
+    *PRIVACY,
+    *(CentralPrivacy(20.0, delta=1e-6, counter=counter, families="one_hot") for counter in COUNTERS),
+    LocalPrivacy(20.0, mechanism="symmetric_unary_encoding", families="one_hot"),
+    LocalPrivacy(20.0, mechanism=SAMPLED, families="one_hot"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _counted_allocations() -> Iterator[None]:
+    MEMORY.memsys_enable_stats()
+    gc.disable()  # it could free what other tests have made
+    yield
+    gc.enable()
+    MEMORY.memsys_disable_stats()
+
+
+def title(settings: Any) -> str:
+    return " ".join(str(getattr(settings, name, "")) for name in ("model", "counter", "mechanism"))
+
+
+def kept() -> tuple[int, int]:
+    """How many blocks of memory and how many arrays compiled code has made and not given back."""
+    blocks = MEMORY.memsys_get_stats_alloc() - MEMORY.memsys_get_stats_free()
+    return blocks, MEMORY.memsys_get_stats_mi_alloc() - MEMORY.memsys_get_stats_mi_free()
+
+
+def arrays(part: Any) -> list[np.ndarray]:
+    """The arrays of nested tuples, in order."""
+    if isinstance(part, tuple):
+        return [array for each in part for array in arrays(each)]
+    return [part] if isinstance(part, np.ndarray) else []
+
+
+def references(parts: tuple[Any, ...]) -> list[int]:
+    return [sys.getrefcount(array) for array in arrays(parts)]
+
+
+@EACH
+@pytest.mark.parametrize("privacy", SETTINGS, ids=title)
+@pytest.mark.parametrize("growth", [0.0, 0.1])
+def test_loops_and_plans_leave_no_memory_behind(
+    privacy: Any, name: str, growth: float, learner: Learner, river: FiniteMDP
+) -> None:
+    algorithm: Any = learner(river, 2200, privacy, name=name, replan_growth=growth, **PRACTICAL)
+    algorithm.learn(100)  # what is made once, is made here
+    lent = algorithm._simulator, algorithm.privatizer.channel, algorithm._bonus, algorithm._tables, algorithm._schedule
+    assert len(arrays(lent)) > 20
+    memory, counted = kept(), references(lent)
+    algorithm.learn(2000)
+    assert kept() == memory
+    assert references(lent) == counted
+    for _ in range(50):
+        algorithm.plan(algorithm.privatizer.private_counts())
+        algorithm._plan(algorithm.privatizer.private_counts(), algorithm._tables)
+    assert kept() == memory
+    assert references(lent) == counted
+
+
+@kernel
+def _doubled(x: Float64Array) -> Float64Array:
+    return x + x
+
+
+@borrowing
+def _makes_an_array(x: Float64Array) -> float:
+    return float(_doubled(x)[0])
+
+
+def test_an_array_that_a_borrowing_kernel_was_given_to_keep_is_seen() -> None:
+    x = np.ones(4)
+    _makes_an_array(x)
+    blocks, made = kept()
+    for _ in range(10):
+        _makes_an_array(x)
+    assert kept() == (blocks + 10, made + 10)
+
+
+@kernel
+def _passed_on(x: Float64Array) -> Float64Array:
+    return x
+
+
+@borrowing
+def _takes_a_reference(x: Float64Array) -> float:
+    return float(_passed_on(x)[0])
+
+
+@kernel
+def _lends(x: Float64Array) -> float:
+    return _takes_a_reference(x)
+
+
+def test_a_reference_that_nobody_gives_back_is_seen() -> None:
+    x = np.ones(4)
+    before = references((x,))
+    for _ in range(10):
+        _lends(x)
+    assert references((x,)) == [before[0] + 10]
