@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from dprl.algorithms.base import Float64Array, Int64Array, Segment, check_number
 from dprl.algorithms.tabular.counts import Released, count_families
@@ -16,7 +18,7 @@ from dprl.algorithms.tabular.simulator import simulator
 from dprl.envs import FiniteMDP
 from dprl.privacy import PrivacyConfig, PrivateCounts, Privatizer, Streams
 
-_TABLES, _SCHEDULE, _PRIVATIZER = "tables.", "schedule.", "privatizer."
+_TABLES, _SCHEDULE, _PRIVATIZER, _DIGEST = "tables.", "schedule.", "privatizer.", "digest"
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,8 @@ class TabularLearner:
         """Return counts, noise, tables and position; every draw is keyed by its episode, so nothing else is needed."""
         state = {_PRIVATIZER + key: value for key, value in self.privatizer.state_dict().items()}
         own = {name: array.copy() for name, array in self._own_arrays().items()}
-        return state | own | {"episodes_done": np.array(self.episodes_done)}
+        own["episodes_done"] = np.array(self.episodes_done)
+        return state | own | {_DIGEST: self._digest(own)}
 
     def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
         """Continue from `state_dict`, bit for bit."""
@@ -152,6 +155,9 @@ class TabularLearner:
             found = state.get(name)
             if found is None or found.shape != array.shape or found.dtype != array.dtype:
                 raise ValueError(f"the state's {name!r} is missing or of another shape; resume with the same settings")
+        mine = {name: state[name] for name in (*own, "episodes_done")}
+        if not np.array_equal(state.get(_DIGEST, np.zeros(0)), self._digest(mine)):
+            raise ValueError("the state must be that of the same settings, environment and seed, unchanged; start anew")
         users = state.get(_PRIVATIZER + "users", np.array([-1]))
         if int(users[-1]) != min(episodes_done, self.episodes - 1):
             raise ValueError("the state's episodes are not those that its ledger has charged; start anew")
@@ -161,6 +167,17 @@ class TabularLearner:
         for name, array in own.items():
             array[:] = state[name]
         self.episodes_done = episodes_done
+
+    def _digest(self, own: dict[str, np.ndarray]) -> npt.NDArray[np.uint8]:
+        """Return SHA-256 of what a state is a state of, uint8[32]: settings, environment, K and stream; and of `own`.
+
+        Other settings or another environment would let the noise of a prefix hide other users' data, too.
+        """
+        digest = hashlib.sha256(f"{self.config!r} {self.episodes}".encode())
+        users = self._simulator
+        for array in (users.transitions, users.rewards, users.observed, users.start, users.key, *own.values()):
+            digest.update(f"{array.dtype.str}{array.shape}".encode() + array.tobytes())
+        return np.frombuffer(digest.digest(), dtype=np.uint8)
 
     def _own_arrays(self) -> dict[str, np.ndarray]:
         tables = {_TABLES + name: array for name, array in self._tables._asdict().items()}

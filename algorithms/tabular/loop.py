@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable
+from pathlib import Path
 from types import FunctionType
 from typing import Any, NamedTuple, cast
 
@@ -70,6 +72,16 @@ def _loop(  # noqa: PLR0913 - a kernel has no object to hold them
     return regret, saturated
 
 
+def _identity(part: Callable[..., object]) -> str:
+    """Return a kernel's name with a digest of its file: a loop is compiled anew when a part of it changes."""
+    function: Any = getattr(part, "py_func", part)
+    try:
+        source = Path(function.__code__.co_filename).read_bytes()
+    except OSError:  # typed in, not in a file
+        source = function.__code__.co_code + repr(function.__code__.co_consts).encode()
+    return f"{function.__module__}.{function.__qualname__}.{hashlib.sha256(source).hexdigest()[:8]}"
+
+
 def learning_loop(
     plan: Callable[..., tuple[bool, float]],
     play: Callable[..., None] = play,
@@ -90,6 +102,6 @@ def learning_loop(
     """
     parts = {"plan": plan, "play": play, "policy_value": policy_value}
     run = FunctionType(_loop.__code__, _loop.__globals__ | parts, "run")
-    run.__qualname__ = f"{plan.__module__}.run"  # the on-disk cache tells loops apart by it
+    run.__qualname__ = f"run-{'-'.join(_identity(part) for part in parts.values())}"  # the on-disk cache looks at it
     run.__module__ = plan.__module__
     return cast("Run", borrowing(run))
