@@ -153,8 +153,15 @@ def _add_report(commands: _Subparsers) -> None:
         "report regret_vs_epsilon --out report.md",
     )
     parser.add_argument("sweeps", metavar="SWEEP", nargs="+", help="the name of a sweep")
-    parser.add_argument("--out", metavar="FILE", help="where the page goes (default: standard output)")
+    parser.add_argument("--out", metavar="FILE.md", help="where the page goes (default: standard output)")
     parser.add_argument("--title", help="of the page (default: the names of the sweeps)")
+    parser.add_argument("--preface", metavar="FILE.md", help="Markdown for the top of the page")
+    parser.add_argument(
+        "--compare",
+        metavar=("ONE", "OTHER"),
+        nargs=2,
+        help="two algorithms: how many times fewer episodes the first needs until its regret has halved",
+    )
     parser.add_argument("--storage", metavar="URI", help="as for sweep (default: $DPRL_HOME or ./dprl_runs)")
     _add_json(parser)
 

@@ -26,6 +26,7 @@ HOME_VARIABLE = "DPRL_HOME"
 _UI_HOST = "127.0.0.1"
 _PROBE_SECONDS = 2.0
 _STDOUT, _STDERR = 1, 2
+_PAGE_SUFFIX = ".md"
 
 
 def list_registered(options: argparse.Namespace) -> int:
@@ -62,14 +63,19 @@ def sweep(options: argparse.Namespace) -> int:
 def report(options: argparse.Namespace) -> int:
     """Write the cells of finished sweeps as one Markdown page."""
     home = _home(options.storage)
+    if options.out is not None and not options.out.endswith(_PAGE_SUFFIX):
+        rule, remedy = f"must be a Markdown file, its name ending in {_PAGE_SUFFIX}", "write e.g. --out report.md"
+        raise broken_rule("--out", rule, options.out, remedy)
     # Only here: pandas takes time to load.
-    from dprl.platform.reporting import report_page, summaries  # noqa: PLC0415
+    from dprl.platform.reporting import PageRequest, report_page, summaries  # noqa: PLC0415
     from dprl.platform.sweeps.atomic_files import write_text  # noqa: PLC0415
 
     if options.json:
         _say(_json(summaries(home, options.sweeps).to_dict("records")))
         return EXIT_DONE
-    text = report_page(home, options.sweeps, options.title, options.resume_command)
+    compared = None if options.compare is None else (options.compare[0], options.compare[1])
+    wanted = PageRequest(options.title, options.preface, compared, options.resume_command)
+    text = report_page(home, options.sweeps, wanted)
     if options.out is None:
         _say(text.removesuffix("\n"))
         return EXIT_DONE

@@ -4,17 +4,35 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
-from dprl.platform.errors import broken_rule, counted, suggestion
+from dprl.platform.configs.config import load_cells
+from dprl.platform.errors import UserError, broken_rule, counted, suggestion
 from dprl.platform.program import command
+from dprl.platform.reports.cell_texts import cells_of
 from dprl.platform.reports.markdown import page
 from dprl.platform.sweeps.cell_folder import CellFolder
 from dprl.platform.sweeps.layout import SweepLayout
 
-_MADE_BY = ("dprl", "source_digest", "python", "cpu")
+_MADE_BY = ("dprl", "git_commit", "source_digest", "python", "cpu")
+_THEOREM = "theorem"
+
+
+@dataclass(frozen=True)
+class PageRequest:
+    """What a page is to say besides its tables.
+
+    title: by default the sweeps' names. preface: a Markdown file whose text stands at the top, if any. compared: two
+    algorithms, the first to be compared with the second. command: what the user typed, which the page names.
+    """
+
+    title: str | None
+    preface: str | None
+    compared: tuple[str, str] | None
+    command: str
 
 
 def summaries(home: Path, names: Sequence[str]) -> pd.DataFrame:
@@ -22,14 +40,26 @@ def summaries(home: Path, names: Sequence[str]) -> pd.DataFrame:
     return pd.concat([_summary(home, name) for name in names], ignore_index=True)
 
 
-def report_page(home: Path, names: Sequence[str], title: str | None, called: str) -> str:
-    """Return a Markdown page on the finished sweeps. Raises UserError.
+def report_page(home: Path, names: Sequence[str], wanted: PageRequest) -> str:
+    """Return a Markdown page on the finished sweeps, whatever version of dprl has run them. Raises UserError."""
+    about = [] if wanted.preface is None else [_text_of(wanted.preface)]
+    cells = cells_of(summaries(home, names))
+    known = sorted({str(cell["algorithm.name"]) for cell in cells})
+    for name in wanted.compared or ():
+        if name not in known:
+            raise broken_rule("--compare", "must be algorithms of the sweeps", name, suggestion(name, known))
+    made = [f"Made by `{wanted.command}`.", *_versions(home, names)]
+    title = wanted.title or f"Results of {', '.join(names)}"
+    return page(title, cells, [*about, "  \n".join(made)], wanted.compared)
 
-    called: the command, which the page names. title: by default the sweeps' names.
-    """
-    summary = summaries(home, names)
-    made = [f"Made by `{called}`.", *_versions(home, names)]
-    return page(title or f"Results of {', '.join(names)}", summary, made)
+
+def _text_of(file: str) -> str:
+    try:
+        return Path(file).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        rule = f"must be a Markdown file that can be read ({why})"
+        raise broken_rule("--preface", rule, file, "give the path of one") from None
 
 
 def _summary(home: Path, name: str) -> pd.DataFrame:
@@ -39,7 +69,7 @@ def _summary(home: Path, name: str) -> pd.DataFrame:
         known = sorted(folder.parent.name for folder in home.glob("sweeps/*/summary.csv"))
         raise broken_rule("SWEEP", f"must be a sweep in {home}", name, f"{suggestion(name, known)}; {again} first")
     # An empty field is the only missing value: 'none' and 'None' are words.
-    summary = pd.read_csv(layout.summary_file, keep_default_na=False, na_values=[""])
+    summary = pd.read_csv(layout.summary_file, keep_default_na=False, na_values=[""], dtype={"cell": str})
     if "halved_at" not in summary.columns or not layout.status_file.is_file():
         raise broken_rule("SWEEP", "must be summarised by this version of dprl", name, f"{again} again")
     counts = json.loads(layout.status_file.read_text())
@@ -47,7 +77,18 @@ def _summary(home: Path, name: str) -> pd.DataFrame:
     if missing:
         rule = f"must be finished, and lacks {missing} of {counted(counts['cells'], 'cell')}"
         raise broken_rule("SWEEP", rule, name, f"{again}, which resumes it")
+    if _THEOREM not in summary.columns:
+        summary[_THEOREM] = [_theorem(layout, digest) for digest in summary["cell"]]
     return summary.assign(sweep=name)
+
+
+def _theorem(layout: SweepLayout, digest: str) -> str:
+    """Return the theorem that covers a cell of a sweep from before summaries had them, '' for none."""
+    file = CellFolder(layout.folder / "cells" / digest).experiment_file
+    try:
+        return load_cells(str(file), [])[0].theorem
+    except UserError as error:
+        raise UserError(f"SWEEP: must have settings that this version of dprl knows: {error}") from None
 
 
 def _versions(home: Path, names: Sequence[str]) -> list[str]:
@@ -59,6 +100,6 @@ def _versions(home: Path, names: Sequence[str]) -> list[str]:
         for digest in cells:
             file = CellFolder(layout.folder / "cells" / digest).versions_file
             versions = json.loads(file.read_text())
-            about = ", ".join(f"{key} {versions[key]}" for key in _MADE_BY)
-            lines[f"With {about}."] = None
+            about = ", ".join(f"{key} {versions[key]}" for key in _MADE_BY if versions.get(key))
+            lines[f"Run with {about}."] = None
     return list(lines)

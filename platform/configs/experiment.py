@@ -147,6 +147,11 @@ class Experiment:
         """Whether a run can continue where it was cut; noise from the operating system is not written down."""
         return self.noise.entropy == "seed"
 
+    @property
+    def theorem(self) -> str:
+        """The theorem that bounds the regret of the algorithm with these settings, '' if none does."""
+        return getattr(self.algorithm, "covered_by", None) or ""
+
     def build(self, seed_index: int) -> Algorithm:
         """Return the algorithm of one seed, ready to learn."""
         mdp, streams = self.env.build(), self._streams(seed_index)

@@ -88,15 +88,22 @@ def _draw_curve(axes: Axes, points: pd.DataFrame) -> None:
         )
 
 
+class _Style(NamedTuple):
+    """How a line is drawn besides its dashes, which tell the trust model."""
+
+    colour: str
+    marker: str
+
+
 class _Lines(NamedTuple):
     """What the panels share.
 
-    styles: number of each line's colour and marker, by its name; trust models share them, unless nothing else varies.
+    styles: of each line, by its name.
     references: legends of cells without privacy.
     hollow: names of the lines all of whose claims fail.
     """
 
-    styles: Mapping[str, int]
+    styles: Mapping[str, _Style]
     references: Mapping[str, str]
     hollow: frozenset[str]
 
@@ -140,14 +147,26 @@ def frontier_figure(summary: pd.DataFrame) -> bytes:
     return _png(figure)
 
 
-def _styles(groups: Sequence[tuple[str, pd.DataFrame]], line_keys: Sequence[str]) -> dict[str, int]:
-    """Return the number of each line's colour and marker."""
-    keys = [key for key in line_keys if key != _MODEL]
-    kinds = {name: _group_name(keys, tuple(cells[keys].iloc[0])) for name, cells in groups}
+def _styles(groups: Sequence[tuple[str, pd.DataFrame]], line_keys: Sequence[str]) -> dict[str, _Style]:
+    """Return each line's style: its colour tells the algorithm, or the trust model if there is one algorithm only.
+
+    A further line of the same algorithm and trust model has a marker of its own, and with one algorithm a colour.
+    """
+    algorithm = [key for key in line_keys if key.startswith("algorithm.")]
+    firsts = {name: cells[[*algorithm, _MODEL]].iloc[0] for name, cells in groups}
+    several = len({tuple(map(str, first[algorithm])) for first in firsts.values()}) > 1
+    kinds = {name: tuple(map(str, first[algorithm if several else [_MODEL]])) for name, first in firsts.items()}
     numbers = {kind: i for i, kind in enumerate(dict.fromkeys(kinds.values()))}
-    if len(numbers) == 1:
-        return {name: i for i, name in enumerate(kinds)}
-    return {name: numbers[kind] for name, kind in kinds.items()}
+    further, seen = itertools.count(len(numbers)), set()
+    styles = {}
+    for name, kind in kinds.items():
+        line = (kind, firsts[name][_MODEL])
+        number = next(further) if line in seen else numbers[kind]
+        seen.add(line)
+        styles[name] = _Style(
+            COLOURS[(numbers[kind] if several else number) % len(COLOURS)], _MARKERS[number % len(_MARKERS)]
+        )
+    return styles
 
 
 def _legend(figure: Figure, labels: Mapping[str, Any]) -> None:
@@ -239,8 +258,8 @@ def _reference_labels(summary: pd.DataFrame, line_keys: Sequence[str]) -> dict[s
 
 def _draw_panel(axes: Axes, cells: pd.DataFrame, line_keys: Sequence[str], lines: _Lines) -> None:
     for name, line in _groups(cells, line_keys):
-        index = lines.styles[name]
-        style = {"color": COLOURS[index % len(COLOURS)], "marker": _MARKERS[index % len(_MARKERS)]}
+        colour, marker = lines.styles[name]
+        style = {"color": colour, "marker": marker}
         for _, row in line[line[_MODEL] == "none"].iterrows():
             _draw_reference(axes, row, lines.references[name], style)
         bounded = line[np.isfinite(line["proved_epsilon"])].sort_values("proved_epsilon")

@@ -1,126 +1,165 @@
-"""Finished sweeps as one Markdown page: a table of cells for each environment."""
+"""Finished sweeps as one Markdown page: for each environment a table, with the scales of constants side by side."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-import pandas as pd
-
-from dprl.platform.configs.experiment import varies
-from dprl.platform.reports.tables import VERDICTS, episode_reached
-from dprl.platform.reports.verdicts import number
-
-_HEADERS = (
-    "algorithm",
-    "trust model",
-    "proved \u03b5",
-    "\u03b4",
-    "verdict",
-    "constants",
-    "halved at [95 %]",
-    "seeds halved",
-    "K",
-    "regret / K [95 %]",
-    "seconds",
+from dprl.platform.reports.cell_texts import (
+    Cell,
+    Scales,
+    by_environment,
+    common_settings,
+    delta_text,
+    epsilon_text,
+    first_and_last,
+    halved_text,
+    plain,
+    regret_text,
+    scales,
+    scales_text,
+    settings_text,
+    table,
+    varying_settings,
+    verdict_text,
 )
-_WITH_TEXT = ("algorithm", "trust model", "verdict", "constants")
+from dprl.platform.reports.comparison import comparison
+
+_MOST_COLUMNS = 4
+"""Joint values of the scales that still fit side by side."""
+_ALGORITHM, _MODEL, _EPSILON, _DELTA = "algorithm", "trust model", "proved \u03b5", "\u03b4"
+_NOISE, _VERDICT, _SCALES = "noise", "verdict", "scales"
+_ROW = (_ALGORITHM, _MODEL, _EPSILON, _DELTA, _NOISE, _VERDICT)
+"""What tells rows apart when scales stand side by side."""
+_TEXTS = (_ALGORITHM, _MODEL, _NOISE, _VERDICT, _SCALES)
+_PRIVACY = ("privacy.", "noise.")
+_HOLDING = ("holds", "unbounded")
+"""Verdicts of a claim that is proved, and of cells that claim nothing."""
+_COUNTS = {"episodes": "K", "seeds": "seeds", "seed": "first seed"}
+"""Settings that are no part of algorithm, environment or privacy: what they are called."""
 _EXPLAINED = """\
-`halved at`: episodes until the regret per episode has halved for good, median over seeds with its 95 % interval; >K
-where so many seeds have not halved within K episodes. `regret / K`: mean over all episodes, with its 95 % band over
-seeds. Constants: `printed` if every scale of the algorithm is 1, else the scales. The epsilon is what the noise proves
-at that delta. All definitions: docs/metrics.md."""
-# What has a column of its own, or is a heading.
-_SHOWN = ("algorithm.name", "privacy.model", "privacy.epsilon", "privacy.delta", "episodes", "seeds")
+`halved at`: episodes until the regret per episode is at most half of that of the first episode, and stays so; median
+over seeds [95 % interval], and `>K` where so many seeds have not halved within the K episodes of their run. Regret is
+exact pseudo-regret of the published policies; `first \u2192 last` are its means over the first and the last block
+of episodes. The proved \u03b5 is what the noise that ran proves at that \u03b4. All definitions: docs/metrics.md."""
+_EACH_K = """\
+K differs between runs, and noise and bonuses depend on it: both are made for the K episodes of a run, so a run of
+another length would halve at another episode."""
 
 
-Cell = Mapping[str, Any]
-
-
-def page(title: str, summary: pd.DataFrame, made: Sequence[str]) -> str:
+def page(title: str, cells: Sequence[Cell], about: Sequence[str], compared: tuple[str, str] | None = None) -> str:
     """Return the page.
 
-    summary: rows of `records.summary_row`, with seconds, of one sweep or several. made: lines on how it was made.
+    cells: rows of `records.summary_row`, with seconds, of one sweep or several, see `cell_texts.cells_of`. about: what
+    stands at the top, paragraph by paragraph. compared: two algorithms for a summary in numbers.
     """
-    cells = [{str(key): value for key, value in row.items() if pd.notna(value)} for row in summary.to_dict("records")]
-    keys = [key for key in map(str, summary.columns) if "." in key and key not in _SHOWN]
-    varying = [key for key in keys if not key.endswith("_scale") and varies(key, cells)]
-    parts = [f"# {title}", _EXPLAINED, "  \n".join(made)]
-    by_environment: dict[str, list[Cell]] = {}
-    for cell in sorted(cells, key=_rank):
-        by_environment.setdefault(_environment(cell), []).append(cell)
-    for environment in dict.fromkeys(map(_environment, cells)):
-        rows = [_row(cell, varying) for cell in by_environment[environment]]
-        parts += [f"## {environment}", _table(rows)]
-    return "\n\n".join(parts) + "\n"
+    marks = _marks(cells)
+    parts = [f"# {title}", *about, _EXPLAINED]
+    if len({cell["episodes"] for cell in cells}) > 1:
+        parts.append(_EACH_K)
+    parts.append(_theorems(marks))
+    if compared is not None:
+        parts.append(comparison(cells, *compared))
+    for environment, found in by_environment(cells).items():
+        parts += [f"## {environment}", *_Section(found, marks).texts()]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _marks(cells: Sequence[Cell]) -> dict[str, str]:
+    """Return a mark for each theorem that covers some cell."""
+    theorems = dict.fromkeys(str(cell["theorem"]) for cell in cells if cell.get("theorem"))
+    return {theorem: f"(T{i})" for i, theorem in enumerate(theorems, start=1)}
+
+
+def _theorems(marks: Mapping[str, str]) -> str:
+    if not marks:
+        return "No theorem bounds the regret of any run on this page with its settings."
+    told = "; ".join(f"{mark} {theorem}" for theorem, mark in marks.items())
+    return f"A theorem bounds the regret of the runs that are marked: {told}. None does that of the others."
 
 
 def _rank(cell: Cell) -> tuple[object, ...]:
-    """Return what cells are sorted by: who asks for the same stands together, printed constants first."""
+    """Return what cells are sorted by: who asks for the same stands together."""
     epsilon, delta = (float(cell.get(f"privacy.{key}", 0.0)) for key in ("epsilon", "delta"))
     model = cell["privacy.model"]
-    return model != "none", model, epsilon, cell["algorithm.name"], delta, bool(_changed_scales(cell))
+    return model != "none", model, epsilon, delta, cell["algorithm.name"]
 
 
-def _environment(cell: Cell) -> str:
-    settings = [f"{key[4:]}={_plain(cell[key])}" for key in cell if key.startswith("env.") and key != "env.name"]
-    return f"{cell['env.name']} ({', '.join(settings)})"
+class _Section:
+    """The cells of one environment as a table."""
 
+    def __init__(self, cells: Sequence[Cell], marks: Mapping[str, str]) -> None:
+        self.cells = sorted(cells, key=_rank)
+        self.marks = marks
+        self.varying = varying_settings(cells)
+        self.columns = list(dict.fromkeys(map(scales, cells)))
+        self.table_rows = self._side_by_side()
+        self.aside = bool(self.table_rows) and len(self.columns) <= _MOST_COLUMNS
+        if not self.aside:
+            self.table_rows = [{scales(cell): cell} for cell in self.cells]
+        self.counts = {key: text for key, text in _COUNTS.items() if len({cell[key] for cell in cells}) > 1}
 
-def _changed_scales(cell: Cell) -> list[str]:
-    scales = [key for key in cell if key.startswith("algorithm.") and key.endswith("_scale") and cell[key] != 1.0]
-    return [f"{key.removeprefix('algorithm.')}={_plain(cell[key])}" for key in scales]
+    def texts(self) -> list[str]:
+        """Return what all cells have in common, and the table of the rest."""
+        shared = [f"{text} {plain(self.cells[0][key])}" for key, text in _COUNTS.items() if key not in self.counts]
+        shared += common_settings(self.cells)
+        if len(self.columns) == 1:
+            shared.append(scales_text(self.columns[0]))
+        if all(cell["verdict"] in _HOLDING for cell in self.cells):
+            shared.append("every privacy claim holds")
+        fixed = self._fixed_headers()
+        groups = self.columns if self.aside else [None]
+        headers = [*fixed, *(header for group in groups for header in self._measured_headers(group))]
+        lines = []
+        for row in self.table_rows:
+            cell = next(iter(row.values()))
+            line = [self._fixed(cell)[header] for header in fixed]
+            for group in groups:
+                line += self._measured(cell if group is None else row.get(group))
+            lines.append(line)
+        return [f"In all rows: {', '.join(shared)}.", table(headers, lines, _TEXTS)]
 
+    def _side_by_side(self) -> list[dict[Scales, Cell]]:
+        """Return a row for cells that differ in their scales and in K only; none if that leaves two in one place."""
+        rows: dict[tuple[str, ...], dict[Scales, Cell]] = {}
+        for cell in self.cells:
+            row = rows.setdefault(tuple(self._fixed(cell)[header] for header in _ROW), {})
+            if scales(cell) in row:
+                return []
+            row[scales(cell)] = cell
+        return list(rows.values())
 
-def _row(cell: Cell, varying: Sequence[str]) -> list[str]:
-    delta = float(cell.get("claimed_delta", 0.0))
-    algorithm = [_setting(key, cell[key]) for key in varying if key.startswith("algorithm.") and key in cell]
-    noise = [_setting(key, cell[key]) for key in varying if key.startswith(("privacy.", "noise.")) and key in cell]
-    return [
-        " ".join([cell["algorithm.name"], *algorithm]),
-        " ".join([cell["privacy.model"], *noise]),
-        "\u221e" if math.isinf(cell["proved_epsilon"]) else number(cell["proved_epsilon"]),
-        f"{delta:g}" if cell["privacy.model"] != "none" else "",
-        VERDICTS.get(str(cell["verdict"]), str(cell["verdict"])),
-        ", ".join(_changed_scales(cell)) or "printed",
-        _halved(cell),
-        f"{cell['halved_share']:.0%}",
-        _plain(cell["episodes"]),
-        _regret(cell),
-        f"{cell['seconds']:.1f}",
-    ]
+    def _fixed_headers(self) -> list[str]:
+        """Return the headers of what was run; a column that says nothing is left out."""
+        wanted = {
+            _NOISE: any(key.startswith(_PRIVACY) for key in self.varying),
+            _VERDICT: any(cell["verdict"] not in _HOLDING for cell in self.cells),
+            _SCALES: not self.aside and len(self.columns) > 1,
+        }
+        return [header for header in (*_ROW, _SCALES) if wanted.get(header, True)]
 
+    def _fixed(self, cell: Cell) -> dict[str, str]:
+        return {
+            _ALGORITHM: f"{cell['algorithm.name']} {settings_text(cell, self.varying, ('algorithm.',))}".strip(),
+            _MODEL: str(cell["privacy.model"]),
+            _EPSILON: epsilon_text(cell),
+            _DELTA: delta_text(cell),
+            _NOISE: settings_text(cell, self.varying, _PRIVACY),
+            _VERDICT: verdict_text(cell),
+            _SCALES: scales_text(scales(cell)),
+        }
 
-def _halved(cell: Cell) -> str:
-    """Return the median and its interval, open above where that many seeds have not halved."""
-    episodes = int(cell["episodes"])
-    ends = [episode_reached(cell[f"halved_at_{end}"], episodes) for end in _ends(cell, "halved_at")]
-    return _with_ends(episode_reached(cell["halved_at"], episodes), ends)
+    def _measured_headers(self, group: Scales | None) -> list[str]:
+        headers = ["halved at [95 %]", *self.counts.values(), "regret/episode first \u2192 last"]
+        if group is not None and len(self.columns) > 1:
+            return [f"{scales_text(group)}: {headers[0]}", *headers[1:]]
+        return [*headers, "regret / K [95 %]"]
 
-
-def _regret(cell: Cell) -> str:
-    ends = [number(cell[f"mean_regret_{end}"]) for end in _ends(cell, "mean_regret")]
-    return _with_ends(number(cell["mean_regret"]), ends)
-
-
-def _ends(cell: Cell, name: str) -> list[str]:
-    """Return the ends that the interval has; few seeds have none."""
-    return [end for end in ("lower", "upper") if f"{name}_{end}" in cell]
-
-
-def _with_ends(value: str, ends: Sequence[str]) -> str:
-    return f"{value} [{', '.join(ends)}]" if ends else value
-
-
-def _setting(key: str, value: object) -> str:
-    return value if isinstance(value, str) else f"{key.rpartition('.')[2]}={_plain(value)}"
-
-
-def _plain(value: object) -> str:
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-
-
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    rule = [":--" if header in _WITH_TEXT else "--:" for header in _HEADERS]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (_HEADERS, rule, *rows))
+    def _measured(self, cell: Cell | None) -> list[str]:
+        """Return the numbers of a cell, the theorem's mark behind the first; blanks if there is no cell."""
+        wide = not self.aside or len(self.columns) == 1
+        if cell is None:
+            return [""] * (len(self.counts) + 2 + wide)
+        mark = self.marks.get(str(cell.get("theorem", "")), "")
+        numbers = [plain(cell[key]) for key in self.counts]
+        told = [f"{halved_text(cell)} {mark}".strip(), *numbers, first_and_last(cell)]
+        return [*told, regret_text(cell)] if wide else told

@@ -53,4 +53,5 @@ def summary_row(experiment: Experiment, records: pd.DataFrame, certificate: Mapp
     row["saturated"] = float(np.average(saturated["mean"], weights=lengths))
     row["saturated_last"] = float(final["saturated"].mean())
     row |= halving_columns(records) | privacy_columns(certificate)
+    row["theorem"] = experiment.theorem
     return row | {"note": SATURATION_NOTE if always_saturated(records) else ""}

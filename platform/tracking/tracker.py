@@ -32,6 +32,7 @@ _FAILURE = "failure"
 _IN_GRID = "in_grid"
 _EARLIER = "earlier: "
 _NO_SETTING = "none"
+_NO_THEOREM = "none"
 
 
 class Tracker:
@@ -98,7 +99,8 @@ class Tracker:
                 self.client.log_artifact(run, str(file))
             if _FAILURE in self._tags[run]:
                 self.client.delete_tag(run, _FAILURE)
-            self._tag(run, _certificate_tags(results.certificate) | {_RECORDED: "true"})
+            theorem = {"theorem": cell.experiment.theorem or _NO_THEOREM}
+            self._tag(run, _certificate_tags(results.certificate) | theorem | {_RECORDED: "true"})
             self.client.set_terminated(run, status="FINISHED")
             self._running.discard(run)
 

@@ -101,6 +101,12 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
         with_privacy("{model: jdp, epsilon: 1, precision: printed}") + "noise: {arithmetic: exact}\n",
         ["privacy.precision must be exact", "write arithmetic: fast, or precision: exact"],
     ),
+    "printed precision of an algorithm that no paper has": (
+        with_privacy("{model: jdp, epsilon: 1, precision: printed}")
+        .replace("private_ucb_vi", "best_ucb_vi")
+        .replace(", bonus_scale: 0.1", ""),
+        ["jdp epsilon=1: privacy.precision must be exact with best_ucb_vi, got 'printed'; "],
+    ),
     "noise beyond memory": (
         with_privacy("{model: jdp, epsilon: 1, delta: 1e-6, counter: square_root}").replace("100", "1e8"),
         ["privacy.counter: square_root needs 96 GB of noise, more than 2 GiB; use buffered_toeplitz"],

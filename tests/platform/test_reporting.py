@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
 
 from dprl.platform.command_line import main
@@ -45,21 +49,117 @@ def rows(page: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line[:1] == "|"]
 
 
+def tables(page: str) -> list[list[dict[str, str]]]:
+    """The rows of each table by header; a header that stands there twice has a '+' the second time."""
+    found = []
+    for block in page.split("\n\n"):
+        if block.startswith("|"):
+            headers, _, *lines = rows(block)
+            names = [name + "+" * headers[:i].count(name) for i, name in enumerate(headers)]
+            found.append([dict(zip(names, line, strict=True)) for line in lines])
+    return found
+
+
 def test_a_page_has_a_table_for_each_environment(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = output(capsys, home, "a", "b", "--title", "What was found")
     assert page.startswith("# What was found\n\n")
     headings = [line for line in page.splitlines() if line.startswith("## ")]
     assert headings == [f"## riverswim (n_states=3, horizon={horizon}, version=osband)" for horizon in (3, 4)]
-    header, rule, free, private, *others = rows(page)
-    assert len(others) == 4
-    assert {len(row) for row in (header, rule, free, private)} == {len(header)}
-    told = dict(zip(header, private, strict=True))
-    assert (told["algorithm"], told["trust model"], told["constants"]) == ("private_ucb_vi", "jdp", "printed")
-    assert (told["proved \u03b5"], told["\u03b4"], told["verdict"], told["K"]) == ("1", "1e-06", "holds", "300")
-    assert told["halved at [95 %]"] == ">300 [>300, >300]"
-    assert told["seeds halved"] == "0%"
-    told = dict(zip(header, free, strict=True))
-    assert (told["trust model"], told["constants"], told["\u03b4"]) == ("none", "bonus_scale=0.1", "")
+    (free, private), others = tables(page)
+    assert len(others) == 2
+    assert (private["algorithm"], private["trust model"]) == ("private_ucb_vi", "jdp")
+    assert (private["proved \u03b5"], private["\u03b4"]) == ("1", "1e-06")
+    at_1, k_1 = "bonus_scale 0.1, precision_scale 1: halved at [95 %]", "K"
+    assert (private["scales 1: halved at [95 %]"], private[k_1 + "+"]) == (">300 (T1)", "300")
+    assert (private[at_1], private[k_1]) == ("", "")
+    assert (free["trust model"], free["\u03b4"], free[k_1]) == ("none", "", "500")
+    assert free[at_1]
+    assert free["scales 1: halved at [95 %]"] == ""
+    assert "In all rows: seeds 6, first seed 0, beta 0.1, replan_growth 0, " in page
+    assert "are marked: (T1) [CZ22] Theorem" in page
+    assert "K differs between runs" in page
+
+
+def test_scales_stand_side_by_side_where_only_they_and_the_episodes_differ(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = Path(shutil.copytree(home, tmp_path / "copy"))
+    change(copy, lambda summary: pd.concat([summary, summary.iloc[1:].assign(episodes=900, **SCALES)]))
+    ((_, private),) = tables(output(capsys, copy, "a"))
+    assert (private["scales 1: halved at [95 %]"], private["K+"]) == (">300 (T1)", "300")
+    assert (private["scales 0.03: halved at [95 %]"], private["K++"]) == (">900 (T1)", "900")
+    # Two cells in one place: every cell has a row.
+    change(copy, lambda summary: pd.concat([summary, summary.iloc[1:2].assign(episodes=800)]))
+    (plain,) = tables(output(capsys, copy, "a"))
+    assert [row["scales"] for row in plain[1:]] == ["scales 1", "scales 0.03", "scales 1"]
+    assert [row["K"] for row in plain] == ["500", "300", "900", "800"]
+    assert all(row["regret / K [95 %]"] for row in plain)
+
+
+def test_two_algorithms_are_compared_at_equal_privacy_and_scales(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def add(summary: pd.DataFrame) -> pd.DataFrame:
+        one = summary.iloc[1:]
+        pure: dict[str, Any] = {"privacy.delta": 0.0, "claimed_delta": 0.0}
+        other: dict[str, Any] = {"algorithm.name": "other", "halved_at": 240.0}
+        two = [
+            one.assign(**other | {"halved_at": math.inf}),
+            one.assign(halved_at=60.0, episodes=900, **SCALES),
+            one.assign(**other | SCALES),
+            one.assign(**other | pure),
+        ]
+        return pd.concat([summary.assign(halved_at=50.0), *two])
+
+    copy = Path(shutil.copytree(home, tmp_path / "copy"))
+    change(copy, add)
+    page = output(capsys, copy, "a", "--compare", "private_ucb_vi", "other")
+    assert "\n## private_ucb_vi against other\n" in page
+    (row,) = tables(page)[0]
+    assert (row["trust model"], row["proved \u03b5"], row["\u03b4"]) == ("jdp", "1", "1e-06")
+    assert (row["scales 1"], row["scales 0.03"]) == ("> 6 (>300 / 50)", "4 (240 / 60)")
+    (row,) = tables(output(capsys, copy, "a", "--compare", "other", "private_ucb_vi"))[0]
+    assert (row["scales 1"], row["scales 0.03"]) == ("< 0.167 (50 / >300)", "0.25 (60 / 240)")
+    told = output(capsys, copy, "a", "--compare", "othre", "private_ucb_vi", code=2)
+    assert "--compare: must be algorithms of the sweeps, got 'othre'; did you mean 'other'?" in told
+
+
+SCALES: dict[str, Any] = {"algorithm.bonus_scale": 0.03, "algorithm.precision_scale": 0.03}
+
+
+def change(home: Path, how: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
+    """Change the summary of sweep a."""
+    file = home / "sweeps" / "a" / "summary.csv"
+    how(pd.read_csv(file, keep_default_na=False, na_values=[""], dtype={"cell": str})).to_csv(file, index=False)
+
+
+def test_a_sweep_from_before_theorems_is_read(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    copy = Path(shutil.copytree(home, tmp_path / "copy"))
+    told = output(capsys, copy, "a")
+    change(copy, lambda summary: summary.drop(columns="theorem"))
+    # Its cells are called by what was their digest then.
+    cells = copy / "sweeps" / "a" / "cells"
+    for i, folder in enumerate(sorted(cells.iterdir())):
+        name = f"{i:012x}"
+        change(copy, lambda summary, old=folder.name, new=name: summary.replace({"cell": {old: new}}))  # type: ignore[misc]
+        folder.rename(cells / name)
+    assert output(capsys, copy, "a").replace(str(copy), str(home)) == told.replace(str(copy), str(home))
+    settings = next(cells.iterdir()) / "experiment.yaml"
+    settings.write_text(settings.read_text() + "unheard_of: 1\n")
+    assert "SWEEP: must have settings that this version of dprl knows: " in output(capsys, copy, "a", code=2)
+
+
+def test_a_preface_stands_at_the_top(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    preface = tmp_path / "preface.md"
+    preface.write_text("Why this was run.\n")
+    assert output(capsys, home, "a", "--preface", preface).startswith(
+        "# Results of a\n\nWhy this was run.\n\nMade by `"
+    )
+    assert "--preface: must be a Markdown file that can be read (No such file or directory), got 'no.md'; " in output(
+        capsys, home, "a", "--preface", "no.md", code=2
+    )
+    preface.write_bytes(b"\xff")
+    assert "(it is not UTF-8 text)" in output(capsys, home, "a", "--preface", preface, code=2)
 
 
 def test_the_page_says_how_it_was_made(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -88,7 +188,20 @@ def test_what_is_no_sweep_is_refused(home: Path, capsys: pytest.CaptureFixture[s
     assert "got 'aa'; valid: a, b; run `dprl sweep aa` first" in told
     assert told.count("\n") == 1
     assert "name: must be 1 to 100 letters" in output(capsys, home, "../a", code=2)
-    assert "--out: must be a file that can be written" in output(capsys, home, "a", "--out", home, code=2)
+
+
+def test_a_page_that_is_no_markdown_file_is_refused(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "folder.md"
+    folder.mkdir()
+    assert "--out: must be a file that can be written" in output(capsys, home, "a", "--out", folder, code=2)
+    told = output(capsys, home, "a", "--out", "pages", code=2)
+    assert told == (
+        "dprl: --out: must be a Markdown file, its name ending in .md, got 'pages'; write e.g. --out report.md\n"
+    )
+    assert not Path("pages").exists()
 
 
 def test_a_sweep_that_is_not_finished_is_refused(

@@ -168,6 +168,38 @@ def test_lines_of_several_algorithms_share_colour_and_marker_and_differ_in_dashe
     assert len(styles) == 6
 
 
+def styles_by_name(axes: Axes) -> dict[str, tuple[str, str]]:
+    """Colour and marker of each line by its name in the legend."""
+    handles, names = axes.get_legend_handles_labels()
+    lines = [handle if isinstance(handle, Line2D) else handle.lines[0] for handle in handles]  # type: ignore[attr-defined]
+    return {
+        name.partition(":")[0]: (str(line.get_color()), str(line.get_marker()))
+        for name, line in zip(names, lines, strict=True)
+    }
+
+
+PRIVACIES = [NONE, jdp(1), jdp(4), {"model": "ldp", "epsilon": 1, "families": "one_hot"}, jdp(1, delta=1e-6)]
+
+
+def test_with_one_algorithm_colour_and_marker_tell_the_trust_model(drawn: list[Figure]) -> None:
+    frontier_figure(summary([cell(p) for p in PRIVACIES if p != PRIVACIES[1]]))
+    found = styles_by_name(drawn[0].axes[0])
+    assert [name.split()[0] for name in found] == ["none", "jdp", "ldp", "jdp"]
+    assert len({colour for colour, _ in found.values()}) == 4
+    assert len({marker for _, marker in found.values()}) == 4
+
+
+def test_with_several_algorithms_colour_tells_the_algorithm_whatever_else_varies(drawn: list[Figure]) -> None:
+    one = summary([cell(p) for p in PRIVACIES])
+    frontier_figure(pd.concat([one, one.assign(**{"algorithm.name": "another"})], ignore_index=True))
+    found = styles_by_name(drawn[0].axes[0])
+    assert len(found) == 8
+    for name, (colour, _) in found.items():
+        assert colour == figures.COLOURS[0 if name.startswith("private_ucb_vi") else 1]
+    jdp_markers = [marker for name, (_, marker) in found.items() if " jdp" in name]
+    assert len(set(jdp_markers)) == 4
+
+
 def test_every_line_has_a_band_around_it(drawn: list[Figure]) -> None:
     rows = summary([cell(jdp(1)), cell(jdp(4)), cell(NONE)])
     frontier_figure(rows)

@@ -64,6 +64,15 @@ def test_the_summary_row_has_settings_regret_and_privacy() -> None:
     assert (row["halved_at"], row["halved_share"]) == (math.inf, 0.0)
 
 
+def test_the_summary_row_names_the_theorem_that_covers_the_settings() -> None:
+    found = []
+    for settings in ({}, {"bonus_scale": 0.5}, {"name": "pucb"}):
+        one = read_experiment({**RAW, "algorithm": {**RAW["algorithm"], **settings}})
+        found.append(summary_row(one, records([[1.0, 0.5]]), one.certificate().to_dict())["theorem"])
+    assert found[0].startswith("[CZ22] Theorem")
+    assert found[1:] == ["", ""]
+
+
 def test_the_summary_row_says_when_the_regret_has_halved() -> None:
     one = read_experiment({**RAW, "episodes": 8})
     some = records([[1.0, 0.5, 0.5, 0.5], [1.0, 1.0, 0.5, 0.5], [1.0, 1.0, 1.0, 1.0]])

@@ -105,6 +105,7 @@ def test_a_cell_is_a_nested_run_with_its_parameters_curves_and_artifacts(home: P
     assert private.metrics["seconds"] > 0
     assert (private.tags["trust_model"], private.tags["verdict"]) == ("jdp", "holds")
     assert (private.tags["algorithm"], private.tags["proved_epsilon"]) == ("private_ucb_vi", "1")
+    assert [child.data.tags["theorem"] for child in children] == [cell.experiment.theorem or "none" for cell in cells]
 
 
 def test_counts_are_tags_so_that_they_draw_no_charts(home: Path) -> None:

@@ -1,0 +1,133 @@
+"""What a row of a summary says of its cell, in the words of a Markdown table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from dprl.platform.configs.experiment import varies
+from dprl.platform.reports.tables import VERDICTS, episode_reached
+from dprl.platform.reports.verdicts import number
+
+Cell = Mapping[str, Any]
+Scales = tuple[tuple[str, float], ...]
+
+# What has a column of its own, or is a heading.
+_SHOWN = ("algorithm.name", "privacy.model", "privacy.epsilon", "privacy.delta")
+
+
+def cells_of(summary: pd.DataFrame) -> list[Cell]:
+    """Return the rows as mappings without what is missing."""
+    return [{str(key): value for key, value in row.items() if pd.notna(value)} for row in summary.to_dict("records")]
+
+
+def by_environment(cells: Sequence[Cell]) -> dict[str, list[Cell]]:
+    """Return the cells of each environment, which the key describes."""
+    found: dict[str, list[Cell]] = {}
+    for cell in cells:
+        settings = [f"{key[4:]}={plain(cell[key])}" for key in cell if key.startswith("env.") and key != "env.name"]
+        found.setdefault(f"{cell['env.name']} ({', '.join(settings)})", []).append(cell)
+    return found
+
+
+def scales(cell: Cell) -> Scales:
+    """Return the scales of the algorithm's constants, by name."""
+    keys = [key for key in cell if key.startswith("algorithm.") and key.endswith("_scale")]
+    return tuple((key.removeprefix("algorithm."), float(cell[key])) for key in keys)
+
+
+def scales_text(found: Scales) -> str:
+    """Return 'scales 0.03' where all agree, else each with its name."""
+    values = {value for _, value in found}
+    if len(values) == 1:
+        return f"scales {values.pop():g}"
+    return ", ".join(f"{name} {value:g}" for name, value in found) or "no scales"
+
+
+def varying_settings(cells: Sequence[Cell]) -> list[str]:
+    """Return the settings that tell `cells` of one environment apart, without scales and what is always shown."""
+    return [key for key in _settings(cells) if varies(key, cells)]
+
+
+def common_settings(cells: Sequence[Cell]) -> list[str]:
+    """Return, as words, the settings in which all `cells` agree; those of privacy need only the private ones."""
+    private = [cell for cell in cells if cell["privacy.model"] != "none"]
+    words = []
+    for key in _settings(cells):
+        holders = private if key.startswith("privacy.") else cells
+        values = {cell.get(key) for cell in holders}
+        if len(values) == 1 and None not in values:
+            words.append(f"{key.rpartition('.')[2]} {plain(values.pop())}")
+    return words
+
+
+def _settings(cells: Sequence[Cell]) -> list[str]:
+    keys = dict.fromkeys(key for cell in cells for key in cell)
+    known = [key for key in keys if key.startswith(("algorithm.", "privacy.", "noise.")) and key not in _SHOWN]
+    return [key for key in known if not key.endswith("_scale")]
+
+
+def settings_text(cell: Cell, keys: Sequence[str], sections: tuple[str, ...]) -> str:
+    """Return the cell's values of those `keys` that lie in `sections`."""
+    return " ".join(_setting(key, cell[key]) for key in keys if key.startswith(sections) and key in cell)
+
+
+def epsilon_text(cell: Cell) -> str:
+    """Return the proved epsilon."""
+    return "\u221e" if math.isinf(cell["proved_epsilon"]) else number(cell["proved_epsilon"])
+
+
+def delta_text(cell: Cell) -> str:
+    """Return the claimed delta, empty where nothing is claimed."""
+    return f"{float(cell.get('claimed_delta', 0.0)):g}" if cell["privacy.model"] != "none" else ""
+
+
+def verdict_text(cell: Cell) -> str:
+    """Return the verdict in a word."""
+    return VERDICTS.get(str(cell["verdict"]), str(cell["verdict"]))
+
+
+def halved_text(cell: Cell) -> str:
+    """Return the median and its interval, open above where that many seeds have not halved; '>K' if all of it is."""
+    episodes = int(cell["episodes"])
+    median = episode_reached(cell["halved_at"], episodes)
+    ends = [episode_reached(cell[f"halved_at_{end}"], episodes) for end in _ends(cell, "halved_at")]
+    return median if set(ends) == {f">{episodes}"} else _with_ends(median, ends)
+
+
+def regret_text(cell: Cell) -> str:
+    """Return the mean regret per episode over the whole run, with its band."""
+    ends = [number(cell[f"mean_regret_{end}"]) for end in _ends(cell, "mean_regret")]
+    return _with_ends(number(cell["mean_regret"]), ends)
+
+
+def first_and_last(cell: Cell) -> str:
+    """Return the regret per episode of the first block and of the last."""
+    return f"{cell['regret_per_episode_first']:.2g} \u2192 {cell['regret_per_episode_last']:.2g}"
+
+
+def plain(value: object) -> str:
+    """Return a value without the '.0' that a column with gaps adds to whole numbers."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[str]], texts: Sequence[str]) -> str:
+    """Return a Markdown table whose columns `texts` are aligned left, the others right."""
+    rule = [":--" if header in texts else "--:" for header in headers]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (headers, rule, *rows))
+
+
+def _ends(cell: Cell, name: str) -> list[str]:
+    """Return the ends that the interval has; few seeds have none."""
+    return [end for end in ("lower", "upper") if f"{name}_{end}" in cell]
+
+
+def _with_ends(value: str, ends: Sequence[str]) -> str:
+    return f"{value} [{', '.join(ends)}]" if ends else value
+
+
+def _setting(key: str, value: object) -> str:
+    return value if isinstance(value, str) else f"{key.rpartition('.')[2]}={plain(value)}"
