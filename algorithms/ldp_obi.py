@@ -82,7 +82,9 @@ run = learning_loop(plan)
 
 @dataclass(frozen=True)
 class LDPOBIConfig(TabularConfig):
-    """LDP-OBI, optimistic backward induction with L1 confidence sets (Garcelon et al. 2021), step-dependent kernels.
+    """LDP-OBI, L1 confidence sets on local reports (Garcelon et al. 2021), formulas not checked against the source.
+
+    Transition kernels may differ between steps.
 
     Args:
         alpha: at least 1, how many error bounds are added to a visit count; the paper asks for more than 1.

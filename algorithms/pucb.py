@@ -79,7 +79,10 @@ run = learning_loop(plan)
 
 @dataclass(frozen=True)
 class PUCBConfig(TabularConfig):
-    """PUCB, optimistic planning where private counts are large (Vietri et al. 2020; its regret analysis has a gap)."""
+    """PUCB, optimism where private counts are large (Vietri et al. 2020), formulas not checked against the source.
+
+    [CZ22] reports a gap in its regret analysis.
+    """
 
     name: ClassVar[str] = "pucb"
     plan = staticmethod(plan)
