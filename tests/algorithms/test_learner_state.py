@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from dprl.algorithms import Algorithm
 from dprl.envs import ENVIRONMENTS, FiniteMDP
 from dprl.privacy import CentralPrivacy
+from tests.algorithms.cases import Learner
 
-Learner = Callable[..., Algorithm]
 PRIVACY = CentralPrivacy(20.0)
 
 
