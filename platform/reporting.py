@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
-from dprl.platform.configs.config import load_cells
+from dprl.platform.configs.config import config_files, load_cells
 from dprl.platform.errors import UserError, broken_rule, counted, suggestion
 from dprl.platform.program import command
 from dprl.platform.reports.cell_texts import cells_of
@@ -19,6 +20,8 @@ from dprl.platform.sweeps.layout import SweepLayout
 
 _MADE_BY = ("dprl", "git_commit", "source_digest", "python", "cpu")
 _THEOREM = "theorem"
+_SWEEPS = "sweeps"
+"""The folder in the home that holds the sweeps."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +39,19 @@ class PageRequest:
 
 
 def summaries(home: Path, names: Sequence[str]) -> pd.DataFrame:
-    """Return the summary rows of finished sweeps, one sweep after the other. Raises UserError."""
-    return pd.concat([_summary(home, name) for name in names], ignore_index=True)
+    """Return the summary rows of finished sweeps, one sweep after the other. Raises UserError.
+
+    names: of the sweeps, or the paths of their folders in `home`.
+    """
+    return pd.concat([_summary(home, _sweep_name(home, name)) for name in names], ignore_index=True)
 
 
 def report_page(home: Path, names: Sequence[str], wanted: PageRequest) -> str:
-    """Return a Markdown page on the finished sweeps, whatever version of dprl has run them. Raises UserError."""
+    """Return a Markdown page on the finished sweeps, whatever version of dprl has run them; names as for `summaries`.
+
+    Raises UserError.
+    """
+    names = [_sweep_name(home, name) for name in names]
     about = [] if wanted.preface is None else [_text_of(wanted.preface)]
     cells = cells_of(summaries(home, names))
     known = sorted({str(cell["algorithm.name"]) for cell in cells})
@@ -62,24 +72,48 @@ def _text_of(file: str) -> str:
         raise broken_rule("--preface", rule, file, "give the path of one") from None
 
 
+def _sweep_name(home: Path, word: str) -> str:
+    """Return the name of the sweep that `word` names, or whose folder in `home` it is the path of. Raises UserError."""
+    if os.sep not in word:
+        return word
+    folder = Path(word).resolve()
+    if folder.parent == (home / _SWEEPS).resolve():
+        return folder.name
+    remedy = f"give its name: {folder.name}"
+    if folder.parent.name == _SWEEPS and folder.is_dir():
+        remedy += f", and its home: --storage {folder.parents[1]}"
+    raise broken_rule("SWEEP", f"must be a sweep in {home}", word, remedy)
+
+
 def _summary(home: Path, name: str) -> pd.DataFrame:
     layout = SweepLayout(home, name)
-    again = f"run `{command('sweep', name)}`"
+    if not layout.folder.is_dir():
+        known = sorted(folder.parent.name for folder in home.glob(f"{_SWEEPS}/*/summary.csv"))
+        start = command("sweep", name) if name in config_files() else _naming(name)
+        remedy = f"{suggestion(name, known)}; run `{start}` first"
+        raise broken_rule("SWEEP", f"must be a sweep in {home}", name, remedy)
+    status = json.loads(layout.status_file.read_text()) if layout.status_file.is_file() else {}
+    resume = status.get("command", _naming(name))
     if not layout.summary_file.is_file():
-        known = sorted(folder.parent.name for folder in home.glob("sweeps/*/summary.csv"))
-        raise broken_rule("SWEEP", f"must be a sweep in {home}", name, f"{suggestion(name, known)}; {again} first")
+        cells = (layout.folder / "cells").glob("*")
+        lack = "has no summary yet" if any(CellFolder(cell).finished for cell in cells) else "has no finished cell"
+        raise broken_rule("SWEEP", f"must be finished, and {lack}", name, f"resume with `{resume}`")
     # An empty field is the only missing value: 'none' and 'None' are words.
     summary = pd.read_csv(layout.summary_file, keep_default_na=False, na_values=[""], dtype={"cell": str})
-    if "halved_at" not in summary.columns or not layout.status_file.is_file():
-        raise broken_rule("SWEEP", "must be summarised by this version of dprl", name, f"{again} again")
-    counts = json.loads(layout.status_file.read_text())
-    missing = counts["cells"] - counts["cells_finished"]
+    if "halved_at" not in summary.columns or not status:
+        raise broken_rule("SWEEP", "must be summarised by this version of dprl", name, f"run `{resume}` again")
+    missing = status["cells"] - status["cells_finished"]
     if missing:
-        rule = f"must be finished, and lacks {missing} of {counted(counts['cells'], 'cell')}"
-        raise broken_rule("SWEEP", rule, name, f"{again}, which resumes it")
+        rule = f"must be finished, and lacks {missing} of {counted(status['cells'], 'cell')}"
+        raise broken_rule("SWEEP", rule, name, f"resume with `{resume}`")
     if _THEOREM not in summary.columns:
         summary[_THEOREM] = [_theorem(layout, digest) for digest in summary["cell"]]
     return summary.assign(sweep=name)
+
+
+def _naming(name: str) -> str:
+    """Return the command of a sweep of which only the name is known."""
+    return command("sweep", "CONFIG", "--name", name)
 
 
 def _theorem(layout: SweepLayout, digest: str) -> str:

@@ -67,7 +67,7 @@ class SweepLayout:
 
     @property
     def status_file(self) -> Path:
-        """How many cells the grid has, and how many of them had finished and failed when the last call ended."""
+        """How many cells the grid has, how many had finished and failed when last written, and what resumes it."""
         return self.folder / "status.json"
 
     def lock(self) -> FolderLock:

@@ -147,6 +147,8 @@ class _Sweep:
         self.tracker.open(cells, self.options.fresh)
         done = [cell for cell in cells if cell.finished]
         todo = [cell for cell in cells if not cell.finished]
+        # Also at the start: a call that is killed writes nothing at its end.
+        self._write_status(cells)
         if done:
             self.display.say(f"{len(done)} of {counted(len(cells), 'cell')} finished already")
         status = "KILLED"
@@ -252,7 +254,10 @@ class _Sweep:
 
     def _conclude(self, cells: Sequence[SweepCell], status: str) -> SweepResult:
         finished = [cell for cell in cells if cell.finished]
-        self.display.say("writing summary.csv and frontier.png, and both to MLflow")
+        if finished:
+            self.display.say("writing summary.csv and frontier.png, and both to MLflow")
+        else:
+            self.display.say("no finished cell: nothing to summarise")
         for cell in finished:
             if cell.digest not in self._rows:
                 self._results(cell)
@@ -262,8 +267,7 @@ class _Sweep:
             files = [self.layout.summary_file, self.layout.folder / "frontier.png"]
             write_text(files[0], summary.to_csv(index=False))
             write_bytes(files[1], frontier_figure(summary))
-        counts = {"cells": len(cells), "cells_finished": len(finished), "cells_failed": len(self.failures)}
-        write_json(self.layout.status_file, counts)
+        counts = self._write_status(cells)
         try:
             self.tracker.close(files, counts, status)
         except TrackingError as error:
@@ -275,6 +279,13 @@ class _Sweep:
             folder=self.layout.folder,
             tracking_uri=self.tracker.store.uri,
         )
+
+    def _write_status(self, cells: Sequence[SweepCell]) -> dict[str, int]:
+        """Write how far the sweep is, with the command that resumes it, and return the counts."""
+        finished = sum(cell.finished for cell in cells)
+        counts = {"cells": len(cells), "cells_finished": finished, "cells_failed": len(self.failures)}
+        write_json(self.layout.status_file, {**counts, "command": self.options.command})
+        return counts
 
     def _say_where(self, files: Sequence[Path]) -> None:
         self.display.say(f"results   {self.layout.folder}")

@@ -185,9 +185,21 @@ def test_json_is_the_rows(home: Path, capsys: pytest.CaptureFixture[str]) -> Non
 def test_what_is_no_sweep_is_refused(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = output(capsys, home, "aa", code=2)
     assert told.startswith("dprl: SWEEP: must be a sweep in ")
-    assert "got 'aa'; valid: a, b; run `dprl sweep aa` first" in told
+    assert "got 'aa'; valid: a, b; run `dprl sweep CONFIG --name aa` first" in told
     assert told.count("\n") == 1
-    assert "name: must be 1 to 100 letters" in output(capsys, home, "../a", code=2)
+    assert "got 'smoke'; valid: a, b; run `dprl sweep smoke` first" in output(capsys, home, "smoke", code=2)
+    assert "name: must be 1 to 100 letters" in output(capsys, home, ".a", code=2)
+
+
+def test_the_path_of_a_sweeps_folder_names_the_sweep(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(home)
+    assert output(capsys, home, "sweeps/a/").startswith("# Results of a\n")
+    assert json.loads(output(capsys, home, home / "sweeps" / "a", "--json"))[0]["sweep"] == "a"
+    assert "got 'results/a'; give its name: a\n" in output(capsys, home, "results/a", code=2)
+    told = output(capsys, tmp_path, "sweeps/a", code=2)
+    assert f"got 'sweeps/a'; give its name: a, and its home: --storage {home}\n" in told
 
 
 def test_a_page_that_is_no_markdown_file_is_refused(
@@ -210,10 +222,24 @@ def test_a_sweep_that_is_not_finished_is_refused(
     copy = Path(shutil.copytree(home, tmp_path / "copy"))
     (copy / "sweeps" / "b" / "status.json").write_text('{"cells": 3, "cells_finished": 2, "cells_failed": 1}')
     told = output(capsys, copy, "a", "b", code=2)
-    assert "SWEEP: must be finished, and lacks 1 of 3 cells, got 'b'; run `dprl sweep b`, which resumes it" in told
+    assert "SWEEP: must be finished, and lacks 1 of 3 cells, got 'b'; resume with `dprl sweep CONFIG --name b`" in told
     (copy / "sweeps" / "b" / "status.json").unlink()
     told = output(capsys, copy, "b", code=2)
-    assert "SWEEP: must be summarised by this version of dprl, got 'b'; run `dprl sweep b` again" in told
+    assert "SWEEP: must be summarised by this version of dprl, got 'b'; run `dprl sweep CONFIG --name b` again" in told
+
+
+def test_a_sweep_without_a_finished_cell_is_told_from_no_sweep(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = Path(shutil.copytree(home, tmp_path / "copy"))
+    folder = copy / "sweeps" / "b"
+    (folder / "summary.csv").unlink()
+    told = output(capsys, copy, "b", code=2)
+    resumed_by = f"got 'b'; resume with `dprl run {home / 'b.yaml'}`\n"
+    assert f"SWEEP: must be finished, and has no summary yet, {resumed_by}" in told
+    shutil.rmtree(folder / "cells")
+    told = output(capsys, copy, "b", code=2)
+    assert f"SWEEP: must be finished, and has no finished cell, {resumed_by}" in told
 
 
 def test_cells_of_an_earlier_grid_are_not_waited_for(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import pandas as pd
@@ -206,6 +207,22 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_resume(
     with pytest.raises(KeyboardInterrupt):
         run_sweep(cells, options(tmp_path / "home"))
     assert "resume with: dprl run small.yaml" in capsys.readouterr().err
+    status = json.loads(SweepLayout(tmp_path / "home", "small").status_file.read_text())
+    assert status == {"cells": 2, "cells_finished": 1, "cells_failed": 0, "command": "dprl run small.yaml"}
     monkeypatch.undo()
     run_sweep(cells, options(tmp_path / "home"))
     assert "1 of 2 cells finished already" in capsys.readouterr().err
+
+
+def test_a_sweep_that_is_stopped_before_its_first_cell_has_nothing_to_summarise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(self: LockedCell, seconds: float) -> object:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LockedCell, "advance", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_sweep(cells_of(tmp_path), options(tmp_path / "home"))
+    told = capsys.readouterr().err
+    assert "no finished cell: nothing to summarise" in told
+    assert "summary.csv" not in told
