@@ -6,6 +6,7 @@ import io
 import itertools
 import math
 import textwrap
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -16,7 +17,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, LogLocator, NullLocator
 
 from dprl.platform.configs.experiment import Experiment, varies
-from dprl.platform.reports.intervals import CONFIDENCE
+from dprl.platform.errors import counted
+from dprl.platform.reports.intervals import CONFIDENCE, FEWEST_SEEDS
 from dprl.platform.reports.records import SATURATION_NOTE, always_saturated, curve
 from dprl.platform.reports.verdicts import privacy_text
 
@@ -26,8 +28,18 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 _DASHES: dict[str, Any] = {"none": (0, (4, 2)), "jdp": "-", "ldp": (0, (6, 1.5, 1.2, 1.5))}
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 _MODEL, _DELTA = "privacy.model", "privacy.delta"
+_REFERENCE_DASHES: tuple[Any, ...] = (_DASHES["none"], (0, (1, 1.5)), (0, (8, 3)), (0, (8, 2, 2, 2)))
+"""Of cells without privacy, which have no marker: one after the other where several have one colour."""
 _BAND = f"{CONFIDENCE:.0%} t band over seeds"
+_BARS = f"{CONFIDENCE:.0%} t intervals over seeds"
 _BAND_ALPHA = 0.15
+_MOST_BANDS = 3
+"""Lines whose filled bands can still be told apart; with more lines there are error bars only."""
+_LINEAR_SPAN = 30.0
+"""Largest ratio of two means whose smaller one can still be read off a linear axis."""
+_LOG_MARGIN = 1.6
+_SMALLEST = 0.1
+"""Share of the smallest mean down to which a logarithmic axis follows the ends of the intervals."""
 _DPI = 130
 _PANELS_PER_ROW = 3
 _PANEL_WIDTH, _ONLY_PANEL_WIDTH = 4.6, 6.6
@@ -62,7 +74,9 @@ def regret_figure(records: pd.DataFrame, experiment: Experiment, certificate: Ma
         axes.grid(alpha=0.3)
     seeds = records["seed"].nunique()
     # Regret grows, so the lower right corner stays free.
-    right.legend(title=f"{seeds} seeds" if seeds > 1 else "1 seed, no band", frameon=False, loc="lower right")
+    right.legend(
+        title=counted(seeds, "seed") + ("" if seeds >= FEWEST_SEEDS else ", no band"), frameon=False, loc="lower right"
+    )
     if always_saturated(records):
         right.text(0.03, 0.95, SATURATION_NOTE, transform=right.transAxes, va="top", color=COLOURS[1])
     _title(figure, [_setting(experiment), privacy_text(certificate)])
@@ -89,10 +103,11 @@ def _draw_curve(axes: Axes, points: pd.DataFrame) -> None:
 
 
 class _Style(NamedTuple):
-    """How a line is drawn besides its dashes, which tell the trust model."""
+    """How a line is drawn; the dashes tell the trust model."""
 
     colour: str
     marker: str
+    dashes: Any
 
 
 class _Lines(NamedTuple):
@@ -101,11 +116,13 @@ class _Lines(NamedTuple):
     styles: of each line, by its name.
     references: legends of cells without privacy.
     hollow: names of the lines all of whose claims fail.
+    filled: whether intervals are filled bands, too.
     """
 
     styles: Mapping[str, _Style]
     references: Mapping[str, str]
     hollow: frozenset[str]
+    filled: bool
 
 
 def frontier_figure(summary: pd.DataFrame) -> bytes:
@@ -113,7 +130,7 @@ def frontier_figure(summary: pd.DataFrame) -> bytes:
 
     summary: rows of `records.summary_row`. One panel per environment and number of episodes, one line per
     algorithm, trust model and delta (and whatever else varies); cells without privacy are dashed horizontal
-    lines with their bands.
+    lines. Up to three lines have filled bands, more have error bars only.
     """
     flats = [{key: row[key] for key in row.index if pd.notna(row[key])} for _, row in summary.iterrows()]
     varying = [key for key in _settings(summary) if varies(key, flats)]
@@ -132,7 +149,8 @@ def frontier_figure(summary: pd.DataFrame) -> bytes:
     grid = figure.subplots(rows, columns, squeeze=False)
     groups = list(_groups(summary, line_keys))
     hollow = frozenset(name for name, cells in groups if (cells["verdict"] != "holds").all())
-    lines = _Lines(_styles(groups, line_keys), _reference_labels(summary, line_keys), hollow)
+    filled = len(groups) <= _MOST_BANDS
+    lines = _Lines(_styles(groups, line_keys), _reference_labels(summary, line_keys), hollow, filled)
     for axes, (title, cells) in zip(grid.flat, panels, strict=False):
         _draw_panel(axes, cells, line_keys, lines)
         axes.set_title(_wrapped(title, 4.0), fontsize=_TITLE_SIZE)
@@ -143,29 +161,33 @@ def frontier_figure(summary: pd.DataFrame) -> bytes:
         labels |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
     order = [lines.references.get(name, name) for name in lines.styles]
     _legend(figure, {label: labels[label] for label in order if label in labels})
-    _title(figure, [f"Utility against proved privacy, {_BAND}{_hollow_text(summary)}", _common_settings(summary)])
+    intervals = "" if summary["mean_regret_lower"].isna().all() else f", {_BAND if filled else _BARS}"
+    _title(figure, [f"Utility against proved privacy{intervals}{_hollow_text(summary)}", _common_settings(summary)])
     return _png(figure)
 
 
 def _styles(groups: Sequence[tuple[str, pd.DataFrame]], line_keys: Sequence[str]) -> dict[str, _Style]:
     """Return each line's style: its colour tells the algorithm, or the trust model if there is one algorithm only.
 
-    A further line of the same algorithm and trust model has a marker of its own, and with one algorithm a colour.
+    A further line of the same algorithm and trust model has a marker of its own, and with one algorithm a colour;
+    without privacy it has other dashes.
     """
     algorithm = [key for key in line_keys if key.startswith("algorithm.")]
     firsts = {name: cells[[*algorithm, _MODEL]].iloc[0] for name, cells in groups}
     several = len({tuple(map(str, first[algorithm])) for first in firsts.values()}) > 1
     kinds = {name: tuple(map(str, first[algorithm if several else [_MODEL]])) for name, first in firsts.items()}
     numbers = {kind: i for i, kind in enumerate(dict.fromkeys(kinds.values()))}
-    further, seen = itertools.count(len(numbers)), set()
+    further, seen = itertools.count(len(numbers)), Counter[tuple[Any, ...]]()
     styles = {}
     for name, kind in kinds.items():
-        line = (kind, firsts[name][_MODEL])
-        number = next(further) if line in seen else numbers[kind]
-        seen.add(line)
-        styles[name] = _Style(
-            COLOURS[(numbers[kind] if several else number) % len(COLOURS)], _MARKERS[number % len(_MARKERS)]
-        )
+        model = firsts[name][_MODEL]
+        before = seen[kind, model]
+        seen[kind, model] += 1
+        number = next(further) if before else numbers[kind]
+        colour = COLOURS[(numbers[kind] if several else number) % len(COLOURS)]
+        reference = _REFERENCE_DASHES[before % len(_REFERENCE_DASHES)]
+        dashes = reference if model == "none" else _DASHES.get(model, "-.")
+        styles[name] = _Style(colour, _MARKERS[number % len(_MARKERS)], dashes)
     return styles
 
 
@@ -251,51 +273,82 @@ def _reference_labels(summary: pd.DataFrame, line_keys: Sequence[str]) -> dict[s
     cells = summary[summary[_MODEL] == "none"]
     labels = {}
     for name, line in _groups(cells, line_keys):
-        values = ", ".join(f"{value:.2g}" for value in line["mean_regret"])
-        labels[name] = f"{name}: {values}" + (" (by panel)" if len(line) > 1 else "")
+        *others, last = (f"{value:.2g}" for value in line["mean_regret"])
+        labels[name] = f"{name}: mean regret {' and '.join([', '.join(others), last] if others else [last])}"
     return labels
 
 
 def _draw_panel(axes: Axes, cells: pd.DataFrame, line_keys: Sequence[str], lines: _Lines) -> None:
+    axis = _RegretAxis.of(cells["mean_regret"].to_numpy())
     for name, line in _groups(cells, line_keys):
-        colour, marker = lines.styles[name]
-        style = {"color": colour, "marker": marker}
+        style = lines.styles[name]
         for _, row in line[line[_MODEL] == "none"].iterrows():
-            _draw_reference(axes, row, lines.references[name], style)
+            axes.axhline(row["mean_regret"], ls=style.dashes, color=style.colour, label=lines.references[name])
+            if lines.filled and math.isfinite(row["mean_regret_lower"]):
+                ends = max(row["mean_regret_lower"], axis.floor), row["mean_regret_upper"]
+                axes.axhspan(*ends, color=style.colour, alpha=_BAND_ALPHA, lw=0)
         bounded = line[np.isfinite(line["proved_epsilon"])].sort_values("proved_epsilon")
         if len(bounded):
-            _draw_line(axes, bounded, name, style, hollow=name in lines.hollow)
+            _draw_line(axes, bounded, name, lines, axis.floor)
     _epsilon_ticks(axes, sorted({value for value in cells["proved_epsilon"] if math.isfinite(value)}))
-    # A little below zero, so that a line on the axis is seen.
-    axes.set_ylim(bottom=-0.03 * axes.get_ylim()[1])
+    axis.apply(axes, cells)
     kind = "at the claimed \u03b4" if (cells["claimed_delta"] > 0).any() else "pure"
     axes.set_xlabel(f"proved \u03b5 ({kind}; smaller is more private)")
-    axes.set_ylabel("mean regret per episode (reward)")
     axes.grid(alpha=0.3)
 
 
-def _draw_reference(axes: Axes, row: pd.Series[Any], label: str, style: Mapping[str, Any]) -> None:
-    """Draw a cell without privacy as a horizontal band: its epsilon is infinite, so it has no place on the axis."""
-    # Its marker stands on the right edge, where epsilon would go on to infinity.
-    axes.axhline(row["mean_regret"], ls=_DASHES["none"], markevery=[1], clip_on=False, label=label, **style)
-    lower, upper = row["mean_regret_lower"], row["mean_regret_upper"]
-    if math.isfinite(lower):
-        axes.axhspan(lower, upper, color=style["color"], alpha=_BAND_ALPHA, lw=0)
+class _RegretAxis(NamedTuple):
+    """The scale of a panel's regret: means far apart get a logarithmic one.
 
-
-def _draw_line(axes: Axes, cells: pd.DataFrame, label: str, style: Mapping[str, Any], hollow: bool) -> None:
-    """Draw cells of one kind over epsilon with their bands; a hollow marker says that the claim fails.
-
-    hollow: whether it does for the whole line, in the legend too.
+    least: the smallest mean above zero. floor: where intervals are cut off below; regret is never negative, which the
+    t interval does not know, and a logarithmic axis does not reach zero.
     """
+
+    scale: str
+    least: float
+    floor: float
+
+    @classmethod
+    def of(cls, means: np.ndarray) -> _RegretAxis:
+        """Choose for the means of one panel, float64[n]."""
+        positive = means[means > 0.0]
+        least = float(positive.min()) if len(positive) else 0.0
+        if not len(positive) or positive.max() <= _LINEAR_SPAN * least:
+            return cls("linear", least, 0.0)
+        return cls("symlog", least, 0.0) if len(positive) < len(means) else cls("log", least, _SMALLEST * least)
+
+    def apply(self, axes: Axes, cells: pd.DataFrame) -> None:
+        """Set scale, lower limit and label of `axes`, in which `cells` are drawn already."""
+        told = {"linear": "", "symlog": f", linear below {self.least:.1g}", "log": ", log"}[self.scale]
+        axes.set_ylabel(f"mean regret per episode (reward{told})")
+        if self.scale == "linear":
+            # A little below zero, so that a line on the axis is seen.
+            axes.set_ylim(bottom=-0.03 * axes.get_ylim()[1])
+        elif self.scale == "symlog":
+            axes.set_yscale("symlog", linthresh=self.least)
+            axes.set_ylim(bottom=min(cells["mean_regret"].min(), 0.0) - _SMALLEST * self.least)
+        else:
+            axes.set_yscale("log")
+            lower = cells["mean_regret_lower"]
+            axes.set_ylim(bottom=min([self.least, *lower[lower > self.floor]]) / _LOG_MARGIN)
+
+
+def _draw_line(axes: Axes, cells: pd.DataFrame, label: str, lines: _Lines, floor: float) -> None:
+    """Draw cells of one kind over epsilon with their intervals; a hollow marker says that the claim fails.
+
+    floor: where the intervals are cut off below.
+    """
+    colour, marker, dashes = lines.styles[label]
+    style = {"color": colour, "marker": marker}
     epsilon, mean = cells["proved_epsilon"].to_numpy(), cells["mean_regret"].to_numpy()
-    # One seed has no band.
-    lower, upper = (cells[f"mean_regret_{end}"].fillna(cells["mean_regret"]) for end in ("lower", "upper"))
-    dashes = _DASHES.get(cells[_MODEL].iloc[0], "-.")
-    inside = "white" if hollow else style["color"]
+    # Few seeds have no interval.
+    lower = np.minimum(cells["mean_regret_lower"].fillna(cells["mean_regret"]).clip(lower=floor), mean)
+    upper = cells["mean_regret_upper"].fillna(cells["mean_regret"])
+    inside = "white" if label in lines.hollow else colour
     spread = np.array([mean - lower, upper - mean])
     axes.errorbar(epsilon, mean, spread, capsize=2, elinewidth=0.8, label=label, ls=dashes, mfc=inside, **style)
-    axes.fill_between(epsilon, lower, upper, color=style["color"], alpha=_BAND_ALPHA, lw=0)
+    if lines.filled and cells["mean_regret_lower"].notna().any():
+        axes.fill_between(epsilon, lower, upper, color=colour, alpha=_BAND_ALPHA, lw=0)
     fails = (cells["verdict"] != "holds").to_numpy()
     axes.plot(epsilon[fails], mean[fails], ls="", markerfacecolor="white", zorder=3, **style)
 

@@ -8,19 +8,21 @@ import numpy as np
 from scipy.special import bdtr, stdtrit
 
 CONFIDENCE = 0.95
+FEWEST_SEEDS = 3
+"""For a band of the mean: that of two values is 13 standard errors wide either way, and says nothing."""
 
 
 def band(values: np.ndarray) -> tuple[float, float, float]:
-    """Return mean and ends of the 95 % Student t band of `values` float64[n_seeds]; NaN ends for one seed."""
+    """Return mean and ends of the 95 % Student t band of `values` float64[n_seeds]; NaN ends below 3 seeds."""
     mean, half = bands(values[np.newaxis, :])
     return float(mean[0]), float(mean[0] - half[0]), float(mean[0] + half[0])
 
 
 def bands(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and half width of the t band over the last axis of `values` float64[n, n_seeds]."""
+    """Return mean and half width (NaN below 3 seeds) of the t band over the rows of `values` float64[n, n_seeds]."""
     seeds = values.shape[1]
     mean = values.mean(axis=1)
-    if seeds < 2:
+    if seeds < FEWEST_SEEDS:
         return mean, np.full(len(mean), math.nan)
     quantile = float(stdtrit(seeds - 1, 0.5 + CONFIDENCE / 2))
     return mean, quantile * values.std(axis=1, ddof=1) / math.sqrt(seeds)

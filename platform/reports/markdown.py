@@ -38,9 +38,10 @@ _COUNTS = {"episodes": "K", "seeds": "seeds", "seed": "first seed"}
 """Settings that are no part of algorithm, environment or privacy: what they are called."""
 _EXPLAINED = """\
 `halved at`: episodes until the regret per episode is at most half of that of the first episode, and stays so; median
-over seeds [95 % interval], and `>K` where so many seeds have not halved within the K episodes of their run. Regret is
-exact pseudo-regret of the published policies; `first \u2192 last` are its means over the first and the last block
-of episodes. The proved \u03b5 is what the noise that ran proves at that \u03b4. All definitions: docs/metrics.md."""
+over seeds [95 % interval, from 6 seeds on], and `>K` where so many seeds have not halved within the K episodes of their
+run. Regret is exact pseudo-regret of the published policies, its interval there from 3 seeds on; `first \u2192 last`
+are its means over the first and the last block of episodes. The proved \u03b5 is what the noise that ran proves at that
+\u03b4. All definitions: docs/metrics.md."""
 _EACH_K = """\
 K differs between runs, and noise and bonuses depend on it: both are made for the K episodes of a run, so a run of
 another length would halve at another episode."""
@@ -149,7 +150,9 @@ class _Section:
         }
 
     def _measured_headers(self, group: Scales | None) -> list[str]:
-        headers = ["halved at [95 %]", *self.counts.values(), "regret/episode first \u2192 last"]
+        few = any("halved_at_lower" not in cell for cell in self.cells)
+        halved = "halved at [95 %, from 6 seeds on]" if few else "halved at [95 %]"
+        headers = [halved, *self.counts.values(), "regret/episode first \u2192 last"]
         if group is not None and len(self.columns) > 1:
             return [f"{scales_text(group)}: {headers[0]}", *headers[1:]]
         return [*headers, "regret / K [95 %]"]

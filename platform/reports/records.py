@@ -22,7 +22,7 @@ SATURATION_REMEDY = "more episodes, a larger epsilon or a smaller algorithm.bonu
 
 
 def curve(records: pd.DataFrame, column: str = "regret") -> pd.DataFrame:
-    """Return `column` over seeds as episode, mean, lower, upper (95 % t band; NaN ends for one seed)."""
+    """Return `column` over seeds as episode, mean, lower, upper (95 % t band; NaN ends below 3 seeds)."""
     by_seed = records.pivot_table(index="episode", columns="seed", values=column)
     mean, half = bands(by_seed.to_numpy())
     return pd.DataFrame({"episode": by_seed.index.to_numpy(), "mean": mean, "lower": mean - half, "upper": mean + half})

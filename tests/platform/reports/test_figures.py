@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -97,12 +98,13 @@ def test_the_title_of_a_cell_names_what_is_proved(
     assert is_png(png)
 
 
-def test_a_cell_with_one_seed_is_drawn_without_a_band(drawn: list[Figure]) -> None:
-    draw_cell(cell(jdp(1), seeds=1))
+@pytest.mark.parametrize(("seeds", "told"), [(1, "1 seed"), (2, "2 seeds")])
+def test_a_cell_with_few_seeds_is_drawn_without_a_band(seeds: int, told: str, drawn: list[Figure]) -> None:
+    draw_cell(cell(jdp(1), seeds=seeds))
     assert all(not axes.collections for axes in drawn[0].axes)
     legend = drawn[0].axes[1].get_legend()
     assert legend is not None
-    assert legend.get_title().get_text() == "1 seed, no band"
+    assert legend.get_title().get_text() == f"{told}, no band"
 
 
 def test_axes_have_names_and_units(drawn: list[Figure]) -> None:
@@ -139,7 +141,7 @@ def test_the_frontier_has_a_panel_per_horizon_and_a_line_per_trust_model(drawn: 
     reference, *others = legend_of(figure)
     assert others == ["jdp", "ldp"]
     means = [summary([cell(NONE, h)])["mean_regret"][0] for h in (4, 6)]
-    assert reference == f"none: {means[0]:.2g}, {means[1]:.2g} (by panel)"
+    assert reference == f"none: mean regret {means[0]:.2g} and {means[1]:.2g}"
     assert list(figure.axes[0].get_xticks()) == [1.0, 4.0]
     assert figure.axes[0].get_xscale() == "log"
     assert is_png(png)
@@ -150,7 +152,7 @@ def test_trust_models_differ_in_dashes_too() -> None:
     assert len({str(dashes) for dashes in figures._DASHES.values()}) == len(TRUST_MODELS)
 
 
-def test_lines_of_several_algorithms_share_colour_and_marker_and_differ_in_dashes(drawn: list[Figure]) -> None:
+def test_lines_of_several_algorithms_share_a_colour_and_differ_in_dashes(drawn: list[Figure]) -> None:
     privacies = [NONE, jdp(1), jdp(4), {"model": "ldp", "epsilon": 1}, {"model": "ldp", "epsilon": 4}]
     one = summary([cell(p) for p in privacies])
     rows = pd.concat([one, one.assign(**{"algorithm.name": "another"})], ignore_index=True)
@@ -158,13 +160,10 @@ def test_lines_of_several_algorithms_share_colour_and_marker_and_differ_in_dashe
     (figure,) = drawn
     names = [name.partition(":")[0] for name in legend_of(figure)]
     assert names == [f"{name} {model}" for name in ("private_ucb_vi", "another") for model in ("none", "jdp", "ldp")]
-    found = [
-        line
-        for line in figure.axes[0].get_lines()
-        if str(line.get_marker()) in "os" and str(line.get_linestyle()) != "None"
-    ]
+    found = [line for line in figure.axes[0].get_lines() if str(line.get_linestyle()) != "None"]
     styles = {(str(line.get_color()), str(line.get_marker()), str(line._unscaled_dash_pattern)) for line in found}  # type: ignore[attr-defined]
-    assert {style[:2] for style in styles} == {(figures.COLOURS[0], "o"), (figures.COLOURS[1], "s")}
+    markers = [(figures.COLOURS[0], "o"), (figures.COLOURS[1], "s")]
+    assert {style[:2] for style in styles} == {*markers, *((colour, "None") for colour, _ in markers)}
     assert len(styles) == 6
 
 
@@ -185,6 +184,7 @@ def test_with_one_algorithm_colour_and_marker_tell_the_trust_model(drawn: list[F
     frontier_figure(summary([cell(p) for p in PRIVACIES if p != PRIVACIES[1]]))
     found = styles_by_name(drawn[0].axes[0])
     assert [name.split()[0] for name in found] == ["none", "jdp", "ldp", "jdp"]
+    assert found["none"][1] == "None"
     assert len({colour for colour, _ in found.values()}) == 4
     assert len({marker for _, marker in found.values()}) == 4
 
@@ -200,16 +200,83 @@ def test_with_several_algorithms_colour_tells_the_algorithm_whatever_else_varies
     assert len(set(jdp_markers)) == 4
 
 
-def test_every_line_has_a_band_around_it(drawn: list[Figure]) -> None:
+def filled(axes: Axes) -> list[tuple[float, float]]:
+    """Lowest and highest regret of each filled band over epsilon."""
+    polygons = [c for c in axes.collections if type(c).__name__ in {"FillBetweenPolyCollection", "PolyCollection"}]
+    heights = [np.concatenate([np.asarray(path.vertices)[:, 1] for path in band.get_paths()]) for band in polygons]
+    return [(float(y.min()), float(y.max())) for y in heights]
+
+
+def test_each_of_few_lines_has_a_band_around_it(drawn: list[Figure]) -> None:
     rows = summary([cell(jdp(1)), cell(jdp(4)), cell(NONE)])
     frontier_figure(rows)
     (axes,) = drawn[0].axes
-    polygons = [c for c in axes.collections if type(c).__name__ in {"FillBetweenPolyCollection", "PolyCollection"}]
-    (band,) = polygons
-    heights = {round(float(y), 12) for path in band.get_paths() for y in np.asarray(path.vertices)[:, 1]}
-    expected = rows[rows["privacy.model"] == "jdp"][["mean_regret_lower", "mean_regret_upper"]].to_numpy().ravel()
-    assert heights >= {round(float(y), 12) for y in expected}
+    private = rows[rows["privacy.model"] == "jdp"]
+    ends = private["mean_regret_lower"].min(), private["mean_regret_upper"].max()
+    assert filled(axes) == [pytest.approx(ends)]
     assert len(axes.patches) == 1  # the reference's
+    assert "95% t band over seeds" in drawn[0].get_suptitle()
+
+
+def test_from_four_lines_on_there_are_error_bars_only(drawn: list[Figure]) -> None:
+    frontier_figure(summary([cell(p) for p in PRIVACIES if p != PRIVACIES[1]]))
+    (axes,) = drawn[0].axes
+    assert filled(axes) == []
+    assert not axes.patches
+    assert len([c for c in axes.collections if isinstance(c, LineCollection)]) == 3
+    assert "95% t intervals over seeds" in drawn[0].get_suptitle()
+
+
+def test_two_seeds_have_no_band(drawn: list[Figure]) -> None:
+    frontier_figure(summary([cell(jdp(1), seeds=2), cell(jdp(4), seeds=2), cell(NONE, seeds=2)]))
+    (axes,) = drawn[0].axes
+    assert filled(axes) == []
+    assert not axes.patches
+    assert drawn[0].get_suptitle().startswith("Utility against proved privacy\n")
+
+
+def test_no_interval_reaches_below_zero(drawn: list[Figure]) -> None:
+    rows = summary([cell(jdp(1)), cell(jdp(4)), cell(NONE)])
+    frontier_figure(rows.assign(mean_regret_lower=-1.0))
+    (axes,) = drawn[0].axes
+    ((low, _),) = filled(axes)
+    assert low == 0.0
+    assert axes.patches[0].get_extents().transformed(axes.transData.inverted()).y0 == pytest.approx(0.0)
+    (bars,) = (c for c in axes.collections if isinstance(c, LineCollection))
+    assert all(segment[:, 1].min() == 0.0 for segment in map(np.asarray, bars.get_segments()))
+
+
+@pytest.mark.parametrize(
+    ("means", "scale", "told"),
+    [
+        ((1.0, 0.5, 0.05), "linear", "(reward)"),
+        ((1.0, 0.5, 0.01), "log", "(reward, log)"),
+        ((1.0, 0.01, 0.0), "symlog", "(reward, linear below 0.01)"),
+        ((1.0, 0.5, 0.0), "linear", "(reward)"),
+        ((0.0, 0.0, 0.0), "linear", "(reward)"),
+    ],
+)
+def test_means_far_apart_get_a_logarithmic_axis_on_which_all_are_seen(
+    means: tuple[float, ...], scale: str, told: str, drawn: list[Figure]
+) -> None:
+    rows = summary([cell(jdp(1)), cell(jdp(4)), cell(NONE)])
+    frontier_figure(rows.assign(mean_regret=means, mean_regret_lower=-0.1, mean_regret_upper=1.1))
+    (axes,) = drawn[0].axes
+    assert axes.get_yscale() == scale
+    assert axes.get_ylabel().endswith(told)
+    low, high = axes.get_ylim()
+    assert low < min(means)
+    assert max(means) < high
+
+
+def test_references_of_one_colour_differ_in_dashes(drawn: list[Figure]) -> None:
+    one = summary([cell(NONE), cell(jdp(1))])
+    rows = pd.concat([one, one.assign(**{"noise.arithmetic": "exact"}), one.assign(**{"algorithm.name": "another"})])
+    frontier_figure(rows.reset_index(drop=True))
+    references = [line for line in drawn[0].axes[0].get_lines() if str(line.get_marker()) == "None"]
+    dashes = [str(line._unscaled_dash_pattern) for line in references if len(line.get_xdata()) == 2]  # type: ignore[attr-defined]
+    assert len(dashes) >= 3
+    assert dashes[0] != dashes[1]
 
 
 def test_the_frontier_places_a_failing_claim_at_what_is_proved(drawn: list[Figure]) -> None:

@@ -17,6 +17,14 @@ def test_the_band_is_students() -> None:
     assert band(values) == pytest.approx((4.0, *expected))
 
 
+@pytest.mark.parametrize("n", [1, 2])
+def test_the_mean_of_few_values_has_no_band(n: int) -> None:
+    mean, lower, upper = band(np.arange(n, dtype=float))
+    assert mean == (n - 1) / 2
+    assert math.isnan(lower)
+    assert math.isnan(upper)
+
+
 def test_the_band_covers_the_mean_as_often_as_it_says() -> None:
     """2000 normal samples of 4 seeds: 95 % coverage; outside 0.935..0.965 with probability 0.2 %."""
     rng = np.random.default_rng(1)

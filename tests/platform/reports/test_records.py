@@ -31,14 +31,15 @@ def records(per_episode: list[list[float]], saturated: float = 0.5) -> pd.DataFr
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-def test_one_seed_has_a_mean_and_no_band() -> None:
-    points = curve(records([[1.0, 0.5]]))
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_few_seeds_have_a_mean_and_no_band(seeds: int) -> None:
+    points = curve(records([[1.0, 0.5]] * seeds))
     assert points["mean"].tolist() == [2.0, 3.0]
     assert points[["lower", "upper"]].isna().all(axis=None)
 
 
 def test_the_curve_is_the_mean_over_seeds_at_each_episode() -> None:
-    points = curve(records([[1.0, 0.5], [3.0, 1.5]]), "regret_per_episode")
+    points = curve(records([[1.0, 0.5], [3.0, 1.5], [2.0, 1.0]]), "regret_per_episode")
     assert points["episode"].tolist() == [2, 4]
     assert points["mean"].tolist() == [2.0, 1.0]
     assert (points["upper"] - points["mean"]).tolist() == pytest.approx((points["mean"] - points["lower"]).tolist())
