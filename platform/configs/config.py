@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,7 +12,7 @@ import yaml
 
 from dprl.platform.configs.experiment import Experiment, read_experiment, varying_keys
 from dprl.platform.configs.grid import GRID, alternatives_with, expand
-from dprl.platform.errors import UserError, broken_rule, shown, suggestion
+from dprl.platform.errors import UserError, broken_rule, nearest, shown, suggestion
 from dprl.platform.program import command
 
 _SUFFIXES = (".yaml", ".yml")
@@ -92,8 +92,17 @@ def find_config(path: str | Path) -> Path:
     known = config_files()
     if str(path) in known:
         return known[str(path)]
-    remedy = suggestion(file.stem, list(known)) if known else "give the path of a YAML file"
-    raise UserError(f"{path}: a config must be a readable file, got no such file; {remedy}")
+    raise UserError(f"{path}: a config must be a readable file, got no such file; {_near(file, known)}")
+
+
+def _near(missing: Path, known: Mapping[str, Path]) -> str:
+    """Return a remedy for a config that is not there: a file beside it of nearly its name, or a known config."""
+    folder = missing.parent
+    beside = {file.stem: file for file in (folder.iterdir() if folder.is_dir() else ()) if file.suffix in _SUFFIXES}
+    close = nearest(missing.stem, beside)
+    if close:
+        return f"did you mean {str(beside[close])!r}?"
+    return suggestion(missing.stem, list(known)) if known else "give the path of a YAML file"
 
 
 def read_config(path: str | Path, overrides: Sequence[str] = ()) -> dict[str, Any]:

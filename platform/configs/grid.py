@@ -31,7 +31,7 @@ def expand(raw: object, path: str = "", depth: int = 0) -> list[Any]:
     if not isinstance(raw, dict):
         return [raw]
     if not path:
-        return _expand_config(raw, path, depth, frozenset())
+        return _expand_config(raw, path, depth, {})
     if GRID in raw:
         return _alternatives(raw, path, depth)
     columns = [_column(key, value, path, depth) for key, value in raw.items()]
@@ -50,26 +50,28 @@ def alternatives_with(raw: Mapping[str, Any], key: str, depth: int = 0) -> list[
     return found
 
 
-def _expand_config(raw: Mapping[Any, Any], path: str, depth: int, outer: frozenset[object]) -> list[Any]:
+def _expand_config(raw: Mapping[Any, Any], path: str, depth: int, outer: Mapping[object, str]) -> list[Any]:
     """Return the points of a whole config, or of the part of one that is an alternative of its top-level grid.
 
-    outer: the keys beside that grid, which the alternative may not give again.
+    outer: the keys beside that grid, which the alternative may not give again, and where each is.
     """
     _require_shallow(path, depth)
     for key in raw:
         if key in outer and key != GRID:
-            rule, remedy = "must not be given beside the grid and in it", "keep one of the two"
-            raise broken_rule(_join(path, key), rule, raw[key], remedy)
+            what = "section" if isinstance(raw[key], dict) else "key"
+            both = f"the {what} `{key}` is given both {outer[key]} and in {path}"
+            raise UserError(f"{_join(path, key)}: {both}; keep one of the two")
+    here = dict.fromkeys(raw, f"in {path}" if path else "at the top")
     columns = []
     for key, value in raw.items():
         if key == GRID:
-            columns.append(_bounded(_joint_points(raw, path, depth, outer | raw.keys()), path, lambda point: point))
+            columns.append(_bounded(_joint_points(raw, path, depth, {**outer, **here}), path, lambda point: point))
         else:
             columns.append([{key: point} for point in _column(key, value, path, depth)])
     return _bounded(itertools.product(*columns), path, lambda parts: {k: v for part in parts for k, v in part.items()})
 
 
-def _joint_points(raw: Mapping[Any, Any], path: str, depth: int, outer: frozenset[object]) -> Iterator[Any]:
+def _joint_points(raw: Mapping[Any, Any], path: str, depth: int, outer: Mapping[object, str]) -> Iterator[Any]:
     """Yield the points of a grid over mappings of sections."""
     here = _join(path, GRID)
     for i, choice in enumerate(_choices(raw, here)):

@@ -130,7 +130,8 @@ def _typed(value: object, path: str, hint: object) -> object:
         if isinstance(value, list) and value:
             remedy = f"for several write {{grid_search: {shown(value)}}}"
         elif typing.get_origin(hint) is typing.Literal:
-            remedy = suggestion(value, [str(name) for name in typing.get_args(hint)])
+            close = nearest(value, map(str, typing.get_args(hint)))
+            remedy = f"did you mean {close!r}?" if close else "choose one of them"
         elif hint in (int, float):
             remedy = _number_remedy(value)
         raise broken_rule(path, f"must be {describe_type(hint)}", value, remedy) from None

@@ -143,6 +143,10 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
         GOOD.replace("private_ucb_vi", "private_ucbvi"),
         ["algorithm.name: ", "got 'private_ucbvi'", "did you mean 'private_ucb_vi'?"],
     ),
+    "a choice that is near to none": (
+        GOOD.replace("name: private_ucb_vi", "name: best_ucb_vi, consistency: sometimes"),
+        ["algorithm.consistency: must be one of ", ", got 'sometimes'; choose one of them\n"],
+    ),
     "unknown env": (with_env("{name: river_swim}"), ["env.name: ", "did you mean 'riverswim'?"]),
     "unknown model": (with_privacy("{model: jpd, epsilon: 1}"), ["privacy.model: ", "did you mean 'jdp'?"]),
     "unknown counter": (
@@ -218,7 +222,16 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
     "joint grid empty": (GOOD + "grid_search: []\n", ["grid_search: must have at least one alternative"]),
     "section beside a joint grid and in it": (
         GOOD + "grid_search: [{seed: 1}, {seed: 2, grid_search: [{episodes: 5}]}]\n",
-        ["grid_search[1].grid_search[0].episodes: must not be given beside the grid and in it, got 5; keep one"],
+        [
+            "grid_search[1].grid_search[0].episodes: the key `episodes` is given both at the top and in grid_search[1]",
+            "; keep one of the two",
+        ],
+    ),
+    "section in a joint grid and in the grid in it": (
+        GOOD.replace(
+            f"privacy: {PRIVACY}", f"grid_search: [{{privacy: {PRIVACY}, grid_search: [{{privacy: {PRIVACY}}}]}}]"
+        ),
+        ["the section `privacy` is given both in grid_search[0] and in grid_search[0].grid_search[0]; keep one"],
     ),
     "joint grid with a bad point": (
         GOOD.replace("seeds: 1\n", "") + "grid_search: [{seeds: 1}, {seeds: 0}]\n",
@@ -280,6 +293,10 @@ BAD_ARGUMENTS: dict[str, tuple[list[str], list[str]]] = {
     "abbreviated option": (["sweep", "try.yaml", "--dry"], ["--dry"]),
     "no such file": (["run", "nowhere.yaml"], ["nowhere.yaml: a config must be a readable file"]),
     "nearly a known config": (["run", "smok"], ["did you mean 'smoke'?"]),
+    "a config with another extension": (["run", "try.yml"], ["no such file; did you mean 'try.yaml'?"]),
+    "a config without its extension": (["run", "./try"], ["no such file; did you mean 'try.yaml'?"]),
+    "nearly a config beside it": (["run", "binari.yaml"], ["no such file; did you mean 'binary.yaml'?"]),
+    "a known config with an extension": (["run", "smoke.yml"], ["no such file; did you mean 'smoke'?"]),
     "a folder": (["run", "."], [".: a config must be a YAML file, got a folder"]),
     "not text": (["run", "binary.yaml"], ["binary.yaml: a config must be UTF-8 text"]),
     "set without =": (["run", "try.yaml", "--set", "episodes"], ["--set: must be path=value, got 'episodes'"]),

@@ -96,6 +96,14 @@ def test_scales_stand_side_by_side_where_only_they_and_the_episodes_differ(
     assert all(row["regret / K [95 %]"] for row in plain)
 
 
+def test_few_seeds_have_no_interval_and_the_head_says_from_when_on(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = Path(shutil.copytree(home, tmp_path / "copy"))
+    change(copy, lambda summary: summary.assign(halved_at_lower=None, halved_at_upper=None))
+    assert "scales 1: halved at [95 %, from 6 seeds on]" in rows(output(capsys, copy, "a"))[0]
+
+
 def test_two_algorithms_are_compared_at_equal_privacy_and_scales(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
