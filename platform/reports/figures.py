@@ -339,7 +339,7 @@ def _draw_line(axes: Axes, cells: pd.DataFrame, label: str, lines: _Lines, floor
     floor: where the intervals are cut off below.
     """
     colour, marker, dashes = lines.styles[label]
-    style = {"color": colour, "marker": marker}
+    style: dict[str, Any] = {"color": colour, "marker": marker}
     epsilon, mean = cells["proved_epsilon"].to_numpy(), cells["mean_regret"].to_numpy()
     # Few seeds have no interval.
     lower = np.minimum(cells["mean_regret_lower"].fillna(cells["mean_regret"]).clip(lower=floor), mean)

@@ -26,7 +26,7 @@ CONFIG = {
     "env": {"name": "riverswim", "n_states": 3, "horizon": 3},
     "privacy": {"grid_search": [{"model": "none"}, {"model": "jdp", "epsilon": 1.0}]},
     "episodes": 300,
-    "seeds": 2,
+    "seeds": 3,
 }
 
 
