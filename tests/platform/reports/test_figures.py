@@ -274,7 +274,7 @@ def test_references_of_one_colour_differ_in_dashes(drawn: list[Figure]) -> None:
     rows = pd.concat([one, one.assign(**{"noise.arithmetic": "exact"}), one.assign(**{"algorithm.name": "another"})])
     frontier_figure(rows.reset_index(drop=True))
     references = [line for line in drawn[0].axes[0].get_lines() if str(line.get_marker()) == "None"]
-    dashes = [str(line._unscaled_dash_pattern) for line in references if len(line.get_xdata()) == 2]  # type: ignore[attr-defined]
+    dashes = [str(line._unscaled_dash_pattern) for line in references if np.size(line.get_xdata()) == 2]  # type: ignore[attr-defined]
     assert len(dashes) >= 3
     assert dashes[0] != dashes[1]
 
