@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dprl.envs.dynamics import deterministic_value, optimal_value, stochastic_value
 
-__all__ = ["EnvConfig", "FiniteMDP", "require_integer", "require_size"]
+__all__ = ["Env", "EnvConfig", "FiniteMDP", "require_integer", "require_size"]
 
 # Rounding of a sum of a few thousand float64 probabilities stays far below this.
 _SUM_TOLERANCE = 1e-9
@@ -19,12 +19,29 @@ _SUM_TOLERANCE = 1e-9
 _MAX_ENTRIES = 10**8
 
 
+class Env(Protocol):
+    """What is acted in for a fixed number of steps, as arrays: it can be rolled out, and solved exactly."""
+
+    kind: ClassVar[str]
+    """What it is, in words."""
+    name: str
+
+    @property
+    def horizon(self) -> int:
+        """H, the number of steps of an episode."""
+
+    @property
+    def n_states(self) -> int:
+        """S, the number of states."""
+
+
 class EnvConfig(Protocol):
     """A named, validated description of an environment; its fields are the keys of the config file."""
 
     name: ClassVar[str]
+    builds: ClassVar[type[Env]]
 
-    def build(self) -> FiniteMDP:
+    def build(self) -> Env:
         """Build the environment; equal specs build equal arrays, bit for bit."""
 
 
@@ -56,6 +73,8 @@ class FiniteMDP:
         draw below 1 never picks a state of probability 0.
     All arrays are copied, C-contiguous and read-only. Raises ValueError on arrays that are no MDP.
     """
+
+    kind: ClassVar[str] = "finite MDP"
 
     name: str
     transitions: NDArray[np.float64]

@@ -42,6 +42,7 @@ class DeepSea:
     """
 
     name: ClassVar[str] = "deep_sea"
+    builds: ClassVar[type[FiniteMDP]] = FiniteMDP
 
     size: int = 10
     deterministic: bool = True

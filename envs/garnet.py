@@ -29,6 +29,7 @@ class Garnet:
     """
 
     name: ClassVar[str] = "garnet"
+    builds: ClassVar[type[FiniteMDP]] = FiniteMDP
 
     n_states: int = 10
     n_actions: int = 4

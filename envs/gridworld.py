@@ -50,6 +50,7 @@ class GridWorld:
     """
 
     name: ClassVar[str] = "gridworld"
+    builds: ClassVar[type[FiniteMDP]] = FiniteMDP
 
     width: int = 5
     height: int = 5

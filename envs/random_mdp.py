@@ -32,6 +32,7 @@ class RandomMDP:
     """
 
     name: ClassVar[str] = "random_mdp"
+    builds: ClassVar[type[FiniteMDP]] = FiniteMDP
 
     n_states: int = 5
     n_actions: int = 3

@@ -54,6 +54,7 @@ class RiverSwim:
     """
 
     name: ClassVar[str] = "riverswim"
+    builds: ClassVar[type[FiniteMDP]] = FiniteMDP
 
     n_states: int = 6
     horizon: int = 20
