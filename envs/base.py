@@ -84,12 +84,12 @@ class FiniteMDP:
     start_cdf: NDArray[np.float64] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        transitions = _table("transitions", self.transitions, 4)
-        rewards = _table("rewards", self.rewards, 3)
-        start = _table("start", self.start, 1)
+        transitions = table("transitions", self.transitions, 4)
+        rewards = table("rewards", self.rewards, 3)
+        start = table("start", self.start, 1)
         _require_shapes(transitions, rewards, start)
-        _require_distributions("transitions", transitions)
-        _require_distributions("start", start)
+        require_distributions("transitions", transitions)
+        require_distributions("start", start)
         if rewards.min() < 0.0 or rewards.max() > 1.0:
             worst = rewards.min() if rewards.min() < 0.0 else rewards.max()
             raise ValueError(f"rewards must lie in [0, 1], got {worst:g}; rescale the rewards")
@@ -136,8 +136,8 @@ class FiniteMDP:
         if array.shape == shape[:2]:
             deterministic_value(self.transitions, self.rewards, self._actions(array), values)
         elif array.shape == shape:
-            probabilities = _table("policy", array, 3)
-            _require_distributions("policy", probabilities)
+            probabilities = table("policy", array, 3)
+            require_distributions("policy", probabilities)
             stochastic_value(self.transitions, self.rewards, probabilities, values)
         else:
             raise ValueError(
@@ -170,7 +170,8 @@ class FiniteMDP:
         return np.array(array, dtype=np.int64, order="C")
 
 
-def _table(key: str, value: ArrayLike, dimensions: int) -> NDArray[np.float64]:
+def table(key: str, value: ArrayLike, dimensions: int) -> NDArray[np.float64]:
+    """Return a copy of value as a C-contiguous float64 array; raise a ValueError unless it is finite and fits."""
     try:
         array = np.array(value, dtype=np.float64, order="C")
     except (TypeError, ValueError):
@@ -178,7 +179,7 @@ def _table(key: str, value: ArrayLike, dimensions: int) -> NDArray[np.float64]:
     if array.ndim != dimensions or array.size == 0:
         raise ValueError(
             f"{key} must be a non-empty array of {dimensions} dimensions, got shape {array.shape}; "
-            "see the docstring of FiniteMDP"
+            "give all of its axes, none of length 0"
         )
     if not np.isfinite(array).all():
         raise ValueError(f"{key} must be finite, got NaN or infinity; remove these entries")
@@ -197,7 +198,8 @@ def _require_shapes(transitions: NDArray[np.float64], rewards: NDArray[np.float6
         raise ValueError(f"start must have shape [S] = {(n_states,)}, got {start.shape}; give one entry per state")
 
 
-def _require_distributions(key: str, array: NDArray[np.float64]) -> None:
+def require_distributions(key: str, array: NDArray[np.float64]) -> None:
+    """Raise a ValueError unless every row of the last axis is a probability distribution."""
     if array.min() < 0.0:
         raise ValueError(f"{key} must hold probabilities >= 0, got {array.min():g}; remove negative entries")
     sums = array.sum(axis=-1).ravel()

@@ -1,0 +1,150 @@
+"""The contract of this folder: a finite-horizon two-player zero-sum Markov game as arrays, and its exact solution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dprl.envs.base import FiniteMDP, require_distributions, table
+from dprl.envs.games.dynamics import best_response_to_max, best_response_to_min
+
+__all__ = ["MarkovGame"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class MarkovGame:
+    """A two-player zero-sum game with H steps, S states, A actions of the max-player and B of the min-player.
+
+    The max-player collects the rewards, the min-player pays them; both act at once.
+
+    name: the registry name of the spec that built it.
+    transitions: float64 [H, S, A, B, S'], probabilities of the next state; rows sum to 1.
+    rewards: float64 [H, S, A, B] in [0, 1], deterministic given (h, s, a, b).
+    start: float64 [S], distribution of the first state.
+    joint: the same arrays as an MDP whose action a * B + b is the pair (a, b).
+    All arrays are copied, C-contiguous and read-only. Raises ValueError on arrays that are no game.
+    Paper: [QW24] section 2.
+    """
+
+    name: str
+    transitions: Floats
+    rewards: Floats
+    start: Floats
+    joint: FiniteMDP = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        transitions = table("transitions", self.transitions, 5)
+        rewards = table("rewards", self.rewards, 4)
+        start = table("start", self.start, 1)
+        horizon, n_states, n_max, n_min = rewards.shape
+        if transitions.shape != (*rewards.shape, n_states):
+            raise ValueError(
+                f"transitions must have shape [H, S, A, B, S] = {(*rewards.shape, n_states)} to match rewards, "
+                f"got {transitions.shape}; reshape one of them"
+            )
+        pairs = (horizon, n_states, n_max * n_min)
+        joint = FiniteMDP(self.name, transitions.reshape(*pairs, n_states), rewards.reshape(pairs), start)
+        # Views of read-only arrays: the game and its joint MDP share one memory.
+        object.__setattr__(self, "joint", joint)
+        object.__setattr__(self, "transitions", joint.transitions.reshape(transitions.shape))
+        object.__setattr__(self, "rewards", joint.rewards.reshape(rewards.shape))
+        object.__setattr__(self, "start", joint.start)
+
+    def __reduce__(self) -> tuple[Callable[..., MarkovGame], tuple[object, ...]]:
+        # Arrays come back from a pickle writeable; rebuilding makes them read-only again.
+        return MarkovGame, (self.name, self.transitions, self.rewards, self.start)
+
+    @classmethod
+    def from_mdp(cls, mdp: FiniteMDP) -> MarkovGame:
+        """Return the game of an MDP: a min-player with a single action, B = 1."""
+        return cls(mdp.name, mdp.transitions[:, :, :, None], mdp.rewards[..., None], mdp.start)
+
+    @property
+    def horizon(self) -> int:
+        """H, the number of steps of an episode."""
+        return int(self.rewards.shape[0])
+
+    @property
+    def n_states(self) -> int:
+        """S, the number of states."""
+        return int(self.rewards.shape[1])
+
+    @property
+    def n_max_actions(self) -> int:
+        """A, the number of actions of the max-player."""
+        return int(self.rewards.shape[2])
+
+    @property
+    def n_min_actions(self) -> int:
+        """B, the number of actions of the min-player."""
+        return int(self.rewards.shape[3])
+
+    def marginals(self, policy: ArrayLike) -> tuple[Floats, Floats]:
+        """Return the marginals (max-player [H, S, A], min-player [H, S, B]) of a joint policy [H, S, A, B].
+
+        Raises ValueError unless policy[h, s] is a distribution over pairs of actions, as all methods do.
+        """
+        probabilities = self._joint_policy(policy)
+        return probabilities.sum(axis=3), probabilities.sum(axis=2)
+
+    def value(self, policy: ArrayLike) -> Floats:
+        """Return the exact value [H + 1, S] of a joint policy [H, S, A, B], correlated or not; row H is 0."""
+        return self.joint.value(self._joint_policy(policy).reshape(self.joint.rewards.shape))
+
+    def best_response_to_min(self, min_player: ArrayLike) -> tuple[Floats, Integers]:
+        """Return V^{dagger,nu} [H + 1, S], the most against a min-player nu [H, S, B], and actions [H, S] that get it.
+
+        Ties go to the lowest action.
+        """
+        policy = self._policy("min_player", min_player, (*self.rewards.shape[:2], self.n_min_actions))
+        values, actions = self._empty()
+        best_response_to_min(self.transitions, self.rewards, policy, values, actions)
+        return values, actions
+
+    def best_response_to_max(self, max_player: ArrayLike) -> tuple[Floats, Integers]:
+        """Return V^{mu,dagger} [H + 1, S], the least against a max-player mu [H, S, A], and actions [H, S] that get it.
+
+        Ties go to the lowest action.
+        """
+        policy = self._policy("max_player", max_player, self.rewards.shape[:3])
+        values, actions = self._empty()
+        best_response_to_max(self.transitions, self.rewards, policy, values, actions)
+        return values, actions
+
+    def exploitability(self, max_player: ArrayLike, min_player: ArrayLike) -> float:
+        """Return the duality gap V^{dagger,nu} - V^{mu,dagger} of a pair of policies from the start distribution.
+
+        max_player: mu [H, S, A]. min_player: nu [H, S, B]. It is 0 exactly at a Nash equilibrium, up to rounding.
+        """
+        upper = self.best_response_to_min(min_player)[0][0]
+        lower = self.best_response_to_max(max_player)[0][0]
+        return float(self.start @ (upper - lower))
+
+    def _empty(self) -> tuple[Floats, Integers]:
+        values = np.empty((self.horizon + 1, self.n_states))
+        return values, np.empty((self.horizon, self.n_states), dtype=np.int64)
+
+    def _joint_policy(self, policy: ArrayLike) -> Floats:
+        probabilities = table("policy", policy, 4)
+        _require_shape("policy", probabilities, self.rewards.shape)
+        pairs = probabilities.reshape(self.joint.rewards.shape)
+        require_distributions("policy", pairs)
+        return probabilities
+
+    @staticmethod
+    def _policy(key: str, policy: ArrayLike, shape: tuple[int, ...]) -> Floats:
+        probabilities = table(key, policy, 3)
+        _require_shape(key, probabilities, shape)
+        require_distributions(key, probabilities)
+        return probabilities
+
+
+def _require_shape(key: str, array: Floats, shape: tuple[int, ...]) -> None:
+    if array.shape != shape:
+        raise ValueError(f"{key} must have shape {shape}, got {array.shape}; pass one row per step and state")
