@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dprl.envs.base import FiniteMDP, require_distributions, table
-from dprl.envs.games.dynamics import best_response_to_max, best_response_to_min
+from dprl.envs.games.dynamics import GapTables, best_response_to_max, best_response_to_min, gap_tables, stage_payoffs
+from dprl.envs.games.equilibria import matrix_game
 
 __all__ = ["MarkovGame"]
 
@@ -125,6 +126,26 @@ class MarkovGame:
         upper = self.best_response_to_min(min_player)[0][0]
         lower = self.best_response_to_max(max_player)[0][0]
         return float(self.start @ (upper - lower))
+
+    def nash(self) -> tuple[Floats, Floats, Floats]:
+        """Return the Nash values [H + 1, S] and equilibrium policies (max-player [H, S, A], min-player [H, S, B]).
+
+        By backward induction: the Nash equilibrium of every step and state is that of a matrix game, solved as
+        `matrix_game` says. The values are unique, the policies need not be.
+        """
+        values = np.zeros((self.horizon + 1, self.n_states))
+        max_player = np.empty(self.rewards.shape[:3])
+        min_player = np.empty((*self.rewards.shape[:2], self.n_min_actions))
+        payoffs = np.empty(self.rewards.shape[1:])
+        for h in reversed(range(self.horizon)):
+            stage_payoffs(self.transitions[h], self.rewards[h], values[h + 1], payoffs)
+            for s in range(self.n_states):
+                values[h, s], max_player[h, s], min_player[h, s] = matrix_game(payoffs[s])
+        return values, max_player, min_player
+
+    def gap_tables(self) -> GapTables:
+        """Return transitions [H, S', S*A*B] and rewards [H, S*A*B], as the compiled `duality_gap` reads them."""
+        return gap_tables(self.transitions, self.rewards)
 
     def _empty(self) -> tuple[Floats, Integers]:
         values = np.empty((self.horizon + 1, self.n_states))
