@@ -1,0 +1,68 @@
+"""Rock-paper-scissors, repeated for a fixed number of rounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dprl.envs.base import require_integer, require_size
+from dprl.envs.games.base import MarkovGame
+
+__all__ = ["RockPaperScissors"]
+
+# What the max-player (rows) gets from the min-player (columns): rock, paper, scissors.
+_PAYOFFS = {
+    "standard": ((0.0, -0.5, 0.5), (0.5, 0.0, -0.5), (-0.5, 0.5, 0.0)),
+    "biased": ((0.0, -0.25, 0.5), (0.25, 0.0, -0.05), (-0.5, 0.05, 0.0)),
+}
+_MEMORIES = {"outcome": 3, "none": 1}
+
+
+@dataclass(frozen=True)
+class RockPaperScissors:
+    """Rock-paper-scissors: the same matrix game in every round, the result of the last one as state.
+
+    Actions 0 to 2 are rock, paper, scissors; the reward is 0.5 + the max-player's payoff. Payoffs and dynamics are
+    the same in every round. The state bears on no payoff, so that at a Nash equilibrium every round is worth 0.5:
+    the Nash value is 0.5 x (rounds left), in every state and with either memory, and backward induction has both
+    players play the one equilibrium of the matrix game in every round and state.
+
+    horizon: rounds of an episode, at least 1.
+    payoffs:
+      standard: 0.5 for a win, here reward 1; equilibrium (1/3, 1/3, 1/3).
+      biased: paper beats rock by 0.25, rock beats scissors by 0.5, scissors beat paper by 0.05; equilibrium
+        (1/16, 10/16, 5/16). The game matrix_brps of the library OpenSpiel, divided by 100.
+    memory:
+      outcome: three states, 0 after a draw and before the first round, 1 after the max-player won, 2 after it lost.
+        A learner has these transitions to find out, and the states tell who won when.
+      none: a single state.
+    Raises ValueError on other values.
+    """
+
+    name: ClassVar[str] = "rock_paper_scissors"
+    builds: ClassVar[type[MarkovGame]] = MarkovGame
+
+    horizon: int = 5
+    payoffs: str = "standard"
+    memory: str = "outcome"
+
+    def __post_init__(self) -> None:
+        require_integer("horizon", self.horizon, 1)
+        for key, choices in (("payoffs", tuple(_PAYOFFS)), ("memory", tuple(_MEMORIES))):
+            value = getattr(self, key)
+            if value not in choices:
+                raise ValueError(f"{key} must be one of {', '.join(choices)}, got {value!r}; choose one of them")
+        require_size(self.name, self.horizon, _MEMORIES[self.memory], 9)
+
+    def build(self) -> MarkovGame:
+        """Build the game: transitions [H, S, 3, 3, S], rewards [H, S, 3, 3], start [S]."""
+        payoffs, n_states = np.array(_PAYOFFS[self.payoffs]), _MEMORIES[self.memory]
+        # -1 for the min-player's win is the last of three states, or the only one.
+        outcomes = np.sign(payoffs).astype(np.int64) % n_states
+        laws = np.eye(n_states)[outcomes]
+        every_state = (self.horizon, n_states, *payoffs.shape)
+        transitions = np.broadcast_to(laws, (*every_state, n_states))
+        rewards = np.broadcast_to(0.5 + payoffs, every_state)
+        return MarkovGame(self.name, transitions, rewards, np.eye(n_states)[0])
