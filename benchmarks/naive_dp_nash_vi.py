@@ -1,0 +1,362 @@
+"""DP-Nash-VI as one would write it with NumPy and scipy's linprog: the yardstick of the benchmark, and a check of ours.
+
+Paper: [QW24] Algorithm 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from scipy.optimize import linprog
+
+from benchmarks.naive_ucb_vi import BinaryTree, Counts, Floats, Integers, laplace_noise
+from dprl.envs.games.equilibria import tie_weights
+from dprl.privacy.base import TrustModel
+
+# The tightest that HiGHS allows; its default 1e-7 is as large as the perturbation that chooses among equilibria.
+_TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+_OPTIMAL, _INFEASIBLE = 0, 2
+_HALVINGS = 200
+_TIE = 1e-7
+
+
+class Game(NamedTuple):
+    """A two-player zero-sum Markov game: transitions [H,S,A,B,S'], rewards [H,S,A,B] in [0, 1], start [S]."""
+
+    transitions: Floats
+    rewards: Floats
+    start: Floats
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the privatizer adds, what the planner is told about it, and the bonus.
+
+    noise_scale: of each Laplace draw, one per tree node and cell (jdp) or per user and cell (ldp);
+    error: the precision E; bonus_scale: c, multiplies gamma + Gamma; beta: the failure probability.
+    """
+
+    trust_model: TrustModel = "none"
+    noise_scale: float = 0.0
+    error: float = 0.0
+    bonus_scale: float = 1.0
+    c1: float = 1.0
+    c2: float = 1.0
+    beta: float = 0.1
+
+
+class Plan(NamedTuple):
+    """policy [H,S,A,B], correlated; upper_q, lower_q [H,S,A,B]; upper, lower [H+1,S]: the bounds of the values."""
+
+    policy: Floats
+    upper_q: Floats
+    lower_q: Floats
+    upper: Floats
+    lower: Floats
+
+
+def nearest_by_linprog(noisy: Floats, total: float, slack: float) -> tuple[Floats, float]:
+    """Eq. (8) as printed: x [S'] >= 0 with |sum x - total| <= slack and the least max |x - noisy|, and that maximum.
+
+    Where no x is feasible, total < -slack, it is zero. Which minimiser it is depends on the solver.
+    """
+    n = len(noisy)
+    objective = np.append(np.zeros(n), 1.0)
+    identity, ones = np.eye(n), np.ones((n, 1))
+    matrix = np.block([[identity, -ones], [-identity, -ones], [ones.T, np.zeros((1, 1))], [-ones.T, np.zeros((1, 1))]])
+    bounds = np.concatenate([noisy, -noisy, [total + slack, slack - total]])
+    answer = linprog(objective, A_ub=matrix, b_ub=bounds, bounds=(0, None))
+    if answer.status == _INFEASIBLE:
+        return np.zeros(n), math.inf
+    _require_optimal(answer.status)
+    return np.maximum(answer.x[:-1], 0.0), float(answer.fun)
+
+
+def nearest_by_bisection(noisy: Floats, total: float, slack: float) -> Floats:
+    """The Euclidean projection x [S'] of `noisy` onto {x >= 0, |sum x - total| <= slack}: one of eq. (8)'s minimisers.
+
+    It is max(noisy + shift, 0) with the shift nearest to 0 whose sum is in the band.
+    """
+    target = np.clip(np.maximum(noisy, 0.0).sum(), total - slack, max(total + slack, 0.0))
+    low, high = -np.abs(noisy).max() - 1.0, np.abs(noisy).max() + abs(target) + 1.0
+    if np.maximum(noisy, 0.0).sum() == target:
+        low = high = 0.0
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if np.maximum(noisy + middle, 0.0).sum() >= target else (middle, high)
+    projected: Floats = np.maximum(noisy + 0.5 * (low + high), 0.0)
+    return projected
+
+
+def nearest_closed_form(noisy: Floats, totals: Floats, slack: float) -> Floats:
+    """The same projection for all rows at once, by sorting: noisy [..., S'], totals [...]."""
+    positive = np.maximum(noisy, 0.0)
+    sums = positive.sum(axis=-1)
+    target = np.clip(sums, totals - slack, np.maximum(totals + slack, 0.0))
+    falling = -np.sort(-noisy, axis=-1)
+    shifts = (target[..., None] - np.cumsum(falling, axis=-1)) / np.arange(1, noisy.shape[-1] + 1)
+    n_active = np.maximum((falling + shifts > 0.0).sum(axis=-1, keepdims=True), 1)
+    shifted = np.maximum(noisy + np.take_along_axis(shifts, n_active - 1, axis=-1), 0.0)
+    projected: Floats = np.where((target == sums)[..., None], positive, shifted)
+    return projected
+
+
+def equilibrium_by_linprog(upper: Floats, lower: Floats, ties: Floats | float = 0.0) -> Floats:
+    """The coarse correlated equilibrium [A,B] of (Qup, Qlo) with the least E[(Qup - Qlo) / scale + ties].
+
+    ties: [A,B], small; scale: the largest absolute entry.
+    """
+    n_max, n_min = upper.shape
+    scale = max(np.abs(upper).max(), np.abs(lower).max())
+    gains_max = (upper[:, None, :] - upper[None, :, :]).reshape(n_max, -1)
+    gains_min = (lower[None, :, :] - lower.T[:, :, None]).reshape(n_min, -1)
+    gains = np.vstack([gains_max, gains_min]) / scale
+    answer = linprog(
+        ((upper - lower) / scale + ties).ravel(),
+        A_ub=gains,
+        b_ub=np.zeros(len(gains)),
+        A_eq=np.ones((1, upper.size)),
+        b_eq=[1.0],
+        bounds=(0, None),
+        options=_TIGHT,
+    )
+    _require_optimal(answer.status)
+    policy = np.maximum(answer.x, 0.0)
+    normalised: Floats = (policy / policy.sum()).reshape(upper.shape)
+    return normalised
+
+
+def pure_equilibrium(upper: Floats, lower: Floats) -> Floats | None:
+    """The pure equilibrium [A,B] with the smallest Qup - Qlo, ties to the lowest joint action; None without one."""
+    stable = (upper == upper.max(axis=0, keepdims=True)) & (lower == lower.min(axis=1, keepdims=True))
+    if not stable.any():
+        return None
+    policy = np.zeros(upper.shape)
+    policy.flat[np.where(stable, upper - lower, np.inf).argmin()] = 1.0
+    return policy
+
+
+def _require_optimal(status: int) -> None:
+    if status != _OPTIMAL:
+        raise ArithmeticError(f"linprog ended with status {status}; eq. (8) and equilibria have finite optima")
+
+
+def marginals(policy: Floats) -> tuple[Floats, Floats]:
+    """The two players' own policies [H,S,A] and [H,S,B] in a correlated one [H,S,A,B]."""
+    return policy.sum(axis=3), policy.sum(axis=2)
+
+
+def exploitability(game: Game, max_player: Floats, min_player: Floats) -> float:
+    """The duality gap of a pair: what a best response to each wins, V^{dagger,nu} - V^{mu,dagger} at the start.
+
+    max_player [H,S,A], min_player [H,S,B]: probabilities.
+    """
+    against_min = against_max = np.zeros(len(game.start))
+    for h in range(len(game.rewards) - 1, -1, -1):
+        payoff = game.rewards[h] + game.transitions[h] @ against_min
+        against_min = np.einsum("sab,sb->sa", payoff, min_player[h]).max(axis=1)
+        payoff = game.rewards[h] + game.transitions[h] @ against_max
+        against_max = np.einsum("sab,sa->sb", payoff, max_player[h]).min(axis=1)
+    return float(game.start @ (against_min - against_max))
+
+
+class NaiveNashVI:
+    """DP-Nash-VI with both linear programmes left to linprog: eq. (8) for every row, an equilibrium for every state.
+
+    game: the simulator; n_users: the planned number of episodes K, which enters iota. output: the policy
+    [H,S,A,B] with the smallest gap so far, uniform until a gap falls below H.
+    """
+
+    by_our_rule: ClassVar[bool] = False
+
+    def __init__(self, game: Game, n_users: int, settings: Settings, rng: np.random.Generator) -> None:
+        self.game, self.settings, self.rng = game, settings, rng
+        self.horizon, self.n_states, self.n_max, self.n_min = game.rewards.shape
+        self.iota = math.log(30 * game.rewards.size * n_users / settings.beta)
+        self.ties = _TIE * tie_weights(self.n_max * self.n_min).reshape(self.n_max, self.n_min)
+        # Rewards are known, so none are counted.
+        self.counts = Counts(np.zeros(game.rewards.shape), np.zeros(game.transitions.shape), np.zeros(0))
+        self.local_noise = Counts(np.zeros(game.rewards.shape), np.zeros(game.transitions.shape), np.zeros(0))
+        self.tree = BinaryTree(self.counts, n_users if settings.trust_model == "jdp" else 0, settings.noise_scale, rng)
+        self.episodes_done = 0
+        self.policy = np.full(game.rewards.shape, 1.0 / (self.n_max * self.n_min))
+        self.output, self.smallest_gap = self.policy, float(self.horizon)
+
+    def episode(self) -> float:
+        """Plan, deploy, learn from one user; returns the exact regret: the duality gap of the deployed marginals."""
+        self.deploy(self.plan(self.private_counts()))
+        regret = exploitability(self.game, *marginals(self.policy))
+        self.absorb(*self.roll_out())
+        return regret
+
+    def deploy(self, plan: Plan) -> None:
+        """Take over a plan's policy, and keep it as the output if no earlier one had as small a gap."""
+        self.policy = plan.policy
+        gap = float(self.game.start @ (plan.upper[0] - plan.lower[0]))
+        if gap < self.smallest_gap:
+            self.output, self.smallest_gap = plan.policy, gap
+
+    def private_counts(self) -> Counts:
+        """What the server may see of the episodes so far."""
+        if self.episodes_done == 0 or self.settings.trust_model == "none":
+            return self.counts
+        if self.settings.trust_model == "jdp":
+            return self.counts + self.tree.prefix_noise(self.episodes_done)
+        return self.counts + self.local_noise
+
+    def plan(self, private: Counts) -> Plan:
+        """Optimistic and pessimistic value iteration on the private counts."""
+        error, shape = self.settings.error, self.game.rewards.shape
+        nearest = self.nearest_counts(private.transitions, private.visits)
+        transitions = nearest + error / (2.0 * self.n_states)
+        visits = transitions.sum(axis=-1)
+        values = np.zeros((self.horizon + 1, self.n_states))
+        plan = Plan(np.zeros(shape), np.zeros(shape), np.zeros(shape), values, values.copy())
+        for h in range(self.horizon - 1, -1, -1):
+            plan.upper_q[h], plan.lower_q[h] = self.q_of_step(
+                h, transitions[h], visits[h], (plan.upper[h + 1], plan.lower[h + 1])
+            )
+            for s in range(self.n_states):
+                upper_q, lower_q = plan.upper_q[h, s], plan.lower_q[h, s]
+                policy = self.equilibrium(upper_q, lower_q)
+                plan.policy[h, s] = policy
+                plan.upper[h, s], plan.lower[h, s] = (policy * upper_q).sum(), (policy * lower_q).sum()
+        return plan
+
+    def nearest_counts(self, transitions: Floats, visits: Floats) -> Floats:
+        """Eq. (8) for every (h, s, a, b): transitions [H,S,A,B,S'] to visits [H,S,A,B]."""
+        if self.settings.trust_model == "none":
+            return transitions
+        nearest = np.zeros(transitions.shape)
+        for cell in np.ndindex(visits.shape):
+            nearest[cell] = self.nearest_row(transitions[cell], visits[cell], self.settings.error / 4.0)
+        return nearest
+
+    def nearest_row(self, noisy: Floats, total: float, slack: float) -> Floats:
+        return nearest_by_linprog(noisy, total, slack)[0]
+
+    def q_of_step(
+        self, h: int, transitions: Floats, visits: Floats, after: tuple[Floats, Floats]
+    ) -> tuple[Floats, Floats]:
+        """Qup and Qlo [S,A,B] of step h (from 0): transitions [S,A,B,S'], visits [S,A,B], both bounds after it [S].
+
+        The cap is H-h, that of the values from step h on; the paper has H.
+        """
+        upper, lower = after
+        rewards, cap = self.game.rewards[h], self.horizon - h
+        visited = visits > 0.0
+        probabilities = transitions / np.where(visited, visits, 1.0)[..., None]
+        bonus = self.settings.bonus_scale * self.bonus(probabilities, np.where(visited, visits, 1.0), upper, lower)
+        upper_q = np.minimum(rewards + probabilities @ upper + bonus, cap)
+        lower_q = np.maximum(rewards + probabilities @ lower - bonus, 0.0)
+        return np.where(visited, upper_q, cap), np.where(visited, lower_q, 0.0)
+
+    def bonus(self, probabilities: Floats, visits: Floats, upper: Floats, lower: Floats) -> Floats:
+        """gamma + Gamma [S,A,B] at P~ [S,A,B,S'] and N~ [S,A,B]."""
+        settings, horizon, n_states = self.settings, self.horizon, self.n_states
+        middle = (upper + lower) / 2.0
+        variance = np.maximum(probabilities @ middle**2 - (probabilities @ middle) ** 2, 0.0)
+        gamma = settings.c1 / horizon * (probabilities @ (upper - lower))
+        of_variance = np.sqrt(variance * self.iota / visits)
+        of_privacy = horizon * n_states * settings.error * self.iota / visits
+        of_samples = horizon**2 * n_states * self.iota / visits
+        bonus: Floats = gamma + settings.c2 * (of_variance + of_privacy + of_samples)
+        return bonus
+
+    def equilibrium(self, upper_q: Floats, lower_q: Floats) -> Floats:
+        """The policy [A,B] of one state: the least gap, or by our rule pure ones first and ties by fixed weights."""
+        if not self.by_our_rule:
+            return equilibrium_by_linprog(upper_q, lower_q)
+        pure = pure_equilibrium(upper_q, lower_q)
+        return equilibrium_by_linprog(upper_q, lower_q, self.ties) if pure is None else pure
+
+    def roll_out(self) -> tuple[Integers, Integers]:
+        """One episode under the deployed policy: states [H+1] and joint actions a*B + b [H]."""
+        return self._roll_out(lambda probabilities: int(self.rng.choice(len(probabilities), p=probabilities)))
+
+    def roll_out_with(self, uniforms: Floats) -> tuple[Integers, Integers]:
+        """The same driven by 2H+1 given uniforms: the first state's, then a joint action's and a state's a step."""
+        given = iter(uniforms)
+
+        def pick(probabilities: Floats) -> int:
+            reached = np.cumsum(probabilities)
+            return min(int(reached.searchsorted(next(given), side="right")), len(reached) - 1)
+
+        return self._roll_out(pick)
+
+    def _roll_out(self, draw: Callable[[Floats], int]) -> tuple[Integers, Integers]:
+        states = np.zeros(self.horizon + 1, dtype=np.int64)
+        actions = np.zeros(self.horizon, dtype=np.int64)
+        states[0] = draw(self.game.start)
+        for h in range(self.horizon):
+            actions[h] = draw(self.policy[h, states[h]].ravel())
+            pair = divmod(int(actions[h]), self.n_min)
+            states[h + 1] = draw(self.game.transitions[(h, states[h], *pair)])
+        return states, actions
+
+    def absorb(self, states: Integers, actions: Integers) -> None:
+        """Add one user's counts, and the noise that the next release needs."""
+        cells = (np.arange(self.horizon), states[:-1], *np.divmod(actions, self.n_min))
+        self.counts.visits[cells] += 1.0
+        self.counts.transitions[(*cells, states[1:])] += 1.0
+        self.episodes_done += 1
+        if self.settings.trust_model == "jdp":
+            self.tree.close_node(self.episodes_done)
+        elif self.settings.trust_model == "ldp":
+            fresh = laplace_noise(self.counts, self.settings.noise_scale, self.rng)
+            self.local_noise = self.local_noise + fresh
+
+    def jump_to(self, episode: int) -> None:
+        """Continue as if users had played uniformly for `episode` episodes: their expected counts, and fresh noise.
+
+        As for Private-UCB-VI: an episode costs more with every binary digit of its number. Counts matter here, since
+        without any all bounds are clipped and all equilibria pure. Of a local sum's noise only the variance is right.
+        """
+        self.episodes_done, reached = episode, episode * self.game.start
+        for h in range(self.horizon):
+            self.counts.visits[h] = reached[:, None, None] / (self.n_max * self.n_min)
+            self.counts.transitions[h] = self.counts.visits[h, ..., None] * self.game.transitions[h]
+            reached = self.counts.transitions[h].sum(axis=(0, 1, 2))
+        if self.settings.trust_model == "jdp":
+            for level in range(episode.bit_length()):
+                self.tree.close_node(1 << level)
+        elif self.settings.trust_model == "ldp":
+            sums = laplace_noise(self.counts, 1.0, self.rng)
+            deviation = self.settings.noise_scale * math.sqrt(episode)
+            self.local_noise = Counts(deviation * sums.visits, deviation * sums.transitions, sums.rewards)
+
+
+class ClosedFormNashVI(NaiveNashVI):
+    """The same with eq. (8) in closed form, all rows at once in NumPy."""
+
+    def nearest_counts(self, transitions: Floats, visits: Floats) -> Floats:
+        if self.settings.trust_model == "none":
+            return transitions
+        return nearest_closed_form(transitions, visits, self.settings.error / 4.0)
+
+
+class PureFirstNashVI(ClosedFormNashVI):
+    """The same, choosing among equilibria as ours does: linprog only where no pure actions are one."""
+
+    by_our_rule = True
+
+
+class CheckedNashVI(NaiveNashVI):
+    """An oracle, never timed: linprog for both, and ours' choice wherever there is one.
+
+    Eq. (8) has many minimisers. Ours is the Euclidean projection: here it comes from bisection, and must be as near as
+    linprog's.
+    """
+
+    by_our_rule = True
+
+    def nearest_row(self, noisy: Floats, total: float, slack: float) -> Floats:
+        _, least = nearest_by_linprog(noisy, total, slack)
+        row = nearest_by_bisection(noisy, total, slack)
+        if np.abs(row - noisy).max() > least + 1e-6 * (1.0 + np.abs(noisy).max()):
+            raise ArithmeticError(f"the projection of {noisy} onto total {total} +- {slack} is no minimiser of eq. (8)")
+        return row
