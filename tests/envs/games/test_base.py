@@ -1,0 +1,328 @@
+"""A MarkovGame is valid and immutable, and its exact values are those of hand, enumeration and linear programming."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+
+from dprl.envs import Garnet, RandomMDP, RiverSwim
+from dprl.envs.games import MarkovGame
+
+Floats = NDArray[np.float64]
+
+PENNIES = np.array([[1.0, 0.0], [0.0, 1.0]])
+ROCK_PAPER_SCISSORS = np.array([[0.5, 0.0, 1.0], [1.0, 0.5, 0.0], [0.0, 1.0, 0.5]])
+
+
+def one_shot(payoff: Floats) -> MarkovGame:
+    """Return the game of one step and one state."""
+    return MarkovGame("one_shot", np.ones((1, 1, *payoff.shape, 1)), payoff[None, None], np.ones(1))
+
+
+def two_steps() -> MarkovGame:
+    """Return a game solved by hand.
+
+    Step 2: matching pennies in state 0 (value 1/2), a saddle point in state 1 (row 0, column 1, value 1/4). Step 1
+    leads to state 1 after the pair (1, 0), otherwise to state 0. With the rewards below, state 0 of step 1 is the
+    matrix game [[1, 1/2], [1/4, 1]], state 1 is [[1/2, 1/2], [1/4, 1/2]].
+    """
+    rewards = np.zeros((2, 2, 2, 2))
+    rewards[0, 0] = [[0.5, 0.0], [0.0, 0.5]]
+    rewards[1] = [PENNIES, [[0.75, 0.25], [0.5, 0.0]]]
+    transitions = np.zeros((2, 2, 2, 2, 2))
+    transitions[..., 0] = 1.0
+    transitions[0, :, 1, 0] = [0.0, 1.0]
+    return MarkovGame("two_steps", transitions, rewards, np.array([1.0, 0.0]))
+
+
+def random_game(seed: int, horizon: int = 3, n_states: int = 3, n_max: int = 3, n_min: int = 2) -> MarkovGame:
+    """Dense: no probability and no reward is 0, so that nothing drops out of a comparison."""
+    rng = np.random.default_rng(seed)
+    shape = (horizon, n_states, n_max, n_min)
+    transitions = rng.dirichlet(np.ones(n_states), size=shape)
+    return MarkovGame("dense", transitions, rng.random(shape), rng.dirichlet(np.ones(n_states)))
+
+
+def random_policy(rng: np.random.Generator, game: MarkovGame, n_actions: int) -> Floats:
+    return rng.dirichlet(np.ones(n_actions), size=(game.horizon, game.n_states))
+
+
+def random_joint(rng: np.random.Generator, game: MarkovGame) -> Floats:
+    return random_policy(rng, game, game.n_max_actions * game.n_min_actions).reshape(game.rewards.shape)
+
+
+def product(max_player: Floats, min_player: Floats) -> Floats:
+    return np.asarray(max_player[..., :, None] * min_player[..., None, :])
+
+
+def pure_policies(game: MarkovGame, n_actions: int) -> list[Floats]:
+    shape = (game.horizon, game.n_states)
+    choices = itertools.product(range(n_actions), repeat=game.horizon * game.n_states)
+    return [np.eye(n_actions)[np.array(choice).reshape(shape)] for choice in choices]
+
+
+def matrix_value(payoff: Floats) -> float:
+    """Return the value of a matrix game by linear programming: max v with mu @ payoff >= v."""
+    n_max, n_min = payoff.shape
+    solution = linprog(
+        np.r_[np.zeros(n_max), -1.0],
+        A_ub=np.c_[-payoff.T, np.ones(n_min)],
+        b_ub=np.zeros(n_min),
+        A_eq=np.r_[np.ones(n_max), 0.0][None],
+        b_eq=[1.0],
+        bounds=[(0.0, None)] * n_max + [(None, None)],
+    )
+    return float(-solution.fun)
+
+
+def nash_by_programming(game: MarkovGame) -> Floats:
+    values = np.zeros((game.horizon + 1, game.n_states))
+    for h in reversed(range(game.horizon)):
+        payoffs = game.rewards[h] + game.transitions[h] @ values[h + 1]
+        values[h] = [matrix_value(payoff) for payoff in payoffs]
+    return values
+
+
+@pytest.mark.parametrize("payoff", [PENNIES, ROCK_PAPER_SCISSORS], ids=["pennies", "rock_paper_scissors"])
+def test_one_shot_games_have_the_uniform_equilibrium(payoff: Floats) -> None:
+    game = one_shot(payoff)
+    values, max_player, min_player = game.nash()
+    np.testing.assert_allclose(values, [[0.5], [0.0]], atol=1e-12)
+    np.testing.assert_allclose(max_player, 1 / len(payoff), atol=1e-12)
+    np.testing.assert_allclose(min_player, 1 / len(payoff), atol=1e-12)
+    rock = np.eye(len(payoff))[:1][None]
+    assert game.best_response_to_min(rock)[0][0] == 1.0
+    assert game.best_response_to_max(rock)[0][0] == 0.0
+    assert game.exploitability(rock, rock) == 1.0
+
+
+def test_the_one_best_response_is_found() -> None:
+    game = one_shot(ROCK_PAPER_SCISSORS)
+    rock, paper, scissors = np.eye(3)[:, None, None]
+    assert [int(game.best_response_to_min(p)[1][0, 0]) for p in (rock, paper, scissors)] == [1, 2, 0]
+    assert [int(game.best_response_to_max(p)[1][0, 0]) for p in (rock, paper, scissors)] == [1, 2, 0]
+
+
+def test_ties_go_to_the_lowest_action() -> None:
+    game = one_shot(np.full((3, 4), 0.5))
+    assert game.best_response_to_min(np.eye(4)[:1][None])[1][0, 0] == 0
+    assert game.best_response_to_max(np.eye(3)[:1][None])[1][0, 0] == 0
+
+
+def test_two_steps_by_hand() -> None:
+    game = two_steps()
+    values, max_player, min_player = game.nash()
+    np.testing.assert_allclose(values, [[0.7, 0.5], [0.5, 0.25], [0.0, 0.0]], atol=1e-12)
+    np.testing.assert_allclose(max_player[0, 0], [0.6, 0.4], atol=1e-12)
+    np.testing.assert_allclose(min_player[0, 0], [0.4, 0.6], atol=1e-12)
+    np.testing.assert_allclose(max_player[1], [[0.5, 0.5], [1.0, 0.0]], atol=1e-12)
+    np.testing.assert_allclose(min_player[1], [[0.5, 0.5], [0.0, 1.0]], atol=1e-12)
+    # Against a min-player who always takes column 0: pennies are won (1), row 0 of state 1 pays 3/4, so step 1 is
+    # max(1/2 + 1, 0 + 3/4). Against a max-player who always takes row 1: 0 in pennies (column 0), 0 in state 1.
+    first, second = np.broadcast_to(np.eye(2)[:, None, None], (2, 2, 2, 2))
+    response, actions = game.best_response_to_min(first)
+    np.testing.assert_array_equal(response, [[1.5, 1.0], [1.0, 0.75], [0.0, 0.0]])
+    np.testing.assert_array_equal(actions, [[0, 0], [0, 0]])
+    response, actions = game.best_response_to_max(second)
+    np.testing.assert_array_equal(response, [[0.0, 0.0], [0.0, 0.0], [0.0, 0.0]])
+    np.testing.assert_array_equal(actions, [[0, 0], [0, 1]])
+    assert game.exploitability(second, first) == 1.5
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_nash_values_are_those_of_linear_programs(seed: int) -> None:
+    game = random_game(seed, n_max=2 + seed % 3, n_min=2 + seed // 3 % 3)
+    values, max_player, min_player = game.nash()
+    np.testing.assert_allclose(values, nash_by_programming(game), atol=1e-9)
+    np.testing.assert_allclose(game.value(product(max_player, min_player)), values, atol=1e-9)
+    assert abs(game.exploitability(max_player, min_player)) < 1e-9
+
+
+def test_nash_policies_are_exploitable_by_nobody_in_any_state() -> None:
+    for seed in range(5):
+        game = random_game(seed, horizon=5, n_states=4, n_max=4, n_min=4)
+        values, max_player, min_player = game.nash()
+        np.testing.assert_allclose(game.best_response_to_min(min_player)[0], values, atol=1e-9)
+        np.testing.assert_allclose(game.best_response_to_max(max_player)[0], values, atol=1e-9)
+
+
+@pytest.mark.parametrize("mdp", [RiverSwim().build(), RandomMDP(seed=4).build(), Garnet(seed=5).build()])
+def test_one_action_of_the_min_player_is_an_mdp_bit_for_bit(mdp: Any) -> None:
+    game = MarkovGame.from_mdp(mdp)
+    assert (game.name, game.n_max_actions, game.n_min_actions) == (mdp.name, mdp.n_actions, 1)
+    optimum, actions = mdp.optimum()
+    nobody = np.ones((mdp.horizon, mdp.n_states, 1))
+    response, taken = game.best_response_to_min(nobody)
+    np.testing.assert_array_equal(response, optimum)
+    np.testing.assert_array_equal(taken, actions)
+    np.testing.assert_array_equal(game.nash()[0], optimum)
+    policy = random_policy(np.random.default_rng(0), game, mdp.n_actions)
+    np.testing.assert_array_equal(game.best_response_to_max(policy)[0], mdp.value(policy))
+    np.testing.assert_array_equal(game.value(policy[..., None]), mdp.value(policy))
+    assert game.exploitability(policy, nobody) == float(mdp.start @ (optimum[0] - mdp.value(policy)[0]))
+
+
+def test_a_correlated_policy_has_its_own_value_and_its_marginals_have_another() -> None:
+    game = one_shot(PENNIES)
+    together = np.array([[0.5, 0.0], [0.0, 0.5]])[None, None]
+    max_player, min_player = game.marginals(together)
+    np.testing.assert_array_equal(max_player, [[[0.5, 0.5]]])
+    np.testing.assert_array_equal(min_player, [[[0.5, 0.5]]])
+    assert game.value(together)[0, 0] == 1.0
+    assert game.value(product(max_player, min_player))[0, 0] == 0.5
+    assert game.exploitability(max_player, min_player) == 0.0
+
+
+def test_marginals_of_a_product_are_its_factors() -> None:
+    game, rng = random_game(0, n_max=4), np.random.default_rng(1)
+    max_player, min_player = random_policy(rng, game, 4), random_policy(rng, game, 2)
+    back = game.marginals(product(max_player, min_player))
+    np.testing.assert_allclose(back[0], max_player, atol=1e-12)
+    np.testing.assert_allclose(back[1], min_player, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_values_of_pairs_lie_between_the_best_responses(seed: int) -> None:
+    game, rng = random_game(seed), np.random.default_rng(seed)
+    nash = game.nash()[0]
+    max_player, min_player = game.marginals(random_joint(rng, game))
+    value = game.value(product(max_player, min_player))
+    upper, best = game.best_response_to_min(min_player)
+    lower, worst = game.best_response_to_max(max_player)
+    for above, below in ((upper, value), (value, lower), (upper, nash), (nash, lower)):
+        assert (above >= below - 1e-12).all()
+    np.testing.assert_allclose(game.value(product(np.eye(3)[best], min_player)), upper, atol=1e-12)
+    np.testing.assert_allclose(game.value(product(max_player, np.eye(2)[worst])), lower, atol=1e-12)
+    gap = game.exploitability(max_player, min_player)
+    assert gap == pytest.approx(game.start @ (upper[0] - lower[0]), abs=1e-12)
+    assert gap > 0.0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_best_responses_are_the_best_of_all_pure_policies(seed: int) -> None:
+    game, rng = random_game(seed, horizon=2, n_states=2, n_max=3, n_min=2), np.random.default_rng(seed)
+    max_player, min_player = random_policy(rng, game, 3), random_policy(rng, game, 2)
+    upper = np.max([game.value(product(pure, min_player)) for pure in pure_policies(game, 3)], axis=0)
+    lower = np.min([game.value(product(max_player, pure)) for pure in pure_policies(game, 2)], axis=0)
+    np.testing.assert_allclose(game.best_response_to_min(min_player)[0], upper, atol=1e-12)
+    np.testing.assert_allclose(game.best_response_to_max(max_player)[0], lower, atol=1e-12)
+
+
+def test_swapping_the_players_mirrors_the_game() -> None:
+    game, rng = random_game(7), np.random.default_rng(7)
+    mirrored = MarkovGame("mirrored", game.transitions.swapaxes(2, 3), 1.0 - game.rewards.swapaxes(2, 3), game.start)
+    policy = random_policy(rng, game, 2)
+    left = np.arange(game.horizon, -1, -1)[:, None]
+    expected, actions = game.best_response_to_min(policy)
+    response, taken = mirrored.best_response_to_max(policy)
+    np.testing.assert_allclose(left - response, expected, atol=1e-12)
+    np.testing.assert_array_equal(taken, actions)
+    np.testing.assert_allclose(left - mirrored.nash()[0], game.nash()[0], atol=1e-9)
+
+
+def test_the_joint_mdp_numbers_pairs_row_by_row() -> None:
+    game = random_game(2)
+    assert game.joint.n_actions == 6
+    for a, b in itertools.product(range(3), range(2)):
+        np.testing.assert_array_equal(game.joint.rewards[:, :, 2 * a + b], game.rewards[:, :, a, b])
+        np.testing.assert_array_equal(game.joint.transitions[:, :, 2 * a + b], game.transitions[:, :, a, b])
+    assert np.shares_memory(game.joint.transitions, game.transitions)
+
+
+def test_shape_properties() -> None:
+    game = random_game(0, horizon=4, n_states=5, n_max=3, n_min=2)
+    assert (game.horizon, game.n_states, game.n_max_actions, game.n_min_actions) == (4, 5, 3, 2)
+    values, max_player, min_player = game.nash()
+    assert (values.shape, max_player.shape, min_player.shape) == ((5, 5), (4, 5, 3), (4, 5, 2))
+
+
+def parts() -> dict[str, Any]:
+    game = random_game(0)
+    return {
+        "name": "test",
+        "transitions": game.transitions.copy(),
+        "rewards": game.rewards.copy(),
+        "start": game.start.copy(),
+    }
+
+
+def changed(key: str, value: float) -> dict[str, Any]:
+    arguments = parts()
+    arguments[key].flat[0] = value
+    return arguments
+
+
+BAD_GAMES = [
+    (parts() | {"rewards": np.zeros((3, 3, 3))}, "rewards must be a non-empty array of 4 dimensions"),
+    (parts() | {"rewards": np.zeros((3, 3, 0, 2))}, "rewards must be a non-empty array of 4 dimensions"),
+    (parts() | {"rewards": "many"}, "rewards must be an array of numbers, got str"),
+    (parts() | {"rewards": np.zeros((3, 3, 2, 3))}, "transitions must have shape [H, S, A, B, S] = (3, 3, 2, 3, 3)"),
+    (parts() | {"transitions": np.ones((3, 3, 3, 2))}, "transitions must be a non-empty array of 5 dimensions"),
+    (parts() | {"start": np.array([0.5, 0.5])}, "start must have shape [S] = (3,)"),
+    (changed("rewards", 1.5), "rewards must lie in [0, 1], got 1.5"),
+    (changed("rewards", np.nan), "rewards must be finite"),
+    (changed("transitions", -0.5), "transitions must hold probabilities >= 0, got -0.5"),
+    (changed("transitions", 1.0), "transitions must sum to 1 over the last axis"),
+    (changed("start", 2.0), "start must sum to 1 over the last axis"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD_GAMES, ids=[message for _, message in BAD_GAMES])
+def test_bad_arrays_are_refused_in_one_line(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError) as error:  # noqa: PT011 - the whole line is checked below
+        MarkovGame(**arguments)
+    assert str(error.value).startswith(message)
+    assert "\n" not in str(error.value)
+    assert "; " in str(error.value), "the remedy is missing"
+
+
+UNIFORM = np.full((3, 3, 3, 2), 1 / 6)
+BAD_POLICIES = [
+    ("value", (np.full((3, 3, 6), 1 / 6),), "policy must be a non-empty array of 4 dimensions"),
+    ("value", (UNIFORM.swapaxes(2, 3),), "policy must have shape (3, 3, 3, 2), got (3, 3, 2, 3)"),
+    ("value", (UNIFORM / 2,), "policy must sum to 1 over the last axis, got a sum of 0.5"),
+    ("marginals", (-UNIFORM,), "policy must hold probabilities >= 0"),
+    ("best_response_to_min", (np.full((3, 3, 3), 1 / 3),), "min_player must have shape (3, 3, 2), got (3, 3, 3)"),
+    ("best_response_to_max", (np.full((3, 3, 2), 0.5),), "max_player must have shape (3, 3, 3), got (3, 3, 2)"),
+    ("best_response_to_max", (np.full((3, 3, 3), np.inf),), "max_player must be finite"),
+    ("exploitability", (np.full((3, 3, 3), 1 / 3), np.ones((3, 3, 2))), "min_player must sum to 1 over the last axis"),
+]
+
+
+@pytest.mark.parametrize(("method", "arguments", "message"), BAD_POLICIES)
+def test_bad_policies_are_refused_in_one_line(method: str, arguments: tuple[Floats, ...], message: str) -> None:
+    with pytest.raises(ValueError) as error:  # noqa: PT011
+        getattr(random_game(0), method)(*arguments)
+    assert str(error.value).startswith(message)
+    assert "\n" not in str(error.value)
+    assert "; " in str(error.value), "the remedy is missing"
+
+
+def test_arrays_are_copied_contiguous_and_read_only() -> None:
+    arguments = parts()
+    arguments["transitions"] = np.asfortranarray(arguments["transitions"])
+    game = MarkovGame(**arguments)
+    before = game.rewards.copy()
+    arguments["rewards"][:] = 0.5
+    np.testing.assert_array_equal(game.rewards, before)
+    for array in (game.transitions, game.rewards, game.start, *game.gap_tables()):
+        assert array.dtype == np.float64
+        assert array.flags.c_contiguous
+        with pytest.raises(ValueError, match="read-only"):
+            array.flat[0] = 0.0
+
+
+def test_a_pickled_game_comes_back_equal_and_read_only() -> None:
+    game = random_game(3)
+    back = pickle.loads(pickle.dumps(game))
+    assert back.name == game.name
+    for key in ("transitions", "rewards", "start"):
+        np.testing.assert_array_equal(getattr(back, key), getattr(game, key))
+        assert not getattr(back, key).flags.writeable
+    np.testing.assert_array_equal(back.joint.cdf, game.joint.cdf)

@@ -1,0 +1,132 @@
+"""The compiled duality gap is that of MarkovGame, bit for bit, called alone, inside compiled code, or uncompiled."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from numba import njit
+from numpy.typing import NDArray
+
+from dprl.envs import RandomMDP
+from dprl.envs.games import MarkovGame
+from dprl.envs.games.dynamics import GapScratch, GapTables, duality_gap, gap_scratch
+
+Floats = NDArray[np.float64]
+SIZES = [(1, 1, 1, 1), (1, 4, 2, 3), (2, 1, 3, 2), (3, 2, 2, 2), (5, 5, 3, 3), (4, 6, 4, 3), (3, 3, 1, 4), (3, 7, 9, 8)]
+
+
+def random_game(seed: int, size: tuple[int, int, int, int]) -> MarkovGame:
+    rng = np.random.default_rng(seed)
+    horizon, n_states, n_max, n_min = size
+    shape = (horizon, n_states, n_max, n_min)
+    transitions = rng.dirichlet(np.ones(n_states), size=shape)
+    return MarkovGame("dense", transitions, rng.random(shape), rng.dirichlet(np.ones(n_states)))
+
+
+def random_joint(seed: int, game: MarkovGame) -> Floats:
+    """Return a policy [H, S, A*B]."""
+    rng = np.random.default_rng(seed)
+    return rng.dirichlet(np.ones(game.joint.n_actions), size=game.joint.rewards.shape[:2])
+
+
+def scratch_of(game: MarkovGame) -> GapScratch:
+    return gap_scratch(game.n_states, game.n_max_actions, game.n_min_actions)
+
+
+def marginals_in_order(game: MarkovGame, policy: Floats) -> tuple[Floats, Floats]:
+    """Sum in order of the actions; NumPy sums of many terms are taken in another order."""
+    pairs = policy.reshape(game.rewards.shape)
+    return np.cumsum(pairs, axis=3)[..., -1], np.cumsum(pairs, axis=2)[:, :, -1]
+
+
+def responses(game: MarkovGame, policy: Floats) -> tuple[Floats, Floats]:
+    max_player, min_player = marginals_in_order(game, policy)
+    return game.best_response_to_min(min_player)[0][0], game.best_response_to_max(max_player)[0][0]
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_both_values_are_those_of_the_best_responses_bit_for_bit(size: tuple[int, int, int, int]) -> None:
+    game = random_game(sum(size), size)
+    tables, scratch = game.gap_tables(), scratch_of(game)
+    for seed in range(3):  # the same scratch: nothing may be left over
+        policy = random_joint(seed, game)
+        duality_gap(tables, policy, scratch)
+        upper, lower = responses(game, policy)
+        np.testing.assert_array_equal(scratch.upper, upper)
+        np.testing.assert_array_equal(scratch.lower, lower)
+        max_player, min_player = game.marginals(policy.reshape(game.rewards.shape))
+        gap = game.start @ (scratch.upper - scratch.lower)
+        assert game.exploitability(max_player, min_player) == pytest.approx(gap, abs=1e-12)
+
+
+def test_an_mdp_has_its_optimum_above_and_the_policy_below() -> None:
+    mdp = RandomMDP(seed=3).build()
+    game = MarkovGame.from_mdp(mdp)
+    policy, scratch = np.eye(mdp.n_actions)[mdp.optimum()[1]], scratch_of(game)
+    duality_gap(game.gap_tables(), policy, scratch)
+    np.testing.assert_array_equal(scratch.upper, mdp.optimum()[0][0])
+    np.testing.assert_array_equal(scratch.lower, mdp.optimum()[0][0])  # so the regret of the optimum is exactly 0
+
+
+def test_the_tables_run_along_the_cells() -> None:
+    game = random_game(0, (2, 3, 4, 2))
+    tables = game.gap_tables()
+    assert tables.transitions.shape == (2, 3, 24)
+    for s, a, b in np.ndindex(3, 4, 2):
+        cell = (s * 4 + a) * 2 + b
+        np.testing.assert_array_equal(tables.transitions[:, :, cell], game.transitions[:, s, a, b])
+        np.testing.assert_array_equal(tables.rewards[:, cell], game.rewards[:, s, a, b])
+
+
+@pytest.mark.parametrize("options", [{}, {"_nrt": False}], ids=["counting", "borrowing"])
+def test_it_compiles_into_other_kernels(options: dict[str, bool]) -> None:
+    @njit(error_model="numpy", **options)
+    def total_regret(tables: GapTables, policies: Floats, scratch: GapScratch) -> float:
+        total = 0.0
+        for k in range(policies.shape[0]):
+            duality_gap(tables, policies[k], scratch)
+            total += scratch.upper[0] - scratch.lower[0]
+        return total
+
+    game = random_game(1, (3, 4, 3, 2))
+    policies = np.array([random_joint(seed, game) for seed in range(4)])
+    expected = 0.0
+    for policy in policies:
+        upper, lower = responses(game, policy)
+        expected += float(upper[0] - lower[0])
+    assert total_regret(game.gap_tables(), policies, scratch_of(game)) == expected
+
+
+def digest_of_all_kernels() -> str:
+    """Return a digest of what every kernel of the folder's dynamics writes, for one game of each parity of S."""
+    digest = hashlib.sha256()
+    for size in ((3, 4, 3, 2), (2, 3, 2, 4)):
+        game = random_game(5, size)
+        policy, scratch = random_joint(6, game), scratch_of(game)
+        max_player, min_player = game.marginals(policy.reshape(game.rewards.shape))
+        duality_gap(game.gap_tables(), policy, scratch)
+        responses_of_both = (*game.best_response_to_min(min_player), *game.best_response_to_max(max_player))
+        for array in (*responses_of_both, *game.nash(), *scratch):
+            digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def fingerprint(disable_jit: str) -> list[str]:
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": disable_jit, "PYTHONSAFEPATH": "1"}
+    done = subprocess.run([sys.executable, __file__], env=environment, capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def test_plain_python_gives_the_same_bits_as_compiled_code() -> None:
+    compiled, plain = fingerprint("0"), fingerprint("1")
+    assert (compiled[0], plain[0]) == ("True", "False")
+    assert compiled[1] == plain[1]
+
+
+if __name__ == "__main__":
+    print(hasattr(duality_gap, "py_func"), digest_of_all_kernels())
