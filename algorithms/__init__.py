@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dprl.algorithms.base import Algorithm, AlgorithmConfig, Segment
+from dprl.algorithms.base import Algorithm, AlgorithmConfig, Metric, Segment
 from dprl.algorithms.best_ucb_vi import BestUCBVIConfig
 from dprl.algorithms.ldp_obi import LDPOBIConfig
 from dprl.algorithms.private_ucb_po import PrivateUCBPOConfig
 from dprl.algorithms.private_ucb_vi import PrivateUCBVIConfig
 from dprl.algorithms.pucb import PUCBConfig
-from dprl.algorithms.tabular import TabularConfig, TabularLearner
+from dprl.algorithms.tabular import MDPConfig, TabularConfig, TabularLearner
 
-_CONFIGS: tuple[type[TabularConfig], ...] = (
+_CONFIGS: tuple[type[AlgorithmConfig], ...] = (
     PrivateUCBPOConfig,
     PrivateUCBVIConfig,
     PUCBConfig,
@@ -25,6 +25,8 @@ __all__ = [
     "AlgorithmConfig",
     "BestUCBVIConfig",
     "LDPOBIConfig",
+    "MDPConfig",
+    "Metric",
     "PUCBConfig",
     "PrivateUCBPOConfig",
     "PrivateUCBVIConfig",

@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from dprl.envs import FiniteMDP
+from dprl.envs import Env
 from dprl.privacy import PrivacyConfig, PrivateCounts, Privatizer, Streams
 
 Float64Array = npt.NDArray[np.float64]
 Int64Array = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number that a learner reports of every stretch of learning.
+
+    Args:
+        name: its key everywhere.
+        over: what it is over the stretch's episodes: their 'sum', their 'mean', or the value after the 'last' one.
+    """
+
+    name: str
+    over: Literal["sum", "mean", "last"]
+
+
+REGRET = Metric("regret", "sum")
+"""The exact pseudo-regret of the policies deployed, never a realised return."""
+SATURATED = Metric("saturated", "mean")
+"""The share of cells whose optimistic value is clipped at its cap."""
 
 
 @dataclass(frozen=True)
@@ -21,13 +41,21 @@ class Segment:
 
     Args:
         episodes: how many episodes it was.
-        regret: sum over them of the exact pseudo-regret V*(s_1) - V^pi(s_1).
-        saturated: mean over them of the share of (h, s, a) cells whose optimistic value is clipped at its cap.
+        metrics: the value of each metric of the algorithm, by its name.
     """
 
     episodes: int
-    regret: float
-    saturated: float
+    metrics: Mapping[str, float]
+
+    @property
+    def regret(self) -> float:
+        """The sum of the exact pseudo-regret over the episodes."""
+        return self.metrics[REGRET.name]
+
+    @property
+    def saturated(self) -> float:
+        """The mean over the episodes of the share of cells whose optimistic value is clipped at its cap."""
+        return self.metrics[SATURATED.name]
 
 
 class Algorithm(Protocol):
@@ -39,7 +67,11 @@ class Algorithm(Protocol):
 
     @property
     def policy(self) -> Int64Array | Float64Array:
-        """The policy deployed last: actions int64[H, S], or probabilities float64[H, S, A]; see FiniteMDP.value."""
+        """The policy deployed last: actions int64[H, S], or probabilities float64, [H, S, A] or those of a game."""
+
+    @property
+    def policies(self) -> dict[str, np.ndarray]:
+        """What a finished run leaves, as named tables; 'policy' is one of them."""
 
     def plan(self, counts: PrivateCounts) -> Int64Array | Float64Array:
         """Return the policy for the next episode, as `policy`. Private counts are all it may see."""
@@ -55,14 +87,19 @@ class Algorithm(Protocol):
 
 
 class AlgorithmConfig(Protocol):
-    """The config of one algorithm: what the file says, and what builds it."""
+    """The config of one algorithm: what the file says, and what builds it.
+
+    plays: the class of environments that the methods take. metrics: what its learner reports.
+    """
 
     name: ClassVar[str]
+    plays: ClassVar[type[Env]]
+    metrics: ClassVar[tuple[Metric, ...]]
 
-    def privatizer(self, mdp: FiniteMDP, privacy: PrivacyConfig, episodes: int, streams: Streams) -> Privatizer:
+    def privatizer(self, env: Any, privacy: PrivacyConfig, episodes: int, streams: Streams) -> Privatizer:  # noqa: ANN401
         """Return the privatizer that `privacy` makes of what the algorithm releases in a run of `episodes`."""
 
-    def build(self, mdp: FiniteMDP, privatizer: Privatizer, episodes: int, streams: Streams) -> Algorithm:
+    def build(self, env: Any, privatizer: Privatizer, episodes: int, streams: Streams) -> Algorithm:  # noqa: ANN401
         """Return a fresh learner."""
 
 

@@ -13,7 +13,7 @@ from typing import ClassVar, Literal, NamedTuple, get_args
 import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array
-from dprl.algorithms.tabular import Released, TabularConfig, learning_loop
+from dprl.algorithms.tabular import MDPConfig, Released, learning_loop
 from dprl.algorithms.tabular.consistency import restore_totals_and_flow
 from dprl.algorithms.tabular.greedy import act_greedily
 from dprl.envs import FiniteMDP
@@ -149,7 +149,7 @@ run = learning_loop(plan)
 
 
 @dataclass(frozen=True)
-class BestUCBVIConfig(TabularConfig):
+class BestUCBVIConfig(MDPConfig):
     """Optimistic value iteration with the tightest bounds that this project can prove on private counts (ours).
 
     Best with `families: one_hot` and, under jdp, `counter: auto`.
@@ -180,18 +180,18 @@ class BestUCBVIConfig(TabularConfig):
         proved = self.bonus_scale >= 1.0 and self.precision_scale >= 1.0 and self.consistency != "always"
         return self.theorem if proved else None
 
-    def privatizer(self, mdp: FiniteMDP, privacy: PrivacyConfig, episodes: int, streams: Streams) -> Privatizer:
+    def privatizer(self, env: FiniteMDP, privacy: PrivacyConfig, episodes: int, streams: Streams) -> Privatizer:
         """Return the privatizer of the counts of users 1..K-1; raise ValueError unless its error bounds are exact."""
-        privatizer = super().privatizer(mdp, privacy, episodes, streams)
+        privatizer = super().privatizer(env, privacy, episodes, streams)
         if privatizer.noise.printed is not None:
             raise ValueError(
                 f"precision must be exact with {self.name}, got 'printed'; no paper prints a bound for weighted sums"
             )
         return privatizer
 
-    def bonus(self, mdp: FiniteMDP, privatizer: Privatizer, episodes: int) -> Bonus:
+    def bonus(self, env: FiniteMDP, privatizer: Privatizer, episodes: int) -> Bonus:
         """Return the numbers of the bounds; half of beta is for the noise, half for what users do."""
-        n_states, pairs = mdp.n_states, mdp.horizon * mdp.n_states * mdp.n_actions
+        n_states, pairs = env.n_states, env.horizon * env.n_states * env.n_actions
         ends = epoch_ends(episodes)
         share = self.beta / (4 * len(ends))
 
@@ -211,9 +211,9 @@ class BestUCBVIConfig(TabularConfig):
     def _restores(self, noise: NoiseParts) -> bool:
         return self.consistency == "always" or (self.consistency == "proved" and rotation_invariant(noise))
 
-    def tables(self, mdp: FiniteMDP, episodes: int) -> Tables:  # noqa: ARG002
+    def tables(self, env: FiniteMDP, episodes: int) -> Tables:  # noqa: ARG002
         """Return tables of zeros."""
-        horizon, n_states, n_actions = mdp.rewards.shape
+        horizon, n_states, n_actions = env.rewards.shape
         pairs = n_states * n_actions
         return Tables(
             policy=np.zeros((horizon, n_states), dtype=np.int64),

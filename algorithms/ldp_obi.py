@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from dprl.algorithms.base import check_number
-from dprl.algorithms.tabular import Released, TabularConfig, learning_loop
+from dprl.algorithms.tabular import MDPConfig, Released, learning_loop
 from dprl.algorithms.tabular.greedy import GreedyTables, act_greedily, greedy_tables, sum_of_next_values
 from dprl.envs import FiniteMDP
 from dprl.privacy import Privatizer
@@ -81,7 +81,7 @@ run = learning_loop(plan)
 
 
 @dataclass(frozen=True)
-class LDPOBIConfig(TabularConfig):
+class LDPOBIConfig(MDPConfig):
     """LDP-OBI, L1 confidence sets on local reports (Garcelon et al. 2021), formulas not checked against the source.
 
     Transition kernels may differ between steps.
@@ -99,7 +99,7 @@ class LDPOBIConfig(TabularConfig):
         super().__post_init__()
         check_number("alpha", self.alpha, 1.0)
 
-    def bonus(self, mdp: FiniteMDP, privatizer: Privatizer, episodes: int) -> Bonus:  # noqa: ARG002
+    def bonus(self, env: FiniteMDP, privatizer: Privatizer, episodes: int) -> Bonus:  # noqa: ARG002
         """Return the coefficients of beta^r and beta^p.
 
         beta^r = sqrt(2 L/D) + ((alpha+1) c_2 + c_1)/D and beta^p = sqrt(14 S L/D) + (S c_4 + (alpha+1) c_2)/D with
@@ -107,7 +107,7 @@ class LDPOBIConfig(TabularConfig):
 
         Paper: Garcelon, Perchet, Pike-Burke, Pirotta 2021, LDP-OBI.
         """
-        horizon, n_states, n_actions = mdp.rewards.shape
+        horizon, n_states, n_actions = env.rewards.shape
         bounds = privatizer.precision(self.beta).bounds
         c1, c2, c4 = (self.precision_scale * bounds[name] for name in ("rewards", "visits", "transitions"))
         cells = n_states * n_actions * horizon
@@ -120,6 +120,6 @@ class LDPOBIConfig(TabularConfig):
             transition_count=self.bonus_scale * (n_states * c4 + (self.alpha + 1.0) * c2),
         )
 
-    def tables(self, mdp: FiniteMDP, episodes: int) -> GreedyTables:  # noqa: ARG002
+    def tables(self, env: FiniteMDP, episodes: int) -> GreedyTables:  # noqa: ARG002
         """Return policy, values and q of zeros."""
-        return greedy_tables(mdp)
+        return greedy_tables(env)

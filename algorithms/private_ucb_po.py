@@ -13,10 +13,10 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from dprl.algorithms.base import Float64Array
-from dprl.algorithms.tabular import Released, TabularConfig, learning_loop
+from dprl.algorithms.tabular import MDPConfig, Released, learning_loop
 from dprl.algorithms.tabular.exponential import exponential
 from dprl.algorithms.tabular.greedy import sum_of_next_values
-from dprl.algorithms.tabular.simulator import play_stochastic, stochastic_policy_value
+from dprl.algorithms.tabular.simulator import play_stochastic, stochastic_regret
 from dprl.envs import FiniteMDP
 from dprl.privacy import Privatizer
 from dprl.privacy.compiled import inlined
@@ -125,11 +125,11 @@ def plan(counts: Released, bonus: Bonus, tables: Tables) -> tuple[bool, float]:
     return step > 0.0, evaluate(counts, bonus, tables)
 
 
-run = learning_loop(plan, play_stochastic, stochastic_policy_value)
+run = learning_loop(plan, play_stochastic, stochastic_regret)
 
 
 @dataclass(frozen=True)
-class PrivateUCBPOConfig(TabularConfig):
+class PrivateUCBPOConfig(MDPConfig):
     """Private-UCB-PO, policy optimisation on private counts ([CZ22] Algorithm 1; with model none, UCB-PO)."""
 
     name: ClassVar[str] = "private_ucb_po"
@@ -138,14 +138,14 @@ class PrivateUCBPOConfig(TabularConfig):
     plan = staticmethod(plan)
     run = staticmethod(run)
 
-    def bonus(self, mdp: FiniteMDP, privatizer: Privatizer, episodes: int) -> Bonus:
+    def bonus(self, env: FiniteMDP, privatizer: Privatizer, episodes: int) -> Bonus:
         """Return L_c/sqrt(D) + 3 E_1/D + H (L_p/sqrt(D) + (S E_2 + 2 E_1)/D), as its coefficients, and eta.
 
         E_1 bounds the errors of visit and reward counts, E_2 those of transition counts; eta = sqrt(2 ln A/(H^2 K)).
 
         Paper: [CZ22] Lemma 1 and Theorem 1.
         """
-        horizon, n_states, n_actions = mdp.rewards.shape
+        horizon, n_states, n_actions = env.rewards.shape
         bounds = privatizer.precision(self.beta).bounds
         e1 = self.precision_scale * max(bounds["visits"], bounds["rewards"])
         e2 = self.precision_scale * bounds["transitions"]
@@ -159,9 +159,9 @@ class PrivateUCBPOConfig(TabularConfig):
             eta=math.sqrt(2.0 * math.log(n_actions) / (horizon**2 * episodes)),
         )
 
-    def tables(self, mdp: FiniteMDP, episodes: int) -> Tables:  # noqa: ARG002
+    def tables(self, env: FiniteMDP, episodes: int) -> Tables:  # noqa: ARG002
         """Return the uniform policy, and zeros."""
-        horizon, n_states, n_actions = mdp.rewards.shape
+        horizon, n_states, n_actions = env.rewards.shape
         return Tables(
             policy=np.full((horizon, n_states, n_actions), 1.0 / n_actions),
             optimistic=np.zeros(n_states),

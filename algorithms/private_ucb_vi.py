@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from dprl.algorithms.tabular import Released, TabularConfig, learning_loop
+from dprl.algorithms.tabular import MDPConfig, Released, learning_loop
 from dprl.algorithms.tabular.greedy import GreedyTables, act_greedily, greedy_tables, sum_of_next_values
 from dprl.envs import FiniteMDP
 from dprl.privacy import Privatizer
@@ -58,7 +58,7 @@ run = learning_loop(plan)
 
 
 @dataclass(frozen=True)
-class PrivateUCBVIConfig(TabularConfig):
+class PrivateUCBVIConfig(MDPConfig):
     """Private-UCB-VI, optimistic value iteration on private counts ([CZ22] Algorithm 2; with model none, UCB-VI)."""
 
     name: ClassVar[str] = "private_ucb_vi"
@@ -66,14 +66,14 @@ class PrivateUCBVIConfig(TabularConfig):
     plan = staticmethod(plan)
     run = staticmethod(run)
 
-    def bonus(self, mdp: FiniteMDP, privatizer: Privatizer, episodes: int) -> Bonus:
+    def bonus(self, env: FiniteMDP, privatizer: Privatizer, episodes: int) -> Bonus:
         """Return the bonus L_c/sqrt(D) + 3 E_1/D + H L_c/sqrt(D) + H (S E_2 + 2 E_1)/D, as its coefficients.
 
         E_1 bounds the errors of visit and reward counts, E_2 those of transition counts.
 
         Paper: [CZ22] Lemma 2, with L_c of Lemma 1.
         """
-        horizon, n_states, n_actions = mdp.rewards.shape
+        horizon, n_states, n_actions = env.rewards.shape
         bounds = privatizer.precision(self.beta).bounds
         e1 = self.precision_scale * max(bounds["visits"], bounds["rewards"])
         e2 = self.precision_scale * bounds["transitions"]
@@ -85,6 +85,6 @@ class PrivateUCBVIConfig(TabularConfig):
             per_count=self.bonus_scale * (3.0 * e1 + horizon * (n_states * e2 + 2.0 * e1)),
         )
 
-    def tables(self, mdp: FiniteMDP, episodes: int) -> GreedyTables:  # noqa: ARG002
+    def tables(self, env: FiniteMDP, episodes: int) -> GreedyTables:  # noqa: ARG002
         """Return policy, values and q of zeros."""
-        return greedy_tables(mdp)
+        return greedy_tables(env)

@@ -22,7 +22,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from dprl.algorithms.tabular import Released, TabularConfig, learning_loop
+from dprl.algorithms.tabular import MDPConfig, Released, learning_loop
 from dprl.algorithms.tabular.greedy import GreedyTables, act_greedily, greedy_tables, sum_of_next_values
 from dprl.envs import FiniteMDP
 from dprl.privacy import Privatizer
@@ -78,7 +78,7 @@ run = learning_loop(plan)
 
 
 @dataclass(frozen=True)
-class PUCBConfig(TabularConfig):
+class PUCBConfig(MDPConfig):
     """PUCB, optimism where private counts are large (Vietri et al. 2020), formulas not checked against the source.
 
     [CZ22] reports a gap in its regret analysis.
@@ -88,14 +88,14 @@ class PUCBConfig(TabularConfig):
     plan = staticmethod(plan)
     run = staticmethod(run)
 
-    def bonus(self, mdp: FiniteMDP, privatizer: Privatizer, episodes: int) -> Bonus:
+    def bonus(self, env: FiniteMDP, privatizer: Privatizer, episodes: int) -> Bonus:
         """Return conf = (H+1) sqrt(2 ln(K/beta')/max(1, N - E)) + (1+SH)(3 E/N + 2 E^2/N^2), as its coefficients.
 
         beta' = beta/(2SAH); E bounds the errors of all counts.
 
         Paper: Vietri, Balle, Krishnamurthy, Wu 2020, PrivQ.
         """
-        horizon, n_states, n_actions = mdp.rewards.shape
+        horizon, n_states, n_actions = env.rewards.shape
         e = self.precision_scale * max(privatizer.precision(self.beta).bounds.values())
         cells = n_states * n_actions * horizon
         phi = math.sqrt(2.0 * math.log(2.0 * cells * episodes / self.beta))
@@ -108,6 +108,6 @@ class PUCBConfig(TabularConfig):
             per_square=self.bonus_scale * psi * 2.0 * e * e,
         )
 
-    def tables(self, mdp: FiniteMDP, episodes: int) -> GreedyTables:  # noqa: ARG002
+    def tables(self, env: FiniteMDP, episodes: int) -> GreedyTables:  # noqa: ARG002
         """Return policy, values and q of zeros."""
-        return greedy_tables(mdp)
+        return greedy_tables(env)

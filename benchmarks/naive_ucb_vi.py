@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +37,7 @@ class Settings:
     beta: float = 0.1
 
     @classmethod
-    def of(cls, privatizer: Privatizer, chosen: TabularConfig) -> Settings:
+    def of(cls, privatizer: Privatizer, chosen: TabularConfig[Any]) -> Settings:
         """The same noise scale, precisions and bonus as our implementation has."""
         bounds = privatizer.precision(chosen.beta).bounds
         report, counter, _ = privatizer.noise

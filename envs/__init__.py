@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gymnasium
 
-from dprl.envs.base import EnvConfig, FiniteMDP
+from dprl.envs.base import Env, EnvConfig, FiniteMDP
 from dprl.envs.deep_sea import DeepSea
 from dprl.envs.episodes import FiniteMDPEnv
 from dprl.envs.garnet import Garnet
@@ -14,7 +14,9 @@ from dprl.envs.riverswim import RiverSwim
 
 __all__ = [
     "ENVIRONMENTS",
+    "MDPS",
     "DeepSea",
+    "Env",
     "EnvConfig",
     "FiniteMDP",
     "FiniteMDPEnv",
@@ -24,17 +26,18 @@ __all__ = [
     "RiverSwim",
 ]
 
-ENVIRONMENTS: dict[str, type[EnvConfig]] = {
-    spec.name: spec for spec in (RiverSwim, RandomMDP, Garnet, GridWorld, DeepSea)
-}
+_MDPS: tuple[type[EnvConfig[FiniteMDP]], ...] = (RiverSwim, RandomMDP, Garnet, GridWorld, DeepSea)
+
+MDPS: dict[str, type[EnvConfig[FiniteMDP]]] = {spec.name: spec for spec in _MDPS}
+ENVIRONMENTS: dict[str, type[EnvConfig[Env]]] = {**MDPS}
 
 
 def make_episodes(environment: str, render_mode: None = None, **fields: float | str) -> FiniteMDPEnv:
     """Make the Gymnasium environment of a registry name; `fields` are those of its spec."""
-    return FiniteMDPEnv(ENVIRONMENTS[environment](**fields).build(), render_mode)
+    return FiniteMDPEnv(MDPS[environment](**fields).build(), render_mode)
 
 
-for _name, _spec in ENVIRONMENTS.items():
+for _name, _spec in MDPS.items():
     gymnasium.register(
         id=f"dprl/{_spec.__name__}-v0",
         entry_point="dprl.envs:make_episodes",

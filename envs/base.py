@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,7 +24,10 @@ class Env(Protocol):
 
     kind: ClassVar[str]
     """What it is, in words."""
-    name: str
+
+    @property
+    def name(self) -> str:
+        """The registry name of the spec that built it."""
 
     @property
     def horizon(self) -> int:
@@ -35,13 +38,16 @@ class Env(Protocol):
         """S, the number of states."""
 
 
-class EnvConfig(Protocol):
+E_co = TypeVar("E_co", bound=Env, covariant=True)
+
+
+class EnvConfig(Protocol[E_co]):
     """A named, validated description of an environment; its fields are the keys of the config file."""
 
     name: ClassVar[str]
     builds: ClassVar[type[Env]]
 
-    def build(self) -> Env:
+    def build(self) -> E_co:
         """Build the environment; equal specs build equal arrays, bit for bit."""
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dprl.envs.base import FiniteMDP, require_integer, require_size
+from dprl.envs.base import Env, FiniteMDP, require_integer, require_size
 
 __all__ = ["DeepSea"]
 
@@ -42,7 +42,7 @@ class DeepSea:
     """
 
     name: ClassVar[str] = "deep_sea"
-    builds: ClassVar[type[FiniteMDP]] = FiniteMDP
+    builds: ClassVar[type[Env]] = FiniteMDP
 
     size: int = 10
     deterministic: bool = True

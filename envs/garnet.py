@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dprl.envs.base import FiniteMDP, require_integer, require_size
+from dprl.envs.base import Env, FiniteMDP, require_integer, require_size
 
 __all__ = ["Garnet"]
 
@@ -29,7 +29,7 @@ class Garnet:
     """
 
     name: ClassVar[str] = "garnet"
-    builds: ClassVar[type[FiniteMDP]] = FiniteMDP
+    builds: ClassVar[type[Env]] = FiniteMDP
 
     n_states: int = 10
     n_actions: int = 4

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dprl.envs.base import FiniteMDP, require_integer, require_size
+from dprl.envs.base import Env, FiniteMDP, require_integer, require_size
 
 __all__ = ["GridWorld"]
 
@@ -50,7 +50,7 @@ class GridWorld:
     """
 
     name: ClassVar[str] = "gridworld"
-    builds: ClassVar[type[FiniteMDP]] = FiniteMDP
+    builds: ClassVar[type[Env]] = FiniteMDP
 
     width: int = 5
     height: int = 5

@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from dprl.envs.base import FiniteMDP, require_integer, require_size
+from dprl.envs.base import Env, FiniteMDP, require_integer, require_size
 
 __all__ = ["RiverSwim"]
 
@@ -54,7 +54,7 @@ class RiverSwim:
     """
 
     name: ClassVar[str] = "riverswim"
-    builds: ClassVar[type[FiniteMDP]] = FiniteMDP
+    builds: ClassVar[type[Env]] = FiniteMDP
 
     n_states: int = 6
     horizon: int = 20

@@ -16,7 +16,8 @@ N_FAMILIES = 3
 class Released(NamedTuple):
     """Private counts as planning kernels see them.
 
-    values float64[H * (S+2) * S*A]: each step holds transitions [S', S, A], visits [S, A], rewards [S, A]. users: whose
+    values float64[H * (S+2) * S*A]: each step holds transitions [S', S, A], visits [S, A], rewards [S, A] if they are
+    counted. users: whose
     episodes are counted, k - 1 before episode k. new: how many of them were not when the last plan was made.
     """
 
@@ -25,24 +26,51 @@ class Released(NamedTuple):
     new: int
 
 
+def visit_families(n_states: int, n_actions: int) -> tuple[CountFamily, CountFamily]:
+    """Return N(h,s,a,s') and N(h,s,a), in the order in which planning reads them; a may be a pair of actions.
+
+    Within a step, transitions come first, as [S', S, A]: planning then runs along (s, a) without gaps.
+    """
+    pairs = n_states * n_actions
+    return (
+        CountFamily("transitions", pairs * n_states, public_start_change=2),
+        CountFamily("visits", pairs, public_start_change=0, marginal_of="transitions"),
+    )
+
+
 def count_families(mdp: FiniteMDP, losses: bool = False) -> CountFamilies:
     """Return N(h,s,a,s'), N(h,s,a) and R(h,s,a), in the order in which planning reads them; or losses in place of R.
 
-    Within a step, transitions come first, as [S', S, A]: planning then runs along (s, a) without gaps. R is the sum of
-    rewards where the paper has costs C; R = N - C, so sensitivity and noise are the same.
+    R is the sum of rewards where the paper has costs C; R = N - C, so sensitivity and noise are the same.
 
     Paper: [CZ22] sec. 3.
     """
-    pairs, third = mdp.n_states * mdp.n_actions, "losses" if losses else "rewards"
-    return CountFamilies(
-        n_steps=mdp.horizon,
-        families=(
-            CountFamily("transitions", pairs * mdp.n_states, public_start_change=2),
-            CountFamily("visits", pairs, public_start_change=0, marginal_of="transitions"),
-            CountFamily(third, pairs, public_start_change=1, marginal_of="transitions", indicator=False),
-        ),
-        paper="[CZ22]",
+    third = CountFamily(
+        "losses" if losses else "rewards",
+        mdp.n_states * mdp.n_actions,
+        public_start_change=1,
+        marginal_of="transitions",
+        indicator=False,
     )
+    return CountFamilies(mdp.horizon, (*visit_families(mdp.n_states, mdp.n_actions), third), paper="[CZ22]")
+
+
+@inlined
+def write_visits(
+    states: Int64Array, actions: Int64Array, shape: tuple[int, int], cells: Int64Array, amounts: Float64Array
+) -> None:
+    """User side: turn a trajectory into one cell per step of `visit_families`, with an amount of 1 each.
+
+    states int64[H+1], actions int64[H], shape: S, A; fills the first two columns of cells int64[H, F] and amounts
+    float64[H, F].
+    """
+    n_states, n_actions = shape
+    for h in range(actions.shape[0]):
+        pair = states[h] * n_actions + actions[h]
+        cells[h, TRANSITIONS] = states[h + 1] * (n_states * n_actions) + pair
+        cells[h, VISITS] = pair
+        amounts[h, TRANSITIONS] = 1.0
+        amounts[h, VISITS] = 1.0
 
 
 @inlined
@@ -54,12 +82,7 @@ def write_contribution(
     states int64[H+1], actions int64[H], rewards (or losses) float64[H, S, A], of which the user observes its own; fills
     cells int64[H, 3] and amounts float64[H, 3].
     """
-    n_states, n_actions = rewards.shape[1], rewards.shape[2]
+    write_visits(states, actions, (rewards.shape[1], rewards.shape[2]), cells, amounts)
     for h in range(actions.shape[0]):
-        pair = states[h] * n_actions + actions[h]
-        cells[h, TRANSITIONS] = states[h + 1] * (n_states * n_actions) + pair
-        cells[h, VISITS] = pair
-        cells[h, REWARDS] = pair
-        amounts[h, TRANSITIONS] = 1.0
-        amounts[h, VISITS] = 1.0
+        cells[h, REWARDS] = cells[h, VISITS]
         amounts[h, REWARDS] = rewards[h, states[h], actions[h]]

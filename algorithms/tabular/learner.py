@@ -6,24 +6,25 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from dprl.algorithms.base import Float64Array, Int64Array, Segment, check_number
-from dprl.algorithms.tabular.counts import Released, count_families
+from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Int64Array, Metric, Segment, check_number
+from dprl.algorithms.tabular.counts import Released
 from dprl.algorithms.tabular.loop import Run, Schedule
-from dprl.algorithms.tabular.simulator import simulator
-from dprl.envs import FiniteMDP
-from dprl.privacy import PrivacyConfig, PrivateCounts, Privatizer, Streams
+from dprl.envs import Env
+from dprl.privacy import CountFamilies, PrivacyConfig, PrivateCounts, Privatizer, Streams
+
+E = TypeVar("E", bound=Env)
 
 _TABLES, _SCHEDULE, _PRIVATIZER, _DIGEST = "tables.", "schedule.", "privatizer.", "digest"
 
 
 @dataclass(frozen=True)
-class TabularConfig(ABC):
-    """The settings of every tabular algorithm.
+class TabularConfig(ABC, Generic[E]):
+    """The settings of every tabular algorithm, on environments of class E.
 
     Args:
         bonus_scale: c >= 0, multiplies the whole exploration bonus; 1 is the paper.
@@ -39,16 +40,14 @@ class TabularConfig(ABC):
     beta: float = 0.1
     replan_growth: float = 0.0
     name: ClassVar[str]
+    plays: ClassVar[type[Env]]
+    metrics: ClassVar[tuple[Metric, ...]] = (REGRET, SATURATED)
     plan: ClassVar[Callable[..., tuple[bool, float]]]
     """The kernel plan(counts: Released, bonus, tables) -> (did the policy change, share of saturated cells)."""
     run: ClassVar[Run]
     """The loop around it, see `learning_loop`."""
     theorem: ClassVar[str | None] = None
     """Which theorem bounds the regret of the algorithm as printed, if one does."""
-    counts_losses: ClassVar[bool] = False
-    """Whether users count losses 1 - r in place of rewards, as [CZ22] does."""
-    bounds_optimum: ClassVar[bool] = True
-    """Whether `tables.optimistic` bounds the optimal values from above; else those of the policy deployed last."""
 
     def __post_init__(self) -> None:
         check_number("bonus_scale", self.bonus_scale, 0.0)
@@ -57,16 +56,34 @@ class TabularConfig(ABC):
         check_number("replan_growth", self.replan_growth, 0.0, 1e6)
 
     @abstractmethod
-    def bonus(self, mdp: FiniteMDP, privatizer: Privatizer, episodes: int) -> Any:  # noqa: ANN401 - each has its own
+    def families(self, env: E) -> CountFamilies:
+        """Return what the algorithm counts."""
+
+    @abstractmethod
+    def simulator(self, env: E, episodes: int, streams: Streams) -> Any:  # noqa: ANN401 - each kind of env has its own
+        """Return the environment and its K = `episodes` users, a NamedTuple as the loop's `play` and `regret` read it.
+
+        Besides `device`, `episodes` and `key` it has identity(): the arrays that make it this one.
+        """
+
+    @abstractmethod
+    def bonus(self, env: E, privatizer: Privatizer, episodes: int) -> Any:  # noqa: ANN401 - each has its own
         """Return the numbers of the exploration bonus, a NamedTuple, as `plan` reads them."""
 
     @abstractmethod
-    def tables(self, mdp: FiniteMDP, episodes: int) -> Any:  # noqa: ANN401
+    def tables(self, env: E, episodes: int) -> Any:  # noqa: ANN401
         """Return what planning works on: a NamedTuple of arrays, of which `plan` leaves two to read.
 
-        policy: int64[H, S] or float64[H, S, A]; optimistic float64[S]: the upper bounds of the first step's values, see
-        `bounds_optimum`.
+        policy: the one to deploy; optimistic float64[S]: the upper bounds of the first step's values.
         """
+
+    def measure(self, simulator: Any, tables: Any) -> dict[str, float]:  # noqa: ANN401, ARG002
+        """Return the metrics over the last episode: of the tables as they are, on the known environment."""
+        return {}
+
+    def policies(self, tables: Any) -> dict[str, np.ndarray]:  # noqa: ANN401
+        """Return copies of what a finished run leaves."""
+        return {"policy": tables.policy.copy()}
 
     @property
     def covered_by(self) -> str | None:
@@ -74,38 +91,38 @@ class TabularConfig(ABC):
         printed = self.bonus_scale == 1.0 and self.precision_scale == 1.0 and self.replan_growth == 0.0
         return self.theorem if printed else None
 
-    def privatizer(self, mdp: FiniteMDP, privacy: PrivacyConfig, episodes: int, streams: Streams) -> Privatizer:
+    def privatizer(self, env: E, privacy: PrivacyConfig, episodes: int, streams: Streams) -> Privatizer:
         """Return the privatizer of the counts of users 1..K-1; the last user's could serve no later policy."""
-        return privacy.build(count_families(mdp, self.counts_losses), episodes - 1, streams)
+        return privacy.build(self.families(env), episodes - 1, streams)
 
-    def build(self, mdp: FiniteMDP, privatizer: Privatizer, episodes: int, streams: Streams) -> TabularLearner:
+    def build(self, env: E, privatizer: Privatizer, episodes: int, streams: Streams) -> TabularLearner:
         """Return a fresh learner."""
-        return TabularLearner(self, mdp, privatizer, episodes, streams)
+        return TabularLearner(self, env, privatizer, episodes, streams)
 
 
 class TabularLearner:
-    """A tabular algorithm on one MDP.
+    """A tabular algorithm on one environment.
 
     *Formal guarantee.* The privatizer's: everything this class computes is a function of the counts it released.
     """
 
     def __init__(
-        self, config: TabularConfig, mdp: FiniteMDP, privatizer: Privatizer, episodes: int, streams: Streams
+        self, config: TabularConfig[E], env: E, privatizer: Privatizer, episodes: int, streams: Streams
     ) -> None:
         if episodes < 2:
             raise ValueError(f"episodes must be at least 2, got {episodes}; the second is the first that can learn")
-        if privatizer.families != count_families(mdp, config.counts_losses) or privatizer.n_users < episodes - 1:
+        if privatizer.families != config.families(env) or privatizer.n_users < episodes - 1:
             raise ValueError(
-                f"the privatizer must be built for this MDP and {episodes - 1} users, "
+                f"the privatizer must be built for this environment and {episodes - 1} users, "
                 f"got {privatizer.families.n_cells} cells for {privatizer.n_users} users; use config.privatizer"
             )
-        self.config = config
+        self.config: TabularConfig[Any] = config
         self.privatizer = privatizer
         self.episodes = episodes
         self.episodes_done = 0
-        self._simulator = simulator(mdp, episodes, streams, config.counts_losses)
-        self._bonus = config.bonus(mdp, privatizer, episodes)
-        self._tables = config.tables(mdp, episodes)
+        self._simulator = config.simulator(env, episodes, streams)
+        self._bonus = config.bonus(env, privatizer, episodes)
+        self._tables = config.tables(env, episodes)
         self._schedule = Schedule(config.replan_growth, np.array([1, 1], dtype=np.int64), np.zeros(1))
         self._plan(privatizer.private_counts(), self._tables)
 
@@ -114,6 +131,11 @@ class TabularLearner:
         """The policy deployed last; before the first episode the one planned from zero counts."""
         policy: Int64Array | Float64Array = self._tables.policy
         return policy.copy()
+
+    @property
+    def policies(self) -> dict[str, np.ndarray]:
+        """What a finished run leaves, as named tables; 'policy' is one of them."""
+        return self.config.policies(self._tables)
 
     def plan(self, counts: PrivateCounts) -> Int64Array | Float64Array:
         """Return the policy that private counts lead to after the one deployed last."""
@@ -138,7 +160,8 @@ class TabularLearner:
             self._simulator, self.privatizer.channel, self._bonus, self._tables, self._schedule, first, last
         )
         self.episodes_done = last
-        return Segment(n, regret, saturated / n)
+        sums_and_means = {REGRET.name: regret, SATURATED.name: saturated / n}
+        return Segment(n, sums_and_means | self.config.measure(self._simulator, self._tables))
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return counts, noise, tables and position; every draw is keyed by its episode, so nothing else is needed."""
@@ -174,8 +197,7 @@ class TabularLearner:
         Other settings or another environment would let the noise of a prefix hide other users' data, too.
         """
         digest = hashlib.sha256(f"{self.config!r} {self.episodes}".encode())
-        users = self._simulator
-        for array in (users.transitions, users.rewards, users.observed, users.start, users.key, *own.values()):
+        for array in (*self._simulator.identity(), *own.values()):
             digest.update(f"{array.dtype.str}{array.shape}".encode() + array.tobytes())
         return np.frombuffer(digest.digest(), dtype=np.uint8)
 

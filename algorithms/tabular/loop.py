@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 
 from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.tabular.counts import Released
-from dprl.algorithms.tabular.simulator import Simulator, play, policy_value
+from dprl.algorithms.tabular.simulator import play, regret
 from dprl.privacy.compiled import borrowing, inlined
 from dprl.privacy.exchange import Channel, exchange, exchange_unreleased
 
@@ -37,14 +37,14 @@ def next_plan(growth: float, episode: int) -> int:
     return max(episode + 1, math.ceil(episode * (1.0 + growth)))
 
 
-# The names `plan`, `play` and `policy_value` of this function are those of the algorithm, see `learning_loop`.
+# The names `plan`, `play` and `regret` of this function are those of the algorithm, see `learning_loop`.
 def plan(counts: Released, bonus: Any, tables: Any) -> tuple[bool, float]:  # noqa: ANN401 - each has its own
     """Write tables.policy; return (did it change, share of saturated cells)."""
     raise NotImplementedError
 
 
 def _loop(  # noqa: PLR0913 - a kernel has no object to hold them
-    simulator: Simulator,
+    simulator: Any,  # noqa: ANN401
     channel: Channel,
     bonus: Any,  # noqa: ANN401
     tables: Any,  # noqa: ANN401
@@ -52,15 +52,15 @@ def _loop(  # noqa: PLR0913 - a kernel has no object to hold them
     first: int,
     last: int,
 ) -> tuple[float, float]:
-    regret, saturated, value = 0.0, 0.0, policy_value(simulator, tables.policy)
+    summed, saturated, current = 0.0, 0.0, regret(simulator, tables.policy)
     for k in range(first, last + 1):
         if k == schedule.planned[1]:
             counts = Released(channel.released, k - 1, k - schedule.planned[0])
             changed, schedule.saturated[0] = plan(counts, bonus, tables)
             schedule.planned[0], schedule.planned[1] = k, next_plan(schedule.growth, k)
             if changed:
-                value = policy_value(simulator, tables.policy)
-        regret += simulator.optimal_value - value
+                current = regret(simulator, tables.policy)
+        summed += current
         saturated += schedule.saturated[0]
         play(simulator, tables.policy, k)
         if k < simulator.episodes:
@@ -69,7 +69,7 @@ def _loop(  # noqa: PLR0913 - a kernel has no object to hold them
                 exchange(channel, simulator.device.cells, simulator.device.amounts, k)
             else:
                 exchange_unreleased(channel, simulator.device.cells, simulator.device.amounts, k)
-    return regret, saturated
+    return summed, saturated
 
 
 def _identity(part: Callable[..., object]) -> str:
@@ -85,9 +85,12 @@ def _identity(part: Callable[..., object]) -> str:
 def learning_loop(
     plan: Callable[..., tuple[bool, float]],
     play: Callable[..., None] = play,
-    policy_value: Callable[..., float] = policy_value,
+    regret: Callable[..., float] = regret,
 ) -> Run:
     """Return the compiled loop of an algorithm, run(simulator, channel, bonus, tables, schedule, first, last).
+
+    plan(counts, bonus, tables) as `TabularConfig.plan`; play(simulator, policy, user) leaves the contribution of one
+    episode in simulator.device; regret(simulator, policy) is exact, computed on the known environment.
 
     It plays episodes first..last (1-based, inclusive) of K and returns the summed regret and the summed share of
     saturated cells. Before an episode of the schedule, `plan` writes `tables.policy` from the released counts; then the
@@ -100,7 +103,7 @@ def learning_loop(
     The parts are bound by name, as if the loop stood in the algorithm's file: kernels that are passed as arguments are
     compiled anew in every process.
     """
-    parts = {"plan": plan, "play": play, "policy_value": policy_value}
+    parts = {"plan": plan, "play": play, "regret": regret}
     run = FunctionType(_loop.__code__, _loop.__globals__ | parts, "run")
     run.__qualname__ = f"run-{'-'.join(_identity(part) for part in parts.values())}"  # the on-disk cache looks at it
     run.__module__ = plan.__module__

@@ -18,7 +18,7 @@ from dprl.privacy.randomness.bits import fill_uniform
 class Device(NamedTuple):
     """What is on the user's side: the episode under way. Only `play` writes it, only `exchange` may read it.
 
-    uniforms float64[2H+1]; states int64[H+1]; actions int64[H]; cells int64[H, 3] and amounts float64[H, 3]: the
+    uniforms float64[2H+1]; states int64[H+1]; actions int64[H]; cells int64[H, F] and amounts float64[H, F]: the
     contribution, one cell per step and family.
     """
 
@@ -31,6 +31,17 @@ class Device(NamedTuple):
     def __repr__(self) -> str:
         # The generated one would print a user's trajectory into a log.
         return f"Device({self.actions.shape[0]} steps)"
+
+
+def device(horizon: int, n_families: int) -> Device:
+    """Return the device of a user who takes H steps and contributes to F families."""
+    return Device(
+        uniforms=np.zeros(2 * horizon + 1),
+        states=np.zeros(horizon + 1, dtype=np.int64),
+        actions=np.zeros(horizon, dtype=np.int64),
+        cells=np.zeros((horizon, n_families), dtype=np.int64),
+        amounts=np.zeros((horizon, n_families)),
+    )
 
 
 class Simulator(NamedTuple):
@@ -54,6 +65,10 @@ class Simulator(NamedTuple):
     values: Float64Array
     device: Device
 
+    def identity(self) -> tuple[np.ndarray, ...]:
+        """Return what makes it this one: another environment or stream differs in these arrays."""
+        return self.transitions, self.rewards, self.observed, self.start, self.key
+
     def __repr__(self) -> str:
         return f"Simulator({self.episodes} episodes)"
 
@@ -72,13 +87,7 @@ def simulator(mdp: FiniteMDP, episodes: int, streams: Streams, losses: bool = Fa
         episodes=episodes,
         key=streams.key("env"),
         values=np.zeros((horizon + 1, n_states)),
-        device=Device(
-            uniforms=np.zeros(2 * horizon + 1),
-            states=np.zeros(horizon + 1, dtype=np.int64),
-            actions=np.zeros(horizon, dtype=np.int64),
-            cells=np.zeros((horizon, N_FAMILIES), dtype=np.int64),
-            amounts=np.zeros((horizon, N_FAMILIES)),
-        ),
+        device=device(horizon, N_FAMILIES),
     )
 
 
@@ -113,6 +122,18 @@ def stochastic_policy_value(simulator: Simulator, policy: Float64Array) -> float
     """Return the exact value of a stochastic policy float64[H, S, A] from the first state's distribution."""
     stochastic_value(simulator.transitions, simulator.rewards, policy, simulator.values)
     return _from_the_start(simulator)
+
+
+@inlined
+def regret(simulator: Simulator, policy: Int64Array) -> float:
+    """Return V* - V^pi of a deterministic policy int64[H, S] from the first state's distribution."""
+    return simulator.optimal_value - policy_value(simulator, policy)
+
+
+@inlined
+def stochastic_regret(simulator: Simulator, policy: Float64Array) -> float:
+    """Return V* - V^pi of a stochastic policy float64[H, S, A] from the first state's distribution."""
+    return simulator.optimal_value - stochastic_policy_value(simulator, policy)
 
 
 @inlined

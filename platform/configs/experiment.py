@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from dprl.algorithms import ALGORITHMS, Algorithm, AlgorithmConfig
-from dprl.envs import ENVIRONMENTS, EnvConfig
+from dprl.envs import ENVIRONMENTS, Env, EnvConfig
 from dprl.platform.configs.sections import field_names, read_dataclass, read_registered, require_mapping, unknown_key
 from dprl.platform.errors import UserError, shown
 from dprl.privacy import (
@@ -62,7 +62,7 @@ class Experiment:
 
     name: str
     algorithm: AlgorithmConfig
-    env: EnvConfig
+    env: EnvConfig[Env]
     privacy: PrivacyConfig
     episodes: int
     seeds: int
@@ -88,6 +88,7 @@ class Experiment:
                     f"{key} must lie between {least} and {most}, got {getattr(self, key)}; write e.g. {_USUAL[key]}"
                 )
 
+        _check_played(self)
         if self.release:
             _check_release(self)
 
@@ -154,9 +155,9 @@ class Experiment:
 
     def build(self, seed_index: int) -> Algorithm:
         """Return the algorithm of one seed, ready to learn."""
-        mdp, streams = self.env.build(), self._streams(seed_index)
-        privatizer = self.algorithm.privatizer(mdp, self.privacy, self.episodes, streams)
-        return self.algorithm.build(mdp, privatizer, self.episodes, streams)
+        env, streams = self.env.build(), self._streams(seed_index)
+        privatizer = self.algorithm.privatizer(env, self.privacy, self.episodes, streams)
+        return self.algorithm.build(env, privatizer, self.episodes, streams)
 
     def privatizer(self) -> Privatizer:
         """Return the privatizer of the first seed. Raises ValueError if settings do not fit together."""
@@ -168,6 +169,19 @@ class Experiment:
 
     def _streams(self, seed_index: int) -> Streams:
         return Streams(self.seed + seed_index, self.streams_context, self.noise)
+
+
+def _check_played(experiment: Experiment) -> None:
+    """Raise ValueError unless the algorithm plays what the environment is."""
+    algorithm, env = experiment.algorithm, experiment.env
+    if issubclass(env.builds, algorithm.plays):
+        return
+    fitting = sorted(name for name, spec in ENVIRONMENTS.items() if issubclass(spec.builds, algorithm.plays))
+    players = sorted(name for name, config in ALGORITHMS.items() if issubclass(env.builds, config.plays))
+    raise ValueError(
+        f"env must be a {algorithm.plays.kind} with algorithm {algorithm.name}, got {env.name}, a {env.builds.kind}; "
+        f"choose env {' or '.join(fitting)}, or algorithm {' or '.join(players)}"
+    )
 
 
 def _check_release(experiment: Experiment) -> None:

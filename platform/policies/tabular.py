@@ -30,7 +30,7 @@ class TabularPolicy:
     """
 
     table: NDArray[Any]
-    env: EnvConfig
+    env: EnvConfig[FiniteMDP]
     generator: np.random.Generator = field(default_factory=np.random.default_rng)
 
     def __post_init__(self) -> None:

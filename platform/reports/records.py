@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from dprl.algorithms import Metric
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.reports.halving import halving_columns
 from dprl.platform.reports.intervals import band, bands
 from dprl.platform.reports.verdicts import privacy_columns
 
-COLUMNS = ("seed", "episode", "regret", "regret_per_episode", "saturated")
-"""regret: cumulative up to `episode`; the other two are means over the block of episodes that ends there."""
-
 SATURATED = 0.99
 SATURATION_NOTE = "bonus saturated: the curve is linear by construction"
 SATURATION_REMEDY = "more episodes, a larger epsilon or a smaller algorithm.bonus_scale"
+
+
+def per_episode(metric: Metric) -> str:
+    """Return the column of a summed metric's mean over a block of episodes; its own column is cumulative."""
+    return f"{metric.name}_per_episode"
+
+
+def columns(metrics: Sequence[Metric]) -> list[str]:
+    """Return the columns of the records of an algorithm with these metrics.
+
+    seed; episode: where a block of episodes ends; and for each metric its sum from the first episode on and its mean
+    over the block, or only its mean over the block, or its value at the end of the block.
+    """
+    found = ["seed", "episode"]
+    for metric in metrics:
+        found += [metric.name, per_episode(metric)] if metric.over == "sum" else [metric.name]
+    return found
 
 
 def curve(records: pd.DataFrame, column: str = "regret") -> pd.DataFrame:
@@ -52,6 +67,11 @@ def summary_row(experiment: Experiment, records: pd.DataFrame, certificate: Mapp
     lengths = np.diff(saturated["episode"], prepend=0)
     row["saturated"] = float(np.average(saturated["mean"], weights=lengths))
     row["saturated_last"] = float(final["saturated"].mean())
+    for metric in experiment.algorithm.metrics:
+        if metric.over == "last":
+            row[metric.name], row[f"{metric.name}_lower"], row[f"{metric.name}_upper"] = band(
+                final[metric.name].to_numpy()
+            )
     row |= halving_columns(records) | privacy_columns(certificate)
     row["theorem"] = experiment.theorem
     return row | {"note": SATURATION_NOTE if always_saturated(records) else ""}

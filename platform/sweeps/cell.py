@@ -16,7 +16,7 @@ from dprl.platform.auditing import attached_audit
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError
 from dprl.platform.reports.figures import regret_figure
-from dprl.platform.reports.records import COLUMNS
+from dprl.platform.reports.records import per_episode
 from dprl.platform.sweeps.atomic_files import (
     remove_leftovers,
     write_arrays,
@@ -31,7 +31,7 @@ from dprl.platform.sweeps.versions import versions
 BLOCKS = 200
 """Records per seed at most; a block is also the unit of work, so that where a run is cut changes no sum."""
 
-_LEARNER = "learner/"
+_LEARNER, _POLICIES = "learner/", "policies/"
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,9 @@ class CellRun:
         self.experiment = experiment
         self.folder = folder
         self.ends = block_ends(experiment.episodes)
-        self._rows: list[tuple[float, float, float]] = []  # regret of the block, its mean per episode, saturated share
-        self._policies: list[np.ndarray] = []
+        self._rows: list[list[float]] = []  # of a seed's block: its metrics, in the order of `_names`
+        self._names = [metric.name for metric in experiment.algorithm.metrics]
+        self._policies: list[dict[str, np.ndarray]] = []
         self._certificates: list[dict[str, Any]] = []
         self._seconds = 0.0
         self._learner: Algorithm | None = None
@@ -123,9 +124,9 @@ class CellRun:
         algorithm = self._learner
         length = int(self.ends[block]) - (int(self.ends[block - 1]) if block else 0)
         segment = algorithm.learn(length)
-        self._rows.append((segment.regret, segment.regret / length, segment.saturated))
+        self._rows.append([segment.metrics[name] for name in self._names])
         if block == len(self.ends) - 1:
-            self._policies.append(np.array(algorithm.policy))
+            self._policies.append(algorithm.policies)
             self._certificates.append(algorithm.privatizer.certificate(self.experiment.algorithm.name).to_dict())
             self._learner = None
 
@@ -141,9 +142,9 @@ class CellRun:
         arrays = {
             "about": np.array(json.dumps(about)),
             "ends": self.ends,
-            "rows": np.array(kept, dtype=np.float64).reshape(-1, 3),
-            "policies": np.array(self._policies),
+            "rows": np.array(kept, dtype=np.float64).reshape(-1, len(self._names)),
         }
+        arrays |= {_POLICIES + name: table for name, table in self._tables().items()}
         if self._learner is not None and resumable:
             arrays |= {_LEARNER + key: array for key, array in self._learner.state_dict().items()}
         # Under jdp the learner's state holds exact counts, which the certificate says stay with the server.
@@ -164,28 +165,38 @@ class CellRun:
             raise UserError(f"{self.folder.path}: must hold cell {mine}, got {found}; use another folder")
         if not same_blocks:
             raise UserError(f"{self.folder.state_file}: must have this version's blocks, got others; use --fresh")
-        self._rows = [(float(a), float(b), float(c)) for a, b, c in arrays["rows"]]
-        self._policies = list(arrays["policies"])
+        self._rows = arrays["rows"].tolist()
+        tables = _below(_POLICIES, arrays)
+        self._policies = [dict(zip(tables, each, strict=True)) for each in zip(*tables.values(), strict=True)]
         self._certificates = about["certificates"]
         self._seconds = float(about["seconds"])
-        learner = {key.removeprefix(_LEARNER): array for key, array in arrays.items() if key.startswith(_LEARNER)}
+        learner = _below(_LEARNER, arrays)
         if learner:
             self._learner = self.experiment.build(len(self._policies))
             self._learner.load_state_dict(learner)
 
     def records(self) -> dict[str, np.ndarray]:
-        """Return the records of all finished seeds as columns; regret is cumulative within a seed."""
-        blocks = len(self.ends)
+        """Return the records of all finished seeds as columns, see `records.columns`."""
+        blocks, n_metrics = len(self.ends), len(self._names)
         seeds = len(self._rows) // blocks
-        rows = np.array(self._rows, dtype=np.float64).reshape(-1, 3)[: seeds * blocks].reshape(seeds, blocks, 3)
-        values = (
-            np.repeat(np.arange(seeds, dtype=np.int64) + self.experiment.seed, blocks),
-            np.tile(self.ends, seeds),
-            np.cumsum(rows[:, :, 0], axis=1).ravel(),
-            rows[:, :, 1].ravel(),
-            rows[:, :, 2].ravel(),
-        )
-        return dict(zip(COLUMNS, values, strict=True))
+        rows = np.array(self._rows[: seeds * blocks], dtype=np.float64).reshape(seeds, blocks, n_metrics)
+        found = {
+            "seed": np.repeat(np.arange(seeds, dtype=np.int64) + self.experiment.seed, blocks),
+            "episode": np.tile(self.ends, seeds),
+        }
+        for i, metric in enumerate(self.experiment.algorithm.metrics):
+            values = rows[:, :, i]
+            if metric.over == "sum":
+                found[metric.name] = np.cumsum(values, axis=1).ravel()
+                found[per_episode(metric)] = (values / np.diff(self.ends, prepend=0)).ravel()
+            else:
+                found[metric.name] = values.ravel()
+        return found
+
+    def _tables(self) -> dict[str, np.ndarray]:
+        """Return the finished seeds' policies, each table with one entry per seed."""
+        names = self._policies[0] if self._policies else {}
+        return {name: np.array([policies[name] for policies in self._policies]) for name in names}
 
     def certificate(self) -> dict[str, Any]:
         """Return what the noise that ran proves; every seed's ledger must prove the same."""
@@ -205,8 +216,13 @@ class CellRun:
         write_json(folder.certificate_file, certificate)
         write_atomically(folder.records_file, lambda file: records.to_parquet(file, index=False))
         seeds = np.arange(self.experiment.seeds, dtype=np.int64) + self.experiment.seed
-        write_arrays(folder.policy_file, {"seed": seeds, "policy": np.array(self._policies)})
+        write_arrays(folder.policy_file, {"seed": seeds, **self._tables()})
         write_bytes(folder.figure_file, regret_figure(records, self.experiment, certificate))
         write_json(folder.versions_file, versions())
         write_json(folder.marker_file, {"digest": self.experiment.digest, "seconds": round(self._seconds, 3)})
         folder.state_file.unlink(missing_ok=True)
+
+
+def _below(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the arrays whose keys begin with `prefix`, without it."""
+    return {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}

@@ -14,7 +14,7 @@ import pandas as pd
 class CellResults:
     """What a finished cell left.
 
-    records: one row per seed and block, columns `reports.records.COLUMNS`. certificate: as `Certificate.to_dict`
+    records: one row per seed and block, columns `reports.records.columns`. certificate: as `Certificate.to_dict`
     gives it. seconds: of computing. finished_at: time stamp of the end, in seconds.
     """
 

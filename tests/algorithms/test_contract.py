@@ -297,7 +297,7 @@ def test_a_privatizer_for_another_problem_is_refused(
     name: str, learner: Learner, river: FiniteMDP, random_mdp: FiniteMDP
 ) -> None:
     for privatizer in (learner(random_mdp, 50, name=name).privatizer, learner(river, 20, name=name).privatizer):
-        with pytest.raises(ValueError, match="must be built for this MDP and 49 users"):
+        with pytest.raises(ValueError, match="must be built for this environment and 49 users"):
             ALGORITHMS[name]().build(river, privatizer, 50, Streams(0, "x"))
 
 

@@ -1,4 +1,4 @@
-"""What every registered environment promises; a new entry of ENVIRONMENTS is tested by being there."""
+"""What every registered environment promises; a new entry of MDPS is tested by being there."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from dprl.envs import ENVIRONMENTS, EnvConfig, FiniteMDP
+from dprl.envs import MDPS, EnvConfig, FiniteMDP
 from dprl.envs.dynamics import roll_out
 
 ALPHA = 1e-6
-NAMES = sorted(ENVIRONMENTS)
+NAMES = sorted(MDPS)
 # The field that makes the environment large, where it is not n_states, and those whose horizon is their size.
 SIZES = {"gridworld": "width", "deep_sea": "size"}
 HORIZON_IS_SIZE = {"deep_sea"}
@@ -23,8 +23,8 @@ HORIZON_IS_SIZE = {"deep_sea"}
 
 def fields(name: str, kind: type | None = None) -> set[str]:
     """The keys of a spec; those of one type if it is given."""
-    hints = typing.get_type_hints(ENVIRONMENTS[name])
-    names = {field.name for field in dataclasses.fields(ENVIRONMENTS[name])}  # type: ignore[arg-type]
+    hints = typing.get_type_hints(MDPS[name])
+    names = {field.name for field in dataclasses.fields(MDPS[name])}  # type: ignore[arg-type]
     return {field for field in names if kind is None or hints[field] is kind}
 
 
@@ -32,8 +32,8 @@ def size_field(name: str) -> str:
     return SIZES.get(name, "n_states")
 
 
-def spec(name: str, **changes: Any) -> EnvConfig:
-    return ENVIRONMENTS[name](**changes)
+def spec(name: str, **changes: Any) -> EnvConfig[FiniteMDP]:
+    return MDPS[name](**changes)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -49,9 +49,9 @@ def test_the_spec_is_a_frozen_dataclass_under_its_own_name(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_docstring_starts_with_a_description_of_one_line(name: str) -> None:
-    first = (ENVIRONMENTS[name].__doc__ or "").splitlines()[0]
+    first = (MDPS[name].__doc__ or "").splitlines()[0]
     assert first.endswith(".")
-    assert not first.startswith(ENVIRONMENTS[name].__name__ + "(n_states")
+    assert not first.startswith(MDPS[name].__name__ + "(n_states")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dprl.envs import ENVIRONMENTS, FiniteMDP, Garnet, RandomMDP, RiverSwim
+from dprl.envs import MDPS, FiniteMDP, Garnet, RandomMDP, RiverSwim
 from dprl.envs.dynamics import roll_out, roll_out_stochastic
 
 TINY = [
@@ -76,15 +76,15 @@ def test_optimum_equals_the_best_of_all_policies_in_every_state(mdp: FiniteMDP) 
     np.testing.assert_array_equal(mdp.value(policy), values)
 
 
-@pytest.mark.parametrize("environment", sorted(ENVIRONMENTS))
+@pytest.mark.parametrize("environment", sorted(MDPS))
 def test_regret_of_the_optimal_policy_is_exactly_zero(environment: str) -> None:
-    mdp = ENVIRONMENTS[environment]().build()
+    mdp = MDPS[environment]().build()
     assert mdp.start_value(mdp.optimum()[1]) == mdp.optimal_start_value()
 
 
-@pytest.mark.parametrize("environment", sorted(ENVIRONMENTS))
+@pytest.mark.parametrize("environment", sorted(MDPS))
 def test_one_hot_policy_has_the_bits_of_the_deterministic_one(environment: str) -> None:
-    mdp = ENVIRONMENTS[environment]().build()
+    mdp = MDPS[environment]().build()
     policy = np.random.default_rng(1).integers(0, mdp.n_actions, size=(mdp.horizon, mdp.n_states))
     np.testing.assert_array_equal(mdp.value(one_hot(policy, mdp.n_actions)), mdp.value(policy))
 
@@ -97,10 +97,10 @@ def test_ties_go_to_the_lowest_action() -> None:
     np.testing.assert_array_equal(policy, np.array([[0] * 3, [0] * 3, [1] * 3, [0] * 3]))
 
 
-@pytest.mark.parametrize("environment", sorted(ENVIRONMENTS))
+@pytest.mark.parametrize("environment", sorted(MDPS))
 def test_mean_return_of_roll_outs_is_the_exact_value(environment: str) -> None:
     """Five standard errors: a false alarm in about 6e-7 of the seeds, an environment."""
-    mdp = ENVIRONMENTS[environment]().build()
+    mdp = MDPS[environment]().build()
     rng = np.random.default_rng(2)
     n = 50_000
     policy = rng.integers(0, mdp.n_actions, size=(mdp.horizon, mdp.n_states))
@@ -128,10 +128,10 @@ def test_roll_out_takes_the_first_state_above_the_draw() -> None:
     assert states.tolist() == [0, 0, 1, 0]
 
 
-@pytest.mark.parametrize("environment", sorted(ENVIRONMENTS))
+@pytest.mark.parametrize("environment", sorted(MDPS))
 def test_mean_return_of_stochastic_roll_outs_is_the_exact_value(environment: str) -> None:
     """Five standard errors: a false alarm in about 6e-7 of the seeds, an environment."""
-    mdp = ENVIRONMENTS[environment]().build()
+    mdp = MDPS[environment]().build()
     rng = np.random.default_rng(4)
     n = 50_000
     mixed = rng.dirichlet(np.ones(mdp.n_actions), size=(mdp.horizon, mdp.n_states))
@@ -185,12 +185,12 @@ def test_roll_out_never_picks_an_impossible_state() -> None:
 FINGERPRINT = """
 import hashlib
 import numpy as np
-from dprl.envs import ENVIRONMENTS
+from dprl.envs import MDPS
 from dprl.envs.dynamics import roll_out, roll_out_stochastic
 
 digest = hashlib.sha256()
-for name in sorted(ENVIRONMENTS):
-    mdp = ENVIRONMENTS[name]().build()
+for name in sorted(MDPS):
+    mdp = MDPS[name]().build()
     rng = np.random.default_rng(3)
     mixed = rng.dirichlet(np.ones(mdp.n_actions), size=(mdp.horizon, mdp.n_states))
     policy = mixed.argmax(-1)

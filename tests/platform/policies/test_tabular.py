@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dprl.envs import ENVIRONMENTS, EnvConfig, RiverSwim
+from dprl.envs import MDPS, EnvConfig, FiniteMDP, RiverSwim
 from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.platform.errors import UserError
 from dprl.platform.policies import TabularPolicy, load_policy
@@ -21,7 +21,7 @@ from dprl.platform.sweeps.cell_folder import CellFolder
 ENV = RiverSwim(n_states=4, horizon=6)
 
 
-def experiment(env: EnvConfig = ENV, seeds: int = 2) -> Experiment:
+def experiment(env: EnvConfig[FiniteMDP] = ENV, seeds: int = 2) -> Experiment:
     plain = {
         "name": "small",
         "algorithm": {"name": "private_ucb_vi", "bonus_scale": 0.1},
@@ -34,7 +34,7 @@ def experiment(env: EnvConfig = ENV, seeds: int = 2) -> Experiment:
     return dataclasses.replace(read_experiment(plain), env=env)
 
 
-def write_cell(folder: Path, tables: NDArray[np.generic], env: EnvConfig = ENV) -> Path:
+def write_cell(folder: Path, tables: NDArray[np.generic], env: EnvConfig[FiniteMDP] = ENV) -> Path:
     """Write what a finished cell leaves for its policies, one table a seed."""
     folder.mkdir(parents=True, exist_ok=True)
     written = CellFolder(folder)
@@ -61,9 +61,9 @@ def test_a_real_run_is_loaded_seed_by_seed(tmp_path: Path) -> None:
         assert policy.start_value == ENV.build().start_value(table)
 
 
-@pytest.mark.parametrize("name", ENVIRONMENTS)
+@pytest.mark.parametrize("name", MDPS)
 def test_the_policy_acts_in_the_environment_of_its_run(tmp_path: Path, name: str) -> None:
-    env = ENVIRONMENTS[name]()
+    env = MDPS[name]()
     mdp = env.build()
     best = mdp.optimum()[1]
     policy = load_policy(write_cell(tmp_path, best[None], env))

@@ -15,10 +15,11 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from dprl.algorithms import MDPConfig
 from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.platform.reports import figures
 from dprl.platform.reports.figures import frontier_figure, regret_figure
-from dprl.platform.reports.records import COLUMNS, SATURATION_NOTE, summary_row
+from dprl.platform.reports.records import SATURATION_NOTE, columns, summary_row
 from dprl.privacy import TRUST_MODELS
 
 NONE: dict[str, Any] = {"model": "none"}
@@ -47,7 +48,9 @@ def records(seeds: int, saturated: float = 0.3) -> pd.DataFrame:
     for seed in range(seeds):
         rate = (1 + 0.1 * seed) / np.sqrt(episodes)
         frames.append(
-            pd.DataFrame(dict(zip(COLUMNS, (seed, episodes, 5 * rate.cumsum(), rate, saturated), strict=True)))
+            pd.DataFrame(
+                dict(zip(columns(MDPConfig.metrics), (seed, episodes, 5 * rate.cumsum(), rate, saturated), strict=True))
+            )
         )
     return pd.concat(frames, ignore_index=True)
 

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dprl.algorithms import MDPConfig
 from dprl.platform.reports.halving import halved_at, halving_columns
-from dprl.platform.reports.records import COLUMNS
+from dprl.platform.reports.records import columns
 
 
 def records(seeds: list[list[float]], lengths: list[int]) -> pd.DataFrame:
@@ -18,7 +19,9 @@ def records(seeds: list[list[float]], lengths: list[int]) -> pd.DataFrame:
     frames = []
     for seed, values in enumerate(seeds):
         total = np.cumsum(np.array(values) * lengths)
-        frames.append(pd.DataFrame(dict(zip(COLUMNS, (seed, ends, total, values, 0.0), strict=True))))
+        frames.append(
+            pd.DataFrame(dict(zip(columns(MDPConfig.metrics), (seed, ends, total, values, 0.0), strict=True)))
+        )
     return pd.concat(frames, ignore_index=True)
 
 

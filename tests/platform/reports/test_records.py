@@ -8,8 +8,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from dprl.algorithms import MDPConfig
 from dprl.platform.configs.experiment import read_experiment
-from dprl.platform.reports.records import COLUMNS, SATURATION_NOTE, always_saturated, curve, summary_row
+from dprl.platform.reports.records import SATURATION_NOTE, always_saturated, columns, curve, summary_row
 
 RAW: dict[str, Any] = {
     "name": "try",
@@ -28,7 +29,7 @@ def records(per_episode: list[list[float]], saturated: float = 0.5) -> pd.DataFr
         for seed, values in enumerate(per_episode)
         for i in range(len(values))
     ]
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    return pd.DataFrame(rows, columns=columns(MDPConfig.metrics))
 
 
 @pytest.mark.parametrize("seeds", [1, 2])
@@ -84,7 +85,7 @@ def test_the_summary_row_says_when_the_regret_has_halved() -> None:
 
 def test_saturation_is_a_mean_over_episodes_whatever_the_length_of_a_block() -> None:
     one = read_experiment(RAW)
-    some = pd.DataFrame([(0, 1, 1.0, 1.0, 1.0), (0, 4, 2.0, 1 / 3, 0.2)], columns=list(COLUMNS))
+    some = pd.DataFrame([(0, 1, 1.0, 1.0, 1.0), (0, 4, 2.0, 1 / 3, 0.2)], columns=columns(MDPConfig.metrics))
     assert summary_row(one, some, one.certificate().to_dict())["saturated"] == pytest.approx(0.4)
 
 

@@ -1,0 +1,31 @@
+"""The tabular algorithms on MDPs: what they count, and whom they meet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dprl.algorithms.tabular.counts import count_families
+from dprl.algorithms.tabular.learner import TabularConfig
+from dprl.algorithms.tabular.simulator import Simulator, simulator
+from dprl.envs import Env, FiniteMDP
+from dprl.privacy import CountFamilies, Streams
+
+
+@dataclass(frozen=True)
+class MDPConfig(TabularConfig[FiniteMDP]):
+    """The settings of every tabular algorithm on finite MDPs."""
+
+    plays: ClassVar[type[Env]] = FiniteMDP
+    counts_losses: ClassVar[bool] = False
+    """Whether users count losses 1 - r in place of rewards, as [CZ22] does."""
+    bounds_optimum: ClassVar[bool] = True
+    """Whether `tables.optimistic` bounds the optimal values from above; else those of the policy deployed last."""
+
+    def families(self, env: FiniteMDP) -> CountFamilies:
+        """Return transitions, visits, and rewards or losses."""
+        return count_families(env, self.counts_losses)
+
+    def simulator(self, env: FiniteMDP, episodes: int, streams: Streams) -> Simulator:
+        """Return the MDP and its users."""
+        return simulator(env, episodes, streams, self.counts_losses)
