@@ -14,6 +14,7 @@ With NUMBA_DISABLE_JIT=1 the same source runs as plain Python and gives the same
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple, ParamSpec, TypeVar, cast
 
@@ -22,6 +23,7 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
+    "LARGEST_VIOLATION",
     "EquilibriumScratch",
     "coarse_correlated_equilibrium",
     "equilibrium_scratch",
@@ -37,9 +39,13 @@ _R = TypeVar("_R")
 
 _LANES = 8
 _TIE = 1e-7
-_PIVOT_TOLERANCE = 1e-11
 _TOLERANCE = 1e-12
-_ACCEPTED = 1e-9
+_PIVOT = 1e-11
+# Below -1e-12 a row of at most 8 + 8 slacks (< 2) and probabilities has a pivot above 1e-14; twice the precision finds it.
+_PRECISE_PIVOT = 1e-16
+_TRUSTED = 1e-11
+LARGEST_VIOLATION = 1e-9
+"""What a caller should accept of `coarse_correlated_equilibrium`; anything above must stop the run."""
 _LARGEST = 1e300
 _SMALLEST = 1e-290
 
@@ -48,7 +54,7 @@ class EquilibriumScratch(NamedTuple):
     """Working memory of `coarse_correlated_equilibrium` for games of one size; made by `equilibrium_scratch`."""
 
     table: Floats
-    ratios: Floats
+    remainder: Floats
     column: Floats
     basic: Integers
     nonbasic: Integers
@@ -76,7 +82,7 @@ def equilibrium_scratch(n_max_actions: int, n_min_actions: int) -> EquilibriumSc
     blocks = -(-n_joint // _LANES)
     return EquilibriumScratch(
         table=np.zeros((n_rows + 1, blocks, _LANES)),
-        ratios=np.zeros((blocks, _LANES)),
+        remainder=np.zeros((n_rows + 1, blocks, _LANES)),
         column=np.zeros(n_rows + 1),
         basic=np.zeros(n_rows, dtype=np.int64),
         nonbasic=np.zeros(blocks * _LANES, dtype=np.int64),
@@ -87,7 +93,7 @@ def equilibrium_scratch(n_max_actions: int, n_min_actions: int) -> EquilibriumSc
 
 
 def _compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    # No array is made here, so none needs its references counted. The cast is for type checkers, as in envs/dynamics.py.
+    # No array is made here, so none needs its references counted. The cast is for type checkers, as in dynamics.py.
     return cast("Callable[_P, _R]", njit(cache=True, error_model="numpy", fastmath=False, _nrt=False)(function))
 
 
@@ -100,8 +106,7 @@ def _scale(upper: Floats, lower: Floats) -> float:
             entry = max(abs(upper[a, b]), abs(lower[a, b]))
             if not (abs(upper[a, b]) <= _LARGEST and abs(lower[a, b]) <= _LARGEST):
                 return np.inf
-            if entry > largest:
-                largest = entry
+            largest = max(largest, entry)
     return largest
 
 
@@ -126,34 +131,75 @@ def _pure_equilibrium(upper: Floats, lower: Floats, best_upper: Floats, best_low
 
 
 @_compiled
+def _unit(scale: float) -> float:
+    """Return the power of two that brings scale to [1/2, 1): multiplying by it is exact."""
+    return math.ldexp(1.0, -math.frexp(scale)[1])
+
+
+@_compiled
+def _sum(x: float, y: float) -> tuple[float, float]:
+    """Return the rounded sum and its error, exactly (Knuth)."""
+    total = x + y
+    part = total - x
+    return total, (x - (total - part)) + (y - part)
+
+
+@_compiled
+def _precise_sum(x: float, x_low: float, y: float, y_low: float) -> tuple[float, float]:
+    """Return the sum of two double-double numbers."""
+    high, low = _sum(x, y)
+    next_high, next_low = _sum(x_low, y_low)
+    high, low = _sum(high, low + next_high)
+    return _sum(high, low + next_low)
+
+
+@_compiled
+def _precise_product(x: float, x_low: float, y: float, y_low: float) -> tuple[float, float]:
+    """Return the product of two double-double numbers; the error of x * y is that of Dekker."""
+    product = x * y
+    x_top = 134217729.0 * x
+    x_top -= x_top - x
+    y_top = 134217729.0 * y
+    y_top -= y_top - y
+    x_rest, y_rest = x - x_top, y - y_top
+    error = ((x_top * y_top - product) + x_top * y_rest + x_rest * y_top) + x_rest * y_rest
+    return _sum(product, error + (x * y_low + x_low * y))
+
+
+@_compiled
 def _start(upper: Floats, lower: Floats, scale: float, scratch: EquilibriumScratch) -> None:
-    """Fill the dictionary whose basis is the joint action of the smallest cost and all slacks of deviations."""
+    """Fill the dictionary whose basis is the joint action of the smallest cost and all slacks of deviations.
+
+    Rows: the slacks of the A and the B deviations, the probability of that joint action, the cost. Column 0 holds the
+    constants, the others the coefficients of the remaining joint actions: so no phase 1 is needed.
+    """
     n_max, n_min = upper.shape
     n, rows = n_max * n_min, n_max + n_min + 1
     table = scratch.table.reshape((rows + 1, scratch.nonbasic.shape[0]))
-    inverse = 1.0 / scale
+    unit = _unit(scale)
+    tie = _TIE * (scale * unit)
     first = 0
     for a in range(n_max):
         for b in range(n_min):
             j = a * n_min + b
-            table[rows, j] = (upper[a, b] - lower[a, b]) * inverse + _TIE * scratch.weights[j]
+            table[rows, j] = (upper[a, b] - lower[a, b]) * unit + tie * scratch.weights[j]
             if table[rows, j] < table[rows, first]:
                 first = j
     a0, b0 = first // n_min, first % n_min
     for i in range(n_max):
-        base = upper[a0, b0] - upper[i, b0]
+        base = (upper[a0, b0] - upper[i, b0]) * unit
         for a in range(n_max):
             for b in range(n_min):
-                table[i, a * n_min + b] = ((upper[a, b] - upper[i, b]) - base) * inverse
+                table[i, a * n_min + b] = (upper[a, b] - upper[i, b]) * unit - base
         table[i, first] = table[i, 0]
-        table[i, 0] = base * inverse
+        table[i, 0] = base
     for i in range(n_min):
-        base = lower[a0, i] - lower[a0, b0]
+        base = (lower[a0, i] - lower[a0, b0]) * unit
         for a in range(n_max):
             for b in range(n_min):
-                table[n_max + i, a * n_min + b] = ((lower[a, i] - lower[a, b]) - base) * inverse
+                table[n_max + i, a * n_min + b] = (lower[a, i] - lower[a, b]) * unit - base
         table[n_max + i, first] = table[n_max + i, 0]
-        table[n_max + i, 0] = base * inverse
+        table[n_max + i, 0] = base
     cost = table[rows, first]
     for j in range(n):
         table[rows - 1, j] = -1.0
@@ -165,6 +211,38 @@ def _start(upper: Floats, lower: Floats, scale: float, scratch: EquilibriumScrat
     for i in range(rows - 1):
         scratch.basic[i] = n + i
     scratch.basic[rows - 1] = first
+
+
+@_compiled
+def _precise_start(upper: Floats, lower: Floats, scale: float, scratch: EquilibriumScratch) -> None:
+    """Replace the dictionary of `_start` by one in double-double numbers: table + remainder."""
+    n_max, n_min = upper.shape
+    rows = n_max + n_min + 1
+    table = scratch.table.reshape((rows + 1, scratch.nonbasic.shape[0]))
+    remainder = scratch.remainder.reshape((rows + 1, scratch.nonbasic.shape[0]))
+    unit = _unit(scale)
+    tie = _TIE * (scale * unit)
+    first = scratch.basic[rows - 1]
+    for k in range(remainder.shape[1]):
+        remainder[rows - 1, k] = 0.0
+    for k in range(n_max * n_min):
+        j = first if k == 0 else scratch.nonbasic[k]
+        a, b, a0, b0 = j // n_min, j % n_min, first // n_min, first % n_min
+        for i in range(rows - 1):
+            if i < n_max:
+                x, y, base_x, base_y = upper[a, b], upper[i, b], upper[a0, b0], upper[i, b0]
+            else:
+                x, y, base_x, base_y = lower[a, i - n_max], lower[a, b], lower[a0, i - n_max], lower[a0, b0]
+            high, low = _sum(x * unit, -y * unit)
+            if k > 0:
+                base_high, base_low = _sum(base_x * unit, -base_y * unit)
+                high, low = _precise_sum(high, low, -base_high, -base_low)
+            table[i, k], remainder[i, k] = high, low
+        high, low = _sum(upper[a, b] * unit, -lower[a, b] * unit)
+        high, low = _precise_sum(high, low, tie * scratch.weights[j], 0.0)
+        if k > 0:
+            high, low = _precise_sum(high, low, -table[rows, 0], -remainder[rows, 0])
+        table[rows, k], remainder[rows, k] = high, low
 
 
 @_compiled
@@ -194,53 +272,78 @@ def _pivot(table: Floats, column: Floats, r: int, block: int, lane: int) -> None
 
 
 @_compiled
-def _dual_simplex(scratch: EquilibriumScratch, bland_after: int, give_up_after: int) -> int:
-    """Pivot until no slack and no probability is negative; return the number of pivots."""
-    basic, nonbasic = scratch.basic, scratch.nonbasic
-    table = scratch.table.reshape((basic.shape[0] + 1, nonbasic.shape[0]))
-    rows = basic.shape[0]
-    pivots = 0
-    while pivots < give_up_after:
-        bland = pivots >= bland_after
-        r, worst = -1, -_TOLERANCE
-        for i in range(rows):
-            if table[i, 0] < -_TOLERANCE and (
-                (bland and (r < 0 or basic[i] < basic[r])) or (not bland and table[i, 0] < worst)
-            ):
-                r, worst = i, table[i, 0]
-        if r < 0:
-            break
-        e, best = -1, np.inf
-        for k in range(1, nonbasic.shape[0]):
-            d = table[r, k]
-            if d > _PIVOT_TOLERANCE:
-                ratio = max(table[rows, k], 0.0) / d
-                if ratio < best or (ratio == best and bland and nonbasic[k] < nonbasic[e]):
-                    e, best = k, ratio
-        if e < 0:
-            break
-        _pivot(scratch.table, scratch.column, r, e // _LANES, e % _LANES)
-        basic[r], nonbasic[e] = nonbasic[e], basic[r]
-        pivots += 1
-    return pivots
+def _precise_pivot(scratch: EquilibriumScratch, r: int, e: int) -> None:
+    """Exchange as `_pivot` does, in double-double numbers."""
+    rows, columns = scratch.basic.shape[0], scratch.nonbasic.shape[0]
+    high = scratch.table.reshape((rows + 1, columns))
+    low = scratch.remainder.reshape((rows + 1, columns))
+    pivot, pivot_low = high[r, e], low[r, e]
+    inverse = 1.0 / pivot
+    error, error_low = _precise_product(inverse, 0.0, pivot, pivot_low)
+    error, error_low = _precise_sum(1.0, 0.0, -error, -error_low)
+    inverse, inverse_low = _sum(inverse, error * inverse)
+    for k in range(columns):
+        high[r, k], low[r, k] = _precise_product(high[r, k], low[r, k], -inverse, -inverse_low)
+    high[r, e], low[r, e] = inverse, inverse_low
+    for i in range(rows + 1):
+        if i != r:
+            f, f_low = high[i, e], low[i, e]
+            high[i, e], low[i, e] = 0.0, 0.0
+            for k in range(columns):
+                x, x_low = _precise_product(f, f_low, high[r, k], low[r, k])
+                high[i, k], low[i, k] = _precise_sum(high[i, k], low[i, k], x, x_low)
 
 
 @_compiled
-def _read_policy(scratch: EquilibriumScratch, policy: Floats) -> None:
-    n_min = policy.shape[1]
-    n = policy.shape[0] * n_min
-    for a in range(policy.shape[0]):
-        for b in range(n_min):
-            policy[a, b] = 0.0
-    total = 0.0
-    for i in range(scratch.basic.shape[0]):
-        j, probability = scratch.basic[i], scratch.table[i, 0, 0]
-        if j < n and probability > 0.0:
-            policy[j // n_min, j % n_min] = probability
-            total += probability
-    for a in range(policy.shape[0]):
-        for b in range(n_min):
-            policy[a, b] /= total
+def _leaving(table: Floats, basic: Integers, bland: bool) -> int:
+    """Return the row of the most negative constant (the lowest variable among all negative ones), -1 if there is none."""
+    r, worst = -1, -_TOLERANCE
+    for i in range(basic.shape[0]):
+        constant = table[i, 0]
+        if bland:
+            if constant < -_TOLERANCE and (r < 0 or basic[i] < basic[r]):
+                r = i
+        elif constant < worst:
+            r, worst = i, constant
+    return r
+
+
+@_compiled
+def _entering(row: Floats, cost: Floats, nonbasic: Integers, smallest_pivot: float, bland: bool) -> int:
+    """Return the column of the smallest ratio of cost to pivot, -1 if no pivot is large enough."""
+    e, best = -1, np.inf
+    for k in range(1, nonbasic.shape[0]):
+        if row[k] > smallest_pivot:
+            ratio = max(cost[k], 0.0) / row[k]
+            if ratio < best or (bland and ratio == best and nonbasic[k] < nonbasic[e]):
+                e, best = k, ratio
+    return e
+
+
+@_compiled
+def _dual_simplex(scratch: EquilibriumScratch, precise: bool) -> None:
+    """Pivot until no slack and no probability is negative.
+
+    The most negative one leaves; after many pivots Bland's rule, which cannot cycle; after very many nothing more is
+    done, and the violation tells.
+    """
+    basic, nonbasic = scratch.basic, scratch.nonbasic
+    rows = basic.shape[0]
+    table = scratch.table.reshape((rows + 1, nonbasic.shape[0]))
+    smallest_pivot = _PRECISE_PIVOT if precise else _PIVOT
+    for pivots in range(200 + 40 * rows):
+        bland = pivots >= 30 + 4 * rows
+        r = _leaving(table, basic, bland)
+        if r < 0:
+            break
+        e = _entering(table[r], table[rows], nonbasic, smallest_pivot, bland)
+        if e < 0:
+            break
+        if precise:
+            _precise_pivot(scratch, r, e)
+        else:
+            _pivot(scratch.table, scratch.column, r, e // _LANES, e % _LANES)
+        basic[r], nonbasic[e] = nonbasic[e], basic[r]
 
 
 @_compiled
@@ -272,10 +375,29 @@ def _violation(upper: Floats, lower: Floats, policy: Floats, row: Floats, column
 
 
 @_compiled
+def _read_policy(upper: Floats, lower: Floats, scale: float, scratch: EquilibriumScratch, policy: Floats) -> float:
+    """Fill policy [A, B] with the probabilities of the dictionary and return its violation, relative to scale."""
+    n_max, n_min = policy.shape
+    for a in range(n_max):
+        for b in range(n_min):
+            policy[a, b] = 0.0
+    total = 0.0
+    for i in range(scratch.basic.shape[0]):
+        j, probability = scratch.basic[i], scratch.table[i, 0, 0]
+        if j < n_max * n_min and probability > 0.0:
+            policy[j // n_min, j % n_min] = probability
+            total += probability
+    for a in range(n_max):
+        for b in range(n_min):
+            policy[a, b] /= total
+    return _violation(upper, lower, policy, scratch.best_lower, scratch.best_upper) / scale
+
+
+@_compiled
 def coarse_correlated_equilibrium(upper: Floats, lower: Floats, scratch: EquilibriumScratch, policy: Floats) -> float:
     """Fill policy [A, B] with the coarse correlated equilibrium of this module's rule; return its violation.
 
-    E upper >= E upper(a', b) for every a' and E lower <= E lower(a, b') for every b', where (a, b) is drawn from policy.
+    With (a, b) drawn from policy, E upper >= E upper(a', b) for every a', and E lower <= E lower(a, b') for every b'.
     The returned number is the most by which any of these fails, divided by the largest absolute entry: 0 for a pure
     equilibrium, otherwise rounding, and infinity (policy uniform) where an entry is not a number of at most 1e300.
 
@@ -297,14 +419,14 @@ def coarse_correlated_equilibrium(upper: Floats, lower: Floats, scratch: Equilib
                 policy[a, b] = 0.0
         policy[pure // n_min, pure % n_min] = 1.0
         return 0.0
-    violation = np.inf
-    rows = n_max + n_min + 1
-    for attempt in range(2):
-        if not violation <= _ACCEPTED:
-            _start(upper, lower, scale, scratch)
-            _dual_simplex(scratch, 0 if attempt else 30 + 4 * rows, 200 + 40 * rows)
-            _read_policy(scratch, policy)
-            violation = _violation(upper, lower, policy, scratch.best_lower, scratch.best_upper) / scale
+    _start(upper, lower, scale, scratch)
+    _dual_simplex(scratch, False)
+    violation = _read_policy(upper, lower, scale, scratch, policy)
+    if not violation <= _TRUSTED:
+        _start(upper, lower, scale, scratch)
+        _precise_start(upper, lower, scale, scratch)
+        _dual_simplex(scratch, True)
+        violation = _read_policy(upper, lower, scale, scratch, policy)
     return violation
 
 
@@ -323,7 +445,9 @@ def matrix_game(payoff: ArrayLike) -> tuple[float, Floats, Floats]:
         raise ValueError("payoff must hold finite numbers of at most 1e300; remove or rescale the others")
     policy = np.empty_like(matrix)
     violation = coarse_correlated_equilibrium(matrix, matrix, equilibrium_scratch(*matrix.shape), policy)
-    if violation > _ACCEPTED:
-        raise ValueError(f"payoff must be solvable to {_ACCEPTED}, a deviation gains {violation}; rescale its entries")
+    if violation > LARGEST_VIOLATION:
+        raise ValueError(
+            f"payoff must be solvable to {LARGEST_VIOLATION}, a deviation gains {violation}; rescale its entries"
+        )
     row, column = policy.sum(axis=1), policy.sum(axis=0)
     return float(row @ matrix @ column), row, column
