@@ -182,9 +182,10 @@ def _payoffs(after: Floats, rewards: Floats, scratch: GapScratch) -> None:
 @_inlined
 def _responses(policy: Floats, s: int, scratch: GapScratch) -> None:
     # Plain sums of a few terms, and selections instead of branches: faster here than short vector loops.
-    max_player, min_player, high, low = scratch.max_player, scratch.min_player, scratch.max_payoffs, scratch.min_payoffs
+    max_player, min_player = scratch.max_player, scratch.min_player
     n_max, n_min = max_player.shape[0], min_player.shape[0]
-    first = s * n_max * n_min
+    cells = slice(s * n_max * n_min, (s + 1) * n_max * n_min)
+    high, low = scratch.max_payoffs[cells], scratch.min_payoffs[cells]
     for a in range(n_max):
         total = 0.0
         for b in range(n_min):
@@ -199,14 +200,14 @@ def _responses(policy: Floats, s: int, scratch: GapScratch) -> None:
     for a in range(n_max):
         total = 0.0
         for b in range(n_min):
-            total += min_player[b] * high[first + a * n_min + b]
+            total += min_player[b] * high[a * n_min + b]
         best = total if total > best else best
     scratch.upper[s] = best
     best = np.inf
     for b in range(n_min):
         total = 0.0
         for a in range(n_max):
-            total += max_player[a] * low[first + a * n_min + b]
+            total += max_player[a] * low[a * n_min + b]
         best = total if total < best else best
     scratch.lower[s] = best
 

@@ -34,7 +34,8 @@ def two_steps() -> MarkovGame:
     """
     rewards = np.zeros((2, 2, 2, 2))
     rewards[0, 0] = [[0.5, 0.0], [0.0, 0.5]]
-    rewards[1] = [PENNIES, [[0.75, 0.25], [0.5, 0.0]]]
+    rewards[1, 0] = PENNIES
+    rewards[1, 1] = [[0.75, 0.25], [0.5, 0.0]]
     transitions = np.zeros((2, 2, 2, 2, 2))
     transitions[..., 0] = 1.0
     transitions[0, :, 1, 0] = [0.0, 1.0]

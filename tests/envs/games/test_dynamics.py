@@ -6,6 +6,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -84,7 +85,7 @@ def test_the_tables_run_along_the_cells() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"_nrt": False}], ids=["counting", "borrowing"])
-def test_it_compiles_into_other_kernels(options: dict[str, bool]) -> None:
+def test_it_compiles_into_other_kernels(options: dict[str, Any]) -> None:
     @njit(error_model="numpy", **options)
     def total_regret(tables: GapTables, policies: Floats, scratch: GapScratch) -> float:
         total = 0.0
