@@ -1,0 +1,100 @@
+"""Random games: seeds, sizes, the laws they are drawn from, and their exact solution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dprl.envs.games.random_game import RandomGame
+
+FIRST_ROW = [0.39546198954297845, 0.5930180594914135, 0.011519950965607977]
+FIRST_REWARD = 0.48553513877958776
+
+
+def test_sizes_of_the_default_and_of_the_larger_one() -> None:
+    for size, game in ((3, RandomGame().build()), (6, RandomGame(6, 6, 6, 6).build())):
+        assert (game.horizon, game.n_states, game.n_max_actions, game.n_min_actions) == (size,) * 4
+        np.testing.assert_allclose(game.transitions.sum(axis=-1), 1.0, rtol=1e-14)
+        np.testing.assert_array_equal(game.start, 1 / size)
+
+
+def test_players_may_have_different_numbers_of_actions() -> None:
+    game = RandomGame(n_states=4, n_max_actions=2, n_min_actions=5, horizon=3).build()
+    assert game.transitions.shape == (3, 4, 2, 5, 4)
+    assert game.rewards.shape == (3, 4, 2, 5)
+
+
+def test_a_seed_fixes_every_bit_and_another_one_changes_them() -> None:
+    one, two, other = (RandomGame(seed=seed).build() for seed in (5, 5, 6))
+    for key in ("transitions", "rewards", "start"):
+        assert getattr(one, key).tobytes() == getattr(two, key).tobytes()
+    assert (one.transitions != other.transitions).all()
+    assert (one.rewards != other.rewards).all()
+
+
+def test_the_first_numbers_of_seed_0_stay_as_they_are() -> None:
+    """Recorded when the game was written: results of old runs can be reproduced by name and seed."""
+    game = RandomGame().build()
+    np.testing.assert_allclose(game.transitions[0, 0, 0, 0], FIRST_ROW, rtol=1e-12)
+    np.testing.assert_allclose(game.rewards[0, 0, 0, 0], FIRST_REWARD, rtol=1e-12)
+
+
+def test_steps_differ() -> None:
+    game = RandomGame().build()
+    assert (game.transitions[0] != game.transitions[1]).all()
+    assert (game.rewards[0] != game.rewards[1]).all()
+
+
+@pytest.mark.parametrize("concentration", [1.0, 0.1])
+def test_entries_follow_their_laws(concentration: float) -> None:
+    """Parts of a Dirichlet row are beta variables, rewards uniform; a false alarm has probability 1e-6 each."""
+    game = RandomGame(n_states=4, n_max_actions=5, n_min_actions=5, horizon=40, concentration=concentration).build()
+    law = stats.beta(concentration, 3 * concentration)
+    assert stats.kstest(game.transitions[..., 2].ravel(), law.cdf).pvalue > 1e-6
+    assert stats.kstest(game.transitions[..., 2].ravel(), stats.beta(0.5, 1.5).cdf).pvalue < 1e-6
+    assert stats.kstest(game.rewards.ravel(), "uniform").pvalue > 1e-6
+
+
+@pytest.mark.parametrize("size", [3, 6])
+@pytest.mark.parametrize("seed", range(5))
+def test_nash_leaves_nothing_to_gain_and_bounds_the_value(size: int, seed: int) -> None:
+    game = RandomGame(size, size, size, size, seed=seed).build()
+    values, max_player, min_player = game.nash()
+    assert game.exploitability(max_player, min_player) == pytest.approx(0.0, abs=1e-9)
+    np.testing.assert_allclose(game.best_response_to_min(min_player)[0], values, atol=1e-9)
+    uniform = np.full((size, size, size), 1 / size)
+    assert game.exploitability(uniform, uniform) > 0.1
+
+
+def test_one_action_of_the_min_player_is_an_mdp() -> None:
+    game = RandomGame(n_min_actions=1).build()
+    np.testing.assert_allclose(game.nash()[0], game.joint.optimum()[0], rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"n_states": 0}, "n_states must be an integer of at least 1, got 0; set n_states: 1 or more"),
+        (
+            {"n_max_actions": 2.0},
+            "n_max_actions must be an integer of at least 1, got 2.0; set n_max_actions: 1 or more",
+        ),
+        ({"n_min_actions": -1}, "n_min_actions must be an integer of at least 1, got -1; set n_min_actions: 1 or more"),
+        ({"horizon": None}, "horizon must be an integer of at least 1, got None; set horizon: 1 or more"),
+        ({"seed": -1}, "seed must be an integer of at least 0, got -1; set seed: 0 or more"),
+        ({"concentration": 0.0}, "concentration must be a number in [0.01, 1], got 0.0; set e.g. concentration: 0.1"),
+        ({"concentration": 2}, "concentration must be a number in [0.01, 1], got 2; set e.g. concentration: 0.1"),
+        ({"concentration": True}, "concentration must be a number in [0.01, 1], got True; set e.g. concentration: 0.1"),
+        ({"concentration": "1"}, "concentration must be a number in [0.01, 1], got '1'; set e.g. concentration: 0.1"),
+        ({"concentration": float("nan")}, "concentration must be a number in [0.01, 1], got nan; set e.g. conc"),
+        ({"n_states": 2000}, "random_game needs horizon x n_states^2 x n_actions <= 100000000 array entries, got 108"),
+    ],
+)
+def test_bad_fields_are_refused_in_one_line(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError) as error:  # noqa: PT011 - the whole line is checked below
+        RandomGame(**fields)
+    assert str(error.value).startswith(message)
+    assert "\n" not in str(error.value)

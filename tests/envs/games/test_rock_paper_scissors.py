@@ -1,0 +1,101 @@
+"""Rock-paper-scissors: payoffs and equilibria by hand, with and without memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dprl.envs.games.rock_paper_scissors import RockPaperScissors
+
+ROCK, PAPER, SCISSORS = range(3)
+DRAW, WON, LOST = range(3)
+EQUILIBRIA = {"standard": [1 / 3, 1 / 3, 1 / 3], "biased": [1 / 16, 10 / 16, 5 / 16]}
+PAYOFFS, MEMORIES = sorted(EQUILIBRIA), ["none", "outcome"]
+
+
+@pytest.mark.parametrize(
+    ("payoffs", "rewards"),
+    [
+        ("standard", [[0.5, 0.0, 1.0], [1.0, 0.5, 0.0], [0.0, 1.0, 0.5]]),
+        ("biased", [[0.5, 0.25, 1.0], [0.75, 0.5, 0.45], [0.0, 0.55, 0.5]]),
+    ],
+)
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_rewards_are_the_same_in_every_round_and_state(payoffs: str, memory: str, rewards: list[list[float]]) -> None:
+    game = RockPaperScissors(payoffs=payoffs, memory=memory).build()
+    np.testing.assert_array_equal(game.rewards, np.broadcast_to(rewards, game.rewards.shape))
+    # Zero-sum and symmetric: who swaps places gets what the other one got.
+    np.testing.assert_allclose(game.rewards + game.rewards.swapaxes(2, 3), 1.0, rtol=1e-15)
+
+
+@pytest.mark.parametrize("payoffs", PAYOFFS)
+def test_the_state_is_the_last_outcome(payoffs: str) -> None:
+    game = RockPaperScissors(payoffs=payoffs, horizon=2).build()
+    assert game.transitions.shape == (2, 3, 3, 3, 3)
+    np.testing.assert_array_equal(game.start, [1.0, 0.0, 0.0])
+    np.testing.assert_array_equal(game.transitions.sum(axis=-1), 1.0)
+    outcomes = {
+        (ROCK, SCISSORS): WON,
+        (PAPER, ROCK): WON,
+        (SCISSORS, PAPER): WON,
+        (SCISSORS, ROCK): LOST,
+        (ROCK, PAPER): LOST,
+        (PAPER, SCISSORS): LOST,
+        **{(action, action): DRAW for action in range(3)},
+    }
+    for actions, outcome in outcomes.items():
+        np.testing.assert_array_equal(game.transitions[:, :, *actions, outcome], 1.0)
+
+
+@pytest.mark.parametrize("payoffs", PAYOFFS)
+def test_without_memory_there_is_one_state(payoffs: str) -> None:
+    game = RockPaperScissors(payoffs=payoffs, memory="none").build()
+    np.testing.assert_array_equal(game.transitions, np.ones((5, 1, 3, 3, 1)))
+    np.testing.assert_array_equal(game.start, [1.0])
+
+
+@pytest.mark.parametrize("payoffs", PAYOFFS)
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_nash_is_the_equilibrium_of_one_round_in_every_round(payoffs: str, memory: str) -> None:
+    game = RockPaperScissors(payoffs=payoffs, memory=memory, horizon=7).build()
+    values, max_player, min_player = game.nash()
+    np.testing.assert_allclose(values, np.broadcast_to(0.5 * np.arange(7, -1, -1)[:, None], values.shape), atol=1e-12)
+    for policy in (max_player, min_player):
+        np.testing.assert_allclose(policy, np.broadcast_to(EQUILIBRIA[payoffs], policy.shape), atol=1e-12)
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_uniform_play_is_exploited_in_the_biased_game(memory: str) -> None:
+    """Against it rock gets 0.25 / 3 a round more than a draw, paper 0.2 / 3, scissors -0.45 / 3."""
+    game = RockPaperScissors(payoffs="biased", memory=memory, horizon=6).build()
+    uniform = np.full((6, game.n_states, 3), 1 / 3)
+    values, actions = game.best_response_to_min(uniform)
+    assert game.start @ values[0] == pytest.approx(6 * (0.5 + 0.25 / 3), rel=1e-12)
+    assert (actions == ROCK).all()
+    assert game.exploitability(uniform, uniform) == pytest.approx(6 * 2 * 0.25 / 3, rel=1e-12)
+
+
+def test_equal_specs_build_equal_bits() -> None:
+    one, two = RockPaperScissors().build(), RockPaperScissors().build()
+    for key in ("transitions", "rewards", "start"):
+        assert getattr(one, key).tobytes() == getattr(two, key).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"horizon": 0}, "horizon must be an integer of at least 1, got 0; set horizon: 1 or more"),
+        ({"horizon": 10**8}, "rock_paper_scissors needs horizon x n_states^2 x n_actions <= 100000000 array entries"),
+        ({"payoffs": "fair"}, "payoffs must be one of standard, biased, got 'fair'; choose one of them"),
+        ({"payoffs": None}, "payoffs must be one of standard, biased, got None; choose one of them"),
+        ({"memory": 1}, "memory must be one of outcome, none, got 1; choose one of them"),
+        ({"memory": ["none"]}, "memory must be one of outcome, none, got ['none']; choose one of them"),
+    ],
+)
+def test_bad_fields_are_refused_in_one_line(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError) as error:  # noqa: PT011 - the whole line is checked below
+        RockPaperScissors(**fields)
+    assert str(error.value).startswith(message)
+    assert "\n" not in str(error.value)
