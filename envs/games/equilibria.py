@@ -41,9 +41,9 @@ _LANES = 8
 _TIE = 1e-7
 _TOLERANCE = 1e-12
 _PIVOT = 1e-11
-# Below -1e-12 a row of at most 8 + 8 slacks (< 2) and probabilities has a pivot above 1e-14; twice the precision finds it.
+# A row below -1e-12 of a dictionary for 8 x 8 actions has a coefficient above 1e-14, which rounding may hide at first.
 _PRECISE_PIVOT = 1e-16
-_TRUSTED = 1e-11
+_TRUSTED = 2e-12
 LARGEST_VIOLATION = 1e-9
 """What a caller should accept of `coarse_correlated_equilibrium`; anything above must stop the run."""
 _LARGEST = 1e300
@@ -296,7 +296,7 @@ def _precise_pivot(scratch: EquilibriumScratch, r: int, e: int) -> None:
 
 @_compiled
 def _leaving(table: Floats, basic: Integers, bland: bool) -> int:
-    """Return the row of the most negative constant (the lowest variable among all negative ones), -1 if there is none."""
+    """Return the row of the most negative constant, by Bland's rule that of the lowest variable, -1 if none is left."""
     r, worst = -1, -_TOLERANCE
     for i in range(basic.shape[0]):
         constant = table[i, 0]
@@ -394,6 +394,21 @@ def _read_policy(upper: Floats, lower: Floats, scale: float, scratch: Equilibriu
 
 
 @_compiled
+def _cost_error(upper: Floats, lower: Floats, scale: float, scratch: EquilibriumScratch) -> float:
+    """Return how far the cost in the dictionary is from that of its probabilities: 0 but for rounding."""
+    n_max, n_min = upper.shape
+    unit = _unit(scale)
+    tie = _TIE * (scale * unit)
+    cost = 0.0
+    for i in range(scratch.basic.shape[0]):
+        j = scratch.basic[i]
+        if j < n_max * n_min:
+            a, b = j // n_min, j % n_min
+            cost += scratch.table[i, 0, 0] * ((upper[a, b] - lower[a, b]) * unit + tie * scratch.weights[j])
+    return abs(cost - scratch.table[scratch.basic.shape[0], 0, 0])
+
+
+@_compiled
 def coarse_correlated_equilibrium(upper: Floats, lower: Floats, scratch: EquilibriumScratch, policy: Floats) -> float:
     """Fill policy [A, B] with the coarse correlated equilibrium of this module's rule; return its violation.
 
@@ -422,7 +437,7 @@ def coarse_correlated_equilibrium(upper: Floats, lower: Floats, scratch: Equilib
     _start(upper, lower, scale, scratch)
     _dual_simplex(scratch, False)
     violation = _read_policy(upper, lower, scale, scratch, policy)
-    if not violation <= _TRUSTED:
+    if not max(violation, _cost_error(upper, lower, scale, scratch)) <= _TRUSTED:
         _start(upper, lower, scale, scratch)
         _precise_start(upper, lower, scale, scratch)
         _dual_simplex(scratch, True)
@@ -446,8 +461,6 @@ def matrix_game(payoff: ArrayLike) -> tuple[float, Floats, Floats]:
     policy = np.empty_like(matrix)
     violation = coarse_correlated_equilibrium(matrix, matrix, equilibrium_scratch(*matrix.shape), policy)
     if violation > LARGEST_VIOLATION:
-        raise ValueError(
-            f"payoff must be solvable to {LARGEST_VIOLATION}, a deviation gains {violation}; rescale its entries"
-        )
+        raise ValueError(f"payoff must be solvable, a deviation gains {violation} of its scale; round its entries")
     row, column = policy.sum(axis=1), policy.sum(axis=0)
     return float(row @ matrix @ column), row, column
