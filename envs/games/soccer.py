@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dprl.envs.base import require_integer, require_size
+from dprl.envs.base import Env, require_integer, require_size
 from dprl.envs.games.base import MarkovGame
 
 __all__ = ["Configuration", "Soccer"]
@@ -62,7 +62,7 @@ class Soccer:
     """
 
     name: ClassVar[str] = "soccer"
-    builds: ClassVar[type[MarkovGame]] = MarkovGame
+    builds: ClassVar[type[Env]] = MarkovGame
 
     n_rows: int = 4
     n_columns: int = 5
@@ -94,7 +94,7 @@ class Soccer:
         transitions = np.zeros((n_states, n_moves, n_moves, n_states))
         transitions[len(states) :, :, :, -1] = 1.0
         rewards = np.full((n_states, n_moves, n_moves), 0.5)
-        both, pairs = (_MAX_PLAYER, _MIN_PLAYER), product(range(n_moves), repeat=2)
+        both, pairs = (_MAX_PLAYER, _MIN_PLAYER), product(range(n_moves), range(n_moves))
         for (s, before), actions, first in product(enumerate(configurations), pairs, both):
             after, payoff = self._play(before, actions, first)
             if payoff:
