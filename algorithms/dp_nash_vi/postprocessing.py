@@ -54,10 +54,10 @@ def expectations(cells: int) -> Expectations:
 
 
 @inlined
-def postprocess(step: Float64Array, precision: float, found: Postprocessed) -> int:
+def postprocess(step: Float64Array, slack: float, found: Postprocessed) -> int:
     """Fill `found` from the released counts of one step, and return in how many cells nothing is feasible.
 
-    step float64[S'+1, X]: transitions to s' along (s, a, b), then visits N; it is not written. precision: E. Nothing is
+    step float64[S'+1, X]: transitions to s' along (s, a, b), then visits N; it is not written. slack: E/4. Nothing is
     feasible where N < -E/4; x = 0 there, the limit of the solutions as N rises to -E/4. Counts >= 0 whose sum lies in
     the band (exact counts, for instance) come back bit for bit.
 
@@ -69,7 +69,7 @@ def postprocess(step: Float64Array, precision: float, found: Postprocessed) -> i
     Paper: [QW24] eq. (8).
     """
     counts, totals, top, level = found.counts, found.totals, found.top, found.level
-    infeasible, moving = _start(step, 0.25 * precision, found)
+    infeasible, moving = _start(step, slack, found)
     while moving > 0:
         moving = _lower_levels(step, found)
     for t in range(counts.shape[0]):
@@ -137,7 +137,7 @@ def private_expectations(
     precision: E. upper, lower float64[S]: V_up and V_lo of the next step. The variance is taken about the middle of the
     range of (V_up + V_lo)/2, which makes its error a few roundings of the squared range, and it is never negative.
 
-    Paper: [QW24] eq. (9), and Algorithm 1 for what is computed with it.
+    Paper: [QW24] eq. (9), and Algorithm 1, lines 7-11.
     """
     n_states = upper.shape[0]
     smoothing = precision / (2 * n_states)

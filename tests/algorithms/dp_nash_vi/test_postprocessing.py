@@ -30,7 +30,7 @@ def solve(noisy: Float64Array, visits: Float64Array, slack: float) -> tuple[Floa
     for array in found:
         array[:] = 7.0
     before = step.copy()
-    infeasible = postprocess(step, 4.0 * slack, found)
+    infeasible = postprocess(step, slack, found)
     np.testing.assert_array_equal(step, before)
     return found.counts, found.totals, infeasible
 
@@ -284,7 +284,7 @@ def test_expectations(n_states: int, precision: float) -> None:
     rng = np.random.default_rng(12)
     noisy, visits = batch(rng, n_states)
     found, out = postprocessed(*noisy.shape), expectations(visits.size)
-    postprocess(np.concatenate([noisy, visits[None]]), precision, found)
+    postprocess(np.concatenate([noisy, visits[None]]), 0.25 * precision, found)
     upper = rng.uniform(0.0, 20.0, n_states)
     lower = upper * rng.uniform(0.0, 1.0, n_states)
     private_expectations(found, precision, upper, lower, out)
@@ -320,7 +320,7 @@ def everything() -> bytes:
         rng = np.random.default_rng(n_states)
         noisy, visits = batch(rng, n_states, 50)
         found, out = postprocessed(*noisy.shape), expectations(visits.size)
-        infeasible = postprocess(np.concatenate([noisy, visits[None]]), precision, found)
+        infeasible = postprocess(np.concatenate([noisy, visits[None]]), 0.25 * precision, found)
         private_expectations(found, precision, rng.uniform(0, 9, n_states), rng.uniform(0, 9, n_states), out)
         parts += [np.array(infeasible).tobytes(), *(array.tobytes() for array in (found.counts, found.totals, *out))]
     return b"".join(parts)
