@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dprl.algorithms.base import Algorithm, AlgorithmConfig, Metric, Segment
 from dprl.algorithms.best_ucb_vi import BestUCBVIConfig
+from dprl.algorithms.dp_nash_vi import DPNashVIConfig, DPUCBVIConfig
 from dprl.algorithms.ldp_obi import LDPOBIConfig
 from dprl.algorithms.private_ucb_po import PrivateUCBPOConfig
 from dprl.algorithms.private_ucb_vi import PrivateUCBVIConfig
@@ -16,6 +17,8 @@ _CONFIGS: tuple[type[AlgorithmConfig], ...] = (
     PUCBConfig,
     LDPOBIConfig,
     BestUCBVIConfig,
+    DPUCBVIConfig,
+    DPNashVIConfig,
 )
 ALGORITHMS: dict[str, type[AlgorithmConfig]] = {config.name: config for config in _CONFIGS}
 
@@ -24,6 +27,8 @@ __all__ = [
     "Algorithm",
     "AlgorithmConfig",
     "BestUCBVIConfig",
+    "DPNashVIConfig",
+    "DPUCBVIConfig",
     "LDPOBIConfig",
     "MDPConfig",
     "Metric",

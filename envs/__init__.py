@@ -7,6 +7,7 @@ import gymnasium
 from dprl.envs.base import Env, EnvConfig, FiniteMDP
 from dprl.envs.deep_sea import DeepSea
 from dprl.envs.episodes import FiniteMDPEnv
+from dprl.envs.games import MarkovGame, Pursuit, RandomGame, RockPaperScissors, Soccer
 from dprl.envs.garnet import Garnet
 from dprl.envs.gridworld import GridWorld
 from dprl.envs.random_mdp import RandomMDP
@@ -14,6 +15,7 @@ from dprl.envs.riverswim import RiverSwim
 
 __all__ = [
     "ENVIRONMENTS",
+    "GAMES",
     "MDPS",
     "DeepSea",
     "Env",
@@ -22,14 +24,21 @@ __all__ = [
     "FiniteMDPEnv",
     "Garnet",
     "GridWorld",
+    "MarkovGame",
+    "Pursuit",
+    "RandomGame",
     "RandomMDP",
     "RiverSwim",
+    "RockPaperScissors",
+    "Soccer",
 ]
 
 _MDPS: tuple[type[EnvConfig[FiniteMDP]], ...] = (RiverSwim, RandomMDP, Garnet, GridWorld, DeepSea)
+_GAMES: tuple[type[EnvConfig[MarkovGame]], ...] = (RandomGame, RockPaperScissors, Soccer, Pursuit)
 
 MDPS: dict[str, type[EnvConfig[FiniteMDP]]] = {spec.name: spec for spec in _MDPS}
-ENVIRONMENTS: dict[str, type[EnvConfig[Env]]] = {**MDPS}
+GAMES: dict[str, type[EnvConfig[MarkovGame]]] = {spec.name: spec for spec in _GAMES}
+ENVIRONMENTS: dict[str, type[EnvConfig[Env]]] = {**MDPS, **GAMES}
 
 
 def make_episodes(environment: str, render_mode: None = None, **fields: float | str) -> FiniteMDPEnv:

@@ -81,9 +81,14 @@ class TabularConfig(ABC, Generic[E]):
         """Return the metrics over the last episode: of the tables as they are, on the known environment."""
         return {}
 
+    def policy(self, tables: Any) -> Int64Array | Float64Array:  # noqa: ANN401
+        """Return a copy of the policy deployed last."""
+        policy: Int64Array | Float64Array = tables.policy.copy()
+        return policy
+
     def policies(self, tables: Any) -> dict[str, np.ndarray]:  # noqa: ANN401
         """Return copies of what a finished run leaves."""
-        return {"policy": tables.policy.copy()}
+        return {"policy": self.policy(tables)}
 
     @property
     def covered_by(self) -> str | None:
@@ -129,8 +134,7 @@ class TabularLearner:
     @property
     def policy(self) -> Int64Array | Float64Array:
         """The policy deployed last; before the first episode the one planned from zero counts."""
-        policy: Int64Array | Float64Array = self._tables.policy
-        return policy.copy()
+        return self.config.policy(self._tables)
 
     @property
     def policies(self) -> dict[str, np.ndarray]:
@@ -141,8 +145,7 @@ class TabularLearner:
         """Return the policy that private counts lead to after the one deployed last."""
         tables = type(self._tables)(*(table.copy() for table in self._tables))
         self._plan(counts, tables)
-        policy: Int64Array | Float64Array = tables.policy
-        return policy
+        return self.config.policy(tables)
 
     def _plan(self, counts: PrivateCounts, tables: Any) -> None:  # noqa: ANN401
         new = counts.n_users + 1 - int(self._schedule.planned[0])

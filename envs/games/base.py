@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,6 +33,8 @@ class MarkovGame:
     All arrays are copied, C-contiguous and read-only. Raises ValueError on arrays that are no game.
     Paper: [QW24] section 2.
     """
+
+    kind: ClassVar[str] = "two-player zero-sum Markov game"
 
     name: str
     transitions: Floats

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dprl.envs.base import require_integer, require_size
+from dprl.envs.base import Env, require_integer, require_size
 from dprl.envs.games.base import MarkovGame
 
 __all__ = ["Pursuit"]
@@ -38,7 +38,7 @@ class Pursuit:
     """
 
     name: ClassVar[str] = "pursuit"
-    builds: ClassVar[type[MarkovGame]] = MarkovGame
+    builds: ClassVar[type[Env]] = MarkovGame
 
     n_rows: int = 3
     n_columns: int = 3

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dprl.envs.base import require_integer, require_size
+from dprl.envs.base import Env, require_integer, require_size
 from dprl.envs.games.base import MarkovGame
 from dprl.envs.random_mdp import dirichlet_rows
 
@@ -36,7 +36,7 @@ class RandomGame:
     """
 
     name: ClassVar[str] = "random_game"
-    builds: ClassVar[type[MarkovGame]] = MarkovGame
+    builds: ClassVar[type[Env]] = MarkovGame
 
     n_states: int = 3
     n_max_actions: int = 3

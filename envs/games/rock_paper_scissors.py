@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dprl.envs.base import require_integer, require_size
+from dprl.envs.base import Env, require_integer, require_size
 from dprl.envs.games.base import MarkovGame
 
 __all__ = ["RockPaperScissors"]
@@ -42,7 +42,7 @@ class RockPaperScissors:
     """
 
     name: ClassVar[str] = "rock_paper_scissors"
-    builds: ClassVar[type[MarkovGame]] = MarkovGame
+    builds: ClassVar[type[Env]] = MarkovGame
 
     horizon: int = 5
     payoffs: str = "standard"

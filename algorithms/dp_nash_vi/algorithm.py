@@ -1,0 +1,151 @@
+"""DP-Nash-VI: optimistic Nash value iteration on private counts, self-play in two-player zero-sum Markov games.
+
+With trust model none it is Nash-VI (Liu, Yu, Bai, Jin 2021) with a Bernstein bonus; on an MDP, a game in which the
+min-player has one action, it is DP-UCBVI (Qiao, Wang 2023).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar
+
+import numpy as np
+
+from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Metric, check_number
+from dprl.algorithms.dp_nash_vi.planning import Numbers, Planner, Tables, first_tables, plan, planner
+from dprl.algorithms.dp_nash_vi.users import GameSimulator, count_families, game_simulator, play, regret
+from dprl.algorithms.tabular import TabularConfig, learning_loop
+from dprl.envs import Env, FiniteMDP
+from dprl.envs.games import MarkovGame
+from dprl.privacy import CountFamilies, Privatizer, Streams
+
+E = TypeVar("E", bound=Env)
+
+GAP = Metric("gap", "last")
+"""(V_up - V_lo)(s_1) of the policy deployed last: what is proved of its regret, on the good event."""
+SMALLEST_GAP = Metric("smallest_gap", "last")
+"""The same of the output policy."""
+EXPLOITABILITY = Metric("exploitability", "last")
+"""V^{dagger,nu} - V^{mu,dagger}, exact, of the output policy's marginals."""
+INFEASIBLE = Metric("infeasible", "last")
+"""The share of cells of the last plan whose noisy counts eq. (8) of [QW24] cannot meet."""
+
+_ACCEPTED_VIOLATION = 1e-9
+
+run = learning_loop(plan, play, regret)
+
+
+@dataclass(frozen=True)
+class OptimisticNashConfig(TabularConfig[E]):
+    """The settings of DP-Nash-VI, whatever environment becomes its game.
+
+    Args:
+        c1, c2: the constants C_1 and C_2 of the bonus, at least 0, which the paper leaves open.
+    """
+
+    c1: float = 1.0
+    c2: float = 1.0
+    metrics: ClassVar[tuple[Metric, ...]] = (REGRET, SATURATED, GAP, SMALLEST_GAP, EXPLOITABILITY, INFEASIBLE)
+    plan = staticmethod(plan)
+    run = staticmethod(run)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("c1", self.c1, 0.0)
+        check_number("c2", self.c2, 0.0)
+
+    @abstractmethod
+    def game(self, env: E) -> MarkovGame:
+        """Return the environment as a game."""
+
+    def families(self, env: E) -> CountFamilies:
+        """Return transitions and visits of pairs of actions."""
+        return count_families(self.game(env))
+
+    def simulator(self, env: E, episodes: int, streams: Streams) -> GameSimulator:
+        """Return the game and its users."""
+        return game_simulator(self.game(env), episodes, streams)
+
+    def bonus(self, env: E, privatizer: Privatizer, episodes: int) -> Planner:
+        """Return c (gamma + Gamma) as its coefficients, E, and what is known of the game.
+
+        E is such that no count is off by more than E/4 (Assumption 3.1 by Lemma 5.8), with probability 1 - beta/3;
+        iota = ln(30 H S A B K / beta).
+
+        Paper: [QW24] Algorithm 1, lines 2, 8 and 9.
+        """
+        game, scale = self.game(env), self.bonus_scale
+        horizon, n_states, n_max, n_min = game.rewards.shape
+        bounds = privatizer.precision(self.beta / 3).bounds
+        e = 4.0 * self.precision_scale * max(bounds["visits"], bounds["transitions"])
+        iota = math.log(30.0 * horizon * n_states * n_max * n_min * episodes / self.beta)
+        numbers = Numbers(
+            e=e,
+            per_gap=scale * self.c1 / horizon,
+            per_deviation=scale * self.c2 * math.sqrt(iota),
+            per_count=scale * self.c2 * horizon * n_states * iota * (e + horizon),
+        )
+        return planner(game, numbers)
+
+    def tables(self, env: E, episodes: int) -> Tables:  # noqa: ARG002
+        """Return tables of zeros, and the uniform policy as output."""
+        return first_tables(self.game(env))
+
+    def measure(self, simulator: GameSimulator, tables: Tables) -> dict[str, float]:
+        """Return gap, smallest gap, exploitability and infeasible share.
+
+        Raises RuntimeError if an equilibrium was missed by more than 1e-9 of the largest payoff: no bound would hold.
+        """
+        if not tables.violation[0] <= _ACCEPTED_VIOLATION:
+            raise RuntimeError(
+                f"an equilibrium must be met to {_ACCEPTED_VIOLATION:g}, got a violation of {tables.violation[0]:.2g}; "
+                "report this experiment"
+            )
+        return {
+            GAP.name: float(tables.gap[0]),
+            SMALLEST_GAP.name: float(tables.smallest_gap[0]),
+            EXPLOITABILITY.name: float(regret(simulator, tables.output)),
+            INFEASIBLE.name: float(tables.infeasible[0]),
+        }
+
+
+@dataclass(frozen=True)
+class DPNashVIConfig(OptimisticNashConfig[MarkovGame]):
+    """DP-Nash-VI, optimistic Nash value iteration on private counts ([QW24] Algorithm 1; with model none, Nash-VI)."""
+
+    name: ClassVar[str] = "dp_nash_vi"
+    plays: ClassVar[type[Env]] = MarkovGame
+
+    def game(self, env: MarkovGame) -> MarkovGame:
+        """Return the game itself."""
+        return env
+
+    def policies(self, tables: Tables) -> dict[str, np.ndarray]:
+        """Return pi^out float64[H, S, A, B] as 'policy', and its marginals 'max_player' and 'min_player'.
+
+        Paper: [QW24] Algorithm 1, line 24.
+        """
+        output = tables.output.copy()
+        return {"policy": output, "max_player": output.sum(axis=3), "min_player": output.sum(axis=2)}
+
+
+@dataclass(frozen=True)
+class DPUCBVIConfig(OptimisticNashConfig[FiniteMDP]):
+    """DP-UCBVI (Qiao, Wang 2023), value iteration with a Bernstein bonus: DP-Nash-VI with one action of the min-player."""
+
+    name: ClassVar[str] = "dp_ucbvi"
+    plays: ClassVar[type[Env]] = FiniteMDP
+
+    def game(self, env: FiniteMDP) -> MarkovGame:
+        """Return the MDP as a game with B = 1."""
+        return MarkovGame.from_mdp(env)
+
+    def policy(self, tables: Tables) -> Float64Array:
+        """Return the policy deployed last, float64[H, S, A]."""
+        return tables.policy[..., 0].copy()
+
+    def policies(self, tables: Tables) -> dict[str, np.ndarray]:
+        """Return pi^out, float64[H, S, A]."""
+        return {"policy": tables.output[..., 0].copy()}
