@@ -10,7 +10,7 @@ import json
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from rich.console import Console
@@ -29,11 +29,10 @@ from benchmarks.naive_dp_nash_vi import (
 from benchmarks.subjects import PLANNED_EPISODES
 from benchmarks.tabular import verdict
 from benchmarks.timing import Blocks, machine, microseconds_per_episode
-from dprl.algorithms import ALGORITHMS, Algorithm
+from dprl.algorithms import DPNashVIConfig, TabularLearner
 from dprl.algorithms.dp_nash_vi.postprocessing import Postprocessed, postprocess, postprocessed
-from dprl.envs.games import MarkovGame
+from dprl.envs.games import MarkovGame, RandomGame
 from dprl.envs.games.equilibria import EquilibriumScratch, coarse_correlated_equilibrium, equilibrium_scratch
-from dprl.envs.games.random_game import RandomGame
 from dprl.privacy import CentralPrivacy, LocalPrivacy, Privatizer, Streams, kernel
 from dprl.privacy.base import Float64Array
 
@@ -42,7 +41,7 @@ MODELS: dict[Model, str] = {"jdp": "central", "ldp": "local"}
 # At epsilon 1 and scale 1 all bounds stay clipped at these K, and every equilibrium is pure: the cheap case. Here most
 # are mixed.
 EPSILON = 100.0
-BONUS_SCALE, PRECISION_SCALE = 0.001, 0.01
+OURS = DPNashVIConfig(bonus_scale=0.0001, precision_scale=0.01)
 START = 100_000
 
 EQUILIBRIUM_SIZES = (2, 3, 4, 6)
@@ -132,10 +131,10 @@ class PostprocessingRow:
 
 
 class Programmes(NamedTuple):
-    """Tables of released counts of one step [tables, S'+1, X], the precision E, and what post-processing works on."""
+    """Tables of released counts of one step [tables, S'+1, X], the slack E/4, and what post-processing works on."""
 
     tables: Float64Array
-    precision: float
+    slack: float
     found: Postprocessed
 
 
@@ -150,51 +149,50 @@ def solve_often(
 
 
 @kernel
-def postprocess_often(n: int, tables: Float64Array, precision: float, found: Postprocessed) -> None:
+def postprocess_often(n: int, tables: Float64Array, slack: float, found: Postprocessed) -> None:
     """Post-process all tables n times."""
     for _ in range(n):
         for i in range(tables.shape[0]):
-            postprocess(tables[i], precision, found)
-
-
-def config() -> Any:  # noqa: ANN401 - the registry's classes share a protocol without fields
-    """Our settings of DP-Nash-VI."""
-    chosen: Any = ALGORITHMS["dp_nash_vi"]
-    return chosen(bonus_scale=BONUS_SCALE, precision_scale=PRECISION_SCALE)
+            postprocess(tables[i], slack, found)
 
 
 def privatizer(game: MarkovGame, model: Model, episodes: int) -> Privatizer:
     """The certified privatizer of a run of `episodes` episodes."""
     trust = CentralPrivacy(EPSILON) if model == "jdp" else LocalPrivacy(EPSILON)
-    built: Privatizer = config().privatizer(game, trust, episodes, Streams(0, "benchmark"))
-    return built
+    return OURS.privatizer(game, trust, episodes, Streams(0, "benchmark"))
 
 
-def ours(game: MarkovGame, model: Model, episodes: int) -> Algorithm:
+def ours(game: MarkovGame, model: Model, episodes: int) -> TabularLearner:
     """Our learner, built for `episodes` episodes and compiled."""
-    learner: Algorithm = config().build(game, privatizer(game, model, episodes), episodes, Streams(0, "benchmark"))
+    learner = OURS.build(game, privatizer(game, model, episodes), episodes, Streams(0, "benchmark"))
     learner.learn(1)
     return learner
 
 
-def settings_of(private: Privatizer) -> Settings:
-    """The same noise scale, precision and bonus as ours has: E bounds the errors of all counts."""
-    chosen = config()
+def settings_of(private: Privatizer, chosen: DPNashVIConfig) -> Settings:
+    """The same noise scale, precision and bonus as ours has; no count is off by more than E/4."""
     report, counter, _ = private.noise
     noise = report or counter.node
     return Settings(
         trust_model=private.trust_model,
         noise_scale=0.0 if noise is None else noise.scale,
-        error=chosen.precision_scale * max(private.precision(chosen.beta).bounds.values()),
+        error=4.0 * chosen.precision_scale * max(private.precision(chosen.beta / 3.0).bounds.values()),
         bonus_scale=chosen.bonus_scale,
+        c1=chosen.c1,
+        c2=chosen.c2,
         beta=chosen.beta,
     )
 
 
 def yardstick(program: type[NaiveNashVI], game: MarkovGame, model: Model, episodes: int) -> NaiveNashVI:
     """A linprog learner with the same noise scale, precision and bonus."""
-    arrays = Game(game.transitions, game.rewards, game.start)
-    return program(arrays, episodes, settings_of(privatizer(game, model, episodes)), np.random.default_rng(0))
+    settings = settings_of(privatizer(game, model, episodes), OURS)
+    return program(arrays(game), episodes, settings, np.random.default_rng(0))
+
+
+def arrays(game: MarkovGame) -> Game:
+    """A game as the linprog programs take it."""
+    return Game(game.transitions, game.rewards, game.start)
 
 
 def mixed_share(policy: Float64Array) -> float:
@@ -265,7 +263,7 @@ def programmes(n_states: int, cells: int, visits: Literal["few", "many"]) -> Pro
     transitions = rng.poisson(0.3 if visits == "few" else 200.0, (_TABLES, n_states, cells)).astype(np.float64)
     tables = np.concatenate([transitions, transitions.sum(axis=1, keepdims=True)], axis=1)
     tables += rng.laplace(0.0, _NOISE, tables.shape)
-    return Programmes(tables, 16.0 * _NOISE, postprocessed(n_states, cells))
+    return Programmes(tables, 4.0 * _NOISE, postprocessed(n_states, cells))
 
 
 def measure_postprocessing(n_states: int, cells: int, visits: Literal["few", "many"], effort: int) -> PostprocessingRow:
@@ -278,7 +276,7 @@ def measure_postprocessing(n_states: int, cells: int, visits: Literal["few", "ma
 
     def solve(n: int) -> None:
         for row in given.tables[0].T[:n]:
-            nearest_by_linprog(row[:-1], row[-1], given.precision / 4.0)
+            nearest_by_linprog(row[:-1], row[-1], given.slack)
 
     postprocess_often(1, *given)
     solve(2)

@@ -3,14 +3,58 @@
 from __future__ import annotations
 
 import io
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from rich.console import Console
 
 from benchmarks import games
-from benchmarks.naive_dp_nash_vi import equilibrium_by_linprog, nearest_closed_form, pure_equilibrium
+from benchmarks.naive_dp_nash_vi import (
+    CheckedNashVI,
+    NaiveNashVI,
+    PureFirstNashVI,
+    equilibrium_by_linprog,
+    exploitability,
+    marginals,
+    nearest_closed_form,
+    pure_equilibrium,
+)
+from benchmarks.naive_ucb_vi import Counts
+from benchmarks.timing import Blocks
+from dprl.algorithms import DPNashVIConfig, TabularLearner
+from dprl.envs.games import MarkovGame, RandomGame
 from dprl.envs.games.equilibria import equilibrium_scratch
+from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, Privatizer, Streams
+from dprl.privacy.randomness.bits import fill_uniform
+
+CHOSEN = DPNashVIConfig(bonus_scale=0.003, precision_scale=0.05, c1=0.7, c2=1.3)
+
+
+def small_game() -> MarkovGame:
+    return RandomGame(n_states=3, n_max_actions=3, n_min_actions=2, horizon=3).build()
+
+
+def twins(
+    program: type[NaiveNashVI], model: str, episodes: int, seed: int
+) -> tuple[TabularLearner, NaiveNashVI, Streams]:
+    game, streams = small_game(), Streams(seed, "agreement")
+    trust: NoPrivacy | CentralPrivacy | LocalPrivacy = NoPrivacy()
+    if model != "none":
+        trust = CentralPrivacy(1000.0) if model == "jdp" else LocalPrivacy(1000.0)
+    privatizer = CHOSEN.privatizer(game, trust, episodes, streams)
+    theirs = program(games.arrays(game), episodes, games.settings_of(privatizer, CHOSEN), np.random.default_rng(seed))
+    return CHOSEN.build(game, privatizer, episodes, streams), theirs, streams
+
+
+def released(game: MarkovGame, privatizer: Privatizer) -> Counts:
+    """Our private counts in the yardstick's layout: ours hold a step's transitions as [S', S, A, B]."""
+    counts, (horizon, n_states, n_max, n_min) = privatizer.private_counts(), game.rewards.shape
+    by_next = counts.family("transitions").reshape(horizon, n_states, n_states, n_max, n_min)
+    return Counts(counts.family("visits").reshape(game.rewards.shape), np.moveaxis(by_next, 1, 4), np.zeros(0))
 
 
 def printed(report: object, rows: list[object]) -> str:
@@ -43,7 +87,7 @@ def test_the_loop_over_tables_post_processes_the_last_one_last(visits: str) -> N
     given = games.programmes(4, 6, visits)
     games.postprocess_often(2, *given)
     last = given.tables[-1]
-    expected = nearest_closed_form(last[:-1].T, last[-1], given.precision / 4.0)
+    expected = nearest_closed_form(last[:-1].T, last[-1], given.slack)
     np.testing.assert_allclose(given.found.counts.T, expected, atol=1e-9)
 
 
@@ -85,3 +129,68 @@ def test_the_tables_say_what_was_met() -> None:
     rows_of_eq_8 = printed(games.report_postprocessing, [games.PostprocessingRow(5, 45, "few", 16.0, 900_000.0)])
     assert "<= 15 missed" in rows_of_eq_8
     assert ">= 50000 met" in rows_of_eq_8
+
+
+def test_without_noise_both_make_the_same_moves() -> None:
+    episodes = 250
+    ours, theirs, streams = twins(PureFirstNashVI, "none", episodes, seed=1)
+    uniforms, mixed = np.empty(2 * theirs.horizon + 1), 0
+    for k in range(1, episodes + 1):
+        done = ours.learn(1)
+        plan = theirs.plan(theirs.private_counts())
+        theirs.deploy(plan)
+        np.testing.assert_allclose(plan.policy, ours.policy, atol=1e-7, err_msg=f"episode {k}")
+        gap = float(theirs.game.start @ (plan.upper[0] - plan.lower[0]))
+        assert done.metrics["gap"] == pytest.approx(gap, abs=1e-7)
+        assert done.metrics["smallest_gap"] == pytest.approx(theirs.smallest_gap, abs=1e-7)
+        assert done.regret == pytest.approx(exploitability(theirs.game, *marginals(plan.policy)), abs=1e-6)
+        fill_uniform(uniforms, streams.key("env"), np.uint64(k) * np.uint64(uniforms.size))
+        theirs.absorb(*theirs.roll_out_with(uniforms))
+        mixed += games.mixed_share(plan.policy) > 0.0
+    np.testing.assert_allclose(ours.policies["policy"], theirs.output, atol=1e-7)
+    assert mixed > 50
+
+
+@pytest.mark.parametrize("model", ["jdp", "ldp"])
+@pytest.mark.parametrize(("program", "plans"), [(CheckedNashVI, 20), (PureFirstNashVI, 100)])
+def test_the_same_private_counts_give_the_same_plan(program: type[NaiveNashVI], plans: int, model: str) -> None:
+    game = small_game()
+    ours, theirs, _ = twins(program, model, 3000, seed=2)
+    policies, mixed = set(), 0.0
+    for k in range(plans):
+        ours.learn(2000 // plans)
+        plan = theirs.plan(released(game, ours.privatizer))
+        done = ours.learn(1)
+        np.testing.assert_allclose(plan.policy, ours.policy, atol=1e-7, err_msg=f"plan {k + 1}")
+        assert done.metrics["gap"] == pytest.approx(float(game.start @ (plan.upper[0] - plan.lower[0])), abs=1e-7)
+        policies.add(plan.policy.tobytes())
+        mixed += games.mixed_share(plan.policy)
+    assert len(policies) > 10
+    assert mixed > 1.0
+
+
+def test_the_yardstick_has_the_certified_noise_and_precision() -> None:
+    """Two families of counts, two changed cells a step, and a tree of 10 levels."""
+    game = small_game()
+    central = games.yardstick(NaiveNashVI, game, "jdp", 1000).settings
+    local = games.yardstick(NaiveNashVI, game, "ldp", 1000).settings
+    assert central.noise_scale == pytest.approx(4 * 3 * 10 / games.EPSILON)
+    assert local.noise_scale == pytest.approx(4 * 3 / games.EPSILON)
+    assert central.error > 4.0 * central.noise_scale * games.OURS.precision_scale
+    wider = games.settings_of(games.privatizer(game, "jdp", 1000), replace(games.OURS, precision_scale=0.03))
+    assert wider.error == pytest.approx(3.0 * central.error)
+    assert central.bonus_scale == games.OURS.bonus_scale
+
+
+def test_a_whole_run_is_printed_and_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    spec = RandomGame(n_states=2, n_max_actions=2, n_min_actions=2, horizon=2)
+    few = Blocks(1, repeats=1)
+    monkeypatch.setattr(games, "CASES", (games.Case("tiny", spec, few, few, few, 1e6, 1.0, 1.0),))
+    monkeypatch.setattr(games, "EQUILIBRIUM_SIZES", (2,))
+    monkeypatch.setattr(sys, "argv", ["games", "--quick", "--json", str(tmp_path / "figures.json")])
+    assert games.main() == 0
+    written = json.loads((tmp_path / "figures.json").read_text())
+    assert [row["model"] for row in written["learners"]] == ["jdp", "ldp"]
+    assert all(0.0 < row["ours"] < row["closed_form"] < row["linprog"] for row in written["learners"])
+    assert len(written["equilibria"]) == 2
+    assert len(written["postprocessing"]) == 2
