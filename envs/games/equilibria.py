@@ -15,12 +15,12 @@ With NUMBA_DISABLE_JIT=1 the same source runs as plain Python and gives the same
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import NamedTuple, ParamSpec, TypeVar, cast
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
+
+from dprl.envs.games.dual_simplex import TOLERANCE, Dictionary, compiled, dictionary, exact_sum, precise_sum, solve
 
 __all__ = [
     "LARGEST_VIOLATION",
@@ -32,20 +32,14 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
-
-_LANES = 8
 _TIE = 1e-7
-_TOLERANCE = 1e-12
-_PIVOT = 1e-11
-# A row below -1e-12 of a dictionary for 8 x 8 actions has a coefficient above 1e-14, which rounding may hide at first.
-_PRECISE_PIVOT = 1e-16
-_TRUSTED = 2e-12
+# The solver's tolerance is relative to a power of two of at most twice the scale.
+_TRUSTED = 2 * TOLERANCE
 LARGEST_VIOLATION = 1e-9
 """What a caller should accept of `coarse_correlated_equilibrium`; anything above must stop the run."""
+# Dropping probabilities above -TOLERANCE changes their sum by less; more is the work of the cap on pivots.
+_LARGEST_LOSS = 1e-6
 _LARGEST = 1e300
 _SMALLEST = 1e-290
 
@@ -53,11 +47,7 @@ _SMALLEST = 1e-290
 class EquilibriumScratch(NamedTuple):
     """Working memory of `coarse_correlated_equilibrium` for games of one size; made by `equilibrium_scratch`."""
 
-    table: Floats
-    remainder: Floats
-    column: Floats
-    basic: Integers
-    nonbasic: Integers
+    dictionary: Dictionary
     weights: Floats
     best_upper: Floats
     best_lower: Floats
@@ -77,27 +67,21 @@ def tie_weights(n: int) -> Floats:
 
 def equilibrium_scratch(n_max_actions: int, n_min_actions: int) -> EquilibriumScratch:
     """Return the working memory for games of A x B actions; one call at a time may use it."""
-    n_joint = n_max_actions * n_min_actions
-    n_rows = n_max_actions + n_min_actions + 1
-    blocks = -(-n_joint // _LANES)
     return EquilibriumScratch(
-        table=np.zeros((n_rows + 1, blocks, _LANES)),
-        remainder=np.zeros((n_rows + 1, blocks, _LANES)),
-        column=np.zeros(n_rows + 1),
-        basic=np.zeros(n_rows, dtype=np.int64),
-        nonbasic=np.zeros(blocks * _LANES, dtype=np.int64),
-        weights=tie_weights(n_joint),
+        dictionary=dictionary(n_max_actions + n_min_actions + 1, n_max_actions * n_min_actions),
+        weights=tie_weights(n_max_actions * n_min_actions),
         best_upper=np.zeros(n_min_actions),
         best_lower=np.zeros(n_max_actions),
     )
 
 
-def _compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    # No array is made here, so none needs its references counted. The cast is for type checkers, as in dynamics.py.
-    return cast("Callable[_P, _R]", njit(cache=True, error_model="numpy", fastmath=False, _nrt=False)(function))
+@compiled
+def _unit(scale: float) -> float:
+    """Return the power of two that brings scale to [1/2, 1): multiplying by it is exact."""
+    return math.ldexp(1.0, -math.frexp(scale)[1])
 
 
-@_compiled
+@compiled
 def _scale(upper: Floats, lower: Floats) -> float:
     """Return the largest absolute entry, infinity if any entry is not a finite number."""
     largest = _SMALLEST
@@ -110,7 +94,7 @@ def _scale(upper: Floats, lower: Floats) -> float:
     return largest
 
 
-@_compiled
+@compiled
 def _pure_equilibrium(upper: Floats, lower: Floats, best_upper: Floats, best_lower: Floats) -> int:
     """Return the joint action of rule 1, -1 if no pair of pure actions is an equilibrium."""
     n_max, n_min = upper.shape
@@ -130,43 +114,7 @@ def _pure_equilibrium(upper: Floats, lower: Floats, best_upper: Floats, best_low
     return chosen
 
 
-@_compiled
-def _unit(scale: float) -> float:
-    """Return the power of two that brings scale to [1/2, 1): multiplying by it is exact."""
-    return math.ldexp(1.0, -math.frexp(scale)[1])
-
-
-@_compiled
-def _sum(x: float, y: float) -> tuple[float, float]:
-    """Return the rounded sum and its error, exactly (Knuth)."""
-    total = x + y
-    part = total - x
-    return total, (x - (total - part)) + (y - part)
-
-
-@_compiled
-def _precise_sum(x: float, x_low: float, y: float, y_low: float) -> tuple[float, float]:
-    """Return the sum of two double-double numbers."""
-    high, low = _sum(x, y)
-    next_high, next_low = _sum(x_low, y_low)
-    high, low = _sum(high, low + next_high)
-    return _sum(high, low + next_low)
-
-
-@_compiled
-def _precise_product(x: float, x_low: float, y: float, y_low: float) -> tuple[float, float]:
-    """Return the product of two double-double numbers; the error of x * y is that of Dekker."""
-    product = x * y
-    x_top = 134217729.0 * x
-    x_top -= x_top - x
-    y_top = 134217729.0 * y
-    y_top -= y_top - y
-    x_rest, y_rest = x - x_top, y - y_top
-    error = ((x_top * y_top - product) + x_top * y_rest + x_rest * y_top) + x_rest * y_rest
-    return _sum(product, error + (x * y_low + x_low * y))
-
-
-@_compiled
+@compiled
 def _start(upper: Floats, lower: Floats, scale: float, scratch: EquilibriumScratch) -> None:
     """Fill the dictionary whose basis is the joint action of the smallest cost and all slacks of deviations.
 
@@ -175,7 +123,7 @@ def _start(upper: Floats, lower: Floats, scale: float, scratch: EquilibriumScrat
     """
     n_max, n_min = upper.shape
     n, rows = n_max * n_min, n_max + n_min + 1
-    table = scratch.table.reshape((rows + 1, scratch.nonbasic.shape[0]))
+    table = scratch.dictionary.table
     unit = _unit(scale)
     tie = _TIE * (scale * unit)
     first = 0
@@ -204,149 +152,47 @@ def _start(upper: Floats, lower: Floats, scale: float, scratch: EquilibriumScrat
     for j in range(n):
         table[rows - 1, j] = -1.0
         table[rows, j] -= cost
-        scratch.nonbasic[j] = j
+        scratch.dictionary.nonbasic[j] = j
     table[rows, first] = table[rows, 0]
     table[rows - 1, 0], table[rows, 0] = 1.0, cost
-    scratch.nonbasic[first] = 0
+    scratch.dictionary.nonbasic[first] = 0
     for i in range(rows - 1):
-        scratch.basic[i] = n + i
-    scratch.basic[rows - 1] = first
+        scratch.dictionary.basic[i] = n + i
+    scratch.dictionary.basic[rows - 1] = first
 
 
-@_compiled
+@compiled
 def _precise_start(upper: Floats, lower: Floats, scale: float, scratch: EquilibriumScratch) -> None:
     """Replace the dictionary of `_start` by one in double-double numbers: table + remainder."""
     n_max, n_min = upper.shape
     rows = n_max + n_min + 1
-    table = scratch.table.reshape((rows + 1, scratch.nonbasic.shape[0]))
-    remainder = scratch.remainder.reshape((rows + 1, scratch.nonbasic.shape[0]))
+    table, remainder = scratch.dictionary.table, scratch.dictionary.remainder
     unit = _unit(scale)
     tie = _TIE * (scale * unit)
-    first = scratch.basic[rows - 1]
+    first = scratch.dictionary.basic[rows - 1]
     for k in range(remainder.shape[1]):
         remainder[rows - 1, k] = 0.0
     for k in range(n_max * n_min):
-        j = first if k == 0 else scratch.nonbasic[k]
+        j = first if k == 0 else scratch.dictionary.nonbasic[k]
         a, b, a0, b0 = j // n_min, j % n_min, first // n_min, first % n_min
         for i in range(rows - 1):
             if i < n_max:
                 x, y, base_x, base_y = upper[a, b], upper[i, b], upper[a0, b0], upper[i, b0]
             else:
                 x, y, base_x, base_y = lower[a, i - n_max], lower[a, b], lower[a0, i - n_max], lower[a0, b0]
-            high, low = _sum(x * unit, -y * unit)
+            high, low = exact_sum(x * unit, -y * unit)
             if k > 0:
-                base_high, base_low = _sum(base_x * unit, -base_y * unit)
-                high, low = _precise_sum(high, low, -base_high, -base_low)
+                base_high, base_low = exact_sum(base_x * unit, -base_y * unit)
+                high, low = precise_sum(high, low, -base_high, -base_low)
             table[i, k], remainder[i, k] = high, low
-        high, low = _sum(upper[a, b] * unit, -lower[a, b] * unit)
-        high, low = _precise_sum(high, low, tie * scratch.weights[j], 0.0)
+        high, low = exact_sum(upper[a, b] * unit, -lower[a, b] * unit)
+        high, low = precise_sum(high, low, tie * scratch.weights[j], 0.0)
         if k > 0:
-            high, low = _precise_sum(high, low, -table[rows, 0], -remainder[rows, 0])
+            high, low = precise_sum(high, low, -table[rows, 0], -remainder[rows, 0])
         table[rows, k], remainder[rows, k] = high, low
 
 
-@_compiled
-def _pivot(table: Floats, column: Floats, r: int, block: int, lane: int) -> None:
-    """Exchange the basic variable of row r with the nonbasic one of a column."""
-    inverse = 1.0 / table[r, block, lane]
-    for i in range(table.shape[0]):
-        column[i] = table[i, block, lane]
-        table[i, block, lane] = 0.0
-    column[r] = 0.0
-    for c in range(table.shape[1]):
-        for k in range(_LANES):
-            table[r, c, k] *= -inverse
-    table[r, block, lane] = inverse
-    for c in range(table.shape[1]):
-        # Eight numbers by name, all read before any is written: so the compiler makes one vector of them.
-        p0, p1, p2, p3 = table[r, c, 0], table[r, c, 1], table[r, c, 2], table[r, c, 3]
-        p4, p5, p6, p7 = table[r, c, 4], table[r, c, 5], table[r, c, 6], table[r, c, 7]
-        for i in range(table.shape[0]):
-            f = column[i]
-            x0, x1, x2, x3 = table[i, c, 0], table[i, c, 1], table[i, c, 2], table[i, c, 3]
-            x4, x5, x6, x7 = table[i, c, 4], table[i, c, 5], table[i, c, 6], table[i, c, 7]
-            x0, x1, x2, x3 = x0 + f * p0, x1 + f * p1, x2 + f * p2, x3 + f * p3
-            x4, x5, x6, x7 = x4 + f * p4, x5 + f * p5, x6 + f * p6, x7 + f * p7
-            table[i, c, 0], table[i, c, 1], table[i, c, 2], table[i, c, 3] = x0, x1, x2, x3
-            table[i, c, 4], table[i, c, 5], table[i, c, 6], table[i, c, 7] = x4, x5, x6, x7
-
-
-@_compiled
-def _precise_pivot(scratch: EquilibriumScratch, r: int, e: int) -> None:
-    """Exchange as `_pivot` does, in double-double numbers."""
-    rows, columns = scratch.basic.shape[0], scratch.nonbasic.shape[0]
-    high = scratch.table.reshape((rows + 1, columns))
-    low = scratch.remainder.reshape((rows + 1, columns))
-    pivot, pivot_low = high[r, e], low[r, e]
-    inverse = 1.0 / pivot
-    error, error_low = _precise_product(inverse, 0.0, pivot, pivot_low)
-    error, error_low = _precise_sum(1.0, 0.0, -error, -error_low)
-    inverse, inverse_low = _sum(inverse, error * inverse)
-    for k in range(columns):
-        high[r, k], low[r, k] = _precise_product(high[r, k], low[r, k], -inverse, -inverse_low)
-    high[r, e], low[r, e] = inverse, inverse_low
-    for i in range(rows + 1):
-        if i != r:
-            f, f_low = high[i, e], low[i, e]
-            high[i, e], low[i, e] = 0.0, 0.0
-            for k in range(columns):
-                x, x_low = _precise_product(f, f_low, high[r, k], low[r, k])
-                high[i, k], low[i, k] = _precise_sum(high[i, k], low[i, k], x, x_low)
-
-
-@_compiled
-def _leaving(table: Floats, basic: Integers, bland: bool) -> int:
-    """Return the row of the most negative constant, by Bland's rule that of the lowest variable, -1 if none is left."""
-    r, worst = -1, -_TOLERANCE
-    for i in range(basic.shape[0]):
-        constant = table[i, 0]
-        if bland:
-            if constant < -_TOLERANCE and (r < 0 or basic[i] < basic[r]):
-                r = i
-        elif constant < worst:
-            r, worst = i, constant
-    return r
-
-
-@_compiled
-def _entering(row: Floats, cost: Floats, nonbasic: Integers, smallest_pivot: float, bland: bool) -> int:
-    """Return the column of the smallest ratio of cost to pivot, -1 if no pivot is large enough."""
-    e, best = -1, np.inf
-    for k in range(1, nonbasic.shape[0]):
-        if row[k] > smallest_pivot:
-            ratio = max(cost[k], 0.0) / row[k]
-            if ratio < best or (bland and ratio == best and nonbasic[k] < nonbasic[e]):
-                e, best = k, ratio
-    return e
-
-
-@_compiled
-def _dual_simplex(scratch: EquilibriumScratch, precise: bool) -> None:
-    """Pivot until no slack and no probability is negative.
-
-    The most negative one leaves; after many pivots Bland's rule, which cannot cycle; after very many nothing more is
-    done, and the violation tells.
-    """
-    basic, nonbasic = scratch.basic, scratch.nonbasic
-    rows = basic.shape[0]
-    table = scratch.table.reshape((rows + 1, nonbasic.shape[0]))
-    smallest_pivot = _PRECISE_PIVOT if precise else _PIVOT
-    for pivots in range(200 + 40 * rows):
-        bland = pivots >= 30 + 4 * rows
-        r = _leaving(table, basic, bland)
-        if r < 0:
-            break
-        e = _entering(table[r], table[rows], nonbasic, smallest_pivot, bland)
-        if e < 0:
-            break
-        if precise:
-            _precise_pivot(scratch, r, e)
-        else:
-            _pivot(scratch.table, scratch.column, r, e // _LANES, e % _LANES)
-        basic[r], nonbasic[e] = nonbasic[e], basic[r]
-
-
-@_compiled
+@compiled
 def _violation(upper: Floats, lower: Floats, policy: Floats, row: Floats, column: Floats) -> float:
     """Return the largest gain of a deviation under policy [A, B]; row [A] and column [B] are filled with marginals."""
     n_max, n_min = upper.shape
@@ -374,7 +220,7 @@ def _violation(upper: Floats, lower: Floats, policy: Floats, row: Floats, column
     return worst
 
 
-@_compiled
+@compiled
 def _read_policy(upper: Floats, lower: Floats, scale: float, scratch: EquilibriumScratch, policy: Floats) -> float:
     """Fill policy [A, B] with the probabilities of the dictionary and return its violation, relative to scale."""
     n_max, n_min = policy.shape
@@ -382,33 +228,35 @@ def _read_policy(upper: Floats, lower: Floats, scale: float, scratch: Equilibriu
         for b in range(n_min):
             policy[a, b] = 0.0
     total = 0.0
-    for i in range(scratch.basic.shape[0]):
-        j, probability = scratch.basic[i], scratch.table[i, 0, 0]
+    for i in range(scratch.dictionary.basic.shape[0]):
+        j, probability = scratch.dictionary.basic[i], scratch.dictionary.table[i, 0]
         if j < n_max * n_min and probability > 0.0:
             policy[j // n_min, j % n_min] = probability
             total += probability
+    if not abs(total - 1.0) <= _LARGEST_LOSS:
+        return np.inf
     for a in range(n_max):
         for b in range(n_min):
             policy[a, b] /= total
     return _violation(upper, lower, policy, scratch.best_lower, scratch.best_upper) / scale
 
 
-@_compiled
+@compiled
 def _cost_error(upper: Floats, lower: Floats, scale: float, scratch: EquilibriumScratch) -> float:
     """Return how far the cost in the dictionary is from that of its probabilities: 0 but for rounding."""
     n_max, n_min = upper.shape
     unit = _unit(scale)
     tie = _TIE * (scale * unit)
     cost = 0.0
-    for i in range(scratch.basic.shape[0]):
-        j = scratch.basic[i]
+    for i in range(scratch.dictionary.basic.shape[0]):
+        j = scratch.dictionary.basic[i]
         if j < n_max * n_min:
             a, b = j // n_min, j % n_min
-            cost += scratch.table[i, 0, 0] * ((upper[a, b] - lower[a, b]) * unit + tie * scratch.weights[j])
-    return abs(cost - scratch.table[scratch.basic.shape[0], 0, 0])
+            cost += scratch.dictionary.table[i, 0] * ((upper[a, b] - lower[a, b]) * unit + tie * scratch.weights[j])
+    return abs(cost - scratch.dictionary.table[scratch.dictionary.basic.shape[0], 0])
 
 
-@_compiled
+@compiled
 def coarse_correlated_equilibrium(upper: Floats, lower: Floats, scratch: EquilibriumScratch, policy: Floats) -> float:
     """Fill policy [A, B] with the coarse correlated equilibrium of this module's rule; return its violation.
 
@@ -435,12 +283,12 @@ def coarse_correlated_equilibrium(upper: Floats, lower: Floats, scratch: Equilib
         policy[pure // n_min, pure % n_min] = 1.0
         return 0.0
     _start(upper, lower, scale, scratch)
-    _dual_simplex(scratch, False)
+    solve(scratch.dictionary, False)
     violation = _read_policy(upper, lower, scale, scratch, policy)
-    if not max(violation, _cost_error(upper, lower, scale, scratch)) <= _TRUSTED:
+    if not (violation <= _TRUSTED and _cost_error(upper, lower, scale, scratch) <= _TRUSTED):
         _start(upper, lower, scale, scratch)
         _precise_start(upper, lower, scale, scratch)
-        _dual_simplex(scratch, True)
+        solve(scratch.dictionary, True)
         violation = _read_policy(upper, lower, scale, scratch, policy)
     return violation
 
@@ -453,9 +301,12 @@ def matrix_game(payoff: ArrayLike) -> tuple[float, Floats, Floats]:
 
     payoff: [A, B], paid by the player who picks the column to the one who picks the row.
     """
-    matrix = np.array(payoff, dtype=np.float64, order="C")
+    try:
+        matrix = np.array(payoff, dtype=np.float64, order="C")
+    except (TypeError, ValueError) as error:
+        raise ValueError("payoff must be a matrix [A, B] of numbers; pass one row of B numbers per a") from error
     if matrix.ndim != 2 or matrix.size == 0:
-        raise ValueError(f"payoff must be a matrix [A, B] with A, B >= 1, got shape {matrix.shape}; pass one row per a")
+        raise ValueError(f"payoff must be a matrix [A, B] with A, B >= 1, got shape {matrix.shape}; pass rows")
     if not np.all(np.abs(matrix) <= _LARGEST):
         raise ValueError("payoff must hold finite numbers of at most 1e300; remove or rescale the others")
     policy = np.empty_like(matrix)
@@ -463,4 +314,4 @@ def matrix_game(payoff: ArrayLike) -> tuple[float, Floats, Floats]:
     if violation > LARGEST_VIOLATION:
         raise ValueError(f"payoff must be solvable, a deviation gains {violation} of its scale; round its entries")
     row, column = policy.sum(axis=1), policy.sum(axis=0)
-    return float(row @ matrix @ column), row, column
+    return float(np.sum(row[:, None] * matrix * column)), row, column
