@@ -29,7 +29,7 @@ from benchmarks.naive_dp_nash_vi import (
 from benchmarks.subjects import PLANNED_EPISODES
 from benchmarks.tabular import verdict
 from benchmarks.timing import Blocks, machine, microseconds_per_episode
-from dprl.algorithms import DPNashVIConfig, TabularLearner
+from dprl.algorithms import DPNashVIConfig
 from dprl.algorithms.dp_nash_vi.postprocessing import Postprocessed, postprocess, postprocessed
 from dprl.envs.games import MarkovGame, RandomGame
 from dprl.envs.games.equilibria import EquilibriumScratch, coarse_correlated_equilibrium, equilibrium_scratch
@@ -38,10 +38,10 @@ from dprl.privacy.base import Float64Array
 
 Model = Literal["jdp", "ldp"]
 MODELS: dict[Model, str] = {"jdp": "central", "ldp": "local"}
-# At epsilon 1 and scale 1 all bounds stay clipped at these K, and every equilibrium is pure: the cheap case. Here most
-# are mixed.
 EPSILON = 100.0
-OURS = DPNashVIConfig(bonus_scale=0.0001, precision_scale=0.01)
+# With the paper's bonus all bounds stay clipped at these K and every equilibrium is pure: the cheap case. With a small
+# one most equilibria are mixed.
+BONUSES = {"paper's": DPNashVIConfig(), "small": DPNashVIConfig(bonus_scale=0.0001, precision_scale=0.01)}
 START = 100_000
 
 EQUILIBRIUM_SIZES = (2, 3, 4, 6)
@@ -94,12 +94,13 @@ CASES = (
 
 @dataclass(frozen=True)
 class Row:
-    """CPU microseconds per episode on one game under one trust model.
+    """CPU microseconds per episode on one game with one bonus under one trust model.
 
     mixed, mixed_naive: the share of steps and states where the policy deployed last, ours and theirs, is not pure.
     """
 
     case: str
+    bonus: str
     model: Model
     ours: float
     linprog: float
@@ -156,17 +157,10 @@ def postprocess_often(n: int, tables: Float64Array, slack: float, found: Postpro
             postprocess(tables[i], slack, found)
 
 
-def privatizer(game: MarkovGame, model: Model, episodes: int) -> Privatizer:
+def privatizer(chosen: DPNashVIConfig, game: MarkovGame, model: Model, episodes: int) -> Privatizer:
     """The certified privatizer of a run of `episodes` episodes."""
     trust = CentralPrivacy(EPSILON) if model == "jdp" else LocalPrivacy(EPSILON)
-    return OURS.privatizer(game, trust, episodes, Streams(0, "benchmark"))
-
-
-def ours(game: MarkovGame, model: Model, episodes: int) -> TabularLearner:
-    """Our learner, built for `episodes` episodes and compiled."""
-    learner = OURS.build(game, privatizer(game, model, episodes), episodes, Streams(0, "benchmark"))
-    learner.learn(1)
-    return learner
+    return chosen.privatizer(game, trust, episodes, Streams(0, "benchmark"))
 
 
 def settings_of(private: Privatizer, chosen: DPNashVIConfig) -> Settings:
@@ -184,12 +178,6 @@ def settings_of(private: Privatizer, chosen: DPNashVIConfig) -> Settings:
     )
 
 
-def yardstick(program: type[NaiveNashVI], game: MarkovGame, model: Model, episodes: int) -> NaiveNashVI:
-    """A linprog learner with the same noise scale, precision and bonus."""
-    settings = settings_of(privatizer(game, model, episodes), OURS)
-    return program(arrays(game), episodes, settings, np.random.default_rng(0))
-
-
 def arrays(game: MarkovGame) -> Game:
     """A game as the linprog programs take it."""
     return Game(game.transitions, game.rewards, game.start)
@@ -200,22 +188,24 @@ def mixed_share(policy: Float64Array) -> float:
     return float((policy.max(axis=(2, 3)) < 1.0).mean())
 
 
-def against_linprog(case: Case, model: Model, start: int) -> Row:
+def against_linprog(case: Case, bonus: str, model: Model, start: int) -> Row:
     """Time ours before and after the three programs, so that drift of the machine shows as a larger minimum."""
-    game = case.spec.build()
-    learner = ours(game, model, PLANNED_EPISODES)
-    learner.learn(start - 1)
+    game, chosen = case.spec.build(), BONUSES[bonus]
+    private = privatizer(chosen, game, model, PLANNED_EPISODES)
+    learner = chosen.build(game, private, PLANNED_EPISODES, Streams(0, "benchmark"))
+    learner.learn(start)
     before = microseconds_per_episode(learner.learn, case.ours)
-    linprog, _ = _time_naive(yardstick(NaiveNashVI, game, model, PLANNED_EPISODES), start, case.linprog)
-    closed, _ = _time_naive(yardstick(ClosedFormNashVI, game, model, PLANNED_EPISODES), start, case.closed_form)
-    pure, mixed = _time_naive(yardstick(PureFirstNashVI, game, model, PLANNED_EPISODES), start, case.closed_form)
+    programs = {NaiveNashVI: case.linprog, ClosedFormNashVI: case.closed_form, PureFirstNashVI: case.closed_form}
+    times = []
+    for program, blocks in programs.items():
+        theirs = program(arrays(game), PLANNED_EPISODES, settings_of(private, chosen), np.random.default_rng(0))
+        times.append(_time_naive(theirs, start, blocks))
     after = microseconds_per_episode(learner.learn, case.ours)
-    policy = np.asarray(learner.policy, dtype=np.float64)
-    return Row(case.label, model, min(before, after), linprog, closed, pure, mixed_share(policy), mixed)
+    mixed = mixed_share(np.asarray(learner.policy, dtype=np.float64))
+    return Row(case.label, bonus, model, min(before, after), *times, mixed, mixed_share(theirs.policy))
 
 
-def _time_naive(learner: NaiveNashVI, start: int, blocks: Blocks) -> tuple[float, float]:
-    """CPU microseconds per episode, and the share of mixed states in the last one."""
+def _time_naive(learner: NaiveNashVI, start: int, blocks: Blocks) -> float:
     learner.jump_to(start)
 
     def run(n: int) -> None:
@@ -223,7 +213,7 @@ def _time_naive(learner: NaiveNashVI, start: int, blocks: Blocks) -> tuple[float
             learner.episode()
 
     run(1)
-    return microseconds_per_episode(run, blocks), mixed_share(learner.policy)
+    return microseconds_per_episode(run, blocks)
 
 
 def matrix_games(size: int, games: Literal["any", "no pure"]) -> tuple[Float64Array, Float64Array]:
@@ -288,8 +278,8 @@ def measure_postprocessing(n_states: int, cells: int, visits: Literal["few", "ma
 def report_learners(console: Console, rows: list[Row]) -> None:
     """Ours against the three programs; goals are for the two that leave every equilibrium to linprog."""
     table = Table(title="dp_nash_vi: CPU microseconds per episode, and ratios to ours (goals: AVX-512)")
-    left = {"game", "privacy", "goal", "mixed"}
-    headings = ("game", "privacy", "ours", "goal", "linprog", "ratio", "goal", "closed form", "ratio", "goal")
+    left = {"game", "bonus", "privacy", "goal", "mixed"}
+    headings = ("game", "bonus", "privacy", "ours", "goal", "linprog", "ratio", "goal", "closed form", "ratio", "goal")
     for heading in (*headings, "pure first", "ratio", "mixed"):
         table.add_column(heading, justify="left" if heading in left else "right")
     cases = {case.label: case for case in CASES}
@@ -297,6 +287,7 @@ def report_learners(console: Console, rows: list[Row]) -> None:
         case = cases[row.case]
         table.add_row(
             row.case,
+            row.bonus,
             MODELS[row.model],
             f"{row.ours:.1f}",
             verdict(row.ours, case.most_microseconds, at_most=True),
@@ -372,7 +363,7 @@ def main() -> int:
         for visits in ("few", "many")
     ]
     report_postprocessing(console, postprocessing)
-    learners = [against_linprog(case, model, start) for case in CASES for model in MODELS]
+    learners = [against_linprog(case, bonus, model, start) for case in CASES for bonus in BONUSES for model in MODELS]
     report_learners(console, learners)
     if arguments.json:
         document = {

@@ -107,8 +107,8 @@ def test_kernels_are_timed_beside_linprog() -> None:
 def test_the_tables_say_what_was_met() -> None:
     small, large = (case.label for case in games.CASES)
     rows: list[object] = [
-        games.Row(small, "jdp", 18.0, 190_000.0, 17_000.0, 600.0, 0.7, 0.6),
-        games.Row(large, "ldp", 160.0, 1_500_000.0, 100_000.0, 2_000.0, 0.7, 0.6),
+        games.Row(small, "small", "jdp", 18.0, 190_000.0, 17_000.0, 600.0, 0.7, 0.6),
+        games.Row(large, "paper's", "ldp", 160.0, 1_500_000.0, 100_000.0, 2_000.0, 0.7, 0.6),
     ]
     central, local = [line for line in printed(games.report_learners, rows).splitlines() if "S=" in line]
     assert "central" in central
@@ -171,15 +171,16 @@ def test_the_same_private_counts_give_the_same_plan(program: type[NaiveNashVI], 
 
 def test_the_yardstick_has_the_certified_noise_and_precision() -> None:
     """Two families of counts, two changed cells a step, and a tree of 10 levels."""
-    game = small_game()
-    central = games.yardstick(NaiveNashVI, game, "jdp", 1000).settings
-    local = games.yardstick(NaiveNashVI, game, "ldp", 1000).settings
+    game, chosen = small_game(), games.BONUSES["small"]
+    central, local = (games.settings_of(games.privatizer(chosen, game, model, 1000), chosen) for model in games.MODELS)
     assert central.noise_scale == pytest.approx(4 * 3 * 10 / games.EPSILON)
     assert local.noise_scale == pytest.approx(4 * 3 / games.EPSILON)
-    assert central.error > 4.0 * central.noise_scale * games.OURS.precision_scale
-    wider = games.settings_of(games.privatizer(game, "jdp", 1000), replace(games.OURS, precision_scale=0.03))
-    assert wider.error == pytest.approx(3.0 * central.error)
-    assert central.bonus_scale == games.OURS.bonus_scale
+    assert central.error > 4.0 * central.noise_scale * chosen.precision_scale
+    assert (central.bonus_scale, central.trust_model, local.trust_model) == (chosen.bonus_scale, "jdp", "ldp")
+    wider = replace(chosen, precision_scale=3.0 * chosen.precision_scale)
+    assert games.settings_of(games.privatizer(wider, game, "jdp", 1000), wider).error == pytest.approx(
+        3.0 * central.error
+    )
 
 
 def test_a_whole_run_is_printed_and_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -190,7 +191,10 @@ def test_a_whole_run_is_printed_and_written(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setattr(sys, "argv", ["games", "--quick", "--json", str(tmp_path / "figures.json")])
     assert games.main() == 0
     written = json.loads((tmp_path / "figures.json").read_text())
-    assert [row["model"] for row in written["learners"]] == ["jdp", "ldp"]
+    assert [(row["bonus"], row["model"]) for row in written["learners"]] == [
+        (bonus, model) for bonus in ("paper's", "small") for model in ("jdp", "ldp")
+    ]
+    assert all(row["mixed"] == 0.0 for row in written["learners"] if row["bonus"] == "paper's")
     assert all(0.0 < row["ours"] < row["closed_form"] < row["linprog"] for row in written["learners"])
     assert len(written["equilibria"]) == 2
     assert len(written["postprocessing"]) == 2
