@@ -15,7 +15,7 @@ from dprl.privacy.layouts import Layout
 from dprl.privacy.ledger import Release
 from dprl.privacy.mechanisms.base import INTEGER, NO_NOISE, Mechanism, Noise, Sensitivity
 from dprl.privacy.mechanisms.sampling import SILENT
-from dprl.privacy.printed import PrintedLemma
+from dprl.privacy.printed import PrintedError
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.reports import UnaryReport
 
@@ -23,13 +23,13 @@ from dprl.privacy.reports import UnaryReport
 class NoiseParts(NamedTuple):
     """What a trust model decides.
 
-    report: the user's randomiser, None for messages as they are. counter: the server's. printed: the lemma whose error
-    bound is used in place of the exact one, or None.
+    report: the user's randomiser, None for messages as they are. counter: the server's. printed: a paper's error bound,
+    which is used in place of the exact one, or None.
     """
 
     report: Mechanism | UnaryReport | None
     counter: Counter
-    printed: PrintedLemma | None
+    printed: PrintedError | None
 
 
 def releases(layout: Layout, noise: NoiseParts, entropy: str) -> list[Release]:

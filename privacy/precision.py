@@ -49,7 +49,7 @@ def _family_bound(layout: Layout, noise: NoiseParts, family: CountFamily, share:
     if noise.printed is not None:
         law = noise.report or noise.counter.node
         beta = share * len(layout.needed.families)
-        return 0.0 if law is None else noise.printed.error(law.scale, noise.counter.n_items, n_cells, beta)
+        return 0.0 if law is None else noise.printed(law.scale, noise.counter.n_items, n_cells, beta)
     return _sums_bound(noise, layout.summands(family), n_cells, noise.counter.n_items, share)
 
 

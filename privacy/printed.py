@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 from dprl.privacy.base import CountFamilies
 
+PrintedError = Callable[[float, int, int, float], float]
+"""(Laplace scale b, n_users, n_cells, beta) -> E, for the cells of one family."""
+
 
 @dataclass(frozen=True)
 class PrintedLemma:
@@ -19,16 +22,17 @@ class PrintedLemma:
     Args:
         source: the lemma's name, for the certificate.
         scale: (families, n_users, epsilon) -> Laplace scale b.
-        error: (b, n_users, n_cells, beta) -> E, for the cells of one family.
+        error: its error bound; None where the paper leaves the constant open.
     """
 
     source: str
     scale: Callable[[CountFamilies, int, float], float]
-    error: Callable[[float, int, int, float], float]
+    error: PrintedError | None
 
 
 def _central_scale(families: CountFamilies, n_users: int, epsilon: float) -> float:
-    # D1: Lemma 3 prints Lap(1/eps') with eps' = 3H log K / eps, which is inverted; its E shows the intention.
+    # [QW24] has two families, [CZ22] three.
+    # D1: [CZ22] Lemma 3 prints Lap(1/eps') with eps' = 3H log K / eps, which is inverted; its E shows the intention.
     return len(families.families) * families.n_steps * math.log(n_users + 1) / epsilon
 
 
@@ -38,7 +42,7 @@ def _central_error(scale: float, n_users: int, n_cells: int, beta: float) -> flo
 
 
 def _local_scale(families: CountFamilies, n_users: int, epsilon: float) -> float:  # noqa: ARG001 - as the central one
-    # D2: Lemma 4 prints Lap(1/eps') with eps' = 3H / eps: inverted as in D1.
+    # D2: [CZ22] Lemma 4 prints Lap(1/eps') with eps' = 3H / eps: inverted as in D1.
     return len(families.families) * families.n_steps / epsilon
 
 
@@ -59,6 +63,10 @@ PRINTED = {
     "[CZ22]": PrintedPrivatizers(
         central=PrintedLemma("[CZ22] Lemma 3", _central_scale, _central_error),
         local=PrintedLemma("[CZ22] Lemma 4", _local_scale, _local_error),
+    ),
+    "[QW24]": PrintedPrivatizers(
+        central=PrintedLemma("[QW24] Lemma 5.1", _central_scale, error=None),
+        local=PrintedLemma("[QW24] Lemma 5.4", _local_scale, error=None),
     ),
 }
 """By the `paper` of the count families."""

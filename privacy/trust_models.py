@@ -88,7 +88,12 @@ class _Calibrated(ABC):
         else:
             parts, why = self._parts(layout, n_users, streams)
         if self.precision == "printed":
-            parts = parts._replace(printed=self._lemma(_printed(families, streams, "precision: exact")))
+            lemma = self._lemma(_printed(families, streams, "precision: exact"))
+            if lemma.error is None:
+                raise ValueError(
+                    f"precision must be exact here, got printed; {lemma.source} gives its error bound up to a constant"
+                )
+            parts = parts._replace(printed=lemma.error)
         request = PrivacyRequest(guarantee, guarantee, self.calibration, source, why)
         return Privatizer(request, self.model, layout, parts, streams)
 

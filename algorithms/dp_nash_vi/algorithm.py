@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Literal, TypeVar, get_args
 
 import numpy as np
 
 from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Metric, check_number
+from dprl.algorithms.dp_nash_vi.constants import ALWAYS_ENOUGH, Sizes, least_scale
 from dprl.algorithms.dp_nash_vi.planning import Numbers, Planner, Tables, first_tables, plan, planner
 from dprl.algorithms.dp_nash_vi.users import GameSimulator, count_families, game_simulator, play, regret
 from dprl.algorithms.tabular import TabularConfig, learning_loop
@@ -22,6 +23,7 @@ from dprl.envs.games import MarkovGame
 from dprl.privacy import CountFamilies, Privatizer, Streams
 
 E = TypeVar("E", bound=Env)
+Constants = Literal["given", "proved"]
 
 GAP = Metric("gap", "last")
 """(V_up - V_lo)(s_1) of the policy deployed last: what is proved of its regret, on the good event."""
@@ -42,19 +44,35 @@ class OptimisticNashConfig(TabularConfig[E]):
     """The settings of DP-Nash-VI, whatever environment becomes its game.
 
     Args:
-        c1, c2: the constants C_1 and C_2 of the bonus, at least 0, which the paper leaves open.
+        constants: those of the bonus, which the paper leaves open. 'given': C_1 = c1 and C_2 = c2. 'proved': both are
+            the least number for which Theorem 1 of docs/dp_nash_vi.md proves the bounds with the noise that runs.
+        c1, c2: at least 0.
     """
 
+    constants: Constants = "given"
     c1: float = 1.0
     c2: float = 1.0
+    theorem: ClassVar[str | None] = "docs/dp_nash_vi.md, Theorem 1"
     metrics: ClassVar[tuple[Metric, ...]] = (REGRET, SATURATED, GAP, SMALLEST_GAP, EXPLOITABILITY, INFEASIBLE)
     plan = staticmethod(plan)
     run = staticmethod(run)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        choices = get_args(Constants)
+        if self.constants not in choices:
+            raise ValueError(
+                f"constants must be one of {', '.join(choices)}, got {self.constants!r}; choose one of them"
+            )
         check_number("c1", self.c1, 0.0)
         check_number("c2", self.c2, 0.0)
+
+    @property
+    def covered_by(self) -> str | None:
+        """The theorem that proves the bounds V_up and V_lo of a run with these settings, on any schedule of plans."""
+        enough = self.constants == "proved" and self.bonus_scale >= 1.0
+        enough |= self.bonus_scale * self.c1 >= 1.0 and self.bonus_scale * self.c2 >= ALWAYS_ENOUGH
+        return self.theorem if enough and self.precision_scale >= 1.0 else None
 
     @abstractmethod
     def game(self, env: E) -> MarkovGame:
@@ -81,16 +99,19 @@ class OptimisticNashConfig(TabularConfig[E]):
         bounds = privatizer.precision(self.beta / 3).bounds
         e = 4.0 * self.precision_scale * max(bounds["visits"], bounds["transitions"])
         iota = math.log(30.0 * horizon * n_states * n_max * n_min * episodes / self.beta)
+        c1, c2 = self.c1, self.c2
+        if self.constants == "proved":
+            c1 = c2 = least_scale(Sizes(n_states, horizon, episodes, e, iota))
         numbers = Numbers(
             e=e,
-            per_gap=scale * self.c1 / horizon,
-            per_deviation=scale * self.c2 * math.sqrt(iota),
-            per_count=scale * self.c2 * horizon * n_states * iota * (e + horizon),
+            per_gap=scale * c1 / horizon,
+            per_deviation=scale * c2 * math.sqrt(iota),
+            per_count=scale * c2 * horizon * n_states * iota * (e + horizon),
         )
         return planner(game, numbers)
 
     def tables(self, env: E, episodes: int) -> Tables:  # noqa: ARG002
-        """Return tables of zeros, and the uniform policy as output."""
+        """Return tables of zeros."""
         return first_tables(self.game(env))
 
     def measure(self, simulator: GameSimulator, tables: Tables) -> dict[str, float]:
@@ -133,7 +154,7 @@ class DPNashVIConfig(OptimisticNashConfig[MarkovGame]):
 
 @dataclass(frozen=True)
 class DPUCBVIConfig(OptimisticNashConfig[FiniteMDP]):
-    """DP-UCBVI (Qiao, Wang 2023), value iteration with a Bernstein bonus: DP-Nash-VI with one action of the min-player."""
+    """DP-UCBVI (Qiao, Wang 2023), value iteration with a Bernstein bonus: DP-Nash-VI without a second player."""
 
     name: ClassVar[str] = "dp_ucbvi"
     plays: ClassVar[type[Env]] = FiniteMDP

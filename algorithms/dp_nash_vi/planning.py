@@ -85,21 +85,22 @@ def planner(game: MarkovGame, numbers: Numbers) -> Planner:
 
 
 def first_tables(game: MarkovGame) -> Tables:
-    """Return tables of zeros; until a plan has a gap below H, the output is the uniform policy.
+    """Return tables of zeros, and gaps that any plan's is below.
 
-    Paper: [QW24] Algorithm 1, line 2.
+    The paper's first minimal gap is H, so a run whose gaps all are H would return nothing; here it returns its first
+    policy.
     """
     shape = game.rewards.shape
-    _, n_states, n_max, n_min = shape
+    n_states = game.n_states
     return Tables(
         policy=np.zeros(shape),
         optimistic=np.zeros(n_states),
         pessimistic=np.zeros(n_states),
         q_up=np.zeros(shape[1:]),
         q_lo=np.zeros(shape[1:]),
-        output=np.full(shape, 1.0 / (n_max * n_min)),
-        smallest_gap=np.full(1, float(game.horizon)),
-        gap=np.full(1, float(game.horizon)),
+        output=np.zeros(shape),
+        smallest_gap=np.full(1, np.inf),
+        gap=np.full(1, np.inf),
         violation=np.zeros(1),
         infeasible=np.zeros(1),
     )
