@@ -24,7 +24,7 @@ class Sizes:
 def enough(c1: float, c2: float, sizes: Sizes) -> bool:
     """Return whether the theorem proves the bounds for C_1 = c1 > 0 and C_2 = c2.
 
-    Paper: docs/dp_nash_vi.md, inequality (7).
+    Paper: docs/dp_nash_vi.md, inequality (5).
     """
     n_states, f, e, iota = sizes.n_states, sizes.horizon, sizes.e, sizes.iota
     if _nothing_to_estimate(sizes):
