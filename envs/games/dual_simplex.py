@@ -26,6 +26,7 @@ _R = TypeVar("_R")
 TOLERANCE = 1e-12
 """Constants above -TOLERANCE count as not negative."""
 _SMALLEST_PIVOT = 1e-11
+_SOUND_PIVOT = 1e-7
 # With 8 x 8 actions a row below -1e-12 has a coefficient above 1e-14, which rounding may hide in doubles only.
 _SMALLEST_PRECISE_PIVOT = 1e-16
 # Rows are padded to whole vectors of four numbers, and the first begins where a cache line does.
@@ -189,8 +190,10 @@ def _entering(row: Floats, cost: Floats, ratios: Floats, nonbasic: Integers, sma
 
 
 @compiled
-def solve(entries: Dictionary, precise: bool) -> None:
-    """Pivot until no constant is below -TOLERANCE, or rounding leaves no usable pivot; the caller checks the result.
+def solve(entries: Dictionary, precise: bool) -> bool:
+    """Pivot until no constant is below -TOLERANCE; return whether that was reached without small pivots.
+
+    False means that rounding may show in the result: a pivot was below 1e-7, none was usable, or the cap was reached.
 
     The most negative variable leaves. After many pivots Bland's rule, which cannot cycle, takes over; a cap on their
     number stops what rounding may still do.
@@ -200,16 +203,19 @@ def solve(entries: Dictionary, precise: bool) -> None:
     table, basic, nonbasic = entries.table, entries.basic, entries.nonbasic
     rows = basic.shape[0]
     smallest_pivot = _SMALLEST_PRECISE_PIVOT if precise else _SMALLEST_PIVOT
+    sound = True
     for pivots in range(200 + 40 * rows):
         bland = pivots >= 30 + 4 * rows
         r = _leaving(table, basic, bland)
         if r < 0:
-            break
+            return sound
         e = _entering(table[r], table[rows], entries.row, nonbasic, smallest_pivot, bland)
         if e < 0:
             break
+        sound &= table[r, e] >= _SOUND_PIVOT
         if precise:
             _precise_pivot(entries, r, e)
         else:
             _pivot(table, entries.column, entries.row, r, e)
         basic[r], nonbasic[e] = nonbasic[e], basic[r]
+    return False
