@@ -21,13 +21,13 @@ _SMALLEST = 1e-300
 class Postprocessed(NamedTuple):
     """The solution of eq. (8) for one step, and the scratch that finding it needs; X = S*A*B cells (s, a, b).
 
-    counts: x, float64[S', X]. totals: their sums over s', float64[X].
+    counts: x, float64[S', X]. sums: their sums over s', float64[X].
     Scratch, float64[X] each: top, the largest noisy count of a cell to be shifted, else 0; level, what top becomes;
     mass and size, sum (less top each) and number of the counts that stay positive.
     """
 
     counts: Float64Array
-    totals: Float64Array
+    sums: Float64Array
     top: Float64Array
     level: Float64Array
     mass: Float64Array
@@ -68,7 +68,7 @@ def postprocess(step: Float64Array, slack: float, found: Postprocessed) -> int:
 
     Paper: [QW24] eq. (8).
     """
-    counts, totals, top, level = found.counts, found.totals, found.top, found.level
+    counts, totals, top, level = found.counts, found.sums, found.top, found.level
     infeasible, moving = _start(step, slack, found)
     while moving > 0:
         moving = _lower_levels(step, found)
@@ -154,8 +154,8 @@ def private_expectations(
             out.upper[j] += n * up
             out.lower[j] += n * lo
             out.variance[j] += n * square
-    for j in range(found.totals.shape[0]):
-        visits = found.totals[j] + 0.5 * precision
+    for j in range(found.sums.shape[0]):
+        visits = found.sums[j] + 0.5 * precision
         over_n = 1.0 / max(visits, _SMALLEST)
         up, lo = out.upper[j] * over_n, out.lower[j] * over_n
         mean = 0.5 * (up + lo) - middle

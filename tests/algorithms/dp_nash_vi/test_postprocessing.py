@@ -32,7 +32,7 @@ def solve(noisy: Float64Array, visits: Float64Array, slack: float) -> tuple[Floa
     before = step.copy()
     infeasible = postprocess(step, slack, found)
     np.testing.assert_array_equal(step, before)
-    return found.counts, found.totals, infeasible
+    return found.counts, found.sums, infeasible
 
 
 def random_case(rng: np.random.Generator, kind: str) -> tuple[Float64Array, float, float]:
@@ -334,7 +334,7 @@ def everything() -> bytes:
         found, out = postprocessed(*noisy.shape), expectations(visits.size)
         infeasible = postprocess(np.concatenate([noisy, visits[None]]), 0.25 * precision, found)
         private_expectations(found, precision, rng.uniform(0, 9, n_states), rng.uniform(0, 9, n_states), out)
-        parts += [np.array(infeasible).tobytes(), *(array.tobytes() for array in (found.counts, found.totals, *out))]
+        parts += [np.array(infeasible).tobytes(), *(array.tobytes() for array in (found.counts, found.sums, *out))]
     return b"".join(parts)
 
 
