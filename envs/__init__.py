@@ -1,13 +1,15 @@
-"""Environments as arrays: rolled out by compiled code, solved exactly, registered with Gymnasium."""
+"""Environments as arrays: rolled out by compiled code, solved exactly, registered with Gymnasium and PettingZoo."""
 
 from __future__ import annotations
 
 import gymnasium
+import pettingzoo  # type: ignore[import-untyped]
 
 from dprl.envs.base import Env, EnvConfig, FiniteMDP
 from dprl.envs.deep_sea import DeepSea
 from dprl.envs.episodes import FiniteMDPEnv
 from dprl.envs.games import MarkovGame, Pursuit, RandomGame, RockPaperScissors, Soccer
+from dprl.envs.games.parallel_env import MarkovGameEnv
 from dprl.envs.garnet import Garnet
 from dprl.envs.gridworld import GridWorld
 from dprl.envs.random_mdp import RandomMDP
@@ -25,12 +27,14 @@ __all__ = [
     "Garnet",
     "GridWorld",
     "MarkovGame",
+    "MarkovGameEnv",
     "Pursuit",
     "RandomGame",
     "RandomMDP",
     "RiverSwim",
     "RockPaperScissors",
     "Soccer",
+    "make_game",
 ]
 
 _MDPS: tuple[type[EnvConfig[FiniteMDP]], ...] = (RiverSwim, RandomMDP, Garnet, GridWorld, DeepSea)
@@ -46,9 +50,24 @@ def make_episodes(environment: str, render_mode: None = None, **fields: float | 
     return FiniteMDPEnv(MDPS[environment](**fields).build(), render_mode)
 
 
+def make_game(game: str, render_mode: None = None, **fields: float | str) -> MarkovGameEnv:
+    """Make the PettingZoo environment of a registry name; `fields` are those of its spec.
+
+    Raises ValueError on another name, and as the spec does.
+    """
+    if game not in GAMES:
+        raise ValueError(f"game must be one of {', '.join(GAMES)}, got {game!r}; choose one of them")
+    return MarkovGameEnv(GAMES[game](**fields).build(), render_mode)
+
+
 for _name, _spec in MDPS.items():
     gymnasium.register(
         id=f"dprl/{_spec.__name__}-v0",
         entry_point="dprl.envs:make_episodes",
         kwargs={"environment": _name},
+    )
+
+for _name, _game in GAMES.items():
+    pettingzoo.register(
+        "parallel", f"dprl/{_game.__name__}-v0", entry_point="dprl.envs:make_game", kwargs={"game": _name}
     )
