@@ -37,6 +37,8 @@ from dprl.privacy import CentralPrivacy, LocalPrivacy, Privatizer, Streams, kern
 from dprl.privacy.base import Float64Array
 
 Model = Literal["jdp", "ldp"]
+Kind = Literal["any", "no pure"]
+Visits = Literal["few", "many"]
 MODELS: dict[Model, str] = {"jdp": "central", "ldp": "local"}
 EPSILON = 100.0
 # With the paper's bonus all bounds stay clipped at these K and every equilibrium is pure: the cheap case. With a small
@@ -44,6 +46,8 @@ EPSILON = 100.0
 BONUSES = {"paper's": DPNashVIConfig(), "small": DPNashVIConfig(bonus_scale=0.0001, precision_scale=0.01)}
 START = 100_000
 
+KINDS: tuple[Kind, ...] = ("any", "no pure")
+VISITS: tuple[Visits, ...] = ("few", "many")
 EQUILIBRIUM_SIZES = (2, 3, 4, 6)
 MOST_AN_EQUILIBRIUM = {3: 1.0, 4: 2.0}
 MOST_A_ROW, LEAST_OVER_LINPROG_A_ROW = 15.0, 50_000.0
@@ -115,7 +119,7 @@ class EquilibriumRow:
     """CPU microseconds per equilibrium of games of size x size actions, all drawn or those without a pure one."""
 
     size: int
-    games: Literal["any", "no pure"]
+    games: Kind
     ours: float
     linprog: float
 
@@ -126,7 +130,7 @@ class PostprocessingRow:
 
     n_states: int
     cells: int
-    visits: Literal["few", "many"]
+    visits: Visits
     ours: float
     linprog: float
 
@@ -195,14 +199,16 @@ def against_linprog(case: Case, bonus: str, model: Model, start: int) -> Row:
     learner = chosen.build(game, private, PLANNED_EPISODES, Streams(0, "benchmark"))
     learner.learn(start)
     before = microseconds_per_episode(learner.learn, case.ours)
-    programs = {NaiveNashVI: case.linprog, ClosedFormNashVI: case.closed_form, PureFirstNashVI: case.closed_form}
-    times = []
-    for program, blocks in programs.items():
-        theirs = program(arrays(game), PLANNED_EPISODES, settings_of(private, chosen), np.random.default_rng(0))
-        times.append(_time_naive(theirs, start, blocks))
+    linprog, closed, pure = (
+        program(arrays(game), PLANNED_EPISODES, settings_of(private, chosen), np.random.default_rng(0))
+        for program in (NaiveNashVI, ClosedFormNashVI, PureFirstNashVI)
+    )
+    solved = _time_naive(linprog, start, case.linprog)
+    projected, pure_first = (_time_naive(theirs, start, case.closed_form) for theirs in (closed, pure))
     after = microseconds_per_episode(learner.learn, case.ours)
     mixed = mixed_share(np.asarray(learner.policy, dtype=np.float64))
-    return Row(case.label, bonus, model, min(before, after), *times, mixed, mixed_share(theirs.policy))
+    shares = mixed, mixed_share(pure.policy)
+    return Row(case.label, bonus, model, min(before, after), solved, projected, pure_first, *shares)
 
 
 def _time_naive(learner: NaiveNashVI, start: int, blocks: Blocks) -> float:
@@ -216,7 +222,7 @@ def _time_naive(learner: NaiveNashVI, start: int, blocks: Blocks) -> float:
     return microseconds_per_episode(run, blocks)
 
 
-def matrix_games(size: int, games: Literal["any", "no pure"]) -> tuple[Float64Array, Float64Array]:
+def matrix_games(size: int, games: Kind) -> tuple[Float64Array, Float64Array]:
     """Upper and lower bounds [games, A, B] in [0, 10] around random matrices, as planning sees them after a while."""
     rng = np.random.default_rng(size)
     found: list[tuple[Float64Array, Float64Array]] = []
@@ -228,7 +234,7 @@ def matrix_games(size: int, games: Literal["any", "no pure"]) -> tuple[Float64Ar
     return np.array([upper for upper, _ in found]), np.array([lower for _, lower in found])
 
 
-def measure_equilibria(size: int, games: Literal["any", "no pure"], effort: int) -> EquilibriumRow:
+def measure_equilibria(size: int, games: Kind, effort: int) -> EquilibriumRow:
     """Time our kernel on all games, `effort` times over, before and after linprog on some of them."""
     upper, lower = matrix_games(size, games)
     scratch, policy = equilibrium_scratch(size, size), np.zeros((size, size))
@@ -247,7 +253,7 @@ def measure_equilibria(size: int, games: Literal["any", "no pure"], effort: int)
     return EquilibriumRow(size, games, min(before, timed()) / len(upper), linprog)
 
 
-def programmes(n_states: int, cells: int, visits: Literal["few", "many"]) -> Programmes:
+def programmes(n_states: int, cells: int, visits: Visits) -> Programmes:
     """Noisy counts: on average 0.3 or 200 transitions to every next state, and Laplace noise of scale 10."""
     rng = np.random.default_rng(n_states)
     transitions = rng.poisson(0.3 if visits == "few" else 200.0, (_TABLES, n_states, cells)).astype(np.float64)
@@ -256,7 +262,7 @@ def programmes(n_states: int, cells: int, visits: Literal["few", "many"]) -> Pro
     return Programmes(tables, 4.0 * _NOISE, postprocessed(n_states, cells))
 
 
-def measure_postprocessing(n_states: int, cells: int, visits: Literal["few", "many"], effort: int) -> PostprocessingRow:
+def measure_postprocessing(n_states: int, cells: int, visits: Visits, effort: int) -> PostprocessingRow:
     """Time our kernel on all tables, `effort` times over, before and after linprog on the first one's rows."""
     given = programmes(n_states, cells, visits)
     rows = len(given.tables) * cells
@@ -352,15 +358,13 @@ def main() -> int:
     console.print(", ".join(f"{key} {value}" for key, value in here.items()))
     effort, start = (20, 1_000) if arguments.quick else (200, START)
     equilibria = [
-        measure_equilibria(size, games, max(1, effort // size**2))
-        for size in EQUILIBRIUM_SIZES
-        for games in ("any", "no pure")
+        measure_equilibria(size, games, max(1, effort // size**2)) for size in EQUILIBRIUM_SIZES for games in KINDS
     ]
     report_equilibria(console, equilibria)
     postprocessing = [
         measure_postprocessing(spec.n_states, spec.n_states * spec.n_max_actions * spec.n_min_actions, visits, effort)
         for spec in (case.spec for case in CASES)
-        for visits in ("few", "many")
+        for visits in VISITS
     ]
     report_postprocessing(console, postprocessing)
     learners = [against_linprog(case, bonus, model, start) for case in CASES for bonus in BONUSES for model in MODELS]

@@ -183,7 +183,7 @@ class NaiveNashVI:
         self.local_noise = Counts(np.zeros(game.rewards.shape), np.zeros(game.transitions.shape), np.zeros(0))
         self.tree = BinaryTree(self.counts, n_users if settings.trust_model == "jdp" else 0, settings.noise_scale, rng)
         self.episodes_done = 0
-        self.policy = np.full(game.rewards.shape, 1.0 / (self.n_max * self.n_min))
+        self.policy: Floats = np.full(game.rewards.shape, 1.0 / (self.n_max * self.n_min))
         self.output, self.smallest_gap = self.policy, float(self.horizon)
 
     def episode(self) -> float:
@@ -233,7 +233,7 @@ class NaiveNashVI:
             return transitions
         nearest = np.zeros(transitions.shape)
         for cell in np.ndindex(visits.shape):
-            nearest[cell] = self.nearest_row(transitions[cell], visits[cell], self.settings.error / 4.0)
+            nearest[cell] = self.nearest_row(transitions[cell], float(visits[cell]), self.settings.error / 4.0)
         return nearest
 
     def nearest_row(self, noisy: Floats, total: float, slack: float) -> Floats:

@@ -65,7 +65,7 @@ def printed(report: object, rows: list[object]) -> str:
 
 
 def test_games_without_a_pure_equilibrium_have_none() -> None:
-    for kind, most in (("any", games._GAMES), ("no pure", 0)):
+    for kind, most in zip(games.KINDS, (games._GAMES, 0), strict=True):
         upper, lower = games.matrix_games(3, kind)
         pure = sum(pure_equilibrium(u, v) is not None for u, v in zip(upper, lower, strict=True))
         assert pure == 0 if most == 0 else 0 < pure < most
@@ -82,8 +82,8 @@ def test_the_loop_over_games_solves_the_last_one_last() -> None:
     )
 
 
-@pytest.mark.parametrize("visits", ["few", "many"])
-def test_the_loop_over_tables_post_processes_the_last_one_last(visits: str) -> None:
+@pytest.mark.parametrize("visits", games.VISITS)
+def test_the_loop_over_tables_post_processes_the_last_one_last(visits: games.Visits) -> None:
     given = games.programmes(4, 6, visits)
     games.postprocess_often(2, *given)
     last = given.tables[-1]
@@ -92,7 +92,7 @@ def test_the_loop_over_tables_post_processes_the_last_one_last(visits: str) -> N
 
 
 def test_many_visits_are_many_beside_the_noise() -> None:
-    few, many = (games.programmes(5, 45, visits).tables[:, :-1] for visits in ("few", "many"))
+    few, many = (games.programmes(5, 45, visits).tables[:, :-1] for visits in games.VISITS)
     assert (few < 0.0).mean() > 0.3
     assert (many < 0.0).mean() < 0.01
 
@@ -132,7 +132,7 @@ def test_the_tables_say_what_was_met() -> None:
 
 
 def test_without_noise_both_make_the_same_moves() -> None:
-    episodes = 250
+    episodes = 150
     ours, theirs, streams = twins(PureFirstNashVI, "none", episodes, seed=1)
     uniforms, mixed = np.empty(2 * theirs.horizon + 1), 0
     for k in range(1, episodes + 1):
@@ -148,11 +148,11 @@ def test_without_noise_both_make_the_same_moves() -> None:
         theirs.absorb(*theirs.roll_out_with(uniforms))
         mixed += games.mixed_share(plan.policy) > 0.0
     np.testing.assert_allclose(ours.policies["policy"], theirs.output, atol=1e-7)
-    assert mixed > 50
+    assert mixed > 40
 
 
 @pytest.mark.parametrize("model", ["jdp", "ldp"])
-@pytest.mark.parametrize(("program", "plans"), [(CheckedNashVI, 20), (PureFirstNashVI, 100)])
+@pytest.mark.parametrize(("program", "plans"), [(CheckedNashVI, 12), (PureFirstNashVI, 60)])
 def test_the_same_private_counts_give_the_same_plan(program: type[NaiveNashVI], plans: int, model: str) -> None:
     game = small_game()
     ours, theirs, _ = twins(program, model, 3000, seed=2)

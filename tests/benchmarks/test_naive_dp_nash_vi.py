@@ -27,6 +27,7 @@ from benchmarks.naive_dp_nash_vi import (
 )
 from benchmarks.naive_ucb_vi import Counts, Floats
 from dprl.envs.games.equilibria import coarse_correlated_equilibrium, equilibrium_scratch
+from dprl.privacy.base import TrustModel
 
 H, S, A, B, K = 3, 2, 3, 2, 1000
 PRIVATE = Settings("jdp", noise_scale=5.0, error=20.0, bonus_scale=0.002)
@@ -67,7 +68,7 @@ def q_by_the_book(game: Game, private: Counts, settings: Settings, plan: Plan) -
     upper, lower = np.zeros(game.rewards.shape), np.zeros(game.rewards.shape)
     iota = math.log(30 * H * S * A * B * K / settings.beta)
     for h, s, a, b in np.ndindex(game.rewards.shape):
-        x = nearest_by_bisection(private.transitions[h, s, a, b], private.visits[h, s, a, b], settings.error / 4)
+        x = nearest_by_bisection(private.transitions[h, s, a, b], float(private.visits[h, s, a, b]), settings.error / 4)
         counts = [value + settings.error / (2 * S) for value in x]
         n = sum(counts)
         after = [(counts[t] / n, plan.upper[h + 1, t], plan.lower[h + 1, t]) for t in range(S)]
@@ -292,8 +293,8 @@ def test_roll_out_and_counts(given: bool) -> None:
     visits, transitions = learner.counts.visits, learner.counts.transitions
     assert (visits.sum(axis=(1, 2, 3)) == 2000).all()
     assert (transitions.sum(axis=4) == visits).all()
-    pairs = ((visits, visits.sum(axis=(2, 3))[..., None, None], learner.policy),)
-    pairs += ((transitions, visits[..., None], game.transitions),)
+    of_states = visits.sum(axis=(2, 3))[..., None, None]
+    pairs = [(visits, of_states, learner.policy), (transitions, visits[..., None], game.transitions)]
     for counts, trials, probabilities in pairs:
         deviation = np.sqrt(trials * probabilities * (1 - probabilities))
         assert (np.abs(counts - trials * probabilities) <= 5 * deviation + 1e-9).all()
@@ -310,7 +311,7 @@ def test_given_uniforms_pick_start_actions_and_states() -> None:
 
 
 @pytest.mark.parametrize(("model", "nodes"), [("jdp", 5), ("ldp", 59)])
-def test_the_noise_is_that_of_the_trust_model(model: str, nodes: int) -> None:
+def test_the_noise_is_that_of_the_trust_model(model: TrustModel, nodes: int) -> None:
     """After 59 users, 5 binary digits; 5 standard errors of a variance (kurtosis at most 6): false alarm below 1e-5."""
     game, noise = random_game(), []
     for seed in range(20):
@@ -326,7 +327,7 @@ def test_the_noise_is_that_of_the_trust_model(model: str, nodes: int) -> None:
 
 
 @pytest.mark.parametrize("model", ["jdp", "ldp"])
-def test_a_jump_leaves_what_uniform_play_would(model: str) -> None:
+def test_a_jump_leaves_what_uniform_play_would(model: TrustModel) -> None:
     """The variance of 1,440 draws within 5 standard errors (kurtosis at most 6): false alarm below 1e-5."""
     game, noise = random_game(), []
     for seed in range(20):
@@ -347,7 +348,8 @@ def test_a_jump_leaves_what_uniform_play_would(model: str) -> None:
 
 
 def test_it_learns() -> None:
-    game = Game(*(array[:2] for array in random_game()[:2]), random_game().start)
+    longer = random_game()
+    game = Game(longer.transitions[:2], longer.rewards[:2], longer.start)
     learner = PureFirstNashVI(game, 600, Settings(bonus_scale=0.02), np.random.default_rng(8))
     regrets = [learner.episode() for _ in range(600)]
     assert min(regrets) >= -1e-9
