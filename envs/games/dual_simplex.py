@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple, ParamSpec, TypeVar, cast
+from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
 import numpy as np
 from numba import njit
@@ -67,7 +67,8 @@ def dictionary(n_rows: int, n_columns: int) -> Dictionary:
 
 def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Compile as envs/dynamics.py does, without counting the references of arrays: no array may be made."""
-    return cast("Callable[_P, _R]", njit(cache=True, error_model="numpy", fastmath=False, _nrt=False)(function))
+    uncounted: dict[str, Any] = {"_nrt": False}  # an option without a type, as in privacy/compiled.py
+    return cast("Callable[_P, _R]", njit(cache=True, error_model="numpy", fastmath=False, **uncounted)(function))
 
 
 @compiled

@@ -8,10 +8,11 @@ The rule. The max-player's payoff is `upper`, the min-player's cost `lower`.
    term the minimum is often attained by many equilibria, and rounding would pick one of them.
 
 In 2 an inequality counts as satisfied if it fails by at most 1e-12 of a power of two of at most twice the scale; that
-includes nearly pure equilibria. The answer depends on nothing but the two matrices, on every machine, and does not
-change when both are multiplied by the same positive number. With one action for the min-player (B = 1) it is the
-action of the largest `upper`. No rule can be continuous: the set of equilibria itself jumps where two entries tie. A
-pure equilibrium comes first because it needs no correlation between the players, and a fifth of the time.
+includes nearly pure equilibria. The answer depends on nothing but the two matrices, on every machine; but for rounding
+it does not change when both are multiplied by the same positive number. With one action for the min-player (B = 1) it
+is the action of the largest `upper`, among ties the one of the largest `lower`. No rule can be continuous: the set of
+equilibria itself jumps where two entries tie. A pure equilibrium comes first because it needs no correlation between
+the players, and takes a tenth of the time.
 
 What rounding may have spoilt (a small pivot, or a violation above the tolerance) is solved again in double-doubles.
 With NUMBA_DISABLE_JIT=1 the same source runs as plain Python and gives the same bits.

@@ -1,0 +1,347 @@
+"""Equilibria against linear programming, enumeration of vertices and games solved by hand; the selection rule."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+
+from dprl.envs.games.equilibria import (
+    LARGEST_VIOLATION,
+    coarse_correlated_equilibrium,
+    equilibrium_scratch,
+    matrix_game,
+    tie_weights,
+)
+
+Floats = NDArray[np.float64]
+Game = tuple[Floats, Floats]
+
+SIZES = [(2, 2), (3, 3), (4, 4), (2, 5), (5, 3), (6, 6), (8, 8), (1, 4), (4, 1), (1, 1)]
+KINDS = [
+    "unrelated",
+    "zero-sum",
+    "near zero-sum",
+    "clipped",
+    "integers",
+    "tiny gap",
+    "rank one",
+    "negative",
+    "constant",
+]
+
+
+def random_game(rng: np.random.Generator, A: int, B: int, kind: str) -> Game:
+    H = 10.0
+    q = rng.random((A, B)) * H
+    if kind == "unrelated":
+        return q, rng.random((A, B)) * H
+    if kind == "zero-sum":
+        return q, q.copy()
+    if kind in {"near zero-sum", "clipped"}:
+        gap = rng.random((A, B)) * (0.3 if kind == "near zero-sum" else 8.0)
+        return np.minimum(q + gap, H), np.maximum(q - gap, 0.0)
+    if kind == "integers":
+        return rng.integers(0, 3, (A, B)).astype(float), rng.integers(0, 3, (A, B)).astype(float)
+    if kind == "tiny gap":
+        width = 10.0 ** -rng.uniform(4, 13)
+        return q + width * rng.random((A, B)), q - width * rng.random((A, B))
+    if kind == "rank one":
+        q = np.outer(rng.normal(size=A), rng.normal(size=B))
+        return q, q - rng.random()
+    if kind == "negative":
+        lower = 1e6 * rng.normal(size=(A, B))
+        return lower + 1e5 * rng.random((A, B)), lower
+    return np.full((A, B), 3.0), np.full((A, B), rng.integers(0, 3) + 0.5)
+
+
+def nearly_tied_game(rng: np.random.Generator, A: int, B: int) -> Game:
+    """Integers with noise of every size down to rounding: in doubles alone one in ten is solved wrongly."""
+    q = rng.integers(0, 3, (A, B)) + 10.0 ** -rng.uniform(2, 16, (A, B)) * rng.normal(size=(A, B))
+    return q, q.copy()
+
+
+def solved(upper: Floats, lower: Floats) -> tuple[Floats, float]:
+    policy = np.full(upper.shape, np.nan)
+    violation = coarse_correlated_equilibrium(upper, lower, equilibrium_scratch(*upper.shape), policy)
+    return policy, violation
+
+
+def scale_of(upper: Floats, lower: Floats) -> float:
+    return float(max(np.abs(upper).max(), np.abs(lower).max())) or 1.0
+
+
+def largest_gain(upper: Floats, lower: Floats, policy: Floats) -> float:
+    max_player, min_player = policy.sum(axis=1), policy.sum(axis=0)
+    gained = (upper @ min_player).max() - (policy * upper).sum()
+    saved = (policy * lower).sum() - (max_player @ lower).min()
+    return float(max(gained, saved, 0.0))
+
+
+def pure_equilibria(upper: Floats, lower: Floats) -> list[tuple[int, int]]:
+    A, B = upper.shape
+    return [
+        (a, b)
+        for a, b in itertools.product(range(A), range(B))
+        if all(upper[c, b] <= upper[a, b] for c in range(A)) and all(lower[a, c] >= lower[a, b] for c in range(B))
+    ]
+
+
+def deviations(upper: Floats, lower: Floats) -> Floats:
+    """Rows g with g @ policy <= 0 for every deviation of either player."""
+    A, B = upper.shape
+    gained = [(upper[a] - upper).ravel() for a in range(A)]
+    saved = [(lower - lower[:, [b]]).ravel() for b in range(B)]
+    return np.array(gained + saved)
+
+
+def costs(upper: Floats, lower: Floats) -> Floats:
+    scale = scale_of(upper, lower)
+    return (upper - lower).ravel() / scale + 1e-7 * tie_weights(upper.size)
+
+
+def smallest_cost(cost: Floats, upper: Floats, lower: Floats, extra: Floats | None = None, most: float = 0.0) -> Floats:
+    """linprog's policy of the smallest cost, optionally with extra @ policy <= most."""
+    bounded, limit = deviations(upper, lower), np.zeros(sum(upper.shape))
+    if extra is not None:
+        bounded, limit = np.vstack([bounded, extra]), np.append(limit, most)
+    done = linprog(cost, bounded, limit, np.ones((1, cost.size)), [1.0], method="highs")
+    assert done.status == 0
+    return np.asarray(done.x)
+
+
+def compare_with_linprog(seed: int, n_games: int) -> None:
+    rng = np.random.default_rng(seed)
+    mixed = 0
+    for i in range(n_games):
+        A, B = SIZES[rng.integers(len(SIZES))]
+        upper, lower = random_game(rng, A, B, KINDS[i % len(KINDS)])
+        policy, violation = solved(upper, lower)
+        scale = scale_of(upper, lower)
+        assert policy.min() >= 0.0
+        assert policy.sum() == pytest.approx(1.0, abs=1e-12)
+        assert violation <= LARGEST_VIOLATION
+        assert largest_gain(upper, lower, policy) / scale == pytest.approx(violation, abs=1e-14)
+        pure = pure_equilibria(upper, lower)
+        if pure:
+            best = min(pure, key=lambda pair: upper[pair] - lower[pair])
+            assert policy[best] == 1.0
+        else:
+            mixed += 1
+            cost = costs(upper, lower)
+            optimum = cost @ smallest_cost(cost, upper / scale, lower / scale)
+            assert cost @ policy.ravel() == pytest.approx(optimum, abs=2e-6)  # HiGHS's tolerance is 1e-7 a row
+    assert mixed > n_games // 5
+
+
+def test_random_games_against_linprog() -> None:
+    compare_with_linprog(1, 1_500)
+
+
+@pytest.mark.slow
+def test_many_random_games_against_linprog() -> None:
+    compare_with_linprog(2, 10_000)
+
+
+@pytest.mark.parametrize("size", [(2, 2), (3, 3), (5, 3), (4, 4), (8, 8)])
+def test_nearly_tied_games_are_solved_to_rounding(size: tuple[int, int]) -> None:
+    rng = np.random.default_rng(7)
+    for _ in range(1_000):
+        upper, lower = nearly_tied_game(rng, *size)
+        policy, violation = solved(upper, lower)
+        assert violation <= LARGEST_VIOLATION
+        assert largest_gain(upper, lower, policy) <= LARGEST_VIOLATION * scale_of(upper, lower)
+        assert policy.sum() == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("size", [(2, 2), (2, 3)])
+def test_small_games_against_all_vertices(size: tuple[int, int]) -> None:
+    rng = np.random.default_rng(3)
+    n = size[0] * size[1]
+    compared = 0
+    while compared < 40:
+        upper, lower = random_game(rng, *size, KINDS[compared % 3])
+        if pure_equilibria(upper, lower):
+            continue
+        compared += 1
+        cost = costs(upper, lower)
+        inequalities = np.vstack([deviations(upper, lower), -np.eye(n)])
+        best, policy = float("inf"), np.zeros(n)
+        for active in itertools.combinations(range(len(inequalities)), n - 1):
+            system = np.vstack([inequalities[list(active)], np.ones(n)])
+            if abs(float(np.linalg.det(system))) > 1e-9:
+                vertex = np.linalg.solve(system, np.eye(n)[-1])
+                if (inequalities @ vertex).max() <= 1e-10 and cost @ vertex < best:
+                    best, policy = float(cost @ vertex), vertex
+        assert solved(upper, lower)[0].ravel() == pytest.approx(policy, abs=1e-9)
+
+
+@pytest.mark.parametrize("zero_sum", [True, False])
+def test_ties_are_broken_by_the_stated_numbers(zero_sum: bool) -> None:
+    rng = np.random.default_rng(4)
+    compared = 0
+    while compared < 200:
+        A, B = SIZES[rng.integers(2, 6)]
+        upper = rng.integers(0, 4, (A, B)).astype(float)
+        lower = upper.copy() if zero_sum else upper - rng.integers(0, 2, (A, B)).astype(float)
+        if pure_equilibria(upper, lower):
+            continue
+        compared += 1
+        # Among the policies of the smallest gap, the one of the smallest E w: two programs that HiGHS can tell apart.
+        gap, weights = (upper - lower).ravel(), tie_weights(upper.size)
+        least = gap @ smallest_cost(gap, upper, lower)
+        chosen = smallest_cost(weights, upper, lower, gap, least)
+        assert solved(upper, lower)[0].ravel() == pytest.approx(chosen, abs=1e-5)
+
+
+def test_tie_weights_are_fixed_and_tell_all_joint_actions_apart() -> None:
+    weights = tie_weights(4096)
+    assert weights[0] == (0xE220A8397B1DCDAF >> 11) / 2**53  # the first output of SplitMix64(0), as published
+    assert np.array_equal(weights[:9], tie_weights(9))
+    assert 0.0 <= weights.min() < weights.max() < 1.0
+    assert np.diff(np.sort(weights)).min() > 0.0
+
+
+def test_pure_equilibrium_of_the_smallest_gap_then_of_the_lowest_joint_action() -> None:
+    upper = np.ones((2, 3))
+    lower = np.array([[0.0, 0.0, 0.0], [0.5, 0.5, 0.5]])
+    assert solved(upper, lower)[0].tolist() == [[0, 0, 0], [1, 0, 0]]
+    assert solved(upper, upper)[0].tolist() == [[1, 0, 0], [0, 0, 0]]
+
+
+def test_one_action_for_the_min_player_is_the_greedy_policy() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(500):
+        A = int(rng.integers(1, 9))
+        upper = rng.integers(0, 4, (A, 1)) / 3
+        lower = upper - rng.integers(0, 3, (A, 1)) / 7
+        policy, violation = solved(upper, lower)
+        greedy = min(range(A), key=lambda a: (-upper[a, 0], upper[a, 0] - lower[a, 0], a))
+        assert policy[:, 0].tolist() == np.eye(A)[greedy].tolist()
+        assert violation == 0.0
+
+
+def test_one_action_for_the_max_player_takes_the_least_cost() -> None:
+    upper, lower = np.array([[9.0, 1.0, 5.0, 4.0]]), np.array([[3.0, 0.5, 0.25, 0.25]])
+    assert solved(upper, lower)[0].tolist() == [[0, 0, 0, 1]]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_scale_does_not_matter(kind: str) -> None:
+    rng = np.random.default_rng(6)
+    for factor in (2.0**-900, 2.0**-30, 2.0**7, 2.0**900):
+        for _ in range(20):
+            upper, lower = random_game(rng, 3, 4, kind)
+            policy, violation = solved(upper, lower)
+            scaled = solved(factor * upper, factor * lower)
+            assert scaled[0].tobytes() == policy.tobytes()
+            assert scaled[1] == violation
+    for _ in range(20):
+        upper, lower = random_game(rng, 3, 4, "unrelated")
+        assert solved(3e-7 * upper, 3e-7 * lower)[0] == pytest.approx(solved(upper, lower)[0], abs=1e-9)
+
+
+def test_answers_do_not_depend_on_what_was_solved_before() -> None:
+    rng = np.random.default_rng(8)
+    games = [random_game(rng, 4, 3, kind) for kind in KINDS for _ in range(10)]
+    games += [nearly_tied_game(rng, 4, 3) for _ in range(60)]
+    fresh = [solved(*game)[0].tobytes() for game in games]
+    scratch, policy = equilibrium_scratch(4, 3), np.zeros((4, 3))
+    for i in rng.permutation(np.repeat(np.arange(len(games)), 3)):
+        upper, lower = games[i]
+        coarse_correlated_equilibrium(upper, lower, scratch, policy)
+        assert policy.tobytes() == fresh[i]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e301])
+@pytest.mark.parametrize("which", [0, 1])
+def test_what_is_not_a_number_gives_an_infinite_violation(bad: float, which: int) -> None:
+    for place in itertools.product(range(3), range(3)):
+        game = random_game(np.random.default_rng(9), 3, 3, "unrelated")
+        game[which][place] = bad
+        policy, violation = solved(*game)
+        assert violation == np.inf
+        assert np.all(policy == 1 / 9)
+
+
+@pytest.mark.parametrize(
+    ("payoff", "value", "row", "column"),
+    [
+        ([[1, -1], [-1, 1]], 0.0, [1 / 2, 1 / 2], [1 / 2, 1 / 2]),
+        ([[0, -1, 1], [1, 0, -1], [-1, 1, 0]], 0.0, [1 / 3] * 3, [1 / 3] * 3),
+        (
+            [[0, -0.25, 0.5], [0.25, 0, -0.05], [-0.5, 0.05, 0]],
+            0.0,
+            [1 / 16, 10 / 16, 5 / 16],
+            [1 / 16, 10 / 16, 5 / 16],
+        ),
+        ([[3, 0], [1, 2]], 1.5, [1 / 4, 3 / 4], [1 / 2, 1 / 2]),
+        ([[4, 2, 5], [3, 1, 9]], 2.0, [1, 0], [0, 1, 0]),
+        ([[7]], 7.0, [1], [1]),
+        ([[2, -3, 4]], -3.0, [1], [0, 1, 0]),
+    ],
+)
+def test_matrix_games_solved_by_hand(payoff: object, value: float, row: list[float], column: list[float]) -> None:
+    found = matrix_game(np.array(payoff))
+    assert found[0] == pytest.approx(value, abs=1e-12)
+    assert found[1] == pytest.approx(row, abs=1e-12)
+    assert found[2] == pytest.approx(column, abs=1e-12)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_matrix_games_are_saddle_points(size: tuple[int, int]) -> None:
+    rng = np.random.default_rng(10)
+    for payoff in [rng.normal(size=size), rng.integers(-2, 3, size).astype(float), nearly_tied_game(rng, *size)[0]]:
+        value, row, column = matrix_game(payoff)
+        assert (payoff @ column).max() <= value + 1e-9 * np.abs(payoff).max()
+        assert (row @ payoff).min() >= value - 1e-9 * np.abs(payoff).max()
+
+
+@pytest.mark.parametrize(
+    "payoff", [[], [1.0, 2.0], [[[1.0]]], [[1.0], [1.0, 2.0]], [["a"]], [[np.nan]], [[1e301]], [[1j]]]
+)
+def test_matrix_game_refuses_what_is_no_matrix(payoff: object) -> None:
+    with pytest.raises(ValueError, match=r"^payoff must") as caught:
+        matrix_game(payoff)  # type: ignore[arg-type]
+    assert "\n" not in str(caught.value)
+
+
+FINGERPRINT = """
+import hashlib
+import numpy as np
+from dprl.envs.games.equilibria import coarse_correlated_equilibrium, equilibrium_scratch
+
+digest, rng = hashlib.sha256(), np.random.default_rng(11)
+for i in range(90):
+    shape = [(2, 2), (3, 3), (4, 2)][i % 3]
+    upper = rng.integers(0, 3, shape) + 10.0 ** -rng.uniform(0, 16, shape) * rng.normal(size=shape)
+    lower = upper - (i % 2) * rng.random(shape)
+    policy = np.zeros(shape)
+    violation = coarse_correlated_equilibrium(upper, lower, equilibrium_scratch(*shape), policy)
+    digest.update(policy.tobytes() + np.float64(violation).tobytes())
+print(hasattr(coarse_correlated_equilibrium, "py_func"), digest.hexdigest())
+"""
+
+
+def fingerprint(disable_jit: str) -> list[str]:
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": disable_jit, "PYTHONSAFEPATH": "1"}
+    done = subprocess.run(
+        [sys.executable, "-W", "error::RuntimeWarning", "-c", FINGERPRINT],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.split()
+
+
+def test_plain_python_gives_the_same_bits_as_compiled_code() -> None:
+    compiled, plain = fingerprint("0"), fingerprint("1")
+    assert (compiled[0], plain[0]) == ("True", "False")
+    assert compiled[1] == plain[1]
