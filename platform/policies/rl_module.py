@@ -6,14 +6,18 @@ from pathlib import Path
 from typing import Any, Self
 
 import torch
+from gymnasium import spaces
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.distribution.torch.torch_distribution import TorchCategorical
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 
-from dprl.envs import FiniteMDPEnv
-from dprl.platform.policies.tabular import TabularPolicy, load_policy
+from dprl.envs import FiniteMDP
+from dprl.platform.errors import UserError
+from dprl.platform.policies.action_table import ActionTable
+from dprl.platform.policies.loading import load_policy
+from dprl.platform.policies.tabular import TabularPolicy
 
 _MOST_ENVIRONMENTS = 100
 """Stepped together by one env runner: RLlib's own work is per step, not per environment."""
@@ -38,19 +42,20 @@ class TabularRLModule(TorchRLModule):
     """
 
     @classmethod
-    def from_policy(cls, policy: TabularPolicy) -> Self:
-        """Return the module that acts like `policy`."""
-        env = FiniteMDPEnv(policy.mdp)
+    def from_policy(cls, policy: ActionTable) -> Self:
+        """Return the module that acts like `policy`: a TabularPolicy, or one player of a GamePolicy."""
+        probabilities = policy.probability_table
+        horizon, n_states, n_actions = probabilities.shape
         return cls(
-            observation_space=env.observation_space,
-            action_space=env.action_space,
-            model_config={"probabilities": policy.probability_table},
+            observation_space=spaces.MultiDiscrete([horizon + 1, n_states]),
+            action_space=spaces.Discrete(n_actions),
+            model_config={"probabilities": probabilities},
         )
 
     @classmethod
     def from_run(cls, path: str | Path, seed: int | None = None) -> Self:
-        """Return the policy of a finished cell, see `load_policy`. Raises UserError."""
-        return cls.from_policy(load_policy(path, seed))
+        """Return the policy of a finished cell of an MDP, see `load_policy`. Raises UserError."""
+        return cls.from_policy(_load_mdp_policy(path, seed))
 
     def setup(self) -> None:
         """Lay out the table; called by RLlib's constructor."""
@@ -71,15 +76,15 @@ class TabularRLModule(TorchRLModule):
 
 
 def evaluation_config(path: str | Path, seed: int | None = None, episodes: int = 1000) -> PPOConfig:
-    """Return the RLlib config with which `build_algo().evaluate()` runs a finished cell's policy.
+    """Return the RLlib config with which `build_algo().evaluate()` runs the policy of a finished cell of an MDP.
 
     The algorithm is PPO only because RLlib evaluates through some algorithm; nothing of it is used, and train()
     fails. path, seed: see `load_policy`. episodes: of one evaluation; `episode_return_mean` is over all of them.
-    Raises ValueError if episodes < 1, UserError on what is no finished cell.
+    Raises ValueError if episodes < 1, UserError on what is no finished cell of an MDP.
     """
     if episodes < 1:
         raise ValueError(f"episodes must be at least 1, got {episodes}; 1000 give a mean to about 3 % of its spread")
-    policy = load_policy(path, seed)
+    policy = _load_mdp_policy(path, seed)
     return (
         PPOConfig()
         .environment(policy.env_id, env_config=policy.env_settings)
@@ -89,3 +94,14 @@ def evaluation_config(path: str | Path, seed: int | None = None, episodes: int =
         # By default the mean is over the last hundred episodes, however many there were.
         .reporting(metrics_num_episodes_for_smoothing=episodes)
     )
+
+
+def _load_mdp_policy(path: str | Path, seed: int | None) -> TabularPolicy:
+    """Return the policy of a finished cell, which is one of an MDP. Raises UserError."""
+    policy = load_policy(path, seed)
+    if not isinstance(policy, TabularPolicy):
+        raise UserError(
+            f"{path}: must be a cell of a {FiniteMDP.kind}, got {policy.env.name}, a {policy.env.builds.kind}; "
+            "call TabularRLModule.from_policy(load_policy(...).max_player), or min_player"
+        )
+    return policy

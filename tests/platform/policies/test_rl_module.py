@@ -150,7 +150,8 @@ def test_the_examples_of_the_guide_run_on_a_real_cell(cluster: None, root: Path,
     (tmp_path / "cell").mkdir()
     while not run.advance(1.0).finished:
         pass
-    blocks = re.findall(r"```python\n(.*?)```", (root / "docs" / "policies.md").read_text(), re.DOTALL)
+    text = (root / "docs" / "policies.md").read_text().partition("# Policies of Markov games")[0]
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert [len(block.splitlines()) for block in blocks] == [3, 3, 3]
     names: dict[str, Any] = {}
     for block in blocks:

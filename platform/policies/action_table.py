@@ -1,0 +1,63 @@
+"""What acts by a table: one row of probabilities, or one action, per step and state."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+class ActionTable(ABC):
+    """Actions of one player as a function: `policy(observation)` is an action.
+
+    table: integers [H, S], one action per step and state, or floats [H, S, A], whose rows are probabilities.
+    generator: what actions of a stochastic table are drawn with.
+    """
+
+    table: NDArray[Any]
+    generator: np.random.Generator
+
+    @property
+    @abstractmethod
+    def n_actions(self) -> int:
+        """A, the number of actions."""
+
+    def __call__(self, observation: ArrayLike) -> int:
+        """Return the action at (steps taken, state), int64 [2]. Raises ValueError for one without an action."""
+        here = place(observation, self.table)
+        if self.deterministic:
+            return int(self.table[here])
+        return int(self.generator.choice(self.n_actions, p=self.table[here]))
+
+    def probabilities(self, observation: ArrayLike) -> NDArray[np.float64]:
+        """Return the probability [A] of each action at (steps taken, state)."""
+        chances: NDArray[np.float64] = self.probability_table[place(observation, self.table)]
+        return chances
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether the table names one action per step and state."""
+        return self.table.ndim == 2
+
+    @property
+    def probability_table(self) -> NDArray[np.float64]:
+        """The probability [H, S, A] of each action at every step and state."""
+        if not self.deterministic:
+            return self.table.astype(np.float64)
+        chances: NDArray[np.float64] = np.eye(self.n_actions)[self.table]
+        return chances
+
+
+def place(observation: ArrayLike, table: NDArray[Any]) -> tuple[int, int]:
+    """Return (steps taken, state), an index of `table` [H, S, ...]; after H steps no action is left to take."""
+    found = np.asarray(observation)
+    sizes = table.shape[:2]
+    whole = found.shape == (2,) and np.issubdtype(found.dtype, np.integer)
+    if not whole or (found < 0).any() or (found >= sizes).any():
+        raise ValueError(
+            f"observation must be integers (steps taken, state) below {sizes}, got {observation!r}; "
+            "pass what the environment returned, and reset it after the last step"
+        )
+    return int(found[0]), int(found[1])

@@ -1,0 +1,79 @@
+"""Policies read from the folder of a finished cell."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dprl.envs import Env, FiniteMDP, MarkovGame
+from dprl.platform.configs.config import load_cells
+from dprl.platform.configs.experiment import Experiment
+from dprl.platform.errors import UserError
+from dprl.platform.policies.game import GamePolicy
+from dprl.platform.policies.tabular import TabularPolicy
+from dprl.platform.sweeps.cell_folder import CellFolder
+
+_POLICIES: dict[type[Env], Callable[..., TabularPolicy | GamePolicy]] = {
+    FiniteMDP: TabularPolicy,
+    MarkovGame: GamePolicy,
+}
+
+
+def load_policy(
+    path: str | Path, seed: int | None = None, generator: np.random.Generator | None = None
+) -> TabularPolicy | GamePolicy:
+    """Return the policy that a finished cell left for one of its seeds: a GamePolicy if it played a Markov game.
+
+    path: the cell's folder, or the policy.npz in it; experiment.yaml beside it says what environment it is for.
+    seed: of the run, by default its first. generator: see TabularPolicy. Raises UserError.
+    """
+    folder = _cell_folder(Path(path))
+    table = _table(folder.policy_file, seed)
+    env = _experiment(folder.experiment_file).env
+    try:
+        return _POLICIES[env.builds](table, env, generator or np.random.default_rng())
+    except ValueError as error:
+        raise UserError(f"{folder.policy_file}: {error}") from None
+
+
+def _cell_folder(path: Path) -> CellFolder:
+    folder = CellFolder(path.parent if path.is_file() else path)
+    file = path if path.is_file() else folder.policy_file
+    if file.name != folder.policy_file.name or not file.is_file():
+        raise UserError(
+            f"{path}: must be the folder of a finished cell or the policy.npz in it, got no policy.npz; "
+            "finish the run, or name a folder in <sweep>/cells"
+        )
+    return folder
+
+
+def _table(file: Path, seed: int | None) -> NDArray[Any]:
+    """Return the table of the run with this seed. Raises UserError."""
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            seeds, tables = arrays["seed"].tolist(), arrays["policy"]
+            policies = dict(zip(seeds, tables, strict=True))
+    except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
+        raise UserError(
+            f"{file}: must hold one policy per seed, got {error}; run the experiment beside it again"
+        ) from None
+    chosen = seeds[0] if seed is None and seeds else seed
+    if chosen not in policies:
+        raise UserError(f"seed: must be one of {', '.join(map(str, seeds))}, got {chosen}; those are in {file}")
+    table: NDArray[Any] = policies[chosen]
+    return table
+
+
+def _experiment(file: Path) -> Experiment:
+    """Return what the cell ran. Raises UserError."""
+    if not file.is_file():
+        raise UserError(f"{file}: must lie beside policy.npz, got no such file; copy the whole folder of the cell")
+    cells = load_cells(file)
+    if len(cells) != 1:
+        raise UserError(f"{file}: must describe one cell, got {len(cells)}; take the file from the cell's folder")
+    return cells[0]

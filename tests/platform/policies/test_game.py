@@ -1,0 +1,198 @@
+"""Policies of games: pairs and players with the right probabilities, exact values, the right environment, errors."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from dprl.envs import GAMES, EnvConfig, MarkovGame, MarkovGameEnv, RandomGame, make_game
+from dprl.platform.configs.experiment import Experiment, read_experiment
+from dprl.platform.errors import UserError
+from dprl.platform.policies import GamePolicy, TabularPolicy, load_policy
+from dprl.platform.sweeps.cell import CellRun
+from dprl.platform.sweeps.cell_folder import CellFolder
+
+ENV = RandomGame(n_states=2, n_max_actions=2, n_min_actions=3, horizon=3)
+GAME = ENV.build()
+
+
+def experiment(env: EnvConfig[MarkovGame] = ENV, seeds: int = 2) -> Experiment:
+    plain = {
+        "name": "small",
+        "algorithm": {"name": "dp_nash_vi", "bonus_scale": 0.01},
+        "env": {"name": "random_game"},
+        "privacy": {"model": "none"},
+        "episodes": 200,
+        "seeds": seeds,
+        "seed": 5,
+    }
+    return dataclasses.replace(read_experiment(plain), env=env)
+
+
+def run_cell(folder: Path, env: EnvConfig[MarkovGame] = ENV) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    run = CellRun(experiment(env), CellFolder(folder))
+    while not run.advance(1.0).finished:
+        pass
+    return folder
+
+
+def write_cell(folder: Path, tables: NDArray[np.generic], env: EnvConfig[MarkovGame] = ENV) -> Path:
+    """Write what a finished cell leaves for its policies, one table a seed."""
+    written = CellFolder(folder)
+    written.experiment_file.write_text(experiment(env, len(tables)).to_yaml())
+    np.savez(written.policy_file, seed=np.arange(len(tables)) + 5, policy=tables)
+    return folder
+
+
+def correlated(game: MarkovGame = GAME) -> NDArray[np.float64]:
+    """Return a joint policy that is no product of its marginals; all pairs have a chance."""
+    shape = game.rewards.shape
+    n_pairs = shape[2] * shape[3]
+    table = np.random.default_rng(0).dirichlet(np.full(n_pairs, 0.5), size=shape[:2])
+    return (0.5 * table + 0.5 / n_pairs).reshape(shape)
+
+
+def load(path: Path, seed: int | None = None, generator: np.random.Generator | None = None) -> GamePolicy:
+    policy = load_policy(path, seed, generator)
+    assert isinstance(policy, GamePolicy)
+    return policy
+
+
+def test_a_real_run_is_loaded_seed_by_seed(tmp_path: Path) -> None:
+    run_cell(tmp_path)
+    with np.load(tmp_path / "policy.npz") as arrays:
+        saved = {key: arrays[key] for key in arrays.files}
+    for path, seed, row in ((tmp_path, None, 0), (tmp_path, 6, 1), (tmp_path / "policy.npz", 5, 0)):
+        policy = load(path, seed)
+        np.testing.assert_array_equal(policy.table, saved["policy"][row])
+        np.testing.assert_array_equal(policy.max_player.table, saved["max_player"][row])
+        np.testing.assert_array_equal(policy.min_player.table, saved["min_player"][row])
+        assert policy.env == ENV
+        assert policy.exploitability == GAME.exploitability(saved["max_player"][row], saved["min_player"][row])
+    assert not np.array_equal(*saved["policy"])
+
+
+def test_dp_ucbvi_leaves_a_policy_of_an_mdp(tmp_path: Path) -> None:
+    plain = {
+        "name": "small",
+        "algorithm": {"name": "dp_ucbvi"},
+        "env": {"name": "riverswim", "n_states": 3, "horizon": 4},
+        "privacy": {"model": "none"},
+        "episodes": 200,
+        "seeds": 1,
+    }
+    run = CellRun(read_experiment(plain), CellFolder(tmp_path))
+    while not run.advance(1.0).finished:
+        pass
+    policy = load_policy(tmp_path)
+    assert isinstance(policy, TabularPolicy)
+    assert policy.table.shape == (4, 3, 2)
+    assert policy((0, 0)) in {0, 1}
+
+
+def test_pairs_and_players_are_drawn_with_their_probabilities() -> None:
+    """5 standard errors for 6 + 2 + 3 shares at three places: a false alarm in about 50,000 seeds."""
+    policy, draws = GamePolicy(correlated(), ENV, np.random.default_rng(1)), 4000
+    max_player, min_player = GAME.marginals(policy.table)
+    farthest = 0.0
+    for place in ((0, 0), (1, 1), (2, 0)):
+        pairs = np.zeros((2, 3))
+        alone = np.zeros(2), np.zeros(3)
+        for _ in range(draws):
+            pairs[policy.act(place)] += 1 / draws
+            alone[0][policy.max_player(place)] += 1 / draws
+            alone[1][policy.min_player(place)] += 1 / draws
+        chances = (policy.table[place], max_player[place], min_player[place])
+        for found, expected in zip((pairs, *alone), chances, strict=True):
+            assert np.all(np.abs(found - expected) < 5 * np.sqrt(expected * (1 - expected) / draws))
+        product = np.outer(max_player[place], min_player[place])
+        farthest = max(farthest, np.abs(pairs - product).max())
+        np.testing.assert_array_equal(policy.max_player.probabilities(place), max_player[place])
+    # No standard error is above 0.008: pairs are not drawn one by one.
+    assert farthest > 0.08
+
+
+def test_the_same_generator_draws_the_same_actions(tmp_path: Path) -> None:
+    write_cell(tmp_path, correlated()[None])
+    policies = [load(tmp_path, generator=np.random.default_rng(seed)) for seed in (3, 3, 4)]
+    first, second, other = ([policy.act((1, 1)) for _ in range(30)] for policy in policies)
+    assert first == second != other
+
+
+def test_values_are_the_games_own() -> None:
+    values, max_player, min_player = GAME.nash()
+    nash = GamePolicy(max_player[..., :, None] * min_player[..., None, :], ENV)
+    assert nash.start_value == pytest.approx(GAME.start @ values[0], abs=1e-12)
+    assert nash.exploitability == pytest.approx(0.0, abs=1e-12)
+    policy = GamePolicy(correlated(), ENV)
+    assert policy.start_value == GAME.joint.start_value(policy.table.reshape(GAME.joint.rewards.shape))
+    assert policy.exploitability > 0.1
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_the_policy_plays_in_the_environment_of_its_run(tmp_path: Path, name: str) -> None:
+    fields: dict[str, Any] = {"n_rows": 2, "n_columns": 3} if name in {"soccer", "pursuit"} else {}
+    env = GAMES[name](**fields)
+    policy = load(write_cell(tmp_path, correlated(env.build())[None], env))
+    episodes = policy.make_env()
+    assert isinstance(episodes, MarkovGameEnv)
+    again = make_game(**policy.env_config).game
+    np.testing.assert_array_equal(again.transitions, episodes.game.transitions)
+    np.testing.assert_array_equal(again.rewards, episodes.game.rewards)
+    observations, _ = episodes.reset(seed=0)
+    while episodes.agents:
+        actions = dict(zip(episodes.agents, policy.act(observations["max_player"]), strict=True))
+        observations, *_ = episodes.step(actions)
+    assert observations["max_player"][0] == policy.game.horizon
+
+
+@pytest.mark.parametrize("observation", [(3, 0), (-1, 0), (0, 2), (0,), (0.0, 1.0), 3])
+def test_what_is_no_place_to_act_is_refused(observation: Any) -> None:
+    policy = GamePolicy(correlated(), ENV)
+    for act in (policy.act, policy.max_player, policy.min_player):
+        with pytest.raises(ValueError, match=r"^observation must be"):
+            act(observation)
+
+
+def test_the_table_cannot_be_changed() -> None:
+    table = correlated()
+    policy = GamePolicy(table, ENV)
+    expected = table.tolist()
+    table[:] = 0
+    assert policy.table.tolist() == expected
+    with pytest.raises(ValueError, match="read-only"):
+        policy.table[0, 0] = 0
+
+
+@pytest.mark.parametrize("table", [correlated()[:2], correlated()[..., 0], 0.5 * correlated(), -correlated()])
+def test_a_table_of_another_game_is_refused(tmp_path: Path, table: NDArray[np.generic]) -> None:
+    with pytest.raises(ValueError, match=r"^policy must"):
+        GamePolicy(np.asarray(table, dtype=np.float64), ENV)
+    with pytest.raises(UserError, match=r"policy\.npz: policy must"):
+        load_policy(write_cell(tmp_path, table[None]))
+
+
+def test_the_guides_lines_of_plain_numpy_play_a_game(root: Path, tmp_path: Path) -> None:
+    env = GAMES["rock_paper_scissors"]()
+    folder = run_cell(tmp_path, env)
+    (block,) = re.findall(
+        r"## NumPy alone\n.*?```python\n(.*?)```", (root / "docs" / "policies.md").read_text(), re.DOTALL
+    )
+    assert "dprl." not in block
+    found = re.sub(r'"dprl_runs/[^"]*"', repr(str(folder / "policy.npz")), block)
+    names: dict[str, Any] = {"played": []}
+    exec(found + "    played.append((step, state, a, b, total))\n", names)  # the project's own text
+    # In this game every transition is certain.
+    game, state, total = env.build(), 0, 0.0
+    for step, after, a, b, so_far in names["played"]:
+        total += game.rewards[step, state, a, b]
+        state = int(game.transitions[step, state, a, b].argmax())
+        assert (after, so_far) == (state, total)
+    assert len(names["played"]) == game.horizon

@@ -1,0 +1,162 @@
+"""Games in RLlib: the environment's dictionaries, two learners, a frozen player, the guide's examples."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import ray
+import torch
+from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.env.env_context import EnvContext
+from ray.tune.registry import ENV_CREATOR, _global_registry
+
+from dprl.envs import RandomGame
+from dprl.envs.games.parallel_env import PLAYERS
+from dprl.platform.configs.experiment import read_experiment
+from dprl.platform.errors import UserError
+from dprl.platform.policies import GamePolicy
+from dprl.platform.policies.multi_agent import ENV_ID, MarkovGameMultiAgentEnv
+from dprl.platform.policies.rl_module import TabularRLModule, evaluation_config
+from dprl.platform.sweeps.cell import CellRun
+from dprl.platform.sweeps.cell_folder import CellFolder
+
+# Importing RLlib alone takes about five seconds.
+pytestmark = pytest.mark.slow
+
+EXPERIMENT = {
+    "name": "small",
+    "algorithm": {"name": "dp_nash_vi", "bonus_scale": 0.01},
+    "env": {"name": "rock_paper_scissors", "horizon": 3},
+    "privacy": {"model": "none"},
+    "episodes": 200,
+    "seeds": 1,
+}
+GAME = {"game": "random_game", "n_max_actions": 2, "horizon": 4}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    """A Ray cluster of this machine alone."""
+    options: dict[str, Any] = {"num_cpus": 2, "include_dashboard": False, "log_to_driver": False}
+    ray.init(address="local", logging_level=logging.ERROR, **options)
+    yield
+    ray.shutdown()
+
+
+def run_cell(folder: Path) -> Path:
+    folder.mkdir()
+    run = CellRun(read_experiment(EXPERIMENT), CellFolder(folder))
+    while not run.advance(1.0).finished:
+        pass
+    return folder
+
+
+def test_the_environment_has_what_rllib_asks_for() -> None:
+    env = _global_registry.get(ENV_CREATOR, ENV_ID)(EnvContext(GAME, worker_index=0))
+    assert isinstance(env, MarkovGameMultiAgentEnv)
+    assert env.possible_agents == env.agents == list(PLAYERS)
+    for player, n_actions in zip(PLAYERS, (2, 3), strict=True):
+        assert env.get_observation_space(player) == gymnasium.spaces.MultiDiscrete([5, 3])
+        assert env.get_action_space(player) == gymnasium.spaces.Discrete(n_actions)
+    assert list(env.observation_spaces) == list(env.action_spaces) == list(PLAYERS)
+
+
+def test_an_episode_is_that_of_the_parallel_environment() -> None:
+    env = MarkovGameMultiAgentEnv(GAME)
+    expected = MarkovGameMultiAgentEnv(GAME).parallel_env
+    for seed in (0, None):
+        observations, _ = env.reset(seed=seed)
+        first, _ = expected.reset(seed=seed)
+        for step in range(4):
+            assert {player: found.tolist() for player, found in observations.items()} == {
+                player: found.tolist() for player, found in first.items()
+            }
+            actions = {"max_player": step % 2, "min_player": np.int64(step % 3)}
+            observations, rewards, terminateds, truncateds, infos = env.step(actions)
+            first, expected_rewards, *_, expected_infos = expected.step(actions)
+            assert (rewards, infos) == (expected_rewards, expected_infos)
+            assert terminateds == dict.fromkeys((*PLAYERS, "__all__"), step == 3)
+            assert truncateds == dict.fromkeys((*PLAYERS, "__all__"), False)
+            assert env.agents == ([] if step == 3 else list(PLAYERS))
+    assert env.reset()[0].keys() == set(PLAYERS) == set(env.agents)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({}, r"^env_config must have the key game, got none; write e\.g\."),
+        ({"horizon": 3}, r"^env_config must have the key game, got horizon; "),
+        ({"game": "riverswim"}, r"^game must be one of .*, got 'riverswim'; "),
+        ({"game": "soccer", "horizon": 0}, r"^horizon must be an integer of at least 1"),
+    ],
+)
+def test_a_config_of_no_game_is_refused(config: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        MarkovGameMultiAgentEnv(config)
+
+
+def test_one_player_is_a_module() -> None:
+    env = RandomGame(n_states=2, n_max_actions=2, n_min_actions=3, horizon=3)
+    table = np.random.default_rng(0).dirichlet(np.ones(6), size=(3, 2)).reshape(3, 2, 2, 3)
+    policy = GamePolicy(table, env)
+    places = [(h, s) for h in range(3) for s in range(2)]
+    for player in PLAYERS:
+        alone = getattr(policy, player)
+        module = TabularRLModule.from_policy(alone)
+        assert module.observation_space == policy.make_env().observation_space(player)
+        assert module.action_space == policy.make_env().action_space(player)
+        output = module.forward_inference({"obs": torch.as_tensor(np.array(places))})
+        found = np.exp(output["action_dist_inputs"].numpy().astype(np.float64))
+        # float32 logarithms.
+        np.testing.assert_allclose(found, [alone.probabilities(place) for place in places], rtol=1e-6)
+
+
+def test_a_cell_of_a_game_is_no_module_and_has_no_evaluation(tmp_path: Path) -> None:
+    run_cell(tmp_path / "cell")
+    for ask in (TabularRLModule.from_run, evaluation_config):
+        with pytest.raises(UserError, match=r"cell: must be a cell of a finite MDP, got rock_paper_scissors, a two-pl"):
+            ask(tmp_path / "cell")
+
+
+@pytest.mark.cluster
+def test_the_examples_of_the_guide_run_on_a_real_cell(cluster: None, root: Path, tmp_path: Path) -> None:
+    """Two learners and one against the run's min-player; the examples on NumPy alone have a test of their own."""
+    text = (root / "docs" / "policies.md").read_text().partition("# Policies of Markov games")[2]
+    blocks = re.findall(r"```python\n(.*?)```", text.partition("## Functions of both players")[2], re.DOTALL)
+    assert len(blocks) == 4
+    folder = run_cell(tmp_path / "cell")
+    names: dict[str, Any] = {}
+    for block in blocks:
+        exec(re.sub(r'"dprl_runs/[^"]*"', repr(str(folder)), block), names)  # the project's own text
+    policy = names["policy"]
+    assert isinstance(policy, GamePolicy)
+    assert {names["a"], names["b"], *names["alone"]} <= {0, 1, 2}
+    assert names["exact"] == (policy.start_value, policy.exploitability)
+    assert names["terminations"] == dict.fromkeys(PLAYERS, True)
+    returns = names["returns"]
+    assert returns["max_player"] == -returns["min_player"] > 0.0
+    names["learners"].stop()
+    _check_frozen(names["against_the_run"], policy)
+
+
+def _check_frozen(config: PPOConfig, policy: GamePolicy) -> None:
+    """Train once against the run's min-player: the learner changes, the other one does not."""
+    algorithm = config.build_algo()
+    module = algorithm.get_module("max_player")
+    before = {key: np.array(value) for key, value in module.get_state().items()}
+    result = algorithm.train()
+    after = algorithm.get_module("max_player").get_state()
+    assert any(not np.array_equal(before[key], after[key]) for key in before)
+    opponent = algorithm.get_module("min_player")
+    assert isinstance(opponent, TabularRLModule)
+    found = np.exp(opponent.log_probabilities.detach().numpy()[:-1])
+    np.testing.assert_allclose(found, policy.min_player.table, rtol=1e-6)
+    assert result["env_runners"]["episode_len_max"] == policy.game.horizon
+    algorithm.stop()
