@@ -98,10 +98,12 @@ def halved_text(cell: Cell) -> str:
     return median if set(ends) == {f">{episodes}"} else _with_ends(median, ends)
 
 
-def regret_text(cell: Cell) -> str:
-    """Return the mean regret per episode over the whole run, with its band."""
-    ends = [number(cell[f"mean_regret_{end}"]) for end in _ends(cell, "mean_regret")]
-    return _with_ends(number(cell["mean_regret"]), ends)
+def band_text(cell: Cell, column: str) -> str:
+    """Return a mean over seeds with its band, '' if the cell's algorithm does not report it."""
+    if column not in cell:
+        return ""
+    ends = [number(cell[f"{column}_{end}"]) for end in _ends(cell, column)]
+    return _with_ends(number(cell[column]), ends)
 
 
 def first_and_last(cell: Cell) -> str:

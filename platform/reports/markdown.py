@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dprl.platform.reports.cell_texts import (
     Cell,
     Scales,
+    band_text,
     by_environment,
     common_settings,
     delta_text,
@@ -14,7 +15,6 @@ from dprl.platform.reports.cell_texts import (
     first_and_last,
     halved_text,
     plain,
-    regret_text,
     scales,
     scales_text,
     settings_text,
@@ -23,6 +23,7 @@ from dprl.platform.reports.cell_texts import (
     verdict_text,
 )
 from dprl.platform.reports.comparison import comparison
+from dprl.platform.reports.records import EXPLOITABILITY, SMALLEST_GAP
 
 _MOST_COLUMNS = 4
 """Joint values of the scales that still fit side by side."""
@@ -42,6 +43,13 @@ over seeds [95 % interval, from 6 seeds on], and `>K` where so many seeds have n
 run. Regret is exact pseudo-regret of the published policies, its interval there from 3 seeds on; `first \u2192 last`
 are its means over the first and the last block of episodes. The proved \u03b5 is what the noise that ran proves at that
 \u03b4. All definitions: docs/metrics.md."""
+_GAPS = {SMALLEST_GAP: "smallest gap [95 %]", EXPLOITABILITY: "exploitability [95 %]"}
+"""Columns of environments in which some cell has them, and their headers."""
+_GAPS_EXPLAINED = """\
+`smallest gap`: the least V_up - V_lo at the start of all plans of a run; `exploitability`: what best responses gain
+against the marginals of the policy of that plan, which is what the run gives out: V^{dagger,nu} - V^{mu,dagger}, exact.
+Both after the last episode, means over seeds. While the bounds hold, the first is at least the second; docs/metrics.md
+says when that is proved. Regret in a game is the sum of the exploitabilities of the policies deployed."""
 _EACH_K = """\
 K differs between runs, and noise and bonuses depend on it: both are made for the K episodes of a run, so a run of
 another length would halve at another episode."""
@@ -55,6 +63,8 @@ def page(title: str, cells: Sequence[Cell], about: Sequence[str], compared: tupl
     """
     marks = _marks(cells)
     parts = [f"# {title}", *about, _EXPLAINED]
+    if any(column in cell for cell in cells for column in _GAPS):
+        parts.append(_GAPS_EXPLAINED)
     if len({cell["episodes"] for cell in cells}) > 1:
         parts.append(_EACH_K)
     parts.append(_theorems(marks))
@@ -98,6 +108,7 @@ class _Section:
         if not self.aside:
             self.table_rows = [{scales(cell): cell} for cell in self.cells]
         self.counts = {key: text for key, text in _COUNTS.items() if len({cell[key] for cell in cells}) > 1}
+        self.gaps = {key: text for key, text in _GAPS.items() if any(key in cell for cell in cells)}
 
     def texts(self) -> list[str]:
         """Return what all cells have in common, and the table of the rest."""
@@ -152,7 +163,7 @@ class _Section:
     def _measured_headers(self, group: Scales | None) -> list[str]:
         few = any("halved_at_lower" not in cell for cell in self.cells)
         halved = "halved at [95 %, from 6 seeds on]" if few else "halved at [95 %]"
-        headers = [halved, *self.counts.values(), "regret/episode first \u2192 last"]
+        headers = [halved, *self.counts.values(), "regret/episode first \u2192 last", *self.gaps.values()]
         if group is not None and len(self.columns) > 1:
             return [f"{scales_text(group)}: {headers[0]}", *headers[1:]]
         return [*headers, "regret / K [95 %]"]
@@ -161,8 +172,9 @@ class _Section:
         """Return the numbers of a cell, the theorem's mark behind the first; blanks if there is no cell."""
         wide = not self.aside or len(self.columns) == 1
         if cell is None:
-            return [""] * (len(self.counts) + 2 + wide)
+            return [""] * (len(self.counts) + 2 + len(self.gaps) + wide)
         mark = self.marks.get(str(cell.get("theorem", "")), "")
         numbers = [plain(cell[key]) for key in self.counts]
         told = [f"{halved_text(cell)} {mark}".strip(), *numbers, first_and_last(cell)]
-        return [*told, regret_text(cell)] if wide else told
+        told += [band_text(cell, key) for key in self.gaps]
+        return [*told, band_text(cell, "mean_regret")] if wide else told

@@ -17,6 +17,15 @@ from dprl.platform.reports.verdicts import privacy_columns
 SATURATED = 0.99
 SATURATION_NOTE = "bonus saturated: the curve is linear by construction"
 SATURATION_REMEDY = "more episodes, a larger epsilon or a smaller algorithm.bonus_scale"
+SMALLEST_GAP, EXPLOITABILITY = "smallest_gap", "exploitability"
+GAPS = {
+    "gap": "gap of the policy deployed last",
+    SMALLEST_GAP: "smallest gap, that of the output policy",
+    EXPLOITABILITY: "exploitability of the output policy",
+}
+"""Metrics in units of reward that bound a policy of a game, or are what is bounded: what figures call them."""
+OF_THE_OUTPUT = (SMALLEST_GAP, EXPLOITABILITY)
+"""Those of the policy that a run gives out: its result."""
 
 
 def per_episode(metric: Metric) -> str:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dprl.platform.reports.records import SATURATION_REMEDY
+from dprl.platform.reports.records import EXPLOITABILITY, SATURATION_REMEDY, SMALLEST_GAP
 from dprl.platform.reports.verdicts import number
 
 VERDICTS = {"holds": "holds", "holds_approximately": "at delta", "fails": "FAILS"}
@@ -19,7 +19,14 @@ _LEGEND = (
     "columns: docs/metrics.md; +-95%: half the band over seeds; regret/ep.: first -> last block; halved: the episode, "
     "median over seeds; satur.: share of (h,s,a) whose value is at its cap"
 )
+_OF_GAMES = (
+    "gap, exploit.: the smallest V_up-V_lo, and the exploitability of its policy, after the last episode; "
+    "satur.: (h,s,a,b), both bounds"
+)
 _HEADERS = ("cell", "regret", "+-95%", "regret/ep.", "halved", "claim", "proved", "verdict", "satur.", "s")
+_GAPS = {SMALLEST_GAP: "gap", EXPLOITABILITY: "exploit."}
+"""Columns of sweeps in which some cell has them, and their headers; they follow the episode of halving."""
+_GAPS_AT = _HEADERS.index("halved") + 1
 
 
 def episode_reached(episode: float, episodes: int) -> str:
@@ -45,12 +52,14 @@ def write_table(stream: TextIO, headers: Sequence[str], rows: Sequence[Sequence[
 
 def write_summary(stream: TextIO, summary: pd.DataFrame) -> None:
     """Write one row a cell, and below it what the reader must know about some of them."""
-    rows = [_summary_cells(row) for row in summary.to_dict("records")]
-    write_table(stream, _HEADERS, rows)
+    gaps = {column: header for column, header in _GAPS.items() if column in summary}
+    rows = [_summary_cells(row, list(gaps)) for row in summary.to_dict("records")]
+    write_table(stream, [*_HEADERS[:_GAPS_AT], *gaps.values(), *_HEADERS[_GAPS_AT:]], rows)
+    legend = f"{_LEGEND}; {_OF_GAMES}" if gaps else _LEGEND
     if stream.isatty():
-        Console(file=stream).print(Text(_LEGEND, style="dim"), soft_wrap=True)
+        Console(file=stream).print(Text(legend, style="dim"), soft_wrap=True)
     else:
-        stream.write(_LEGEND + "\n")
+        stream.write(legend + "\n")
     warnings: dict[str, list[str]] = {}
     for row in summary.to_dict("records"):
         if row["note"]:
@@ -59,7 +68,7 @@ def write_summary(stream: TextIO, summary: pd.DataFrame) -> None:
         stream.write(f"warning: {note}; try {SATURATION_REMEDY} ({'; '.join(labels)})\n")
 
 
-def _summary_cells(row: Mapping[Any, Any]) -> list[str]:
+def _summary_cells(row: Mapping[Any, Any], gaps: Sequence[str]) -> list[str]:
     half = row["regret_upper"] - row["regret"]
     first, last = row["regret_per_episode_first"], row["regret_per_episode_last"]
     claimed = row["claimed_epsilon"]
@@ -69,6 +78,7 @@ def _summary_cells(row: Mapping[Any, Any]) -> list[str]:
         "-" if math.isnan(half) else number(half),
         f"{first:.2g}->{last:.2g}",
         episode_reached(row["halved_at"], row["episodes"]),
+        *("-" if math.isnan(row[column]) else f"{row[column]:.2g}" for column in gaps),
         "-" if claimed is None or math.isnan(claimed) else number(claimed),
         number(row["proved_epsilon"]),
         VERDICTS.get(str(row["verdict"]), str(row["verdict"])),

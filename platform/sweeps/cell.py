@@ -15,7 +15,7 @@ from dprl.algorithms import Algorithm
 from dprl.platform.auditing import attached_audit
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError
-from dprl.platform.reports.figures import regret_figure
+from dprl.platform.reports.cell_figure import cell_figure
 from dprl.platform.reports.records import per_episode
 from dprl.platform.sweeps.atomic_files import (
     remove_leftovers,
@@ -217,7 +217,7 @@ class CellRun:
         write_atomically(folder.records_file, lambda file: records.to_parquet(file, index=False))
         seeds = np.arange(self.experiment.seeds, dtype=np.int64) + self.experiment.seed
         write_arrays(folder.policy_file, {"seed": seeds, **self._tables()})
-        write_bytes(folder.figure_file, regret_figure(records, self.experiment, certificate))
+        write_bytes(folder.figure_file, cell_figure(records, self.experiment, certificate))
         write_json(folder.versions_file, versions())
         write_json(folder.marker_file, {"digest": self.experiment.digest, "seconds": round(self._seconds, 3)})
         folder.state_file.unlink(missing_ok=True)

@@ -19,8 +19,8 @@ from dprl.platform.configs.experiment import Experiment
 from dprl.platform.environment_variables import cpu_limit, set_environment
 from dprl.platform.errors import UserError, broken_rule, counted
 from dprl.platform.program import command
-from dprl.platform.reports.figures import frontier_figure
-from dprl.platform.reports.records import summary_row
+from dprl.platform.reports.records import SMALLEST_GAP, curve, summary_row
+from dprl.platform.reports.sweep_figures import SWEEP_FIGURES, sweep_figures
 from dprl.platform.sweeps.atomic_files import write_bytes, write_json, write_text
 from dprl.platform.sweeps.cell_folder import CellResults
 from dprl.platform.sweeps.execution import CELL_ERRORS, run_in_process
@@ -137,6 +137,7 @@ class _Sweep:
         self.tracking_failures: list[str] = []
         self._started: dict[str, float] = {}
         self._rows: dict[str, dict[str, object]] = {}
+        self._gaps: dict[str, pd.DataFrame] = {}
 
     def run(self, cells: Sequence[SweepCell]) -> SweepResult:
         """Bring all cells to their end, then write the sweep's own files."""
@@ -236,10 +237,12 @@ class _Sweep:
             self.display.say(f"{done} in {seconds:.1f} s")
 
     def _results(self, cell: SweepCell) -> CellResults:
-        """Read a finished cell, and keep its row of the summary."""
+        """Read a finished cell, and keep its row of the summary and its curve, if it has one, for the figures."""
         results = cell.folder.results()
         row = summary_row(cell.experiment, results.records, results.certificate)
         self._rows[cell.digest] = {"label": cell.label, **row, "seconds": results.seconds}
+        if SMALLEST_GAP in results.records:
+            self._gaps[cell.digest] = curve(results.records, SMALLEST_GAP)
         return results
 
     def _record(self, cell: SweepCell, results: CellResults) -> None:
@@ -257,7 +260,7 @@ class _Sweep:
     def _conclude(self, cells: Sequence[SweepCell], status: str) -> SweepResult:
         finished = [cell for cell in cells if cell.finished]
         if finished:
-            self.display.say("writing summary.csv and frontier.png, and both to MLflow")
+            self.display.say("writing summary.csv and figures, and all to MLflow")
         else:
             self.display.say("no finished cell: nothing to summarise")
         for cell in finished:
@@ -266,9 +269,8 @@ class _Sweep:
         summary = pd.DataFrame([self._rows[cell.digest] for cell in finished])
         files: list[Path] = []
         if finished:
-            files = [self.layout.summary_file, self.layout.folder / "frontier.png"]
+            files = [self.layout.summary_file, *self._draw(summary)]
             write_text(files[0], summary.to_csv(index=False))
-            write_bytes(files[1], frontier_figure(summary))
         counts = self._write_status(cells)
         try:
             self.tracker.close(files, counts, status)
@@ -281,6 +283,17 @@ class _Sweep:
             folder=self.layout.folder,
             tracking_uri=self.tracker.store.uri,
         )
+
+    def _draw(self, summary: pd.DataFrame) -> list[Path]:
+        """Write the figures, and remove those that an earlier grid had."""
+        drawn = sweep_figures(summary, self._gaps)
+        for name in SWEEP_FIGURES:
+            file = self.layout.folder / name
+            if name in drawn:
+                write_bytes(file, drawn[name])
+            else:
+                file.unlink(missing_ok=True)
+        return [self.layout.folder / name for name in drawn]
 
     def _write_status(self, cells: Sequence[SweepCell]) -> dict[str, int]:
         """Write how far the sweep is, with the command that resumes it, and return the counts."""

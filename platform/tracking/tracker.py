@@ -17,7 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from dprl.platform.environment_variables import set_environment
 from dprl.platform.errors import broken_rule
 from dprl.platform.reports.halving import halving_columns
-from dprl.platform.reports.records import curve
+from dprl.platform.reports.records import OF_THE_OUTPUT, curve
 from dprl.platform.reports.verdicts import privacy_columns, proved_epsilon
 from dprl.platform.sweeps.cell_folder import CellResults
 from dprl.platform.sweeps.layout import SweepCell
@@ -33,6 +33,8 @@ _IN_GRID = "in_grid"
 _EARLIER = "earlier: "
 _NO_SETTING = "none"
 _NO_THEOREM = "none"
+_WITH_BANDS = ("regret", *OF_THE_OUTPUT)
+"""Curves whose bands are logged; the seeds' own curves are an artifact."""
 
 
 class Tracker:
@@ -217,20 +219,16 @@ def cell_metrics(results: CellResults) -> list[Metric]:
     """
     stamp = int(results.finished_at * 1000)
     records = results.records
-    regret = curve(records)
-    curves = {
-        "regret": regret["mean"],
-        "regret_lower": regret["lower"],
-        "regret_upper": regret["upper"],
-        "regret_per_episode": curve(records, "regret_per_episode")["mean"],
-        "saturated": curve(records, "saturated")["mean"],
-    }
-    points = [
-        Metric(name, float(value), stamp, int(episode))
-        for name, values in curves.items()
-        for episode, value in zip(regret["episode"], values, strict=True)
-        if np.isfinite(value)
-    ]
+    points = []
+    for column in records.columns.drop(["seed", "episode"]):
+        found = curve(records, column)
+        for end in ("mean", "lower", "upper") if column in _WITH_BANDS else ("mean",):
+            name = column if end == "mean" else f"{column}_{end}"
+            points += [
+                Metric(name, float(value), stamp, int(episode))
+                for episode, value in zip(found["episode"], found[end], strict=True)
+                if np.isfinite(value)
+            ]
     last = int(records["episode"].max())
     finals = {name: value for name, value in _final_numbers(results).items() if np.isfinite(value)}
     return points + [Metric(name, value, stamp, last) for name, value in finals.items()]

@@ -1,11 +1,9 @@
-"""Figures say what is proved, name what is drawn, and come out for every shape of sweep."""
+"""The frontier says what is proved, names what is drawn, and comes out for every shape of sweep."""
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,125 +13,17 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from dprl.algorithms import MDPConfig
-from dprl.platform.configs.experiment import Experiment, read_experiment
-from dprl.platform.reports import figures
-from dprl.platform.reports.figures import frontier_figure, regret_figure
-from dprl.platform.reports.records import SATURATION_NOTE, columns, summary_row
+from dprl.platform.configs.experiment import Experiment
+from dprl.platform.reports.drawing import COLOURS
+from dprl.platform.reports.frontier import frontier_figure
+from dprl.platform.reports.panels import DASHES, MARKERS
 from dprl.privacy import TRUST_MODELS
-
-NONE: dict[str, Any] = {"model": "none"}
-
-
-def jdp(epsilon: float, **more: object) -> dict[str, Any]:
-    return {"model": "jdp", "epsilon": epsilon, **more}
-
-
-def cell(privacy: dict[str, Any], horizon: int = 4, seeds: int = 3) -> Experiment:
-    return read_experiment(
-        {
-            "name": "try",
-            "algorithm": {"name": "private_ucb_vi"},
-            "env": {"name": "riverswim", "n_states": 3, "horizon": horizon},
-            "privacy": privacy,
-            "episodes": 1000,
-            "seeds": seeds,
-        }
-    )
-
-
-def records(seeds: int, saturated: float = 0.3) -> pd.DataFrame:
-    episodes = np.arange(5, 1001, 5)
-    frames = []
-    for seed in range(seeds):
-        rate = (1 + 0.1 * seed) / np.sqrt(episodes)
-        frames.append(
-            pd.DataFrame(
-                dict(zip(columns(MDPConfig.metrics), (seed, episodes, 5 * rate.cumsum(), rate, saturated), strict=True))
-            )
-        )
-    return pd.concat(frames, ignore_index=True)
-
-
-def summary(cells: list[Experiment]) -> pd.DataFrame:
-    return pd.DataFrame([summary_row(one, records(one.seeds), one.certificate().to_dict()) for one in cells])
-
-
-@pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
-    """The figures that were saved, to be asked what they show."""
-    saved: list[Figure] = []
-    original = figures._png
-
-    def keep(figure: Figure) -> bytes:
-        saved.append(figure)
-        return original(figure)
-
-    monkeypatch.setattr(figures, "_png", keep)
-    return saved
-
-
-def draw_cell(one: Experiment, saturated: float = 0.3) -> bytes:
-    return regret_figure(records(one.seeds, saturated), one, one.certificate().to_dict())
-
-
-def is_png(content: bytes) -> bool:
-    return content.startswith(b"\x89PNG\r\n\x1a\n")
-
-
-@pytest.mark.parametrize(
-    ("privacy", "title"),
-    [
-        (NONE, "no privacy (\u03b5 = \u221e)"),
-        (jdp(1.5), "jdp, proved \u03b5 = 1.5"),
-        (jdp(1, calibration="printed"), "jdp, proved \u03b5 = 2.895 (the claim of 1 fails)"),
-        ({"model": "ldp", "epsilon": 1, "calibration": "printed"}, "ldp, proved \u03b5 = 2 (the claim of 1 fails)"),
-        (jdp(1, delta=1e-6), "jdp, proved \u03b5 = 1 at \u03b4 = 1e-06"),
-    ],
-)
-def test_the_title_of_a_cell_names_what_is_proved(
-    privacy: dict[str, Any], title: str, drawn: list[Figure], tmp_path: Path
-) -> None:
-    png = draw_cell(cell(privacy))
-    setting, told = drawn[0].get_suptitle().split("\n")
-    assert setting == "private_ucb_vi on riverswim (n_states=3, horizon=4, version=osband)"
-    assert told == title
-    assert is_png(png)
-
-
-@pytest.mark.parametrize(("seeds", "told"), [(1, "1 seed"), (2, "2 seeds")])
-def test_a_cell_with_few_seeds_is_drawn_without_a_band(seeds: int, told: str, drawn: list[Figure]) -> None:
-    draw_cell(cell(jdp(1), seeds=seeds))
-    assert all(not axes.collections for axes in drawn[0].axes)
-    legend = drawn[0].axes[1].get_legend()
-    assert legend is not None
-    assert legend.get_title().get_text() == f"{told}, no band"
-
-
-def test_axes_have_names_and_units(drawn: list[Figure]) -> None:
-    draw_cell(cell(jdp(1)))
-    assert [axes.get_ylabel() for axes in drawn[0].axes] == [
-        "regret per episode,\nmean over the block (reward)",
-        "cumulative regret (reward)",
-    ]
-    assert [axes.get_xlabel() for axes in drawn[0].axes] == ["episode", "episode"]
-    assert [axes.get_xscale() for axes in drawn[0].axes] == ["log", "linear"]
-
-
-def test_a_saturated_bonus_is_written_into_the_figure(drawn: list[Figure]) -> None:
-    draw_cell(cell(jdp(1)), saturated=1.0)
-    draw_cell(cell(jdp(1)), saturated=0.5)
-    told = [[text.get_text() for axes in figure.axes for text in axes.texts] for figure in drawn]
-    assert told == [[SATURATION_NOTE], []]
-
-
-def legend_of(figure: Figure) -> list[str]:
-    return [text.get_text() for text in figure.legends[0].get_texts()]
+from tests.platform.reports.cases import NONE, cell, is_png, jdp, legend_of, summary
 
 
 def legend_markers(figure: Figure) -> list[str]:
     drawn = figure.legends[0].findobj(Line2D)
-    return [str(line.get_markerfacecolor()) for line in drawn if line.get_marker() in figures._MARKERS]
+    return [str(line.get_markerfacecolor()) for line in drawn if line.get_marker() in MARKERS]
 
 
 def test_the_frontier_has_a_panel_per_horizon_and_a_line_per_trust_model(drawn: list[Figure]) -> None:
@@ -151,8 +41,8 @@ def test_the_frontier_has_a_panel_per_horizon_and_a_line_per_trust_model(drawn: 
 
 
 def test_trust_models_differ_in_dashes_too() -> None:
-    assert set(figures._DASHES) == set(TRUST_MODELS)
-    assert len({str(dashes) for dashes in figures._DASHES.values()}) == len(TRUST_MODELS)
+    assert set(DASHES) == set(TRUST_MODELS)
+    assert len({str(dashes) for dashes in DASHES.values()}) == len(TRUST_MODELS)
 
 
 def test_lines_of_several_algorithms_share_a_colour_and_differ_in_dashes(drawn: list[Figure]) -> None:
@@ -165,7 +55,7 @@ def test_lines_of_several_algorithms_share_a_colour_and_differ_in_dashes(drawn: 
     assert names == [f"{name} {model}" for name in ("private_ucb_vi", "another") for model in ("none", "jdp", "ldp")]
     found = [line for line in figure.axes[0].get_lines() if str(line.get_linestyle()) != "None"]
     styles = {(str(line.get_color()), str(line.get_marker()), str(line._unscaled_dash_pattern)) for line in found}  # type: ignore[attr-defined]
-    markers = [(figures.COLOURS[0], "o"), (figures.COLOURS[1], "s")]
+    markers = [(COLOURS[0], "o"), (COLOURS[1], "s")]
     assert {style[:2] for style in styles} == {*markers, *((colour, "None") for colour, _ in markers)}
     assert len(styles) == 6
 
@@ -198,7 +88,7 @@ def test_with_several_algorithms_colour_tells_the_algorithm_whatever_else_varies
     found = styles_by_name(drawn[0].axes[0])
     assert len(found) == 8
     for name, (colour, _) in found.items():
-        assert colour == figures.COLOURS[0 if name.startswith("private_ucb_vi") else 1]
+        assert colour == COLOURS[0 if name.startswith("private_ucb_vi") else 1]
     jdp_markers = [marker for name, (_, marker) in found.items() if " jdp" in name]
     assert len(set(jdp_markers)) == 4
 
@@ -289,7 +179,7 @@ def test_the_frontier_places_a_failing_claim_at_what_is_proved(drawn: list[Figur
     assert list(figure.axes[0].get_xticks()) == [1.0, 2.0]
     assert "hollow: the claim fails" in figure.get_suptitle()
     assert legend_of(figure) == ["ldp printed", "jdp certified"]
-    assert legend_markers(figure) == ["white", figures.COLOURS[1]]
+    assert legend_markers(figure) == ["white", COLOURS[1]]
 
 
 def test_a_claim_that_holds_at_a_small_delta_is_hollow_and_named_as_the_pure_one(drawn: list[Figure]) -> None:
@@ -365,9 +255,7 @@ def test_a_single_epsilon_is_drawn_without_a_warning(epsilon: float, drawn: list
     ],
     ids=["one cell", "one seed", "none only", "two with one seed", "deltas", "many epsilons", "many panels"],
 )
-def test_the_frontier_comes_out_for_every_shape_of_sweep(
-    cells: list[Experiment], drawn: list[Figure], tmp_path: Path
-) -> None:
+def test_the_frontier_comes_out_for_every_shape_of_sweep(cells: list[Experiment], drawn: list[Figure]) -> None:
     png = frontier_figure(summary(cells))
     assert is_png(png)
     panels = [axes for axes in drawn[0].axes if axes.get_visible()]

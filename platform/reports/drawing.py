@@ -1,0 +1,130 @@
+"""What all figures share: colours that the colour-blind can tell apart, curves with bands, axes, title and legend."""
+
+from __future__ import annotations
+
+import io
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from dprl.platform.reports.intervals import CONFIDENCE
+
+# Okabe and Ito's palette, black last.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+BAND = f"{CONFIDENCE:.0%} t band over seeds"
+BARS = f"{CONFIDENCE:.0%} t intervals over seeds"
+TITLE_SIZE, LEGEND_SIZE = 10, 9
+_LINEAR_SPAN = 30.0
+"""Largest ratio of two means whose smaller one can still be read off a linear axis."""
+_NEGLIGIBLE = 1e-6
+"""Share of the largest mean below which one counts as zero: exact values differ by roundings."""
+_LOG_MARGIN = 1.6
+_SMALLEST = 0.1
+"""Share of the smallest mean down to which a logarithmic axis follows the ends of the intervals."""
+_DPI = 130
+_HANDLE_LENGTH = 4.0
+"""In font sizes: dashes must be seen in the legend, beside a marker."""
+_LETTERS_PER_INCH = 10.5
+"""Of the titles' font, so many at most."""
+_MOST_LEGEND_COLUMNS = 9
+_TITLE_LINE, _LEGEND_ROW = 0.17, 0.2
+"""Heights in inches."""
+
+
+class ValueAxis(NamedTuple):
+    """The scale of values in units of reward: means far apart get a logarithmic one.
+
+    least: the smallest mean above zero. floor: where intervals are cut off below; no regret and no gap is negative,
+    which the t interval does not know, and a logarithmic axis does not reach zero.
+    """
+
+    scale: str
+    least: float
+    floor: float
+
+    @classmethod
+    def of(cls, means: np.ndarray) -> ValueAxis:
+        """Choose for the means of one panel, float64[n]."""
+        positive = means[means > max(0.0, _NEGLIGIBLE * float(means.max()))]
+        least = float(positive.min()) if len(positive) else 0.0
+        if not len(positive) or positive.max() <= _LINEAR_SPAN * least:
+            return cls("linear", least, 0.0)
+        return cls("symlog", least, 0.0) if len(positive) < len(means) else cls("log", least, _SMALLEST * least)
+
+    def apply(self, axes: Axes, what: str, means: np.ndarray, lower: np.ndarray) -> None:
+        """Set scale, lower limit and label of `axes`, in which these means with these lower ends are drawn already."""
+        told = {"linear": "", "symlog": f", linear below {self.least:.1g}", "log": ", log"}[self.scale]
+        axes.set_ylabel(f"{what} (reward{told})")
+        if self.scale == "linear":
+            # A little below zero, so that a line on the axis is seen.
+            axes.set_ylim(bottom=-0.03 * axes.get_ylim()[1])
+        elif self.scale == "symlog":
+            axes.set_yscale("symlog", linthresh=self.least)
+            axes.set_ylim(min(means.min(), 0.0) - _SMALLEST * self.least, axes.get_ylim()[1] * _LOG_MARGIN)
+        else:
+            axes.set_yscale("log")
+            axes.set_ylim(bottom=min([self.least, *lower[lower > self.floor]]) / _LOG_MARGIN)
+
+
+def draw_curve(axes: Axes, points: pd.DataFrame, floor: float, alpha: float, **style: Any) -> None:  # noqa: ANN401
+    """Draw a curve over episodes with its band, if it has one.
+
+    points: as `records.curve` gives them. floor: where the band is cut off below. alpha: of the band, 0 for none.
+    """
+    (line,) = axes.plot(points["episode"], points["mean"], **style)
+    if alpha == 0.0 or points["lower"].isna().all():
+        return
+    lower = np.minimum(points["lower"].clip(lower=floor), points["mean"])
+    axes.fill_between(points["episode"], lower, points["upper"], color=line.get_color(), alpha=alpha, lw=0)
+
+
+def put_legend(figure: Figure, labels: Mapping[str, Any], together: int = 1) -> None:
+    """Put the legend below the panels, in as many rows as its names need.
+
+    together: so many of them stand below each other each time.
+    """
+    shown = [wrapped(name, figure.get_figwidth() - 1.0) for name in labels]
+    units = len(labels) // together
+    for columns in range(min(_MOST_LEGEND_COLUMNS, units), 0, -1):
+        # A legend shares its names among the columns as evenly as it can, so what stands together needs full columns.
+        blanks = 0 if together == 1 else -units % columns * together
+        legend = figure.legend(
+            [*labels.values(), *[Line2D([], [], ls="")] * blanks],
+            [*shown, *[""] * blanks],
+            loc="outside lower center",
+            ncols=columns,
+            frameon=False,
+            fontsize=LEGEND_SIZE,
+            handlelength=_HANDLE_LENGTH,
+        )
+        if columns == 1 or legend.get_window_extent().width < figure.bbox.width:
+            rows = math.ceil(sum(name.count("\n") + 1 for name in [*shown, *[""] * blanks]) / columns)
+            figure.set_figheight(figure.get_figheight() + _LEGEND_ROW * rows)
+            return
+        legend.remove()
+
+
+def put_title(figure: Figure, lines: Sequence[str]) -> None:
+    """Put `lines` above the panels, broken where the figure ends."""
+    text = "\n".join(wrapped(line, figure.get_figwidth()) for line in lines)
+    figure.set_figheight(figure.get_figheight() + _TITLE_LINE * (text.count("\n") + 1))
+    figure.suptitle(text, fontsize=TITLE_SIZE)
+
+
+def wrapped(text: str, inches: float) -> str:
+    """Return `text` broken into lines of that width."""
+    return textwrap.fill(text, int(_LETTERS_PER_INCH * inches), break_on_hyphens=False)
+
+
+def png(figure: Figure) -> bytes:
+    """Return the figure as a PNG."""
+    content = io.BytesIO()
+    figure.savefig(content, format="png", dpi=_DPI)
+    return content.getvalue()
