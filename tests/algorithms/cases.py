@@ -1,10 +1,11 @@
-"""What several tests of this folder run: trust models, settings, readings of an MDP, and counts made of it."""
+"""What several tests of this folder run: trust models, settings, readings of environments, and counts made of MDPs."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pytest
@@ -12,16 +13,30 @@ import pytest
 from dprl.algorithms import ALGORITHMS, Algorithm
 from dprl.algorithms.tabular import Released
 from dprl.algorithms.tabular.greedy import GreedyTables
-from dprl.envs import FiniteMDP
+from dprl.envs import Env, FiniteMDP, MarkovGame
 from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy
 
+E = TypeVar("E", bound=Env)
 Learner = Callable[..., Algorithm]
 State = dict[str, np.ndarray]
 # Enough noise to matter, little enough for policies to move at these scales.
 PRIVACY: list[Any] = [NoPrivacy(), CentralPrivacy(20.0), LocalPrivacy(200.0)]
 PRACTICAL = {"bonus_scale": 0.02, "precision_scale": 0.05}
 EACH = pytest.mark.parametrize("name", sorted(ALGORITHMS))
+GROWTH = pytest.mark.parametrize("growth", [0.0, 0.1])
 TRUST = pytest.mark.parametrize("privacy", PRIVACY, ids=lambda settings: settings.model)
+
+
+@dataclass(frozen=True)
+class Environments(Generic[E]):
+    """What the tests of every algorithm run on, of one kind.
+
+    small: quickly learned. random: with more of everything. tiny: rewards are 0 or 1, and the first state is random.
+    """
+
+    small: E
+    random: E
+    tiny: E
 
 
 def same_state(ours: State, theirs: State) -> bool:
@@ -61,6 +76,41 @@ def value_of(mdp: FiniteMDP, policy: np.ndarray) -> np.ndarray:
         total += (played * mdp.rewards[h]).sum(axis=(1, 2))
         reached = np.einsum("isa,sat->it", played, mdp.transitions[h])
     return total
+
+
+def against(game: MarkovGame, opponent: np.ndarray, maximise: bool) -> FiniteMDP:
+    """The MDP of one player whose opponent's policy [H, S, actions] is fixed; the min-player's rewards are 1 - r."""
+    law, payoff = ("hsabt,hsb->hsat", "hsab,hsb->hsa") if maximise else ("hsabt,hsa->hsbt", "hsab,hsa->hsb")
+    rewards = game.rewards if maximise else 1.0 - game.rewards
+    mixed = np.clip(np.einsum(payoff, rewards, opponent), 0.0, 1.0)
+    return FiniteMDP("against", np.einsum(law, game.transitions, opponent), mixed, game.start)
+
+
+def best_responses(game: MarkovGame, policy: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """V^{dagger,nu} and V^{mu,dagger} [S] of the first step, for the marginals of a joint policy [H, S, A, B]."""
+    most = optimal_q(against(game, policy.sum(axis=2), maximise=True)).max(axis=1)
+    least = optimal_q(against(game, policy.sum(axis=3), maximise=False)).max(axis=1)
+    return most, game.horizon - least
+
+
+def regret_of(env: Env, policy: np.ndarray) -> float:
+    """V* - V^pi in an MDP, the duality gap of the marginals in a game."""
+    if isinstance(env, MarkovGame):
+        most, least = best_responses(env, policy)
+    else:
+        assert isinstance(env, FiniteMDP)
+        most, least = optimal_q(env).max(axis=1), value_of(env, policy)
+    return float(env.start @ (most - least))
+
+
+def deployable(env: Env, policy: np.ndarray) -> bool:
+    """Whether a policy is actions int64[H, S], or probabilities [H, S, A] in an MDP and [H, S, A, B] in a game."""
+    if isinstance(env, FiniteMDP) and policy.dtype == np.int64:
+        return policy.shape == env.rewards.shape[:2] and bool(((policy >= 0) & (policy < env.n_actions)).all())
+    assert isinstance(env, FiniteMDP | MarkovGame)
+    if policy.shape != env.rewards.shape or policy.dtype != np.float64 or (policy < 0.0).any():
+        return False
+    return np.allclose(policy.reshape(*policy.shape[:2], -1).sum(axis=2), 1.0, rtol=1e-12, atol=0.0)
 
 
 def families(values: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

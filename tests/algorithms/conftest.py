@@ -1,4 +1,4 @@
-"""Learners and MDPs for the tests of this folder."""
+"""Learners and environments for the tests of this folder."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from dprl.algorithms import ALGORITHMS, Algorithm
-from dprl.envs import FiniteMDP, RandomMDP, RiverSwim
+from dprl.envs import Env, FiniteMDP, MarkovGame, RandomGame, RandomMDP, RiverSwim
 from dprl.privacy import NoPrivacy, Streams
+from tests.algorithms.cases import Environments
 
 
 def _learner(
-    mdp: FiniteMDP,
+    env: Env,
     episodes: int,
     privacy: Any = None,
     *,
@@ -23,13 +24,13 @@ def _learner(
     **settings: float,
 ) -> Algorithm:
     algorithm, streams = ALGORITHMS[name](**settings), Streams(seed, "test")
-    privatizer = algorithm.privatizer(mdp, privacy or NoPrivacy(), episodes, streams)
-    return algorithm.build(mdp, privatizer, episodes, streams)
+    privatizer = algorithm.privatizer(env, privacy or NoPrivacy(), episodes, streams)
+    return algorithm.build(env, privatizer, episodes, streams)
 
 
 @pytest.fixture
 def learner() -> Callable[..., Algorithm]:
-    """Return a maker of learners: learner(mdp, episodes, privacy, name=, seed=, **settings)."""
+    """Return a maker of learners: learner(env, episodes, privacy, name=, seed=, **settings)."""
     return _learner
 
 
@@ -51,3 +52,23 @@ def small_mdp() -> FiniteMDP:
     drawn = RandomMDP(n_states=2, n_actions=2, horizon=2, seed=3).build()
     rewards = np.array([[[1.0, 0.0], [0.0, 0.0]], [[0.0, 1.0], [0.0, 0.0]]])
     return FiniteMDP("small", drawn.transitions, rewards, np.array([0.5, 0.5]))
+
+
+@pytest.fixture(scope="session")
+def environments(river: FiniteMDP, random_mdp: FiniteMDP, small_mdp: FiniteMDP) -> dict[type[Env], Environments[Any]]:
+    """Return the environments of the tests by their class."""
+    pair = RandomGame(n_states=2, n_max_actions=2, n_min_actions=2, horizon=3, seed=5).build()
+    drawn = RandomGame(n_states=3, n_max_actions=3, n_min_actions=2, horizon=4, seed=2).build()
+    laws = RandomGame(n_states=2, n_max_actions=2, n_min_actions=2, horizon=2, seed=3).build().transitions
+    rewards = np.array([[[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 0.0]]]] * 2)
+    tiny = MarkovGame("tiny", laws, rewards, np.array([0.5, 0.5]))
+    return {
+        FiniteMDP: Environments(river, random_mdp, small_mdp),
+        MarkovGame: Environments(pair, drawn, tiny),
+    }
+
+
+@pytest.fixture
+def envs(name: str, environments: dict[type[Env], Environments[Any]]) -> Environments[Any]:
+    """Return environments that the algorithm `name` plays."""
+    return environments[ALGORITHMS[name].plays]

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dprl.envs import FiniteMDP
 from dprl.privacy import CentralPrivacy, LocalPrivacy
 from dprl.privacy.base import Float64Array
 from dprl.privacy.compiled import borrowing, kernel
 from dprl.privacy.counters import COUNTERS
-from tests.algorithms.cases import EACH, PRACTICAL, PRIVACY, Learner
+from tests.algorithms.cases import EACH, PRACTICAL, PRIVACY, Environments, Learner
 
 # Numba's own counts of what compiled code makes and frees, for which it has no public name.
 MEMORY: Any = importlib.import_module("numba.core.runtime._nrt_python")
@@ -64,9 +63,9 @@ def references(parts: tuple[Any, ...]) -> list[int]:
 @pytest.mark.parametrize("privacy", SETTINGS, ids=title)
 @pytest.mark.parametrize("growth", [0.0, 0.1])
 def test_loops_and_plans_leave_no_memory_behind(
-    privacy: Any, name: str, growth: float, learner: Learner, river: FiniteMDP
+    privacy: Any, name: str, growth: float, learner: Learner, envs: Environments[Any]
 ) -> None:
-    algorithm: Any = learner(river, 2200, privacy, name=name, replan_growth=growth, **PRACTICAL)
+    algorithm: Any = learner(envs.small, 2200, privacy, name=name, replan_growth=growth, **PRACTICAL)
     algorithm.learn(100)  # what is made once, is made here
     lent = algorithm._simulator, algorithm.privatizer.channel, algorithm._bonus, algorithm._tables, algorithm._schedule
     assert len(arrays(lent)) > 20

@@ -12,26 +12,24 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from dprl.algorithms import ALGORITHMS, Algorithm
-from dprl.envs import FiniteMDP, RiverSwim
+from dprl.envs import Env, FiniteMDP, MarkovGame, RandomGame, RiverSwim
 from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, Streams
 from dprl.privacy.exchange import exchange, exchange_unreleased
 from tests.algorithms.cases import (
     EACH,
+    GROWTH,
     PRACTICAL,
     PRIVACY,
     TRUST,
+    Environments,
     Learner,
     State,
+    deployable,
     interpreted,
-    optimal_q,
     same_state,
-    value_of,
 )
-
-GROWTH = pytest.mark.parametrize("growth", [0.0, 0.1])
 
 
 @EACH
@@ -49,9 +47,9 @@ def test_the_config_is_a_frozen_dataclass_under_its_own_name(name: str) -> None:
 @EACH
 @TRUST
 def test_same_seed_same_bits_and_other_seed_other_run(
-    privacy: Any, name: str, learner: Learner, river: FiniteMDP
+    privacy: Any, name: str, learner: Learner, envs: Environments[Any]
 ) -> None:
-    runs = [learner(river, 400, privacy, name=name, seed=seed, **PRACTICAL) for seed in (3, 3, 4)]
+    runs = [learner(envs.small, 400, privacy, name=name, seed=seed, **PRACTICAL) for seed in (3, 3, 4)]
     segments = [run.learn(400) for run in runs]
     assert segments[0] == segments[1]
     assert same_state(runs[0].state_dict(), runs[1].state_dict())
@@ -64,10 +62,10 @@ def test_same_seed_same_bits_and_other_seed_other_run(
 @GROWTH
 @pytest.mark.parametrize("cuts", [[1], [7, 40], [63, 64, 65], [199]])
 def test_resume_is_exact_at_any_boundary(
-    privacy: Any, name: str, growth: float, cuts: list[int], learner: Learner, river: FiniteMDP
+    privacy: Any, name: str, growth: float, cuts: list[int], learner: Learner, envs: Environments[Any]
 ) -> None:
     def fresh() -> Algorithm:
-        return learner(river, 200, privacy, name=name, replan_growth=growth, **PRACTICAL)
+        return learner(envs.small, 200, privacy, name=name, replan_growth=growth, **PRACTICAL)
 
     unbroken, stopped, resumed = fresh(), fresh(), fresh()
     unbroken.learn(200)
@@ -81,8 +79,8 @@ def test_resume_is_exact_at_any_boundary(
 
 
 @EACH
-def test_a_state_of_another_run_is_refused_in_one_line(name: str, learner: Learner, river: FiniteMDP) -> None:
-    algorithm = learner(river, 50, name=name)
+def test_a_state_of_another_run_is_refused_in_one_line(name: str, learner: Learner, envs: Environments[Any]) -> None:
+    algorithm = learner(envs.small, 50, name=name)
     algorithm.learn(20)
     state = algorithm.state_dict()
     for broken in (
@@ -92,36 +90,71 @@ def test_a_state_of_another_run_is_refused_in_one_line(name: str, learner: Learn
         state | {key: array[:1] for key, array in state.items() if key.startswith("tables.")},
     ):
         with pytest.raises(ValueError, match=r"^the state.*; (resume|start)") as caught:
-            learner(river, 50, name=name).load_state_dict(broken)
+            learner(envs.small, 50, name=name).load_state_dict(broken)
         assert "\n" not in str(caught.value)
 
 
 @EACH
 @TRUST
-def test_policies_are_valid_at_every_moment(privacy: Any, name: str, learner: Learner, random_mdp: FiniteMDP) -> None:
-    algorithm = learner(random_mdp, 300, privacy, name=name, **PRACTICAL)
-    shape = random_mdp.rewards.shape
+def test_policies_are_valid_at_every_moment(privacy: Any, name: str, learner: Learner, envs: Environments[Any]) -> None:
+    algorithm = learner(envs.random, 300, privacy, name=name, **PRACTICAL)
     for _ in range(60):
         for policy in (algorithm.policy, algorithm.plan(algorithm.privatizer.private_counts())):
-            if policy.dtype == np.int64:
-                assert policy.shape == shape[:2]
-                assert ((policy >= 0) & (policy < random_mdp.n_actions)).all()
-            else:
-                assert policy.shape == shape
-                assert policy.dtype == np.float64
-                assert (policy >= 0.0).all()
-                np.testing.assert_allclose(policy.sum(axis=-1), 1.0, rtol=1e-12)
+            assert deployable(envs.random, policy)
             policy[:] = 0  # a copy: what comes next must not suffer
         algorithm.learn(5)
-    assert value_of(random_mdp, algorithm.policy).max() > 0.0
+    assert deployable(envs.random, algorithm.policy)
+
+
+@EACH
+@TRUST
+def test_the_metrics_reported_are_those_declared(
+    privacy: Any, name: str, learner: Learner, envs: Environments[Any]
+) -> None:
+    """Over a stretch they are the sum, the mean or the last of those over its parts; plays, names, kinds are known."""
+    config = ALGORITHMS[name]
+    whole, parts = (learner(envs.random, 300, privacy, name=name, **PRACTICAL) for _ in range(2))
+    names = [metric.name for metric in config.metrics]
+    assert names[:2] == ["regret", "saturated"]
+    assert len(set(names)) == len(names)
+    for stretch in ((100, 1, 30), (2, 167)):
+        segment, pieces = whole.learn(sum(stretch)), [parts.learn(n) for n in stretch]
+        assert segment.episodes == sum(stretch)
+        assert [*segment.metrics] == names
+        assert (segment.regret, segment.saturated) == tuple(segment.metrics[key] for key in names[:2])
+        for metric in config.metrics:
+            values = np.array([piece.metrics[metric.name] for piece in pieces])
+            expected = {"sum": values.sum(), "mean": np.average(values, weights=stretch), "last": values[-1]}[
+                metric.over
+            ]
+            assert type(segment.metrics[metric.name]) is float
+            assert segment.metrics[metric.name] == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+@EACH
+@TRUST
+def test_a_run_leaves_named_policies(privacy: Any, name: str, learner: Learner, envs: Environments[Any]) -> None:
+    algorithm = learner(envs.small, 20_000, privacy, name=name, **PRACTICAL)
+    left = []
+    for n in (1, 19_000):
+        algorithm.learn(n)
+        tables = algorithm.policies
+        assert deployable(envs.small, tables["policy"])
+        left.append({key: table.copy() for key, table in tables.items()})
+        for table in tables.values():
+            assert isinstance(table, np.ndarray)
+            table[:] = 0  # copies: a run goes on
+        assert same_state(algorithm.policies, left[-1])
+    assert left[0].keys() == left[1].keys()
+    assert not same_state(*left)
 
 
 @EACH
 @TRUST
 def test_plan_returns_the_next_episodes_policy_and_changes_nothing(
-    privacy: Any, name: str, learner: Learner, random_mdp: FiniteMDP
+    privacy: Any, name: str, learner: Learner, envs: Environments[Any]
 ) -> None:
-    algorithm = learner(random_mdp, 300, privacy, name=name, **PRACTICAL)
+    algorithm = learner(envs.random, 300, privacy, name=name, **PRACTICAL)
     seen = []
     for _ in range(40):
         before = algorithm.state_dict()
@@ -142,89 +175,28 @@ def test_plan_returns_the_next_episodes_policy_and_changes_nothing(
     ids=lambda settings: settings.model,
 )
 def test_no_noise_is_the_non_private_algorithm(
-    privacy: Any, bonus_scale: float, name: str, learner: Learner, small_mdp: FiniteMDP
+    privacy: Any, bonus_scale: float, name: str, learner: Learner, envs: Environments[Any]
 ) -> None:
     """Released counts and error bounds are all that a trust model may change: without them, every bit must agree.
 
     Whole-number noise of this scale is 0 in all draws but one of e^300; rewards of 0 and 1 stay what they are as coins.
     """
     scales = {"bonus_scale": bonus_scale, "precision_scale": 0.0}
-    private, plain = (learner(small_mdp, 2000, trust, name=name, **scales) for trust in (privacy, NoPrivacy()))
+    private, plain = (learner(envs.tiny, 2000, trust, name=name, **scales) for trust in (privacy, NoPrivacy()))
     for _ in range(20):
         assert private.learn(100) == plain.learn(100)
         assert np.array_equal(private.policy, plain.policy)
         ours, theirs = (algorithm.privatizer.private_counts().values for algorithm in (private, plain))
         assert np.array_equal(ours, theirs)
-    noisy, plain = (learner(small_mdp, 2000, trust, name=name, **PRACTICAL) for trust in (type(privacy)(1.0), None))
+    noisy, plain = (learner(envs.tiny, 2000, trust, name=name, **PRACTICAL) for trust in (type(privacy)(1.0), None))
     assert noisy.learn(2000) != plain.learn(2000)
-
-
-def failures_of_optimism(runs: list[Any], mdp: FiniteMDP) -> tuple[int, float]:
-    """How many runs plan below what their bound is for, in any state at any check; the least saturation at the end."""
-    best, failures, saturated = optimal_q(mdp).max(axis=1), 0, 1.0
-    for algorithm in runs:
-        failed = False
-        for _ in range(10):
-            segment = algorithm.learn(algorithm.episodes // 10)
-            bounded = best if algorithm.config.bounds_optimum else value_of(mdp, algorithm.policy)
-            failed |= bool((algorithm._tables.optimistic < bounded - 1e-9).any())
-        failures += failed
-        saturated = min(saturated, segment.saturated)
-    return failures, saturated
-
-
-@EACH
-@TRUST
-def test_optimism_holds_at_the_papers_constants(
-    privacy: Any, name: str, learner: Learner, small_mdp: FiniteMDP
-) -> None:
-    # At bonus_scale 1 a run fails with probability 3 beta at most ([CZ22] Lemma 2; the others' claims are stronger).
-    # With beta = 0.01 more than `most` of 20 runs fail with probability below 1e-4. Without a bonus nearly all do.
-    most = int(stats.binom.isf(1e-4, 20, 0.03))
-    little_noise = dataclasses.replace(privacy, epsilon=1000.0) if privacy.model != "none" else privacy
-
-    def runs(**settings: float) -> list[Any]:
-        return [
-            learner(small_mdp, 15_000, little_noise, name=name, seed=seed, beta=0.01, **settings) for seed in range(20)
-        ]
-
-    failures, saturated = failures_of_optimism(runs(), small_mdp)
-    assert failures <= most
-    assert saturated < 0.9, "bounds at the cap say nothing"
-    failures, _ = failures_of_optimism(runs(bonus_scale=0.0, precision_scale=0.0), small_mdp)
-    assert failures > most
-
-
-@EACH
-@TRUST
-def test_regret_is_the_exact_value_gap_and_never_negative(
-    privacy: Any, name: str, learner: Learner, random_mdp: FiniteMDP
-) -> None:
-    algorithm = learner(random_mdp, 300, privacy, name=name, **PRACTICAL)
-    best = float(random_mdp.start @ optimal_q(random_mdp).max(axis=1))
-    for _ in range(150):
-        segment = algorithm.learn(1)
-        gap = best - float(random_mdp.start @ value_of(random_mdp, algorithm.policy))
-        assert segment.regret == pytest.approx(gap, abs=1e-12)
-        assert segment.regret >= -1e-12
-        assert 0.0 <= segment.saturated <= 1.0
-
-
-@EACH
-@TRUST
-@GROWTH
-def test_regret_falls(privacy: Any, name: str, growth: float, learner: Learner, river: FiniteMDP) -> None:
-    algorithm = learner(river, 100_000, privacy, name=name, replan_growth=growth, **PRACTICAL)
-    first = algorithm.learn(1).regret
-    algorithm.learn(89_999)
-    assert algorithm.learn(10_000).regret / 10_000 < 0.2 * first
 
 
 @EACH
 @TRUST
 @GROWTH
 def test_users_reach_the_learner_through_released_counts_only(
-    privacy: Any, name: str, growth: float, learner: Learner, random_mdp: FiniteMDP, monkeypatch: pytest.MonkeyPatch
+    privacy: Any, name: str, growth: float, learner: Learner, envs: Environments[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two worlds whose users differ but whose releases do not: policy, regret and saturation must be the same bits."""
     names = interpreted(name, monkeypatch)
@@ -252,7 +224,7 @@ def test_users_reach_the_learner_through_released_counts_only(
     outcomes = []
     for world in (1, 2):
         poison.clear()
-        algorithm: Any = learner(random_mdp, 300, privacy, name=name, replan_growth=growth, **PRACTICAL)
+        algorithm: Any = learner(envs.random, 300, privacy, name=name, replan_growth=growth, **PRACTICAL)
         algorithm._simulator = algorithm._simulator._replace(key=Streams(world, "world").key("env"))
         segments, states = [], []
         for _ in range(60):
@@ -266,9 +238,9 @@ def test_users_reach_the_learner_through_released_counts_only(
 @EACH
 @TRUST
 def test_the_ledger_is_charged_before_the_loop_runs(
-    privacy: Any, name: str, learner: Learner, river: FiniteMDP, monkeypatch: pytest.MonkeyPatch
+    privacy: Any, name: str, learner: Learner, envs: Environments[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    algorithm, config = learner(river, 50, privacy, name=name), ALGORITHMS[name]
+    algorithm, config = learner(envs.small, 50, privacy, name=name), ALGORITHMS[name]
     charged, run = [], config.run  # type: ignore[attr-defined]
 
     def watched(*arguments: Any) -> Any:
@@ -283,8 +255,8 @@ def test_the_ledger_is_charged_before_the_loop_runs(
 
 @EACH
 @TRUST
-def test_the_last_user_sends_nothing(privacy: Any, name: str, learner: Learner, river: FiniteMDP) -> None:
-    algorithm = learner(river, 8, privacy, name=name)
+def test_the_last_user_sends_nothing(privacy: Any, name: str, learner: Learner, envs: Environments[Any]) -> None:
+    algorithm = learner(envs.small, 8, privacy, name=name)
     algorithm.learn(8)
     assert algorithm.privatizer.ledger.users_charged == 7
     assert algorithm.privatizer.private_counts().n_users == 7
@@ -293,18 +265,16 @@ def test_the_last_user_sends_nothing(privacy: Any, name: str, learner: Learner, 
 
 
 @EACH
-def test_a_privatizer_for_another_problem_is_refused(
-    name: str, learner: Learner, river: FiniteMDP, random_mdp: FiniteMDP
-) -> None:
-    for privatizer in (learner(random_mdp, 50, name=name).privatizer, learner(river, 20, name=name).privatizer):
+def test_a_privatizer_for_another_problem_is_refused(name: str, learner: Learner, envs: Environments[Any]) -> None:
+    for privatizer in (learner(envs.random, 50, name=name).privatizer, learner(envs.small, 20, name=name).privatizer):
         with pytest.raises(ValueError, match="must be built for this environment and 49 users"):
-            ALGORITHMS[name]().build(river, privatizer, 50, Streams(0, "x"))
+            ALGORITHMS[name]().build(envs.small, privatizer, 50, Streams(0, "x"))
 
 
 @EACH
-def test_one_episode_is_refused(name: str, learner: Learner, river: FiniteMDP) -> None:
+def test_one_episode_is_refused(name: str, learner: Learner, envs: Environments[Any]) -> None:
     with pytest.raises(ValueError, match="episodes must be at least 2, got 1"):
-        ALGORITHMS[name]().build(river, learner(river, 2, name=name).privatizer, 1, Streams(0, "x"))
+        ALGORITHMS[name]().build(envs.small, learner(envs.small, 2, name=name).privatizer, 1, Streams(0, "x"))
 
 
 @EACH
@@ -344,14 +314,17 @@ def test_same_bits_without_the_compiler() -> None:
 
 def fingerprints() -> list[str]:
     """Segment, released counts and sums of the tables after a short run of every algorithm, as exact text."""
-    mdp, found = RiverSwim(n_states=3, horizon=4).build(), []
+    game = RandomGame(n_states=2, n_max_actions=2, n_min_actions=2, horizon=3, seed=5).build()
+    envs: dict[type[Env], Env] = {FiniteMDP: RiverSwim(n_states=3, horizon=4).build(), MarkovGame: game}
+    found = []
     for name in sorted(ALGORITHMS):
         for privacy in PRIVACY:
             config, streams = ALGORITHMS[name](**PRACTICAL), Streams(0, "test")
-            privatizer = config.privatizer(mdp, privacy, 40, streams)
-            algorithm: Any = config.build(mdp, privatizer, 40, streams)
+            env = envs[config.plays]
+            privatizer = config.privatizer(env, privacy, 40, streams)
+            algorithm: Any = config.build(env, privatizer, 40, streams)
             segment = algorithm.learn(40)
             sums = [array.sum() for array in (privatizer.private_counts().values, *algorithm._tables)]
-            numbers = [float(number).hex() for number in (segment.regret, segment.saturated, *sums)]
+            numbers = [float(number).hex() for number in (*segment.metrics.values(), *sums)]
             found.append(" ".join((name, privacy.model, *numbers)))
     return found

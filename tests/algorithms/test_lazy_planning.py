@@ -11,10 +11,9 @@ import pytest
 
 from dprl.algorithms import ALGORITHMS
 from dprl.algorithms.tabular.loop import next_plan
-from dprl.envs import FiniteMDP
 from dprl.privacy import CentralPrivacy, LocalPrivacy
 from dprl.privacy.exchange import exchange
-from tests.algorithms.cases import EACH, PRACTICAL, PRIVACY, TRUST, Learner, interpreted
+from tests.algorithms.cases import EACH, PRACTICAL, PRIVACY, TRUST, Environments, Learner, interpreted
 
 
 def scheduled(growth: float, episodes: int) -> list[int]:
@@ -49,7 +48,7 @@ def test_plans_are_counted_by_the_logarithm_of_the_run() -> None:
 @TRUST
 @pytest.mark.parametrize("growth", [0.0, 0.03, 0.5, 1e5])
 def test_plans_are_made_on_the_schedule_whatever_the_data(
-    privacy: Any, name: str, growth: float, learner: Learner, river: FiniteMDP, monkeypatch: pytest.MonkeyPatch
+    privacy: Any, name: str, growth: float, learner: Learner, envs: Environments[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = interpreted(name, monkeypatch)
     plan, planned = names["plan"], []
@@ -62,7 +61,7 @@ def test_plans_are_made_on_the_schedule_whatever_the_data(
     expected = scheduled(growth, 120)
     for seed in (1, 2):
         planned.clear()
-        algorithm = learner(river, 120, privacy, name=name, seed=seed, replan_growth=growth, **PRACTICAL)
+        algorithm = learner(envs.small, 120, privacy, name=name, seed=seed, replan_growth=growth, **PRACTICAL)
         before = algorithm.policy
         for k in range(1, 121):
             algorithm.learn(1)
@@ -80,9 +79,9 @@ def test_plans_are_made_on_the_schedule_whatever_the_data(
     ids=lambda settings: f"{settings.model} {getattr(settings, 'families', '')}",
 )
 def test_counts_that_no_plan_reads_need_no_release(
-    privacy: Any, name: str, learner: Learner, river: FiniteMDP, monkeypatch: pytest.MonkeyPatch
+    privacy: Any, name: str, learner: Learner, envs: Environments[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lazy, eager = (learner(river, 300, privacy, name=name, replan_growth=0.1, **PRACTICAL) for _ in range(2))
+    lazy, eager = (learner(envs.small, 300, privacy, name=name, replan_growth=0.1, **PRACTICAL) for _ in range(2))
     steps = [1, 30, 5, 64, 100, 100]
     segments, counts = [], []
     for n in steps:

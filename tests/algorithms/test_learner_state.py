@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 from pathlib import Path
@@ -10,11 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dprl.envs import ENVIRONMENTS, FiniteMDP
+from dprl.envs import FiniteMDP
 from dprl.privacy import CentralPrivacy
-from tests.algorithms.cases import Learner
+from tests.algorithms.cases import EACH, Environments, Learner
 
 PRIVACY = CentralPrivacy(20.0)
+# What a setting that is no number may be besides its default.
+OTHER_CHOICES = {"consistency": "always", "constants": "proved"}
 
 
 def saved(learner: Learner, mdp: FiniteMDP, **settings: Any) -> dict[str, np.ndarray]:
@@ -23,23 +26,35 @@ def saved(learner: Learner, mdp: FiniteMDP, **settings: Any) -> dict[str, np.nda
     return {key: value.copy() for key, value in algorithm.state_dict().items()}
 
 
-@pytest.mark.parametrize(
-    "other",
-    [{"replan_growth": 0.0}, {"bonus_scale": 0.5}, {"name": "pucb"}, {"beta": 0.2}],
-    ids=["schedule", "scale", "algorithm", "beta"],
-)
-def test_a_state_of_other_settings_is_refused(other: dict[str, Any], learner: Learner, river: FiniteMDP) -> None:
-    fresh = learner(river, 200, PRIVACY, **({"replan_growth": 0.5} | other))
+@EACH
+def test_a_state_of_other_settings_environment_or_seed_is_refused(
+    name: str, learner: Learner, envs: Environments[Any]
+) -> None:
+    """Otherwise the noise of one prefix would hide two sums, whose difference is then known."""
+    algorithm: Any = learner(envs.tiny, 50, PRIVACY, name=name)
+    algorithm.learn(20)
+    state = algorithm.state_dict()
+    env, config = envs.tiny, algorithm.config
+    others = [dataclasses.replace(env, rewards=1.0 - env.rewards), dataclasses.replace(env, start=env.start * [2, 0])]
+    others.append(dataclasses.replace(env, transitions=env.transitions[..., ::-1]))
+    foreign = [learner(other, 50, PRIVACY, name=name) for other in others]
+    for key in (field.name for field in dataclasses.fields(config)):
+        value = getattr(config, key)
+        other = OTHER_CHOICES[key] if isinstance(value, str) else 0.5 * value + 0.01
+        foreign.append(learner(env, 50, PRIVACY, name=name, **{key: other}))
+    foreign += [learner(env, 50, PRIVACY, name=name, seed=1), learner(env, 51, PRIVACY, name=name)]
+    for stranger in foreign:
+        with pytest.raises(ValueError, match="same settings"):
+            stranger.load_state_dict(state)
+    same = learner(env, 50, PRIVACY, name=name)
+    same.load_state_dict(state)
+    assert same.learn(30) == algorithm.learn(30)
+
+
+def test_a_state_of_another_algorithm_is_refused(learner: Learner, river: FiniteMDP) -> None:
+    fresh = learner(river, 200, PRIVACY, name="pucb", replan_growth=0.5)
     with pytest.raises(ValueError, match="the same settings"):
         fresh.load_state_dict(saved(learner, river))
-
-
-def test_a_state_of_another_environment_is_refused(learner: Learner, river: FiniteMDP) -> None:
-    """Otherwise the noise of one prefix would hide two sums, whose difference is then known."""
-    changed: Any = ENVIRONMENTS["riverswim"]
-    mdp = changed(n_states=3, horizon=4, version="bourel").build()
-    with pytest.raises(ValueError, match="environment"):
-        learner(mdp, 200, PRIVACY, replan_growth=0.5).load_state_dict(saved(learner, river))
 
 
 @pytest.mark.parametrize("key", ["tables.policy", "schedule.planned", "episodes_done", "digest"])

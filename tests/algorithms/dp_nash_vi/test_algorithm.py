@@ -1,0 +1,283 @@
+"""DP-Nash-VI's own promises: numbers of the bonus, edges, the output policy, and games solved by hand."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dprl.algorithms import ALGORITHMS, DPNashVIConfig, DPUCBVIConfig
+from dprl.algorithms.dp_nash_vi import algorithm as module
+from dprl.algorithms.dp_nash_vi.planning import first_tables, keep_smallest_gap
+from dprl.algorithms.dp_nash_vi.users import count_families
+from dprl.envs import FiniteMDP
+from dprl.envs.games import MarkovGame, RandomGame, RockPaperScissors
+from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy
+from tests.algorithms.cases import PRACTICAL, TRUST, Learner, same_state
+from tests.algorithms.dp_nash_vi.cases import numbers, planned, repeated
+
+PENNIES = [[1.0, 0.0], [0.0, 1.0]]
+UNEVEN = [[1.0, 0.0], [0.0, 0.5]]
+OURS = ("dp_nash_vi", "dp_ucbvi")
+
+
+@pytest.fixture(scope="module")
+def game() -> MarkovGame:
+    """Return a random game with S = 3, A = 3, B = 2, H = 4."""
+    return RandomGame(n_states=3, n_max_actions=3, n_min_actions=2, horizon=4, seed=2).build()
+
+
+def counted(game: MarkovGame, visits: float) -> np.ndarray:
+    """Counts [H, S+1, S, A, B] of as many visits to every cell, transitions as expected."""
+    horizon, n_states, n_max, n_min = game.rewards.shape
+    rows = np.full((horizon, n_states + 1, n_states, n_max, n_min), visits)
+    rows[:, :-1] = visits * np.moveaxis(game.transitions, -1, 1)
+    return rows
+
+
+# --- numbers ---------------------------------------------------------------------------------------------------------
+
+
+@TRUST
+def test_the_numbers_are_those_of_the_box(privacy: Any, learner: Learner, game: MarkovGame) -> None:
+    episodes, beta, (horizon, n_states, n_max, n_min) = 5000, 0.05, game.rewards.shape
+    settings: dict[str, float] = {"beta": beta, "c1": 0.7, "c2": 1.3, "bonus_scale": 0.5, "precision_scale": 0.1}
+    algorithm: Any = learner(game, episodes, privacy, name="dp_nash_vi", **settings)
+    bounds = algorithm.privatizer.precision(beta / 3).bounds
+    assert set(bounds) == {"visits", "transitions"}
+    e = 0.1 * 4 * max(bounds.values())
+    iota = math.log(30 * horizon * n_states * n_max * n_min * episodes / beta)
+    assert (e == 0.0) == (privacy.model == "none")
+    found = algorithm._bonus.numbers
+    assert found.e == pytest.approx(e)
+    assert found.per_gap == pytest.approx(0.5 * 0.7 / horizon)
+    assert found.per_deviation == pytest.approx(0.5 * 1.3 * math.sqrt(iota))
+    assert found.per_count == pytest.approx(0.5 * 1.3 * (horizon * n_states * e * iota + horizon**2 * n_states * iota))
+
+
+def test_private_counts_are_transitions_and_visits(game: MarkovGame) -> None:
+    horizon, n_states, n_max, n_min = game.rewards.shape
+    found, pairs = count_families(game), n_states * n_max * n_min
+    assert found.paper == "[QW24]"
+    assert found.n_steps == horizon
+    assert [(family.name, family.width) for family in found.families] == [
+        ("transitions", pairs * n_states),
+        ("visits", pairs),
+    ]
+    assert all(family.indicator for family in found.families)
+
+
+@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize(("privacy", "nodes"), [(CentralPrivacy(2.0), 10), (LocalPrivacy(2.0), 1)])
+def test_replacing_a_user_changes_four_cells_a_step(
+    privacy: Any, nodes: int, name: str, learner: Learner, game: MarkovGame, random_mdp: FiniteMDP
+) -> None:
+    """Two families, two cells each: 4H in L1, 2 sqrt(H) in L2, in every of the sums that a user enters."""
+    env = game if name == "dp_nash_vi" else random_mdp
+    certificate = learner(env, 1000, privacy, name=name).privatizer.planned_certificate(name)
+    steps = nodes * env.horizon
+    assert [release.channel for release in certificate.releases] == ["transitions", "visits"]
+    changed = [release.sensitivity for release in certificate.releases]
+    assert all(sensitivity is not None for sensitivity in changed)
+    assert sum(each.l1 for each in changed if each) == 4 * steps
+    assert sum(each.l2**2 for each in changed if each) == pytest.approx(4 * steps)
+    assert {getattr(release.mechanism, "scale", None) for release in certificate.releases} == {4 * steps / 2.0}
+    assert certificate.proved_epsilon == pytest.approx(2.0)
+    assert certificate.verdict == "holds"
+
+
+# --- edges -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", [0.0, 1.0])
+def test_where_nothing_is_known_bounds_are_at_their_caps(scale: float, learner: Learner, game: MarkovGame) -> None:
+    algorithm: Any = learner(game, 100, name="dp_nash_vi", bonus_scale=scale)
+    tables = algorithm._tables
+    assert np.all(tables.q_up == game.horizon)
+    assert not tables.q_lo.any()
+    assert tables.gap[0] == game.horizon
+    done = algorithm.learn(1)
+    assert done.saturated == 1.0
+    assert done.metrics["infeasible"] == 0.0
+
+
+def test_one_cell_without_visits_is_worth_all_or_nothing(game: MarkovGame) -> None:
+    rows = counted(game, 1e6)
+    rows[0, :, 1, 2, 0] = 0.0
+    tables = planned(game, rows.ravel(), numbers())
+    assert (tables.q_up[1, 2, 0], tables.q_lo[1, 2, 0]) == (4.0, 0.0)
+    nash = game.nash()[0]
+    q = game.rewards[0] + game.transitions[0] @ nash[1]
+    q[1, 2, 0] = np.nan
+    known = np.isfinite(q)
+    np.testing.assert_allclose(tables.q_up[known], q[known], atol=1e-9)
+    np.testing.assert_allclose(tables.q_lo[known], q[known], atol=1e-9)
+
+
+def test_infeasible_cells_are_counted(game: MarkovGame) -> None:
+    """A noisy number of visits below -E/4 has no solution: the share of such cells, whatever their transitions."""
+    rows = counted(game, 10.0)
+    rows[1, -1, 0, :, 0], rows[3, -1, 2, 1, 1] = -2.1, -2.1
+    assert planned(game, rows.ravel(), numbers(e=8.0)).infeasible[0] == pytest.approx(4 / 72)
+    assert planned(game, rows.ravel(), numbers(e=8.5)).infeasible[0] == 0.0
+
+
+def test_a_missed_equilibrium_stops_the_run(learner: Learner, game: MarkovGame) -> None:
+    algorithm: Any = learner(game, 100, name="dp_nash_vi", **PRACTICAL)
+    assert algorithm._tables.violation[0] <= 1e-12
+    algorithm._tables.violation[0] = 1e-9
+    algorithm.learn(5)
+    for violation in (1.1e-9, math.inf, math.nan):
+        algorithm._tables.violation[0] = violation
+        with pytest.raises(RuntimeError, match=r"^an equilibrium must be met to 1e-09, got .*; report") as caught:
+            algorithm.config.measure(algorithm._simulator, algorithm._tables)
+        assert "\n" not in str(caught.value)
+    algorithm._tables.violation[0] = 2e-9
+    with pytest.raises(RuntimeError, match="equilibrium"):
+        algorithm.learn(1)
+
+
+# --- the output ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_the_output_is_the_policy_of_the_smallest_gap(
+    name: str, learner: Learner, game: MarkovGame, random_mdp: FiniteMDP
+) -> None:
+    """Replayed episode by episode; of equal gaps the first counts, the first plan's included."""
+    env = game if name == "dp_nash_vi" else random_mdp
+    run = learner(env, 1500, CentralPrivacy(200.0), name=name, seed=1, **PRACTICAL)
+    output, smallest, kept, repeats = run.policy, math.inf, 0, 0
+    for _ in range(1500):
+        done = run.learn(1)
+        gap = done.metrics["gap"]
+        repeats += gap == smallest
+        if gap < smallest:
+            output, smallest, kept = run.policy, gap, kept + 1
+        assert done.metrics["smallest_gap"] == smallest
+        assert np.array_equal(run.policies["policy"], output)
+    assert kept > 3
+    assert repeats > 0
+    assert smallest < env.horizon
+
+
+def test_before_any_gap_is_below_the_cap_the_output_is_the_first_policy(learner: Learner, game: MarkovGame) -> None:
+    run = learner(game, 300, CentralPrivacy(1.0), name="dp_nash_vi")
+    first = run.plan(run.privatizer.private_counts())
+    assert np.array_equal(run.policies["policy"], first)
+    assert run.learn(300).metrics["smallest_gap"] == game.horizon
+    assert np.array_equal(run.policies["policy"], first)
+
+
+def test_of_equal_gaps_the_first_is_kept(game: MarkovGame) -> None:
+    """Weighted by the start distribution."""
+    tables, start = first_tables(game), np.array([0.25, 0.75, 0.0])
+    for value, upper, smallest, kept in (
+        (1.0, 4, 3.0, 1.0),
+        (2.0, 4, 3.0, 1.0),
+        (3.0, 3, 2.25, 3.0),
+        (4.0, 4, 2.25, 3.0),
+    ):
+        tables.policy[:] = value
+        tables.optimistic[:], tables.pessimistic[:] = (0.0, upper, 99.0), 0.0
+        keep_smallest_gap(start, tables)
+        assert tables.gap[0] == 0.75 * upper
+        assert tables.smallest_gap[0] == smallest
+        assert np.all(tables.output == kept)
+
+
+def test_marginals_of_the_output_are_left(learner: Learner, game: MarkovGame) -> None:
+    run = learner(game, 2000, name="dp_nash_vi", **PRACTICAL)
+    run.learn(2000)
+    left = run.policies
+    assert set(left) == {"policy", "max_player", "min_player"}
+    for found, expected in zip((left["max_player"], left["min_player"]), game.marginals(left["policy"]), strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-15)
+    assert (left["max_player"].max(axis=2) < 1.0).any()
+
+
+# --- one player ------------------------------------------------------------------------------------------------------
+
+
+@TRUST
+def test_with_one_action_of_the_min_player_it_is_dp_ucbvi_bit_for_bit(
+    privacy: Any, learner: Learner, random_mdp: FiniteMDP
+) -> None:
+    pair = MarkovGame.from_mdp(random_mdp)
+    alone = learner(random_mdp, 2000, privacy, name="dp_ucbvi", **PRACTICAL)
+    against_nobody = learner(pair, 2000, privacy, name="dp_nash_vi", **PRACTICAL)
+    for _ in range(10):
+        assert alone.learn(200) == against_nobody.learn(200)
+        assert np.array_equal(alone.policy, np.asarray(against_nobody.policy)[..., 0])
+        assert np.array_equal(alone.policies["policy"], against_nobody.policies["policy"][..., 0])
+        assert np.array_equal(alone.policies["policy"], against_nobody.policies["max_player"])
+    assert same_state(alone.privatizer.state_dict(), against_nobody.privatizer.state_dict())
+
+
+@TRUST
+def test_dp_ucbvi_is_greedy_and_its_regret_is_that_of_an_mdp(
+    privacy: Any, learner: Learner, random_mdp: FiniteMDP
+) -> None:
+    """The best action by Q_up; of several the one of the smallest Q_up - Q_lo."""
+    run: Any = learner(random_mdp, 1000, privacy, name="dp_ucbvi", **PRACTICAL)
+    chosen = set()
+    for _ in range(50):
+        run.learn(19)
+        done, tables = run.learn(1), run._tables
+        upper, lower, policy = tables.q_up[..., 0], tables.q_lo[..., 0], run.policy
+        assert set(np.unique(policy)) == {0.0, 1.0}
+        tied = upper == upper.max(axis=1, keepdims=True)
+        best = np.where(tied, upper - lower, np.inf).argmin(axis=1)
+        assert np.array_equal(policy[0].argmax(axis=1), best)
+        assert np.array_equal(tables.optimistic, upper.max(axis=1))
+        regret = random_mdp.optimal_start_value() - random_mdp.start_value(policy.argmax(axis=2))
+        assert done.regret == pytest.approx(regret, abs=1e-12)
+        assert done.metrics["gap"] == pytest.approx(random_mdp.start @ (tables.optimistic - tables.pessimistic))
+        chosen.add(best.tobytes())
+    assert len(chosen) > 1
+
+
+def test_both_names_are_one_algorithm() -> None:
+    assert ALGORITHMS["dp_nash_vi"] is DPNashVIConfig
+    assert ALGORITHMS["dp_ucbvi"] is DPUCBVIConfig
+    assert DPNashVIConfig.run is DPUCBVIConfig.run is module.run
+    assert DPNashVIConfig.metrics == DPUCBVIConfig.metrics
+
+
+# --- solved by hand --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("memory", ["none", "outcome"])
+def test_biased_rock_paper_scissors_is_learned(memory: str, learner: Learner) -> None:
+    """The output approaches (1/16, 10/16, 5/16) for both players wherever play goes, and exploitability falls."""
+    game = RockPaperScissors(horizon=2, payoffs="biased", memory=memory).build()
+    run, expected = learner(game, 20_000, name="dp_nash_vi", bonus_scale=1e-4), np.array([1.0, 10.0, 5.0]) / 16
+    done = [run.learn(n).metrics for n in (10, 1_000, 18_990)]
+    assert all(later["exploitability"] < earlier["exploitability"] for earlier, later in pairwise(done))
+    assert done[-1]["exploitability"] < done[-1]["smallest_gap"] < 1e-3
+    for player in ("max_player", "min_player"):
+        first, second = run.policies[player]
+        for mixed in (first[0], *second):
+            np.testing.assert_allclose(mixed, expected, atol=2e-3)
+
+
+@pytest.mark.parametrize(("payoff", "mixed"), [(PENNIES, [1 / 2, 1 / 2]), (UNEVEN, [1 / 3, 2 / 3])])
+def test_matching_pennies_are_learned(payoff: list[list[float]], mixed: list[float], learner: Learner) -> None:
+    game = repeated(payoff, horizon=3)
+    run = learner(game, 20_000, NoPrivacy(), name="dp_nash_vi", bonus_scale=1e-3)
+    done = run.learn(20_000)
+    for player in ("max_player", "min_player"):
+        np.testing.assert_allclose(run.policies[player], np.broadcast_to(mixed, (3, 1, 2)), atol=0.01)
+    assert done.metrics["exploitability"] < 0.01
+
+
+def test_a_saddle_point_is_played_for_sure(learner: Learner) -> None:
+    """Row 1 and column 0 of [[0.4, 0.9], [0.5, 0.7]]: worth 0.5 a round."""
+    run: Any = learner(repeated([[0.4, 0.9], [0.5, 0.7]], horizon=2), 5000, name="dp_nash_vi", bonus_scale=0.01)
+    assert run.learn(5000).metrics["exploitability"] == pytest.approx(0.0, abs=1e-12)
+    expected = np.broadcast_to([[0.0, 0.0], [1.0, 0.0]], (2, 1, 2, 2))
+    assert np.array_equal(run.policies["policy"], expected)
+    assert run._tables.pessimistic[0] <= 1.0 <= run._tables.optimistic[0]

@@ -1,0 +1,75 @@
+"""Whole runs of DP-Nash-VI against the straightforward program that leaves its linear programmes to linprog."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.games import arrays, settings_of
+from benchmarks.naive_dp_nash_vi import CheckedNashVI, NaiveNashVI, PureFirstNashVI, exploitability, marginals
+from benchmarks.naive_ucb_vi import Counts
+from dprl.algorithms import DPNashVIConfig
+from dprl.envs.games import MarkovGame, RandomGame
+from dprl.privacy import CentralPrivacy, LocalPrivacy, Streams
+from dprl.privacy.randomness.bits import fill_uniform
+from tests.algorithms.cases import Learner
+
+SETTINGS: dict[str, Any] = {"bonus_scale": 0.003, "precision_scale": 0.05, "c1": 0.7, "c2": 1.3}
+
+
+def random_game(seed: int) -> MarkovGame:
+    """A game with S = A = B = H = 3 and an uneven start."""
+    drawn = RandomGame(seed=seed).build()
+    return MarkovGame("random", drawn.transitions, drawn.rewards, np.array([0.5, 0.3, 0.2]))
+
+
+def twin(program: type[NaiveNashVI], learner: Any, game: MarkovGame) -> NaiveNashVI:
+    settings = settings_of(learner.privatizer, DPNashVIConfig(**SETTINGS))
+    return program(arrays(game), learner.episodes, settings, np.random.default_rng(0))
+
+
+def released(learner: Any, game: MarkovGame) -> Counts:
+    """Private counts as the other program has them: ours hold a step's transitions as [S', S, A, B]."""
+    counts, shape = learner.privatizer.private_counts(), game.rewards.shape
+    by_next = counts.family("transitions").reshape(shape[0], shape[1], *shape[1:])
+    return Counts(counts.family("visits").reshape(shape), np.moveaxis(by_next, 1, 4), np.zeros(0))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_without_noise_both_programs_make_the_same_moves(seed: int, learner: Learner) -> None:
+    game, episodes = random_game(seed), 100
+    ours = learner(game, episodes, name="dp_nash_vi", seed=seed, **SETTINGS)
+    theirs, key = twin(PureFirstNashVI, ours, game), Streams(seed, "test").key("env")
+    uniforms, mixed = np.empty(2 * game.horizon + 1), 0
+    for k in range(1, episodes + 1):
+        done, plan = ours.learn(1), theirs.plan(theirs.private_counts())
+        theirs.deploy(plan)
+        np.testing.assert_allclose(ours.policy, plan.policy, rtol=0.0, atol=1e-9, err_msg=f"episode {k}")
+        gap = float(game.start @ (plan.upper[0] - plan.lower[0]))
+        assert done.metrics["gap"] == pytest.approx(gap, abs=1e-9)
+        assert done.metrics["smallest_gap"] == pytest.approx(theirs.smallest_gap, abs=1e-9)
+        assert done.regret == pytest.approx(exploitability(theirs.game, *marginals(plan.policy)), abs=1e-8)
+        fill_uniform(uniforms, key, np.uint64(k) * np.uint64(uniforms.size))
+        theirs.absorb(*theirs.roll_out_with(uniforms))
+        mixed += bool((plan.policy.max(axis=(2, 3)) < 1.0).any())
+    np.testing.assert_allclose(ours.policies["policy"], theirs.output, rtol=0.0, atol=1e-9)
+    assert mixed > episodes // 4
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("privacy", [CentralPrivacy(1000.0), LocalPrivacy(1000.0)], ids=lambda each: each.model)
+def test_plans_from_the_same_private_counts_are_the_same(privacy: Any, seed: int, learner: Learner) -> None:
+    game = random_game(seed)
+    ours = learner(game, 3000, privacy, name="dp_nash_vi", seed=seed, **SETTINGS)
+    oracle, closed_form = (twin(program, ours, game) for program in (CheckedNashVI, PureFirstNashVI))
+    mixed = 0
+    for k in range(40):
+        ours.learn(60)
+        theirs = oracle if k % 8 == 0 else closed_form
+        plan, done = theirs.plan(released(ours, game)), ours.learn(1)
+        np.testing.assert_allclose(ours.policy, plan.policy, rtol=0.0, atol=1e-9, err_msg=f"plan {k}")
+        assert done.metrics["gap"] == pytest.approx(float(game.start @ (plan.upper[0] - plan.lower[0])), abs=1e-9)
+        mixed += bool((plan.policy.max(axis=(2, 3)) < 1.0).any())
+    assert mixed > 10
