@@ -1,4 +1,4 @@
-"""What every registered environment promises; a new entry of MDPS is tested by being there."""
+"""What every registered environment promises; a new entry of MDPS or GAMES is tested by being there."""
 
 from __future__ import annotations
 
@@ -11,20 +11,28 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from dprl.envs import MDPS, EnvConfig, FiniteMDP
+from dprl.envs import ENVIRONMENTS, Env, EnvConfig, FiniteMDP, MarkovGame
 from dprl.envs.dynamics import roll_out
 
 ALPHA = 1e-6
-NAMES = sorted(MDPS)
+NAMES = sorted(ENVIRONMENTS)
 # The field that makes the environment large, where it is not n_states, and those whose horizon is their size.
-SIZES = {"gridworld": "width", "deep_sea": "size"}
+SIZES = {
+    "gridworld": "width",
+    "deep_sea": "size",
+    "rock_paper_scissors": "horizon",
+    "soccer": "n_rows",
+    "pursuit": "n_rows",
+}
 HORIZON_IS_SIZE = {"deep_sea"}
+# Those that are too large by default for all transitions to be seen.
+FEW_STATES: dict[str, dict[str, int]] = {"soccer": {"n_rows": 1, "n_columns": 4}}
 
 
 def fields(name: str, kind: type | None = None) -> set[str]:
     """The keys of a spec; those of one type if it is given."""
-    hints = typing.get_type_hints(MDPS[name])
-    names = {field.name for field in dataclasses.fields(MDPS[name])}  # type: ignore[arg-type]
+    hints = typing.get_type_hints(ENVIRONMENTS[name])
+    names = {field.name for field in dataclasses.fields(ENVIRONMENTS[name])}  # type: ignore[arg-type]
     return {field for field in names if kind is None or hints[field] is kind}
 
 
@@ -32,8 +40,16 @@ def size_field(name: str) -> str:
     return SIZES.get(name, "n_states")
 
 
-def spec(name: str, **changes: Any) -> EnvConfig[FiniteMDP]:
-    return MDPS[name](**changes)
+def spec(name: str, **changes: Any) -> EnvConfig[Env]:
+    return ENVIRONMENTS[name](**changes)
+
+
+def joint(env: Env) -> FiniteMDP:
+    """The MDP of a game whose actions are pairs; an MDP itself."""
+    if isinstance(env, MarkovGame):
+        return env.joint
+    assert isinstance(env, FiniteMDP)
+    return env
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -49,15 +65,18 @@ def test_the_spec_is_a_frozen_dataclass_under_its_own_name(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_docstring_starts_with_a_description_of_one_line(name: str) -> None:
-    first = (MDPS[name].__doc__ or "").splitlines()[0]
+    first = (ENVIRONMENTS[name].__doc__ or "").splitlines()[0]
     assert first.endswith(".")
-    assert not first.startswith(MDPS[name].__name__ + "(n_states")
+    assert not first.startswith(ENVIRONMENTS[name].__name__ + "(n_states")
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_arrays_are_a_valid_mdp(name: str) -> None:
-    mdp = spec(name).build()
-    assert mdp.name == name
+def test_arrays_are_a_valid_mdp_or_game(name: str) -> None:
+    env = spec(name).build()
+    assert type(env) is ENVIRONMENTS[name].builds
+    mdp = joint(env)
+    assert env.name == mdp.name == name
+    assert (env.horizon, env.n_states) == (mdp.horizon, mdp.n_states) == mdp.rewards.shape[:2]
     np.testing.assert_allclose(mdp.transitions.sum(axis=-1), 1.0, rtol=1e-12)
     assert mdp.start.sum() == pytest.approx(1.0, rel=1e-12)
     assert ((mdp.rewards >= 0.0) & (mdp.rewards <= 1.0)).all()
@@ -69,14 +88,15 @@ def test_arrays_are_a_valid_mdp(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_equal_specs_build_equal_bits(name: str) -> None:
-    one, two = spec(name).build(), spec(name).build()
+    one, two = joint(spec(name).build()), joint(spec(name).build())
     for key in ("transitions", "rewards", "start", "cdf", "start_cdf"):
         assert getattr(one, key).tobytes() == getattr(two, key).tobytes()
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "seed" in fields(name)])
-def test_another_seed_is_another_mdp(name: str) -> None:
-    assert not np.array_equal(spec(name, seed=1).build().transitions, spec(name, seed=2).build().transitions)
+def test_another_seed_is_another_environment(name: str) -> None:
+    one, two = (joint(spec(name, seed=seed).build()) for seed in (1, 2))
+    assert not np.array_equal(one.transitions, two.transitions)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "horizon" in fields(name)])
@@ -108,9 +128,9 @@ def test_fields_that_are_no_whole_numbers_are_checked_too(name: str, field: str)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_mdp_beyond_memory_is_refused_before_it_is_built(name: str) -> None:
+def test_an_environment_beyond_memory_is_refused_before_it_is_built(name: str) -> None:
     with pytest.raises(ValueError, match=r"array entries, got \d+; lower horizon"):
-        spec(name, **{size_field(name): 100_000})
+        spec(name, **{size_field(name): 100_000_000})
 
 
 def transition_counts(mdp: FiniteMDP, episodes: int, seed: int) -> NDArray[np.int64]:
@@ -147,7 +167,7 @@ def fit_p_value(counts: NDArray[np.int64], transitions: NDArray[np.float64]) -> 
 @pytest.mark.parametrize("name", NAMES)
 def test_frequencies_of_roll_outs_match_the_transitions(name: str) -> None:
     """False alarm in about 1e-6 of the seeds, an environment; the wrong law is rejected."""
-    mdp = spec(name).build()
+    mdp = joint(spec(name, **FEW_STATES.get(name, {})).build())
     counts = transition_counts(mdp, 20_000, seed=0)
     assert (counts[mdp.transitions == 0.0] == 0).all()
     if not np.isin(mdp.transitions, (0.0, 1.0)).all():
@@ -158,7 +178,7 @@ def test_frequencies_of_roll_outs_match_the_transitions(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_frequencies_of_the_first_state_match_the_start(name: str) -> None:
-    mdp = spec(name).build()
+    mdp = joint(spec(name).build())
     counts = transition_counts(mdp, 2_000, seed=1)[0].sum(axis=(1, 2))
     possible = mdp.start > 0.0
     assert (counts[~possible] == 0).all()
