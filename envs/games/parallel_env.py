@@ -40,7 +40,7 @@ class MarkovGameEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo has no typ
         self.possible_agents = list(PLAYERS)
         self.agents: list[str] = []
         self.observation_spaces = {agent: spaces.MultiDiscrete([game.horizon + 1, game.n_states]) for agent in PLAYERS}
-        self.action_spaces = {
+        self.action_spaces: dict[str, spaces.Discrete[Any]] = {
             MAX_PLAYER: spaces.Discrete(game.n_max_actions),
             MIN_PLAYER: spaces.Discrete(game.n_min_actions),
         }
@@ -50,7 +50,7 @@ class MarkovGameEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo has no typ
         """Return the space of a player's observations, the same object every time."""
         return self.observation_spaces[agent]
 
-    def action_space(self, agent: str) -> spaces.Discrete:
+    def action_space(self, agent: str) -> spaces.Discrete[Any]:
         """Return the space of a player's actions, the same object every time."""
         return self.action_spaces[agent]
 
@@ -94,10 +94,10 @@ class MarkovGameEnv(ParallelEnv):  # type: ignore[misc]  # PettingZoo has no typ
                 f"actions must have the keys {' and '.join(PLAYERS)}, got {', '.join(map(str, actions)) or 'none'}; "
                 "pass one action of each player"
             )
-        for player, space in self.action_spaces.items():
-            if not space.contains(actions[player]):
+        for player, n_actions in zip(PLAYERS, (self.game.n_max_actions, self.game.n_min_actions), strict=True):
+            if not self.action_spaces[player].contains(actions[player]):
                 raise ValueError(
-                    f"actions must have {player} in 0..{space.n - 1}, got {actions[player]!r}; pass an integer"
+                    f"actions must have {player} in 0..{n_actions - 1}, got {actions[player]!r}; pass an integer"
                 )
         return int(actions[MAX_PLAYER]) * self.game.n_min_actions + int(actions[MIN_PLAYER])
 

@@ -11,9 +11,13 @@ from ray.rllib.env.multi_agent_env import MultiAgentEnv
 from ray.tune.registry import register_env
 
 from dprl.envs import make_game
+from dprl.envs.games.parallel_env import PLAYERS
 
 ENV_ID = "dprl/MarkovGame"
 """What `AlgorithmConfig.environment` knows the games by."""
+
+# RLlib takes any hashable object as an agent's name.
+ByAgent = dict[Any, Any]
 
 
 class MarkovGameMultiAgentEnv(MultiAgentEnv):
@@ -32,23 +36,21 @@ class MarkovGameMultiAgentEnv(MultiAgentEnv):
                 "write e.g. {'game': 'soccer', 'horizon': 5}"
             )
         self.parallel_env = make_game(**env_config)
-        self.possible_agents = self.parallel_env.possible_agents
-        self.agents = list(self.possible_agents)
-        self.observation_spaces = dict(self.parallel_env.observation_spaces)
-        self.action_spaces = dict(self.parallel_env.action_spaces)
-        super().__init__()
+        self.possible_agents = list(PLAYERS)
+        self.agents = list(PLAYERS)
+        self.observation_spaces = {player: self.parallel_env.observation_space(player) for player in PLAYERS}
+        self.action_spaces = {player: self.parallel_env.action_space(player) for player in PLAYERS}
+        super().__init__()  # type: ignore[no-untyped-call]
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[ByAgent, ByAgent]:
         """Start an episode; returns (observations, infos) by player."""
         found = self.parallel_env.reset(seed=seed, options=options)
         self.agents = list(self.parallel_env.agents)
         return found
 
-    def step(
-        self, action_dict: dict[str, Any]
-    ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any]]:
+    def step(  # type: ignore[override]  # as in RLlib's own, other types than those of gymnasium.Env
+        self, action_dict: ByAgent
+    ) -> tuple[ByAgent, ByAgent, ByAgent, ByAgent, ByAgent]:
         """Take both players' actions; returns what MarkovGameEnv does, with '__all__' in both kinds of ends."""
         observations, rewards, terminateds, truncateds, infos = self.parallel_env.step(action_dict)
         self.agents = list(self.parallel_env.agents)

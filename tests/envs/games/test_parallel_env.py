@@ -134,7 +134,7 @@ def test_bad_actions_are_refused_and_take_no_step(actions: Any, message: str) ->
     env.reset(seed=0)
     with pytest.raises(ValueError, match=message):
         env.step(actions)
-    assert env.step({"max_player": np.int64(1), "min_player": 2})[4]["max_player"]["step"] == 1
+    assert env.step({"max_player": np.array([1])[0], "min_player": 2})[4]["max_player"]["step"] == 1
 
 
 @pytest.mark.parametrize(

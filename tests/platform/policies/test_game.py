@@ -56,7 +56,8 @@ def correlated(game: MarkovGame = GAME) -> NDArray[np.float64]:
     shape = game.rewards.shape
     n_pairs = shape[2] * shape[3]
     table = np.random.default_rng(0).dirichlet(np.full(n_pairs, 0.5), size=shape[:2])
-    return (0.5 * table + 0.5 / n_pairs).reshape(shape)
+    mixed: NDArray[np.float64] = 0.5 * table + 0.5 / n_pairs
+    return mixed.reshape(shape)
 
 
 def load(path: Path, seed: int | None = None, generator: np.random.Generator | None = None) -> GamePolicy:

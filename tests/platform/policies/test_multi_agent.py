@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 import ray
 import torch
+from numpy.typing import NDArray
+from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.env.env_context import EnvContext
 from ray.tune.registry import ENV_CREATOR, _global_registry
@@ -65,7 +67,9 @@ def test_the_environment_has_what_rllib_asks_for() -> None:
     for player, n_actions in zip(PLAYERS, (2, 3), strict=True):
         assert env.get_observation_space(player) == gymnasium.spaces.MultiDiscrete([5, 3])
         assert env.get_action_space(player) == gymnasium.spaces.Discrete(n_actions)
-    assert list(env.observation_spaces) == list(env.action_spaces) == list(PLAYERS)
+    for spaces in (env.observation_spaces, env.action_spaces):
+        assert spaces is not None
+        assert list(spaces) == list(PLAYERS)
 
 
 def test_an_episode_is_that_of_the_parallel_environment() -> None:
@@ -78,7 +82,7 @@ def test_an_episode_is_that_of_the_parallel_environment() -> None:
             assert {player: found.tolist() for player, found in observations.items()} == {
                 player: found.tolist() for player, found in first.items()
             }
-            actions = {"max_player": step % 2, "min_player": np.int64(step % 3)}
+            actions: dict[Any, Any] = {"max_player": step % 2, "min_player": np.int64(step % 3)}
             observations, rewards, terminateds, truncateds, infos = env.step(actions)
             first, expected_rewards, *_, expected_infos = expected.step(actions)
             assert (rewards, infos) == (expected_rewards, expected_infos)
@@ -129,7 +133,10 @@ def test_a_cell_of_a_game_is_no_module_and_has_no_evaluation(tmp_path: Path) -> 
 def test_the_examples_of_the_guide_run_on_a_real_cell(cluster: None, root: Path, tmp_path: Path) -> None:
     """Two learners and one against the run's min-player; the examples on NumPy alone have a test of their own."""
     text = (root / "docs" / "policies.md").read_text().partition("# Policies of Markov games")[2]
-    blocks = re.findall(r"```python\n(.*?)```", text.partition("## Functions of both players")[2], re.DOTALL)
+    text = text.partition("## Functions of both players")[2]
+    assert "train_batch_size_per_learner=1000" in text
+    quick = text.replace("train_batch_size_per_learner=1000", "train_batch_size_per_learner=150, num_epochs=1")
+    blocks = re.findall(r"```python\n(.*?)```", quick, re.DOTALL)
     assert len(blocks) == 4
     folder = run_cell(tmp_path / "cell")
     names: dict[str, Any] = {}
@@ -143,16 +150,21 @@ def test_the_examples_of_the_guide_run_on_a_real_cell(cluster: None, root: Path,
     returns = names["returns"]
     assert returns["max_player"] == -returns["min_player"] > 0.0
     names["learners"].stop()
-    _check_frozen(names["against_the_run"], policy)
+    check_frozen(names["against_the_run"], policy)
 
 
-def _check_frozen(config: PPOConfig, policy: GamePolicy) -> None:
+def state(algorithm: Algorithm, player: str) -> dict[str, NDArray[Any]]:
+    module = algorithm.get_module(player)
+    assert module is not None
+    return {key: np.array(value) for key, value in module.get_state().items()}
+
+
+def check_frozen(config: PPOConfig, policy: GamePolicy) -> None:
     """Train once against the run's min-player: the learner changes, the other one does not."""
     algorithm = config.build_algo()
-    module = algorithm.get_module("max_player")
-    before = {key: np.array(value) for key, value in module.get_state().items()}
+    before = state(algorithm, "max_player")
     result = algorithm.train()
-    after = algorithm.get_module("max_player").get_state()
+    after = state(algorithm, "max_player")
     assert any(not np.array_equal(before[key], after[key]) for key in before)
     opponent = algorithm.get_module("min_player")
     assert isinstance(opponent, TabularRLModule)

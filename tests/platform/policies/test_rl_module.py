@@ -133,6 +133,7 @@ def test_rllibs_evaluation_agrees_with_the_exact_value(
 ) -> None:
     episodes = 1000
     policy = load_policy(write_cell(tmp_path, table))
+    assert isinstance(policy, TabularPolicy)
     error = standard_deviation(policy.mdp, policy.probability_table) / np.sqrt(episodes)
     algorithm = evaluation_config(tmp_path, episodes=episodes).debugging(seed=1).build_algo()
     found = algorithm.evaluate()["env_runners"]

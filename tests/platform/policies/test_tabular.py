@@ -43,6 +43,12 @@ def write_cell(folder: Path, tables: NDArray[np.generic], env: EnvConfig[FiniteM
     return folder
 
 
+def load(path: Path, seed: int | None = None, generator: np.random.Generator | None = None) -> TabularPolicy:
+    policy = load_policy(path, seed, generator)
+    assert isinstance(policy, TabularPolicy)
+    return policy
+
+
 def stochastic_table() -> NDArray[np.float64]:
     return np.random.default_rng(0).dirichlet((1.0, 1.0), size=(6, 4))
 
@@ -55,7 +61,7 @@ def test_a_real_run_is_loaded_seed_by_seed(tmp_path: Path) -> None:
         tables = arrays["policy"]
     first, second = tables
     for path, seed, table in ((tmp_path, None, first), (tmp_path, 6, second), (tmp_path / "policy.npz", 5, first)):
-        policy = load_policy(path, seed)
+        policy = load(path, seed)
         assert np.array_equal(policy.table, table)
         assert [[policy((h, s)) for s in range(4)] for h in range(6)] == table.tolist()
         assert policy.start_value == ENV.build().start_value(table)
@@ -66,7 +72,7 @@ def test_the_policy_acts_in_the_environment_of_its_run(tmp_path: Path, name: str
     env = MDPS[name]()
     mdp = env.build()
     best = mdp.optimum()[1]
-    policy = load_policy(write_cell(tmp_path, best[None], env))
+    policy = load(write_cell(tmp_path, best[None], env))
     episodes = policy.make_env()
     (observation, _), total, expected = episodes.reset(seed=0), 0.0, 0.0
     for step in range(mdp.horizon):
@@ -90,7 +96,7 @@ def test_a_stochastic_policy_draws_with_its_probabilities(tmp_path: Path) -> Non
     table = stochastic_table()
     write_cell(tmp_path, table[None])
     draws = 4000
-    policy = load_policy(tmp_path, generator=np.random.default_rng(1))
+    policy = load(tmp_path, generator=np.random.default_rng(1))
     for place in ((0, 0), (3, 2), (5, 3)):
         assert policy.probabilities(place).tolist() == table[place].tolist()
         share = np.mean([policy(place) for _ in range(draws)])
@@ -100,7 +106,7 @@ def test_a_stochastic_policy_draws_with_its_probabilities(tmp_path: Path) -> Non
 
 def test_the_same_generator_draws_the_same_actions(tmp_path: Path) -> None:
     write_cell(tmp_path, stochastic_table()[None])
-    policies = [load_policy(tmp_path, generator=np.random.default_rng(seed)) for seed in (3, 3, 4)]
+    policies = [load(tmp_path, generator=np.random.default_rng(seed)) for seed in (3, 3, 4)]
     first, second, other = ([policy((2, 1)) for _ in range(50)] for policy in policies)
     assert first == second != other
 
