@@ -27,7 +27,7 @@ _GAPS_STYLES: tuple[dict[str, Any], ...] = (
 )
 """As in `GAPS`: the dashes tell them apart on paper too, and dots are seen on a line that they coincide with.
 
-alpha: of the band; that of the gap is wide, as the gap rises again whenever noise is redrawn.
+alpha: of the band; that of the gap is wide, as the gap moves with the noise of every episode.
 """
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from dprl.platform.reports.drawing import TITLE_SIZE, ValueAxis, draw_curve, png, put_legend, put_title, wrapped
 from dprl.platform.reports.panels import (
@@ -36,6 +37,8 @@ _LABEL_LINE = 0.14
 _LABEL_WIDTH = 3.0
 _LABEL_AT = 1.04
 """Where labels begin, in widths of the axes: right of the end of their lines."""
+_LABEL_GAP = 0.03
+"""Between labels and the panel right of them, as a share of a panel."""
 
 
 class _Label(NamedTuple):
@@ -55,7 +58,8 @@ def gaps_figure(summary: pd.DataFrame, curves: Mapping[str, pd.DataFrame]) -> by
     plan = Plan.of(summary)
     most = max(len(cells) for _, cells in plan.panels)
     height = max(_PANEL_HEIGHT, _PANEL_MARGIN + _LABEL_LINE * most * (1 + len(plan.line_keys) // 3))
-    figure = Figure(figsize=(1.6 + 2 * _PANEL_WIDTH, 0.3 + height * len(plan.panels)), layout="constrained")
+    layout = ConstrainedLayoutEngine(wspace=_LABEL_GAP)
+    figure = Figure(figsize=(1.6 + 2 * _PANEL_WIDTH, 0.3 + height * len(plan.panels)), layout=layout)
     references = {name: plan.references(summary, name, text) for name, text in _NAMES.items()}
     labels: dict[str, Any] = {}
     for (title, cells), (left, right) in zip(
@@ -146,9 +150,9 @@ def _write_labels(axes: Axes, labels: Sequence[_Label], inches: float) -> None:
     heights = [(text.count("\n") + 1) * _LABEL_LINE / inches for text in texts]
     places = _apart([label.at for label in ordered], heights)
     for label, text, place in zip(ordered, texts, places, strict=True):
-        where: dict[str, Any] = {"transform": axes.transAxes, "color": label.style.colour}
-        axes.text(_LABEL_AT, place, text, va="center", fontsize=_LABEL_SIZE, **where)
-        axes.plot((1.0, _LABEL_AT - 0.005), (label.at, place), lw=0.6, clip_on=False, zorder=1, **where)
+        axes.text(_LABEL_AT, place, text, va="center", fontsize=_LABEL_SIZE, transform=axes.transAxes)
+        style: dict[str, Any] = {"color": label.style.colour, "lw": 0.6, "clip_on": False, "zorder": 1}
+        axes.plot((1.0, _LABEL_AT - 0.005), (label.at, place), transform=axes.transAxes, **style)
 
 
 def _apart(wanted: Sequence[float], heights: Sequence[float]) -> list[float]:

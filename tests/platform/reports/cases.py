@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from dprl.algorithms import MDPConfig
 from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.platform.reports.records import columns, summary_row
 
@@ -32,21 +32,36 @@ def cell(privacy: dict[str, Any], horizon: int = 4, seeds: int = 3) -> Experimen
     )
 
 
-def records(seeds: int, saturated: float = 0.3) -> pd.DataFrame:
+def game_cell(privacy: dict[str, Any], horizon: int = 2, seeds: int = 3) -> Experiment:
+    return read_experiment(
+        {
+            "name": "try",
+            "algorithm": {"name": "dp_nash_vi"},
+            "env": {"name": "random_game", "n_states": 2, "n_max_actions": 2, "n_min_actions": 2, "horizon": horizon},
+            "privacy": privacy,
+            "episodes": 1000,
+            "seeds": seeds,
+        }
+    )
+
+
+def records(one: Experiment, saturated: float = 0.3) -> pd.DataFrame:
+    """Regret that falls with the root of the episode, and in games gaps 2, 1 and 0.5 times as large."""
     episodes = np.arange(5, 1001, 5)
+    metrics = one.algorithm.metrics
     frames = []
-    for seed in range(seeds):
+    for seed in range(one.seeds):
         rate = (1 + 0.1 * seed) / np.sqrt(episodes)
-        frames.append(
-            pd.DataFrame(
-                dict(zip(columns(MDPConfig.metrics), (seed, episodes, 5 * rate.cumsum(), rate, saturated), strict=True))
-            )
-        )
+        values = {"regret": 5 * rate.cumsum(), "regret_per_episode": rate, "saturated": saturated}
+        values |= {"gap": 2 * rate, "smallest_gap": rate, "exploitability": 0.5 * rate, "infeasible": 0.1}
+        values |= {"seed": seed, "episode": episodes}
+        frames.append(pd.DataFrame({name: values[name] for name in columns(metrics)}))
     return pd.concat(frames, ignore_index=True)
 
 
-def summary(cells: list[Experiment]) -> pd.DataFrame:
-    return pd.DataFrame([summary_row(one, records(one.seeds), one.certificate().to_dict()) for one in cells])
+def summary(cells: Sequence[Experiment]) -> pd.DataFrame:
+    rows = [summary_row(one, records(one), one.certificate().to_dict()) for one in cells]
+    return pd.DataFrame([{"label": str(i), **row, "seconds": 1.0} for i, row in enumerate(rows)])
 
 
 def is_png(content: bytes) -> bool:

@@ -1,0 +1,39 @@
+"""The table of a sweep: which columns it has, and how wide it gets."""
+
+from __future__ import annotations
+
+import io
+
+from dprl.platform.reports.tables import write_summary
+from tests.platform.reports.cases import NONE, cell, game_cell, jdp, summary
+
+
+def table(*cells: object) -> tuple[list[str], list[list[str]], str]:
+    """Headers, rows and what stands below of the table of these cells."""
+    stream = io.StringIO()
+    write_summary(stream, summary(cells))  # type: ignore[arg-type]
+    header, *lines = stream.getvalue().splitlines()
+    assert max(map(len, (header, *lines[: len(cells)]))) <= 100  # with labels of up to 8 letters
+    return header.split(), [line.split() for line in lines[: len(cells)]], lines[len(cells)]
+
+
+def test_a_sweep_of_games_has_columns_of_gap_and_exploitability() -> None:
+    headers, rows, legend = table(game_cell(NONE), game_cell(jdp(1)))
+    at = headers.index("halved") + 1
+    assert headers[at : at + 3] == ["gap", "exploit.", "claim"]
+    found = summary([game_cell(jdp(1))]).iloc[0]
+    assert rows[1][at : at + 2] == [f"{found['smallest_gap']:.2g}", f"{found['exploitability']:.2g}"]
+    assert "gap, exploit.: " in legend
+
+
+def test_other_sweeps_have_none() -> None:
+    headers, _, legend = table(cell(NONE), cell(jdp(1)))
+    assert not {"gap", "exploit."} & set(headers)
+    assert "exploit." not in legend
+
+
+def test_a_cell_without_a_gap_beside_one_that_has_it_is_marked() -> None:
+    headers, rows, _ = table(cell(jdp(1)), game_cell(jdp(1)))
+    at = headers.index("gap")
+    assert rows[0][at : at + 2] == ["-", "-"]
+    assert "-" not in rows[1][at : at + 2]
