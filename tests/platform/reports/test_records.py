@@ -8,9 +8,20 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from dprl.algorithms import MDPConfig
+from dprl.algorithms import ALGORITHMS, MDPConfig
 from dprl.platform.configs.experiment import read_experiment
-from dprl.platform.reports.records import SATURATION_NOTE, always_saturated, columns, curve, summary_row
+from dprl.platform.reports.intervals import band
+from dprl.platform.reports.records import (
+    GAPS,
+    OF_THE_OUTPUT,
+    SATURATION_NOTE,
+    always_saturated,
+    columns,
+    curve,
+    summary_row,
+)
+from tests.platform.reports.cases import game_cell
+from tests.platform.reports.cases import records as game_records
 
 RAW: dict[str, Any] = {
     "name": "try",
@@ -108,3 +119,21 @@ def test_a_bonus_that_comes_down_at_the_end_is_not_noted() -> None:
     some = records([[1.0, 1.0], [1.0, 1.0]], saturated=1.0)
     some.loc[some["episode"] == 4, "saturated"] = 0.5
     assert not always_saturated(some)
+
+
+def test_the_summary_row_of_a_game_has_gaps_with_their_bands() -> None:
+    one = game_cell({"model": "jdp", "epsilon": 1.0})
+    some = game_records(one)
+    final = some[some["episode"] == 1000]
+    row = summary_row(one, some, one.certificate().to_dict())
+    for name in ("gap", "smallest_gap", "exploitability", "infeasible"):
+        found = row[name], row[f"{name}_lower"], row[f"{name}_upper"]
+        assert found == pytest.approx(band(final[name].to_numpy()))
+    other = summary_row(read_experiment(RAW), records([[1.0, 0.5]] * 3), read_experiment(RAW).certificate().to_dict())
+    assert not {key for key in other if "gap" in key or "exploit" in key}
+
+
+def test_gaps_are_metrics_of_the_algorithm_for_games() -> None:
+    assert set(GAPS) < {metric.name for metric in ALGORITHMS["dp_nash_vi"].metrics if metric.over == "last"}
+    assert set(OF_THE_OUTPUT) < set(GAPS)
+    assert not set(GAPS) & {metric.name for metric in MDPConfig.metrics}

@@ -291,3 +291,37 @@ def test_an_atomic_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
         atomic_files.write_atomically(file, fails)
     assert file.read_text() == "old"
     assert [one.name for one in file.parent.iterdir()] == ["a.txt"]
+
+
+def test_a_cell_of_a_game_keeps_what_is_reported_after_the_last_episode_of_a_block(tmp_path: Path) -> None:
+    game = {"name": "random_game", "n_states": 2, "n_max_actions": 2, "n_min_actions": 2, "horizon": 2}
+    one = read_experiment(
+        {
+            "name": "try",
+            "algorithm": {"name": "dp_nash_vi", "bonus_scale": 0.01},
+            "env": game,
+            "privacy": MODELS[0],
+            "episodes": 300,
+            "seeds": 2,
+        }
+    )
+    records = finish(CellRun(one, CellFolder(tmp_path)))
+    assert list(records.columns) == columns(one.algorithm.metrics)
+    learner = one.build(0)
+    for row in records[records["seed"] == 0].itertuples():
+        found = learner.learn(int(row.episode) - learner.episodes_done).metrics  # type: ignore[arg-type]
+        assert (row.gap, row.smallest_gap, row.exploitability) == (
+            found["gap"],
+            found["smallest_gap"],
+            found["exploitability"],
+        )
+    assert records.groupby("seed")["smallest_gap"].is_monotonic_decreasing.all()
+    assert (records["smallest_gap"] <= records["gap"]).all()
+    with np.load(tmp_path / "policy.npz") as tables:
+        assert {key: tables[key].shape for key in tables.files} == {
+            "seed": (2,),
+            "policy": (2, 2, 2, 2, 2),
+            "max_player": (2, 2, 2, 2),
+            "min_player": (2, 2, 2, 2),
+        }
+    assert {file.name for file in tmp_path.iterdir()} >= ARTIFACTS

@@ -170,9 +170,44 @@ def test_curves_are_means_over_seeds_by_episode(home: Path) -> None:
     means = records.groupby("episode")["regret"].mean()
     assert [point.step for point in history] == list(means.index)
     np.testing.assert_allclose([point.value for point in history], means.to_numpy(), rtol=1e-12)
+    assert not {name for name in runs(home)[1][0].data.metrics if "gap" in name}
     for name in ("regret_lower", "regret_upper", "regret_per_episode", "saturated"):
         points = client_of(home).get_metric_history(runs(home)[1][0].info.run_id, name)
         assert 0 < len(points) <= 1000
+
+
+def test_a_game_has_curves_of_its_gaps_and_what_it_gives_out_has_bands(tmp_path: Path) -> None:
+    game = {"name": "random_game", "n_states": 2, "n_max_actions": 2, "n_min_actions": 2, "horizon": 2}
+    settings = CONFIG | {
+        "algorithm": {"name": "dp_nash_vi"},
+        "env": game,
+        "privacy": {"model": "none"},
+        "episodes": 250,
+    }
+    config = tmp_path / "config.yaml"
+    config.write_text(yaml.safe_dump(settings))
+    (cell,) = SweepLayout(tmp_path, "tracked").cells(load_cells(config))
+    locked = LockedCell(cell)
+    while not locked.advance(10.0).finished:
+        pass
+    locked.close()
+    tracker = Tracker(TrackingStore.choose(tmp_path, None), "tracked", "dprl run tracked.yaml")
+    tracker.open([cell], fresh=False)
+    record_all(tracker, [cell])
+    (run,) = runs(tmp_path)[1]
+    with_bands = {f"{name}_{end}" for name in ("smallest_gap", "exploitability") for end in ("lower", "upper")}
+    of_games = {"gap", "smallest_gap", "exploitability", "infeasible"} | with_bands
+    assert {name for name in run.data.metrics if "gap" in name or "exploit" in name or "feas" in name} == of_games
+    records = cell.folder.results().records
+    for name in ("gap", "smallest_gap", "exploitability", "infeasible"):
+        points = client_of(tmp_path).get_metric_history(run.info.run_id, name)
+        means = records.groupby("episode")[name].mean()
+        assert [point.step for point in points] == list(means.index)
+        assert len(points) <= 1000
+        np.testing.assert_allclose([point.value for point in points], means.to_numpy(), rtol=1e-12, atol=1e-15)
+        # What MLflow shows of a run is the last point: the number after the last episode.
+        assert run.data.metrics[name] == points[-1].value
+    assert run.data.metrics["smallest_gap_lower"] <= run.data.metrics["smallest_gap"]
 
 
 def test_recording_again_adds_nothing(home: Path) -> None:

@@ -1,0 +1,53 @@
+"""Which figures a sweep leaves, and that they are those of its present grid."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from mlflow.tracking import MlflowClient
+
+from dprl.platform.configs.experiment import Experiment, read_experiment
+from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
+
+MDP = {"name": "riverswim", "n_states": 3, "horizon": 2}
+GAME = {"name": "random_game", "n_states": 2, "n_max_actions": 2, "n_min_actions": 2, "horizon": 2}
+
+
+def cell(algorithm: str, env: dict[str, Any], seeds: int = 3) -> Experiment:
+    settings = {"algorithm": {"name": algorithm}, "env": env, "privacy": {"model": "none"}}
+    return read_experiment({"name": "drawn", **settings, "episodes": 20, "seeds": seeds})
+
+
+def run(home: Path, *cells: Experiment) -> SweepResult:
+    return run_sweep(
+        cells,
+        SweepOptions(
+            name="drawn",
+            home=home,
+            executor="process",
+            address=None,
+            tracking_uri=None,
+            fresh=False,
+            command="dprl run drawn.yaml",
+        ),
+    )
+
+
+def figures(folder: Path) -> set[str]:
+    return {file.name for file in folder.glob("*.png")}
+
+
+def test_a_sweep_of_games_has_a_figure_of_gaps_until_its_grid_has_no_game(tmp_path: Path) -> None:
+    result = run(tmp_path, cell("dp_nash_vi", GAME))
+    assert figures(result.folder) == {"frontier.png", "gaps.png"}
+    client = MlflowClient(result.tracking_uri)
+    (parent,) = client.search_runs(["1"], "tags.role = 'sweep'")
+    logged = {file.path for file in client.list_artifacts(parent.info.run_id)}
+    assert {"summary.csv", "frontier.png", "gaps.png"} <= logged
+    # The finished cell is read again, and drawn with a new one that has no gap.
+    result = run(tmp_path, cell("dp_nash_vi", GAME), cell("private_ucb_vi", MDP))
+    assert figures(result.folder) == {"frontier.png", "gaps.png"}
+    assert result.summary["smallest_gap"].isna().tolist() == [False, True]
+    result = run(tmp_path, cell("private_ucb_vi", MDP))
+    assert figures(result.folder) == {"frontier.png"}
