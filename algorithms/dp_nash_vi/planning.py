@@ -87,8 +87,8 @@ def planner(game: MarkovGame, numbers: Numbers) -> Planner:
 def first_tables(game: MarkovGame) -> Tables:
     """Return tables of zeros, and gaps that any plan's is below.
 
-    The paper's first minimal gap is H, so a run whose gaps all are H would return nothing; here it returns its first
-    policy.
+    D15: the paper's first minimal gap is H, so a run whose gaps all are H would return nothing; here it returns its
+    first policy.
     """
     shape = game.rewards.shape
     n_states = game.n_states
@@ -110,7 +110,7 @@ def first_tables(game: MarkovGame) -> Tables:
 def plan(counts: Released, planner: Planner, tables: Tables) -> tuple[bool, float]:
     """Plan from private counts; returns (True, share of cells of which both bounds are at their caps).
 
-    The caps are H-h+1 and 0 where the paper has H and 0: no reward beyond the steps left can come (D5).
+    D13: the caps are H-h+1 and 0 where the paper has H and 0; no reward beyond the steps left can come.
 
     Paper: [QW24] Algorithm 1, lines 4-17 and 20-22.
     """

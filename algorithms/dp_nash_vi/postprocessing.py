@@ -1,9 +1,9 @@
 """Post-processing of released counts, eqs. (8) and (9) of [QW24] in closed form, and expectations under the result.
 
 For every (s, a, b) eq. (8) asks for x >= 0 with |sum x - N| <= E/4 that minimises max_s' |x(s') - n(s')|. Many x do.
-The one taken here is x(s') = max(0, n(s') + shift): shift = 0 where sum x then lies in the band, else the shift that
-puts it on the band's nearer end. It is the Euclidean projection of n, and minimises sum phi(x(s') - n(s')) for every
-convex even phi at once, hence the maximum, too. It is continuous in the counts and treats all s' alike.
+D14: the one taken here is x(s') = max(0, n(s') + shift): shift = 0 where sum x then lies in the band, else the shift
+that puts it on the band's nearer end. It is the Euclidean projection of n, and minimises sum phi(x(s') - n(s')) for
+every convex even phi at once, hence the maximum, too. It is continuous in the counts and treats all s' alike.
 """
 
 from __future__ import annotations

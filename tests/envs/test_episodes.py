@@ -12,10 +12,10 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from numpy.typing import NDArray
 
-from dprl.envs import ENVIRONMENTS, FiniteMDPEnv, RiverSwim
+from dprl.envs import MDPS, FiniteMDPEnv, RiverSwim
 from dprl.envs.dynamics import roll_out
 
-IDS = [f"dprl/{spec.__name__}-v0" for spec in ENVIRONMENTS.values()]
+IDS = [f"dprl/{spec.__name__}-v0" for spec in MDPS.values()]
 # Fields of a small environment in which returns differ, where they are not n_states and horizon.
 SMALL: dict[str, dict[str, Any]] = {
     "dprl/GridWorld-v0": {"width": 2, "height": 2, "horizon": 4},
