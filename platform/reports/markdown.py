@@ -63,11 +63,12 @@ def page(title: str, cells: Sequence[Cell], about: Sequence[str], compared: tupl
     """
     marks = _marks(cells)
     parts = [f"# {title}", *about, _EXPLAINED]
-    if any(column in cell for cell in cells for column in _GAPS):
+    with_gaps = any(column in cell for cell in cells for column in _GAPS)
+    if with_gaps:
         parts.append(_GAPS_EXPLAINED)
     if len({cell["episodes"] for cell in cells}) > 1:
         parts.append(_EACH_K)
-    parts.append(_theorems(marks))
+    parts.append(_theorems(marks, with_gaps))
     if compared is not None:
         parts.append(comparison(cells, *compared))
     for environment, found in by_environment(cells).items():
@@ -81,11 +82,13 @@ def _marks(cells: Sequence[Cell]) -> dict[str, str]:
     return {theorem: f"(T{i})" for i, theorem in enumerate(theorems, start=1)}
 
 
-def _theorems(marks: Mapping[str, str]) -> str:
+def _theorems(marks: Mapping[str, str], with_gaps: bool) -> str:
+    """Return which theorems the marks stand for; with gaps, they may be of these."""
+    bounded = "the regret or proves the gap" if with_gaps else "the regret"
     if not marks:
-        return "No theorem bounds the regret of any run on this page with its settings."
+        return f"No theorem bounds {bounded} of any run on this page with its settings."
     told = "; ".join(f"{mark} {theorem}" for theorem, mark in marks.items())
-    return f"A theorem bounds the regret of the runs that are marked: {told}. None does that of the others."
+    return f"A theorem bounds {bounded} of the runs that are marked: {told}. None does that of the others."
 
 
 def _rank(cell: Cell) -> tuple[object, ...]:
