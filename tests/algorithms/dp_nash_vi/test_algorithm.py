@@ -11,8 +11,9 @@ import pytest
 
 from dprl.algorithms import ALGORITHMS, DPNashVIConfig, DPUCBVIConfig
 from dprl.algorithms.dp_nash_vi import algorithm as module
-from dprl.algorithms.dp_nash_vi.planning import first_tables, keep_smallest_gap
+from dprl.algorithms.dp_nash_vi.planning import first_tables, keep_smallest_gap, plan, planner
 from dprl.algorithms.dp_nash_vi.users import count_families
+from dprl.algorithms.tabular import Released
 from dprl.envs import FiniteMDP
 from dprl.envs.games import MarkovGame, RandomGame, RockPaperScissors
 from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy
@@ -115,6 +116,14 @@ def test_one_cell_without_visits_is_worth_all_or_nothing(game: MarkovGame) -> No
     known = np.isfinite(q)
     np.testing.assert_allclose(tables.q_up[known], q[known], atol=1e-9)
     np.testing.assert_allclose(tables.q_lo[known], q[known], atol=1e-9)
+
+
+@pytest.mark.parametrize(("bonus", "share"), [(0.4, 0.0), (0.6, 0.5), (1.0, 1.0)])
+def test_cells_of_which_both_bounds_are_at_their_caps_are_counted(bonus: float, share: float) -> None:
+    """Around 0 and 1 one bound is at its cap from the start, the other with a bonus of 1; around 1/2 both with 1/2."""
+    game = repeated([[0.0, 1.0], [0.5, 0.5]], horizon=1)
+    counts = Released(counted(game, 10.0).ravel(), 1, 1)
+    assert plan(counts, planner(game, numbers(per_count=10.0 * bonus)), first_tables(game)) == (True, share)
 
 
 def test_infeasible_cells_are_counted(game: MarkovGame) -> None:
