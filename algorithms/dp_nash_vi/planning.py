@@ -18,7 +18,12 @@ from dprl.algorithms.dp_nash_vi.postprocessing import (
 )
 from dprl.algorithms.tabular import Released
 from dprl.envs.games import MarkovGame
-from dprl.envs.games.equilibria import EquilibriumScratch, coarse_correlated_equilibrium, equilibrium_scratch
+from dprl.envs.games.equilibria import (
+    LARGEST_VIOLATION,
+    EquilibriumScratch,
+    coarse_correlated_equilibrium,
+    equilibrium_scratch,
+)
 from dprl.privacy.compiled import borrowing, inlined
 
 
@@ -59,9 +64,9 @@ class Tables(NamedTuple):
 
     policy float64[H, S, A, B]: the joint policy pi^k; optimistic, pessimistic float64[S]: V_up and V_lo of the first
     step; q_up, q_lo float64[S, A, B]: the payoffs that they are values of. output float64[H, S, A, B]: pi^out, and
-    smallest_gap float64[1]: its gap. gap float64[1]: that of `policy`. violation float64[1]: the most by which any
-    equilibrium so far was missed; infeasible float64[1]: the share of cells of the last plan whose counts eq. (8) of
-    [QW24] cannot meet.
+    smallest_gap float64[1]: its gap. gap float64[1]: that of `policy`. missed float64[1]: how many equilibria so far
+    were missed by more than LARGEST_VIOLATION; infeasible float64[1]: the share of cells of the last plan whose counts
+    eq. (8) of [QW24] cannot meet.
     """
 
     policy: Float64Array
@@ -72,7 +77,7 @@ class Tables(NamedTuple):
     output: Float64Array
     smallest_gap: Float64Array
     gap: Float64Array
-    violation: Float64Array
+    missed: Float64Array
     infeasible: Float64Array
 
 
@@ -101,7 +106,7 @@ def first_tables(game: MarkovGame) -> Tables:
         output=np.zeros(shape),
         smallest_gap=np.full(1, np.inf),
         gap=np.full(1, np.inf),
-        violation=np.zeros(1),
+        missed=np.zeros(1),
         infeasible=np.zeros(1),
     )
 
@@ -130,8 +135,8 @@ def plan(counts: Released, planner: Planner, tables: Tables) -> tuple[bool, floa
         )
         for s in range(n_states):  # line 13
             policy, high, low = tables.policy[h, s], tables.q_up[s], tables.q_lo[s]
-            missed = coarse_correlated_equilibrium(high, low, scratch.equilibrium, policy)  # line 14
-            tables.violation[0] = max(tables.violation[0], missed)
+            violation = coarse_correlated_equilibrium(high, low, scratch.equilibrium, policy)  # line 14
+            tables.missed[0] += not violation <= LARGEST_VIOLATION  # what is no number is missed, too
             up[s], lo[s] = mean(policy, high), mean(policy, low)  # line 15
     keep_smallest_gap(planner.start, tables)
     tables.infeasible[0] = infeasible / (horizon * cells)

@@ -302,7 +302,7 @@ def matrix_game(payoff: ArrayLike) -> tuple[float, Floats, Floats]:
         raise ValueError("payoff must hold finite numbers of at most 1e300; remove or rescale the others")
     policy = np.empty_like(matrix)
     violation = coarse_correlated_equilibrium(matrix, matrix, equilibrium_scratch(*matrix.shape), policy)
-    if violation > LARGEST_VIOLATION:
+    if not violation <= LARGEST_VIOLATION:
         raise ValueError(f"payoff must be solvable, a deviation gains {violation} of its scale; round its entries")
     row, column = policy.sum(axis=1), policy.sum(axis=0)
     return float(np.sum(row[:, None] * matrix * column)), row, column

@@ -134,19 +134,27 @@ def test_infeasible_cells_are_counted(game: MarkovGame) -> None:
     assert planned(game, rows.ravel(), numbers(e=8.5)).infeasible[0] == 0.0
 
 
-def test_a_missed_equilibrium_stops_the_run(learner: Learner, game: MarkovGame) -> None:
+@pytest.mark.parametrize("violation", [1.1e-9, math.inf, math.nan])
+def test_a_missed_equilibrium_stops_the_run(
+    violation: float, learner: Learner, game: MarkovGame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def miss(upper: Any, lower: Any, scratch: Any, policy: Any) -> float:
+        policy[:] = 1.0 / policy.size
+        return violation
+
     algorithm: Any = learner(game, 100, name="dp_nash_vi", **PRACTICAL)
-    assert algorithm._tables.violation[0] <= 1e-12
-    algorithm._tables.violation[0] = 1e-9
     algorithm.learn(5)
-    for violation in (1.1e-9, math.inf, math.nan):
-        algorithm._tables.violation[0] = violation
-        with pytest.raises(RuntimeError, match=r"^an equilibrium must be met to 1e-09, got .*; report") as caught:
-            algorithm.config.measure(algorithm._simulator, algorithm._tables)
-        assert "\n" not in str(caught.value)
-    algorithm._tables.violation[0] = 2e-9
-    with pytest.raises(RuntimeError, match="equilibrium"):
+    assert algorithm._tables.missed[0] == 0.0
+    plain: Any = getattr(plan, "py_func", plan)
+    monkeypatch.setitem(plain.__globals__, "coarse_correlated_equilibrium", miss)
+    counts = algorithm.privatizer.private_counts()
+    plain(Released(counts.values, counts.n_users, 1), algorithm._bonus, algorithm._tables)
+    assert algorithm._tables.missed[0] == game.horizon * game.n_states
+    with pytest.raises(
+        RuntimeError, match=r"^equilibria must be met to 1e-09 .*, got \d+ that are not; report"
+    ) as caught:
         algorithm.learn(1)
+    assert "\n" not in str(caught.value)
 
 
 # --- the output ------------------------------------------------------------------------------------------------------
