@@ -135,7 +135,7 @@ def _mark_end(axes: Axes, at: tuple[float, float], style: Style, holds: bool) ->
     axes.plot(*at, ls="", marker=style.marker, color=style.colour, mfc=inside, clip_on=False, zorder=3)
 
 
-def _cell_name(line: str, row: Mapping[str, Any]) -> str:
+def _cell_name(line: str, row: pd.Series[Any]) -> str:
     """Return the line's name and the epsilon that is proved, whatever was claimed."""
     if row[MODEL] == "none":
         return line

@@ -20,8 +20,8 @@ _LEGEND = (
     "median over seeds; satur.: share of (h,s,a) whose value is at its cap"
 )
 _OF_GAMES = (
-    "gap, exploit.: the smallest V_up-V_lo, and the exploitability of its policy, after the last episode; "
-    "satur.: (h,s,a,b), both bounds"
+    "gap, exploit.: the smallest V_up-V_lo after the last episode, and its policy's exploitability; such cells' satur. "
+    "is of (h,s,a,b), both of whose bounds are at their caps"
 )
 _HEADERS = ("cell", "regret", "+-95%", "regret/ep.", "halved", "claim", "proved", "verdict", "satur.", "s")
 _GAPS = {SMALLEST_GAP: "gap", EXPLOITABILITY: "exploit."}

@@ -75,7 +75,7 @@ def test_an_algorithm_with_gaps_has_a_panel_of_them(drawn: list[Figure]) -> None
     last = records(one).query("episode == 1000")
     for line, name in zip(lines.values(), ("gap", "smallest_gap", "exploitability"), strict=True):
         assert np.asarray(line.get_ydata())[-1] == pytest.approx(last[name].mean())
-    assert len({str(line._unscaled_dash_pattern) for line in lines.values()}) == 3  # type: ignore[attr-defined]
+    assert len({str(line._unscaled_dash_pattern) for line in lines.values()}) == 3
     assert len(gaps.collections) == 3  # the bands
 
 
