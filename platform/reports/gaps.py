@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -57,7 +58,8 @@ def gaps_figure(summary: pd.DataFrame, curves: Mapping[str, pd.DataFrame]) -> by
     """
     plan = Plan.of(summary)
     most = max(len(cells) for _, cells in plan.panels)
-    height = max(_PANEL_HEIGHT, _PANEL_MARGIN + _LABEL_LINE * most * (1 + len(plan.line_keys) // 3))
+    # Names of lines that differ in three settings or more take two lines.
+    height = max(_PANEL_HEIGHT, _PANEL_MARGIN + _LABEL_LINE * most * (1 + (len(plan.line_keys) > 2)))
     layout = ConstrainedLayoutEngine(wspace=_LABEL_GAP)
     figure = Figure(figsize=(1.6 + 2 * _PANEL_WIDTH, 0.3 + height * len(plan.panels)), layout=layout)
     references = {name: plan.references(summary, name, text) for name, text in _NAMES.items()}
@@ -118,14 +120,25 @@ def _draw_curves(
     axes.set_xlabel("episode")
     axis.apply(axes, "smallest gap of the output policy", means, every["lower"].to_numpy())
     axes.autoscale(enable=False)
+    _name_ends(axes, cells, plan, curves, inches)
+
+
+def _name_ends(axes: Axes, cells: pd.DataFrame, plan: Plan, curves: Mapping[str, pd.DataFrame], inches: float) -> None:
+    """Mark the end of every curve and write its name beside it, once the axes have their final limits."""
     labels = []
-    for name, line in plan.lines(cells):
+    lines = plan.lines(cells)
+    models = Counter(line[MODEL].iloc[0] for _, line in lines)
+    for name, line in lines:
+        # The legend has the name in full.
+        model = line[MODEL].iloc[0]
+        short = model if models[model] == 1 else name
         for _, row in line.iterrows():
             last = curves[row["cell"]].iloc[-1]
-            end = axes.transAxes.inverted().transform(axes.transData.transform((last["episode"], last["mean"])))[1]
-            labels.append(_Label(_cell_name(name, row), float(end), plan.styles[name]))
+            end = last["episode"], last["mean"]
+            height = axes.transAxes.inverted().transform(axes.transData.transform(end))[1]
+            labels.append(_Label(_cell_name(short, row), float(height), plan.styles[name]))
             if row[MODEL] != "none":
-                _mark_end(axes, (last["episode"], last["mean"]), plan.styles[name], row["verdict"] == "holds")
+                _mark_end(axes, end, plan.styles[name], row["verdict"] == "holds")
     _write_labels(axes, labels, inches)
 
 
@@ -136,7 +149,7 @@ def _mark_end(axes: Axes, at: tuple[float, float], style: Style, holds: bool) ->
 
 
 def _cell_name(line: str, row: pd.Series[Any]) -> str:
-    """Return the line's name and the epsilon that is proved, whatever was claimed."""
+    """Return what tells the line, and the epsilon that is proved, whatever was claimed."""
     if row[MODEL] == "none":
         return line
     epsilon = row["proved_epsilon"]

@@ -68,6 +68,12 @@ def test_each_cell_has_a_curve_that_is_named_by_what_is_proved(drawn: list[Figur
     assert left.get_ylabel() == "smallest gap of the output policy (reward)"
 
 
+def test_names_are_short_where_the_trust_model_tells_the_line(drawn: list[Figure]) -> None:
+    draw([game_cell(p) for p in (NONE, jdp(1), {"model": "ldp", "epsilon": 2, "families": "one_hot"})])
+    assert set(names(drawn[0].axes[0])) == {"none", "jdp \u03b5=1", "ldp \u03b5=2"}
+    assert "ldp one_hot: smallest gap" in legend_of(drawn[0])
+
+
 def test_a_failed_claim_stands_at_what_is_proved_and_is_hollow(drawn: list[Figure]) -> None:
     printed = game_cell(jdp(1, **PRINTED))
     rows = summary([printed, game_cell(jdp(4))])
