@@ -6,28 +6,18 @@ the compiler to reorder or to fuse floating-point operations.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar, cast
-
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from dprl.envs.compiled import kernel
 
 __all__ = ["deterministic_value", "optimal_value", "roll_out", "roll_out_stochastic", "stochastic_value"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
 
-
-def _compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    # numba carries no types; the cast keeps the Python signature for type checkers.
-    return cast("Callable[_P, _R]", njit(cache=True, error_model="numpy")(function))
-
-
-@_compiled
+@kernel
 def roll_out(
     cdf: Floats, start_cdf: Floats, policy: Integers, uniforms: Floats, states: Integers, actions: Integers
 ) -> None:
@@ -55,7 +45,7 @@ def roll_out(
         states[h + 1] = state
 
 
-@_compiled
+@kernel
 def roll_out_stochastic(
     cdf: Floats, start_cdf: Floats, policy: Floats, uniforms: Floats, states: Integers, actions: Integers
 ) -> None:
@@ -84,7 +74,7 @@ def roll_out_stochastic(
         states[h + 1] = state
 
 
-@_compiled
+@kernel
 def _expectation(row: Floats, after: Floats) -> float:
     # A plain loop: at these sizes it beats BLAS, and its one order of summation makes all exact values agree.
     total = 0.0
@@ -93,7 +83,7 @@ def _expectation(row: Floats, after: Floats) -> float:
     return total
 
 
-@_compiled
+@kernel
 def deterministic_value(transitions: Floats, rewards: Floats, policy: Integers, values: Floats) -> None:
     """Fill values [H + 1, S] with the exact value of policy [H, S]; values[H] = 0.
 
@@ -110,7 +100,7 @@ def deterministic_value(transitions: Floats, rewards: Floats, policy: Integers, 
             values[h, s] = rewards[h, s, action] + _expectation(transitions[h, s, action], after)
 
 
-@_compiled
+@kernel
 def stochastic_value(transitions: Floats, rewards: Floats, policy: Floats, values: Floats) -> None:
     """Fill values [H + 1, S] with the exact value of the stochastic policy [H, S, A]; values[H] = 0.
 
@@ -129,7 +119,7 @@ def stochastic_value(transitions: Floats, rewards: Floats, policy: Floats, value
             values[h, s] = mean
 
 
-@_compiled
+@kernel
 def optimal_value(transitions: Floats, rewards: Floats, values: Floats, policy: Integers) -> None:
     """Fill values [H + 1, S] and policy [H, S] with the exact optimum; ties go to the lowest action.
 

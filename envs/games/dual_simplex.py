@@ -8,20 +8,17 @@ and no pivot makes one so. So there is no phase 1: one pivots until no constant 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["TOLERANCE", "Dictionary", "compiled", "dictionary", "exact_sum", "precise_sum", "solve"]
+from dprl.envs.compiled import borrowing
+
+__all__ = ["TOLERANCE", "Dictionary", "dictionary", "exact_sum", "precise_sum", "solve"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
 
 TOLERANCE = 1e-12
 """Constants above -TOLERANCE count as not negative."""
@@ -65,13 +62,7 @@ def dictionary(n_rows: int, n_columns: int) -> Dictionary:
     )
 
 
-def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Compile as envs/dynamics.py does, without counting the references of arrays: no array may be made."""
-    uncounted: dict[str, Any] = {"_nrt": False}  # an option without a type, as in privacy/compiled.py
-    return cast("Callable[_P, _R]", njit(cache=True, error_model="numpy", fastmath=False, **uncounted)(function))
-
-
-@compiled
+@borrowing
 def exact_sum(x: float, y: float) -> tuple[float, float]:
     """Return the rounded sum and its error, exactly (Knuth)."""
     total = x + y
@@ -79,7 +70,7 @@ def exact_sum(x: float, y: float) -> tuple[float, float]:
     return total, (x - (total - part)) + (y - part)
 
 
-@compiled
+@borrowing
 def precise_sum(x: float, x_low: float, y: float, y_low: float) -> tuple[float, float]:
     """Return the sum of two double-double numbers."""
     high, low = exact_sum(x, y)
@@ -88,7 +79,7 @@ def precise_sum(x: float, x_low: float, y: float, y_low: float) -> tuple[float, 
     return exact_sum(high, low + next_low)
 
 
-@compiled
+@borrowing
 def _precise_product(x: float, x_low: float, y: float, y_low: float) -> tuple[float, float]:
     """Return the product of two double-double numbers; the error of x * y is that of Dekker."""
     product = x * y
@@ -101,14 +92,14 @@ def _precise_product(x: float, x_low: float, y: float, y_low: float) -> tuple[fl
     return exact_sum(product, error + (x * y_low + x_low * y))
 
 
-@compiled
+@borrowing
 def _add(x: Floats, y: Floats, f: float) -> None:
     # By itself: rows of unknown length are what the compiler makes vectors of.
     for k in range(x.shape[0]):
         x[k] += f * y[k]
 
 
-@compiled
+@borrowing
 def _pivot(table: Floats, column: Floats, row: Floats, r: int, e: int) -> None:
     """Exchange the basic variable of row r with the nonbasic one of column e; column and row are working memory."""
     inverse = 1.0 / table[r, e]
@@ -124,7 +115,7 @@ def _pivot(table: Floats, column: Floats, row: Floats, r: int, e: int) -> None:
         table[r, k] = row[k]
 
 
-@compiled
+@borrowing
 def _precise_pivot(entries: Dictionary, r: int, e: int) -> None:
     """Exchange as `_pivot` does, in double-double numbers."""
     rows, columns = entries.basic.shape[0], entries.nonbasic.shape[0]
@@ -146,7 +137,7 @@ def _precise_pivot(entries: Dictionary, r: int, e: int) -> None:
                 high[i, k], low[i, k] = precise_sum(high[i, k], low[i, k], x, x_low)
 
 
-@compiled
+@borrowing
 def _leaving(table: Floats, basic: Integers, bland: bool) -> int:
     """Return the row of the most negative constant, by Bland's rule that of the lowest variable, -1 if none is left."""
     worst = -TOLERANCE
@@ -164,7 +155,7 @@ def _leaving(table: Floats, basic: Integers, bland: bool) -> int:
     return r
 
 
-@compiled
+@borrowing
 def _entering(row: Floats, cost: Floats, ratios: Floats, nonbasic: Integers, smallest_pivot: float, bland: bool) -> int:
     """Return the column of the smallest ratio of cost to pivot, -1 if no pivot is large enough."""
     for k in range(ratios.shape[0]):
@@ -190,7 +181,7 @@ def _entering(row: Floats, cost: Floats, ratios: Floats, nonbasic: Integers, sma
     return e
 
 
-@compiled
+@borrowing
 def solve(entries: Dictionary, precise: bool) -> bool:
     """Pivot until no constant is below -TOLERANCE; return whether that was reached without small pivots.
 

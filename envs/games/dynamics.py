@@ -6,12 +6,12 @@ the compiler to reorder or to fuse floating-point operations.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from dprl.envs.compiled import borrowing, inlined, kernel
 
 __all__ = [
     "GapScratch",
@@ -26,25 +26,6 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
-
-
-def _compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    # numba carries no types; the cast keeps the Python signature for type checkers.
-    return cast("Callable[_P, _R]", njit(cache=True, error_model="numpy")(function))
-
-
-def _inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    return cast("Callable[_P, _R]", njit(cache=True, error_model="numpy", inline="always")(function))
-
-
-def _borrowing(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    # No references are counted to the arrays that it is given and to slices of them (2.6 of 3.3 us at S = 5, A = B = 3,
-    # H = 5, where its callers count theirs); so it must neither make arrays nor return any.
-    options: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
-    return cast("Callable[_P, _R]", njit(cache=True, **options)(function))
 
 
 class GapTables(NamedTuple):
@@ -90,7 +71,7 @@ def gap_scratch(n_states: int, n_max_actions: int, n_min_actions: int) -> GapScr
     return GapScratch(*(np.zeros(size) for size in sizes))
 
 
-@_compiled
+@kernel
 def _expectation(row: Floats, after: Floats) -> float:
     total = 0.0
     for t in range(row.shape[0]):
@@ -98,7 +79,7 @@ def _expectation(row: Floats, after: Floats) -> float:
     return total
 
 
-@_compiled
+@kernel
 def stage_payoffs(transitions: Floats, rewards: Floats, after: Floats, payoffs: Floats) -> None:
     """Fill payoffs [S, A, B] = r_h + P_h V for one step: the matrix game of every state.
 
@@ -111,7 +92,7 @@ def stage_payoffs(transitions: Floats, rewards: Floats, after: Floats, payoffs: 
                 payoffs[s, a, b] = rewards[s, a, b] + _expectation(transitions[s, a, b], after)
 
 
-@_compiled
+@kernel
 def best_response_to_min(
     transitions: Floats, rewards: Floats, min_player: Floats, values: Floats, actions: Integers
 ) -> None:
@@ -135,7 +116,7 @@ def best_response_to_min(
                     actions[h, s] = a
 
 
-@_compiled
+@kernel
 def best_response_to_max(
     transitions: Floats, rewards: Floats, max_player: Floats, values: Floats, actions: Integers
 ) -> None:
@@ -159,7 +140,7 @@ def best_response_to_max(
                     actions[h, s] = b
 
 
-@_inlined
+@inlined
 def _payoffs(after: Floats, rewards: Floats, scratch: GapScratch) -> None:
     # Two next states at a time halve the traffic of the payoffs (a quarter of the time at S = 10, A = B = 4); the
     # order of each sum, next states first, reward last, is that of `FiniteMDP.value`: equal cases have equal bits.
@@ -185,7 +166,7 @@ def _payoffs(after: Floats, rewards: Floats, scratch: GapScratch) -> None:
         low[i] += rewards[i]
 
 
-@_inlined
+@inlined
 def _responses(policy: Floats, s: int, scratch: GapScratch) -> None:
     # Plain sums of a few terms, and selections instead of branches: faster here than short vector loops.
     max_player, min_player = scratch.max_player, scratch.min_player
@@ -218,7 +199,7 @@ def _responses(policy: Floats, s: int, scratch: GapScratch) -> None:
     scratch.lower[s] = best
 
 
-@_borrowing
+@borrowing
 def duality_gap(tables: GapTables, policy: Floats, scratch: GapScratch) -> None:
     """Fill scratch.upper [S] = V^{dagger,nu}_1 and scratch.lower [S] = V^{mu,dagger}_1 for the marginals of a policy.
 

@@ -26,7 +26,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dprl.envs.games.dual_simplex import TOLERANCE, Dictionary, compiled, dictionary, exact_sum, precise_sum, solve
+from dprl.envs.compiled import borrowing
+from dprl.envs.games.dual_simplex import TOLERANCE, Dictionary, dictionary, exact_sum, precise_sum, solve
 
 __all__ = [
     "LARGEST_VIOLATION",
@@ -81,13 +82,13 @@ def equilibrium_scratch(n_max_actions: int, n_min_actions: int) -> EquilibriumSc
     )
 
 
-@compiled
+@borrowing
 def _unit(scale: float) -> float:
     """Return the power of two that brings scale to [1/2, 1): multiplying by it is exact."""
     return math.ldexp(1.0, -math.frexp(scale)[1])
 
 
-@compiled
+@borrowing
 def _scale(upper: Floats, lower: Floats) -> float:
     """Return the largest absolute entry, infinity if any entry is not a finite number."""
     largest = _SMALLEST
@@ -100,7 +101,7 @@ def _scale(upper: Floats, lower: Floats) -> float:
     return largest
 
 
-@compiled
+@borrowing
 def _pure_equilibrium(upper: Floats, lower: Floats, best_upper: Floats, best_lower: Floats) -> int:
     """Return the joint action of rule 1, -1 if no pair of pure actions is an equilibrium."""
     n_max, n_min = upper.shape
@@ -120,7 +121,7 @@ def _pure_equilibrium(upper: Floats, lower: Floats, best_upper: Floats, best_low
     return chosen
 
 
-@compiled
+@borrowing
 def _start(upper: Floats, lower: Floats, scale: float, scratch: EquilibriumScratch) -> None:
     """Fill the dictionary whose basis is the joint action of the smallest cost and all slacks of deviations.
 
@@ -167,7 +168,7 @@ def _start(upper: Floats, lower: Floats, scale: float, scratch: EquilibriumScrat
     scratch.dictionary.basic[rows - 1] = first
 
 
-@compiled
+@borrowing
 def _precise_start(upper: Floats, lower: Floats, scale: float, scratch: EquilibriumScratch) -> None:
     """Replace the dictionary of `_start` by one in double-double numbers: table + remainder."""
     n_max, n_min = upper.shape
@@ -198,7 +199,7 @@ def _precise_start(upper: Floats, lower: Floats, scale: float, scratch: Equilibr
         table[rows, k], remainder[rows, k] = high, low
 
 
-@compiled
+@borrowing
 def _violation(upper: Floats, lower: Floats, policy: Floats, row: Floats, column: Floats) -> float:
     """Return the largest gain of a deviation under policy [A, B]; row [A] and column [B] are filled with marginals."""
     n_max, n_min = upper.shape
@@ -226,7 +227,7 @@ def _violation(upper: Floats, lower: Floats, policy: Floats, row: Floats, column
     return worst
 
 
-@compiled
+@borrowing
 def _read_policy(upper: Floats, lower: Floats, scale: float, scratch: EquilibriumScratch, policy: Floats) -> float:
     """Fill policy [A, B] with the probabilities of the dictionary and return its violation, relative to scale."""
     n_max, n_min = policy.shape
@@ -247,7 +248,7 @@ def _read_policy(upper: Floats, lower: Floats, scale: float, scratch: Equilibriu
     return _violation(upper, lower, policy, scratch.best_lower, scratch.best_upper) / scale
 
 
-@compiled
+@borrowing
 def coarse_correlated_equilibrium(upper: Floats, lower: Floats, scratch: EquilibriumScratch, policy: Floats) -> float:
     """Fill policy [A, B] with the coarse correlated equilibrium of this module's rule; return its violation.
 
