@@ -9,7 +9,7 @@ from dprl.algorithms.ldp_obi import LDPOBIConfig
 from dprl.algorithms.private_ucb_po import PrivateUCBPOConfig
 from dprl.algorithms.private_ucb_vi import PrivateUCBVIConfig
 from dprl.algorithms.pucb import PUCBConfig
-from dprl.algorithms.tabular import MDPConfig, TabularConfig, TabularLearner
+from dprl.algorithms.tabular import TabularConfig, TabularLearner, TabularMDPConfig
 
 _CONFIGS: tuple[type[AlgorithmConfig], ...] = (
     PrivateUCBPOConfig,
@@ -30,7 +30,6 @@ __all__ = [
     "DPNashVIConfig",
     "DPUCBVIConfig",
     "LDPOBIConfig",
-    "MDPConfig",
     "Metric",
     "PUCBConfig",
     "PrivateUCBPOConfig",
@@ -38,4 +37,5 @@ __all__ = [
     "Segment",
     "TabularConfig",
     "TabularLearner",
+    "TabularMDPConfig",
 ]

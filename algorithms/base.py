@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -96,6 +96,10 @@ class AlgorithmConfig(Protocol):
     plays: ClassVar[type[Env]]
     metrics: ClassVar[tuple[Metric, ...]]
 
+    @property
+    def covered_by(self) -> str | None:
+        """The theorem that covers runs with these settings, and what it is of; None where there is none."""
+
     def privatizer(self, env: Any, privacy: PrivacyConfig, episodes: int, streams: Streams) -> Privatizer:  # noqa: ANN401
         """Return the privatizer that `privacy` makes of what the algorithm releases in a run of `episodes`."""
 
@@ -109,3 +113,9 @@ def check_number(key: str, value: object, low: float, high: float = np.inf) -> N
     if not valid or not low <= float(value) < high:  # type: ignore[arg-type]
         span = f"at least {low:g}" if high == np.inf else f"at least {low:g} and below {high:g}"
         raise ValueError(f"{key} must be a finite number, {span}, got {value!r}; choose a value in that range")
+
+
+def check_choice(key: str, value: object, choices: Collection[str]) -> None:
+    """Raise ValueError, in one line, unless value is one of `choices`."""
+    if value not in choices:
+        raise ValueError(f"{key} must be one of {', '.join(choices)}, got {value!r}; choose one of them")

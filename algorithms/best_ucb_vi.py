@@ -12,8 +12,8 @@ from typing import ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from dprl.algorithms.base import Float64Array, Int64Array
-from dprl.algorithms.tabular import MDPConfig, Released, learning_loop
+from dprl.algorithms.base import Float64Array, Int64Array, check_choice
+from dprl.algorithms.tabular import Released, TabularMDPConfig, learning_loop
 from dprl.algorithms.tabular.consistency import restore_totals_and_flow
 from dprl.algorithms.tabular.greedy import act_greedily
 from dprl.envs import FiniteMDP
@@ -149,7 +149,7 @@ run = learning_loop(plan)
 
 
 @dataclass(frozen=True)
-class BestUCBVIConfig(MDPConfig):
+class BestUCBVIConfig(TabularMDPConfig):
     """Optimistic value iteration with the tightest bounds that this project can prove on private counts (ours).
 
     Best with `families: one_hot` and, under jdp, `counter: auto`.
@@ -168,11 +168,7 @@ class BestUCBVIConfig(MDPConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        choices = get_args(Consistency)
-        if self.consistency not in choices:
-            raise ValueError(
-                f"consistency must be one of {', '.join(choices)}, got {self.consistency!r}; choose one of them"
-            )
+        check_choice("consistency", self.consistency, get_args(Consistency))
 
     @property
     def covered_by(self) -> str | None:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from dprl.algorithms.base import check_number
-from dprl.algorithms.tabular import MDPConfig, Released, learning_loop
+from dprl.algorithms.tabular import Released, TabularMDPConfig, learning_loop
 from dprl.algorithms.tabular.greedy import GreedyTables, act_greedily, greedy_tables, sum_of_next_values
 from dprl.envs import FiniteMDP
 from dprl.privacy import Privatizer
@@ -81,7 +81,7 @@ run = learning_loop(plan)
 
 
 @dataclass(frozen=True)
-class LDPOBIConfig(MDPConfig):
+class LDPOBIConfig(TabularMDPConfig):
     """LDP-OBI, L1 confidence sets on local reports (Garcelon et al. 2021), formulas not checked against the source.
 
     Transition kernels may differ between steps.

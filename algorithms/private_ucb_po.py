@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from dprl.algorithms.base import Float64Array
-from dprl.algorithms.tabular import MDPConfig, Released, learning_loop
+from dprl.algorithms.tabular import Released, TabularMDPConfig, learning_loop
 from dprl.algorithms.tabular.exponential import exponential
 from dprl.algorithms.tabular.greedy import sum_of_next_values
 from dprl.algorithms.tabular.simulator import play_stochastic, stochastic_regret
@@ -129,7 +129,7 @@ run = learning_loop(plan, play_stochastic, stochastic_regret)
 
 
 @dataclass(frozen=True)
-class PrivateUCBPOConfig(MDPConfig):
+class PrivateUCBPOConfig(TabularMDPConfig):
     """Private-UCB-PO, policy optimisation on private counts ([CZ22] Algorithm 1; with model none, UCB-PO)."""
 
     name: ClassVar[str] = "private_ucb_po"

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from dprl.algorithms.tabular import MDPConfig, Released, learning_loop
+from dprl.algorithms.tabular import Released, TabularMDPConfig, learning_loop
 from dprl.algorithms.tabular.greedy import GreedyTables, act_greedily, greedy_tables, sum_of_next_values
 from dprl.envs import FiniteMDP
 from dprl.privacy import Privatizer
@@ -58,7 +58,7 @@ run = learning_loop(plan)
 
 
 @dataclass(frozen=True)
-class PrivateUCBVIConfig(MDPConfig):
+class PrivateUCBVIConfig(TabularMDPConfig):
     """Private-UCB-VI, optimistic value iteration on private counts ([CZ22] Algorithm 2; with model none, UCB-VI)."""
 
     name: ClassVar[str] = "private_ucb_vi"

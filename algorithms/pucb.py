@@ -22,7 +22,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from dprl.algorithms.tabular import MDPConfig, Released, learning_loop
+from dprl.algorithms.tabular import Released, TabularMDPConfig, learning_loop
 from dprl.algorithms.tabular.greedy import GreedyTables, act_greedily, greedy_tables, sum_of_next_values
 from dprl.envs import FiniteMDP
 from dprl.privacy import Privatizer
@@ -78,7 +78,7 @@ run = learning_loop(plan)
 
 
 @dataclass(frozen=True)
-class PUCBConfig(MDPConfig):
+class PUCBConfig(TabularMDPConfig):
     """PUCB, optimism where private counts are large (Vietri et al. 2020), formulas not checked against the source.
 
     [CZ22] reports a gap in its regret analysis.

@@ -30,7 +30,7 @@ from benchmarks.subjects import PLANNED_EPISODES
 from benchmarks.tabular import verdict
 from benchmarks.timing import Blocks, machine, microseconds_per_episode
 from dprl.algorithms import DPNashVIConfig
-from dprl.algorithms.dp_nash_vi.postprocessing import Postprocessed, postprocess, postprocessed
+from dprl.algorithms.dp_nash_vi.postprocessing import Postprocessed, postprocess
 from dprl.envs.games import MarkovGame, RandomGame
 from dprl.envs.games.equilibria import EquilibriumScratch, coarse_correlated_equilibrium, equilibrium_scratch
 from dprl.privacy import CentralPrivacy, LocalPrivacy, Privatizer, Streams, kernel
@@ -259,7 +259,7 @@ def programmes(n_states: int, cells: int, visits: Visits) -> Programmes:
     transitions = rng.poisson(0.3 if visits == "few" else 200.0, (_TABLES, n_states, cells)).astype(np.float64)
     tables = np.concatenate([transitions, transitions.sum(axis=1, keepdims=True)], axis=1)
     tables += rng.laplace(0.0, _NOISE, tables.shape)
-    return Programmes(tables, 4.0 * _NOISE, postprocessed(n_states, cells))
+    return Programmes(tables, 4.0 * _NOISE, Postprocessed.zeros(n_states, cells))
 
 
 def measure_postprocessing(n_states: int, cells: int, visits: Visits, effort: int) -> PostprocessingRow:

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.naive_ucb_po import NaiveUCBPO, TunedUCBPO
 from benchmarks.naive_ucb_vi import NaiveUCBVI, Settings, TunedUCBVI
-from dprl.algorithms import MDPConfig, PrivateUCBPOConfig, PrivateUCBVIConfig, TabularLearner
+from dprl.algorithms import PrivateUCBPOConfig, PrivateUCBVIConfig, TabularLearner, TabularMDPConfig
 from dprl.envs import FiniteMDP, RandomMDP, RiverSwim
 from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, Privatizer, Streams
 
@@ -24,7 +24,7 @@ MODELS: tuple[Model, ...] = ("none", "jdp", "ldp")
 class Subject:
     """An algorithm: our settings of it, and the two NumPy programs."""
 
-    settings: MDPConfig
+    settings: TabularMDPConfig
     naive: type[NaiveUCBVI]
     tuned: type[NaiveUCBVI]
 

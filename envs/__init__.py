@@ -6,6 +6,7 @@ import gymnasium
 import pettingzoo  # type: ignore[import-untyped]
 
 from dprl.envs.base import Env, EnvConfig, FiniteMDP
+from dprl.envs.checks import require_choice
 from dprl.envs.deep_sea import DeepSea
 from dprl.envs.episodes import FiniteMDPEnv
 from dprl.envs.games import MarkovGame, Pursuit, RandomGame, RockPaperScissors, Soccer
@@ -46,7 +47,11 @@ ENVIRONMENTS: dict[str, type[EnvConfig[Env]]] = {**MDPS, **GAMES}
 
 
 def make_episodes(environment: str, render_mode: None = None, **fields: float | str) -> FiniteMDPEnv:
-    """Make the Gymnasium environment of a registry name; `fields` are those of its spec."""
+    """Make the Gymnasium environment of a registry name; `fields` are those of its spec.
+
+    Raises ValueError on another name, and as the spec does.
+    """
+    require_choice("environment", environment, MDPS)
     return FiniteMDPEnv(MDPS[environment](**fields).build(), render_mode)
 
 
@@ -55,8 +60,7 @@ def make_game(game: str, render_mode: None = None, **fields: float | str) -> Mar
 
     Raises ValueError on another name, and as the spec does.
     """
-    if game not in GAMES:
-        raise ValueError(f"game must be one of {', '.join(GAMES)}, got {game!r}; choose one of them")
+    require_choice("game", game, GAMES)
     return MarkovGameEnv(GAMES[game](**fields).build(), render_mode)
 
 

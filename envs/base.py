@@ -1,4 +1,4 @@
-"""The contract of this folder: a finite-horizon MDP as arrays, and the spec that builds one."""
+"""The contract of this folder: an environment, the spec that builds one, and finite-horizon MDPs as arrays."""
 
 from __future__ import annotations
 
@@ -9,18 +9,14 @@ from typing import ClassVar, Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dprl.envs.checks import require_distributions, table
 from dprl.envs.dynamics import deterministic_value, optimal_value, stochastic_value
 
-__all__ = ["Env", "EnvConfig", "FiniteMDP", "require_integer", "require_size"]
-
-# Rounding of a sum of a few thousand float64 probabilities stays far below this.
-_SUM_TOLERANCE = 1e-9
-# Learners keep several tables of this size; 10^8 float64 entries are 0.8 GB each.
-_MAX_ENTRIES = 10**8
+__all__ = ["Env", "EnvConfig", "FiniteMDP"]
 
 
 class Env(Protocol):
-    """What is acted in for a fixed number of steps, as arrays: it can be rolled out, and solved exactly."""
+    """What is acted in. The classes are told apart by what algorithms `play`."""
 
     kind: ClassVar[str]
     """What it is, in words."""
@@ -28,14 +24,6 @@ class Env(Protocol):
     @property
     def name(self) -> str:
         """The registry name of the spec that built it."""
-
-    @property
-    def horizon(self) -> int:
-        """H, the number of steps of an episode."""
-
-    @property
-    def n_states(self) -> int:
-        """S, the number of states."""
 
 
 E_co = TypeVar("E_co", bound=Env, covariant=True)
@@ -49,22 +37,6 @@ class EnvConfig(Protocol[E_co]):
 
     def build(self) -> E_co:
         """Build the environment; equal specs build equal arrays, bit for bit."""
-
-
-def require_integer(key: str, value: object, minimum: int) -> None:
-    """Raise a ValueError unless value is an integer of at least `minimum`."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < minimum:
-        raise ValueError(f"{key} must be an integer of at least {minimum}, got {value!r}; set {key}: {minimum} or more")
-
-
-def require_size(name: str, horizon: int, n_states: int, n_actions: int) -> None:
-    """Raise a ValueError if the transitions [H, S, A, S'] would not fit in memory."""
-    entries = int(horizon) * int(n_states) ** 2 * int(n_actions)
-    if entries > _MAX_ENTRIES:
-        raise ValueError(
-            f"{name} needs horizon x n_states^2 x n_actions <= {_MAX_ENTRIES} array entries, got {entries}; "
-            "lower horizon, n_states or n_actions"
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,22 +148,6 @@ class FiniteMDP:
         return np.array(array, dtype=np.int64, order="C")
 
 
-def table(key: str, value: ArrayLike, dimensions: int) -> NDArray[np.float64]:
-    """Return a copy of value as a C-contiguous float64 array; raise a ValueError unless it is finite and fits."""
-    try:
-        array = np.array(value, dtype=np.float64, order="C")
-    except (TypeError, ValueError):
-        raise ValueError(f"{key} must be an array of numbers, got {type(value).__name__}; pass float64") from None
-    if array.ndim != dimensions or array.size == 0:
-        raise ValueError(
-            f"{key} must be a non-empty array of {dimensions} dimensions, got shape {array.shape}; "
-            "give all of its axes, none of length 0"
-        )
-    if not np.isfinite(array).all():
-        raise ValueError(f"{key} must be finite, got NaN or infinity; remove these entries")
-    return array
-
-
 def _require_shapes(transitions: NDArray[np.float64], rewards: NDArray[np.float64], start: NDArray[np.float64]) -> None:
     horizon, n_states, n_actions = rewards.shape
     expected = (horizon, n_states, n_actions, n_states)
@@ -202,16 +158,6 @@ def _require_shapes(transitions: NDArray[np.float64], rewards: NDArray[np.float6
         )
     if start.shape != (n_states,):
         raise ValueError(f"start must have shape [S] = {(n_states,)}, got {start.shape}; give one entry per state")
-
-
-def require_distributions(key: str, array: NDArray[np.float64]) -> None:
-    """Raise a ValueError unless every row of the last axis is a probability distribution."""
-    if array.min() < 0.0:
-        raise ValueError(f"{key} must hold probabilities >= 0, got {array.min():g}; remove negative entries")
-    sums = array.sum(axis=-1).ravel()
-    worst = sums[np.abs(sums - 1.0).argmax()]
-    if abs(worst - 1.0) > _SUM_TOLERANCE:
-        raise ValueError(f"{key} must sum to 1 over the last axis, got a sum of {worst:.12g}; normalise the rows")
 
 
 def _cumulative(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -8,7 +8,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dprl.envs.base import Env, FiniteMDP, require_integer, require_size
+from dprl.envs.base import Env, FiniteMDP
+from dprl.envs.checks import require_integer, require_size
 
 __all__ = ["DeepSea"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,7 +9,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dprl.envs.base import Env, FiniteMDP, require_integer, require_size
+from dprl.envs.base import Env, FiniteMDP
+from dprl.envs.checks import require_choice, require_integer, require_number, require_size
 
 __all__ = ["GridWorld"]
 
@@ -59,13 +59,12 @@ class GridWorld:
     layout: str = "open"
 
     def __post_init__(self) -> None:
-        if self.layout not in _LAYOUTS:
-            raise ValueError(f"layout must be one of {', '.join(_LAYOUTS)}, got {self.layout!r}; choose one of them")
+        require_choice("layout", self.layout, _LAYOUTS)
         smallest = _SMALLEST_ROOMS if self.layout == "four_rooms" else 1
         require_integer("width", self.width, smallest)
         require_integer("height", self.height, smallest)
         require_integer("horizon", self.horizon, 1)
-        _require_probability("slip", self.slip)
+        require_number("slip", self.slip, 0.0, 1.0)
         require_size(self.name, self.horizon, self.width * self.height, len(_MOVES))
 
     def build(self) -> FiniteMDP:
@@ -105,9 +104,3 @@ class GridWorld:
         law[chosen] = 1.0 - self.slip if others else 1.0
         for cell in others:
             law[cell] = self.slip / len(others)
-
-
-def _require_probability(key: str, value: object) -> None:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not number or not math.isfinite(value) or not 0.0 <= value <= 1.0:  # type: ignore[arg-type,operator]
-        raise ValueError(f"{key} must be a probability in [0, 1], got {value!r}; set e.g. {key}: 0.1")

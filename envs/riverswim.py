@@ -7,7 +7,8 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from dprl.envs.base import Env, FiniteMDP, require_integer, require_size
+from dprl.envs.base import Env, FiniteMDP
+from dprl.envs.checks import require_choice, require_integer, require_size
 
 __all__ = ["RiverSwim"]
 
@@ -64,8 +65,7 @@ class RiverSwim:
         require_integer("n_states", self.n_states, 3)
         require_integer("horizon", self.horizon, 1)
         require_size(self.name, self.horizon, self.n_states, 2)
-        if self.version not in tuple(_VERSIONS):
-            raise ValueError(f"version must be one of {', '.join(_VERSIONS)}, got {self.version!r}; choose one of them")
+        require_choice("version", self.version, _VERSIONS)
 
     def build(self) -> FiniteMDP:
         """Build the chain as arrays: transitions [H, S, 2, S], rewards [H, S, 2], start [S]."""

@@ -13,9 +13,9 @@ from typing import ClassVar, Literal, TypeVar, get_args
 
 import numpy as np
 
-from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Metric, check_number
+from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Metric, check_choice, check_number
 from dprl.algorithms.dp_nash_vi.constants import ALWAYS_ENOUGH, Sizes, least_scale
-from dprl.algorithms.dp_nash_vi.planning import Numbers, Planner, Tables, first_tables, plan, planner
+from dprl.algorithms.dp_nash_vi.planning import Bonus, Planner, Tables, plan
 from dprl.algorithms.dp_nash_vi.users import GameSimulator, count_families, game_simulator, play, regret
 from dprl.algorithms.tabular import TabularConfig, learning_loop
 from dprl.envs import Env, FiniteMDP
@@ -45,32 +45,31 @@ class OptimisticNashConfig(TabularConfig[E]):
     Args:
         constants: those of the bonus, which the paper leaves open. 'given': C_1 = c1 and C_2 = c2. 'proved': both are
             the least number for which Theorem 1 of docs/dp_nash_vi.md proves the bounds with the noise that runs.
-        c1, c2: at least 0.
+        c1, c2: at least 0; left out with 'proved'.
     """
 
     constants: Constants = "given"
     c1: float = 1.0
     c2: float = 1.0
-    theorem: ClassVar[str | None] = "docs/dp_nash_vi.md, Theorem 1"
+    theorem: ClassVar[str | None] = "docs/dp_nash_vi.md, Theorem 1 (gap)"
     metrics: ClassVar[tuple[Metric, ...]] = (REGRET, SATURATED, GAP, SMALLEST_GAP, EXPLOITABILITY, INFEASIBLE)
     plan = staticmethod(plan)
     run = staticmethod(run)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        choices = get_args(Constants)
-        if self.constants not in choices:
-            raise ValueError(
-                f"constants must be one of {', '.join(choices)}, got {self.constants!r}; choose one of them"
-            )
-        check_number("c1", self.c1, 0.0)
-        check_number("c2", self.c2, 0.0)
+        check_choice("constants", self.constants, get_args(Constants))
+        for key, value in (("c1", self.c1), ("c2", self.c2)):
+            check_number(key, value, 0.0)
+            if self.constants == "proved" and value != 1.0:
+                raise ValueError(f"{key} must be left out with constants proved, got {value!r}; write constants: given")
 
     @property
     def covered_by(self) -> str | None:
         """The theorem that proves the bounds V_up and V_lo of a run with these settings, on any schedule of plans."""
-        enough = self.constants == "proved" and self.bonus_scale >= 1.0
-        enough |= self.bonus_scale * self.c1 >= 1.0 and self.bonus_scale * self.c2 >= ALWAYS_ENOUGH
+        scale = self.bonus_scale
+        given = scale * self.c1 >= 1.0 and scale * self.c2 >= ALWAYS_ENOUGH
+        enough = scale >= 1.0 if self.constants == "proved" else given
         return self.theorem if enough and self.precision_scale >= 1.0 else None
 
     @abstractmethod
@@ -101,17 +100,17 @@ class OptimisticNashConfig(TabularConfig[E]):
         c1, c2 = self.c1, self.c2
         if self.constants == "proved":
             c1 = c2 = least_scale(Sizes(n_states, horizon, episodes, e, iota))
-        numbers = Numbers(
+        bonus = Bonus(
             e=e,
             per_gap=scale * c1 / horizon,
             per_deviation=scale * c2 * math.sqrt(iota),
             per_count=scale * c2 * horizon * n_states * iota * (e + horizon),
         )
-        return planner(game, numbers)
+        return Planner.of(game, bonus)
 
     def tables(self, env: E, episodes: int) -> Tables:  # noqa: ARG002
-        """Return tables of zeros."""
-        return first_tables(self.game(env))
+        """Return the tables before any plan."""
+        return Tables.first(self.game(env))
 
     def measure(self, simulator: GameSimulator, tables: Tables) -> dict[str, float]:
         """Return gap, smallest gap, exploitability and infeasible share.

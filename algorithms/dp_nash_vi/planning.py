@@ -11,9 +11,7 @@ from dprl.algorithms.base import Float64Array
 from dprl.algorithms.dp_nash_vi.postprocessing import (
     Expectations,
     Postprocessed,
-    expectations,
     postprocess,
-    postprocessed,
     private_expectations,
 )
 from dprl.algorithms.tabular import Released
@@ -27,7 +25,7 @@ from dprl.envs.games.equilibria import (
 from dprl.privacy.compiled import borrowing, inlined
 
 
-class Numbers(NamedTuple):
+class Bonus(NamedTuple):
     """The numbers of the exploration bonus, with bonus_scale and precision_scale multiplied in.
 
     e: E. per_gap: factor of P~(V_up - V_lo); per_deviation: of sqrt(Var / N~); per_count: of 1/N~.
@@ -48,15 +46,25 @@ class Scratch(NamedTuple):
 
 
 class Planner(NamedTuple):
-    """What planning reads besides private counts: the numbers, what is known of the game, and scratch.
+    """What planning reads besides private counts: the bonus, what is known of the game, and scratch.
 
     rewards float64[H, S*A*B]; start float64[S]: the distribution of the first state.
     """
 
-    numbers: Numbers
+    bonus: Bonus
     rewards: Float64Array
     start: Float64Array
     scratch: Scratch
+
+    @classmethod
+    def of(cls, game: MarkovGame, bonus: Bonus) -> Planner:
+        """Return what planning in `game` with this bonus reads."""
+        horizon, n_states, n_max, n_min = game.rewards.shape
+        cells = n_states * n_max * n_min
+        scratch = Scratch(
+            Postprocessed.zeros(n_states, cells), Expectations.zeros(cells), equilibrium_scratch(n_max, n_min)
+        )
+        return cls(bonus, game.rewards.reshape(horizon, cells), game.start, scratch)
 
 
 class Tables(NamedTuple):
@@ -80,35 +88,27 @@ class Tables(NamedTuple):
     missed: Float64Array
     infeasible: Float64Array
 
+    @classmethod
+    def first(cls, game: MarkovGame) -> Tables:
+        """Return tables of zeros, and gaps that any plan's is below.
 
-def planner(game: MarkovGame, numbers: Numbers) -> Planner:
-    """Return what planning in `game` with these numbers reads."""
-    horizon, n_states, n_max, n_min = game.rewards.shape
-    cells = n_states * n_max * n_min
-    scratch = Scratch(postprocessed(n_states, cells), expectations(cells), equilibrium_scratch(n_max, n_min))
-    return Planner(numbers, game.joint.rewards.reshape(horizon, cells), game.start, scratch)
-
-
-def first_tables(game: MarkovGame) -> Tables:
-    """Return tables of zeros, and gaps that any plan's is below.
-
-    D15: the paper's first minimal gap is H, so a run whose gaps all are H would return nothing; here it returns its
-    first policy.
-    """
-    shape = game.rewards.shape
-    n_states = game.n_states
-    return Tables(
-        policy=np.zeros(shape),
-        optimistic=np.zeros(n_states),
-        pessimistic=np.zeros(n_states),
-        q_up=np.zeros(shape[1:]),
-        q_lo=np.zeros(shape[1:]),
-        output=np.zeros(shape),
-        smallest_gap=np.full(1, np.inf),
-        gap=np.full(1, np.inf),
-        missed=np.zeros(1),
-        infeasible=np.zeros(1),
-    )
+        D15: the paper's first minimal gap is H, so a run whose gaps all are H would return nothing; here it returns its
+        first policy.
+        """
+        shape = game.rewards.shape
+        n_states = game.n_states
+        return cls(
+            policy=np.zeros(shape),
+            optimistic=np.zeros(n_states),
+            pessimistic=np.zeros(n_states),
+            q_up=np.zeros(shape[1:]),
+            q_lo=np.zeros(shape[1:]),
+            output=np.zeros(shape),
+            smallest_gap=np.full(1, np.inf),
+            gap=np.full(1, np.inf),
+            missed=np.zeros(1),
+            infeasible=np.zeros(1),
+        )
 
 
 @borrowing
@@ -128,11 +128,9 @@ def plan(counts: Released, planner: Planner, tables: Tables) -> tuple[bool, floa
     up[:] = 0.0  # line 4
     lo[:] = 0.0
     for h in range(horizon - 1, -1, -1):  # line 5
-        infeasible += postprocess(steps[h], 0.25 * planner.numbers.e, scratch.counts)
-        private_expectations(scratch.counts, planner.numbers.e, up, lo, scratch.expected)  # line 7
-        saturated += bound_payoffs(
-            scratch.expected, planner.rewards[h], float(horizon - h), planner.numbers, q_up, q_lo
-        )
+        infeasible += postprocess(steps[h], 0.25 * planner.bonus.e, scratch.counts)
+        private_expectations(scratch.counts, planner.bonus.e, up, lo, scratch.expected)  # line 7
+        saturated += bound_payoffs(scratch.expected, planner.rewards[h], float(horizon - h), planner.bonus, q_up, q_lo)
         for s in range(n_states):  # line 13
             policy, high, low = tables.policy[h, s], tables.q_up[s], tables.q_lo[s]
             violation = coarse_correlated_equilibrium(high, low, scratch.equilibrium, policy)  # line 14
@@ -145,7 +143,7 @@ def plan(counts: Released, planner: Planner, tables: Tables) -> tuple[bool, floa
 
 @inlined
 def bound_payoffs(
-    expected: Expectations, rewards: Float64Array, cap: float, numbers: Numbers, q_up: Float64Array, q_lo: Float64Array
+    expected: Expectations, rewards: Float64Array, cap: float, bonus: Bonus, q_up: Float64Array, q_lo: Float64Array
 ) -> int:
     """Fill Q_up and Q_lo, float64[S*A*B]; return how many cells have both at their caps. Where N~ = 0, all have.
 
@@ -156,12 +154,10 @@ def bound_payoffs(
         visits, up, lo = expected.visits[j], expected.upper[j], expected.lower[j]
         known = visits > 0.0
         over_n = 1.0 / (visits if known else 1.0)
-        bonus = numbers.per_gap * (up - lo) + numbers.per_deviation * math.sqrt(expected.variance[j] * over_n)
-        bonus += numbers.per_count * over_n
-        high = min(cap, rewards[j] + up + bonus)
-        low = max(0.0, rewards[j] + lo - bonus)
-        q_up[j] = high if known else cap
-        q_lo[j] = low if known else 0.0
+        width = bonus.per_gap * (up - lo) + bonus.per_deviation * math.sqrt(expected.variance[j] * over_n)
+        width += bonus.per_count * over_n
+        q_up[j] = min(cap, rewards[j] + up + width) if known else cap
+        q_lo[j] = max(0.0, rewards[j] + lo - width) if known else 0.0
         saturated += (q_up[j] >= cap) & (q_lo[j] <= 0.0)
     return saturated
 

@@ -33,6 +33,11 @@ class Postprocessed(NamedTuple):
     mass: Float64Array
     size: Float64Array
 
+    @classmethod
+    def zeros(cls, n_states: int, cells: int) -> Postprocessed:
+        """Return room for the solutions of a step with that many states and cells."""
+        return cls(np.zeros((n_states, cells)), *(np.zeros(cells) for _ in range(5)))
+
 
 class Expectations(NamedTuple):
     """What planning needs of one step, float64[X] each: P~ V_up, P~ V_lo, Var_P~((V_up + V_lo)/2), and N~."""
@@ -42,15 +47,10 @@ class Expectations(NamedTuple):
     variance: Float64Array
     visits: Float64Array
 
-
-def postprocessed(n_states: int, cells: int) -> Postprocessed:
-    """Return zeros."""
-    return Postprocessed(np.zeros((n_states, cells)), *(np.zeros(cells) for _ in range(5)))
-
-
-def expectations(cells: int) -> Expectations:
-    """Return zeros."""
-    return Expectations(*(np.zeros(cells) for _ in range(4)))
+    @classmethod
+    def zeros(cls, cells: int) -> Expectations:
+        """Return room for the expectations of a step with that many cells."""
+        return cls(*(np.zeros(cells) for _ in range(4)))
 
 
 @inlined

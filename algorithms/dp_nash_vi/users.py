@@ -11,7 +11,7 @@ from dprl.algorithms.tabular.counts import visit_families, write_visits
 from dprl.algorithms.tabular.simulator import Device, device
 from dprl.envs.dynamics import roll_out_stochastic
 from dprl.envs.games import MarkovGame
-from dprl.envs.games.dynamics import GapScratch, GapTables, duality_gap, gap_scratch, gap_tables
+from dprl.envs.games.dynamics import GapScratch, GapTables, duality_gap, gap_scratch
 from dprl.privacy import CountFamilies, Streams
 from dprl.privacy.compiled import inlined
 from dprl.privacy.randomness.bits import fill_uniform
@@ -47,7 +47,7 @@ def game_simulator(game: MarkovGame, episodes: int, streams: Streams) -> GameSim
         cdf=game.joint.cdf,
         start=game.start,
         start_cdf=game.joint.start_cdf,
-        model=gap_tables(game.transitions, game.rewards),
+        model=game.gap_tables(),
         episodes=episodes,
         key=streams.key("env"),
         gap=gap_scratch(game.n_states, game.n_max_actions, game.n_min_actions),

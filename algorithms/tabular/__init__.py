@@ -5,6 +5,6 @@ from __future__ import annotations
 from dprl.algorithms.tabular.counts import Released, count_families
 from dprl.algorithms.tabular.learner import TabularConfig, TabularLearner
 from dprl.algorithms.tabular.loop import learning_loop
-from dprl.algorithms.tabular.mdp import MDPConfig
+from dprl.algorithms.tabular.mdp import TabularMDPConfig
 
-__all__ = ["MDPConfig", "Released", "TabularConfig", "TabularLearner", "count_families", "learning_loop"]
+__all__ = ["Released", "TabularConfig", "TabularLearner", "TabularMDPConfig", "count_families", "learning_loop"]

@@ -13,7 +13,7 @@ from dprl.privacy import CountFamilies, Streams
 
 
 @dataclass(frozen=True)
-class MDPConfig(TabularConfig[FiniteMDP]):
+class TabularMDPConfig(TabularConfig[FiniteMDP]):
     """The settings of every tabular algorithm on finite MDPs."""
 
     plays: ClassVar[type[Env]] = FiniteMDP

@@ -9,7 +9,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dprl.envs.base import FiniteMDP, require_distributions, table
+from dprl.envs.base import FiniteMDP
+from dprl.envs.checks import require_distributions, table
 from dprl.envs.games.dynamics import GapTables, best_response_to_max, best_response_to_min, gap_tables, stage_payoffs
 from dprl.envs.games.equilibria import matrix_game
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dprl.envs.base import Env, require_integer, require_size
+from dprl.envs.base import Env
+from dprl.envs.checks import require_integer, require_number, require_size
 from dprl.envs.games.base import MarkovGame
 
 __all__ = ["Pursuit"]
@@ -49,7 +49,7 @@ class Pursuit:
         require_integer("n_rows", self.n_rows, 1)
         require_integer("n_columns", self.n_columns, 1)
         require_integer("horizon", self.horizon, 1)
-        _require_probability("slip", self.slip)
+        require_number("slip", self.slip, 0.0, 1.0)
         require_size(self.name, self.horizon, int(self.n_rows) * int(self.n_columns), len(_MOVES) ** 2)
 
     def build(self) -> MarkovGame:
@@ -73,9 +73,3 @@ class Pursuit:
             for also, (south, east) in ((self.slip, (0, 0)), (1.0 - self.slip, _MOVES[evader])):
                 there = (row + south - down) % self.n_rows, (column + east - right) % self.n_columns
                 law[there[0] * self.n_columns + there[1]] += slips * also
-
-
-def _require_probability(key: str, value: object) -> None:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not number or not math.isfinite(value) or not 0.0 <= value <= 1.0:  # type: ignore[arg-type,operator]
-        raise ValueError(f"{key} must be a probability in [0, 1], got {value!r}; set e.g. {key}: 0.1")

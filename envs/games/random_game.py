@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from dprl.envs.base import Env, require_integer, require_size
+from dprl.envs.base import Env
+from dprl.envs.checks import require_integer, require_number, require_size
 from dprl.envs.games.base import MarkovGame
 from dprl.envs.random_mdp import dirichlet_rows
 
@@ -50,7 +51,7 @@ class RandomGame:
         require_integer("n_max_actions", self.n_max_actions, 1)
         require_integer("n_min_actions", self.n_min_actions, 1)
         require_integer("horizon", self.horizon, 1)
-        _require_concentration(self.concentration)
+        require_number("concentration", self.concentration, *_CONCENTRATIONS)
         require_integer("seed", self.seed, 0)
         require_size(self.name, self.horizon, self.n_states, int(self.n_max_actions) * int(self.n_min_actions))
 
@@ -61,12 +62,3 @@ class RandomGame:
         transitions = dirichlet_rows(generator, self.concentration, (*shape, self.n_states))
         rewards = generator.random(shape)
         return MarkovGame(self.name, transitions, rewards, np.full(self.n_states, 1.0 / self.n_states))
-
-
-def _require_concentration(value: object) -> None:
-    low, high = _CONCENTRATIONS
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not number or not low <= value <= high:  # type: ignore[operator]
-        raise ValueError(
-            f"concentration must be a number in [{low:g}, {high:g}], got {value!r}; set e.g. concentration: 0.1"
-        )

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from dprl.envs.base import Env, require_integer, require_size
+from dprl.envs.base import Env
+from dprl.envs.checks import require_choice, require_integer, require_size
 from dprl.envs.games.base import MarkovGame
 
 __all__ = ["RockPaperScissors"]
@@ -50,10 +51,8 @@ class RockPaperScissors:
 
     def __post_init__(self) -> None:
         require_integer("horizon", self.horizon, 1)
-        for key, choices in (("payoffs", tuple(_PAYOFFS)), ("memory", tuple(_MEMORIES))):
-            value = getattr(self, key)
-            if value not in choices:
-                raise ValueError(f"{key} must be one of {', '.join(choices)}, got {value!r}; choose one of them")
+        require_choice("payoffs", self.payoffs, _PAYOFFS)
+        require_choice("memory", self.memory, _MEMORIES)
         require_size(self.name, self.horizon, _MEMORIES[self.memory], 9)
 
     def build(self) -> MarkovGame:

@@ -9,7 +9,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dprl.envs.base import Env, require_integer, require_size
+from dprl.envs.base import Env
+from dprl.envs.checks import require_choice, require_integer, require_size
 from dprl.envs.games.base import MarkovGame
 
 __all__ = ["Configuration", "Soccer"]
@@ -73,10 +74,7 @@ class Soccer:
         require_integer("n_rows", self.n_rows, 1)
         require_integer("n_columns", self.n_columns, 2)
         require_integer("horizon", self.horizon, 1)
-        if self.after_goal not in _AFTER_GOAL:
-            raise ValueError(
-                f"after_goal must be one of {', '.join(_AFTER_GOAL)}, got {self.after_goal!r}; choose one of them"
-            )
+        require_choice("after_goal", self.after_goal, _AFTER_GOAL)
         require_size(self.name, self.horizon, self._n_states(), len(_MOVES) ** 2)
 
     def configurations(self) -> list[Configuration]:

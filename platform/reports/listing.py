@@ -54,6 +54,10 @@ def _with_keys(registry: Mapping[str, type[Any]]) -> list[Entry]:
     entries = _described(registry)
     for entry in entries:
         cls = registry[entry["name"]]
+        if hasattr(cls, "plays"):
+            entry["plays"] = cls.plays.kind
+        if hasattr(cls, "builds"):
+            entry["kind"] = cls.builds.kind
         hints = typing.get_type_hints(cls)
         entry["keys"] = [_key(cls, field, hints[field.name]) for field in dataclasses.fields(cls) if field.init]
     return entries
@@ -103,9 +107,10 @@ def _details(entry: Mapping[str, Any]) -> list[str]:
     if "path" in entry:
         cells = f" ({counted(entry['cells'], 'cell')})" if "cells" in entry else ""
         return [f"{entry['path']}{cells}"]
+    lines = [f"plays a {entry['plays']}"] if "plays" in entry else []
+    lines += [f"a {entry['kind']}"] if "kind" in entry else []
     keys = entry.get("keys", [])
     width = max((len(key["key"]) for key in keys), default=0)
-    lines = []
     for key in keys:
         value = " | ".join(key["choices"]) if "choices" in key else key["type"]
         default = f"default {key['default']}" if "default" in key else "required"

@@ -124,11 +124,11 @@ def test_eleven_by_eleven_cells_with_four_rooms_have_104_free_ones() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"slip": -0.1}, "slip must be a probability in [0, 1], got -0.1; set e.g. slip: 0.1"),
-        ({"slip": 1.5}, "slip must be a probability in [0, 1], got 1.5; "),
-        ({"slip": float("nan")}, "slip must be a probability in [0, 1], got nan; "),
-        ({"slip": True}, "slip must be a probability in [0, 1], got True; "),
-        ({"slip": "0.1"}, "slip must be a probability in [0, 1], got '0.1'; "),
+        ({"slip": -0.1}, "slip must be a number in [0, 1], got -0.1; set e.g. slip: 0.1"),
+        ({"slip": 1.5}, "slip must be a number in [0, 1], got 1.5; "),
+        ({"slip": float("nan")}, "slip must be a number in [0, 1], got nan; "),
+        ({"slip": True}, "slip must be a number in [0, 1], got True; "),
+        ({"slip": "0.1"}, "slip must be a number in [0, 1], got '0.1'; "),
         ({"layout": "maze"}, "layout must be one of open, four_rooms, got 'maze'; choose one of them"),
         ({"layout": None}, "layout must be one of open, four_rooms, got None; "),
         ({"layout": "four_rooms", "width": 2}, "width must be an integer of at least 3, got 2; set width: 3 or more"),

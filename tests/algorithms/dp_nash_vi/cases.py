@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dprl.algorithms import Algorithm
-from dprl.algorithms.dp_nash_vi.planning import Numbers, Tables, first_tables, plan, planner
+from dprl.algorithms.dp_nash_vi.planning import Bonus, Planner, Tables, plan
 from dprl.algorithms.tabular import Released
 from dprl.envs.games import MarkovGame
 from dprl.privacy.base import Float64Array
@@ -29,15 +29,15 @@ def repeated(payoff: ArrayLike, horizon: int) -> MarkovGame:
     return MarkovGame("repeated", np.ones((*rewards.shape, 1)), rewards, np.ones(1))
 
 
-def numbers(e: float = 0.0, per_gap: float = 0.0, per_deviation: float = 0.0, per_count: float = 0.0) -> Numbers:
+def numbers(e: float = 0.0, per_gap: float = 0.0, per_deviation: float = 0.0, per_count: float = 0.0) -> Bonus:
     """A bonus, by default none."""
-    return Numbers(e, per_gap, per_deviation, per_count)
+    return Bonus(e, per_gap, per_deviation, per_count)
 
 
-def planned(game: MarkovGame, values: Float64Array, bonus: Numbers) -> Tables:
+def planned(game: MarkovGame, values: Float64Array, bonus: Bonus) -> Tables:
     """The tables that planning leaves, values float64[H * (S+1) * S*A*B]."""
-    tables = first_tables(game)
-    plan(Released(values, 1, 1), planner(game, bonus), tables)
+    tables = Tables.first(game)
+    plan(Released(values, 1, 1), Planner.of(game, bonus), tables)
     return tables
 
 
@@ -57,7 +57,7 @@ def next_bounds(algorithm: Algorithm, game: MarkovGame) -> Bounds:
     upper, lower = np.empty(game.rewards.shape[:2]), np.empty(game.rewards.shape[:2])
     policy = algorithm.plan(counts)
     for h in range(game.horizon):
-        tables = planned(from_step(game, h), rows[h:].ravel(), learner._bonus.numbers)
+        tables = planned(from_step(game, h), rows[h:].ravel(), learner._bonus.bonus)
         assert np.array_equal(tables.policy, policy[h:])
         upper[h], lower[h] = tables.optimistic, tables.pessimistic
     return Bounds(np.asarray(policy, dtype=np.float64), upper, lower)

@@ -11,7 +11,7 @@ import pytest
 
 from dprl.algorithms import ALGORITHMS, DPNashVIConfig, DPUCBVIConfig
 from dprl.algorithms.dp_nash_vi import algorithm as module
-from dprl.algorithms.dp_nash_vi.planning import first_tables, keep_smallest_gap, plan, planner
+from dprl.algorithms.dp_nash_vi.planning import Planner, Tables, keep_smallest_gap, plan
 from dprl.algorithms.dp_nash_vi.users import count_families
 from dprl.algorithms.tabular import Released
 from dprl.envs import FiniteMDP
@@ -52,7 +52,7 @@ def test_the_numbers_are_those_of_the_box(privacy: Any, learner: Learner, game: 
     e = 0.1 * 4 * max(bounds.values())
     iota = math.log(30 * horizon * n_states * n_max * n_min * episodes / beta)
     assert (e == 0.0) == (privacy.model == "none")
-    found = algorithm._bonus.numbers
+    found = algorithm._bonus.bonus
     assert found.e == pytest.approx(e)
     assert found.per_gap == pytest.approx(0.5 * 0.7 / horizon)
     assert found.per_deviation == pytest.approx(0.5 * 1.3 * math.sqrt(iota))
@@ -123,7 +123,7 @@ def test_cells_of_which_both_bounds_are_at_their_caps_are_counted(bonus: float, 
     """Around 0 and 1 one bound is at its cap from the start, the other with a bonus of 1; around 1/2 both with 1/2."""
     game = repeated([[0.0, 1.0], [0.5, 0.5]], horizon=1)
     counts = Released(counted(game, 10.0).ravel(), 1, 1)
-    assert plan(counts, planner(game, numbers(per_count=10.0 * bonus)), first_tables(game)) == (True, share)
+    assert plan(counts, Planner.of(game, numbers(per_count=10.0 * bonus)), Tables.first(game)) == (True, share)
 
 
 def test_infeasible_cells_are_counted(game: MarkovGame) -> None:
@@ -191,7 +191,7 @@ def test_before_any_gap_is_below_the_cap_the_output_is_the_first_policy(learner:
 
 def test_of_equal_gaps_the_first_is_kept(game: MarkovGame) -> None:
     """Weighted by the start distribution."""
-    tables, start = first_tables(game), np.array([0.25, 0.75, 0.0])
+    tables, start = Tables.first(game), np.array([0.25, 0.75, 0.0])
     for value, upper, smallest, kept in (
         (1.0, 4, 3.0, 1.0),
         (2.0, 4, 3.0, 1.0),

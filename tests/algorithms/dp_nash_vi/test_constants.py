@@ -78,7 +78,7 @@ def planned_numbers(**settings: Any) -> Any:
     game: MarkovGame = RandomGame(n_states=2, n_max_actions=2, n_min_actions=3, horizon=4).build()
     config, streams = DPNashVIConfig(**settings), Streams(0, "constants")
     privatizer = config.privatizer(game, CentralPrivacy(2.0), 500, streams)
-    return config.bonus(game, privatizer, 500).numbers
+    return config.bonus(game, privatizer, 500).bonus
 
 
 def test_proved_constants_are_the_least_ones_for_the_noise_that_runs() -> None:
@@ -105,11 +105,19 @@ def test_proved_constants_are_the_least_ones_for_the_noise_that_runs() -> None:
         ({"constants": "proved"}, True),
         ({"constants": "proved", "replan_growth": 0.1}, True),
         ({"constants": "proved", "bonus_scale": 0.9}, False),
+        ({"constants": "proved", "bonus_scale": 0.5}, False),
         ({"constants": "proved", "precision_scale": 0.9}, False),
     ],
 )
 def test_a_config_says_whether_its_bounds_are_proved(settings: dict[str, Any], covered: bool) -> None:
     assert (DPNashVIConfig(**settings).covered_by is not None) == covered
+
+
+@pytest.mark.parametrize("key", ["c1", "c2"])
+def test_proved_constants_leave_nothing_to_choose(key: str) -> None:
+    with pytest.raises(ValueError, match=rf"^{key} must be left out with constants proved, got 0.3; write") as caught:
+        DPNashVIConfig(constants="proved", **{key: 0.3})  # type: ignore[arg-type]
+    assert "\n" not in str(caught.value)
 
 
 def test_other_constants_are_refused_in_one_line() -> None:

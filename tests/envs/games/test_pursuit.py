@@ -120,9 +120,9 @@ def test_equal_specs_build_equal_bits() -> None:
         ({"n_rows": 0}, "n_rows must be an integer of at least 1, got 0; set n_rows: 1 or more"),
         ({"n_columns": 3.0}, "n_columns must be an integer of at least 1, got 3.0; set n_columns: 1 or more"),
         ({"horizon": True}, "horizon must be an integer of at least 1, got True; set horizon: 1 or more"),
-        ({"slip": 1.5}, "slip must be a probability in [0, 1], got 1.5; set e.g. slip: 0.1"),
-        ({"slip": float("nan")}, "slip must be a probability in [0, 1], got nan; set e.g. slip: 0.1"),
-        ({"slip": "0.1"}, "slip must be a probability in [0, 1], got '0.1'; set e.g. slip: 0.1"),
+        ({"slip": 1.5}, "slip must be a number in [0, 1], got 1.5; set e.g. slip: 0.1"),
+        ({"slip": float("nan")}, "slip must be a number in [0, 1], got nan; set e.g. slip: 0.1"),
+        ({"slip": "0.1"}, "slip must be a number in [0, 1], got '0.1'; set e.g. slip: 0.1"),
         ({"n_rows": 50, "n_columns": 50}, "pursuit needs horizon x n_states^2 x n_actions <= 100000000 array entries"),
     ],
 )

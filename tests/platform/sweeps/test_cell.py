@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dprl.algorithms import MDPConfig
+from dprl.algorithms import TabularMDPConfig
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.platform.errors import UserError
@@ -71,7 +71,7 @@ def numbers(folder: Path) -> dict[str, Any]:
         policy = {key: policies[key].tobytes() for key in policies.files}
     records = pd.read_parquet(folder / "records.parquet")
     return {
-        "records": {column: records[column].to_numpy().tobytes() for column in columns(MDPConfig.metrics)},
+        "records": {column: records[column].to_numpy().tobytes() for column in columns(TabularMDPConfig.metrics)},
         "policy": policy,
         "certificate": (folder / "certificate.json").read_text(),
         "experiment": (folder / "experiment.yaml").read_text(),
@@ -184,7 +184,7 @@ def test_records_say_what_the_algorithm_did(tmp_path: Path) -> None:
     one = experiment(seeds=1)
     records = finish(CellRun(one, CellFolder(tmp_path)))
     learner, cumulative = one.build(0), 0.0
-    assert list(records.columns) == columns(MDPConfig.metrics)
+    assert list(records.columns) == columns(TabularMDPConfig.metrics)
     for row, before in zip(records.itertuples(), [0, *records["episode"]], strict=False):
         segment = learner.learn(row.episode - before)
         cumulative += segment.regret

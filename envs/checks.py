@@ -1,0 +1,70 @@
+"""What environments ask of their fields and arrays: one line that names the rule, the value and the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["require_choice", "require_distributions", "require_integer", "require_number", "require_size", "table"]
+
+# Rounding of a sum of a few thousand float64 probabilities stays far below this.
+_SUM_TOLERANCE = 1e-9
+# Learners keep several tables of this size; 10^8 float64 entries are 0.8 GB each.
+_MAX_ENTRIES = 10**8
+
+
+def require_integer(key: str, value: object, minimum: int) -> None:
+    """Raise a ValueError unless value is an integer of at least `minimum`."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < minimum:
+        raise ValueError(f"{key} must be an integer of at least {minimum}, got {value!r}; set {key}: {minimum} or more")
+
+
+def require_size(name: str, horizon: int, n_states: int, n_actions: int) -> None:
+    """Raise a ValueError if the transitions [H, S, A, S'] would not fit in memory."""
+    entries = int(horizon) * int(n_states) ** 2 * int(n_actions)
+    if entries > _MAX_ENTRIES:
+        raise ValueError(
+            f"{name} needs horizon x n_states^2 x n_actions <= {_MAX_ENTRIES} array entries, got {entries}; "
+            "lower horizon, n_states or n_actions"
+        )
+
+
+def require_number(key: str, value: object, low: float, high: float) -> None:
+    """Raise a ValueError unless low <= value <= high."""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or not low <= value <= high:  # type: ignore[operator]
+        raise ValueError(f"{key} must be a number in [{low:g}, {high:g}], got {value!r}; set e.g. {key}: 0.1")
+
+
+def require_choice(key: str, value: object, choices: Collection[str]) -> None:
+    """Raise a ValueError unless value is one of `choices`."""
+    if value not in tuple(choices):
+        raise ValueError(f"{key} must be one of {', '.join(choices)}, got {value!r}; choose one of them")
+
+
+def table(key: str, value: ArrayLike, dimensions: int) -> NDArray[np.float64]:
+    """Return a copy of value as a C-contiguous float64 array; raise a ValueError unless it is finite and fits."""
+    try:
+        array = np.array(value, dtype=np.float64, order="C")
+    except (TypeError, ValueError):
+        raise ValueError(f"{key} must be an array of numbers, got {type(value).__name__}; pass float64") from None
+    if array.ndim != dimensions or array.size == 0:
+        raise ValueError(
+            f"{key} must be a non-empty array of {dimensions} dimensions, got shape {array.shape}; "
+            "give all of its axes, none of length 0"
+        )
+    if not np.isfinite(array).all():
+        raise ValueError(f"{key} must be finite, got NaN or infinity; remove these entries")
+    return array
+
+
+def require_distributions(key: str, array: NDArray[np.float64]) -> None:
+    """Raise a ValueError unless every row of the last axis is a probability distribution."""
+    if array.min() < 0.0:
+        raise ValueError(f"{key} must hold probabilities >= 0, got {array.min():g}; remove negative entries")
+    sums = array.sum(axis=-1).ravel()
+    worst = sums[np.abs(sums - 1.0).argmax()]
+    if abs(worst - 1.0) > _SUM_TOLERANCE:
+        raise ValueError(f"{key} must sum to 1 over the last axis, got a sum of {worst:.12g}; normalise the rows")
