@@ -16,9 +16,9 @@ N_FAMILIES = 3
 class Released(NamedTuple):
     """Private counts as planning kernels see them.
 
-    values float64[H * (S+2) * S*A]: each step holds transitions [S', S, A], visits [S, A], rewards [S, A] if they are
-    counted. users: whose
-    episodes are counted, k - 1 before episode k. new: how many of them were not when the last plan was made.
+    values float64[H * n]: each step holds transitions [S', S, A], visits [S, A] and, where they are counted, rewards
+    [S, A]. users: whose episodes are counted, k - 1 before episode k. new: how many of them were not when the last plan
+    was made.
     """
 
     values: Float64Array
