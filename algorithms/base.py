@@ -23,13 +23,26 @@ class Metric:
     Args:
         name: its key everywhere.
         over: what it is over the stretch's episodes: their 'sum', their 'mean', or the value after the 'last' one.
+        unit: 'reward' where it is an amount of reward and at least 0, else empty.
+        of: what it judges: the 'run', the policy 'deployed' last, or the 'output' policy, which the run gives out.
+        short: the header of its column in a narrow table; empty for its label.
+        definition: in a sentence's part, for readers of a page.
     """
 
     name: str
     over: Literal["sum", "mean", "last"]
+    unit: Literal["reward", ""] = ""
+    of: Literal["run", "deployed", "output"] = "run"
+    short: str = ""
+    definition: str = ""
+
+    @property
+    def label(self) -> str:
+        """What tables and figures call it."""
+        return self.name.replace("_", " ")
 
 
-REGRET = Metric("regret", "sum")
+REGRET = Metric("regret", "sum", "reward")
 """The exact pseudo-regret of the policies deployed, never a realised return."""
 SATURATED = Metric("saturated", "mean")
 """The share of cells whose optimistic value is clipped at its cap."""

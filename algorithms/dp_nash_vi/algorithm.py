@@ -26,11 +26,27 @@ from dprl.privacy import CountFamilies, Privatizer, Streams
 E = TypeVar("E", bound=Env)
 Constants = Literal["given", "proved"]
 
-GAP = Metric("gap", "last")
+GAP = Metric("gap", "last", "reward", of="deployed")
 """(V_up - V_lo)(s_1) of the policy deployed last: what is proved of its regret, on the good event."""
-SMALLEST_GAP = Metric("smallest_gap", "last")
+SMALLEST_GAP = Metric(
+    name="smallest_gap",
+    over="last",
+    unit="reward",
+    of="output",
+    short="gap",
+    definition="the least V_up - V_lo at the start of all plans of a run; while the bounds hold, at least the "
+    "exploitability of that plan's policy, which is what the run gives out",
+)
 """The same of the output policy."""
-EXPLOITABILITY = Metric("exploitability", "last")
+EXPLOITABILITY = Metric(
+    name="exploitability",
+    over="last",
+    unit="reward",
+    of="output",
+    short="exploit.",
+    definition="what best responses gain against the marginals of the policy that the run gives out, "
+    "V^{dagger,nu} - V^{mu,dagger}, exact; regret in a game is its sum over the policies deployed",
+)
 """V^{dagger,nu} - V^{mu,dagger}, exact, of the output policy's marginals."""
 INFEASIBLE = Metric("infeasible", "last")
 """The share of cells of the last plan whose noisy counts eq. (8) of [QW24] cannot meet."""
