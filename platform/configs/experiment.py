@@ -150,8 +150,8 @@ class Experiment:
 
     @property
     def theorem(self) -> str:
-        """The theorem that bounds the regret of the algorithm with these settings, '' if none does."""
-        return getattr(self.algorithm, "covered_by", None) or ""
+        """The theorem that covers the algorithm with these settings, '' if none does."""
+        return self.algorithm.covered_by or ""
 
     def build(self, seed_index: int) -> Algorithm:
         """Return the algorithm of one seed, ready to learn."""

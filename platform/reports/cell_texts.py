@@ -91,7 +91,12 @@ def verdict_text(cell: Cell) -> str:
 
 
 def halved_text(cell: Cell) -> str:
-    """Return the median and its interval, open above where that many seeds have not halved; '>K' if all of it is."""
+    """Return the median and its interval, open above where that many seeds have not halved; '>K' if all of it is.
+
+    '' if the cell's algorithm does not report regret.
+    """
+    if "halved_at" not in cell:
+        return ""
     episodes = int(cell["episodes"])
     median = episode_reached(cell["halved_at"], episodes)
     ends = [episode_reached(cell[f"halved_at_{end}"], episodes) for end in _ends(cell, "halved_at")]
@@ -107,7 +112,9 @@ def band_text(cell: Cell, column: str) -> str:
 
 
 def first_and_last(cell: Cell) -> str:
-    """Return the regret per episode of the first block and of the last."""
+    """Return the regret per episode of the first block and of the last, '' if the cell's algorithm reports none."""
+    if "regret_per_episode_first" not in cell:
+        return ""
     return f"{cell['regret_per_episode_first']:.2g} \u2192 {cell['regret_per_episode_last']:.2g}"
 
 

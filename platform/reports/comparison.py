@@ -34,7 +34,7 @@ def comparison(cells: Sequence[Cell], one: str, other: str) -> str:
     rows: dict[tuple[str, ...], dict[Scales, list[str]]] = {}
     for environment, found in by_environment(cells).items():
         varying = varying_settings(found)
-        private = [cell for cell in found if cell["privacy.model"] != "none"]
+        private = [cell for cell in found if cell["privacy.model"] != "none" and "halved_at" in cell]
         others = [cell for cell in private if cell["algorithm.name"] == other]
         for cell in sorted((cell for cell in private if cell["algorithm.name"] == one), key=_rank):
             for rival in (rival for rival in others if _asked(rival) == _asked(cell)):

@@ -123,6 +123,12 @@ def wrapped(text: str, inches: float) -> str:
     return textwrap.fill(text, int(_LETTERS_PER_INCH * inches), break_on_hyphens=False)
 
 
+def listed(words: Sequence[str]) -> str:
+    """Return 'a, b and c'."""
+    *others, last = words
+    return " and ".join([", ".join(others), last] if others else [last])
+
+
 def png(figure: Figure) -> bytes:
     """Return the figure as a PNG."""
     content = io.BytesIO()

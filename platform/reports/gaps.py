@@ -1,4 +1,4 @@
-"""The second figure of a sweep of games: how small a gap the output policies have, and how exploitable they are."""
+"""The second figure of a sweep: how good the output policies are; in games, how small a gap and how exploitable."""
 
 from __future__ import annotations
 
@@ -7,29 +7,25 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from dprl.platform.reports.drawing import TITLE_SIZE, ValueAxis, draw_curve, png, put_legend, put_title, wrapped
+from dprl.platform.reports.drawing import TITLE_SIZE, ValueAxis, draw_curve, listed, wrapped
 from dprl.platform.reports.panels import (
     BAND_ALPHA,
     MODEL,
     MOST_BANDS,
-    Plan,
-    Series,
+    Column,
+    Panels,
     Style,
-    common_settings,
-    epsilon_axis,
-    failing_text,
+    draw_over_epsilon,
+    finished,
 )
-from dprl.platform.reports.records import EXPLOITABILITY, OF_THE_OUTPUT, SMALLEST_GAP
+from dprl.platform.reports.records import full_label, results_in
 from dprl.platform.reports.verdicts import number
 
-_NAMES = {SMALLEST_GAP: "smallest gap", EXPLOITABILITY: "exploitability"}
-_EXPLOITED: dict[str, Any] = {"marker": "X", "width": 0.8, "size": 6.0}
 _PANEL_WIDTH, _PANEL_HEIGHT, _PANEL_MARGIN = 5.6, 3.9, 0.9
 """In inches; the margin is what axes leave of a panel's height to names."""
 _LABEL_SIZE = 8
@@ -50,83 +46,68 @@ class _Label(NamedTuple):
     style: Style
 
 
-def gaps_figure(summary: pd.DataFrame, curves: Mapping[str, pd.DataFrame]) -> bytes:
-    """Draw the smallest gap over episodes, and it and the exploitability against proved epsilon; return a PNG.
+def with_results(summary: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows that the figure draws: those that have the first result."""
+    found = results_in(summary.columns)
+    return summary[summary[found[0].name].notna()] if found else summary.iloc[:0]
 
-    summary: rows of `records.summary_row` with both. curves: of each cell's smallest gap, by its digest, as
+
+def gaps_figure(summary: pd.DataFrame, curves: Mapping[str, Mapping[str, pd.DataFrame]]) -> bytes:
+    """Draw the first result over episodes, and all results against proved epsilon; return a PNG.
+
+    Results are `records.is_result`: of games the smallest gap and the exploitability. summary: rows of
+    `records.summary_row` that have the first. curves: of each cell's first result, by its digest and by column, as
     `records.curve` gives them. A row of panels per environment and number of episodes.
     """
-    plan = Plan.of(summary)
-    most = max(len(cells) for _, cells in plan.panels)
+    results = [metric for metric in results_in(summary.columns) if summary[metric.name].notna().all()]
+    firsts = {digest: curves[digest][results[0].name] for digest in summary["cell"]}
+    panels = Panels.of(summary)
+    most = max(len(cells) for _, cells in panels.titled)
     # Names of lines that differ in three settings or more take two lines.
-    height = max(_PANEL_HEIGHT, _PANEL_MARGIN + _LABEL_LINE * most * (1 + (len(plan.line_keys) > 2)))
+    height = max(_PANEL_HEIGHT, _PANEL_MARGIN + _LABEL_LINE * most * (1 + (len(panels.line_keys) > 2)))
     layout = ConstrainedLayoutEngine(wspace=_LABEL_GAP)
-    figure = Figure(figsize=(1.6 + 2 * _PANEL_WIDTH, 0.3 + height * len(plan.panels)), layout=layout)
-    references = {name: plan.references(summary, name, text) for name, text in _NAMES.items()}
-    labels: dict[str, Any] = {}
-    for (title, cells), (left, right) in zip(
-        plan.panels, figure.subplots(len(plan.panels), 2, squeeze=False), strict=True
-    ):
-        _draw_curves(left, cells, plan, curves, height - _PANEL_MARGIN)
-        _draw_finals(right, cells, plan, references)
+    rows = len(panels.titled)
+    figure = Figure(figsize=(1.6 + 2 * _PANEL_WIDTH, 0.3 + height * rows), layout=layout)
+    columns = Column.several(panels, summary, {metric.name: metric.label for metric in results})
+    for (title, cells), (left, right) in zip(panels.titled, figure.subplots(rows, 2, squeeze=False), strict=True):
+        _draw_curves(left, cells, panels, firsts, full_label(results[0]))
+        _name_ends(left, cells, panels, firsts, height - _PANEL_MARGIN)
+        draw_over_epsilon(right, cells, panels, columns, "after the last episode")
         for axes in (left, right):
             axes.set_title(wrapped(title, 4.5), fontsize=TITLE_SIZE)
-            axes.grid(alpha=0.3)
-        labels |= dict(zip(*reversed(right.get_legend_handles_labels()), strict=True))
-    order = [_label(name, column, references) for name in plan.styles for column in OF_THE_OUTPUT]
-    put_legend(figure, {label: labels[label] for label in order if label in labels}, together=len(OF_THE_OUTPUT))
-    told = f"{plan.intervals(summary[f'{SMALLEST_GAP}_lower'])}{failing_text(summary)}"
-    put_title(figure, [f"Gap and exploitability of the output policy{told}", common_settings(summary)])
-    return png(figure)
-
-
-def _label(line: str, column: str, references: Mapping[str, Mapping[str, str]]) -> str:
-    """Return what the legend says of a line of the right panel."""
-    return references[column].get(line, f"{line}: {_NAMES[column]}")
-
-
-def _draw_finals(axes: Axes, cells: pd.DataFrame, plan: Plan, references: Mapping[str, Mapping[str, str]]) -> None:
-    """Draw both numbers after the last episode against proved epsilon: exploitability thin, its markers are crosses."""
-    means, lower = (np.concatenate([cells[f"{name}{end}"] for name in OF_THE_OUTPUT]) for end in ("", "_lower"))
-    axis = ValueAxis.of(means)
-    for name, line in plan.lines(cells):
-        style = plan.styles[name]
-        for column, drawn in zip(OF_THE_OUTPUT, (style, style._replace(**_EXPLOITED)), strict=True):
-            label = _label(name, column, references)
-            series = Series(column, label, drawn, name in plan.hollow, plan.filled, axis.floor)
-            series.draw_references(axes, line[line[MODEL] == "none"])
-            series.draw(axes, line)
-    epsilon_axis(axes, cells)
-    axis.apply(axes, "after the last episode", means, lower)
+    labels = listed([metric.label for metric in results])
+    return finished(figure, summary, panels, columns, f"{labels.capitalize()} of the output policy")
 
 
 def _draw_curves(
-    axes: Axes, cells: pd.DataFrame, plan: Plan, curves: Mapping[str, pd.DataFrame], inches: float
+    axes: Axes, cells: pd.DataFrame, panels: Panels, curves: Mapping[str, pd.DataFrame], what: str
 ) -> None:
-    """Draw the smallest gap over episodes, a line a cell, its name beside its end, where no legend covers data.
-
-    inches: the height of the axes, about.
-    """
+    """Draw curves over episodes, a line a cell, up to three of them with bands. what: is drawn, in units of reward."""
     every = pd.concat([curves[digest] for digest in cells["cell"]])
     means = every["mean"].to_numpy()
     axis = ValueAxis.of(means)
     alpha = BAND_ALPHA if len(cells) <= MOST_BANDS else 0.0
-    for name, line in plan.lines(cells):
-        style = plan.styles[name]
+    for name, line in panels.lines(cells):
+        style = panels.styles[name]
         for digest in line["cell"]:
             draw_curve(axes, curves[digest], axis.floor, alpha, color=style.colour, ls=style.dashes)
     axes.set_xscale("log")
     axes.set_xlim(1, every["episode"].max())
     axes.set_xlabel("episode")
-    axis.apply(axes, "smallest gap of the output policy", means, every["lower"].to_numpy())
+    axis.apply(axes, what, means, every["lower"].to_numpy())
+    axes.grid(alpha=0.3)
     axes.autoscale(enable=False)
-    _name_ends(axes, cells, plan, curves, inches)
 
 
-def _name_ends(axes: Axes, cells: pd.DataFrame, plan: Plan, curves: Mapping[str, pd.DataFrame], inches: float) -> None:
-    """Mark the end of every curve and write its name beside it, once the axes have their final limits."""
+def _name_ends(
+    axes: Axes, cells: pd.DataFrame, panels: Panels, curves: Mapping[str, pd.DataFrame], inches: float
+) -> None:
+    """Mark the end of every curve and write its name beside it, where no legend covers data.
+
+    The axes must have their final limits. inches: their height, about.
+    """
     labels = []
-    lines = plan.lines(cells)
+    lines = panels.lines(cells)
     models = Counter(line[MODEL].iloc[0] for _, line in lines)
     for name, line in lines:
         # The legend has the name in full.
@@ -136,9 +117,9 @@ def _name_ends(axes: Axes, cells: pd.DataFrame, plan: Plan, curves: Mapping[str,
             last = curves[row["cell"]].iloc[-1]
             end = last["episode"], last["mean"]
             height = axes.transAxes.inverted().transform(axes.transData.transform(end))[1]
-            labels.append(_Label(_cell_name(short, row), float(height), plan.styles[name]))
+            labels.append(_Label(_cell_name(short, row), float(height), panels.styles[name]))
             if row[MODEL] != "none":
-                _mark_end(axes, end, plan.styles[name], row["verdict"] == "holds")
+                _mark_end(axes, end, panels.styles[name], row["verdict"] == "holds")
     _write_labels(axes, labels, inches)
 
 

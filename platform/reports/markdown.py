@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
+from dprl.algorithms import Metric
 from dprl.platform.reports.cell_texts import (
     Cell,
     Scales,
@@ -23,7 +26,7 @@ from dprl.platform.reports.cell_texts import (
     verdict_text,
 )
 from dprl.platform.reports.comparison import comparison
-from dprl.platform.reports.records import EXPLOITABILITY, SMALLEST_GAP
+from dprl.platform.reports.records import full_label, results_in
 
 _MOST_COLUMNS = 4
 """Joint values of the scales that still fit side by side."""
@@ -37,19 +40,17 @@ _HOLDING = ("holds", "unbounded")
 """Verdicts of a claim that is proved, and of cells that claim nothing."""
 _COUNTS = {"episodes": "K", "seeds": "seeds", "seed": "first seed"}
 """Settings that are no part of algorithm, environment or privacy: what they are called."""
-_EXPLAINED = """\
+_REGRET_EXPLAINED = """\
 `halved at`: episodes until the regret per episode is at most half of that of the first episode, and stays so; median
 over seeds [95 % interval, from 6 seeds on], and `>K` where so many seeds have not halved within the K episodes of their
 run. Regret is exact pseudo-regret of the published policies, its interval there from 3 seeds on; `first \u2192 last`
-are its means over the first and the last block of episodes. The proved \u03b5 is what the noise that ran proves at that
-\u03b4. All definitions: docs/metrics.md."""
-_GAPS = {SMALLEST_GAP: "smallest gap [95 %]", EXPLOITABILITY: "exploitability [95 %]"}
-"""Columns of environments in which some cell has them, and their headers."""
-_GAPS_EXPLAINED = """\
-`smallest gap`: the least V_up - V_lo at the start of all plans of a run; `exploitability`: what best responses gain
-against the marginals of the policy of that plan, which is what the run gives out: V^{dagger,nu} - V^{mu,dagger}, exact.
-Both after the last episode, means over seeds. While the bounds hold, the first is at least the second; docs/metrics.md
-says when that is proved. Regret in a game is the sum of the exploitabilities of the policies deployed."""
+are its means over the first and the last block of episodes."""
+_EXPLAINED = """\
+The proved \u03b5 is what the noise that ran proves at that \u03b4. All definitions: docs/metrics.md."""
+_RESULTS_EXPLAINED = """\
+All after the last episode, means over seeds; docs/metrics.md says when a bound is proved."""
+_REGRET = "mean_regret"
+_WIDTH = 120
 _EACH_K = """\
 K differs between runs, and noise and bonuses depend on it: both are made for the K episodes of a run, so a run of
 another length would halve at another episode."""
@@ -62,13 +63,11 @@ def page(title: str, cells: Sequence[Cell], about: Sequence[str], compared: tupl
     stands at the top, paragraph by paragraph. compared: two algorithms for a summary in numbers.
     """
     marks = _marks(cells)
-    parts = [f"# {title}", *about, _EXPLAINED]
-    with_gaps = any(column in cell for cell in cells for column in _GAPS)
-    if with_gaps:
-        parts.append(_GAPS_EXPLAINED)
+    regret = _REGRET_EXPLAINED if any(_REGRET in cell for cell in cells) else ""
+    parts = [f"# {title}", *about, _filled(f"{regret} {_EXPLAINED}"), _results_explained(cells)]
     if len({cell["episodes"] for cell in cells}) > 1:
         parts.append(_EACH_K)
-    parts.append(_theorems(marks, with_gaps))
+    parts.append(_theorems(marks))
     if compared is not None:
         parts.append(comparison(cells, *compared))
     for environment, found in by_environment(cells).items():
@@ -82,13 +81,27 @@ def _marks(cells: Sequence[Cell]) -> dict[str, str]:
     return {theorem: f"(T{i})" for i, theorem in enumerate(theorems, start=1)}
 
 
-def _theorems(marks: Mapping[str, str], with_gaps: bool) -> str:
-    """Return which theorems the marks stand for; with gaps, they may be of these."""
-    bounded = "the regret or proves the gap" if with_gaps else "the regret"
+def _theorems(marks: Mapping[str, str]) -> str:
+    """Return which theorems the marks stand for; each says itself what it proves."""
     if not marks:
-        return f"No theorem bounds {bounded} of any run on this page with its settings."
+        return "No theorem covers any run on this page with its settings."
     told = "; ".join(f"{mark} {theorem}" for theorem, mark in marks.items())
-    return f"A theorem bounds {bounded} of the runs that are marked: {told}. None does that of the others."
+    return f"A theorem covers the runs that are marked: {told}. None covers the others."
+
+
+def _results(cells: Sequence[Cell]) -> list[Metric]:
+    """Return the results that some cell has."""
+    return results_in({key for cell in cells for key in cell})
+
+
+def _results_explained(cells: Sequence[Cell]) -> str:
+    """Return what the results are that some cell has, '' if there are none."""
+    told = [f"`{metric.label}`: {metric.definition or full_label(metric)}" for metric in _results(cells)]
+    return _filled(f"{'. '.join(told)}. {_RESULTS_EXPLAINED}") if told else ""
+
+
+def _filled(text: str) -> str:
+    return textwrap.fill(text.strip(), _WIDTH, break_on_hyphens=False)
 
 
 def _rank(cell: Cell) -> tuple[object, ...]:
@@ -111,7 +124,7 @@ class _Section:
         if not self.aside:
             self.table_rows = [{scales(cell): cell} for cell in self.cells]
         self.counts = {key: text for key, text in _COUNTS.items() if len({cell[key] for cell in cells}) > 1}
-        self.gaps = {key: text for key, text in _GAPS.items() if any(key in cell for cell in cells)}
+        self.measured = self._measured_columns()
 
     def texts(self) -> list[str]:
         """Return what all cells have in common, and the table of the rest."""
@@ -129,7 +142,7 @@ class _Section:
             cell = next(iter(row.values()))
             line = [self._fixed(cell)[header] for header in fixed]
             for group in groups:
-                line += self._measured(cell if group is None else row.get(group))
+                line += self._measured_texts(cell if group is None else row.get(group))
             lines.append(line)
         return [f"In all rows: {', '.join(shared)}.", table(headers, lines, _TEXTS)]
 
@@ -163,21 +176,35 @@ class _Section:
             _SCALES: scales_text(scales(cell)),
         }
 
-    def _measured_headers(self, group: Scales | None) -> list[str]:
-        few = any("halved_at_lower" not in cell for cell in self.cells)
-        halved = "halved at [95 %, from 6 seeds on]" if few else "halved at [95 %]"
-        headers = [halved, *self.counts.values(), "regret/episode first \u2192 last", *self.gaps.values()]
-        if group is not None and len(self.columns) > 1:
-            return [f"{scales_text(group)}: {headers[0]}", *headers[1:]]
-        return [*headers, "regret / K [95 %]"]
+    def _measured_columns(self) -> dict[str, Callable[[Cell], str]]:
+        """Return what was measured, by header: what a cell shows of it."""
+        with_regret = [cell for cell in self.cells if _REGRET in cell]
+        found: dict[str, Callable[[Cell], str]] = {}
+        if with_regret:
+            few = any("halved_at_lower" not in cell for cell in with_regret)
+            found["halved at [95 %, from 6 seeds on]" if few else "halved at [95 %]"] = halved_text
+        found |= {text: partial(_setting_text, key=key) for key, text in self.counts.items()}
+        if with_regret:
+            found["regret/episode first \u2192 last"] = first_and_last
+        found |= {f"{metric.label} [95 %]": partial(band_text, column=metric.name) for metric in _results(self.cells)}
+        if with_regret and (not self.aside or len(self.columns) == 1):
+            found["regret / K [95 %]"] = partial(band_text, column=_REGRET)
+        # The marks of theorems need a place.
+        return found or {"theorem": lambda _: ""}
 
-    def _measured(self, cell: Cell | None) -> list[str]:
+    def _measured_headers(self, group: Scales | None) -> list[str]:
+        first, *others = self.measured
+        if group is not None and len(self.columns) > 1:
+            return [f"{scales_text(group)}: {first}", *others]
+        return [first, *others]
+
+    def _measured_texts(self, cell: Cell | None) -> list[str]:
         """Return the numbers of a cell, the theorem's mark behind the first; blanks if there is no cell."""
-        wide = not self.aside or len(self.columns) == 1
         if cell is None:
-            return [""] * (len(self.counts) + 2 + len(self.gaps) + wide)
-        mark = self.marks.get(str(cell.get("theorem", "")), "")
-        numbers = [plain(cell[key]) for key in self.counts]
-        told = [f"{halved_text(cell)} {mark}".strip(), *numbers, first_and_last(cell)]
-        told += [band_text(cell, key) for key in self.gaps]
-        return [*told, band_text(cell, "mean_regret")] if wide else told
+            return [""] * len(self.measured)
+        first, *others = (text(cell) for text in self.measured.values())
+        return [f"{first} {self.marks.get(str(cell.get('theorem', '')), '')}".strip(), *others]
+
+
+def _setting_text(cell: Cell, key: str) -> str:
+    return plain(cell[key])

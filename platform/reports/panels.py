@@ -5,27 +5,31 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
 from dprl.platform.configs.experiment import varies
-from dprl.platform.reports.drawing import BAND, BARS, COLOURS
+from dprl.platform.reports.drawing import BAND, BARS, COLOURS, ValueAxis, listed, png, put_legend, put_title
 
 # So that trust models can be told apart on paper too.
 DASHES: dict[str, Any] = {"none": (0, (4, 2)), "jdp": "-", "ldp": (0, (6, 1.5, 1.2, 1.5))}
 MARKERS = ("o", "s", "^", "D", "v", "P")
 MODEL = "privacy.model"
 _DELTA = "privacy.delta"
+_EPISODES = "episodes"
 _REFERENCE_DASHES: tuple[Any, ...] = (DASHES["none"], (0, (1, 1.5)), (0, (8, 3)), (0, (8, 2, 2, 2)))
 """Of cells without privacy, which have no marker: one after the other where several have one colour."""
 BAND_ALPHA = 0.15
 MOST_BANDS = 3
 """Lines whose filled bands can still be told apart; with more lines there are error bars only."""
+_COLUMN_STYLES: tuple[dict[str, Any], ...] = ({}, *({"marker": marker, "width": 0.8} for marker in ("X", "*", "P")))
+"""Of columns in one figure; all but the first are thin."""
 _MOST_TICKS = 8
 _TICK_GAP = 0.08
 """Least distance of two labels, as a share of the axis."""
@@ -41,27 +45,30 @@ class Style(NamedTuple):
     size: float = 6.0
 
 
-class Plan(NamedTuple):
+class Panels(NamedTuple):
     """What the panels of a sweep are, and what their lines share.
 
-    panels: the cells of each by its title: one per environment and number of episodes. line_keys: the settings that
+    titled: the cells of each by its title: one per environment and number of episodes. line_keys: the settings that
     tell its lines apart. styles: of each line, by its name. hollow: names of the lines all of whose claims fail.
     filled: whether intervals are filled bands, too.
     """
 
-    panels: list[tuple[str, pd.DataFrame]]
+    titled: list[tuple[str, pd.DataFrame]]
     line_keys: list[str]
     styles: dict[str, Style]
     hollow: frozenset[str]
     filled: bool
 
     @classmethod
-    def of(cls, summary: pd.DataFrame) -> Plan:
-        """Plan for rows of `records.summary_row`: a line per algorithm, trust model, delta and whatever else varies."""
+    def of(cls, summary: pd.DataFrame) -> Panels:
+        """Return those of rows of `records.summary_row`.
+
+        A line per algorithm, trust model, delta and whatever else varies.
+        """
         flats = [{key: row[key] for key in row.index if pd.notna(row[key])} for _, row in summary.iterrows()]
-        settings = [key for key in summary.columns if "." in key or key == "episodes"]
+        settings = [key for key in summary.columns if "." in key or key == _EPISODES]
         varying = [key for key in settings if varies(key, flats)]
-        panel_keys = [key for key in varying if key.startswith("env.") or key == "episodes"]
+        panel_keys = [key for key in varying if key.startswith("env.") or key == _EPISODES]
         # The trust model is always named; epsilon is the axis.
         apart = [*panel_keys, MODEL, "privacy.epsilon", _DELTA]
         line_keys = [MODEL, *(key for key in varying if key not in apart)]
@@ -70,8 +77,8 @@ class Plan(NamedTuple):
             line_keys.append(_DELTA)
         lines = groups(summary, line_keys)
         hollow = frozenset(name for name, cells in lines if (cells["verdict"] != "holds").all())
-        panels = groups(summary, panel_keys)
-        return cls(panels, line_keys, _styles(lines, line_keys), hollow, len(lines) <= MOST_BANDS)
+        titled = groups(summary, panel_keys)
+        return cls(titled, line_keys, _styles(lines, line_keys), hollow, len(lines) <= MOST_BANDS)
 
     def lines(self, cells: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
         """Return those of `cells` that are on one line, by its name."""
@@ -81,13 +88,37 @@ class Plan(NamedTuple):
         """Return what the legend says of cells without privacy: their values, one a panel, too small to read off."""
         labels = {}
         for name, line in self.lines(summary[summary[MODEL] == "none"]):
-            *others, last = (f"{value:.2g}" for value in line[column])
-            labels[name] = f"{name}: {what} {' and '.join([', '.join(others), last] if others else [last])}"
+            labels[name] = f"{name}: {what} {listed([f'{value:.2g}' for value in line[column]])}"
         return labels
 
     def intervals(self, column: pd.Series[float]) -> str:
         """Return what the title says of the intervals whose lower ends are `column`."""
         return "" if column.isna().all() else f", {BAND if self.filled else BARS}"
+
+
+class Column(NamedTuple):
+    """A column of the summary, to be drawn over epsilon.
+
+    labels: in the legend, by the name of the line. changes: what tells its lines from those of other columns.
+    """
+
+    name: str
+    labels: dict[str, str]
+    changes: Mapping[str, Any]
+
+    @classmethod
+    def only(cls, panels: Panels, summary: pd.DataFrame, name: str, label: str) -> Column:
+        """Return the only column of a figure, whose lines need no further name."""
+        return cls(name, {line: line for line in panels.styles} | panels.references(summary, name, label), {})
+
+    @classmethod
+    def several(cls, panels: Panels, summary: pd.DataFrame, labels: Mapping[str, str]) -> list[Column]:
+        """Return columns of one figure, by their names, of which the legend names every line."""
+        found = []
+        for (name, label), changes in zip(labels.items(), itertools.cycle(_COLUMN_STYLES)):
+            lines = {line: f"{line}: {label}" for line in panels.styles}
+            found.append(cls(name, lines | panels.references(summary, name, label), changes))
+        return found
 
 
 class Series(NamedTuple):
@@ -135,7 +166,38 @@ class Series(NamedTuple):
                 axes.axhspan(*ends, color=style.colour, alpha=BAND_ALPHA, lw=0)
 
 
-def epsilon_axis(axes: Axes, cells: pd.DataFrame) -> None:
+def draw_over_epsilon(axes: Axes, cells: pd.DataFrame, panels: Panels, columns: Sequence[Column], what: str) -> None:
+    """Draw the cells of a panel over proved epsilon, those without privacy as horizontal lines.
+
+    what: is drawn, in units of reward.
+    """
+    means, lower = (np.concatenate([cells[f"{column.name}{end}"] for column in columns]) for end in ("", "_lower"))
+    axis = ValueAxis.of(means)
+    for name, line in panels.lines(cells):
+        for column in columns:
+            style = panels.styles[name]._replace(**column.changes)
+            label = column.labels[name]
+            series = Series(column.name, label, style, name in panels.hollow, panels.filled, axis.floor)
+            series.draw_references(axes, line[line[MODEL] == "none"])
+            series.draw(axes, line)
+    _epsilon_axis(axes, cells)
+    axis.apply(axes, what, means, lower)
+    axes.grid(alpha=0.3)
+
+
+def finished(figure: Figure, summary: pd.DataFrame, panels: Panels, columns: Sequence[Column], title: str) -> bytes:
+    """Put the legend below the panels of `figure` and the title above them, and return all as a PNG."""
+    handles: dict[str, Any] = {}
+    for axes in figure.axes:
+        handles |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    order = [column.labels[name] for name in panels.styles for column in columns]
+    put_legend(figure, {label: handles[label] for label in order if label in handles}, together=len(columns))
+    told = f"{panels.intervals(summary[f'{columns[0].name}_lower'])}{_failing_text(summary)}"
+    put_title(figure, [f"{title}{told}", _common_settings(summary)])
+    return png(figure)
+
+
+def _epsilon_axis(axes: Axes, cells: pd.DataFrame) -> None:
     """Name the axis and label the epsilons that occur, not the decades between.
 
     A single one still gets an axis around it.
@@ -158,7 +220,7 @@ def epsilon_axis(axes: Axes, cells: pd.DataFrame) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
 
 
-def failing_text(summary: pd.DataFrame) -> str:
+def _failing_text(summary: pd.DataFrame) -> str:
     """Return what a hollow marker says, if there is one."""
     failing = set(summary["verdict"][np.isfinite(summary["proved_epsilon"])]) - {"holds"}
     if not failing:
@@ -166,13 +228,13 @@ def failing_text(summary: pd.DataFrame) -> str:
     return "; hollow: the pure claim fails" if failing == {"holds_approximately"} else "; hollow: the claim fails"
 
 
-def common_settings(summary: pd.DataFrame) -> str:
+def _common_settings(summary: pd.DataFrame) -> str:
     """Return algorithm, number of episodes and of seeds, and the scales that are not 1, where all cells agree."""
     words = []
-    for key in ["algorithm.name", "episodes", *(key for key in summary.columns if key.endswith("_scale"))]:
+    for key in ["algorithm.name", _EPISODES, *(key for key in summary.columns if key.endswith("_scale"))]:
         values = set(summary[key].dropna())
         if len(values) == 1 and values != {1.0}:
-            words.append(_group_name(["K" if key == "episodes" else key], (values.pop(),)))
+            words.append(_group_name([key], (values.pop(),)) if key != _EPISODES else f"K = {int(values.pop()):,}")
     least, most = summary["seeds"].min(), summary["seeds"].max()
     words.append(f"{least} seed{'' if most == 1 else 's'}" if least == most else f"{least} to {most} seeds")
     return ", ".join(words)
@@ -195,7 +257,7 @@ def _group_name(keys: Sequence[str], values: tuple[Any, ...]) -> str:
         if key == _DELTA and value == 0.0:
             continue
         last = "\u03b4" if key == _DELTA else key.rpartition(".")[2]
-        shown = f"{value:g}" if isinstance(value, float) else str(value)
+        shown = f"{value:g}" if isinstance(value, float) else f"{int(value):,}" if key == _EPISODES else str(value)
         words.append(shown if isinstance(value, str) else f"{last}={shown}")
     return " ".join(words)
 

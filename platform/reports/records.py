@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from dprl.algorithms import Metric
+from dprl.algorithms import ALGORITHMS, Metric
+from dprl.algorithms.base import REGRET, SATURATED
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.reports.halving import halving_columns
 from dprl.platform.reports.intervals import band, bands
 from dprl.platform.reports.verdicts import privacy_columns
 
-SATURATED = 0.99
+_MOST_SATURATED = 0.99
 SATURATION_NOTE = "bonus saturated: the curve is linear by construction"
 SATURATION_REMEDY = "more episodes, a larger epsilon or a smaller algorithm.bonus_scale"
-SMALLEST_GAP, EXPLOITABILITY = "smallest_gap", "exploitability"
-GAPS = {
-    "gap": "gap of the policy deployed last",
-    SMALLEST_GAP: "smallest gap, that of the output policy",
-    EXPLOITABILITY: "exploitability of the output policy",
-}
-"""Metrics in units of reward that bound a policy of a game, or are what is bounded: what figures call them."""
-OF_THE_OUTPUT = (SMALLEST_GAP, EXPLOITABILITY)
-"""Those of the policy that a run gives out: its result."""
+_JUDGED = {"run": "", "deployed": " of the policy deployed last", "output": " of the output policy"}
 
 
 def per_episode(metric: Metric) -> str:
@@ -45,7 +38,23 @@ def columns(metrics: Sequence[Metric]) -> list[str]:
     return found
 
 
-def curve(records: pd.DataFrame, column: str = "regret") -> pd.DataFrame:
+def is_result(metric: Metric) -> bool:
+    """Whether it is the worth of the policy that a run gives out, in reward."""
+    return metric.of == "output" and metric.over == "last" and metric.unit == "reward"
+
+
+def results_in(found: Collection[str]) -> list[Metric]:
+    """Return the metrics of all algorithms that are results, and whose columns are among those `found`."""
+    known = {metric.name: metric for config in ALGORITHMS.values() for metric in config.metrics}
+    return [metric for metric in known.values() if is_result(metric) and metric.name in found]
+
+
+def full_label(metric: Metric) -> str:
+    """Return what a metric is called, and which policy it judges."""
+    return f"{metric.label}{_JUDGED[metric.of]}"
+
+
+def curve(records: pd.DataFrame, column: str = REGRET.name) -> pd.DataFrame:
     """Return `column` over seeds as episode, mean, lower, upper (95 % t band; NaN ends below 3 seeds)."""
     by_seed = records.pivot_table(index="episode", columns="seed", values=column)
     mean, half = bands(by_seed.to_numpy())
@@ -54,33 +63,44 @@ def curve(records: pd.DataFrame, column: str = "regret") -> pd.DataFrame:
 
 def always_saturated(records: pd.DataFrame) -> bool:
     """Whether the bonus was saturated in over 99 % of the cells throughout, so that nothing was learned."""
-    return bool(curve(records, "saturated")["mean"].min() > SATURATED)
+    return SATURATED.name in records and bool(curve(records, SATURATED.name)["mean"].min() > _MOST_SATURATED)
 
 
 def summary_row(experiment: Experiment, records: pd.DataFrame, certificate: Mapping[str, Any]) -> dict[str, Any]:
-    """Return one cell's row of summary.csv: its settings, its regret and halving with intervals, what its noise proves.
+    """Return one cell's row of summary.csv: its settings, its metrics with intervals, what its noise proves.
 
     certificate: as `Certificate.to_dict` gives it. Infinity is float inf in the row.
     """
-    final = records[records["episode"] == records["episode"].max()]
-    first = records[records["episode"] == records["episode"].min()]
+    metrics = experiment.algorithm.metrics
     row: dict[str, Any] = {"cell": experiment.digest, **experiment.parameters()}
-    for name, values in (
-        ("regret", final["regret"].to_numpy()),
-        ("mean_regret", final["regret"].to_numpy() / experiment.episodes),
-        ("regret_per_episode_last", final["regret_per_episode"].to_numpy()),
-    ):
-        row[name], row[f"{name}_lower"], row[f"{name}_upper"] = band(values)
-    row["regret_per_episode_first"] = float(first["regret_per_episode"].mean())
-    saturated = curve(records, "saturated")
-    lengths = np.diff(saturated["episode"], prepend=0)
-    row["saturated"] = float(np.average(saturated["mean"], weights=lengths))
-    row["saturated_last"] = float(final["saturated"].mean())
-    for metric in experiment.algorithm.metrics:
-        if metric.over == "last":
-            row[metric.name], row[f"{metric.name}_lower"], row[f"{metric.name}_upper"] = band(
-                final[metric.name].to_numpy()
-            )
-    row |= halving_columns(records) | privacy_columns(certificate)
+    for metric in metrics:
+        row |= _metric_columns(metric, records)
+    if REGRET in metrics:
+        row |= halving_columns(records)
+    row |= privacy_columns(certificate)
     row["theorem"] = experiment.theorem
     return row | {"note": SATURATION_NOTE if always_saturated(records) else ""}
+
+
+def _metric_columns(metric: Metric, records: pd.DataFrame) -> dict[str, float]:
+    """Return what the summary has of a metric, see docs/metrics.md."""
+    name, episodes = metric.name, records["episode"]
+    last = records[episodes == episodes.max()]
+    if metric.over == "mean":
+        points = curve(records, name)
+        lengths = np.diff(points["episode"], prepend=0)
+        return {name: float(np.average(points["mean"], weights=lengths)), f"{name}_last": float(last[name].mean())}
+    if metric.over == "last":
+        return _with_band(name, last[name])
+    each = per_episode(metric)
+    return {
+        **_with_band(name, last[name]),
+        **_with_band(f"mean_{name}", last[name] / episodes.max()),
+        **_with_band(f"{each}_last", last[each]),
+        f"{each}_first": float(records[episodes == episodes.min()][each].mean()),
+    }
+
+
+def _with_band(name: str, values: pd.Series[float]) -> dict[str, float]:
+    """Return the mean over seeds and the ends of its band."""
+    return dict(zip((name, f"{name}_lower", f"{name}_upper"), band(values.to_numpy()), strict=True))

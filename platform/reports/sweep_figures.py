@@ -1,25 +1,50 @@
-"""Which figures a sweep has."""
+"""Which figures a sweep has, of which of its cells, and what each needs beside the summary."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import pandas as pd
 
-from dprl.platform.reports.frontier import frontier_figure
-from dprl.platform.reports.gaps import gaps_figure
+from dprl.algorithms import Metric
+from dprl.platform.reports.frontier import frontier_figure, with_regret
+from dprl.platform.reports.gaps import gaps_figure, with_results
+from dprl.platform.reports.records import curve, is_result
 
-_FRONTIER, _GAPS = "frontier.png", "gaps.png"
-SWEEP_FIGURES = (_FRONTIER, _GAPS)
+Curves = Mapping[str, Mapping[str, pd.DataFrame]]
+"""By the digest of the cell and by column."""
 
 
-def sweep_figures(summary: pd.DataFrame, gaps: Mapping[str, pd.DataFrame]) -> dict[str, bytes]:
-    """Return the figures of a sweep as PNGs by the name of their file; that of gaps if some cell has any.
+class SweepFigure(NamedTuple):
+    """A figure of a sweep.
 
-    summary: rows of `records.summary_row`. gaps: curves of the smallest gap, by the digest of the cell.
+    file: its name. rows: those of the summary that it draws; with none there is no figure. wants: whether it needs the
+    curve of a metric. draw: from these rows and curves, as a PNG.
     """
-    found = {_FRONTIER: frontier_figure(summary)}
-    with_gaps = summary[summary["cell"].isin(list(gaps))]
-    if len(with_gaps):
-        found[_GAPS] = gaps_figure(with_gaps, gaps)
-    return found
+
+    file: str
+    rows: Callable[[pd.DataFrame], pd.DataFrame]
+    wants: Callable[[Metric], bool]
+    draw: Callable[[pd.DataFrame, Curves], bytes]
+
+
+SWEEP_FIGURES = (
+    SweepFigure("frontier.png", with_regret, lambda _: False, lambda summary, _: frontier_figure(summary)),
+    SweepFigure("gaps.png", with_results, is_result, gaps_figure),
+)
+
+
+def wanted_curves(metrics: Sequence[Metric], records: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return the curves of a cell that some figure needs, by column."""
+    wanted = [metric.name for metric in metrics if any(figure.wants(metric) for figure in SWEEP_FIGURES)]
+    return {name: curve(records, name) for name in wanted}
+
+
+def sweep_figures(summary: pd.DataFrame, curves: Curves) -> dict[str, bytes]:
+    """Return the figures of a sweep as PNGs by the name of their file.
+
+    summary: rows of `records.summary_row`. curves: `wanted_curves` of each cell, by its digest.
+    """
+    found = {figure: figure.rows(summary) for figure in SWEEP_FIGURES}
+    return {figure.file: figure.draw(rows, curves) for figure, rows in found.items() if len(rows)}

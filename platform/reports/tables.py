@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, TextIO
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TextIO
 
 import pandas as pd
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dprl.platform.reports.records import EXPLOITABILITY, SATURATION_REMEDY, SMALLEST_GAP
+from dprl.algorithms import Metric
+from dprl.platform.reports.records import SATURATION_REMEDY, full_label, results_in
 from dprl.platform.reports.verdicts import number
 
 VERDICTS = {"holds": "holds", "holds_approximately": "at delta", "fails": "FAILS"}
-_LEGEND = (
-    "columns: docs/metrics.md; +-95%: half the band over seeds; regret/ep.: first -> last block; halved: the episode, "
-    "median over seeds; satur.: share of (h,s,a) whose value is at its cap"
-)
-_OF_GAMES = (
-    "gap, exploit.: the smallest V_up-V_lo after the last episode, and its policy's exploitability; such cells' satur. "
-    "is of (h,s,a,b), both of whose bounds are at their caps"
-)
-_HEADERS = ("cell", "regret", "+-95%", "regret/ep.", "halved", "claim", "proved", "verdict", "satur.", "s")
-_GAPS = {SMALLEST_GAP: "gap", EXPLOITABILITY: "exploit."}
-"""Columns of sweeps in which some cell has them, and their headers; they follow the episode of halving."""
-_GAPS_AT = _HEADERS.index("halved") + 1
 
 
 def episode_reached(episode: float, episodes: int) -> str:
@@ -50,38 +39,73 @@ def write_table(stream: TextIO, headers: Sequence[str], rows: Sequence[Sequence[
         stream.write("  ".join([row[0].ljust(widths[0]), *cells]).rstrip() + "\n")
 
 
+class _Column(NamedTuple):
+    """A column of the table. needs: of the summary. text: what a row shows that has it. meaning: for the legend."""
+
+    header: str
+    needs: str
+    text: Callable[[Mapping[Any, Any]], str]
+    meaning: str = ""
+
+
+_OF_REGRET = (
+    _Column("regret", "regret", lambda row: number(row["regret"])),
+    _Column(
+        "+-95%", "regret_upper", lambda row: number(row["regret_upper"] - row["regret"]), "half the band over seeds"
+    ),
+    _Column(
+        "regret/ep.",
+        "regret_per_episode_first",
+        lambda row: f"{row['regret_per_episode_first']:.2g}->{row['regret_per_episode_last']:.2g}",
+        "first -> last block",
+    ),
+    _Column(
+        "halved",
+        "halved_at",
+        lambda row: episode_reached(row["halved_at"], row["episodes"]),
+        "the episode, median over seeds",
+    ),
+)
+_OF_PRIVACY = (
+    _Column("claim", "claimed_epsilon", lambda row: number(row["claimed_epsilon"])),
+    _Column("proved", "proved_epsilon", lambda row: number(row["proved_epsilon"])),
+    _Column("verdict", "verdict", lambda row: VERDICTS.get(str(row["verdict"]), str(row["verdict"]))),
+)
+_LAST = (
+    _Column(
+        "satur.",
+        "saturated",
+        lambda row: f"{row['saturated']:.0%}",
+        "share of (h,s,a), in games (h,s,a,b), whose bounds are at their caps",
+    ),
+    _Column("s", "seconds", lambda row: f"{row['seconds']:.1f}"),
+)
+
+
 def write_summary(stream: TextIO, summary: pd.DataFrame) -> None:
     """Write one row a cell, and below it what the reader must know about some of them."""
-    gaps = {column: header for column, header in _GAPS.items() if column in summary}
-    rows = [_summary_cells(row, list(gaps)) for row in summary.to_dict("records")]
-    write_table(stream, [*_HEADERS[:_GAPS_AT], *gaps.values(), *_HEADERS[_GAPS_AT:]], rows)
-    legend = f"{_LEGEND}; {_OF_GAMES}" if gaps else _LEGEND
+    results = [_of_result(metric) for metric in results_in(summary.columns)]
+    label = _Column("cell", "label", lambda row: str(row["label"]))
+    columns = [
+        column for column in (label, *_OF_REGRET, *results, *_OF_PRIVACY, *_LAST) if column.needs in summary.columns
+    ]
+    rows = summary.to_dict("records")
+    texts = [["-" if pd.isna(row[column.needs]) else column.text(row) for column in columns] for row in rows]
+    write_table(stream, [column.header for column in columns], texts)
+    meanings = [f"{column.header}: {column.meaning}" for column in columns if column.meaning]
+    legend = "; ".join(["columns: docs/metrics.md", *meanings])
     if stream.isatty():
         Console(file=stream).print(Text(legend, style="dim"), soft_wrap=True)
     else:
         stream.write(legend + "\n")
     warnings: dict[str, list[str]] = {}
-    for row in summary.to_dict("records"):
+    for row in rows:
         if row["note"]:
             warnings.setdefault(str(row["note"]), []).append(str(row["label"]))
     for note, labels in warnings.items():
         stream.write(f"warning: {note}; try {SATURATION_REMEDY} ({'; '.join(labels)})\n")
 
 
-def _summary_cells(row: Mapping[Any, Any], gaps: Sequence[str]) -> list[str]:
-    half = row["regret_upper"] - row["regret"]
-    first, last = row["regret_per_episode_first"], row["regret_per_episode_last"]
-    claimed = row["claimed_epsilon"]
-    return [
-        str(row["label"]),
-        number(row["regret"]),
-        "-" if math.isnan(half) else number(half),
-        f"{first:.2g}->{last:.2g}",
-        episode_reached(row["halved_at"], row["episodes"]),
-        *("-" if math.isnan(row[column]) else f"{row[column]:.2g}" for column in gaps),
-        "-" if claimed is None or math.isnan(claimed) else number(claimed),
-        number(row["proved_epsilon"]),
-        VERDICTS.get(str(row["verdict"]), str(row["verdict"])),
-        f"{row['saturated']:.0%}",
-        f"{row['seconds']:.1f}",
-    ]
+def _of_result(metric: Metric) -> _Column:
+    meaning = f"{full_label(metric)} after the last episode"
+    return _Column(metric.short or metric.label, metric.name, lambda row: f"{row[metric.name]:.2g}", meaning)

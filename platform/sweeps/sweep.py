@@ -15,12 +15,13 @@ from typing import Literal
 
 import pandas as pd
 
+from dprl.algorithms.base import REGRET
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.environment_variables import cpu_limit, set_environment
 from dprl.platform.errors import UserError, broken_rule, counted
 from dprl.platform.program import command
-from dprl.platform.reports.records import SMALLEST_GAP, curve, summary_row
-from dprl.platform.reports.sweep_figures import SWEEP_FIGURES, sweep_figures
+from dprl.platform.reports.records import per_episode, summary_row
+from dprl.platform.reports.sweep_figures import SWEEP_FIGURES, sweep_figures, wanted_curves
 from dprl.platform.sweeps.atomic_files import write_bytes, write_json, write_text
 from dprl.platform.sweeps.cell_folder import CellResults
 from dprl.platform.sweeps.execution import CELL_ERRORS, run_in_process
@@ -137,7 +138,7 @@ class _Sweep:
         self.tracking_failures: list[str] = []
         self._started: dict[str, float] = {}
         self._rows: dict[str, dict[str, object]] = {}
-        self._gaps: dict[str, pd.DataFrame] = {}
+        self._curves: dict[str, dict[str, pd.DataFrame]] = {}
 
     def run(self, cells: Sequence[SweepCell]) -> SweepResult:
         """Bring all cells to their end, then write the sweep's own files."""
@@ -180,8 +181,7 @@ class _Sweep:
         """Record the cell and show what it learned."""
         seconds = time.monotonic() - self._started[cell.digest]
         results = self._results(cell)
-        first, last = _first_and_last(results.records)
-        self.display.ended(cell.label, f"done in {seconds:.1f} s, regret/episode {first:.3g} -> {last:.3g}")
+        self.display.ended(cell.label, f"done in {seconds:.1f} s{_first_and_last(results.records)}")
         self._log_path(cell).unlink(missing_ok=True)
         self._record(cell, results)
 
@@ -237,12 +237,11 @@ class _Sweep:
             self.display.say(f"{done} in {seconds:.1f} s")
 
     def _results(self, cell: SweepCell) -> CellResults:
-        """Read a finished cell, and keep its row of the summary and its curve, if it has one, for the figures."""
+        """Read a finished cell, and keep its row of the summary and the curves that figures need."""
         results = cell.folder.results()
         row = summary_row(cell.experiment, results.records, results.certificate)
         self._rows[cell.digest] = {"label": cell.label, **row, "seconds": results.seconds}
-        if SMALLEST_GAP in results.records:
-            self._gaps[cell.digest] = curve(results.records, SMALLEST_GAP)
+        self._curves[cell.digest] = wanted_curves(cell.experiment.algorithm.metrics, results.records)
         return results
 
     def _record(self, cell: SweepCell, results: CellResults) -> None:
@@ -286,11 +285,11 @@ class _Sweep:
 
     def _draw(self, summary: pd.DataFrame) -> list[Path]:
         """Write the figures, and remove those that an earlier grid had."""
-        drawn = sweep_figures(summary, self._gaps)
-        for name in SWEEP_FIGURES:
-            file = self.layout.folder / name
-            if name in drawn:
-                write_bytes(file, drawn[name])
+        drawn = sweep_figures(summary, self._curves)
+        for figure in SWEEP_FIGURES:
+            file = self.layout.folder / figure.file
+            if figure.file in drawn:
+                write_bytes(file, drawn[figure.file])
             else:
                 file.unlink(missing_ok=True)
         return [self.layout.folder / name for name in drawn]
@@ -344,7 +343,10 @@ def _one_of_each_kind(cells: Sequence[SweepCell]) -> list[Experiment]:
     return list(kinds.values())
 
 
-def _first_and_last(records: pd.DataFrame) -> tuple[float, float]:
-    """Return the mean regret per episode of the first block and of the last."""
-    means = records.groupby("episode")["regret_per_episode"].mean()
-    return float(means.iloc[0]), float(means.iloc[-1])
+def _first_and_last(records: pd.DataFrame) -> str:
+    """Return what is told of the regret per episode of the first block and of the last, '' if there is none."""
+    column = per_episode(REGRET)
+    if column not in records:
+        return ""
+    means = records.groupby("episode")[column].mean()
+    return f", regret/episode {means.iloc[0]:.3g} -> {means.iloc[-1]:.3g}"

@@ -9,15 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from mlflow.entities import Metric, Param, Run, RunTag
+from mlflow import entities
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 from sqlalchemy.exc import SQLAlchemyError
 
+from dprl.algorithms import Metric
+from dprl.algorithms.base import REGRET
 from dprl.platform.environment_variables import set_environment
 from dprl.platform.errors import broken_rule
 from dprl.platform.reports.halving import halving_columns
-from dprl.platform.reports.records import OF_THE_OUTPUT, curve
+from dprl.platform.reports.records import curve, is_result
 from dprl.platform.reports.verdicts import privacy_columns, proved_epsilon
 from dprl.platform.sweeps.cell_folder import CellResults
 from dprl.platform.sweeps.layout import SweepCell
@@ -33,8 +35,6 @@ _IN_GRID = "in_grid"
 _EARLIER = "earlier: "
 _NO_SETTING = "none"
 _NO_THEOREM = "none"
-_WITH_BANDS = ("regret", *OF_THE_OUTPUT)
-"""Curves whose bands are logged; the seeds' own curves are an artifact."""
 
 
 class Tracker:
@@ -94,7 +94,7 @@ class Tracker:
             run = self._cell_run(cell)
             if _RECORDED in self._tags[run]:
                 return
-            metrics = cell_metrics(results)
+            metrics = cell_metrics(cell.experiment.algorithm.metrics, results)
             for start in range(0, len(metrics), _BATCH):
                 self.client.log_batch(run, metrics=metrics[start : start + _BATCH])
             for file in cell.folder.artifacts():
@@ -122,7 +122,9 @@ class Tracker:
         with _mlflow_errors():
             for file in files:
                 self.client.log_artifact(self._parent, str(file))
-            self.client.log_batch(self._parent, tags=[RunTag(name, str(count)) for name, count in counts.items()])
+            self.client.log_batch(
+                self._parent, tags=[entities.RunTag(name, str(count)) for name, count in counts.items()]
+            )
             for run in self._running:
                 self.client.set_terminated(run, status="KILLED")
             self.client.set_terminated(self._parent, status=status)
@@ -138,8 +140,8 @@ class Tracker:
             raise TrackingError(f"experiment {EXPERIMENT!r} was deleted; restore it, or use another store")
         return str(found.experiment_id)
 
-    def _find_runs(self) -> list[Run]:
-        runs: list[Run] = []
+    def _find_runs(self) -> list[entities.Run]:
+        runs: list[entities.Run] = []
         token: str | None = None
         while True:
             page = self.client.search_runs(
@@ -150,7 +152,7 @@ class Tracker:
             if not token:
                 return runs
 
-    def _adopt(self, runs: Sequence[Run]) -> None:
+    def _adopt(self, runs: Sequence[entities.Run]) -> None:
         parents = [run for run in runs if run.data.tags.get("role") == "sweep"]
         if parents:
             self._parent = parents[0].info.run_id
@@ -197,7 +199,7 @@ class Tracker:
         MLflow's compare page would call it unknown.
         """
         settings = dict.fromkeys(self._keys, _NO_SETTING) | cell.experiment.parameters()
-        missing = [Param(key, str(value)) for key, value in settings.items() if key not in self._params[run]]
+        missing = [entities.Param(key, str(value)) for key, value in settings.items() if key not in self._params[run]]
         for start in range(0, len(missing), _PARAMETERS_A_BATCH):
             self.client.log_batch(run, params=missing[start : start + _PARAMETERS_A_BATCH])
         self._params[run].update(settings)
@@ -207,40 +209,42 @@ class Tracker:
         return str(self.client.create_run(self._experiment, tags=tags, run_name=name).info.run_id)
 
     def _tag(self, run: str, tags: dict[str, str]) -> None:
-        self.client.log_batch(run, tags=[RunTag(key, value) for key, value in tags.items()])
+        self.client.log_batch(run, tags=[entities.RunTag(key, value) for key, value in tags.items()])
         self._tags[run] = self._tags[run] | tags
 
 
-def cell_metrics(results: CellResults) -> list[Metric]:
-    """The curves of a finished cell (mean over seeds and its band, step = episode) and its final numbers.
+def cell_metrics(metrics: Sequence[Metric], results: CellResults) -> list[entities.Metric]:
+    """The curves of a finished cell with these metrics (mean over seeds, step = episode) and its final numbers.
 
+    Sums and results have bands, too; the seeds' own curves are an artifact.
     The time stamp is that of the cell's end, not of the call: MLflow keeps equal points once, so that writing
     twice changes nothing.
     """
     stamp = int(results.finished_at * 1000)
     records = results.records
     points = []
+    with_bands = {metric.name for metric in metrics if metric.over == "sum" or is_result(metric)}
     for column in records.columns.drop(["seed", "episode"]):
         found = curve(records, column)
-        for end in ("mean", "lower", "upper") if column in _WITH_BANDS else ("mean",):
+        for end in ("mean", "lower", "upper") if column in with_bands else ("mean",):
             name = column if end == "mean" else f"{column}_{end}"
             points += [
-                Metric(name, float(value), stamp, int(episode))
+                entities.Metric(name, float(value), stamp, int(episode))
                 for episode, value in zip(found["episode"], found[end], strict=True)
                 if np.isfinite(value)
             ]
     last = int(records["episode"].max())
-    finals = {name: value for name, value in _final_numbers(results).items() if np.isfinite(value)}
-    return points + [Metric(name, value, stamp, last) for name, value in finals.items()]
+    finals = {name: value for name, value in _final_numbers(metrics, results).items() if np.isfinite(value)}
+    return points + [entities.Metric(name, value, stamp, last) for name, value in finals.items()]
 
 
-def _final_numbers(results: CellResults) -> dict[str, float]:
+def _final_numbers(metrics: Sequence[Metric], results: CellResults) -> dict[str, float]:
     privacy = privacy_columns(results.certificate)
     numbers = {
         "claimed_epsilon": privacy["claimed_epsilon"],
         "proved_epsilon": privacy["proved_epsilon"],
         "seconds": results.seconds,
-        **halving_columns(results.records),
+        **(halving_columns(results.records) if REGRET in metrics else {}),
     }
     return {name: float(value) for name, value in numbers.items() if value is not None}
 

@@ -68,8 +68,8 @@ def test_an_algorithm_with_gaps_has_a_panel_of_them(drawn: list[Figure]) -> None
     assert is_png(draw_cell(one))
     regret, total, gaps = drawn[0].axes
     assert [axes.get_xscale() for axes in (regret, total, gaps)] == ["log", "linear", "log"]
-    assert gaps.get_ylabel() == "gap and exploitability (reward, log)"
-    names = ["gap of the policy deployed last", "smallest gap, that of the output policy"]
+    assert gaps.get_ylabel() == "after the episode (reward, log)"
+    names = ["gap of the policy deployed last", "smallest gap of the output policy"]
     lines = dict(zip(gaps.get_legend_handles_labels()[1], gaps.get_lines(), strict=True))
     assert list(lines) == [*names, "exploitability of the output policy"]
     last = records(one).query("episode == 1000")
@@ -116,4 +116,4 @@ def test_roundings_of_an_exploitability_of_zero_do_not_stretch_the_axis(drawn: l
     cell_figure(some, one, one.certificate().to_dict())
     gaps = drawn[1].axes[2]
     least = some[some["episode"] == 500]["exploitability"].mean()
-    assert gaps.get_ylabel() == f"gap and exploitability (reward, linear below {least:.1g})"
+    assert gaps.get_ylabel() == f"after the episode (reward, linear below {least:.1g})"

@@ -199,9 +199,9 @@ def test_a_line_with_a_delta_says_so(drawn: list[Figure]) -> None:
 
 def test_the_title_says_what_all_cells_share(drawn: list[Figure]) -> None:
     frontier_figure(summary([cell(jdp(1)), cell(jdp(2))]))
-    assert drawn[0].get_suptitle().endswith("\nprivate_ucb_vi, K=1000, 3 seeds")
+    assert drawn[0].get_suptitle().endswith("\nprivate_ucb_vi, K = 1,000, 3 seeds")
     frontier_figure(summary([cell(jdp(1)), cell(jdp(2))]).assign(**{"algorithm.bonus_scale": 0.1}))
-    assert drawn[1].get_suptitle().endswith("\nprivate_ucb_vi, K=1000, bonus_scale=0.1, 3 seeds")
+    assert drawn[1].get_suptitle().endswith("\nprivate_ucb_vi, K = 1,000, bonus_scale=0.1, 3 seeds")
     frontier_figure(summary([cell(jdp(1), seeds=1), cell(jdp(2), seeds=2), replace(cell(jdp(3)), episodes=2000)]))
     assert drawn[2].get_suptitle().endswith("\nprivate_ucb_vi, 1 to 3 seeds")
 

@@ -14,15 +14,15 @@ from matplotlib.lines import Line2D
 
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.reports.gaps import gaps_figure
-from dprl.platform.reports.records import SMALLEST_GAP, curve
-from dprl.platform.reports.sweep_figures import sweep_figures
+from dprl.platform.reports.records import curve
+from dprl.platform.reports.sweep_figures import sweep_figures, wanted_curves
 from tests.platform.reports.cases import NONE, cell, game_cell, is_png, jdp, legend_of, records, summary
 
 PRINTED = {"calibration": "printed"}
 
 
-def curves(cells: Sequence[Experiment]) -> dict[str, pd.DataFrame]:
-    return {one.digest: curve(records(one), SMALLEST_GAP) for one in cells if len(one.algorithm.metrics) > 2}
+def curves(cells: Sequence[Experiment]) -> dict[str, dict[str, pd.DataFrame]]:
+    return {one.digest: wanted_curves(one.algorithm.metrics, records(one)) for one in cells}
 
 
 def draw(cells: Sequence[Experiment]) -> bytes:
@@ -41,7 +41,7 @@ def test_a_sweep_has_the_figure_if_some_cell_has_a_gap(drawn: list[Figure]) -> N
         assert list(found) == files
         assert all(map(is_png, found.values()))
     drawn.clear()
-    sweep_figures(summary([*plain, *games]), curves(games))
+    sweep_figures(summary([*plain, *games]), curves([*plain, *games]))
     # Cells without a gap are in the first figure only.
     assert [len(figure.axes) for figure in drawn] == [2, 2]
     assert drawn[1].axes[0].get_title() == "random_game"
@@ -59,7 +59,7 @@ def test_each_cell_has_a_curve_that_is_named_by_what_is_proved(drawn: list[Figur
         "jdp certified \u03b5=4",
         f"jdp printed \u03b5={proved:.4g}",
     }
-    episodes = curve(records(cells[0]), SMALLEST_GAP)
+    episodes = curve(records(cells[0]), "smallest_gap")
     drawn_curves = [line for line in left.get_lines() if np.size(line.get_xdata()) == len(episodes)]
     assert len(drawn_curves) == 4
     for line in drawn_curves:
@@ -108,7 +108,10 @@ def test_gap_and_exploitability_stand_over_epsilon_and_differ_in_marker_and_widt
     assert gap.get_linewidth() > exploited.get_linewidth()
     assert gap.get_color() == exploited.get_color()
     free = summary(cells).iloc[0]
-    references = [f"none: smallest gap {free[SMALLEST_GAP]:.2g}", f"none: exploitability {free['exploitability']:.2g}"]
+    references = [
+        f"none: smallest gap {free['smallest_gap']:.2g}",
+        f"none: exploitability {free['exploitability']:.2g}",
+    ]
     assert legend_of(drawn[0]) == [*references, "jdp: smallest gap", "jdp: exploitability"]
     assert {str(found[name].get_marker()) for name in references} == {"None"}
     # Bands: of 2 lines and 2 references.

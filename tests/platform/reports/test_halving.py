@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dprl.algorithms import MDPConfig
+from dprl.algorithms import TabularMDPConfig
 from dprl.platform.reports.halving import halved_at, halving_columns
 from dprl.platform.reports.records import columns
 
@@ -20,7 +20,7 @@ def records(seeds: list[list[float]], lengths: list[int]) -> pd.DataFrame:
     for seed, values in enumerate(seeds):
         total = np.cumsum(np.array(values) * lengths)
         frames.append(
-            pd.DataFrame(dict(zip(columns(MDPConfig.metrics), (seed, ends, total, values, 0.0), strict=True)))
+            pd.DataFrame(dict(zip(columns(TabularMDPConfig.metrics), (seed, ends, total, values, 0.0), strict=True)))
         )
     return pd.concat(frames, ignore_index=True)
 

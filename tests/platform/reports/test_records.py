@@ -8,16 +8,16 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from dprl.algorithms import ALGORITHMS, MDPConfig
+from dprl.algorithms import TabularMDPConfig
 from dprl.platform.configs.experiment import read_experiment
 from dprl.platform.reports.intervals import band
 from dprl.platform.reports.records import (
-    GAPS,
-    OF_THE_OUTPUT,
     SATURATION_NOTE,
     always_saturated,
     columns,
     curve,
+    full_label,
+    results_in,
     summary_row,
 )
 from tests.platform.reports.cases import game_cell
@@ -40,7 +40,7 @@ def records(per_episode: list[list[float]], saturated: float = 0.5) -> pd.DataFr
         for seed, values in enumerate(per_episode)
         for i in range(len(values))
     ]
-    return pd.DataFrame(rows, columns=columns(MDPConfig.metrics))
+    return pd.DataFrame(rows, columns=columns(TabularMDPConfig.metrics))
 
 
 @pytest.mark.parametrize("seeds", [1, 2])
@@ -96,7 +96,7 @@ def test_the_summary_row_says_when_the_regret_has_halved() -> None:
 
 def test_saturation_is_a_mean_over_episodes_whatever_the_length_of_a_block() -> None:
     one = read_experiment(RAW)
-    some = pd.DataFrame([(0, 1, 1.0, 1.0, 1.0), (0, 4, 2.0, 1 / 3, 0.2)], columns=columns(MDPConfig.metrics))
+    some = pd.DataFrame([(0, 1, 1.0, 1.0, 1.0), (0, 4, 2.0, 1 / 3, 0.2)], columns=columns(TabularMDPConfig.metrics))
     assert summary_row(one, some, one.certificate().to_dict())["saturated"] == pytest.approx(0.4)
 
 
@@ -133,7 +133,8 @@ def test_the_summary_row_of_a_game_has_gaps_with_their_bands() -> None:
     assert not {key for key in other if "gap" in key or "exploit" in key}
 
 
-def test_gaps_are_metrics_of_the_algorithm_for_games() -> None:
-    assert set(GAPS) < {metric.name for metric in ALGORITHMS["dp_nash_vi"].metrics if metric.over == "last"}
-    assert set(OF_THE_OUTPUT) < set(GAPS)
-    assert not set(GAPS) & {metric.name for metric in MDPConfig.metrics}
+def test_results_are_metrics_of_the_output_policy_wherever_they_are_columns() -> None:
+    found = ["cell", "gap", "smallest_gap", "exploitability", "infeasible", "regret"]
+    assert [metric.name for metric in results_in(found)] == ["smallest_gap", "exploitability"]
+    assert [full_label(metric) for metric in results_in(found[:3])] == ["smallest gap of the output policy"]
+    assert results_in(columns(TabularMDPConfig.metrics)) == []

@@ -23,7 +23,8 @@ def test_a_sweep_of_games_has_columns_of_gap_and_exploitability() -> None:
     assert headers[at : at + 3] == ["gap", "exploit.", "claim"]
     found = summary([game_cell(jdp(1))]).iloc[0]
     assert rows[1][at : at + 2] == [f"{found['smallest_gap']:.2g}", f"{found['exploitability']:.2g}"]
-    assert "gap, exploit.: " in legend
+    assert "; gap: smallest gap of the output policy after the last episode; " in legend
+    assert "; exploit.: exploitability of the output policy after the last episode; " in legend
 
 
 def test_other_sweeps_have_none() -> None:

@@ -1,0 +1,129 @@
+"""A sweep of an algorithm that reports neither regret nor saturation shows what it reports, also beside others."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from dprl.algorithms import Algorithm, Metric, PrivateUCBVIConfig, Segment
+from dprl.envs import Env, FiniteMDP
+from dprl.platform.configs.experiment import Experiment, read_experiment
+from dprl.platform.reports.cell_texts import cells_of
+from dprl.platform.reports.markdown import page
+from dprl.platform.reports.tables import write_summary
+from dprl.platform.sweeps.cell_folder import CellFolder
+from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
+from dprl.platform.tracking.tracker import cell_metrics
+from dprl.privacy import PrivacyConfig, Privatizer, Streams
+
+EPISODES = 20
+
+
+class Scorer:
+    """A learner whose score is the number of episodes done before the block."""
+
+    def __init__(self, learner: Algorithm) -> None:
+        self._learner = learner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._learner, name)
+
+    def learn(self, n: int) -> Segment:
+        before = self._learner.episodes_done
+        self._learner.learn(n)
+        return Segment(n, {"score": float(before)})
+
+
+@dataclass(frozen=True)
+class ScoringConfig:
+    """An algorithm whose only metric is a score."""
+
+    name: ClassVar[str] = "scoring"
+    plays: ClassVar[type[Env]] = FiniteMDP
+    metrics: ClassVar[tuple[Metric, ...]] = (Metric("score", "mean"),)
+    covered_by: ClassVar[str | None] = None
+    rate: float = 0.5
+
+    def privatizer(self, env: FiniteMDP, privacy: PrivacyConfig, episodes: int, streams: Streams) -> Privatizer:
+        return PrivateUCBVIConfig().privatizer(env, privacy, episodes, streams)
+
+    def build(self, env: FiniteMDP, privatizer: Privatizer, episodes: int, streams: Streams) -> Any:
+        return Scorer(PrivateUCBVIConfig().build(env, privatizer, episodes, streams))
+
+
+def cell(privacy: Mapping[str, Any]) -> Experiment:
+    raw = {
+        "name": "scored",
+        "algorithm": {"name": "private_ucb_vi"},
+        "env": {"name": "riverswim", "n_states": 3, "horizon": 2},
+        "privacy": dict(privacy),
+        "episodes": EPISODES,
+        "seeds": 3,
+    }
+    return read_experiment(raw)
+
+
+def scoring(privacy: Mapping[str, Any]) -> Experiment:
+    return replace(cell(privacy), algorithm=ScoringConfig())  # type: ignore[arg-type]
+
+
+def run(home: Path, *cells: Experiment) -> SweepResult:
+    options = SweepOptions("scored", home, "process", None, None, False, "dprl run scored.yaml")
+    result = run_sweep(cells, options)
+    assert result.failed == []
+    return result
+
+
+def table(summary: pd.DataFrame) -> list[str]:
+    stream = io.StringIO()
+    write_summary(stream, summary)
+    return stream.getvalue().splitlines()
+
+
+NONE, JDP = {"model": "none"}, {"model": "jdp", "epsilon": 1.0}
+
+
+def test_only_what_is_declared_has_columns_and_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    labels: list[str] = []
+    original = Figure.savefig
+
+    def keep(self: Figure, *args: Any, **kwargs: Any) -> None:
+        labels.extend(text.get_text() for axes in self.axes for text in axes.get_legend().get_texts())
+        original(self, *args, **kwargs)
+
+    monkeypatch.setattr(Figure, "savefig", keep)
+    result = run(tmp_path, scoring(NONE), scoring(JDP))
+    assert labels == ["score", "score"]  # a figure a cell
+    # Of 20 blocks of one episode.
+    assert result.summary["score"].tolist() == [(EPISODES - 1) / 2] * 2
+    assert result.summary["score_last"].tolist() == [EPISODES - 1.0] * 2
+    assert not [key for key in result.summary if "regret" in key or "halved" in key or "saturated" in key]
+    assert list(result.folder.glob("*.png")) == []
+    header, *_, legend = table(result.summary)
+    assert header.split() == ["cell", "claim", "proved", "verdict", "s"]
+    assert legend == "columns: docs/metrics.md"
+    text = page("Scores", cells_of(result.summary), [])
+    assert "regret" not in text
+    assert "| scoring | jdp | 1 | 0 |" in text
+    folder = CellFolder(result.folder / "cells" / result.summary["cell"][1])
+    points = cell_metrics(ScoringConfig.metrics, folder.results())
+    assert {point.key for point in points} == {"score", "claimed_epsilon", "proved_epsilon", "seconds"}
+
+
+def test_it_is_marked_beside_an_algorithm_that_has_regret(tmp_path: Path) -> None:
+    result = run(tmp_path, scoring(JDP), cell(JDP))
+    assert {file.name for file in result.folder.glob("*.png")} == {"frontier.png"}
+    header, scored, other, *_ = (line.split() for line in table(result.summary))
+    assert header[:5] == ["cell", "regret", "+-95%", "regret/ep.", "halved"]
+    assert scored[1:5] == ["-"] * 4
+    assert "-" not in other
+    lines = page("Both", cells_of(result.summary), [], ("scoring", "private_ucb_vi")).splitlines()
+    (row,) = [line for line in lines if line.startswith("| scoring")]
+    assert [each.strip() for each in row.strip("|").split("|")][-3:] == ["", "", ""]
