@@ -71,7 +71,7 @@ def cell(privacy: Mapping[str, Any]) -> Experiment:
 
 
 def scoring(privacy: Mapping[str, Any]) -> Experiment:
-    return replace(cell(privacy), algorithm=ScoringConfig())  # type: ignore[arg-type]
+    return replace(cell(privacy), algorithm=ScoringConfig())
 
 
 def run(home: Path, *cells: Experiment) -> SweepResult:
@@ -95,7 +95,7 @@ def test_only_what_is_declared_has_columns_and_figures(tmp_path: Path, monkeypat
     original = Figure.savefig
 
     def keep(self: Figure, *args: Any, **kwargs: Any) -> None:
-        labels.extend(text.get_text() for axes in self.axes for text in axes.get_legend().get_texts())
+        labels.extend(label for axes in self.axes for label in axes.get_legend_handles_labels()[1])
         original(self, *args, **kwargs)
 
     monkeypatch.setattr(Figure, "savefig", keep)
@@ -104,7 +104,7 @@ def test_only_what_is_declared_has_columns_and_figures(tmp_path: Path, monkeypat
     # Of 20 blocks of one episode.
     assert result.summary["score"].tolist() == [(EPISODES - 1) / 2] * 2
     assert result.summary["score_last"].tolist() == [EPISODES - 1.0] * 2
-    assert not [key for key in result.summary if "regret" in key or "halved" in key or "saturated" in key]
+    assert not [key for key in map(str, result.summary) if "regret" in key or "halved" in key or "saturated" in key]
     assert list(result.folder.glob("*.png")) == []
     header, *_, legend = table(result.summary)
     assert header.split() == ["cell", "claim", "proved", "verdict", "s"]
