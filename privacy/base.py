@@ -92,11 +92,14 @@ class CountFamilies:
     Args:
         n_steps: H. families: in the order of the layout.
         paper: whose privatizer this is, for `calibration: printed`; '' where no paper prints a scale.
+        players: how many people make one episode, and its report, together. They are one user: nothing is kept from
+            each other.
     """
 
     n_steps: int
     families: tuple[CountFamily, ...]
     paper: str = ""
+    players: int = 1
 
     def __post_init__(self) -> None:
         widths = {family.name: family.width for family in self.families}

@@ -157,8 +157,8 @@ def _report(name: str, budget: Budget) -> Mechanism | UnaryReport:
 
 
 def _one_hot(layout: Layout) -> bool:
-    """Whether what a user sends of a step is one cell of one family, and a whole one."""
-    return len(layout.released.families) == 1 and layout.released.families[0].indicator
+    """Whether what a user sends of a step is one cell of one family, and a whole one whatever the device holds."""
+    return layout.integral and len(layout.released.families) == 1 and layout.released.families[0].indicator
 
 
 def _check_delta(mechanism: str, budget: Budget) -> None:

@@ -6,7 +6,7 @@ marginal can be summed up from released cells, and a reward in [0, 1] can be sen
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -80,7 +80,7 @@ class Layout:
     @property
     def released(self) -> CountFamilies:
         """The families that are sent and noised."""
-        return CountFamilies(self.needed.n_steps, tuple(self._released()), self.needed.paper)
+        return replace(self.needed, families=tuple(self._released()))
 
     def _released(self) -> list[CountFamily]:
         if self.kind == "separate":

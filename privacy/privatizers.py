@@ -46,7 +46,7 @@ from dprl.privacy.ledger import Ledger
 from dprl.privacy.precision import WeightedSums, error_bounds, weighted_bound
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.reports import UnaryReport
-from dprl.privacy.scopes import COUNTS
+from dprl.privacy.scopes import of_counts
 
 
 class Privatizer:
@@ -308,7 +308,7 @@ class Privatizer:
 
     def _new_ledger(self) -> Ledger:
         released = releases(self.layout, self._noise, _ENTROPY[self._streams.noise.entropy])
-        return Ledger(self.trust_model, released, COUNTS[self.trust_model])
+        return Ledger(self.trust_model, released, of_counts(self.trust_model, self.layout.needed.players))
 
 
 _ENTROPY = {"seed": SEEDED, "os": "os"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dprl.privacy.base import ADJACENCY, Scope, TrustModel
 
 _UNIT = "one user, who takes part in one episode"
@@ -51,3 +53,15 @@ COUNTS: dict[TrustModel, Scope] = {
     ),
 }
 """For ledgers of privatizers, where every user submits the counts of one episode."""
+
+
+def of_counts(trust_model: TrustModel, players: int) -> Scope:
+    """Return the scope of counts of episodes that so many players make together."""
+    scope = COUNTS[trust_model]
+    if players == 1:
+        return scope
+    return replace(
+        scope,
+        unit=f"one user, the {players} players of an episode together, who take part in one episode",
+        excluded=(*scope.excluded, "what the players of an episode see, and are told, of each other"),
+    )

@@ -56,12 +56,13 @@ def game_simulator(game: MarkovGame, episodes: int, streams: Streams) -> GameSim
 
 
 def count_families(game: MarkovGame) -> CountFamilies:
-    """Return N(h,s,a,b,s') and N(h,s,a,b); rewards are known.
+    """Return N(h,s,a,b,s') and N(h,s,a,b); rewards are known. A user is the pair of players of an episode.
 
-    Paper: [QW24] sec. 3.
+    Paper: [QW24] sec. 2.2 and sec. 3.
     """
     pairs = game.n_max_actions * game.n_min_actions
-    return CountFamilies(game.horizon, visit_families(game.n_states, pairs), paper="[QW24]")
+    players = 1 if game.n_min_actions == 1 else 2  # a player with nothing to choose has no data
+    return CountFamilies(game.horizon, visit_families(game.n_states, pairs), paper="[QW24]", players=players)
 
 
 @inlined

@@ -62,6 +62,12 @@ def test_what_is_enough_stays_enough_and_the_least_is_least(seed: int) -> None:
         assert enough(1.0, 1.0, found)
 
 
+def test_the_noise_counts_among_the_visits() -> None:
+    """N~ may be K + E: at E near K the condition is another than with K alone."""
+    found = sizes(4, 6, 4, 1000, 100.0)
+    assert least_scale(found) == pytest.approx(0.166482, abs=2e-6)
+
+
 def test_more_noise_needs_a_smaller_scale_of_a_larger_bonus() -> None:
     one = sizes(5, 5, 4, 1e5, 10.0)
     scales = [least_scale(replace(one, e=e)) for e in (0.0, 1.0, 10.0, 100.0, 1000.0)]
@@ -89,6 +95,9 @@ def test_proved_constants_are_the_least_ones_for_the_noise_that_runs() -> None:
     assert 0.0 < scale < 1.0
     for name in ("per_gap", "per_deviation", "per_count"):
         assert getattr(proved, name) == pytest.approx(scale * getattr(given, name), rel=1e-12)
+    doubled = planned_numbers(constants="proved", precision_scale=2.0)
+    assert doubled.e == pytest.approx(2.0 * given.e, rel=1e-12)
+    assert 4 * doubled.per_gap == pytest.approx(least_scale(Sizes(2, 4, 500, 2.0 * given.e, iota)), rel=1e-12)
     twice = planned_numbers(constants="proved", bonus_scale=2.0)
     assert twice.per_count == pytest.approx(2.0 * proved.per_count, rel=1e-12)
 

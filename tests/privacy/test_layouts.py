@@ -1,0 +1,73 @@
+"""What is summed up from released cells is what would have been counted: every layout, for every family."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dprl.privacy import CentralPrivacy, Contribution, CountFamilies, CountFamily, LocalPrivacy, NoPrivacy, Streams
+
+STEPS, STATES, PAIRS, USERS = 3, 4, 6, 12
+TRANSITIONS = CountFamily("transitions", PAIRS * STATES, 2)
+VISITS = CountFamily("visits", PAIRS, 0, marginal_of="transitions")
+REWARDS = CountFamily("rewards", PAIRS, 1, marginal_of="transitions", indicator=False)
+WITH_REWARDS = CountFamilies(STEPS, (TRANSITIONS, VISITS, REWARDS))
+WITHOUT = CountFamilies(STEPS, (TRANSITIONS, VISITS))
+# Whole-number noise of this scale is 0 in all draws but one of e^200.
+NOISELESS: list[Any] = [
+    CentralPrivacy(1.2e4, mechanism="discrete_laplace"),
+    LocalPrivacy(3e3, mechanism="discrete_laplace"),
+]
+
+
+def users(families: CountFamilies) -> list[Contribution]:
+    """Users whose trajectories are consistent, with rewards of 0 and 1."""
+    rng = np.random.default_rng(0)
+    found = []
+    for _ in range(USERS):
+        transitions = rng.integers(0, TRANSITIONS.width, STEPS)
+        index = np.stack([transitions, transitions % PAIRS, transitions % PAIRS], axis=1)
+        value = np.ones(index.shape)
+        value[:, 2] = rng.integers(0, 2, STEPS)
+        kept = slice(len(families.families))
+        found.append(Contribution(index[:, kept].copy(), value[:, kept].copy()))
+    return found
+
+
+def counted(families: CountFamilies, model: Any) -> np.ndarray:
+    """The counts that a learner gets of all users."""
+    privatizer = model.build(families, USERS, Streams(0, "layouts"))
+    for user, contribution in enumerate(users(families), start=1):
+        counts = privatizer.absorb(privatizer.encode(contribution, user))
+    return np.asarray(counts.values)
+
+
+@pytest.mark.parametrize("families", [WITH_REWARDS, WITHOUT], ids=["with rewards", "without"])
+@pytest.mark.parametrize("kind", ["separate", "marginal", "one_hot"])
+@pytest.mark.parametrize("model", NOISELESS, ids=lambda model: model.model)
+def test_every_layout_gives_the_counts_themselves(model: Any, kind: str, families: CountFamilies) -> None:
+    exact = counted(families, NoPrivacy())
+    rows = exact.reshape(STEPS, -1)
+    transitions, visits = rows[:, : TRANSITIONS.width], rows[:, TRANSITIONS.width : TRANSITIONS.width + PAIRS]
+    assert np.array_equal(transitions.reshape(STEPS, STATES, PAIRS).sum(axis=1), visits)
+    assert len(np.unique(exact)) > 2
+    assert np.array_equal(
+        counted(families, type(model)(model.epsilon, mechanism=model.mechanism, families=kind)), exact
+    )
+
+
+@pytest.mark.parametrize("kind", ["marginal", "one_hot"])
+def test_noisy_visits_are_the_sum_of_noisy_transitions(kind: str) -> None:
+    rows = counted(WITHOUT, CentralPrivacy(1.0, families=kind)).reshape(STEPS, -1)
+    transitions, visits = rows[:, : TRANSITIONS.width], rows[:, TRANSITIONS.width :]
+    np.testing.assert_allclose(transitions.reshape(STEPS, STATES, PAIRS).sum(axis=1), visits, rtol=1e-12, atol=1e-9)
+
+
+def test_bits_need_whole_cells() -> None:
+    """Sent as they are, values could be fractions whatever the family says; bits hide one cell a step."""
+    with pytest.raises(ValueError, match=r"^mechanism must be additive noise .*; use families: one_hot"):
+        LocalPrivacy(1.0, mechanism="symmetric_unary_encoding", families="marginal").build(WITHOUT, 5, Streams(0, "x"))
+    LocalPrivacy(1.0, mechanism="symmetric_unary_encoding", families="one_hot").build(WITHOUT, 5, Streams(0, "x"))
