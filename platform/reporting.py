@@ -100,7 +100,8 @@ def _summary(home: Path, name: str) -> pd.DataFrame:
         raise broken_rule("SWEEP", f"must be finished, and {lack}", name, f"resume with `{resume}`")
     # An empty field is the only missing value: 'none' and 'None' are words.
     summary = pd.read_csv(layout.summary_file, keep_default_na=False, na_values=[""], dtype={"cell": str})
-    if "halved_at" not in summary.columns or not status:
+    outdated = "regret" in summary.columns and "halved_at" not in summary.columns
+    if outdated or not status:
         raise broken_rule("SWEEP", "must be summarised by this version of dprl", name, f"run `{resume}` again")
     missing = status["cells"] - status["cells_finished"]
     if missing:

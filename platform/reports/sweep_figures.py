@@ -19,12 +19,12 @@ Curves = Mapping[str, Mapping[str, pd.DataFrame]]
 class SweepFigure(NamedTuple):
     """A figure of a sweep.
 
-    file: its name. rows: those of the summary that it draws; with none there is no figure. wants: whether it needs the
-    curve of a metric. draw: from these rows and curves, as a PNG.
+    file: its name. cells: the rows of the summary that it draws; with none there is no figure. wants: whether it needs
+    the curve of a metric. draw: from these rows and curves, as a PNG.
     """
 
     file: str
-    rows: Callable[[pd.DataFrame], pd.DataFrame]
+    cells: Callable[[pd.DataFrame], pd.DataFrame]
     wants: Callable[[Metric], bool]
     draw: Callable[[pd.DataFrame, Curves], bytes]
 
@@ -46,5 +46,5 @@ def sweep_figures(summary: pd.DataFrame, curves: Curves) -> dict[str, bytes]:
 
     summary: rows of `records.summary_row`. curves: `wanted_curves` of each cell, by its digest.
     """
-    found = {figure: figure.rows(summary) for figure in SWEEP_FIGURES}
+    found = {figure: figure.cells(summary) for figure in SWEEP_FIGURES}
     return {figure.file: figure.draw(rows, curves) for figure, rows in found.items() if len(rows)}

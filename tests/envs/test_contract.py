@@ -72,9 +72,10 @@ def test_the_docstring_starts_with_a_description_of_one_line(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_arrays_are_a_valid_mdp_or_game(name: str) -> None:
-    env = spec(name).build()
-    assert type(env) is ENVIRONMENTS[name].builds
+    env: Any = spec(name).build()
     mdp = joint(env)
+    builds: Any = ENVIRONMENTS[name].builds
+    assert type(env) is builds
     assert env.name == mdp.name == name
     assert (env.horizon, env.n_states) == (mdp.horizon, mdp.n_states) == mdp.rewards.shape[:2]
     np.testing.assert_allclose(mdp.transitions.sum(axis=-1), 1.0, rtol=1e-12)
