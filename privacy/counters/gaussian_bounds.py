@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from dprl.privacy.base import Float64Array
+from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.counters.solving import solved
 
 # Relative: standard deviations and distances 1 - correlation are rounded up to powers of one plus these, so that alike
@@ -75,12 +75,32 @@ def _grouped(std: Float64Array, step_std: Float64Array | None) -> _Prefixes:
         np.ceil(np.log(values) / math.log1p(step)).astype(np.int64)
         for values, step in ((now, _DEVIATION_STEP), (before, _DEVIATION_STEP), (distance, _DISTANCE_STEP))
     ]
-    groups, count = np.unique(np.stack(rounded), axis=1, return_counts=True)
+    groups, count = _distinct(rounded)
     now, before, distance = (
         np.exp(row * math.log1p(step))
         for row, step in zip(groups, (_DEVIATION_STEP, _DEVIATION_STEP, _DISTANCE_STEP), strict=True)
     )
     return _Prefixes(count.astype(np.float64), now, before, np.minimum(distance, 2.0))
+
+
+def _distinct(columns: list[Int64Array]) -> tuple[list[Int64Array], Int64Array]:
+    """Return the distinct rows of whole numbers in order, column by column, and how often each occurs.
+
+    As numpy.unique along an axis, which takes 15 times as long: here a row is one number.
+    """
+    if columns[0].size == 0:
+        return columns, np.zeros(0, dtype=np.int64)
+    lowest = [column.min() for column in columns]
+    sizes = [int(column.max() - low) + 1 for column, low in zip(columns, lowest, strict=True)]
+    key = np.zeros(columns[0].shape, dtype=np.int64)
+    for column, low, size in zip(columns, lowest, sizes, strict=True):
+        key = key * size + (column - low)
+    key, count = np.unique(key, return_counts=True)
+    found = []
+    for low, size in zip(reversed(lowest), reversed(sizes), strict=True):
+        found.append(key % size + low)
+        key //= size
+    return found[::-1], count
 
 
 def _later_failures(x: float, prefixes: _Prefixes, alone: bool) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from dprl.privacy.base import Float64Array
 from dprl.privacy.counters import COUNTERS, AnyCounter, KaryTree, NormalizedSquareRoot, SquareRoot
@@ -176,9 +177,16 @@ def _mean_square(counter: AnyCounter) -> float:
 
 def _errors(counter: AnyCounter) -> tuple[float, float, str]:
     """Return root mean square and maximum of the prefixes' standard deviations, and what they are."""
-    unit, note = _quick_profile(counter)
+    rms, largest, note = _unit_errors(replace(counter, node=None))
     node = math.sqrt(node_of(counter).variance)
-    return node * math.sqrt(float(unit @ unit) / unit.size), node * float(unit.max()), note
+    return node * rms, node * largest, note
+
+
+@lru_cache(maxsize=256)  # of every cell of a sweep the same, and arrays of K numbers
+def _unit_errors(shape: AnyCounter) -> tuple[float, float, str]:
+    """Return the same for noise of variance 1."""
+    unit, note = _quick_profile(shape)
+    return math.sqrt(float(unit @ unit) / unit.size), float(unit.max()), note
 
 
 def _quick_profile(counter: AnyCounter) -> tuple[Float64Array, str]:
