@@ -86,6 +86,14 @@ class Algorithm(Protocol):
     def policies(self) -> dict[str, np.ndarray]:
         """What a finished run leaves, as named tables; 'policy' is one of them."""
 
+    @property
+    def theorem(self) -> str | None:
+        """The theorem that covers this run, with the noise that runs, and what it is of; None where there is none."""
+
+    @property
+    def derived(self) -> Mapping[str, float]:
+        """Numbers that the settings leave to the noise and the sizes of the run, by name."""
+
     def plan(self, counts: PrivateCounts) -> Int64Array | Float64Array:
         """Return the policy for the next episode, as `policy`. Private counts are all it may see."""
 
@@ -111,7 +119,7 @@ class AlgorithmConfig(Protocol):
 
     @property
     def covered_by(self) -> str | None:
-        """The theorem that covers runs with these settings, and what it is of; None where there is none."""
+        """The theorem that covers all runs with these settings, and what it is of; None where there is none."""
 
     def privatizer(self, env: Any, privacy: PrivacyConfig, episodes: int, streams: Streams) -> Privatizer:  # noqa: ANN401
         """Return the privatizer that `privacy` makes of what the algorithm releases in a run of `episodes`."""

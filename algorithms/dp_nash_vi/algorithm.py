@@ -14,7 +14,7 @@ from typing import ClassVar, Literal, TypeVar, get_args
 import numpy as np
 
 from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Metric, check_choice, check_number
-from dprl.algorithms.dp_nash_vi.constants import ALWAYS_ENOUGH, Sizes, least_scale
+from dprl.algorithms.dp_nash_vi.constants import ALWAYS_ENOUGH, Sizes, enough, least_scale
 from dprl.algorithms.dp_nash_vi.planning import Bonus, Planner, Tables, plan
 from dprl.algorithms.dp_nash_vi.users import GameSimulator, count_families, game_simulator, play, regret
 from dprl.algorithms.tabular import TabularConfig, learning_loop
@@ -34,8 +34,8 @@ SMALLEST_GAP = Metric(
     unit="reward",
     of="output",
     short="gap",
-    definition="the least V_up - V_lo at the start of all plans of a run; while the bounds hold, at least the "
-    "exploitability of that plan's policy, which is what the run gives out",
+    definition="the least V_up - V_lo at the start of all plans of a run; where a theorem covers the run, it bounds "
+    "the exploitability of that plan's policy, which is what the run gives out",
 )
 """The same of the output policy."""
 EXPLOITABILITY = Metric(
@@ -82,11 +82,11 @@ class OptimisticNashConfig(TabularConfig[E]):
 
     @property
     def covered_by(self) -> str | None:
-        """The theorem that proves the bounds V_up and V_lo of a run with these settings, on any schedule of plans."""
+        """The theorem that proves the bounds V_up and V_lo of all runs with these settings, whatever the noise."""
         scale = self.bonus_scale
         given = scale * self.c1 >= 1.0 and scale * self.c2 >= ALWAYS_ENOUGH
-        enough = scale >= 1.0 if self.constants == "proved" else given
-        return self.theorem if enough and self.precision_scale >= 1.0 else None
+        proved = scale >= 1.0 if self.constants == "proved" else given
+        return self.theorem if proved and self.precision_scale >= 1.0 else None
 
     @abstractmethod
     def game(self, env: E) -> MarkovGame:
@@ -108,21 +108,41 @@ class OptimisticNashConfig(TabularConfig[E]):
 
         Paper: [QW24] Algorithm 1, lines 2, 8 and 9.
         """
-        game, scale = self.game(env), self.bonus_scale
-        horizon, n_states, n_max, n_min = game.rewards.shape
-        bounds = privatizer.precision(self.beta / 3).bounds
-        e = 4.0 * self.precision_scale * max(bounds["visits"], bounds["transitions"])
-        iota = math.log(30.0 * horizon * n_states * n_max * n_min * episodes / self.beta)
-        c1, c2 = self.c1, self.c2
-        if self.constants == "proved":
-            c1 = c2 = least_scale(Sizes(n_states, horizon, episodes, e, iota))
+        game = self.game(env)
+        sizes = self._sizes(game, privatizer, episodes)
+        c1, c2 = self._constants(sizes)
         bonus = Bonus(
-            e=e,
-            per_gap=scale * c1 / horizon,
-            per_deviation=scale * c2 * math.sqrt(iota),
-            per_count=scale * c2 * horizon * n_states * iota * (e + horizon),
+            e=sizes.e,
+            per_gap=c1 / sizes.horizon,
+            per_deviation=c2 * math.sqrt(sizes.iota),
+            per_count=c2 * sizes.horizon * sizes.n_states * sizes.iota * (sizes.e + sizes.horizon),
         )
         return Planner.of(game, bonus)
+
+    def _sizes(self, game: MarkovGame, privatizer: Privatizer, episodes: int) -> Sizes:
+        bounds = privatizer.precision(self.beta / 3).bounds
+        iota = math.log(30.0 * game.rewards.size * episodes / self.beta)
+        e = 4.0 * self.precision_scale * max(bounds["visits"], bounds["transitions"])
+        return Sizes(game.n_states, game.horizon, episodes, e, iota)
+
+    def _constants(self, sizes: Sizes) -> tuple[float, float]:
+        """Return C_1 and C_2 with bonus_scale multiplied in."""
+        c1, c2 = self.c1, self.c2
+        if self.constants == "proved":
+            c1 = c2 = least_scale(sizes)
+        return self.bonus_scale * c1, self.bonus_scale * c2
+
+    def covered(self, env: E, privatizer: Privatizer, episodes: int) -> str | None:
+        """Return the theorem that proves the bounds V_up and V_lo of a run, on any schedule of plans."""
+        sizes = self._sizes(self.game(env), privatizer, episodes)
+        proved = self.precision_scale >= 1.0 and enough(*self._constants(sizes), sizes)
+        return self.theorem if proved else self.covered_by
+
+    def derived(self, env: E, privatizer: Privatizer, episodes: int) -> dict[str, float]:
+        """Return C_1 and C_2 as they run, with bonus_scale multiplied in, and E."""
+        sizes = self._sizes(self.game(env), privatizer, episodes)
+        c1, c2 = self._constants(sizes)
+        return {"c1": c1, "c2": c2, "e": sizes.e}
 
     def tables(self, env: E, episodes: int) -> Tables:  # noqa: ARG002
         """Return the tables before any plan."""

@@ -22,13 +22,15 @@ class Sizes:
 
 
 def enough(c1: float, c2: float, sizes: Sizes) -> bool:
-    """Return whether the theorem proves the bounds for C_1 = c1 > 0 and C_2 = c2.
+    """Return whether the theorem proves the bounds for C_1 = c1 and C_2 = c2.
 
     Paper: docs/dp_nash_vi.md, inequality (5).
     """
     n_states, f, e, iota = sizes.n_states, sizes.horizon, sizes.e, sizes.iota
     if _nothing_to_estimate(sizes):
         return True
+    if c1 <= 0.0:
+        return False
     c1 = min(c1, 1.0)
     rho = 2.0 * c1 / (3.0 * f)
     log_sets = (n_states - 1) * math.log(2.0) + math.log1p(-(2.0 ** (1 - n_states)))

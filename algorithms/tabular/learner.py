@@ -96,6 +96,14 @@ class TabularConfig(ABC, Generic[E]):
         printed = self.bonus_scale == 1.0 and self.precision_scale == 1.0 and self.replan_growth == 0.0
         return self.theorem if printed else None
 
+    def covered(self, env: E, privatizer: Privatizer, episodes: int) -> str | None:  # noqa: ARG002
+        """Return the theorem that covers a run; it may depend on the noise."""
+        return self.covered_by
+
+    def derived(self, env: E, privatizer: Privatizer, episodes: int) -> dict[str, float]:  # noqa: ARG002
+        """Return the numbers that these settings leave to the noise and the sizes of a run."""
+        return {}
+
     def privatizer(self, env: E, privacy: PrivacyConfig, episodes: int, streams: Streams) -> Privatizer:
         """Return the privatizer of the counts of users 1..K-1; the last user's could serve no later policy."""
         return privacy.build(self.families(env), episodes - 1, streams)
@@ -125,6 +133,8 @@ class TabularLearner:
         self.privatizer = privatizer
         self.episodes = episodes
         self.episodes_done = 0
+        self.theorem = config.covered(env, privatizer, episodes)
+        self.derived = config.derived(env, privatizer, episodes)
         self._simulator = config.simulator(env, episodes, streams)
         self._bonus = config.bonus(env, privatizer, episodes)
         self._tables = config.tables(env, episodes)

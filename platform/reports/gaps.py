@@ -76,7 +76,16 @@ def gaps_figure(summary: pd.DataFrame, curves: Mapping[str, Mapping[str, pd.Data
         for axes in (left, right):
             axes.set_title(wrapped(title, 4.5), fontsize=TITLE_SIZE)
     labels = listed([metric.label for metric in results])
-    return finished(figure, summary, panels, columns, f"{labels.capitalize()} of the output policy")
+    title = f"{labels.capitalize()} of the output policy, {_covered_text(summary)}"
+    return finished(figure, summary, panels, columns, title)
+
+
+def _covered_text(summary: pd.DataFrame) -> str:
+    """Return in which cells a theorem makes a proof of what is drawn."""
+    covered = int(summary["theorem"].fillna("").ne("").sum())
+    if covered == 0:
+        return "no theorem covers any"
+    return f"a theorem covers {'all' if covered == len(summary) else f'{covered} of {len(summary)} cells'}"
 
 
 def _draw_curves(

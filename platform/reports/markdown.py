@@ -78,7 +78,7 @@ def page(title: str, cells: Sequence[Cell], about: Sequence[str], compared: tupl
 def _marks(cells: Sequence[Cell]) -> dict[str, str]:
     """Return a mark for each theorem that covers some cell."""
     theorems = dict.fromkeys(str(cell["theorem"]) for cell in cells if cell.get("theorem"))
-    return {theorem: f"(T{i})" for i, theorem in enumerate(theorems, start=1)}
+    return {theorem: f"T{i}" for i, theorem in enumerate(theorems, start=1)}
 
 
 def _theorems(marks: Mapping[str, str]) -> str:
@@ -86,7 +86,7 @@ def _theorems(marks: Mapping[str, str]) -> str:
     if not marks:
         return "No theorem covers any run on this page with its settings."
     told = "; ".join(f"{mark} {theorem}" for theorem, mark in marks.items())
-    return f"A theorem covers the runs that are marked: {told}. None covers the others."
+    return f"A column 'theorem' says which one covers a run, with its settings and noise: {told}. Blank: none does."
 
 
 def _results(cells: Sequence[Cell]) -> list[Metric]:
@@ -189,8 +189,12 @@ class _Section:
         found |= {f"{metric.label} [95 %]": partial(band_text, column=metric.name) for metric in _results(self.cells)}
         if with_regret and (not self.aside or len(self.columns) == 1):
             found["regret / K [95 %]"] = partial(band_text, column=_REGRET)
-        # The marks of theorems need a place.
-        return found or {"theorem": lambda _: ""}
+        if not found or any(self._mark(cell) for cell in self.cells):
+            found["theorem"] = self._mark
+        return found
+
+    def _mark(self, cell: Cell) -> str:
+        return self.marks.get(str(cell.get("theorem", "")), "")
 
     def _measured_headers(self, group: Scales | None) -> list[str]:
         first, *others = self.measured
@@ -199,11 +203,8 @@ class _Section:
         return [first, *others]
 
     def _measured_texts(self, cell: Cell | None) -> list[str]:
-        """Return the numbers of a cell, the theorem's mark behind the first; blanks if there is no cell."""
-        if cell is None:
-            return [""] * len(self.measured)
-        first, *others = (text(cell) for text in self.measured.values())
-        return [f"{first} {self.marks.get(str(cell.get('theorem', '')), '')}".strip(), *others]
+        """Return the numbers of a cell; blanks if there is no cell."""
+        return [text(cell) if cell is not None else "" for text in self.measured.values()]
 
 
 def _setting_text(cell: Cell, key: str) -> str:

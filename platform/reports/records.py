@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ from dprl.platform.reports.verdicts import privacy_columns
 
 _MOST_SATURATED = 0.99
 SATURATION_NOTE = "bonus saturated: the curve is linear by construction"
-SATURATION_REMEDY = "more episodes, a larger epsilon or a smaller algorithm.bonus_scale"
+SATURATION_REMEDY = "more episodes, a larger epsilon or, giving up theorems, a smaller algorithm.bonus_scale"
 _JUDGED = {"run": "", "deployed": " of the policy deployed last", "output": " of the output policy"}
 
 
@@ -66,19 +66,41 @@ def always_saturated(records: pd.DataFrame) -> bool:
     return SATURATED.name in records and bool(curve(records, SATURATED.name)["mean"].min() > _MOST_SATURATED)
 
 
-def summary_row(experiment: Experiment, records: pd.DataFrame, certificate: Mapping[str, Any]) -> dict[str, Any]:
+class Results(Protocol):
+    """What a summary reads of a finished cell, see `sweeps.cell_folder.CellResults`."""
+
+    @property
+    def records(self) -> pd.DataFrame:
+        """One row per seed and block."""
+
+    @property
+    def certificate(self) -> Mapping[str, Any]:
+        """As `Certificate.to_dict` gives it."""
+
+    @property
+    def theorem(self) -> str:
+        """The theorem that covers the runs, '' for none."""
+
+    @property
+    def derived(self) -> Mapping[str, float]:
+        """Numbers that the settings left to the noise and the sizes of the runs."""
+
+
+def summary_row(experiment: Experiment, results: Results) -> dict[str, Any]:
     """Return one cell's row of summary.csv: its settings, its metrics with intervals, what its noise proves.
 
-    certificate: as `Certificate.to_dict` gives it. Infinity is float inf in the row.
+    Infinity is float inf in the row.
     """
+    records = results.records
     metrics = experiment.algorithm.metrics
     row: dict[str, Any] = {"cell": experiment.digest, **experiment.parameters()}
     for metric in metrics:
         row |= _metric_columns(metric, records)
     if REGRET in metrics:
         row |= halving_columns(records)
-    row |= privacy_columns(certificate)
-    row["theorem"] = experiment.theorem
+    row |= privacy_columns(results.certificate)
+    row |= {f"derived.{name}": value for name, value in results.derived.items()}
+    row["theorem"] = results.theorem
     return row | {"note": SATURATION_NOTE if always_saturated(records) else ""}
 
 

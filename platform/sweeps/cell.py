@@ -76,7 +76,10 @@ class CellRun:
         self._names = [metric.name for metric in experiment.algorithm.metrics]
         self._policies: list[dict[str, np.ndarray]] = []
         self._certificates: list[dict[str, Any]] = []
+        self._basis: dict[str, Any] = {}  # what was known of the run before it started, see `CellResults`
         self._seconds = 0.0
+        self.saving = 0.0
+        """Seconds that the last checkpoint took."""
         self._learner: Algorithm | None = None
         if not folder.finished:
             remove_leftovers(folder.path)
@@ -107,8 +110,10 @@ class CellRun:
             self._run_block()
             if time.perf_counter() - started >= seconds:
                 break
-        self._seconds += time.perf_counter() - started
+        ended = time.perf_counter()
+        self._seconds += ended - started
         self._save()
+        self.saving = time.perf_counter() - ended
         if self._complete:
             self._write_artifacts()
         return self.progress
@@ -127,6 +132,7 @@ class CellRun:
         self._rows.append([segment.metrics[name] for name in self._names])
         if block == len(self.ends) - 1:
             self._policies.append(algorithm.policies)
+            self._basis = {"theorem": algorithm.theorem or "", "derived": dict(algorithm.derived)}
             self._certificates.append(algorithm.privatizer.certificate(self.experiment.algorithm.name).to_dict())
             self._learner = None
 
@@ -135,6 +141,7 @@ class CellRun:
             "digest": self.experiment.digest,
             "seconds": self._seconds,
             "certificates": self._certificates,
+            "basis": self._basis,
         }
         # A learner whose noise must not be written down cannot be continued: its seed starts over, with other noise.
         resumable = self.experiment.resumable
@@ -169,6 +176,7 @@ class CellRun:
         tables = _below(_POLICIES, arrays)
         self._policies = [dict(zip(tables, each, strict=True)) for each in zip(*tables.values(), strict=True)]
         self._certificates = about["certificates"]
+        self._basis = about["basis"]
         self._seconds = float(about["seconds"])
         learner = _below(_LEARNER, arrays)
         if learner:
@@ -219,7 +227,8 @@ class CellRun:
         write_arrays(folder.policy_file, {"seed": seeds, **self._tables()})
         write_bytes(folder.figure_file, cell_figure(records, self.experiment, certificate))
         write_json(folder.versions_file, versions())
-        write_json(folder.marker_file, {"digest": self.experiment.digest, "seconds": round(self._seconds, 3)})
+        done = {"digest": self.experiment.digest, "seconds": round(self._seconds, 3), **self._basis}
+        write_json(folder.marker_file, done)
         folder.state_file.unlink(missing_ok=True)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,16 @@ class CellResults:
     """What a finished cell left.
 
     records: one row per seed and block, columns `reports.records.columns`. certificate: as `Certificate.to_dict`
-    gives it. seconds: of computing. finished_at: time stamp of the end, in seconds.
+    gives it. seconds: of computing. finished_at: time stamp of the end, in seconds. theorem: the one that covers the
+    runs, '' for none. derived: numbers that the settings left to the noise and the sizes of the runs.
     """
 
     records: pd.DataFrame
     certificate: dict[str, Any]
     seconds: float
     finished_at: float
+    theorem: str = ""
+    derived: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -77,11 +81,14 @@ class CellFolder:
 
     def results(self) -> CellResults:
         """Read what a finished cell left."""
+        done = json.loads(self.marker_file.read_text())
         return CellResults(
             records=pd.read_parquet(self.records_file),
             certificate=json.loads(self.certificate_file.read_text()),
-            seconds=float(json.loads(self.marker_file.read_text())["seconds"]),
+            seconds=float(done["seconds"]),
             finished_at=self.marker_file.stat().st_mtime,
+            theorem=done.get("theorem", ""),
+            derived=done.get("derived", {}),
         )
 
     def artifacts(self) -> list[Path]:

@@ -13,6 +13,9 @@ from dprl.platform.sweeps.layout import SweepCell
 STEP_SECONDS = 1.0
 """Between two checkpoints, and two reports."""
 
+_WORK_PER_SAVING = 10.0
+"""Seconds of work for every second that a checkpoint takes: large counters make large ones."""
+
 CELL_ERRORS = (UserError, ValueError, ArithmeticError, LookupError, OSError, RuntimeError, MemoryError)
 """What ends one cell and not the sweep. Anything else is a mistake in this program, and stops it."""
 
@@ -42,12 +45,15 @@ class LockedCell:
         self._run: CellRun | None = None
 
     def advance(self, seconds: float) -> CellProgress:
-        """Run for about `seconds` and leave a checkpoint. Raises BusyError while another process has it."""
+        """Run for about `seconds`, longer if checkpoints take long, and leave one.
+
+        Raises BusyError while another process has the cell.
+        """
         if self._run is None:
             # In this order: what the previous holder wrote is read only after it has let go.
             self._lock.acquire()
             self._run = CellRun(self.cell.experiment, self.cell.folder)
-        return self._run.advance(seconds)
+        return self._run.advance(max(seconds, _WORK_PER_SAVING * self._run.saving))
 
     def close(self) -> None:
         """Let others write the cell."""

@@ -239,7 +239,7 @@ class _Sweep:
     def _results(self, cell: SweepCell) -> CellResults:
         """Read a finished cell, and keep its row of the summary and the curves that figures need."""
         results = cell.folder.results()
-        row = summary_row(cell.experiment, results.records, results.certificate)
+        row = summary_row(cell.experiment, results)
         self._rows[cell.digest] = {"label": cell.label, **row, "seconds": results.seconds}
         self._curves[cell.digest] = wanted_curves(cell.experiment.algorithm.metrics, results.records)
         return results

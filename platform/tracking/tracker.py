@@ -101,7 +101,7 @@ class Tracker:
                 self.client.log_artifact(run, str(file))
             if _FAILURE in self._tags[run]:
                 self.client.delete_tag(run, _FAILURE)
-            theorem = {"theorem": cell.experiment.theorem or _NO_THEOREM}
+            theorem = {"theorem": results.theorem or _NO_THEOREM}
             self._tag(run, _certificate_tags(results.certificate) | theorem | {_RECORDED: "true"})
             self.client.set_terminated(run, status="FINISHED")
             self._running.discard(run)
@@ -244,6 +244,7 @@ def _final_numbers(metrics: Sequence[Metric], results: CellResults) -> dict[str,
         "claimed_epsilon": privacy["claimed_epsilon"],
         "proved_epsilon": privacy["proved_epsilon"],
         "seconds": results.seconds,
+        **{f"derived.{name}": value for name, value in results.derived.items()},
         **(halving_columns(results.records) if REGRET in metrics else {}),
     }
     return {name: float(value) for name, value in numbers.items() if value is not None}

@@ -70,13 +70,14 @@ def test_a_page_has_a_table_for_each_environment(home: Path, capsys: pytest.Capt
     assert (private["algorithm"], private["trust model"]) == ("private_ucb_vi", "jdp")
     assert (private["proved \u03b5"], private["\u03b4"]) == ("1", "1e-06")
     at_1, k_1 = "bonus_scale 0.1, precision_scale 1: halved at [95 %]", "K"
-    assert (private["scales 1: halved at [95 %]"], private[k_1 + "+"]) == (">300 (T1)", "300")
+    assert (private["scales 1: halved at [95 %]"], private[k_1 + "+"]) == (">300", "300")
+    assert (private["theorem+"], private["theorem"]) == ("T1", "")
     assert (private[at_1], private[k_1]) == ("", "")
     assert (free["trust model"], free["\u03b4"], free[k_1]) == ("none", "", "500")
     assert free[at_1]
     assert free["scales 1: halved at [95 %]"] == ""
     assert "In all rows: seeds 6, first seed 0, beta 0.1, replan_growth 0, " in page
-    assert "are marked: (T1) [CZ22] Theorem" in page
+    assert "with its settings and noise: T1 [CZ22] Theorem" in " ".join(page.split())
     assert "K differs between runs" in page
 
 
@@ -86,8 +87,8 @@ def test_scales_stand_side_by_side_where_only_they_and_the_episodes_differ(
     copy = Path(shutil.copytree(home, tmp_path / "copy"))
     change(copy, lambda summary: pd.concat([summary, summary.iloc[1:].assign(episodes=900, **SCALES)]))
     ((_, private),) = tables(output(capsys, copy, "a"))
-    assert (private["scales 1: halved at [95 %]"], private["K+"]) == (">300 (T1)", "300")
-    assert (private["scales 0.03: halved at [95 %]"], private["K++"]) == (">900 (T1)", "900")
+    assert (private["scales 1: halved at [95 %]"], private["K+"]) == (">300", "300")
+    assert (private["scales 0.03: halved at [95 %]"], private["K++"]) == (">900", "900")
     # Two cells in one place: every cell has a row.
     change(copy, lambda summary: pd.concat([summary, summary.iloc[1:2].assign(episodes=800)]))
     (plain,) = tables(output(capsys, copy, "a"))

@@ -14,7 +14,7 @@ from dprl.algorithms import DPNashVIConfig
 from dprl.algorithms.dp_nash_vi.constants import ALWAYS_ENOUGH, Sizes, enough, least_scale
 from dprl.envs import RandomGame
 from dprl.envs.games import MarkovGame
-from dprl.privacy import CentralPrivacy, Streams
+from dprl.privacy import CentralPrivacy, NoPrivacy, Streams
 
 PAGE_BETA = 0.05
 
@@ -127,6 +127,38 @@ def test_proved_constants_leave_nothing_to_choose(key: str) -> None:
     with pytest.raises(ValueError, match=rf"^{key} must be left out with constants proved, got 0.3; write") as caught:
         DPNashVIConfig(constants="proved", **{key: 0.3})
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "covered"),
+    [
+        ({}, True),  # Corollary 2: this much noise
+        ({"bonus_scale": 0.95}, True),  # Corollary 3
+        ({"bonus_scale": 0.01}, False),
+        ({"c1": 0.0}, False),
+        ({"precision_scale": 0.99}, False),
+        ({"constants": "proved"}, True),
+        ({"constants": "proved", "bonus_scale": 0.9}, False),
+    ],
+)
+def test_a_run_is_covered_by_what_holds_for_its_noise(settings: dict[str, Any], covered: bool) -> None:
+    game: MarkovGame = RandomGame(n_states=2, n_max_actions=2, n_min_actions=3, horizon=4).build()
+    config, streams = DPNashVIConfig(**settings), Streams(0, "covered")
+    privatizer = config.privatizer(game, CentralPrivacy(2.0), 500, streams)
+    run = config.build(game, privatizer, 500, streams)
+    assert (run.theorem is not None) == covered
+    used = config.bonus(game, privatizer, 500).bonus
+    assert run.derived["c1"] == pytest.approx(4 * used.per_gap, rel=1e-12)
+    assert run.derived["e"] == used.e
+
+
+def test_without_noise_the_defaults_are_covered_in_short_runs_only() -> None:
+    """Corollary 1 needs the square root of 2; short runs pass inequality (5)."""
+    game, streams = RandomGame(n_states=5, n_max_actions=2, n_min_actions=2, horizon=5).build(), Streams(0, "covered")
+    for episodes, covered in ((1000, True), (10**7, False)):
+        privatizer = DPNashVIConfig().privatizer(game, NoPrivacy(), episodes, streams)
+        run = DPNashVIConfig().build(game, privatizer, episodes, streams)
+        assert (run.theorem is not None) == covered
 
 
 def test_other_constants_are_refused_in_one_line() -> None:

@@ -20,7 +20,7 @@ from dprl.platform.reports.records import (
     results_in,
     summary_row,
 )
-from tests.platform.reports.cases import game_cell
+from tests.platform.reports.cases import finished, game_cell
 from tests.platform.reports.cases import records as game_records
 
 RAW: dict[str, Any] = {
@@ -64,7 +64,7 @@ def test_the_order_of_rows_does_not_matter() -> None:
 
 def test_the_summary_row_has_settings_regret_and_privacy() -> None:
     one = read_experiment(RAW)
-    row = summary_row(one, records([[1.0, 0.5], [3.0, 1.5], [2.0, 1.0]]), one.certificate().to_dict())
+    row = summary_row(one, finished(one, records([[1.0, 0.5], [3.0, 1.5], [2.0, 1.0]])))
     assert row["cell"] == one.digest
     assert row["env.horizon"] == 4
     assert row["regret"] == pytest.approx(6.0)
@@ -81,15 +81,16 @@ def test_the_summary_row_names_the_theorem_that_covers_the_settings() -> None:
     found = []
     for settings in ({}, {"bonus_scale": 0.5}, {"name": "pucb"}):
         one = read_experiment({**RAW, "algorithm": {**RAW["algorithm"], **settings}})
-        found.append(summary_row(one, records([[1.0, 0.5]]), one.certificate().to_dict())["theorem"])
+        found.append(summary_row(one, finished(one, records([[1.0, 0.5]])))["theorem"])
     assert found[0].startswith("[CZ22] Theorem")
+    assert summary_row(one, finished(one, records([[1.0, 0.5]])))["derived.c"] == 0.5
     assert found[1:] == ["", ""]
 
 
 def test_the_summary_row_says_when_the_regret_has_halved() -> None:
     one = read_experiment({**RAW, "episodes": 8})
     some = records([[1.0, 0.5, 0.5, 0.5], [1.0, 1.0, 0.5, 0.5], [1.0, 1.0, 1.0, 1.0]])
-    row = summary_row(one, some, one.certificate().to_dict())
+    row = summary_row(one, finished(one, some))
     assert (row["halved_at"], row["halved_share"]) == pytest.approx((6.0, 2 / 3))
     assert math.isnan(row["halved_at_lower"])
 
@@ -97,12 +98,12 @@ def test_the_summary_row_says_when_the_regret_has_halved() -> None:
 def test_saturation_is_a_mean_over_episodes_whatever_the_length_of_a_block() -> None:
     one = read_experiment(RAW)
     some = pd.DataFrame([(0, 1, 1.0, 1.0, 1.0), (0, 4, 2.0, 1 / 3, 0.2)], columns=columns(TabularMDPConfig.metrics))
-    assert summary_row(one, some, one.certificate().to_dict())["saturated"] == pytest.approx(0.4)
+    assert summary_row(one, finished(one, some))["saturated"] == pytest.approx(0.4)
 
 
 def test_a_cell_without_privacy_has_infinite_proved_epsilon_and_no_claim() -> None:
     one = read_experiment({**RAW, "privacy": {"model": "none"}})
-    row = summary_row(one, records([[1.0, 0.5]]), one.certificate().to_dict())
+    row = summary_row(one, finished(one, records([[1.0, 0.5]])))
     assert row["proved_epsilon"] == math.inf
     assert row["claimed_epsilon"] is None
 
@@ -112,7 +113,7 @@ def test_a_bonus_that_stays_saturated_is_noted(share: float, noted: bool) -> Non
     one = read_experiment(RAW)
     some = records([[1.0, 1.0], [1.0, 1.0]], saturated=share)
     assert always_saturated(some) is noted
-    assert (summary_row(one, some, one.certificate().to_dict())["note"] == SATURATION_NOTE) is noted
+    assert (summary_row(one, finished(one, some))["note"] == SATURATION_NOTE) is noted
 
 
 def test_a_bonus_that_comes_down_at_the_end_is_not_noted() -> None:
@@ -125,11 +126,11 @@ def test_the_summary_row_of_a_game_has_gaps_with_their_bands() -> None:
     one = game_cell({"model": "jdp", "epsilon": 1.0})
     some = game_records(one)
     final = some[some["episode"] == 1000]
-    row = summary_row(one, some, one.certificate().to_dict())
+    row = summary_row(one, finished(one, some))
     for name in ("gap", "smallest_gap", "exploitability", "infeasible"):
         found = row[name], row[f"{name}_lower"], row[f"{name}_upper"]
         assert found == pytest.approx(band(final[name].to_numpy()))
-    other = summary_row(read_experiment(RAW), records([[1.0, 0.5]] * 3), read_experiment(RAW).certificate().to_dict())
+    other = summary_row(read_experiment(RAW), finished(read_experiment(RAW), records([[1.0, 0.5]] * 3)))
     assert not {key for key in other if "gap" in key or "exploit" in key}
 
 
