@@ -85,7 +85,7 @@ def _covered_text(summary: pd.DataFrame) -> str:
     covered = int(summary["theorem"].fillna("").ne("").sum())
     if covered == 0:
         return "no theorem covers any"
-    return f"a theorem covers {'all' if covered == len(summary) else f'{covered} of {len(summary)} cells'}"
+    return f"a theorem covers {'all cells' if covered == len(summary) else f'{covered} of {len(summary)} cells'}"
 
 
 def _draw_curves(

@@ -99,7 +99,7 @@ def summary_row(experiment: Experiment, results: Results) -> dict[str, Any]:
     if REGRET in metrics:
         row |= halving_columns(records)
     row |= privacy_columns(results.certificate)
-    row |= {f"derived.{name}": value for name, value in results.derived.items()}
+    row |= {f"derived_{name}": value for name, value in results.derived.items()}
     row["theorem"] = results.theorem
     return row | {"note": SATURATION_NOTE if always_saturated(records) else ""}
 

@@ -244,7 +244,7 @@ def _final_numbers(metrics: Sequence[Metric], results: CellResults) -> dict[str,
         "claimed_epsilon": privacy["claimed_epsilon"],
         "proved_epsilon": privacy["proved_epsilon"],
         "seconds": results.seconds,
-        **{f"derived.{name}": value for name, value in results.derived.items()},
+        **{f"derived_{name}": value for name, value in results.derived.items()},
         **(halving_columns(results.records) if REGRET in metrics else {}),
     }
     return {name: float(value) for name, value in numbers.items() if value is not None}

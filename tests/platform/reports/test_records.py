@@ -83,7 +83,7 @@ def test_the_summary_row_names_the_theorem_that_covers_the_settings() -> None:
         one = read_experiment({**RAW, "algorithm": {**RAW["algorithm"], **settings}})
         found.append(summary_row(one, finished(one, records([[1.0, 0.5]])))["theorem"])
     assert found[0].startswith("[CZ22] Theorem")
-    assert summary_row(one, finished(one, records([[1.0, 0.5]])))["derived.c"] == 0.5
+    assert summary_row(one, finished(one, records([[1.0, 0.5]])))["derived_c"] == 0.5
     assert found[1:] == ["", ""]
 
 
