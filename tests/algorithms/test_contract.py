@@ -154,7 +154,8 @@ def test_a_run_leaves_named_policies(privacy: Any, name: str, learner: Learner, 
 def test_plan_returns_the_next_episodes_policy_and_changes_nothing(
     privacy: Any, name: str, learner: Learner, envs: Environments[Any]
 ) -> None:
-    algorithm = learner(envs.random, 300, privacy, name=name, **PRACTICAL)
+    # With next to no bonus every algorithm's policy moves within so few episodes.
+    algorithm = learner(envs.random, 300, privacy, name=name, bonus_scale=1e-3, precision_scale=1e-3)
     seen = []
     for _ in range(40):
         before = algorithm.state_dict()

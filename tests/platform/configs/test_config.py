@@ -27,6 +27,15 @@ BASE: dict[str, Any] = {
 }
 
 
+def fitting(section: str, settings: type[Any]) -> dict[str, Any]:
+    """The algorithm or environment that goes with a registered one of the other section."""
+    if section == "algorithm":
+        return {"env": {"name": next(name for name, env in ENVIRONMENTS.items() if env.builds is settings.plays)}}
+    if section == "env":
+        return {"algorithm": {"name": next(name for name, one in ALGORITHMS.items() if one.plays is settings.builds)}}
+    return {}
+
+
 def write(folder: Path, text: str, name: str = "try.yaml") -> Path:
     file = folder / name
     file.write_text(text)
@@ -123,7 +132,7 @@ def test_everything_registered_can_be_named_in_a_config(registry: dict[str, type
         values: dict[str, object] = {key: name}
         if "epsilon" in getattr(settings, "__dataclass_fields__", {}):
             values["epsilon"] = 1.0
-        cell = read_experiment({**BASE, section: values})
+        cell = read_experiment({**BASE, **fitting(section, settings), section: values})
         assert isinstance(getattr(cell, section), settings)
         assert cell.parameters()[f"{section}.{key}"] == name
 
