@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import difflib
+from collections.abc import Mapping
+from typing import TypeVar
+
 import gymnasium
 import pettingzoo  # type: ignore[import-untyped]
 
@@ -38,6 +43,8 @@ __all__ = [
     "make_game",
 ]
 
+E = TypeVar("E", bound=Env)
+
 _MDPS: tuple[type[EnvConfig[FiniteMDP]], ...] = (RiverSwim, RandomMDP, Garnet, GridWorld, DeepSea)
 _GAMES: tuple[type[EnvConfig[MarkovGame]], ...] = (RandomGame, RockPaperScissors, Soccer, Pursuit)
 
@@ -51,8 +58,7 @@ def make_episodes(environment: str, render_mode: None = None, **fields: float | 
 
     Raises ValueError on another name, and as the spec does.
     """
-    require_choice("environment", environment, MDPS)
-    return FiniteMDPEnv(MDPS[environment](**fields).build(), render_mode)
+    return FiniteMDPEnv(_described(MDPS, "environment", environment, fields).build(), render_mode)
 
 
 def make_game(game: str, render_mode: None = None, **fields: float | str) -> MarkovGameEnv:
@@ -60,8 +66,24 @@ def make_game(game: str, render_mode: None = None, **fields: float | str) -> Mar
 
     Raises ValueError on another name, and as the spec does.
     """
-    require_choice("game", game, GAMES)
-    return MarkovGameEnv(GAMES[game](**fields).build(), render_mode)
+    return MarkovGameEnv(_described(GAMES, "game", game, fields).build(), render_mode)
+
+
+def _described(
+    registry: Mapping[str, type[EnvConfig[E]]], key: str, name: str, fields: Mapping[str, float | str]
+) -> EnvConfig[E]:
+    """Return the spec that a user describes; raise ValueError on unknown names and fields."""
+    if name in ENVIRONMENTS and name not in registry:
+        kind = ENVIRONMENTS[name].builds.kind
+        raise ValueError(f"{key} must be one of {', '.join(registry)}, got {name!r}, a {kind}; choose one of them")
+    require_choice(key, name, registry)
+    valid = [field.name for field in dataclasses.fields(registry[name])]  # type: ignore[arg-type]
+    for field in fields:
+        if field not in valid:
+            near = difflib.get_close_matches(field, valid, 1)
+            remedy = f"did you mean {near[0]!r}?" if near else "choose one of them"
+            raise ValueError(f"{field} must be one of {', '.join(valid)}, the fields of {name}; {remedy}")
+    return registry[name](**fields)
 
 
 for _name, _spec in MDPS.items():

@@ -21,13 +21,17 @@ def require_integer(key: str, value: object, minimum: int) -> None:
         raise ValueError(f"{key} must be an integer of at least {minimum}, got {value!r}; set {key}: {minimum} or more")
 
 
-def require_size(name: str, horizon: int, n_states: int, n_actions: int) -> None:
-    """Raise a ValueError if the transitions [H, S, A, S'] would not fit in memory."""
-    entries = int(horizon) * int(n_states) ** 2 * int(n_actions)
+def require_size(name: str, size: tuple[int, int, int], keys: str) -> None:
+    """Raise a ValueError if the transitions [H, S, A, S'] would not fit in memory.
+
+    size: H, S, A, where A may be the number of pairs of actions. keys: the fields that make it what it is.
+    """
+    horizon, n_states, n_actions = (int(number) for number in size)
+    entries = horizon * n_states**2 * n_actions
     if entries > _MAX_ENTRIES:
         raise ValueError(
-            f"{name} needs horizon x n_states^2 x n_actions <= {_MAX_ENTRIES} array entries, got {entries}; "
-            "lower horizon, n_states or n_actions"
+            f"{name} needs transitions of at most {_MAX_ENTRIES} entries, got {horizon} steps x {n_states}^2 states x "
+            f"{n_actions} actions = {entries}; lower {keys}"
         )
 
 

@@ -57,7 +57,7 @@ class DeepSea:
         require_integer("seed", self.seed, 0)
         if self.seed >= 2**32:
             raise ValueError(f"seed must be below 2^32 = {2**32}, got {self.seed}; set a smaller seed")
-        require_size(self.name, self.size, self.size, 2)
+        require_size(self.name, (self.size, self.size, 2), "size")
 
     def build(self) -> FiniteMDP:
         """Build the grid as arrays: transitions [N, N, 2, N], rewards [N, N, 2], start [N]."""

@@ -64,7 +64,7 @@ class RiverSwim:
     def __post_init__(self) -> None:
         require_integer("n_states", self.n_states, 3)
         require_integer("horizon", self.horizon, 1)
-        require_size(self.name, self.horizon, self.n_states, 2)
+        require_size(self.name, (self.horizon, self.n_states, 2), "horizon or n_states")
         require_choice("version", self.version, _VERSIONS)
 
     def build(self) -> FiniteMDP:

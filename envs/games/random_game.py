@@ -53,7 +53,9 @@ class RandomGame:
         require_integer("horizon", self.horizon, 1)
         require_number("concentration", self.concentration, *_CONCENTRATIONS)
         require_integer("seed", self.seed, 0)
-        require_size(self.name, self.horizon, self.n_states, int(self.n_max_actions) * int(self.n_min_actions))
+        pairs = int(self.n_max_actions) * int(self.n_min_actions)
+        keys = "horizon, n_states, n_max_actions or n_min_actions"
+        require_size(self.name, (self.horizon, self.n_states, pairs), keys)
 
     def build(self) -> MarkovGame:
         """Draw the game: transitions [H, S, A, B, S], rewards [H, S, A, B], start [S]."""

@@ -53,7 +53,7 @@ class RockPaperScissors:
         require_integer("horizon", self.horizon, 1)
         require_choice("payoffs", self.payoffs, _PAYOFFS)
         require_choice("memory", self.memory, _MEMORIES)
-        require_size(self.name, self.horizon, _MEMORIES[self.memory], 9)
+        require_size(self.name, (self.horizon, _MEMORIES[self.memory], 9), "horizon")
 
     def build(self) -> MarkovGame:
         """Build the game: transitions [H, S, 3, 3, S], rewards [H, S, 3, 3], start [S]."""

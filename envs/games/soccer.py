@@ -75,7 +75,7 @@ class Soccer:
         require_integer("n_columns", self.n_columns, 2)
         require_integer("horizon", self.horizon, 1)
         require_choice("after_goal", self.after_goal, _AFTER_GOAL)
-        require_size(self.name, self.horizon, self._n_states(), len(_MOVES) ** 2)
+        require_size(self.name, (self.horizon, self._n_states(), len(_MOVES) ** 2), "horizon, n_rows or n_columns")
 
     def configurations(self) -> list[Configuration]:
         """Return the configuration of each state, in order; with after_goal: stop, the last state has none."""

@@ -22,7 +22,7 @@ class PlayerPolicy(ActionTable):
     with it.
     """
 
-    table: NDArray[np.float64]
+    table: NDArray[np.float64] = field(repr=False)
     generator: np.random.Generator
 
     @property
@@ -40,7 +40,7 @@ class GamePolicy:
     Raises ValueError if `table` is no joint policy of `env`.
     """
 
-    table: NDArray[np.float64]
+    table: NDArray[np.float64] = field(repr=False)
     env: EnvConfig[MarkovGame]
     generator: np.random.Generator = field(default_factory=np.random.default_rng)
 
@@ -49,6 +49,10 @@ class GamePolicy:
         self.game.marginals(table)  # says what is wrong with it
         table.setflags(write=False)
         object.__setattr__(self, "table", table)
+
+    def __call__(self, observation: ArrayLike) -> tuple[int, int]:
+        """Return a pair of actions, as `act`; the players' own policies are `max_player` and `min_player`."""
+        return self.act(observation)
 
     def act(self, observation: ArrayLike) -> tuple[int, int]:
         """Return the pair of actions (max-player's, min-player's), drawn together, at (steps taken, state), int64 [2].

@@ -60,7 +60,8 @@ def _table(file: Path, seed: int | None) -> NDArray[Any]:
             policies = dict(zip(seeds, tables, strict=True))
     except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
         raise UserError(
-            f"{file}: must hold one policy per seed, got {error}; run the experiment beside it again"
+            f"{file}: must hold the policies that a run wrote, one per seed, got a file without them "
+            f"({type(error).__name__}); run the experiment beside it again"
         ) from None
     chosen = seeds[0] if seed is None and seeds else seed
     if chosen not in policies:

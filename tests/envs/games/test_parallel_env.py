@@ -12,7 +12,7 @@ import pytest
 from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test  # type: ignore[import-untyped]
 from pettingzoo.utils.conversions import parallel_to_aec  # type: ignore[import-untyped]
 
-from dprl.envs import GAMES, FiniteMDPEnv, MarkovGameEnv, RandomGame, Soccer, make_game
+from dprl.envs import GAMES, FiniteMDPEnv, MarkovGameEnv, RandomGame, Soccer, make_episodes, make_game
 from dprl.envs.games.parallel_env import PLAYERS
 
 # Fields of a small game in which returns differ.
@@ -150,7 +150,9 @@ def test_games_are_made_by_name_with_the_fields_of_their_spec(make: Any) -> None
 
 def test_every_game_is_registered_and_another_name_is_refused() -> None:
     assert {f"dprl/{spec.__name__}-v0" for spec in GAMES.values()} <= set(pettingzoo.parallel_registry)
-    with pytest.raises(ValueError, match=r"^game must be one of .*soccer.*, got 'riverswim'; choose one of them$"):
+    with pytest.raises(
+        ValueError, match=r"^game must be one of .*soccer.*, got 'riverswim', a finite MDP; choose one of them$"
+    ):
         make_game("riverswim")
 
 
@@ -175,3 +177,19 @@ def test_the_mean_return_is_the_exact_value(name: str) -> None:
     exact = env.game.start @ env.game.nash()[0][0]
     assert abs(returns.mean() - exact) < 5 * returns.std() / np.sqrt(returns.size) + 1e-12
     assert returns.std() > 0.0
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "fields", "message"),
+    [
+        (make_game, "soccer", {"horizont": 5}, r"^horizont must be one of .* of soccer; did you mean 'horizon'"),
+        (make_game, "socer", {}, r"^game must be one of .*soccer.*, got 'socer'; choose"),
+        (make_game, "riverswim", {}, r"^game must be one of .*, got 'riverswim', a finite MDP; choose"),
+        (make_episodes, "pursuit", {}, r"^environment must be one of .*, got 'pursuit', a two-player .*; choose"),
+        (make_episodes, "riverswim", {"n_sates": 3}, r"^n_sates must be one of .*; did you mean 'n_states'"),
+    ],
+)
+def test_what_cannot_be_made_is_said_in_one_line(make: Any, name: str, fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        make(name, **fields)
+    assert "\n" not in str(caught.value)

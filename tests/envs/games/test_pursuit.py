@@ -123,7 +123,7 @@ def test_equal_specs_build_equal_bits() -> None:
         ({"slip": 1.5}, "slip must be a number in [0, 1], got 1.5; set e.g. slip: 0.1"),
         ({"slip": float("nan")}, "slip must be a number in [0, 1], got nan; set e.g. slip: 0.1"),
         ({"slip": "0.1"}, "slip must be a number in [0, 1], got '0.1'; set e.g. slip: 0.1"),
-        ({"n_rows": 50, "n_columns": 50}, "pursuit needs horizon x n_states^2 x n_actions <= 100000000 array entries"),
+        ({"n_rows": 50, "n_columns": 50}, "pursuit needs transitions of at most 100000000 entries"),
     ],
 )
 def test_bad_fields_are_refused_in_one_line(fields: dict[str, Any], message: str) -> None:

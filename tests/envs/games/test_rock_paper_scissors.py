@@ -87,7 +87,7 @@ def test_equal_specs_build_equal_bits() -> None:
     ("fields", "message"),
     [
         ({"horizon": 0}, "horizon must be an integer of at least 1, got 0; set horizon: 1 or more"),
-        ({"horizon": 10**8}, "rock_paper_scissors needs horizon x n_states^2 x n_actions <= 100000000 array entries"),
+        ({"horizon": 10**8}, "rock_paper_scissors needs transitions of at most 100000000 entries"),
         ({"payoffs": "fair"}, "payoffs must be one of standard, biased, got 'fair'; choose one of them"),
         ({"payoffs": None}, "payoffs must be one of standard, biased, got None; choose one of them"),
         ({"memory": 1}, "memory must be one of outcome, none, got 1; choose one of them"),

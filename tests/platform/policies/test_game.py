@@ -197,3 +197,20 @@ def test_the_guides_lines_of_plain_numpy_play_a_game(root: Path, tmp_path: Path)
         state = int(game.transitions[step, state, a, b].argmax())
         assert (after, so_far) == (state, total)
     assert len(names["played"]) == game.horizon
+
+
+def test_a_policy_is_short_in_words_and_can_be_called() -> None:
+    policy = GamePolicy(correlated(), ENV)
+    assert len(repr(policy)) < 500
+    a, b = policy((0, 0))
+    assert 0 <= a < policy.game.n_max_actions
+    assert 0 <= b < policy.game.n_min_actions
+
+
+def test_a_file_that_is_no_policy_is_refused_without_advice_on_pickles(tmp_path: Path) -> None:
+    folder = write_cell(tmp_path, correlated()[None])
+    (folder / "policy.npz").write_bytes(b"junk")
+    with pytest.raises(UserError, match=r"must hold the policies that a run wrote") as caught:
+        load_policy(folder)
+    assert "pickle" not in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -155,10 +155,10 @@ def test_a_broken_or_lonely_file_is_refused(tmp_path: Path) -> None:
     file = CellFolder(tmp_path).policy_file
     for content in (b"", b"no arrays", file.read_bytes()[:100]):
         file.write_bytes(content)
-        with pytest.raises(UserError, match="must hold one policy per seed"):
+        with pytest.raises(UserError, match="must hold the policies that a run wrote, one per seed"):
             load_policy(tmp_path)
     np.savez(file, policy=np.ones((1, 6, 4)))
-    with pytest.raises(UserError, match="must hold one policy per seed"):
+    with pytest.raises(UserError, match="must hold the policies that a run wrote, one per seed"):
         load_policy(tmp_path)
     write_cell(tmp_path, np.ones((1, 6, 4), dtype=np.int64))
     CellFolder(tmp_path).experiment_file.unlink()
