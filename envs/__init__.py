@@ -75,7 +75,8 @@ def _described(
     """Return the spec that a user describes; raise ValueError on unknown names and fields."""
     if name in ENVIRONMENTS and name not in registry:
         kind = ENVIRONMENTS[name].builds.kind
-        raise ValueError(f"{key} must be one of {', '.join(registry)}, got {name!r}, a {kind}; choose one of them")
+        makers = "make_episodes or gymnasium.make" if name in MDPS else "make_game or pettingzoo.make"
+        raise ValueError(f"{key} must be one of {', '.join(registry)}, got {name!r}, a {kind}; use {makers} for it")
     require_choice(key, name, registry)
     valid = [field.name for field in dataclasses.fields(registry[name])]  # type: ignore[arg-type]
     for field in fields:

@@ -151,7 +151,7 @@ def test_games_are_made_by_name_with_the_fields_of_their_spec(make: Any) -> None
 def test_every_game_is_registered_and_another_name_is_refused() -> None:
     assert {f"dprl/{spec.__name__}-v0" for spec in GAMES.values()} <= set(pettingzoo.parallel_registry)
     with pytest.raises(
-        ValueError, match=r"^game must be one of .*soccer.*, got 'riverswim', a finite MDP; choose one of them$"
+        ValueError, match=r"^game must be one of .*soccer.*, got 'riverswim', a finite MDP; use make_episodes or"
     ):
         make_game("riverswim")
 
@@ -184,8 +184,18 @@ def test_the_mean_return_is_the_exact_value(name: str) -> None:
     [
         (make_game, "soccer", {"horizont": 5}, r"^horizont must be one of .* of soccer; did you mean 'horizon'"),
         (make_game, "socer", {}, r"^game must be one of .*soccer.*, got 'socer'; choose"),
-        (make_game, "riverswim", {}, r"^game must be one of .*, got 'riverswim', a finite MDP; choose"),
-        (make_episodes, "pursuit", {}, r"^environment must be one of .*, got 'pursuit', a two-player .*; choose"),
+        (
+            make_game,
+            "riverswim",
+            {},
+            r"^game must be one of .*, got 'riverswim', a finite MDP; use make_episodes or gymnasium\.make",
+        ),
+        (
+            make_episodes,
+            "pursuit",
+            {},
+            r"^environment must be one of .*, got 'pursuit', a two-player .*; use make_game or",
+        ),
         (make_episodes, "riverswim", {"n_sates": 3}, r"^n_sates must be one of .*; did you mean 'n_states'"),
     ],
 )
