@@ -24,7 +24,7 @@ class TabularPolicy(ActionTable):
     default a new one with a seed from the operating system. Raises ValueError if `table` is no policy of `env`.
     """
 
-    table: NDArray[Any]
+    table: NDArray[Any] = field(repr=False)
     env: EnvConfig[FiniteMDP]
     generator: np.random.Generator = field(default_factory=np.random.default_rng)
 
