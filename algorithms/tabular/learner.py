@@ -47,7 +47,7 @@ class TabularConfig(ABC, Generic[E]):
     run: ClassVar[Run]
     """The loop around it, see `learning_loop`."""
     theorem: ClassVar[str | None] = None
-    """Which theorem bounds the regret of the algorithm as printed, if one does."""
+    """Which theorem covers the algorithm as printed, if one does; in brackets what it is of, where not the regret."""
 
     def __post_init__(self) -> None:
         check_number("bonus_scale", self.bonus_scale, 0.0)
