@@ -97,7 +97,7 @@ def test_an_episode_is_that_of_the_parallel_environment() -> None:
     [
         ({}, r"^env_config must have the key game, got none; write e\.g\."),
         ({"horizon": 3}, r"^env_config must have the key game, got horizon; "),
-        ({"game": "riverswim"}, r"^game must be one of .*, got 'riverswim'; "),
+        ({"game": "riverswim"}, r"^game must be one of .*, got 'riverswim', a finite MDP; "),
         ({"game": "soccer", "horizon": 0}, r"^horizon must be an integer of at least 1"),
     ],
 )
