@@ -161,7 +161,7 @@ class BestUCBVIConfig(TabularMDPConfig):
 
     consistency: Consistency = "proved"
     name: ClassVar[str] = "best_ucb_vi"
-    theorem: ClassVar[str | None] = "docs/best_ucb_vi.md, Theorem 1"
+    theorem: ClassVar[str | None] = "docs/best_ucb_vi.md, Theorem 1 (optimism)"
     counts_losses: ClassVar[bool] = True
     plan = staticmethod(plan)
     run = staticmethod(run)
@@ -172,7 +172,7 @@ class BestUCBVIConfig(TabularMDPConfig):
 
     @property
     def covered_by(self) -> str | None:
-        """The theorem that bounds the regret of a run with these settings; it holds on any fixed schedule of plans."""
+        """The theorem that proves optimism of a run with these settings; it holds on any fixed schedule of plans."""
         proved = self.bonus_scale >= 1.0 and self.precision_scale >= 1.0 and self.consistency != "always"
         return self.theorem if proved else None
 

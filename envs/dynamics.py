@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dprl.envs.compiled import kernel
 
-__all__ = ["deterministic_value", "optimal_value", "roll_out", "roll_out_stochastic", "stochastic_value"]
+__all__ = ["deterministic_value", "expectation", "optimal_value", "roll_out", "roll_out_stochastic", "stochastic_value"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -75,7 +75,8 @@ def roll_out_stochastic(
 
 
 @kernel
-def _expectation(row: Floats, after: Floats) -> float:
+def expectation(row: Floats, after: Floats) -> float:
+    """Return the mean of the next step's values `after` [S'] under the probabilities `row` [S']."""
     # A plain loop: at these sizes it beats BLAS, and its one order of summation makes all exact values agree.
     total = 0.0
     for t in range(row.shape[0]):
@@ -97,7 +98,7 @@ def deterministic_value(transitions: Floats, rewards: Floats, policy: Integers, 
         after = values[h + 1]
         for s in range(n_states):
             action = policy[h, s]
-            values[h, s] = rewards[h, s, action] + _expectation(transitions[h, s, action], after)
+            values[h, s] = rewards[h, s, action] + expectation(transitions[h, s, action], after)
 
 
 @kernel
@@ -114,7 +115,7 @@ def stochastic_value(transitions: Floats, rewards: Floats, policy: Floats, value
         for s in range(n_states):
             mean = 0.0
             for action in range(n_actions):
-                total = rewards[h, s, action] + _expectation(transitions[h, s, action], after)
+                total = rewards[h, s, action] + expectation(transitions[h, s, action], after)
                 mean += policy[h, s, action] * total
             values[h, s] = mean
 
@@ -134,7 +135,7 @@ def optimal_value(transitions: Floats, rewards: Floats, values: Floats, policy: 
         after = values[h + 1]
         for s in range(n_states):
             for action in range(n_actions):
-                total = rewards[h, s, action] + _expectation(transitions[h, s, action], after)
+                total = rewards[h, s, action] + expectation(transitions[h, s, action], after)
                 if action == 0 or total > values[h, s]:
                     values[h, s] = total
                     policy[h, s] = action

@@ -92,7 +92,7 @@ class TabularConfig(ABC, Generic[E]):
 
     @property
     def covered_by(self) -> str | None:
-        """The theorem that bounds the regret of a run with these settings; None where none does."""
+        """The theorem that covers all runs with these settings; None where none does."""
         printed = self.bonus_scale == 1.0 and self.precision_scale == 1.0 and self.replan_growth == 0.0
         return self.theorem if printed else None
 

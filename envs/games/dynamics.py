@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprl.envs.compiled import borrowing, inlined, kernel
+from dprl.envs.dynamics import expectation
 
 __all__ = [
     "GapScratch",
@@ -72,14 +73,6 @@ def gap_scratch(n_states: int, n_max_actions: int, n_min_actions: int) -> GapScr
 
 
 @kernel
-def _expectation(row: Floats, after: Floats) -> float:
-    total = 0.0
-    for t in range(row.shape[0]):
-        total += row[t] * after[t]
-    return total
-
-
-@kernel
 def stage_payoffs(transitions: Floats, rewards: Floats, after: Floats, payoffs: Floats) -> None:
     """Fill payoffs [S, A, B] = r_h + P_h V for one step: the matrix game of every state.
 
@@ -89,7 +82,7 @@ def stage_payoffs(transitions: Floats, rewards: Floats, after: Floats, payoffs: 
     for s in range(n_states):
         for a in range(n_max):
             for b in range(n_min):
-                payoffs[s, a, b] = rewards[s, a, b] + _expectation(transitions[s, a, b], after)
+                payoffs[s, a, b] = rewards[s, a, b] + expectation(transitions[s, a, b], after)
 
 
 @kernel
@@ -109,7 +102,7 @@ def best_response_to_min(
             for a in range(n_max):
                 mean = 0.0
                 for b in range(n_min):
-                    total = rewards[h, s, a, b] + _expectation(transitions[h, s, a, b], after)
+                    total = rewards[h, s, a, b] + expectation(transitions[h, s, a, b], after)
                     mean += min_player[h, s, b] * total
                 if a == 0 or mean > values[h, s]:
                     values[h, s] = mean
@@ -133,7 +126,7 @@ def best_response_to_max(
             for b in range(n_min):
                 mean = 0.0
                 for a in range(n_max):
-                    total = rewards[h, s, a, b] + _expectation(transitions[h, s, a, b], after)
+                    total = rewards[h, s, a, b] + expectation(transitions[h, s, a, b], after)
                     mean += max_player[h, s, a] * total
                 if b == 0 or mean < values[h, s]:
                     values[h, s] = mean
