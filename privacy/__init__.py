@@ -13,34 +13,55 @@ from dprl.privacy.base import (
     Report,
     Scope,
 )
-from dprl.privacy.certificate import Certificate, PrivacyRequest, certify
+from dprl.privacy.certificate import Certificate, Certifies, PrivacyRequest, certify
 from dprl.privacy.channels import NoiseParts
 from dprl.privacy.compiled import kernel, source_digest
 from dprl.privacy.counters import COUNTERS
+from dprl.privacy.gradient_channels import GradientChannel, receive, submit
+from dprl.privacy.gradient_senders import GradientSender, SenderSpec
+from dprl.privacy.gradient_trust_models import (
+    GRADIENT_TRUST_MODELS,
+    GradientPrivacyConfig,
+    LocalGradientPrivacy,
+    NoGradientPrivacy,
+)
+from dprl.privacy.gradients import GradientPrivatizer
+from dprl.privacy.journal import SubmissionJournal
 from dprl.privacy.layouts import Layout
+from dprl.privacy.leases import Lease, PrivateMessages
 from dprl.privacy.ledger import Ledger, Release
 from dprl.privacy.mechanisms import MECHANISMS
 from dprl.privacy.precision import WeightedSums
 from dprl.privacy.privatizers import Privatizer
 from dprl.privacy.randomness.settings import NoiseConfig
 from dprl.privacy.randomness.streams import Streams
-from dprl.privacy.submissions import SubmissionLedger
+from dprl.privacy.submissions import Journal, SubmissionLedger
 from dprl.privacy.trust_models import TRUST_MODELS, CentralPrivacy, LocalPrivacy, NoPrivacy, PrivacyConfig
 
 __all__ = [
     "COUNTERS",
+    "GRADIENT_TRUST_MODELS",
     "MECHANISMS",
     "TRUST_MODELS",
     "CentralPrivacy",
     "Certificate",
+    "Certifies",
     "Contribution",
     "CountFamilies",
     "CountFamily",
+    "GradientChannel",
+    "GradientPrivacyConfig",
+    "GradientPrivatizer",
+    "GradientSender",
     "Guarantee",
+    "Journal",
     "Layout",
+    "Lease",
     "Ledger",
     "LedgerError",
+    "LocalGradientPrivacy",
     "LocalPrivacy",
+    "NoGradientPrivacy",
     "NoPrivacy",
     "NoiseConfig",
     "NoiseParts",
@@ -48,14 +69,19 @@ __all__ = [
     "PrivacyConfig",
     "PrivacyRequest",
     "PrivateCounts",
+    "PrivateMessages",
     "Privatizer",
     "Release",
     "Report",
     "Scope",
+    "SenderSpec",
     "Streams",
+    "SubmissionJournal",
     "SubmissionLedger",
     "WeightedSums",
     "certify",
     "kernel",
+    "receive",
     "source_digest",
+    "submit",
 ]

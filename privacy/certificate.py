@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from dprl.privacy.base import Guarantee, LedgerError, Scope, TrustModel
 from dprl.privacy.ledger import Account, Release
@@ -16,7 +16,11 @@ SCHEMA = "dprl.certificate/2"
 DELTAS = (1e-5, 1e-6)
 SEEDED = "seeded"
 
-_SEED = "the random seed: whoever has it can remove the noise, and two runs that share it share their noise"
+_SEED = (
+    "the random seed: whoever has it can remove the noise, and two runs that share it share their noise; the generator "
+    "is not cryptographic: a few messages can be enough to compute the noise of everybody, without the seed (entropy: "
+    "os has a cryptographic one)"
+)
 _ROUNDING = "the last bits of floating-point noise: the proof is for real numbers (arithmetic: exact has none)"
 
 
@@ -132,6 +136,23 @@ class Certificate:
             "factor": None if self.factor is None else in_json(self.factor),
             "audit": self.audit,
         }
+
+
+class Certifies(Protocol):
+    """What every privatizer offers: what it may release, and a certificate of what it did."""
+
+    @property
+    def trust_model(self) -> TrustModel:
+        """Who is trusted."""
+
+    def planned_ledger(self) -> Account:
+        """Return the ledger of a whole run, nothing released."""
+
+    def planned_certificate(self, algorithm: str) -> Certificate:
+        """Return the certificate of a whole run, nothing released."""
+
+    def certificate(self, algorithm: str) -> Certificate:
+        """Return the certificate of what was charged; raise LedgerError if that is not what ran."""
 
 
 def certify(

@@ -65,3 +65,59 @@ def of_counts(trust_model: TrustModel, players: int) -> Scope:
         unit=f"one user, the {players} players of an episode together, who take part in one episode",
         excluded=(*scope.excluded, "what the players of an episode see, and are told, of each other"),
     )
+
+
+GRADIENT_ADJACENCY = "replace one agent's environment and all its episodes"
+RAW_SCORES = (
+    "raw scores: a simulator reads them, for figures and for when to stop; epsilon is infinite for whoever sees them"
+)
+SIMULATED_SCORES = "raw scores, which the simulation reads for its metrics; a deployment must not send them"
+DURATIONS = "when a message comes: an agent's episode took that long"
+ROUNDS = "how many rounds of fixed length pass before a message comes"
+ARRIVALS = "the order in which messages arrive and are applied"
+TIMING_DETAILS = "differences of microseconds in computing time"
+CARRIED = "what environment or module carry from one agent to the next"
+"""Channels of gradients that an algorithm may leave open."""
+
+
+def of_gradients(
+    trust_model: TrustModel, submissions: int, release_scores: str, channels: tuple[str, ...] = ()
+) -> Scope:
+    """Return the scope of gradients that agents submit, each up to `submissions` times.
+
+    Args:
+        trust_model: 'none' or 'ldp'. submissions: T.
+        release_scores: 'simulator': raw scores are read; 'private': randomised bits on them are sent; 'none': neither.
+        channels: what else an algorithm leaves open, in words.
+    """
+    unit = (
+        f"one agent, who sends at most {submissions} messages"
+        if submissions > 1
+        else "one agent, who sends one message"
+    )
+    if trust_model == "none":
+        return Scope(
+            unit=unit,
+            adjacency=GRADIENT_ADJACENCY,
+            observer="nobody is kept from anything: the server sees exact gradients",
+            covered=(),
+            excluded=("everything",),
+            attained_by="any two different gradients",
+        )
+    bits = ("the randomised bit on each score",) if release_scores == "private" else ()
+    raw = (RAW_SCORES,) if release_scores == "simulator" else ()
+    return Scope(
+        unit=unit,
+        adjacency=GRADIENT_ADJACENCY,
+        observer="the server and everyone else: only the noisy message leaves the agent's side",
+        covered=("the content of the agent's messages", *bits, "parameters and everything else computed from messages"),
+        excluded=(
+            *raw,
+            *channels,
+            "messages of the same agent in another run or trial",
+            "what others see of the agent's own actions",
+            "whether an agent takes part, and messages that are lost",
+            "settings that were tuned on the agents' scores before the run",
+        ),
+        attained_by="an agent whose messages are for opposite gradients" + (" and scores" if bits else ""),
+    )

@@ -4,17 +4,34 @@ from __future__ import annotations
 
 import hashlib
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from threading import Lock
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from dprl.privacy.base import Int64Array, LedgerError, Scope, TrustModel
 from dprl.privacy.ledger import Account, Release
 
-Journal = Callable[[int, int], None]
-"""Called with (agent, number of the submission) before that submission is charged."""
+
+class Journal(Protocol):
+    """Where charges survive a crash; see journal.py for one in a file. It must not call the ledger."""
+
+    def recorded(self, terms: str, n_agents: int) -> Int64Array:
+        """Return how many submissions of each agent are in it, int64[n_agents]; reads only.
+
+        Raises LedgerError if it was written for other terms or agents.
+        """
+
+    def begin(self, terms: str, n_agents: int) -> Int64Array:
+        """Take it for writing, before the first charge, and return what `recorded` does: others may have written."""
+
+    def write(self, agents: Int64Array, numbers: Int64Array) -> None:
+        """Write that agents int64[k] are charged for submissions of theirs of these numbers int64[k]: all or nothing.
+
+        Returns when it is where it survives; raises LedgerError if it is not.
+        """
 
 
 class SubmissionLedger(Account):
@@ -24,10 +41,10 @@ class SubmissionLedger(Account):
     adaptive composition, whether the agent uses its cap or not. The cap is fixed beforehand, so it does not matter if
     data decide who submits when.
 
-    A submission is charged before anything of it is released: `charge` first calls `journal`, then counts, then
-    returns. If `journal` raises, nothing is counted and nothing may be released; the next attempt gets the same number,
-    so journal what is told, (agent, number), and take the largest number of each agent when reading it back. A
-    submission that was journaled and then lost stays charged.
+    A submission is charged before anything of it is released: `charge_all` first writes to the journal, then counts,
+    then returns. If the journal raises, nothing is counted and nothing may be released; the next attempt gets the same
+    numbers. A submission that was journaled and then lost stays charged: with a journal the ledger starts from what is
+    written there.
 
     Args:
         trust_model: what the releases make it.
@@ -35,7 +52,7 @@ class SubmissionLedger(Account):
         scope: whom and what the guarantee speaks of.
         n_agents: how many agents there are.
         submissions: the cap T of each agent.
-        journal: writes a charge to where it survives a crash, and returns when it does; it must not call this ledger.
+        journal: where charges are written before they count; None for runs whose agents are simulated.
     """
 
     def __init__(
@@ -51,7 +68,11 @@ class SubmissionLedger(Account):
         if n_agents < 1:
             raise LedgerError(f"n_agents must be at least 1, got {n_agents}; nobody needs no ledger")
         self._journal = journal
+        self._writing = journal is None
+        self._loadable = True
         self._submitted = np.zeros(n_agents, dtype=np.int64)
+        if journal is not None:
+            self._raise_to(journal.recorded(self.terms, n_agents))
         # Of two charges at the same time both could be the last one.
         self._lock = Lock()
 
@@ -70,25 +91,54 @@ class SubmissionLedger(Account):
         """How many submissions each agent has been charged for, a copy: int64[n_agents]."""
         return self._submitted.copy()
 
+    @property
+    def terms(self) -> str:
+        """A digest of what agents are charged for: trust model, releases, neighbours, cap and number of agents."""
+        return hashlib.blake2b(self._terms().tobytes() + str(self.n_agents).encode(), digest_size=16).hexdigest()
+
     def charge(self, agent: int) -> int:
         """Charge agent `agent` (1-based) for one submission, before it is released; return its number, from 1 on.
 
         An agent's numbers never repeat, so (agent, number) may name the noise of a submission.
 
         Raises:
-            LedgerError: if the agent has submitted as often as it may. ValueError: if there is no such agent.
+            LedgerError: if the agent has submitted as often as it may, or the journal cannot be written.
+            ValueError: if there is no such agent.
         """
-        agent = operator.index(agent)
-        if not 1 <= agent <= self.n_agents:
-            raise ValueError(f"agent must lie in 1..{self.n_agents}, got {agent}; build the ledger for more agents")
+        return int(self.charge_all(np.array([operator.index(agent)], dtype=np.int64))[0])
+
+    def charge_all(self, agents: npt.ArrayLike) -> Int64Array:
+        """Charge agents int64[k] (1-based, one may be there more than once) for a submission each: all or nobody.
+
+        Returns the submissions' numbers int64[k]; see `charge`.
+        """
+        charged = np.asarray(agents)
+        if charged.ndim != 1 or charged.dtype.kind not in "iu":
+            raise ValueError(f"agents must be whole numbers in one row, got {charged.dtype} {charged.shape}; list them")
+        charged = charged.astype(np.int64)
+        if charged.shape[0] == 0:
+            return charged
+        wrong = charged[(charged < 1) | (charged > self.n_agents)]
+        if wrong.shape[0]:
+            raise ValueError(f"agent must lie in 1..{self.n_agents}, got {wrong[0]}; build the ledger for more agents")
         with self._lock:
-            number = int(self._submitted[agent - 1]) + 1
-            if number > self.submissions:
-                raise LedgerError(f"agent {agent} cannot submit: all of its {self.submissions} submissions are charged")
+            self._begin()
+            numbers: Int64Array = self._submitted[charged - 1] + 1 + _earlier(charged)
+            late = charged[numbers > self.submissions]
+            if late.shape[0]:
+                raise LedgerError(
+                    f"agent {late[0]} cannot submit: all of its {self.submissions} submissions are charged"
+                )
             if self._journal is not None:
-                self._journal(agent, number)
-            self._submitted[agent - 1] = number
-        return number
+                self._journal.write(charged, numbers)
+            np.maximum.at(self._submitted, charged - 1, numbers)
+            self._loadable = False
+        return numbers
+
+    def begin(self) -> None:
+        """Take the journal for writing and count what others have written there; done by the first charge otherwise."""
+        with self._lock:
+            self._begin()
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return what was charged: 'submitted' int64[n_agents], and 'terms', a digest of what it was charged for."""
@@ -98,28 +148,47 @@ class SubmissionLedger(Account):
         """Continue from `state_dict`, in a ledger that has charged nothing yet; nothing is journaled.
 
         A state that is older than the last charge would let agents submit once more than they may, under the noise of
-        earlier submissions: where there is a journal, raise 'submitted' to its numbers first.
+        earlier submissions: with a journal, what is written there counts, too.
 
         Raises:
             LedgerError: if this ledger has charged agents.
             ValueError: if the state is of other releases, another cap or other agents.
         """
-        if self.users_charged:
+        if not self._loadable:
             raise LedgerError(f"{self.users_charged} agents are charged here already; load into a new ledger")
         for key, ours in self.state_dict().items():
             if key not in state or state[key].shape != ours.shape or state[key].dtype != ours.dtype:
                 raise ValueError(f"the state's {key!r} is missing or of another shape; resume with the same settings")
         if not np.array_equal(state["terms"], self._terms()):
-            raise ValueError("the state is of other releases, scope or cap; resume with the same settings")
-        submitted = state["submitted"]
-        if submitted.min() < 0 or submitted.max() > self.submissions:
-            raise ValueError(f"submitted must lie in 0..{self.submissions}, got {submitted}; start anew")
-        self._submitted[:] = submitted
+            raise ValueError("the state is of other releases, neighbours or cap; resume with the same settings")
+        self._raise_to(state["submitted"])
 
     def __reduce__(self) -> NoReturn:
         # Each of two copies would let every agent submit as often as it may.
         raise LedgerError("a ledger of submissions cannot be copied or pickled; continue from state_dict")
 
+    def _begin(self) -> None:
+        if not self._writing and self._journal is not None:
+            self._raise_to(self._journal.begin(self.terms, self.n_agents))
+            self._writing = True
+
+    def _raise_to(self, submitted: Int64Array) -> None:
+        if submitted.min() < 0 or submitted.max() > self.submissions:
+            raise ValueError(f"submitted must lie in 0..{self.submissions}, got {submitted}; start anew")
+        np.maximum(self._submitted, submitted, out=self._submitted)
+
     def _terms(self) -> np.ndarray:
-        terms = repr((self.trust_model, self.releases, self.scope, self.submissions))
+        # Not the rest of the scope: other words for the same must not part a run from its journal.
+        terms = repr((self.trust_model, self.releases, self.scope.adjacency, self.submissions))
         return np.frombuffer(hashlib.blake2b(terms.encode()).digest(), dtype=np.uint8)
+
+
+def _earlier(agents: Int64Array) -> Int64Array:
+    """Return how often each agent is there before, int64[k]."""
+    if agents.shape[0] == 1 or np.all(agents[1:] > agents[:-1]):
+        return np.zeros(agents.shape[0], dtype=np.int64)
+    order = np.argsort(agents, kind="stable")
+    _, starts, counts = np.unique(agents[order], return_index=True, return_counts=True)
+    earlier = np.empty_like(agents)
+    earlier[order] = np.arange(agents.shape[0]) - np.repeat(starts, counts)
+    return earlier

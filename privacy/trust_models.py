@@ -65,10 +65,10 @@ class _Calibrated(ABC):
     model: ClassVar[TrustModel]
 
     def __post_init__(self) -> None:
-        _check_budget(self.epsilon, self.delta)
-        _check_choice("calibration", self.calibration, ["certified", "printed"])
-        _check_choice("precision", self.precision, ["exact", "printed"])
-        _check_choice("families", self.families, RELEASED_FAMILIES)
+        check_budget(self.epsilon, self.delta)
+        check_choice("calibration", self.calibration, ["certified", "printed"])
+        check_choice("precision", self.precision, ["exact", "printed"])
+        check_choice("families", self.families, RELEASED_FAMILIES)
         if self.calibration == "printed":
             _check_printed(self.delta, self.families)
 
@@ -145,8 +145,8 @@ class CentralPrivacy(_Calibrated):
     def __post_init__(self) -> None:
         super().__post_init__()
         counters, laws = counter_names()
-        _check_choice("counter", self.counter, counters)
-        _check_choice("mechanism", self.mechanism, laws)
+        check_choice("counter", self.counter, counters)
+        check_choice("mechanism", self.mechanism, laws)
         if self.calibration == "printed" and (
             self.counter != BinaryTree.name or self.mechanism not in (AUTO, Laplace.name)
         ):
@@ -188,7 +188,7 @@ class LocalPrivacy(_Calibrated):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_choice("mechanism", self.mechanism, report_names())
+        check_choice("mechanism", self.mechanism, report_names())
         if self.calibration == "printed" and self.mechanism not in (AUTO, Laplace.name):
             raise ValueError(
                 f"calibration must be certified with mechanism {self.mechanism}, got 'printed'; "
@@ -232,7 +232,8 @@ def _check_users(n_users: int) -> None:
         raise ValueError(f"n_users must be at least 1, got {n_users}; run at least 2 episodes")
 
 
-def _check_budget(epsilon: float, delta: float) -> None:
+def check_budget(epsilon: float, delta: float) -> None:
+    """Raise ValueError, in one line, unless (epsilon, delta) is a guarantee that can be computed with."""
     if not _is_number(epsilon):
         raise ValueError(f"epsilon must be a number above 0, got {epsilon!r}; for no privacy write model: none")
     if not 0 < epsilon < math.inf:
@@ -256,6 +257,7 @@ def _check_printed(delta: float, families: str) -> None:
         )
 
 
-def _check_choice(key: str, value: object, choices: Sequence[str]) -> None:
+def check_choice(key: str, value: object, choices: Sequence[str]) -> None:
+    """Raise ValueError, in one line, unless value is one of `choices`."""
     if value not in choices:
         raise ValueError(f"{key} must be one of {', '.join(choices)}, got {value!r}; choose one of them")

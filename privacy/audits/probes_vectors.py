@@ -17,6 +17,7 @@ from dprl.privacy.mechanisms.gradients import VectorMechanism
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign, fill_projection, fill_signs
 from dprl.privacy.mechanisms.randomized_response import RandomizedResponse, fill_responses
 from dprl.privacy.mechanisms.unary_encoding import UnaryEncoding, fill_unary
+from dprl.privacy.randomness.bits import fill_bits
 
 _CELLS, _SEED_NUMBERS = 2, 2
 
@@ -153,16 +154,20 @@ class SignMessages:
         # No sum of some of these numbers, each with either sign, is 0 but the empty one.
         gradient = np.ldexp(self.mechanism.clip, np.arange(1, self.mechanism.dimension + 1)).astype(np.float64)
         vector = gradient if world else -gradient
-        _signs(messages, vector, self.mechanism.clip, self.mechanism.bit.table(), key)
+        seeds = np.empty(runs, dtype=np.uint64)
+        fill_bits(seeds, self.mechanism.vector_noise(key).open_key, np.uint64(0))
+        _signs(messages, vector, self.mechanism.clip, self.mechanism.bit.table(), key, seeds)
         _signs_for(scores, messages, gradient)
         return scores
 
 
 @kernel
-def _signs(messages: Float64Array, vector: Float64Array, clip: float, table: np.ndarray, key: np.ndarray) -> None:
-    draws = 2 * (messages.shape[1] - _SEED_NUMBERS) + 1
+def _signs(
+    messages: Float64Array, vector: Float64Array, clip: float, table: np.ndarray, key: np.ndarray, seeds: np.ndarray
+) -> None:
+    draws = 2 * (messages.shape[1] - _SEED_NUMBERS)
     for run in range(messages.shape[0]):
-        fill_signs(messages[run], vector, clip, table, key, np.uint64(run * draws))
+        fill_signs(messages[run], vector, clip, table, key, np.uint64(run * draws), seeds[run])
 
 
 @kernel

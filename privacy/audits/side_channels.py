@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ import numpy.typing as npt
 from dprl.privacy.audits.findings import Claim, Measurement, ProbeProof
 from dprl.privacy.audits.probes_privatizers import bystander, canary
 from dprl.privacy.base import Float64Array
+from dprl.privacy.gradient_senders import GradientSender
+from dprl.privacy.gradients import GradientPrivatizer
 from dprl.privacy.mechanisms.base import INTEGER
 from dprl.privacy.privatizers import Privatizer
 
@@ -24,6 +27,9 @@ METHOD = "same seeds"
 ORDER = "order of messages"
 NOISY_CHANNELS = ("report", "released counts")
 _DIGITS = 9
+_FAR, _MIDDLE = 1e3, 100.0
+"""The canary's gradient, longer than any clip, and the score of all others."""
+_MESSAGE, _ESTIMATES, _SCORE_BITS = NOISY_MESSAGES = ("message", "estimates", "score bits")
 
 
 @dataclass(frozen=True)
@@ -109,3 +115,33 @@ def fractional_parts(privatizer: Privatizer) -> Float64Array | None:
     numbers = channel.sender.message if report else channel.receiver.noisy
     # Sums of fractions are rounded, too.
     return np.asarray(np.round(np.mod(numbers, 1.0), _DIGITS), dtype=np.float64)
+
+
+def recorded_submissions(privatizer: GradientPrivatizer, world: int, algorithm: str) -> list[Message]:
+    """Return all that leaves the agents' side, and all that is shown of it, when every agent submits once.
+
+    The worlds differ in the first agent's gradient and score, as far as they can. The privatizer is used up.
+    """
+    agents = privatizer.n_agents
+    gradients = np.full((agents, privatizer.dimension), 0.25)
+    gradients[0] = 0.0
+    gradients[0, 0] = _FAR if world else -_FAR
+    scores = np.full(agents, _MIDDLE)
+    scores[0] = 2.0 * _MIDDLE if world else 0.0
+    lease = privatizer.lease(agents)
+    outbox = GradientSender(privatizer.sender_spec)
+    sent = outbox.send(lease, gradients, scores)
+    found = [Message.of(_MESSAGE, values) for values in sent.values]
+    found.append(Message.of(_ESTIMATES, privatizer.estimates(sent)))
+    bits = privatizer.score_bits(sent)
+    found += [] if bits is None else [Message.of(_SCORE_BITS, bits)]
+    shown = f"{lease!r} {outbox!r} {sent!r} {privatizer!r} {privatizer.channel!r} {privatizer.ledger.users_charged}"
+    certificate = privatizer.certificate(algorithm).to_dict()
+    # Two privatizers have two places in memory, which say nothing.
+    texts = re.sub("0x[0-9a-f]+", "", shown)
+    return [
+        *found,
+        Message("texts", texts.encode()),
+        Message.of("submissions", sent.submissions),
+        Message("certificate", json.dumps(certificate, sort_keys=True).encode()),
+    ]

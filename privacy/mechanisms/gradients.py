@@ -16,22 +16,29 @@ import numpy.typing as npt
 
 from dprl.privacy.accounting.curves import PrivacyCurve
 from dprl.privacy.base import Float64Array
-from dprl.privacy.compiled import kernel
 from dprl.privacy.mechanisms.base import IDEALISED, Mechanism, Sensitivity
+from dprl.privacy.mechanisms.clipping import L1, L2, clipped, whole_units
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.mechanisms.sampling import fill_noise
+from dprl.privacy.mechanisms.vectors import (
+    CLIPPED,
+    GRIDDED,
+    VectorNoise,
+    checked_vector,
+    lasting,
+    randomized,
+    room,
+)
+
+__all__ = ["GRID", "ClippedGaussian", "ClippedLaplace", "VectorMechanism", "checked_vector", "clipped", "whole_units"]
 
 GRID = "grid"
 """Integers times a power of two: every sum is exact in float64."""
 # The noise scale is 2^n to 2^(n+1) units of the grid: a millionth of the noise, and what a sampler's table allows.
 _LAPLACE_GRID_BITS, _GAUSSIAN_GRID_BITS = 20, 13
 _LARGEST_UNITS = 2.0**31
-_MOST_DRAWS = 2**53
-_MOST_SUBMISSIONS = 2**31
-_DRAWS_PER_SUBMISSION = np.uint64(1 << 32)
 
 
 class VectorMechanism(Protocol):
@@ -61,6 +68,9 @@ class VectorMechanism(Protocol):
 
     def curve(self) -> PrivacyCurve:
         """Return what one message proves between any two inputs."""
+
+    def vector_noise(self, key: npt.NDArray[np.uint64]) -> VectorNoise:
+        """Return what the kernels need to draw from the stream `key`."""
 
     def randomize(self, vector: Float64Array, key: npt.NDArray[np.uint64], number: int) -> Float64Array:
         """Return the message float64[message_length] of submission `number` >= 0 for `vector` float64[d]."""
@@ -133,21 +143,30 @@ class _Clipped:
 
         *Formal guarantee.* See the class.
         """
-        given = checked_vector(vector, self.dimension)
-        if not 0 <= number < _MOST_DRAWS // self.dimension:
-            raise ValueError(f"number must lie in [0, 2^53/dimension), got {number}; start a new stream")
-        message = np.empty(self.dimension)
-        fill_noise(message, self.additive.noise(key), np.uint64(number * self.dimension))
-        squared = self.norm == "l2"
-        if self.grid:
-            add_on_grid(message, given, self.radius_units, self.grid, squared)
-        else:
-            add_clipped(message, given, self.clip / 2.0, squared)
-        return message
+        return randomized(self.vector_noise(key), vector, number)
 
     def estimate(self, message: Float64Array) -> Float64Array:
         """Return the message: unbiased for the clipped vector, apart from rounding towards 0 by less than the grid."""
         return message
+
+    def vector_noise(self, key: npt.NDArray[np.uint64]) -> VectorNoise:
+        """Return what the kernels need."""
+        numbers, words = room(self.dimension, self.dimension if self.grid else 0)
+        return VectorNoise(
+            kind=GRIDDED if self.grid else CLIPPED,
+            dimension=self.dimension,
+            message_length=self.dimension,
+            norm=L2 if self.norm == "l2" else L1,
+            clip=self.radius_units * self.grid if self.grid else self.clip / 2.0,
+            probability=0.0,
+            grid=self.grid,
+            factor=1.0,
+            draws=self.dimension,
+            submissions=lasting(self.dimension),
+            noise=self.additive.noise(key),
+            numbers=numbers,
+            words=words,
+        )
 
 
 @dataclass(frozen=True)
@@ -206,21 +225,6 @@ class ClippedGaussian(_Clipped):
         return cls(dimension, clip, DiscreteGaussian.calibrated(epsilon, delta, of_units), grid)
 
 
-def checked_vector(vector: Float64Array, dimension: int) -> Float64Array:
-    """Return `vector` as float64[dimension]; raise ValueError for another shape, which is no secret."""
-    given = np.ascontiguousarray(vector, dtype=np.float64)
-    if given.shape != (dimension,):
-        raise ValueError(f"vector must have shape ({dimension},), got {given.shape}; flatten it")
-    return given
-
-
-def first_draw(number: int) -> np.uint64:
-    """Return where the 2^32 draws of submission `number` begin; raise ValueError outside [0, 2^31)."""
-    if not 0 <= number < _MOST_SUBMISSIONS:
-        raise ValueError(f"number must lie in [0, 2^31), got {number}; start a new stream")
-    return np.uint64(number) * _DRAWS_PER_SUBMISSION
-
-
 def _check_request(epsilon: float, dimension: int, clip: float) -> None:
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise ValueError(f"epsilon must be finite and above 0, got {epsilon}; nothing else is a guarantee")
@@ -243,78 +247,3 @@ def _of_ball(diameter: float, norm: str, dimension: int) -> Sensitivity:
 def _grid(scale: float, bits: int) -> float:
     """Return the power of two of which the scale is 2^bits to 2^(bits + 1) units."""
     return 2.0 ** (math.frexp(scale)[1] - 1 - bits)
-
-
-@kernel
-def without_nonfinite(out: np.ndarray, vector: np.ndarray) -> float:
-    """Fill `out` with `vector`, 0 for numbers that are not finite; return the largest absolute value."""
-    largest = 0.0
-    for i in range(out.shape[0]):
-        out[i] = vector[i] if abs(vector[i]) < math.inf else 0.0
-        largest = max(largest, abs(out[i]))
-    return largest
-
-
-@kernel
-def clipped(vector: np.ndarray, radius: float, squared: bool) -> np.ndarray:
-    """Return float64[d]: `vector` shrunk into the ball of the L1 norm, or of the L2 norm if `squared`.
-
-    Numbers that are not finite count as 0. The norm is computed relative to the largest coordinate: no overflow.
-    """
-    shrunk = np.empty(vector.shape[0])
-    largest = without_nonfinite(shrunk, vector)
-    if largest == 0.0:
-        return shrunk
-    total = 0.0
-    for i in range(shrunk.shape[0]):
-        relative = abs(shrunk[i]) / largest
-        total += relative * relative if squared else relative
-    norm = math.sqrt(total) if squared else total
-    if largest > radius / norm:
-        # Coordinate by coordinate relative to the largest: the norm itself may be above the largest float64.
-        for i in range(shrunk.shape[0]):
-            shrunk[i] = shrunk[i] / largest * (radius / norm)
-    return shrunk
-
-
-@kernel
-def add_clipped(out: np.ndarray, vector: np.ndarray, radius: float, squared: bool) -> None:
-    """Add the clipped `vector` to the noise in `out` float64[d].
-
-    *Formal guarantee.* None by itself; see ClippedLaplace and ClippedGaussian.
-    """
-    shrunk = clipped(vector, radius, squared)
-    for i in range(out.shape[0]):
-        out[i] += shrunk[i]
-
-
-@kernel
-def whole_units(vector: np.ndarray, radius: int, grid: float, squared: bool) -> np.ndarray:
-    """Return the clipped `vector` in units of the grid, rounded towards 0: int64[d] of norm at most `radius`.
-
-    The norm is checked in integers: where the clip's rounding errors left it above, units are taken off.
-    """
-    units = np.empty(vector.shape[0], dtype=np.int64)
-    shrunk = clipped(vector, radius * grid, squared)
-    total, limit = np.int64(0), np.int64(radius) * np.int64(radius) if squared else np.int64(radius)
-    for i in range(units.shape[0]):
-        units[i] = np.int64(shrunk[i] / grid)
-        total += units[i] * units[i] if squared else abs(units[i])
-    while total > limit:
-        for i in range(units.shape[0]):
-            if total > limit and units[i] != 0:
-                size = abs(units[i])
-                units[i] -= np.int64(1) if units[i] > 0 else np.int64(-1)
-                total -= 2 * size - 1 if squared else 1
-    return units
-
-
-@kernel
-def add_on_grid(out: np.ndarray, vector: np.ndarray, radius: int, grid: float, squared: bool) -> None:
-    """Replace the integer noise in `out` float64[d] by grid * (noise + the clipped vector in units), exactly.
-
-    *Formal guarantee.* None by itself; see ClippedLaplace and ClippedGaussian.
-    """
-    units = whole_units(vector, radius, grid, squared)
-    for i in range(out.shape[0]):
-        out[i] = grid * (out[i] + np.float64(units[i]))

@@ -17,10 +17,11 @@ from scipy.special import betainc, betaincinv, betaln
 
 from dprl.privacy.accounting.curves import PureLoss
 from dprl.privacy.base import Float64Array
-from dprl.privacy.compiled import kernel
 from dprl.privacy.mechanisms.base import IDEALISED
-from dprl.privacy.mechanisms.gradients import checked_vector, first_draw, without_nonfinite
-from dprl.privacy.randomness.bits import fill_bits
+from dprl.privacy.mechanisms.caps import room_for_cap
+from dprl.privacy.mechanisms.clipping import ANY
+from dprl.privacy.mechanisms.sampling import SILENT
+from dprl.privacy.mechanisms.vectors import CAP, EXACT_CAP, VectorNoise, randomized, room
 
 COMMON_SUPPORT = "common support"
 """The messages that can occur, and their law before the cap is chosen, are the same for every input."""
@@ -29,10 +30,11 @@ COMMON_SUPPORT = "common support"
 _MASS_ERROR, _MASS_ERROR_PER_DIMENSION = 1e-9, 2.0**-50
 # The square of a smaller threshold has few digits, or none.
 _LEAST_THRESHOLD = 1e-150
-_TWO_PI = 2.0 * math.pi
 # The rarest cap that rejection from the whole sphere may be asked for: 16384 directions on average.
 _RAREST_CAP = 2.0**-14
 _LARGEST_COIN_EPSILON = 30.0
+# Rejection has no bound: so many draws are set aside, which is more than anybody waits for.
+_DRAWS, _MOST_SUBMISSIONS = 1 << 32, 2**31
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,8 @@ class PrivUnit:
     The coin is exact: p is a multiple of 2^-53 and is compared with 53 bits. What remains of real arithmetic:
 
     * `exact=False` draws <x, v> from its conditional law by rejection (no table, no interpolation) and adds a uniform
-      direction orthogonal to v. The last bits of the message depend on v: 'float64-idealised'.
+      direction orthogonal to v. The last bits of the message depend on v: 'float64-idealised'. How long it takes tells
+      the coin: rejection takes longer on one side of the cap's edge.
     * `exact=True` draws directions that do not depend on the data until one lies in the cap and one outside, then lets
       the coin choose. So the coin and the mass of the cap are all that the guarantee rests on: every message that is
       possible for one input is so for all, and rounding moves the edge of the cap by less than `edge_error`, which
@@ -152,15 +155,30 @@ class PrivUnit:
 
         *Formal guarantee.* See the class.
         """
-        given = checked_vector(vector, self.dimension)
-        message = np.empty(self.dimension)
-        fill = privunit_exact if self.exact else privunit_fast
-        fill(message, given, self.probability, self.threshold, key, first_draw(number))
-        return message
+        return randomized(self.vector_noise(key), vector, number)
 
     def estimate(self, message: Float64Array) -> Float64Array:
         """Return the unbiased estimate float64[d] of the input's direction; of zero for an input without one."""
         return message / self.gain
+
+    def vector_noise(self, key: npt.NDArray[np.uint64]) -> VectorNoise:
+        """Return what the kernels need."""
+        numbers, words = room(*room_for_cap(self.dimension))
+        return VectorNoise(
+            kind=EXACT_CAP if self.exact else CAP,
+            dimension=self.dimension,
+            message_length=self.message_length,
+            norm=ANY,
+            clip=self.threshold,
+            probability=self.probability,
+            grid=0.0,
+            factor=self.gain,
+            draws=_DRAWS,
+            submissions=_MOST_SUBMISSIONS,
+            noise=SILENT._replace(key=key),
+            numbers=numbers,
+            words=words,
+        )
 
 
 def _check_dimension(dimension: int) -> None:
@@ -222,131 +240,3 @@ def _coin(log_odds: float, epsilon: float) -> float:
     """Return the largest multiple of 2^-53 whose log odds are at most `log_odds`, less a trace of epsilon."""
     p = 1.0 / (1.0 + math.exp(-(log_odds - 1e-11 * epsilon)))
     return max(0.5, math.floor(p * 2.0**53) * 2.0**-53 - 2.0**-53)
-
-
-@kernel
-def fill_direction(out: np.ndarray, words: np.ndarray, key: np.ndarray, first: np.uint64) -> np.uint64:
-    """Fill `out` float64[d] with a uniform direction from draws first, ...; return the number of the next draw.
-
-    words: uint64[3 * ceil(d/2)], room. Box-Muller with radii that are accurate relative to their size, near 0 too:
-    128 bits of a number in (0, 1/2), and one bit for which end of (0, 1) it is measured from.
-    """
-    fill_bits(words, key, first)
-    total = 0.0
-    for pair in range((out.shape[0] + 1) // 2):
-        word = words[3 * pair]
-        u = np.float64(word >> np.uint64(1)) * 2.0**-64 + (np.float64(words[3 * pair + 1]) + 0.5) * 2.0**-128
-        energy = -math.log(u) if word & np.uint64(1) else -math.log1p(-u)
-        radius = math.sqrt(2.0 * energy)
-        angle = _TWO_PI * (np.float64(words[3 * pair + 2] >> np.uint64(11)) * 2.0**-53)
-        out[2 * pair] = radius * math.cos(angle)
-        total += out[2 * pair] ** 2
-        if 2 * pair + 1 < out.shape[0]:
-            out[2 * pair + 1] = radius * math.sin(angle)
-            total += out[2 * pair + 1] ** 2
-    length = math.sqrt(total)
-    for i in range(out.shape[0]):
-        out[i] /= length
-    return first + np.uint64(words.shape[0])
-
-
-@kernel
-def unit_input(out: np.ndarray, vector: np.ndarray, words: np.ndarray, key: np.ndarray, first: np.uint64) -> np.uint64:
-    """Fill `out` float64[d] with the direction of `vector`, or with a random one; return the next draw's number.
-
-    The draws of a random direction are set aside whether they are needed or not.
-    """
-    following = first + np.uint64(words.shape[0])
-    largest = without_nonfinite(out, vector)
-    if largest == 0.0:
-        fill_direction(out, words, key, first)
-        return following
-    total = 0.0
-    for i in range(out.shape[0]):
-        out[i] /= largest
-        total += out[i] * out[i]
-    length = math.sqrt(total)
-    for i in range(out.shape[0]):
-        out[i] /= length
-    return following
-
-
-@kernel
-def _coordinate(inside: bool, d: int, gamma: float, key: np.ndarray, first: np.uint64) -> tuple[float, np.uint64]:
-    """Return t = <x, v> of a uniform x given which side of the cap's edge it is on, and the next draw's number.
-
-    Two coordinates of x have the polar form R (cos, sin) with R^2 = 1 - U^(2/(d-2)), so t = R cos(angle). Inside the
-    cap R >= gamma and cos >= gamma, which are drawn directly; the rest is rejection: exact, and fast for any cap.
-    """
-    exponent = 2.0 / (d - 2) if d > 2 else math.inf
-    outer = (1.0 - gamma) * (1.0 + gamma) if inside else 1.0
-    width = math.acos(gamma) if inside else math.pi
-    words = np.empty(2, dtype=np.uint64)
-    number = first
-    while True:
-        fill_bits(words, key, number)
-        number += np.uint64(2)
-        u = (np.float64(words[0] >> np.uint64(12)) + 0.5) * 2.0**-52
-        angle = width * (np.float64(words[1] >> np.uint64(11)) * 2.0**-53)
-        t = math.sqrt(1.0 - outer * math.exp(exponent * math.log(u))) * math.cos(angle)
-        if (t >= gamma) == inside:
-            return t, number
-
-
-@kernel
-def privunit_fast(
-    out: np.ndarray, vector: np.ndarray, probability: float, gamma: float, key: np.ndarray, first: np.uint64
-) -> None:
-    """Fill `out` float64[d] with PrivUnit's message for `vector`, from draws first, ... (2^32 are kept for it).
-
-    *Formal guarantee.* See PrivUnit; in real arithmetic.
-    """
-    d = out.shape[0]
-    words = np.empty(3 * ((d + 1) // 2), dtype=np.uint64)
-    unit = np.empty(d)
-    fill_bits(words[:1], key, first)
-    inside = bool(np.float64(words[0] >> np.uint64(11)) * 2.0**-53 < probability)
-    number = unit_input(unit, vector, words, key, first + np.uint64(1))
-    t, number = _coordinate(inside, d, gamma, key, number)
-    fill_direction(out, words, key, number)
-    along = 0.0
-    for i in range(d):
-        along += out[i] * unit[i]
-    total = 0.0
-    for i in range(d):
-        out[i] -= along * unit[i]
-        total += out[i] * out[i]
-    across = math.sqrt((1.0 - t) * (1.0 + t) / total)
-    for i in range(d):
-        out[i] = t * unit[i] + across * out[i]
-
-
-@kernel
-def privunit_exact(
-    out: np.ndarray, vector: np.ndarray, probability: float, gamma: float, key: np.ndarray, first: np.uint64
-) -> None:
-    """Fill `out` as privunit_fast does, with one of the directions that are drawn whatever `vector` is.
-
-    *Formal guarantee.* See PrivUnit: rests on the coin and on the mass of the cap.
-    """
-    d = out.shape[0]
-    words = np.empty(3 * ((d + 1) // 2), dtype=np.uint64)
-    unit, drawn = np.empty(d), np.empty(d)
-    fill_bits(words[:1], key, first)
-    inside = bool(np.float64(words[0] >> np.uint64(11)) * 2.0**-53 < probability)
-    number = unit_input(unit, vector, words, key, first + np.uint64(1))
-    found_inside, found_outside = False, False
-    # Both are always looked for: stopping at the one that is sent would show by the time taken which it is.
-    while not (found_inside and found_outside):
-        number = fill_direction(drawn, words, key, number)
-        along = 0.0
-        for i in range(d):
-            along += drawn[i] * unit[i]
-        in_cap = along >= gamma
-        new = not found_inside if in_cap else not found_outside
-        if in_cap:
-            found_inside = True
-        else:
-            found_outside = True
-        if new and in_cap == inside:
-            out[:] = drawn

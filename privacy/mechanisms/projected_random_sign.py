@@ -1,6 +1,7 @@
 """Projected random sign: a few random projections of a gradient, each sent as one randomised bit.
 
-A message holds the bits and the seed of the projection, never the projection itself: the server draws it again.
+A message holds the bits and the seed of the projection, never the projection itself: the server draws it again. The
+seed is public, so it comes from a key of its own: a word of the key that draws the coins could tell them.
 """
 
 from __future__ import annotations
@@ -15,23 +16,19 @@ import numpy.typing as npt
 
 from dprl.privacy.accounting.curves import RandomizedResponses
 from dprl.privacy.base import Float64Array
-from dprl.privacy.compiled import kernel
 from dprl.privacy.mechanisms.base import INTEGER
-from dprl.privacy.mechanisms.gradients import checked_vector, without_nonfinite
-from dprl.privacy.mechanisms.randomized_response import RandomizedResponse, fill_responses
-from dprl.privacy.randomness.bits import SPLITMIX64, fill_bits
-from dprl.privacy.randomness.exact import stochastic_round
+from dprl.privacy.mechanisms.clipping import ANY
+from dprl.privacy.mechanisms.randomized_response import RandomizedResponse
+from dprl.privacy.mechanisms.sampling import SILENT
+from dprl.privacy.mechanisms.signs import SEED_NUMBERS, fill_projection, fill_signs, room_for_signs
+from dprl.privacy.mechanisms.vectors import SIGNS, VectorNoise, estimated, lasting, randomized, room
+from dprl.privacy.randomness.streams import derived_key
 
+__all__ = ["ProjectedRandomSign", "fill_projection", "fill_signs"]
 Scaling = Literal["paper", "unbiased"]
 SCALINGS = ("paper", "unbiased")
 # [OT20] sec. 4: d_hat = floor(epsilon / 2.5), as the paper that it cites has it.
 EPSILON_PER_PROJECTION = 2.5
-_SQRT_3 = math.sqrt(3.0)
-_SEED_NUMBERS = 2
-_HALF_WORD = np.uint64(32)
-_LOW_HALF = np.uint64(0xFFFFFFFF)
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_MOST_DRAWS = 2**53
 
 
 @dataclass(frozen=True)
@@ -123,7 +120,7 @@ class ProjectedRandomSign:
     @property
     def message_length(self) -> int:
         """The bits, and two numbers for the seed of M."""
-        return self.projections + _SEED_NUMBERS
+        return self.projections + SEED_NUMBERS
 
     def curve(self) -> RandomizedResponses:
         """Return what one message proves between any two inputs."""
@@ -134,78 +131,35 @@ class ProjectedRandomSign:
 
         *Formal guarantee.* See the class.
         """
-        given = checked_vector(vector, self.dimension)
-        draws = 2 * self.projections + 1
-        if not 0 <= number < _MOST_DRAWS // draws:
-            raise ValueError(f"number must lie in [0, 2^53 / {draws}), got {number}; start a new stream")
-        message = np.empty(self.message_length)
-        fill_signs(message, given, self.clip, _coins(self.bit), key, np.uint64(number * draws))
-        return message
+        return randomized(self.vector_noise(key), vector, number)
 
     def estimate(self, message: Float64Array) -> Float64Array:
         """Return factor * M^T u~, float64[d], u~ in {-C, C}: unbiased for an input that is not clipped if so scaled."""
-        out = np.empty(self.dimension)
-        fill_back_projection(out, message, self.factor * self.clip)
-        return out
+        return estimated(self.vector_noise(SILENT.key), message)
+
+    def vector_noise(self, key: npt.NDArray[np.uint64]) -> VectorNoise:
+        """Return what the kernels need."""
+        numbers, words = room(*room_for_signs(self.dimension, self.projections))
+        draws = 2 * self.projections
+        return VectorNoise(
+            kind=SIGNS,
+            dimension=self.dimension,
+            message_length=self.message_length,
+            norm=ANY,
+            clip=self.clip,
+            probability=0.0,
+            grid=0.0,
+            factor=self.factor * self.clip,
+            draws=draws,
+            submissions=lasting(draws),
+            noise=SILENT._replace(key=key, table=_coins(self.bit).copy()),
+            numbers=numbers,
+            words=words,
+            open_key=derived_key(key, "projection"),
+        )
 
 
 @lru_cache(maxsize=64)
 def _coins(bit: RandomizedResponse) -> npt.NDArray[np.uint64]:
     """Return bit.table(): big-integer arithmetic that takes as long as all the rest of a message."""
     return bit.table()
-
-
-@kernel
-def fill_projection(row: np.ndarray, seed: np.uint64, number: int) -> None:
-    """Fill `row` float64[d] with row `number` of the projection of `seed`. Public: no secret depends on it."""
-    key = np.array([np.uint64(SPLITMIX64), seed, _GOLDEN, np.uint64(0), np.uint64(0)], dtype=np.uint64)
-    words = np.empty(row.shape[0], dtype=np.uint64)
-    fill_bits(words, key, np.uint64(number) * np.uint64(row.shape[0]))
-    for j in range(row.shape[0]):
-        side = ((words[j] >> _HALF_WORD) * np.uint64(6)) >> _HALF_WORD
-        row[j] = _SQRT_3 * (np.float64(side == np.uint64(0)) - np.float64(side == np.uint64(1)))
-
-
-@kernel
-def fill_signs(
-    message: np.ndarray, vector: np.ndarray, clip: float, table: np.ndarray, key: np.ndarray, first: np.uint64
-) -> None:
-    """Fill `message` float64[d_hat + 2] from draws first .. first + 2 d_hat: a seed, d_hat roundings, d_hat coins.
-
-    table: of the coins, see RandomizedResponse.table.
-
-    *Formal guarantee.* See ProjectedRandomSign.
-    """
-    n = message.shape[0] - _SEED_NUMBERS
-    given, row = np.empty(vector.shape[0]), np.empty(vector.shape[0])
-    largest = without_nonfinite(given, vector)
-    # Relative to the largest coordinate no sum overflows.
-    size = largest if largest > 0.0 else 1.0
-    words = np.empty(n + 1, dtype=np.uint64)
-    fill_bits(words, key, first)
-    seed = words[0]
-    bits = np.empty(n)
-    for i in range(n):
-        fill_projection(row, seed, i)
-        relative = 0.0
-        for j in range(given.shape[0]):
-            relative += row[j] * (given[j] / size)
-        u = min(max(relative * (size / clip), -1.0), 1.0)
-        bits[i] = stochastic_round(0.5 + 0.5 * u, words[1 + i])
-    fill_responses(message[:n], bits, key, first + np.uint64(n + 1), table)
-    message[n] = np.float64(seed >> _HALF_WORD)
-    message[n + 1] = np.float64(seed & _LOW_HALF)
-
-
-@kernel
-def fill_back_projection(out: np.ndarray, message: np.ndarray, scale: float) -> None:
-    """Fill `out` float64[d] with scale * M^T (2 bits - 1), M drawn again from the message's seed."""
-    n = message.shape[0] - _SEED_NUMBERS
-    seed = (np.uint64(message[n]) << _HALF_WORD) | np.uint64(message[n + 1])
-    row = np.empty(out.shape[0])
-    out[:] = 0.0
-    for i in range(n):
-        fill_projection(row, seed, i)
-        sign = scale * (2.0 * message[i] - 1.0)
-        for j in range(out.shape[0]):
-            out[j] += sign * row[j]

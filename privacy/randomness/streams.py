@@ -51,13 +51,27 @@ class Streams:
         """
         if stream not in STREAMS:
             raise KeyError(f"unknown random stream {stream!r}; the streams are {', '.join(STREAMS)}")
-        key = np.empty(KEY_WORDS, dtype=np.uint64)
         if self.noise.entropy == "os" and stream in NOISE_STREAMS:
+            key = np.empty(KEY_WORDS, dtype=np.uint64)
             key[0] = CHACHA20
             key[1:] = np.frombuffer(secrets.token_bytes(_KEY_BYTES), dtype="<u8")
             return key
         text = f"{stream}|{self.seed}|{len(self.context)}|{self.context}|{purpose}".encode()
-        key[0] = SPLITMIX64
-        key[1:] = np.frombuffer(hashlib.blake2b(text, digest_size=_KEY_BYTES).digest(), dtype="<u8")
+        return _hashed(SPLITMIX64, text)
+
+
+def derived_key(key: npt.NDArray[np.uint64], purpose: str) -> npt.NDArray[np.uint64]:
+    """Return a key uint64[5] of the same generator that is a cryptographic hash of `key` uint64[5] and a purpose.
+
+    It does not lead back to `key`: what it draws may be public.
+    """
+    return _hashed(int(key[0]), f"{purpose}|".encode() + key.astype("<u8").tobytes())
+
+
+def _hashed(generator: int, text: bytes) -> npt.NDArray[np.uint64]:
+    key = np.empty(KEY_WORDS, dtype=np.uint64)
+    key[0] = generator
+    key[1:] = np.frombuffer(hashlib.blake2b(text, digest_size=_KEY_BYTES).digest(), dtype="<u8")
+    if generator == SPLITMIX64:
         key[2] = splitmix64_increment(int(key[2]))
-        return key
+    return key

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from time import sleep
 from typing import Any
@@ -228,15 +229,38 @@ def test_users_of_count_loops_submit_once(trust_model: TrustModel) -> None:
         ledger.charge(7, 7)
 
 
+class Notes:
+    """A journal in memory; `act` is called with what is written, before it is kept."""
+
+    def __init__(self, act: Callable[[list[tuple[int, int]]], None] = lambda pairs: None) -> None:
+        self.act = act
+        self.lines: list[tuple[int, int]] = []
+        self.began = 0
+
+    def recorded(self, terms: str, n_agents: int) -> np.ndarray:
+        found = np.zeros(n_agents, dtype=np.int64)
+        for agent, number in self.lines:
+            found[agent - 1] = max(found[agent - 1], number)
+        return found
+
+    def begin(self, terms: str, n_agents: int) -> np.ndarray:
+        self.began += 1
+        return self.recorded(terms, n_agents)
+
+    def write(self, agents: np.ndarray, numbers: np.ndarray) -> None:
+        pairs = list(zip(agents.tolist(), numbers.tolist(), strict=True))
+        self.act(pairs)
+        self.lines += pairs
+
+
 def test_a_charge_is_journaled_before_it_counts_and_before_it_returns() -> None:
-    seen: list[tuple[int, int, int]] = []
-
-    def journal(agent: int, number: int) -> None:
-        seen.append((agent, number, int(ledger.submitted[agent - 1])))
-
+    seen: list[tuple[list[tuple[int, int]], list[int]]] = []
+    journal = Notes(lambda pairs: seen.append((pairs, ledger.submitted.tolist())))
     ledger = agents(cap=2, journal=journal)
+    assert journal.began == 0
     assert (ledger.charge(3), ledger.charge(3)) == (1, 2)
-    assert seen == [(3, 1, 0), (3, 2, 1)]
+    assert seen == [([(3, 1)], [0] * 5), ([(3, 2)], [0, 0, 1, 0, 0])]
+    assert journal.began == 1
     with pytest.raises(LedgerError):
         ledger.charge(3)
     with pytest.raises(ValueError, match="agent must lie"):
@@ -247,13 +271,13 @@ def test_a_charge_is_journaled_before_it_counts_and_before_it_returns() -> None:
 def test_nothing_is_charged_if_the_journal_fails_and_the_next_attempt_has_the_same_number() -> None:
     failing = [True]
 
-    def journal(agent: int, number: int) -> None:
+    def act(pairs: list[tuple[int, int]]) -> None:
         if failing[0]:
-            raise OSError(f"no space for {(agent, number)}")
+            raise OSError(f"no space for {pairs}")
 
-    ledger = agents(journal=journal)
-    with pytest.raises(OSError, match=r"no space for \(2, 1\)"):
-        ledger.charge(2)
+    ledger = agents(journal=Notes(act))
+    with pytest.raises(OSError, match=r"no space for \[\(2, 1\), \(3, 1\)\]"):
+        ledger.charge_all([2, 3])
     assert ledger.users_charged == 0
     failing[0] = False
     assert ledger.charge(2) == 1
@@ -261,7 +285,7 @@ def test_nothing_is_charged_if_the_journal_fails_and_the_next_attempt_has_the_sa
 
 def test_charges_at_the_same_time_do_not_exceed_the_cap() -> None:
     # The journal waits where two charges could overtake each other.
-    ledger = agents(journal=lambda agent, number: sleep(0.002))
+    ledger = agents(journal=Notes(lambda pairs: sleep(0.002)))
 
     def attempt(agent: int) -> int:
         try:
@@ -272,6 +296,50 @@ def test_charges_at_the_same_time_do_not_exceed_the_cap() -> None:
     with ThreadPoolExecutor(8) as pool:
         numbers = list(pool.map(attempt, [1] * 16))
     assert sorted(numbers) == [0] * 13 + [1, 2, 3]
+
+
+def test_a_batch_is_charged_as_its_agents_one_after_the_other() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        batch = rng.integers(1, N_AGENTS + 1, size=rng.integers(0, 9))
+        journals = Notes(), Notes()
+        together, apart = (agents(cap=9, journal=journal) for journal in journals)
+        for ledger in (together, apart):
+            ledger.charge(2)
+        assert together.charge_all(batch).tolist() == [apart.charge(int(agent)) for agent in batch]
+        assert together.submitted.tolist() == apart.submitted.tolist()
+        assert journals[0].lines == journals[1].lines
+
+
+def test_a_batch_is_charged_as_a_whole_or_not_at_all() -> None:
+    ledger = agents(cap=2, journal=(journal := Notes()))
+    ledger.charge(4)
+    with pytest.raises(LedgerError, match="agent 4 cannot submit: all of its 2 submissions are charged"):
+        ledger.charge_all([1, 4, 2, 4])
+    with pytest.raises(ValueError, match=r"agent must lie in 1\.\.5, got 6"):
+        ledger.charge_all([1, 6])
+    for wrong in ([[1]], [1.0], True):
+        with pytest.raises(ValueError, match="agents must be whole numbers in one row"):
+            ledger.charge_all(wrong)
+    assert ledger.submitted.tolist() == [0, 0, 0, 1, 0]
+    assert journal.lines == [(4, 1)]
+
+
+def test_a_ledger_starts_from_its_journal() -> None:
+    journal = Notes()
+    first = agents(journal=journal)
+    first.charge_all([2, 2, 5])
+    state = first.state_dict()
+    second = agents(journal=journal)
+    assert second.submitted.tolist() == [0, 2, 0, 0, 1]
+    # What somebody else writes before the first charge counts, too.
+    journal.lines.append((1, 3))
+    with pytest.raises(LedgerError, match="agent 1 cannot submit"):
+        second.charge(1)
+    third = agents(journal=journal)
+    state["submitted"][3] = 2
+    third.load_state_dict(state)
+    assert third.submitted.tolist() == [3, 2, 0, 2, 1]
 
 
 def test_a_state_continues_where_it_was() -> None:
@@ -288,20 +356,6 @@ def test_a_state_continues_where_it_was() -> None:
         resumed.load_state_dict(ledger.state_dict())
 
 
-def test_a_journal_raises_a_state_to_what_was_charged_since() -> None:
-    records: list[tuple[int, int]] = []
-    ledger = agents(journal=lambda agent, number: records.append((agent, number)))
-    ledger.charge(2)
-    state = ledger.state_dict()
-    ledger.charge(2)
-    ledger.charge(5)
-    for agent, number in records:
-        state["submitted"][agent - 1] = max(state["submitted"][agent - 1], number)
-    resumed = agents()
-    resumed.load_state_dict(state)
-    assert resumed.submitted.tolist() == ledger.submitted.tolist()
-
-
 def test_a_state_of_another_ledger_is_refused() -> None:
     others = {
         "cap": agents(cap=4),
@@ -310,7 +364,7 @@ def test_a_state_of_another_ledger_is_refused() -> None:
         "trust model": SubmissionLedger("jdp", [laplace()], AGENTS, N_AGENTS, CAP),
     }
     for other in others.values():
-        with pytest.raises(ValueError, match="the state is of other releases, scope or cap"):
+        with pytest.raises(ValueError, match="the state is of other releases, neighbours or cap"):
             agents().load_state_dict(other.state_dict())
     with pytest.raises(ValueError, match="'submitted' is missing or of another shape"):
         agents().load_state_dict(SubmissionLedger("ldp", [laplace()], AGENTS, 4, CAP).state_dict())

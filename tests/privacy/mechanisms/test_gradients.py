@@ -24,6 +24,7 @@ from dprl.privacy.mechanisms.gradients import (
 )
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
+from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.randomness.bits import CHACHA20
 from dprl.privacy.randomness.streams import Streams
 
@@ -88,6 +89,18 @@ def test_a_message_is_a_function_of_stream_and_number(mechanism: VectorMechanism
     other = Streams(1, "gradients").key("user_noise")
     assert not np.array_equal(mechanism.randomize(vector, other, 7), messages[7])
     assert len({message.tobytes() for message in messages}) == len(messages)
+
+
+@pytest.mark.parametrize("name", sorted(name for name in MECHANISMS if name.startswith("clipped")))
+def test_additive_noise_of_neighbouring_numbers_shares_no_word(name: str) -> None:
+    # Messages of zero, one after the other, are one stretch of the stream's noise.
+    mechanism = MECHANISMS[name]
+    noise = mechanism.vector_noise(KEY)
+    messages = np.concatenate([mechanism.randomize(np.zeros(DIMENSION), KEY, number) for number in range(5)])
+    stretch = np.empty(5 * DIMENSION)
+    fill_noise(stretch, noise.noise, np.uint64(0))
+    assert np.array_equal(messages, stretch * (noise.grid or 1.0))
+    assert noise.submissions * noise.draws <= 2**53
 
 
 def test_the_cryptographic_generator_serves_as_well(mechanism: VectorMechanism) -> None:
@@ -279,3 +292,12 @@ def test_what_cannot_be_is_refused() -> None:
         ClippedLaplace(3, 1.0, laplace.additive, 2.0**-10)
     with pytest.raises(ValueError, match="grid must be a power of two"):
         ClippedLaplace(3, 1.0, laplace.additive, 0.3)
+
+
+@pytest.mark.parametrize(("clip", "size"), [(6e-184, 1e139), (1e-180, 1e139), (1e-170, 1e139), (1e-300, 1e30)])
+@pytest.mark.parametrize("squared", [False, True])
+def test_a_small_ball_holds_what_is_shrunk_into_it(clip: float, size: float, squared: bool) -> None:
+    # The factor between the two is not a normal number; 12 roundings are below 1e-14.
+    shrunk = clipped(np.full(DIMENSION, size), clip / 2, squared) / clip
+    norm = np.linalg.norm(shrunk) if squared else np.abs(shrunk).sum()
+    assert norm == pytest.approx(0.5, rel=1e-14)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 from fractions import Fraction
 
 import mpmath
@@ -10,7 +13,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dprl.privacy.mechanisms.privunit import COMMON_SUPPORT, PrivUnit, cap_mass, edge_error, fill_direction
+from dprl.privacy.mechanisms.caps import fill_direction
+from dprl.privacy.mechanisms.privunit import COMMON_SUPPORT, PrivUnit, cap_mass, edge_error
 from dprl.privacy.randomness.streams import Streams
 
 KEY = Streams(0, "privunit").key("user_noise")
@@ -204,6 +208,31 @@ def test_a_vector_without_direction_is_estimated_as_zero() -> None:
     mechanism = PrivUnit.calibrated(3.0, 0.0, 5)
     x = _messages(mechanism, np.array([math.nan, 0.0, math.inf, 0.0, -math.inf]), 10_000)
     assert np.all(np.abs(x.mean(axis=0)) < 5 / math.sqrt(5 * 10_000))
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_random_direction_is_drawn_whether_it_is_needed_or_not(exact: bool) -> None:
+    code = (
+        "import numpy as np\n"
+        "from dprl.privacy.mechanisms import caps\n"
+        "from dprl.privacy.mechanisms.privunit import PrivUnit\n"
+        "from dprl.privacy.randomness.streams import Streams\n"
+        "drawn, kernel = [], caps.fill_direction\n"
+        "caps.fill_direction = lambda *given: (drawn.append(int(given[3])), kernel(*given))[1]\n"
+        f"mechanism, key = PrivUnit.calibrated(2.0, 0.0, 7, {exact}), Streams(0, 'x').key('user_noise')\n"
+        "for vector in (np.zeros(7), np.ones(7), np.full(7, np.nan)):\n"
+        "    drawn.clear()\n"
+        "    mechanism.randomize(vector, key, 3)\n"
+        "    print(drawn[0])\n"
+    )
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+    shown = subprocess.run(
+        [sys.executable, "-P", "-W", "ignore", "-c", code], capture_output=True, text=True, check=True, env=environment
+    )
+    first = 3 * 2**32 + 1
+    lines = shown.stdout.splitlines()
+    assert len(lines) == 3
+    assert all(int(line) == first for line in lines)
 
 
 def test_large_epsilons_need_no_table() -> None:

@@ -1,0 +1,167 @@
+"""Shrinking a vector into a ball: the kernels of the mechanisms that bound what any two vectors differ by.
+
+Sums have eight lanes that are added up last: the same bits whatever the vector width, and no chain of additions.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dprl.privacy.compiled import kernel
+
+ANY, L1, L2, ELEMENTWISE = range(4)
+NORMS = {"none": ANY, "l1": L1, "l2": L2, "elementwise": ELEMENTWISE}
+"""The balls by name; 'elementwise' is that of the largest coordinate, 'none' is everything."""
+_MAGNITUDE = np.int64(0x7FFFFFFFFFFFFFFF)
+# Between these, sums of squares of a million numbers neither overflow nor lose their digits.
+LEAST, MOST = 1e-140, 1e140
+# A smaller factor has lost digits: rounded up, it would leave the vector outside of the ball.
+_LEAST_FACTOR = 2.3e-308
+
+
+@kernel
+def largest_magnitude(vector: np.ndarray) -> float:
+    """Return the largest absolute value of `vector` float64[d], contiguous; inf or NaN if one is not finite."""
+    # As integers, whose order is that of the magnitudes, infinity and NaN on top: a maximum that has no branches.
+    bits = vector.view(np.int64)
+    largest = np.int64(0)
+    for i in range(bits.shape[0]):
+        largest = max(largest, bits[i] & _MAGNITUDE)
+    return float(np.int64(largest).view(np.float64))
+
+
+@kernel
+def finite_magnitude(vector: np.ndarray) -> float:
+    """Return the largest absolute value of `vector` float64[d], numbers that are not finite left out; 0 without any."""
+    largest = 0.0
+    for i in range(vector.shape[0]):
+        largest = max(largest, abs(vector[i]) if abs(vector[i]) < math.inf else 0.0)
+    return largest
+
+
+@kernel
+def without_nonfinite(out: np.ndarray, vector: np.ndarray) -> float:
+    """Fill `out` with `vector`, 0 for numbers that are not finite; return the largest absolute value."""
+    largest = 0.0
+    for i in range(out.shape[0]):
+        out[i] = vector[i] if abs(vector[i]) < math.inf else 0.0
+        largest = max(largest, abs(out[i]))
+    return largest
+
+
+@kernel
+def dot(x: np.ndarray, y: np.ndarray) -> float:
+    """Return the scalar product of float64[d] each, in eight lanes."""
+    whole = x.shape[0] - x.shape[0] % 8
+    a = b = c = d = e = f = g = h = 0.0
+    for i in range(0, whole, 8):
+        a += x[i] * y[i]
+        b += x[i + 1] * y[i + 1]
+        c += x[i + 2] * y[i + 2]
+        d += x[i + 3] * y[i + 3]
+        e += x[i + 4] * y[i + 4]
+        f += x[i + 5] * y[i + 5]
+        g += x[i + 6] * y[i + 6]
+        h += x[i + 7] * y[i + 7]
+    rest = 0.0
+    for i in range(whole, x.shape[0]):
+        rest += x[i] * y[i]
+    return ((a + e) + (b + f)) + ((c + g) + (d + h)) + rest
+
+
+@kernel
+def sum_of_magnitudes(x: np.ndarray) -> float:
+    """Return the L1 norm of float64[d], in eight lanes."""
+    whole = x.shape[0] - x.shape[0] % 8
+    a = b = c = d = e = f = g = h = 0.0
+    for i in range(0, whole, 8):
+        a += abs(x[i])
+        b += abs(x[i + 1])
+        c += abs(x[i + 2])
+        d += abs(x[i + 3])
+        e += abs(x[i + 4])
+        f += abs(x[i + 5])
+        g += abs(x[i + 6])
+        h += abs(x[i + 7])
+    rest = 0.0
+    for i in range(whole, x.shape[0]):
+        rest += abs(x[i])
+    return ((a + e) + (b + f)) + ((c + g) + (d + h)) + rest
+
+
+@kernel
+def fill_clipped(out: np.ndarray, vector: np.ndarray, radius: float, norm: int) -> None:
+    """Fill `out` with `vector` float64[d] shrunk into the ball of that radius in `norm`, a code above.
+
+    Numbers that are not finite count as 0. `out` must not be `vector`.
+    """
+    largest = largest_magnitude(vector)
+    if norm in (ANY, ELEMENTWISE):
+        bound = radius if norm == ELEMENTWISE else math.inf
+        for i in range(out.shape[0]):
+            out[i] = min(max(vector[i], -bound), bound) if abs(vector[i]) < math.inf else 0.0
+        return
+    if not LEAST < largest < MOST:
+        _fill_clipped_in_units(out, vector, radius, norm)
+        return
+    size = math.sqrt(dot(vector, vector)) if norm == L2 else sum_of_magnitudes(vector)
+    factor = radius / size if size > radius else 1.0
+    if factor < _LEAST_FACTOR:
+        _fill_clipped_in_units(out, vector, radius, norm)
+        return
+    for i in range(out.shape[0]):
+        out[i] = vector[i] * factor
+
+
+@kernel
+def _fill_clipped_in_units(out: np.ndarray, vector: np.ndarray, radius: float, norm: int) -> None:
+    """Do it relative to the largest coordinate, where the norm may be above the largest float64, or is 0."""
+    largest = without_nonfinite(out, vector)
+    if largest == 0.0:
+        return
+    total = 0.0
+    for i in range(out.shape[0]):
+        relative = abs(out[i]) / largest
+        total += relative * relative if norm == L2 else relative
+    size = math.sqrt(total) if norm == L2 else total
+    if largest > radius / size:
+        for i in range(out.shape[0]):
+            out[i] = out[i] / largest * (radius / size)
+
+
+@kernel
+def clipped(vector: np.ndarray, radius: float, squared: bool) -> np.ndarray:
+    """Return float64[d]: `vector` shrunk into the ball of the L1 norm, or of the L2 norm if `squared`."""
+    shrunk = np.empty(vector.shape[0])
+    fill_clipped(shrunk, vector, radius, L2 if squared else L1)
+    return shrunk
+
+
+@kernel
+def fill_units(units: np.ndarray, shrunk: np.ndarray, radius: int | np.int64, grid: float, norm: int) -> None:
+    """Fill `units` int64[d] with `shrunk` float64[d] in units of the grid, rounded towards 0: of norm at most `radius`.
+
+    shrunk: clipped to radius * grid. The norm is checked in integers: where the clip's rounding errors left it above,
+    units are taken off.
+    """
+    squared = norm == L2
+    total, limit = np.int64(0), np.int64(radius) * np.int64(radius) if squared else np.int64(radius)
+    for i in range(units.shape[0]):
+        units[i] = np.int64(shrunk[i] / grid)
+        total += units[i] * units[i] if squared else abs(units[i])
+    while total > limit:
+        for i in range(units.shape[0]):
+            if total > limit and units[i] != 0:
+                size = abs(units[i])
+                units[i] -= np.int64(1) if units[i] > 0 else np.int64(-1)
+                total -= 2 * size - 1 if squared else 1
+
+
+@kernel
+def whole_units(vector: np.ndarray, radius: int, grid: float, squared: bool) -> np.ndarray:
+    """Return the clipped `vector` in units of the grid, int64[d], as `fill_units` does."""
+    units = np.empty(vector.shape[0], dtype=np.int64)
+    fill_units(units, clipped(vector, radius * grid, squared), radius, grid, L2 if squared else L1)
+    return units

@@ -1,0 +1,181 @@
+"""The kernels of projected random sign: draw a projection, send randomised bits, project back."""
+
+from __future__ import annotations
+
+import math
+from ctypes import c_void_p
+
+import numpy as np
+from numba.np.numpy_support import carray
+
+from dprl.privacy.compiled import PLAIN, borrowing, kernel, shared
+from dprl.privacy.mechanisms.clipping import LEAST, MOST, dot, largest_magnitude, without_nonfinite
+from dprl.privacy.mechanisms.randomized_response import fill_responses
+from dprl.privacy.mechanisms.sampling import has_generator
+from dprl.privacy.randomness.bits import KEY_WORDS, SPLITMIX64, fill_bits
+from dprl.privacy.randomness.exact import stochastic_round
+
+SEED_NUMBERS = 2
+"""Numbers of a message that hold the seed, 32 bits each."""
+_SQRT_3 = math.sqrt(3.0)
+_HALF_WORD = np.uint64(32)
+_LOW_HALF = np.uint64(0xFFFFFFFF)
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+@kernel
+def room_for_signs(dimension: int, projections: int) -> tuple[int, int]:
+    """Return how many numbers and words the kernels below work with."""
+    return 2 * dimension + projections, KEY_WORDS + projections + dimension
+
+
+@kernel
+def _set_seed(words: np.ndarray, seed: np.uint64) -> np.ndarray:
+    """Write the projection's key into the first words and return them."""
+    key = words[:KEY_WORDS]
+    key[0], key[1], key[2], key[3], key[4] = np.uint64(SPLITMIX64), seed, _GOLDEN, np.uint64(0), np.uint64(0)
+    return key
+
+
+@kernel
+def _project(row: np.ndarray, words: np.ndarray, key: np.ndarray, number: int) -> None:
+    """Fill `row` float64[d] with row `number` of the projection of `key`; words: uint64[d], room."""
+    fill_bits(words, key, np.uint64(number) * np.uint64(row.shape[0]))
+    for j in range(row.shape[0]):
+        side = ((words[j] >> _HALF_WORD) * np.uint64(6)) >> _HALF_WORD
+        row[j] = _SQRT_3 * (np.float64(side == np.uint64(0)) - np.float64(side == np.uint64(1)))
+
+
+@kernel
+def fill_projection(row: np.ndarray, seed: np.uint64, number: int) -> None:
+    """Fill `row` float64[d] with row `number` of the projection of `seed`. Public: no secret depends on it."""
+    words = np.empty(KEY_WORDS + row.shape[0], dtype=np.uint64)
+    _project(row, words[KEY_WORDS:], _set_seed(words, seed), number)
+
+
+@kernel
+def fill_signs(  # noqa: PLR0913 - what send_signs takes, but for the room
+    message: np.ndarray,
+    vector: np.ndarray,
+    clip: float,
+    table: np.ndarray,
+    key: np.ndarray,
+    first: np.uint64,
+    seed: np.uint64,
+) -> None:
+    """Fill `message` float64[d_hat + 2] from draws first .. first + 2 d_hat - 1: d_hat roundings, d_hat coins.
+
+    table: of the coins, see RandomizedResponse.table; seed: of the projection, sent in clear. It must not be drawn from
+    `key`: words of a generator that is not cryptographic tell the others.
+
+    *Formal guarantee.* See ProjectedRandomSign.
+    """
+    n_numbers, n_words = room_for_signs(vector.shape[0], message.shape[0] - SEED_NUMBERS)
+    numbers, words = np.empty(n_numbers), np.empty(n_words, dtype=np.uint64)
+    _fill_signs(message, vector, clip, table, key, first, seed, numbers, words)
+
+
+@kernel
+def _fill_signs(  # noqa: PLR0913 - with its room
+    message: np.ndarray,
+    vector: np.ndarray,
+    clip: float,
+    table: np.ndarray,
+    key: np.ndarray,
+    first: np.uint64,
+    seed: np.uint64,
+    numbers: np.ndarray,
+    words: np.ndarray,
+) -> None:
+    d, n = vector.shape[0], message.shape[0] - SEED_NUMBERS
+    row, bits, drawn = numbers[d : 2 * d], numbers[2 * d : 2 * d + n], words[KEY_WORDS : KEY_WORDS + n]
+    given, size = vector, 1.0
+    if not LEAST < largest_magnitude(vector) < MOST:
+        # Relative to the largest coordinate no sum overflows.
+        given = numbers[:d]
+        largest = without_nonfinite(given, vector)
+        size = largest if largest > 0.0 else 1.0
+        for j in range(d):
+            given[j] /= size
+    fill_bits(drawn, key, first)
+    projection = _set_seed(words, seed)
+    for i in range(n):
+        _project(row, words[KEY_WORDS + n :], projection, i)
+        u = min(max(dot(row, given) * (size / clip), -1.0), 1.0)
+        bits[i] = stochastic_round(0.5 + 0.5 * u, drawn[i])
+    fill_responses(message[:n], bits, key, first + np.uint64(n), table)
+    message[n] = np.float64(seed >> _HALF_WORD)
+    message[n + 1] = np.float64(seed & _LOW_HALF)
+
+
+@kernel
+def project_back(out: np.ndarray, message: np.ndarray, scale: float, numbers: np.ndarray, words: np.ndarray) -> None:
+    """Fill `out` float64[d] with scale * M^T (2 bits - 1), M drawn again from the message's seed, in room given."""
+    d, n = out.shape[0], message.shape[0] - SEED_NUMBERS
+    seed = (np.uint64(message[n]) << _HALF_WORD) | np.uint64(message[n + 1])
+    row, projection = numbers[:d], _set_seed(words, seed)
+    for i in range(n):
+        _project(row, words[KEY_WORDS : KEY_WORDS + d], projection, i)
+        sign = scale * (2.0 * message[i] - 1.0)
+        if i == 0:
+            for j in range(d):
+                out[j] = sign * row[j]
+        else:
+            for j in range(d):
+                out[j] += sign * row[j]
+
+
+@shared(
+    "int64(voidptr, int64, voidptr, int64, float64, voidptr, int64, voidptr, uint64, uint64, "
+    "voidptr, int64, voidptr, int64)"
+)
+def _send_signs(  # noqa: PLR0913 - what can be passed by address
+    message: c_void_p,
+    m: int,
+    vector: c_void_p,
+    d: int,
+    clip: float,
+    table: c_void_p,
+    n_table: int,
+    key: c_void_p,
+    first: np.uint64,
+    seed: np.uint64,
+    numbers: c_void_p,
+    n_numbers: int,
+    words: c_void_p,
+    n_words: int,
+) -> int:
+    out, given = carray(message, (m,), np.float64), carray(vector, (d,), np.float64)
+    coins, stream = carray(table, (n_table,), np.uint64), carray(key, (KEY_WORDS,), np.uint64)
+    room = carray(numbers, (n_numbers,), np.float64), carray(words, (n_words,), np.uint64)
+    _fill_signs(out, given, clip, coins, stream, first, seed, *room)
+    return 1
+
+
+@borrowing
+def send_signs(  # noqa: PLR0913 - with its room
+    message: np.ndarray,
+    vector: np.ndarray,
+    clip: float,
+    table: np.ndarray,
+    key: np.ndarray,
+    first: np.uint64,
+    seed: np.uint64,
+    room: tuple[np.ndarray, np.ndarray],
+) -> None:
+    """Do what `fill_signs` does in the room given; raise ValueError for a key that has no generator.
+
+    *Formal guarantee.* See ProjectedRandomSign.
+    """
+    n_numbers, n_words = room_for_signs(vector.size, message.size - SEED_NUMBERS)
+    numbers, words = room[0].reshape(n_numbers), room[1].reshape(n_words)
+    out, given, stream = message.reshape(message.size), vector.reshape(vector.size), key.reshape(KEY_WORDS)
+    coins = table.reshape(table.size)
+    if not has_generator(stream):
+        raise ValueError("key must begin with a generator's code; take it from Streams.key")
+    if PLAIN:
+        _fill_signs(out, given, clip, coins, stream, first, seed, numbers, words)
+    else:
+        sent, projected = (out.ctypes, out.size), (given.ctypes, given.size)
+        work = (numbers.ctypes, numbers.size, words.ctypes, words.size)
+        _send_signs(*sent, *projected, clip, coins.ctypes, coins.size, stream.ctypes, first, seed, *work)

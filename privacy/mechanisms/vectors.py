@@ -1,0 +1,203 @@
+"""One door for randomised vectors: the kernels of a message on the user's side and of its estimate on the server's.
+
+Mechanisms randomise with the same kernels, one message at a time; see gradients.py for what they share.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from dprl.privacy.base import Float64Array
+from dprl.privacy.compiled import borrowing
+from dprl.privacy.mechanisms.base import Noise
+from dprl.privacy.mechanisms.caps import send_direction
+from dprl.privacy.mechanisms.clipping import NORMS, fill_clipped, fill_units
+from dprl.privacy.mechanisms.sampling import SILENT, fill_noise
+from dprl.privacy.mechanisms.signs import project_back, send_signs
+from dprl.privacy.randomness.bits import fill_bits
+
+# What is sent: the clipped vector as it is, with noise, with noise on a grid; randomised signs of projections; a
+# direction in or outside of a cap, made for it or chosen from what is drawn anyway.
+RAW, CLIPPED, GRIDDED, SIGNS, CAP, EXACT_CAP = range(6)
+NO_ACCOUNT = "none"
+_MOST_DRAWS = 2**53
+
+
+class VectorNoise(NamedTuple):
+    """A vector mechanism as the kernels see it, with the room they work in: for one thread.
+
+    kind: one of the codes above; dimension: d; message_length: numbers of a message; norm: of the ball that vectors are
+    shrunk into, a code in clipping.py; clip: its radius, what projections are clipped to, or the threshold of the cap;
+    probability: of the cap; grid: 0, or the unit of the message; factor: what the estimate is multiplied by (signs) or
+    divided by (caps); draws: how many a submission takes; submissions: how many a key lasts for; noise: that of one
+    number, or only the key and the table of the coins; numbers float64[n], words uint64[m]: the room; open_key
+    uint64[5]: of what a message says in clear, which must not be drawn from the key of the noise.
+    """
+
+    kind: int
+    dimension: int
+    message_length: int
+    norm: int
+    clip: float
+    probability: float
+    grid: float
+    factor: float
+    draws: int
+    submissions: int
+    noise: Noise
+    numbers: Float64Array
+    words: npt.NDArray[np.uint64]
+    open_key: npt.NDArray[np.uint64] = SILENT.key
+
+    def __repr__(self) -> str:
+        # The room holds what was sent last before there was noise on it.
+        return f"VectorNoise(kind={self.kind}, {self.dimension} numbers)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("noise cannot be copied or pickled: its key must not be written down or used twice")
+
+
+@borrowing
+def fill_message(message: Float64Array, vector: Float64Array, noise: VectorNoise, number: int) -> None:
+    """User side: write the message float64[m] of submission `number` >= 0 for `vector` float64[d].
+
+    A number that is not finite counts as 0. Submissions of different numbers share no bit of the key, two messages of
+    one number their noise. Raises ValueError for other lengths, and for a number that the key does not last for.
+
+    *Formal guarantee.* That of the mechanism whose `vector_noise` it is, for any two vectors.
+    """
+    if message.shape[0] != noise.message_length or vector.shape[0] != noise.dimension:
+        raise ValueError("message and vector must be as long as the mechanism says; flatten the vector")
+    if number < 0 or number >= noise.submissions:
+        raise ValueError("number must lie in what the key lasts for; start a new stream")
+    first, d = np.uint64(number) * np.uint64(noise.draws), noise.dimension
+    if noise.kind == RAW:
+        fill_clipped(message, vector, noise.clip, noise.norm)
+    elif noise.kind == CLIPPED:
+        shrunk = noise.numbers
+        fill_noise(message, noise.noise, first)
+        fill_clipped(shrunk, vector, noise.clip, noise.norm)
+        for i in range(d):
+            message[i] += shrunk[i]
+    elif noise.kind == GRIDDED:
+        shrunk, units, radius = noise.numbers, noise.words.view(np.int64), np.int64(noise.clip / noise.grid)
+        fill_noise(message, noise.noise, first)
+        fill_clipped(shrunk, vector, noise.clip, noise.norm)
+        fill_units(units, shrunk, radius, noise.grid, noise.norm)
+        for i in range(d):
+            message[i] = noise.grid * (message[i] + np.float64(units[i]))
+    elif noise.kind == SIGNS:
+        key, table, seed = noise.noise.key, noise.noise.table, noise.words[:1]
+        fill_bits(seed, noise.open_key, np.uint64(number))
+        send_signs(message, vector, noise.clip, table, key, first, seed[0], (noise.numbers, noise.words))
+    elif noise.kind in (CAP, EXACT_CAP):
+        cap, room = (noise.probability, noise.clip), (noise.numbers, noise.words)
+        send_direction(message, vector, cap, noise.kind == EXACT_CAP, noise.noise.key, first, room)
+    else:
+        raise ValueError("kind must be one of the codes in dprl.privacy.mechanisms.vectors")
+
+
+@borrowing
+def fill_estimate(out: Float64Array, message: Float64Array, noise: VectorNoise) -> None:
+    """Server side: write what a message float64[m] says of the vector into `out` float64[d]; post-processing."""
+    if message.shape[0] != noise.message_length or out.shape[0] != noise.dimension:
+        raise ValueError("message and estimate must be as long as the mechanism says")
+    if noise.kind == SIGNS:
+        project_back(out, message, noise.factor, noise.numbers, noise.words)
+    elif noise.kind in (CAP, EXACT_CAP):
+        for i in range(out.shape[0]):
+            out[i] = message[i] / noise.factor
+    else:
+        for i in range(out.shape[0]):
+            out[i] = message[i]
+
+
+def room(numbers: int, words: int) -> tuple[Float64Array, npt.NDArray[np.uint64]]:
+    """Return the room that kernels work in."""
+    return np.zeros(numbers), np.zeros(words, dtype=np.uint64)
+
+
+def checked_vector(vector: Float64Array, dimension: int) -> Float64Array:
+    """Return `vector` as float64[dimension]; raise ValueError for another shape, which is no secret."""
+    given = np.ascontiguousarray(vector, dtype=np.float64)
+    if given.shape != (dimension,):
+        raise ValueError(f"vector must have shape ({dimension},), got {given.shape}; flatten it")
+    return given
+
+
+def randomized(noise: VectorNoise, vector: Float64Array, number: int) -> Float64Array:
+    """Return the message float64[m] of submission `number`.
+
+    *Formal guarantee.* See `fill_message`.
+    """
+    given = checked_vector(vector, noise.dimension)
+    if not 0 <= number < noise.submissions:
+        raise ValueError(f"number must lie in [0, {noise.submissions}), got {number}; start a new stream")
+    message = np.empty(noise.message_length)
+    fill_message(message, given, noise, number)
+    return message
+
+
+def estimated(noise: VectorNoise, message: Float64Array) -> Float64Array:
+    """Return what a message says, float64[d]; post-processing."""
+    out = np.empty(noise.dimension)
+    fill_estimate(out, np.ascontiguousarray(message, dtype=np.float64), noise)
+    return out
+
+
+def lasting(draws: int) -> int:
+    """Return for how many submissions of so many draws a key lasts."""
+    return _MOST_DRAWS // draws
+
+
+@dataclass(frozen=True)
+class RawVector:
+    """The clipped vector as it is: for runs without privacy. No ledger accounts for it.
+
+    Args:
+        dimension: d, of the vector.
+        norm: of the ball of radius clip / 2 that it is shrunk into: 'l1', 'l2' or 'elementwise'; 'none' for no clip.
+        clip: C > 0.
+    """
+
+    dimension: int
+    norm: Literal["none", "l1", "l2", "elementwise"]
+    clip: float
+    name: ClassVar[str] = "raw"
+    arithmetic: ClassVar[str] = NO_ACCOUNT
+    noise_norm: ClassVar[float] = 0.0
+
+    def __post_init__(self) -> None:
+        if self.dimension < 1:
+            raise ValueError(f"dimension must be at least 1, got {self.dimension}; a message has at least one number")
+        if self.norm not in NORMS:
+            raise ValueError(f"norm must be one of {', '.join(NORMS)}, got {self.norm!r}; choose one of them")
+        if not (math.isfinite(self.clip) and self.clip > 0):
+            raise ValueError(f"clip must be finite and above 0, got {self.clip}; vectors are shrunk to half of it")
+
+    @property
+    def message_length(self) -> int:
+        """The dimension."""
+        return self.dimension
+
+    def vector_noise(self, key: npt.NDArray[np.uint64]) -> VectorNoise:
+        """Return what the kernels need; nothing is drawn from `key`."""
+        numbers, words = room(0, 0)
+        radius, norm = self.clip / 2.0, NORMS[self.norm]
+        return VectorNoise(
+            RAW, self.dimension, self.dimension, norm, radius, 0.0, 0.0, 1.0, 1, _MOST_DRAWS,
+            SILENT._replace(key=key), numbers, words,
+        )  # fmt: skip
+
+    def randomize(self, vector: Float64Array, key: npt.NDArray[np.uint64], number: int) -> Float64Array:
+        """Return the clipped vector float64[d]: no noise."""
+        return randomized(self.vector_noise(key), vector, number)
+
+    def estimate(self, message: Float64Array) -> Float64Array:
+        """Return the message."""
+        return estimated(self.vector_noise(SILENT.key), message)

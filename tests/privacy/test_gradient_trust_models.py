@@ -1,0 +1,149 @@
+"""Configs of gradients' trust models: what they refuse, and that all submissions of an agent meet the guarantee."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from dprl.privacy import GRADIENT_TRUST_MODELS, LocalGradientPrivacy, NoGradientPrivacy, NoiseConfig, Streams
+from dprl.privacy.accounting.closed_forms import gaussian_mu
+from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
+from dprl.privacy.mechanisms.privunit import PrivUnit
+from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
+
+D = 112
+MECHANISMS = ["clipped_laplace", "projected_random_sign", "privunit", "clipped_gaussian"]
+
+
+def mechanism_of(settings: LocalGradientPrivacy, arithmetic: Any = "fast") -> Any:
+    privatizer = settings.build(D, 4, Streams(0, "x", NoiseConfig(arithmetic)))
+    return privatizer.parts.randomisers.mechanism
+
+
+def test_trust_models_by_name() -> None:
+    assert {"none": NoGradientPrivacy, "ldp": LocalGradientPrivacy} == GRADIENT_TRUST_MODELS
+
+
+@pytest.mark.parametrize(
+    ("submissions", "each", "gain"), [(10, 0.1001, 1.0), (50, 0.0344, 1.7), (100, 0.0240, 2.4), (1000, 0.0075, 7.5)]
+)
+def test_with_delta_each_submission_gets_what_the_composition_allows(
+    submissions: int, each: float, gain: float
+) -> None:
+    found = mechanism_of(LocalGradientPrivacy(1.0, 1e-6, submissions=submissions)).curve().pure_epsilon
+    assert found == pytest.approx(each, abs=6e-5)
+    assert found * submissions == pytest.approx(gain, abs=0.06)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 7.3, 10.0])
+@pytest.mark.parametrize("submissions", [1, 3, 7, 100])
+def test_without_delta_submissions_share_epsilon_and_never_more(epsilon: float, submissions: int) -> None:
+    laplace = mechanism_of(LocalGradientPrivacy(epsilon, submissions=submissions))
+    loss = Fraction(laplace.clip) / Fraction(laplace.scale) * submissions
+    assert Fraction(epsilon) * (1 - Fraction(1, 2**51)) <= loss <= Fraction(epsilon)
+    sign = mechanism_of(LocalGradientPrivacy(epsilon, mechanism="projected_random_sign", submissions=submissions))
+    loss = Fraction(sign.bit.epsilon) * sign.projections * submissions
+    assert Fraction(epsilon) * (1 - Fraction(1, 2**51)) <= loss <= Fraction(epsilon)
+    assert sign.projections == max(1, int(Fraction(epsilon) / submissions / Fraction(5, 2)))
+
+
+@pytest.mark.parametrize("arithmetic", ["fast", "exact"])
+@pytest.mark.parametrize("submissions", [1, 10, 300])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_all_submissions_together_meet_the_guarantee_and_hardly_less(
+    mechanism: str, delta: float, submissions: int, arithmetic: Any
+) -> None:
+    if mechanism == "clipped_gaussian" and delta == 0.0:
+        pytest.skip("no Gaussian noise is pure")
+    settings = LocalGradientPrivacy(1.0, delta, mechanism, submissions=submissions)
+    certificate = settings.build(D, 4, Streams(0, "x", NoiseConfig(arithmetic))).planned_certificate("x")
+    assert certificate.verdict == "holds"
+    proved = certificate.proof.epsilon_at_claimed_delta
+    # On the grid of Gaussian noise a small ball loses up to one of its few units.
+    assert 0.97 < proved <= 1.0 + 1e-9
+
+
+def test_gaussian_submissions_add_up_by_their_curve() -> None:
+    for submissions in (1, 4, 100):
+        found = mechanism_of(LocalGradientPrivacy(1.0, 1e-6, "clipped_gaussian", 0.5, submissions=submissions))
+        assert found.scale == pytest.approx(0.5 * submissions**0.5 / gaussian_mu(1.0, 1e-6), rel=1e-6)
+
+
+def test_the_bit_s_epsilon_comes_out_of_the_whole() -> None:
+    settings = LocalGradientPrivacy(1.0, submissions=7, release_scores="private", score_epsilon=0.3)
+    privatizer = settings.build(D, 4, Streams(0, "x"))
+    randomisers = privatizer.parts.randomisers
+    gradient: Any = randomisers.mechanism
+    assert randomisers.response is not None
+    bits = 7 * Fraction(randomisers.response.epsilon)
+    assert bits <= Fraction(0.3)
+    assert bits + 7 * Fraction(gradient.clip) / Fraction(gradient.scale) <= 1
+    certificate = privatizer.planned_certificate("x")
+    assert certificate.proved_epsilon == pytest.approx(1.0, rel=1e-12)
+    assert certificate.verdict == "holds"
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "kind", "clip"),
+    [("clipped_laplace", ClippedLaplace, 0.01), ("projected_random_sign", ProjectedRandomSign, 1.0)],
+)
+def test_clips_are_the_papers(mechanism: str, kind: type[ClippedLaplace | ProjectedRandomSign], clip: float) -> None:
+    found = mechanism_of(LocalGradientPrivacy(1.0, mechanism=mechanism))
+    assert type(found) is kind
+    assert found.clip == clip
+    assert mechanism_of(LocalGradientPrivacy(1.0, mechanism=mechanism, clip=3.0)).clip == 3.0
+
+
+def test_arithmetic_chooses_the_sampler() -> None:
+    assert mechanism_of(LocalGradientPrivacy(1.0), "exact").arithmetic == "grid"
+    gaussian = mechanism_of(LocalGradientPrivacy(1.0, 1e-6, "clipped_gaussian"), "exact")
+    assert (type(gaussian), gaussian.arithmetic) == (ClippedGaussian, "grid")
+    privunit = mechanism_of(LocalGradientPrivacy(1.0, mechanism="privunit"), "exact")
+    assert (type(privunit), privunit.exact) == (PrivUnit, True)
+    assert mechanism_of(LocalGradientPrivacy(1.0, mechanism="projected_random_sign")).arithmetic == "integer"
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"epsilon": 0.0}, "epsilon must be finite and above 0, got 0.0"),
+    ({"delta": 1.0}, "delta must be 0 or lie in"),
+    ({"mechanism": "laplace"}, "mechanism must be one of clipped_laplace, projected_random_sign, privunit"),
+    ({"mechanism": "clipped_gaussian"}, "delta must be above 0 with clipped_gaussian, got 0"),
+    ({"mechanism": "privunit", "clip": 0.01}, "clip must be left out with privunit, got 0.01"),
+    ({"clip": 0.0}, "clip must be a finite number above 0, got 0.0"),
+    ({"clip": True}, "clip must be a finite number above 0, got True"),
+    ({"scaling": "unbiased"}, "scaling must be paper with clipped_laplace, got 'unbiased'"),
+    ({"scaling": "x", "mechanism": "projected_random_sign"}, "scaling must be one of paper, unbiased, got 'x'"),
+    ({"submissions": 0}, "submissions must be a whole number from 1 on, got 0"),
+    ({"submissions": 1.5}, "submissions must be a whole number from 1 on, got 1.5"),
+    ({"release_scores": "raw"}, "release_scores must be one of simulator, private, none, got 'raw'"),
+    ({"score_epsilon": 0.1}, "score_epsilon must be 0 with release_scores: simulator, got 0.1"),
+    ({"release_scores": "private"}, "score_epsilon must be above 0 and below epsilon"),
+    ({"release_scores": "private", "score_epsilon": 1.0}, "score_epsilon must be above 0 and below epsilon"),
+    ({"target_score": float("nan")}, "target_score must be finite, got nan"),
+]
+
+
+@pytest.mark.parametrize(("settings", "told"), REFUSED)
+def test_what_does_not_fit_together_is_refused_in_one_line(settings: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError, match="must") as refusal:
+        LocalGradientPrivacy(**({"epsilon": 1.0} | settings))
+    assert str(refusal.value).startswith(told)
+    assert "\n" not in str(refusal.value)
+    assert ";" in str(refusal.value)
+
+
+def test_no_privacy_refuses_as_well() -> None:
+    with pytest.raises(ValueError, match="clip_norm must be one of none, l1, l2, elementwise, got 'max'"):
+        NoGradientPrivacy(clip_norm="max")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="release_scores must be one of simulator, none, got 'private'"):
+        NoGradientPrivacy(release_scores="private")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="n_submissions must be at least 1, got 0"):
+        NoGradientPrivacy().build(D, 0, Streams(0, "x"))
+
+
+def test_a_budget_that_is_too_small_for_each_is_told_with_the_number_of_submissions() -> None:
+    with pytest.raises(ValueError, match=r"epsilon must be finite and above 1e-6, .* \(one of 10000000 submissions\)"):
+        LocalGradientPrivacy(1.0, mechanism="privunit", submissions=10**7).build(D, 1, Streams(0, "x"))
