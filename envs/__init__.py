@@ -11,6 +11,8 @@ import gymnasium
 import pettingzoo  # type: ignore[import-untyped]
 
 from dprl.envs.base import Env, EnvConfig, FiniteMDP
+from dprl.envs.cartpole import CartPole, CartPoleGravity
+from dprl.envs.cartpole_episodes import CartPoleGravityEnv
 from dprl.envs.checks import require_choice
 from dprl.envs.deep_sea import DeepSea
 from dprl.envs.episodes import FiniteMDPEnv
@@ -25,6 +27,10 @@ __all__ = [
     "ENVIRONMENTS",
     "GAMES",
     "MDPS",
+    "TASKS",
+    "CartPole",
+    "CartPoleGravity",
+    "CartPoleGravityEnv",
     "DeepSea",
     "Env",
     "EnvConfig",
@@ -47,10 +53,19 @@ E = TypeVar("E", bound=Env)
 
 _MDPS: tuple[type[EnvConfig[FiniteMDP]], ...] = (RiverSwim, RandomMDP, Garnet, GridWorld, DeepSea)
 _GAMES: tuple[type[EnvConfig[MarkovGame]], ...] = (RandomGame, RockPaperScissors, Soccer, Pursuit)
+_TASKS: tuple[type[EnvConfig[CartPole]], ...] = (CartPoleGravity,)
 
 MDPS: dict[str, type[EnvConfig[FiniteMDP]]] = {spec.name: spec for spec in _MDPS}
 GAMES: dict[str, type[EnvConfig[MarkovGame]]] = {spec.name: spec for spec in _GAMES}
-ENVIRONMENTS: dict[str, type[EnvConfig[Env]]] = {**MDPS, **GAMES}
+TASKS: dict[str, type[EnvConfig[CartPole]]] = {spec.name: spec for spec in _TASKS}
+ENVIRONMENTS: dict[str, type[EnvConfig[Env]]] = {**MDPS, **GAMES, **TASKS}
+
+_MAKERS = {
+    FiniteMDP.kind: "make_episodes or gymnasium.make",
+    MarkovGame.kind: "make_game or pettingzoo.make",
+    CartPole.kind: "gymnasium.make",
+}
+"""Kind: what makes an environment of it."""
 
 
 def make_episodes(environment: str, render_mode: None = None, **fields: float | str) -> FiniteMDPEnv:
@@ -75,8 +90,9 @@ def _described(
     """Return the spec that a user describes; raise ValueError on unknown names and fields."""
     if name in ENVIRONMENTS and name not in registry:
         kind = ENVIRONMENTS[name].builds.kind
-        makers = "make_episodes or gymnasium.make" if name in MDPS else "make_game or pettingzoo.make"
-        raise ValueError(f"{key} must be one of {', '.join(registry)}, got {name!r}, a {kind}; use {makers} for it")
+        raise ValueError(
+            f"{key} must be one of {', '.join(registry)}, got {name!r}, a {kind}; use {_MAKERS[kind]} for it"
+        )
     require_choice(key, name, registry)
     valid = [field.name for field in dataclasses.fields(registry[name])]  # type: ignore[arg-type]
     for field in fields:
@@ -93,6 +109,8 @@ for _name, _spec in MDPS.items():
         entry_point="dprl.envs:make_episodes",
         kwargs={"environment": _name},
     )
+
+gymnasium.register(id="dprl/CartPoleGravity-v0", entry_point="dprl.envs:CartPoleGravityEnv")
 
 for _name, _game in GAMES.items():
     pettingzoo.register(

@@ -1,0 +1,249 @@
+"""The Gymnasium side of CartPole: the env checker, private gravities, ends of episodes, pictures."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.envs.classic_control.cartpole import CartPoleEnv
+from gymnasium.utils.env_checker import check_env
+from numpy.typing import NDArray
+
+from dprl.envs import CartPoleGravityEnv, make_game
+from dprl.envs.cartpole import first_state, step_lanes
+
+ID = "dprl/CartPoleGravity-v0"
+# Pixels from the axle to the middle of what is seen of the pole: 10 x 125 px, its own middle 57.5 px from the axle,
+# which hides a disc of radius 5 px.
+SEEN = 57.5 * 1250 / (1250 - 25 * math.pi)
+
+Step = tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]
+
+
+def make(**fields: Any) -> CartPoleGravityEnv:
+    env = gymnasium.make(ID, **fields).unwrapped
+    assert isinstance(env, CartPoleGravityEnv)
+    return env
+
+
+def balance(observation: NDArray[np.float32]) -> int:
+    x, velocity, angle, spin = observation
+    return int(angle + spin + 0.1 * x + 0.1 * velocity > 0.0)
+
+
+def episode(env: CartPoleGravityEnv, policy: Any, **reset: Any) -> list[Step]:
+    observation, info = env.reset(**reset)
+    steps: list[Step] = [(observation, 0.0, False, False, info)]
+    while not (steps[-1][2] or steps[-1][3]):
+        steps.append(env.step(policy(steps[-1][0])))
+    return steps
+
+
+@pytest.mark.parametrize("fields", [{}, {"render_mode": "rgb_array"}, {"horizon": 3, "n_gravities": 7}])
+def test_the_env_checker_says_only_that_velocities_are_unbounded(fields: dict[str, Any]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message=r".*A Box observation space (minimum|maximum) value is -?infinity")
+        check_env(make(**fields))
+
+
+def test_spaces_are_those_of_gymnasium() -> None:
+    ours, theirs = make(), CartPoleEnv()
+    assert ours.observation_space == theirs.observation_space
+    assert ours.action_space == theirs.action_space
+
+
+def test_episodes_are_those_of_gymnasium() -> None:
+    """300 episodes from the same states, of random and of balancing actions; observations within float32."""
+    env, rng, lengths = CartPoleGravityEnv(), np.random.default_rng(0), []
+    env.reset(seed=0)
+    for number in range(300):
+        first, _ = env.reset()
+        theirs: Any = CartPoleEnv()
+        theirs.reset(seed=0)
+        theirs.state, theirs.gravity = env._state[:, 0].copy(), env.gravity
+        np.testing.assert_array_equal(first, np.asarray(theirs.state, np.float32))
+        terminated = truncated = False
+        length, observation = 0, first
+        while not (terminated or truncated):
+            action = balance(observation) if number % 10 == 0 else int(rng.integers(2))
+            observation, reward, terminated, truncated, info = env.step(action)
+            expected, expected_reward, expected_end, _, _ = theirs.step(action)
+            np.testing.assert_allclose(observation, expected, rtol=1e-6, atol=1e-7)
+            assert (reward, terminated, info) == (expected_reward, expected_end, {})
+            length += 1
+        assert truncated == (length == 200 and not terminated)
+        lengths.append(length)
+    assert lengths[0] == 200
+    assert min(lengths) < 15
+
+
+def test_a_step_is_that_of_the_compiled_lanes() -> None:
+    env = CartPoleGravityEnv()
+    env.reset(seed=11)
+    draws = np.random.default_rng(11)  # Gymnasium seeds the same generator.
+    state, gravity = np.zeros((4, 8)), np.full(8, env.gravity)
+    first_state(state, 5, draws.random(4))
+    for action in (0, 1, 1, 0, 1):
+        observation = env.step(action)[0]
+        step_lanes(state, np.full(8, float(action)), gravity)
+        assert observation.tobytes() == state[:, 5].astype(np.float32).tobytes()
+        assert env._state[:, 0].tobytes() == state[:, 5].tobytes()
+
+
+def test_an_episode_is_truncated_at_its_horizon_and_terminated_by_a_fall() -> None:
+    standing, falling = episode(make(horizon=30), balance, seed=0), episode(make(horizon=30), lambda _: 1, seed=0)
+    assert [step[3] for step in standing] == [False] * 30 + [True]
+    assert not any(step[2] for step in standing)
+    assert falling[-1][2:4] == (True, False)
+    assert len(falling) < 15
+    assert {step[1] for step in standing[1:]} == {1.0}
+    # A fall at the very last step is a fall.
+    last = episode(make(horizon=len(falling) - 1), lambda _: 1, seed=0)
+    assert len(last) == len(falling)
+    assert last[-1][2:4] == (True, False)
+
+
+@pytest.mark.parametrize("action", [0, 1])
+def test_after_the_end_a_reset_is_needed(action: int) -> None:
+    env = CartPoleGravityEnv()
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.step(action)
+    episode(env, lambda _: action, seed=0)
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.step(action)
+
+
+def test_one_seed_one_sequence_of_episodes() -> None:
+    def sequence(seed: int) -> list[bytes]:
+        env, seen = make(), []
+        for number in range(5):
+            steps = episode(env, balance, seed=seed if number == 0 else None)
+            seen += [step[0].tobytes() for step in steps] + [str(env.gravity).encode()]
+        return seen
+
+    assert sequence(3) == sequence(3)
+    assert sequence(3) != sequence(4)
+
+
+def test_gravities_are_drawn_with_equal_chances_and_told_to_nobody() -> None:
+    """Each of 3 in 3,000 episodes within five standard errors: a false alarm in about 2e-6 of the seeds."""
+    env = CartPoleGravityEnv()
+    assert math.isnan(env.gravity)
+    env.reset(seed=0)
+    seen = []
+    for _ in range(3_000):
+        observation, info = env.reset()
+        assert info == {}
+        assert np.abs(observation).max() <= np.float32(0.05)
+        seen.append(env.gravity)
+    for gravity in env.task.gravities:
+        assert abs(seen.count(gravity) - 1_000) < 5 * math.sqrt(3_000 * 2 / 9)
+
+
+def test_options_set_the_gravity_and_leave_all_else_as_it_is() -> None:
+    env = CartPoleGravityEnv()
+    plain = [env.reset(seed=1)[0], env.reset()[0]]
+    later = env.gravity
+    for options in ({"gravity": 3}, {"gravity": np.float64(9.75)}, {"agent": 17}, {"agent": np.int64(4)}):
+        first = env.reset(seed=1, options=options)[0]
+        expected = float(options["gravity"]) if "gravity" in options else env.task.gravity_of(options["agent"])  # type: ignore[arg-type]
+        assert env.gravity == expected
+        np.testing.assert_array_equal([first, env.reset()[0]], plain)
+        assert env.gravity == later
+
+
+def test_an_agent_keeps_its_gravity() -> None:
+    for agent in range(20):
+        gravities = set()
+        for seed in range(5):
+            env = CartPoleGravityEnv(horizon=10 + seed)
+            env.reset(seed=seed)
+            env.reset(options={"agent": agent})
+            gravities.add(env.gravity)
+        assert len(gravities) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"gravity": -1.0}, r"^gravity must be a number in \[0, 50\], got -1.0; "),
+        ({"gravity": float("nan")}, r"^gravity must be a number in \[0, 50\], got nan; "),
+        ({"gravity": "9.8"}, r"^gravity must be a number in \[0, 50\], got '9.8'; "),
+        ({"agent": -3}, r"^agent must be an integer of at least 0, got -3; "),
+        ({"gravity": 9.8, "agent": 1}, r"^options must be empty or have one key, gravity or agent, got gravity, agent"),
+        ({"low": 0.0}, r"^options must be empty or have one key, gravity or agent, got low; "),
+    ],
+)
+def test_other_options_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as error:
+        CartPoleGravityEnv().reset(seed=0, options=options)
+    assert "\n" not in str(error.value)
+
+
+def test_bad_actions_fields_and_render_modes_are_refused() -> None:
+    env = CartPoleGravityEnv()
+    env.reset(seed=0)
+    for action in (2, -1, 0.5, None):
+        with pytest.raises(ValueError, match=r"^action must be in 0\.\.1, got"):
+            env.step(action)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"^horizon must be an integer of at least 1"):
+        gymnasium.make(ID, horizon=0)
+    with pytest.raises(ValueError, match=r"^render_mode must be None or rgb_array, got 'ansi'"):
+        CartPoleGravityEnv(render_mode="ansi")
+    with pytest.raises(ValueError, match=r"'cartpole_gravity', a control task; use gymnasium.make for it"):
+        make_game("cartpole_gravity")
+
+
+def test_the_fields_of_the_spec_are_keyword_arguments() -> None:
+    env = make(gravity_low=1.0, gravity_high=2.0, n_gravities=2, horizon=5)
+    np.testing.assert_array_equal(env.task.gravities, [1.0, 2.0])
+    assert env.task.horizon == 5
+
+
+def test_many_environments_run_side_by_side() -> None:
+    envs: Any = gymnasium.make_vec(ID, num_envs=3, horizon=4)
+    observations, _ = envs.reset(seed=[1, 2, 1])
+    np.testing.assert_array_equal(observations[0], observations[2])
+    assert not np.array_equal(observations[0], observations[1])
+    for _ in range(4):
+        observations, rewards, terminated, truncated, _ = envs.step(np.array([1, 0, 1]))
+    assert rewards.tolist() == [1.0, 1.0, 1.0]
+    assert truncated.all()
+    assert not terminated.any()
+    np.testing.assert_array_equal(observations[0], observations[2])
+
+
+def middle_of(picture: NDArray[np.uint8], colour: tuple[int, int, int]) -> tuple[float, float]:
+    """The mean (row, column) of the pixels of one colour."""
+    rows, columns = np.nonzero((picture == colour).all(axis=-1))
+    return float(rows.mean()), float(columns.mean())
+
+
+def test_pictures_show_where_the_cart_is_and_how_the_pole_leans() -> None:
+    env = make(render_mode="rgb_array")
+    env.reset(seed=0)
+    black, wood = (0, 0, 0), (202, 152, 101)
+    for x, angle in ((0.0, 0.0), (1.2, 0.2), (-1.2, -0.2)):
+        env._state[:, 0] = (x, 0.0, angle, 0.0)
+        picture = env.render()
+        assert picture is not None
+        assert picture.shape == (400, 600, 3)
+        assert picture.dtype == np.uint8
+        cart = np.nonzero((picture[290] == black).all(axis=-1))[0]
+        assert abs(cart.mean() + 0.5 - (300 + 125 * x)) <= 1.0
+        row, column = middle_of(picture, wood)
+        assert abs(column + 0.5 - (300 + 125 * x + SEEN * math.sin(angle))) < 1.0
+        assert abs(row + 0.5 - (300 - 7.5 - SEEN * math.cos(angle))) < 1.0
+    assert make().render() is None
+
+
+def test_a_made_environment_can_collect_its_pictures() -> None:
+    env: Any = gymnasium.wrappers.RenderCollection(gymnasium.make(ID, render_mode="rgb_array"))
+    env.reset(seed=0)
+    env.step(1)
+    assert len(env.render()) == 2
