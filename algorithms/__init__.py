@@ -6,6 +6,7 @@ from dprl.algorithms.base import Algorithm, AlgorithmConfig, Metric, Segment
 from dprl.algorithms.best_ucb_vi import BestUCBVIConfig
 from dprl.algorithms.dp_nash_vi import DPNashVIConfig, DPUCBVIConfig
 from dprl.algorithms.ldp_obi import LDPOBIConfig
+from dprl.algorithms.pgc_a3c import PGCA3CConfig
 from dprl.algorithms.private_ucb_po import PrivateUCBPOConfig
 from dprl.algorithms.private_ucb_vi import PrivateUCBVIConfig
 from dprl.algorithms.pucb import PUCBConfig
@@ -19,6 +20,7 @@ _CONFIGS: tuple[type[AlgorithmConfig], ...] = (
     BestUCBVIConfig,
     DPUCBVIConfig,
     DPNashVIConfig,
+    PGCA3CConfig,
 )
 ALGORITHMS: dict[str, type[AlgorithmConfig]] = {config.name: config for config in _CONFIGS}
 
@@ -31,6 +33,7 @@ __all__ = [
     "DPUCBVIConfig",
     "LDPOBIConfig",
     "Metric",
+    "PGCA3CConfig",
     "PUCBConfig",
     "PrivateUCBPOConfig",
     "PrivateUCBVIConfig",

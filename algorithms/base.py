@@ -1,8 +1,8 @@
-"""The contract of this room: an algorithm plans from private counts and runs its own compiled learning loop."""
+"""The contract of this room: an algorithm learns from what users release and runs its own compiled learning loop."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dprl.envs import Env
-from dprl.privacy import PrivacyConfig, PrivateCounts, Privatizer, Streams
+from dprl.privacy import Certificate, Certifies, Streams
+from dprl.privacy.base import TrustModel
 
 Float64Array = npt.NDArray[np.float64]
 Int64Array = npt.NDArray[np.int64]
@@ -23,18 +24,25 @@ class Metric:
     Args:
         name: its key everywhere.
         over: what it is over the stretch's episodes: their 'sum', their 'mean', or the value after the 'last' one.
-        unit: 'reward' where it is an amount of reward and at least 0, else empty.
+        unit: of an amount that is at least 0: of 'reward', of 'steps', or the number of 'episodes' after which
+            something has happened, infinite if it has not; else empty.
         of: what it judges: the 'run', the policy 'deployed' last, or the 'output' policy, which the run gives out.
-        short: the header of its column in a narrow table; empty for its label.
+        short: the header of its column in a narrow table, which has the headline and metrics with a header only.
         definition: in a sentence's part, for readers of a page.
+        across: what a cell shows of its seeds: their 'mean', or their 'median', which may be infinite.
+        better: whether 'low' or 'high' values are.
+        headline: whether it stands for the run in progress lines, tables and figures: a sum or a mean with a unit.
     """
 
     name: str
     over: Literal["sum", "mean", "last"]
-    unit: Literal["reward", ""] = ""
+    unit: Literal["reward", "steps", "episodes", ""] = ""
     of: Literal["run", "deployed", "output"] = "run"
     short: str = ""
     definition: str = ""
+    across: Literal["mean", "median"] = "mean"
+    better: Literal["low", "high"] = "low"
+    headline: bool = False
 
     @property
     def label(self) -> str:
@@ -42,10 +50,15 @@ class Metric:
         return self.name.replace("_", " ")
 
 
-REGRET = Metric("regret", "sum", "reward")
+REGRET = Metric("regret", "sum", "reward", headline=True)
 """The exact pseudo-regret of the policies deployed, never a realised return."""
 SATURATED = Metric("saturated", "mean")
 """The share of cells whose optimistic value is clipped at its cap."""
+
+
+def headline(metrics: Sequence[Metric]) -> Metric | None:
+    """Return the metric that stands for a run, None if there is none."""
+    return next((metric for metric in metrics if metric.headline), None)
 
 
 @dataclass(frozen=True)
@@ -71,16 +84,16 @@ class Segment:
         return self.metrics[SATURATED.name]
 
 
+class TrustSettings(Protocol):
+    """The privacy settings of a run: a trust model, what is asked of it and how."""
+
+    model: ClassVar[TrustModel]
+
+
 class Algorithm(Protocol):
     """A learner on one environment, behind one privatizer."""
 
-    privatizer: Privatizer
-    episodes: int
     episodes_done: int
-
-    @property
-    def policy(self) -> Int64Array | Float64Array:
-        """The policy deployed last: actions int64[H, S], or probabilities float64, [H, S, A] or those of a game."""
 
     @property
     def policies(self) -> dict[str, np.ndarray]:
@@ -94,11 +107,11 @@ class Algorithm(Protocol):
     def derived(self) -> Mapping[str, float]:
         """Numbers that the settings leave to the noise and the sizes of the run, by name."""
 
-    def plan(self, counts: PrivateCounts) -> Int64Array | Float64Array:
-        """Return the policy for the next episode, as `policy`. Private counts are all it may see."""
-
     def learn(self, n: int) -> Segment:
         """Run the next n episodes."""
+
+    def certificate(self) -> Certificate:
+        """Return what the noise that ran proves of all that was released so far."""
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return everything that a resumed run needs, as arrays."""
@@ -110,22 +123,25 @@ class Algorithm(Protocol):
 class AlgorithmConfig(Protocol):
     """The config of one algorithm: what the file says, and what builds it.
 
-    plays: the class of environments that the methods take. metrics: what its learner reports.
+    plays: the class of environments that the methods take. metrics: what its learner reports. releases: what users
+    release, which decides what privacy settings it takes. unit: what an episode of the config is called.
     """
 
     name: ClassVar[str]
     plays: ClassVar[type[Env]]
     metrics: ClassVar[tuple[Metric, ...]]
+    releases: ClassVar[Literal["counts", "gradients"]]
+    unit: ClassVar[Literal["episode", "submission"]]
 
     @property
     def covered_by(self) -> str | None:
         """The theorem that covers all runs with these settings, and what it is of; None where there is none."""
 
-    def privatizer(self, env: Any, privacy: PrivacyConfig, episodes: int, streams: Streams) -> Privatizer:  # noqa: ANN401
-        """Return the privatizer that `privacy` makes of what the algorithm releases in a run of `episodes`."""
+    def privatizer(self, env: Any, privacy: Any, episodes: int, streams: Streams) -> Certifies:  # noqa: ANN401
+        """Return what `privacy`, of the kind that fits `releases`, makes of the releases of a run of `episodes`."""
 
-    def build(self, env: Any, privatizer: Privatizer, episodes: int, streams: Streams) -> Algorithm:  # noqa: ANN401
-        """Return a fresh learner."""
+    def build(self, env: Any, privatizer: Any, episodes: int, streams: Streams) -> Algorithm:  # noqa: ANN401
+        """Return a fresh learner behind `privatizer`."""
 
 
 def check_number(key: str, value: object, low: float, high: float = np.inf) -> None:
@@ -134,6 +150,12 @@ def check_number(key: str, value: object, low: float, high: float = np.inf) -> N
     if not valid or not low <= float(value) < high:  # type: ignore[arg-type]
         span = f"at least {low:g}" if high == np.inf else f"at least {low:g} and below {high:g}"
         raise ValueError(f"{key} must be a finite number, {span}, got {value!r}; choose a value in that range")
+
+
+def check_whole(key: str, value: object, low: int, high: int) -> None:
+    """Raise ValueError, in one line, unless value is a whole number with low <= value <= high."""
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise ValueError(f"{key} must be a whole number from {low} to {high}, got {value!r}; choose one of them")
 
 
 def check_choice(key: str, value: object, choices: Collection[str]) -> None:

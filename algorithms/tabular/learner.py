@@ -6,7 +6,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Int64Array, Me
 from dprl.algorithms.tabular.counts import Released
 from dprl.algorithms.tabular.loop import Run, Schedule
 from dprl.envs import Env
-from dprl.privacy import CountFamilies, PrivacyConfig, PrivateCounts, Privatizer, Streams
+from dprl.privacy import Certificate, CountFamilies, PrivacyConfig, PrivateCounts, Privatizer, Streams
 
 E = TypeVar("E", bound=Env)
 
@@ -42,6 +42,8 @@ class TabularConfig(ABC, Generic[E]):
     name: ClassVar[str]
     plays: ClassVar[type[Env]]
     metrics: ClassVar[tuple[Metric, ...]] = (REGRET, SATURATED)
+    releases: ClassVar[Literal["counts", "gradients"]] = "counts"
+    unit: ClassVar[Literal["episode", "submission"]] = "episode"
     plan: ClassVar[Callable[..., tuple[bool, float]]]
     """The kernel plan(counts: Released, bonus, tables) -> (did the policy change, share of saturated cells)."""
     run: ClassVar[Run]
@@ -143,7 +145,10 @@ class TabularLearner:
 
     @property
     def policy(self) -> Int64Array | Float64Array:
-        """The policy deployed last; before the first episode the one planned from zero counts."""
+        """The policy deployed last: actions int64[H, S], or probabilities float64, [H, S, A] or those of a game.
+
+        Before the first episode it is the one planned from zero counts.
+        """
         return self.config.policy(self._tables)
 
     @property
@@ -152,10 +157,14 @@ class TabularLearner:
         return self.config.policies(self._tables)
 
     def plan(self, counts: PrivateCounts) -> Int64Array | Float64Array:
-        """Return the policy that private counts lead to after the one deployed last."""
+        """Return the policy that private counts lead to after the one deployed last; they are all that it may see."""
         tables = type(self._tables)(*(table.copy() for table in self._tables))
         self._plan(counts, tables)
         return self.config.policy(tables)
+
+    def certificate(self) -> Certificate:
+        """Return what the noise that ran proves of the users charged so far."""
+        return self.privatizer.certificate(self.config.name)
 
     def _plan(self, counts: PrivateCounts, tables: Any) -> None:  # noqa: ANN401
         new = counts.n_users + 1 - int(self._schedule.planned[0])

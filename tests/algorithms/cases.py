@@ -10,19 +10,20 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import pytest
 
-from dprl.algorithms import ALGORITHMS, Algorithm
+from dprl.algorithms import ALGORITHMS, TabularConfig, TabularLearner
 from dprl.algorithms.tabular import Released
 from dprl.algorithms.tabular.greedy import GreedyTables
 from dprl.envs import Env, FiniteMDP, MarkovGame
 from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy
 
 E = TypeVar("E", bound=Env)
-Learner = Callable[..., Algorithm]
+Learner = Callable[..., TabularLearner]
 State = dict[str, np.ndarray]
 # Enough noise to matter, little enough for policies to move at these scales.
 PRIVACY: list[Any] = [NoPrivacy(), CentralPrivacy(20.0), LocalPrivacy(200.0)]
 PRACTICAL = {"bonus_scale": 0.02, "precision_scale": 0.05}
-EACH = pytest.mark.parametrize("name", sorted(ALGORITHMS))
+TABULAR = sorted(name for name, config in ALGORITHMS.items() if issubclass(config, TabularConfig))
+EACH = pytest.mark.parametrize("name", TABULAR)
 GROWTH = pytest.mark.parametrize("growth", [0.0, 0.1])
 TRUST = pytest.mark.parametrize("privacy", PRIVACY, ids=lambda settings: settings.model)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dprl.algorithms import ALGORITHMS, Algorithm
+from dprl.algorithms import ALGORITHMS, TabularLearner
 from dprl.envs import Env, FiniteMDP, MarkovGame, RandomGame, RandomMDP, RiverSwim
 from dprl.privacy import NoPrivacy, Streams
 from tests.algorithms.cases import Environments
@@ -22,14 +22,16 @@ def _learner(
     name: str = "private_ucb_vi",
     seed: int = 0,
     **settings: float,
-) -> Algorithm:
-    algorithm, streams = ALGORITHMS[name](**settings), Streams(seed, "test")
+) -> TabularLearner:
+    config: Any = ALGORITHMS[name]
+    algorithm, streams = config(**settings), Streams(seed, "test")
     privatizer = algorithm.privatizer(env, privacy or NoPrivacy(), episodes, streams)
-    return algorithm.build(env, privatizer, episodes, streams)
+    built: TabularLearner = algorithm.build(env, privatizer, episodes, streams)
+    return built
 
 
 @pytest.fixture
-def learner() -> Callable[..., Algorithm]:
+def learner() -> Callable[..., TabularLearner]:
     """Return a maker of learners: learner(env, episodes, privacy, name=, seed=, **settings)."""
     return _learner
 

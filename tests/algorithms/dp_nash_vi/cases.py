@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dprl.algorithms import Algorithm
+from dprl.algorithms import TabularLearner
 from dprl.algorithms.dp_nash_vi.planning import Bonus, Planner, Tables, plan
 from dprl.algorithms.tabular import Released
 from dprl.envs.games import MarkovGame
@@ -46,7 +46,7 @@ def from_step(game: MarkovGame, h: int) -> MarkovGame:
     return MarkovGame(game.name, game.transitions[h:], game.rewards[h:], game.start)
 
 
-def next_bounds(algorithm: Algorithm, game: MarkovGame) -> Bounds:
+def next_bounds(algorithm: TabularLearner, game: MarkovGame) -> Bounds:
     """The next plan's policy and bounds at every step.
 
     The tables keep the first step's only, but those of step h are the first step's of the game that starts there.

@@ -1,0 +1,10 @@
+"""Private gradient collection: deliver parameters, update locally, report privately, aggregate ([OT20] sec. 3.1.1)."""
+
+from __future__ import annotations
+
+from dprl.algorithms.pgc.aggregator import Aggregator, StepRule
+from dprl.algorithms.pgc.base import Batch, LocalAgents, Reply
+from dprl.algorithms.pgc.schedule import Schedule
+from dprl.algorithms.pgc.scores import ScoreKeeper
+
+__all__ = ["Aggregator", "Batch", "LocalAgents", "Reply", "Schedule", "ScoreKeeper", "StepRule"]

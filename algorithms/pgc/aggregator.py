@@ -1,0 +1,237 @@
+"""Step 4, aggregate: messages become parameters, and nothing else of the agents does.
+
+Paper: [OT20] eq. (22) and Algorithm 1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from dprl.algorithms.base import Float64Array, Int64Array, check_number
+from dprl.algorithms.pgc.base import Batch
+from dprl.algorithms.pgc.schedule import Schedule, last_startable, version_of
+from dprl.privacy import Lease, PrivateMessages
+from dprl.privacy.compiled import inlined, kernel
+
+APPLIED, UPDATES = range(2)
+
+
+class StepRule(NamedTuple):
+    """How far an update goes: a function of public numbers and of private messages.
+
+    Args:
+        learning_rate: eta of eq. (22).
+        halving: submissions after which the step is half of what it was at first, as eta / (1 + n / halving); 0 keeps
+            it as printed.
+        success_memory: the weight of each private score bit in the running estimate of the share of agents that
+            succeed; 0 does without. The step shrinks with that share, so that a policy that balances is kept.
+        success_full: the share at which the step is 0, in (0, 1].
+        truth, gain: the chance that a score bit is told as it is, and 2 truth - 1; from the mechanism.
+    """
+
+    learning_rate: float
+    halving: float = 0.0
+    success_memory: float = 0.0
+    success_full: float = 0.9
+    truth: float = 1.0
+    gain: float = 1.0
+
+    def checked(self) -> StepRule:
+        """Return this rule; raise ValueError, in one line, if its numbers are out of range."""
+        check_number("learning_rate", self.learning_rate, 0.0)
+        check_number("halving", self.halving, 0.0)
+        check_number("success_memory", self.success_memory, 0.0, 1.0)
+        check_number("success_full", self.success_full, 1e-9, 1.0 + 1e-9)
+        return self
+
+
+class AggregatorState(NamedTuple):
+    """What the aggregator holds. All of it is post-processing of messages.
+
+    versions float64[R, d]: the parameters after update u at row u mod R; gathered float64[d]: the sum of the estimates
+    in the buffer B; counts int64[2]: how many messages are applied, how many updates are made; success float64[1]: the
+    running estimate of the share of agents that succeed.
+    """
+
+    versions: Float64Array
+    gathered: Float64Array
+    counts: Int64Array
+    success: Float64Array
+
+
+def aggregator_state(schedule: Schedule, parameters: Float64Array) -> AggregatorState:
+    """Return the state before the first message: `parameters` float64[d] are delivered first."""
+    versions = np.tile(np.asarray(parameters, dtype=np.float64), (schedule.versions_kept, 1))
+    return AggregatorState(versions, np.zeros(versions.shape[1]), np.zeros(2, dtype=np.int64), np.zeros(1))
+
+
+@inlined
+def delivered(state: AggregatorState, schedule: Schedule, slot: int) -> Float64Array:
+    """Return the parameters float64[d] that the agent of `slot` starts from, a view; see `last_startable`."""
+    version: Float64Array = state.versions[version_of(schedule, slot) % state.versions.shape[0]]
+    return version
+
+
+@inlined
+def newest(state: AggregatorState) -> Float64Array:
+    """Return the parameters float64[d] after the last update, a view."""
+    version: Float64Array = state.versions[state.counts[UPDATES] % state.versions.shape[0]]
+    return version
+
+
+@inlined
+def step_size(state: AggregatorState, rule: StepRule) -> float:
+    """Return how far the update goes that the last applied message completes."""
+    step = rule.learning_rate
+    if rule.halving > 0.0:
+        step /= 1.0 + state.counts[APPLIED] / rule.halving
+    if rule.success_memory > 0.0:
+        step *= 1.0 - min(1.0, max(0.0, state.success[0] / rule.success_full))
+    return step
+
+
+@inlined
+def aggregate(state: AggregatorState, schedule: Schedule, rule: StepRule, estimate: Float64Array, bit: float) -> None:
+    """Put the estimate float64[d] of the next message into the buffer; once it is full, update and clear it.
+
+    bit: the private score bit that came with it, whatever it is where the rule does without.
+
+    Paper: [OT20] eq. (22).
+    """
+    counts, gathered, versions = state.counts, state.gathered, state.versions
+    for j in range(gathered.shape[0]):
+        gathered[j] += estimate[j]
+    counts[APPLIED] += 1
+    if rule.success_memory > 0.0:
+        succeeded = (bit - (1.0 - rule.truth)) / rule.gain
+        state.success[0] += rule.success_memory * (succeeded - state.success[0])
+    if counts[APPLIED] % schedule.buffer_size == 0:
+        step = step_size(state, rule)
+        old, new = versions[counts[UPDATES] % versions.shape[0]], versions[(counts[UPDATES] + 1) % versions.shape[0]]
+        for j in range(gathered.shape[0]):
+            new[j] = old[j] - step * (gathered[j] / schedule.buffer_size)
+            gathered[j] = 0.0
+        counts[UPDATES] += 1
+
+
+@kernel
+def aggregate_all(
+    state: AggregatorState, schedule: Schedule, rule: StepRule, estimates: Float64Array, bits: Float64Array
+) -> None:
+    """Aggregate the estimates float64[k, d] of the next k messages with their bits, one after the other."""
+    for i in range(estimates.shape[0]):
+        aggregate(state, schedule, rule, estimates[i], bits[i])
+
+
+class Reader(Protocol):
+    """Reads messages: post-processing, see GradientPrivatizer."""
+
+    def estimates(self, messages: PrivateMessages) -> Float64Array:
+        """Return the estimates of the gradients, float64[k, d]."""
+
+    def score_bits(self, messages: PrivateMessages) -> Float64Array | None:
+        """Return the private score bits float64[k] in {0, 1}, None if none are sent."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What an aggregator goes by, all of it public and fixed before the first message.
+
+    Args:
+        schedule: who starts from which parameters.
+        step: how far an update goes.
+        ordered: whether messages are applied in the order of their slots, so that the run can be repeated; else each
+            at once when it arrives.
+    """
+
+    schedule: Schedule
+    step: StepRule
+    ordered: bool = True
+
+
+class Aggregator:
+    """The central aggregator of messages that arrive in batches, in any order.
+
+    It accepts sealed private messages and nothing else. In a compiled loop the kernels above do the same.
+
+    Args:
+        rules: see there. parameters: float64[d], the first. reader: of the messages.
+    """
+
+    def __init__(self, rules: Rules, parameters: Float64Array, reader: Reader) -> None:
+        self.rules = rules
+        self._reader = reader
+        self._state = aggregator_state(rules.schedule, parameters)
+        self._waiting: dict[int, tuple[Float64Array, float]] = {}
+
+    @property
+    def parameters(self) -> Float64Array:
+        """The parameters after the last update, a copy float64[d]."""
+        return newest(self._state).copy()
+
+    @property
+    def applied(self) -> int:
+        """How many messages are applied."""
+        return int(self._state.counts[APPLIED])
+
+    @property
+    def updates(self) -> int:
+        """How many updates are made."""
+        return int(self._state.counts[UPDATES])
+
+    def startable(self, begun: int) -> float:
+        """Return how many further slots can begin after slots 1..begun; all of them if messages are not ordered."""
+        return last_startable(self.rules.schedule, self.applied) - begun if self.rules.ordered else math.inf
+
+    def batch(self, lease: Lease, slots: Int64Array) -> Batch:
+        """Return what the agents of a lease get, for slots int64[k] that are startable."""
+        if not self.rules.ordered:
+            return Batch(lease, slots, self.parameters[np.newaxis], np.zeros(len(slots), dtype=np.int64))
+        wanted = [version_of(self.rules.schedule, int(slot)) for slot in slots]
+        kept, version = np.unique(wanted, return_inverse=True)
+        versions = self._state.versions
+        return Batch(lease, slots, versions[kept % versions.shape[0]], version.astype(np.int64))
+
+    def receive(self, slots: Int64Array, messages: PrivateMessages) -> None:
+        """Take the messages for slots int64[k]; apply what is next in order.
+
+        Raises TypeError for anything but sealed messages, ValueError for a slot that is filled already.
+        """
+        if type(messages) is not PrivateMessages:
+            raise TypeError(f"messages must be PrivateMessages, got {type(messages).__name__}; send them by a sender")
+        if len(set(slots.tolist())) != len(slots) or len(slots) != len(messages.submissions):
+            raise ValueError(f"slots must be different, one for each message, got {len(slots)}; send each once")
+        if self.rules.ordered and any(slot <= self.applied or slot in self._waiting for slot in slots.tolist()):
+            raise ValueError(
+                f"slots must be filled once, got one of {slots} again; give each message a slot of its own"
+            )
+        estimates, bits = self._reader.estimates(messages), self._reader.score_bits(messages)
+        bits = np.zeros(len(slots)) if bits is None else bits
+        if not self.rules.ordered:
+            self._apply(estimates, bits)
+            return
+        self._waiting |= dict(zip(slots.tolist(), zip(estimates, bits, strict=True), strict=True))
+        ready: list[tuple[Float64Array, float]] = []
+        while self.applied + len(ready) + 1 in self._waiting:
+            ready.append(self._waiting.pop(self.applied + len(ready) + 1))
+        if ready:
+            self._apply(np.array([estimate for estimate, _ in ready]), np.array([bit for _, bit in ready]))
+
+    def _apply(self, estimates: Float64Array, bits: Float64Array) -> None:
+        aggregate_all(self._state, self.rules.schedule, self.rules.step, estimates, bits)
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Return everything that a resumed run needs; messages that wait for their turn are given up, as lost."""
+        return {name: array.copy() for name, array in self._state._asdict().items()}
+
+    def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
+        """Continue from `state_dict`. Raises ValueError if it is of another shape."""
+        for name, array in self._state._asdict().items():
+            if name not in state or state[name].shape != array.shape or state[name].dtype != array.dtype:
+                raise ValueError(f"the state's {name!r} is missing or of another shape; resume with the same settings")
+            array[:] = state[name]
+        self._waiting.clear()

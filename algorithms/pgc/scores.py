@@ -1,0 +1,113 @@
+"""What [OT20] measures of a run: average scores, the first success, and what is left at the end.
+
+Scores are raw facts about agents: the simulator that plays them reads them, nobody else may (the certificate says so).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from dprl.algorithms.base import Float64Array, Int64Array, Metric
+from dprl.privacy.compiled import inlined, kernel
+
+WINDOW = 10
+FINAL = 5_000
+SCORE = Metric(
+    "score",
+    "mean",
+    "steps",
+    definition="number of steps that the agents' episodes last, mean over the block",
+    better="high",
+    headline=True,
+)
+SCORE_LAST10 = Metric("score_last10", "last", definition="mean score of the last 10 submissions, mu of eq. (25)")
+FINAL_SCORE = Metric(
+    "final_score",
+    "last",
+    "steps",
+    of="output",
+    short="final",
+    definition="mean score of the last 5,000 submissions",
+    better="high",
+)
+FIRST_SUCCESS = Metric(
+    "first_success",
+    "last",
+    "episodes",
+    short="first",
+    definition="submission from which the mean score of 10 meets the target, eq. (26)",
+    across="median",
+)
+SUCCESS = Metric(
+    "success", "last", short="success", definition="share of runs with a first success, eq. (27)", better="high"
+)
+AREA = Metric(
+    "area",
+    "last",
+    short="area",
+    definition="area under the success ratio over the submissions, of at most 1",
+    better="high",
+)
+METRICS = (SCORE, SCORE_LAST10, FINAL_SCORE, FIRST_SUCCESS, SUCCESS, AREA)
+
+
+class ScoreKeeper(NamedTuple):
+    """The scores of the last 5,000 submissions and the first success.
+
+    target: Theta, of the mean over 10. last float64[5000]: score of submission n at (n - 1) mod 5000. counts int64[2]:
+    how many submissions there were, and the first success or 0.
+
+    Paper: [OT20] eqs. (25), (26) and (27).
+    """
+
+    target: float
+    last: Float64Array
+    counts: Int64Array
+
+    @staticmethod
+    def of(target: float) -> ScoreKeeper:
+        """Return a keeper that has seen nothing."""
+        return ScoreKeeper(target, np.zeros(FINAL), np.zeros(2, dtype=np.int64))
+
+    def __repr__(self) -> str:
+        return f"ScoreKeeper({int(self.counts[0])} submissions)"
+
+    def metrics(self, submissions: int) -> dict[str, float]:
+        """Return all metrics but the mean over the block, for a run of so many submissions."""
+        seen, first = (int(number) for number in self.counts)
+        recent = np.arange(max(0, seen - WINDOW), seen) % FINAL
+        final = self.last[: min(seen, FINAL)]
+        return {
+            SCORE_LAST10.name: float(self.last[recent].mean()) if seen else math.nan,
+            FINAL_SCORE.name: float(final.mean()) if seen else math.nan,
+            FIRST_SUCCESS.name: float(first) if first else math.inf,
+            SUCCESS.name: float(first > 0),
+            AREA.name: (submissions - first + 1) / submissions if first else 0.0,
+        }
+
+
+@inlined
+def record(keeper: ScoreKeeper, score: float) -> None:
+    """Note the score of the next submission.
+
+    The first success is the n with mean(score_n .. score_{n+9}) at or above the target, as eq. (25) has the window.
+    """
+    keeper.last[keeper.counts[0] % FINAL] = score
+    keeper.counts[0] += 1
+    seen = keeper.counts[0]
+    if keeper.counts[1] == 0 and seen >= WINDOW:
+        total = 0.0
+        for n in range(seen - WINDOW, seen):
+            total += keeper.last[n % FINAL]
+        if total >= keeper.target * WINDOW:
+            keeper.counts[1] = seen - WINDOW + 1
+
+
+@kernel
+def record_all(keeper: ScoreKeeper, scores: Float64Array) -> None:
+    """Note the scores float64[k] of the next k submissions."""
+    for i in range(scores.shape[0]):
+        record(keeper, scores[i])

@@ -1,0 +1,153 @@
+"""PGC-A3C as a config file describes it: the paper's settings, its silent choices by name, and what builds a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from dprl.algorithms.base import Float64Array, Metric, check_choice, check_number
+from dprl.algorithms.pgc.aggregator import StepRule
+from dprl.algorithms.pgc.schedule import Schedule
+from dprl.algorithms.pgc.scores import METRICS
+from dprl.algorithms.pgc_a3c.gradient import Loss, loss_tables
+from dprl.algorithms.pgc_a3c.learner import PGCA3CLearner
+from dprl.algorithms.pgc_a3c.loop import Behaviour
+from dprl.algorithms.pgc_a3c.network import DIMENSION, initial_parameters
+from dprl.envs import CartPole, Env
+from dprl.privacy import GradientPrivacyConfig, GradientPrivatizer, Streams
+from dprl.privacy.scopes import DURATIONS, SIMULATED_SCORES, TIMING_DETAILS
+
+
+@dataclass(frozen=True)
+class PGCA3CConfig:
+    """PGC-A3C, actor-critic from private gradients of many agents ([OT20] Algorithm 1; clipped ones with none).
+
+    What the paper leaves open has the reading that comes nearest to its tables.
+
+    Args:
+        learning_rate: eta >= 0. buffer_size: |B|, messages for one update; the paper has 1 with the Laplace mechanism
+            and 100 with projected random sign.
+        halving: submissions after which the step has halved, eta / (1 + n / halving); 0 keeps it, as printed.
+        staleness: how many messages before its own an agent does not wait for; the paper's 9 threads make it 8.
+        discount: gamma. value_weight: lambda. entropy_weight: beta.
+        exploration: alpha of the first agents. fading: submissions after which it would be 0, as printed.
+        exploration_floor: the least alpha; 0 is the paper's.
+        success_memory: the weight of each private score bit in the aggregator's estimate of the share of agents that
+            succeed, with `privacy.release_scores: private`; the step shrinks to 0 as the share grows to `success_full`.
+            0 does without, as printed.
+        acting: 'greedy' with probability 1 - alpha, as printed, or 'sampled' from the policy.
+        reward: 'terminal' is 0 but for the last step's -1 (the pole fell) or +1; 'literal' is 1 for every step.
+        bootstrap: V(s_T) in eqs. (12) and (18): 'discounted' by gamma^(T-t) in both, 'printed', or 'none'.
+        differentiate: whether the advantage and the target are differentiated, too, as printed.
+        initial: 'normal' with standard deviation `initial_scale`, or 'glorot' uniform times `initial_scale`.
+        target: Theta, the mean score over 10 submissions that counts as success.
+        reports: 'gradient', or 'noise': the control whose agents all report a gradient of zero.
+        padded: whether every agent computes as long as the longest episode takes; the results are the same.
+
+    Paper: [OT20] Algorithm 1 and sec. 4.
+    """
+
+    learning_rate: float = 0.5
+    buffer_size: int = 1
+    halving: float = 0.0
+    success_memory: float = 0.0
+    success_full: float = 0.9
+    staleness: int = 8
+    discount: float = 0.99
+    value_weight: float = 0.5
+    entropy_weight: float = 0.01
+    exploration: float = 0.5
+    fading: float = 900.0
+    exploration_floor: float = 0.0
+    acting: Literal["greedy", "sampled"] = "greedy"
+    reward: Literal["terminal", "literal"] = "terminal"
+    bootstrap: Literal["discounted", "printed", "none"] = "discounted"
+    differentiate: bool = False
+    initial: Literal["normal", "glorot"] = "normal"
+    initial_scale: float = 0.1
+    target: float = 195.0
+    reports: Literal["gradient", "noise"] = "gradient"
+    padded: bool = False
+    name: ClassVar[str] = "pgc_a3c"
+    plays: ClassVar[type[Env]] = CartPole
+    releases: ClassVar[Literal["counts", "gradients"]] = "gradients"
+    unit: ClassVar[Literal["episode", "submission"]] = "submission"
+    metrics: ClassVar[tuple[Metric, ...]] = METRICS
+
+    def __post_init__(self) -> None:
+        Schedule(self.staleness, self.buffer_size).checked()
+        StepRule(self.learning_rate, self.halving, self.success_memory, self.success_full).checked()
+        check_number("discount", self.discount, 1e-12, 1.0 + 1e-9)
+        for key in ("value_weight", "entropy_weight", "target"):
+            check_number(key, getattr(self, key), 0.0)
+        check_number("initial_scale", self.initial_scale, 1e-12)
+        check_number("exploration", self.exploration, 0.0, 1.0 + 1e-9)
+        check_number("exploration_floor", self.exploration_floor, 0.0, 1.0 + 1e-9)
+        check_number("fading", self.fading, 1e-3)
+        check_choice("acting", self.acting, ["greedy", "sampled"])
+        check_choice("reward", self.reward, ["terminal", "literal"])
+        check_choice("bootstrap", self.bootstrap, ["discounted", "printed", "none"])
+        check_choice("initial", self.initial, ["normal", "glorot"])
+        check_choice("reports", self.reports, ["gradient", "noise"])
+
+    @property
+    def covered_by(self) -> str | None:
+        """None: no theorem speaks of what is learned; privacy is the certificate's."""
+        return None
+
+    @property
+    def schedule(self) -> Schedule:
+        """Who starts from which parameters."""
+        return Schedule(self.staleness, self.buffer_size)
+
+    def step(self, privatizer: GradientPrivatizer) -> StepRule:
+        """Return how far an update goes. Raises ValueError if it needs score bits and none are sent."""
+        self.check_score_bits(privatizer)
+        truth, gain = privatizer.score_truth, privatizer.score_gain
+        bits = (1.0, 1.0) if truth is None or gain is None else (truth, gain)
+        return StepRule(self.learning_rate, self.halving, self.success_memory, self.success_full, *bits)
+
+    @property
+    def loss(self) -> Loss:
+        """What agents differentiate."""
+        return Loss(
+            self.discount, self.value_weight, self.entropy_weight, self.reward, self.bootstrap, self.differentiate
+        )
+
+    def behaviour(self, horizon: int, n_agents: int) -> Behaviour:
+        """Return what each of so many agents does in episodes of at most `horizon` steps."""
+        loss = loss_tables(self.loss, horizon)
+        return Behaviour(
+            loss, self.exploration, self.fading, self.exploration_floor, n_agents, int(self.reports == "gradient")
+        )
+
+    def first_parameters(self, streams: Streams) -> Float64Array:
+        """Return the parameters float64[112] that are delivered first; they are public."""
+        return initial_parameters(self.initial, self.initial_scale, streams.key("exploration", "first parameters"))
+
+    def privatizer(
+        self, env: CartPole, privacy: GradientPrivacyConfig, episodes: int, streams: Streams
+    ) -> GradientPrivatizer:
+        """Return what `privacy` makes of the messages of a simulated run of so many submissions.
+
+        Raises ValueError if the settings do not fit together.
+        """
+        del env
+        # Where the server does not read scores, the simulation still does.
+        scores = () if privacy.release_scores == "simulator" else (SIMULATED_SCORES,)
+        durations = TIMING_DETAILS if self.padded else DURATIONS
+        privatizer = privacy.build(DIMENSION, episodes, streams, (*scores, durations))
+        self.check_score_bits(privatizer)
+        return privatizer
+
+    def check_score_bits(self, privatizer: GradientPrivatizer) -> None:
+        """Raise ValueError if the step needs score bits and none are sent."""
+        if self.success_memory > 0.0 and privatizer.score_truth is None:
+            raise ValueError(
+                f"success_memory must be 0 without private score bits, got {self.success_memory}; "
+                "write privacy.release_scores: private and a score_epsilon"
+            )
+
+    def build(self, env: CartPole, privatizer: GradientPrivatizer, episodes: int, streams: Streams) -> PGCA3CLearner:
+        """Return a fresh learner."""
+        return PGCA3CLearner(self, env, privatizer, episodes, streams)

@@ -1,0 +1,350 @@
+"""Many agents at once: each balances its own pole with its own copy of the parameters, in a lane of its own.
+
+One tick is one step of every lane. What an agent does, and its gradient, is a function of the parameters, its number,
+the submission's number, the exploration rate and the seed: the same bits whatever the other lanes do, and how many
+there are.
+
+Paper: [OT20] Algorithm 1, the local process.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dprl.algorithms.base import Float64Array, Int64Array
+from dprl.algorithms.pgc_a3c.gradient import (
+    ACTION,
+    DIFFERENCE,
+    ON,
+    PREDICTED,
+    TRACE,
+    LossTables,
+    columns,
+    write_gradient,
+)
+from dprl.algorithms.pgc_a3c.network import (
+    DIMENSION,
+    INPUTS,
+    POLICY,
+    UNITS,
+    VALUE,
+    WIDTH,
+    probability_of_right,
+)
+from dprl.envs.cartpole import CartPole, fallen, first_state, step_lanes
+from dprl.privacy import Streams
+from dprl.privacy.compiled import borrowing
+from dprl.privacy.mechanisms.logarithm import one_to_two
+from dprl.privacy.randomness.bits import fill_uniform, splitmix64
+
+UInt64Array = npt.NDArray[np.uint64]
+
+# Rows of a group: those of a trace; the rest of what an agent has; theta, and the differences of its rows of p. They
+# lie in one array at constant distances, or compilers would not vectorise loops over lanes.
+GRAVITY, _EXPLORATION = TRACE, TRACE + 1
+DRAW = TRACE + 2
+"""The number of the next exploration draw, as an unsigned integer."""
+_STEPS, _LEFT, _STANDING, _OVER = TRACE + 3, TRACE + 4, TRACE + 5, TRACE + 6
+"""Steps taken, ticks to the horizon, whether it has not fallen, and whether the episode ended with this tick."""
+_COLUMN = TRACE + 7
+"""The column of the trace for the next step, as an integer; without an agent, one of no step."""
+_THETA = TRACE + 8
+_DIFFERENCES = _THETA + DIMENSION
+_ROWS = _DIFFERENCES + UNITS
+
+
+class Crowd(NamedTuple):
+    """What is on the users' side: the episodes under way, in groups of WIDTH lanes; lane l is group l // WIDTH's.
+
+    lanes float64[G, rows * WIDTH]: all about the agents, row by row; table float64[G, rows, WIDTH]: the same memory;
+    traces float64[lanes, 8, columns]: of the episodes under way, one column a step; begin int64[lanes]: the tick of the
+    first step; ended int64[lanes]: whether an episode has ended and its gradient is not
+    taken; order int64[lanes]: for whoever delivers, what the lane's agent is to him; clock int64[1]: ticks so far;
+    sampled, padded: see `crowd`.
+    """
+
+    lanes: Float64Array
+    table: Float64Array
+    traces: Float64Array
+    begin: Int64Array
+    ended: Int64Array
+    order: Int64Array
+    clock: Int64Array
+    theta: Float64Array
+    uniforms: Float64Array
+    gravities: Float64Array
+    first_state_key: UInt64Array
+    gravity_key: UInt64Array
+    exploration_key: UInt64Array
+    n_lanes: int
+    horizon: int
+    sampled: bool
+    padded: bool
+
+    def __repr__(self) -> str:
+        # The generated one would print users' trajectories into a log.
+        return f"Crowd({self.n_lanes} lanes)"
+
+
+class Orders(NamedTuple):
+    """What k agents are to do, all of it public: agent j starts from parameters[version[j]].
+
+    parameters float64[v, 112]; version, submissions, agents int64[k]; explorations float64[k], in [0, 1].
+    """
+
+    parameters: Float64Array
+    version: Int64Array
+    submissions: Int64Array
+    agents: Int64Array
+    explorations: Float64Array
+
+
+def crowd(n_lanes: int, task: CartPole, streams: Streams, *, sampled: bool = False, padded: bool = False) -> Crowd:
+    """Return `n_lanes` idle lanes.
+
+    sampled: whether an agent that does not explore draws from the policy or takes the likeliest action, the paper's.
+    padded: whether the computing time of an agent is that of the longest episode; the results are the same.
+    Raises ValueError if n_lanes is not at least 1.
+    """
+    if n_lanes < 1:
+        raise ValueError(f"n_lanes must be at least 1, got {n_lanes}; choose {WIDTH}")
+    groups = -(-n_lanes // WIDTH)
+    table = np.zeros((groups, _ROWS, WIDTH))
+    table[:, GRAVITY] = task.gravities[0]
+    lanes = groups * WIDTH
+    return Crowd(
+        lanes=table.reshape(groups, _ROWS * WIDTH),
+        table=table,
+        traces=np.zeros((lanes, TRACE, columns(task.horizon))),
+        begin=np.zeros(lanes, dtype=np.int64),
+        ended=np.zeros(lanes, dtype=np.int64),
+        order=np.zeros(lanes, dtype=np.int64),
+        clock=np.zeros(1, dtype=np.int64),
+        theta=np.zeros(DIMENSION),
+        uniforms=np.zeros(INPUTS),
+        gravities=np.array(task.gravities),
+        first_state_key=streams.key("env"),
+        gravity_key=streams.key("env", "gravity"),
+        exploration_key=streams.key("exploration"),
+        n_lanes=n_lanes,
+        horizon=task.horizon,
+        sampled=sampled,
+        padded=padded,
+    )
+
+
+@borrowing
+def deliver(crowd: Crowd, lane: int, theta: Float64Array, submission: int, agent: int, exploration: float) -> None:
+    """Let `agent` begin an episode in a lane, with a copy of theta float64[112]; what was under way there is lost.
+
+    exploration: alpha in [0, 1], the chance of an action at random.
+    """
+    at = lane & (WIDTH - 1)
+    lanes = crowd.lanes[lane // WIDTH]
+    for k in range(DIMENSION):
+        lanes[(_THETA + k) * WIDTH + at] = theta[k]
+    for i in range(UNITS):
+        lanes[(_DIFFERENCES + i) * WIDTH + at] = theta[POLICY + UNITS + i] - theta[POLICY + i]
+    word = splitmix64(crowd.gravity_key, np.uint64(agent))
+    lanes[GRAVITY * WIDTH + at] = crowd.gravities[np.int64(word % np.uint64(crowd.gravities.shape[0]))]
+    fill_uniform(crowd.uniforms, crowd.first_state_key, np.uint64(submission) * np.uint64(INPUTS))
+    first_state(crowd.table[lane // WIDTH, :INPUTS], at, crowd.uniforms)
+    lanes[_EXPLORATION * WIDTH + at] = exploration
+    lanes.view(np.uint64)[DRAW * WIDTH + at] = np.uint64(submission) * np.uint64(crowd.horizon)
+    lanes[_STEPS * WIDTH + at], lanes[_STANDING * WIDTH + at] = 0.0, 1.0
+    lanes[_LEFT * WIDTH + at] = crowd.horizon
+    lanes.view(np.int64)[_COLUMN * WIDTH + at] = 0
+    crowd.begin[lane], crowd.ended[lane] = crowd.clock[0], 0
+
+
+@borrowing
+def idle(crowd: Crowd, lane: int) -> None:
+    """Leave a lane without an agent; what was under way there is lost."""
+    crowd.table[lane // WIDTH, _LEFT, lane & (WIDTH - 1)] = 0.0
+    crowd.ended[lane] = 0
+
+
+@borrowing
+def is_idle(crowd: Crowd, lane: int) -> bool:
+    """Return whether a lane has neither an agent under way nor one whose gradient is not taken."""
+    return bool(crowd.ended[lane] == 0 and crowd.table[lane // WIDTH, _LEFT, lane & (WIDTH - 1)] == 0.0)
+
+
+@borrowing
+def tick(crowd: Crowd) -> int:
+    """Let every agent take one step; return how many episodes ended, which crowd.ended then says."""
+    ended = 0
+    for g in range(crowd.lanes.shape[0]):
+        lanes, table = crowd.lanes[g], crowd.table[g]
+        look_ahead(lanes)
+        choose(lanes, crowd.exploration_key, crowd.sampled)
+        remember(crowd.traces[g * WIDTH : (g + 1) * WIDTH], lanes)
+        step_lanes(table[:INPUTS], table[ACTION], table[GRAVITY])
+        over = count(lanes, np.float64(crowd.horizon), crowd.padded)
+        if over > 0:
+            for at in range(WIDTH):
+                crowd.ended[g * WIDTH + at] |= np.int64(lanes[_OVER * WIDTH + at])
+        ended += over
+    crowd.clock[0] += 1
+    return ended
+
+
+@borrowing
+def advance(crowd: Crowd) -> int:
+    """Tick until an episode ends; return how many did, 0 if no agent is under way."""
+    under_way, ended = False, 0
+    for lane in range(crowd.n_lanes):
+        under_way |= not is_idle(crowd, lane)
+    while under_way and ended == 0:
+        ended = tick(crowd)
+    return ended
+
+
+@borrowing
+def look_ahead(lanes: Float64Array) -> None:
+    """Write what the networks of a group say of the states of their lanes."""
+    signs = lanes.view(np.uint64)
+    for at in range(WIDTH):
+        lanes[DIFFERENCE * WIDTH + at] = 0.0
+        lanes[PREDICTED * WIDTH + at] = 0.0
+        signs[ON * WIDTH + at] = np.uint64(0)
+    for i in range(0, UNITS, 4):
+        b0, b1, b2, b3 = _bit(i), _bit(i + 1), _bit(i + 2), _bit(i + 3)
+        for at in range(WIDTH):
+            d, v = (_DIFFERENCES + i) * WIDTH + at, (_THETA + VALUE + i) * WIDTH + at
+            h0, h1, h2, h3 = (
+                _unit(lanes, i, at),
+                _unit(lanes, i + 1, at),
+                _unit(lanes, i + 2, at),
+                _unit(lanes, i + 3, at),
+            )
+            lanes[DIFFERENCE * WIDTH + at] += (lanes[d] * h0 + lanes[d + WIDTH] * h1) + (
+                lanes[d + 2 * WIDTH] * h2 + lanes[d + 3 * WIDTH] * h3
+            )
+            lanes[PREDICTED * WIDTH + at] += (lanes[v] * h0 + lanes[v + WIDTH] * h1) + (
+                lanes[v + 2 * WIDTH] * h2 + lanes[v + 3 * WIDTH] * h3
+            )
+            signs[ON * WIDTH + at] |= (_if_on(b0, h0) | _if_on(b1, h1)) | (_if_on(b2, h2) | _if_on(b3, h3))
+
+
+@borrowing
+def _bit(i: int) -> np.uint64:
+    return np.uint64(1) << np.uint64(i)
+
+
+@borrowing
+def _if_on(bit: np.uint64, h: float) -> np.uint64:
+    return bit if h > 0.0 else np.uint64(0)
+
+
+@borrowing
+def _unit(lanes: Float64Array, i: int, at: int) -> float:
+    c = (_THETA + INPUTS * i) * WIDTH + at
+    h = (lanes[c] * lanes[at] + lanes[c + WIDTH] * lanes[WIDTH + at]) + (
+        lanes[c + 2 * WIDTH] * lanes[2 * WIDTH + at] + lanes[c + 3 * WIDTH] * lanes[3 * WIDTH + at]
+    )
+    return h if h > 0.0 else 0.0
+
+
+@borrowing
+def choose(lanes: Float64Array, key: UInt64Array, sampled: bool) -> None:
+    """Choose the action of every lane of a group: one draw decides whether it is at random, and which."""
+    draws, words = lanes.view(np.uint64), (key[0], key[1], key[2])
+    for at in range(WIDTH):
+        bits = splitmix64(words, draws[DRAW * WIDTH + at])  # type: ignore[arg-type]  # three words are all it takes
+        uniform, coin = one_to_two(bits) - 1.0, np.float64(np.int64(bits & np.uint64(1)))
+        preference, exploration = lanes[DIFFERENCE * WIDTH + at], lanes[_EXPLORATION * WIDTH + at]
+        own = 1.0 if preference > 0.0 else 0.0
+        if sampled:
+            # What is left of the draw, if it does not explore, is uniform in [alpha, 1).
+            share = (1.0 - exploration) * probability_of_right(preference)
+            own = 1.0 if uniform - exploration < share else 0.0
+        lanes[ACTION * WIDTH + at] = coin if uniform < exploration else own
+
+
+@borrowing
+def remember(traces: Float64Array, lanes: Float64Array) -> None:
+    """Copy what a step started from into the traces of a group; without an agent, into a column of no step."""
+    places = lanes.view(np.uint64)
+    for at in range(WIDTH):
+        trace, t = traces[at], places[_COLUMN * WIDTH + at]
+        for row in range(TRACE):
+            trace[row, t] = lanes[row * WIDTH + at]
+
+
+@borrowing
+def count(lanes: Float64Array, horizon: float, padded: bool) -> int:
+    """Count the step that every lane of a group has taken; return how many episodes ended with it."""
+    ends, total = 0.0 if padded else 1.0, 0
+    draws, places = lanes.view(np.uint64), lanes.view(np.int64)
+    # Not range(WIDTH): a compiler would make eight single steps of a short loop whose length it knows.
+    for at in range(lanes.shape[0] // _ROWS):
+        left, standing = lanes[_LEFT * WIDTH + at], lanes[_STANDING * WIDTH + at]
+        down = 1.0 if fallen(lanes[at], lanes[2 * WIDTH + at]) else 0.0
+        running = 1.0 if left > 0.0 else 0.0
+        remaining = (left - running) * (1.0 - ends * down)
+        over = running if remaining == 0.0 else 0.0
+        lanes[_STEPS * WIDTH + at] += running * standing
+        lanes[_STANDING * WIDTH + at] = standing * (1.0 - down)
+        lanes[_LEFT * WIDTH + at] = remaining
+        lanes[_OVER * WIDTH + at] = over
+        places[_COLUMN * WIDTH + at] = np.int64(horizon - remaining)
+        draws[DRAW * WIDTH + at] += np.uint64(1)
+        total += int(over)
+    return total
+
+
+@borrowing
+def local_update(crowd: Crowd, lane: int, loss: LossTables, gradient: Float64Array) -> float:
+    """Write the raw gradient float64[112] of the episode that has ended in a lane, and leave it idle; return its score.
+
+    Raises ValueError if no episode has ended there with the last tick: it has moved on with later ones.
+    """
+    at = lane & (WIDTH - 1)
+    lanes = crowd.lanes[lane // WIDTH]
+    steps = int(lanes[_STEPS * WIDTH + at])
+    taken = crowd.horizon if crowd.padded else steps
+    if crowd.ended[lane] == 0 or crowd.begin[lane] + taken != crowd.clock[0]:
+        raise ValueError("lane must be one whose episode ended with the last tick; update before the next one")
+    trace = crowd.traces[lane]
+    for m in range(INPUTS):
+        trace[m, steps] = lanes[m * WIDTH + at]
+    for k in range(DIMENSION):
+        crowd.theta[k] = lanes[(_THETA + k) * WIDTH + at]
+    write_gradient(gradient, crowd.theta, trace, steps, loss, crowd.padded)
+    idle(crowd, lane)
+    return np.float64(steps)
+
+
+@borrowing
+def run_agents(crowd: Crowd, loss: LossTables, orders: Orders, gradients: Float64Array, scores: Float64Array) -> None:
+    """Let k agents play, each as soon as a lane is free; write gradients float64[k, 112] and scores float64[k].
+
+    Whatever was under way in the crowd is lost.
+    """
+    n, following = orders.version.shape[0], 0
+    for lane in range(crowd.n_lanes):
+        idle(crowd, lane)
+        if following < n:
+            start(crowd, lane, orders, following)
+            following += 1
+    while advance(crowd) > 0:
+        for lane in range(crowd.n_lanes):
+            if crowd.ended[lane] == 0:
+                continue
+            j = crowd.order[lane]
+            scores[j] = local_update(crowd, lane, loss, gradients[j])
+            if following < n:
+                start(crowd, lane, orders, following)
+                following += 1
+
+
+@borrowing
+def start(crowd: Crowd, lane: int, orders: Orders, j: int) -> None:
+    """Deliver order j to a lane."""
+    crowd.order[lane] = j
+    theta = orders.parameters[orders.version[j]]
+    deliver(crowd, lane, theta, orders.submissions[j], orders.agents[j], orders.explorations[j])

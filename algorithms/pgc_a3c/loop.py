@@ -1,0 +1,126 @@
+"""The box of PGC-A3C, compiled: deliver, act, report and aggregate, with as many agents in step as there are lanes.
+
+Paper: [OT20] Algorithm 1.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dprl.algorithms.base import Float64Array, Int64Array
+from dprl.algorithms.pgc.aggregator import AggregatorState, StepRule, aggregate, delivered
+from dprl.algorithms.pgc.schedule import Schedule, last_startable
+from dprl.algorithms.pgc.scores import ScoreKeeper, record
+from dprl.algorithms.pgc_a3c.crowd import Crowd, deliver, is_idle, local_update, tick
+from dprl.algorithms.pgc_a3c.gradient import LossTables
+from dprl.privacy.compiled import borrowing, inlined
+from dprl.privacy.gradients import GradientChannel, receive, submit
+
+
+class Behaviour(NamedTuple):
+    """What every agent does.
+
+    loss: of eq. (15). exploration: alpha of the first agents. fading: slots after which it would be 0. floor: the least
+    alpha.
+    n_agents: how many there are; submission n is agent (n - 1) mod n_agents + 1's. reports: 1, or 0 for the control
+    whose agents report a gradient of zero: only noise arrives.
+    """
+
+    loss: LossTables
+    exploration: float
+    fading: float
+    floor: float
+    n_agents: int
+    reports: int
+
+
+class Outbox(NamedTuple):
+    """Gradients of agents that have ended and wait for their turn to report; on the agents' side.
+
+    gradients float64[W, d], scores float64[W]: of the slot i at row i mod W; slots int64[W]: which one is there.
+    """
+
+    gradients: Float64Array
+    scores: Float64Array
+    slots: Int64Array
+
+    def __repr__(self) -> str:
+        return f"Outbox({self.slots.shape[0]} places)"
+
+
+class Agents(NamedTuple):
+    """The agents' side: who acts, what waits to be reported, and how all of them behave."""
+
+    crowd: Crowd
+    outbox: Outbox
+    behaviour: Behaviour
+
+    def __repr__(self) -> str:
+        return f"Agents({self.behaviour.n_agents})"
+
+
+class Server(NamedTuple):
+    """The aggregator's side: its state, its rules, and room for one estimate float64[d]."""
+
+    state: AggregatorState
+    schedule: Schedule
+    step: StepRule
+    estimate: Float64Array
+
+
+def outbox(schedule: Schedule, n_parameters: int) -> Outbox:
+    """Return an empty outbox with a place for every agent that can have begun."""
+    places = schedule.most_waiting + 1
+    return Outbox(np.zeros((places, n_parameters)), np.zeros(places), np.zeros(places, dtype=np.int64))
+
+
+@inlined
+def exploration_rate(behaviour: Behaviour, slot: int) -> float:
+    """Return alpha = max(floor, alpha_1 (1 - slot / fading)): with 0.5, 900 and 0 the paper's max(0, 0.5 - n/1800).
+
+    It goes by the slot, a public number: by anything that depends on agents it would be a channel of its own.
+    """
+    return max(behaviour.floor, behaviour.exploration * (1.0 - slot / behaviour.fading))
+
+
+def exploration_rates(behaviour: Behaviour, slots: Int64Array) -> Float64Array:
+    """Return the rate of each of the slots int64[k], as `exploration_rate` does, bit for bit."""
+    return np.maximum(behaviour.floor, behaviour.exploration * (1.0 - slots / behaviour.fading))
+
+
+@borrowing
+def run(agents: Agents, channel: GradientChannel, server: Server, keeper: ScoreKeeper, first: int, last: int) -> float:
+    """Let the agents of slots first..last act and report, and aggregate; return the sum of their scores.
+
+    The simulator reads the scores; the server does not. Slots first..last must be charged.
+    """
+    crowd, box, behaviour = agents
+    state, schedule, step, estimate = server
+    begun, applied, total = first - 1, first - 1, 0.0
+    while applied < last:
+        for lane in range(crowd.n_lanes):
+            if is_idle(crowd, lane) and begun < min(last, last_startable(schedule, applied)):
+                begun += 1
+                agent, alpha = (begun - 1) % behaviour.n_agents + 1, exploration_rate(behaviour, begun)
+                deliver(crowd, lane, delivered(state, schedule, begun), begun, agent, alpha)
+                crowd.order[lane] = begun
+        if tick(crowd) == 0:
+            continue
+        for lane in range(crowd.n_lanes):
+            if crowd.ended[lane] == 1:
+                place = crowd.order[lane] % box.slots.shape[0]
+                box.scores[place] = local_update(crowd, lane, behaviour.loss, box.gradients[place])
+                if behaviour.reports == 0:
+                    box.gradients[place, :] = 0.0
+                box.slots[place] = crowd.order[lane]
+        while applied < last and box.slots[(applied + 1) % box.slots.shape[0]] == applied + 1:
+            applied += 1
+            place = applied % box.slots.shape[0]
+            submit(channel, box.gradients[place], box.scores[place], applied)
+            bit = receive(channel, estimate)
+            aggregate(state, schedule, step, estimate, bit)
+            record(keeper, box.scores[place])
+            total += box.scores[place]
+    return total

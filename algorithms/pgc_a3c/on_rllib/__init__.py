@@ -1,0 +1,9 @@
+"""PGC-A3C as an algorithm of RLlib: any environment, any torch module, as many workers as there are."""
+
+from __future__ import annotations
+
+from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGC
+from dprl.algorithms.pgc_a3c.on_rllib.config import PGCConfig
+from dprl.algorithms.pgc_a3c.on_rllib.module import ActorCriticModule
+
+__all__ = ["PGC", "ActorCriticModule", "PGCConfig"]

@@ -1,0 +1,224 @@
+"""PGC-A3C as RLlib's Algorithm: agents on any number of runners, one aggregator, a ledger that outlives both."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from ray.rllib.algorithms.algorithm import Algorithm
+from ray.rllib.core import DEFAULT_MODULE_ID
+from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
+from ray.rllib.env.env_context import EnvContext
+from ray.rllib.env.env_runner_group import EnvRunnerGroup
+
+from dprl.algorithms.base import Float64Array
+from dprl.algorithms.pgc.aggregator import Aggregator, Rules
+from dprl.algorithms.pgc.scores import SCORE, ScoreKeeper, record_all
+from dprl.algorithms.pgc_a3c.on_rllib.book import Book, folder_of_run
+from dprl.algorithms.pgc_a3c.on_rllib.collecting import Collecting, Limits
+from dprl.algorithms.pgc_a3c.on_rllib.config import PGCConfig
+from dprl.algorithms.pgc_a3c.on_rllib.episodes import greedy_return
+from dprl.algorithms.pgc_a3c.on_rllib.learner import PGCLearner
+from dprl.algorithms.pgc_a3c.on_rllib.module import ActorCriticModule, read_parameters
+from dprl.algorithms.pgc_a3c.on_rllib.workers import Workers
+from dprl.privacy import Certificate, GradientPrivatizer, SubmissionJournal
+
+_OWN = "pgc"
+_CERTIFICATE = "certificate.json"
+
+
+class PGC(Algorithm):
+    """Private gradient collection with an actor-critic on RLlib: `PGCConfig().privacy(...).build_algo().train()`.
+
+    *Formal guarantee.* That of the privatizer, for every agent, whatever dies and is started again: a submission is
+    charged in a journal that outlives this process before anybody is asked for it, and nobody is asked twice. What is
+    charged and does not arrive is lost, and a fresh agent takes the place.
+
+    Paper: [OT20] Algorithm 1.
+    """
+
+    config: PGCConfig
+
+    @classmethod
+    def get_default_config(cls) -> PGCConfig:
+        """Return the default settings; privacy has none and must be chosen."""
+        return PGCConfig()
+
+    @classmethod
+    def _should_create_evaluation_env_runners(cls, eval_config: object) -> bool:  # noqa: ARG003 - as RLlib's
+        # RLlib's would be runners of this algorithm, which give out no episodes; see `evaluate`.
+        return False
+
+    def setup(self, config: PGCConfig) -> None:
+        """Start the runners and the aggregator; called by RLlib's constructor."""
+        super().setup(config)
+        box, streams = self.config.box(), self.config.streams()
+        first = self._first_parameters()
+        trust, population, left_open = self.config.trust_model(), self.config.population, self.config.channels_left_open
+
+        def privatizer(journal: SubmissionJournal) -> GradientPrivatizer:
+            built: GradientPrivatizer = trust.build(len(first), population, streams, left_open, journal)
+            return built
+
+        self._book = Book(privatizer, folder_of_run(self.config.ledger_folder, self._storage))
+        step = box.step(self._book.privatizer)
+        self._aggregator = Aggregator(Rules(box.schedule, step, self.config.deterministic), first, self._book)
+        self.learner.start(self._aggregator)
+        self._keeper, self._score_sum = ScoreKeeper.of(box.target), 0.0
+        in_flight = self.config.max_requests_in_flight_per_env_runner
+        self._workers = Workers(self.env_runner_group, self._book, in_flight, self.config.sample_timeout_s)
+        limits = Limits(
+            self.config.agents_per_call,
+            self.config.num_consecutive_env_runner_failures_tolerance,
+            self.config.env_runner_restore_timeout_s,
+        )
+        self._collecting = Collecting(self._aggregator, self._workers, self._book.lease, limits, self._note_scores)
+        self._evaluation_env: Any = None
+
+    def __repr__(self) -> str:
+        # Tune asks for the text of an algorithm whose constructor failed, before there are settings.
+        config = getattr(self, "config", None)
+        return type(self).__name__ if config is None else str(super().__repr__())
+
+    @property
+    def learner(self) -> PGCLearner:
+        """The aggregator's learner, in this process."""
+        learner: PGCLearner = self.learner_group._learner
+        return learner
+
+    @property
+    def parameters(self) -> Float64Array:
+        """The parameters after the last update, a copy float64[d]."""
+        return self._aggregator.parameters
+
+    @property
+    def submissions(self) -> int:
+        """How many messages are applied."""
+        return self._aggregator.applied
+
+    @property
+    def lost(self) -> int:
+        """How many submissions are charged, and neither applied nor under way: nobody is asked for them again."""
+        return int(self._book.privatizer.charged) - self.submissions
+
+    def get_module(self, module_id: str = DEFAULT_MODULE_ID) -> TorchRLModule:
+        """Return the module with the parameters after the last update."""
+        module: TorchRLModule = self.learner.module[module_id]
+        return module
+
+    def certificate(self) -> Certificate:
+        """Return what the messages so far prove."""
+        certificate: Certificate = self._book.privatizer.certificate(self.config.box().name)
+        return certificate
+
+    def training_step(self) -> None:
+        """Collect the next `submissions_per_iteration` messages.
+
+        Raises RuntimeError when all `n_submissions` are applied, or no runner is left; LedgerError when no agent is.
+        """
+        before, goal = self.submissions, self.config.n_submissions
+        if before >= goal:
+            raise RuntimeError(f"all {goal} submissions are applied; build an algorithm with more n_submissions")
+        started, waited, self._score_sum = time.perf_counter(), self._workers.waited, 0.0
+        self._collecting.until(min(before + self.config.submissions_per_iteration, goal))
+        self.learner.publish()
+        seconds = time.perf_counter() - started
+        self._log(self.submissions - before, seconds, self._workers.waited - waited)
+
+    def step(self) -> dict[str, Any]:
+        """Run one iteration; the result says `done` once all submissions are applied."""
+        result: dict[str, Any] = super().step()
+        result["done"] = self.submissions >= self.config.n_submissions
+        return result
+
+    def evaluate(self, parallel_train_future: object = None) -> dict[str, Any]:  # noqa: ARG002 - as RLlib's
+        """Play `evaluation_duration` episodes of the most probable actions on a simulator whose settings are public.
+
+        Return {"env_runners": {"episode_return_mean", "episode_return_min", "episode_return_max", "num_episodes"}}.
+        """
+        config = self.evaluation_config
+        if self._evaluation_env is None:
+            self._evaluation_env = self.env_creator(EnvContext(config.env_config, worker_index=0, num_workers=0))
+        seeds = np.random.SeedSequence((self.config.seed, self.submissions)).generate_state(config.evaluation_duration)
+        module = self.get_module()
+        returns = [greedy_return(self._evaluation_env, module, int(seed)) for seed in seeds]
+        found = {"mean": float(np.mean(returns)), "min": min(returns), "max": max(returns)}
+        results = {f"episode_return_{name}": value for name, value in found.items()}
+        return {"env_runners": results | {"num_episodes": len(returns)}}
+
+    def restore_env_runners(self, env_runner_group: EnvRunnerGroup) -> list[int]:
+        """Take back runners that were started again; they need no state."""
+        return self._workers.restore() if env_runner_group is self.env_runner_group else []
+
+    def cleanup(self) -> None:
+        """Stop the runners, and let others use the ledger."""
+        super().cleanup()
+        if hasattr(self, "_book"):
+            self._book.close()
+
+    def get_state(
+        self,
+        components: str | Collection[str] | None = None,
+        *,
+        not_components: str | Collection[str] | None = None,
+        **kwargs: Any,  # noqa: ANN401 - as RLlib's
+    ) -> dict[str, Any]:
+        """Return RLlib's state, and 'pgc': where the ledger is, how much it must hold, the scores."""
+        state: dict[str, Any] = super().get_state(components, not_components=not_components, **kwargs)
+        if self._check_component(_OWN, components, not_components):
+            scores = {"last": self._keeper.last.copy(), "counts": self._keeper.counts.copy()}
+            state[_OWN] = {"ledger": self._book.entry(), "scores": scores}
+        return state
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Continue from `get_state`, with agents that were not asked yet."""
+        super().set_state(state)
+        if _OWN in state:
+            own = state[_OWN]
+            for name, array in own["scores"].items():
+                getattr(self._keeper, name)[:] = array
+            self._book.resume(own["ledger"])
+
+    def save_to_path(self, path: str | Path | None = None, **kwargs: Any) -> str:  # noqa: ANN401 - as RLlib's
+        """Save a checkpoint, with certificate.json; the ledger is not in it, only where it is."""
+        saved: str = super().save_to_path(path, **kwargs)
+        if Path(saved).is_dir():
+            (Path(saved) / _CERTIFICATE).write_text(json.dumps(self.certificate().to_dict(), indent=2) + "\n")
+        return saved
+
+    def _first_parameters(self) -> Float64Array:
+        """Return what is delivered first, float64[d]: the box's for the default module, else those of the module."""
+        config, module = self.config, self.get_module()
+        if config.on_cart_pole and type(module) is ActorCriticModule:
+            return config.box().first_parameters(config.streams())
+        spec = config.get_rl_module_spec(spaces=self.spaces, inference_only=False)
+        if spec.load_state_path is not None:
+            return read_parameters(module)
+        # Not the learner's: what it drew depends on how many modules were made before it in this process.
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(config.seed)
+            return read_parameters(spec.build())
+
+    def _note_scores(self, scores: Float64Array) -> None:
+        self._score_sum += float(scores.sum())
+        record_all(self._keeper, scores)
+
+    def _log(self, taken: int, seconds: float, waited: float) -> None:
+        values = {
+            "submissions": self.submissions,
+            "lost": self.lost,
+            "updates": self._aggregator.updates,
+            "submissions_per_s": taken / seconds,
+            "driver_share": 1.0 - waited / seconds,
+            "agents_charged": self._book.privatizer.ledger.users_charged,
+            "epsilon": self._book.privatizer.ledger.pure_epsilon(),
+        }
+        if self._keeper.counts[0] > 0:
+            values |= self._keeper.metrics(self.config.n_submissions) | {SCORE.name: self._score_sum / taken}
+        for name, value in values.items():
+            self.metrics.log_value((_OWN, name), value, window=1)

@@ -1,0 +1,129 @@
+"""The ledger of a run on disk: who was asked, whatever becomes of the processes that asked them."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dprl.algorithms.base import Float64Array
+from dprl.privacy import GradientPrivatizer, Lease, LedgerError, PrivateMessages, SenderSpec, SubmissionJournal
+
+JOURNAL = "submissions.journal"
+
+
+def folder_of_run(chosen: str | None, trial: Any) -> Path:  # noqa: ANN401 - Ray Tune's storage, None outside of it
+    """Return where the ledger of a new run belongs; nothing is made there before the first charge.
+
+    chosen: the user's; trials of a sweep have a folder below it each. Without it: the trial's own folder on the storage
+    of the sweep, or else a new one in `./dprl_runs/ledgers`, or below `$DPRL_HOME`.
+
+    Raises:
+        ValueError: if the storage is no file system that can append, or `chosen` is no absolute path.
+    """
+    if chosen is not None:
+        if not Path(chosen).is_absolute():
+            raise ValueError(f"folder must be an absolute path, got {chosen!r}; a trial has another working directory")
+        return Path(chosen) if trial is None else Path(chosen) / trial.trial_dir_name
+    if trial is None:
+        home = Path(os.environ.get("DPRL_HOME") or "dprl_runs").absolute()
+        return home / "ledgers" / secrets.token_hex(8)
+    if trial.storage_filesystem.type_name != "local":
+        raise ValueError(
+            f"ledger must be on a file system that can append, got storage of type "
+            f"{trial.storage_filesystem.type_name}; call ledger(folder=...) with a folder that all nodes share"
+        )
+    return Path(trial.trial_fs_path)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a checkpoint keeps of a ledger: where it is, how many submissions it has at least, and its identity."""
+
+    folder: str
+    charged: int
+    identity: str
+
+
+class Book:
+    """The privatizer of a run and its journal, which is opened when the first agent is to be asked, not before.
+
+    *Formal guarantee.* A submission is in the journal before its lease exists. A run that continues from a checkpoint
+    continues in the journal: whoever is there was asked, and is not asked again.
+
+    Args:
+        build: makes the privatizer of the run with a journal.
+        folder: where the journal is.
+    """
+
+    def __init__(self, build: Callable[[SubmissionJournal], GradientPrivatizer], folder: Path) -> None:
+        self._build = build
+        self._refused: tuple[str, Entry] | None = None
+        self._turn_to(folder)
+
+    def _turn_to(self, folder: Path, identity: str | None = None) -> None:
+        journal = SubmissionJournal(folder / JOURNAL, identity=identity)
+        self.privatizer = self._build(journal)
+        self.folder, self._journal, self._begun = folder, journal, False
+
+    def lease(self, k: int) -> Lease:
+        """Charge the next k submissions, first in the journal, and return the lease on them.
+
+        Raises LedgerError if there are not so many agents left, another run has the journal, or it is gone.
+        """
+        if self._refused is not None:
+            raise LedgerError(self._refused[0])
+        if not self._begun:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._begun = True
+        return self.privatizer.lease(k)
+
+    def sender_spec(self) -> SenderSpec:
+        """Return what runners make a sender of."""
+        return self.privatizer.sender_spec
+
+    def estimates(self, messages: PrivateMessages) -> Float64Array:
+        """Return the estimates float64[k, d] of gradients; see `GradientPrivatizer`."""
+        return self.privatizer.estimates(messages)
+
+    def score_bits(self, messages: PrivateMessages) -> Float64Array | None:
+        """Return the private score bits float64[k], None if none are sent; see `GradientPrivatizer`."""
+        return self.privatizer.score_bits(messages)
+
+    def entry(self) -> Entry:
+        """Return what a checkpoint keeps, after all charges are on the disk."""
+        if self._refused is not None:
+            # A checkpoint of one that could not go on must not be able to, either.
+            return self._refused[1]
+        self._journal.sync()
+        return Entry(str(self.folder), self.privatizer.charged, self._journal.identity)
+
+    def resume(self, entry: Entry) -> None:
+        """Continue in the ledger of a checkpoint, here or where it was; without it nothing can be leased any more."""
+        self.close()
+        # A sweep's folder may have been moved as a whole, with checkpoints and journals.
+        with suppress(LedgerError):
+            self._turn_to(self.folder, entry.identity)
+            if self.privatizer.charged >= max(1, entry.charged):
+                return
+        folder = Path(entry.folder)
+        try:
+            self._turn_to(folder, entry.identity)
+        except LedgerError as error:
+            # Without its ledger a checkpoint can still be used, though not to train.
+            self._refused = (str(error), entry)
+            return
+        if self.privatizer.charged < entry.charged:
+            why = (
+                f"journal {folder / JOURNAL} must hold the {entry.charged} submissions of the checkpoint, got "
+                f"{self.privatizer.charged}: nobody knows who was asked; bring it back, or start a run with new agents"
+            )
+            self._refused = (why, entry)
+
+    def close(self) -> None:
+        """Let others write the journal."""
+        self._journal.close()

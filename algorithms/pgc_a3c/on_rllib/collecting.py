@@ -1,0 +1,127 @@
+"""One iteration of collecting: lease, deliver, wait, aggregate, until so many more messages are applied."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from dprl.algorithms.base import Float64Array, Int64Array
+from dprl.algorithms.pgc.aggregator import Aggregator
+from dprl.algorithms.pgc_a3c.on_rllib.workers import Workers
+from dprl.privacy import Lease
+
+_PAUSE_SECONDS = 0.02
+
+
+class Limits(NamedTuple):
+    """How batches are made, and how much may go wrong.
+
+    agents_per_call: agents of a batch at most. losses: batches lost in a row before this is given up. patience: seconds
+    without any reply before this is given up.
+    """
+
+    agents_per_call: int
+    losses: int
+    patience: float
+
+
+class Collecting:
+    """Gives every slot to an agent, and once more to a fresh one if that one's message is lost.
+
+    Args:
+        aggregator: takes the messages. workers: play the batches. lease: charges so many submissions, before anything
+            of them exists. limits: see there.
+        tell: is called with the scores float64[k] of the next k slots in order, where scores are shown at all.
+    """
+
+    def __init__(
+        self,
+        aggregator: Aggregator,
+        workers: Workers,
+        lease: Callable[[int], Lease],
+        limits: Limits,
+        tell: Callable[[Float64Array], None],
+    ) -> None:
+        self._aggregator, self._workers, self._lease, self._limits = aggregator, workers, lease, limits
+        self._tell = tell
+        self._begun = 0
+        self._again: list[int] = []
+        self._scores: dict[int, float] = {}
+        self._told = 0
+        self._lost_in_a_row = 0
+
+    def until(self, goal: int) -> None:
+        """Collect until `goal` messages are applied in all; nothing is under way then.
+
+        Raises RuntimeError if no runner is left, LedgerError if no agent is.
+        """
+        # What an error has left under way is lost, and its slots are given anew.
+        self._workers.abandon()
+        self._aggregator.load_state_dict(self._aggregator.state_dict())
+        self._begun = self._told = self._aggregator.applied
+        self._again.clear()
+        self._scores.clear()
+        alive = time.monotonic()
+        while self._aggregator.applied < goal:
+            self._workers.restore()
+            self._dispatch(goal)
+            answers = self._workers.answers()
+            for slots, reply in answers:
+                if reply is None:
+                    self._lose(slots)
+                else:
+                    self._lost_in_a_row = 0
+                    self._aggregator.receive(slots, reply.messages)
+                    self._note(slots, reply.scores)
+            if any(reply is not None for _, reply in answers):
+                alive = time.monotonic()
+            elif time.monotonic() - alive > self._limits.patience:
+                raise RuntimeError(
+                    f"no runner has answered for {self._limits.patience:g} s; see why they do not start, or whether "
+                    "episodes end"
+                )
+            elif not answers:
+                time.sleep(_PAUSE_SECONDS)
+
+    def _dispatch(self, goal: int) -> None:
+        """Give batches to runners that have room, while slots can begin."""
+        while free := self._workers.free():
+            available = len(self._again) + min(goal - self._begun, self._aggregator.startable(self._begun))
+            if available <= 0:
+                return
+            # A few for each, where there are fewer than would fill their batches.
+            share = math.ceil(available / len(free))
+            slots = self._next_slots(min(self._limits.agents_per_call, share))
+            self._workers.send(free[0], self._aggregator.batch(self._lease(len(slots)), slots))
+
+    def _next_slots(self, k: int) -> Int64Array:
+        """Return the next k slots: first those whose messages were lost."""
+        slots = [heapq.heappop(self._again) for _ in range(min(k, len(self._again)))]
+        fresh = k - len(slots)
+        slots += range(self._begun + 1, self._begun + fresh + 1)
+        self._begun += fresh
+        return np.array(slots, dtype=np.int64)
+
+    def _lose(self, slots: Int64Array) -> None:
+        for slot in slots.tolist():
+            heapq.heappush(self._again, slot)
+        self._lost_in_a_row += 1
+        if self._lost_in_a_row > self._limits.losses:
+            raise RuntimeError(f"{self._lost_in_a_row} batches in a row were lost with their runners; see why they die")
+
+    def _note(self, slots: Int64Array, scores: Float64Array | None) -> None:
+        """Tell the scores in the order in which the messages are applied."""
+        if scores is None:
+            return
+        self._scores.update(zip(slots.tolist(), scores.tolist(), strict=True))
+        ready: list[float] = []
+        while self._told + len(ready) + 1 in self._scores:
+            ready.append(self._scores.pop(self._told + len(ready) + 1))
+        self._told += len(ready)
+        if ready:
+            self._tell(np.array(ready))

@@ -1,0 +1,352 @@
+"""PGC-A3C as RLlib is told of it: an AlgorithmConfig that refuses what it does not know."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import re
+import sys
+from collections.abc import Collection, Mapping
+from dataclasses import fields, replace
+from typing import Any, Literal, Self, TypedDict, Unpack
+
+import numpy as np
+from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+from ray.rllib.core.rl_module.rl_module import RLModuleSpec
+
+from dprl.algorithms.base import check_choice, check_number, check_whole
+from dprl.algorithms.pgc_a3c.config import PGCA3CConfig
+from dprl.algorithms.pgc_a3c.on_rllib.module import ActorCriticModule
+from dprl.envs import CartPoleGravity
+from dprl.privacy import NoiseConfig, Streams, source_digest
+from dprl.privacy.gradient_trust_models import GRADIENT_TRUST_MODELS
+from dprl.privacy.scopes import ARRIVALS, CARRIED, DURATIONS, ROUNDS, TIMING_DETAILS
+
+CART_POLE = "dprl/CartPoleGravity-v0"
+LANES = ("auto", "compiled", "torch")
+_BOX = tuple(entry.name for entry in fields(PGCA3CConfig))
+_NOISE = tuple(entry.name for entry in fields(NoiseConfig))
+_MOST_SUBMISSIONS = 10**9
+# What RLlib sets on configs of its own accord, besides what its constructor lists.
+_OF_RLLIB = frozenset({"worker_index", "simple_optimizer", "algo_class", "policies"})
+# RLlib sends these through `training`, which takes none of them here.
+_THROUGH_TRAINING = ("model", "optimizer", "replay_buffer_config")
+
+
+class TrainingSettings(TypedDict, total=False):
+    """What `training` takes: the settings of `PGCA3CConfig`, and how long a run is."""
+
+    learning_rate: float
+    buffer_size: int
+    halving: float
+    success_memory: float
+    success_full: float
+    staleness: int
+    discount: float
+    value_weight: float
+    entropy_weight: float
+    exploration: float
+    fading: float
+    exploration_floor: float
+    acting: Literal["greedy", "sampled"]
+    reward: Literal["terminal", "literal"]
+    bootstrap: Literal["discounted", "printed", "none"]
+    differentiate: bool
+    initial: Literal["normal", "glorot"]
+    initial_scale: float
+    target: float
+    reports: Literal["gradient", "noise"]
+    padded: bool
+    n_submissions: int
+    submissions_per_iteration: int
+
+
+class ScheduleSettings(TypedDict, total=False):
+    """What `schedule` takes."""
+
+    deterministic: bool
+    reserve: int | None
+    round_seconds: float
+
+
+class RunnerSettings(TypedDict, total=False):
+    """What `env_runners` takes besides RLlib's own settings."""
+
+    agents_per_call: int
+    lane: Literal["auto", "compiled", "torch"]
+
+
+class PGCConfig(AlgorithmConfig):
+    """The settings of a PGC-A3C run on RLlib.
+
+    `environment`, `rl_module`, `evaluation`, `resources`, `fault_tolerance`, `callbacks` and `debugging(seed=)` are
+    RLlib's. `training`, `privacy`, `schedule` and `ledger` are this algorithm's, and `env_runners` takes two more
+    settings. What nobody knows is refused: TypeError from a method, AttributeError or ValueError from an attribute or
+    a dict.
+    """
+
+    def __init__(self, algo_class: type | None = None) -> None:
+        self._complete = False
+        super().__init__(algo_class=algo_class or _algorithm())
+        box = PGCA3CConfig()
+        for name in _BOX:
+            setattr(self, name, getattr(box, name))
+        self.reward: str | None = None
+        self.n_submissions, self.submissions_per_iteration = 90_000, 1000
+        self.privacy_settings: dict[str, Any] = {}
+        self.deterministic, self.round_seconds = True, 0.0
+        self.reserve: int | None = None
+        self.agents_per_call, self.lane = 50, "auto"
+        self.ledger_folder: str | None = None
+        self.env, self.seed = CART_POLE, 0
+        self._leave_runners_alone()
+        self._complete = True
+
+    def _leave_runners_alone(self) -> None:
+        """Turn off what RLlib does with runners that play for learners: parameters travel with every call here."""
+        self.env_runner_cls = _runner()
+        self._dont_auto_sync_env_runner_states = True
+        self.merge_env_runner_states = self.broadcast_env_runner_states = False
+        self.restart_failed_env_runners = True
+        # RLlib sleeps for a minute before a restart, and waits half a minute for the dead: both would stop the living.
+        self.delay_between_env_runner_restarts_s, self.env_runner_health_probe_timeout_s = 0.0, 0.05
+        self.max_requests_in_flight_per_env_runner = 2
+        self.sample_timeout_s = 600.0
+
+    def training(self, **settings: Unpack[TrainingSettings]) -> Self:
+        """Set what is learned and for how long; see `PGCA3CConfig`.
+
+        reward: left out, it is 'terminal' on CartPole with gravity, and elsewhere 'literal', what the environment
+        gives. n_submissions: messages to be applied in all. submissions_per_iteration: in one call of `train`.
+        """
+        return self._set("training", settings, TrainingSettings.__annotations__)
+
+    def schedule(self, **settings: Unpack[ScheduleSettings]) -> Self:
+        """Set who starts from which parameters, and when replies leave a runner.
+
+        deterministic: True applies messages in the order of their slots, so that runs can be repeated with any number
+        of runners; False applies each when it arrives. reserve: submissions beyond `n_submissions` that replace lost
+        ones; None for a tenth and a thousand more. round_seconds: replies leave at whole multiples of it; 0 for at
+        once. It must exceed what the longest batch can take: then every reply leaves after one round, and does not
+        tell how long episodes took. A batch that takes longer shows it by the next round; so the certificate names
+        rounds.
+        """
+        return self._set("schedule", settings, ScheduleSettings.__annotations__)
+
+    def privacy(self, *, model: str, **settings: Any) -> Self:  # noqa: ANN401 - the trust models' own
+        """Set the trust model, 'ldp' or 'none', its settings, and how noise is drawn (`entropy`, `arithmetic`)."""
+        known = {entry.name for kind in GRADIENT_TRUST_MODELS.values() for entry in fields(kind)} | {*_NOISE}
+        _refuse_unknown("privacy", settings, known)
+        self.privacy_settings = {"model": model, **settings}
+        return self
+
+    def ledger(self, *, folder: str | None) -> Self:
+        """Set where charges are journaled: an absolute path on a disk that outlives the run; None for the default."""
+        self.ledger_folder = folder
+        return self
+
+    def env_runners(self, **settings: Any) -> Self:  # noqa: ANN401 - RLlib's own
+        """Set how many runners there are and how agents come to them; the rest is RLlib's.
+
+        agents_per_call: how many agents play for one message between processes. lane: 'compiled' for CartPole with
+        gravity and the default module, 'torch' for all others, 'auto' to choose. RLlib's sample_timeout_s: how long a
+        remote runner may take for a batch before the batch is lost and the runner started again.
+        """
+        own = {key: settings.pop(key) for key in RunnerSettings.__annotations__ if key in settings}
+        super().env_runners(**settings)
+        return self._set("env_runners", own, RunnerSettings.__annotations__)
+
+    def update_from_dict(self, config_dict: dict[str, Any]) -> Self:
+        """Set attributes by name, as RLlib does, but raise ValueError for a name that there is not."""
+        changes = dict(config_dict)
+        for key in _THROUGH_TRAINING:
+            if key in changes and changes.pop(key) != getattr(self, key, None):
+                raise ValueError(f"{key} must be left as it is, got another one; give modules by rl_module")
+        for key in changes:
+            name = self._translate_special_keys(key, warn_deprecated=False)
+            # Tune adds some of its own: `__trial_info__`, `__stdout_file__` and the like.
+            if not (name.startswith("__") or name in ("multiagent", "_enable_new_api_stack") or hasattr(self, name)):
+                raise ValueError(_unknown("setting", key, _names_of(self)))
+        super().update_from_dict(changes)
+        return self
+
+    def __setattr__(self, key: str, value: object) -> None:
+        if not key.startswith("_") and key not in _OF_RLLIB and vars(self).get("_complete") and not hasattr(self, key):
+            raise AttributeError(_unknown("setting", key, _names_of(self)))
+        super().__setattr__(key, value)
+
+    def validate(self) -> None:
+        """Raise ValueError, in one line, for settings that cannot be run."""
+        # First: what RLlib says of the same takes several lines.
+        self._validate_runners()
+        super().validate()
+        for key, least in (("n_submissions", 1), ("submissions_per_iteration", 1), ("agents_per_call", 1)):
+            check_whole(key, getattr(self, key), least, _MOST_SUBMISSIONS)
+        if self.reserve is not None:
+            check_whole("reserve", self.reserve, 0, _MOST_SUBMISSIONS)
+        check_number("round_seconds", self.round_seconds, 0.0)
+        check_choice("lane", self.lane, LANES)
+        if not isinstance(self.deterministic, bool):
+            raise ValueError(f"deterministic must be True or False, got {self.deterministic!r}; choose one of them")
+        check_number("sample_timeout_s", self.sample_timeout_s, 0.0)
+        if self.sample_timeout_s <= self.round_seconds:
+            raise ValueError(
+                f"sample_timeout_s must exceed round_seconds, {self.round_seconds:g}, got {self.sample_timeout_s:g}; "
+                "call env_runners(sample_timeout_s=...)"
+            )
+        self._validate_box()
+        self.noise()
+        if self.compiled:
+            self.cart_pole()
+
+    def _validate_box(self) -> None:
+        trust = self.trust_model()
+        if self.box().success_memory > 0.0 and trust.release_scores != "private":
+            raise ValueError(
+                f"success_memory must be 0 without private score bits, got {self.success_memory}; "
+                "call privacy(..., release_scores='private', score_epsilon=...)"
+            )
+
+    def _validate_runners(self) -> None:
+        fixed: dict[str, object] = {"num_learners": 0, "num_envs_per_env_runner": 1, "evaluation_num_env_runners": 0}
+        fixed |= {"evaluation_parallel_to_training": False, "evaluation_duration_unit": "episodes"}
+        for key, value in fixed.items():
+            if getattr(self, key) != value:
+                raise ValueError(f"{key} must be {value!r}, got {getattr(self, key)!r}; leave it out")
+        check_whole("evaluation_duration", self.evaluation_duration, 1, _MOST_SUBMISSIONS)
+        check_whole("max_requests_in_flight_per_env_runner", self.max_requests_in_flight_per_env_runner, 1, 10_000)
+        if self.is_multi_agent or self.env is None:
+            raise ValueError(f"env must be one environment with one agent, got {self.env!r}; call environment(...)")
+        if not isinstance(self.seed, int) or self.seed < 0:
+            raise ValueError(f"seed must be an integer of at least 0, got {self.seed!r}; call debugging(seed=0)")
+        if self.lane == "compiled" and not self.on_cart_pole:
+            raise ValueError(
+                "lane must be torch or auto for another environment or module, got 'compiled'; choose auto"
+            )
+        if self.padded and not self.compiled:
+            raise ValueError(f"padded must be False in the torch lane, got {self.padded}; set round_seconds instead")
+
+    def box(self) -> PGCA3CConfig:
+        """Return the settings of the algorithm's box; raises ValueError."""
+        settings = {name: getattr(self, name) for name in _BOX}
+        settings["reward"] = self.reward or ("terminal" if self.env == CART_POLE else "literal")
+        return PGCA3CConfig(**settings)
+
+    def trust_model(self) -> Any:  # noqa: ANN401 - one of GRADIENT_TRUST_MODELS
+        """Return the trust model; raises ValueError."""
+        settings = {key: value for key, value in self.privacy_settings.items() if key not in _NOISE}
+        if not settings:
+            raise ValueError(
+                "privacy must be chosen, got nothing; call privacy(model='ldp', epsilon=1.0, "
+                "mechanism='clipped_laplace'), or privacy(model='none') for a run without privacy"
+            )
+        name = settings.pop("model")
+        check_choice("model", name, GRADIENT_TRUST_MODELS)
+        kind = GRADIENT_TRUST_MODELS[name]
+        known = {entry.name for entry in fields(kind)}
+        for key in settings:
+            if key not in known:
+                raise ValueError(_unknown(f"setting of privacy(model={name!r})", key, known))
+        if "epsilon" in known - set(settings):
+            raise ValueError(f"epsilon must be given for privacy(model={name!r}), got nothing; choose it")
+        return kind(**settings)
+
+    def noise(self) -> NoiseConfig:
+        """Return how noise is drawn; raises ValueError."""
+        return NoiseConfig(**{key: value for key, value in self.privacy_settings.items() if key in _NOISE})
+
+    @property
+    def population(self) -> int:
+        """How many submissions agents can make in all: those of the run, and the reserve."""
+        reserve = self.n_submissions // 10 + 1000 if self.reserve is None else self.reserve
+        return self.n_submissions + reserve
+
+    @property
+    def on_cart_pole(self) -> bool:
+        """Whether environment and module are those that the compiled lane plays."""
+        return self.env == CART_POLE and self._rl_module_spec is None and not self._model_config
+
+    @property
+    def compiled(self) -> bool:
+        """Whether agents play in the compiled lane."""
+        return self.lane != "torch" and self.on_cart_pole
+
+    @property
+    def shows_scores(self) -> bool:
+        """Whether raw scores leave the agents' side, for the metrics of a simulation."""
+        return bool(self.trust_model().release_scores == "simulator")
+
+    @property
+    def channels_left_open(self) -> tuple[str, ...]:
+        """What of the agents can be seen besides messages and scores; the certificate names it."""
+        at_once = TIMING_DETAILS if self.padded else DURATIONS
+        duration = ROUNDS if self.round_seconds > 0.0 else at_once
+        # Wrappers of environments, normalisation for instance, keep what one agent saw for the next one.
+        carried = () if self.compiled else (CARRIED,)
+        return (duration, *carried, *(() if self.deterministic else (ARRIVALS,)))
+
+    def cart_pole(self) -> CartPoleGravity:
+        """Return the environment of the compiled lane; raises ValueError."""
+        known = {entry.name for entry in fields(CartPoleGravity)}
+        for key in self.env_config:
+            if key not in known:
+                raise ValueError(_unknown(f"setting of {CART_POLE}", key, known))
+        return CartPoleGravity(**self.env_config)
+
+    def streams(self) -> Streams:
+        """Return the random streams of the run: a function of what is run, not of how many processes run it."""
+        box, place = replace(self.box(), padded=False), (str(self.env), sorted(self.env_config.items()))
+        agents = (self.compiled, self._module_text())
+        what = repr((source_digest(), box, self.trust_model(), self.n_submissions, place, agents))
+        return Streams(self.seed, hashlib.sha256(what.encode()).hexdigest(), self.noise())
+
+    def _module_text(self) -> str:
+        """Return what settings say of the module, the same in every process: no addresses, no marks of RLlib's."""
+        spec = self._rl_module_spec
+        said = [getattr(spec, name, None) for name in ("module_class", "model_config", "load_state_path")]
+        with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
+            return re.sub(r" at 0x[0-9a-f]+", "", repr((said, self._model_config)))
+
+    def get_default_rl_module_spec(self) -> RLModuleSpec:
+        """Return the spec of `ActorCriticModule`."""
+        return RLModuleSpec(module_class=ActorCriticModule)
+
+    def get_default_learner_class(self) -> type:
+        """Return `PGCLearner`."""
+        from dprl.algorithms.pgc_a3c.on_rllib.learner import PGCLearner  # noqa: PLC0415 - it imports this file
+
+        return PGCLearner
+
+    def _set(self, method: str, settings: Mapping[str, object], known: Collection[str]) -> Self:
+        _refuse_unknown(method, settings, known)
+        for key, value in settings.items():
+            setattr(self, key, value)
+        return self
+
+
+def _algorithm() -> type:
+    from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGC  # noqa: PLC0415 - it imports this file
+
+    return PGC
+
+
+def _runner() -> type:
+    from dprl.algorithms.pgc_a3c.on_rllib.env_runner import PrivateEnvRunner  # noqa: PLC0415 - it imports this file
+
+    return PrivateEnvRunner
+
+
+def _names_of(config: AlgorithmConfig) -> list[str]:
+    return [name for name in vars(config) if not name.startswith("_")]
+
+
+def _refuse_unknown(method: str, settings: Mapping[str, object], known: Collection[str]) -> None:
+    for key in settings:
+        if key not in known:
+            raise TypeError(_unknown(f"argument of {method}()", key, known))
+
+
+def _unknown(kind: str, key: str, known: Collection[str]) -> str:
+    nearest = difflib.get_close_matches(key, sorted(known), 1)
+    hint = f"did you mean {nearest[0]!r}?" if nearest else f"choose one of {', '.join(sorted(known)[:30])}"
+    return f"unknown {kind} {key!r}; {hint}"

@@ -1,0 +1,130 @@
+"""Where simulated agents live: a worker of RLlib whose only output is private messages."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Collection
+from typing import Any, NoReturn
+
+import torch
+from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+from ray.rllib.core import DEFAULT_MODULE_ID
+from ray.rllib.env.env_context import EnvContext
+from ray.rllib.env.env_runner import EnvRunner
+from ray.rllib.utils.checkpoints import Checkpointable
+
+from dprl.algorithms.pgc.base import Batch, LocalAgents, Reply
+from dprl.algorithms.pgc_a3c.crowd import crowd
+from dprl.algorithms.pgc_a3c.on_rllib.compiled_agents import CompiledAgents
+from dprl.algorithms.pgc_a3c.on_rllib.sealing import Sealed, silent
+from dprl.algorithms.pgc_a3c.on_rllib.torch_agents import TorchAgents, World
+from dprl.privacy import GradientSender, SenderSpec
+
+# As many episodes are played at once; more find no room in the processor's registers.
+_LANES = 16
+_FAILED = "agents could not report, and nothing of them has left the runner; run their environment and module alone"
+
+
+class PrivateEnvRunner(EnvRunner, Checkpointable):
+    """Plays the agents of a batch, and replies with their messages. It keeps no parameters and no results.
+
+    *Formal guarantee.* What leaves it is what its sender makes of gradients, and raw scores only where a simulation
+    reads them, which the certificate says. Its state and metrics are empty, its errors have a fixed text; with
+    round_seconds the moment of a reply is a whole multiple of it. The constructors of environment and module must not
+    touch private data: their errors and prints reach the driver. What an agent has comes with env.reset, not before.
+    """
+
+    def __init__(self, *, config: AlgorithmConfig, **kwargs: Any) -> None:  # noqa: ANN401 - as RLlib's
+        super().__init__(config=config, **kwargs)
+        self._create_env = kwargs["env_creator"]
+        self._issuer = ""
+        self._agents: LocalAgents | None = None
+        if self.worker_index:
+            torch.set_num_threads(1)
+        self.make_env()
+        self.make_module()
+
+    def make_env(self) -> None:
+        """Create the environment of the torch lane, which also tells the spaces of the compiled one."""
+        context = EnvContext(self.config.env_config, worker_index=self.worker_index or 0, num_workers=self.num_workers)
+        self.env = self._create_env(context)
+
+    def make_module(self) -> None:
+        """Create the module into which parameters are written, in the torch lane."""
+        self.module = self.config.get_rl_module_spec(
+            env=self.env, spaces=self.get_spaces(), inference_only=False
+        ).build()
+
+    def get_spaces(self) -> dict[str, tuple[Any, Any]]:
+        """Return the spaces of the environment, as RLlib asks for them."""
+        spaces = (self.env.observation_space, self.env.action_space)
+        return {"__env__": spaces, "__env_single__": spaces, DEFAULT_MODULE_ID: spaces}
+
+    def assert_healthy(self) -> None:
+        """Do nothing: a runner that exists is complete."""
+
+    def sample(self, **_: object) -> NoReturn:
+        """Raise RuntimeError: trajectories stay here."""
+        raise RuntimeError("a PrivateEnvRunner gives out no trajectories; call train() of the algorithm")
+
+    def get_metrics(self) -> dict[str, Any]:
+        """Return nothing: what could be measured here is private."""
+        return {}
+
+    def get_state(
+        self,
+        components: str | Collection[str] | None = None,  # noqa: ARG002 - as RLlib's
+        *,
+        not_components: str | Collection[str] | None = None,  # noqa: ARG002 - as RLlib's
+        **_: object,
+    ) -> dict[str, Any]:
+        """Return nothing: parameters come with every batch."""
+        return {}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Do nothing."""
+
+    def get_ctor_args_and_kwargs(self) -> tuple[tuple[()], dict[str, Any]]:
+        """Return what makes such a runner again."""
+        return (), {"config": self.config}
+
+    def report(self, batch: Batch, spec: SenderSpec) -> Reply:
+        """Let the agents of a batch play; return their messages, and their scores if a simulation reads them.
+
+        Raises ValueError for an environment or a module that cannot be played, LedgerError for a submission that was
+        sent before, and RuntimeError of a fixed text for all else.
+        """
+        started, reply = time.monotonic(), None
+        # Not sealed: what is wrong with settings, environment or module as such is no secret.
+        agents = self._agents_of(spec)
+        with Sealed(refusals=True), silent():
+            reply = agents.report(batch)
+        _hold(started, self.config.round_seconds)
+        if reply is None:
+            raise RuntimeError(_FAILED)
+        return reply
+
+    def _agents_of(self, spec: SenderSpec) -> LocalAgents:
+        """Return the agents' side; there is one sender, which remembers what it has sent."""
+        if self._agents is None or self._issuer != spec.issuer:
+            self._agents, self._issuer = self._make_agents(spec), spec.issuer
+        return self._agents
+
+    def _make_agents(self, spec: SenderSpec) -> LocalAgents:
+        config, sender, streams = self.config, GradientSender(spec), self.config.streams()
+        box, shows_scores = config.box(), config.shows_scores
+        if config.compiled:
+            lanes, sampled = min(_LANES, config.agents_per_call), box.acting == "sampled"
+            people = crowd(lanes, config.cart_pole().build(), streams, sampled=sampled, padded=box.padded)
+            return CompiledAgents(box, people, sender, shows_scores=shows_scores)
+        key = tuple(int(word) for word in streams.key("exploration", "episodes"))
+        world = World(self.env, self.module, key, streams.key("env", "gravity"))
+        return TorchAgents(box, world, sender, shows_scores=shows_scores)
+
+
+def _hold(started: float, seconds: float) -> None:
+    """Sleep until a whole multiple of `seconds` has passed since `started`."""
+    if seconds > 0.0:
+        passed = time.monotonic() - started
+        time.sleep((math.floor(passed / seconds) + 1) * seconds - passed)

@@ -1,0 +1,124 @@
+"""One episode of one agent in any Gymnasium environment, with any torch RLModule; it stays where it was played."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+import torch
+from gymnasium import spaces
+from ray.rllib.core.columns import Columns
+from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
+
+from dprl.algorithms.base import Float64Array
+
+_LARGEST_SEED = 2**31
+
+
+@dataclass(frozen=True, eq=False)
+class Episode:
+    """What an agent saw and did in T steps. It is private: only what a sender makes of it may leave.
+
+    Args:
+        observations: [T + 1, ...], the last one is where it ended. actions: [T, ...]. rewards: float64[T].
+        fallen: whether it ended in a terminal state, not by a time limit.
+    """
+
+    observations: np.ndarray = field(repr=False)
+    actions: np.ndarray = field(repr=False)
+    rewards: Float64Array = field(repr=False)
+    fallen: bool = field(repr=False)
+
+
+class Behaviour(NamedTuple):
+    """How an agent acts.
+
+    Args:
+        explore: the chance alpha of an action that is drawn evenly from all.
+        sampled: otherwise: True draws from the policy, False takes its most probable action.
+    """
+
+    explore: float
+    sampled: bool
+
+
+def check_playable(env: gym.Env[Any, Any], module: TorchRLModule) -> None:
+    """Raise ValueError, in one line, for what episodes cannot be played of."""
+    if not isinstance(env.observation_space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
+        raise ValueError(f"env must observe arrays, got {env.observation_space}; wrap it in FlattenObservation")
+    if not isinstance(env.action_space, spaces.Discrete | spaces.Box):
+        raise ValueError(f"env must have actions in Discrete or Box, got {env.action_space}; wrap the environment")
+    if module.is_stateful():
+        raise ValueError("rl_module must have no state, got a recurrent one; put the history into the observation")
+
+
+def play(
+    env: gym.Env[Any, Any],
+    module: TorchRLModule,
+    behaviour: Behaviour,
+    rng: np.random.Generator,
+    options: Mapping[str, Any],
+) -> Episode:
+    """Play one episode; all that is random in it is drawn from `rng`.
+
+    The module is asked for one observation at a time: its bits then do not depend on who else plays. options: handed to
+    env.reset, {'agent': n} tells an environment whose episode it is.
+    """
+    observation, _ = env.reset(seed=int(rng.integers(_LARGEST_SEED)), options=dict(options))
+    evenly = env.action_space
+    evenly.seed(int(rng.integers(_LARGEST_SEED)))
+    observations, actions, rewards = [np.asarray(observation)], [], []
+    while True:
+        if behaviour.explore > 0.0 and rng.random() < behaviour.explore:
+            action = _any_action(evenly)
+        else:
+            action = _own_action(module, observations[-1], rng if behaviour.sampled else None)
+        observation, reward, terminated, truncated, _ = env.step(_to_env(evenly, action))
+        observations.append(np.asarray(observation))
+        actions.append(action)
+        rewards.append(float(reward))
+        if terminated or truncated:
+            return Episode(np.stack(observations), np.stack(actions), np.array(rewards), bool(terminated))
+
+
+def greedy_return(env: gym.Env[Any, Any], module: TorchRLModule, seed: int) -> float:
+    """Return the sum of the rewards of one episode of the most probable actions, on an environment without agents."""
+    episode = play(env, module, Behaviour(0.0, sampled=False), np.random.default_rng(seed), {})
+    return float(episode.rewards.sum())
+
+
+def as_batch(observations: np.ndarray, module: TorchRLModule) -> dict[str, torch.Tensor]:
+    """Return the batch of a module for observations [k, ...], floats in the module's own precision."""
+    precision = next(module.parameters()).dtype
+    tensor = torch.as_tensor(observations)
+    return {Columns.OBS: tensor.to(precision) if tensor.is_floating_point() else tensor}
+
+
+def _own_action(module: TorchRLModule, observation: np.ndarray, rng: np.random.Generator | None) -> np.ndarray:
+    """Return the module's action: drawn from its distribution with `rng`, or else the most probable one."""
+    with torch.no_grad():
+        inputs = module.forward_inference(as_batch(observation[np.newaxis], module))[Columns.ACTION_DIST_INPUTS]
+        chosen_from = module.get_exploration_action_dist_cls().from_logits(inputs)
+        if rng is None:
+            action = chosen_from.to_deterministic().sample()
+        else:
+            # Torch draws from its global generator only; it is left as it was.
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(int(rng.integers(_LARGEST_SEED)))
+                action = chosen_from.sample()
+        return np.asarray(action[0].numpy())
+
+
+def _to_env(space: spaces.Space[Any], action: np.ndarray) -> Any:  # noqa: ANN401 - what the space holds
+    """Return an action as the environment takes it; what lies outside a Box is moved to its edge."""
+    if isinstance(space, spaces.Box):
+        return np.clip(action, space.low, space.high).astype(space.dtype)
+    return int(action) + int(getattr(space, "start", 0))
+
+
+def _any_action(space: spaces.Space[Any]) -> np.ndarray:
+    """Return an action drawn evenly; Discrete ones count from 0, as RLlib's distributions do."""
+    return np.asarray(space.sample()) - getattr(space, "start", 0)

@@ -1,0 +1,103 @@
+"""The actor-critic network as an RLModule, and RLModules as flat vectors of parameters."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from ray.rllib.core.columns import Columns
+from ray.rllib.core.rl_module.apis import ValueFunctionAPI
+from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
+
+from dprl.algorithms.base import Float64Array
+
+HIDDEN = 16
+
+
+class ActorCriticModule(TorchRLModule, ValueFunctionAPI):
+    """Policy and value with a shared first layer: ReLU, no biases, 112 parameters on the cart-pole.
+
+    Parameters in this order: c [hidden, observations], p [outputs, hidden], v [1, hidden], each row by row. Outputs: a
+    logit per action; for Box actions the means and the logarithms of the standard deviations. Observations that are no
+    numbers, Discrete ones for instance, need a FlattenObservation wrapper around the environment.
+
+    model_config: {"hidden": 16, "parameters": the flat ones to start from, torch's own initial ones if left out}.
+
+    Paper: [OT20] sec. 4.
+    """
+
+    def setup(self) -> None:
+        """Make the layers; called by RLlib's constructor."""
+        config: dict[str, Any] = dict(self.model_config or {})
+        inputs, outputs = n_inputs(self.observation_space), n_outputs(self.action_space)
+        hidden = int(config.get("hidden", HIDDEN))
+        self.c = torch.nn.Linear(inputs, hidden, bias=False)
+        self.p = torch.nn.Linear(hidden, outputs, bias=False)
+        self.v = torch.nn.Linear(hidden, 1, bias=False)
+        if config.get("parameters") is not None:
+            write_parameters(self, np.asarray(config["parameters"], dtype=np.float64))
+
+    def _forward(self, batch: dict[str, Any], **_: object) -> dict[str, Any]:
+        shared = self._shared(batch)
+        return {Columns.ACTION_DIST_INPUTS: self.p(shared), Columns.EMBEDDINGS: shared}
+
+    def compute_values(self, batch: dict[str, Any], embeddings: torch.Tensor | None = None) -> torch.Tensor:
+        """Return V(s) of the observations, float[k]."""
+        values: torch.Tensor = self.v(self._shared(batch) if embeddings is None else embeddings).squeeze(-1)
+        return values
+
+    def _shared(self, batch: dict[str, Any]) -> torch.Tensor:
+        observations = batch[Columns.OBS]
+        flat = observations.reshape(observations.shape[0], -1).to(self.c.weight.dtype)
+        return torch.relu(self.c(flat))
+
+
+def n_inputs(space: spaces.Space[Any]) -> int:
+    """Return how many numbers an observation has. Raises ValueError for a space that is no Box."""
+    if not isinstance(space, spaces.Box):
+        raise ValueError(
+            f"env must have observations in a Box for the default module, got {space}; wrap it in FlattenObservation, "
+            "or give a module of your own by rl_module(rl_module_spec=...)"
+        )
+    return math.prod(space.shape)
+
+
+def n_outputs(space: spaces.Space[Any]) -> int:
+    """Return how many numbers tell a distribution of actions. Raises ValueError for neither Discrete nor Box."""
+    if isinstance(space, spaces.Discrete):
+        return int(space.n)
+    if isinstance(space, spaces.Box):
+        return 2 * math.prod(space.shape)
+    raise ValueError(f"env must have actions in Discrete or Box, got {space}; wrap the environment")
+
+
+def n_parameters(module: torch.nn.Module) -> int:
+    """Return d, how many numbers the parameters of a module are."""
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def read_parameters(module: torch.nn.Module) -> Float64Array:
+    """Return the parameters of a module one after the other, a copy float64[d]."""
+    with torch.no_grad():
+        parts = [parameter.detach().reshape(-1).to("cpu", torch.float64) for parameter in module.parameters()]
+        flat: Float64Array = torch.cat(parts).numpy()
+    return flat
+
+
+def write_parameters(module: torch.nn.Module, flat: Float64Array) -> None:
+    """Write float64[d] into the parameters of a module, in its own precision. Raises ValueError for another d."""
+    expected = n_parameters(module)
+    if flat.shape != (expected,):
+        raise ValueError(
+            f"parameters must be float64[{expected}] for this module, got shape {flat.shape}; flatten them"
+        )
+    source = torch.tensor(flat, dtype=torch.float64)
+    with torch.no_grad():
+        start = 0
+        for parameter in module.parameters():
+            end = start + parameter.numel()
+            parameter.copy_(source[start:end].reshape(parameter.shape))
+            start = end

@@ -1,0 +1,152 @@
+"""Agents that play in any Gymnasium environment with any torch RLModule that knows values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+import torch
+from ray.rllib.core.columns import Columns
+from ray.rllib.core.rl_module.apis import ValueFunctionAPI
+from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
+
+from dprl.algorithms.base import Float64Array
+from dprl.algorithms.pgc.base import Batch, Reply
+from dprl.algorithms.pgc_a3c.config import PGCA3CConfig
+from dprl.algorithms.pgc_a3c.gradient import Loss
+from dprl.algorithms.pgc_a3c.loop import exploration_rate
+from dprl.algorithms.pgc_a3c.on_rllib.episodes import Behaviour, Episode, as_batch, check_playable, play
+from dprl.algorithms.pgc_a3c.on_rllib.module import n_parameters, write_parameters
+from dprl.algorithms.pgc_a3c.on_rllib.sealing import Sealed
+from dprl.privacy import GradientSender
+from dprl.privacy.randomness.bits import splitmix64
+
+
+class World(NamedTuple):
+    """Where agents are: environment, network, and keys of what is random.
+
+    key: words, of all that is random in episodes. agent_key uint64[5]: of what an environment is told of an agent.
+    """
+
+    env: gym.Env[Any, Any]
+    module: TorchRLModule
+    key: tuple[int, ...]
+    agent_key: npt.NDArray[np.uint64]
+
+
+class TorchAgents:
+    """The agents' side of PGC-A3C, one episode a submission, one agent after the other.
+
+    *Formal guarantee.* The sender's. What goes wrong while an agent plays would tell something about it, so its
+    gradient then counts as zero, and nothing else is said.
+
+    Args:
+        config: of the box; reward 'literal' is what the environment gives.
+        world: where they play. sender: turns gradients into messages.
+        shows_scores: whether scores leave this side; a simulation reads them, and its certificate says so.
+
+    Paper: [OT20] Algorithm 1 and eqs. (15), (16), (17) and (18).
+    """
+
+    def __init__(self, config: PGCA3CConfig, world: World, sender: GradientSender, *, shows_scores: bool) -> None:
+        if not isinstance(world.module, ValueFunctionAPI):
+            raise ValueError(
+                f"rl_module must have the ValueFunctionAPI, got {type(world.module).__name__}; add compute_values to it"
+            )
+        check_playable(world.env, world.module)
+        self._config, self._world, self._sender, self._shows_scores = config, world, sender, shows_scores
+        self.n_parameters = n_parameters(world.module)
+        self._buffers = [buffer.clone() for buffer in world.module.buffers()]
+
+    def report(self, batch: Batch) -> Reply:
+        """Let every agent of the batch play, and return their private messages."""
+        submissions = batch.lease.submissions
+        gradients, scores = np.zeros((len(submissions), self.n_parameters)), np.zeros(len(submissions))
+        loaded = -1
+        for j, (version, slot) in enumerate(zip(batch.version.tolist(), batch.slots.tolist(), strict=True)):
+            if version != loaded:
+                write_parameters(self._world.module, batch.parameters[version])
+                loaded = version
+            agent, submission = int(batch.lease.agents[j]), int(submissions[j])
+            with Sealed():
+                scores[j] = self._update(gradients[j], agent, submission, slot)
+        messages = self._sender.send(batch.lease, gradients, scores)
+        return Reply(messages, scores if self._shows_scores else None)
+
+    def _update(self, out: Float64Array, agent: int, submission: int, slot: int) -> float:
+        """Write the gradient of one agent's episode; return its score."""
+        config, (env, module, key, agent_key) = self._config, self._world
+        behaviour = Behaviour(exploration_rate(config.behaviour(1, 1), slot), config.acting == "sampled")
+        rng = np.random.Generator(np.random.Philox(np.random.SeedSequence((*key, submission))))
+        # On CartPole with gravity that is the gravity which the compiled agents give this agent, too.
+        told = int(splitmix64(agent_key, np.uint64(agent)))
+        # Nothing of one agent may reach the next one's message: neither statistics of layers nor what was drawn.
+        for buffer, first in zip(module.buffers(), self._buffers, strict=True):
+            buffer.copy_(first)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(int(np.random.SeedSequence((*key, submission, 1)).generate_state(1)[0]))
+            episode = play(env, module, behaviour, rng, {"agent": told})
+            if config.reports == "gradient":
+                out[:] = loss_gradient(module, episode, config.loss)
+        return float(episode.rewards.sum())
+
+
+def loss_gradient(module: TorchRLModule, episode: Episode, loss: Loss) -> Float64Array:
+    """Return the gradient float64[d] of the loss over an episode, by one pass forth and one back.
+
+    Parameters on which the loss does not depend have zeros. Numbers that overflow come out as infinities or NaN.
+
+    Paper: [OT20] eqs. (12) and (13), (15), (16), (17) and (18).
+    """
+    parameters = list(module.parameters())
+    parts = torch.autograd.grad(episode_loss(module, episode, loss), parameters, allow_unused=True)
+    return _flat(parts, parameters)
+
+
+def episode_loss(module: TorchRLModule, episode: Episode, loss: Loss) -> torch.Tensor:
+    """Return L of eq. (15), summed over the steps of an episode; see `Loss` for its readings."""
+    steps = len(episode.rewards)
+    batch = as_batch(episode.observations, module)
+    output = module.forward_train(batch)
+    values = module.compute_values(batch, embeddings=output.get(Columns.EMBEDDINGS))
+    chosen_from = module.get_train_action_dist_cls().from_logits(output[Columns.ACTION_DIST_INPUTS][:steps])
+    by_advantage, by_target, returns = (
+        torch.as_tensor(numbers).to(values.dtype) for numbers in _constants(episode, loss)
+    )
+    advantage = returns + by_advantage * values[steps] - values[:steps]
+    target = returns + by_target * values[steps]
+    if not loss.differentiate:
+        advantage, target = advantage.detach(), target.detach()
+    of_policy: torch.Tensor = (chosen_from.logp(torch.as_tensor(episode.actions)) * advantage).sum()
+    of_value: torch.Tensor = ((target - values[:steps]) ** 2).sum()
+    entropy: torch.Tensor = chosen_from.entropy().sum()
+    return loss.value_weight * of_value - of_policy - loss.entropy_weight * entropy
+
+
+def _constants(episode: Episode, loss: Loss) -> tuple[Float64Array, Float64Array, Float64Array]:
+    """Return what V(s_T) counts in the advantage, in the target, and the returns, each float64[T]."""
+    steps = len(episode.rewards)
+    rewards = episode.rewards
+    if loss.reward == "terminal":  # D18
+        rewards = np.zeros(steps)
+        rewards[-1] = -1.0 if episode.fallen else 1.0
+    returns, later = np.zeros(steps), 0.0
+    for t in reversed(range(steps)):
+        later = rewards[t] + loss.discount * later
+        returns[t] = later
+    powers = loss.discount ** np.arange(steps, 0, -1.0)
+    none = np.zeros(steps)
+    by_advantage = none if loss.bootstrap == "none" else powers
+    by_target = {"none": none, "discounted": powers, "printed": np.ones(steps)}[loss.bootstrap]  # D17
+    return by_advantage, by_target, returns
+
+
+def _flat(parts: Sequence[torch.Tensor | None], parameters: Sequence[torch.nn.Parameter]) -> Float64Array:
+    filled = [
+        torch.zeros_like(parameter) if part is None else part for part, parameter in zip(parts, parameters, strict=True)
+    ]
+    flat: Float64Array = torch.cat([part.reshape(-1).to("cpu", torch.float64) for part in filled]).numpy()
+    return flat

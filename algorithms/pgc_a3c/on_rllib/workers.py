@@ -1,0 +1,151 @@
+"""Who plays which batch: RLlib's runners, asked directly, each batch once.
+
+RLlib's own asynchronous requests cannot wait for the first reply, do not say which request was lost, and may hand an
+argument to another runner than the one it is for; so the calls are kept track of here.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, NamedTuple
+
+import ray
+from ray.exceptions import RayError, RayTaskError
+from ray.rllib.env.env_runner_group import EnvRunnerGroup
+
+from dprl.algorithms.base import Int64Array
+from dprl.algorithms.pgc.base import Batch, Reply
+from dprl.algorithms.pgc_a3c.on_rllib.book import Book
+
+LOCAL = 0
+_PROBE_SECONDS = 0.2
+
+
+class Answer(NamedTuple):
+    """What became of a batch: a reply, or None if it is lost.
+
+    slots: int64[k], which places it was to fill.
+    """
+
+    slots: Int64Array
+    reply: Reply | None
+
+
+class Workers:
+    """The runners of an algorithm: sends batches, and brings every reply once.
+
+    A runner that died is asked no more until RLlib has it back; what it had is lost, and nobody is asked for it again.
+
+    Args:
+        group: RLlib's runners; without remote ones the local one plays, at once.
+        book: tells what runners make a sender of. in_flight: how many batches a runner has at most.
+        limit: seconds that a remote runner may take for a batch; then it is killed and started again, because its
+            environment may have an episode without end. The batch is lost.
+    """
+
+    def __init__(self, group: EnvRunnerGroup, book: Book, in_flight: int, limit: float) -> None:
+        self._group, self._book, self._in_flight, self._limit = group, book, in_flight, limit
+        self._pending: dict[Any, tuple[int, Int64Array]] = {}
+        # When each runner that has a batch last began one.
+        self._begun: dict[int, float] = {}
+        self._played: list[Answer] = []
+        self._probed = 0.0
+        self.waited = 0.0
+
+    @property
+    def busy(self) -> bool:
+        """Whether a batch is under way."""
+        return bool(self._pending or self._played)
+
+    def free(self) -> list[int]:
+        """Return the runners that have room for a batch, idle ones first."""
+        if self._group.num_remote_env_runners() == 0:
+            return [] if self._played else [LOCAL]
+        load = dict.fromkeys(self._group.healthy_env_runner_ids(), 0)
+        for runner, _ in self._pending.values():
+            if runner in load:
+                load[runner] += 1
+        return [runner for runner in sorted(load, key=load.__getitem__) if load[runner] < self._in_flight]
+
+    def send(self, runner: int, batch: Batch) -> None:
+        """Let a runner play a batch."""
+        spec = self._book.sender_spec()
+        if runner == LOCAL:
+            started = time.perf_counter()
+            reply = self._group.local_env_runner.report(batch, spec)
+            self.waited += time.perf_counter() - started
+            self._played.append(Answer(batch.slots, reply))
+            return
+        actor = self._group._worker_manager.actors()[runner]
+        if all(busy != runner for busy, _ in self._pending.values()):
+            self._begun[runner] = time.monotonic()
+        self._pending[actor.report.remote(batch, spec)] = (runner, batch.slots)
+
+    def answers(self) -> list[Answer]:
+        """Wait until a batch is played or lost; return all that are.
+
+        Raises RuntimeError if a runner refused a batch, for a reason that is not an agent's.
+        """
+        played, self._played = self._played, []
+        if played or not self._pending:
+            return played
+        started, pending = time.perf_counter(), list(self._pending)
+        ray.wait(pending, num_returns=1, timeout=self._remaining())
+        self.waited += time.perf_counter() - started
+        ready, _ = ray.wait(pending, num_returns=len(pending), timeout=0)
+        answers = [self._answer(reference) for reference in ready]
+        return answers + self._give_up_late_ones()
+
+    def _answer(self, reference: Any) -> Answer:  # noqa: ANN401 - Ray's
+        runner, slots = self._pending.pop(reference)
+        self._begun[runner] = time.monotonic()
+        refusal = ""
+        try:
+            reply: Reply = ray.get(reference)
+        except RayTaskError as error:
+            refusal = _reason(error)
+        except RayError:
+            self._group._worker_manager.set_actor_state(runner, healthy=False)
+            return Answer(slots, None)
+        if refusal:
+            raise RuntimeError(f"runner {runner} refused a batch: {refusal}")
+        return Answer(slots, reply)
+
+    def _remaining(self) -> float:
+        """Return in how many seconds the first runner is late."""
+        first = min(self._begun[runner] for runner, _ in self._pending.values())
+        return max(0.0, first + self._limit - time.monotonic())
+
+    def _give_up_late_ones(self) -> list[Answer]:
+        """Start runners again that are late; return what is lost with them."""
+        now, lost = time.monotonic(), []
+        late = {runner for runner, _ in self._pending.values() if now - self._begun[runner] > self._limit}
+        for runner in late:
+            ray.kill(self._group._worker_manager.actors()[runner], no_restart=False)
+            self._group._worker_manager.set_actor_state(runner, healthy=False)
+        for reference in [each for each, (runner, _) in self._pending.items() if runner in late]:
+            lost.append(Answer(self._pending.pop(reference)[1], None))
+        return lost
+
+    def restore(self) -> list[int]:
+        """Return the runners that are back; parameters come with every batch, so there is nothing to tell them."""
+        now = time.monotonic()
+        if self._group.num_healthy_remote_env_runners() == self._group.num_remote_env_runners():
+            return []
+        if now - self._probed < _PROBE_SECONDS:
+            return []
+        self._probed = now
+        restored: list[int] = self._group.probe_unhealthy_env_runners()
+        return restored
+
+    def abandon(self) -> None:
+        """Give up what is under way, after an error."""
+        self._pending.clear()
+        self._played.clear()
+
+
+def _reason(error: RayTaskError) -> str:
+    """Return the last line of what a runner raised: a text of its own, without where in the program Ray saw it."""
+    cause = getattr(error, "cause", None) or error
+    lines = str(cause).strip().splitlines()
+    return lines[-1] if lines else type(cause).__name__

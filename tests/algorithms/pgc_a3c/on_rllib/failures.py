@@ -1,0 +1,284 @@
+"""Runs that die: an environment that writes down who was asked, an algorithm that writes down what it was sent.
+
+Both write into files, because processes are killed here. `python -m tests.algorithms.pgc_a3c.on_rllib.failures` trains,
+or sweeps, until it is killed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+import ray
+from gymnasium import spaces
+from ray import tune
+
+from dprl.algorithms.base import Float64Array, Int64Array
+from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGC
+from dprl.algorithms.pgc_a3c.on_rllib.config import PGCConfig
+from dprl.privacy import Lease, PrivateMessages
+
+ROOT = Path(__file__).resolve().parents[4]
+PATIENCE = 240.0
+"""Seconds; the machine may be loaded."""
+_ASKED, _LEASED, _APPLIED, _VALUES, _PROCESSES, _LATEST = (
+    "asked", "leased", "applied", "values", "processes", "latest",
+)  # fmt: skip
+
+
+class Watched(gym.Env[np.ndarray, Any]):
+    """Three steps that mean nothing; every agent is written down when its episode begins.
+
+    env_config: folder: where it is written. seconds: how long an episode takes. fatal: in which agent's episode,
+    counted in its process, the process is killed, the first time. endless: in which one it hangs, the first time.
+    """
+
+    def __init__(self, config: Any) -> None:
+        self.observation_space = spaces.Box(-5.0, 5.0, (2,), np.float32)
+        self.action_space = spaces.Discrete(2)
+        self.folder, self.seconds = Path(config["folder"]), float(config.get("seconds", 0.0))
+        self.fatal, self.endless = int(config.get("fatal", 0)), int(config.get("endless", 0))
+        self.steps, self.episodes = 0, 0
+        append(self.folder / _PROCESSES, f"{getattr(config, 'worker_index', 0)} {os.getpid()}")
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        super().reset(seed=seed)
+        agent = (options or {}).get("agent")
+        if agent is not None:
+            append(self.folder / _ASKED, f"{agent} {os.getpid()}")
+            self.episodes += 1
+        if self.episodes == self.fatal > 0 and not (self.folder / "died").exists():
+            (self.folder / "died").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.episodes == self.endless > 0 and not (self.folder / "hung").exists():
+            (self.folder / "hung").touch()
+            time.sleep(10 * PATIENCE)
+        time.sleep(self.seconds)
+        self.steps = 0
+        return self._observation(), {}
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        self.steps += 1
+        return self._observation(), float(action), False, self.steps == 3, {}
+
+    def _observation(self) -> np.ndarray:
+        return self.np_random.normal(size=2).astype(np.float32)
+
+
+class WatchedPGC(PGC):
+    """PGC that writes down, in the folder of its environment, what it leases and what its aggregator is sent."""
+
+    def setup(self, config: PGCConfig) -> None:
+        super().setup(config)
+        folder = Path(self.config.env_config["folder"])
+        collecting, aggregator = self._collecting, self._aggregator
+        lease, receive = collecting._lease, aggregator.receive
+
+        def leased(k: int) -> Lease:
+            found = lease(k)
+            append(folder / _LEASED, *map(str, found.submissions.tolist()))
+            return found
+
+        def received(slots: Int64Array, messages: PrivateMessages) -> None:
+            receive(slots, messages)
+            append(folder / _APPLIED, *map(str, messages.submissions.tolist()))
+            with (folder / _VALUES).open("ab") as file:
+                file.write(messages.values.tobytes())
+
+        collecting._lease = leased
+        aggregator.receive = received  # type: ignore[method-assign]
+
+
+class Record(NamedTuple):
+    """What became of a run, over all of its processes.
+
+    asked: agents whose episode began, as their environment was told of them. leased, applied: submissions.
+    charged: int64[n_agents], from the journal.
+    values: float64[messages, m], what the aggregator was sent. processes: that had an episode.
+    """
+
+    asked: list[int]
+    leased: list[int]
+    applied: list[int]
+    charged: Int64Array
+    values: Float64Array
+    processes: set[int]
+
+    def check(self, submissions: int = 1) -> None:
+        """Raise AssertionError if an agent was asked, or a message used, more often than it may."""
+        assert max(Counter(self.asked).values()) <= submissions
+        assert len(set(self.leased)) == len(self.leased)
+        assert len(set(self.applied)) == len(self.applied)
+        assert set(self.applied) <= set(self.leased)
+        assert self.charged.max() <= submissions
+        assert self.charged.sum() >= max(self.leased)
+        assert len(self.asked) <= self.charged.sum()
+        assert len(set(self.asked)) <= np.count_nonzero(self.charged)
+
+
+def record(folder: Path, journal: Path) -> Record:
+    """Read what became of a run."""
+    asked = [line.split() for line in lines(folder / _ASKED)]
+    leased, applied = ([int(line) for line in lines(folder / name)] for name in (_LEASED, _APPLIED))
+    header, *charges = (line.split() for line in lines(journal))
+    charged = np.zeros(int(header[4]), dtype=np.int64)
+    for first, last, number, _ in charges:
+        part = charged[int(first) - 1 : int(last)]
+        # The journal says which submission of the agent it is: the next one.
+        assert np.all(part + 1 == int(number))
+        part[:] = int(number)
+    values = np.fromfile(folder / _VALUES)
+    found = values.reshape(len(applied), -1) if len(applied) else values.reshape(0, 1)
+    agents, processes = [int(agent) for agent, _ in asked], {int(process) for _, process in asked}
+    return Record(agents, leased, applied, charged, found, processes)
+
+
+def repeats(values: Float64Array, width: int = 4) -> int:
+    """Return how often `width` neighbouring numbers of messages float64[k, m] occur again, anywhere.
+
+    Noise that is independent does so with probability 0, for all that matters: 2^-100 with Laplace noise.
+    """
+    windows = [tuple(row[i : i + width]) for row in values for i in range(len(row) - width + 1)]
+    return len(windows) - len(set(windows))
+
+
+def append(path: Path, *texts: str) -> None:
+    """Append lines to a file, in one write: others may be killed meanwhile."""
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    os.write(file, "".join(f"{text}\n" for text in texts).encode())
+    os.close(file)
+
+
+def lines(path: Path) -> list[str]:
+    """Return the lines of a file that are whole, none if there is no file."""
+    return path.read_text().split("\n")[:-1] if path.exists() else []
+
+
+def processes_of(folder: Path, runner: int) -> list[int]:
+    """Return the processes that runner 1, 2, ... of a run has had, in order."""
+    return [int(line.split()[1]) for line in lines(folder / _PROCESSES) if line.split()[0] == str(runner)]
+
+
+def config(folder: Path, runners: int, **options: Any) -> PGCConfig:
+    """Return a small run in `Watched`; options: privacy, training, env, schedule, of these names."""
+    folder.mkdir(parents=True, exist_ok=True)
+    privacy = {"epsilon": 5.0, "entropy": "os", **options.get("privacy", {})}
+    training = {"n_submissions": 100_000, "submissions_per_iteration": 60, "buffer_size": 8}
+    made: PGCConfig = (
+        PGCConfig(algo_class=WatchedPGC)
+        .privacy(model="ldp", **privacy)
+        .training(**{**training, **options.get("training", {})})
+        .schedule(reserve=options.get("reserve"))
+        .environment(Watched, env_config={"folder": str(folder), **options.get("env", {})})
+        .env_runners(num_env_runners=runners, agents_per_call=5)
+        .debugging(seed=3, log_level="ERROR")
+    )
+    return made
+
+
+def adds_up(algorithm: PGC, journal: Path) -> bool:
+    """Whether everybody that is charged, by the journal, is applied or counted as lost; nothing is under way."""
+    charged = sum(int(line.split()[1]) - int(line.split()[0]) + 1 for line in lines(journal)[1:])
+    return charged == algorithm.submissions + algorithm.lost == algorithm._book.privatizer.charged
+
+
+def start_ray(**options: Any) -> None:
+    """Start a Ray cluster of this process alone."""
+    # Ray's workers give way to everybody else's processes otherwise, and starve on a machine that is busy.
+    os.environ.setdefault("RAY_worker_niceness", "0")
+    settings = {"num_cpus": 4, "include_dashboard": False, "log_to_driver": False, **options}
+    for attempt in range(5):
+        try:
+            ray.init(address="local", logging_level=logging.ERROR, **settings)
+        except Exception:  # Ray waits half a minute for itself, which is too short on a machine that is busy
+            ray.shutdown()
+            if attempt == 4:
+                raise
+        else:
+            return
+
+
+def wait_until(happened: Callable[[], bool]) -> None:
+    """Wait until something has happened; raise TimeoutError after `PATIENCE` seconds."""
+    deadline = time.monotonic() + PATIENCE
+    while not happened():
+        if time.monotonic() > deadline:
+            raise TimeoutError("it has not happened")
+        time.sleep(0.02)
+
+
+@contextmanager
+def started(what: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Start this file in a process of its own; it is killed at the end."""
+    command = [sys.executable, "-m", __name__, what, str(folder)]
+    surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join([os.environ.get("PYTHONPATH", str(ROOT)), str(ROOT)])}
+    with (folder / "output").open("wb") as output:
+        process = subprocess.Popen(command, cwd=ROOT, env=surroundings, stdout=output, stderr=output)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def latest(folder: Path) -> Path | None:
+    """Return the last checkpoint that `train_until_killed` has finished."""
+    found = lines(folder / _LATEST)
+    return Path(found[-1]) if found else None
+
+
+def train_until_killed(folder: Path) -> None:
+    """Train for ever, with a checkpoint after every iteration."""
+    start_ray()
+    algorithm = config(folder, 1, env={"seconds": 0.004}).ledger(folder=str(folder / "ledger")).build_algo()
+    for number in itertools.count():
+        algorithm.train()
+        append(folder / _LATEST, algorithm.save_to_path(folder / f"checkpoint{number}"))
+
+
+def tuner(folder: Path) -> tune.Tuner:
+    """Return a sweep of two trials, each of which dies once."""
+    swept = config(folder, 0, env={"seconds": 0.004, "fatal": 70}, training={"n_submissions": 480})
+    places = [str(folder / name) for name in ("one", "two")]
+    for place in places:
+        Path(place).mkdir(exist_ok=True)
+    swept.env_config["folder"] = tune.grid_search(places)
+    return tune.Tuner(
+        WatchedPGC,
+        param_space=swept,
+        tune_config=tune.TuneConfig(max_concurrent_trials=2),
+        run_config=tune.RunConfig(
+            name="sweep",
+            storage_path=str(folder / "storage"),
+            failure_config=tune.FailureConfig(max_failures=1),
+            checkpoint_config=tune.CheckpointConfig(checkpoint_frequency=1),
+            verbose=0,
+        ),
+    )
+
+
+def sweep_until_killed(folder: Path) -> None:
+    """Run the sweep."""
+    start_ray()
+    tuner(folder).fit()
+
+
+if __name__ == "__main__":
+    # Classes are pickled by the name of their module.
+    from tests.algorithms.pgc_a3c.on_rllib import failures
+
+    {"train": failures.train_until_killed, "sweep": failures.sweep_until_killed}[sys.argv[1]](Path(sys.argv[2]))

@@ -1,0 +1,217 @@
+"""Both lanes of agents: the same gradients on the same episodes, one private message each, errors that say nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
+
+from dprl.algorithms.base import Float64Array
+from dprl.algorithms.pgc.base import Batch
+from dprl.algorithms.pgc_a3c.config import PGCA3CConfig
+from dprl.algorithms.pgc_a3c.crowd import crowd
+from dprl.algorithms.pgc_a3c.gradient import Loss, gradient_of, loss_tables
+from dprl.algorithms.pgc_a3c.on_rllib.compiled_agents import CompiledAgents
+from dprl.algorithms.pgc_a3c.on_rllib.episodes import Behaviour, Episode, play
+from dprl.algorithms.pgc_a3c.on_rllib.module import n_parameters, read_parameters, write_parameters
+from dprl.algorithms.pgc_a3c.on_rllib.torch_agents import TorchAgents, World, episode_loss, loss_gradient
+from dprl.envs import CartPoleGravity
+from dprl.envs.cartpole_episodes import CartPoleGravityEnv
+from dprl.privacy import GradientPrivatizer, GradientSender, LedgerError, Streams
+from dprl.privacy.gradient_trust_models import LocalGradientPrivacy, NoGradientPrivacy
+from dprl.privacy.randomness.bits import splitmix64
+from tests.algorithms.pgc_a3c.on_rllib.cases import Broken, Corridor, TwoHeads, actor_critic
+
+pytestmark = pytest.mark.slow  # importing RLlib takes about five seconds
+
+STREAMS = Streams(0, "test")
+THETA = np.random.default_rng(1).normal(size=112)
+LOSSES = [
+    Loss(0.99, 0.5, 0.01, "terminal", "discounted", False),
+    Loss(0.9, 0.7, 0.2, "literal", "printed", False),
+    Loss(0.99, 0.5, 0.1, "literal", "none", False),
+    Loss(0.95, 0.3, 0.05, "terminal", "printed", True),
+    Loss(1.0, 0.5, 0.0, "literal", "discounted", True),
+]
+
+
+def cart_pole_episode(seed: int, explore: float) -> Episode:
+    env = CartPoleGravityEnv()
+    module = actor_critic(env, parameters=THETA)
+    return play(env, module, Behaviour(explore, sampled=False), np.random.default_rng(seed), {"agent": seed})
+
+
+def compiled_gradient(episode: Episode, loss: Loss) -> Float64Array:
+    """Return what the compiled lane makes of an episode of the torch lane."""
+    return gradient_of(episode.observations.astype(np.float64), episode.actions, THETA, loss_tables(loss, 200))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("seed", "explore"), [(1, 1.0), (2, 0.5), (3, 0.05)])
+def test_both_lanes_have_the_same_gradient(loss: Loss, seed: int, explore: float) -> None:
+    episode = cart_pole_episode(seed, explore)
+    module = actor_critic(CartPoleGravityEnv()).double()
+    write_parameters(module, THETA)
+    found, expected = loss_gradient(module, episode, loss), compiled_gradient(episode, loss)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
+
+
+def test_a_gradient_is_that_of_finite_differences() -> None:
+    env = Corridor(box=True)
+    module = actor_critic(env, parameters=np.random.default_rng(0).normal(size=80) / 3).double()
+    episode = play(env, actor_critic(env), Behaviour(1.0, sampled=False), np.random.default_rng(1), {})
+    loss = Loss(0.9, 0.5, 0.1, "literal", "discounted", True)
+    theta, found = read_parameters(module), loss_gradient(module, episode, loss)
+
+    def at(moved: Float64Array) -> float:
+        write_parameters(module, moved)
+        return float(episode_loss(module, episode, loss).detach())
+
+    for k in range(0, 80, 7):
+        step = np.zeros(80)
+        step[k] = 1e-6
+        assert (at(theta + step) - at(theta - step)) / 2e-6 == pytest.approx(found[k], rel=1e-5, abs=1e-6)
+
+
+def test_what_the_loss_does_not_depend_on_has_zeros() -> None:
+    module = two_heads()
+    episode = play(Corridor(), module, Behaviour(0.5, sampled=False), np.random.default_rng(1), {})
+    gradient = loss_gradient(module, episode, LOSSES[1])
+    unused = [name for name, _ in module.named_parameters()].index("unused")
+    sizes = [parameter.numel() for parameter in module.parameters()]
+    start = sum(sizes[:unused])
+    assert gradient.shape == (sum(sizes),)
+    assert not gradient[start : start + 2].any()
+    assert np.count_nonzero(gradient) == sum(sizes) - 2
+
+
+def two_heads() -> TwoHeads:
+    torch.manual_seed(0)
+    env = Corridor()
+    return TwoHeads(observation_space=env.observation_space, action_space=env.action_space, model_config={})
+
+
+def raw(dimension: int, n: int = 50) -> GradientPrivatizer:
+    return NoGradientPrivacy(clip_norm="none").build(dimension, n, STREAMS)
+
+
+def batch_of(privatizer: GradientPrivatizer, k: int, parameters: Float64Array, first_slot: int = 1) -> Batch:
+    slots = np.arange(first_slot, first_slot + k)
+    return Batch(privatizer.lease(k), slots, parameters[np.newaxis], np.zeros(k, dtype=np.int64))
+
+
+def torch_agents(
+    env: gym.Env[Any, Any], module: TorchRLModule, privatizer: GradientPrivatizer, **box: Any
+) -> TorchAgents:
+    config = PGCA3CConfig(**{"reward": "literal"} | box)
+    sender = GradientSender(privatizer.sender_spec)
+    return TorchAgents(
+        config, World(env, module, (1, 2), Streams(0, "agents").key("env", "gravity")), sender, shows_scores=True
+    )
+
+
+def test_every_agent_reports_its_own_gradient() -> None:
+    module = two_heads()
+    privatizer, theta = raw(n_parameters(module)), read_parameters(module)
+    whole = torch_agents(Corridor(), module, privatizer).report(batch_of(privatizer, 6, theta))
+    assert whole.messages.submissions.tolist() == [1, 2, 3, 4, 5, 6]
+    estimates = privatizer.estimates(whole.messages)
+    assert len({tuple(row) for row in estimates.tolist()}) == 6
+    # In other batches, with others, the same.
+    again = raw(n_parameters(module))
+    agents = torch_agents(Corridor(), two_heads(), again)
+    parts = [agents.report(batch_of(again, k, theta, first)) for k, first in ((1, 1), (3, 2), (2, 5))]
+    assert np.array_equal(np.concatenate([again.estimates(part.messages) for part in parts]), estimates)
+    assert whole.scores is not None
+    assert np.array_equal(np.concatenate([part.scores for part in parts if part.scores is not None]), whole.scores)
+
+
+def test_agents_start_from_the_version_they_are_given() -> None:
+    module = two_heads()
+    theta = read_parameters(module)
+    both, one = raw(n_parameters(module)), raw(n_parameters(module))
+    mixed = batch_of(both, 3, theta)
+    mixed = Batch(mixed.lease, mixed.slots, np.stack([theta, -theta]), np.array([0, 1, 0]))
+    found = both.estimates(torch_agents(Corridor(), module, both).report(mixed).messages)
+    alone = one.estimates(torch_agents(Corridor(), two_heads(), one).report(batch_of(one, 3, -theta)).messages)
+    assert np.array_equal(found[1], alone[1])
+    assert not np.array_equal(found[0], alone[0])
+
+
+def test_the_control_reports_zeros() -> None:
+    module = two_heads()
+    privatizer = raw(n_parameters(module))
+    agents = torch_agents(Corridor(), module, privatizer, reports="noise")
+    reply = agents.report(batch_of(privatizer, 3, read_parameters(module)))
+    assert not privatizer.estimates(reply.messages).any()
+
+
+def test_a_submission_is_not_sent_twice() -> None:
+    module = two_heads()
+    privatizer = raw(n_parameters(module))
+    agents, batch = torch_agents(Corridor(), module, privatizer), batch_of(privatizer, 2, read_parameters(module))
+    agents.report(batch)
+    with pytest.raises(LedgerError, match="submission 1 was sent already"):
+        agents.report(batch)
+
+
+def test_an_agent_whose_episode_breaks_reports_a_gradient_of_zero(capsys: pytest.CaptureFixture[str]) -> None:
+    module = two_heads()
+    privatizer = raw(n_parameters(module))
+    reply = torch_agents(Broken(), module, privatizer).report(batch_of(privatizer, 6, read_parameters(module)))
+    zero = [not row.any() for row in privatizer.estimates(reply.messages)]
+    key = Streams(0, "agents").key("env", "gravity")
+    assert zero == [int(splitmix64(key, np.uint64(agent))) % 3 == 2 for agent in range(1, 7)]
+    assert 0 < sum(zero) < 6
+    assert capsys.readouterr() == ("", "")
+
+
+def test_with_noise_a_broken_episode_cannot_be_told() -> None:
+    module = two_heads()
+    d = n_parameters(module)
+    privatizer = LocalGradientPrivacy(1.0).build(d, 50, STREAMS)
+    values = (
+        torch_agents(Broken(), module, privatizer)
+        .report(batch_of(privatizer, 6, read_parameters(module)))
+        .messages.values
+    )
+    assert np.all(values != 0.0)
+
+
+def test_values_are_needed() -> None:
+    class NoValues(TorchRLModule):
+        def setup(self) -> None:
+            self.layer = torch.nn.Linear(2, 2)
+
+    env = Corridor()
+    module = NoValues(observation_space=env.observation_space, action_space=env.action_space, model_config={})
+    with pytest.raises(ValueError, match=r"^rl_module must have the ValueFunctionAPI, got NoValues; add"):
+        torch_agents(env, module, raw(6))
+
+
+def compiled(privatizer: GradientPrivatizer, lanes: int, **box: Any) -> CompiledAgents:
+    config = PGCA3CConfig(**box)
+    people = crowd(lanes, CartPoleGravity().build(), STREAMS)
+    return CompiledAgents(config, people, GradientSender(privatizer.sender_spec), shows_scores=False)
+
+
+@pytest.mark.parametrize("box", [{}, {"exploration": 0.9, "fading": 5.0}])
+def test_compiled_agents_do_not_depend_on_their_batch(box: Mapping[str, Any]) -> None:
+    one, other = raw(112), raw(112)
+    whole = compiled(one, 8, **box).report(batch_of(one, 11, THETA))
+    agents = compiled(other, 3, **box)
+    parts = [agents.report(batch_of(other, k, THETA, first)) for k, first in ((4, 1), (7, 5))]
+    expected = np.concatenate([other.estimates(part.messages) for part in parts])
+    assert np.array_equal(one.estimates(whole.messages), expected)
+    assert whole.scores is None
+
+
+def test_compiled_controls_report_zeros() -> None:
+    privatizer = raw(112)
+    reply = compiled(privatizer, 8, reports="noise").report(batch_of(privatizer, 3, THETA))
+    assert not privatizer.estimates(reply.messages).any()

@@ -1,0 +1,263 @@
+"""Of two worlds nothing that leaves a runner tells which one it is, but for noisy messages; and mutants are caught."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import pytest
+import ray
+from ray.exceptions import RayError
+from ray.tune.registry import register_env
+
+from dprl.algorithms.pgc_a3c.on_rllib import env_runner
+from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGC
+from dprl.algorithms.pgc_a3c.on_rllib.config import PGCConfig
+from dprl.algorithms.pgc_a3c.on_rllib.env_runner import PrivateEnvRunner
+from dprl.algorithms.pgc_a3c.on_rllib.sealing import Sealed
+from dprl.envs.cartpole_episodes import CartPoleGravityEnv
+from dprl.privacy.audits.side_channels import ORDER, Message, differing_channels
+from tests.algorithms.pgc_a3c.on_rllib.failures import start_ray
+from tests.algorithms.pgc_a3c.on_rllib.worlds import (
+    AGENTS,
+    NOISY,
+    SECRET,
+    Forgetful,
+    LeavesOut,
+    Pole,
+    Private,
+    Remembering,
+    Remembers,
+    Shows,
+    TellsNorms,
+    TellsScores,
+    Trouble,
+    World,
+    complains,
+    config,
+    draws,
+    exits,
+    left,
+    logs,
+    messages_of,
+    nothing,
+    overflows,
+    prints,
+    privatizer,
+    raises,
+    refuses,
+    warns,
+    world,
+)
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray_pgc")]
+
+
+@pytest.fixture(autouse=True)
+def one_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give all privatizers the same name, which is drawn at random and public."""
+    monkeypatch.setattr("dprl.privacy.gradients.secrets.token_hex", lambda n: "7f" * n)
+
+
+def leaks(settings: PGCConfig, trouble: Trouble = nothing, kind: type[PrivateEnvRunner] = PrivateEnvRunner) -> Any:
+    """Return the channels that tell agent 2's world."""
+    return differing_channels(lambda number: left(world(settings, lambda: Private(number, trouble), kind)), NOISY)
+
+
+def test_only_noisy_messages_differ() -> None:
+    here = [left(world(config(), lambda number=number: Private(number, nothing))) for number in (0, 1)]  # type: ignore[misc]
+    assert differing_channels(lambda number: here[number], NOISY) == ()
+    # The worlds do differ.
+    assert differing_channels(lambda number: here[number]) == tuple(sorted(NOISY))
+    assert {"get_metrics()", "get_state()", "ping()", "assert_healthy()", "get_spaces()", "sample()"} < {
+        message.channel for message in here[0]
+    }
+    assert SECRET.encode() not in b"".join(message.content for message in here[1])
+
+
+@pytest.mark.parametrize("trouble", [raises, draws, refuses, exits, prints, complains, logs, warns, overflows])
+def test_what_befalls_an_agent_does_not_come_out(trouble: Trouble) -> None:
+    assert leaks(config(), trouble) == ()
+
+
+@pytest.mark.parametrize("module", [Remembering, Forgetful])
+@pytest.mark.parametrize("trouble", [nothing, draws, raises])
+def test_an_agent_does_not_change_what_others_send(module: type, trouble: Trouble) -> None:
+    assert leaks(config(module=module), trouble) == ()
+
+
+@pytest.mark.parametrize("scores", ["simulator", "private", "none"])
+def test_scores_are_a_channel_only_where_the_certificate_says_so(scores: str) -> None:
+    settings = config(scores=scores, privacy={"score_epsilon": 1.0} if scores == "private" else {})
+    assert leaks(settings) == (("scores",) if scores == "simulator" else ())
+    certificate = privatizer(settings, 4).planned_certificate("pgc_a3c").to_dict()
+    assert any("raw scores" in channel for channel in certificate["excluded_channels"]) == (scores == "simulator")
+
+
+@pytest.mark.parametrize("mechanism", ["clipped_laplace", "projected_random_sign", "privunit", "clipped_gaussian"])
+def test_in_the_compiled_lane_gravity_does_not_come_out(mechanism: str) -> None:
+    found = []
+    delta = {"delta": 1e-6} if mechanism == "clipped_gaussian" else {}
+    for gravity in (9.7, 40.0):
+        settings = config(Pole, privacy={"mechanism": mechanism, **delta})
+        settings.gravity = gravity
+        found.append(left(world(settings, CartPoleGravityEnv)))
+    noisy = (*NOISY, "messages of others")
+    assert differing_channels(lambda number: found[number], noisy) == ()
+    # One bit of a message is much noise, which is the same here: it may be the same bit.
+    assert mechanism == "projected_random_sign" or differing_channels(lambda number: found[number])
+
+
+@pytest.mark.parametrize(
+    ("kind", "channels"),
+    [
+        (TellsScores, ("scores",)),
+        (TellsNorms, ("get_metrics()",)),
+        (LeavesOut, ("form of messages", "messages", "messages of others", "reply", "texts")),
+        (Remembers, ("get_state()",)),
+        (Shows, ("texts",)),
+    ],
+)
+def test_mutants_are_caught(kind: type[PrivateEnvRunner], channels: tuple[str, ...]) -> None:
+    assert leaks(config(), nothing, kind) == channels
+
+
+def test_a_runner_that_lets_errors_out_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Sealed, "__exit__", lambda *_: False)
+    assert leaks(config(), raises) == (ORDER,)
+
+
+class Clock:
+    """A clock that stands still but for what is done: a step takes a millisecond."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def step(self) -> None:
+        self.now += 0.001
+
+
+@pytest.mark.parametrize("round_seconds", [0.0, 0.5])
+def test_rounds_hide_how_long_episodes_take(monkeypatch: pytest.MonkeyPatch, round_seconds: float) -> None:
+    settings = config(schedule={"round_seconds": round_seconds})
+
+    def timed(number: int) -> list[Message]:
+        clock = Clock()
+        monkeypatch.setattr(env_runner, "time", clock)
+        here = world(settings, lambda: Private(number, nothing, clock.step))
+        here.runner.report(here.batch(1), here.privatizer.sender_spec)
+        return [Message.of("duration", round(clock.now, 9))]
+
+    assert differing_channels(timed) == (() if round_seconds else ("duration",))
+
+
+def test_padding_hides_how_long_episodes_take() -> None:
+    for padded in (True, False):
+        ticks = []
+        for gravity in (9.7, 40.0):
+            settings = config(Pole, training={"padded": padded})
+            settings.gravity = gravity
+            here = world(settings, CartPoleGravityEnv)
+            here.runner.report(here.batch(1), here.privatizer.sender_spec)
+            agents: Any = here.runner._agents
+            ticks.append(int(agents._crowd.clock[0]))
+        assert (ticks[0] == ticks[1]) == padded
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    start_ray()
+    yield
+    ray.shutdown()
+
+
+@pytest.mark.cluster
+def test_a_runner_in_a_process_of_its_own(cluster: None) -> None:
+    """Also what Ray makes of it: errors from afar, and the log files of the process."""
+    settings = config()
+    files = Path(ray._private.worker._global_node.get_logs_dir_path())
+
+    def record(number: int) -> list[Message]:
+        kind = ray.remote(max_restarts=1)(PrivateEnvRunner)
+        actor = kind.remote(
+            config=settings, env_creator=lambda _: Private(number, raises), worker_index=1, num_workers=1
+        )
+        here = World(actor, privatizer(settings, 112 - 16))
+        process = ray.get(actor.apply.remote(lambda _: os.getpid()))
+        found = []
+        for first in (1, 1 + AGENTS):
+            batch = here.batch(first)
+            found += messages_of(ray.get(actor.report.remote(batch, here.privatizer.sender_spec)))
+            found += refused(lambda batch=batch: ray.get(actor.report.remote(batch, here.privatizer.sender_spec)))  # type: ignore[misc]
+        for method in ("get_metrics", "get_state", "ping", "assert_healthy", "get_spaces"):
+            found.append(Message(method, repr(ray.get(getattr(actor, method).remote())).encode()))
+        found += refused(lambda: ray.get(actor.sample.remote()))
+        ray.kill(actor)
+        for file in sorted(files.glob(f"*{process}*")):
+            text = masked(file.read_text(errors="replace"))
+            found.append(Message("log " + file.suffix, text.encode()))
+            assert SECRET not in text
+        return found
+
+    here = [record(number) for number in (0, 1)]
+    assert len([message for message in here[0] if message.channel.startswith("log ")]) >= 2
+    assert differing_channels(lambda number: here[number], NOISY) == ()
+
+
+def refused(call: Callable[[], object]) -> list[Message]:
+    with pytest.raises(RayError) as refusal:
+        call()
+    return [Message("errors", masked(str(refusal.value)).encode())]
+
+
+def masked(text: str) -> str:
+    """Return a text without what differs from process to process."""
+    text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+|0x[0-9a-f]+|pid=\d+|\b[0-9a-f]{20,}\b", "", text)
+    return re.sub(r"\bI\d+|[WE] \d+|\d{4}-\d\d-\d\d[ T][\d:.,]+", "", text)
+
+
+@pytest.mark.cluster
+def test_the_results_of_a_run(cluster: None, tmp_path: Path) -> None:
+    timed = re.compile(r"time|timers|_s$|per_s|date|pid|driver_share|trial_id|hostname|node_ip|perf|throughput|seconds")
+
+    def record(number: int) -> list[Message]:
+        def creator(_: object) -> gym.Env[Any, Any]:
+            return Private(number, raises)
+
+        register_env("private world", creator)
+        settings = config().ledger(folder=str(tmp_path / str(number)))
+        algorithm: PGC = settings.build_algo()
+        found = []
+        for _ in range(2):
+            result = algorithm.train()
+            result.pop("config")
+            flat = sorted(flattened(result))
+            found += [Message(key, repr(value).encode()) for key, value in flat if not timed.search(key)]
+            found.append(Message("keys", repr([key for key, _ in flat]).encode()))
+        found.append(Message("certificate", repr(algorithm.certificate().to_dict()).encode()))
+        state = algorithm.get_state(components="env_runner")
+        found.append(Message("state", repr(state).encode()))
+        algorithm.stop()
+        return found
+
+    here = [record(number) for number in (0, 1)]
+    assert {"pgc/submissions", "pgc/lost", "pgc/updates", "pgc/epsilon"} < {message.channel for message in here[0]}
+    assert differing_channels(lambda number: here[number]) == ()
+
+
+def flattened(result: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in result.items():
+        if isinstance(value, dict):
+            yield from flattened(value, f"{prefix}{key}/")
+        else:
+            yield prefix + str(key), value

@@ -1,0 +1,196 @@
+"""Collecting without Ray: any number of runners, any order of replies, and losses."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from dprl.algorithms.base import Float64Array
+from dprl.algorithms.pgc.aggregator import Aggregator, Rules
+from dprl.algorithms.pgc.base import Batch, LocalAgents
+from dprl.algorithms.pgc_a3c.config import PGCA3CConfig
+from dprl.algorithms.pgc_a3c.crowd import crowd
+from dprl.algorithms.pgc_a3c.on_rllib.book import Book
+from dprl.algorithms.pgc_a3c.on_rllib.collecting import Collecting, Limits
+from dprl.algorithms.pgc_a3c.on_rllib.compiled_agents import CompiledAgents
+from dprl.algorithms.pgc_a3c.on_rllib.workers import Answer, Workers
+from dprl.envs import CartPoleGravity
+from dprl.privacy import GradientSender, LedgerError, Streams, SubmissionJournal
+from dprl.privacy.gradient_trust_models import LocalGradientPrivacy
+
+pytestmark = pytest.mark.slow  # importing RLlib takes about five seconds
+
+STREAMS = Streams(3, "collecting")
+ENV = CartPoleGravity().build()
+TRUST = LocalGradientPrivacy(5.0)
+
+
+class Pretended:
+    """Runners in this process: replies come in an order of their own, and some batches never come back."""
+
+    def __init__(self, runners: list[LocalAgents], order: random.Random, lost: Callable[[int], bool]) -> None:
+        self.runners, self.order, self.lost = runners, order, lost
+        self.under_way: list[tuple[int, Batch]] = []
+        self.leased: list[int] = []
+        self.sizes: list[int] = []
+        self.sent = self.gone = 0
+
+    def free(self) -> list[int]:
+        busy = [runner for runner, _ in self.under_way]
+        found = [r for r in range(len(self.runners)) if busy.count(r) < 2]
+        return sorted(found, key=busy.count)
+
+    def send(self, runner: int, batch: Batch) -> None:
+        self.under_way.append((runner, batch))
+        self.leased += batch.lease.submissions.tolist()
+        self.sizes.append(len(batch.slots))
+
+    def answers(self) -> list[Answer]:
+        if not self.under_way:
+            return []
+        runner, batch = self.under_way.pop(self.order.randrange(len(self.under_way)))
+        self.sent += 1
+        if self.lost(self.sent):
+            self.gone += len(batch.slots)
+            return [Answer(batch.slots, None)]
+        return [Answer(batch.slots, self.runners[runner].report(batch))]
+
+    def restore(self) -> list[int]:
+        return []
+
+    def abandon(self) -> None:
+        self.under_way.clear()
+
+
+class Run:
+    """A run of the compiled lane behind pretended runners."""
+
+    def __init__(self, folder: Path, box: PGCA3CConfig, n: int, **options: Any) -> None:
+        def build(journal: SubmissionJournal) -> Any:
+            return TRUST.build(112, n, STREAMS, (), journal)
+
+        self.box, self.book = box, Book(build, folder)
+        rules = Rules(box.schedule, box.step(self.book.privatizer), options.get("ordered", True))
+        self.aggregator = Aggregator(rules, box.first_parameters(STREAMS), self.book)
+        agents = [self.agents(lanes) for lanes in options.get("lanes", [8])]
+        self.workers = Pretended(agents, random.Random(options.get("order", 0)), options.get("lost", lambda _: False))
+        self.scores: list[float] = []
+        limits = Limits(options.get("agents_per_call", 50), 3, 0.1)
+        workers = cast("Workers", self.workers)
+        self.collecting = Collecting(self.aggregator, workers, self.book.lease, limits, self.tell)
+
+    def agents(self, lanes: int) -> LocalAgents:
+        sender = GradientSender(self.book.sender_spec())
+        return CompiledAgents(self.box, crowd(lanes, ENV, STREAMS), sender, shows_scores=True)
+
+    @property
+    def lost(self) -> int:
+        return int(self.book.privatizer.charged) - self.aggregator.applied
+
+    def tell(self, scores: Float64Array) -> None:
+        self.scores += scores.tolist()
+
+
+def in_one_process(box: PGCA3CConfig, n: int) -> tuple[Float64Array, float]:
+    """Return parameters and mean score of the learner without runners."""
+    learner = box.build(ENV, TRUST.build(112, n, STREAMS), n, STREAMS)
+    mean = learner.learn(n).metrics["score"]
+    return learner.parameters, mean
+
+
+@pytest.mark.parametrize("staleness", [0, 8])
+@pytest.mark.parametrize("buffer_size", [1, 100])
+def test_any_number_of_runners_gives_the_bits_of_one_process(tmp_path: Path, staleness: int, buffer_size: int) -> None:
+    box = PGCA3CConfig(staleness=staleness, buffer_size=buffer_size)
+    expected, mean = in_one_process(box, 240)
+    for i, (lanes, agents_per_call) in enumerate([([8], 50), ([1], 1), ([8, 3], 7), ([8, 8, 8], 200)]):
+        run = Run(tmp_path / str(i), box, 240, lanes=lanes, agents_per_call=agents_per_call, order=i)
+        for goal in (90, 91, 240):
+            run.collecting.until(goal)
+            assert run.aggregator.applied == goal
+            assert not run.workers.under_way
+        assert np.array_equal(run.aggregator.parameters, expected)
+        assert len(run.scores) == 240
+        assert np.mean(run.scores) == pytest.approx(mean)
+        assert run.workers.leased == list(range(1, 241))
+
+
+def test_batches_are_as_large_as_allowed_and_shared_among_runners(tmp_path: Path) -> None:
+    box = PGCA3CConfig(staleness=0, buffer_size=40)
+    alone, shared = Run(tmp_path / "1", box, 40, agents_per_call=30), Run(tmp_path / "2", box, 40, lanes=[8, 8])
+    alone.collecting.until(40)
+    shared.collecting.until(40)
+    assert alone.workers.sizes[0] == 30
+    assert shared.workers.sizes[0] == 20
+
+
+def test_a_lost_message_is_replaced_by_a_fresh_agent(tmp_path: Path) -> None:
+    box = PGCA3CConfig()
+    run = Run(tmp_path, box, 120, lanes=[8, 8], agents_per_call=4, lost=lambda sent: sent % 7 == 3)
+    run.collecting.until(60)
+    assert run.aggregator.applied == 60
+    assert run.lost == run.workers.gone > 0
+    assert run.workers.leased == list(range(1, 61 + run.lost))
+    assert len(run.scores) == 60
+    assert run.book.privatizer.certificate("pgc_a3c").proved_epsilon <= 5.0
+
+
+def test_when_all_agents_are_asked_nobody_is_asked_twice(tmp_path: Path) -> None:
+    run = Run(tmp_path, PGCA3CConfig(), 50, agents_per_call=5, lost=lambda sent: sent == 4)
+    with pytest.raises(LedgerError, match="build for more submissions"):
+        run.collecting.until(50)
+    assert sorted(set(run.workers.leased)) == run.workers.leased
+
+
+def test_runners_that_always_die_end_the_run(tmp_path: Path) -> None:
+    run = Run(tmp_path, PGCA3CConfig(), 90, agents_per_call=5, lost=lambda _: True)
+    with pytest.raises(RuntimeError, match=r"^4 batches in a row were lost with their runners"):
+        run.collecting.until(50)
+
+
+def test_without_runners_patience_ends(tmp_path: Path) -> None:
+    run = Run(tmp_path, PGCA3CConfig(), 90, lanes=[])
+    with pytest.raises(RuntimeError, match=r"^no runner has answered for 0.1 s"):
+        run.collecting.until(50)
+
+
+def test_runners_that_only_lose_end_patience(tmp_path: Path) -> None:
+    def slow(_: int) -> bool:
+        time.sleep(0.06)
+        return True
+
+    run = Run(tmp_path, PGCA3CConfig(), 90, agents_per_call=5, lost=slow)
+    with pytest.raises(RuntimeError, match=r"^no runner has answered for 0.1 s; see why they do not start, or whether"):
+        run.collecting.until(50)
+
+
+def test_after_an_error_what_was_under_way_is_lost(tmp_path: Path) -> None:
+    def fails(sent: int) -> bool:
+        if sent == 5:
+            raise ValueError("made up")
+        return False
+
+    run = Run(tmp_path, PGCA3CConfig(), 200, lanes=[8, 8], agents_per_call=3, lost=fails)
+    with pytest.raises(ValueError, match="made up"):
+        run.collecting.until(60)
+    run.collecting.until(60)
+    assert run.aggregator.applied == 60
+    assert run.lost > 0
+    assert len(set(run.workers.leased)) == len(run.workers.leased)
+
+
+def test_free_running_applies_messages_as_they_come(tmp_path: Path) -> None:
+    box = PGCA3CConfig(staleness=0)
+    found = []
+    for order in (1, 2):
+        run = Run(tmp_path / str(order), box, 200, lanes=[8, 8], agents_per_call=9, ordered=False, order=order)
+        run.collecting.until(200)
+        assert run.aggregator.applied == run.aggregator.updates == 200
+        found.append(run.aggregator.parameters)
+    assert not np.array_equal(found[0], found[1])

@@ -1,0 +1,206 @@
+"""The settings: what is refused, and where; what decides the random streams."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pytest
+from ray import tune
+from ray.rllib.core.rl_module.rl_module import RLModuleSpec
+
+from dprl.algorithms.pgc_a3c.config import PGCA3CConfig
+from dprl.algorithms.pgc_a3c.on_rllib.config import PGCConfig, TrainingSettings
+from dprl.privacy import Streams
+from dprl.privacy.scopes import ARRIVALS, CARRIED, DURATIONS, ROUNDS, TIMING_DETAILS
+from tests.algorithms.pgc_a3c.on_rllib.cases import Corridor, TwoHeads
+
+pytestmark = pytest.mark.slow  # importing RLlib takes about five seconds
+
+
+def config(**training: Any) -> PGCConfig:
+    return PGCConfig().privacy(model="ldp", epsilon=2.0, mechanism="clipped_laplace").training(**training)
+
+
+def other_place() -> PGCConfig:
+    spec = RLModuleSpec(module_class=TwoHeads)
+    made: PGCConfig = config().environment(Corridor).rl_module(rl_module_spec=spec)
+    return made
+
+
+def test_the_defaults_are_those_of_the_box() -> None:
+    ready = config()
+    ready.validate()
+    assert ready.box() == PGCA3CConfig()
+
+
+def test_training_takes_every_setting_of_the_box() -> None:
+    box = {entry.name for entry in fields(PGCA3CConfig)}
+    assert box < set(TrainingSettings.__annotations__)
+    assert config(learning_rate=0.25, buffer_size=7).box() == PGCA3CConfig(learning_rate=0.25, buffer_size=7)
+
+
+def test_elsewhere_rewards_are_the_environments_own() -> None:
+    assert other_place().box().reward == "literal"
+    assert other_place().training(reward="terminal").box().reward == "terminal"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: config(learning_rat=1.0),
+            r"unknown argument of training() 'learning_rat'; did you mean 'learning_rate'?",
+        ),
+        (lambda: config(lr=1.0), "unknown argument of training() 'lr'; "),
+        (lambda: config().privacy(model="ldp", epsilo=1.0), "privacy() 'epsilo'; did you mean 'epsilon'?"),
+        (
+            lambda: config().schedule(determinist=True),  # type: ignore[call-arg]
+            "schedule() 'determinist'; did you mean 'deterministic'?",
+        ),
+        (lambda: config().env_runners(agents_per_cal=3), "unexpected keyword argument 'agents_per_cal'"),
+        (lambda: config().ledger(path="/x"), "unexpected keyword argument 'path'"),  # type: ignore[call-arg]
+    ],
+)
+def test_unknown_arguments_are_refused(call: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(message)):
+        call()
+
+
+def test_unknown_attributes_are_refused() -> None:
+    with pytest.raises(AttributeError, match=r"^unknown setting 'buffersize'; did you mean 'buffer_size'"):
+        config().buffersize = 3
+    with pytest.raises(ValueError, match=r"^unknown setting 'stalenes'; did you mean 'staleness'"):
+        config().update_from_dict({"stalenes": 3})
+    with pytest.raises(ValueError, match=r"^model must be left as it is"):
+        config().update_from_dict({"model": {"fcnet_hiddens": [3]}})
+
+
+def test_a_dict_of_a_config_makes_it_again() -> None:
+    one = config(learning_rate=0.125).env_runners(agents_per_call=9).schedule(deterministic=False)
+    again = PGCConfig().update_from_dict(one.to_dict())
+    again.validate()
+    assert again.box() == one.box()
+    assert (again.agents_per_call, again.deterministic) == (9, False)
+    assert again.streams() == one.streams()
+
+
+def test_a_sweep_may_vary_what_is_nested() -> None:
+    swept = PGCConfig().privacy(model="ldp", epsilon=tune.grid_search([1.0, 2.0]), mechanism="privunit")
+    assert swept.to_dict()["privacy_settings"]["epsilon"] == {"grid_search": [1.0, 2.0]}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda c: c.training(learning_rate=-1.0), "learning_rate must be a finite number, at least 0"),
+        (lambda c: c.training(acting="greedyly"), "acting must be one of greedy, sampled, got 'greedyly'"),
+        (lambda c: c.training(n_submissions=0), "n_submissions must be a whole number from 1"),
+        (lambda c: c.training(submissions_per_iteration=2.5), "submissions_per_iteration must be a whole number"),
+        (lambda c: c.env_runners(agents_per_call=0), "agents_per_call must be a whole number from 1"),
+        (lambda c: c.env_runners(lane="gpu"), "lane must be one of auto, compiled, torch, got 'gpu'"),
+        (lambda c: c.env_runners(num_envs_per_env_runner=2), "num_envs_per_env_runner must be 1, got 2"),
+        (lambda c: c.schedule(reserve=-1), "reserve must be a whole number from 0"),
+        (lambda c: c.schedule(round_seconds=-1.0), "round_seconds must be a finite number, at least 0"),
+        (lambda c: c.schedule(deterministic=1), "deterministic must be True or False, got 1"),
+        (lambda c: c.debugging(seed=-1), "seed must be an integer of at least 0, got -1"),
+        (lambda c: c.learners(num_learners=1), "num_learners must be 0, got 1; leave it out"),
+        (lambda c: c.evaluation(evaluation_duration="auto"), "evaluation_duration must be a whole number"),
+        (
+            lambda c: c.environment(env_config={"gravty_low": 1.0}),
+            "unknown setting of dprl/CartPoleGravity-v0",
+        ),
+        (lambda c: c.privacy(model="ldb", epsilon=1.0), "model must be one of none, ldp, got 'ldb'"),
+        (lambda c: c.privacy(model="ldp", epsilon=-1.0, mechanism="privunit"), "epsilon must be"),
+        (lambda c: c.privacy(model="ldp", mechanism="privunit"), "epsilon must be given for privacy(model='ldp')"),
+        (lambda c: c.privacy(model="none", epsilon=1.0), "unknown setting of privacy(model='none') 'epsilon'"),
+        (lambda c: c.privacy(model="none", entropy="dice"), "entropy must be one of seed, os, got 'dice'"),
+        (lambda c: c.environment(Corridor).env_runners(lane="compiled"), "lane must be torch or auto"),
+        (lambda c: c.training(success_memory=0.1), "success_memory must be 0 without private score bits, got 0.1"),
+        (lambda c: c.env_runners(sample_timeout_s=-1.0), "sample_timeout_s must be a finite number, at least 0"),
+        (
+            lambda c: c.schedule(round_seconds=2.0).env_runners(sample_timeout_s=2.0),
+            "sample_timeout_s must exceed round_seconds, 2, got 2",
+        ),
+        (lambda c: c.environment(Corridor).training(padded=True), "padded must be False in the torch lane"),
+    ],
+)
+def test_bad_settings_are_refused_in_one_line(change: Any, message: str) -> None:
+    changed = config()
+    change(changed)
+    with pytest.raises(ValueError, match="^" + re.escape(message)) as refused:
+        changed.validate()
+    assert "\n" not in str(refused.value)
+    assert ";" in str(refused.value)
+
+
+def test_privacy_is_no_default() -> None:
+    with pytest.raises(ValueError, match=r"^privacy must be chosen, got nothing; call privacy\(model='ldp'"):
+        PGCConfig().validate()
+
+
+def test_who_plays_where() -> None:
+    assert config().compiled
+    assert not config().env_runners(lane="torch").compiled
+    assert not other_place().compiled
+    assert not config().environment("CartPole-v1").compiled
+
+
+def test_the_streams_are_those_of_the_run_not_of_its_processes() -> None:
+    streams = config().streams()
+    same = config(padded=True).env_runners(num_env_runners=3, agents_per_call=7).schedule(reserve=5, round_seconds=1.0)
+    assert same.streams() == streams
+    for other in (
+        config(learning_rate=0.1),
+        config().privacy(model="ldp", epsilon=1.0, mechanism="clipped_laplace"),
+        config().environment("dprl/CartPoleGravity-v0", env_config={"horizon": 100}),
+        config().env_runners(lane="torch"),
+        config().rl_module(rl_module_spec=RLModuleSpec(module_class=TwoHeads)),
+        config().rl_module(rl_module_spec=RLModuleSpec(model_config={"hidden": 3})),
+        config().rl_module(model_config={"hidden": 3}),
+    ):
+        assert other.streams().context != streams.context
+
+
+def test_the_streams_of_a_module_are_the_same_in_every_process() -> None:
+    def streams(what: object) -> Streams:
+        spec = RLModuleSpec(module_class=TwoHeads, model_config={"what": what})
+        made: PGCConfig = config().rl_module(rl_module_spec=spec)
+        # As RLlib does with specs when it makes modules.
+        spec.inference_only = not spec.inference_only
+        return made.streams()
+
+    assert streams(object()) == streams(object())
+    numbers = np.arange(5000.0)
+    changed = np.where(numbers == 2500.0, 0.5, numbers)
+    assert streams(numbers) != streams(changed)
+
+
+def test_what_private_score_bits_are_for_is_let_in() -> None:
+    private = {"release_scores": "private", "score_epsilon": 1.0}
+    PGCConfig().privacy(model="ldp", epsilon=2.0, **private).training(success_memory=0.1).validate()
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+@pytest.mark.parametrize("round_seconds", [0.0, 0.5])
+@pytest.mark.parametrize(("lane", "padded"), [("compiled", True), ("compiled", False), ("torch", False)])
+def test_the_certificate_names_what_is_left_open(
+    lane: str, padded: bool, round_seconds: float, deterministic: bool
+) -> None:
+    ready = config(padded=padded).schedule(deterministic=deterministic, round_seconds=round_seconds)
+    ready.env_runners(lane=lane).validate()
+    expected = {ROUNDS if round_seconds else TIMING_DETAILS if padded else DURATIONS}
+    expected |= set() if deterministic else {ARRIVALS}
+    expected |= {CARRIED} if lane == "torch" else set()
+    assert set(ready.channels_left_open) == expected
+    privatizer = ready.trust_model().build(112, 10, ready.streams(), ready.channels_left_open)
+    excluded = privatizer.planned_certificate("pgc_a3c").to_dict()["excluded_channels"]
+    timed = {ROUNDS, TIMING_DETAILS, DURATIONS, ARRIVALS, CARRIED}
+    assert timed & set(excluded) == expected
+
+
+def test_the_reserve_stands_by() -> None:
+    assert config(n_submissions=5000).population == 5000 + 500 + 1000
+    assert config(n_submissions=5000).schedule(reserve=0).population == 5000

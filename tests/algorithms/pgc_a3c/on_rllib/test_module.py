@@ -1,0 +1,94 @@
+"""The default module: the network of the paper, its parameters in one order, and what it cannot be used for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from ray.rllib.core.rl_module.rl_module import RLModule
+
+from dprl.algorithms.pgc_a3c.network import forward
+from dprl.algorithms.pgc_a3c.on_rllib.module import ActorCriticModule, n_parameters, read_parameters, write_parameters
+
+pytestmark = pytest.mark.slow  # importing RLlib takes about five seconds
+
+FOUR = spaces.Box(-1.0, 1.0, (4,), np.float32)
+THETA = np.random.default_rng(1).normal(size=112)
+STATES = np.random.default_rng(2).normal(size=(7, 4))
+
+
+def module(**config: Any) -> ActorCriticModule:
+    return ActorCriticModule(observation_space=FOUR, action_space=spaces.Discrete(2), model_config=config)
+
+
+def test_it_has_the_papers_layers_in_the_order_of_theta() -> None:
+    shapes = [(name, tuple(parameter.shape)) for name, parameter in module().named_parameters()]
+    assert shapes == [("c.weight", (16, 4)), ("p.weight", (2, 16)), ("v.weight", (1, 16))]
+    assert n_parameters(module()) == 112
+
+
+def test_it_computes_what_the_compiled_network_computes() -> None:
+    net = module(parameters=THETA).double()
+    write_parameters(net, THETA)
+    batch = {"obs": torch.as_tensor(STATES)}
+    logits = net.forward_inference(batch)["action_dist_inputs"].numpy()
+    values = net.compute_values(batch).detach().numpy()
+    expected = np.array([forward(THETA, state) for state in STATES])
+    np.testing.assert_allclose(logits[:, 1] - logits[:, 0], expected[:, 0], rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(values, expected[:, 1], rtol=1e-12, atol=1e-13)
+
+
+def test_embeddings_spare_the_first_layer() -> None:
+    net, batch = module(parameters=THETA), {"obs": torch.as_tensor(STATES, dtype=torch.float32)}
+    shared = net.forward_train(batch)["embeddings"]
+    assert torch.equal(net.compute_values({}, embeddings=shared), net.compute_values(batch))
+
+
+def test_parameters_are_written_and_read_back() -> None:
+    net = module().double()
+    write_parameters(net, THETA)
+    assert np.array_equal(read_parameters(net), THETA)
+    # By default rounded to float32.
+    assert np.array_equal(read_parameters(module(parameters=THETA)), THETA.astype(np.float32))
+
+
+def test_what_is_read_is_a_copy() -> None:
+    net = module(parameters=THETA)
+    read_parameters(net)[:] = 0.0
+    assert np.array_equal(read_parameters(net), THETA.astype(np.float32))
+
+
+def test_a_checkpoint_brings_it_back(tmp_path: Path) -> None:
+    net = module(parameters=THETA, hidden=16)
+    net.save_to_path(tmp_path / "module")
+    again = RLModule.from_checkpoint(tmp_path / "module")
+    assert isinstance(again, ActorCriticModule)
+    assert np.array_equal(read_parameters(again), read_parameters(net))
+
+
+def test_box_actions_have_means_and_deviations() -> None:
+    net = ActorCriticModule(
+        observation_space=FOUR, action_space=spaces.Box(-1.0, 1.0, (3,)), model_config={"hidden": 5}
+    )
+    assert net.forward_inference({"obs": torch.zeros(2, 4)})["action_dist_inputs"].shape == (2, 6)
+
+
+def test_other_parameters_than_it_has_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"^parameters must be float64\[112\] .* got shape \(111,\)"):
+        module(parameters=THETA[1:])
+
+
+@pytest.mark.parametrize(
+    ("observations", "actions", "message"),
+    [
+        (spaces.Discrete(3), spaces.Discrete(2), "^env must have observations in a Box .*FlattenObservation"),
+        (FOUR, spaces.MultiDiscrete([2, 2]), "^env must have actions in Discrete or Box"),
+    ],
+)
+def test_other_spaces_are_refused(observations: spaces.Space[Any], actions: spaces.Space[Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ActorCriticModule(observation_space=observations, action_space=actions, model_config={})

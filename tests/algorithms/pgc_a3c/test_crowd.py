@@ -1,0 +1,328 @@
+"""Agents in lanes: what each does is its own affair, and is that of gymnasium's CartPole."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+
+from dprl.algorithms.pgc_a3c.crowd import (
+    DRAW,
+    GRAVITY,
+    Crowd,
+    Orders,
+    advance,
+    crowd,
+    deliver,
+    idle,
+    is_idle,
+    local_update,
+    run_agents,
+    tick,
+)
+from dprl.algorithms.pgc_a3c.gradient import ACTION, Loss, LossTables, loss_tables
+from dprl.algorithms.pgc_a3c.network import (
+    DIMENSION,
+    INPUTS,
+    WIDTH,
+    forward,
+    initial_parameters,
+    probability_of_right,
+)
+from dprl.envs.cartpole import CartPole, CartPoleGravity
+from dprl.privacy import Streams
+
+TASK = CartPoleGravity().build()
+STREAMS = Streams(0, "test")
+LOSS = Loss(0.99, 0.5, 0.01, "terminal", "discounted", False)
+# |Z| > 5 for each of some tens of frequencies below: a false alarm has a chance below 1e-4.
+SIGMAS = 5.0
+
+
+def theta(seed: int, scale: float = 1.0) -> np.ndarray:
+    return initial_parameters("glorot", scale, Streams(seed, "test").key("env", "theta"))
+
+
+def balancing() -> np.ndarray:
+    """Push towards where the pole falls: it stands for 200 steps."""
+    found = np.zeros(DIMENSION)
+    found[0:4], found[4:8] = [0.1, 0.3, 1.0, 1.0], [-0.1, -0.3, -1.0, -1.0]
+    found[64 + 16], found[64 + 1] = 1.0, 1.0
+    return found
+
+
+def orders(k: int, parameters: np.ndarray, exploration: float = 0.2, agents: np.ndarray | None = None) -> Orders:
+    numbers = np.arange(1, k + 1)
+    version = (numbers * 7) % len(parameters)
+    return Orders(parameters, version, numbers, numbers if agents is None else agents, np.full(k, exploration))
+
+
+def played(lanes: Crowd, tables: LossTables, given: Orders) -> tuple[np.ndarray, np.ndarray]:
+    k = len(given.version)
+    gradients, scores = np.full((k, DIMENSION), np.nan), np.full(k, np.nan)
+    run_agents(lanes, tables, given, gradients, scores)
+    return gradients, scores
+
+
+def trajectory(lanes: Crowd, lane: int) -> tuple[np.ndarray, np.ndarray]:
+    """Let the agent of a lane play to its end; return states [T + 1, 4] and actions [T]."""
+    states, actions = [], []
+    group, at = divmod(lane, WIDTH)
+    while lanes.ended[lane] == 0:
+        states.append(lanes.table[group, :INPUTS, at].copy())
+        tick(lanes)
+        actions.append(int(lanes.table[group, ACTION, at]))
+    states.append(lanes.table[group, :INPUTS, at].copy())
+    return np.array(states), np.array(actions)
+
+
+def test_a_trajectory_is_gymnasiums_with_the_same_actions() -> None:
+    """The pole falls by itself: rounding errors grow a millionfold over an episode."""
+    lanes, lengths = crowd(3, TASK, STREAMS), []
+    for submission in range(1, 13):
+        given = balancing() if submission % 3 else theta(submission)
+        deliver(lanes, 1, given, submission, submission, 0.1)
+        states, actions = trajectory(lanes, 1)
+        env = gymnasium.make("CartPole-v1", max_episode_steps=200)
+        env.reset(seed=0)
+        cart = env.unwrapped
+        cart.gravity, cart.state = lanes.table[0, GRAVITY, 1], states[0]  # type: ignore[attr-defined]
+        assert cart.gravity in TASK.gravities  # type: ignore[attr-defined]
+        for t, action in enumerate(actions):
+            _, _, fell, over, _ = env.step(int(action))
+            np.testing.assert_allclose(states[t + 1], cart.state, rtol=0, atol=1e-8)  # type: ignore[attr-defined]
+            assert (fell or over) == (t + 1 == len(actions))
+        lengths.append(len(actions))
+    assert max(lengths) == 200
+    assert min(lengths) < 40
+
+
+def test_without_exploration_the_likelier_action_is_taken() -> None:
+    lanes = crowd(1, TASK, STREAMS)
+    for submission in range(1, 6):
+        deliver(lanes, 0, theta(submission), submission, 1, 0.0)
+        states, actions = trajectory(lanes, 0)
+        preferred = [forward(theta(submission), state)[0] > 0.0 for state in states[:-1]]
+        np.testing.assert_array_equal(actions, preferred)
+
+
+@pytest.mark.parametrize("n_lanes", [1, 3, 8, 9, 17])
+def test_neither_lanes_nor_neighbours_change_a_bit(n_lanes: int) -> None:
+    tables, parameters = loss_tables(LOSS, TASK.horizon), np.stack([theta(1), balancing(), theta(2)])
+    given = orders(25, parameters)
+    expected = [
+        played(crowd(8, TASK, STREAMS), tables, Orders(parameters, *(a[j : j + 1] for a in given[1:])))  # type: ignore[arg-type]
+        for j in range(25)
+    ]
+    gradients, scores = played(crowd(n_lanes, TASK, STREAMS), tables, given)
+    assert gradients.tobytes() == b"".join(gradient.tobytes() for gradient, _ in expected)
+    np.testing.assert_array_equal(scores, [score[0] for _, score in expected])
+    assert scores.max() == 200.0
+    assert scores.min() < 40.0
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_padded_agents_take_as_long_as_the_longest_and_do_the_same(sampled: bool) -> None:
+    tables, given = loss_tables(LOSS, TASK.horizon), orders(12, np.stack([theta(1), balancing(), theta(2)]))
+    plain, padded = (crowd(4, TASK, STREAMS, sampled=sampled, padded=padded) for padded in (False, True))
+    expected, found = played(plain, tables, given), played(padded, tables, given)
+    assert found[0].tobytes() == expected[0].tobytes()
+    np.testing.assert_array_equal(found[1], expected[1])
+    assert padded.clock[0] == 3 * TASK.horizon
+    assert plain.clock[0] < padded.clock[0]
+
+
+def test_a_gradient_is_that_of_the_history() -> None:
+    """Against the loss of the trajectory as gymnasium would see it, by finite differences along ten directions."""
+    loss = LOSS._replace(reward="literal", bootstrap="none", discount=0.9)
+    tables, lanes, given = loss_tables(loss, TASK.horizon), crowd(8, TASK, STREAMS), theta(3)
+    deliver(lanes, 2, given, 5, 1, 0.3)
+    states, actions = trajectory(lanes, 2)
+    gradient = np.empty(DIMENSION)
+    assert local_update(lanes, 2, tables, gradient) == len(actions)
+    returns = [(1.0 - 0.9 ** (len(actions) - t)) / (1.0 - 0.9) for t in range(len(actions))]
+    constants = [forward(given, state)[1] for state in states[:-1]]
+
+    def value(parameters: np.ndarray) -> float:
+        total = 0.0
+        for t, action in enumerate(actions):
+            difference, v = forward(parameters, states[t])
+            p = np.array([probability_of_right(-difference), probability_of_right(difference)])
+            total -= np.log(p[action]) * (returns[t] - constants[t])
+            total += 0.01 * (p * np.log(p)).sum() + 0.5 * (returns[t] - v) ** 2
+        return total
+
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        direction = rng.normal(size=DIMENSION)
+        slope = (value(given + 1e-6 * direction) - value(given - 1e-6 * direction)) / 2e-6
+        assert gradient @ direction == pytest.approx(slope, rel=1e-5, abs=1e-5)
+
+
+def test_gravities_are_equally_likely_and_an_agents_own() -> None:
+    lanes, counts = crowd(8, TASK, STREAMS), dict.fromkeys(TASK.gravities, 0)
+    for agent in range(1, 3001):
+        deliver(lanes, agent % 8, theta(0), agent, agent, 0.0)
+        first = lanes.table[0, GRAVITY, agent % 8]
+        counts[first] += 1
+        deliver(lanes, (agent + 3) % 8, theta(0), agent + 7, agent, 0.5)
+        assert lanes.table[0, GRAVITY, (agent + 3) % 8] == first
+    assert all(abs(found - 1000.0) < SIGMAS * np.sqrt(3000 * 2 / 9) for found in counts.values())
+
+
+def test_first_states_are_uniform_and_a_submissions_own() -> None:
+    lanes, found = crowd(8, TASK, STREAMS), np.empty((4000, INPUTS))
+    for n in range(len(found)):
+        deliver(lanes, n % 8, theta(0), n + 1, 1, 0.0)
+        found[n] = lanes.table[0, :INPUTS, n % 8]
+    assert (found >= -0.05).all()
+    assert (found < 0.05).all()
+    for row in ((found + 0.05) / 0.1).T:
+        counts = np.histogram(row, bins=10, range=(0.0, 1.0))[0]
+        assert (np.abs(counts - 400.0) < SIGMAS * np.sqrt(4000 * 0.09)).all()
+    correlations = np.asarray(np.corrcoef(found.T))[np.triu_indices(INPUTS, 1)]
+    assert np.abs(correlations).max() < SIGMAS / np.sqrt(len(found))
+
+
+@pytest.mark.parametrize("exploration", [0.0, 0.1, 0.5, 1.0])
+def test_exploration_happens_at_its_rate_and_either_way(exploration: float) -> None:
+    """The balancing agent stands whatever the draws, so that the numbers of steps and of draws are nearly equal."""
+    others, steps, right = 0, 0, 0
+    for n in range(1, 60):
+        lanes = crowd(1, TASK, STREAMS)
+        deliver(lanes, 0, theta(1), n, 1, exploration)
+        states, actions = trajectory(lanes, 0)
+        preferred = np.array([forward(theta(1), state)[0] > 0.0 for state in states[:-1]])
+        others, steps, right = others + int((preferred != actions).sum()), steps + len(actions), right + actions.sum()
+    chance = exploration / 2.0
+    assert abs(others - chance * steps) <= SIGMAS * np.sqrt(steps * chance * (1.0 - chance))
+    if exploration == 1.0:
+        assert abs(right - steps / 2) < SIGMAS * np.sqrt(steps / 4)
+
+
+@pytest.mark.parametrize("exploration", [0.0, 0.5])
+def test_sampled_actions_follow_the_policy(exploration: float) -> None:
+    lanes, excess, variance, steps = crowd(1, TASK, STREAMS, sampled=True), 0.0, 0.0, 0
+    given = theta(1, scale=10.0)
+    for n in range(1, 80):
+        deliver(lanes, 0, given, n, 1, exploration)
+        states, actions = trajectory(lanes, 0)
+        policy = np.array([probability_of_right(forward(given, state)[0]) for state in states[:-1]])
+        chances = exploration / 2.0 + (1.0 - exploration) * policy
+        # Weighted, so that an action drawn the wrong way round does not average out.
+        weights = policy - 0.5
+        excess += float((weights * (actions - chances)).sum())
+        variance += float((weights**2 * chances * (1.0 - chances)).sum())
+        steps += len(actions)
+    assert steps > 500
+    assert abs(excess) < SIGMAS * np.sqrt(variance)
+
+
+def test_exploration_draws_of_submissions_do_not_overlap() -> None:
+    """Draw number is submission * horizon + t."""
+    lanes = crowd(2, TASK, STREAMS)
+    deliver(lanes, 0, balancing(), 3, 1, 1.0)
+    deliver(lanes, 1, balancing(), 4, 1, 1.0)
+    first = lanes.table.view(np.uint64)[0, DRAW, :2].copy()
+    assert first.tolist() == [3 * TASK.horizon, 4 * TASK.horizon]
+    tick(lanes)
+    assert (lanes.table.view(np.uint64)[0, DRAW, :2] - first).tolist() == [1, 1]
+
+
+def test_an_episode_may_be_of_one_step_or_of_any_horizon() -> None:
+    for horizon in (1, 2, 7, 8, 9, 130):
+        task = CartPole("short", np.array([9.8]), horizon)
+        gradients, scores = played(
+            crowd(3, task, STREAMS), loss_tables(LOSS, horizon), orders(5, balancing()[None], 0.0)
+        )
+        assert (scores == horizon).all()
+        assert np.isfinite(gradients).all()
+        assert np.abs(gradients).max(axis=1).min() > 0.0
+
+
+@pytest.mark.parametrize("value", [1e200, np.inf, -np.inf, np.nan])
+def test_parameters_out_of_all_bounds_end_in_a_gradient(value: float) -> None:
+    with np.errstate(all="ignore"):
+        given = orders(4, np.full((1, DIMENSION), value))
+        gradients, scores = played(crowd(2, TASK, STREAMS), loss_tables(LOSS, TASK.horizon), given)
+    assert ((scores >= 1) & (scores <= 200)).all()
+    assert gradients.shape == (4, DIMENSION)
+
+
+def test_lanes_are_idle_until_an_agent_comes() -> None:
+    lanes, gradient = crowd(2, TASK, STREAMS), np.empty(DIMENSION)
+    assert is_idle(lanes, 0)
+    assert advance(lanes) == 0
+    deliver(lanes, 0, theta(1), 1, 1, 0.0)
+    assert not is_idle(lanes, 0)
+    assert is_idle(lanes, 1)
+    assert advance(lanes) == 1
+    assert lanes.ended.tolist()[:2] == [1, 0]
+    assert not is_idle(lanes, 0)
+    local_update(lanes, 0, loss_tables(LOSS, TASK.horizon), gradient)
+    assert is_idle(lanes, 0)
+    deliver(lanes, 0, theta(1), 2, 1, 0.0)
+    idle(lanes, 0)
+    assert advance(lanes) == 0
+
+
+def test_an_update_that_comes_too_late_or_too_early_is_refused() -> None:
+    lanes, tables, gradient = crowd(2, TASK, STREAMS), loss_tables(LOSS, TASK.horizon), np.empty(DIMENSION)
+    deliver(lanes, 0, theta(1), 1, 1, 0.0)
+    deliver(lanes, 1, balancing(), 2, 1, 0.0)
+    with pytest.raises(ValueError, match=r"^lane must be one whose episode ended"):
+        local_update(lanes, 1, tables, gradient)
+    advance(lanes)
+    tick(lanes)
+    with pytest.raises(ValueError, match=r"^lane must be one whose episode ended"):
+        local_update(lanes, 0, tables, gradient)
+
+
+def test_a_crowd_of_nobody_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^n_lanes must be at least 1, got 0"):
+        crowd(0, TASK, STREAMS)
+
+
+def test_a_crowd_prints_nothing_of_its_users() -> None:
+    lanes = crowd(5, TASK, STREAMS)
+    deliver(lanes, 0, theta(1), 1, 1, 0.0)
+    assert repr(lanes) == "Crowd(5 lanes)"
+
+
+FINGERPRINT = """
+import hashlib
+import numpy as np
+from dprl.algorithms.pgc_a3c.crowd import Orders, crowd, run_agents
+from dprl.algorithms.pgc_a3c.gradient import Loss, loss_tables
+from dprl.algorithms.pgc_a3c.network import initial_parameters
+from dprl.envs.cartpole import CartPoleGravity
+from dprl.privacy import Streams
+task, streams, digest = CartPoleGravity(horizon=12).build(), Streams(0, "bits"), hashlib.sha256()
+theta = np.stack([initial_parameters("glorot", 1.0, streams.key("env", str(n))) for n in range(2)])
+numbers = np.arange(1, 4)
+given = Orders(theta, numbers % 2, numbers, numbers, np.full(3, 0.3))
+for sampled, differentiate in ((False, False), (True, True)):
+    gradients, scores = np.zeros((3, 112)), np.zeros(3)
+    tables = loss_tables(Loss(0.99, 0.5, 0.01, "terminal", "printed", differentiate), task.horizon)
+    run_agents(crowd(2, task, streams, sampled=sampled), tables, given, gradients, scores)
+    digest.update(gradients.tobytes() + scores.tobytes())
+print(hasattr(run_agents, "py_func"), digest.hexdigest())
+"""
+
+
+def fingerprint(disable_jit: str) -> list[str]:
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": disable_jit, "PYTHONSAFEPATH": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", FINGERPRINT], env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout.split()
+
+
+def test_plain_python_gives_the_same_bits_as_compiled_code() -> None:
+    compiled, plain = fingerprint("0"), fingerprint("1")
+    assert (compiled[0], plain[0]) == ("True", "False")
+    assert compiled[1] == plain[1]
