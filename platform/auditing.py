@@ -7,20 +7,20 @@ spread over many cells has a probability that no sampling can see, the same nois
 from __future__ import annotations
 
 import argparse
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from dprl.platform.configs.config import config_files, load_cells
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.configs.sections import field_names
 from dprl.platform.errors import UserError, below, broken_rule, suggestion
+from dprl.platform.gradient_auditing import claim_of, gradient_entries, gradient_last_bits
 from dprl.platform.reports.audits import block, papers_text
-from dprl.privacy import Privatizer, Streams
+from dprl.privacy import PrivacyConfig, Privatizer, Streams
 from dprl.privacy.audits.findings import (
     Claim,
     Finding,
@@ -109,7 +109,7 @@ def _audit_config(
             findings = audit_experiment(cell, runs, seed)
         except ValueError as error:
             raise UserError(f"{label}: {below('privacy', field_names(type(cell.privacy)), str(error))}") from None
-        last_bits = _last_bits(cell.privatizer())
+        last_bits = _LAST_BITS[cell.algorithm.releases](cell.privatizer())
         texts.append(block(label, findings, last_bits))
         found = {
             "findings": [finding.to_dict() for finding in findings],
@@ -132,12 +132,19 @@ def _whole_number(name: str, text: str, least: int, remedy: str) -> int:
 
 
 def audit_experiment(experiment: Experiment, runs: int = DEFAULT_RUNS, seed: int = 0) -> list[Finding]:
-    """Return what is found about one cell: two attacks on its noise and the deterministic-channel test.
+    """Return what is found about one cell: attacks on its noise and the deterministic-channel test.
 
     All measured bounds hold together with 95 % confidence. Raises ValueError if the settings do not fit together.
     """
-    privatizer = experiment.privatizer()
-    claim = _claim(privatizer)
+    entries = _ENTRIES[experiment.algorithm.releases](experiment, runs, seed)
+    attacks, (unsampled,) = entries[:-1], entries[-1:]
+    return [*audit_page(attacks, seed, ALPHA), unsampled.audit(Attack(seed=seed))]
+
+
+def _entries_of_counts(experiment: Experiment, runs: int, seed: int) -> list[Entry]:
+    """Return two attacks and the test of channels."""
+    privatizer = cast(Privatizer, experiment.privatizer())
+    claim = claim_of(privatizer)
     prove = partial(_proof, privatizer, claim)
     subject = _noise(privatizer)
     attacks = [
@@ -145,8 +152,14 @@ def audit_experiment(experiment: Experiment, runs: int = DEFAULT_RUNS, seed: int
         for h, k in (PROBES if privatizer.trust_model in _PROBES_OF else ())
     ]
     channels = partial(_channels, experiment, privatizer, claim)
-    unsampled = Entry("channels", subject, claim, prove, channels, runs=1)
-    return [*audit_page(attacks, seed, ALPHA), unsampled.audit(Attack(seed=seed))]
+    return [*attacks, Entry("channels", subject, claim, prove, channels, runs=1)]
+
+
+_ENTRIES: dict[str, Callable[[Experiment, int, int], list[Entry]]] = {
+    "counts": _entries_of_counts,
+    "gradients": gradient_entries,
+}
+"""The attacks on a cell, the test of its channels last, by what its users release."""
 
 
 def attached_audit(experiment: Experiment) -> dict[str, Any]:
@@ -164,17 +177,10 @@ def audit_mechanism(name: str, runs: int | None = None, seed: int = 0) -> list[F
 
 def probe_privatizer(experiment: Experiment, horizon: int, episodes: int, seed: int = 0) -> Privatizer:
     """Return what the cell's privacy settings make of its algorithm's families, in fewer steps and episodes."""
-    families = probe_families(experiment.privatizer().families, horizon)
+    families = probe_families(cast(Privatizer, experiment.privatizer()).families, horizon)
     # What the operating system gives cannot be drawn twice; the law of the noise is the same.
     streams = Streams(seed, f"audit|{experiment.digest}", NoiseConfig(experiment.noise.arithmetic, "seed"))
-    return experiment.privacy.build(families, episodes - 1, streams)
-
-
-def _claim(privatizer: Privatizer) -> Claim:
-    claimed = privatizer.request.claimed
-    if claimed is None:
-        return Claim(math.inf, source=privatizer.request.source)
-    return Claim(claimed.epsilon, claimed.delta, privatizer.request.source)
+    return cast(PrivacyConfig, experiment.privacy).build(families, episodes - 1, streams)
 
 
 def _proof(privatizer: Privatizer, claim: Claim) -> NoiseProof:
@@ -198,7 +204,7 @@ def _noise(privatizer: Privatizer) -> str:
     return f"{counter.name} of {counter.node.name}, scale {counter.node.scale:.4g}, released families: {families}"
 
 
-def _last_bits(privatizer: Privatizer) -> str | None:
+def _last_bits(privatizer: Any) -> str | None:  # noqa: ANN401 - a Privatizer, by what its config releases
     """Return what a reader should know of float64 noise; None where noise is not idealised."""
     report, counter, _ = privatizer.noise
     noise = report or counter.node
@@ -208,10 +214,13 @@ def _last_bits(privatizer: Privatizer) -> str | None:
     return f"{told}; arithmetic: exact has no such bits"
 
 
+_LAST_BITS: dict[str, Callable[[Any], str | None]] = {"counts": _last_bits, "gradients": gradient_last_bits}
+
+
 def _attack(experiment: Experiment, horizon: int, episodes: int, seed: int) -> Callable[[Attack], Measurement]:
     def run(attack: Attack) -> Measurement:
         privatizer = probe_privatizer(experiment, horizon, episodes, seed)
-        claim = _claim(privatizer)
+        claim = claim_of(privatizer)
         proved = ProbeProof.of(privatizer.planned_ledger().curve, claim)
         probe = _PROBES_OF[privatizer.trust_model](privatizer, f"H={horizon} K={episodes}")
         return measure(probe, claim, proved, attack)

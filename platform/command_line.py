@@ -1,4 +1,4 @@
-"""The `dprl` command: list, run, sweep, report, certify, audit, ui."""
+"""The `dprl` command: list, run, sweep, report, certify, audit, reproduce, ui."""
 
 from __future__ import annotations
 
@@ -198,6 +198,20 @@ def _add_audit(commands: _Subparsers) -> None:
     _add_json(parser)
 
 
+def _add_reproduce(commands: _Subparsers) -> None:
+    parser = _add(
+        commands,
+        "reproduce",
+        "run a paper's experiments and write its numbers beside ours; again, it resumes",
+        "reproduce pgc-a3c --quick",
+    )
+    parser.add_argument("paper", metavar="PAPER", nargs="?", default="all", help="pgc-a3c, or all (default)")
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="as many trials as the paper has: 20")
+    size.add_argument("--full", action="store_true", help="100 trials, whose intervals say more (default)")
+    _add_json(parser)
+
+
 def _add_ui(commands: _Subparsers) -> None:
     parser = _add(commands, "ui", "open MLflow's web pages on the results", "ui --port 5001")
     parser.add_argument("--port", metavar="N", default="5000", help="TCP port (default: 5000)")
@@ -210,6 +224,7 @@ _COMMANDS = {
     "report": _add_report,
     "certify": _add_certify,
     "audit": _add_audit,
+    "reproduce": _add_reproduce,
     "ui": _add_ui,
 }
 

@@ -56,7 +56,9 @@ def sweep(options: argparse.Namespace) -> int:
         _say(f"{cell.digest}  {label}: {verdict_line(certificate)}")
     seeds = sum(cell.seeds for cell in cells)
     episodes = sum(cell.seeds * cell.episodes for cell in cells)
-    _say(f"{counted(len(cells), 'cell')}, {counted(seeds, 'seed')}, {episodes} episodes; nothing was run")
+    units = {cell.algorithm.unit for cell in cells}
+    unit = units.pop() if len(units) == 1 else "episode"
+    _say(f"{counted(len(cells), 'cell')}, {counted(seeds, 'seed')}, {counted(episodes, unit)}; nothing was run")
     return EXIT_DONE
 
 
@@ -143,6 +145,31 @@ def ui(options: argparse.Namespace) -> int:
     os.execve(sys.executable, [sys.executable, "-P", *words], environment)
 
 
+def reproduce(options: argparse.Namespace) -> int:
+    """Run papers' experiments, as far as they are not finished, and write their numbers beside ours."""
+    # Only here: pandas and the compiled loops take time to load.
+    from dprl.platform.reports.tables import write_table  # noqa: PLC0415
+    from dprl.platform.reproductions.papers import PAPERS, wanted  # noqa: PLC0415
+    from dprl.platform.reproductions.request import Request  # noqa: PLC0415
+
+    papers, request = wanted(options.paper), Request(_home(None), options.quick, options.resume_command)
+    try:
+        with _stdout_for_results():
+            found = [PAPERS[paper](request) for paper in papers]
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED  # run_sweep has said how to resume
+    if options.json:
+        _say(_json({one.paper: {"page": one.page and str(one.page), **one.data} for one in found}))
+    for one in found:
+        if one.page is not None and not options.json:
+            headers, *rows = one.verdicts
+            write_table(sys.stdout, headers, rows)
+            _say(f"page      {one.page}")
+        for line in one.failed:
+            sys.stderr.write(f"dprl: failed: {line}\n")
+    return EXIT_SOME_FAILED if any(one.failed for one in found) else EXIT_DONE
+
+
 COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "list": list_registered,
     "run": run,
@@ -150,6 +177,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "report": report,
     "certify": certify,
     "audit": audit,
+    "reproduce": reproduce,
     "ui": ui,
 }
 

@@ -13,18 +13,12 @@ from typing import Any
 import yaml
 
 from dprl.algorithms import ALGORITHMS, Algorithm, AlgorithmConfig
+from dprl.algorithms.base import TrustSettings
 from dprl.envs import ENVIRONMENTS, Env, EnvConfig
 from dprl.platform.configs.sections import field_names, read_dataclass, read_registered, require_mapping, unknown_key
+from dprl.platform.configs.trust_models import BY_RELEASES, check_model, class_of, example_for
 from dprl.platform.errors import UserError, shown
-from dprl.privacy import (
-    TRUST_MODELS,
-    Certificate,
-    NoiseConfig,
-    PrivacyConfig,
-    Privatizer,
-    Streams,
-    source_digest,
-)
+from dprl.privacy import Certificate, Certifies, NoiseConfig, Streams, source_digest
 
 Scalar = str | float | int
 
@@ -33,20 +27,20 @@ MOST_SEEDS = 10_000
 LARGEST_SEED = 2**32 - 1
 _USUAL = {"episodes": 200_000, "seeds": 10, "seed": 0}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-REGISTRIES: dict[str, Mapping[str, type[Any]]] = {
-    "algorithm": ALGORITHMS,
-    "env": ENVIRONMENTS,
-    "privacy": TRUST_MODELS,
-}
-"""Which classes each section of a config can describe."""
+_CLASSES: tuple[tuple[str, Mapping[str, type[Any]]], ...] = (
+    ("algorithm", ALGORITHMS),
+    ("env", ENVIRONMENTS),
+    *(("privacy", models) for models in BY_RELEASES.values()),
+)
+"""Which classes the sections of a config can describe."""
 # What picks the class of a section.
 _CHOOSERS = {"algorithm": "name", "env": "name", "privacy": "model"}
 _AUTO = "auto"
+_RAW_SCORES = "simulator"
 _RELEASE_NOISE = {"arithmetic": "exact", "entropy": "os"}
 _EXAMPLES = {
     "algorithm": "algorithm: {name: private_ucb_vi}",
     "env": "env: {name: riverswim, n_states: 6, horizon: 20}",
-    "privacy": "privacy: {model: jdp, epsilon: 1.0}, or {model: none} if no privacy is meant",
 }
 
 
@@ -63,7 +57,7 @@ class Experiment:
     name: str
     algorithm: AlgorithmConfig
     env: EnvConfig[Env]
-    privacy: PrivacyConfig
+    privacy: TrustSettings
     episodes: int
     seeds: int
     seed: int = 0
@@ -159,7 +153,7 @@ class Experiment:
         privatizer = self.algorithm.privatizer(env, self.privacy, self.episodes, streams)
         return self.algorithm.build(env, privatizer, self.episodes, streams)
 
-    def privatizer(self) -> Privatizer:
+    def privatizer(self) -> Certifies:
         """Return the privatizer of the first seed. Raises ValueError if settings do not fit together."""
         return self.algorithm.privatizer(self.env.build(), self.privacy, self.episodes, self._streams(0))
 
@@ -191,9 +185,15 @@ def _check_release(experiment: Experiment) -> None:
             f"release must be false with noise: {{arithmetic: {experiment.noise.arithmetic}, entropy: "
             f"{experiment.noise.entropy}}}, got True; write noise: {{arithmetic: exact, entropy: os}}"
         )
-    if experiment.privacy.model == "none" or getattr(experiment.privacy, "calibration", "") == "printed":
+    privacy = experiment.privacy
+    if privacy.model == "none" or getattr(privacy, "calibration", "") == "printed":
+        private = " or ".join(sorted(set(BY_RELEASES[experiment.algorithm.releases]) - {"none"}))
+        printed = ", calibration certified" if hasattr(privacy, "calibration") else ""
+        raise ValueError(f"release must be false without certified noise, got True; choose model {private}{printed}")
+    if getattr(privacy, "release_scores", "") == _RAW_SCORES:
         raise ValueError(
-            "release must be false without certified noise, got True; choose model jdp or ldp, calibration certified"
+            f"release must be false with release_scores: {_RAW_SCORES}, got True; "
+            "no simulator knows what real users did: write release_scores: private, or none"
         )
 
 
@@ -207,20 +207,32 @@ def read_experiment(raw: object) -> Experiment:
     for key, example in _EXAMPLES.items():
         if key not in section:
             raise UserError(f"{key}: is required, got nothing; write e.g. {example}")
-    rooms = {key: read_registered(section[key], key, _CHOOSERS[key], registry) for key, registry in REGISTRIES.items()}
+    rooms: dict[str, Any] = {
+        "algorithm": read_registered(section["algorithm"], "algorithm", "name", ALGORITHMS),
+        "env": read_registered(section["env"], "env", "name", ENVIRONMENTS),
+    }
+    rooms["privacy"] = _read_privacy(section, rooms["algorithm"])
     noise = section.get("noise", _RELEASE_NOISE if section.get("release") is True else {})
     example = "noise: {arithmetic: exact, entropy: os}"
     rooms["noise"] = read_dataclass(require_mapping(noise, "noise", example), "noise", NoiseConfig)
     return read_dataclass({**section, **rooms}, "", Experiment)
 
 
+def _read_privacy(section: Mapping[str, Any], algorithm: AlgorithmConfig) -> object:
+    """Return the privacy settings of a config, of the kind that fits what its algorithm releases."""
+    if "privacy" not in section:
+        raise UserError(f"privacy: is required, got nothing; write e.g. {example_for(algorithm.releases)}")
+    check_model(section["privacy"], algorithm.name, algorithm.releases)
+    return read_registered(section["privacy"], "privacy", "model", BY_RELEASES[algorithm.releases])
+
+
 def _unknown_at_the_top(key: str, valid: list[str]) -> UserError:
     """Return the error for a key of no section: the section that has it is offered, else the nearest name."""
-    owners = [
-        f"{section}.{key}"
-        for section, registry in REGISTRIES.items()
+    owners = {
+        f"{section}.{key}": None
+        for section, registry in _CLASSES
         if key == _CHOOSERS[section] or any(key in field_names(cls) for cls in registry.values())
-    ]
+    }
     if owners:
         return UserError(f"{key}: unknown key; did you mean {' or '.join(map(repr, owners))}?")
     return unknown_key(key, valid)
@@ -247,10 +259,10 @@ def varies(key: str, flats: Sequence[Mapping[str, Any]]) -> bool:
     """
     values = {flat[key] for flat in flats if key in flat}
     section = key.partition(".")[0]
-    chooser = f"{section}.{_CHOOSERS[section]}" if section in _CHOOSERS else "privacy.model"
     by_class: dict[object, set[Any]] = {}
     for flat in flats:
-        by_class.setdefault(flat.get(chooser), set()).add(flat.get(key, _AUTO))
+        chosen = flat.get(f"{section}.name") if section in _EXAMPLES else class_of(flat)
+        by_class.setdefault(chosen, set()).add(flat.get(key, _AUTO))
     return len(values - {_AUTO}) > 1 or any(len(found) > 1 for found in by_class.values())
 
 

@@ -10,24 +10,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dprl.envs import Env, FiniteMDP, MarkovGame
+from dprl.envs import CartPole, Env, FiniteMDP, MarkovGame
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError
+from dprl.platform.policies.actor_critic import ActorCriticPolicy
 from dprl.platform.policies.game import GamePolicy
 from dprl.platform.policies.tabular import TabularPolicy
 from dprl.platform.sweeps.cell_folder import CellFolder
 
-_POLICIES: dict[type[Env], Callable[..., TabularPolicy | GamePolicy]] = {
+Policy = TabularPolicy | GamePolicy | ActorCriticPolicy
+POLICIES: dict[type[Env], Callable[..., Policy]] = {
     FiniteMDP: TabularPolicy,
     MarkovGame: GamePolicy,
+    CartPole: ActorCriticPolicy,
 }
+"""What acts by the table 'policy' that a run has left, by the class of its environment."""
 
 
-def load_policy(
-    path: str | Path, seed: int | None = None, generator: np.random.Generator | None = None
-) -> TabularPolicy | GamePolicy:
-    """Return the policy that a finished cell left for one of its seeds: a GamePolicy if it played a Markov game.
+def load_policy(path: str | Path, seed: int | None = None, generator: np.random.Generator | None = None) -> Policy:
+    """Return the policy that a finished cell left for one of its seeds.
+
+    It is a GamePolicy if the cell played a Markov game, and an ActorCriticPolicy if it did a control task.
 
     path: the cell's folder, or the policy.npz in it; experiment.yaml beside it says what environment it is for.
     seed: of the run, by default its first. generator: see TabularPolicy. Raises UserError.
@@ -36,7 +40,7 @@ def load_policy(
     table = _table(folder.policy_file, seed)
     env = _experiment(folder.experiment_file).env
     try:
-        return _POLICIES[env.builds](table, env, generator or np.random.default_rng())
+        return POLICIES[env.builds](table, env, generator or np.random.default_rng())
     except ValueError as error:
         raise UserError(f"{folder.policy_file}: {error}") from None
 

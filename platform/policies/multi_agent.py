@@ -40,7 +40,7 @@ class MarkovGameMultiAgentEnv(MultiAgentEnv):
         self.agents = list(PLAYERS)
         self.observation_spaces = {player: self.parallel_env.observation_space(player) for player in PLAYERS}
         self.action_spaces = {player: self.parallel_env.action_space(player) for player in PLAYERS}
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[ByAgent, ByAgent]:
         """Start an episode; returns (observations, infos) by player."""
@@ -48,9 +48,7 @@ class MarkovGameMultiAgentEnv(MultiAgentEnv):
         self.agents = list(self.parallel_env.agents)
         return found
 
-    def step(  # type: ignore[override]  # as in RLlib's own, other types than those of gymnasium.Env
-        self, action_dict: ByAgent
-    ) -> tuple[ByAgent, ByAgent, ByAgent, ByAgent, ByAgent]:
+    def step(self, action_dict: ByAgent) -> tuple[ByAgent, ByAgent, ByAgent, ByAgent, ByAgent]:
         """Take both players' actions; returns what MarkovGameEnv does, with '__all__' in both kinds of ends."""
         observations, rewards, terminateds, truncateds, infos = self.parallel_env.step(action_dict)
         self.agents = list(self.parallel_env.agents)

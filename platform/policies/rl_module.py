@@ -29,7 +29,7 @@ class PolicyDistribution(TorchCategorical):
     Without exploration RLlib takes the most probable action instead, which would be another policy.
     """
 
-    def to_deterministic(self) -> Self:  # type: ignore[override]  # RLlib's own returns another class
+    def to_deterministic(self) -> Self:
         """Return this distribution."""
         return self
 
@@ -59,7 +59,7 @@ class TabularRLModule(TorchRLModule):
 
     def setup(self) -> None:
         """Lay out the table; called by RLlib's constructor."""
-        config: dict[str, Any] = self.model_config  # type: ignore[assignment]  # for RLlib also its own networks' settings
+        config: dict[str, Any] = self.model_config
         probabilities = torch.as_tensor(config["probabilities"], dtype=torch.float32)
         # Where environments run side by side RLlib also asks at the end of an episode, and drops the answer.
         end = torch.full_like(probabilities[:1], 1.0 / probabilities.shape[-1])

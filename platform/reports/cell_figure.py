@@ -1,4 +1,4 @@
-"""The figure of a cell: its regret and, of an algorithm that reports them, its bounds."""
+"""The figure of a cell: its headline, over episodes, and what else an algorithm reports of its policies."""
 
 from __future__ import annotations
 
@@ -13,12 +13,19 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
 from dprl.algorithms import Metric
-from dprl.algorithms.base import REGRET
+from dprl.algorithms.base import REGRET, headline
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import counted
 from dprl.platform.reports.drawing import BAND, COLOURS, LEGEND_SIZE, ValueAxis, draw_curve, png, put_title
 from dprl.platform.reports.intervals import FEWEST_SEEDS
-from dprl.platform.reports.records import SATURATION_NOTE, always_saturated, curve, full_label, per_episode
+from dprl.platform.reports.records import (
+    SATURATION_NOTE,
+    always_saturated,
+    curve,
+    full_label,
+    is_result,
+    per_episode,
+)
 from dprl.platform.reports.verdicts import privacy_text
 
 _WIDTH, _HEIGHT, _VALUES_LEGEND = 5.0, 4.4, 0.7
@@ -43,27 +50,41 @@ of others may be wide, as they move with the noise of every episode.
 def cell_figure(records: pd.DataFrame, experiment: Experiment, certificate: Mapping[str, Any]) -> bytes:
     """Draw a cell's regret per episode (log x), cumulative regret and bounds (log x), with bands over seeds.
 
-    Each only if the algorithm reports it; one that reports neither has its metrics drawn. Returns a PNG.
+    Each only if the algorithm reports it; of one with another headline that one is drawn, and its results. One that has
+    neither has its metrics drawn. Returns a PNG.
     """
-    metrics = experiment.algorithm.metrics
-    drawn = [metric for metric in metrics if metric.over == "last" and metric.unit == "reward"]
+    metrics, unit = experiment.algorithm.metrics, experiment.algorithm.unit
     with_regret = REGRET in metrics
+    drawn = _groups(metrics)
     if not drawn and not with_regret:
-        drawn = list(metrics)
-    panels = 2 * with_regret + bool(drawn)
+        drawn = [list(metrics)]
+    panels = 2 * with_regret + len(drawn)
     figure = Figure(figsize=(_WIDTH * panels, _HEIGHT + (_VALUES_LEGEND if drawn else 0.0)), layout="constrained")
     every = figure.subplots(1, panels, squeeze=False)[0]
     if with_regret:
         rate, total = every[:2]
         _draw_rate(rate, records)
         _draw_total(total, records)
-    if drawn:
-        _draw_values(every[-1], records, drawn)
+    for axes, group in zip(every[2 * with_regret :], drawn, strict=True):
+        _draw_values(axes, records, group, f"after the {unit}")
+        # Regret falls early, which its panels show on this scale; what is beside them has the same.
+        axes.set_xscale("log" if with_regret else "linear")
     for axes in every:
-        axes.set_xlabel("episode")
+        axes.set_xlabel(unit)
         axes.grid(alpha=0.3)
     put_title(figure, [_setting(experiment), privacy_text(certificate)])
     return png(figure)
+
+
+def _groups(metrics: Sequence[Metric]) -> list[list[Metric]]:
+    """Return what has a panel beside regret: a headline that is a mean, and values after the last episode, by unit."""
+    main = headline(metrics)
+    means = [metric for metric in metrics if metric is main and metric.over == "mean"]
+    values = [metric for metric in metrics if metric.over == "last" and metric.across == "mean"]
+    groups: dict[str, list[Metric]] = {}
+    for metric in (*means, *(value for value in values if value.unit == "reward" or is_result(value))):
+        groups.setdefault(metric.unit, []).append(metric)
+    return list(groups.values())
 
 
 def _setting(experiment: Experiment) -> str:
@@ -100,18 +121,19 @@ def _draw_regret(axes: Axes, points: pd.DataFrame) -> None:
         axes.fill_between(points["episode"], points["lower"], points["upper"], **style)
 
 
-def _draw_values(axes: Axes, records: pd.DataFrame, metrics: Sequence[Metric]) -> None:
+def _draw_values(axes: Axes, records: pd.DataFrame, metrics: Sequence[Metric], when: str) -> None:
     """Draw metrics over episodes; the legend stands below them, as they may lie anywhere."""
     curves = {metric: curve(records, metric.name) for metric in metrics}
     every = pd.concat(curves.values())
     means = every["mean"].to_numpy()
-    in_reward = all(metric.unit == "reward" for metric in metrics)
+    units = {metric.unit for metric in metrics}
+    unit = units.pop() if len(units) == 1 else ""
     axis = ValueAxis.of(means)
     output, others = itertools.cycle(_OF_THE_OUTPUT), itertools.cycle(_OF_OTHERS)
     for metric, points in curves.items():
-        style = next(output if metric.of == "output" else others)
-        draw_curve(axes, points, axis.floor if in_reward else -math.inf, label=full_label(metric), **style)
-    axes.set_xscale("log")
-    if in_reward:
-        axis.apply(axes, "after the episode", means, every["lower"].to_numpy())
+        style = next(output if metric.of == "output" or metric.headline else others)
+        label = full_label(metric) + (", mean over the block" if metric.headline else "")
+        draw_curve(axes, points, axis.floor if unit else -math.inf, label=label, **style)
+    if unit:
+        axis.apply(axes, when, unit, means, every["lower"].to_numpy())
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), frameon=False, fontsize=LEGEND_SIZE, handlelength=3.0)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from dprl.algorithms import Metric
 from dprl.platform.configs.experiment import varies
 from dprl.platform.reports.tables import VERDICTS, episode_reached
 from dprl.platform.reports.verdicts import number
@@ -109,6 +110,22 @@ def band_text(cell: Cell, column: str) -> str:
         return ""
     ends = [number(cell[f"{column}_{end}"]) for end in _ends(cell, column)]
     return _with_ends(number(cell[column]), ends)
+
+
+def result_band(cell: Cell, metric: Metric) -> str:
+    """Return a metric after the last episode with its interval, '' if the cell's algorithm does not report it."""
+    if metric.unit != "episodes" or metric.name not in cell:
+        return band_text(cell, metric.name)
+    episodes, column = int(cell["episodes"]), metric.name
+    ends = [episode_reached(cell[f"{column}_{end}"], episodes) for end in _ends(cell, column)]
+    return _with_ends(episode_reached(cell[column], episodes), ends)
+
+
+def ends_text(cell: Cell, column: str) -> str:
+    """Return a mean in the first block and in the last, '' if the cell's algorithm does not report it."""
+    if f"{column}_first" not in cell:
+        return ""
+    return f"{number(cell[f'{column}_first'])} \u2192 {number(cell[f'{column}_last'])}"
 
 
 def first_and_last(cell: Cell) -> str:

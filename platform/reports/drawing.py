@@ -39,7 +39,7 @@ _TITLE_LINE, _LEGEND_ROW = 0.17, 0.2
 
 
 class ValueAxis(NamedTuple):
-    """The scale of values in units of reward: means far apart get a logarithmic one.
+    """The scale of values that are at least 0: means far apart get a logarithmic one.
 
     least: the smallest mean above zero. floor: where intervals are cut off below; no regret and no gap is negative,
     which the t interval does not know, and a logarithmic axis does not reach zero.
@@ -58,10 +58,10 @@ class ValueAxis(NamedTuple):
             return cls("linear", least, 0.0)
         return cls("symlog", least, 0.0) if len(positive) < len(means) else cls("log", least, _SMALLEST * least)
 
-    def apply(self, axes: Axes, what: str, means: np.ndarray, lower: np.ndarray) -> None:
+    def apply(self, axes: Axes, what: str, unit: str, means: np.ndarray, lower: np.ndarray) -> None:
         """Set scale, lower limit and label of `axes`, in which these means with these lower ends are drawn already."""
         told = {"linear": "", "symlog": f", linear below {self.least:.1g}", "log": ", log"}[self.scale]
-        axes.set_ylabel(f"{what} (reward{told})")
+        axes.set_ylabel(f"{what} ({unit}{told})")
         if self.scale == "linear":
             # A little below zero, so that a line on the axis is seen.
             axes.set_ylim(bottom=-0.03 * axes.get_ylim()[1])

@@ -23,7 +23,7 @@ from dprl.platform.reports.panels import (
     draw_over_epsilon,
     finished,
 )
-from dprl.platform.reports.records import full_label, results_in
+from dprl.platform.reports.records import full_label, gaps_in
 from dprl.platform.reports.verdicts import number
 
 _PANEL_WIDTH, _PANEL_HEIGHT, _PANEL_MARGIN = 5.6, 3.9, 0.9
@@ -46,20 +46,20 @@ class _Label(NamedTuple):
     style: Style
 
 
-def with_results(summary: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows that the figure draws: those that have the first result."""
-    found = results_in(summary.columns)
+def with_gaps(summary: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows that the figure draws: those that have the first gap."""
+    found = gaps_in(summary.columns)
     return summary[summary[found[0].name].notna()] if found else summary.iloc[:0]
 
 
 def gaps_figure(summary: pd.DataFrame, curves: Mapping[str, Mapping[str, pd.DataFrame]]) -> bytes:
-    """Draw the first result over episodes, and all results against proved epsilon; return a PNG.
+    """Draw the first gap over episodes, and all of them against proved epsilon; return a PNG.
 
-    Results are `records.is_result`: of games the smallest gap and the exploitability. summary: rows of
-    `records.summary_row` that have the first. curves: of each cell's first result, by its digest and by column, as
+    Gaps are `records.is_gap`: of games the smallest gap and the exploitability. summary: rows of
+    `records.summary_row` that have the first. curves: of each cell's first gap, by its digest and by column, as
     `records.curve` gives them. A row of panels per environment and number of episodes.
     """
-    results = [metric for metric in results_in(summary.columns) if summary[metric.name].notna().all()]
+    results = [metric for metric in gaps_in(summary.columns) if summary[metric.name].notna().all()]
     firsts = {digest: curves[digest][results[0].name] for digest in summary["cell"]}
     panels = Panels.of(summary)
     most = max(len(cells) for _, cells in panels.titled)
@@ -77,7 +77,7 @@ def gaps_figure(summary: pd.DataFrame, curves: Mapping[str, Mapping[str, pd.Data
             axes.set_title(wrapped(title, 4.5), fontsize=TITLE_SIZE)
     labels = listed([metric.label for metric in results])
     title = f"{labels.capitalize()} of the output policy, {_covered_text(summary)}"
-    return finished(figure, summary, panels, columns, title)
+    return finished(figure, summary, panels, columns, title, together=len(columns))
 
 
 def _covered_text(summary: pd.DataFrame) -> str:
@@ -103,7 +103,7 @@ def _draw_curves(
     axes.set_xscale("log")
     axes.set_xlim(1, every["episode"].max())
     axes.set_xlabel("episode")
-    axis.apply(axes, what, means, every["lower"].to_numpy())
+    axis.apply(axes, what, "reward", means, every["lower"].to_numpy())
     axes.grid(alpha=0.3)
     axes.autoscale(enable=False)
 

@@ -13,8 +13,9 @@ from dprl.algorithms import ALGORITHMS
 from dprl.envs import ENVIRONMENTS
 from dprl.platform.configs.config import config_files, load_cells
 from dprl.platform.configs.sections import choices, describe_type
+from dprl.platform.configs.trust_models import BY_RELEASES
 from dprl.platform.errors import UserError, counted
-from dprl.privacy import COUNTERS, MECHANISMS, TRUST_MODELS
+from dprl.privacy import COUNTERS, MECHANISMS
 
 Entry = dict[str, Any]
 
@@ -35,7 +36,9 @@ def listing(kind: str | None = None) -> dict[str, list[Entry]]:
     kinds: dict[str, Callable[[], list[Entry]]] = {
         "algorithms": lambda: _with_keys(ALGORITHMS),
         "envs": lambda: _with_keys(ENVIRONMENTS),
-        "trust_models": lambda: _with_keys(TRUST_MODELS),
+        "trust_models": lambda: [
+            {**entry, "releases": releases} for releases, models in BY_RELEASES.items() for entry in _with_keys(models)
+        ],
         # Counters and mechanisms are sized by what they are used for: a config names them and sets nothing.
         "counters": lambda: _described(COUNTERS),
         "mechanisms": lambda: _described(MECHANISMS),
@@ -56,6 +59,8 @@ def _with_keys(registry: Mapping[str, type[Any]]) -> list[Entry]:
         cls = registry[entry["name"]]
         if hasattr(cls, "plays"):
             entry["plays"] = cls.plays.kind
+        if hasattr(cls, "releases"):
+            entry["releases"] = cls.releases
         if hasattr(cls, "builds"):
             entry["kind"] = cls.builds.kind
         hints = typing.get_type_hints(cls)
@@ -103,16 +108,23 @@ def listing_text(kinds: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
 
 
 def _details(entry: Mapping[str, Any]) -> list[str]:
-    """Return a line for each key of a class, or the place of a config."""
+    """Return a line for each key of a class and what it goes with, or the place of a config."""
     if "path" in entry:
         cells = f" ({counted(entry['cells'], 'cell')})" if "cells" in entry else ""
         return [f"{entry['path']}{cells}"]
-    lines = [f"plays a {entry['plays']}"] if "plays" in entry else []
+    releases = entry.get("releases")
+    played = f"plays a {entry.get('plays')}; its users release {releases}"
+    lines = [played] if "plays" in entry else [f"for algorithms whose users release {releases}"] if releases else []
     lines += [f"a {entry['kind']}"] if "kind" in entry else []
     keys = entry.get("keys", [])
     width = max((len(key["key"]) for key in keys), default=0)
     for key in keys:
         value = " | ".join(key["choices"]) if "choices" in key else key["type"]
-        default = f"default {key['default']}" if "default" in key else "required"
+        default = f"default {_shown(key['default'])}" if "default" in key else "required"
         lines.append(f"{key['key']:<{width}}  {value}, {default}")
     return lines
+
+
+def _shown(default: object) -> str:
+    """Return a default as a config has it."""
+    return "null" if default is None else str(default).lower() if isinstance(default, bool) else str(default)

@@ -14,10 +14,12 @@ from dprl.platform.reports.cell_texts import (
     by_environment,
     common_settings,
     delta_text,
+    ends_text,
     epsilon_text,
     first_and_last,
     halved_text,
     plain,
+    result_band,
     scales,
     scales_text,
     settings_text,
@@ -26,7 +28,7 @@ from dprl.platform.reports.cell_texts import (
     verdict_text,
 )
 from dprl.platform.reports.comparison import comparison
-from dprl.platform.reports.records import full_label, results_in
+from dprl.platform.reports.records import full_label, headlines_in, results_in
 
 _MOST_COLUMNS = 4
 """Joint values of the scales that still fit side by side."""
@@ -49,6 +51,11 @@ _EXPLAINED = """\
 The proved \u03b5 is what the noise that ran proves at that \u03b4. All definitions: docs/metrics.md."""
 _RESULTS_EXPLAINED = """\
 All after the last episode, means over seeds; docs/metrics.md says when a bound is proved."""
+_MEDIANS_EXPLAINED = """\
+Of {}: medians over seeds with 95 % bootstrap intervals, `>K` where it has not happened within the K of their run."""
+_MEANS_EXPLAINED = """\
+Its mean is over the run, and over seeds; `first \u2192 last` are those of the first and the last block."""
+_GOOD = {"low": "lower is better", "high": "higher is better"}
 _REGRET = "mean_regret"
 _WIDTH = 120
 _EACH_K = """\
@@ -64,7 +71,13 @@ def page(title: str, cells: Sequence[Cell], about: Sequence[str], compared: tupl
     """
     marks = _marks(cells)
     regret = _REGRET_EXPLAINED if any(_REGRET in cell for cell in cells) else ""
-    parts = [f"# {title}", *about, _filled(f"{regret} {_EXPLAINED}"), _results_explained(cells)]
+    parts = [
+        f"# {title}",
+        *about,
+        _filled(f"{regret} {_EXPLAINED}"),
+        _means_explained(cells),
+        _results_explained(cells),
+    ]
     if len({cell["episodes"] for cell in cells}) > 1:
         parts.append(_EACH_K)
     parts.append(_theorems(marks))
@@ -96,8 +109,24 @@ def _results(cells: Sequence[Cell]) -> list[Metric]:
 
 def _results_explained(cells: Sequence[Cell]) -> str:
     """Return what the results are that some cell has, '' if there are none."""
-    told = [f"`{metric.label}`: {metric.definition or full_label(metric)}" for metric in _results(cells)]
-    return _filled(f"{'. '.join(told)}. {_RESULTS_EXPLAINED}") if told else ""
+    found = _results(cells)
+    told = [f"`{metric.label}`: {metric.definition or full_label(metric)}" for metric in found]
+    medians = [f"`{metric.label}`" for metric in found if metric.across == "median"]
+    more = f" {_MEDIANS_EXPLAINED.format(', '.join(medians))}" if medians else ""
+    return _filled(f"{'. '.join(told)}. {_RESULTS_EXPLAINED}{more}") if told else ""
+
+
+def _means(cells: Sequence[Cell]) -> list[Metric]:
+    """Return the headlines, means over the run, that some cell has."""
+    return [metric for metric in headlines_in({key for cell in cells for key in cell}) if metric.over == "mean"]
+
+
+def _means_explained(cells: Sequence[Cell]) -> str:
+    """Return what the headlines are that are means, '' if there are none."""
+    told = [
+        f"`{metric.label}`: {metric.definition or metric.label}; {_GOOD[metric.better]}" for metric in _means(cells)
+    ]
+    return _filled(f"{'. '.join(told)}. {_MEANS_EXPLAINED}") if told else ""
 
 
 def _filled(text: str) -> str:
@@ -186,7 +215,10 @@ class _Section:
         found |= {text: partial(_setting_text, key=key) for key, text in self.counts.items()}
         if with_regret:
             found["regret/episode first \u2192 last"] = first_and_last
-        found |= {f"{metric.label} [95 %]": partial(band_text, column=metric.name) for metric in _results(self.cells)}
+        for metric in _means(self.cells):
+            found[f"{metric.label} first \u2192 last"] = partial(ends_text, column=metric.name)
+            found[f"{metric.label} [95 %]"] = partial(band_text, column=metric.name)
+        found |= {f"{metric.label} [95 %]": partial(result_band, metric=metric) for metric in _results(self.cells)}
         if with_regret and (not self.aside or len(self.columns) == 1):
             found["regret / K [95 %]"] = partial(band_text, column=_REGRET)
         if not found or any(self._mark(cell) for cell in self.cells):

@@ -16,6 +16,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocat
 
 from dprl.platform.configs.experiment import varies
 from dprl.platform.reports.drawing import BAND, BARS, COLOURS, ValueAxis, listed, png, put_legend, put_title
+from dprl.platform.reports.records import shared_unit
 
 # So that trust models can be told apart on paper too.
 DASHES: dict[str, Any] = {"none": (0, (4, 2)), "jdp": "-", "ldp": (0, (6, 1.5, 1.2, 1.5))}
@@ -99,17 +100,19 @@ class Panels(NamedTuple):
 class Column(NamedTuple):
     """A column of the summary, to be drawn over epsilon.
 
-    labels: in the legend, by the name of the line. changes: what tells its lines from those of other columns.
+    labels: in the legend, by the name of the line. changes: what tells its lines from those of other columns. unit: of
+    its values, with what else the axis says of it.
     """
 
     name: str
     labels: dict[str, str]
     changes: Mapping[str, Any]
+    unit: str = "reward"
 
     @classmethod
-    def only(cls, panels: Panels, summary: pd.DataFrame, name: str, label: str) -> Column:
-        """Return the only column of a figure, whose lines need no further name."""
-        return cls(name, {line: line for line in panels.styles} | panels.references(summary, name, label), {})
+    def only(cls, panels: Panels, cells: pd.DataFrame, name: str, label: str, unit: str = "reward") -> Column:
+        """Return the only column of the panels of these cells, whose lines need no further name."""
+        return cls(name, {line: line for line in panels.styles} | panels.references(cells, name, label), {}, unit)
 
     @classmethod
     def several(cls, panels: Panels, summary: pd.DataFrame, labels: Mapping[str, str]) -> list[Column]:
@@ -169,7 +172,7 @@ class Series(NamedTuple):
 def draw_over_epsilon(axes: Axes, cells: pd.DataFrame, panels: Panels, columns: Sequence[Column], what: str) -> None:
     """Draw the cells of a panel over proved epsilon, those without privacy as horizontal lines.
 
-    what: is drawn, in units of reward.
+    what: is drawn; all columns have the unit of the first.
     """
     means, lower = (np.concatenate([cells[f"{column.name}{end}"] for column in columns]) for end in ("", "_lower"))
     axis = ValueAxis.of(means)
@@ -181,18 +184,24 @@ def draw_over_epsilon(axes: Axes, cells: pd.DataFrame, panels: Panels, columns: 
             series.draw_references(axes, line[line[MODEL] == "none"])
             series.draw(axes, line)
     _epsilon_axis(axes, cells)
-    axis.apply(axes, what, means, lower)
+    axis.apply(axes, what, columns[0].unit, means, lower)
     axes.grid(alpha=0.3)
 
 
-def finished(figure: Figure, summary: pd.DataFrame, panels: Panels, columns: Sequence[Column], title: str) -> bytes:
-    """Put the legend below the panels of `figure` and the title above them, and return all as a PNG."""
+def finished(
+    figure: Figure, summary: pd.DataFrame, panels: Panels, columns: Sequence[Column], title: str, together: int = 1
+) -> bytes:
+    """Put the legend below the panels of `figure` and the title above them, and return all as a PNG.
+
+    together: so many columns share every panel.
+    """
     handles: dict[str, Any] = {}
     for axes in figure.axes:
         handles |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
     order = [column.labels[name] for name in panels.styles for column in columns]
-    put_legend(figure, {label: handles[label] for label in order if label in handles}, together=len(columns))
-    told = f"{panels.intervals(summary[f'{columns[0].name}_lower'])}{_failing_text(summary)}"
+    put_legend(figure, {label: handles[label] for label in order if label in handles}, together=together)
+    lower = pd.concat([summary[f"{column.name}_lower"] for column in columns])
+    told = f"{panels.intervals(lower)}{_failing_text(summary)}"
     put_title(figure, [f"{title}{told}", _common_settings(summary)])
     return png(figure)
 
@@ -234,10 +243,17 @@ def _common_settings(summary: pd.DataFrame) -> str:
     for key in ["algorithm.name", _EPISODES, *(key for key in summary.columns if key.endswith("_scale"))]:
         values = set(summary[key].dropna())
         if len(values) == 1 and values != {1.0}:
-            words.append(_group_name([key], (values.pop(),)) if key != _EPISODES else f"K = {int(values.pop()):,}")
+            value = values.pop()
+            words.append(_group_name([key], (value,)) if key != _EPISODES else _length(int(value), summary))
     least, most = summary["seeds"].min(), summary["seeds"].max()
     words.append(f"{least} seed{'' if most == 1 else 's'}" if least == most else f"{least} to {most} seeds")
     return ", ".join(words)
+
+
+def _length(episodes: int, summary: pd.DataFrame) -> str:
+    """Return how long the runs of a sweep are."""
+    unit = shared_unit(summary["algorithm.name"])
+    return f"K = {episodes:,}" if unit == "episode" else f"{episodes:,} {unit}s"
 
 
 def groups(summary: pd.DataFrame, keys: Sequence[str]) -> list[tuple[str, pd.DataFrame]]:

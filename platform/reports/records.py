@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,7 +12,7 @@ from dprl.algorithms import ALGORITHMS, Metric
 from dprl.algorithms.base import REGRET, SATURATED
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.reports.halving import halving_columns
-from dprl.platform.reports.intervals import band, bands
+from dprl.platform.reports.intervals import band, bands, bootstrap_median
 from dprl.platform.reports.verdicts import privacy_columns
 
 _MOST_SATURATED = 0.99
@@ -38,15 +38,56 @@ def columns(metrics: Sequence[Metric]) -> list[str]:
     return found
 
 
+def main_column(metric: Metric) -> str:
+    """Return the column of the summary that stands for a headline: the mean over all episodes of a run."""
+    return f"mean_{metric.name}" if metric.over == "sum" else metric.name
+
+
+def block_column(metric: Metric) -> str:
+    """Return the column of the records with a metric of the block alone."""
+    return per_episode(metric) if metric.over == "sum" else metric.name
+
+
 def is_result(metric: Metric) -> bool:
-    """Whether it is the worth of the policy that a run gives out, in reward."""
-    return metric.of == "output" and metric.over == "last" and metric.unit == "reward"
+    """Whether tables show it beside the headline."""
+    return metric.over == "last" and bool(metric.short) and not metric.headline
+
+
+def is_gap(metric: Metric) -> bool:
+    """Whether it is what the policy that a run gives out lacks, in reward."""
+    return is_result(metric) and metric.of == "output" and metric.unit == "reward" and metric.better == "low"
 
 
 def results_in(found: Collection[str]) -> list[Metric]:
     """Return the metrics of all algorithms that are results, and whose columns are among those `found`."""
-    known = {metric.name: metric for config in ALGORITHMS.values() for metric in config.metrics}
-    return [metric for metric in known.values() if is_result(metric) and metric.name in found]
+    return [metric for metric in _known() if is_result(metric) and metric.name in found]
+
+
+def gaps_in(found: Collection[str]) -> list[Metric]:
+    """Return the metrics of all algorithms that are gaps, and whose columns are among those `found`."""
+    return [metric for metric in _known() if is_gap(metric) and metric.name in found]
+
+
+def headlines_in(found: Collection[str]) -> list[Metric]:
+    """Return the headlines of all algorithms whose columns are among those `found`."""
+    return [metric for metric in _known() if metric.headline and main_column(metric) in found]
+
+
+def _known() -> list[Metric]:
+    """Return the metrics of all algorithms, one of a name."""
+    return list({metric.name: metric for config in ALGORITHMS.values() for metric in config.metrics}.values())
+
+
+def unit_of(algorithm: object) -> str:
+    """Return what an episode of the algorithm of that name is called."""
+    config = ALGORITHMS.get(str(algorithm))
+    return config.unit if config is not None else "episode"
+
+
+def shared_unit(algorithms: Iterable[object]) -> str:
+    """Return what an episode is called where it is one of several algorithms."""
+    units = {unit_of(algorithm) for algorithm in algorithms}
+    return units.pop() if len(units) == 1 else "episode"
 
 
 def full_label(metric: Metric) -> str:
@@ -109,11 +150,13 @@ def _metric_columns(metric: Metric, records: pd.DataFrame) -> dict[str, float]:
     name, episodes = metric.name, records["episode"]
     last = records[episodes == episodes.max()]
     if metric.over == "mean":
+        if metric.headline:
+            return _headline_columns(metric, records)
         points = curve(records, name)
         lengths = np.diff(points["episode"], prepend=0)
         return {name: float(np.average(points["mean"], weights=lengths)), f"{name}_last": float(last[name].mean())}
     if metric.over == "last":
-        return _with_band(name, last[name])
+        return median_columns(metric, records) or _with_band(name, last[name])
     each = per_episode(metric)
     return {
         **_with_band(name, last[name]),
@@ -123,6 +166,30 @@ def _metric_columns(metric: Metric, records: pd.DataFrame) -> dict[str, float]:
     }
 
 
+def _headline_columns(metric: Metric, records: pd.DataFrame) -> dict[str, float]:
+    """Return what the summary has of a headline that is a mean over the block."""
+    name = metric.name
+    by_seed = records.pivot_table(index="episode", columns="seed", values=name)
+    lengths = np.diff(by_seed.index.to_numpy(), prepend=0)
+    return {
+        **_with_band(name, pd.Series(np.average(by_seed.to_numpy(), axis=0, weights=lengths))),
+        **_with_band(f"{name}_last", by_seed.iloc[-1]),
+        f"{name}_first": float(by_seed.iloc[0].mean()),
+    }
+
+
+def median_columns(metric: Metric, records: pd.DataFrame) -> dict[str, float]:
+    """Return the median over seeds after the last episode and the ends of its interval; nothing for a mean."""
+    if metric.across == "mean":
+        return {}
+    last = records[records["episode"] == records["episode"].max()]
+    return _named(metric.name, bootstrap_median(last[metric.name].to_numpy()))
+
+
 def _with_band(name: str, values: pd.Series[float]) -> dict[str, float]:
     """Return the mean over seeds and the ends of its band."""
-    return dict(zip((name, f"{name}_lower", f"{name}_upper"), band(values.to_numpy()), strict=True))
+    return _named(name, band(values.to_numpy()))
+
+
+def _named(name: str, numbers: tuple[float, float, float]) -> dict[str, float]:
+    return dict(zip((name, f"{name}_lower", f"{name}_upper"), numbers, strict=True))

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import pandas as pd
 
 from dprl.algorithms import Metric
-from dprl.platform.reports.frontier import frontier_figure, with_regret
-from dprl.platform.reports.gaps import gaps_figure, with_results
-from dprl.platform.reports.records import curve, is_result
+from dprl.platform.reports.frontier import frontier_figure, with_headline
+from dprl.platform.reports.gaps import gaps_figure, with_gaps
+from dprl.platform.reports.records import curve, is_gap
 
 Curves = Mapping[str, Mapping[str, pd.DataFrame]]
 """By the digest of the cell and by column."""
@@ -30,8 +30,8 @@ class SweepFigure(NamedTuple):
 
 
 SWEEP_FIGURES = (
-    SweepFigure("frontier.png", with_regret, lambda _: False, lambda summary, _: frontier_figure(summary)),
-    SweepFigure("gaps.png", with_results, is_result, gaps_figure),
+    SweepFigure("frontier.png", with_headline, lambda _: False, lambda summary, _: frontier_figure(summary)),
+    SweepFigure("gaps.png", with_gaps, is_gap, gaps_figure),
 )
 
 

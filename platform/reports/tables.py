@@ -12,10 +12,19 @@ from rich.table import Table
 from rich.text import Text
 
 from dprl.algorithms import Metric
-from dprl.platform.reports.records import SATURATION_REMEDY, full_label, results_in
+from dprl.algorithms.base import REGRET
+from dprl.platform.reports.records import SATURATION_REMEDY, full_label, headlines_in, results_in, shared_unit
 from dprl.platform.reports.verdicts import number
 
+_GOOD = {"low": "lower", "high": "higher"}
 VERDICTS = {"holds": "holds", "holds_approximately": "at delta", "fails": "FAILS"}
+
+
+def result_text(metric: Metric, value: float, episodes: int) -> str:
+    """Return a metric's value after the last of `episodes`: two digits of reward, four of other things."""
+    if metric.unit == "episodes":
+        return episode_reached(value, episodes)
+    return f"{value:.2g}" if metric.unit == "reward" else number(value)
 
 
 def episode_reached(episode: float, episodes: int) -> str:
@@ -48,11 +57,10 @@ class _Column(NamedTuple):
     meaning: str = ""
 
 
+_HALF_BAND = "half the band over seeds"
 _OF_REGRET = (
     _Column("regret", "regret", lambda row: number(row["regret"])),
-    _Column(
-        "+-95%", "regret_upper", lambda row: number(row["regret_upper"] - row["regret"]), "half the band over seeds"
-    ),
+    _Column("+-95%", "regret_upper", lambda row: number(row["regret_upper"] - row["regret"]), _HALF_BAND),
     _Column(
         "regret/ep.",
         "regret_per_episode_first",
@@ -84,7 +92,9 @@ _LAST = (
 
 def write_summary(stream: TextIO, summary: pd.DataFrame) -> None:
     """Write one row a cell, and below it what the reader must know about some of them."""
-    results = [_of_result(metric) for metric in results_in(summary.columns)]
+    unit = shared_unit(summary.get("algorithm.name", []))
+    results = [column for metric in headlines_in(summary.columns) for column in _of_headline(metric)]
+    results += [_of_result(metric, unit) for metric in results_in(summary.columns)]
     label = _Column("cell", "label", lambda row: str(row["label"]))
     columns = [
         column for column in (label, *_OF_REGRET, *results, *_OF_PRIVACY, *_LAST) if column.needs in summary.columns
@@ -92,7 +102,7 @@ def write_summary(stream: TextIO, summary: pd.DataFrame) -> None:
     rows = summary.to_dict("records")
     texts = [["-" if pd.isna(row[column.needs]) else column.text(row) for column in columns] for row in rows]
     write_table(stream, [column.header for column in columns], texts)
-    meanings = [f"{column.header}: {column.meaning}" for column in columns if column.meaning]
+    meanings = dict.fromkeys(f"{column.header}: {column.meaning}" for column in columns if column.meaning)
     legend = "; ".join(["columns: docs/metrics.md", *meanings])
     if stream.isatty():
         Console(file=stream).print(Text(legend, style="dim"), soft_wrap=True)
@@ -106,6 +116,26 @@ def write_summary(stream: TextIO, summary: pd.DataFrame) -> None:
         stream.write(f"warning: {note}; try {SATURATION_REMEDY} ({'; '.join(labels)})\n")
 
 
-def _of_result(metric: Metric) -> _Column:
-    meaning = f"{full_label(metric)} after the last episode"
-    return _Column(metric.short or metric.label, metric.name, lambda row: f"{row[metric.name]:.2g}", meaning)
+def _of_headline(metric: Metric) -> list[_Column]:
+    """Return the columns of a headline that is a mean; those of regret are fixed."""
+    if metric == REGRET or metric.over != "mean":
+        return []
+    name, header = metric.name, metric.short or metric.label
+    return [
+        _Column(header, name, lambda row: number(row[name]), f"mean over the run, {_GOOD[metric.better]} is better"),
+        _Column("+-95%", f"{name}_upper", lambda row: number(row[f"{name}_upper"] - row[name]), _HALF_BAND),
+        _Column(
+            "first->last",
+            f"{name}_first",
+            lambda row: f"{row[f'{name}_first']:.3g}->{row[f'{name}_last']:.3g}",
+            f"{metric.label} of the first and the last block",
+        ),
+    ]
+
+
+def _of_result(metric: Metric, unit: str) -> _Column:
+    over = "" if metric.across == "mean" else ", median over seeds"
+    meaning = f"{full_label(metric)} after the last {unit}{over}"
+    return _Column(
+        metric.short, metric.name, lambda row: result_text(metric, row[metric.name], row["episodes"]), meaning
+    )

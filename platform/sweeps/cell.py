@@ -15,7 +15,7 @@ from dprl.algorithms import Algorithm
 from dprl.platform.auditing import attached_audit
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError
-from dprl.platform.reports.cell_figure import cell_figure
+from dprl.platform.reports.cell_figures import cell_figures
 from dprl.platform.reports.records import per_episode
 from dprl.platform.sweeps.atomic_files import (
     remove_leftovers,
@@ -133,7 +133,7 @@ class CellRun:
         if block == len(self.ends) - 1:
             self._policies.append(algorithm.policies)
             self._basis = {"theorem": algorithm.theorem or "", "derived": dict(algorithm.derived)}
-            self._certificates.append(algorithm.privatizer.certificate(self.experiment.algorithm.name).to_dict())
+            self._certificates.append(algorithm.certificate().to_dict())
             self._learner = None
 
     def _save(self) -> None:
@@ -224,8 +224,10 @@ class CellRun:
         write_json(folder.certificate_file, certificate)
         write_atomically(folder.records_file, lambda file: records.to_parquet(file, index=False))
         seeds = np.arange(self.experiment.seeds, dtype=np.int64) + self.experiment.seed
-        write_arrays(folder.policy_file, {"seed": seeds, **self._tables()})
-        write_bytes(folder.figure_file, cell_figure(records, self.experiment, certificate))
+        tables = self._tables()
+        write_arrays(folder.policy_file, {"seed": seeds, **tables})
+        for name, figure in cell_figures(records, self.experiment, certificate, tables).items():
+            write_bytes(folder.figure_file(name), figure)
         write_json(folder.versions_file, versions())
         done = {"digest": self.experiment.digest, "seconds": round(self._seconds, 3), **self._basis}
         write_json(folder.marker_file, done)

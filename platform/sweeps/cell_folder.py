@@ -64,10 +64,9 @@ class CellFolder:
         """The last policy of every seed."""
         return self.path / "policy.npz"
 
-    @property
-    def figure_file(self) -> Path:
-        """The regret, drawn."""
-        return self.path / "regret.png"
+    def figure_file(self, name: str) -> Path:
+        """A figure of the cell, by the name that `reports.cell_figures` gives it."""
+        return self.path / name
 
     @property
     def versions_file(self) -> Path:

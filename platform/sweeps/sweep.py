@@ -15,12 +15,13 @@ from typing import Literal
 
 import pandas as pd
 
-from dprl.algorithms.base import REGRET
+from dprl.algorithms import Metric
+from dprl.algorithms.base import headline
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.environment_variables import cpu_limit, set_environment
 from dprl.platform.errors import UserError, broken_rule, counted
 from dprl.platform.program import command
-from dprl.platform.reports.records import per_episode, summary_row
+from dprl.platform.reports.records import block_column, summary_row
 from dprl.platform.reports.sweep_figures import SWEEP_FIGURES, sweep_figures, wanted_curves
 from dprl.platform.sweeps.atomic_files import write_bytes, write_json, write_text
 from dprl.platform.sweeps.cell_folder import CellResults
@@ -181,7 +182,8 @@ class _Sweep:
         """Record the cell and show what it learned."""
         seconds = time.monotonic() - self._started[cell.digest]
         results = self._results(cell)
-        self.display.ended(cell.label, f"done in {seconds:.1f} s{_first_and_last(results.records)}")
+        learned = _first_and_last(cell.experiment.algorithm.metrics, results.records)
+        self.display.ended(cell.label, f"done in {seconds:.1f} s{learned}")
         self._log_path(cell).unlink(missing_ok=True)
         self._record(cell, results)
 
@@ -343,10 +345,11 @@ def _one_of_each_kind(cells: Sequence[SweepCell]) -> list[Experiment]:
     return list(kinds.values())
 
 
-def _first_and_last(records: pd.DataFrame) -> str:
-    """Return what is told of the regret per episode of the first block and of the last, '' if there is none."""
-    column = per_episode(REGRET)
-    if column not in records:
+def _first_and_last(metrics: Sequence[Metric], records: pd.DataFrame) -> str:
+    """Return what is told of the headline in the first block and in the last, '' if there is none."""
+    metric = headline(metrics)
+    if metric is None:
         return ""
-    means = records.groupby("episode")[column].mean()
-    return f", regret/episode {means.iloc[0]:.3g} -> {means.iloc[-1]:.3g}"
+    means = records.groupby("episode")[block_column(metric)].mean()
+    name = f"{metric.label}/episode" if metric.over == "sum" else metric.label
+    return f", {name} {means.iloc[0]:.3g} -> {means.iloc[-1]:.3g}"

@@ -107,7 +107,8 @@ def _error_of(trial: Trial) -> BaseException | None:
         with Path(trial.pickled_error_file).open("rb") as file:
             error: BaseException = pickle.load(file)
         return error
-    return trial.get_error()
+    found: BaseException | None = trial.get_error()
+    return found
 
 
 def _one_line(error: BaseException | None) -> str:

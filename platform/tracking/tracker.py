@@ -19,7 +19,7 @@ from dprl.algorithms.base import REGRET
 from dprl.platform.environment_variables import set_environment
 from dprl.platform.errors import broken_rule
 from dprl.platform.reports.halving import halving_columns
-from dprl.platform.reports.records import curve, is_result
+from dprl.platform.reports.records import curve, is_result, median_columns
 from dprl.platform.reports.verdicts import privacy_columns, proved_epsilon
 from dprl.platform.sweeps.cell_folder import CellResults
 from dprl.platform.sweeps.layout import SweepCell
@@ -216,15 +216,17 @@ class Tracker:
 def cell_metrics(metrics: Sequence[Metric], results: CellResults) -> list[entities.Metric]:
     """The curves of a finished cell with these metrics (mean over seeds, step = episode) and its final numbers.
 
-    Sums and results have bands, too; the seeds' own curves are an artifact.
+    Headlines, sums and results have bands, too; medians have their last value alone, if it is finite. The seeds' own
+    curves are an artifact.
     The time stamp is that of the cell's end, not of the call: MLflow keeps equal points once, so that writing
     twice changes nothing.
     """
     stamp = int(results.finished_at * 1000)
     records = results.records
     points = []
-    with_bands = {metric.name for metric in metrics if metric.over == "sum" or is_result(metric)}
-    for column in records.columns.drop(["seed", "episode"]):
+    with_bands = {metric.name for metric in metrics if _has_band(metric)}
+    medians = {metric.name for metric in metrics if metric.across == "median"}
+    for column in records.columns.drop(["seed", "episode", *medians]):
         found = curve(records, column)
         for end in ("mean", "lower", "upper") if column in with_bands else ("mean",):
             name = column if end == "mean" else f"{column}_{end}"
@@ -238,6 +240,11 @@ def cell_metrics(metrics: Sequence[Metric], results: CellResults) -> list[entiti
     return points + [entities.Metric(name, value, stamp, last) for name, value in finals.items()]
 
 
+def _has_band(metric: Metric) -> bool:
+    """Whether its curve has a band beside it; that of a median would be no t band."""
+    return metric.across == "mean" and (metric.headline or metric.over == "sum" or is_result(metric))
+
+
 def _final_numbers(metrics: Sequence[Metric], results: CellResults) -> dict[str, float]:
     privacy = privacy_columns(results.certificate)
     numbers = {
@@ -246,6 +253,7 @@ def _final_numbers(metrics: Sequence[Metric], results: CellResults) -> dict[str,
         "seconds": results.seconds,
         **{f"derived_{name}": value for name, value in results.derived.items()},
         **(halving_columns(results.records) if REGRET in metrics else {}),
+        **{name: value for metric in metrics for name, value in median_columns(metric, results.records).items()},
     }
     return {name: float(value) for name, value in numbers.items() if value is not None}
 

@@ -7,6 +7,7 @@ import json
 import math
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -219,7 +220,8 @@ def test_a_proof_below_what_is_measured_is_a_violation(
 
 def test_the_probe_is_made_of_what_the_algorithm_counts(config: str) -> None:
     experiment = cell(config, "env.n_states=6", "env.horizon=20")
-    needed, probe = experiment.privatizer().families, probe_privatizer(experiment, 2, 5).families
+    made: Any = experiment.privatizer()
+    needed, probe = made.families, probe_privatizer(experiment, 2, 5).families
     assert [family.name for family in probe.families] == [family.name for family in needed.families]
     assert [family.marginal_of for family in probe.families] == [family.marginal_of for family in needed.families]
     assert (probe.n_steps, probe.paper) == (2, needed.paper)

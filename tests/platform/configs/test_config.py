@@ -28,11 +28,14 @@ BASE: dict[str, Any] = {
 
 
 def fitting(section: str, settings: type[Any]) -> dict[str, Any]:
-    """The algorithm or environment that goes with a registered one of the other section."""
+    """The algorithm or environment that goes with a registered one of the other section; 'none' goes with all."""
+    privacy = {"privacy": {"model": "none"}}
     if section == "algorithm":
-        return {"env": {"name": next(name for name, env in ENVIRONMENTS.items() if env.builds is settings.plays)}}
+        env = next(name for name, env in ENVIRONMENTS.items() if env.builds is settings.plays)
+        return {"env": {"name": env}, **privacy}
     if section == "env":
-        return {"algorithm": {"name": next(name for name, one in ALGORITHMS.items() if one.plays is settings.builds)}}
+        algorithm = next(name for name, one in ALGORITHMS.items() if one.plays is settings.builds)
+        return {"algorithm": {"name": algorithm}, **privacy}
     return {}
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 import pickle
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from dprl.algorithms import TabularLearner
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment, read_experiment, varying_keys
 
@@ -129,11 +130,11 @@ def test_the_planned_certificate_is_that_of_the_issue_for_printed_central_noise(
 def test_the_planned_certificate_is_that_of_a_finished_run() -> None:
     learner = cell(episodes=20).build(0)
     learner.learn(20)
-    assert learner.privatizer.certificate("private_ucb_vi").to_dict() == cell(episodes=20).certificate().to_dict()
+    assert learner.certificate().to_dict() == cell(episodes=20).certificate().to_dict()
 
 
 def test_seeds_draw_different_noise() -> None:
-    first, second = (cell(episodes=50).build(index) for index in (0, 1))
+    first, second = (cast(TabularLearner, cell(episodes=50).build(index)) for index in (0, 1))
     first.learn(50)
     second.learn(50)
     totals = [learner.privatizer.channel.released for learner in (first, second)]

@@ -240,7 +240,7 @@ def test_a_run_whose_noise_is_not_what_was_charged_fails(tmp_path: Path, monkeyp
     original = Experiment.build
 
     def quieter(self: Experiment, seed_index: int) -> Any:
-        learner = original(self, seed_index)
+        learner: Any = original(self, seed_index)
         privatizer = learner.privatizer
         channel = privatizer.channel
         quiet = channel.sender.noise._replace(scale=channel.sender.noise.scale / 2)

@@ -6,13 +6,13 @@ import io
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from dprl.algorithms import Algorithm, Metric, PrivateUCBVIConfig, Segment
+from dprl.algorithms import Metric, PrivateUCBVIConfig, Segment, TabularLearner
 from dprl.envs import Env, FiniteMDP
 from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.platform.reports.cell_texts import cells_of
@@ -29,7 +29,7 @@ EPISODES = 20
 class Scorer:
     """A learner whose score is the number of episodes done before the block."""
 
-    def __init__(self, learner: Algorithm) -> None:
+    def __init__(self, learner: TabularLearner) -> None:
         self._learner = learner
 
     def __getattr__(self, name: str) -> Any:
@@ -48,6 +48,8 @@ class ScoringConfig:
     name: ClassVar[str] = "scoring"
     plays: ClassVar[type[Env]] = FiniteMDP
     metrics: ClassVar[tuple[Metric, ...]] = (Metric("score", "mean"),)
+    releases: ClassVar[Literal["counts", "gradients"]] = "counts"
+    unit: ClassVar[Literal["episode", "submission"]] = "episode"
     covered_by: ClassVar[str | None] = None
     rate: float = 0.5
 

@@ -1,0 +1,51 @@
+"""Which trust models an algorithm can run under: those of what its users release."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dprl.algorithms import ALGORITHMS
+from dprl.platform.configs.sections import field_names
+from dprl.platform.errors import broken_rule
+from dprl.privacy import GRADIENT_TRUST_MODELS, TRUST_MODELS
+
+BY_RELEASES: dict[str, Mapping[str, type[Any]]] = {"counts": TRUST_MODELS, "gradients": GRADIENT_TRUST_MODELS}
+"""Trust models by what is released."""
+COUNTS = "counts"
+_EXAMPLES = {
+    "counts": "privacy: {model: jdp, epsilon: 1.0}, or {model: none} if no privacy is meant",
+    "gradients": "privacy: {model: ldp, epsilon: 5.0, mechanism: privunit}, or {model: none} if no privacy is meant",
+}
+
+
+def releases_of(algorithm: object) -> str:
+    """Return what users of the algorithm of that name release; 'counts' for an unknown one."""
+    config = ALGORITHMS.get(str(algorithm))
+    return config.releases if config is not None else COUNTS
+
+
+def example_for(releases: str) -> str:
+    """Return privacy settings to write where there are none."""
+    return _EXAMPLES[releases]
+
+
+def check_model(section: object, algorithm: str, releases: str) -> None:
+    """Raise UserError if a privacy section is one for algorithms that release something else."""
+    ours, place = BY_RELEASES[releases], "privacy.model"
+    if not isinstance(section, dict):
+        return
+    model, at = section.get("model"), f"with algorithm {algorithm}, whose users release {releases}"
+    others = {kind: models for kind, models in BY_RELEASES.items() if kind != releases}
+    if isinstance(model, str) and model not in ours and any(model in models for models in others.values()):
+        remedy = "choose one of them, or another algorithm"
+        raise broken_rule(place, f"must be one of {', '.join(sorted(ours))} {at}", model, remedy)
+    own = {key for cls in ours.values() for key in field_names(cls)} | {"model"}
+    for key, value in section.items():
+        if key not in own and any(key in field_names(cls) for models in others.values() for cls in models.values()):
+            raise broken_rule(f"privacy.{key}", f"does not belong {at}", value, "remove it")
+
+
+def class_of(flat: Mapping[str, Any]) -> tuple[str, object]:
+    """Return which class of trust model the dotted settings of a cell name."""
+    return releases_of(flat.get("algorithm.name")), flat.get("privacy.model")

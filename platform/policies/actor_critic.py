@@ -1,0 +1,121 @@
+"""Learned parameters of an actor-critic as a plain callable."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dprl.envs import CartPole, EnvConfig
+
+if TYPE_CHECKING:
+    from dprl.algorithms.pgc_a3c.on_rllib.module import ActorCriticModule
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class ActorCriticPolicy:
+    """An actor-critic as a function: `policy(observation)` is the action with the largest logit.
+
+    parameters: float64 [d], one after the other the shared layer c [units, observations], the logits p [actions, units]
+    and the value v [units], each row by row; there are no biases, and the units are rectified. env: the task that it is
+    for. generator: what `sample` draws with; by default a new one with a seed from the operating system. Raises
+    ValueError if `parameters` are none of such a network.
+    """
+
+    parameters: Floats = field(repr=False)
+    env: EnvConfig[CartPole]
+    generator: np.random.Generator = field(default_factory=np.random.default_rng)
+
+    def __post_init__(self) -> None:
+        parameters = np.array(self.parameters)
+        a_unit = self.task.observation_size + self.task.n_actions + 1
+        if parameters.ndim != 1 or parameters.dtype.kind != "f" or not parameters.size or parameters.size % a_unit:
+            raise ValueError(
+                f"parameters must be floats in one row, a multiple of {a_unit} of them, got {parameters.dtype} "
+                f"{parameters.shape}; pass c, p and v of one network"
+            )
+        if not np.isfinite(parameters).all():
+            raise ValueError("parameters must be finite, got infinite ones or NaN; the run that made them has diverged")
+        parameters.setflags(write=False)
+        object.__setattr__(self, "parameters", parameters)
+
+    def __call__(self, observation: ArrayLike) -> int | NDArray[np.int64]:
+        """Return the action with the largest logit, the first of equal ones; int64 [n] for observations [n, 4].
+
+        Raises ValueError for what is no observation.
+        """
+        chosen: NDArray[np.int64] = np.argmax(self.logits(observation), axis=-1)
+        return chosen if chosen.ndim else int(chosen)
+
+    def sample(self, observation: ArrayLike) -> int:
+        """Return an action drawn with the policy's probabilities for one observation [4]."""
+        chances = self.probabilities(observation)
+        return int(self.generator.choice(self.task.n_actions, p=chances))
+
+    def probabilities(self, observation: ArrayLike) -> Floats:
+        """Return the probability [A] of each action, or [n, A] for observations [n, 4]."""
+        logits = self.logits(observation)
+        weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
+        return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
+
+    def logits(self, observation: ArrayLike) -> Floats:
+        """Return the logit [A] of each action, or [n, A] for observations [n, 4]."""
+        return np.asarray(self._hidden(observation) @ self.layers[1].T)
+
+    def value(self, observation: ArrayLike) -> Floats:
+        """Return what the critic expects of an observation, float64, or [n] for observations [n, 4]."""
+        return np.asarray(self._hidden(observation) @ self.layers[2])
+
+    def _hidden(self, observation: ArrayLike) -> Floats:
+        seen, size = np.asarray(observation, dtype=np.float64), self.task.observation_size
+        if seen.ndim not in (1, 2) or seen.shape[-1] != size:
+            raise ValueError(
+                f"observation must be floats of shape ({size},) or (n, {size}), got {seen.shape}; "
+                "pass what the environment returned"
+            )
+        return np.maximum(seen @ self.layers[0].T, 0.0)
+
+    @cached_property
+    def layers(self) -> tuple[Floats, Floats, Floats]:
+        """The layers c [units, observations], p [actions, units] and v [units]."""
+        inputs, actions = self.task.observation_size, self.task.n_actions
+        units = self.parameters.size // (inputs + actions + 1)
+        first, logits, value = np.split(self.parameters, [units * inputs, units * (inputs + actions)])
+        return first.reshape(units, inputs), logits.reshape(actions, units), value
+
+    @cached_property
+    def task(self) -> CartPole:
+        """The environment as numbers."""
+        return self.env.build()
+
+    @property
+    def env_id(self) -> str:
+        """What `gymnasium.make` knows the environment by; the part before the colon is imported first."""
+        return f"dprl.envs:dprl/{type(self.env).__name__}-v0"
+
+    @property
+    def env_settings(self) -> dict[str, Any]:
+        """The keywords that `gymnasium.make` needs besides."""
+        return dataclasses.asdict(self.env)  # type: ignore[call-overload, no-any-return]
+
+    def make_env(self) -> gymnasium.Env[Any, Any]:
+        """Make the Gymnasium environment that the policy is for."""
+        return gymnasium.make(self.env_id, **self.env_settings)
+
+    def to_rl_module(self) -> ActorCriticModule:
+        """Return the network as an RLModule of RLlib, in torch; it can be trained further."""
+        # Only here: torch and RLlib take seconds to load, and acting needs neither.
+        from dprl.algorithms.pgc_a3c.on_rllib.module import ActorCriticModule  # noqa: PLC0415
+
+        env = self.make_env()
+        model = {"hidden": self.layers[2].size, "parameters": self.parameters.tolist()}
+        return ActorCriticModule(
+            observation_space=env.observation_space, action_space=env.action_space, model_config=model
+        )

@@ -1,0 +1,1 @@
+"""Papers' experiments, run again: the published numbers beside ours."""

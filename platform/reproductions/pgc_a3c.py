@@ -1,0 +1,167 @@
+"""The reproduction of [OT20]: its sweep, the page with its figures, and the same for a terminal and for programs."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dprl.algorithms.pgc_a3c.random_search import first_successes
+from dprl.envs import CartPole, CartPoleGravity
+from dprl.platform.configs.config import load_cells
+from dprl.platform.errors import UserError, counted
+from dprl.platform.reproductions.best import best_cells
+from dprl.platform.reproductions.figures import scores_figure, success_figure
+from dprl.platform.reproductions.page import FIGURE_READINGS, FIGURES, Material, Search, page
+from dprl.platform.reproductions.published import TARGET, TRIALS
+from dprl.platform.reproductions.request import Reproduced, Request
+from dprl.platform.reproductions.resampling import Estimate, estimate, mean, median, share
+from dprl.platform.reproductions.results import TABLES, inside
+from dprl.platform.reproductions.sentences import SENTENCES
+from dprl.platform.reproductions.trials import Key, Trials, trials_by_key
+from dprl.platform.sweeps.atomic_files import write_bytes, write_text
+from dprl.platform.sweeps.layout import SweepLayout
+from dprl.platform.sweeps.sweep import SweepOptions, run_sweep
+from dprl.privacy import Streams
+
+CONFIG = "pgc_a3c_table"
+NAME = "pgc_a3c"
+PAGE = "reproduction_pgc_a3c.md"
+SEARCHES = 400
+_MADE_BY = ("dprl", "git_commit", "source_digest", "python", "cpu")
+
+
+def reproduce(request: Request) -> Reproduced:
+    """Run what is not finished of the sweep, and write the page into <home>/reproductions/pgc_a3c[_quick].
+
+    Raises UserError if the sweep cannot start; no page is written while cells are missing.
+    """
+    suffix = "_quick" if request.quick else ""
+    overrides = [f"name={CONFIG}{suffix}", *([f"seeds={TRIALS}"] if request.quick else []), *request.overrides]
+    cells = load_cells(CONFIG, overrides)
+    options = SweepOptions(
+        name=cells[0].name,
+        home=request.home,
+        executor=request.executor,
+        address=None,
+        tracking_uri=None,
+        fresh=False,
+        command=request.command,
+    )
+    swept = run_sweep(cells, options)
+    layout = SweepLayout(request.home.resolve(), options.name)
+    found = [cell for cell in layout.cells(cells) if cell.finished]
+    if len(found) < len(cells):
+        missing = f"{counted(len(cells) - len(found), 'cell')} of {len(cells)} not finished: no page was written"
+        return Reproduced(NAME, None, swept.folder, [], {}, [*swept.failed, missing])
+    trials = trials_by_key([(cell.experiment, cell.folder.results()) for cell in found])
+    versions = [json.loads(cell.folder.versions_file.read_text(encoding="utf-8")) for cell in found]
+    made = [f"Made by `{request.command}` from the sweep {options.name} ({CONFIG}.yaml).", *_versions(versions)]
+    search = _search(CartPoleGravity().build(), request.searches or SEARCHES)
+    material = Material(trials, search, best_cells(request.home.resolve()), made)
+    folder = request.home.resolve() / "reproductions" / f"{NAME}{suffix}"
+    _write(folder, material)
+    data = _data(material)
+    return Reproduced(NAME, folder / PAGE, swept.folder, _verdicts(material), data, swept.failed)
+
+
+def _versions(found: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return, once each, what made the cells."""
+    lines = (", ".join(f"{key} {each[key]}" for key in _MADE_BY if each.get(key)) for each in found)
+    return [f"Run with {line}." for line in dict.fromkeys(lines)]
+
+
+def _search(env: CartPole, runs: int) -> Search:
+    """Run the random searches; their draws are the same in every reproduction."""
+    streams = Streams(0, "random search")
+    greedy = first_successes(env, runs, streams, TARGET)
+    return Search(greedy, first_successes(env, runs, streams, TARGET, exploring=True))
+
+
+def _write(folder: Path, material: Material) -> None:
+    """Write the figures and then the page. Raises UserError where that cannot be."""
+    readings = [reading for reading in FIGURE_READINGS if reading in material.readings]
+    drawn = {FIGURES[0]: scores_figure, FIGURES[1]: success_figure}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, draw in drawn.items():
+            write_bytes(folder / name, draw(material.trials, readings))
+        write_text(folder / PAGE, page(material))
+    except OSError as error:
+        raise UserError(f"{folder}: must be a folder that can be written, got '{error.strerror}'; free it") from None
+
+
+def _verdicts(material: Material) -> list[list[str]]:
+    """Return a table for a terminal: what of the paper comes out, by reading. The first row are headers."""
+    readings = material.readings
+    rows = [["", *readings]]
+    for one in TABLES:
+        counts = (inside(one.entries(reading, material.trials)) for reading in readings)
+        rows.append([f"Table {one.number}: inside our range", *(f"{hits} of {asked}" for hits, asked in counts)])
+    for sentence, by_reading in zip(SENTENCES, material.findings, strict=True):
+        shown = {"not run": "-"}
+        verdicts = (shown.get(finding.verdict, finding.verdict) for finding in by_reading.values())
+        rows.append([sentence.quote.text, *verdicts])
+    return rows
+
+
+def _data(material: Material) -> dict[str, Any]:
+    """Return all numbers of the page as plain data."""
+    entries = [
+        {
+            "table": one.number,
+            **_named(entry.key),
+            "published": entry.published,
+            "ours": _interval(entry.ours),
+            "first_20": entry.first,
+            "range_of_20": list(entry.spread),
+            "inside": entry.inside,
+        }
+        for one in TABLES
+        for reading in material.readings
+        for entry in one.entries(reading, material.trials)
+    ]
+    sentences = [
+        {
+            "sentence": sentence.quote.text,
+            "place": sentence.quote.place,
+            "verdicts": {reading: finding.verdict for reading, finding in by_reading.items()},
+            "comparisons": {
+                reading: {label: one._asdict() for label, one in finding.comparisons.items()}
+                for reading, finding in by_reading.items()
+            },
+        }
+        for sentence, by_reading in zip(SENTENCES, material.findings, strict=True)
+    ]
+    search = {
+        name: {"runs": len(found), "first_success": _interval(estimate(found, median))}
+        for name, found in (("greedy", material.search.greedy), ("exploring", material.search.exploring))
+    }
+    cells = [_cell(key, cell) for key, cell in material.trials.items()]
+    return {"tables": entries, "sentences": sentences, "cells": cells, "random_search": search}
+
+
+def _cell(key: Key, cell: Trials) -> dict[str, Any]:
+    return {
+        **_named(key),
+        "trials": cell.count,
+        "submissions": cell.submissions,
+        "first_success": _interval(estimate(cell.first_success, median)),
+        "success": _interval(share(cell.succeeded)),
+        "area": _interval(estimate(cell.area, mean)),
+        "mean_score": _interval(estimate(cell.mean_score, mean)),
+        "final_score": _interval(estimate(cell.final_score, mean)),
+        "verdict": cell.certificate["verdict"],
+        "proved_epsilon": float(cell.certificate["proved"]["epsilon_at_claimed_delta"]),
+    }
+
+
+def _named(key: Key) -> dict[str, Any]:
+    epsilon = None if math.isinf(key.epsilon) else key.epsilon
+    return {**key._asdict(), "epsilon": epsilon}
+
+
+def _interval(found: Estimate) -> dict[str, float]:
+    return found._asdict()

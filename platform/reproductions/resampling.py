@@ -1,0 +1,169 @@
+"""What trials say of a cell, how sure that is, and what a paper's 20 trials would have said.
+
+Everything is deterministic: the resamples of equally many values are always the same. Infinity counts as any large
+value, so no average of resampled values is ever taken: ends of intervals are values that occurred.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import betaincinv
+
+from dprl.algorithms.base import Float64Array
+from dprl.platform.reports.intervals import CONFIDENCE, FEWEST_SEEDS
+
+PAPER_TRIALS = 20
+RESAMPLES = 4000
+_CHUNK = 500
+"""Resamples drawn at a time; changes no result."""
+_KEPT = 512
+_SURE = 1e-12
+"""Sums of the same numbers in another order may differ by roundings."""
+
+Statistic = Callable[[Float64Array], Float64Array]
+"""From values float64[..., n] of n trials to float64[...]."""
+
+
+class Estimate(NamedTuple):
+    """A number with the ends of its 95 % interval, which are NaN below 3 trials."""
+
+    value: float
+    lower: float
+    upper: float
+
+
+class Comparison(NamedTuple):
+    """Two cells: the difference first minus second with its 95 % bootstrap interval.
+
+    seen: the share of pairs of 20 resampled trials in which it is above 0, half of those where it is 0 included.
+    """
+
+    difference: float
+    lower: float
+    upper: float
+    seen: float
+
+    @property
+    def above(self) -> bool:
+        """Whether the first is larger, beyond doubt."""
+        return self.lower > 0.0
+
+    @property
+    def below(self) -> bool:
+        """Whether the second is larger, beyond doubt."""
+        return self.upper < 0.0
+
+    def __neg__(self) -> Comparison:
+        """Return the comparison of the second with the first."""
+        return Comparison(-self.difference, -self.upper, -self.lower, 1.0 - self.seen)
+
+
+def median(values: Float64Array) -> Float64Array:
+    """Return the median, infinite if half of the values are."""
+    return np.asarray(np.median(values, axis=-1))
+
+
+def mean(values: Float64Array) -> Float64Array:
+    """Return the mean."""
+    return np.asarray(np.mean(values, axis=-1))
+
+
+def resampled(values: Float64Array, statistic: Statistic, size: int, stream: int = 0) -> Float64Array:
+    """Return the statistic of 4000 resamples of `size` of the values float64[n], drawn with replacement.
+
+    stream: cells whose resamples are to be independent of each other need different ones.
+    """
+    return _resampled(np.ascontiguousarray(values, dtype=np.float64).tobytes(), statistic, size, stream)
+
+
+@lru_cache(_KEPT)
+def _resampled(data: bytes, statistic: Statistic, size: int, stream: int) -> Float64Array:
+    """Return `resampled` of the float64 numbers in `data`, read-only: a page asks for the same ones several times."""
+    values = np.frombuffer(data)
+    generator = np.random.default_rng([len(values), size, stream])
+    drawn = (values[generator.integers(0, len(values), size=(_CHUNK, size))] for _ in range(0, RESAMPLES, _CHUNK))
+    found = np.concatenate([statistic(each) for each in drawn])
+    found.setflags(write=False)
+    return found
+
+
+def central(numbers: Float64Array) -> tuple[float, float]:
+    """Return the ends of the central 95 % of `numbers`, which are two of them."""
+    ordered = np.sort(numbers)
+    outside = math.floor(len(ordered) * (1.0 - CONFIDENCE) / 2 + _SURE)
+    return float(ordered[outside]), float(ordered[len(ordered) - 1 - outside])
+
+
+def estimate(values: Float64Array, statistic: Statistic) -> Estimate:
+    """Return the statistic of the values float64[n] with its bootstrap interval."""
+    value = float(statistic(values))
+    if len(values) < FEWEST_SEEDS:
+        return Estimate(value, math.nan, math.nan)
+    return Estimate(value, *central(resampled(values, statistic, len(values))))
+
+
+def share(hits: Float64Array) -> Estimate:
+    """Return the share of ones among zeros and ones float64[n], with the interval of Clopper and Pearson.
+
+    A bootstrap of all ones would have no width.
+    """
+    n, k = len(hits), int(np.sum(hits))
+    if n < FEWEST_SEEDS:
+        return Estimate(k / n, math.nan, math.nan)
+    outside = (1.0 - CONFIDENCE) / 2
+    lower = float(betaincinv(k, n - k + 1, outside)) if k else 0.0
+    upper = float(betaincinv(k + 1, n - k, 1.0 - outside)) if k < n else 1.0
+    return Estimate(k / n, lower, upper)
+
+
+def trial_range(values: Float64Array, statistic: Statistic) -> tuple[float, float]:
+    """Return the central 95 % of what 20 trials like these say: of the statistic of 20 resampled values."""
+    return central(resampled(values, statistic, PAPER_TRIALS))
+
+
+def ratio(values: Float64Array, reference: Float64Array) -> Estimate:
+    """Return the mean of values float64[n] as a share of the mean of others float64[m]; NaN if that is 0."""
+    value = _divided(mean(values), mean(reference))
+    if min(len(values), len(reference)) < FEWEST_SEEDS:
+        return Estimate(float(value), math.nan, math.nan)
+    return Estimate(float(value), *_ratio_range(values, reference, len(values), len(reference)))
+
+
+def ratio_range(values: Float64Array, reference: Float64Array) -> tuple[float, float]:
+    """Return the central 95 % of `ratio` where both cells have 20 trials."""
+    return _ratio_range(values, reference, PAPER_TRIALS, PAPER_TRIALS)
+
+
+def compared(one: Float64Array, other: Float64Array, statistic: Statistic) -> Comparison:
+    """Return how the statistic of the trials float64[n] exceeds that of other, independent ones float64[m].
+
+    Two infinite values do not differ.
+    """
+    difference = float(_difference(statistic(one), statistic(other)))
+    small = _difference(*(resampled(x, statistic, PAPER_TRIALS, i) for i, x in enumerate((one, other))))
+    seen = float(np.mean(small > 0.0) + np.mean(small == 0.0) / 2)
+    if min(len(one), len(other)) < FEWEST_SEEDS:
+        return Comparison(difference, math.nan, math.nan, seen)
+    drawn = _difference(*(resampled(x, statistic, len(x), i) for i, x in enumerate((one, other))))
+    return Comparison(difference, *central(drawn), seen)
+
+
+def _difference(one: Float64Array, other: Float64Array) -> Float64Array:
+    one, other = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
+    same = one == other  # infinity minus infinity is not a number
+    return np.where(same, 0.0, np.subtract(one, other, where=~same, out=np.zeros_like(one)))
+
+
+def _divided(one: Float64Array, other: Float64Array) -> Float64Array:
+    return np.divide(one, other, where=other > 0.0, out=np.full_like(np.asarray(one, dtype=np.float64), math.nan))
+
+
+def _ratio_range(values: Float64Array, reference: Float64Array, n: int, m: int) -> tuple[float, float]:
+    drawn = _divided(resampled(values, mean, n, 0), resampled(reference, mean, m, 1))
+    # Where the reference never succeeds there is nothing to divide by.
+    return (math.nan, math.nan) if np.isnan(drawn).any() else central(drawn)

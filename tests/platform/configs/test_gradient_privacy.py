@@ -1,0 +1,142 @@
+"""The privacy section of a config is of the kind that fits what its algorithm's users release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dprl.platform.configs.config import load_cells
+from dprl.platform.configs.experiment import read_experiment, varies, varying_keys
+from dprl.platform.errors import UserError
+from dprl.platform.reports.listing import listing, listing_text
+from dprl.privacy import LocalGradientPrivacy
+from tests.platform.gradient_cases import LDP, NONE, SIGNS, cell, raw
+
+COUNTS: dict[str, Any] = {"algorithm": {"name": "private_ucb_vi"}, "env": {"name": "riverswim"}}
+pytestmark = pytest.mark.usefixtures("walking")
+
+
+def test_settings_are_those_of_gradients() -> None:
+    one = cell(LDP)
+    assert one.privacy == LocalGradientPrivacy(5.0, mechanism="privunit")
+    parameters = one.parameters()
+    assert parameters["privacy.mechanism"] == "privunit"
+    assert "privacy.clip" not in parameters  # the paper's
+    assert one.certificate().proved_epsilon == pytest.approx(5.0)
+
+
+def test_a_cell_written_as_yaml_is_the_same_cell(tmp_path: Path) -> None:
+    for original in (cell(LDP), cell(NONE), cell(SIGNS | {"clip": 0.5})):
+        (tmp_path / "one.yaml").write_text(original.to_yaml())
+        assert load_cells(tmp_path / "one.yaml") == [original]
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        (
+            {"privacy": {"model": "jdp", "epsilon": 1.0}},
+            (
+                "privacy.model: must be one of ldp, none with algorithm walking, whose users release gradients, "
+                "got 'jdp'; choose one of them, or another algorithm"
+            ),
+        ),
+        (
+            {"privacy": LDP | {"counter": "binary_tree"}},
+            (
+                "privacy.counter: does not belong with algorithm walking, whose users release gradients, "
+                "got 'binary_tree'; remove it"
+            ),
+        ),
+        (
+            COUNTS | {"privacy": LDP},
+            "privacy.mechanism: must be one of ",
+        ),
+        (
+            COUNTS | {"privacy": {"model": "ldp", "epsilon": 1.0, "release_scores": "none"}},
+            (
+                "privacy.release_scores: does not belong with algorithm private_ucb_vi, whose users release counts, "
+                "got 'none'; remove it"
+            ),
+        ),
+        (
+            {"privacy": LDP | {"mechanism": "prvunit"}},
+            (
+                "privacy.mechanism: must be one of clipped_laplace, projected_random_sign, privunit, clipped_gaussian, "
+                "got 'prvunit'; did you mean 'privunit'?"
+            ),
+        ),
+        (
+            {"privacy": LDP | {"mechanisms": "privunit"}},
+            "privacy.mechanisms: unknown key; did you mean 'mechanism'?",
+        ),
+        (
+            {"privacy": NONE | {"epsilon": 1.0}},
+            "privacy.epsilon: does not belong to model none, got 1.0; remove it, or choose model: ldp",
+        ),
+        (
+            {"privacy": {"model": "dp"}},
+            "privacy.model: must be a registered name, got 'dp'; did you mean 'ldp'? (valid: ldp, none)",
+        ),
+        ({"clip_norm": "l2"}, "clip_norm: unknown key; did you mean 'privacy.clip_norm'?"),
+        (
+            {"env": {"name": "riverswim"}},
+            (
+                "env: must be a control task with algorithm walking, got riverswim, a finite MDP; "
+                "choose env cartpole_gravity"
+            ),
+        ),
+        (
+            {"release": True},
+            (
+                "release: must be false with release_scores: simulator, got True; "
+                "no simulator knows what real users did: write release_scores: private, or none"
+            ),
+        ),
+        (
+            {"release": True, "privacy": NONE},
+            "release: must be false without certified noise, got True; choose model ldp",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_told_in_one_line(changes: dict[str, Any], told: str) -> None:
+    with pytest.raises(UserError) as caught:
+        read_experiment(raw(LDP) | changes)
+    text = str(caught.value)
+    assert "\n" not in text
+    assert told in text
+
+
+def test_missing_privacy_gets_an_example_that_fits() -> None:
+    settings = raw(LDP)
+    del settings["privacy"]
+    with pytest.raises(UserError, match=r"^privacy: is required, got nothing; write e\.g\. privacy: .*privunit"):
+        read_experiment(settings)
+
+
+def test_models_of_one_name_are_compared_among_their_kind_only() -> None:
+    gradients = [cell(LDP), cell(SIGNS)]
+    counts = [read_experiment(raw({"model": "ldp", "epsilon": 1.0}) | COUNTS)]
+    flats = [one.parameters() for one in (*gradients, *counts)]
+    assert not varies("privacy.release_scores", flats)
+    assert not varies("privacy.families", flats)
+    assert "privacy.mechanism" in varying_keys(gradients)
+
+
+def test_the_list_tells_the_kinds_apart() -> None:
+    models = listing("trust_models")["trust_models"]
+    assert [(entry["name"], entry["releases"]) for entry in models] == [
+        ("none", "counts"),
+        ("jdp", "counts"),
+        ("ldp", "counts"),
+        ("none", "gradients"),
+        ("ldp", "gradients"),
+    ]
+    text = listing_text({"trust_models": models})
+    assert "for algorithms whose users release gradients" in text
+    assert "clipped_laplace | projected_random_sign | privunit | clipped_gaussian" in text
+    assert "default null" in text
+    walking = next(entry for entry in listing("algorithms")["algorithms"] if entry["name"] == "walking")
+    assert (walking["plays"], walking["releases"]) == ("control task", "gradients")

@@ -1,0 +1,106 @@
+"""`dprl reproduce`: which papers, what it prints, and a small run of all of it."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dprl.platform.command_line import main
+from dprl.platform.reproductions import papers, pgc_a3c
+from dprl.platform.reproductions.page import FIGURES
+from dprl.platform.reproductions.request import Reproduced, Request
+
+
+class Recorded:
+    """A reproduction that only notes what it is asked."""
+
+    def __init__(self, page: Path | None, failed: list[str]) -> None:
+        self.page, self.failed = page, failed
+        self.requests: list[Request] = []
+
+    def __call__(self, request: Request) -> Reproduced:
+        self.requests.append(request)
+        os.write(1, b"from a worker\n")  # as Ray does it
+        data = {"tables": [{"ours": math.inf, "inside": None}]}
+        verdicts = [["", "R1"], ["Table 1: inside our range", "5 of 7"]]
+        return Reproduced("pgc_a3c", self.page, Path("sweep"), verdicts, data, self.failed)
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Recorded:
+    monkeypatch.setenv("DPRL_HOME", str(tmp_path))
+    found = Recorded(tmp_path / "page.md", [])
+    monkeypatch.setitem(papers.PAPERS, "pgc_a3c", found)
+    return found
+
+
+@pytest.mark.parametrize("word", [[], ["all"], ["pgc-a3c"], ["pgc_a3c"]])
+def test_every_spelling_of_the_paper_runs_it(recorded: Recorded, tmp_path: Path, word: list[str]) -> None:
+    assert main(["reproduce", *word]) == 0
+    (request,) = recorded.requests
+    assert (request.home, request.quick, request.executor) == (tmp_path, False, "tune")
+    assert request.command.endswith(" ".join(["dprl reproduce", *word]))
+
+
+def test_quick_is_told_and_not_together_with_full(recorded: Recorded, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "pgc-a3c", "--quick"]) == 0
+    assert recorded.requests[0].quick
+    assert main(["reproduce", "pgc-a3c", "--quick", "--full"]) == 2
+    assert "not allowed with" in capsys.readouterr().err
+    assert len(recorded.requests) == 1
+
+
+def test_an_unknown_paper_is_refused_with_the_nearest_name(
+    recorded: Recorded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["reproduce", "pcg-a3c"]) == 2
+    assert "did you mean 'pgc_a3c'?" in capsys.readouterr().err
+    assert not recorded.requests
+
+
+def test_the_terminal_shows_verdicts_and_where_the_page_is(
+    recorded: Recorded, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["reproduce"]) == 0
+    shown = capfd.readouterr()
+    assert shown.out.splitlines()[1:] == ["Table 1: inside our range  5 of 7", f"page      {tmp_path / 'page.md'}"]
+    assert "from a worker" not in shown.out
+
+
+def test_json_is_strict(recorded: Recorded, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["reproduce", "--json"]) == 0
+    found = json.loads(capfd.readouterr().out)["pgc_a3c"]
+    assert found == {"page": str(tmp_path / "page.md"), "tables": [{"ours": "inf", "inside": None}]}
+
+
+def test_a_failed_cell_is_told_and_there_is_no_page(recorded: Recorded, capfd: pytest.CaptureFixture[str]) -> None:
+    recorded.page, recorded.failed = None, ["epsilon=1: it broke"]
+    assert main(["reproduce"]) == 1
+    shown = capfd.readouterr()
+    assert "page" not in shown.out
+    assert "dprl: failed: epsilon=1: it broke" in shown.err
+
+
+@pytest.mark.slow
+def test_a_small_run_leaves_a_page_with_figures_and_resumes(tmp_path: Path) -> None:
+    def again(executor: Any = "process") -> Reproduced:
+        small = ("episodes=300", "seeds=2")
+        return pgc_a3c.reproduce(Request(tmp_path, True, "dprl reproduce", executor, small, searches=10))
+
+    first = again()
+    assert not first.failed
+    assert first.page == tmp_path / "reproductions" / "pgc_a3c_quick" / "reproduction_pgc_a3c.md"
+    text = first.page.read_text(encoding="utf-8")
+    assert "Made by `dprl reproduce` from the sweep pgc_a3c_table_quick" in text
+    assert all((first.page.parent / name).is_file() and name in text for name in FIGURES)
+    cells = first.data["cells"]
+    assert {(cell["trials"], cell["submissions"]) for cell in cells} == {(2, 300)}
+    assert {(cell["verdict"], cell["epsilon"] is None) for cell in cells} == {("holds", False), ("unbounded", True)}
+    assert all(cell["proved_epsilon"] <= cell["epsilon"] * (1 + 1e-9) for cell in cells if cell["epsilon"])
+    assert again().page == first.page
+    assert first.page.read_text(encoding="utf-8") == text

@@ -1,0 +1,119 @@
+"""A sweep of an algorithm whose agents send gradients shows scores, of which more is better, and medians over seeds."""
+
+from __future__ import annotations
+
+import io
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from dprl.platform.policies import ActorCriticPolicy, load_policy
+from dprl.platform.reporting import summaries
+from dprl.platform.reports.cell_texts import cells_of
+from dprl.platform.reports.markdown import page
+from dprl.platform.reports.tables import write_summary
+from dprl.platform.sweeps.cell import CellRun
+from dprl.platform.sweeps.cell_folder import CellFolder
+from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
+from dprl.platform.tracking.tracker import cell_metrics
+from tests.platform.gradient_cases import LDP, METRICS, NONE, SIGNS, cell
+
+pytestmark = pytest.mark.usefixtures("walking")
+
+
+def run(home: Path) -> SweepResult:
+    options = SweepOptions("walked", home, "process", None, None, False, "dprl run walked.yaml")
+    result = run_sweep([cell(NONE), cell(LDP), cell(SIGNS)], options)
+    assert result.failed == []
+    return result
+
+
+@pytest.fixture
+def figures(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
+    """The figures that were saved."""
+    saved: list[Figure] = []
+    original = Figure.savefig
+
+    def keep(self: Figure, *args: object, **kwargs: object) -> None:
+        saved.append(self)
+        original(self, *args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Figure, "savefig", keep)
+    return saved
+
+
+def test_a_sweep_shows_its_headline_everywhere(
+    tmp_path: Path, figures: list[Figure], capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = run(tmp_path)
+    assert "score 1 -> 20" in capsys.readouterr().err
+    summary = result.summary
+    assert summary["score"].tolist() == [10.5] * 3
+    assert summary["score_first"].tolist() == [1.0] * 3
+    assert summary[["score_last", "score_last_lower", "score_upper"]].to_numpy().tolist() == [[20.0, 20.0, 10.5]] * 3
+    # Seeds 0 and 2 have no success.
+    assert summary["first_success"].tolist() == [math.inf] * 3
+    assert summary["first_success_lower"].tolist() == [10.0] * 3
+    assert summary["success"].tolist() == [pytest.approx(1 / 3)] * 3
+    assert not [key for key in map(str, summary) if "regret" in key or "halved" in key]
+    assert {file.name for file in result.folder.glob("*.png")} == {"frontier.png"}
+    files = {file.name for file in CellFolder(result.folder / "cells" / summary["cell"][1]).artifacts()}
+    assert {"score.png", "episode.png", "policy.npz"} <= files
+    assert "regret.png" not in files
+    cells, frontier = figures[:-1], figures[-1]
+    of_scores = [figure for figure in cells if len(figure.axes) == 2]
+    assert len(of_scores) == 3
+    steps, shares = of_scores[0].axes
+    assert steps.get_ylabel() == "after the submission (steps)"
+    assert steps.get_legend_handles_labels()[1] == ["score, mean over the block", "final score of the output policy"]
+    assert shares.get_legend_handles_labels()[1] == ["success"]
+    assert {axes.get_xlabel() for axes in of_scores[0].axes} == {"submission"}
+    (panel,) = frontier.axes
+    assert panel.get_ylabel() == "mean score (steps; higher is better)"
+    assert "20 submissions" in frontier.get_suptitle()
+    episodes = [figure for figure in cells if len(figure.axes) == 3]
+    assert [axes.get_ylabel() for axes in episodes[0].axes] == ["cart (m)", "pole (degrees)", "push"]
+    assert "gravity 9." in episodes[0].get_suptitle()
+    lines = {round(float(np.asarray(line.get_ydata())[0]), 9) for line in episodes[0].axes[1].get_lines()[1:]}
+    assert lines == {-12.0, 12.0}
+
+
+def test_tables_pages_and_mlflow_tell_scores(tmp_path: Path) -> None:
+    result = run(tmp_path)
+    stream = io.StringIO()
+    write_summary(stream, result.summary)
+    header, first, *_, legend = stream.getvalue().splitlines()
+    assert header.split()[:8] == ["cell", "score", "+-95%", "first->last", "final", "first", "success", "claim"]
+    assert first.split()[1:7] == ["10.5", "0", "1->20", "20", ">20", "0.3333"]
+    assert "higher is better" in legend
+    assert "first: first success after the last submission, median over seeds" in legend
+    text = page("Scores", cells_of(summaries(tmp_path, ["walked"])), [])
+    assert "`score`: steps of an agent's episode; higher is better" in text
+    assert ">20 [10, >20]" in text
+    assert "1 \u2192 20" in text
+    points = cell_metrics(METRICS, CellFolder(result.folder / "cells" / result.summary["cell"][1]).results())
+    keys = [point.key for point in points]
+    assert {"score", "score_lower", "score_upper", "final_score", "success", "drift"} <= set(keys)
+    assert keys.count("first_success_lower") == 1
+    assert "first_success" not in keys  # infinite
+    assert "drift_lower" not in keys
+
+
+def test_a_cut_run_of_gradients_is_the_same_run(tmp_path: Path) -> None:
+    one = cell(LDP)
+    whole, cut = CellFolder(tmp_path / "whole"), CellFolder(tmp_path / "cut")
+    CellRun(one, whole).advance(60.0)
+    while not CellRun(one, cut).advance(0.0).finished:
+        pass
+    for name in ("records.parquet", "certificate.json", "policy.npz"):
+        assert (whole.path / name).read_bytes() == (cut.path / name).read_bytes()
+    assert pd.read_parquet(whole.records_file)["first_success"].max() == math.inf
+    policy = load_policy(whole.path, seed=1)
+    assert isinstance(policy, ActorCriticPolicy)
+    assert policy(np.zeros(4)) == 0
+    with np.load(whole.policy_file) as tables:
+        assert np.array_equal(policy.parameters, tables["policy"][1])

@@ -1,0 +1,75 @@
+"""`dprl audit` of a cell whose agents send gradients attacks its own mechanism, and finds what else they send."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dprl.platform import gradient_auditing
+from dprl.platform.auditing import audit_experiment
+from dprl.platform.reports.audits import block
+from dprl.privacy import GradientSender
+from tests.platform.gradient_cases import LDP, NONE, SIGNS, cell
+
+pytestmark = pytest.mark.usefixtures("walking")
+
+
+@pytest.mark.parametrize(
+    "privacy",
+    [
+        LDP,
+        SIGNS,
+        {"model": "ldp", "epsilon": 2.0, "mechanism": "clipped_laplace"},
+        {"model": "ldp", "epsilon": 2.0, "delta": 1e-5, "mechanism": "clipped_gaussian"},
+    ],
+    ids=lambda settings: settings["mechanism"],
+)
+def test_a_certified_cell_is_not_refuted_and_something_is_measured(privacy: dict[str, Any]) -> None:
+    attack, channels = audit_experiment(cell(privacy), 40_000)
+    assert [one.verdict for one in (attack, channels)] == ["not refuted"] * 2
+    assert attack.white_box == "holds"
+    assert attack.measurement is not None
+    assert privacy["epsilon"] / 4 < attack.measurement.epsilon_lb < privacy["epsilon"]
+    assert "NOT REFUTED" in block("one", [attack, channels])
+
+
+def test_without_noise_messages_tell_everything() -> None:
+    (channels,) = audit_experiment(cell(NONE), 1000)
+    assert channels.measurement is not None
+    assert channels.measurement.epsilon_lb == np.inf
+    assert "NO PRIVACY" in block("one", [channels])
+
+
+def test_all_submissions_of_an_agent_are_attacked_together() -> None:
+    """Each of two submissions has half of epsilon: what both of them show is more than one could."""
+    attack, _ = audit_experiment(cell(SIGNS | {"submissions": 2, "epsilon": 4.0}), 40_000)
+    assert attack.measurement is not None
+    assert attack.measurement.probe.startswith("2 submissions of ")
+    assert 2.0 < attack.measurement.epsilon_lb < 4.0
+    assert "2 submissions an agent" in attack.subject
+
+
+def test_a_claim_that_is_too_small_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = gradient_auditing.claim_of
+    monkeypatch.setattr(gradient_auditing, "claim_of", lambda made: dataclasses.replace(original(made), epsilon=0.5))
+    attack, _ = audit_experiment(cell(SIGNS), 40_000)
+    assert attack.verdict == "refuted"
+
+
+def test_a_score_beside_the_message_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Teller(GradientSender):
+        def __repr__(self) -> str:
+            return f"Teller({self.told})"
+
+        def send(self, lease: Any, gradients: Any, scores: Any = None) -> Any:
+            self.told = scores[0]
+            return super().send(lease, gradients, scores)
+
+    monkeypatch.setattr(gradient_auditing, "GradientSender", Teller)
+    *_, channels = audit_experiment(cell(SIGNS), 1000)
+    assert channels.verdict == "refuted"
+    assert channels.measurement is not None
+    assert channels.measurement.probe.endswith("texts: not the same")
