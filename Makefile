@@ -10,6 +10,7 @@ CONFIG ?= tune_configs/regret_vs_epsilon.yaml
 HALVING ?= halving_riverswim_3 halving_riverswim_6 halving_random_mdp
 HALVING_ARGS ?=
 HALVING_PAGE ?= docs/halving.md
+REPRODUCE_ARGS ?= --full
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 
@@ -25,7 +26,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --no-compile --disable-pip-version-ch
 	/^Collecting / {if (++found % 20 == 0) {print "    " found " packages found"; fflush()}} \
 	/^Installing collected packages/ {print "    unpacking " gsub(/,/, "") + 1 " packages"; fflush()}'
 
-.PHONY: help setup dev demo test test-fast check lint typing format bench halving clean
+.PHONY: help setup dev demo test test-fast check lint typing format bench halving reproduce clean
 
 help:  ## this text
 	@echo "dprl: differentially private reinforcement learning on Ray"
@@ -79,6 +80,7 @@ bench: setup  ## our implementations against naive ones, as ratios
 	@$(BIN)/python -m benchmarks.tabular $(BENCH_ARGS)
 	@$(BIN)/python -m benchmarks.lazy_planning $(filter --quick,$(BENCH_ARGS))
 	@$(BIN)/python -m benchmarks.games $(filter --quick,$(BENCH_ARGS))
+	@$(BIN)/python -m benchmarks.pgc $(filter --quick,$(BENCH_ARGS))
 
 # Each sweep resumes where an earlier call stopped; a cell that failed stops this before the page is written.
 # A small one: DPRL_HOME=/tmp/small make halving HALVING_PAGE=/tmp/small.md HALVING_ARGS='--set episodes=2000 --set seeds=6'
@@ -86,6 +88,10 @@ halving: setup  ## episodes until the regret has halved: runs the sweeps HALVING
 	@for sweep in $(HALVING); do $(BIN)/dprl sweep $$sweep $(HALVING_ARGS); done
 	@$(BIN)/dprl report $(HALVING) --title 'Episodes until the regret per episode has halved' \
 		--preface tune_configs/halving.md --compare best_ucb_vi private_ucb_vi --out $(HALVING_PAGE)
+
+reproduce: setup  ## published experiments again: numbers of the papers beside ours, in docs/ (half an hour)
+	@$(BIN)/dprl reproduce all $(REPRODUCE_ARGS)
+	@cp "$${DPRL_HOME:-dprl_runs}"/reproductions/pgc_a3c/* docs/
 
 clean:  ## remove .venv and everything built; keeps dprl_runs
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
-SEALERS = {"issue_private_counts", "issue_report", "_ReportSeal", "_CountsSeal"}
+SEALERS = {
+    *("issue_private_counts", "issue_report", "_ReportSeal", "_CountsSeal"),
+    *("issue_lease", "issue_private_messages", "_LeaseSeal", "_MessagesSeal"),
+}
 UNRELEASED = {"totals", "settled", "message", "noisy", "rows", "sender", "receiver", "_changing", "_channel"}
 
 
