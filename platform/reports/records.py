@@ -70,7 +70,8 @@ def gaps_in(found: Collection[str]) -> list[Metric]:
 
 def headlines_in(found: Collection[str]) -> list[Metric]:
     """Return the headlines of all algorithms whose columns are among those `found`."""
-    return [metric for metric in _known() if metric.headline and main_column(metric) in found]
+    # Another algorithm may have a metric of the same name that is no headline: it has no column of the first block.
+    return [metric for metric in _known() if metric.headline and f"{block_column(metric)}_first" in found]
 
 
 def _known() -> list[Metric]:

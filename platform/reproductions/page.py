@@ -270,11 +270,11 @@ def _privacy(material: Material) -> list[str]:
         proved = proved_epsilon(cell.certificate)
         row = (MECHANISMS[key.mechanism], _epsilon(key.epsilon), _epsilon(proved), str(cell.certificate["verdict"]))
         found[row] = found.get(row, 0) + 1
-    channels = dict.fromkeys(
-        channel
+    left_open = dict.fromkeys(
+        name
         for key, cell in material.trials.items()
         if math.isfinite(key.epsilon)
-        for channel in cell.certificate["excluded_channels"]
+        for name in cell.certificate["excluded_channels"]
     )
     worlds = dict.fromkeys(
         f"{noise['arithmetic']}, {noise['entropy']}"
@@ -288,7 +288,7 @@ def _privacy(material: Material) -> list[str]:
         "## Privacy",
         "Of every submission, against the aggregator and everybody who sees the message; every agent submits once.",
         table(headers, lines, _NAMES),
-        f"Noise as drawn here: {'; '.join(worlds) or 'none'}. Not covered: {'; '.join(channels) or 'nothing known'}.",
+        f"Noise as drawn here: {'; '.join(worlds) or 'none'}. Not covered: {'; '.join(left_open) or 'nothing known'}.",
     ]
 
 

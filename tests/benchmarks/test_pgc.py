@@ -18,7 +18,7 @@ from dprl.envs import CartPoleGravity
 
 
 def test_both_programs_have_the_same_gradients_on_the_same_actions() -> None:
-    assert 0.0 < pgc.disagreement(4) < 1e-10
+    assert 0.0 < pgc.disagreement(4) < 1e-9
 
 
 def test_the_naive_program_clips_and_adds_noise() -> None:
@@ -66,6 +66,6 @@ def test_a_whole_run_is_printed_and_written(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setattr(sys, "argv", ["pgc", "--quick", "--json", str(tmp_path / "figures.json")])
     assert pgc.main() == 0
     written = json.loads((tmp_path / "figures.json").read_text())
-    assert written["disagreement"] < 1e-10
+    assert written["disagreement"] < 1e-9
     assert [(row["policy"], row["lanes"]) for row in written["submissions"]] == [("balancing", 8), ("untrained", 8)]
     assert all(0.0 < row["ours"] < row["naive"] for row in written["submissions"])

@@ -133,7 +133,7 @@ def test_a_cell_of_a_game_is_no_module_and_has_no_evaluation(tmp_path: Path) -> 
 def test_the_examples_of_the_guide_run_on_a_real_cell(cluster: None, root: Path, tmp_path: Path) -> None:
     """Two learners and one against the run's min-player; the examples on NumPy alone have a test of their own."""
     text = (root / "docs" / "policies.md").read_text().partition("# Policies of Markov games")[2]
-    text = text.partition("## Functions of both players")[2]
+    text = text.partition("## Functions of both players")[2].partition("# Policies of control tasks")[0]
     assert "train_batch_size_per_learner=1000" in text
     quick = text.replace("train_batch_size_per_learner=1000", "train_batch_size_per_learner=150, num_epochs=1")
     blocks = re.findall(r"```python\n(.*?)```", quick, re.DOTALL)

@@ -228,7 +228,7 @@ def masked(text: str) -> str:
 
 @pytest.mark.cluster
 def test_the_results_of_a_run(cluster: None, tmp_path: Path) -> None:
-    timed = re.compile(r"time|timers|_s$|per_s|date|pid|driver_share|trial_id|hostname|node_ip|perf|throughput|seconds")
+    timed = re.compile(r"time|timers|_s$|per_s|^date$|pid|driver_share|trial_id|hostname|node_ip|perf|throughput|seconds")
 
     def record(number: int) -> list[Message]:
         def creator(_: object) -> gym.Env[Any, Any]:
