@@ -185,7 +185,7 @@ def main() -> int:
             policy,
             n_lanes,
             task,
-            Blocks(effort if policy == "balancing" else 5 * effort),
+            Blocks(effort if policy == "balancing" else 5 * effort, repeats=20),
             Blocks(2 if policy == "balancing" else 15, repeats=3) if n_lanes == GOAL_LANES else None,
         )
         for policy in ("balancing", "untrained")

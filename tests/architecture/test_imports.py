@@ -21,7 +21,7 @@ LIBRARIES = {
     "privacy": {"numpy", "scipy", "numba", "llvmlite"},
     "envs": {"numpy", "numba", "gymnasium", "pettingzoo"},
     "algorithms": {"numpy", "scipy", "numba"},
-    "algorithms/pgc_a3c": {"numpy", "scipy", "numba", "gymnasium", "ray", "torch"},
+    "algorithms/pgc_a3c": {"numpy", "scipy", "numba", "llvmlite", "gymnasium", "ray", "torch"},
     "platform": {
         *(
             "matplotlib",

@@ -227,7 +227,7 @@ def masked(text: str) -> str:
 
 
 def of_core(text: str) -> str:
-    """Return what Ray's core says of itself: each kind of line once, whatever the order of its threads and its counts."""
+    """Return what Ray's core says of itself: each kind of line once: threads have no order."""
     return "\n".join(sorted({re.sub(r"\d+", "#", line) for line in re.findall(r"\w+\.cc:\d+: .*", text)}))
 
 
