@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 import llvmlite.binding as llvm
 from numba import cfunc, njit
@@ -107,26 +108,72 @@ def shared(signature: str) -> Callable[[Callable[..., int]], Callable[..., int]]
     def decorate(function: Callable[..., int]) -> Callable[..., int]:
         name = f"{function.__module__}.{function.__qualname__}.{source_digest()}"
         arguments, result = sigutils.normalize_signature(signature)
-        _waiting.append((name, signature, function))
+        _waiting[name] = _Waiting(name, signature, function)
         return cast("Callable[..., int]", types.ExternalFunction(name, Signature(result, arguments, None)))
 
     return decorate
 
 
-_Waiting = tuple[str, str, Callable[..., int]]
-_waiting: list[_Waiting] = []
+class _Waiting(NamedTuple):
+    """A function that kernels call by its address, and that is not compiled yet."""
+
+    name: str
+    signature: str
+    function: Callable[..., int]
+
+
+_waiting: dict[str, _Waiting] = {}
 _compiled_shared: list[object] = []
 
 
-def _compile_shared() -> None:
-    """Compile what is waiting, in the order in which it was declared, before any kernel that may call it is linked."""
+def _compile_shared(function: Callable[..., object]) -> None:
+    """Compile what is waiting and `function` may call, in the order in which it was declared, before it is linked.
+
+    What is on disk is taken too, which takes no time: a kernel that is on disk may call it in ways not seen here.
+    """
     with global_compiler_lock:  # another thread must wait until the names are there; this one comes back to nothing
-        waiting, _waiting[:] = list(_waiting), []
-        for name, signature, function in waiting:
+        reached = _reached(function)
+        for name, one in list(_waiting.items()):
+            marker = Path(prepared_folder()) / f"{name}.shared"
+            if name not in reached and not marker.exists():
+                continue
+            if _waiting.pop(name, None) is None:
+                continue  # compiled with one before it
             with _our_cache():
-                compiled = cfunc(signature, cache=True, error_model="numpy", fastmath=False)(function)
+                compiled = cfunc(one.signature, cache=True, error_model="numpy", fastmath=False)(one.function)
             _compiled_shared.append(compiled)  # its code must stay
             llvm.add_symbol(name, compiled.address)
+            marker.touch()
+
+
+def _reached(function: Callable[..., object]) -> set[str]:
+    """Return the names of the shared functions that a function reaches by what it names, however many calls away."""
+    found: set[str] = set()
+    seen: set[object] = set()
+    following: list[object] = [function]
+    while following:
+        one = following.pop()
+        one = getattr(one, "py_func", one)
+        if isinstance(one, types.ExternalFunction):
+            found.add(one.symbol)
+            if one.symbol in _waiting:
+                following.append(_waiting[one.symbol].function)
+        elif isinstance(one, FunctionType) and one not in seen:
+            seen.add(one)
+            following += _named(one)
+    return found
+
+
+def _named(function: FunctionType) -> list[object]:
+    """Return the values of all globals and of all variables of enclosing functions that a function names."""
+    codes: list[CodeType] = [function.__code__]
+    for code in codes:  # grows: those of comprehensions
+        codes += [one for one in code.co_consts if isinstance(one, CodeType)]
+    names = {name for code in codes for name in code.co_names}
+    found = [function.__globals__[name] for name in names if name in function.__globals__]
+    found += [cell.cell_contents for cell in function.__closure__ or ()]
+    modules = [one for one in found if isinstance(one, ModuleType)]
+    return found + [vars(module)[name] for module in modules for name in names if name in vars(module)]
 
 
 @contextmanager
@@ -150,7 +197,7 @@ def _compiled(function: F, inline: Literal["never", "always"], *, counted: bool 
     compile_kernel = dispatcher.compile
 
     def compile_after_shared(signature: Any) -> Any:  # noqa: ANN401 - as Numba's
-        _compile_shared()
+        _compile_shared(function)
         return compile_kernel(signature)
 
     dispatcher.compile = compile_after_shared

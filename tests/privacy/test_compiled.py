@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -88,3 +90,39 @@ def test_borrowing_changes_nothing_for_what_it_calls_and_keeps_the_references() 
     assert [_borrowed(x) for _ in range(100)] == [14.0] * 100
     assert sys.getrefcount(x) == before
     assert np.array_equal(_doubled(x), [2.0, 10.0, 2.0, 2.0])
+
+
+SHARED = """
+import sys
+import numpy as np
+from dprl.privacy import Streams
+from dprl.privacy.compiled import _waiting
+from dprl.privacy.mechanisms.signs import room_for_signs
+from dprl.privacy.randomness.bits import fill_bits
+
+if sys.argv[1] == "bits":
+    fill_bits(np.empty(3, dtype=np.uint64), Streams(1, "shared").key("user_noise"), np.uint64(0))
+if sys.argv[1] == "no bits":
+    room_for_signs(3, 1)
+print(" ".join(name.split(".")[-2] for name in _waiting))
+"""
+
+
+@pytest.mark.slow
+def test_shared_functions_are_compiled_for_those_who_call_them(tmp_path: Path) -> None:
+    """Also those on disk are there at once: a kernel on disk may call them."""
+
+    def left(what: str) -> set[str]:
+        shown = subprocess.run(
+            [sys.executable, "-P", "-c", SHARED, what],
+            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return set(shown.stdout.split())
+
+    everything = left("nothing")
+    assert {"_generate", "_send_direction", "_send_signs"} <= everything
+    assert left("no bits") == everything
+    assert left("bits") == left("no bits") == everything - {"_generate"}
