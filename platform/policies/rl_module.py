@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,9 +17,15 @@ from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 from dprl.envs import FiniteMDP
 from dprl.platform.errors import UserError
 from dprl.platform.policies.action_table import ActionTable
+from dprl.platform.policies.actor_critic import ActorCriticPolicy
+from dprl.platform.policies.game import GamePolicy
 from dprl.platform.policies.loading import load_policy
 from dprl.platform.policies.tabular import TabularPolicy
 
+_INSTEAD: Mapping[type, str] = {
+    GamePolicy: "call TabularRLModule.from_policy(load_policy(...).max_player), or min_player",
+    ActorCriticPolicy: "call load_policy(...).to_rl_module(), and evaluate() of a PGC on RLlib",
+}
 _MOST_ENVIRONMENTS = 100
 """Stepped together by one env runner: RLlib's own work is per step, not per environment."""
 
@@ -102,6 +109,6 @@ def _load_mdp_policy(path: str | Path, seed: int | None) -> TabularPolicy:
     if not isinstance(policy, TabularPolicy):
         raise UserError(
             f"{path}: must be a cell of a {FiniteMDP.kind}, got {policy.env.name}, a {policy.env.builds.kind}; "
-            "call TabularRLModule.from_policy(load_policy(...).max_player), or min_player"
+            + _INSTEAD[type(policy)]
         )
     return policy
