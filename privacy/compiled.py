@@ -123,6 +123,7 @@ class _Waiting(NamedTuple):
 
 
 _waiting: dict[str, _Waiting] = {}
+_under_way: list[str] = []
 _compiled_shared: list[object] = []
 
 
@@ -135,15 +136,22 @@ def _compile_shared(function: Callable[..., object]) -> None:
         reached = _reached(function)
         for name, one in list(_waiting.items()):
             marker = Path(prepared_folder()) / f"{name}.shared"
-            if name not in reached and not marker.exists():
-                continue
-            if _waiting.pop(name, None) is None:
-                continue  # compiled with one before it
-            with _our_cache():
-                compiled = cfunc(one.signature, cache=True, error_model="numpy", fastmath=False)(one.function)
-            _compiled_shared.append(compiled)  # its code must stay
-            llvm.add_symbol(name, compiled.address)
-            marker.touch()
+            # While one is compiled, its name is not there yet: of others only those that it calls may be.
+            if name in _waiting and (name in reached or (not _under_way and marker.exists())):
+                _waiting.pop(name)
+                _compile_one(one)
+                marker.touch()
+
+
+def _compile_one(one: _Waiting) -> None:
+    _under_way.append(one.name)
+    try:
+        with _our_cache():
+            compiled = cfunc(one.signature, cache=True, error_model="numpy", fastmath=False)(one.function)
+    finally:
+        _under_way.pop()
+    _compiled_shared.append(compiled)  # its code must stay
+    llvm.add_symbol(one.name, compiled.address)
 
 
 def _reached(function: Callable[..., object]) -> set[str]:

@@ -35,6 +35,7 @@ from dprl.privacy.ledger import Release
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.vectors import RawVector
 from dprl.privacy.randomness.streams import Streams
+from dprl.privacy.states import check_arrays
 from dprl.privacy.submissions import Journal, SubmissionLedger
 
 __all__ = [
@@ -285,9 +286,7 @@ class GradientPrivatizer:
         if self._source != _NOBODY:
             raise LedgerError(f"submissions up to {self.charged} are charged here already; load into a new privatizer")
         ours = self.state_dict()
-        for key, value in ours.items():
-            if key not in state or state[key].shape != value.shape or state[key].dtype != value.dtype:
-                raise ValueError(f"the state's {key!r} is missing or of another shape; resume with the same settings")
+        check_arrays(state, ours)
         if not np.array_equal(state["fixed"], ours["fixed"]):
             raise ValueError("the state is of other noise, another seed or other settings; resume with the same ones")
         if not np.array_equal(state["digest"], self._digest({key: state[key] for key in _ARRAYS})):

@@ -47,6 +47,7 @@ from dprl.privacy.precision import WeightedSums, error_bounds, weighted_bound
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.reports import UnaryReport
 from dprl.privacy.scopes import of_counts
+from dprl.privacy.states import check_arrays
 
 
 class Privatizer:
@@ -238,9 +239,7 @@ class Privatizer:
         if self._ledger.users_charged:
             raise LedgerError(f"users up to {self._ledger.users_charged} are charged here already; load into a new one")
         ours = self.state_dict()
-        for key, value in ours.items():
-            if key not in state or state[key].shape != value.shape or state[key].dtype != value.dtype:
-                raise ValueError(f"the state's {key!r} is missing or of another shape; resume with the same settings")
+        check_arrays(state, ours)
         if not np.array_equal(state["fixed"], ours["fixed"]):
             raise ValueError("the state is of other noise, another seed or other settings; resume with the same ones")
         users = [int(count) for count in state["users"]]

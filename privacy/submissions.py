@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from dprl.privacy.base import Int64Array, LedgerError, Scope, TrustModel
 from dprl.privacy.ledger import Account, Release
+from dprl.privacy.states import check_arrays
 
 
 class Journal(Protocol):
@@ -156,9 +157,7 @@ class SubmissionLedger(Account):
         """
         if not self._loadable:
             raise LedgerError(f"{self.users_charged} agents are charged here already; load into a new ledger")
-        for key, ours in self.state_dict().items():
-            if key not in state or state[key].shape != ours.shape or state[key].dtype != ours.dtype:
-                raise ValueError(f"the state's {key!r} is missing or of another shape; resume with the same settings")
+        check_arrays(state, self.state_dict())
         if not np.array_equal(state["terms"], self._terms()):
             raise ValueError("the state is of other releases, neighbours or cap; resume with the same settings")
         self._raise_to(state["submitted"])

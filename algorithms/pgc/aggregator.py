@@ -16,6 +16,7 @@ from dprl.algorithms.pgc.base import Batch
 from dprl.algorithms.pgc.schedule import Schedule, last_startable, version_of
 from dprl.privacy import Lease, PrivateMessages
 from dprl.privacy.compiled import inlined, kernel
+from dprl.privacy.states import check_arrays
 
 APPLIED, UPDATES = range(2)
 
@@ -230,8 +231,8 @@ class Aggregator:
 
     def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
         """Continue from `state_dict`. Raises ValueError if it is of another shape."""
-        for name, array in self._state._asdict().items():
-            if name not in state or state[name].shape != array.shape or state[name].dtype != array.dtype:
-                raise ValueError(f"the state's {name!r} is missing or of another shape; resume with the same settings")
+        own = self._state._asdict()
+        check_arrays(state, own)
+        for name, array in own.items():
             array[:] = state[name]
         self._waiting.clear()

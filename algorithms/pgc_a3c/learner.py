@@ -20,6 +20,7 @@ from dprl.algorithms.pgc_a3c.network import DIMENSION
 from dprl.envs import CartPole
 from dprl.privacy import Certificate, GradientPrivatizer, Streams
 from dprl.privacy.scopes import RAW_SCORES, SIMULATED_SCORES
+from dprl.privacy.states import check_arrays, part_of
 
 if TYPE_CHECKING:
     from dprl.algorithms.pgc_a3c.config import PGCA3CConfig
@@ -97,16 +98,11 @@ class PGCA3CLearner:
     def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
         """Continue from `state_dict`, bit for bit. Raises ValueError for the state of another run."""
         own = self._arrays()
-        for name, array in own.items():
-            found = state.get(name)
-            if found is None or found.shape != array.shape or found.dtype != array.dtype:
-                raise ValueError(f"the state's {name!r} is missing or of another shape; resume with the same settings")
+        check_arrays(state, own)
         mine = {name: state[name] for name in (*own, _DONE) if name in state}
         if not np.array_equal(state.get(_DIGEST, np.zeros(0)), self._digest(mine)):
             raise ValueError("the state must be that of the same settings, environment and seed, unchanged; start anew")
-        self.privatizer.load_state_dict(
-            {key.removeprefix(_PRIVATIZER): value for key, value in state.items() if key.startswith(_PRIVATIZER)}
-        )
+        self.privatizer.load_state_dict(part_of(state, _PRIVATIZER))
         if self.privatizer.charged != int(state[_DONE]):
             raise ValueError("the state's submissions are not those that its ledger has charged; start anew")
         for name, array in own.items():

@@ -16,6 +16,7 @@ from dprl.algorithms.tabular.counts import Released
 from dprl.algorithms.tabular.loop import Run, Schedule
 from dprl.envs import Env
 from dprl.privacy import Certificate, CountFamilies, PrivacyConfig, PrivateCounts, Privatizer, Streams
+from dprl.privacy.states import check_arrays, part_of
 
 E = TypeVar("E", bound=Env)
 
@@ -196,19 +197,14 @@ class TabularLearner:
         """Continue from `state_dict`, bit for bit."""
         episodes_done = int(state.get("episodes_done", -1))
         own = self._own_arrays()
-        for name, array in own.items():
-            found = state.get(name)
-            if found is None or found.shape != array.shape or found.dtype != array.dtype:
-                raise ValueError(f"the state's {name!r} is missing or of another shape; resume with the same settings")
+        check_arrays(state, own)
         mine = {name: state[name] for name in (*own, "episodes_done")}
         if not np.array_equal(state.get(_DIGEST, np.zeros(0)), self._digest(mine)):
             raise ValueError("the state must be that of the same settings, environment and seed, unchanged; start anew")
         users = state.get(_PRIVATIZER + "users", np.array([-1]))
         if int(users[-1]) != min(episodes_done, self.episodes - 1):
             raise ValueError("the state's episodes are not those that its ledger has charged; start anew")
-        self.privatizer.load_state_dict(
-            {key.removeprefix(_PRIVATIZER): value for key, value in state.items() if key.startswith(_PRIVATIZER)}
-        )
+        self.privatizer.load_state_dict(part_of(state, _PRIVATIZER))
         for name, array in own.items():
             array[:] = state[name]
         self.episodes_done = episodes_done

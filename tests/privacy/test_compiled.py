@@ -97,11 +97,15 @@ import sys
 import numpy as np
 from dprl.privacy import Streams
 from dprl.privacy.compiled import _waiting
+from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.mechanisms.signs import room_for_signs
 from dprl.privacy.randomness.bits import fill_bits
 
 if sys.argv[1] == "bits":
     fill_bits(np.empty(3, dtype=np.uint64), Streams(1, "shared").key("user_noise"), np.uint64(0))
+if sys.argv[1] == "noise":
+    fill_noise(np.empty(3), Laplace(1.0).noise(Streams(1, "shared").key("user_noise")), np.uint64(0))
 if sys.argv[1] == "no bits":
     room_for_signs(3, 1)
 print(" ".join(name.split(".")[-2] for name in _waiting))
@@ -126,3 +130,8 @@ def test_shared_functions_are_compiled_for_those_who_call_them(tmp_path: Path) -
     assert {"_generate", "_send_direction", "_send_signs"} <= everything
     assert left("no bits") == everything
     assert left("bits") == left("no bits") == everything - {"_generate"}
+    assert left("noise") == everything - {"_generate", "_draw"}
+    # Numba's files are those of one checkout, and the folder that of all with the same sources.
+    for file in [*tmp_path.rglob("*.nbi"), *tmp_path.rglob("*.nbc")]:
+        file.unlink()
+    assert left("noise") == left("no bits") == everything - {"_generate", "_draw"}
