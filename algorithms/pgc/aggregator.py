@@ -13,6 +13,7 @@ import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array, check_number
 from dprl.algorithms.pgc.base import Batch
+from dprl.algorithms.pgc.in_order import InOrder
 from dprl.algorithms.pgc.schedule import Schedule, last_startable, version_of
 from dprl.privacy import Lease, PrivateMessages
 from dprl.privacy.compiled import inlined, kernel
@@ -167,7 +168,7 @@ class Aggregator:
         self.rules = rules
         self._reader = reader
         self._state = aggregator_state(rules.schedule, parameters)
-        self._waiting: dict[int, tuple[Float64Array, float]] = {}
+        self._arrived: InOrder[tuple[Float64Array, float]] = InOrder()
 
     @property
     def parameters(self) -> Float64Array:
@@ -206,7 +207,7 @@ class Aggregator:
             raise TypeError(f"messages must be PrivateMessages, got {type(messages).__name__}; send them by a sender")
         if len(set(slots.tolist())) != len(slots) or len(slots) != len(messages.submissions):
             raise ValueError(f"slots must be different, one for each message, got {len(slots)}; send each once")
-        if self.rules.ordered and any(slot <= self.applied or slot in self._waiting for slot in slots.tolist()):
+        if self.rules.ordered and any(self._arrived.has(slot) for slot in slots.tolist()):
             raise ValueError(
                 f"slots must be filled once, got one of {slots} again; give each message a slot of its own"
             )
@@ -215,11 +216,7 @@ class Aggregator:
         if not self.rules.ordered:
             self._apply(estimates, bits)
             return
-        self._waiting |= dict(zip(slots.tolist(), zip(estimates, bits, strict=True), strict=True))
-        ready: list[tuple[Float64Array, float]] = []
-        while self.applied + len(ready) + 1 in self._waiting:
-            ready.append(self._waiting.pop(self.applied + len(ready) + 1))
-        if ready:
+        if ready := self._arrived.put(slots.tolist(), zip(estimates, bits, strict=True)):
             self._apply(np.array([estimate for estimate, _ in ready]), np.array([bit for _, bit in ready]))
 
     def _apply(self, estimates: Float64Array, bits: Float64Array) -> None:
@@ -235,4 +232,4 @@ class Aggregator:
         check_arrays(state, own)
         for name, array in own.items():
             array[:] = state[name]
-        self._waiting.clear()
+        self._arrived = InOrder(self.applied)

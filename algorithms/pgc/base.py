@@ -9,7 +9,7 @@ Paper: [OT20] sec. 3.1.1.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.privacy import Lease, PrivateMessages
@@ -45,6 +45,16 @@ class Reply:
     scores: Float64Array | None = field(default=None, repr=False)
 
 
+class Answer(NamedTuple):
+    """What became of a batch: a reply, or None if it is lost.
+
+    slots: int64[k], which places it was to fill.
+    """
+
+    slots: Int64Array
+    reply: Reply | None
+
+
 class LocalAgents(Protocol):
     """The agents' side of a learner: steps 2 and 3, local update and private report.
 
@@ -57,3 +67,22 @@ class LocalAgents(Protocol):
 
     def report(self, batch: Batch) -> Reply:
         """Let every agent of the batch update locally, and return their private messages."""
+
+
+class Runners(Protocol):
+    """Any number of places with agents, asked one batch at a time; what they send comes in any order, or is lost."""
+
+    def free(self) -> list[int]:
+        """Return the runners that have room for a batch, idle ones first."""
+
+    def send(self, runner: int, batch: Batch) -> None:
+        """Let a runner play a batch."""
+
+    def answers(self) -> list[Answer]:
+        """Wait until a batch is played or lost; return all that are, each batch once."""
+
+    def restore(self) -> list[int]:
+        """Take back runners that were started again, and return them."""
+
+    def abandon(self) -> None:
+        """Forget all batches that are under way: their replies will not be taken."""

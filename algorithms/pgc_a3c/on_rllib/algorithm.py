@@ -18,9 +18,9 @@ from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.pgc.aggregator import Aggregator, Rules
+from dprl.algorithms.pgc.book import Book, folder_of_run
+from dprl.algorithms.pgc.collecting import Collecting, Limits
 from dprl.algorithms.pgc.scores import SCORE, ScoreKeeper, record_all
-from dprl.algorithms.pgc_a3c.on_rllib.book import Book, folder_of_run
-from dprl.algorithms.pgc_a3c.on_rllib.collecting import Collecting, Limits
 from dprl.algorithms.pgc_a3c.on_rllib.config import PGCConfig
 from dprl.algorithms.pgc_a3c.on_rllib.episodes import greedy_return
 from dprl.algorithms.pgc_a3c.on_rllib.learner import PGCLearner

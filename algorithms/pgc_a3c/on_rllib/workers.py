@@ -7,28 +7,18 @@ argument to another runner than the one it is for; so the calls are kept track o
 from __future__ import annotations
 
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 import ray
 from ray.exceptions import RayError, RayTaskError
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
 from dprl.algorithms.base import Int64Array
-from dprl.algorithms.pgc.base import Batch, Reply
-from dprl.algorithms.pgc_a3c.on_rllib.book import Book
+from dprl.algorithms.pgc.base import Answer, Batch, Reply
+from dprl.algorithms.pgc.book import Book
 
 LOCAL = 0
 _PROBE_SECONDS = 0.2
-
-
-class Answer(NamedTuple):
-    """What became of a batch: a reply, or None if it is lost.
-
-    slots: int64[k], which places it was to fill.
-    """
-
-    slots: Int64Array
-    reply: Reply | None
 
 
 class Workers:
@@ -51,11 +41,6 @@ class Workers:
         self._played: list[Answer] = []
         self._probed = 0.0
         self.waited = 0.0
-
-    @property
-    def busy(self) -> bool:
-        """Whether a batch is under way."""
-        return bool(self._pending or self._played)
 
     def free(self) -> list[int]:
         """Return the runners that have room for a batch, idle ones first."""

@@ -13,8 +13,8 @@ import pytest
 import ray
 import torch
 
+from dprl.algorithms.pgc.book import JOURNAL
 from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGC
-from dprl.algorithms.pgc_a3c.on_rllib.book import JOURNAL
 from dprl.privacy import LedgerError
 from tests.algorithms.pgc_a3c.on_rllib.failures import (
     Record,

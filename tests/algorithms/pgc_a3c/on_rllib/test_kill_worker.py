@@ -16,7 +16,7 @@ import pytest
 import ray
 
 from dprl.algorithms.pgc.base import Batch, Reply
-from dprl.algorithms.pgc_a3c.on_rllib.book import JOURNAL
+from dprl.algorithms.pgc.book import JOURNAL
 from dprl.algorithms.pgc_a3c.on_rllib.env_runner import PrivateEnvRunner
 from dprl.privacy import LedgerError, SenderSpec
 from dprl.privacy.leases import issue_private_messages

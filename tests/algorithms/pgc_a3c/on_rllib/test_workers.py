@@ -100,7 +100,7 @@ def test_a_runner_that_takes_too_long_is_given_up_and_its_batches_are_lost(monke
     assert runners.now == pytest.approx(10.0, abs=3.0)
     assert runners.killed == ["runner 2"]
     assert here.free() == [1]
-    assert not here.busy
+    assert here.answers() == []
 
 
 def test_others_who_answer_do_not_hide_who_does_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 
-from dprl.algorithms.pgc_a3c.on_rllib.book import JOURNAL, Book, folder_of_run
+from dprl.algorithms.pgc.book import JOURNAL, Book, folder_of_run
 from dprl.privacy import LedgerError, Streams, SubmissionJournal
 from dprl.privacy.gradient_trust_models import LocalGradientPrivacy
 from dprl.privacy.randomness.settings import NoiseConfig
-
-pytestmark = pytest.mark.slow  # importing RLlib takes about five seconds
 
 
 @pytest.fixture

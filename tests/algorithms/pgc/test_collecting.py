@@ -6,20 +6,19 @@ import random
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
 
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.pgc.aggregator import Aggregator, Rules
-from dprl.algorithms.pgc.base import Batch, LocalAgents
+from dprl.algorithms.pgc.base import Answer, Batch, LocalAgents
+from dprl.algorithms.pgc.book import Book
+from dprl.algorithms.pgc.collecting import Collecting, Limits
 from dprl.algorithms.pgc_a3c.config import PGCA3CConfig
 from dprl.algorithms.pgc_a3c.crowd import crowd
-from dprl.algorithms.pgc_a3c.on_rllib.book import Book
-from dprl.algorithms.pgc_a3c.on_rllib.collecting import Collecting, Limits
 from dprl.algorithms.pgc_a3c.on_rllib.compiled_agents import CompiledAgents
-from dprl.algorithms.pgc_a3c.on_rllib.workers import Answer, Workers
 from dprl.envs import CartPoleGravity
 from dprl.privacy import GradientSender, LedgerError, Streams, SubmissionJournal
 from dprl.privacy.gradient_trust_models import LocalGradientPrivacy
@@ -82,8 +81,7 @@ class Run:
         self.workers = Pretended(agents, random.Random(options.get("order", 0)), options.get("lost", lambda _: False))
         self.scores: list[float] = []
         limits = Limits(options.get("agents_per_call", 50), 3, 0.1)
-        workers = cast("Workers", self.workers)
-        self.collecting = Collecting(self.aggregator, workers, self.book.lease, limits, self.tell)
+        self.collecting = Collecting(self.aggregator, self.workers, self.book.lease, limits, self.tell)
 
     def agents(self, lanes: int) -> LocalAgents:
         sender = GradientSender(self.book.sender_spec())

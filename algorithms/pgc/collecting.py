@@ -12,7 +12,8 @@ import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.pgc.aggregator import Aggregator
-from dprl.algorithms.pgc_a3c.on_rllib.workers import Workers
+from dprl.algorithms.pgc.base import Runners
+from dprl.algorithms.pgc.in_order import InOrder
 from dprl.privacy import Lease
 
 _PAUSE_SECONDS = 0.02
@@ -42,7 +43,7 @@ class Collecting:
     def __init__(
         self,
         aggregator: Aggregator,
-        workers: Workers,
+        workers: Runners,
         lease: Callable[[int], Lease],
         limits: Limits,
         tell: Callable[[Float64Array], None],
@@ -51,8 +52,7 @@ class Collecting:
         self._tell = tell
         self._begun = 0
         self._again: list[int] = []
-        self._scores: dict[int, float] = {}
-        self._told = 0
+        self._scores: InOrder[float] = InOrder()
         self._lost_in_a_row = 0
 
     def until(self, goal: int) -> None:
@@ -63,9 +63,9 @@ class Collecting:
         # What an error has left under way is lost, and its slots are given anew.
         self._workers.abandon()
         self._aggregator.load_state_dict(self._aggregator.state_dict())
-        self._begun = self._told = self._aggregator.applied
+        self._begun = self._aggregator.applied
         self._again.clear()
-        self._scores.clear()
+        self._scores = InOrder(self._begun)
         alive = time.monotonic()
         while self._aggregator.applied < goal:
             self._workers.restore()
@@ -116,12 +116,5 @@ class Collecting:
 
     def _note(self, slots: Int64Array, scores: Float64Array | None) -> None:
         """Tell the scores in the order in which the messages are applied."""
-        if scores is None:
-            return
-        self._scores.update(zip(slots.tolist(), scores.tolist(), strict=True))
-        ready: list[float] = []
-        while self._told + len(ready) + 1 in self._scores:
-            ready.append(self._scores.pop(self._told + len(ready) + 1))
-        self._told += len(ready)
-        if ready:
+        if scores is not None and (ready := self._scores.put(slots.tolist(), scores.tolist())):
             self._tell(np.array(ready))
