@@ -9,6 +9,7 @@ import argparse
 import json
 import sys
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,9 @@ from dprl.algorithms.pgc_a3c.network import DIMENSION, INPUTS, initial_parameter
 from dprl.envs.cartpole import CartPole, CartPoleGravity
 from dprl.privacy import Streams, kernel
 from dprl.privacy.base import Float64Array
-from dprl.privacy.mechanisms.gradients import ClippedLaplace
+from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
+from dprl.privacy.mechanisms.privunit import PrivUnit
+from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
 from dprl.privacy.mechanisms.vectors import VectorNoise, fill_estimate, fill_message
 
 LOSS = Loss(0.99, 0.5, 0.01, "terminal", "discounted", False)
@@ -121,6 +124,35 @@ def disagreement(submissions: int) -> float:
     return worst
 
 
+@kernel
+def send_often(n: int, gradient: Float64Array, noise: VectorNoise) -> float:
+    """Randomise a gradient n times, and read each message; return something of all, so that nothing is left out."""
+    message, estimate, total = np.empty(noise.message_length), np.empty(DIMENSION), 0.0
+    for number in range(n):
+        fill_message(message, gradient, noise, number)
+        fill_estimate(estimate, message, noise)
+        total += estimate[number % DIMENSION]
+    return total
+
+
+def noise_alone(repetitions: int) -> dict[str, float]:
+    """Return the CPU microseconds of a message and its estimate, by mechanism, at epsilon 1 (PrivUnit: 5)."""
+    gradient = np.linspace(-0.01, 0.01, DIMENSION)
+    mechanisms = {
+        "clipped_laplace": ClippedLaplace.calibrated(EPSILON, 0.0, DIMENSION, CLIP),
+        "clipped_gaussian": ClippedGaussian.calibrated(EPSILON, 1e-6, DIMENSION, CLIP),
+        "projected_random_sign": ProjectedRandomSign.calibrated(EPSILON, 0.0, DIMENSION, 1.0),
+        "privunit": PrivUnit.calibrated(5.0, 0.0, DIMENSION),
+    }
+    found = {}
+    for name, mechanism in mechanisms.items():
+        noise = mechanism.vector_noise(Streams(0, "benchmark").key("user_noise"))
+        send_often(10, gradient, noise)
+        run = partial(send_often, gradient=gradient, noise=noise)
+        found[name] = microseconds_per_episode(run, Blocks(repetitions))
+    return found
+
+
 def measure(policy: str, n_lanes: int, task: CartPole, blocks: Blocks, naive: Blocks | None) -> Row:
     """Time ours before and after the naive program, so that drift of the machine shows as a larger minimum."""
     streams = Streams(0, "benchmark")
@@ -192,8 +224,16 @@ def main() -> int:
         for n_lanes in LANES
     ]
     report(console, rows)
+    alone = noise_alone(100 * effort)
+    costs = ", ".join(f"{name} {microseconds:.2f}" for name, microseconds in alone.items())
+    console.print(f"noise and estimate alone, us a submission: {costs}")
     if arguments.json:
-        document = {"machine": here, "disagreement": worst, "submissions": [asdict(row) for row in rows]}
+        document = {
+            "machine": here,
+            "disagreement": worst,
+            "submissions": [asdict(row) for row in rows],
+            "noise": alone,
+        }
         arguments.json.write_text(json.dumps(document, indent=2) + "\n")
     return 0
 

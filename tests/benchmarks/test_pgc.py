@@ -69,3 +69,5 @@ def test_a_whole_run_is_printed_and_written(monkeypatch: pytest.MonkeyPatch, tmp
     assert written["disagreement"] < 1e-9
     assert [(row["policy"], row["lanes"]) for row in written["submissions"]] == [("balancing", 8), ("untrained", 8)]
     assert all(0.0 < row["ours"] < row["naive"] for row in written["submissions"])
+    assert set(written["noise"]) == {"clipped_laplace", "clipped_gaussian", "projected_random_sign", "privunit"}
+    assert all(0.0 < microseconds < 1000.0 for microseconds in written["noise"].values())
