@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from itertools import product
 from math import gcd
 from typing import ClassVar, NamedTuple
@@ -22,7 +23,7 @@ __all__ = ["GapCondition", "NetworkMDP", "gap_conditions"]
 # D22: printed is 1000 at the goal; a thousandth of it, so that rewards are at most 1.
 _START_REWARD, _GOAL_REWARD = 5 / 1000, 1000 / 1000
 _SIGNS = ("positive", "random")
-# Beyond, the numbers of states and of joint actions are no 64-bit integers.
+# More do not fit in memory; powers that take minutes to write out are not to be tried.
 _MOST_AGENTS, _MOST_DIMENSIONS = 8, 8
 
 
@@ -64,14 +65,23 @@ def _term(weight: int, name: str) -> str:
     return " ".join(part for part in ("-" if weight < 0 else "+", size, name) if part)
 
 
-def gap_conditions(n_agents: int) -> Iterator[GapCondition]:
-    """Yield what the gap must satisfy for n agents on any number of nodes, and in any dimension.
+@cache
+def gap_conditions(n_agents: int) -> tuple[GapCondition, ...]:
+    """Return what the gap must satisfy for n agents on any number of nodes and in any dimension, each condition once.
 
-    The least probability of a transition over all actions is (weights) / alpha(s) - gap m / n, with m the agents who
-    stay or go forward; it depends only on how many agents are where and do what.
+    The least probability of a step over all actions is w / (n alpha(s)) - gap m / n, with w the sum of the agents' base
+    weights and m the number of those who stay or go forward. It depends only on how many are where and go where.
     Paper: [TH23] Lemma 4.
     """
     # D21: the paper asks for gap < delta only, and its Lemma 4 proves sums, no signs.
+    found: dict[tuple[object, ...], GapCondition] = {}
+    for condition in _steps(n_agents):
+        found.setdefault(condition[:5], condition)
+    return tuple(found.values())
+
+
+def _steps(n_agents: int) -> Iterator[GapCondition]:
+    """Yield the condition of every step, agents of one node taken together."""
     for at_start in range(n_agents + 1):
         for between in range(n_agents + 1 - at_start):
             at_goal = n_agents - at_start - between
@@ -96,8 +106,8 @@ class NetworkMDP:
 
     n agents start at the first of q + 2 nodes and try to reach the last one, the goal, where they stay. In the first
     node an agent stays or goes forward, in between it stays, goes forward or goes back. Each acts by a vector a in
-    {-1, 1}^(d-1): its product with theta_i moves weight from staying to going forward, and the best action has the
-    signs of theta_i. Weights of all agents add up to the probability of where all go, so agents are not independent.
+    {-1, 1}^(d-1): its product with theta_i is weight that goes forward in place of staying, most for the signs of
+    theta_i. Weights of all agents add up to the probability of where all go, so agents are not independent.
     An agent's reward is 0.005 in the first node, 1 at the goal and 0 in between; all want the mean over agents.
 
     n_agents: n, 1 to 8. n_intermediate: q, nodes between the first one and the goal, at least 1. dimension: d, 2 to 8.
