@@ -33,7 +33,7 @@ def action_vectors(dimension: int) -> Floats:
     """Return the actions of an agent as vectors [2^(d-1), d-1] of -1 and 1; action 0 is all -1, the last all 1."""
     length = dimension - 1
     bits = np.arange(2**length)[:, None] >> np.arange(length)[::-1] & 1
-    return 2.0 * bits - 1.0
+    return np.where(bits == 1, 1.0, -1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +116,7 @@ class LinearMixtureMDP:
     @property
     def n_joint_actions(self) -> int:
         """A^n, the number of joint actions."""
-        return self.n_actions**self.n_agents
+        return int(self.n_actions**self.n_agents)
 
     def joint_actions(self) -> Integers:
         """Return the actions [A^n, n] of all agents that each joint action stands for; agent 0 changes slowest."""

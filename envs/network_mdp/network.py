@@ -70,7 +70,8 @@ def gap_conditions(n_agents: int) -> tuple[GapCondition, ...]:
     """Return what the gap must satisfy for n agents on any number of nodes and in any dimension, each condition once.
 
     The least probability of a step over all actions is w / (n alpha(s)) - gap m / n, with w the sum of the agents' base
-    weights and m the number of those who stay or go forward. It depends only on how many are where and go where.
+    weights and m the number of those short of the goal who stay or go forward. So it depends only on how many are where
+    and go where.
     Paper: [TH23] Lemma 4.
     """
     # D21: the paper asks for gap < delta only, and its Lemma 4 proves sums, no signs.
@@ -96,8 +97,8 @@ def _steps(n_agents: int) -> Iterator[GapCondition]:
                     weights = (waits + stays + at_goal, at_start - 2 * waits, backs - stays, moves - backs)
                     if signed:
                         common = gcd(*weights)
-                        lowest = (weight // common for weight in weights)
-                        yield GapCondition(*lowest, alpha * signed / common, before, after)
+                        constant, forward, leave, move = (weight // common for weight in weights)
+                        yield GapCondition(constant, forward, leave, move, alpha * signed / common, before, after)
 
 
 @dataclass(frozen=True)

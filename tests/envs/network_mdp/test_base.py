@@ -182,7 +182,7 @@ def arrays(mdp: LinearMixtureMDP) -> list[Floats]:
 
 def test_lists_are_flat_arrays_as_learners_read_them() -> None:
     first, state, sign, constant = NetworkMDP().build().lists
-    assert (first.dtype, state.dtype, sign.dtype, constant.dtype) == (np.int64, np.int64, np.float64, np.float64)
+    assert [array.dtype.name for array in (first, state, sign, constant)] == ["int64", "int64", "float64", "float64"]
     assert (first.shape, state.shape, sign.shape, constant.shape) == ((10,), (36,), (36, 2), (36, 2))
     assert np.diff(first).tolist() == [4, 6, 2, 6, 9, 3, 2, 3, 1]
     # From (1, 1), alpha = 9/2 x 2/3 = 3, to (0, 0), (0, 1), ...: back, stay, forward of either agent.
