@@ -20,6 +20,8 @@ from dprl.envs.games import MarkovGame, Pursuit, RandomGame, RockPaperScissors, 
 from dprl.envs.games.parallel_env import MarkovGameEnv
 from dprl.envs.garnet import Garnet
 from dprl.envs.gridworld import GridWorld
+from dprl.envs.network_mdp import LinearMixtureMDP, NetworkMDP
+from dprl.envs.network_mdp.parallel_env import LinearMixtureEnv
 from dprl.envs.random_mdp import RandomMDP
 from dprl.envs.riverswim import RiverSwim
 
@@ -27,6 +29,7 @@ __all__ = [
     "ENVIRONMENTS",
     "GAMES",
     "MDPS",
+    "MIXTURES",
     "TASKS",
     "CartPole",
     "CartPoleGravity",
@@ -38,8 +41,11 @@ __all__ = [
     "FiniteMDPEnv",
     "Garnet",
     "GridWorld",
+    "LinearMixtureEnv",
+    "LinearMixtureMDP",
     "MarkovGame",
     "MarkovGameEnv",
+    "NetworkMDP",
     "Pursuit",
     "RandomGame",
     "RandomMDP",
@@ -47,22 +53,26 @@ __all__ = [
     "RockPaperScissors",
     "Soccer",
     "make_game",
+    "make_mixture",
 ]
 
 E = TypeVar("E", bound=Env)
 
 _MDPS: tuple[type[EnvConfig[FiniteMDP]], ...] = (RiverSwim, RandomMDP, Garnet, GridWorld, DeepSea)
 _GAMES: tuple[type[EnvConfig[MarkovGame]], ...] = (RandomGame, RockPaperScissors, Soccer, Pursuit)
+_MIXTURES: tuple[type[EnvConfig[LinearMixtureMDP]], ...] = (NetworkMDP,)
 _TASKS: tuple[type[EnvConfig[CartPole]], ...] = (CartPoleGravity,)
 
 MDPS: dict[str, type[EnvConfig[FiniteMDP]]] = {spec.name: spec for spec in _MDPS}
 GAMES: dict[str, type[EnvConfig[MarkovGame]]] = {spec.name: spec for spec in _GAMES}
+MIXTURES: dict[str, type[EnvConfig[LinearMixtureMDP]]] = {spec.name: spec for spec in _MIXTURES}
 TASKS: dict[str, type[EnvConfig[CartPole]]] = {spec.name: spec for spec in _TASKS}
-ENVIRONMENTS: dict[str, type[EnvConfig[Env]]] = {**MDPS, **GAMES, **TASKS}
+ENVIRONMENTS: dict[str, type[EnvConfig[Env]]] = {**MDPS, **GAMES, **MIXTURES, **TASKS}
 
 _MAKERS = {
     FiniteMDP.kind: "make_episodes or gymnasium.make",
     MarkovGame.kind: "make_game or pettingzoo.make",
+    LinearMixtureMDP.kind: "make_mixture or pettingzoo.make",
     CartPole.kind: "gymnasium.make",
 }
 """Kind: what makes an environment of it."""
@@ -82,6 +92,14 @@ def make_game(game: str, render_mode: None = None, **fields: float | str) -> Mar
     Raises ValueError on another name, and as the spec does.
     """
     return MarkovGameEnv(_described(GAMES, "game", game, fields).build(), render_mode)
+
+
+def make_mixture(mixture: str, render_mode: None = None, **fields: float | str) -> LinearMixtureEnv:
+    """Make the PettingZoo environment of a registry name; `fields` are those of its spec.
+
+    Raises ValueError on another name, and as the spec does.
+    """
+    return LinearMixtureEnv(_described(MIXTURES, "mixture", mixture, fields).build(), render_mode)
 
 
 def _described(
@@ -115,4 +133,9 @@ gymnasium.register(id="dprl/CartPoleGravity-v0", entry_point="dprl.envs:CartPole
 for _name, _game in GAMES.items():
     pettingzoo.register(
         "parallel", f"dprl/{_game.__name__}-v0", entry_point="dprl.envs:make_game", kwargs={"game": _name}
+    )
+
+for _name, _mixture in MIXTURES.items():
+    pettingzoo.register(
+        "parallel", f"dprl/{_mixture.__name__}-v0", entry_point="dprl.envs:make_mixture", kwargs={"mixture": _name}
     )

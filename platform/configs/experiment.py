@@ -172,9 +172,10 @@ def _check_played(experiment: Experiment) -> None:
         return
     fitting = sorted(name for name, spec in ENVIRONMENTS.items() if issubclass(spec.builds, algorithm.plays))
     players = sorted(name for name, config in ALGORITHMS.items() if issubclass(env.builds, config.plays))
+    other = f", or algorithm {' or '.join(players)}" if players else ""
     raise ValueError(
         f"env must be a {algorithm.plays.kind} with algorithm {algorithm.name}, got {env.name}, a {env.builds.kind}; "
-        f"choose env {' or '.join(fitting)}, or algorithm {' or '.join(players)}"
+        f"choose env {' or '.join(fitting)}{other}"
     )
 
 

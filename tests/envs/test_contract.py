@@ -1,4 +1,4 @@
-"""What every registered environment promises; a new entry of MDPS, GAMES or TASKS is tested by being there."""
+"""What every registered environment promises; a new entry of its registries is tested by being there."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from dprl.envs import ENVIRONMENTS, GAMES, MDPS, Env, EnvConfig, FiniteMDP, MarkovGame
+from dprl.envs import ENVIRONMENTS, GAMES, MDPS, MIXTURES, Env, EnvConfig, FiniteMDP, LinearMixtureMDP, MarkovGame
 from dprl.envs.dynamics import roll_out
 
 ALPHA = 1e-6
 NAMES = sorted(ENVIRONMENTS)
 # Those that are arrays of transitions and rewards.
-TABLES = sorted({**MDPS, **GAMES})
+TABLES = sorted({**MDPS, **GAMES, **MIXTURES})
 # The field that makes the environment large, where it is not n_states, and those whose horizon is their size.
 SIZES = {
     "gridworld": "width",
@@ -25,6 +25,7 @@ SIZES = {
     "rock_paper_scissors": "horizon",
     "soccer": "n_rows",
     "pursuit": "n_rows",
+    "network_mdp": "n_intermediate",
     "cartpole_gravity": "n_gravities",
 }
 HORIZON_IS_SIZE = {"deep_sea"}
@@ -48,9 +49,11 @@ def spec(name: str, **changes: Any) -> EnvConfig[Env]:
 
 
 def joint(env: Env) -> FiniteMDP:
-    """The MDP of a game whose actions are pairs; an MDP itself."""
+    """The MDP of a game whose actions are pairs, of agents whose actions are all of theirs; an MDP itself."""
     if isinstance(env, MarkovGame):
         return env.joint
+    if isinstance(env, LinearMixtureMDP):
+        return env.joint()
     assert isinstance(env, FiniteMDP)
     return env
 

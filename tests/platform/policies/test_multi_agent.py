@@ -24,7 +24,13 @@ from dprl.envs.games.parallel_env import PLAYERS
 from dprl.platform.configs.experiment import read_experiment
 from dprl.platform.errors import UserError
 from dprl.platform.policies import GamePolicy
-from dprl.platform.policies.multi_agent import ENV_ID, MarkovGameMultiAgentEnv
+from dprl.platform.policies.multi_agent import (
+    ENV_ID,
+    MIXTURE_ENV_ID,
+    LinearMixtureMultiAgentEnv,
+    MarkovGameMultiAgentEnv,
+    one_hot_observations,
+)
 from dprl.platform.policies.rl_module import TabularRLModule, evaluation_config
 from dprl.platform.sweeps.cell import CellRun
 from dprl.platform.sweeps.cell_folder import CellFolder
@@ -41,6 +47,7 @@ EXPERIMENT = {
     "seeds": 1,
 }
 GAME = {"game": "random_game", "n_max_actions": 2, "horizon": 4}
+NETWORK = {"mixture": "network_mdp", "n_agents": 3, "gap": 0.05, "dimension": 3, "horizon": 4}
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +97,58 @@ def test_an_episode_is_that_of_the_parallel_environment() -> None:
             assert truncateds == dict.fromkeys((*PLAYERS, "__all__"), False)
             assert env.agents == ([] if step == 3 else list(PLAYERS))
     assert env.reset()[0].keys() == set(PLAYERS) == set(env.agents)
+
+
+def test_agents_of_a_network_are_those_of_its_parallel_environment() -> None:
+    env = _global_registry.get(ENV_CREATOR, MIXTURE_ENV_ID)(EnvContext(NETWORK, worker_index=0))
+    assert isinstance(env, LinearMixtureMultiAgentEnv)
+    expected, agents = LinearMixtureMultiAgentEnv(NETWORK).parallel_env, ["agent_0", "agent_1", "agent_2"]
+    assert env.possible_agents == env.agents == agents
+    for agent in agents:
+        assert env.get_observation_space(agent) == gymnasium.spaces.MultiDiscrete([5, 27])
+        assert env.get_action_space(agent) == gymnasium.spaces.Discrete(4)
+    observations, _ = env.reset(seed=1)
+    expected.reset(seed=1)
+    for step in range(4):
+        actions: dict[Any, Any] = dict(zip(agents, (3, np.int64(step), 0), strict=True))
+        observations, rewards, terminateds, _, infos = env.step(actions)
+        first, expected_rewards, *_, expected_infos = expected.step(actions)
+        assert [observations[agent].tolist() for agent in agents] == [first[agent].tolist() for agent in agents]
+        assert (rewards, infos) == (expected_rewards, expected_infos)
+        assert terminateds == dict.fromkeys((*agents, "__all__"), step == 3)
+    assert env.agents == []
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({}, r"^env_config must have the key mixture, got none; write e\.g\."),
+        ({"mixture": "soccer"}, r"^mixture must be one of network_mdp, got 'soccer', a two-player"),
+        ({"mixture": "network_mdp", "gap": 0.5}, r"^gap must be at most"),
+    ],
+)
+def test_a_config_of_no_mixture_is_refused(config: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        LinearMixtureMultiAgentEnv(config)
+
+
+@pytest.mark.cluster
+def test_agents_of_a_network_learn_together(cluster: None) -> None:
+    """Two policies of PPO; their mean return is between the worst and the best of the network."""
+    agents = ["agent_0", "agent_1"]
+    config = (
+        PPOConfig()
+        .environment(MIXTURE_ENV_ID, env_config={"mixture": "network_mdp"})
+        .env_runners(num_env_runners=0, env_to_module_connector=one_hot_observations)
+        .multi_agent(policies=set(agents), policy_mapping_fn=lambda agent, *_, **__: agent)
+        .training(train_batch_size_per_learner=200, num_epochs=1)
+    )
+    learners = config.build_algo()
+    result = learners.train()["env_runners"]
+    learners.stop()
+    assert set(result["module_episode_returns_mean"]) == set(agents)
+    assert 0.0 < result["episode_return_mean"] / 2 < 3.0
+    assert result["episode_len_max"] == 5
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,255 @@
+"""The network is the paper's, its gap may be exactly as large as some probability becomes 0, and no larger."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dprl.envs.network_mdp import NetworkMDP
+from dprl.envs.network_mdp.network import gap_conditions
+from tests.envs.network_mdp.cases import SPECS, printed
+
+Point = tuple[float, float, float]
+
+
+def network(point: Point, gap: float = 0.0, **fields: Any) -> NetworkMDP:
+    start_forward, node_leave, node_forward = point
+    return NetworkMDP(gap=gap, start_forward=start_forward, node_leave=node_leave, node_forward=node_forward, **fields)
+
+
+def points(count: int, seed: int) -> list[Point]:
+    """Points of the cube, some of them on its faces."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for delta, leave, share in rng.random((count, 3)) * 1.2 - 0.1:
+        inside = np.clip([delta, leave, share], 0.0, 1.0)
+        found.append((float(inside[0]), float(inside[1]), float(inside[1] * inside[2])))
+    return found
+
+
+def closed_form(point: Point) -> float:
+    """The largest gap for two agents, with dl = delta, a = delta_jj, b = delta_j,j+1, worked out by hand."""
+    dl, a, b = point
+    return min(
+        *(dl / 2, (1 - dl) / 2, 1 / 4, (1 - a) / 3, b / 3, a / 3, (1 - b) / 3, (1 - a + b) / 6),
+        *(2 * (dl + a - b) / 5, 2 * (1 - dl + a - b) / 5, (dl + b) / 5, (2 - dl - a) / 5),
+        *((dl + 1 - a) / 5, (1 - dl + b) / 5, (2 - a) / 2, (1 + b) / 2),
+    )
+
+
+def bisected(point: Point, **fields: Any) -> float:
+    """The largest gap at which the paper's dense formulas leave no probability negative."""
+    spec = network(point, **fields)
+    signs = np.ones((spec.n_agents, spec.dimension - 1))
+    features, whole = printed(spec, signs)[:2]
+    last = np.arange(whole.size) % spec.dimension == spec.dimension - 1
+    low, high = 0.0, 1.0
+    for _ in range(30):
+        middle = (low + high) / 2
+        theta = np.where(last, 1.0, whole * middle / signs.size)
+        low, high = (middle, high) if (features @ theta).min() >= -1e-12 else (low, middle)
+    return low
+
+
+def accepted(point: Point, gap: float, **fields: Any) -> bool:
+    try:
+        network(point, gap, **fields)
+    except ValueError as error:
+        return not str(error).startswith("gap must be at most ")
+    return True
+
+
+@pytest.mark.parametrize("fields", SPECS.values(), ids=SPECS)
+def test_transitions_are_those_of_the_papers_formulas(fields: dict[str, Any]) -> None:
+    spec = NetworkMDP(**fields)
+    mdp = spec.build()
+    np.testing.assert_allclose(mdp.transitions(), printed(spec, mdp.theta).transitions, atol=1e-14)
+    assert (np.abs(mdp.theta) == spec.gap / (spec.n_agents * (spec.dimension - 1))).all()
+    assert (mdp.n_states, mdp.n_agents, mdp.horizon) == (
+        (spec.n_intermediate + 2) ** spec.n_agents,
+        *mdp.rewards.shape[:1],
+        spec.horizon,
+    )
+    assert (mdp.n_actions, mdp.dimension) == (2 ** (spec.dimension - 1), spec.dimension)
+    assert mdp.lists.state.size == (3 * spec.n_intermediate + 3) ** spec.n_agents
+
+
+@pytest.mark.parametrize("fields", SPECS.values(), ids=SPECS)
+def test_what_lemma_4_says(fields: dict[str, Any]) -> None:
+    """Every row sums to 1 and agents at the goal stay there; beyond the lemma, no probability is negative."""
+    spec = NetworkMDP(**fields)
+    transitions = spec.build().transitions()
+    np.testing.assert_allclose(transitions.sum(axis=-1), 1.0, rtol=1e-12)
+    assert transitions.min() >= 0.0
+    assert (transitions[-1, :, -1] == 1.0).all()
+    nodes, goal = spec.nodes(), spec.n_intermediate + 1
+    for agent in range(spec.n_agents):
+        arrived, left = nodes[:, agent] == goal, nodes[:, agent] != goal
+        assert (transitions[np.ix_(arrived, range(transitions.shape[1]), left)] == 0.0).all()
+
+
+def test_rows_sum_to_1_for_all_agents_together_only() -> None:
+    spec = NetworkMDP()
+    mdp = spec.build()
+    features = printed(spec, mdp.theta).features
+    for agent in (slice(0, 2), slice(2, 4)):
+        sums = (features[..., agent] @ mdp.theta_star()[agent]).sum(axis=-1)
+        assert not np.allclose(sums, 1.0)
+        assert not np.allclose(sums, sums[0, 0])
+
+
+def test_alpha_is_another_number_in_other_states() -> None:
+    """As printed, with 1 / alpha(s) in theta(s), there is not one theta for all states."""
+    alpha = printed(NetworkMDP(), NetworkMDP().build().theta).alpha
+    assert np.unique(alpha).tolist() == [1.0, 1.5, 2.0, 2.5, 3.0]
+
+
+def test_rewards_are_those_of_the_nodes() -> None:
+    spec = NetworkMDP(n_agents=2, n_intermediate=2, gap=0.1)
+    mdp, nodes = spec.build(), spec.nodes()
+    worth = np.array([0.005, 0.0, 0.0, 1.0])
+    np.testing.assert_array_equal(mdp.rewards, worth[nodes].T)
+    np.testing.assert_array_equal(mdp.common_rewards, worth[nodes].mean(axis=1))
+    assert nodes[mdp.start].tolist() == [0, 0]
+    assert nodes.tolist() == [list(pair) for pair in itertools.product(range(4), repeat=2)]
+
+
+def test_values_of_the_papers_network() -> None:
+    mdp = NetworkMDP().build()
+    found = (mdp.optimal_start_value(), mdp.uniform_value()[0, mdp.start], mdp.worst()[0][0, mdp.start])
+    np.testing.assert_allclose(found, (1.7918, 1.1297, 0.4848), atol=5e-5)
+
+
+def test_the_conditions_for_two_agents_are_those_worked_out_by_hand() -> None:
+    for point in points(150, seed=0):
+        assert network(point).largest_gap() == pytest.approx(closed_form(point), abs=1e-12)
+
+
+@pytest.mark.parametrize("point", points(12, seed=1))
+def test_bisection_and_constructor_find_the_same_largest_gap(point: Point) -> None:
+    largest = closed_form(point)
+    assert bisected(point) == pytest.approx(largest, abs=1e-8)
+    assert accepted(point, largest)
+    assert not accepted(point, largest + 1e-9)
+    if largest > 0.0:
+        assert network(point, largest).build().transitions().min() == 0.0
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"n_agents": 1}, {"n_intermediate": 2}, {"dimension": 3}, {"n_agents": 1, "dimension": 4, "n_intermediate": 3}],
+)
+@pytest.mark.parametrize("point", points(3, seed=2))
+def test_other_sizes_have_their_largest_gap_too(point: Point, fields: dict[str, Any]) -> None:
+    largest = network(point, **fields).largest_gap()
+    assert bisected(point, **fields) == pytest.approx(largest, abs=1e-8)
+    assert accepted(point, largest, **fields)
+    assert not accepted(point, largest + 1e-9, **fields)
+
+
+def test_three_agents_have_their_largest_gap_too() -> None:
+    """Linear in the gap: the dense formulas at two gaps tell all others."""
+    for point in points(3, seed=3):
+        spec = network(point, n_agents=3)
+        without, fully = (printed(spec, np.full((3, 1), gap / 3)).transitions for gap in (0.0, 1.0))
+        falls = without - fully > 1e-12
+        assert spec.largest_gap() == pytest.approx((without[falls] / (without - fully)[falls]).min(), abs=1e-12)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.tuples(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1)),
+    st.sampled_from([(1, 1, 2), (1, 3, 4), (2, 1, 2), (2, 2, 3), (3, 1, 2)]),
+    st.floats(0, 1),
+    st.integers(0, 9),
+)
+def test_every_gap_up_to_the_largest_gives_an_mdp(
+    shares: Point, sizes: tuple[int, int, int], fraction: float, sign_seed: int
+) -> None:
+    point = (shares[0], shares[1], shares[1] * shares[2])
+    fields: dict[str, Any] = dict(zip(("n_agents", "n_intermediate", "dimension"), sizes, strict=True))
+    gap = fraction * network(point, **fields).largest_gap()
+    transitions = network(point, gap, signs="random", sign_seed=sign_seed, **fields).build().transitions()
+    assert transitions.min() >= 0.0
+    np.testing.assert_allclose(transitions.sum(axis=-1), 1.0, atol=1e-10)
+
+
+def test_a_sixth_is_the_largest_gap_on_a_grid() -> None:
+    grid = [k / 20 for k in range(1, 20)]
+    found = {(dl, a, b): network((dl, a, b)).largest_gap() for dl in grid for a in grid for b in grid if b <= a}
+    assert max(found.values()) == pytest.approx(1 / 6, abs=1e-15)
+    assert found[0.5, 0.5, 0.5] == max(found.values())
+
+
+def test_the_printed_condition_is_not_enough() -> None:
+    """gap < delta, and yet a probability is negative."""
+    with pytest.raises(ValueError, match=r"^gap must be at most"):
+        NetworkMDP(gap=0.3, start_forward=0.5)
+    assert printed(NetworkMDP(), np.full((2, 1), 0.3 / 2)).transitions.min() == pytest.approx(-0.4 / 3)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            {"gap": 0.1, "start_forward": 0.1, "node_forward": 0.25},
+            (
+                r"^gap must be at most start_forward / 2 = 0\.05, got 0\.1: the step from \(s, s\) to \(1, 1\) would "
+                r"have the probability -0\.05; lower gap, or change start_forward, node_leave, node_forward$"
+            ),
+        ),
+        (
+            {"gap": 0.25, "start_forward": 0.4},
+            (
+                r"^gap must be at most 2 \(start_forward \+ node_leave - node_forward\) / 5 = 0\.16, got 0\.25: "
+                r"the step from \(s, j\) to \(1, j-1\) would have the probability -0\.045; "
+            ),
+        ),
+        ({"n_agents": 3}, r"^gap must be at most .* = 0\.0555556, got 0\.166667: "),
+        ({"node_forward": 0.6}, r"^node_forward must be at most node_leave = 0\.5, got 0\.6; lower it$"),
+        ({"n_agents": 9}, r"^n_agents must be at most 8, got 9; lower n_agents$"),
+        ({"dimension": 9}, r"^dimension must be at most 8, got 9; lower dimension$"),
+        ({"dimension": 1}, r"^dimension must be an integer of at least 2, got 1; "),
+        ({"n_intermediate": 0}, r"^n_intermediate must be an integer of at least 1, got 0; "),
+        ({"n_intermediate": 10**8}, r"^network_mdp needs transitions of at most .*; lower horizon, n_agents, n_int"),
+        ({"n_agents": 8, "gap": 0.0}, r"^network_mdp needs transitions of at most "),
+    ],
+)
+def test_what_is_no_network_is_refused_in_one_line(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        NetworkMDP(**fields)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_step_that_is_named_has_the_probability_that_is_named() -> None:
+    """Of every condition for two agents: its limit is where the probability of its step is 0."""
+    point, gap = (0.37, 0.71, 0.29), 0.1
+    spec = network(point)
+    transitions = printed(spec, np.full((2, 1), gap / 2)).transitions
+    states = {tuple(nodes): s for s, nodes in enumerate(spec.nodes().tolist())}
+    node = {"s": 0, "1": 1, "j": 1, "g": 2, "j+1": 2, "j-1": 0}
+    for condition in gap_conditions(2):
+        before, after = (states[tuple(node[name] for name in names)] for names in condition[-2:])
+        n_signed = sum(old in "sj" and new != "j-1" for old, new in zip(*condition[-2:], strict=True))
+        least = (float(condition.limit(*point)) - gap) * n_signed / 2
+        assert transitions[before, :, after].min() == pytest.approx(least, abs=1e-14)
+
+
+def test_signs_only_rename_actions() -> None:
+    one, two = (NetworkMDP(signs="random", sign_seed=seed, dimension=4).build() for seed in (1, 2))
+    assert (np.sign(one.theta) != np.sign(two.theta)).any()
+    assert (NetworkMDP(dimension=4).build().theta > 0.0).all()
+    np.testing.assert_allclose(one.optimum()[0], two.optimum()[0], rtol=1e-14)
+    np.testing.assert_allclose(one.worst()[0], two.worst()[0], rtol=1e-14)
+    np.testing.assert_allclose(np.sort(one.drifts, axis=1), np.sort(two.drifts, axis=1), atol=1e-15)
+
+
+def test_equal_specs_build_equal_lists() -> None:
+    one, two = (NetworkMDP(n_intermediate=2, gap=0.1).build().lists for _ in range(2))
+    for left, right in zip(one, two, strict=True):
+        assert left.tobytes() == right.tobytes()
