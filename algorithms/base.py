@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol
@@ -31,6 +32,7 @@ class Metric:
         definition: in a sentence's part, for readers of a page.
         across: what a cell shows of its seeds: their 'mean', or their 'median', which may be infinite.
         better: whether 'low' or 'high' values are.
+        most: the largest value that it can have, where that is known; it is then at least 0, too.
         headline: whether it stands for the run in progress lines, tables and figures: a sum or a mean with a unit.
     """
 
@@ -43,6 +45,7 @@ class Metric:
     across: Literal["mean", "median"] = "mean"
     better: Literal["low", "high"] = "low"
     headline: bool = False
+    most: float = math.inf
 
     @property
     def label(self) -> str:

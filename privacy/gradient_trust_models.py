@@ -142,6 +142,11 @@ class LocalGradientPrivacy:
             )
         if self.delta == 0 and self.mechanism == ClippedGaussian.name:
             raise ValueError("delta must be above 0 with clipped_gaussian, got 0; set one, or use clipped_laplace")
+        if self.delta != 0 and self.mechanism == PrivUnit.name and self.submissions == 1:
+            raise ValueError(
+                f"delta must be 0 with privunit, whose guarantee is pure, got {self.delta!r}; leave it out, or use "
+                "clipped_gaussian"
+            )
         if isinstance(self.submissions, bool) or not isinstance(self.submissions, int) or self.submissions < 1:
             raise ValueError(
                 f"submissions must be a whole number from 1 on, got {self.submissions!r}; an agent submits once or more"

@@ -28,7 +28,6 @@ FINAL_SCORE = Metric(
     "final_score",
     "last",
     "steps",
-    of="output",
     short="final",
     definition="mean score of the last 5,000 submissions",
     better="high",
@@ -42,7 +41,12 @@ FIRST_SUCCESS = Metric(
     across="median",
 )
 SUCCESS = Metric(
-    "success", "last", short="success", definition="share of runs with a first success, eq. (27)", better="high"
+    "success",
+    "last",
+    short="success",
+    definition="share of runs with a first success, eq. (27)",
+    better="high",
+    most=1.0,
 )
 AREA = Metric(
     "area",
@@ -50,6 +54,7 @@ AREA = Metric(
     short="area",
     definition="area under the success ratio over the submissions, of at most 1",
     better="high",
+    most=1.0,
 )
 METRICS = (SCORE, SCORE_LAST10, FINAL_SCORE, FIRST_SUCCESS, SUCCESS, AREA)
 

@@ -16,7 +16,7 @@ from dprl.algorithms import Metric
 from dprl.algorithms.base import REGRET, headline
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import counted
-from dprl.platform.reports.drawing import BAND, COLOURS, LEGEND_SIZE, ValueAxis, draw_curve, png, put_title
+from dprl.platform.reports.drawing import BAND, COLOURS, LEGEND_SIZE, ValueAxis, draw_curve, png, put_title, wrapped
 from dprl.platform.reports.intervals import FEWEST_SEEDS
 from dprl.platform.reports.records import (
     SATURATION_NOTE,
@@ -132,8 +132,30 @@ def _draw_values(axes: Axes, records: pd.DataFrame, metrics: Sequence[Metric], w
     output, others = itertools.cycle(_OF_THE_OUTPUT), itertools.cycle(_OF_OTHERS)
     for metric, points in curves.items():
         style = next(output if metric.of == "output" or metric.headline else others)
-        label = full_label(metric) + (", mean over the block" if metric.headline else "")
-        draw_curve(axes, points, axis.floor if unit else -math.inf, label=label, **style)
+        lowest = 0.0 if math.isfinite(metric.most) else axis.floor if unit else -math.inf
+        draw_curve(axes, points, (lowest, metric.most), label=_legend_text(metric), **style)
+    main = headline(metrics)
     if unit:
-        axis.apply(axes, when, unit, means, every["lower"].to_numpy())
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), frameon=False, fontsize=LEGEND_SIZE, handlelength=3.0)
+        axis.apply(axes, when if main is None else f"{main.label} {when}", unit, means, every["lower"].to_numpy())
+    elif all(metric.most == 1.0 for metric in metrics):
+        axes.set_ylabel("share")
+        axes.set_ylim(-0.03, 1.03)
+    seeds = records["seed"].nunique()
+    axes.legend(
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.14),
+        frameon=False,
+        fontsize=LEGEND_SIZE,
+        handlelength=3.0,
+        title=counted(seeds, "seed") + (f", {BAND}" if seeds >= FEWEST_SEEDS else ", no band"),
+        title_fontsize=LEGEND_SIZE,
+    )
+
+
+def _legend_text(metric: Metric) -> str:
+    """Return what a line is: of a metric of the run that is none of these words, its definition too."""
+    if metric.headline:
+        return f"{metric.label}, mean over the block"
+    if metric.of == "run" and metric.definition:
+        return wrapped(f"{metric.label}: {metric.definition}", _WIDTH - 0.6)
+    return full_label(metric)

@@ -63,8 +63,9 @@ class ValueAxis(NamedTuple):
         told = {"linear": "", "symlog": f", linear below {self.least:.1g}", "log": ", log"}[self.scale]
         axes.set_ylabel(f"{what} ({unit}{told})")
         if self.scale == "linear":
-            # A little below zero, so that a line on the axis is seen.
-            axes.set_ylim(bottom=-0.03 * axes.get_ylim()[1])
+            # A little below zero and above the highest, so that what lies on an edge is seen.
+            highest = axes.get_ylim()[1]
+            axes.set_ylim(-0.03 * highest, 1.03 * highest)
         elif self.scale == "symlog":
             axes.set_yscale("symlog", linthresh=self.least)
             axes.set_ylim(min(means.min(), 0.0) - _SMALLEST * self.least, axes.get_ylim()[1] * _LOG_MARGIN)
@@ -73,16 +74,23 @@ class ValueAxis(NamedTuple):
             axes.set_ylim(bottom=min([self.least, *lower[lower > self.floor]]) / _LOG_MARGIN)
 
 
-def draw_curve(axes: Axes, points: pd.DataFrame, floor: float, alpha: float, **style: Any) -> None:  # noqa: ANN401
+def draw_curve(
+    axes: Axes,
+    points: pd.DataFrame,
+    ends: tuple[float, float],
+    alpha: float,
+    **style: Any,  # noqa: ANN401
+) -> None:
     """Draw a curve over episodes with its band, if it has one.
 
-    points: as `records.curve` gives them. floor: where the band is cut off below. alpha: of the band, 0 for none.
+    points: as `records.curve` gives them. ends: where the band is cut off. alpha: of the band, 0 for none.
     """
     (line,) = axes.plot(points["episode"], points["mean"], **style)
     if alpha == 0.0 or points["lower"].isna().all():
         return
-    lower = np.minimum(points["lower"].clip(lower=floor), points["mean"])
-    axes.fill_between(points["episode"], lower, points["upper"], color=line.get_color(), alpha=alpha, lw=0)
+    lower = np.minimum(points["lower"].clip(lower=ends[0]), points["mean"])
+    upper = points["upper"].clip(upper=ends[1])
+    axes.fill_between(points["episode"], lower, upper, color=line.get_color(), alpha=alpha, lw=0)
 
 
 def put_legend(figure: Figure, labels: Mapping[str, Any], together: int = 1) -> None:

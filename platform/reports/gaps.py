@@ -99,7 +99,7 @@ def _draw_curves(
     for name, line in panels.lines(cells):
         style = panels.styles[name]
         for digest in line["cell"]:
-            draw_curve(axes, curves[digest], axis.floor, alpha, color=style.colour, ls=style.dashes)
+            draw_curve(axes, curves[digest], (axis.floor, math.inf), alpha, color=style.colour, ls=style.dashes)
     axes.set_xscale("log")
     axes.set_xlim(1, every["episode"].max())
     axes.set_xlabel("episode")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -157,7 +158,7 @@ def _metric_columns(metric: Metric, records: pd.DataFrame) -> dict[str, float]:
         lengths = np.diff(points["episode"], prepend=0)
         return {name: float(np.average(points["mean"], weights=lengths)), f"{name}_last": float(last[name].mean())}
     if metric.over == "last":
-        return median_columns(metric, records) or _with_band(name, last[name])
+        return median_columns(metric, records) or _with_band(name, last[name], metric.most)
     each = per_episode(metric)
     return {
         **_with_band(name, last[name]),
@@ -187,9 +188,12 @@ def median_columns(metric: Metric, records: pd.DataFrame) -> dict[str, float]:
     return _named(metric.name, bootstrap_median(last[metric.name].to_numpy()))
 
 
-def _with_band(name: str, values: pd.Series[float]) -> dict[str, float]:
-    """Return the mean over seeds and the ends of its band."""
-    return _named(name, band(values.to_numpy()))
+def _with_band(name: str, values: pd.Series[float], most: float = math.inf) -> dict[str, float]:
+    """Return the mean over seeds and the ends of its band, which does not leave [0, most] where that is known."""
+    mean, lower, upper = band(values.to_numpy())
+    if math.isfinite(most) and math.isfinite(lower):
+        lower, upper = max(lower, 0.0), min(upper, most)
+    return _named(name, (mean, lower, upper))
 
 
 def _named(name: str, numbers: tuple[float, float, float]) -> dict[str, float]:

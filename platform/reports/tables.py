@@ -136,6 +136,8 @@ def _of_headline(metric: Metric) -> list[_Column]:
 def _of_result(metric: Metric, unit: str) -> _Column:
     over = "" if metric.across == "mean" else ", median over seeds"
     meaning = f"{full_label(metric)} after the last {unit}{over}"
+    if metric.of == "run" and metric.definition:
+        meaning = f"{metric.definition}{over}"
     return _Column(
         metric.short, metric.name, lambda row: result_text(metric, row[metric.name], row["episodes"]), meaning
     )

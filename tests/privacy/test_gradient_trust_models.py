@@ -112,6 +112,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"mechanism": "laplace"}, "mechanism must be one of clipped_laplace, projected_random_sign, privunit"),
     ({"mechanism": "clipped_gaussian"}, "delta must be above 0 with clipped_gaussian, got 0"),
     ({"mechanism": "privunit", "clip": 0.01}, "clip must be left out with privunit, got 0.01"),
+    ({"mechanism": "privunit", "delta": 1e-6}, "delta must be 0 with privunit, whose guarantee is pure, got 1e-06"),
     ({"clip": 0.0}, "clip must be a finite number above 0, got 0.0"),
     ({"clip": True}, "clip must be a finite number above 0, got True"),
     ({"scaling": "unbiased"}, "scaling must be paper with clipped_laplace, got 'unbiased'"),

@@ -22,7 +22,7 @@ from dprl.algorithms.pgc.book import Book, folder_of_run
 from dprl.algorithms.pgc.collecting import Collecting, Limits
 from dprl.algorithms.pgc.scores import SCORE, ScoreKeeper, record_all
 from dprl.algorithms.pgc_a3c.on_rllib.config import PGCConfig
-from dprl.algorithms.pgc_a3c.on_rllib.episodes import greedy_return
+from dprl.algorithms.pgc_a3c.on_rllib.episodes import check_playable, greedy_return, rehearse
 from dprl.algorithms.pgc_a3c.on_rllib.learner import PGCLearner
 from dprl.algorithms.pgc_a3c.on_rllib.module import ActorCriticModule, read_parameters
 from dprl.algorithms.pgc_a3c.on_rllib.workers import Workers
@@ -57,6 +57,8 @@ class PGC(Algorithm):
     def setup(self, config: PGCConfig) -> None:
         """Start the runners and the aggregator; called by RLlib's constructor."""
         super().setup(config)
+        if not self.config.compiled:
+            self._rehearse()
         box, streams = self.config.box(), self.config.streams()
         first = self._first_parameters()
         trust, population, left_open = self.config.trust_model(), self.config.population, self.config.channels_left_open
@@ -143,7 +145,7 @@ class PGC(Algorithm):
         """
         config = self.evaluation_config
         if self._evaluation_env is None:
-            self._evaluation_env = self.env_creator(EnvContext(config.env_config, worker_index=0, num_workers=0))
+            self._evaluation_env = self._simulator(config.env_config)
         seeds = np.random.SeedSequence((self.config.seed, self.submissions)).generate_state(config.evaluation_duration)
         module = self.get_module()
         returns = [greedy_return(self._evaluation_env, module, int(seed)) for seed in seeds]
@@ -190,6 +192,17 @@ class PGC(Algorithm):
         if Path(saved).is_dir():
             (Path(saved) / _CERTIFICATE).write_text(json.dumps(self.certificate().to_dict(), indent=2) + "\n")
         return saved
+
+    def _rehearse(self) -> None:
+        """Let the errors of environment and module out while there are no agents; later ones would tell about them."""
+        env = self._simulator(self.config.env_config)
+        check_playable(env, self.get_module())
+        rehearse(env, self.get_module())
+        env.close()
+
+    def _simulator(self, settings: dict[str, Any]) -> Any:  # noqa: ANN401 - a gym.Env
+        """Return an environment in this process, which no agent is in."""
+        return self.env_creator(EnvContext(settings, worker_index=0, num_workers=0))
 
     def _first_parameters(self) -> Float64Array:
         """Return what is delivered first, float64[d]: the box's for the default module, else those of the module."""

@@ -346,7 +346,19 @@ def _refuse_unknown(method: str, settings: Mapping[str, object], known: Collecti
             raise TypeError(_unknown(f"argument of {method}()", key, known))
 
 
+_RLLIB_NAMES = {
+    "lr": "learning_rate",
+    "gamma": "discount",
+    "train_batch_size": "submissions_per_iteration",
+    "train_batch_size_per_learner": "submissions_per_iteration",
+    "entropy_coeff": "entropy_weight",
+    "vf_loss_coeff": "value_weight",
+}
+"""What the same is called in other algorithms of RLlib."""
+
+
 def _unknown(kind: str, key: str, known: Collection[str]) -> str:
     nearest = difflib.get_close_matches(key, sorted(known), 1)
+    nearest = [_RLLIB_NAMES[key]] if key in _RLLIB_NAMES else nearest
     hint = f"did you mean {nearest[0]!r}?" if nearest else f"choose one of {', '.join(sorted(known)[:30])}"
     return f"unknown {kind} {key!r}; {hint}"

@@ -11,11 +11,13 @@ import numpy as np
 import torch
 from gymnasium import spaces
 from ray.rllib.core.columns import Columns
+from ray.rllib.core.rl_module.apis import ValueFunctionAPI
 from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 
 from dprl.algorithms.base import Float64Array
 
 _LARGEST_SEED = 2**31
+_REHEARSED_STEPS = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +84,24 @@ def play(
         rewards.append(float(reward))
         if terminated or truncated:
             return Episode(np.stack(observations), np.stack(actions), np.array(rewards), bool(terminated))
+
+
+def rehearse(env: gym.Env[Any, Any], module: TorchRLModule) -> None:
+    """Take a few steps that are no agent's, before there are agents: their errors are never shown.
+
+    What environment or module raise comes out as it is.
+    """
+    observation, _ = env.reset(seed=0, options={})
+    for _ in range(_REHEARSED_STEPS):
+        seen = np.asarray(observation)
+        if isinstance(module, ValueFunctionAPI):
+            with torch.no_grad():
+                module.compute_values(as_batch(seen[np.newaxis], module))
+        action = _own_action(module, seen, None)
+        observation, reward, terminated, truncated, _ = env.step(_to_env(env.action_space, action))
+        float(reward)
+        if terminated or truncated:
+            return
 
 
 def greedy_return(env: gym.Env[Any, Any], module: TorchRLModule, seed: int) -> float:

@@ -10,7 +10,14 @@ import torch
 from gymnasium import spaces
 from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 
-from dprl.algorithms.pgc_a3c.on_rllib.episodes import Behaviour, Episode, check_playable, greedy_return, play
+from dprl.algorithms.pgc_a3c.on_rllib.episodes import (
+    Behaviour,
+    Episode,
+    check_playable,
+    greedy_return,
+    play,
+    rehearse,
+)
 from tests.algorithms.pgc_a3c.on_rllib.cases import Corridor, TwoHeads, actor_critic
 
 pytestmark = pytest.mark.slow  # importing RLlib takes about five seconds
@@ -162,3 +169,35 @@ def build(kind: type[TorchRLModule]) -> TorchRLModule:
 def test_what_cannot_be_played_is_refused(env: type[Corridor], kind: type[TorchRLModule], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         check_playable(env(), build(kind))
+
+
+class Faulty(Corridor):
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        raise AttributeError("positon")
+
+
+class WithoutOptions(Corridor):
+    def reset(self, *, seed: int | None = None) -> tuple[np.ndarray, dict[str, Any]]:  # type: ignore[override]
+        return super().reset(seed=seed)
+
+
+class Endless(Corridor):
+    steps_taken = 0
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        self.steps_taken += 1
+        observation, reward, *_, told = super().step(action)
+        return observation, reward, False, False, told
+
+
+def test_what_no_episode_could_do_comes_out_before_there_are_agents() -> None:
+    rehearse(Corridor(), actor_critic(Corridor()))
+    rehearse(Corridor(box=True), actor_critic(Corridor(box=True)))
+    with pytest.raises(AttributeError, match="positon"):
+        rehearse(Faulty(), actor_critic(Corridor()))
+    with pytest.raises(TypeError, match="options"):
+        rehearse(WithoutOptions(), actor_critic(Corridor()))
+    endless = Endless()
+    rehearse(endless, actor_critic(Corridor()))
+    assert 5 < endless.steps_taken < 100
+    assert "agent" not in endless.options
