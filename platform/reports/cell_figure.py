@@ -28,8 +28,8 @@ from dprl.platform.reports.records import (
 )
 from dprl.platform.reports.verdicts import privacy_text
 
-_WIDTH, _HEIGHT, _VALUES_LEGEND = 5.0, 4.4, 0.7
-"""Of a panel and of the legend below it, in inches."""
+_WIDTH, _HEIGHT, _LEGEND_LINE = 5.0, 4.4, 0.19
+"""Of a panel and of a line of the legend below it, in inches."""
 _ALPHA = 0.25
 _OF_THE_OUTPUT: tuple[dict[str, Any], ...] = (
     {"color": COLOURS[0], "ls": "-", "lw": 2.2, "alpha": _ALPHA, "zorder": 2.1},
@@ -59,7 +59,7 @@ def cell_figure(records: pd.DataFrame, experiment: Experiment, certificate: Mapp
     if not drawn and not with_regret:
         drawn = [list(metrics)]
     panels = 2 * with_regret + len(drawn)
-    figure = Figure(figsize=(_WIDTH * panels, _HEIGHT + (_VALUES_LEGEND if drawn else 0.0)), layout="constrained")
+    figure = Figure(figsize=(_WIDTH * panels, _HEIGHT + _LEGEND_LINE * _legend_lines(drawn)), layout="constrained")
     every = figure.subplots(1, panels, squeeze=False)[0]
     if with_regret:
         rate, total = every[:2]
@@ -150,6 +150,11 @@ def _draw_values(axes: Axes, records: pd.DataFrame, metrics: Sequence[Metric], w
         title=counted(seeds, "seed") + (f", {BAND}" if seeds >= FEWEST_SEEDS else ", no band"),
         title_fontsize=LEGEND_SIZE,
     )
+
+
+def _legend_lines(drawn: Sequence[Sequence[Metric]]) -> int:
+    """Return how many lines the longest legend below a panel has, with its title and the space around it."""
+    return max((2 + sum(_legend_text(metric).count("\n") + 1 for metric in group) for group in drawn), default=0)
 
 
 def _legend_text(metric: Metric) -> str:

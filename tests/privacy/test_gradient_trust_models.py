@@ -58,6 +58,8 @@ def test_all_submissions_together_meet_the_guarantee_and_hardly_less(
 ) -> None:
     if mechanism == "clipped_gaussian" and delta == 0.0:
         pytest.skip("no Gaussian noise is pure")
+    if mechanism == "privunit" and delta > 0.0 and submissions == 1:
+        pytest.skip("refused: its guarantee is pure")
     settings = LocalGradientPrivacy(1.0, delta, mechanism, submissions=submissions)
     certificate = settings.build(D, 4, Streams(0, "x", NoiseConfig(arithmetic))).planned_certificate("x")
     assert certificate.verdict == "holds"

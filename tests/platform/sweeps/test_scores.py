@@ -68,7 +68,7 @@ def test_a_sweep_shows_its_headline_everywhere(
     of_scores = [figure for figure in cells if len(figure.axes) == 2]
     assert len(of_scores) == 3
     steps, shares = of_scores[0].axes
-    assert steps.get_ylabel() == "after the submission (steps)"
+    assert steps.get_ylabel() == "score after the submission (steps)"
     assert steps.get_legend_handles_labels()[1] == ["score, mean over the block", "final score of the output policy"]
     assert shares.get_legend_handles_labels()[1] == ["success"]
     assert {axes.get_xlabel() for axes in of_scores[0].axes} == {"submission"}
