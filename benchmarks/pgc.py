@@ -26,7 +26,7 @@ from dprl.algorithms.pgc_a3c.network import DIMENSION, INPUTS, initial_parameter
 from dprl.envs.cartpole import CartPole, CartPoleGravity
 from dprl.privacy import Streams, kernel
 from dprl.privacy.base import Float64Array
-from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
+from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace, VectorMechanism
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
 from dprl.privacy.mechanisms.vectors import VectorNoise, fill_estimate, fill_message
@@ -138,7 +138,7 @@ def send_often(n: int, gradient: Float64Array, noise: VectorNoise) -> float:
 def noise_alone(repetitions: int) -> dict[str, float]:
     """Return the CPU microseconds of a message and its estimate, by mechanism, at epsilon 1 (PrivUnit: 5)."""
     gradient = np.linspace(-0.01, 0.01, DIMENSION)
-    mechanisms = {
+    mechanisms: dict[str, VectorMechanism] = {
         "clipped_laplace": ClippedLaplace.calibrated(EPSILON, 0.0, DIMENSION, CLIP),
         "clipped_gaussian": ClippedGaussian.calibrated(EPSILON, 1e-6, DIMENSION, CLIP),
         "projected_random_sign": ProjectedRandomSign.calibrated(EPSILON, 0.0, DIMENSION, 1.0),
