@@ -54,7 +54,7 @@ demo:  ## set up, run the main job (CONFIG), say where to look
 	echo "    all runs        $(BIN)/dprl ui   (open the sweep with +, tick its cells, Compare; a metric's name shows its curves)"; \
 	echo "    your own sweep  $(BIN)/dprl sweep $(CONFIG) --name mine --set episodes=200000"
 
-test: dev  ## set up, run all tests (about ten minutes)
+test: dev  ## set up, run all tests (about forty minutes)
 	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
 test-fast: dev  ## the tests that are not marked slow
