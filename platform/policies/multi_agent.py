@@ -91,5 +91,10 @@ def one_hot_observations(*_: object, agent_ids: list[str] | None = None) -> Conn
     return FlattenObservations(multi_agent=True, agent_ids=agent_ids)
 
 
-register_env(ENV_ID, MarkovGameMultiAgentEnv)
-register_env(MIXTURE_ENV_ID, LinearMixtureMultiAgentEnv)
+def register_environments() -> None:
+    """Make the names known to RLlib; importing this module does so, a `ray.shutdown()` makes Ray forget them."""
+    register_env(ENV_ID, MarkovGameMultiAgentEnv)
+    register_env(MIXTURE_ENV_ID, LinearMixtureMultiAgentEnv)
+
+
+register_environments()

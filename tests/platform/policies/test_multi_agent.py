@@ -30,6 +30,7 @@ from dprl.platform.policies.multi_agent import (
     LinearMixtureMultiAgentEnv,
     MarkovGameMultiAgentEnv,
     one_hot_observations,
+    register_environments,
 )
 from dprl.platform.policies.rl_module import TabularRLModule, evaluation_config
 from dprl.platform.sweeps.cell import CellRun
@@ -57,6 +58,12 @@ def cluster() -> Iterator[None]:
     ray.init(address="local", logging_level=logging.ERROR, **options)
     yield
     ray.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def _registered() -> None:
+    """The names are known, whatever cluster another test of this process has started and stopped."""
+    register_environments()
 
 
 def run_cell(folder: Path) -> Path:
