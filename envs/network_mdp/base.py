@@ -51,10 +51,13 @@ class LinearMixtureMDP:
     theta: float64 [n, d-1], the parameters theta_i.
     rewards: float64 [n, S] in [0, 1], of agent i for being in s, whatever is done there.
     start: the state in which all episodes start.
+    reward_features: float64 [S, p], psi(s), with which agents estimate the mean reward as <psi(s), w>; each row has
+    nonnegative numbers that sum to at most 1, so no norm of it is above 1, and the p columns are linearly independent.
+    By default p = S, and psi(s) is the one-hot vector of s.
     drifts: float64 [n, A], <a, theta_i> of each action, as the kernels read it.
     common_rewards: float64 [S], the mean over agents.
     All arrays are copied, C-contiguous and read-only. Raises ValueError on arrays that are no such MDP.
-    Paper: [TH23] sec. 8.
+    Paper: [TH23] sec. 8, Assumption 3.
     """
 
     kind: ClassVar[str] = "linear mixture MDP of cooperating agents"
@@ -65,6 +68,8 @@ class LinearMixtureMDP:
     theta: Floats
     rewards: Floats
     start: int
+    # None only as an argument: it stands for one-hot vectors.
+    reward_features: Floats = None  # type: ignore[assignment]
     drifts: Floats = field(init=False, repr=False)
     common_rewards: Floats = field(init=False, repr=False)
 
@@ -81,6 +86,7 @@ class LinearMixtureMDP:
         arrays = {
             "theta": theta,
             "rewards": rewards,
+            "reward_features": _checked_features(self.reward_features, rewards.shape[1]),
             "drifts": np.ascontiguousarray(theta @ action_vectors(theta.shape[1] + 1).T),
             "common_rewards": rewards.mean(axis=0),
         }
@@ -91,7 +97,8 @@ class LinearMixtureMDP:
 
     def __reduce__(self) -> tuple[Callable[..., LinearMixtureMDP], tuple[object, ...]]:
         # Arrays come back from a pickle writeable; rebuilding makes them read-only again.
-        return LinearMixtureMDP, (self.name, self.horizon, self.lists, self.theta, self.rewards, self.start)
+        given = (self.name, self.horizon, self.lists, self.theta, self.rewards, self.start, self.reward_features)
+        return LinearMixtureMDP, given
 
     @property
     def n_agents(self) -> int:
@@ -295,6 +302,29 @@ def _require_probabilities(lists: SuccessorLists, theta: Floats) -> None:
             f"theta must leave every probability at least 0, got {least[entry]:g} for state {state[entry]} after "
             f"{before}; lower theta"
         )
+
+
+def _checked_features(given: ArrayLike | None, n_states: int) -> Floats:
+    """Return a copy of the reward features [S, p], one-hot vectors for None. Raises ValueError."""
+    if given is None:
+        return np.eye(n_states)
+    features = table("reward_features", given, 2)
+    if features.shape[0] != n_states:
+        raise ValueError(
+            f"reward_features must have one row for each of {n_states} states, got {features.shape[0]}; match rewards"
+        )
+    if features.min() < 0.0:
+        raise ValueError(f"reward_features must be at least 0, got {features.min():g}; shift or drop that feature")
+    largest = features.sum(axis=1).max()
+    if largest > 1.0 + NOTHING:
+        raise ValueError(f"reward_features must sum to at most 1 over each row, got {largest:g}; scale them down")
+    rank = int(np.linalg.matrix_rank(features))
+    if rank < features.shape[1]:
+        raise ValueError(
+            f"reward_features must have full column rank {features.shape[1]}, got rank {rank}; drop the columns that "
+            "others add up to"
+        )
+    return features
 
 
 def _whole_numbers(key: str, value: ArrayLike) -> Integers:

@@ -109,7 +109,8 @@ class NetworkMDP:
     node an agent stays or goes forward, in between it stays, goes forward or goes back. Each acts by a vector a in
     {-1, 1}^(d-1): its product with theta_i is weight that goes forward in place of staying, most for the signs of
     theta_i. Weights of all agents add up to the probability of where all go, so agents are not independent.
-    An agent's reward is 0.005 in the first node, 1 at the goal and 0 in between; all want the mean over agents.
+    An agent's reward is 0.005 in the first node, 1 at the goal and 0 in between; all want the mean over agents. The
+    reward features of a state are the shares of agents at each node, so the nodes' rewards are the w of the mean.
 
     n_agents: n, 1 to 8. n_intermediate: q, nodes between the first one and the goal, at least 1. dimension: d, 2 to 8.
     horizon: steps of an episode, at least 1.
@@ -177,12 +178,14 @@ class NetworkMDP:
     def build(self) -> LinearMixtureMDP:
         """Build the MDP: S = (q+2)^n states in the order of `nodes`; episodes start with all at the first node."""
         nodes = self.nodes()
-        rewards = np.where(nodes == 0, _START_REWARD, np.where(nodes == self.n_intermediate + 1, _GOAL_REWARD, 0.0)).T
+        goal = self.n_intermediate + 1
+        rewards = np.where(nodes == 0, _START_REWARD, np.where(nodes == goal, _GOAL_REWARD, 0.0)).T
+        shares = (nodes[:, :, None] == np.arange(goal + 1)).mean(axis=1)
         signs = np.ones((self.n_agents, self.dimension - 1))
         if self.signs == "random":
             signs = np.random.default_rng(self.sign_seed).choice([-1.0, 1.0], size=signs.shape)
         theta = self.gap / (self.n_agents * (self.dimension - 1)) * signs
-        return LinearMixtureMDP(self.name, int(self.horizon), self._lists(nodes), theta, rewards, start=0)
+        return LinearMixtureMDP(self.name, int(self.horizon), self._lists(nodes), theta, rewards, 0, shares)
 
     def _lists(self, nodes: NDArray[np.int64]) -> SuccessorLists:
         goal, n_agents = self.n_intermediate + 1, int(self.n_agents)

@@ -220,9 +220,37 @@ def test_the_tiny_mixture_by_hand() -> None:
     assert mdp.worst()[0].tolist() == [[0.2, 2.0], [0.0, 1.0], [0.0, 0.0]]
 
 
+@every_mdp
+def test_reward_features_are_small_and_independent(mdp: LinearMixtureMDP) -> None:
+    features = mdp.reward_features
+    assert features.shape[0] == mdp.n_states
+    assert features.min() >= 0.0
+    assert features.sum(axis=1).max() <= 1.0 + 1e-12
+    assert np.linalg.eigvalsh(features.T @ features)[0] > 1e-3
+    assert (features.dtype.name, features.flags.c_contiguous, features.flags.writeable) == ("float64", True, False)
+
+
+def test_reward_features_are_one_hot_unless_they_are_given() -> None:
+    assert LinearMixtureMDP(**parts()).reward_features.tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    mdp = LinearMixtureMDP(**parts(reward_features=[[0.25], [0.75]]))
+    again = pickle.loads(pickle.dumps(mdp))
+    assert again.reward_features.tolist() == mdp.reward_features.tolist() == [[0.25], [0.75]]
+    assert not again.reward_features.flags.writeable
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        ({"reward_features": [0.5, 0.5]}, r"^reward_features must be a non-empty array of 2 dimensions"),
+        ({"reward_features": [[1.0]]}, r"^reward_features must have one row for each of 2 states, got 1; "),
+        ({"reward_features": [[-0.5], [1.0]]}, r"^reward_features must be at least 0, got -0\.5; "),
+        ({"reward_features": [[0.6, 0.6], [0.0, 1.0]]}, r"^reward_features must sum to at most 1 .*, got 1\.2; "),
+        (
+            {"reward_features": [[0.2, 0.4], [0.3, 0.6]]},
+            r"^reward_features must have full column rank 2, got rank 1; drop the columns",
+        ),
+        ({"reward_features": [[0.2, 0.3, 0.1], [0.5, 0.1, 0.1]]}, r"^reward_features must .* rank 3, got rank 2; "),
+        ({"reward_features": [[0.0], [0.0]]}, r"^reward_features must have full column rank 1, got rank 0; "),
         ({"horizon": 0}, r"^horizon must be an integer of at least 1"),
         ({"start": -1}, r"^start must be an integer of at least 0"),
         ({"start": 2}, r"^start must be in 0\.\.1, got 2; "),

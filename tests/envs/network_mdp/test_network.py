@@ -119,6 +119,17 @@ def test_rewards_are_those_of_the_nodes() -> None:
     assert nodes.tolist() == [list(pair) for pair in itertools.product(range(4), repeat=2)]
 
 
+@pytest.mark.parametrize("fields", SPECS.values(), ids=SPECS)
+def test_shares_of_agents_at_the_nodes_give_the_mean_reward(fields: dict[str, Any]) -> None:
+    spec = NetworkMDP(**fields)
+    mdp, nodes = spec.build(), spec.nodes()
+    worth = np.array([0.005, *np.zeros(spec.n_intermediate), 1.0])
+    np.testing.assert_allclose(mdp.reward_features @ worth, mdp.common_rewards, rtol=0, atol=1e-15)
+    for state, features in enumerate(mdp.reward_features):
+        counts = [(nodes[state] == node).sum() for node in range(worth.size)]
+        assert (features * spec.n_agents).tolist() == pytest.approx(counts, abs=1e-12)
+
+
 def test_values_of_the_papers_network() -> None:
     mdp = NetworkMDP().build()
     found = (mdp.optimal_start_value(), mdp.uniform_value()[0, mdp.start], mdp.worst()[0][0, mdp.start])
