@@ -1,0 +1,360 @@
+"""Who may talk to whom after each stage, and the consensus matrices with which agents average what they hear.
+
+A graph is a finite list of undirected graphs on n agents, and how likely each one is; every agent hears itself. All of
+it is public and has nothing to do with users.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dprl.algorithms.base import Float64Array, check_choice, check_number, check_whole
+from dprl.privacy.compiled import borrowing
+
+Bools = NDArray[np.bool_]
+Edges = list[tuple[int, int]]
+
+MOST_AGENTS = 64
+MOST_ENUMERATED = 5
+"""Agents up to which `random_edges` is all graphs, 2^10 at most; beyond, it is SAMPLED_GRAPHS of them."""
+SAMPLED_GRAPHS, SAMPLING_SEED = 256, 2023
+LEAST_WEIGHT = 1e-6
+"""Of a finite list some kappa always exists; a smaller one could not be told from rounding."""
+# Rounding of sums of a few dozen numbers, and of eigenvalues, stays far below it.
+_ROUNDING = 1e-9
+
+
+class ConsensusMatrices(NamedTuple):
+    """What is drawn from after each stage of each episode: matrices L float64[m, n, n], probabilities float64[m]."""
+
+    matrices: Float64Array
+    probabilities: Float64Array
+
+    @property
+    def reached(self) -> Float64Array:
+        """The sums [m] of the probabilities so far, as `matrix_number` reads them."""
+        return np.cumsum(self.probabilities)
+
+
+class Mixing(NamedTuple):
+    """How well agents agree: kappa, the least positive weight, and the spectral norm of E[L'(I - 11'/n)L], below 1.
+
+    After a stage the squared distance of the agents' numbers from their mean has at most `norm` times the expectation
+    that it had before.
+    """
+
+    kappa: float
+    norm: float
+
+
+class Graph(ABC):
+    """A communication graph that changes from stage to stage, as `graph` in a config names it.
+
+    cycled: whether its graphs follow each other in order; otherwise they are drawn independently.
+    """
+
+    name: ClassVar[str]
+    cycled: ClassVar[bool] = False
+
+    @abstractmethod
+    def adjacencies(self, n_agents: int) -> tuple[Bools, Float64Array]:
+        """Return the graphs bool[m, n, n], symmetric with nothing on the diagonal, and their probabilities [m]."""
+
+    def matrices(self, n_agents: int) -> ConsensusMatrices:
+        """Return the consensus matrices of n agents and their probabilities, with Metropolis-Hastings weights.
+
+        Raises ValueError for a number of agents that it is not for, and unless Assumption 2 holds for this very list.
+        Paper: [TH23] sec. 2.1, Assumption 2.
+        """
+        check_whole("n_agents", n_agents, 1, MOST_AGENTS)
+        adjacencies, probabilities = self.adjacencies(n_agents)
+        found = ConsensusMatrices(metropolis(adjacencies), probabilities)
+        check_assumption_2(adjacencies, *found)
+        return found
+
+
+class FixedGraph(Graph):
+    """A graph that stays as it is."""
+
+    def adjacencies(self, n_agents: int) -> tuple[Bools, Float64Array]:
+        """Return the one graph, of probability 1."""
+        return _adjacency(n_agents, self.edges(n_agents))[None], np.ones(1)
+
+    @abstractmethod
+    def edges(self, n_agents: int) -> Edges:
+        """Return pairs of different agents."""
+
+
+@dataclass(frozen=True)
+class Complete(FixedGraph):
+    """All agents talk to all."""
+
+    name: ClassVar[str] = "complete"
+
+    def edges(self, n_agents: int) -> Edges:
+        """Return all pairs."""
+        return list(combinations(range(n_agents), 2))
+
+
+@dataclass(frozen=True)
+class Ring(FixedGraph):
+    """Agent i talks to i + 1, and the last one to the first; two agents have one edge."""
+
+    name: ClassVar[str] = "ring"
+
+    def edges(self, n_agents: int) -> Edges:
+        """Return the n neighbours."""
+        return [(i, (i + 1) % n_agents) for i in range(n_agents if n_agents > 1 else 0)]
+
+
+@dataclass(frozen=True)
+class Star(FixedGraph):
+    """All talk to agent 0."""
+
+    name: ClassVar[str] = "star"
+
+    def edges(self, n_agents: int) -> Edges:
+        """Return the n - 1 rays."""
+        return [(0, i) for i in range(1, n_agents)]
+
+
+@dataclass(frozen=True)
+class Line(FixedGraph):
+    """Agent i talks to i + 1."""
+
+    name: ClassVar[str] = "line"
+
+    def edges(self, n_agents: int) -> Edges:
+        """Return the n - 1 neighbours."""
+        return [(i, i + 1) for i in range(n_agents - 1)]
+
+
+_FIXED: dict[str, type[FixedGraph]] = {graph.name: graph for graph in (Complete, Ring, Star, Line)}
+
+
+@dataclass(frozen=True)
+class RandomEdges(Graph):
+    """After every stage each edge is there with probability `edge_probability`, independently of all others.
+
+    For up to 5 agents the list is all graphs. For more it is 256 graphs drawn once, with the seed 2023: these, equally
+    likely, are the distribution, and on them Assumption 2 is checked.
+    """
+
+    name: ClassVar[str] = "random_edges"
+
+    edge_probability: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_number("edge_probability", self.edge_probability, 1e-6, 1.0 + _ROUNDING)
+
+    def adjacencies(self, n_agents: int) -> tuple[Bools, Float64Array]:
+        """Return all graphs that can come, or 256 equally likely ones."""
+        pairs = list(combinations(range(n_agents), 2))
+        chance = min(self.edge_probability, 1.0)
+        if n_agents <= MOST_ENUMERATED:
+            present = np.arange(2 ** len(pairs))[:, None] >> np.arange(len(pairs)) & 1 == 1
+            probabilities = np.where(present, chance, 1.0 - chance).prod(axis=1)
+        else:
+            # The same draws for every chance: a larger one only adds edges.
+            present = np.random.default_rng(SAMPLING_SEED).random((SAMPLED_GRAPHS, len(pairs))) < chance
+            probabilities = np.full(SAMPLED_GRAPHS, 1.0 / SAMPLED_GRAPHS)
+        possible = probabilities > 0.0
+        found = [[pairs[j] for j in np.flatnonzero(row)] for row in present[possible]]
+        return np.stack([_adjacency(n_agents, edges) for edges in found]), probabilities[possible]
+
+
+@dataclass(frozen=True)
+class Gossip(Graph):
+    """After every stage two agents talk: one edge of the graph `over`, all of them equally likely."""
+
+    name: ClassVar[str] = "gossip"
+
+    over: str = "complete"
+
+    def __post_init__(self) -> None:
+        check_choice("over", self.over, _FIXED)
+
+    def adjacencies(self, n_agents: int) -> tuple[Bools, Float64Array]:
+        """Return one graph for each edge; one agent has the graph without edges."""
+        adjacency = _adjacency(n_agents, _FIXED[self.over]().edges(n_agents))
+        alone = [[(int(i), int(j))] for i, j in np.argwhere(np.triu(adjacency))] or [[]]
+        return np.stack([_adjacency(n_agents, edges) for edges in alone]), np.full(len(alone), 1.0 / len(alone))
+
+
+_GRAPHS: tuple[type[Graph], ...] = (*_FIXED.values(), RandomEdges, Gossip)
+GRAPHS: dict[str, type[Graph]] = {graph.name: graph for graph in _GRAPHS}
+"""What a config may name."""
+
+
+@dataclass(frozen=True, eq=False)
+class CustomGraph(Graph):
+    """Graphs of your own, one after the other and over again; from Python only.
+
+    given: [m, n, n], 1 or True where two agents talk; what is on the diagonals has no meaning. As they come in order,
+    the expectation in Assumption 2 is the mean over one round. With Metropolis-Hastings weights its norm is below 1
+    exactly if all of the m graphs together connect all agents, and then every round brings agents closer: each L is
+    symmetric with eigenvalues in (-1, 1], so only numbers that are equal wherever agents talk stay as far apart.
+    Raises ValueError on what are no undirected graphs.
+    """
+
+    name: ClassVar[str] = "custom"
+    cycled: ClassVar[bool] = True
+
+    given: ArrayLike = field(repr=False)
+
+    def __post_init__(self) -> None:
+        array = np.array(self.given)
+        if array.ndim != 3 or not array.size or array.shape[1] != array.shape[2]:
+            raise ValueError(f"graph must be an array [m, n, n], got shape {array.shape}; pass a list of square tables")
+        if not np.isin(array, (0, 1)).all():
+            odd = array[~np.isin(array, (0, 1))][0]
+            raise ValueError(f"graph must hold 0 and 1, got {odd}; weights are Metropolis-Hastings weights")
+        graphs = array.astype(np.bool_) & ~np.eye(array.shape[1], dtype=np.bool_)
+        if not (graphs == graphs.transpose(0, 2, 1)).all():
+            turn, i, j = np.argwhere(graphs & ~graphs.transpose(0, 2, 1))[0]
+            raise ValueError(
+                f"graph must be undirected, got an edge from agent {i} to {j} in graph {turn} and none back; add it"
+            )
+        graphs.setflags(write=False)
+        object.__setattr__(self, "given", graphs)
+
+    def adjacencies(self, n_agents: int) -> tuple[Bools, Float64Array]:
+        """Return the graphs of one round."""
+        graphs = np.asarray(self.given, dtype=np.bool_)
+        if graphs.shape[1] != n_agents:
+            raise ValueError(f"graph must be one of {n_agents} agents, got one of {graphs.shape[1]}; match n_agents")
+        return graphs, np.full(len(graphs), 1.0 / len(graphs))
+
+
+def metropolis(adjacencies: Bools) -> Float64Array:
+    """Return the weights [m, n, n] of graphs: 1 / (1 + the larger degree) on edges, the rest on the diagonal.
+
+    They are symmetric and doubly stochastic, and an agent's own weight is at least 1 / (1 + its degree).
+    """
+    n_agents = adjacencies.shape[-1]
+    degrees = adjacencies.sum(axis=-1)
+    weights = adjacencies / (1.0 + np.maximum(degrees[..., :, None], degrees[..., None, :]))
+    own = 1.0 - weights.sum(axis=-1)
+    return np.ascontiguousarray(weights + own[..., None] * np.eye(n_agents))
+
+
+def check_assumption_2(adjacencies: Bools, matrices: Float64Array, probabilities: Float64Array) -> Mixing:
+    """Return how well consensus matrices mix; raise ValueError, in one line, for the part that does not hold.
+
+    adjacencies bool[m, n, n]: who talks to whom under each matrix; every agent hears itself. matrices float64[m, n, n].
+    probabilities float64[m]: of the finite distribution from which they are drawn, over which expectations are exact.
+    Paper: [TH23] Assumption 2.
+    """
+    if probabilities.min() < 0.0 or abs(probabilities.sum() - 1.0) > _ROUNDING:
+        raise ValueError(f"graph must have probabilities that sum to 1, got {probabilities.sum():g}; normalise them")
+    kappa = _least_weight(matrices)
+    rows, columns = matrices.sum(axis=2), np.tensordot(probabilities, matrices, axes=1).sum(axis=0)
+    if np.abs(rows - 1.0).max() > _ROUNDING:
+        raise ValueError(
+            f"graph must have consensus matrices whose rows sum to 1 (Assumption 2, i), got {_worst(rows):g}; "
+            "normalise the rows"
+        )
+    if np.abs(columns - 1.0).max() > _ROUNDING:
+        raise ValueError(
+            f"graph must have a mean consensus matrix whose columns sum to 1 (Assumption 2, i), got "
+            f"{_worst(columns):g}; make the weights symmetric"
+        )
+    silent = (matrices > 0.0) & ~adjacencies & ~np.eye(matrices.shape[1], dtype=np.bool_)
+    if silent.any():
+        number, i, j = np.argwhere(silent)[0]
+        raise ValueError(
+            f"graph must have an edge for every weight (Assumption 2, ii), got {matrices[number, i, j]:g} from agent "
+            f"{j} to {i} without one; add the edge, or move the weight to the diagonal"
+        )
+    # I - 11'/n is its own square, so that one factor of it goes to either side.
+    apart = matrices - matrices.mean(axis=1, keepdims=True)
+    spread = np.einsum("m,mki,mkj->ij", probabilities, apart, apart)
+    norm = float(np.linalg.eigvalsh(spread)[-1])
+    if norm > 1.0 - _ROUNDING:
+        parts = _parts(adjacencies[probabilities > 0.0])
+        why = f" for a graph of {parts} parts; add an edge" if parts > 1 else "; give agents weights of their own"
+        raise ValueError(
+            "graph must mix (Assumption 2, iii): the spectral norm of E[L'(I - 11'/n)L] must be below 1, "
+            f"got {norm:.9g}{why}"
+        )
+    return Mixing(kappa, norm)
+
+
+def _least_weight(matrices: Float64Array) -> float:
+    """Return kappa, the least positive weight. Raises ValueError."""
+    if not np.isfinite(matrices).all() or matrices.min() < 0.0:
+        raise ValueError(
+            f"graph must have consensus matrices of numbers of at least 0 (Assumption 2, i), got {matrices.min():g}; "
+            "take Metropolis-Hastings weights"
+        )
+    kappa = float(matrices[matrices > 0.0].min(initial=1.0))
+    if kappa < LEAST_WEIGHT:
+        raise ValueError(
+            f"graph must have no positive weight below kappa = {LEAST_WEIGHT:g} (Assumption 2, i), got {kappa:g}; "
+            "leave that edge out"
+        )
+    return kappa
+
+
+def _worst(sums: Float64Array) -> float:
+    """Return the sum that is furthest from 1."""
+    return float(sums.ravel()[np.abs(sums - 1.0).argmax()])
+
+
+def _parts(adjacencies: Bools) -> int:
+    """Return in how many parts all graphs [m, n, n] together fall."""
+    n_agents = adjacencies.shape[1]
+    steps = adjacencies.sum(axis=0) + np.eye(n_agents) > 0.0
+    reached = np.linalg.matrix_power(steps / n_agents, n_agents) > 0.0
+    return len(np.unique(reached, axis=0))
+
+
+def _adjacency(n_agents: int, edges: Edges) -> Bools:
+    """Return the symmetric table [n, n] of edges."""
+    table = np.zeros((n_agents, n_agents), dtype=np.bool_)
+    for i, j in edges:
+        table[i, j] = table[j, i] = True
+    return table
+
+
+# D23: sec. 2.1 has the graph of time t = kh, which is the same for stage 3 of user 2 and stage 2 of user 3.
+@borrowing
+def matrix_number(reached: Float64Array, cycled: bool, turn: int, uniform: float) -> int:
+    """Return which of m matrices is that of a stage: in order if `cycled`, otherwise by a uniform draw in [0, 1).
+
+    reached [m]: sums of probabilities. turn: stages before it, (k - 1) H + h - 1 for stage h of user k.
+    """
+    low = 0
+    last: int = reached.shape[0] - 1
+    if cycled:
+        return turn % (last + 1)
+    while low < last:
+        middle = (low + last) // 2
+        if uniform < reached[middle]:
+            last = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@borrowing
+def consensus(weights: Float64Array, matrix: Float64Array, room: Float64Array) -> None:
+    """Replace weights [n, p], one row for each agent, by matrix [n, n] @ weights; room [n, p] is written over.
+
+    Paper: [TH23] Algorithm 1, line 42.
+    """
+    for i in range(weights.shape[0]):
+        for m in range(weights.shape[1]):
+            total = 0.0
+            for j in range(weights.shape[0]):
+                total += matrix[i, j] * weights[j, m]
+            room[i, m] = total
+    for i in range(weights.shape[0]):
+        for m in range(weights.shape[1]):
+            weights[i, m] = room[i, m]
