@@ -13,6 +13,16 @@ from dprl.privacy.base import (
     Report,
     Scope,
 )
+from dprl.privacy.bits import (
+    BIT_TRUST_MODELS,
+    BitChannel,
+    BitPrivacyConfig,
+    BitPrivatizer,
+    LocalBitPrivacy,
+    NoBitPrivacy,
+    receive_bit,
+    send_bit,
+)
 from dprl.privacy.certificate import Certificate, Certifies, PrivacyRequest, certify
 from dprl.privacy.channels import NoiseParts
 from dprl.privacy.compiled import kernel, source_digest
@@ -35,14 +45,32 @@ from dprl.privacy.precision import WeightedSums
 from dprl.privacy.privatizers import Privatizer
 from dprl.privacy.randomness.settings import NoiseConfig
 from dprl.privacy.randomness.streams import Streams
+from dprl.privacy.statistics import (
+    StatisticsChannel,
+    StatisticsLayout,
+    StatisticsPrivatizer,
+    add_statistics,
+    send_statistics,
+)
+from dprl.privacy.statistics_trust_models import (
+    STATISTICS_TRUST_MODELS,
+    LocalStatisticsPrivacy,
+    NoStatisticsPrivacy,
+    StatisticsPrivacyConfig,
+)
 from dprl.privacy.submissions import Journal, SubmissionLedger
 from dprl.privacy.trust_models import TRUST_MODELS, CentralPrivacy, LocalPrivacy, NoPrivacy, PrivacyConfig
 
 __all__ = [
+    "BIT_TRUST_MODELS",
     "COUNTERS",
     "GRADIENT_TRUST_MODELS",
     "MECHANISMS",
+    "STATISTICS_TRUST_MODELS",
     "TRUST_MODELS",
+    "BitChannel",
+    "BitPrivacyConfig",
+    "BitPrivatizer",
     "CentralPrivacy",
     "Certificate",
     "Certifies",
@@ -59,10 +87,14 @@ __all__ = [
     "Lease",
     "Ledger",
     "LedgerError",
+    "LocalBitPrivacy",
     "LocalGradientPrivacy",
     "LocalPrivacy",
+    "LocalStatisticsPrivacy",
+    "NoBitPrivacy",
     "NoGradientPrivacy",
     "NoPrivacy",
+    "NoStatisticsPrivacy",
     "NoiseConfig",
     "NoiseParts",
     "Precision",
@@ -75,13 +107,21 @@ __all__ = [
     "Report",
     "Scope",
     "SenderSpec",
+    "StatisticsChannel",
+    "StatisticsLayout",
+    "StatisticsPrivacyConfig",
+    "StatisticsPrivatizer",
     "Streams",
     "SubmissionJournal",
     "SubmissionLedger",
     "WeightedSums",
+    "add_statistics",
     "certify",
     "kernel",
     "receive",
+    "receive_bit",
+    "send_bit",
+    "send_statistics",
     "source_digest",
     "submit",
 ]

@@ -121,3 +121,73 @@ def of_gradients(
         ),
         attained_by="an agent whose messages are for opposite gradients" + (" and scores" if bits else ""),
     )
+
+
+NOT_CLIPPED = (
+    "values that are not cut from below, and features longer than H - h: nothing bounds what one user changes, and "
+    "epsilon is infinite whatever the noise is (D7)"
+)
+OPEN_REWARDS = "rewards' corrections, which are sent as they are: epsilon is infinite for whoever sees them (D6)"
+PUBLIC_REWARDS = "rewards, which are taken for public knowledge"
+_AGENTS = "what the agents of an episode see, and are told, of each other: all of them see the state"
+
+
+def of_statistics(trust_model: TrustModel, rewards: str, clipped: bool) -> Scope:
+    """Return the scope of the statistics that users send for a linear model, one message each.
+
+    Args:
+        trust_model: 'none' or 'ldp'.
+        rewards: what becomes of their corrections: 'public': they are not sent; 'noisy'; 'open': sent as they are.
+        clipped: whether the device clips features and values.
+    """
+    attained_by = "a user whose two trajectories have features at the cosine -1/2 and the value H - h at every stage"
+    if trust_model == "none":
+        return replace(
+            COUNTS["none"],
+            observer="nobody is kept from anything: the server and every later user see exact statistics",
+            attained_by="any two different features",
+        )
+    excluded = (
+        _AGENTS,
+        *((NOT_CLIPPED,) if not clipped else ()),
+        *({"public": (PUBLIC_REWARDS,), "open": (OPEN_REWARDS,)}.get(rewards, ())),
+        "realised returns and raw rewards",
+        "timing and order of messages",
+        "participation itself",
+        "a second message of the same user",
+    )
+    return Scope(
+        unit=_UNIT,
+        adjacency=ADJACENCY,
+        observer="the server and all later users: only the noisy message leaves the user's side",
+        covered=(
+            "the user's statistics",
+            *(("corrections of the rewards' weights",) if rewards == "noisy" else ()),
+            "estimates, policies and everything else computed from messages",
+        ),
+        excluded=excluded,
+        attained_by=attained_by,
+    )
+
+
+def of_bits(trust_model: TrustModel) -> Scope:
+    """Return the scope of one bit that every user sends: 'none', or 'ldp' for randomised ones."""
+    if trust_model == "none":
+        return replace(
+            COUNTS["none"],
+            observer="nobody is kept from anything: the server and every later user see exact bits",
+            attained_by="a user whose two trajectories have different bits",
+        )
+    return replace(
+        COUNTS["ldp"],
+        observer="the server and everyone else: only the randomised bit leaves the user's side",
+        covered=("the user's bit", "policies and everything else computed from bits"),
+        excluded=(
+            "what others see of the user's own actions",
+            "realised returns and raw rewards",
+            "timing and order of bits",
+            "participation itself",
+            "a second bit of the same user",
+        ),
+        attained_by="a user whose two trajectories have different bits",
+    )

@@ -24,7 +24,10 @@ from dprl.privacy.audits.two_worlds import Probe, measure
 from dprl.privacy.mechanisms import ADDITIVE
 from dprl.privacy.mechanisms.base import DISCRETE_LAPLACE, IDEALISED, LAPLACE, UNIFORM, Mechanism, Sensitivity
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
-from dprl.privacy.mechanisms.gram import GramGaussian, GramLaplace, GramRelease
+from dprl.privacy.mechanisms.gram import GramRelease, l1_upper
+from dprl.privacy.mechanisms.gram_bounded import GramBoundedLaplace, GramUniform
+from dprl.privacy.mechanisms.gram_gaussian import GramGaussian
+from dprl.privacy.mechanisms.gram_laplace import GramLaplace
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
 from dprl.privacy.mechanisms.randomized_response import RandomizedResponse
@@ -35,6 +38,7 @@ DEFAULT_RUNS = 400_000
 _SOURCE = "its calibration"
 _DIMENSION, _CLIP = 8, 1.0
 _ONE_NUMBER, _ONE_HOT = Sensitivity.of_cells(1), Sensitivity.of_cells(2)
+_ONE_GRAM = GramRelease(4, (1.0,), 1)
 # Their samplers are called once a run, not compiled in a loop.
 _SLOW = 20
 
@@ -135,12 +139,20 @@ def _privunit() -> _Sampler:
     return _Sampler(subject, claim, mechanism.curve(), True, privunit_probe(mechanism), slow=True)
 
 
-def _gram(kind: type[GramLaplace] | type[GramGaussian]) -> _Sampler:
-    claim = Claim(EPSILON, DELTA if kind is GramGaussian else 0.0, _SOURCE)
-    mechanism = kind.calibrated(EPSILON, claim.delta, GramRelease(4, (1.0,), 1))
+def _gram(kind: type[GramLaplace] | type[GramGaussian] | type[GramBoundedLaplace]) -> _Sampler:
+    claim = Claim(EPSILON, 0.0 if kind is GramLaplace else DELTA, _SOURCE)
+    mechanism = kind.calibrated(EPSILON, claim.delta, _ONE_GRAM)
     curve = mechanism.curve()
     subject = f"4 features of norm 1, scale {mechanism.scales[0]:.4g}"
     return _Sampler(subject, claim, curve, kind is GramGaussian, GramMessages(mechanism), slow=True)
+
+
+def _gram_uniform() -> _Sampler:
+    """Return the one without a calibration, at the bound that it would have."""
+    claim = Claim(0.0, DELTA, "the mass outside of the common support")
+    mechanism = GramUniform(_ONE_GRAM, (l1_upper(_ONE_GRAM.dimension) / (2.0 * DELTA),))
+    subject = f"4 features of norm 1, bound {mechanism.scales[0]:.4g}"
+    return _Sampler(subject, claim, mechanism.curve(), False, GramMessages(mechanism), slow=True)
 
 
 def opposite(dimension: int, size: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -173,4 +185,6 @@ _OTHERS: dict[str, Callable[[], _Sampler]] = {
     PrivUnit.name: _privunit,
     GramLaplace.name: partial(_gram, GramLaplace),
     GramGaussian.name: partial(_gram, GramGaussian),
+    GramBoundedLaplace.name: partial(_gram, GramBoundedLaplace),
+    GramUniform.name: _gram_uniform,
 }

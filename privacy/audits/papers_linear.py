@@ -22,7 +22,9 @@ from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
 from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
-from dprl.privacy.mechanisms.gram import GramGaussian, GramLaplace, GramRelease, attaining_pair, l1_lower, l1_upper
+from dprl.privacy.mechanisms.gram import GramRelease, attaining_pair, l1_lower, l1_upper
+from dprl.privacy.mechanisms.gram_gaussian import GramGaussian
+from dprl.privacy.mechanisms.gram_laplace import GramLaplace
 from dprl.privacy.mechanisms.gram_printed import (
     most_agents_of_printed_gaussian,
     printed_gaussian_sigma,

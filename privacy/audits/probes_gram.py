@@ -10,7 +10,9 @@ import numpy as np
 from dprl.privacy.audits.probes_cells import log_ratios
 from dprl.privacy.audits.two_worlds import Key
 from dprl.privacy.base import Float64Array
-from dprl.privacy.mechanisms.gram import GramGaussian, GramLaplace, attaining_pair
+from dprl.privacy.mechanisms import GramMechanism
+from dprl.privacy.mechanisms.gram import attaining_pair
+from dprl.privacy.mechanisms.gram_gaussian import GramGaussian
 
 _STAGE = 1
 
@@ -23,7 +25,7 @@ class GramMessages:
         mechanism: of an even dimension.
     """
 
-    mechanism: GramLaplace | GramGaussian
+    mechanism: GramMechanism
 
     @property
     def description(self) -> str:
@@ -33,7 +35,7 @@ class GramMessages:
     def features(self) -> tuple[Float64Array, Float64Array]:
         """Return both worlds' features: at the cosine -1/2 for Gaussian noise, those that nearly attain L1 else."""
         dimension, bound = self.mechanism.release.dimension, self.mechanism.release.bounds[_STAGE - 1]
-        if isinstance(self.mechanism, GramLaplace):
+        if not isinstance(self.mechanism, GramGaussian):
             return attaining_pair(dimension, bound)
         first, second = np.zeros(dimension), np.zeros(dimension)
         first[0], second[0], second[1] = bound, -bound / 2.0, bound * math.sqrt(0.75)

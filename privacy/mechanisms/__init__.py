@@ -8,7 +8,9 @@ from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace, VectorMechanism
-from dprl.privacy.mechanisms.gram import GramGaussian, GramLaplace
+from dprl.privacy.mechanisms.gram_bounded import GramBoundedLaplace, GramUniform
+from dprl.privacy.mechanisms.gram_gaussian import GramGaussian
+from dprl.privacy.mechanisms.gram_laplace import GramLaplace
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
@@ -16,7 +18,7 @@ from dprl.privacy.mechanisms.randomized_response import RandomizedResponse
 from dprl.privacy.mechanisms.unary_encoding import OptimizedUnaryEncoding, SymmetricUnaryEncoding, UnaryEncoding
 from dprl.privacy.mechanisms.uniform import Uniform
 
-GramMechanism = GramGaussian | GramLaplace
+GramMechanism = GramGaussian | GramLaplace | GramUniform | GramBoundedLaplace
 BitMechanism = RandomizedResponse | UnaryEncoding
 
 ADDITIVE: dict[str, type[Mechanism]] = {
@@ -36,7 +38,9 @@ VECTORS: dict[str, type[VectorMechanism]] = {
 }
 """Whole vectors, gradients for instance, clipped on the user's side."""
 
-GRAMS: dict[str, type[GramMechanism]] = {grams.name: grams for grams in (GramGaussian, GramLaplace)}
+GRAMS: dict[str, type[GramMechanism]] = {
+    grams.name: grams for grams in (GramGaussian, GramLaplace, GramUniform, GramBoundedLaplace)
+}
 """Symmetric Gram matrices with their right-hand sides."""
 
 MECHANISMS: dict[str, type[Mechanism | BitMechanism | VectorMechanism | GramMechanism]] = {

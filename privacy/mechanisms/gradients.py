@@ -224,6 +224,18 @@ class ClippedGaussian(_Clipped):
         of_units = _of_ball(2.0 * math.floor(clip / 2.0 / grid), cls.norm, dimension)
         return cls(dimension, clip, DiscreteGaussian.calibrated(epsilon, delta, of_units), grid)
 
+    @classmethod
+    def with_scale(cls, scale: float, dimension: int, clip: float, exact: bool = False) -> Self:
+        """Return noise of a given standard deviation: one message is mu-GDP with mu = clip / scale.
+
+        If `exact` it is (mu^2 / 2)-zCDP. Raises ValueError for a scale that no grid is fine enough for.
+        """
+        _check_ball(dimension, clip)
+        if not exact:
+            return cls(dimension, clip, Gaussian(scale))
+        grid = _grid(scale, _GAUSSIAN_GRID_BITS)
+        return cls(dimension, clip, DiscreteGaussian(scale / grid), grid)
+
 
 def _check_request(epsilon: float, dimension: int, clip: float) -> None:
     if not (math.isfinite(epsilon) and epsilon > 0):

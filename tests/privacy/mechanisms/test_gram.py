@@ -8,19 +8,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dprl.privacy.mechanisms import gram
+from dprl.privacy.mechanisms import gram_base
 from dprl.privacy.mechanisms.base import Noise
 from dprl.privacy.mechanisms.discrete_laplace import discrete_laplace_table
 from dprl.privacy.mechanisms.gradients import GRID
-from dprl.privacy.mechanisms.gram import (
-    GramGaussian,
-    GramLaplace,
-    GramRelease,
-    attaining_pair,
-    gram_sensitivity,
-    l1_lower,
-    l1_upper,
-)
+from dprl.privacy.mechanisms.gram import GramRelease, attaining_pair, gram_sensitivity, l1_lower, l1_upper
+from dprl.privacy.mechanisms.gram_gaussian import GramGaussian
+from dprl.privacy.mechanisms.gram_laplace import GramLaplace
 from dprl.privacy.mechanisms.gram_printed import (
     most_agents_of_printed_gaussian,
     printed_gaussian_sigma,
@@ -313,7 +307,7 @@ def test_stages_never_read_the_same_word(generator: int, monkeypatch: pytest.Mon
         used.append(tuple(noise.key.tolist()))
         fill_noise(out, noise, first)
 
-    monkeypatch.setattr(gram, "fill_noise", record)
+    monkeypatch.setattr(gram_base, "fill_noise", record)
     for number, stage in enumerate((1, 2, 1, 2)):
         mechanism.randomize(np.ones(2), 1.0, stage, given, number)
     # Two calls a message; one key a stage, the same in every episode, and none of them the device's own.

@@ -1,0 +1,285 @@
+"""What mechanisms for Gram matrices share: noise scales by stage, how a message is made, and the one without noise."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from dprl.privacy.accounting.curves import PrivacyCurve, Unbounded
+from dprl.privacy.base import Float64Array
+from dprl.privacy.mechanisms.base import IDEALISED, Mechanism
+from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
+from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
+from dprl.privacy.mechanisms.gaussian import Gaussian
+from dprl.privacy.mechanisms.gradients import GRID, checked_vector
+from dprl.privacy.mechanisms.gram import (
+    GramRelease,
+    add_gram,
+    clip_features,
+    clip_value,
+    finish_gram,
+    l1_upper,
+)
+from dprl.privacy.mechanisms.gram_keys import stage_key
+from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.mechanisms.sampling import fill_noise
+from dprl.privacy.mechanisms.vectors import NO_ACCOUNT
+
+# Rounding to a grid that can be as fine as needed adds less than 2^-6 to the L1 sensitivity; where it cannot, up to
+# 1024 times the noise of real arithmetic is added to pay for rounding.
+_ROUNDING_BITS, MOST_FOR_ROUNDING = 6, 1024.0
+# How far rounding moves two neighbours' numbers apart, in units of the grid: 1, and a trace for float64 products.
+_ROUNDING_APART = 1.001
+ROUNDING = 1e-9
+"""Relative; calibrated scales are rounded up by it."""
+_MOST_DRAWS = 2**53
+_NOT_CLIPPED = (
+    "no finite guarantee: values are not cut from below and features are longer than H - h (D7), so nothing bounds "
+    "what one user changes"
+)
+
+
+@dataclass(frozen=True)
+class Gram(ABC):
+    """Noise on all messages of an episode, those of a stage with one scale.
+
+    Args:
+        release: what is sent.
+        scales: noise scale of each stage, in units of phi^2; 0 only where the bound is 0.
+    """
+
+    release: GramRelease
+    scales: tuple[float, ...]
+    name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        bounds = self.release.bounds
+        if len(self.scales) != len(bounds):
+            raise ValueError(f"scales must have one entry per stage, {len(bounds)}, got {len(self.scales)}; add them")
+        for scale, bound in zip(self.scales, bounds, strict=True):
+            least = self._least_scale(bound)
+            if not (math.isfinite(scale) and scale >= least and (scale > 0 or bound == 0)):
+                raise ValueError(
+                    f"scales must be finite and above 0 (bound^2 / 2^15 on a grid), got {scale} for {bound}"
+                )
+
+    def _least_scale(self, bound: float) -> float:  # noqa: ARG002 - on a grid it has one
+        return 0.0
+
+    @property
+    def arithmetic(self) -> str:
+        """What the guarantee assumes of the numbers."""
+        return IDEALISED
+
+    def grid(self, stage: int) -> float:  # noqa: ARG002 - as every Gram mechanism
+        """Return the power of two that stage's (1-based) numbers are rounded to; 0 for none."""
+        return 0.0
+
+    @abstractmethod
+    def stage_mechanisms(self, stage: int) -> tuple[Mechanism, Mechanism]:
+        """Return the noise of (diagonal and right-hand side, off-diagonal) of a stage, in units of its grid.
+
+        For stages of a scale above 0.
+        """
+
+    @property
+    def unit(self) -> Mechanism | None:
+        """Noise of which that of every stage is `scales` times as much, apart from `off_diagonal`; None if none is."""
+        return None
+
+    @property
+    def off_diagonal(self) -> float:
+        """What the scale of an off-diagonal entry is, in units of the stage's."""
+        return 1.0
+
+    @property
+    def deviations(self) -> Float64Array:
+        """Standard deviation float64[H] of the noise of a number on the diagonal, stage by stage; 0 without noise."""
+        found = np.zeros(len(self.scales))
+        for h, scale in enumerate(self.scales):
+            if scale > 0:
+                found[h] = (self.grid(h + 1) or 1.0) * math.sqrt(self.stage_mechanisms(h + 1)[0].variance)
+        return found
+
+    def curve(self) -> PrivacyCurve:
+        """Return what all messages of one episode prove together; nothing if the device does not clip."""
+        if not self.release.clipped:
+            return Unbounded(method=_NOT_CLIPPED)
+        return self._clipped_curve()
+
+    @abstractmethod
+    def _clipped_curve(self) -> PrivacyCurve:
+        """Return what is proved of clipped features and values."""
+
+    def randomize(
+        self, phi: Float64Array, value: float, stage: int, key: npt.NDArray[np.uint64], number: int
+    ) -> tuple[Float64Array, Float64Array]:
+        """Return message `number` of the stream `key`: (float64[D, D] symmetric, float64[D]) at `stage` in 1..H.
+
+        `number` has to differ between agents, stages and episodes. Numbers that are not finite count as 0; phi is
+        shrunk to the stage's bound m and `value` clipped to [0, m] here, on the device.
+
+        *Formal guarantee.* See the class.
+        """
+        if not 1 <= stage <= len(self.scales):
+            raise ValueError(f"stage must lie in 1..{len(self.scales)}, got {stage}; count from 1")
+        length, bound = self.release.message_length, self.release.bounds[stage - 1]
+        if not 0 <= number < _MOST_DRAWS // length:
+            raise ValueError(f"number must lie in [0, 2^53 / {length}), got {number}; start a new stream")
+        given = checked_vector(phi, self.release.dimension)
+        numbers, grid = np.zeros(length), self.grid(stage)
+        if self.scales[stage - 1] > 0:
+            first, wide = number * length, 2 * self.release.dimension
+            ends, off_diagonal = self.stage_mechanisms(stage)
+            key = stage_key(key, stage) if grid else key
+            fill_noise(numbers[:wide], ends.noise(key), np.uint64(first))
+            fill_noise(numbers[wide:], off_diagonal.noise(key), np.uint64(first + wide))
+        return made_message(
+            self.release, given, clip_value(float(value), bound, self.release.clipped), stage, (numbers, grid)
+        )
+
+
+def made_message(
+    release: GramRelease, phi: Float64Array, target: float, stage: int, noise: tuple[Float64Array, float]
+) -> tuple[Float64Array, Float64Array]:
+    """Return the message (float64[D, D] symmetric, float64[D]) of a clipped value, with noise (draws, grid)."""
+    d, (numbers, grid) = release.dimension, noise
+    feature, matrix, vector = np.empty(d), np.zeros((d, d)), np.zeros(d)
+    clip_features(feature, phi, release.bounds[stage - 1], release.clipped)
+    finish_gram(numbers, feature, target, grid, grid or 1.0, grid or 1.0)
+    add_gram(matrix, vector, numbers)
+    return matrix + np.triu(matrix, 1).T, vector
+
+
+@dataclass(frozen=True)
+class GriddedGram(Gram):
+    """What Gaussian and Laplace noise share.
+
+    Args:
+        release: what is sent.
+        scales: noise scale of each stage, in units of phi^2; 0 only where the bound is 0.
+        isotropic: whether off-diagonal entries have the scale divided by sqrt(2) (Gaussian noise only).
+        exact: whether numbers are rounded to a grid and the noise is an integer number of grid units.
+    """
+
+    isotropic: bool = False
+    exact: bool = False
+    grid_bits: ClassVar[tuple[int, int]]
+    continuous: ClassVar[type[Laplace] | type[Gaussian]]
+    discrete: ClassVar[type[DiscreteLaplace] | type[DiscreteGaussian]]
+
+    def _least_scale(self, bound: float) -> float:
+        return bound**2 * 2.0**-15 if self.exact else 0.0
+
+    @property
+    def arithmetic(self) -> str:
+        """What the guarantee assumes of the numbers."""
+        return GRID if self.exact else IDEALISED
+
+    def grid(self, stage: int) -> float:
+        """Return the power of two that stage's (1-based) numbers are rounded to; 0 for none."""
+        scale, bound = self.scales[stage - 1], self.release.bounds[stage - 1]
+        if not self.exact or scale == 0:
+            return 0.0
+        leading, (fewest, most) = _leading(scale), self.grid_bits
+        exponent = leading - fewest
+        if bound > 0:
+            each = l1_upper(self.release.dimension) * bound**2 / self.release.message_length
+            exponent = max(min(exponent, _leading(each) - _ROUNDING_BITS), leading - most)
+        return 2.0**exponent
+
+    def stage_mechanisms(self, stage: int) -> tuple[Mechanism, Mechanism]:
+        """Return the noise of (diagonal and right-hand side, off-diagonal) of a stage, in units of its grid."""
+        scale = self.scales[stage - 1] / (self.grid(stage) or 1.0)
+        kind = self.discrete if self.exact else self.continuous
+        return kind(scale), kind(scale / math.sqrt(2.0) if self.isotropic else scale)
+
+    @property
+    def unit(self) -> Mechanism | None:
+        """Noise of scale 1; None on a grid, where every scale has a sampler of its own."""
+        return None if self.exact else self.continuous(1.0)
+
+    @property
+    def off_diagonal(self) -> float:
+        """What the scale of an off-diagonal entry is, in units of the stage's."""
+        return math.sqrt(0.5) if self.isotropic else 1.0
+
+    def _with_more_noise(self, factor: float, most: float, epsilon: float) -> Self:
+        """Return the same with scales times `factor`; a ValueError if the largest of them is then above `most`."""
+        scales = tuple(scale * factor for scale in self.scales)
+        if max(scales) > most:
+            raise ValueError(
+                f"epsilon must be above what rounding to a grid costs, got {epsilon} for {self.name} in dimension "
+                f"{self.release.dimension} with {self.release.n_agents} agents; raise it, or set exact to False"
+            )
+        return replace(self, scales=scales)
+
+    def _rounded_apart(self, stage: int, weight: float) -> float:
+        """Return how much rounding adds to a norm that is `weight` for a vector of ones."""
+        return _ROUNDING_APART * self.grid(stage) * weight
+
+
+@dataclass(frozen=True)
+class RawGram(Gram):
+    """The statistics as they are: for runs without privacy. No ledger accounts for it.
+
+    Args:
+        release: what is sent.
+        scales: left out.
+    """
+
+    scales: tuple[float, ...] = ()
+    name: ClassVar[str] = "raw"
+
+    def __post_init__(self) -> None:
+        if any(self.scales):
+            raise ValueError(f"scales must be left out without noise, got {self.scales}; choose a mechanism")
+
+    @property
+    def arithmetic(self) -> str:
+        """Nothing is guaranteed."""
+        return NO_ACCOUNT
+
+    @property
+    def deviations(self) -> Float64Array:
+        """Zeros float64[H]."""
+        return np.zeros(len(self.release.bounds))
+
+    def stage_mechanisms(self, stage: int) -> tuple[Mechanism, Mechanism]:
+        """Raise ValueError: there are none."""
+        raise ValueError(f"stage must be one with noise, got {stage} of raw statistics; choose a mechanism")
+
+    def _clipped_curve(self) -> PrivacyCurve:
+        return Unbounded()
+
+    def randomize(
+        self, phi: Float64Array, value: float, stage: int, key: npt.NDArray[np.uint64], number: int
+    ) -> tuple[Float64Array, Float64Array]:
+        """Return the statistics (float64[D, D], float64[D]), clipped as `release` says; nothing is drawn."""
+        del key, number
+        given, length = checked_vector(phi, self.release.dimension), self.release.message_length
+        target = clip_value(float(value), self.release.bounds[stage - 1], self.release.clipped)
+        return made_message(self.release, given, target, stage, (np.zeros(length), 0.0))
+
+
+def _leading(number: float) -> int:
+    """Return the exponent of the largest power of two up to `number` > 0."""
+    return math.frexp(number)[1] - 1
+
+
+def check_request(epsilon: float, release: GramRelease) -> None:
+    """Raise ValueError unless noise can be calibrated to `epsilon` for what is released."""
+    if not (math.isfinite(epsilon) and epsilon > 0):
+        raise ValueError(f"epsilon must be finite and above 0, got {epsilon}; nothing else is a guarantee")
+    if not release.clipped:
+        raise ValueError("release must be clipped for a guarantee, got one that is not; clip it on the device")
+
+
+def shape_of(release: GramRelease, stage_scales: bool) -> tuple[float, ...]:
+    """Return relative noise scales of the stages: m_h^2, or 1 at every stage."""
+    return tuple(m**2 if stage_scales else 1.0 for m in release.bounds)

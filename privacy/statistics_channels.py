@@ -1,0 +1,255 @@
+"""From a user's features and targets to the server's sums: the kernels on either side of a message of statistics.
+
+`send_statistics` and `add_statistics` are what compiled loops call, one user at a time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import NamedTuple, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from dprl.privacy.base import Float64Array, Int64Array
+from dprl.privacy.compiled import borrowing, inlined
+from dprl.privacy.mechanisms.base import Noise
+from dprl.privacy.mechanisms.clipping import fill_clipped
+from dprl.privacy.mechanisms.gram import add_gram, clip_features, clip_value, finish_gram
+from dprl.privacy.mechanisms.sampling import fill_noise
+from dprl.privacy.mechanisms.vectors import VectorNoise, fill_message
+from dprl.privacy.submitting import SENT, take_message, take_turn
+
+WHOLE, BY_STAGE, NONE = range(3)
+"""How noise is drawn: that of a message at once, stage by stage, not at all."""
+PUBLIC, NOISY, OPEN = range(3)
+"""What becomes of the rewards' corrections: they are not sent, they are sent with noise, they are sent as they are."""
+
+
+class StageNoise(NamedTuple):
+    """The noise of Gram matrices as the kernels see it.
+
+    drawn: a code above; whole: for WHOLE, noise of scale 1, and the key for all kinds; keys uint64[H, 5]: of the
+    stages; laws int64[H], limits float64[H], sizes float64[H, 2]: of their noise, on and off the diagonal, in units of
+    the grid; tables uint64[:], ends int64[2H + 1]: where in it the table of each size begins; factors float64[H, 2]:
+    what draws are multiplied by; grids float64[H]: 0 for none.
+    """
+
+    drawn: int
+    whole: Noise
+    keys: npt.NDArray[np.uint64]
+    laws: Int64Array
+    limits: Float64Array
+    sizes: Float64Array
+    tables: npt.NDArray[np.uint64]
+    ends: Int64Array
+    factors: Float64Array
+    grids: Float64Array
+
+    def __repr__(self) -> str:
+        return f"StageNoise({self.keys.shape[0]} stages)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("noise cannot be copied or pickled: its key must not be written down or used twice")
+
+
+class RewardNoise(NamedTuple):
+    """What becomes of the rewards' corrections.
+
+    kind: a code above; radius, norm: of the ball that each correction is clipped into; noise: that of all of them as
+    one vector; clipped float64[n H, p]: the room.
+    """
+
+    kind: int
+    radius: float
+    norm: int
+    noise: VectorNoise
+    clipped: Float64Array
+
+    def __repr__(self) -> str:
+        # The room holds what was sent last before there was noise on it.
+        return f"RewardNoise(kind={self.kind})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("noise cannot be copied or pickled: its key must not be written down or used twice")
+
+
+class StatisticsChannel(NamedTuple):
+    """A statistics privatizer's state as the kernels see it; learners only hand it on.
+
+    n_messages: M; length: D (D + 3) / 2; bounds float64[H]: m_h, 0 for stages that are not sent; clips: whether the
+    device does; noise, rewards: what randomises; feature float64[D]: the room; message float64[m]: the one under way,
+    stage after stage of each of the M, then the corrections; turns int64[4]: who has sent.
+    """
+
+    n_messages: int
+    length: int
+    bounds: Float64Array
+    clips: bool
+    noise: StageNoise
+    rewards: RewardNoise
+    feature: Float64Array
+    message: Float64Array
+    turns: Int64Array
+
+    def __repr__(self) -> str:
+        # The room and the message hold what users sent.
+        return f"StatisticsChannel({self.message.shape[0]} numbers, {self.turns[SENT]} users sent)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("noise cannot be copied or pickled: its key must not be written down or used twice")
+
+
+def digest_of(channel: StatisticsChannel) -> str:
+    """Return a digest of all that must not change in a run: what is sent, and what its noise depends on."""
+    noise, rewards = channel.noise, channel.rewards
+    vector = rewards.noise
+    numbers = (
+        *(channel.n_messages, channel.length, channel.clips, channel.message.shape, noise.drawn),
+        *(noise.whole.law, noise.whole.scale, noise.whole.bound, rewards.kind, rewards.radius, rewards.norm),
+        *(vector.kind, vector.dimension, vector.message_length, vector.norm, vector.clip, vector.grid, vector.draws),
+        *(vector.submissions, vector.noise.law, vector.noise.scale, vector.noise.bound),
+    )
+    digest = hashlib.blake2b(repr([float(np.sum(number)) for number in numbers]).encode())
+    arrays = (channel.bounds, *noise[2:], noise.whole.key, vector.noise.key, vector.noise.table)
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).tobytes() + b"|")
+    return digest.hexdigest()
+
+
+@borrowing
+def send_statistics(
+    channel: StatisticsChannel, features: Float64Array, targets: Float64Array, corrections: Float64Array, user: int
+) -> None:
+    """User side: make the message of `user` (from 1 on), which is all that leaves the user's side here.
+
+    features: float64[M, H, D], phi of the visited state and action; targets: float64[M, H], V at the next state;
+    corrections: float64[n, H, p], (r_i - <psi, w_i>) psi, read unless rewards are public. Numbers that are not finite
+    count as 0. Stages of bound 0 are not sent.
+
+    Raises LedgerError unless the user is charged and is the next one who has not sent yet; ValueError for other shapes.
+
+    *Formal guarantee.* That of the privatizer's mechanisms, for any two inputs of the user; see their classes.
+
+    Paper: [TH23] Algorithm 1.
+    """
+    _check_shapes(channel, features, targets, corrections)
+    take_turn(channel.turns, user)
+    length, n_stages = channel.length, channel.bounds.shape[0]
+    wide = channel.message.shape[0] - _corrections_sent(channel)
+    _draw(channel, channel.message[:wide], user)
+    place = 0
+    for m in range(channel.n_messages):
+        for h in range(n_stages):
+            bound = channel.bounds[h]
+            if bound > 0.0:
+                clip_features(channel.feature, features[m, h], bound, channel.clips)
+                target = clip_value(targets[m, h], bound, channel.clips)
+                noise = channel.noise
+                finish_gram(
+                    channel.message[place : place + length],
+                    channel.feature,
+                    target,
+                    noise.grids[h],
+                    noise.factors[h, 0],
+                    noise.factors[h, 1],
+                )
+                place += length
+    _send_corrections(channel, channel.message[wide:], corrections, user)
+
+
+@borrowing
+def add_statistics(
+    channel: StatisticsChannel, matrices: Float64Array, vectors: Float64Array, corrections: Float64Array
+) -> None:
+    """Server side: add the message under way to sums, and take over its corrections. Post-processing.
+
+    matrices: float64[M, H, D, D], of which the upper triangle with the diagonal is added to; vectors: float64[M, H, D];
+    corrections: float64[n, H, p], overwritten; left alone if rewards are public. Stages of bound 0 are left alone.
+
+    Raises LedgerError unless a message is under way; ValueError for other shapes.
+    """
+    _check_shapes(channel, vectors, vectors[:, :, 0], corrections)
+    if matrices.shape[:3] != vectors.shape or matrices.shape[3] != vectors.shape[2]:
+        raise ValueError("matrices must be of the features' shape, and square")
+    take_message(channel.turns)
+    length, n_stages = channel.length, channel.bounds.shape[0]
+    place = 0
+    for m in range(channel.n_messages):
+        for h in range(n_stages):
+            if channel.bounds[h] > 0.0:
+                add_gram(matrices[m, h], vectors[m, h], channel.message[place : place + length])
+                place += length
+    if channel.rewards.kind != PUBLIC:
+        flat = corrections.reshape(corrections.size)
+        for i in range(flat.shape[0]):
+            flat[i] = channel.message[place + i]
+
+
+@borrowing
+def _check_shapes(
+    channel: StatisticsChannel, features: Float64Array, targets: Float64Array, corrections: Float64Array
+) -> None:
+    """Raise ValueError for arrays of other shapes, which are no secret."""
+    expected = (channel.n_messages, channel.bounds.shape[0], channel.feature.shape[0])
+    if features.shape != expected or targets.shape != expected[:2]:
+        raise ValueError("features and targets must be of the layout's shape; there is one for each message and stage")
+    rows, p = channel.rewards.clipped.shape
+    if channel.rewards.kind != PUBLIC:
+        n, n_stages, width = corrections.shape
+        if n * n_stages != rows or width != p:
+            raise ValueError("corrections must be of the layout's shape; there is one for each agent and stage")
+
+
+@borrowing
+def _corrections_sent(channel: StatisticsChannel) -> int:
+    """Return how many numbers of a message are the rewards' corrections."""
+    return 0 if channel.rewards.kind == PUBLIC else channel.rewards.clipped.size
+
+
+@borrowing
+def _draw(channel: StatisticsChannel, numbers: Float64Array, user: int) -> None:
+    """Fill `numbers`, all messages of the user, with draws: one stream, or one for each stage."""
+    noise, length, d = channel.noise, channel.length, channel.feature.shape[0]
+    if noise.drawn == WHOLE:
+        fill_noise(numbers, noise.whole, np.uint64(user) * np.uint64(numbers.shape[0]))
+        return
+    if noise.drawn == NONE:
+        for i in range(numbers.shape[0]):
+            numbers[i] = 0.0
+        return
+    place = 0
+    for m in range(channel.n_messages):
+        # What GramX.randomize numbers its draws by.
+        first = np.uint64(user * channel.n_messages + m) * np.uint64(length)
+        for h in range(channel.bounds.shape[0]):
+            if channel.bounds[h] > 0.0:
+                middle, stop = place + 2 * d, place + length
+                fill_noise(numbers[place:middle], _part(noise, h, 0), first)
+                fill_noise(numbers[middle:stop], _part(noise, h, 1), first + np.uint64(2 * d))
+                place = stop
+
+
+@inlined
+def _part(noise: StageNoise, h: int, part: int) -> Noise:
+    """Return the noise of stage h, on (0) or off (1) the diagonal."""
+    start, stop = noise.ends[2 * h + part], noise.ends[2 * h + part + 1]
+    return Noise(noise.laws[h], noise.sizes[h, part], noise.limits[h], noise.keys[h], noise.tables[start:stop])
+
+
+@borrowing
+def _send_corrections(channel: StatisticsChannel, message: Float64Array, corrections: Float64Array, user: int) -> None:
+    """Write the corrections into their part of the message: clipped one by one, with noise; as they are; not at all."""
+    rewards = channel.rewards
+    if rewards.kind == PUBLIC:
+        return
+    flat = corrections.reshape(corrections.size)
+    if rewards.kind == OPEN:
+        # D6
+        for i in range(flat.shape[0]):
+            message[i] = flat[i]
+        return
+    n_rows, p = rewards.clipped.shape
+    for row in range(n_rows):
+        fill_clipped(rewards.clipped[row], flat[row * p : (row + 1) * p], rewards.radius, rewards.norm)
+    fill_message(message, rewards.clipped.reshape(n_rows * p), rewards.noise, user)
