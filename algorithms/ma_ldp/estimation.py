@@ -1,0 +1,134 @@
+"""The server's ridge regression: from noisy sums to theta and the inverse of Sigma, whatever the noise did to them."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from dprl.algorithms.base import Float64Array
+from dprl.privacy.compiled import borrowing, inlined
+
+RIDGE = 1.0
+"""eta of line 1, and the lambda of Lambda_1: a value that is known to the power of two only adds one."""
+
+
+class Sums(NamedTuple):
+    """What the server has added up of all messages so far.
+
+    matrices float64[M, H, D, D]: Lambda, the upper triangle. vectors float64[M, H, D]: u.
+    """
+
+    matrices: Float64Array
+    vectors: Float64Array
+
+    def __repr__(self) -> str:
+        return f"Sums{self.vectors.shape}"
+
+
+class Estimates(NamedTuple):
+    """What planning reads of the sums.
+
+    theta float64[M, H, D]; inverses float64[M, H, D, D]: Sigma^-1. factor float64[D, D]: scratch.
+    """
+
+    theta: Float64Array
+    inverses: Float64Array
+    factor: Float64Array
+
+
+def empty_sums(n_messages: int, horizon: int, dimension: int) -> Sums:
+    """Return the sums before any message."""
+    return Sums(np.zeros((n_messages, horizon, dimension, dimension)), np.zeros((n_messages, horizon, dimension)))
+
+
+def no_estimates(n_messages: int, horizon: int, dimension: int) -> Estimates:
+    """Return theta = 0 and Sigma = identity."""
+    inverses = np.zeros((n_messages, horizon, dimension, dimension))
+    inverses[...] = np.eye(dimension)
+    return Estimates(np.zeros((n_messages, horizon, dimension)), inverses, np.zeros((dimension, dimension)))
+
+
+def shift_rates(deviations: Float64Array, dimension: int, alpha: float, scale: float) -> Float64Array:
+    """Return the shift of each stage's matrix per square root of messages, float64[H]: scale * 2 Gamma_k / sqrt(k-1).
+
+    deviations float64[H]: of one number's noise. With probability 1 - alpha/6 the noise of a matrix with independent
+    entries has no eigenvalue below -Gamma_k; twice it makes Sigma positive definite. Post-processing.
+
+    Paper: [TH23] appendix C, eqs. (6) to (8).
+    """
+    # D23: line 37 adds eta = 1 only, with which Sigma has negative eigenvalues from the first messages on.
+    factor = math.sqrt(4.0 * dimension) + 2.0 * math.log(6.0 * deviations.shape[0] / alpha)
+    return scale * 2.0 * deviations * factor
+
+
+@borrowing
+def estimate(sums: Sums, shifts: Float64Array, n_messages: int, estimates: Estimates) -> int:
+    """Fill `estimates` from the sums of so many messages; return how many matrices needed more than their shift.
+
+    shifts float64[H]: see `shift_rates`. Stages whose values are known, the last one, are left alone. Where Sigma is
+    not positive definite, what is added doubles until it is: post-processing of what was released.
+
+    Paper: [TH23] Algorithm 1, lines 37 and 38.
+    """
+    rate, indefinite = math.sqrt(float(n_messages)), 0
+    for m in range(sums.vectors.shape[0]):
+        for h in range(sums.vectors.shape[1] - 1):
+            shift, inverse = RIDGE + shifts[h] * rate, estimates.inverses[m, h]
+            if not inverted(sums.matrices[m, h], shift, estimates.factor, inverse):
+                indefinite += 1
+                shift *= 2.0
+                while not inverted(sums.matrices[m, h], shift, estimates.factor, inverse):
+                    shift *= 2.0
+            _multiply(inverse, sums.vectors[m, h], estimates.theta[m, h])
+    return indefinite
+
+
+@borrowing
+def inverted(matrix: Float64Array, shift: float, factor: Float64Array, inverse: Float64Array) -> bool:
+    """Fill `inverse` [D, D] of matrix + shift I, whose upper triangle is read; return False if it has a pivot <= 0.
+
+    By its Cholesky factor L, whose lower triangle is in `factor` [D, D], with the reciprocals of the diagonal.
+    """
+    d = matrix.shape[0]
+    for i in range(d):
+        for j in range(i + 1):
+            total = matrix[j, i]
+            if i == j:
+                total += shift
+            for k in range(j):
+                total -= factor[i, k] * factor[j, k]
+            if i > j:
+                factor[i, j] = total * factor[j, j]
+            elif total > 0.0:
+                factor[i, i] = 1.0 / math.sqrt(total)
+            else:
+                return False
+    for j in range(d):  # L^-1
+        inverse[j, j] = factor[j, j]
+        for i in range(j + 1, d):
+            total = 0.0
+            for k in range(j, i):
+                total += factor[i, k] * inverse[k, j]
+            inverse[i, j] = -total * factor[i, i]
+    for i in range(d):  # L^-T L^-1; row i needs the rows of L^-1 from i on
+        for j in range(i + 1):
+            total = 0.0
+            for k in range(i, d):
+                total += inverse[k, i] * inverse[k, j]
+            factor[i, j] = total
+    for i in range(d):
+        for j in range(i + 1):
+            inverse[i, j] = factor[i, j]
+            inverse[j, i] = factor[i, j]
+    return True
+
+
+@inlined
+def _multiply(matrix: Float64Array, vector: Float64Array, product: Float64Array) -> None:
+    for i in range(product.shape[0]):
+        total = 0.0
+        for j in range(product.shape[0]):
+            total += matrix[i, j] * vector[j]
+        product[i] = total

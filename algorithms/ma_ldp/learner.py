@@ -1,0 +1,127 @@
+"""MA-LDP as a learner that the platform runs: the parts of the box, their state, and what they report."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Metric
+from dprl.algorithms.ma_ldp.beliefs import Beliefs, beliefs, furthest
+from dprl.algorithms.ma_ldp.bonus import EXPONENT, first_radii
+from dprl.algorithms.ma_ldp.estimation import empty_sums, no_estimates, shift_rates
+from dprl.algorithms.ma_ldp.loop import Planning, Server, run
+from dprl.algorithms.ma_ldp.planning import empty_plan, room, rules
+from dprl.algorithms.ma_ldp.users import world
+from dprl.algorithms.submitting import SubmittingLearner
+from dprl.envs import LinearMixtureMDP
+from dprl.privacy import StatisticsPrivatizer, Streams
+
+if TYPE_CHECKING:
+    from dprl.algorithms.ma_ldp.config import MALDPConfig
+
+INDEFINITE = Metric("indefinite", "mean")
+"""The share of noisy matrices Sigma that were not positive definite with their shift, and needed more."""
+REWARD_ERROR = Metric("reward_error", "last", "reward", of="deployed")
+"""The largest error of what an agent believes of the mean reward, over agents, stages and states."""
+
+
+class MALDPLearner(SubmittingLearner):
+    """MA-LDP on one linear mixture MDP, for a fixed number of episodes.
+
+    *Formal guarantee.* The privatizer's: everything that is planned is a function of messages that its ledger charged.
+    """
+
+    def __init__(
+        self,
+        config: MALDPConfig,
+        env: LinearMixtureMDP,
+        privatizer: StatisticsPrivatizer,
+        episodes: int,
+        streams: Streams,
+    ) -> None:
+        if privatizer.layout != config.layout(env):
+            raise ValueError(
+                f"the privatizer must be built for this environment, got one for {privatizer.layout}; "
+                "use config.privatizer"
+            )
+        n_messages, clipped = privatizer.layout.n_messages, privatizer.clipped
+        people = world(env, episodes, streams, n_messages, clipped)
+        words = f"{config!r} {privatizer.layout} {streams.seed} {streams.context}"
+        super().__init__(config.name, privatizer, episodes, (words, people.identity()))
+        self.config = config
+        self.privatizer = privatizer
+        self._env = env
+        self._world = people
+        known = rules(env.lists, env.dimension, env.n_agents, 0.0 if clipped else -math.inf, config.value == "joint")
+        forms, rows = room(known, env.n_states)
+        self._planning = Planning(known, forms, rows, empty_plan(known, env.horizon, env.n_states, n_messages))
+        self._server = self._new_server(streams)
+
+    def _new_server(self, streams: Streams) -> Server:
+        privatizer, env = self.privatizer, self._env
+        n_messages, horizon, dimension = privatizer.layout.n_messages, env.horizon, privatizer.layout.dimension
+        return Server(
+            sums=empty_sums(n_messages, horizon, dimension),
+            estimates=no_estimates(n_messages, horizon, dimension),
+            beliefs=self._first_beliefs(streams),
+            radii=self._radii(),
+            shifts=shift_rates(privatizer.deviations, dimension, self.config.alpha, self.config.shift_scale),
+            now=np.zeros(horizon),
+        )
+
+    def _first_beliefs(self, streams: Streams) -> Beliefs:
+        graph, learned = self.config.communication, self.privatizer.rewards != "public"
+        talks = (graph.matrices(self._env.n_agents), graph.cycled, streams.key("exploration", "who talks"))
+        n_messages = self.privatizer.layout.n_messages
+        return beliefs(self._env, learned, self.privatizer.clipped, self.config.steps, talks, n_messages)
+
+    def _radii(self) -> Float64Array:
+        """Return beta_{k,h} / k^(1/4), float64[H], for the noise that runs."""
+        privatizer, requested = self.privatizer, self.privatizer.request.requested
+        budget = (1.0, 0.5) if requested is None else (requested.epsilon, requested.delta)
+        sizes = privatizer.layout.dimension, self._env.horizon, self.episodes
+        printed = first_radii(privatizer.mechanism_name, budget, sizes, self.config.alpha)
+        # beta grows like the square root of the noise; other noise than the printed one makes it so much smaller.
+        noise = math.sqrt(privatizer.noise_ratio) if requested is not None else 1.0
+        return self.config.bonus_scale * noise * printed
+
+    @property
+    def policy(self) -> Float64Array:
+        """The chances [H, S, n, A] with which agents take their actions, as deployed last; a copy."""
+        return self._planning.plan.chances.copy()
+
+    @property
+    def derived(self) -> dict[str, float]:
+        """The first stage's radius beta and shift in the last episode, and one number's noise in one message."""
+        server, messages = self._server, self.episodes - 1
+        return {
+            "last_radius": float(server.radii[0] * self.episodes**EXPONENT),
+            "last_shift": float(server.shifts[0] * math.sqrt(messages)),
+            "noise_deviation": float(self.privatizer.deviations[0]),
+        }
+
+    def _run(self, first: int, last: int) -> dict[str, float]:
+        server = self._server
+        regret, cut, indefinite = run(self._world, self._planning, self.privatizer.channel, server, first, last)
+        stages = server.sums.vectors.shape[0] * (self._env.horizon - 1)
+        entries = stages * self._env.n_states * self._env.n_joint_actions
+        n = last - first + 1
+        return {
+            REGRET.name: regret,
+            SATURATED.name: cut / (n * entries),
+            INDEFINITE.name: indefinite / (n * stages),
+            REWARD_ERROR.name: furthest(server.beliefs, self._env.common_rewards),
+        }
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        """Return what changes in a run and is not made anew before each episode."""
+        server = self._server
+        return {
+            "matrices": server.sums.matrices,
+            "vectors": server.sums.vectors,
+            "weights": server.beliefs.weights,
+            "believed": server.beliefs.believed,
+            "chances": self._planning.plan.chances,
+        }

@@ -1,0 +1,84 @@
+"""The box of MA-LDP, compiled: estimate, plan, play, release and add up, agree on rewards; once per user.
+
+Paper: [TH23] Algorithm 1.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dprl.algorithms.base import Float64Array
+from dprl.algorithms.ma_ldp.beliefs import Beliefs, update
+from dprl.algorithms.ma_ldp.bonus import EXPONENT
+from dprl.algorithms.ma_ldp.estimation import Estimates, Sums, estimate
+from dprl.algorithms.ma_ldp.planning import Forms, Plan, Room, Rules, plan
+from dprl.algorithms.ma_ldp.users import World, play, regret
+from dprl.privacy.compiled import borrowing
+from dprl.privacy.statistics_channels import StatisticsChannel, add_statistics, send_statistics
+
+
+class Server(NamedTuple):
+    """What is computed from messages only.
+
+    sums, estimates: of the dynamics; beliefs: of the rewards. radii float64[H]: beta_{k,h} / k^(1/4); shifts
+    float64[H]: see `shift_rates`. now float64[H]: beta_{k,h}.
+    """
+
+    sums: Sums
+    estimates: Estimates
+    beliefs: Beliefs
+    radii: Float64Array
+    shifts: Float64Array
+    now: Float64Array
+
+    def __repr__(self) -> str:
+        return f"Server({self.radii.shape[0]} stages)"
+
+
+class Planning(NamedTuple):
+    """The rules of planning, its scratch, and the plan that is deployed."""
+
+    rules: Rules
+    forms: Forms
+    rows: Room
+    plan: Plan
+
+    def __repr__(self) -> str:
+        return f"Planning({self.rules.n_agents} agents)"
+
+
+@borrowing
+def run(
+    world: World, planning: Planning, channel: StatisticsChannel, server: Server, first: int, last: int
+) -> tuple[float, int, int]:
+    """Run episodes first..last (from 1 on, inclusive) of K.
+
+    Returns the summed regret, and how many entries of Q were cut at H - h + 1 and how many matrices had to be shifted
+    further, over all episodes. The user of episode K sends nothing: no later policy could use it. Users first..last
+    must be charged.
+    """
+    rules, forms, rows, planned = planning
+    beliefs = server.beliefs
+    summed, cut, indefinite, current = 0.0, 0, 0, regret(world, rules, planned)
+    for k in range(first, last + 1):
+        indefinite += estimate(server.sums, server.shifts, k - 1, server.estimates)
+        for h in range(server.now.shape[0]):
+            server.now[h] = server.radii[h] * float(k) ** EXPONENT
+        estimates = server.estimates
+        changed, entries = plan(
+            rules, estimates.theta, estimates.inverses, beliefs.believed, server.now, (forms, rows, planned)
+        )
+        cut += entries
+        if changed:
+            current = regret(world, rules, planned)
+        summed += current
+        play(world, rules, planned, beliefs.believed, k)
+        if k < world.episodes:
+            own = world.device
+            send_statistics(channel, own.features, own.targets, own.corrections, k)
+            add_statistics(channel, server.sums.matrices, server.sums.vectors, beliefs.corrections)
+            if beliefs.learned == 1:
+                update(beliefs, k)
+    return summed, cut, indefinite

@@ -1,0 +1,177 @@
+"""The users whom MA-LDP meets: the environment as compiled loops see it, and what one episode leaves on a device."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from dprl.algorithms.base import Float64Array, Int64Array
+from dprl.algorithms.ma_ldp.planning import Plan, Rules
+from dprl.envs.network_mdp import LinearMixtureMDP
+from dprl.envs.network_mdp.dynamics import next_state, policy_value
+from dprl.privacy import Streams
+from dprl.privacy.compiled import borrowing, inlined
+from dprl.privacy.randomness.bits import fill_uniform
+
+
+class Device(NamedTuple):
+    """What is on the user's side: the episode under way. Only `play` writes it, only `send_statistics` may read it.
+
+    features float64[M, H, D]: phi_V of the visited states and actions. targets float64[M, H]: V of the next states.
+    corrections float64[n, H, p]: (r_i - believed r) psi. uniforms float64[H], choices float64[H, n]; actions int64[n].
+    """
+
+    features: Float64Array
+    targets: Float64Array
+    corrections: Float64Array
+    uniforms: Float64Array
+    choices: Float64Array
+    actions: Int64Array
+
+    def __repr__(self) -> str:
+        # The generated one would print a user's episode into a log.
+        return f"Device({self.targets.shape[1]} stages)"
+
+
+class World(NamedTuple):
+    """The environment and its users as compiled loops see them; planning never reads it.
+
+    drifts float64[n, A]: <a, theta_i>, the truth. rewards float64[n, S], common float64[S]: each agent's and their
+    mean; psi float64[S, p]. start: the first state; optimal: V* there. episodes: K. env_key, action_key uint64[5]: of
+    the streams that move the environment and break ties. clipped: whether features and values are cut on the device.
+    means float64[H, S, n], values float64[H + 1, S]: scratch; device: a user's.
+    """
+
+    drifts: Float64Array
+    rewards: Float64Array
+    common: Float64Array
+    psi: Float64Array
+    start: int
+    optimal: float
+    episodes: int
+    env_key: np.ndarray
+    action_key: np.ndarray
+    clipped: int
+    means: Float64Array
+    values: Float64Array
+    device: Device
+
+    def identity(self) -> tuple[np.ndarray, ...]:
+        """Return what makes it this one: another environment or stream differs in these arrays."""
+        numbers = np.array([self.start, self.optimal])
+        return self.drifts, self.rewards, self.psi, numbers, self.env_key, self.action_key
+
+    def __repr__(self) -> str:
+        return f"World({self.episodes} episodes)"
+
+
+def world(mdp: LinearMixtureMDP, episodes: int, streams: Streams, n_messages: int, clipped: bool) -> World:
+    """Return K = `episodes` users of `mdp`, each of whom sends so many messages."""
+    horizon, n, n_states, dimension = mdp.horizon, mdp.n_agents, mdp.n_states, mdp.n_agents * mdp.dimension
+    device = Device(
+        features=np.zeros((n_messages, horizon, dimension)),
+        targets=np.zeros((n_messages, horizon)),
+        corrections=np.zeros((n, horizon, mdp.reward_features.shape[1])),
+        uniforms=np.zeros(horizon),
+        choices=np.zeros((horizon, n)),
+        actions=np.zeros(n, dtype=np.int64),
+    )
+    return World(
+        drifts=mdp.drifts,
+        rewards=mdp.rewards,
+        common=mdp.common_rewards,
+        psi=mdp.reward_features,
+        start=mdp.start,
+        optimal=mdp.optimal_start_value(),
+        episodes=episodes,
+        env_key=streams.key("env"),
+        action_key=streams.key("exploration", "ties"),
+        clipped=int(clipped),
+        means=np.zeros((horizon, n_states, n)),
+        values=np.zeros((horizon + 1, n_states)),
+        device=device,
+    )
+
+
+@borrowing
+def play(world: World, rules: Rules, plan: Plan, believed: Float64Array, user: int) -> None:
+    """User side: episode `user`; leaves what the device would send, but for noise, in world.device.
+
+    believed float64[M, H, W]: the mean reward as each agent believes it.
+
+    Paper: [TH23] Algorithm 1, lines 14 to 25.
+    """
+    own, (horizon, _, n, n_actions) = world.device, plan.chances.shape
+    choices = own.choices.reshape(horizon * n)
+    fill_uniform(own.uniforms, world.env_key, np.uint64(user) * np.uint64(horizon))
+    fill_uniform(choices, world.action_key, np.uint64(user) * np.uint64(horizon * n))
+    state = world.start
+    for h in range(horizon):
+        for i in range(n):
+            own.actions[i] = _choose(plan.chances[h, state, i], own.choices[h, i])
+            # An agent of a shared plan believes what all believe.
+            error = world.rewards[i, state] - believed[min(i, believed.shape[0] - 1), h, state]
+            for j in range(world.psi.shape[1]):
+                own.corrections[i, h, j] = error * world.psi[state, j]
+        if h < horizon - 1:
+            after = next_state(rules.lists, world.drifts, state, own.actions, own.uniforms[h])
+            _look(world, rules, plan, h, state, after)
+            state = after
+
+
+@inlined
+def _choose(chances: Float64Array, uniform: float) -> int:
+    """Return the first action with uniform < the sum of the chances so far, the last one possible if rounding has none."""
+    reached, chosen = 0.0, 0
+    for a in range(chances.shape[0]):
+        if chances[a] > 0.0:
+            chosen = a
+            reached += chances[a]
+            if uniform < reached:
+                break
+    return chosen
+
+
+@inlined
+def _look(world: World, rules: Rules, plan: Plan, h: int, state: int, after: int) -> None:
+    """Write phi_V and V of one step for every message.
+
+    Cut features are shrunk to norm H - h, and the value with them, so that <theta*, phi> stays its mean: a step with
+    long features counts less instead of saying something wrong.
+    """
+    own, length = world.device, rules.actions.shape[1]
+    for m in range(own.targets.shape[0]):
+        norm = 0.0
+        for i in range(rules.n_agents):
+            slope, level = plan.slopes[m, h, i, state], plan.levels[m, h, i, state]
+            norm += slope * slope * length + level * level
+        bound, share = float(own.targets.shape[1] - 1 - h), 1.0
+        if world.clipped == 1 and norm > bound * bound:
+            share = bound / math.sqrt(norm)
+        for i in range(rules.n_agents):
+            first = i * (length + 1)
+            for e in range(length):
+                slope = share * plan.slopes[m, h, i, state]
+                own.features[m, h, first + e] = slope * rules.actions[own.actions[i], e]
+            own.features[m, h, first + length] = share * plan.levels[m, h, i, state]
+        own.targets[m, h] = share * plan.values[m, h + 1, after]
+
+
+@borrowing
+def regret(world: World, rules: Rules, plan: Plan) -> float:
+    """Return V* - V^pi at the start, exact, of agents who break ties at random: the mean over agents' rewards.
+
+    Paper: [TH23] sec. 2.1.
+    """
+    horizon, n_states, n, n_actions = plan.chances.shape
+    for h in range(horizon):
+        for s in range(n_states):
+            for i in range(n):
+                mean = 0.0
+                for a in range(n_actions):
+                    mean += plan.chances[h, s, i, a] * world.drifts[i, a]
+                world.means[h, s, i] = mean
+    policy_value(rules.lists, world.common, world.means, world.values)
+    return world.optimal - world.values[0, world.start]
