@@ -6,6 +6,15 @@ from dprl.platform.policies.actor_critic import ActorCriticPolicy
 from dprl.platform.policies.game import GamePolicy, PlayerPolicy
 from dprl.platform.policies.loading import load_policy
 from dprl.platform.policies.tabular import TabularPolicy
+from dprl.platform.policies.team import AgentPolicy, TeamPolicy
 
 # rl_module and multi_agent are not imported here: torch and RLlib take seconds, and a plain callable needs neither.
-__all__ = ["ActorCriticPolicy", "GamePolicy", "PlayerPolicy", "TabularPolicy", "load_policy"]
+__all__ = [
+    "ActorCriticPolicy",
+    "AgentPolicy",
+    "GamePolicy",
+    "PlayerPolicy",
+    "TabularPolicy",
+    "TeamPolicy",
+    "load_policy",
+]

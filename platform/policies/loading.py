@@ -10,19 +10,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dprl.envs import CartPole, Env, FiniteMDP, MarkovGame
+from dprl.envs import CartPole, Env, FiniteMDP, LinearMixtureMDP, MarkovGame
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError
 from dprl.platform.policies.actor_critic import ActorCriticPolicy
 from dprl.platform.policies.game import GamePolicy
 from dprl.platform.policies.tabular import TabularPolicy
+from dprl.platform.policies.team import TeamPolicy
 from dprl.platform.sweeps.cell_folder import CellFolder
 
-Policy = TabularPolicy | GamePolicy | ActorCriticPolicy
+Policy = TabularPolicy | GamePolicy | TeamPolicy | ActorCriticPolicy
 POLICIES: dict[type[Env], Callable[..., Policy]] = {
     FiniteMDP: TabularPolicy,
     MarkovGame: GamePolicy,
+    LinearMixtureMDP: TeamPolicy,
     CartPole: ActorCriticPolicy,
 }
 """What acts by the table 'policy' that a run has left, by the class of its environment."""
@@ -31,7 +33,8 @@ POLICIES: dict[type[Env], Callable[..., Policy]] = {
 def load_policy(path: str | Path, seed: int | None = None, generator: np.random.Generator | None = None) -> Policy:
     """Return the policy that a finished cell left for one of its seeds.
 
-    It is a GamePolicy if the cell played a Markov game, and an ActorCriticPolicy if it did a control task.
+    It is a GamePolicy if the cell played a Markov game, a TeamPolicy if it played a linear mixture MDP of cooperating
+    agents, and an ActorCriticPolicy if it did a control task.
 
     path: the cell's folder, or the policy.npz in it; experiment.yaml beside it says what environment it is for.
     seed: of the run, by default its first. generator: see TabularPolicy. Raises UserError.

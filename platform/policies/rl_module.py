@@ -21,9 +21,11 @@ from dprl.platform.policies.actor_critic import ActorCriticPolicy
 from dprl.platform.policies.game import GamePolicy
 from dprl.platform.policies.loading import load_policy
 from dprl.platform.policies.tabular import TabularPolicy
+from dprl.platform.policies.team import TeamPolicy
 
 _INSTEAD: Mapping[type, str] = {
     GamePolicy: "call TabularRLModule.from_policy(load_policy(...).max_player), or min_player",
+    TeamPolicy: "call TabularRLModule.from_policy(load_policy(...).agent(0)), or another one's",
     ActorCriticPolicy: "call load_policy(...).to_rl_module(), and evaluate() of a PGC on RLlib",
 }
 _MOST_ENVIRONMENTS = 100
@@ -50,7 +52,7 @@ class TabularRLModule(TorchRLModule):
 
     @classmethod
     def from_policy(cls, policy: ActionTable) -> Self:
-        """Return the module that acts like `policy`: a TabularPolicy, or one player of a GamePolicy."""
+        """Return the module that acts like `policy`: a TabularPolicy, one player of a GamePolicy or one agent's."""
         probabilities = policy.probability_table
         horizon, n_states, n_actions = probabilities.shape
         return cls(

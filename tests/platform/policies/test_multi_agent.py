@@ -23,7 +23,7 @@ from dprl.envs import RandomGame
 from dprl.envs.games.parallel_env import PLAYERS
 from dprl.platform.configs.experiment import read_experiment
 from dprl.platform.errors import UserError
-from dprl.platform.policies import GamePolicy
+from dprl.platform.policies import GamePolicy, TeamPolicy
 from dprl.platform.policies.multi_agent import (
     ENV_ID,
     MIXTURE_ENV_ID,
@@ -35,6 +35,7 @@ from dprl.platform.policies.multi_agent import (
 from dprl.platform.policies.rl_module import TabularRLModule, evaluation_config
 from dprl.platform.sweeps.cell import CellRun
 from dprl.platform.sweeps.cell_folder import CellFolder
+from tests.platform.policies.cases import mixed_table, team_blocks, team_cell
 
 # Importing RLlib alone takes about five seconds.
 pytestmark = pytest.mark.slow
@@ -199,7 +200,7 @@ def test_a_cell_of_a_game_is_no_module_and_has_no_evaluation(tmp_path: Path) -> 
 def test_the_examples_of_the_guide_run_on_a_real_cell(cluster: None, root: Path, tmp_path: Path) -> None:
     """Two learners and one against the run's min-player; the examples on NumPy alone have a test of their own."""
     text = (root / "docs" / "policies.md").read_text().partition("# Policies of Markov games")[2]
-    text = text.partition("## Functions of both players")[2].partition("# Policies of control tasks")[0]
+    text = text.partition("## Functions of both players")[2].partition("# Policies of cooperating agents")[0]
     assert "train_batch_size_per_learner=1000" in text
     quick = text.replace("train_batch_size_per_learner=1000", "train_batch_size_per_learner=150, num_epochs=1")
     blocks = re.findall(r"```python\n(.*?)```", quick, re.DOTALL)
@@ -217,6 +218,32 @@ def test_the_examples_of_the_guide_run_on_a_real_cell(cluster: None, root: Path,
     assert returns["max_player"] == -returns["min_player"] > 0.0
     names["learners"].stop()
     check_frozen(names["against_the_run"], policy)
+
+
+@pytest.mark.cluster
+def test_the_examples_of_the_guide_run_on_a_cell_of_agents(
+    cluster: None, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RLlib's mean return is within five standard errors of the exact one: a false alarm in a million runs."""
+    folder = team_cell(tmp_path, mixed_table()[None], monkeypatch)
+    names: dict[str, Any] = {}
+    for block in team_blocks(root, folder):
+        exec(block.replace("1000", "200"), names)  # the project's own text
+    names["team"].stop()
+    returns = [episode_return(names["policy"]) for _ in range(200)]
+    error = float(np.std(returns)) / np.sqrt(200)
+    assert abs(names["mean_return"] - names["policy"].start_value) < 5 * error < 0.4
+
+
+def episode_return(policy: TeamPolicy) -> float:
+    """Return the mean over agents of their returns in one episode."""
+    env, total = policy.make_env(), 0.0
+    observations, _ = env.reset(seed=int(policy.generator.integers(2**31)))
+    while env.agents:
+        actions = dict(zip(env.agents, policy(observations["agent_0"]), strict=True))
+        observations, rewards, *_ = env.step(actions)
+        total += float(np.mean(list(rewards.values())))
+    return total
 
 
 def state(algorithm: Algorithm, player: str) -> dict[str, NDArray[Any]]:

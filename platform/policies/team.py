@@ -1,0 +1,94 @@
+"""Learned policies of cooperating agents who draw independently, and each agent's as a plain callable."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dprl.envs import EnvConfig, LinearMixtureEnv, LinearMixtureMDP
+from dprl.platform.policies.action_table import ActionTable
+
+
+@dataclass(frozen=True, eq=False)
+class AgentPolicy(ActionTable):
+    """One agent's part of a TeamPolicy as a function: `policy(observation)` is that agent's action.
+
+    table: floats [H, S, A], whose rows are probabilities. generator: actions are drawn with it.
+    """
+
+    table: NDArray[np.float64] = field(repr=False)
+    generator: np.random.Generator
+
+    @property
+    def n_actions(self) -> int:
+        """A, the number of the agent's actions."""
+        return int(self.table.shape[2])
+
+
+@dataclass(frozen=True, eq=False)
+class TeamPolicy:
+    """What the agents of a linear mixture MDP do: `policy(observation)` is an action of each, drawn independently.
+
+    table: floats [H, S, n, A], each agent's probabilities of its actions at every step and state. env: the environment
+    that it is for. generator: what actions are drawn with; by default a new one with a seed from the operating system.
+    Raises ValueError if `table` is no such policy of `env`.
+    """
+
+    table: NDArray[np.float64] = field(repr=False)
+    env: EnvConfig[LinearMixtureMDP]
+    generator: np.random.Generator = field(default_factory=np.random.default_rng)
+
+    def __post_init__(self) -> None:
+        table, mdp = np.array(self.table), self.mdp
+        shape = (mdp.horizon, mdp.n_states, mdp.n_agents, mdp.n_actions)
+        if table.dtype.kind != "f" or table.shape != shape:
+            # The environment also knows whole numbers and joint actions, which are no policies of one agent each.
+            raise ValueError(
+                f"policy must be floats of shape {shape}, got {table.dtype} {table.shape}; pass the probabilities of "
+                "each agent's actions at every step and state"
+            )
+        mdp.value(table)  # says what else is wrong with it
+        table.setflags(write=False)
+        object.__setattr__(self, "table", table)
+
+    def __call__(self, observation: ArrayLike) -> tuple[int, ...]:
+        """Return the actions of agents 0 to n-1 at (steps taken, state), int64 [2].
+
+        Raises ValueError for an observation without an action.
+        """
+        return tuple(act(observation) for act in self.agents)
+
+    def agent(self, number: int) -> AgentPolicy:
+        """Return the policy of one agent, 0 to n-1. Raises ValueError for another number."""
+        if not 0 <= number < len(self.agents):
+            raise ValueError(f"agent must be in 0..{len(self.agents) - 1}, got {number}; choose one of the agents")
+        return self.agents[number]
+
+    @cached_property
+    def agents(self) -> tuple[AgentPolicy, ...]:
+        """The policies of all agents; they draw with the same generator."""
+        return tuple(AgentPolicy(self.table[:, :, i], self.generator) for i in range(self.mdp.n_agents))
+
+    @cached_property
+    def mdp(self) -> LinearMixtureMDP:
+        """The environment as arrays."""
+        return self.env.build()
+
+    @property
+    def start_value(self) -> float:
+        """The exact expected return of an episode, the mean over agents."""
+        return self.mdp.start_value(self.table)
+
+    @property
+    def env_config(self) -> dict[str, Any]:
+        """The environment's name and settings, as `dprl.envs.make_mixture` and the env_config of RLlib take them."""
+        return {"mixture": self.env.name, **dataclasses.asdict(self.env)}  # type: ignore[call-overload]
+
+    def make_env(self) -> LinearMixtureEnv:
+        """Make the PettingZoo environment that the policy is for."""
+        return LinearMixtureEnv(self.mdp)

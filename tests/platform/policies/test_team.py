@@ -1,0 +1,137 @@
+"""Policies of cooperating agents: independent draws with the right probabilities, exact values, errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from dprl.envs import LinearMixtureEnv, NetworkMDP, make_mixture
+from dprl.platform.errors import UserError
+from dprl.platform.policies import TeamPolicy, load_policy
+from tests.platform.policies.cases import TEAM_ENV, mixed_table, team_blocks, team_cell
+
+MDP = TEAM_ENV.build()
+PLACES = [(0, 0), (1, 4), (3, 8)]
+
+
+def test_tables_are_loaded_seed_by_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = np.stack([mixed_table(), mixed_table()[:, :, ::-1]])
+    team_cell(tmp_path, tables, monkeypatch)
+    for path, seed, row in ((tmp_path, None, 0), (tmp_path, 6, 1), (tmp_path / "policy.npz", 5, 0)):
+        policy = load_policy(path, seed)
+        assert isinstance(policy, TeamPolicy)
+        np.testing.assert_array_equal(policy.table, tables[row])
+        assert policy.env == TEAM_ENV
+
+
+def test_agents_draw_independently_with_their_probabilities() -> None:
+    """Five standard errors for 3 x (16 pairs + 2 x 4 shares): a false alarm in about 20,000 seeds."""
+    policy, draws = TeamPolicy(mixed_table(), TEAM_ENV, np.random.default_rng(1)), 4000
+    for place in PLACES:
+        pairs, alone = np.zeros((4, 4)), np.zeros((2, 4))
+        for _ in range(draws):
+            pairs[policy(place)] += 1 / draws
+            for i in range(2):
+                alone[i, policy.agent(i)(place)] += 1 / draws
+        first, second = policy.table[place]
+        for found, expected in ((pairs, np.outer(first, second)), (alone, policy.table[place])):
+            assert np.all(np.abs(found - expected) < 5 * np.sqrt(expected * (1 - expected) / draws))
+        for i, expected in enumerate((first, second)):
+            np.testing.assert_array_equal(policy.agent(i).probabilities(place), expected)
+    assert np.abs(mixed_table()[:, :, 0] - mixed_table()[:, :, 1]).max() > 0.5
+
+
+def test_the_same_generator_draws_the_same_actions() -> None:
+    policies = [TeamPolicy(mixed_table(), TEAM_ENV, np.random.default_rng(seed)) for seed in (3, 3, 4)]
+    first, second, other = ([policy((1, 1)) for _ in range(30)] for policy in policies)
+    assert first == second != other
+
+
+def test_values_are_the_environments_own() -> None:
+    best = np.eye(MDP.n_actions)[MDP.optimum()[1]]
+    assert TeamPolicy(best, TEAM_ENV).start_value == pytest.approx(MDP.optimal_start_value(), abs=1e-12)
+    even = np.full_like(best, 1 / MDP.n_actions)
+    assert TeamPolicy(even, TEAM_ENV).start_value == pytest.approx(MDP.uniform_value()[0, MDP.start], abs=1e-12)
+    joint = np.einsum("hsa,hsb->hsab", *np.moveaxis(mixed_table(), 2, 0)).reshape(4, 9, 16)
+    assert TeamPolicy(mixed_table(), TEAM_ENV).start_value == pytest.approx(MDP.joint().start_value(joint), abs=1e-12)
+
+
+@pytest.mark.parametrize("env", [TEAM_ENV, NetworkMDP(n_agents=1, gap=0.1), NetworkMDP(n_agents=3, gap=0.05)])
+def test_the_policy_plays_in_the_environment_of_its_run(env: NetworkMDP) -> None:
+    policy = TeamPolicy(mixed_table(env), env)
+    episodes, again = policy.make_env(), make_mixture(**policy.env_config)
+    assert isinstance(episodes, LinearMixtureEnv)
+    np.testing.assert_array_equal(again.mdp.transitions(), episodes.mdp.transitions())
+    assert again.mdp.horizon == episodes.mdp.horizon
+    observations, _ = episodes.reset(seed=0)
+    while episodes.agents:
+        actions = policy(observations["agent_0"])
+        assert len(actions) == env.n_agents
+        assert all(type(action) is int for action in actions)
+        observations, *_ = episodes.step(dict(zip(episodes.agents, actions, strict=True)))
+    assert observations["agent_0"][0] == policy.mdp.horizon
+
+
+@pytest.mark.parametrize("observation", [(4, 0), (-1, 0), (0, 9), (0,), (0.0, 1.0), 3])
+def test_what_is_no_place_to_act_is_refused(observation: Any) -> None:
+    policy = TeamPolicy(mixed_table(), TEAM_ENV)
+    for act in (policy, policy.agent(1)):
+        with pytest.raises(ValueError, match=r"^observation must be"):
+            act(observation)
+
+
+@pytest.mark.parametrize("number", [-1, 2])
+def test_nobody_has_no_policy(number: int) -> None:
+    with pytest.raises(ValueError, match=rf"^agent must be in 0\.\.1, got {number}; "):
+        TeamPolicy(mixed_table(), TEAM_ENV).agent(number)
+
+
+def test_the_table_cannot_be_changed() -> None:
+    table = mixed_table()
+    policy = TeamPolicy(table, TEAM_ENV)
+    expected = table.tolist()
+    table[:] = 0
+    assert policy.table.tolist() == expected
+    for one in (policy.table, policy.agent(0).table):
+        with pytest.raises(ValueError, match="read-only"):
+            one[0, 0] = 0
+    assert len(repr(policy)) < 500
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (mixed_table()[:2], r"policy must be floats of shape \(4, 9, 2, 4\), got float64 \(2, 9, 2, 4\); pass"),
+        (mixed_table()[:, :, 0], r"policy must be floats of shape"),
+        (np.full((4, 9, 16), 1 / 16), r"policy must be floats of shape"),
+        (MDP.optimum()[1], r"policy must be floats of shape .*, got int64 \(4, 9, 2\); "),
+        (0.5 * mixed_table(), r"policy must sum to 1 over the last axis"),
+        (-mixed_table(), r"policy must hold probabilities >= 0"),
+    ],
+)
+def test_a_table_of_something_else_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: NDArray[Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match="^" + message):
+        TeamPolicy(table, TEAM_ENV)
+    with pytest.raises(UserError, match=r"policy\.npz: " + message) as caught:
+        load_policy(team_cell(tmp_path, table[None], monkeypatch))
+    assert "\n" not in str(caught.value)
+
+
+def test_the_guides_lines_run(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those without RLlib, which is tested with the others that need a cluster."""
+    blocks = team_blocks(root, team_cell(tmp_path, mixed_table()[None], monkeypatch))
+    assert len(blocks) == 3
+    names: dict[str, Any] = {}
+    for block in blocks[:2]:
+        exec(block, names)  # the project's own text
+    assert len(names["actions"]) == 2
+    assert names["first"] in range(4)
+    assert names["exact"] == pytest.approx(names["each"].mean(), abs=1e-12)
+    assert names["least"] < names["exact"] < names["best"]
+    assert names["terminations"] == {"agent_0": True, "agent_1": True}
