@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from typing import NamedTuple, NoReturn
 
 import numpy as np
@@ -14,10 +15,10 @@ import numpy.typing as npt
 from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.compiled import borrowing, inlined
 from dprl.privacy.mechanisms.base import Noise
-from dprl.privacy.mechanisms.clipping import fill_clipped
+from dprl.privacy.mechanisms.clipping import L2, MOST, fill_clipped
 from dprl.privacy.mechanisms.gram import add_gram, clip_features, clip_value, finish_gram
 from dprl.privacy.mechanisms.sampling import fill_noise
-from dprl.privacy.mechanisms.vectors import VectorNoise, fill_message
+from dprl.privacy.mechanisms.vectors import VectorNoise, fill_noisy
 from dprl.privacy.submitting import SENT, take_message, take_turn
 
 WHOLE, BY_STAGE, NONE = range(3)
@@ -186,7 +187,7 @@ def add_statistics(
             flat[i] = channel.message[place + i]
 
 
-@borrowing
+@inlined
 def _check_shapes(
     channel: StatisticsChannel, features: Float64Array, targets: Float64Array, corrections: Float64Array
 ) -> None:
@@ -201,13 +202,13 @@ def _check_shapes(
             raise ValueError("corrections must be of the layout's shape; there is one for each agent and stage")
 
 
-@borrowing
+@inlined
 def _corrections_sent(channel: StatisticsChannel) -> int:
     """Return how many numbers of a message are the rewards' corrections."""
     return 0 if channel.rewards.kind == PUBLIC else channel.rewards.clipped.size
 
 
-@borrowing
+@inlined
 def _draw(channel: StatisticsChannel, numbers: Float64Array, user: int) -> None:
     """Fill `numbers`, all messages of the user, with draws: one stream, or one for each stage."""
     noise, length, d = channel.noise, channel.length, channel.feature.shape[0]
@@ -237,7 +238,7 @@ def _part(noise: StageNoise, h: int, part: int) -> Noise:
     return Noise(noise.laws[h], noise.sizes[h, part], noise.limits[h], noise.keys[h], noise.tables[start:stop])
 
 
-@borrowing
+@inlined
 def _send_corrections(channel: StatisticsChannel, message: Float64Array, corrections: Float64Array, user: int) -> None:
     """Write the corrections into their part of the message: clipped one by one, with noise; as they are; not at all."""
     rewards = channel.rewards
@@ -249,7 +250,28 @@ def _send_corrections(channel: StatisticsChannel, message: Float64Array, correct
         for i in range(flat.shape[0]):
             message[i] = flat[i]
         return
-    n_rows, p = rewards.clipped.shape
+    _clip_rows(rewards.clipped, flat, rewards.radius, rewards.norm)
+    first = np.uint64(user) * np.uint64(rewards.noise.draws)
+    fill_noisy(message, rewards.clipped.reshape(rewards.clipped.size), rewards.noise, first)
+
+
+@borrowing
+def _clip_rows(out: Float64Array, flat: Float64Array, radius: float, norm: int) -> None:
+    """Fill `out` float64[rows, p] with the rows of `flat` float64[rows p], each shrunk into the ball of that radius.
+
+    Numbers that are not finite count as 0.
+    """
+    n_rows, p = out.shape
     for row in range(n_rows):
-        fill_clipped(rewards.clipped[row], flat[row * p : (row + 1) * p], rewards.radius, rewards.norm)
-    fill_message(message, rewards.clipped.reshape(n_rows * p), rewards.noise, user)
+        total = 0.0
+        for j in range(p):
+            x = flat[row * p + j]
+            x = x if abs(x) < math.inf else 0.0
+            out[row, j] = x
+            total += x * x if norm == L2 else abs(x)
+        size = math.sqrt(total) if norm == L2 else total
+        if size > MOST:
+            fill_clipped(out[row], flat[row * p : (row + 1) * p], radius, norm)
+        elif size > radius:
+            for j in range(p):
+                out[row, j] *= radius / size

@@ -175,7 +175,7 @@ class LocalStatisticsPrivacy:
 
     @property
     def _rewards(self) -> Rewards:
-        if self.rewards == _AUTO:
+        if self.rewards == "auto":
             return "noisy" if self.calibration == "certified" else "open"
         return self.rewards
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from dprl.privacy.base import Float64Array
-from dprl.privacy.compiled import borrowing
+from dprl.privacy.compiled import inlined
 from dprl.privacy.mechanisms.base import Sensitivity
-from dprl.privacy.mechanisms.clipping import ANY, L2, fill_clipped
+from dprl.privacy.mechanisms.clipping import L2, MOST, fill_clipped
 
 JOINT_L2_SQUARED = 4.5
 """Of one message, in units of m^4: the largest (2 - 2c) + (2 - 2c^2), at the cosine c = -1/2 of phi and phi'."""
@@ -112,20 +112,28 @@ class GramRelease:
         return self.n_agents * self.sent_stages * self.message_length
 
 
-@borrowing
+@inlined
 def clip_features(out: Float64Array, phi: Float64Array, bound: float, clips: bool) -> None:
     """Fill `out` float64[D] with phi, shrunk to the norm `bound` if it `clips`; numbers that are not finite count as 0.
 
     A bound of 0 leaves nothing of phi.
     """
-    if bound <= 0.0:
-        for i in range(out.shape[0]):
-            out[i] = 0.0
-    else:
-        fill_clipped(out, phi, bound, L2 if clips else ANY)
+    total = 0.0
+    for i in range(out.shape[0]):
+        x = phi[i] if bound > 0.0 and abs(phi[i]) < math.inf else 0.0
+        out[i] = x
+        total += x * x
+    if clips and total > bound * bound:
+        size = math.sqrt(total)
+        if size < MOST:
+            factor = bound / size
+            for i in range(out.shape[0]):
+                out[i] *= factor
+        else:
+            fill_clipped(out, phi, bound, L2)
 
 
-@borrowing
+@inlined
 def clip_value(value: float, bound: float, clips: bool) -> float:
     """Return V, in [0, bound] if it `clips`; 0 if it is not finite, and for a bound of 0."""
     if not abs(value) < math.inf or bound <= 0.0:
@@ -134,7 +142,7 @@ def clip_value(value: float, bound: float, clips: bool) -> float:
     return min(max(value, 0.0), bound) if clips else value
 
 
-@borrowing
+@inlined
 def finish_gram(
     numbers: Float64Array, feature: Float64Array, target: float, grid: float, ends: float, off_diagonal: float
 ) -> None:
@@ -157,14 +165,14 @@ def finish_gram(
             place += 1
 
 
-@borrowing
+@inlined
 def _on_grid(number: float, grid: float) -> float:
     """Return the multiple of the grid that is nearest to `number`; the number itself for no grid."""
     # A power of two: the division and the product are exact.
     return grid * float(np.rint(number / grid)) if grid > 0.0 else number
 
 
-@borrowing
+@inlined
 def add_gram(matrix: Float64Array, vector: Float64Array, numbers: Float64Array) -> None:
     """Add a message float64[D (D + 3) / 2] to the upper triangle of `matrix` float64[D, D] and to `vector` float64[D].
 
