@@ -6,6 +6,8 @@ from dprl.algorithms.base import Algorithm, AlgorithmConfig, Metric, Segment
 from dprl.algorithms.best_ucb_vi import BestUCBVIConfig
 from dprl.algorithms.dp_nash_vi import DPNashVIConfig, DPUCBVIConfig
 from dprl.algorithms.ldp_obi import LDPOBIConfig
+from dprl.algorithms.ldp_sign_votes import LDPSignVotesConfig
+from dprl.algorithms.ma_ldp import MALDPConfig
 from dprl.algorithms.pgc_a3c import PGCA3CConfig
 from dprl.algorithms.private_ucb_po import PrivateUCBPOConfig
 from dprl.algorithms.private_ucb_vi import PrivateUCBVIConfig
@@ -21,6 +23,8 @@ _CONFIGS: tuple[type[AlgorithmConfig], ...] = (
     DPUCBVIConfig,
     DPNashVIConfig,
     PGCA3CConfig,
+    MALDPConfig,
+    LDPSignVotesConfig,
 )
 ALGORITHMS: dict[str, type[AlgorithmConfig]] = {config.name: config for config in _CONFIGS}
 
@@ -32,6 +36,8 @@ __all__ = [
     "DPNashVIConfig",
     "DPUCBVIConfig",
     "LDPOBIConfig",
+    "LDPSignVotesConfig",
+    "MALDPConfig",
     "Metric",
     "PGCA3CConfig",
     "PUCBConfig",

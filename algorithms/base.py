@@ -16,6 +16,8 @@ from dprl.privacy.base import TrustModel
 
 Float64Array = npt.NDArray[np.float64]
 Int64Array = npt.NDArray[np.int64]
+Releases = Literal["counts", "gradients", "statistics", "bits"]
+"""What users can release."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,7 @@ class AlgorithmConfig(Protocol):
     name: ClassVar[str]
     plays: ClassVar[type[Env]]
     metrics: ClassVar[tuple[Metric, ...]]
-    releases: ClassVar[Literal["counts", "gradients"]]
+    releases: ClassVar[Releases]
     unit: ClassVar[Literal["episode", "submission"]]
 
     @property

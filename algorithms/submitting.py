@@ -1,4 +1,4 @@
-"""What learners have in common whose users send one message each, in order: one stretch at a time, saved and resumed."""
+"""What learners have in common whose users send one message each, in order: stretches, saving and resuming."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from dprl.algorithms.base import Float64Array, Segment
-from dprl.privacy import Certificate, SubmittingUsers
+from dprl.privacy import Certificate
 from dprl.privacy.states import check_arrays, part_of
+from dprl.privacy.submitting import SubmittingUsers
 
 _PRIVATIZER, _DONE, _DIGEST = "privatizer.", "episodes_done", "digest"
 

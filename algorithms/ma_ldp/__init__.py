@@ -1,1 +1,7 @@
 """MA-LDP of [TH23]: agents who learn a linear mixture MDP from locally private messages, and rewards by consensus."""
+
+from __future__ import annotations
+
+from dprl.algorithms.ma_ldp.config import MALDPConfig
+
+__all__ = ["MALDPConfig"]

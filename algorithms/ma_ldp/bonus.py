@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
@@ -13,18 +12,14 @@ EXPONENT = 0.25
 """beta grows like k^(1/4)."""
 
 
-def _roots(epsilon: float, delta: float, ahead: int) -> float:  # noqa: ARG001 - all take the same
-    return 1.0 / math.sqrt(epsilon)
-
-
-_FACTORS: dict[str, Callable[[float, float, int], float]] = {
-    "raw": lambda epsilon, delta, ahead: 1.0,
-    "gram_gaussian": lambda epsilon, delta, ahead: math.log(ahead / delta) ** 0.25 / math.sqrt(epsilon),
-    "gram_laplace": _roots,
-    "gram_bounded_laplace": _roots,
-    "gram_uniform": lambda epsilon, delta, ahead: math.log(ahead / delta) ** 0.25,
+_POWERS = {
+    "raw": (0.0, 0.0),
+    "gram_gaussian": (0.5, 0.25),
+    "gram_laplace": (0.5, 0.0),
+    "gram_bounded_laplace": (0.5, 0.0),
+    "gram_uniform": (0.0, 0.25),
 }
-"""What the mechanism multiplies beta by: of epsilon, delta and H - h + 1."""
+"""What beta has of the mechanism: the powers of 1/epsilon and of ln((H-h+1)/delta)."""
 
 
 def first_radii(mechanism: str, budget: tuple[float, float], sizes: tuple[int, int, int], alpha: float) -> Float64Array:
@@ -35,6 +30,8 @@ def first_radii(mechanism: str, budget: tuple[float, float], sizes: tuple[int, i
     Paper: [TH23] Theorems 2, 4, 6 and 8.
     """
     (epsilon, delta), (dimension, horizon, episodes) = budget, sizes
-    ahead = range(horizon, 0, -1)
-    common = dimension**0.75 * math.log(dimension * episodes * horizon / alpha)
-    return np.array([common * left**1.5 * _FACTORS[mechanism](epsilon, delta, left) for left in ahead])
+    of_epsilon, of_delta = _POWERS[mechanism]
+    common = dimension**0.75 * math.log(dimension * episodes * horizon / alpha) / epsilon**of_epsilon
+    ahead = np.arange(horizon, 0, -1)
+    logarithms = np.log(ahead / delta) ** of_delta if of_delta else 1.0
+    return np.asarray(common * ahead**1.5 * logarithms)

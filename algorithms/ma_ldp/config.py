@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from dprl.algorithms.base import REGRET, SATURATED, Metric, check_choice, check_number
+from dprl.algorithms.base import REGRET, SATURATED, Metric, Releases, check_choice, check_number
 from dprl.algorithms.ma_ldp.graphs import GRAPHS, Gossip, Graph, RandomEdges
 from dprl.algorithms.ma_ldp.learner import INDEFINITE, REWARD_ERROR, MALDPLearner
 from dprl.algorithms.ma_ldp.rewards import RewardStep
@@ -44,7 +44,7 @@ class MALDPConfig:
     gossip_over: str = "complete"
     name: ClassVar[str] = "ma_ldp"
     plays: ClassVar[type[Env]] = LinearMixtureMDP
-    releases: ClassVar[Literal["statistics"]] = "statistics"
+    releases: ClassVar[Releases] = "statistics"
     unit: ClassVar[Literal["episode", "submission"]] = "episode"
     metrics: ClassVar[tuple[Metric, ...]] = (REGRET, SATURATED, INDEFINITE, REWARD_ERROR)
 
@@ -106,8 +106,8 @@ class MALDPConfig:
         found = privacy.build(self.layout(env), episodes - 1, streams)
         if self.share and found.rewards != "public":
             raise ValueError(
-                f"share must be false with privacy.rewards: {found.rewards}, got True; agents who learn rewards believe "
-                "different ones: write privacy.rewards: public"
+                f"share must be false with privacy.rewards: {found.rewards}, got True; agents who learn rewards "
+                "believe different ones: write privacy.rewards: public"
             )
         return found
 

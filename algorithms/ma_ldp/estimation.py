@@ -58,7 +58,7 @@ def shift_rates(deviations: Float64Array, dimension: int, alpha: float, scale: f
 
     Paper: [TH23] appendix C, eqs. (6) to (8).
     """
-    # D23: line 37 adds eta = 1 only, with which Sigma has negative eigenvalues from the first messages on.
+    # D24: line 37 adds eta = 1 only, with which Sigma has negative eigenvalues from the first messages on.
     factor = math.sqrt(4.0 * dimension) + 2.0 * math.log(6.0 * deviations.shape[0] / alpha)
     return scale * 2.0 * deviations * factor
 
@@ -87,24 +87,10 @@ def estimate(sums: Sums, shifts: Float64Array, n_messages: int, estimates: Estim
 
 @borrowing
 def inverted(matrix: Float64Array, shift: float, factor: Float64Array, inverse: Float64Array) -> bool:
-    """Fill `inverse` [D, D] of matrix + shift I, whose upper triangle is read; return False if it has a pivot <= 0.
-
-    By its Cholesky factor L, whose lower triangle is in `factor` [D, D], with the reciprocals of the diagonal.
-    """
+    """Fill `inverse` [D, D] of matrix + shift I, whose upper triangle is read; return False if it has a pivot <= 0."""
     d = matrix.shape[0]
-    for i in range(d):
-        for j in range(i + 1):
-            total = matrix[j, i]
-            if i == j:
-                total += shift
-            for k in range(j):
-                total -= factor[i, k] * factor[j, k]
-            if i > j:
-                factor[i, j] = total * factor[j, j]
-            elif total > 0.0:
-                factor[i, i] = 1.0 / math.sqrt(total)
-            else:
-                return False
+    if not _factored(matrix, shift, factor):
+        return False
     for j in range(d):  # L^-1
         inverse[j, j] = factor[j, j]
         for i in range(j + 1, d):
@@ -122,6 +108,24 @@ def inverted(matrix: Float64Array, shift: float, factor: Float64Array, inverse: 
         for j in range(i + 1):
             inverse[i, j] = factor[i, j]
             inverse[j, i] = factor[i, j]
+    return True
+
+
+@inlined
+def _factored(matrix: Float64Array, shift: float, factor: Float64Array) -> bool:
+    """Fill the lower triangle of `factor` with Cholesky's L, its diagonal inverted; return False for a pivot <= 0."""
+    for i in range(matrix.shape[0]):
+        for j in range(i):
+            total = matrix[j, i]
+            for k in range(j):
+                total -= factor[i, k] * factor[j, k]
+            factor[i, j] = total * factor[j, j]
+        pivot = matrix[i, i] + shift
+        for k in range(i):
+            pivot -= factor[i, k] * factor[i, k]
+        if pivot <= 0.0:
+            return False
+        factor[i, i] = 1.0 / math.sqrt(pivot)
     return True
 
 

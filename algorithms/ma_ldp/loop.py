@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.ma_ldp.beliefs import Beliefs, update
 from dprl.algorithms.ma_ldp.bonus import EXPONENT

@@ -58,7 +58,7 @@ class Forms(NamedTuple):
     """Of one estimate: what linear and quadratic forms of phi_V are made of; all of them for n agents and A actions.
 
     linear float64[n, A]: <theta_p, a>; constant float64[n]: theta_p's last. squares float64[n, n, A, A]: a^T W_pr b,
-    twice it for p < r; mixed float64[n, A, n]: 2 a^T w_pr, with the last column of W_pr; last float64[n, n]: its corner.
+    twice it for p < r; mixed float64[n, A, n]: 2 a^T w_pr, the last column of W_pr; last float64[n, n]: its corner.
     """
 
     linear: Float64Array

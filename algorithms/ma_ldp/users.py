@@ -103,7 +103,7 @@ def play(world: World, rules: Rules, plan: Plan, believed: Float64Array, user: i
 
     Paper: [TH23] Algorithm 1, lines 14 to 25.
     """
-    own, (horizon, _, n, n_actions) = world.device, plan.chances.shape
+    own, (horizon, _, n, _) = world.device, plan.chances.shape
     choices = own.choices.reshape(horizon * n)
     fill_uniform(own.uniforms, world.env_key, np.uint64(user) * np.uint64(horizon))
     fill_uniform(choices, world.action_key, np.uint64(user) * np.uint64(horizon * n))
@@ -123,7 +123,7 @@ def play(world: World, rules: Rules, plan: Plan, believed: Float64Array, user: i
 
 @inlined
 def _choose(chances: Float64Array, uniform: float) -> int:
-    """Return the first action with uniform < the sum of the chances so far, the last one possible if rounding has none."""
+    """Return the first action with uniform < the sum of the chances so far, the last possible one if none has."""
     reached, chosen = 0.0, 0
     for a in range(chances.shape[0]):
         if chances[a] > 0.0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from dprl.algorithms.base import Float64Array, Metric, check_choice, check_number
+from dprl.algorithms.base import Float64Array, Metric, Releases, check_choice, check_number
 from dprl.algorithms.pgc.aggregator import StepRule
 from dprl.algorithms.pgc.schedule import Schedule
 from dprl.algorithms.pgc.scores import METRICS
@@ -70,7 +70,7 @@ class PGCA3CConfig:
     padded: bool = False
     name: ClassVar[str] = "pgc_a3c"
     plays: ClassVar[type[Env]] = CartPole
-    releases: ClassVar[Literal["counts", "gradients"]] = "gradients"
+    releases: ClassVar[Releases] = "gradients"
     unit: ClassVar[Literal["episode", "submission"]] = "submission"
     metrics: ClassVar[tuple[Metric, ...]] = METRICS
 

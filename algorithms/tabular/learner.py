@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Int64Array, Metric, Segment, check_number
+from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Int64Array, Metric, Releases, Segment, check_number
 from dprl.algorithms.tabular.counts import Released
 from dprl.algorithms.tabular.loop import Run, Schedule
 from dprl.envs import Env
@@ -43,7 +43,7 @@ class TabularConfig(ABC, Generic[E]):
     name: ClassVar[str]
     plays: ClassVar[type[Env]]
     metrics: ClassVar[tuple[Metric, ...]] = (REGRET, SATURATED)
-    releases: ClassVar[Literal["counts", "gradients"]] = "counts"
+    releases: ClassVar[Releases] = "counts"
     unit: ClassVar[Literal["episode", "submission"]] = "episode"
     plan: ClassVar[Callable[..., tuple[bool, float]]]
     """The kernel plan(counts: Released, bonus, tables) -> (did the policy change, share of saturated cells)."""

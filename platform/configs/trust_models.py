@@ -8,14 +8,21 @@ from typing import Any
 from dprl.algorithms import ALGORITHMS
 from dprl.platform.configs.sections import field_names
 from dprl.platform.errors import broken_rule
-from dprl.privacy import GRADIENT_TRUST_MODELS, TRUST_MODELS
+from dprl.privacy import BIT_TRUST_MODELS, GRADIENT_TRUST_MODELS, STATISTICS_TRUST_MODELS, TRUST_MODELS
 
-BY_RELEASES: dict[str, Mapping[str, type[Any]]] = {"counts": TRUST_MODELS, "gradients": GRADIENT_TRUST_MODELS}
+BY_RELEASES: dict[str, Mapping[str, type[Any]]] = {
+    "counts": TRUST_MODELS,
+    "gradients": GRADIENT_TRUST_MODELS,
+    "statistics": STATISTICS_TRUST_MODELS,
+    "bits": BIT_TRUST_MODELS,
+}
 """Trust models by what is released."""
 COUNTS = "counts"
 _EXAMPLES = {
     "counts": "privacy: {model: jdp, epsilon: 1.0}, or {model: none} if no privacy is meant",
     "gradients": "privacy: {model: ldp, epsilon: 5.0, mechanism: privunit}, or {model: none} if no privacy is meant",
+    "statistics": "privacy: {model: ldp, epsilon: 1.0, mechanism: gram_laplace}, or {model: none} if none is meant",
+    "bits": "privacy: {model: ldp, epsilon: 1.0}, or {model: none} if no privacy is meant",
 }
 
 
