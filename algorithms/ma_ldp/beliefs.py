@@ -8,7 +8,7 @@ import numpy as np
 
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.ma_ldp.graphs import ConsensusMatrices, consensus, matrix_number
-from dprl.algorithms.ma_ldp.planning import padded
+from dprl.algorithms.ma_ldp.joint_actions import padded
 from dprl.algorithms.ma_ldp.rewards import RewardStep, correct, reward_step
 from dprl.envs.network_mdp import LinearMixtureMDP
 from dprl.privacy.compiled import borrowing, inlined

@@ -11,8 +11,8 @@ from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Metric
 from dprl.algorithms.ma_ldp.beliefs import Beliefs, beliefs, furthest
 from dprl.algorithms.ma_ldp.bonus import EXPONENT, first_radii
 from dprl.algorithms.ma_ldp.estimation import empty_sums, no_estimates, shift_rates
-from dprl.algorithms.ma_ldp.loop import Planning, Server, run
-from dprl.algorithms.ma_ldp.planning import empty_plan, room, rules
+from dprl.algorithms.ma_ldp.loop import Server, run
+from dprl.algorithms.ma_ldp.planning import planning
 from dprl.algorithms.ma_ldp.users import world
 from dprl.algorithms.submitting import SubmittingLearner
 from dprl.envs import LinearMixtureMDP
@@ -54,9 +54,8 @@ class MALDPLearner(SubmittingLearner):
         self.privatizer = privatizer
         self._env = env
         self._world = people
-        known = rules(env.lists, env.dimension, env.n_agents, 0.0 if clipped else -math.inf, config.value == "joint")
-        forms, rows = room(known, env.n_states)
-        self._planning = Planning(known, forms, rows, empty_plan(known, env.horizon, env.n_states, n_messages))
+        floor = 0.0 if clipped else -math.inf
+        self._planning = planning(env, floor, config.value == "joint", n_messages)
         self._server = self._new_server(streams)
 
     def _new_server(self, streams: Streams) -> Server:
