@@ -34,14 +34,15 @@ class Bounds(NamedTuple):
 
 
 class Worst(NamedTuple):
-    """What is made of Q: least float64[n, A, W], the worst that others can do to an action; most float64[W], the best.
+    """What is made of Q: least float64[n, A, W], the worst that others can do to an action.
 
-    digits int64[n]: the joint action under way.
+    most float64[W]: the best joint action, if `joint` is 1. digits int64[n]: the joint action under way.
     """
 
     least: Float64Array
     most: Float64Array
     digits: Int64Array
+    joint: int
 
 
 class Rows(NamedTuple):
@@ -66,8 +67,8 @@ def padded(n_states: int) -> int:
     return -(-n_states // _LANES) * _LANES
 
 
-def room(n_agents: int, n_actions: int, width: int) -> tuple[Rows, Worst]:
-    """Return room for all that."""
+def room(n_agents: int, n_actions: int, width: int, joint: bool) -> tuple[Rows, Worst]:
+    """Return room for all that; joint: whether the best joint action is looked for."""
     rows = Rows(
         own=np.zeros((n_agents, n_actions, width)),
         own_square=np.zeros((n_agents, n_actions, width)),
@@ -78,18 +79,21 @@ def room(n_agents: int, n_actions: int, width: int) -> tuple[Rows, Worst]:
         total=np.zeros(width),
     )
     least = np.zeros((n_agents, n_actions, width))
-    return rows, Worst(least, np.zeros(width), np.zeros(n_agents, dtype=np.int64))
+    return rows, Worst(least, np.zeros(width), np.zeros(n_agents, dtype=np.int64), int(joint))
 
 
 @borrowing
 def fill_worst(
     forms: Forms, features: Features, bounds: Bounds, rows: Rows, worst: Worst, agents: tuple[int, int]
 ) -> int:
-    """Fill worst.most and worst.least of agents first..last-1 from Q of all joint actions; return how many are cut."""
+    """Fill `worst` from Q of all joint actions; return how many entries of Q are cut at the cap.
+
+    agents: the first one whose `least` is filled, and the one after the last.
+    """
     n, n_actions = forms.linear.shape
     _fill_parts(forms, features, rows)
     cut, digits = 0, worst.digits
-    worst.least[:] = np.inf
+    worst.least[agents[0] : agents[1]] = np.inf
     worst.most[:] = -np.inf
     digits[:] = 0
     changed = 0
@@ -101,7 +105,10 @@ def fill_worst(
         for a in range(n_actions):
             digits[n - 1] = a
             cut += _fill_total(forms, bounds, rows, digits)
-            _take(rows.total, worst, agents)
+            for i in range(agents[0], agents[1]):
+                lower(worst.least[i, digits[i]], rows.total)
+            if worst.joint == 1:
+                higher(worst.most, rows.total)
         # The next actions of all but the last agent; those of the last of them change fastest.
         changed = n - 2
         while changed >= 0 and digits[changed] == n_actions - 1:
@@ -113,12 +120,15 @@ def fill_worst(
 
 
 @inlined
-def _take(total: Float64Array, worst: Worst, agents: tuple[int, int]) -> None:
-    for i in range(agents[0], agents[1]):
-        least = worst.least[i, worst.digits[i]]
-        for s in range(total.shape[0]):
-            least[s] = min(least[s], total[s])
-    most = worst.most
+def lower(least: Float64Array, total: Float64Array) -> None:
+    """Replace least [W] by the smaller one of both."""
+    for s in range(total.shape[0]):
+        least[s] = min(least[s], total[s])
+
+
+@inlined
+def higher(most: Float64Array, total: Float64Array) -> None:
+    """Replace most [W] by the larger one of both."""
     for s in range(total.shape[0]):
         most[s] = max(most[s], total[s])
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.ma_ldp.forms import Forms, empty_forms, fill_forms
-from dprl.algorithms.ma_ldp.joint_actions import Bounds, Features, Rows, Worst, fill_worst, padded, room
+from dprl.algorithms.ma_ldp.joint_actions import Bounds, Features, Rows, Worst, fill_worst, higher, padded, room
 from dprl.algorithms.ma_ldp.two_agents import fill_worst_of_two
 from dprl.envs import LinearMixtureMDP
 from dprl.envs.network_mdp.base import action_vectors
@@ -25,15 +25,13 @@ class Rules(NamedTuple):
     """What is public and stays the same in a run.
 
     lists: what follows each state. actions float64[A, d-1]: the vectors of one agent's actions; n_agents: n.
-    floor: the least optimistic value, 0, or -inf where the paper has none. joint: 1 if V is the maximum of Q over joint
-    actions, 0 for the maxmin of line 16.
+    floor: the least optimistic value, 0, or -inf where the paper has none.
     """
 
     lists: SuccessorLists
     actions: Float64Array
     n_agents: int
     floor: float
-    joint: int
 
     def __repr__(self) -> str:
         return f"Rules({self.n_agents} agents)"
@@ -71,7 +69,7 @@ class Planning(NamedTuple):
 def planning(mdp: LinearMixtureMDP, floor: float, joint: bool, n_messages: int) -> Planning:
     """Return the rules for `mdp`, and the plan before any: all actions alike.
 
-    floor, joint: see Rules. n_messages: M.
+    floor: see Rules. joint: whether V is the best joint action's Q instead of the maxmin of line 16. n_messages: M.
     """
     n, horizon, n_states, n_actions = mdp.n_agents, mdp.horizon, mdp.n_states, mdp.n_actions
     width = padded(n_states)
@@ -81,8 +79,8 @@ def planning(mdp: LinearMixtureMDP, floor: float, joint: bool, n_messages: int) 
         levels=np.zeros((n_messages, horizon, n, width)),
         chances=np.full((horizon, n_states, n, n_actions), 1.0 / n_actions),
     )
-    rules = Rules(mdp.lists, action_vectors(mdp.dimension), n, floor, int(joint))
-    return Planning(rules, plan, empty_forms(n, n_actions, mdp.dimension - 1), *room(n, n_actions, width))
+    rules = Rules(mdp.lists, action_vectors(mdp.dimension), n, floor)
+    return Planning(rules, plan, empty_forms(n, n_actions, mdp.dimension - 1), *room(n, n_actions, width, joint))
 
 
 @borrowing
@@ -101,7 +99,7 @@ def make_plan(
     changed, cut = False, 0
     for m in range(n_messages):
         # One agent's estimates serve its own decisions, shared ones those of all agents.
-        first, last = (0, rules.n_agents) if n_messages == 1 else (m, m + 1)
+        agents = (0, rules.n_agents) if n_messages == 1 else (m, m + 1)
         _fill_last_stage(rewards[m, horizon - 1], rules.floor, plan.values[m, horizon - 1])
         for h in range(horizon - 2, -1, -1):
             features = Features(plan.slopes[m, h], plan.levels[m, h], rewards[m, h])
@@ -109,12 +107,12 @@ def make_plan(
             weigh(rules.lists, plan.values[m, h + 1], features.slopes, features.levels)
             fill_forms(rules.actions, estimates[m, h], inverses[m, h], forms)
             if rules.n_agents == 2:
-                cut += fill_worst_of_two(forms, features, bounds, rows, worst)
+                cut += fill_worst_of_two(forms, features, bounds, rows, worst, agents)
             else:
-                cut += fill_worst(forms, features, bounds, rows, worst, (first, last))
-            for i in range(first, last):
+                cut += fill_worst(forms, features, bounds, rows, worst, agents)
+            for i in range(agents[0], agents[1]):
                 changed |= decide(worst.least[i], i, plan.chances[h])
-            _fill_values(worst, rules.joint, first, plan.values[m, h])
+            _fill_values(worst, agents[0], plan.values[m, h])
     return changed, cut
 
 
@@ -168,17 +166,15 @@ def decide(least: Float64Array, agent: int, chances: Float64Array) -> bool:
 
 
 @inlined
-def _fill_values(worst: Worst, joint: int, agent: int, values: Float64Array) -> None:
+def _fill_values(worst: Worst, agent: int, values: Float64Array) -> None:
     """Fill V float64[W]: Q of the best joint action, or what the agent can make sure of.
 
     Paper: [TH23] Algorithm 1, line 11.
     """
-    if joint == 1:
+    if worst.joint == 1:
         for s in range(values.shape[0]):
             values[s] = worst.most[s]
         return
     values[:] = -np.inf
     for a in range(worst.least.shape[1]):
-        least = worst.least[agent, a]
-        for s in range(values.shape[0]):
-            values[s] = max(values[s], least[s])
+        higher(values, worst.least[agent, a])
