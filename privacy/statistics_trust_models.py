@@ -22,7 +22,7 @@ from dprl.privacy.mechanisms.gram_printed import (
     printed_uniform_bound,
 )
 from dprl.privacy.randomness.streams import Streams
-from dprl.privacy.statistics import Rewards, StatisticsLayout, StatisticsParts, StatisticsPrivatizer
+from dprl.privacy.statistics_privatizers import Rewards, StatisticsLayout, StatisticsParts, StatisticsPrivatizer
 from dprl.privacy.trust_models import check_budget, check_choice
 
 Clipping = Literal["device", "none"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,16 +12,20 @@ import pytest
 
 from dprl.privacy import (
     STATISTICS_TRUST_MODELS,
+    LedgerError,
     LocalStatisticsPrivacy,
     NoiseConfig,
     NoStatisticsPrivacy,
+    PrivacyRequest,
     StatisticsLayout,
     StatisticsPrivatizer,
     Streams,
 )
 from dprl.privacy.certificate import Certificate
+from dprl.privacy.mechanisms.gram_base import RawGram
 from dprl.privacy.mechanisms.gram_gaussian import GramGaussian
 from dprl.privacy.mechanisms.gram_printed import printed_gaussian_sigma, printed_laplace_scale
+from dprl.privacy.statistics_privatizers import StatisticsParts
 
 SMALL, LARGE = StatisticsLayout(5, 4, 2, 2, 3), StatisticsLayout(5, 50, 10, 10, 3)
 EXACT = NoiseConfig(arithmetic="exact")
@@ -233,6 +238,25 @@ def test_settings_that_do_not_fit_the_arithmetic_or_the_layout_are_refused() -> 
             config.build(SMALL, 0, Streams(0, "x"))
     with pytest.raises(ValueError, match=r"^n_users must be below 2\^53 / 112"):
         LocalStatisticsPrivacy(1.0).build(SMALL, 2**50, Streams(0, "x"))
-    for key, value in (("rewards", "noisy"), ("clipping", "auto")):
-        with pytest.raises(ValueError, match=f"^{key} must be one of"):
-            NoStatisticsPrivacy(**{key: value})
+    refused: list[dict[str, Any]] = [{"rewards": "noisy"}, {"clipping": "auto"}]
+    for settings in refused:
+        with pytest.raises(ValueError, match=f"^{next(iter(settings))} must be one of"):
+            NoStatisticsPrivacy(**settings)
+
+
+def test_noise_that_is_not_where_the_trust_model_needs_it_is_refused() -> None:
+    request = PrivacyRequest(None, None, "none", "x")
+    raw = StatisticsParts(SMALL, RawGram(SMALL.release(clipped=True)), "public")
+    noisy = built().parts
+    for model, parts, message in (
+        ("ldp", raw, "ldp needs its noise on the user's side"),
+        ("none", noisy, "none needs its noise on the user's side"),
+        ("jdp", noisy, "jdp needs its noise on the user's side"),
+        ("ldp", replace(noisy, rewards="open"), "rewards are noisy where there is noise"),
+        ("ldp", replace(noisy, reward_noise=None), "rewards are noisy where there is noise"),
+        ("ldp", replace(noisy, layout=replace(SMALL, dimension=3)), "release must be the layout's"),
+        ("ldp", replace(noisy, layout=replace(SMALL, reward_dimension=4)), "for all corrections together"),
+        ("ldp", replace(noisy, reward_clip=2.0), "for all corrections together"),
+    ):
+        with pytest.raises(LedgerError, match=message):
+            StatisticsPrivatizer(request, model, parts, 7, Streams(0, "x"))  # type: ignore[arg-type]

@@ -114,7 +114,7 @@ def test_deviations_are_those_of_the_diagonal(exact: bool) -> None:
 @pytest.mark.parametrize("kind", sorted(GRAMS))
 def test_without_clips_nothing_is_proved_whatever_the_scale(kind: str, scale: float) -> None:
     release = GramRelease.of_horizon(4, 3, 2, clipped=False)
-    more = {"limits": (scale,) * 4} if kind == "gram_bounded_laplace" else {}
+    more: dict[str, Any] = {"limits": (scale,) * 4} if kind == "gram_bounded_laplace" else {}
     mechanism: Any = GRAMS[kind](release, (scale,) * 4, **more)
     curve = mechanism.curve()
     assert (curve.pure_epsilon, curve.epsilon(0.5), curve.delta(1e6)) == (math.inf, math.inf, 1.0)
