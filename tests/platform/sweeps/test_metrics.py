@@ -48,7 +48,7 @@ class ScoringConfig:
     name: ClassVar[str] = "scoring"
     plays: ClassVar[type[Env]] = FiniteMDP
     metrics: ClassVar[tuple[Metric, ...]] = (Metric("score", "mean"),)
-    releases: ClassVar[Literal["counts", "gradients"]] = "counts"
+    releases: ClassVar[Releases] = "counts"
     unit: ClassVar[Literal["episode", "submission"]] = "episode"
     covered_by: ClassVar[str | None] = None
     rate: float = 0.5
