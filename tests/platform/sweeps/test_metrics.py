@@ -13,6 +13,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from dprl.algorithms import Metric, PrivateUCBVIConfig, Segment, TabularLearner
+from dprl.algorithms.base import Releases
 from dprl.envs import Env, FiniteMDP
 from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.platform.reports.cell_texts import cells_of
