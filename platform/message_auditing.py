@@ -92,7 +92,7 @@ def _noise(release: Release) -> str:
 def _attack_statistics(
     experiment: Experiment, sizes: tuple[int, int, int], reach: float, seed: int, attack: Attack
 ) -> Measurement:
-    h, d, n = sizes
+    h, d, _ = sizes
     made = probe_privatizer(experiment, sizes, seed)
     long = f", features {reach:g} times as long as H - h, which the device does not cut" if reach > 1.0 else ""
     agents = counted(made.layout.n_messages, "message")

@@ -17,7 +17,7 @@ from dprl.platform.reports.records import SATURATION_REMEDY, full_label, headlin
 from dprl.platform.reports.verdicts import number
 
 _GOOD = {"low": "lower", "high": "higher"}
-VERDICTS = {"holds": "holds", "holds_approximately": "at delta", "fails": "FAILS"}
+VERDICTS = {"holds": "holds", "holds_approximately": "at delta", "fails": "FAILS", "unbounded": "NO PRIVACY"}
 
 
 def result_text(metric: Metric, value: float, episodes: int) -> str:
@@ -84,7 +84,7 @@ _LAST = (
         "satur.",
         "saturated",
         lambda row: f"{row['saturated']:.0%}",
-        "share of (h,s,a), in games (h,s,a,b), whose bounds are at their caps",
+        "share of (h,s,a), a of all players or agents, whose bounds are at their caps",
     ),
     _Column("s", "seconds", lambda row: f"{row['seconds']:.1f}"),
 )

@@ -13,6 +13,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from dprl.algorithms import Metric, PrivateUCBVIConfig, Segment, TabularLearner
+from dprl.algorithms.base import Releases
 from dprl.envs import Env, FiniteMDP
 from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.platform.reports.cell_texts import cells_of
@@ -48,7 +49,7 @@ class ScoringConfig:
     name: ClassVar[str] = "scoring"
     plays: ClassVar[type[Env]] = FiniteMDP
     metrics: ClassVar[tuple[Metric, ...]] = (Metric("score", "mean"),)
-    releases: ClassVar[Literal["counts", "gradients"]] = "counts"
+    releases: ClassVar[Releases] = "counts"
     unit: ClassVar[Literal["episode", "submission"]] = "episode"
     covered_by: ClassVar[str | None] = None
     rate: float = 0.5
