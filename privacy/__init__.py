@@ -45,7 +45,7 @@ from dprl.privacy.precision import WeightedSums
 from dprl.privacy.privatizers import Privatizer
 from dprl.privacy.randomness.settings import NoiseConfig
 from dprl.privacy.randomness.streams import Streams
-from dprl.privacy.statistics import (
+from dprl.privacy.statistics_privatizers import (
     StatisticsChannel,
     StatisticsLayout,
     StatisticsPrivatizer,

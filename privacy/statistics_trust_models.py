@@ -22,7 +22,7 @@ from dprl.privacy.mechanisms.gram_printed import (
     printed_uniform_bound,
 )
 from dprl.privacy.randomness.streams import Streams
-from dprl.privacy.statistics import Rewards, StatisticsLayout, StatisticsParts, StatisticsPrivatizer
+from dprl.privacy.statistics_privatizers import Rewards, StatisticsLayout, StatisticsParts, StatisticsPrivatizer
 from dprl.privacy.trust_models import check_budget, check_choice
 
 Clipping = Literal["device", "none"]
@@ -69,7 +69,8 @@ class LocalStatisticsPrivacy:
     *Formal guarantee.* `certified`: (epsilon, delta)-LDP of all that one user sends, for any two inputs; the noise of
     the statistics and that of the rewards' corrections share the budget. `printed`: the scales of [TH23], of which the
     certificate says what they prove: nothing without the clips that the paper leaves out (D7), nor with open rewards
-    (D6), else for one stage and agent what was meant for all (D8, D9, D10, D11).
+    (D6); otherwise less than is claimed from some number of agents on (D8, D9), and always less where the noise is
+    bounded (D10, D11).
 
     Args:
         epsilon: in [1e-9, 1e9]. delta: 0 or in [1e-15, 1).

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.ma_ldp.graphs import ConsensusMatrices, consensus, matrix_number
-from dprl.algorithms.ma_ldp.planning import padded
+from dprl.algorithms.ma_ldp.joint_actions import padded
 from dprl.algorithms.ma_ldp.rewards import RewardStep, correct, reward_step
 from dprl.envs.network_mdp import LinearMixtureMDP
 from dprl.privacy.compiled import borrowing, inlined
@@ -112,6 +113,10 @@ def _believe(beliefs: Beliefs) -> None:
                 beliefs.believed[m, h, s] = min(max(total, 0.0), 1.0) if beliefs.cut == 1 else total
 
 
-def furthest(beliefs: Beliefs, rewards: Float64Array) -> float:
-    """Return the largest |believed - rewards| over agents, stages and states; rewards float64[S], the mean reward."""
-    return float(np.abs(beliefs.believed[..., : rewards.shape[0]] - rewards).max())
+def mean_error(beliefs: Beliefs, rewards: Float64Array, reached: npt.NDArray[np.bool_]) -> float:
+    """Return the mean of |believed - rewards| over agents and the places that can be reached.
+
+    rewards float64[S]: the mean reward. reached bool[H, S]: the states that an episode can be in at each stage.
+    """
+    errors = np.abs(beliefs.believed[..., : rewards.shape[0]] - rewards)
+    return float(errors[:, reached].mean())

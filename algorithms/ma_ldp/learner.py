@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Metric
-from dprl.algorithms.ma_ldp.beliefs import Beliefs, beliefs, furthest
+from dprl.algorithms.ma_ldp.beliefs import Beliefs, beliefs, mean_error
 from dprl.algorithms.ma_ldp.bonus import EXPONENT, first_radii
 from dprl.algorithms.ma_ldp.estimation import empty_sums, no_estimates, shift_rates
-from dprl.algorithms.ma_ldp.loop import Planning, Server, run
-from dprl.algorithms.ma_ldp.planning import empty_plan, room, rules
+from dprl.algorithms.ma_ldp.loop import Server, run
+from dprl.algorithms.ma_ldp.planning import planning
 from dprl.algorithms.ma_ldp.users import world
 from dprl.algorithms.submitting import SubmittingLearner
 from dprl.envs import LinearMixtureMDP
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 INDEFINITE = Metric("indefinite", "mean")
 """The share of noisy matrices Sigma that were not positive definite with their shift, and needed more."""
 REWARD_ERROR = Metric("reward_error", "last", "reward", of="deployed")
-"""The largest error of what an agent believes of the mean reward, over agents, stages and states."""
+"""How wrong agents are about the mean reward, on average over agents and what can be reached at each stage."""
 
 
 class MALDPLearner(SubmittingLearner):
@@ -54,9 +54,9 @@ class MALDPLearner(SubmittingLearner):
         self.privatizer = privatizer
         self._env = env
         self._world = people
-        known = rules(env.lists, env.dimension, env.n_agents, 0.0 if clipped else -math.inf, config.value == "joint")
-        forms, rows = room(known, env.n_states)
-        self._planning = Planning(known, forms, rows, empty_plan(known, env.horizon, env.n_states, n_messages))
+        floor = 0.0 if clipped else -math.inf
+        self._planning = planning(env, floor, config.value == "joint", n_messages)
+        self._reached = env.reachable()
         self._server = self._new_server(streams)
 
     def _new_server(self, streams: Streams) -> Server:
@@ -88,6 +88,16 @@ class MALDPLearner(SubmittingLearner):
         return self.config.bonus_scale * noise * printed
 
     @property
+    def radii(self) -> Float64Array:
+        """beta_{k,h} / k^(1/4), float64[H]; a copy."""
+        return self._server.radii.copy()
+
+    @property
+    def shifts(self) -> Float64Array:
+        """What is added to the diagonal of Sigma for each square root of messages, float64[H]; a copy."""
+        return self._server.shifts.copy()
+
+    @property
     def policy(self) -> Float64Array:
         """The chances [H, S, n, A] with which agents take their actions, as deployed last; a copy."""
         return self._planning.plan.chances.copy()
@@ -112,7 +122,7 @@ class MALDPLearner(SubmittingLearner):
             REGRET.name: regret,
             SATURATED.name: cut / (n * entries),
             INDEFINITE.name: indefinite / (n * stages),
-            REWARD_ERROR.name: furthest(server.beliefs, self._env.common_rewards),
+            REWARD_ERROR.name: mean_error(server.beliefs, self._env.common_rewards, self._reached),
         }
 
     def _arrays(self) -> dict[str, np.ndarray]:

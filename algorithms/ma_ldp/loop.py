@@ -11,7 +11,7 @@ from dprl.algorithms.base import Float64Array
 from dprl.algorithms.ma_ldp.beliefs import Beliefs, update
 from dprl.algorithms.ma_ldp.bonus import EXPONENT
 from dprl.algorithms.ma_ldp.estimation import Estimates, Sums, estimate
-from dprl.algorithms.ma_ldp.planning import Forms, Plan, Room, Rules, plan
+from dprl.algorithms.ma_ldp.planning import Planning, make_plan
 from dprl.algorithms.ma_ldp.users import World, play, regret
 from dprl.privacy.compiled import borrowing
 from dprl.privacy.statistics_channels import StatisticsChannel, add_statistics, send_statistics
@@ -35,18 +35,6 @@ class Server(NamedTuple):
         return f"Server({self.radii.shape[0]} stages)"
 
 
-class Planning(NamedTuple):
-    """The rules of planning, its scratch, and the plan that is deployed."""
-
-    rules: Rules
-    forms: Forms
-    rows: Room
-    plan: Plan
-
-    def __repr__(self) -> str:
-        return f"Planning({self.rules.n_agents} agents)"
-
-
 @borrowing
 def run(
     world: World, planning: Planning, channel: StatisticsChannel, server: Server, first: int, last: int
@@ -57,22 +45,18 @@ def run(
     further, over all episodes. The user of episode K sends nothing: no later policy could use it. Users first..last
     must be charged.
     """
-    rules, forms, rows, planned = planning
-    beliefs = server.beliefs
-    summed, cut, indefinite, current = 0.0, 0, 0, regret(world, rules, planned)
+    rules, plan, beliefs, estimates = planning.rules, planning.plan, server.beliefs, server.estimates
+    summed, cut, indefinite, current = 0.0, 0, 0, regret(world, rules, plan)
     for k in range(first, last + 1):
-        indefinite += estimate(server.sums, server.shifts, k - 1, server.estimates)
+        indefinite += estimate(server.sums, server.shifts, k - 1, estimates)
         for h in range(server.now.shape[0]):
             server.now[h] = server.radii[h] * float(k) ** EXPONENT
-        estimates = server.estimates
-        changed, entries = plan(
-            rules, estimates.theta, estimates.inverses, beliefs.believed, server.now, (forms, rows, planned)
-        )
+        changed, entries = make_plan(planning, estimates.theta, estimates.inverses, beliefs.believed, server.now)
         cut += entries
         if changed:
-            current = regret(world, rules, planned)
+            current = regret(world, rules, plan)
         summed += current
-        play(world, rules, planned, beliefs.believed, k)
+        play(world, rules, plan, beliefs.believed, k)
         if k < world.episodes:
             own = world.device
             send_statistics(channel, own.features, own.targets, own.corrections, k)

@@ -153,6 +153,17 @@ class LinearMixtureMDP:
         height = float(self.horizon if cap is None else cap)
         return height * max(self._largest_norm_at(state) for state in range(self.n_states))
 
+    def reachable(self) -> NDArray[np.bool_]:
+        """Return which states [H, S] an episode can be in at each step, whatever the agents do."""
+        reached = np.zeros((self.horizon, self.n_states), dtype=np.bool_)
+        reached[0, self.start] = True
+        # A product of theta and signs is at most this much above what no action changes.
+        most = self.lists.constant.sum(axis=1) + np.abs(self.lists.sign) @ np.abs(self.theta).sum(axis=1)
+        before = np.repeat(np.arange(self.n_states), np.diff(self.lists.first))
+        for h in range(1, self.horizon):
+            reached[h, self.lists.state[(most > NOTHING) & reached[h - 1, before]]] = True
+        return reached
+
     def transitions(self) -> Floats:
         """Return all probabilities [S, A^n, S'] of the next state; probabilities below 1e-12 are 0."""
         dense = np.zeros((self.n_states, self.n_joint_actions, self.n_states))

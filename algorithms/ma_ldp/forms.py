@@ -1,0 +1,80 @@
+"""What the linear and the quadratic form of phi_V are made of: tables over one agent's or two agents' actions."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dprl.algorithms.base import Float64Array
+from dprl.privacy.compiled import inlined
+
+
+class Forms(NamedTuple):
+    """Of one estimate: what linear and quadratic forms of phi_V are made of; all of them for n agents and A actions.
+
+    linear float64[n, A]: <theta_p, a>; constant float64[n]: theta_p's last. squares float64[n, n, A, A]: a^T W_pr b,
+    twice it for p < r; mixed float64[n, A, n]: 2 a^T w_pr, the last column of W_pr; last float64[n, n]: its corner.
+    """
+
+    linear: Float64Array
+    constant: Float64Array
+    squares: Float64Array
+    mixed: Float64Array
+    last: Float64Array
+    product: Float64Array
+
+
+def empty_forms(n_agents: int, n_actions: int, length: int) -> Forms:
+    """Return room for them; length: d - 1."""
+    return Forms(
+        linear=np.zeros((n_agents, n_actions)),
+        constant=np.zeros(n_agents),
+        squares=np.zeros((n_agents, n_agents, n_actions, n_actions)),
+        mixed=np.zeros((n_agents, n_actions, n_agents)),
+        last=np.zeros((n_agents, n_agents)),
+        product=np.zeros(length),
+    )
+
+
+@inlined
+def fill_forms(actions: Float64Array, estimate: Float64Array, inverse: Float64Array, forms: Forms) -> None:
+    """Fill `forms` from theta float64[D] and W = Sigma^-1 float64[D, D]."""
+    n, (n_actions, length) = forms.constant.shape[0], actions.shape
+    d = length + 1
+    for p in range(n):
+        own = estimate[p * d : p * d + d]
+        forms.constant[p] = own[length]
+        for a in range(n_actions):
+            forms.linear[p, a] = _form(actions[a], own)
+        for r in range(n):
+            block = inverse[p * d : p * d + d, r * d : r * d + d]
+            forms.last[p, r] = block[length, length]
+            for a in range(n_actions):
+                forms.mixed[p, a, r] = 2.0 * _form(actions[a], block[:, length])
+            if r == p:
+                for a in range(n_actions):
+                    _fill_product(block, actions[a], forms.product)
+                    forms.squares[p, p, a, a] = _form(actions[a], forms.product)
+            elif r > p:
+                for b in range(n_actions):
+                    _fill_product(block, actions[b], forms.product)
+                    for a in range(n_actions):
+                        forms.squares[p, r, a, b] = 2.0 * _form(actions[a], forms.product)
+
+
+@inlined
+def _form(action: Float64Array, vector: Float64Array) -> float:
+    total = 0.0
+    for e in range(action.shape[0]):
+        total += action[e] * vector[e]
+    return total
+
+
+@inlined
+def _fill_product(block: Float64Array, action: Float64Array, product: Float64Array) -> None:
+    for e in range(product.shape[0]):
+        total = 0.0
+        for g in range(product.shape[0]):
+            total += block[e, g] * action[g]
+        product[e] = total

@@ -1,0 +1,131 @@
+"""The naive MA-LDP is the same algorithm: the same plans from the same estimates, the same policies without noise."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from benchmarks.ma_ldp import learner, naive, random_estimates
+from benchmarks.naive_ma_ldp import NaiveMALDP, TensorPlanner, feature_tensor
+
+from dprl.algorithms.ma_ldp import MALDPConfig
+from dprl.algorithms.ma_ldp.learner import MALDPLearner
+from dprl.algorithms.ma_ldp.planning import Planning, make_plan, planning
+from dprl.envs import LinearMixtureMDP, NetworkMDP
+from dprl.privacy import NoStatisticsPrivacy, Streams
+
+SIZES = [(1, 2), (2, 2), (2, 3), (2, 4), (3, 2), (3, 3), (4, 2)]
+
+
+def network(n: int, d: int) -> LinearMixtureMDP:
+    return NetworkMDP(n_agents=n, dimension=d, gap=0.015).build()
+
+
+def test_the_tensor_gives_the_transitions() -> None:
+    env = NetworkMDP(n_agents=3, gap=0.02).build()
+    np.testing.assert_allclose(feature_tensor(env) @ env.theta_star(), env.transitions(), atol=1e-12)
+
+
+@pytest.mark.parametrize(("n", "d"), SIZES)
+@pytest.mark.parametrize("floor", [0.0, -math.inf])
+@pytest.mark.parametrize("joint", [False, True])
+def test_plans_are_those_of_the_tensor(n: int, d: int, floor: float, joint: bool) -> None:
+    env, generator = network(n, d), np.random.default_rng(10 * n + d)
+    tensor = TensorPlanner(env, floor, joint)
+    for radius in (0.0, 0.3, 30.0):
+        theta, inverse, rewards = random_estimates(env, generator)
+        # Some values below 0, some above the cap.
+        box = planning(env, floor, joint, n)
+        rewards = 2.0 * rewards - 1.0
+        radii = np.full(env.horizon, radius)
+        _, cut = make_plan(box, theta, inverse, padded(box, rewards), radii)
+        expected_cut = 0
+        for i in range(n):
+            features, q, values, least = tensor.plan(i, theta[i], inverse[i], rewards[i], radii)
+            np.testing.assert_allclose(box.plan.values[i, :, : env.n_states], values, atol=1e-11)
+            check_features(env, box, i, features)
+            check_chances(box.plan.chances[:-1, :, i], least[:-1])
+            expected_cut += cuts(q)
+        assert cut == expected_cut
+
+
+def padded(box: Planning, rewards: np.ndarray) -> np.ndarray:
+    full = np.zeros((*rewards.shape[:2], box.plan.values.shape[2]))
+    full[..., : rewards.shape[2]] = rewards
+    return full
+
+
+def check_features(env: LinearMixtureMDP, box: Planning, agent: int, features: np.ndarray) -> None:
+    for h, s in product(range(env.horizon - 1), range(env.n_states)):
+        slopes, levels = box.plan.slopes[agent, h, :, s], box.plan.levels[agent, h, :, s]
+        actions = box.rules.actions[env.joint_actions()]
+        built = np.concatenate(
+            [slopes[:, None] * actions, np.broadcast_to(levels[:, None], (*actions.shape[:2], 1))], axis=2
+        )
+        np.testing.assert_allclose(built.reshape(len(actions), -1), features[h, s], atol=1e-11)
+
+
+def check_chances(chances: np.ndarray, least: np.ndarray) -> None:
+    """Actions that are not within rounding of the best are not taken, those that are share."""
+    best = least.max(axis=2, keepdims=True)
+    assert (chances[least < best - 1e-10] == 0.0).all()
+    np.testing.assert_allclose(chances.sum(axis=2), 1.0, atol=1e-15)
+    taken = chances > 0.0
+    np.testing.assert_allclose(np.where(taken, chances * taken.sum(axis=2, keepdims=True), 1.0), 1.0, atol=1e-15)
+
+
+def cuts(q: np.ndarray) -> int:
+    """How many entries are at their caps, of the stages that have a bonus."""
+    horizon = q.shape[0]
+    return sum(int((q[h] >= horizon - h).sum()) for h in range(horizon - 1))
+
+
+@pytest.mark.parametrize(("n", "d"), [(2, 2), (2, 3), (3, 2)])
+def test_one_shared_plan_decides_for_all(n: int, d: int) -> None:
+    env, generator = network(n, d), np.random.default_rng(5)
+    theta, inverse, rewards = (array[:1] for array in random_estimates(env, generator))
+    box = planning(env, 0.0, joint=True, n_messages=1)
+    make_plan(box, theta, inverse, padded(box, rewards), np.full(env.horizon, 0.2))
+    tensor = TensorPlanner(env, 0.0, joint=True)
+    for i in range(n):
+        least = tensor.plan(i, theta[0], inverse[0], rewards[0], np.full(env.horizon, 0.2))[3]
+        check_chances(box.plan.chances[:-1, :, i], least[:-1])
+        chosen = box.plan.chances[:-1, :, i].argmax(axis=2)
+        np.testing.assert_array_equal(chosen, least[:-1].argmax(axis=2))
+
+
+@pytest.mark.parametrize("bonus_scale", [0.0, 0.001])
+def test_both_learn_as_much_without_noise(bonus_scale: float) -> None:
+    """Mean regrets of 20 seeds agree within 4 standard errors: a false alarm in 16,000."""
+    env, episodes = NetworkMDP().build(), 250
+    ours, theirs = np.empty(20), np.empty(20)
+    for seed in range(20):
+        fast = silent(env, episodes, seed, bonus_scale)
+        slow = NaiveMALDP(env, fast.radii, fast.shifts, np.zeros(env.horizon), seed)
+        ours[seed], theirs[seed] = fast.learn(episodes).regret, slow.run(episodes)
+    error = math.hypot(ours.std(ddof=1), theirs.std(ddof=1)) / math.sqrt(20)
+    assert abs(ours.mean() - theirs.mean()) < 4.0 * error + 1e-9
+    assert ours.mean() < 0.9 * episodes * (env.optimal_start_value() - env.uniform_value()[0, env.start])
+
+
+def silent(env: LinearMixtureMDP, episodes: int, seed: int, bonus_scale: float) -> MALDPLearner:
+    config, streams = MALDPConfig(bonus_scale=bonus_scale), Streams(seed, "agreement")
+    privacy = NoStatisticsPrivacy(rewards="public", clipping="device")
+    return config.build(env, config.privatizer(env, privacy, episodes, streams), episodes, streams)
+
+
+def test_the_noise_is_the_same() -> None:
+    """Variances of the sums of 400 messages agree within a factor: chi-squared, a false alarm in 10^6."""
+    env = NetworkMDP().build()
+    fast, slow = learner(env, "public"), naive(env)
+    scales = np.array(fast.privatizer.parts.mechanism.scales)
+    np.testing.assert_array_equal(scales, slow.scales)
+    fast.learn(401)
+    slow.run(400)
+    state = fast.state_dict()
+    rows, columns = np.triu_indices(4)
+    for h in range(env.horizon - 1):
+        for sums in (state["matrices"][:, h][:, rows, columns], slow.gram[:, h][:, rows, columns]):
+            assert 0.35 < np.mean(sums**2) / (400 * 2.0 * scales[h] ** 2) < 2.2

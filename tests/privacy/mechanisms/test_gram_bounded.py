@@ -1,0 +1,158 @@
+"""Uniform and bounded Laplace noise for Gram matrices, the one without noise, and what is proved without clips."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dprl.privacy.audits.papers_linear import changed_numbers, mass_outside
+from dprl.privacy.ledger import Release
+from dprl.privacy.mechanisms import GRAMS
+from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
+from dprl.privacy.mechanisms.gram import GramRelease, l1_upper
+from dprl.privacy.mechanisms.gram_base import Gram, RawGram
+from dprl.privacy.mechanisms.gram_bounded import GramBoundedLaplace, GramUniform
+from dprl.privacy.mechanisms.gram_gaussian import GramGaussian
+from dprl.privacy.mechanisms.gram_laplace import GramLaplace
+from dprl.privacy.mechanisms.gram_printed import printed_laplace_scale, printed_uniform_bound
+from dprl.privacy.mechanisms.uniform import Uniform
+from dprl.privacy.randomness.streams import Streams
+
+KEY = Streams(0, "gram").key("user_noise")
+SMALL, LARGE = GramRelease.of_horizon(5, 4, 2), GramRelease.of_horizon(5, 50, 10)
+DELTA = 1e-5
+
+
+def _l1(release: GramRelease) -> float:
+    return release.n_agents * release.power_sum(2) * l1_upper(release.dimension)
+
+
+@pytest.mark.parametrize(("release", "attained"), [(SMALL, 0.0946), (LARGE, 0.974)])
+def test_the_mass_of_uniform_noise_lies_between_the_pair_s_and_the_sum(release: GramRelease, attained: float) -> None:
+    bound = printed_uniform_bound(5, DELTA)
+    found = GramUniform(release, (bound,) * 5).curve()
+    assert mass_outside(Uniform(bound), changed_numbers(release)) == pytest.approx(attained, abs=1e-3)
+    for epsilon in (0.0, 1.0, 100.0):
+        assert attained < found.delta(epsilon) <= min(1.0, _l1(release) / (2.0 * bound))
+    assert found.pure_epsilon == found.epsilon(attained) == math.inf
+    assert found.epsilon(0.999999) == 0.0
+
+
+@pytest.mark.parametrize("multiple", [1.0, 3.0, 5.0])
+@pytest.mark.parametrize("release", [SMALL, LARGE])
+def test_the_mass_of_bounded_laplace_noise_lies_between_the_pair_s_and_one_number_s(
+    release: GramRelease, multiple: float
+) -> None:
+    scale = printed_laplace_scale(5, release.dimension, 1.0)
+    noise = GramBoundedLaplace(release, (scale,) * 5, (multiple * scale,) * 5)
+    least = mass_outside(BoundedLaplace(scale, multiple * scale), changed_numbers(release))
+    assert least < noise.mass_outside
+    assert noise.curve().delta(math.inf) == pytest.approx(noise.mass_outside)
+    assert noise.curve().pure_epsilon == math.inf
+    ratio = _l1(release) / scale
+    assert noise.curve().delta(ratio * (1 + 1e-12)) == pytest.approx(noise.mass_outside)
+    # Superadditivity: all of the L1 norm in one number bounds it.
+    assert noise.mass_outside <= math.expm1(ratio) / (2.0 * math.expm1(multiple))
+
+
+@pytest.mark.parametrize("stage_scales", [False, True])
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.3, 1e-6), (1.0, 1e-5), (20.0, 1e-3), (900.0, 1e-9)])
+def test_truncated_laplace_noise_meets_its_guarantee(epsilon: float, delta: float, stage_scales: bool) -> None:
+    for release in (SMALL, LARGE):
+        found = GramBoundedLaplace.calibrated(epsilon, delta, release, stage_scales)
+        assert found.curve().delta(epsilon) <= delta
+        assert found.curve().epsilon(delta) <= epsilon
+        assert found.curve().delta(epsilon * 0.9) > delta
+        if not stage_scales:
+            assert found.scales == pytest.approx((_l1(release) / epsilon,) * 5)
+        ratios = [limit / scale for limit, scale in zip(found.limits, found.scales, strict=True) if scale > 0]
+        expected = np.logaddexp(0.0, epsilon + math.log(-math.expm1(-epsilon)) - math.log(2 * delta))
+        assert ratios == pytest.approx([expected] * len(ratios))
+        unit = found.unit
+        assert unit is not None
+        assert unit.bound == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("kind", ["gram_uniform", "gram_bounded_laplace"])
+def test_noise_has_the_right_scale_everywhere_and_no_other(kind: str) -> None:
+    # Kolmogorov-Smirnov on 4000 numbers or more at a fixed seed; false-alarm rate of each acceptance 1e-3.
+    scales = (9.0, 6.0, 3.0, 2.0, 0.0)
+    mechanism: Gram = GramUniform(SMALL, scales)
+    if kind == "gram_bounded_laplace":
+        mechanism = GramBoundedLaplace(SMALL, scales, tuple(2.0 * b for b in scales))
+    shown = [mechanism.randomize(np.zeros(4), 0.0, 2, KEY, number) for number in range(700)]
+    numbers = np.array([np.concatenate([matrix[np.triu_indices(4)], vector]) for matrix, vector in shown]).ravel()
+
+    def law(factor: float) -> Any:
+        b = 6.0 * factor
+        if kind == "gram_uniform":
+            return stats.uniform(-b, 2 * b).cdf
+        edge = 0.5 * math.exp(-2.0)
+        return lambda x: np.clip((stats.laplace(scale=b).cdf(x) - edge) / (1 - 2 * edge), 0.0, 1.0)
+
+    assert stats.kstest(numbers, law(1.0)).pvalue > 1e-3
+    for wrong in (2 / 3, 3 / 2):
+        assert stats.kstest(numbers, law(wrong)).pvalue < 1e-10
+    assert numbers.std() == pytest.approx(mechanism.deviations[1], rel=0.03)
+    assert mechanism.deviations[4] == 0.0
+    assert np.max(np.abs(numbers)) <= (6.0 if kind == "gram_uniform" else 12.0)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_deviations_are_those_of_the_diagonal(exact: bool) -> None:
+    gaussian = GramGaussian.calibrated(1.0, DELTA, SMALL, exact=exact)
+    laplace = GramLaplace.calibrated(1.0, 0.0, SMALL, exact=exact)
+    assert gaussian.deviations == pytest.approx(gaussian.scales)
+    assert laplace.deviations == pytest.approx(math.sqrt(2.0) * np.array(laplace.scales))
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e12])
+@pytest.mark.parametrize("kind", sorted(GRAMS))
+def test_without_clips_nothing_is_proved_whatever_the_scale(kind: str, scale: float) -> None:
+    release = GramRelease.of_horizon(4, 3, 2, clipped=False)
+    more: dict[str, Any] = {"limits": (scale,) * 4} if kind == "gram_bounded_laplace" else {}
+    mechanism: Any = GRAMS[kind](release, (scale,) * 4, **more)
+    curve = mechanism.curve()
+    assert (curve.pure_epsilon, curve.epsilon(0.5), curve.delta(1e6)) == (math.inf, math.inf, 1.0)
+    assert "D7" in curve.method
+    release_of = Release.of_message("statistics", mechanism, False, release.n_numbers, "seeded")
+    assert release_of.curve() == curve
+    with pytest.raises(ValueError, match="release must be clipped for a guarantee"):
+        GRAMS[kind].calibrated(1.0, DELTA, release)
+    # What is sent is neither shrunk nor cut from below; noise for the same number is the same.
+    phi = np.array([5.0, math.nan, -1.0])
+    clean = np.array([5.0, 0.0, -1.0])
+    one, two = (mechanism.randomize(given, value, 1, KEY, 0) for given, value in ((phi, -7.0), (np.zeros(3), 0.0)))
+    np.testing.assert_allclose(one[0] - two[0], np.outer(clean, clean), atol=scale * 1e-14)
+    np.testing.assert_allclose(one[1] - two[1], -7.0 * clean, atol=scale * 1e-14)
+
+
+def test_raw_statistics_have_no_account() -> None:
+    raw = RawGram(SMALL)
+    matrix, vector = raw.randomize(np.array([8.0, 0.0, 0.0, 0.0]), 9.0, 1, KEY, 0)
+    assert matrix[0, 0] == 16.0
+    assert vector[0] == 16.0
+    assert raw.curve().epsilon(0.5) == math.inf
+    assert not raw.deviations.any()
+    assert "raw" not in GRAMS
+    assert (raw.name, raw.arithmetic) == ("raw", "none")
+    for bad in (lambda: raw.stage_mechanisms(1), lambda: RawGram(SMALL, (1.0,) * 5)):
+        with pytest.raises(ValueError, match="choose a mechanism"):
+            bad()
+
+
+def test_what_cannot_be_is_refused() -> None:
+    with pytest.raises(ValueError, match="mechanism must not be gram_uniform for certified noise"):
+        GramUniform.calibrated(1.0, DELTA, SMALL)
+    with pytest.raises(ValueError, match=r"delta must lie in \(0, 1\) for bounded Laplace noise, got 0.0"):
+        GramBoundedLaplace.calibrated(1.0, 0.0, SMALL)
+    with pytest.raises(ValueError, match="exact must be False for bounded Laplace noise"):
+        GramBoundedLaplace.calibrated(1.0, DELTA, SMALL, exact=True)
+    with pytest.raises(ValueError, match="limits must have one entry per stage, 5, got 0"):
+        GramBoundedLaplace(SMALL, (1.0,) * 5)
+    with pytest.raises(ValueError, match="limits must be finite and above 0 where there is noise"):
+        GramBoundedLaplace(SMALL, (1.0,) * 5, (1.0, 1.0, 0.0, 1.0, 1.0))

@@ -1,0 +1,262 @@
+"""What printed and certified noise on a linear model's statistics proves, and which settings are refused."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dprl.privacy import (
+    STATISTICS_TRUST_MODELS,
+    LedgerError,
+    LocalStatisticsPrivacy,
+    NoiseConfig,
+    NoStatisticsPrivacy,
+    PrivacyRequest,
+    StatisticsLayout,
+    StatisticsPrivatizer,
+    Streams,
+)
+from dprl.privacy.certificate import Certificate
+from dprl.privacy.mechanisms.gram_base import RawGram
+from dprl.privacy.mechanisms.gram_gaussian import GramGaussian
+from dprl.privacy.mechanisms.gram_printed import printed_gaussian_sigma, printed_laplace_scale
+from dprl.privacy.statistics_privatizers import StatisticsParts
+
+SMALL, LARGE = StatisticsLayout(5, 4, 2, 2, 3), StatisticsLayout(5, 50, 10, 10, 3)
+EXACT = NoiseConfig(arithmetic="exact")
+DELTA = 1e-5
+
+
+def built(layout: StatisticsLayout = SMALL, noise: NoiseConfig | None = None, **settings: Any) -> StatisticsPrivatizer:
+    config = LocalStatisticsPrivacy(1.0, **settings)
+    return config.build(layout, 7, Streams(0, "certificates", noise or NoiseConfig()))
+
+
+def certified(layout: StatisticsLayout = SMALL, noise: NoiseConfig | None = None, **settings: Any) -> Certificate:
+    found = built(layout, noise, **settings).planned_certificate("x")
+    written = found.to_dict()
+    assert json.loads(json.dumps(written, allow_nan=False)) == written
+    assert found.users == 7
+    return found
+
+
+def printed(mechanism: str, layout: StatisticsLayout = SMALL, **settings: Any) -> Certificate:
+    defaults: dict[str, Any] = {"clipping": "device", "rewards": "public", "calibration": "printed"}
+    return certified(layout, mechanism=mechanism, **(defaults | settings))
+
+
+def test_what_the_printed_gaussian_scale_proves() -> None:
+    found = printed("gram_gaussian", delta=DELTA)
+    assert found.epsilon_at_delta[DELTA] == pytest.approx(0.0629, abs=5e-5)
+    assert (found.verdict, found.request.source, found.proof.tightness) == ("holds", "[TH23] Theorem 1", "exact")
+    assert found.claimed_epsilon == 1.0
+
+
+def test_what_the_printed_laplace_scale_proves() -> None:
+    small, large = printed("gram_laplace"), printed("gram_laplace", LARGE)
+    assert small.proved_epsilon == pytest.approx(0.4645, abs=1e-4)
+    assert (small.verdict, small.request.source) == ("holds", "[TH23] Theorem 3")
+    assert large.proved_epsilon == pytest.approx(4.2849, abs=1e-4)
+    # The pair that the audit attains loses 3.84: the upper bound is not what makes the claim fail.
+    assert (large.verdict, large.proof.tightness) == ("holds_approximately", "upper")
+    # A delta that was asked for is no part of what Theorem 3 claims.
+    assert printed("gram_laplace", delta=DELTA).to_dict()["claimed"]["delta"] == 0.0
+
+
+def test_what_the_printed_uniform_bound_proves() -> None:
+    found = printed("gram_uniform", delta=DELTA)
+    # The audit attains 0.0946; 0.125 bounds the sum of the masses, and their product is less.
+    assert found.proof.delta_at_requested_epsilon == pytest.approx(0.1178, abs=1e-4)
+    assert found.proved_epsilon == found.proof.epsilon_at_claimed_delta == math.inf
+    assert (found.verdict, found.factor) == ("fails", math.inf)
+    assert "[TH23] Theorem 5, which claims (0, delta)" in found.request.source
+
+
+@pytest.mark.parametrize(("ratio", "least"), [(1.0, 0.102), (3.0, 0.0096), (5.0, 0.0013)])
+def test_what_the_printed_bounded_laplace_scale_proves(ratio: float, least: float) -> None:
+    found = printed("gram_bounded_laplace", bound_ratio=ratio)
+    assert (found.verdict, found.proved_epsilon, found.request.source) == ("fails", math.inf, "[TH23] Theorem 7")
+    delta = found.proof.delta_at_requested_epsilon
+    assert delta is not None
+    assert least * 0.99 < delta < least * 1.7
+
+
+@pytest.mark.parametrize("mechanism", ["gram_gaussian", "gram_laplace", "gram_uniform", "gram_bounded_laplace"])
+@pytest.mark.parametrize("noise_scale", [1.0, 1e6])
+def test_without_clips_no_noise_proves_anything_and_the_certificate_says_why(
+    mechanism: str, noise_scale: float
+) -> None:
+    found = printed(mechanism, delta=DELTA, clipping="none", noise_scale=noise_scale)
+    assert (found.verdict, found.proved_epsilon, found.factor) == ("fails", math.inf, math.inf)
+    assert found.epsilon_at_delta[DELTA] == math.inf
+    assert found.proof.delta_at_requested_epsilon == 1.0
+    assert "not cut from below" in found.proof.method
+    assert any("(D7)" in channel for channel in found.scope.excluded)
+
+
+def test_open_rewards_prove_nothing_and_the_certificate_says_why() -> None:
+    found = printed("gram_laplace", rewards="open")
+    assert (found.verdict, found.proved_epsilon, found.epsilon_at_delta[DELTA]) == ("unbounded", math.inf, math.inf)
+    assert any("(D6)" in channel for channel in found.scope.excluded)
+    assert [release.channel for release in found.releases] == ["statistics", "reward corrections"]
+    as_printed = certified(calibration="printed")
+    assert as_printed.verdict == "unbounded"
+    assert as_printed.request.choice == "clipping: none, rewards: open; what the paper has"
+    public = printed("gram_laplace")
+    assert any("public knowledge" in channel for channel in public.scope.excluded)
+
+
+def test_nothing_is_claimed_without_noise() -> None:
+    for config in (NoStatisticsPrivacy(), NoStatisticsPrivacy("public", "device")):
+        found = config.build(SMALL, 7, Streams(0, "x")).planned_certificate("x")
+        assert (found.trust_model, found.verdict, found.proved_epsilon) == ("none", "unbounded", math.inf)
+    assert {"none": NoStatisticsPrivacy, "ldp": LocalStatisticsPrivacy} == STATISTICS_TRUST_MODELS
+
+
+@pytest.mark.parametrize("layout", [SMALL, LARGE, StatisticsLayout(5, 4, 1, 2, 3)])
+@pytest.mark.parametrize("stage_scales", [False, True])
+@pytest.mark.parametrize("noise", [NoiseConfig(), EXACT])
+def test_certified_noise_proves_what_was_asked_and_hardly_more(
+    layout: StatisticsLayout, stage_scales: bool, noise: NoiseConfig
+) -> None:
+    for mechanism, delta in (("gram_gaussian", DELTA), ("gram_laplace", 0.0)):
+        found = certified(layout, noise, mechanism=mechanism, delta=delta, stage_scales=stage_scales, rewards="public")
+        proved = found.proof.epsilon_at_claimed_delta
+        assert 0.99 < proved <= 1.0
+        assert found.verdict == "holds"
+        assert found.to_dict()["noise"][0]["arithmetic"] == ("grid" if noise is EXACT else "float64-idealised")
+
+
+@pytest.mark.parametrize("rewards", ["public", "noisy"])
+def test_truncated_laplace_noise_is_certified(rewards: str) -> None:
+    found = certified(mechanism="gram_bounded_laplace", delta=DELTA, rewards=rewards)
+    assert found.verdict == "holds"
+    assert found.proved_epsilon == math.inf
+    delta = found.proof.delta_at_requested_epsilon
+    assert delta is not None
+    # Superadditivity gives away less than half.
+    assert DELTA / 2 < delta <= DELTA
+
+
+@pytest.mark.parametrize("noise", [NoiseConfig(), EXACT])
+@pytest.mark.parametrize(
+    ("mechanism", "delta", "share"),
+    [
+        ("gram_gaussian", DELTA, 0.1),
+        ("gram_gaussian", DELTA, 0.7),
+        ("gram_laplace", 0.0, 0.1),
+        ("gram_laplace", 0.0, 0.7),
+        ("gram_laplace", DELTA, 0.5),
+    ],
+)
+def test_noisy_rewards_share_the_budget(mechanism: str, delta: float, share: float, noise: NoiseConfig) -> None:
+    privatizer = built(noise=noise, mechanism=mechanism, delta=delta, reward_share=share)
+    found = privatizer.planned_certificate("x")
+    assert found.verdict == "holds"
+    assert 0.98 < found.proof.epsilon_at_claimed_delta <= 1.0 or delta * (mechanism == "gram_laplace") > 0
+    statistics, rewards = found.releases
+    assert (statistics.cells, rewards.cells) == (2 * 4 * 14, 2 * 5 * 3)
+    alone = built(noise=noise, mechanism=mechanism, delta=delta, rewards="public")
+    more = alone.deviations[:4] / privatizer.deviations[:4]
+    if mechanism == "gram_gaussian":
+        assert more == pytest.approx(np.full(4, math.sqrt(1 - share)), rel=3e-3)
+        mu = statistics.curve().delta(0.0), rewards.curve().delta(0.0)
+        assert (mu[0] > mu[1]) == (share < 0.5)
+    elif delta == 0.0:
+        assert more == pytest.approx(np.full(4, 1 - share), rel=1e-2)
+        assert rewards.curve().pure_epsilon == pytest.approx(share, rel=1e-4)
+
+
+def test_the_scales_are_the_formulas() -> None:
+    uniform_in_stage = built(mechanism="gram_gaussian", delta=DELTA, rewards="public", stage_scales=False)
+    assert uniform_in_stage.deviations == pytest.approx([210.6] * 4 + [0.0], rel=2e-4)
+    assert uniform_in_stage.noise_ratio == pytest.approx(210.6 / printed_gaussian_sigma(5, 1.0, DELTA), rel=2e-4)
+    mechanism = uniform_in_stage.parts.mechanism
+    assert isinstance(mechanism, GramGaussian)
+    assert mechanism.isotropic
+    laplace = built(rewards="public", stage_scales=False)
+    assert laplace.deviations == pytest.approx([464.5 * math.sqrt(2)] * 4 + [0.0], rel=2e-4)
+    assert laplace.noise_ratio == pytest.approx(464.5 / printed_laplace_scale(5, 4, 1.0), rel=2e-4)
+    as_printed = built(calibration="printed", noise_scale=0.25)
+    assert (as_printed.noise_ratio, as_printed.mechanism_name, as_printed.clipped) == (0.25, "gram_laplace", False)
+    assert as_printed.deviations == pytest.approx([250.0 * math.sqrt(2)] * 4 + [0.0])
+    one_message = built(StatisticsLayout(5, 4, 1, 2, 3), rewards="public", stage_scales=False)
+    assert one_message.deviations == pytest.approx(laplace.deviations / 2)
+    without = NoStatisticsPrivacy().build(SMALL, 7, Streams(0, "x"))
+    assert (without.noise_ratio, without.mechanism_name, without.rewards) == (0.0, "raw", "open")
+    assert not without.deviations.any()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"mechanism": "laplace"}, r"^mechanism must be one of gram_gaussian, gram_laplace, .*, got 'laplace'"),
+        ({"calibration": "exact"}, "^calibration must be one of certified, printed, got 'exact'"),
+        ({"clipping": "server"}, "^clipping must be one of auto, device, none, got 'server'"),
+        ({"rewards": "raw"}, "^rewards must be one of auto, public, noisy, open, got 'raw'"),
+        ({"clipping": "none"}, "^clipping must be auto or device with the certified calibration, got 'none'"),
+        ({"rewards": "open"}, "^rewards must be auto or noisy or public with the certified calibration, got 'open'"),
+        ({"calibration": "printed", "rewards": "noisy"}, "^rewards must be public or open with the printed"),
+        ({"mechanism": "gram_gaussian"}, "^delta must be above 0 with certified gram_gaussian, got 0"),
+        ({"mechanism": "gram_bounded_laplace"}, "^delta must be above 0 with certified gram_bounded_laplace, got 0"),
+        ({"mechanism": "gram_uniform", "calibration": "printed"}, "^delta must be above 0 with printed gram_uniform"),
+        ({"mechanism": "gram_uniform", "delta": DELTA}, "^mechanism must be gram_gaussian or gram_laplace or gram_bou"),
+        ({"noise_scale": 0.5}, "^noise_scale must be 1 .*with the certified calibration, got 0.5"),
+        ({"noise_scale": 0.0, "calibration": "printed"}, "^noise_scale must be a finite number above 0, got 0.0"),
+        ({"bound_ratio": 2.0}, "^bound_ratio must be 1 with certified gram_laplace, got 2.0"),
+        ({"bound_ratio": math.nan}, "^bound_ratio must be a finite number above 0, got nan"),
+        ({"reward_share": 1.0}, r"^reward_share must lie in \(0, 1\), got 1.0"),
+        ({"reward_share": "half"}, r"^reward_share must lie in \(0, 1\), got 'half'"),
+        ({"reward_clip": -1.0}, "^reward_clip must be a finite number above 0, got -1.0"),
+        ({"stage_scales": 1}, "^stage_scales must be true or false, got 1"),
+        ({"delta": 2.0}, "^delta must be 0 or lie in"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused_in_one_line(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as error:
+        LocalStatisticsPrivacy(1.0, **settings)
+    assert "\n" not in str(error.value)
+    assert ";" in str(error.value)
+
+
+def test_settings_that_do_not_fit_the_arithmetic_or_the_layout_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"^calibration must be certified with arithmetic: exact, got printed"):
+        built(noise=EXACT, calibration="printed")
+    with pytest.raises(ValueError, match=r"^mechanism must be gram_gaussian or gram_laplace with arithmetic: exact"):
+        built(noise=EXACT, mechanism="gram_bounded_laplace", delta=DELTA)
+    with pytest.raises(ValueError, match=r"^horizon must be at least 2, got 1"):
+        StatisticsLayout(1, 4, 2, 2, 3)
+    with pytest.raises(ValueError, match="1 or n_agents messages"):
+        StatisticsLayout(5, 4, 3, 2, 3)
+    for config in (NoStatisticsPrivacy(), LocalStatisticsPrivacy(1.0)):
+        with pytest.raises(ValueError, match=r"^n_users must be at least 1, got 0"):
+            config.build(SMALL, 0, Streams(0, "x"))
+    with pytest.raises(ValueError, match=r"^n_users must be below 2\^53 / 112"):
+        LocalStatisticsPrivacy(1.0).build(SMALL, 2**50, Streams(0, "x"))
+    refused: list[dict[str, Any]] = [{"rewards": "noisy"}, {"clipping": "auto"}]
+    for settings in refused:
+        with pytest.raises(ValueError, match=f"^{next(iter(settings))} must be one of"):
+            NoStatisticsPrivacy(**settings)
+
+
+def test_noise_that_is_not_where_the_trust_model_needs_it_is_refused() -> None:
+    request = PrivacyRequest(None, None, "none", "x")
+    raw = StatisticsParts(SMALL, RawGram(SMALL.release(clipped=True)), "public")
+    noisy = built().parts
+    for model, parts, message in (
+        ("ldp", raw, "ldp needs its noise on the user's side"),
+        ("none", noisy, "none needs its noise on the user's side"),
+        ("jdp", noisy, "jdp needs its noise on the user's side"),
+        ("ldp", replace(noisy, rewards="open"), "rewards are noisy where there is noise"),
+        ("ldp", replace(noisy, reward_noise=None), "rewards are noisy where there is noise"),
+        ("ldp", replace(noisy, layout=replace(SMALL, dimension=3)), "release must be the layout's"),
+        ("ldp", replace(noisy, layout=replace(SMALL, reward_dimension=4)), "for all corrections together"),
+        ("ldp", replace(noisy, reward_clip=2.0), "for all corrections together"),
+    ):
+        with pytest.raises(LedgerError, match=message):
+            StatisticsPrivatizer(request, model, parts, 7, Streams(0, "x"))  # type: ignore[arg-type]

@@ -1,0 +1,397 @@
+"""What users send of a linear model's statistics: clipped, with noise of the right scale, once, in order, charged."""
+
+from __future__ import annotations
+
+import copy
+import math
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dprl.privacy import (
+    LedgerError,
+    LocalStatisticsPrivacy,
+    NoiseConfig,
+    NoStatisticsPrivacy,
+    StatisticsLayout,
+    StatisticsPrivatizer,
+    Streams,
+    add_statistics,
+    send_statistics,
+)
+from dprl.privacy.mechanisms.gram_bounded import GramBoundedLaplace
+from dprl.privacy.statistics_privatizers import StatisticsParts
+
+FAST, EXACT, OS = NoiseConfig(), NoiseConfig(arithmetic="exact"), NoiseConfig(entropy="os")
+M, H, D, N_AGENTS, P = 2, 4, 3, 2, 2
+LAYOUT = StatisticsLayout(H, D, M, N_AGENTS, P)
+N = 40
+BOUNDS = np.arange(H - 1.0, -1.0, -1.0)
+ROWS, COLUMNS = np.triu_indices(D, 1)
+CONFIGS: dict[str, tuple[NoStatisticsPrivacy | LocalStatisticsPrivacy, NoiseConfig]] = {
+    "none": (NoStatisticsPrivacy(), FAST),
+    "none, clipped": (NoStatisticsPrivacy("public", "device"), FAST),
+    "laplace": (LocalStatisticsPrivacy(1.0), FAST),
+    "laplace, exact": (LocalStatisticsPrivacy(1.0), EXACT),
+    "laplace, public": (LocalStatisticsPrivacy(1.0, rewards="public"), FAST),
+    "laplace, printed": (LocalStatisticsPrivacy(1.0, calibration="printed"), FAST),
+    "gaussian": (LocalStatisticsPrivacy(1.0, 1e-5, "gram_gaussian"), FAST),
+    "gaussian, exact": (LocalStatisticsPrivacy(1.0, 1e-5, "gram_gaussian", stage_scales=False), EXACT),
+    "bounded laplace": (LocalStatisticsPrivacy(1.0, 1e-5, "gram_bounded_laplace"), FAST),
+    "uniform, printed": (
+        LocalStatisticsPrivacy(1.0, 1e-5, "gram_uniform", "printed", clipping="device", rewards="public"),
+        FAST,
+    ),
+}
+NOISY = sorted(set(CONFIGS) - {"none", "none, clipped"})
+Sums = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def built(name: str, seed: int = 0, n_users: int = N, noise: NoiseConfig | None = None) -> StatisticsPrivatizer:
+    config, own = CONFIGS[name]
+    return config.build(LAYOUT, n_users, Streams(seed, "statistics", noise or own))
+
+
+def inputs(seed: int = 1, size: float = 1.0) -> Sums:
+    rng = np.random.default_rng(seed)
+    return size * rng.normal(size=(M, H, D)), size * rng.random((M, H)), size * rng.normal(size=(N_AGENTS, H, P))
+
+
+def zeros() -> Sums:
+    return np.zeros((M, H, D, D)), np.zeros((M, H, D)), np.zeros((N_AGENTS, H, P))
+
+
+def sent(privatizer: StatisticsPrivatizer, user: int, given: Sums) -> Sums:
+    sums = zeros()
+    send_statistics(privatizer.channel, *given, user)
+    add_statistics(privatizer.channel, *sums)
+    return sums
+
+
+def sent_by_all(privatizer: StatisticsPrivatizer, given: Sums, first: int, last: int) -> Sums:
+    each = [sent(privatizer, user, given) for user in range(first, last + 1)]
+    return tuple(np.array(parts) for parts in zip(*each, strict=True))  # type: ignore[return-value]
+
+
+def expected(given: Sums, clips: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return the matrices and vectors without noise, in plain NumPy."""
+    features, targets, _ = (np.where(np.isfinite(array), array, 0.0) for array in given)
+    if clips:
+        norms = np.linalg.norm(features, axis=2)
+        features = features * np.minimum(1.0, BOUNDS / np.maximum(norms, 1e-300))[:, :, None]
+        targets = np.clip(targets, 0.0, BOUNDS)
+    features[:, -1] = 0.0
+    return features[..., :, None] * features[..., None, :], features * targets[..., None]
+
+
+@pytest.fixture(params=CONFIGS)
+def name(request: pytest.FixtureRequest) -> str:
+    """Return the name of each kind of privatizer."""
+    return str(request.param)
+
+
+@pytest.mark.parametrize("kind", ["none", "none, clipped"])
+@pytest.mark.parametrize("size", [0.3, 30.0])
+def test_without_noise_the_statistics_arrive_as_they_are(kind: str, size: float) -> None:
+    privatizer, given = built(kind), inputs(size=size)
+    given[1][0, 1] = -2.0
+    privatizer.charge(1, 2)
+    matrices, vectors, corrections = sent(privatizer, 1, given)
+    outer, moments = expected(given, privatizer.clipped)
+    np.testing.assert_allclose(matrices, np.triu(outer), rtol=1e-12)
+    np.testing.assert_allclose(vectors, moments, rtol=1e-12)
+    assert np.array_equal(corrections, given[2] if privatizer.rewards == "open" else np.zeros_like(given[2]))
+    # A second message is added, its corrections are not.
+    send_statistics(privatizer.channel, *given, 2)
+    add_statistics(privatizer.channel, matrices, vectors, corrections)
+    np.testing.assert_allclose(matrices, 2 * np.triu(outer), rtol=1e-12)
+    assert np.array_equal(corrections, given[2] if privatizer.rewards == "open" else np.zeros_like(given[2]))
+
+
+def law_of(kind: str, privatizer: StatisticsPrivatizer, deviation: float) -> Callable[[float], stats.rv_continuous]:
+    """Return the law of noise of that standard deviation, times a factor."""
+    if "gaussian" in kind:
+        return lambda factor: stats.norm(scale=deviation * factor)
+    if "uniform" in kind:
+        bound = deviation * math.sqrt(3.0)
+        return lambda factor: stats.uniform(-bound * factor, 2 * bound * factor)
+    scale = deviation / math.sqrt(2.0)
+    mechanism = privatizer.parts.mechanism
+    if isinstance(mechanism, GramBoundedLaplace):
+        scale = mechanism.scales[0] * deviation / privatizer.deviations[0]
+    return lambda factor: stats.laplace(scale=scale * factor)
+
+
+@pytest.mark.parametrize("kind", NOISY)
+def test_noise_has_the_scale_of_its_stage_and_no_other(kind: str) -> None:
+    # Kolmogorov-Smirnov on 3600 numbers or more at a fixed seed; false-alarm rate of each acceptance 1e-3. The bounded
+    # law is cut so far out that it is the Laplace law to a few parts in a million.
+    n = 600
+    privatizer, given = built(kind, n_users=n), inputs(size=2.0)
+    privatizer.charge(1, n)
+    matrices, vectors, _ = sent_by_all(privatizer, given, 1, n)
+    outer, moments = expected(given, privatizer.clipped)
+    assert not matrices[:, :, -1].any()
+    assert not vectors[:, :, -1].any()
+    assert not np.tril(matrices, -1).any()
+    for h in range(H - 1):
+        ends = np.concatenate(
+            [
+                (matrices - outer)[:, :, h, range(D), range(D)].ravel(),
+                (vectors - moments)[:, :, h].ravel(),
+            ]
+        )
+        off_diagonal = (matrices - outer)[:, :, h, ROWS, COLUMNS].ravel()
+        less = math.sqrt(0.5) if "gaussian" in kind else 1.0
+        for part, factor in ((ends, 1.0), (off_diagonal, less)):
+            law = law_of(kind, privatizer, float(privatizer.deviations[h]) * factor)
+            assert stats.kstest(part, law(1.0).cdf).pvalue > 1e-3
+            for wrong in (2 / 3, 3 / 2):
+                assert stats.kstest(part, law(wrong).cdf).pvalue < 1e-8
+
+
+@pytest.mark.parametrize("kind", ["laplace", "laplace, exact", "gaussian", "gaussian, exact", "bounded laplace"])
+def test_corrections_are_clipped_one_by_one_and_have_the_noise_of_their_share(kind: str) -> None:
+    # Kolmogorov-Smirnov on 4800 numbers at a fixed seed; false-alarm rate of the acceptance 1e-3.
+    n = 300
+    privatizer, given = built(kind, n_users=n), inputs()
+    given[2][0, 0] = (30.0, -40.0)
+    given[2][0, 1] = (math.nan, 0.5)
+    given[2][1, 0] = (1e200, -1e200)
+    privatizer.charge(1, n)
+    found = sent_by_all(privatizer, given, 1, n)[2]
+    order = 2 if "gaussian" in kind else 1
+    clean = np.where(np.isfinite(given[2]), given[2], 0.0)
+    clean[1, 0] = (1.0, -1.0)
+    clean /= np.maximum(1.0, np.linalg.norm(clean, order, axis=2, keepdims=True))
+    noise = privatizer.parts.reward_noise
+    assert noise is not None
+    x = (found - clean).ravel()
+    law = stats.norm if order == 2 else stats.laplace
+    assert stats.kstest(x, law(scale=noise.scale).cdf).pvalue > 1e-3
+    for wrong in (2 / 3, 3 / 2):
+        assert stats.kstest(x, law(scale=noise.scale * wrong).cdf).pvalue < 1e-8
+
+
+def test_messages_differ_by_what_was_clipped_and_by_nothing_else(name: str) -> None:
+    given = inputs(size=2.0)
+    given[0][0, 0, 1], given[0][1, 1], given[1][0, 1], given[1][1, 2] = math.nan, 1e300, math.inf, -math.inf
+    features, targets, corrections = (np.where(np.abs(array) < math.inf, array, 0.0) for array in given)
+    # Nothing that happens at the last stage is sent.
+    features[:, -1], targets[:, -1] = 7.0, 2.0
+    one, two = built(name), built(name)
+    one.charge(1, N)
+    two.charge(1, N)
+    shown, cleaned = sent(one, 1, given), sent(two, 1, (features, targets, corrections))
+    for part, other in zip(shown, cleaned, strict=True):
+        assert np.array_equal(part, other)
+    if one.clipped:
+        assert np.isfinite(shown[0]).all()
+
+
+@pytest.mark.parametrize("kind", ["laplace, exact", "gaussian, exact"])
+def test_an_exact_message_is_the_mechanism_s_own(kind: str) -> None:
+    privatizer, given = built(kind), inputs(size=2.0)
+    privatizer.charge(1, N)
+    mechanism, key = privatizer.parts.mechanism, privatizer.channel.noise.whole.key
+    for user in (1, 2):
+        matrices, vectors, _ = sent(privatizer, user, given)
+        for m in range(M):
+            for h in range(H - 1):
+                matrix, vector = mechanism.randomize(given[0][m, h], given[1][m, h], h + 1, key, user * M + m)
+                assert np.array_equal(matrices[m, h], np.triu(matrix))
+                assert np.array_equal(vectors[m, h], vector)
+                units = matrix / mechanism.grid(h + 1)
+                assert np.array_equal(units, np.rint(units))
+
+
+def test_bounds_in_no_proportion_to_the_scales_are_drawn_stage_by_stage() -> None:
+    mechanism = GramBoundedLaplace(LAYOUT.release(clipped=True), (9.0, 4.0, 1.0, 0.0), (9.0, 12.0, 1.0, 0.0))
+    assert mechanism.unit is None
+    parts = StatisticsParts(LAYOUT, mechanism, "public")
+    request = LocalStatisticsPrivacy(1.0).build(LAYOUT, N, Streams(0, "x")).request
+    privatizer = StatisticsPrivatizer(request, "ldp", parts, 300, Streams(0, "x"))
+    privatizer.charge(1, 300)
+    given = zeros()[1], np.zeros((M, H)), zeros()[2]
+    matrices, vectors, _ = sent_by_all(privatizer, given, 1, 300)
+    largest = np.maximum(np.abs(matrices).max((0, 1, 3, 4)), np.abs(vectors).max((0, 1, 3)))
+    assert largest == pytest.approx([9.0, 12.0, 1.0, 0.0], rel=0.05)
+    assert (largest <= [9.0, 12.0, 1.0, 0.0]).all()
+    assert privatizer.certificate("x").verdict == "fails"
+    assert vectors.std((0, 1, 3)) == pytest.approx(privatizer.deviations, rel=0.1)
+
+
+def test_users_are_charged_first_and_send_once_in_order(name: str) -> None:
+    privatizer, given, sums = built(name), inputs(), zeros()
+    channel = privatizer.channel
+    with pytest.raises(LedgerError, match="after the ledger has charged them"):
+        send_statistics(channel, *given, 1)
+    with pytest.raises(LedgerError, match="received once, after it was sent"):
+        add_statistics(channel, *sums)
+    privatizer.charge(1, 3)
+    for wrong in (0, 2, -1, 4):
+        with pytest.raises(LedgerError, match="in order"):
+            send_statistics(channel, *given, wrong)
+    send_statistics(channel, *given, 1)
+    with pytest.raises(LedgerError, match="in order"):
+        send_statistics(channel, *given, 1)
+    with pytest.raises(LedgerError, match="a message is under way"):
+        privatizer.state_dict()
+    add_statistics(channel, *sums)
+    with pytest.raises(LedgerError, match="received once"):
+        add_statistics(channel, *sums)
+    for first, last in ((1, 3), (5, 6), (3, 3)):
+        with pytest.raises(LedgerError, match=f"user {first} cannot submit"):
+            privatizer.charge(first, last)
+    with pytest.raises(ValueError, match=f"at most {N} users may submit, got user {N + 1}"):
+        privatizer.charge(4, N + 1)
+    assert privatizer.certificate("x").users == 3
+
+
+def test_arrays_of_another_shape_are_refused_before_anything_is_sent() -> None:
+    privatizer, (features, targets, corrections) = built("laplace"), inputs()
+    privatizer.charge(1, N)
+    for wrong in (
+        (features[:1], targets, corrections),
+        (features, targets[:, :1].copy(), corrections),
+        (features[:, :, :1].copy(), targets, corrections),
+        (features, targets, corrections[:, :, :1].copy()),
+        (features, targets, corrections[:1]),
+    ):
+        with pytest.raises(ValueError, match="must be of the layout's shape"):
+            sent(privatizer, 1, wrong)
+    sent(privatizer, 1, (features, targets, corrections))
+    send_statistics(privatizer.channel, features, targets, corrections, 2)
+    matrices, vectors, out = zeros()
+    with pytest.raises(ValueError, match="matrices must be of the features' shape"):
+        add_statistics(privatizer.channel, np.ascontiguousarray(matrices[..., :1]), vectors, out)
+
+
+def test_a_run_continues_where_it_was(name: str) -> None:
+    whole, first, second, given = built(name), built(name), built(name), inputs()
+    whole.charge(1, N)
+    expected_sums = sent_by_all(whole, given, 1, N)
+    first.charge(1, 20)
+    sent_by_all(first, given, 1, 11)
+    second.load_state_dict(pickle.loads(pickle.dumps(first.state_dict())))
+    # 12 to 20 are charged already.
+    later = sent_by_all(second, given, 12, 20)
+    second.charge(21, N)
+    rest = sent_by_all(second, given, 21, N)
+    for part, one, two in zip(expected_sums, later, rest, strict=True):
+        assert np.array_equal(part[11:20], one)
+        assert np.array_equal(part[20:], two)
+    assert second.certificate("x").to_dict() == whole.certificate("x").to_dict()
+    assert whole.certificate("x").to_dict() == whole.planned_certificate("x").to_dict()
+    with pytest.raises(LedgerError, match="are charged here already"):
+        second.load_state_dict(first.state_dict())
+
+
+def test_a_state_of_something_else_is_refused(name: str) -> None:
+    state = built(name).state_dict()
+    with pytest.raises(ValueError, match="of other noise, another seed or other settings"):
+        built(name, seed=1).load_state_dict(state)
+    with pytest.raises(ValueError, match="of other noise, another seed or other settings"):
+        built(name, n_users=N + 1).load_state_dict(state)
+    with pytest.raises(ValueError, match="not the one that was written"):
+        built(name).load_state_dict(state | {"turns": state["turns"] + 1})
+    with pytest.raises(ValueError, match="'turns' is missing"):
+        built(name).load_state_dict({key: state[key] for key in state if key != "turns"})
+
+
+def test_keys_from_the_operating_system_are_new_every_time() -> None:
+    given, seen = inputs(), set()
+    for _ in range(3):
+        privatizer = built("laplace", noise=OS)
+        privatizer.charge(1, 1)
+        seen.add(sent(privatizer, 1, given)[0].tobytes())
+        assert privatizer.certificate("x").verdict == "holds"
+        assert not any(
+            "random seed" in channel for channel in privatizer.certificate("x").to_dict()["excluded_channels"]
+        )
+        with pytest.raises(LedgerError, match="its noise would no longer be secret"):
+            privatizer.state_dict()
+    assert len(seen) == 3
+
+
+def test_nothing_is_copied_and_nothing_is_shown(name: str) -> None:
+    privatizer = built(name)
+    privatizer.charge(1, 1)
+    send_statistics(privatizer.channel, *inputs(), 1)
+    for copied in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(LedgerError, match="cannot be copied or pickled"):
+            copied(privatizer)
+        for part in (privatizer.channel, privatizer.channel.noise, privatizer.channel.rewards):
+            with pytest.raises(TypeError, match="cannot be copied or pickled"):
+                copied(part)
+    shown = repr(privatizer.channel) + repr(privatizer.channel.noise) + repr(privatizer.channel.rewards)
+    assert "array" not in shown
+    assert len(shown) < 150
+
+
+# Exact Gaussian noise has tables of megabytes, and is made like exact Laplace noise.
+@pytest.mark.parametrize("kind", sorted(set(CONFIGS) - {"gaussian, exact"}))
+def test_nothing_is_certified_that_did_not_run(kind: str) -> None:
+    def changed(change: Callable[[StatisticsPrivatizer], object]) -> None:
+        privatizer = built(kind)
+        privatizer.charge(1, 9)
+        sent_by_all(privatizer, inputs(), 1, 3)
+        privatizer.certificate("x")
+        change(privatizer)
+        with pytest.raises(LedgerError, match="the noise that ran is not the noise that was charged"):
+            privatizer.certificate("x")
+
+    def set_turn(entry: int, value: int) -> Callable[[StatisticsPrivatizer], object]:
+        return lambda privatizer: privatizer.channel.turns.__setitem__(entry, value)
+
+    def other_clips(privatizer: StatisticsPrivatizer) -> None:
+        privatizer._channel = privatizer.channel._replace(clips=not privatizer.clipped)
+
+    changed(other_clips)
+    changed(lambda privatizer: privatizer.channel.bounds.__setitem__(0, 9.0))
+    changed(lambda privatizer: privatizer.channel.noise.whole.key.__setitem__(1, 9))
+    changed(lambda privatizer: privatizer.channel.noise.factors.__setitem__((0, 0), 0.5))
+    changed(lambda privatizer: privatizer.channel.rewards.noise.noise.key.__setitem__(1, 9))
+    for entry, value in ((0, 10), (1, 2), (1, 4), (2, 9), (3, 4)):
+        changed(set_turn(entry, value))
+    other = GramBoundedLaplace(LAYOUT.release(clipped=True), (1.0, 1.0, 1.0, 0.0), (1.0, 1.0, 1.0, 0.0))
+    changed(lambda privatizer: setattr(privatizer, "parts", replace(privatizer.parts, mechanism=other)))
+
+
+SCRIPT = """
+import sys
+sys.path.insert(0, {folder!r})
+import test_statistics_privatizers as t
+import hashlib
+digest = hashlib.sha256()
+for name in t.CONFIGS:
+    privatizer = t.built(name)
+    privatizer.charge(1, 3)
+    for size in (0.5, 5.0):
+        for part in t.sent(privatizer, 1 + (size > 1), t.inputs(size=size)):
+            digest.update(part.tobytes())
+print(digest.hexdigest())
+"""
+
+
+def test_compiled_and_plain_messages_are_the_same_bits() -> None:
+    script = SCRIPT.format(folder=str(Path(__file__).parent))
+    printed = [
+        subprocess.run(
+            [sys.executable, "-P", "-c", script],
+            env=os.environ | {"NUMBA_DISABLE_JIT": plain, "PYTHONDONTWRITEBYTECODE": "1"},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for plain in ("0", "1")
+    ]
+    assert printed[0] == printed[1]
