@@ -14,11 +14,18 @@ from typing import Any, cast
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import counted
 from dprl.platform.gradient_auditing import claim_of
-from dprl.privacy import BitPrivatizer, Release, StatisticsPrivacyConfig, StatisticsPrivatizer, Streams
-from dprl.privacy.audits.findings import Claim, Measurement, ProbeProof, proof_of
+from dprl.privacy import BitPrivatizer, StatisticsPrivacyConfig, StatisticsPrivatizer, Streams
+from dprl.privacy.accounting.composition import compose
+from dprl.privacy.audits.findings import Claim, Measurement, NoiseProof, ProbeProof, proof_of
 from dprl.privacy.audits.page import Entry, Measure
 from dprl.privacy.audits.probes_messages import BitMessages, StatisticsMessages
-from dprl.privacy.audits.side_channels import Message, measure_channels, recorded_bits, recorded_statistics
+from dprl.privacy.audits.side_channels import (
+    Message,
+    measure_channels,
+    noisy_channels,
+    recorded_bits,
+    recorded_statistics,
+)
 from dprl.privacy.audits.two_worlds import Attack, measure
 from dprl.privacy.ledger import Account
 from dprl.privacy.mechanisms.base import IDEALISED
@@ -70,23 +77,22 @@ def message_last_bits(privatizer: StatisticsPrivatizer | BitPrivatizer) -> str |
     return "the proof is for real numbers, and messages are float64; nothing is measured of their last bits"
 
 
-def _proof(ledger: Account, claim: Claim) -> Any:  # noqa: ANN401
+def _proof(ledger: Account, claim: Claim) -> NoiseProof:
     return proof_of(ledger.curve, claim, exact=ledger.attained, raw=ledger.has_raw_release)
 
 
 def _told(ledger: Account) -> str:
-    return ", ".join(_noise(release) for release in ledger.releases)
+    """Return the releases in a few words."""
+    return ", ".join(_noise(release.channel, release.mechanism) for release in ledger.releases)
 
 
-def _noise(release: Release) -> str:
-    """Return a release in a few words."""
-    mechanism: Any = release.mechanism
+def _noise(name: str, mechanism: Any) -> str:  # noqa: ANN401 - whatever a release has
     if mechanism is None:
-        return f"{release.channel}: no noise"
+        return f"{name}: no noise"
     scales = sorted({scale for scale in getattr(mechanism, "scales", ()) if scale > 0.0})
     scales = scales or [scale for scale in [getattr(mechanism, "scale", 0.0)] if scale]
     ends = [f"{scale:.4g}" for scale in dict.fromkeys((*scales[:1], *scales[-1:]))]
-    return f"{release.channel}: {mechanism.name}" + (f", scale {' to '.join(ends)}" if ends else "")
+    return f"{name}: {mechanism.name}" + (f", scale {' to '.join(ends)}" if ends else "")
 
 
 def _attack_statistics(
@@ -98,10 +104,9 @@ def _attack_statistics(
     agents = counted(made.layout.n_messages, "message")
     probe = StatisticsMessages(made.parts, f"H={h}, D={d}, {agents} a stage, those that change most{long}", reach)
     claim = claim_of(made)
-    # What the corrections tell that are sent as they are is for the test of channels.
-    noisy = [release for release in made.planned_ledger().releases if release.mechanism is not None]
-    (proved,) = [release.curve() for release in noisy[:1]] if len(noisy) == 1 else [made.planned_ledger().curve]
-    return measure(probe, claim, ProbeProof.of(proved, claim), attack)
+    # Corrections that are sent as they are have no part in the attack: their proof is for the test of channels.
+    noisy = [release.curve() for release in made.planned_ledger().releases if release.mechanism is not None]
+    return measure(probe, claim, ProbeProof.of(compose(noisy), claim), attack)
 
 
 def probe_privatizer(experiment: Experiment, sizes: tuple[int, int, int], seed: int = 0) -> StatisticsPrivatizer:
@@ -126,7 +131,7 @@ def _recorded(
 
 def _channels(record: Callable[[int, int], list[Message]], ledger: Account, claim: Claim) -> Measure:
     """Return the deterministic-channel test; only what the ledger has as noisy may differ."""
-    noisy = [release.channel for release in ledger.releases if release.mechanism is not None]
+    noisy = noisy_channels(ledger)
     proved = ProbeProof.of(ledger.curve, claim)
 
     def run(attack: Attack) -> Measurement:

@@ -18,8 +18,8 @@ from dprl.privacy.compiled import kernel
 from dprl.privacy.mechanisms.gram_base import RawGram
 from dprl.privacy.randomness.bits import KEY_WORDS
 from dprl.privacy.randomness.streams import derived_key
-from dprl.privacy.statistics import StatisticsParts, open_channel
 from dprl.privacy.statistics_channels import StatisticsChannel, send_statistics
+from dprl.privacy.statistics_privatizers import StatisticsParts, open_channel
 from dprl.privacy.submitting import CHARGED
 
 Inputs = tuple[Float64Array, Float64Array, Float64Array]

@@ -21,10 +21,11 @@ from dprl.privacy.base import Float64Array
 from dprl.privacy.bits import BitPrivatizer, receive_bit, send_bit
 from dprl.privacy.gradient_senders import GradientSender
 from dprl.privacy.gradients import GradientPrivatizer
+from dprl.privacy.ledger import Account
 from dprl.privacy.mechanisms.base import INTEGER
 from dprl.privacy.privatizers import Privatizer
-from dprl.privacy.statistics import StatisticsPrivatizer
 from dprl.privacy.statistics_channels import add_statistics, send_statistics
+from dprl.privacy.statistics_privatizers import StatisticsPrivatizer
 from dprl.privacy.submitting import SubmittingUsers
 
 METHOD = "same seeds"
@@ -144,6 +145,11 @@ def recorded_submissions(privatizer: GradientPrivatizer, world: int, algorithm: 
         Message.of("submissions", sent.submissions),
         _told_at_the_end(privatizer, algorithm),
     ]
+
+
+def noisy_channels(ledger: Account) -> tuple[str, ...]:
+    """Return the channels of recorded statistics and bits on which messages may differ: what has noise."""
+    return tuple(release.channel for release in ledger.releases if release.mechanism is not None)
 
 
 def recorded_statistics(privatizer: StatisticsPrivatizer, world: int, algorithm: str) -> list[Message]:
