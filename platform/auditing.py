@@ -19,6 +19,7 @@ from dprl.platform.configs.experiment import Experiment
 from dprl.platform.configs.sections import field_names
 from dprl.platform.errors import UserError, below, broken_rule, suggestion
 from dprl.platform.gradient_auditing import claim_of, gradient_entries, gradient_last_bits
+from dprl.platform.message_auditing import bit_entries, message_last_bits, statistics_entries
 from dprl.platform.reports.audits import block, papers_text
 from dprl.privacy import PrivacyConfig, Privatizer, Streams
 from dprl.privacy.audits.findings import (
@@ -158,6 +159,8 @@ def _entries_of_counts(experiment: Experiment, runs: int, seed: int) -> list[Ent
 _ENTRIES: dict[str, Callable[[Experiment, int, int], list[Entry]]] = {
     "counts": _entries_of_counts,
     "gradients": gradient_entries,
+    "statistics": statistics_entries,
+    "bits": bit_entries,
 }
 """The attacks on a cell, the test of its channels last, by what its users release."""
 
@@ -214,7 +217,12 @@ def _last_bits(privatizer: Any) -> str | None:  # noqa: ANN401 - a Privatizer, b
     return f"{told}; arithmetic: exact has no such bits"
 
 
-_LAST_BITS: dict[str, Callable[[Any], str | None]] = {"counts": _last_bits, "gradients": gradient_last_bits}
+_LAST_BITS: dict[str, Callable[[Any], str | None]] = {
+    "counts": _last_bits,
+    "gradients": gradient_last_bits,
+    "statistics": message_last_bits,
+    "bits": message_last_bits,
+}
 
 
 def _attack(experiment: Experiment, horizon: int, episodes: int, seed: int) -> Callable[[Attack], Measurement]:

@@ -27,6 +27,7 @@ from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
 from dprl.privacy.randomness.settings import NoiseConfig
+from dprl.privacy.submitting import SubmittingUsers
 
 _PROBES: dict[type[Any], Callable[[Any], Probe]] = {
     ClippedLaplace: clipped_probe,
@@ -63,7 +64,7 @@ class _Together:
         return np.asarray(every.reshape(runs, self.submissions).sum(axis=1))
 
 
-def claim_of(privatizer: Privatizer | GradientPrivatizer) -> Claim:
+def claim_of(privatizer: Privatizer | GradientPrivatizer | SubmittingUsers) -> Claim:
     """Return what is claimed of a cell; an infinite epsilon where nothing is."""
     claimed = privatizer.request.claimed
     if claimed is None:

@@ -35,6 +35,8 @@ _CLASSES: tuple[tuple[str, Mapping[str, type[Any]]], ...] = (
 """Which classes the sections of a config can describe."""
 # What picks the class of a section.
 _CHOOSERS = {"algorithm": "name", "env": "name", "privacy": "model"}
+NEEDS_ITS_NAME = {"privacy.rewards", "privacy.clipping", "algorithm.value"}
+"""Settings whose values are words that say nothing alone."""
 _AUTO = "auto"
 _RAW_SCORES = "simulator"
 _RELEASE_NOISE = {"arithmetic": "exact", "entropy": "os"}
@@ -131,7 +133,7 @@ class Experiment:
             if key not in flat:
                 continue
             shown = f"{flat[key]:g}" if isinstance(flat[key], float) else str(flat[key])
-            if isinstance(flat[key], str):
+            if isinstance(flat[key], str) and key not in NEEDS_ITS_NAME:
                 words.append(shown)
             else:
                 words.append(f"{key if last_names.count(short) > 1 else short}={shown}")

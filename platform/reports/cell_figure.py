@@ -88,7 +88,12 @@ def _groups(metrics: Sequence[Metric]) -> list[list[Metric]]:
 
 
 def _setting(experiment: Experiment) -> str:
-    settings = [f"{key[4:]}={value}" for key, value in experiment.parameters().items() if key.startswith("env.")]
+    flat = experiment.parameters().items()
+    settings = [
+        f"{key[4:]}={f'{value:.4g}' if isinstance(value, float) else value}"
+        for key, value in flat
+        if key.startswith("env.")
+    ]
     return f"{experiment.algorithm.name} on {experiment.env.name} ({', '.join(settings[1:])})"
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from dprl.algorithms import Metric
 from dprl.platform.configs.experiment import varies
-from dprl.platform.reports.tables import VERDICTS, episode_reached
+from dprl.platform.reports.tables import episode_reached
 from dprl.platform.reports.verdicts import number
 
 Cell = Mapping[str, Any]
@@ -84,11 +84,6 @@ def epsilon_text(cell: Cell) -> str:
 def delta_text(cell: Cell) -> str:
     """Return the claimed delta, empty where nothing is claimed."""
     return f"{float(cell.get('claimed_delta', 0.0)):g}" if cell["privacy.model"] != "none" else ""
-
-
-def verdict_text(cell: Cell) -> str:
-    """Return the verdict in a word."""
-    return VERDICTS.get(str(cell["verdict"]), str(cell["verdict"]))
 
 
 def halved_text(cell: Cell) -> str:

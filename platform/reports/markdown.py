@@ -25,10 +25,10 @@ from dprl.platform.reports.cell_texts import (
     settings_text,
     table,
     varying_settings,
-    verdict_text,
 )
 from dprl.platform.reports.comparison import comparison
 from dprl.platform.reports.records import full_label, headlines_in, results_in
+from dprl.platform.reports.tables import verdict_text
 
 _MOST_COLUMNS = 4
 """Joint values of the scales that still fit side by side."""
@@ -38,8 +38,6 @@ _ROW = (_ALGORITHM, _MODEL, _EPSILON, _DELTA, _NOISE, _VERDICT)
 """What tells rows apart when scales stand side by side."""
 _TEXTS = (_ALGORITHM, _MODEL, _NOISE, _VERDICT, _SCALES)
 _PRIVACY = ("privacy.", "noise.")
-_HOLDING = ("holds", "unbounded")
-"""Verdicts of a claim that is proved, and of cells that claim nothing."""
 _COUNTS = {"episodes": "K", "seeds": "seeds", "seed": "first seed"}
 """Settings that are no part of algorithm, environment or privacy: what they are called."""
 _REGRET_EXPLAINED = """\
@@ -161,7 +159,7 @@ class _Section:
         shared += common_settings(self.cells)
         if len(self.columns) == 1:
             shared.append(scales_text(self.columns[0]))
-        if all(cell["verdict"] in _HOLDING for cell in self.cells):
+        if all(map(_stands, self.cells)):
             shared.append("every privacy claim holds")
         fixed = self._fixed_headers()
         groups = self.columns if self.aside else [None]
@@ -189,7 +187,7 @@ class _Section:
         """Return the headers of what was run; a column that says nothing is left out."""
         wanted = {
             _NOISE: any(key.startswith(_PRIVACY) for key in self.varying),
-            _VERDICT: any(cell["verdict"] not in _HOLDING for cell in self.cells),
+            _VERDICT: not all(map(_stands, self.cells)),
             _SCALES: not self.aside and len(self.columns) > 1,
         }
         return [header for header in (*_ROW, _SCALES) if wanted.get(header, True)]
@@ -241,3 +239,8 @@ class _Section:
 
 def _setting_text(cell: Cell, key: str) -> str:
     return plain(cell[key])
+
+
+def _stands(cell: Cell) -> bool:
+    """Whether what a cell claims is proved; without privacy nothing is claimed."""
+    return cell["verdict"] == "holds" or cell["privacy.model"] == "none"

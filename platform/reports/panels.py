@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
-from dprl.platform.configs.experiment import varies
+from dprl.platform.configs.experiment import NEEDS_ITS_NAME, varies
 from dprl.platform.reports.drawing import BAND, BARS, COLOURS, ValueAxis, listed, png, put_legend, put_title
 from dprl.platform.reports.records import shared_unit
 
@@ -88,8 +88,9 @@ class Panels(NamedTuple):
     def references(self, summary: pd.DataFrame, column: str, what: str) -> dict[str, str]:
         """Return what the legend says of cells without privacy: their values, one a panel, too small to read off."""
         labels = {}
-        for name, line in self.lines(summary[summary[MODEL] == "none"]):
-            labels[name] = f"{name}: {what} {listed([f'{value:.2g}' for value in line[column]])}"
+        for name, line in self.lines(summary[_unproved(summary)]):
+            lacks = "" if (line[MODEL] == "none").all() else ", NO PRIVACY"
+            labels[name] = f"{name}{lacks}: {what} {listed([f'{value:.2g}' for value in line[column]])}"
         return labels
 
     def intervals(self, column: pd.Series[float]) -> str:
@@ -169,6 +170,11 @@ class Series(NamedTuple):
                 axes.axhspan(*ends, color=style.colour, alpha=BAND_ALPHA, lw=0)
 
 
+def _unproved(cells: pd.DataFrame) -> pd.Series[bool]:
+    """Return which cells have no epsilon to be drawn at: those without privacy, asked for or not."""
+    return cells["proved_epsilon"].map(math.isinf)
+
+
 def draw_over_epsilon(axes: Axes, cells: pd.DataFrame, panels: Panels, columns: Sequence[Column], what: str) -> None:
     """Draw the cells of a panel over proved epsilon, those without privacy as horizontal lines.
 
@@ -181,7 +187,7 @@ def draw_over_epsilon(axes: Axes, cells: pd.DataFrame, panels: Panels, columns: 
             style = panels.styles[name]._replace(**column.changes)
             label = column.labels[name]
             series = Series(column.name, label, style, name in panels.hollow, panels.filled, axis.floor)
-            series.draw_references(axes, line[line[MODEL] == "none"])
+            series.draw_references(axes, line[_unproved(line)])
             series.draw(axes, line)
     _epsilon_axis(axes, cells)
     axis.apply(axes, what, columns[0].unit, means, lower)
@@ -274,7 +280,8 @@ def _group_name(keys: Sequence[str], values: tuple[Any, ...]) -> str:
             continue
         last = "\u03b4" if key == _DELTA else key.rpartition(".")[2]
         shown = f"{value:g}" if isinstance(value, float) else f"{int(value):,}" if key == _EPISODES else str(value)
-        words.append(shown if isinstance(value, str) else f"{last}={shown}")
+        alone = isinstance(value, str) and key not in NEEDS_ITS_NAME
+        words.append(shown if alone else f"{last}={shown}")
     return " ".join(words)
 
 
@@ -290,9 +297,9 @@ def _styles(lines: Sequence[tuple[str, pd.DataFrame]], line_keys: Sequence[str])
     kinds = {name: tuple(map(str, first[algorithm if several else [MODEL]])) for name, first in firsts.items()}
     numbers = {kind: i for i, kind in enumerate(dict.fromkeys(kinds.values()))}
     further, seen = itertools.count(len(numbers)), Counter[tuple[Any, ...]]()
-    styles = {}
+    styles, unproved = {}, {name for name, cells in lines if _unproved(cells).all()}
     for name, kind in kinds.items():
-        model = firsts[name][MODEL]
+        model = "none" if name in unproved else firsts[name][MODEL]
         before = seen[kind, model]
         seen[kind, model] += 1
         number = next(further) if before else numbers[kind]

@@ -17,7 +17,8 @@ from dprl.platform.reports.records import SATURATION_REMEDY, full_label, headlin
 from dprl.platform.reports.verdicts import number
 
 _GOOD = {"low": "lower", "high": "higher"}
-VERDICTS = {"holds": "holds", "holds_approximately": "at delta", "fails": "FAILS"}
+_NOTHING = "NO PRIVACY"
+_VERDICTS = {"holds": "holds", "holds_approximately": "at delta", "fails": "FAILS"}
 
 
 def result_text(metric: Metric, value: float, episodes: int) -> str:
@@ -57,6 +58,13 @@ class _Column(NamedTuple):
     meaning: str = ""
 
 
+def verdict_text(row: Mapping[Any, Any]) -> str:
+    """Return the verdict in a word; a claim that holds at no epsilon is no privacy, as what leaves without noise."""
+    verdict = str(row["verdict"])
+    nothing = verdict == "unbounded" or (verdict == "fails" and math.isinf(row["proved_epsilon"]))
+    return _NOTHING if nothing else _VERDICTS.get(verdict, verdict)
+
+
 _HALF_BAND = "half the band over seeds"
 _OF_REGRET = (
     _Column("regret", "regret", lambda row: number(row["regret"])),
@@ -77,14 +85,14 @@ _OF_REGRET = (
 _OF_PRIVACY = (
     _Column("claim", "claimed_epsilon", lambda row: number(row["claimed_epsilon"])),
     _Column("proved", "proved_epsilon", lambda row: number(row["proved_epsilon"])),
-    _Column("verdict", "verdict", lambda row: VERDICTS.get(str(row["verdict"]), str(row["verdict"]))),
+    _Column("verdict", "verdict", verdict_text),
 )
 _LAST = (
     _Column(
         "satur.",
         "saturated",
         lambda row: f"{row['saturated']:.0%}",
-        "share of (h,s,a), in games (h,s,a,b), whose bounds are at their caps",
+        "share of (h,s,a), a of all players or agents, whose bounds are at their caps",
     ),
     _Column("s", "seconds", lambda row: f"{row['seconds']:.1f}"),
 )

@@ -9,6 +9,7 @@ from typing import Any
 
 _WIDTH = 100
 _SAME = 0.005
+_RAW = "something is released without noise"
 _CALIBRATIONS = {"printed": "noise as printed", "certified": "certified noise"}
 
 
@@ -42,8 +43,10 @@ def privacy_text(certificate: Mapping[str, Any]) -> str:
     """Return the trust model and what is proved for it; a claim that fails is only named as failing."""
     model, claimed = certificate["trust_model"], certificate["claimed"]
     if certificate["verdict"] == "unbounded":
+        return f"{'no privacy' if model == 'none' else f'{model}, NO PRIVACY: {_RAW}'} (\u03b5 = \u221e)"
+    if math.isinf(proved_epsilon(certificate)):
         return (
-            "no privacy (\u03b5 = \u221e)" if model == "none" else f"{model}: released without noise (\u03b5 = \u221e)"
+            f"{model}, NO PRIVACY: the noise proves no finite \u03b5 (the claim of {number(claimed['epsilon'])} fails)"
         )
     at = f" at \u03b4 = {claimed['delta']:g}" if claimed["delta"] else ""
     text = f"{model}, proved \u03b5 = {number(proved_epsilon(certificate))}{at}"
@@ -56,9 +59,11 @@ def verdict_line(certificate: Mapping[str, Any]) -> str:
     if audit is not None and (audit["verdict"] == "refuted" or audit.get("contradicts_proof")):
         return f"REFUTED by its audit: {audit_text(audit)}"
     if verdict == "unbounded":
-        return "NO PRIVACY: something is released without noise, epsilon is infinite"
+        return f"NO PRIVACY: {_RAW}, epsilon is infinite"
     noise = _CALIBRATIONS.get(claimed["calibration"], claimed["calibration"])
     at = f" at delta {claimed['delta']:g}" if claimed["delta"] else ""
+    if math.isinf(proved_epsilon(certificate)) and verdict == "fails":
+        return f"NO PRIVACY: {noise} proves no finite epsilon{at}, claimed {number(claimed['epsilon'])}"
     told = f"{noise} proves {number(proved_epsilon(certificate))}{at}, claimed {number(claimed['epsilon'])}"
     if verdict == "holds":
         return f"HOLDS{_where(certificate['noise'])}: {told}"
@@ -110,9 +115,18 @@ def _where(noises: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _pure_text(proved: Mapping[str, Any], verdict: str) -> str:
-    if verdict != "unbounded" and math.isinf(float(proved["pure_epsilon"])):
+    if all(math.isinf(float(epsilon)) for epsilon in proved["epsilon_at_delta"].values()):
+        return _without_epsilon(proved, verdict)
+    if math.isinf(float(proved["pure_epsilon"])):
         return "no pure epsilon: this noise has one at every delta above 0 only"
     return f"pure epsilon {number(float(proved['pure_epsilon']))} ({_tightness(proved['tightness'])})"
+
+
+def _without_epsilon(proved: Mapping[str, Any], verdict: str) -> str:
+    """Return what is said where no delta that is looked at has an epsilon."""
+    if verdict == "unbounded":
+        return f"pure epsilon inf ({_tightness(proved['tightness'])})"
+    return "no finite epsilon, neither pure nor at the deltas below"
 
 
 def _tightness(word: str) -> str:
@@ -179,7 +193,11 @@ def _noise_text(noise: Mapping[str, Any]) -> str:
         return f"{noise['release']}: none, {noise['cells']} cells leave as they are"
     nodes = noise.get("nodes_per_user", 1)
     tree = f", a user is in up to {nodes} noisy sums of each" if nodes > 1 else ""
-    scale = "" if noise["scale"] is None else f"scale {number(noise['scale'])}, "
+    # Of a Gram mechanism every stage has its own; 0 where nothing is sent.
+    given = noise.get("parameters", {}).get("scales", []) if noise["scale"] is None else [noise["scale"]]
+    scales = sorted(scale for scale in given if scale)
+    ends = dict.fromkeys(number(scale) for scale in (*scales[:1], *scales[-1:]))
+    scale = f"scale {' to '.join(ends)}, " if ends else ""
     return (
         f"{noise['release']}: {noise['mechanism']}, {scale}"
         f"{noise['cells']} cells{tree}; {noise['arithmetic']}, {noise['entropy']}"

@@ -33,13 +33,8 @@ class GramMessages:
         return "the features that change most, V = m"
 
     def features(self) -> tuple[Float64Array, Float64Array]:
-        """Return both worlds' features: at the cosine -1/2 for Gaussian noise, those that nearly attain L1 else."""
-        dimension, bound = self.mechanism.release.dimension, self.mechanism.release.bounds[_STAGE - 1]
-        if not isinstance(self.mechanism, GramGaussian):
-            return attaining_pair(dimension, bound)
-        first, second = np.zeros(dimension), np.zeros(dimension)
-        first[0], second[0], second[1] = bound, -bound / 2.0, bound * math.sqrt(0.75)
-        return first, second
+        """Return both worlds' features."""
+        return furthest_features(self.mechanism, _STAGE)
 
     def scores(self, world: int, runs: int, key: Key) -> Float64Array:
         """Return log likelihood ratios, float64[runs]."""
@@ -49,13 +44,33 @@ class GramMessages:
         messages = np.empty((runs, length))
         for run in range(runs):
             messages[run] = _numbers(*self.mechanism.randomize(ones if world else zeros, bound, _STAGE, key, run))
-        exact = [_numbers(np.outer(phi, phi), phi * bound) for phi in (ones, zeros)]
-        unit = self.mechanism.grid(_STAGE) or 1.0
-        ends, off_diagonal = self.mechanism.stage_mechanisms(_STAGE)
-        wide = 2 * self.mechanism.release.dimension
-        y, one, zero = messages / unit, exact[0] / unit, exact[1] / unit
-        first = log_ratios(ends, y[:, :wide], one[:wide], zero[:wide]).sum(axis=1)
-        return np.asarray(first + log_ratios(off_diagonal, y[:, wide:], one[wide:], zero[wide:]).sum(axis=1))
+        one, zero = (_numbers(np.outer(phi, phi), phi * bound) for phi in (ones, zeros))
+        return gram_ratios(self.mechanism, _STAGE, messages, one, zero)
+
+
+def furthest_features(mechanism: GramMechanism, stage: int) -> tuple[Float64Array, Float64Array]:
+    """Return two features: at the cosine -1/2 for Gaussian noise, else those that nearly attain L1."""
+    dimension, bound = mechanism.release.dimension, mechanism.release.bounds[stage - 1]
+    if not isinstance(mechanism, GramGaussian):
+        return attaining_pair(dimension, bound)
+    first, second = np.zeros(dimension), np.zeros(dimension)
+    first[0], second[0], second[1] = bound, -bound / 2.0, bound * math.sqrt(0.75)
+    return first, second
+
+
+def gram_ratios(
+    mechanism: GramMechanism, stage: int, messages: Float64Array, one: Float64Array, zero: Float64Array
+) -> Float64Array:
+    """Return log likelihood ratios float64[runs] of messages float64[runs, D (D + 3) / 2] of a stage.
+
+    one, zero: what they are without noise in world 1 and in world 0.
+    """
+    unit = mechanism.grid(stage) or 1.0
+    ends, off_diagonal = mechanism.stage_mechanisms(stage)
+    wide = 2 * mechanism.release.dimension
+    y, one, zero = messages / unit, one / unit, zero / unit
+    first = log_ratios(ends, y[:, :wide], one[:wide], zero[:wide]).sum(axis=1)
+    return np.asarray(first + log_ratios(off_diagonal, y[:, wide:], one[wide:], zero[wide:]).sum(axis=1))
 
 
 def _numbers(matrix: Float64Array, vector: Float64Array) -> Float64Array:

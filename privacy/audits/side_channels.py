@@ -18,10 +18,15 @@ import numpy.typing as npt
 from dprl.privacy.audits.findings import Claim, Measurement, ProbeProof
 from dprl.privacy.audits.probes_privatizers import bystander, canary
 from dprl.privacy.base import Float64Array
+from dprl.privacy.bits import BitPrivatizer, receive_bit, send_bit
 from dprl.privacy.gradient_senders import GradientSender
 from dprl.privacy.gradients import GradientPrivatizer
+from dprl.privacy.ledger import Account
 from dprl.privacy.mechanisms.base import INTEGER
 from dprl.privacy.privatizers import Privatizer
+from dprl.privacy.statistics_channels import add_statistics, send_statistics
+from dprl.privacy.statistics_privatizers import StatisticsPrivatizer
+from dprl.privacy.submitting import SubmittingUsers
 
 METHOD = "same seeds"
 ORDER = "order of messages"
@@ -98,9 +103,7 @@ def recorded_run(privatizer: Privatizer, world: int, algorithm: str) -> list[Mes
             messages.append(Message.of("fractions", fractions))
         shown = f"{record!r} {report!r} {counts!r} {privatizer.channel!r} {privatizer.ledger.users_charged}"
         messages.append(Message("texts", shown.encode()))
-    certificate = privatizer.certificate(algorithm).to_dict()
-    messages.append(Message("certificate", json.dumps(certificate, sort_keys=True).encode()))
-    return messages
+    return [*messages, _told_at_the_end(privatizer, algorithm)]
 
 
 def fractional_parts(privatizer: Privatizer) -> Float64Array | None:
@@ -136,12 +139,87 @@ def recorded_submissions(privatizer: GradientPrivatizer, world: int, algorithm: 
     bits = privatizer.score_bits(sent)
     found += [] if bits is None else [Message.of(_SCORE_BITS, bits)]
     shown = f"{lease!r} {outbox!r} {sent!r} {privatizer!r} {privatizer.channel!r} {privatizer.ledger.users_charged}"
-    certificate = privatizer.certificate(algorithm).to_dict()
-    # Two privatizers have two places in memory, which say nothing.
-    texts = re.sub("0x[0-9a-f]+", "", shown)
     return [
         *found,
-        Message("texts", texts.encode()),
+        _shown(shown),
         Message.of("submissions", sent.submissions),
-        Message("certificate", json.dumps(certificate, sort_keys=True).encode()),
+        _told_at_the_end(privatizer, algorithm),
     ]
+
+
+def noisy_channels(ledger: Account) -> tuple[str, ...]:
+    """Return the channels of recorded statistics and bits on which messages may differ: what has noise."""
+    return tuple(release.channel for release in ledger.releases if release.mechanism is not None)
+
+
+def recorded_statistics(privatizer: StatisticsPrivatizer, world: int, algorithm: str) -> list[Message]:
+    """Return all that leaves the users' side, and all that is shown of it, in a whole run of `privatizer`.
+
+    A message's parts are on the channels that the ledger names. The worlds differ in the first user's features, values
+    and corrections, as far as they can. The privatizer is used up.
+    """
+    layout, channel, parts = privatizer.layout, privatizer.channel, privatizer.parts
+    features = np.empty((layout.n_messages, layout.horizon, layout.dimension))
+    targets = np.empty(features.shape[:2])
+    corrections = np.empty((layout.n_agents, layout.horizon, layout.reward_dimension))
+    sums = np.zeros((*features.shape, layout.dimension)), np.zeros(features.shape)
+    names = [release.channel for release in privatizer.planned_ledger().releases]
+    wide, found = parts.mechanism.release.n_numbers, []
+    privatizer.charge(1, privatizer.n_users)
+    for user in range(1, privatizer.n_users + 1):
+        far = 0.25 if user > 1 else _FAR if world else -_FAR
+        features[...], targets[...], corrections[...] = 0.25, abs(far - _FAR), far
+        features[..., 0] = far
+        read = np.zeros(corrections.shape)
+        send_statistics(channel, features, targets, corrections, user)
+        found += [
+            Message.of(name, part)
+            for name, part in zip(names, (channel.message[:wide], channel.message[wide:]), strict=False)
+        ]
+        found.append(Message.of("fractions", _off_grid(privatizer)))
+        add_statistics(channel, *sums, read)
+        found += [Message.of(names[0], array) for array in sums]
+        found += [Message.of(name, read) for name in names[1:]]
+        found.append(_shown(f"{privatizer!r} {channel!r} {channel.noise!r} {channel.rewards!r}"))
+    return [*found, _told_at_the_end(privatizer, algorithm)]
+
+
+def _off_grid(privatizer: StatisticsPrivatizer) -> Float64Array:
+    """Return how far the numbers of the message that left last lie from their grids, in their units; 0 for none."""
+    parts, message, place = privatizer.parts, privatizer.channel.message, 0
+    release, off = parts.mechanism.release, np.zeros(privatizer.channel.message.shape[0])
+    grids = [parts.mechanism.grid(h + 1) for h in range(parts.layout.horizon) if release.bounds[h] > 0.0]
+    for grid in grids * release.n_agents:
+        stop = place + release.message_length
+        off[place:stop] = np.mod(message[place:stop] / grid, 1.0) if grid else 0.0
+        place = stop
+    noise = parts.reward_noise
+    if noise is not None and noise.grid:
+        off[place:] = np.mod(message[place:] / noise.grid, 1.0)
+    return off
+
+
+def recorded_bits(privatizer: BitPrivatizer, world: int, algorithm: str) -> list[Message]:
+    """Return all that leaves the users' side, and all that is shown of it, in a whole run of `privatizer`.
+
+    The worlds differ in the first user's bit. The privatizer is used up.
+    """
+    channel, found = privatizer.channel, []
+    (release,) = privatizer.planned_ledger().releases
+    privatizer.charge(1, privatizer.n_users)
+    for user in range(1, privatizer.n_users + 1):
+        send_bit(channel, world if user == 1 else 1, user)
+        found.append(Message.of(release.channel, channel.message))
+        found.append(Message.of(release.channel, [receive_bit(channel)]))
+        found.append(_shown(f"{privatizer!r} {channel!r}"))
+    return [*found, _told_at_the_end(privatizer, algorithm)]
+
+
+def _shown(text: str) -> Message:
+    # Two privatizers have two places in memory, which say nothing.
+    return Message("texts", re.sub("0x[0-9a-f]+", "", text).encode())
+
+
+def _told_at_the_end(privatizer: Privatizer | GradientPrivatizer | SubmittingUsers, algorithm: str) -> Message:
+    certificate = privatizer.certificate(algorithm).to_dict()
+    return Message("certificate", json.dumps(certificate, sort_keys=True).encode())

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from dprl.algorithms import Metric, Segment
+from dprl.algorithms.base import Releases
 from dprl.envs import CartPole, Env
 from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.privacy import Certificate, GradientPrivatizer, GradientSender, Streams
@@ -87,7 +88,7 @@ class WalkingConfig:
     name: ClassVar[str] = "walking"
     plays: ClassVar[type[Env]] = CartPole
     metrics: ClassVar[tuple[Metric, ...]] = METRICS
-    releases: ClassVar[Literal["counts", "gradients"]] = "gradients"
+    releases: ClassVar[Releases] = "gradients"
     unit: ClassVar[Literal["episode", "submission"]] = "submission"
     covered_by: ClassVar[str | None] = None
     rate: float = 0.5

@@ -147,7 +147,7 @@ def test_run_prints_a_table_and_leaves_the_artifacts(config: Path, capsys: pytes
         *("cell", "regret", "+-95%", "regret/ep.", "halved", "claim", "proved", "verdict", "satur.", "s")
     ]
     assert [row.split()[0] for row in table[1:4]] == ["none", "jdp", "ldp"]
-    assert [re.split(r" {2,}", row)[-3] for row in table[1:4]] == ["unbounded", "at delta", "holds"]
+    assert [re.split(r" {2,}", row)[-3] for row in table[1:4]] == ["NO PRIVACY", "at delta", "holds"]
     assert max(map(len, table[:4])) <= 100
     assert table[4].startswith("columns: docs/metrics.md; ")
     folder = config.parent / "dprl_runs" / "sweeps" / "try"

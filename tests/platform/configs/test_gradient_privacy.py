@@ -133,6 +133,10 @@ def test_the_list_tells_the_kinds_apart() -> None:
         ("ldp", "counts"),
         ("none", "gradients"),
         ("ldp", "gradients"),
+        ("none", "statistics"),
+        ("ldp", "statistics"),
+        ("none", "bits"),
+        ("ldp", "bits"),
     ]
     text = listing_text({"trust_models": models})
     assert "for algorithms whose users release gradients" in text

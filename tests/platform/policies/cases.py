@@ -1,17 +1,17 @@
-"""Cells of cooperating agents made by hand, and what the guide says of them."""
+"""Cells of cooperating agents, run or with tables made by hand, and what the guide says of them."""
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
 from dprl.envs import NetworkMDP
-from dprl.platform.policies import loading
+from dprl.platform.configs.experiment import Experiment, read_experiment
+from dprl.platform.sweeps.cell import CellRun
 from dprl.platform.sweeps.cell_folder import CellFolder
 
 TEAM_ENV = NetworkMDP(dimension=3, signs="random", horizon=4)
@@ -24,13 +24,34 @@ def mixed_table(env: NetworkMDP = TEAM_ENV) -> NDArray[np.float64]:
     return np.random.default_rng(0).dirichlet(np.full(mdp.n_actions, 0.5), size=shape)
 
 
-def team_cell(
-    folder: Path, tables: NDArray[np.generic], monkeypatch: pytest.MonkeyPatch, env: NetworkMDP = TEAM_ENV
-) -> Path:
-    """Write what a finished cell leaves for its policies, one table a seed; its config is read as one on `env`."""
-    # The class needs no algorithm: a cell is what its file and its environment are.
-    monkeypatch.setattr(loading, "_experiment", lambda _: SimpleNamespace(env=env))
-    np.savez(CellFolder(folder).policy_file, seed=np.arange(len(tables)) + 5, policy=tables)
+def team_experiment(env: NetworkMDP = TEAM_ENV, seeds: int = 2, algorithm: str = "ma_ldp") -> Experiment:
+    """Return a cell of few episodes; its seeds are 5, 6, ..."""
+    plain = {
+        "name": "team",
+        "algorithm": {"name": algorithm},
+        "env": {"name": "network_mdp"},
+        "privacy": {"model": "ldp", "epsilon": 10.0},
+        "episodes": 12,
+        "seeds": seeds,
+        "seed": 5,
+    }
+    return dataclasses.replace(read_experiment(plain), env=env)
+
+
+def run_team_cell(folder: Path, algorithm: str = "ma_ldp") -> Path:
+    """Run a cell of agents."""
+    folder.mkdir(parents=True, exist_ok=True)
+    run = CellRun(team_experiment(algorithm=algorithm), CellFolder(folder))
+    while not run.advance(1.0).finished:
+        pass
+    return folder
+
+
+def team_cell(folder: Path, tables: NDArray[np.generic], env: NetworkMDP = TEAM_ENV) -> Path:
+    """Write what a finished cell leaves for its policies, one table a seed."""
+    written = CellFolder(folder)
+    written.experiment_file.write_text(team_experiment(env, len(tables)).to_yaml())
+    np.savez(written.policy_file, seed=np.arange(len(tables)) + 5, policy=tables)
     return folder
 
 

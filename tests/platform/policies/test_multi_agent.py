@@ -221,11 +221,9 @@ def test_the_examples_of_the_guide_run_on_a_real_cell(cluster: None, root: Path,
 
 
 @pytest.mark.cluster
-def test_the_examples_of_the_guide_run_on_a_cell_of_agents(
-    cluster: None, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_examples_of_the_guide_run_on_a_cell_of_agents(cluster: None, root: Path, tmp_path: Path) -> None:
     """RLlib's mean return is within five standard errors of the exact one: a false alarm in a million runs."""
-    folder = team_cell(tmp_path, mixed_table()[None], monkeypatch)
+    folder = team_cell(tmp_path, mixed_table()[None])
     names: dict[str, Any] = {}
     for block in team_blocks(root, folder):
         exec(block.replace("1000", "200"), names)  # the project's own text

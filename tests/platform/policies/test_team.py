@@ -12,15 +12,27 @@ from numpy.typing import NDArray
 from dprl.envs import LinearMixtureEnv, NetworkMDP, make_mixture
 from dprl.platform.errors import UserError
 from dprl.platform.policies import TeamPolicy, load_policy
-from tests.platform.policies.cases import TEAM_ENV, mixed_table, team_blocks, team_cell
+from tests.platform.policies.cases import TEAM_ENV, mixed_table, run_team_cell, team_blocks, team_cell
 
 MDP = TEAM_ENV.build()
 PLACES = [(0, 0), (1, 4), (3, 8)]
 
 
-def test_tables_are_loaded_seed_by_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("algorithm", ["ma_ldp", "ldp_sign_votes"])
+def test_a_run_leaves_policies_that_act(tmp_path: Path, algorithm: str) -> None:
+    run_team_cell(tmp_path, algorithm)
+    policies = [load_policy(tmp_path, seed) for seed in (5, 6)]
+    for policy in policies:
+        assert isinstance(policy, TeamPolicy)
+        assert policy.env == TEAM_ENV
+        assert len(policy((0, 0))) == MDP.n_agents
+        assert MDP.worst()[0][0, MDP.start] <= policy.start_value <= MDP.optimal_start_value() + 1e-12
+    assert not np.array_equal(policies[0].table, policies[1].table)
+
+
+def test_tables_are_loaded_seed_by_seed(tmp_path: Path) -> None:
     tables = np.stack([mixed_table(), mixed_table()[:, :, ::-1]])
-    team_cell(tmp_path, tables, monkeypatch)
+    team_cell(tmp_path, tables)
     for path, seed, row in ((tmp_path, None, 0), (tmp_path, 6, 1), (tmp_path / "policy.npz", 5, 0)):
         policy = load_policy(path, seed)
         assert isinstance(policy, TeamPolicy)
@@ -113,19 +125,17 @@ def test_the_table_cannot_be_changed() -> None:
         (-mixed_table(), r"policy must hold probabilities >= 0"),
     ],
 )
-def test_a_table_of_something_else_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: NDArray[Any], message: str
-) -> None:
+def test_a_table_of_something_else_is_refused(tmp_path: Path, table: NDArray[Any], message: str) -> None:
     with pytest.raises(ValueError, match="^" + message):
         TeamPolicy(table, TEAM_ENV)
     with pytest.raises(UserError, match=r"policy\.npz: " + message) as caught:
-        load_policy(team_cell(tmp_path, table[None], monkeypatch))
+        load_policy(team_cell(tmp_path, table[None]))
     assert "\n" not in str(caught.value)
 
 
-def test_the_guides_lines_run(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_guides_lines_run(root: Path, tmp_path: Path) -> None:
     """Those without RLlib, which is tested with the others that need a cluster."""
-    blocks = team_blocks(root, team_cell(tmp_path, mixed_table()[None], monkeypatch))
+    blocks = team_blocks(root, team_cell(tmp_path, mixed_table()[None]))
     assert len(blocks) == 3
     names: dict[str, Any] = {}
     for block in blocks[:2]:

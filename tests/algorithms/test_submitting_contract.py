@@ -1,0 +1,319 @@
+"""What every algorithm promises whose users send one message each, statistics or a bit; being in ALGORITHMS is enough.
+
+A message is sent once, in order, after the ledger has been charged; it is all that the learner has of its user.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import sys
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dprl.algorithms import ALGORITHMS
+from dprl.algorithms.submitting import SubmittingLearner
+from dprl.envs import LinearMixtureMDP, NetworkMDP
+from dprl.privacy import (
+    LedgerError,
+    LocalBitPrivacy,
+    LocalStatisticsPrivacy,
+    NoBitPrivacy,
+    NoiseConfig,
+    NoStatisticsPrivacy,
+    Streams,
+)
+from tests.algorithms.cases import same_state
+
+K = 40
+# Little enough noise for policies to move.
+PRIVACY: dict[str, dict[str, Any]] = {
+    "statistics": {
+        "none": NoStatisticsPrivacy(),
+        "none, clipped": NoStatisticsPrivacy("public", "device"),
+        "printed": LocalStatisticsPrivacy(100.0, calibration="printed"),
+        "laplace": LocalStatisticsPrivacy(1e4),
+        "gaussian": LocalStatisticsPrivacy(1e3, 1e-3, "gram_gaussian", rewards="public"),
+        "bounded": LocalStatisticsPrivacy(1e4, 1e-3, "gram_bounded_laplace"),
+    },
+    "bits": {"none": NoBitPrivacy(), "ldp": LocalBitPrivacy(1.0)},
+}
+SETTINGS: dict[str, dict[str, Any]] = {"ma_ldp": {"bonus_scale": 0.001, "shift_scale": 0.01}}
+"""With which policies move within few episodes; where there are none, the defaults do."""
+NAMES = [name for name, config in ALGORITHMS.items() if config.releases in PRIVACY]
+CASES = [(name, kind) for name in NAMES for kind in PRIVACY[ALGORITHMS[name].releases]]
+EACH = pytest.mark.parametrize("name", NAMES)
+TRUST = pytest.mark.parametrize(("name", "kind"), CASES, ids=" ".join)
+MDP = NetworkMDP(dimension=3, signs="random", horizon=4).build()
+OTHER_MDP = NetworkMDP(dimension=3, signs="random", sign_seed=1, horizon=4).build()
+
+
+def learner(
+    name: str, kind: str = "none", seed: int = 0, episodes: int = K, mdp: LinearMixtureMDP = MDP, **settings: Any
+) -> Any:
+    noise = settings.pop("noise", NoiseConfig())
+    config: Any = ALGORITHMS[name]
+    algorithm, streams = config(**(SETTINGS.get(name, {}) | settings)), Streams(seed, "contract", noise)
+    privatizer = algorithm.privatizer(mdp, PRIVACY[config.releases][kind], episodes, streams)
+    return algorithm.build(mdp, privatizer, episodes, streams)
+
+
+def interpreted(made: SubmittingLearner, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Let a learner's loop run uncompiled; returns the names that it looks up."""
+    module = sys.modules[type(made).__module__]
+    plain = module.run.py_func  # type: ignore[attr-defined]
+    monkeypatch.setattr(module, "run", plain)
+    names: dict[str, Any] = plain.__globals__
+    return names
+
+
+def users_of(made: SubmittingLearner) -> tuple[str, Any]:
+    """The attribute that holds the users' side, and what it holds."""
+    return next((key, held) for key, held in vars(made).items() if hasattr(held, "env_key"))
+
+
+@EACH
+def test_the_config_is_a_frozen_dataclass_under_its_own_name(name: str) -> None:
+    config: Any = ALGORITHMS[name]()
+    assert config.name == name
+    assert config == ALGORITHMS[name]()
+    assert ALGORITHMS[name].plays is LinearMixtureMDP
+    assert isinstance(learner(name), SubmittingLearner)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        config.name = "other"
+
+
+@EACH
+@pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf"), 1j, "no such thing", None])
+def test_bad_settings_are_refused_in_one_line(name: str, value: object) -> None:
+    config: Any = ALGORITHMS[name]
+    for key in (field.name for field in dataclasses.fields(config)):
+        with pytest.raises(ValueError, match=f"^{key} must be .*, got .*; ") as caught:
+            config(**{key: value})
+        assert "\n" not in str(caught.value)
+
+
+@TRUST
+def test_same_seed_same_bits_and_other_seed_other_run(name: str, kind: str) -> None:
+    runs = [learner(name, kind, seed) for seed in (3, 3, 4)]
+    segments = [run.learn(K) for run in runs]
+    assert segments[0] == segments[1]
+    assert same_state(runs[0].state_dict(), runs[1].state_dict())
+    assert same_state(runs[0].policies, runs[1].policies)
+    assert not same_state(runs[0]._arrays(), runs[2]._arrays())
+
+
+@TRUST
+@pytest.mark.parametrize("cuts", [[1], [7, 20], [2, 38, 39]], ids=str)
+def test_a_run_may_be_cut_anywhere(name: str, kind: str, cuts: list[int]) -> None:
+    unbroken, stopped, resumed = (learner(name, kind) for _ in range(3))
+    unbroken.learn(K)
+    for start, stop in pairwise([0, *cuts, K]):
+        assert resumed.learn(stop - start) == stopped.learn(stop - start)
+        state = {key: array.copy() for key, array in resumed.state_dict().items()}
+        resumed = learner(name, kind)
+        resumed.load_state_dict(state)
+        assert resumed.episodes_done == stop
+        assert same_state(resumed.policies, stopped.policies)
+    for one in (resumed, stopped):
+        assert same_state(one.state_dict(), unbroken.state_dict())
+        assert one.certificate() == unbroken.certificate()
+
+
+@TRUST
+def test_a_state_of_another_run_is_refused_in_one_line(name: str, kind: str) -> None:
+    run = learner(name, kind)
+    run.learn(20)
+    state = run.state_dict()
+    others = [learner(name, kind, seed=1), learner(name, kind, episodes=K + 1), learner(name, kind, mdp=OTHER_MDP)]
+    if name in SETTINGS:
+        others.append(learner(name, kind, **{key: 2.0 * value for key, value in SETTINGS[name].items()}))
+    for other in others:
+        with pytest.raises(ValueError, match=r"^[^\n]*; (resume|start)[^\n]*$"):
+            other.load_state_dict(state)
+    key = next(iter(run._arrays()))
+    for broken in (
+        {},
+        {name: array for name, array in state.items() if name != "privatizer.turns"},
+        state | {"episodes_done": np.array(21)},
+        state | {key: state[key] + 1},
+        state | {"privatizer.turns": state["privatizer.turns"] + 1},
+    ):
+        with pytest.raises(ValueError, match=r"^[^\n]*; (resume|start)[^\n]*$"):
+            learner(name, kind).load_state_dict(broken)
+
+
+@EACH
+def test_a_state_of_other_noise_is_refused(name: str) -> None:
+    kinds = [*PRIVACY[ALGORITHMS[name].releases]]
+    for kind, other in pairwise([*kinds, kinds[0]]):
+        run = learner(name, kind)
+        run.learn(5)
+        with pytest.raises(ValueError, match=r"^[^\n]*; (resume|start)[^\n]*$"):
+            learner(name, other).load_state_dict(run.state_dict())
+
+
+@TRUST
+def test_noise_of_the_operating_system_does_not_come_again(name: str, kind: str) -> None:
+    """Only noise differs: without any, two runs of one seed are the same."""
+    runs = [learner(name, kind, noise=NoiseConfig(entropy="os")) for _ in range(2)]
+    for run in runs:
+        run.learn(K)
+    assert same_state(runs[0]._arrays(), runs[1]._arrays()) == kind.startswith("none")
+    with pytest.raises(LedgerError, match="its noise would no longer be secret"):
+        runs[0].state_dict()
+
+
+@TRUST
+def test_users_reach_the_learner_through_their_messages_only(
+    name: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two worlds whose users differ but whose messages do not: policies and regret must be the same bits."""
+    names = interpreted(learner(name, kind), monkeypatch)
+    send = "send_statistics" if ALGORITHMS[name].releases == "statistics" else "send_bit"
+    original, told, world = names[send], [], 0
+
+    def blinded(channel: Any, *data: Any) -> None:
+        told.append([np.array(part).tolist() for part in data])
+        *values, user = data
+        same = [np.full_like(part, 0.1 * (user % 7)) if isinstance(part, np.ndarray) else user % 2 for part in values]
+        original(channel, *same, user)
+        # What the room holds of the user must not be read.
+        room = channel.feature if hasattr(channel, "feature") else channel.bit
+        room[:] = world
+
+    monkeypatch.setitem(names, send, blinded)
+    outcomes, saw = [], []
+    for world in (1, 2):
+        made = learner(name, kind)
+        where, people = users_of(made)
+        setattr(made, where, people._replace(env_key=Streams(world, "world").key("env")))
+        told.clear()
+        found = [(made.learn(5), made.policy.tolist()) for _ in range(K // 5)]
+        outcomes.append((found, {key: array.tolist() for key, array in made._arrays().items()}))
+        saw.append([*told])
+    assert outcomes[0] == outcomes[1]
+    assert saw[0] != saw[1]
+    assert len(saw[0]) == K - 1
+
+
+@TRUST
+def test_the_ledger_is_charged_before_the_loop_runs(name: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = learner(name, kind)
+    module = sys.modules[type(made).__module__]
+    charged, run = [], module.run  # type: ignore[attr-defined]
+
+    def watched(*arguments: Any) -> Any:
+        charged.append((made.privatizer.ledger.users_charged, int(made.privatizer.channel.turns[1])))
+        return run(*arguments)
+
+    monkeypatch.setattr(module, "run", watched)
+    for n in (15, 24, 1):
+        made.learn(n)
+    assert charged == [(15, 0), (39, 15), (39, 39)]
+
+
+@TRUST
+def test_the_last_user_sends_nothing(name: str, kind: str) -> None:
+    made = learner(name, kind, episodes=8)
+    made.learn(8)
+    assert made.privatizer.ledger.users_charged == 7
+    assert made.privatizer.channel.turns.tolist() == [7, 7, 7, 7]
+    with pytest.raises(ValueError, match="build for more episodes"):
+        made.learn(1)
+
+
+@TRUST
+def test_the_certificate_of_a_finished_run_is_the_planned_one(name: str, kind: str) -> None:
+    made = learner(name, kind)
+    planned = made.privatizer.planned_certificate(name)
+    assert made.certificate() != planned
+    made.learn(K)
+    assert made.certificate() == planned
+    told = planned.to_dict()
+    open_ends = kind.startswith("none") or kind == "printed"
+    assert told["algorithm"] == name
+    assert told["verdict"] == ("unbounded" if open_ends else "holds")
+    assert told["excluded_channels"]
+
+
+@TRUST
+def test_the_metrics_reported_are_those_declared(name: str, kind: str) -> None:
+    """Over a stretch they are the sum, the mean or the last of those over its parts."""
+    whole, parts = (learner(name, kind) for _ in range(2))
+    for stretch in ((10, 1, 3), (2, 24)):
+        segment, pieces = whole.learn(sum(stretch)), [parts.learn(n) for n in stretch]
+        assert segment.episodes == sum(stretch)
+        assert [*segment.metrics] == [metric.name for metric in ALGORITHMS[name].metrics]
+        for metric in ALGORITHMS[name].metrics:
+            values = np.array([piece.metrics[metric.name] for piece in pieces])
+            of_parts = {"sum": values.sum(), "mean": np.average(values, weights=stretch), "last": values[-1]}
+            assert type(segment.metrics[metric.name]) is float
+            assert segment.metrics[metric.name] == pytest.approx(of_parts[metric.over], rel=1e-9, abs=1e-12)
+            assert 0.0 <= segment.metrics[metric.name] <= (np.inf if metric.unit else 1.0)
+
+
+@TRUST
+def test_policies_are_probabilities_and_regret_is_exact(name: str, kind: str) -> None:
+    """An episode's regret is V* - V^pi of the policy before or after it, and of the last episode that of the last."""
+    made, best = learner(name, kind), MDP.optimal_start_value()
+    seen = [made.policy]
+    for _ in range(K):
+        missing = made.learn(1).regret
+        assert made.policies.keys() == {"policy"}
+        seen.append(made.policies["policy"])
+        values = [MDP.start_value(policy) for policy in seen[-2:]]
+        assert min(abs(best - value - missing) for value in values) < 1e-9
+        made.policy[:] = 0.0  # a copy: a run goes on
+    assert best - MDP.start_value(made.policy) == pytest.approx(missing, abs=1e-9)
+    for policy in seen:
+        assert policy.shape == (MDP.horizon, MDP.n_states, MDP.n_agents, MDP.n_actions)
+        assert policy.min() >= 0.0
+        np.testing.assert_allclose(policy.sum(axis=-1), 1.0, rtol=1e-12)
+    assert len({policy.tobytes() for policy in seen}) > 1
+
+
+@EACH
+def test_a_privatizer_for_another_problem_is_refused(name: str) -> None:
+    privatizer = learner(name, episodes=20).privatizer
+    with pytest.raises(ValueError, match=r"^the privatizer must be built for 39 users, got 19; "):
+        ALGORITHMS[name]().build(MDP, privatizer, K, Streams(0, "x"))
+
+
+@EACH
+def test_one_episode_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=r"^episodes must be at least 2, got 1; "):
+        ALGORITHMS[name]().build(MDP, learner(name, episodes=2).privatizer, 1, Streams(0, "x"))
+
+
+@pytest.mark.slow
+def test_same_bits_without_the_compiler() -> None:
+    code = (
+        "import warnings; warnings.simplefilter('ignore')\n"
+        "from tests.algorithms.test_submitting_contract import fingerprints\n"
+        "print(*fingerprints(), sep='\\n')\n"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert shown.stdout.splitlines() == fingerprints()
+
+
+def fingerprints() -> list[str]:
+    """Segment and state after a short run of every algorithm under every trust model, as exact text."""
+    small, found = NetworkMDP(horizon=3).build(), []
+    for name, kind in CASES:
+        made = learner(name, kind, episodes=12, mdp=small)
+        segment = made.learn(12)
+        arrays = [made._arrays()[key] for key in sorted(made._arrays())]
+        numbers = (*segment.metrics.values(), *(number for array in arrays for number in array.flat))
+        found.append(" ".join((name, kind, *(float(number).hex() for number in numbers))))
+    return found

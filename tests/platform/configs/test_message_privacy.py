@@ -1,0 +1,107 @@
+"""The privacy section of a config whose users send statistics or a bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dprl.platform.configs.config import load_cells
+from dprl.platform.configs.experiment import read_experiment, varying_keys
+from dprl.platform.errors import UserError
+from dprl.platform.reports.listing import listing, listing_text
+from dprl.privacy import LocalBitPrivacy, LocalStatisticsPrivacy
+from tests.platform.message_cases import GAUSSIAN, LAPLACE, NO_CLIPS, NONE, PRINTED, cell, raw, votes
+
+RELEASE: dict[str, Any] = {"release": True}
+
+
+def test_settings_are_those_of_what_is_released(tmp_path: Path) -> None:
+    assert cell(GAUSSIAN).privacy == LocalStatisticsPrivacy(4.0, 1e-5, "gram_gaussian")
+    assert votes(LAPLACE).privacy == LocalBitPrivacy(4.0)
+    for original in (cell(LAPLACE), cell(NONE), cell(PRINTED), votes(LAPLACE), votes(NONE)):
+        (tmp_path / "one.yaml").write_text(original.to_yaml())
+        assert load_cells(tmp_path / "one.yaml") == [original]
+
+
+@pytest.mark.parametrize(
+    ("section", "told"),
+    [
+        (
+            raw({"model": "jdp", "epsilon": 1.0}),
+            (
+                "privacy.model: must be one of ldp, none with algorithm ma_ldp, whose users release statistics, "
+                "got 'jdp'; choose one of them, or another algorithm"
+            ),
+        ),
+        (
+            raw(LAPLACE | {"counter": "binary_tree"}),
+            (
+                "privacy.counter: does not belong with algorithm ma_ldp, whose users release statistics, "
+                "got 'binary_tree'; remove it"
+            ),
+        ),
+        (
+            raw(GAUSSIAN, "ldp_sign_votes"),
+            (
+                "privacy.delta: does not belong with algorithm ldp_sign_votes, whose users release bits, got 1e-05; "
+                "remove it"
+            ),
+        ),
+        (
+            raw(LAPLACE | {"rewards": "open"}, "ldp_sign_votes"),
+            "privacy.rewards: does not belong with algorithm ldp_sign_votes, whose users release bits",
+        ),
+        (
+            raw(LAPLACE, "private_ucb_vi", env={"name": "riverswim"}) | {"privacy": LAPLACE | {"rewards": "open"}},
+            "privacy.rewards: does not belong with algorithm private_ucb_vi, whose users release counts",
+        ),
+        (raw(LAPLACE | {"mechanism": "gram_laplac"}), "did you mean 'gram_laplace'?"),
+        (raw(LAPLACE, env={"name": "riverswim"}), "env: must be a linear mixture MDP of cooperating agents with"),
+        (raw(PRINTED) | RELEASE, "release: must be false without certified noise, got True; choose model ldp, cali"),
+        (raw(NONE) | RELEASE, "release: must be false without certified noise, got True; choose model ldp"),
+        (raw(NONE, "ldp_sign_votes") | RELEASE, "release: must be false without certified noise, got True; choose"),
+    ],
+)
+def test_what_does_not_fit_is_told_in_one_line(section: dict[str, Any], told: str) -> None:
+    with pytest.raises(UserError) as caught:
+        read_experiment(section)
+    text = str(caught.value)
+    assert "\n" not in text
+    assert told in text
+
+
+@pytest.mark.parametrize(
+    ("privacy", "algorithm"),
+    [(LAPLACE, "ma_ldp"), (GAUSSIAN | {"rewards": "public"}, "ma_ldp"), (LAPLACE, "ldp_sign_votes")],
+)
+def test_certified_noise_may_be_released(privacy: dict[str, Any], algorithm: str) -> None:
+    told = cell(privacy, algorithm, **RELEASE).certificate().to_dict()
+    assert told["verdict"] == "holds"
+    assert {noise["entropy"] for noise in told["noise"]} == {"os"}
+    assert {noise["arithmetic"] for noise in told["noise"]} <= {"grid", "integer"}
+
+
+def test_missing_privacy_gets_an_example_that_fits() -> None:
+    for algorithm in ("ma_ldp", "ldp_sign_votes"):
+        settings = raw(LAPLACE, algorithm)
+        del settings["privacy"]
+        with pytest.raises(UserError, match=r"^privacy: is required, got nothing; write e\.g\. privacy: .*ldp") as told:
+            read_experiment(settings)
+        assert ("gram_laplace" in str(told.value)) == (algorithm == "ma_ldp")
+
+
+def test_words_that_say_nothing_alone_have_their_names() -> None:
+    cells = [cell(NO_CLIPS), cell(PRINTED), cell(NO_CLIPS | {"clipping": "device"}), cell(LAPLACE)]
+    labels = [one.label(varying_keys(cells)) for one in cells]
+    assert labels[:2] == ["printed clipping=auto rewards=public", "printed clipping=auto rewards=auto"]
+    assert len(set(labels)) == len(cells)
+
+
+def test_the_list_has_both_kinds() -> None:
+    algorithms = {entry["name"]: entry for entry in listing("algorithms")["algorithms"]}
+    assert algorithms["ma_ldp"]["releases"] == "statistics"
+    assert algorithms["ldp_sign_votes"]["releases"] == "bits"
+    text = listing_text({"trust_models": listing("trust_models")["trust_models"]})
+    assert "gram_laplace | gram_gaussian" in text or "gram_gaussian | gram_laplace" in text

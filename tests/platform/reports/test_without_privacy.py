@@ -1,0 +1,122 @@
+"""Cells that ask for privacy and prove none: every text and figure says so, and none of them disappears."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from dprl.platform.configs.experiment import Experiment
+from dprl.platform.reports.cell_figure import cell_figure
+from dprl.platform.reports.cell_texts import cells_of
+from dprl.platform.reports.frontier import frontier_figure
+from dprl.platform.reports.markdown import page
+from dprl.platform.reports.records import columns, summary_row
+from dprl.platform.reports.tables import write_summary
+from dprl.platform.reports.verdicts import certificate_text, privacy_text, verdict_line
+from tests.platform.message_cases import LAPLACE, NO_CLIPS, NONE, PRINTED, cell, votes
+from tests.platform.reports.cases import finished, legend_of
+
+
+def records(one: Experiment) -> pd.DataFrame:
+    """Regret that falls with the root of the episode; all else is 0.5."""
+    episodes = np.arange(1, one.episodes + 1)
+    frames = []
+    for seed in range(one.seeds):
+        rate = (1.0 + 0.1 * seed) / np.sqrt(episodes)
+        values = {"seed": seed, "episode": episodes, "regret": rate.cumsum(), "regret_per_episode": rate}
+        frames.append(pd.DataFrame({name: values.get(name, 0.5) for name in columns(one.algorithm.metrics)}))
+    return pd.concat(frames, ignore_index=True)
+
+
+def summary(*cells: Experiment) -> pd.DataFrame:
+    rows = [summary_row(one, finished(one, records(one))) for one in cells]
+    return pd.DataFrame([{"label": str(i), **row, "seconds": 1.0} for i, row in enumerate(rows)])
+
+
+@pytest.mark.parametrize(
+    ("one", "line", "title"),
+    [
+        (
+            cell(PRINTED),
+            "NO PRIVACY: something is released without noise, epsilon is infinite",
+            "ldp, NO PRIVACY: something is released without noise (\u03b5 = \u221e)",
+        ),
+        (
+            cell(NO_CLIPS),
+            "NO PRIVACY: noise as printed proves no finite epsilon, claimed 4",
+            "ldp, NO PRIVACY: the noise proves no finite \u03b5 (the claim of 4 fails)",
+        ),
+        (
+            cell(NONE),
+            "NO PRIVACY: something is released without noise, epsilon is infinite",
+            "no privacy (\u03b5 = \u221e)",
+        ),
+        (
+            cell(LAPLACE),
+            "HOLDS in simulation (seeded, float64-idealised): certified noise proves 4, claimed 4",
+            "ldp, proved \u03b5 = 4",
+        ),
+        (
+            votes(LAPLACE),
+            "HOLDS in simulation (seeded): certified noise proves 4, claimed 4",
+            "ldp, proved \u03b5 = 4",
+        ),
+    ],
+    ids=["open rewards", "no clips", "none", "laplace", "bits"],
+)
+def test_texts_say_what_is_proved(one: Experiment, line: str, title: str, drawn: list[Figure]) -> None:
+    told = one.certificate().to_dict()
+    assert verdict_line(told) == line
+    assert privacy_text(told) == title
+    text = certificate_text("one", told)
+    assert text.startswith(f"one: {line}")
+    assert ("no finite epsilon, neither pure nor at the deltas below" in text) == (
+        line.startswith("NO") and "4" in line
+    )
+    cell_figure(records(one), one, told)
+    (figure,) = drawn
+    assert str(figure.get_suptitle()).splitlines()[-1] == title
+    assert "gap=0.1667" in str(figure.get_suptitle())
+
+
+def test_the_scales_of_all_stages_are_told() -> None:
+    text = certificate_text("one", cell(LAPLACE | {"rewards": "public"}).certificate().to_dict())
+    assert "statistics: gram_laplace, scale 7.742 to 30.97, 56 cells" in " ".join(text.split())
+
+
+def test_the_table_names_them() -> None:
+    stream = io.StringIO()
+    write_summary(stream, summary(cell(PRINTED), cell(NO_CLIPS), cell(NONE), cell(LAPLACE), votes(LAPLACE)))
+    rows = stream.getvalue().splitlines()[1:6]
+    assert ["NO PRIVACY" in row for row in rows] == [True, True, True, False, False]
+
+
+def test_the_frontier_draws_them_as_lines_without_an_epsilon(drawn: list[Figure]) -> None:
+    privacies: list[dict[str, Any]] = [NONE, PRINTED, NO_CLIPS, LAPLACE, LAPLACE | {"epsilon": 8.0}]
+    frontier_figure(summary(*(cell(one) for one in privacies), votes(NONE), votes(LAPLACE)))
+    (figure,) = drawn
+    (axes,) = figure.axes
+    names = legend_of(figure)
+    mean = f"{summary(cell(NONE))['mean_regret'][0]:.2g}"
+    assert [name for name in names if name.endswith(f": mean regret {mean}")] == [
+        name for name in names if name.startswith(("ma_ldp none", "ldp_sign_votes none")) or "NO PRIVACY" in name
+    ]
+    without = [name for name in names if "NO PRIVACY" in name]
+    assert len(without) == 2
+    assert all(name.startswith("ma_ldp ldp ") for name in without)
+    flat = [line for line in axes.get_lines() if list(line.get_xdata()) == [0, 1]]
+    assert len(flat) == 4
+    # Those of one algorithm have one colour, and dashes of their own.
+    assert len({(str(line.get_color()), str(line._unscaled_dash_pattern)) for line in flat}) == 4  # type: ignore[attr-defined]
+
+
+def test_the_page_does_not_say_that_every_claim_holds() -> None:
+    for cells, holds in (([cell(NONE), cell(LAPLACE)], True), ([cell(PRINTED), cell(LAPLACE)], False)):
+        text = page("team", cells_of(summary(*cells)), [])
+        assert ("every privacy claim holds" in text) == holds
+        assert ("NO PRIVACY" in text) != holds

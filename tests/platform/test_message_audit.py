@@ -1,0 +1,136 @@
+"""`dprl audit` of a cell whose users send one message: attacks on whole messages, and what else leaves."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dprl.platform import message_auditing
+from dprl.platform.auditing import attached_audit, audit_experiment
+from dprl.platform.message_auditing import PROBES, probe_privatizer
+from dprl.platform.reports.audits import block
+from dprl.privacy import StatisticsPrivatizer, Streams
+from dprl.privacy.audits import side_channels
+from dprl.privacy.audits.probes_messages import StatisticsMessages
+from dprl.privacy.audits.side_channels import differing_channels, recorded_statistics
+from dprl.privacy.statistics_channels import send_statistics
+from tests.platform.message_cases import GAUSSIAN, LAPLACE, NO_CLIPS, NONE, PRINTED, cell, votes
+
+RUNS = 20_000
+
+
+@pytest.mark.parametrize(
+    ("privacy", "noise"),
+    [
+        (LAPLACE, {}),
+        (GAUSSIAN, {}),
+        (GAUSSIAN, {"noise": {"arithmetic": "exact"}}),
+        (LAPLACE | {"rewards": "public"}, {"noise": {"arithmetic": "exact", "entropy": "os"}, "release": True}),
+        (LAPLACE | {"delta": 1e-2, "mechanism": "gram_bounded_laplace"}, {}),
+    ],
+    ids=["laplace", "gaussian", "on a grid", "for release", "bounded"],
+)
+def test_certified_statistics_are_not_refuted_and_something_is_measured(
+    privacy: dict[str, Any], noise: dict[str, Any]
+) -> None:
+    *attacks, channels = findings = audit_experiment(cell(privacy, **noise), RUNS)
+    assert len(attacks) == len(PROBES)
+    assert [one.verdict for one in findings] == ["not refuted"] * len(findings)
+    assert all(one.white_box == "holds" for one in findings)
+    assert not any(one.contradicts_proof for one in findings)
+    strongest = max(one.measurement.epsilon_lb for one in attacks if one.measurement is not None)
+    assert 1.0 < strongest < 4.0
+    assert channels.measurement is not None
+    assert channels.measurement.probe == "3 users: only noisy releases differ"
+    assert "NOT REFUTED" in block("one", findings)
+
+
+def test_open_rewards_and_missing_clips_are_found() -> None:
+    findings = audit_experiment(cell(PRINTED), 2000)
+    *attacks, channels = findings
+    assert [one.verdict for one in findings] == [*["not refuted", "refuted"] * len(PROBES), "refuted"]
+    assert channels.measurement is not None
+    assert channels.measurement.probe.endswith("users: reward corrections: not the same")
+    text = block("one", findings)
+    assert text.startswith("one: REFUTED: claimed 4, measured epsilon = inf")
+    assert "which the device does not cut" in " ".join(text.split())
+    assert "reward corrections: no noise" in text
+    # Without the rewards' corrections it is the missing clips alone.
+    *attacks, channels = audit_experiment(cell(NO_CLIPS), 2000)
+    assert channels.verdict == "not refuted"
+    assert [one.verdict for one in attacks] == ["not refuted", "refuted"] * len(PROBES)
+
+
+def test_without_noise_messages_tell_everything() -> None:
+    for made, named in ((cell(NONE), "reward corrections, statistics"), (votes(NONE), "bit")):
+        (channels,) = findings = audit_experiment(made, 1000)
+        assert channels.measurement is not None
+        assert channels.measurement.epsilon_lb == np.inf
+        assert channels.measurement.probe == f"3 users: {named}: not the same"
+        assert "NO PRIVACY" in block("one", findings)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_bits_are_measured_to_be_as_private_as_they_are(epsilon: float) -> None:
+    bit, channels = audit_experiment(votes({"model": "ldp", "epsilon": epsilon}), 100_000)
+    assert bit.measurement is not None
+    assert 0.9 * epsilon < bit.measurement.epsilon_lb <= epsilon
+    assert channels.verdict == "not refuted"
+
+
+def test_a_claim_that_is_too_small_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = message_auditing.claim_of
+    monkeypatch.setattr(message_auditing, "claim_of", lambda made: dataclasses.replace(original(made), epsilon=0.5))
+    for made in (cell(LAPLACE), votes(LAPLACE)):
+        attack, *_ = audit_experiment(made, RUNS)
+        assert attack.verdict == "refuted"
+
+
+def test_scores_are_log_likelihood_ratios() -> None:
+    """E[exp(score)] is 1 in world 0: to within five standard errors, a false alarm in a million seeds."""
+    for noise in ({}, {"noise": {"arithmetic": "exact"}}):
+        experiment = cell(LAPLACE, **noise)
+        for sizes in PROBES:
+            probe = StatisticsMessages(probe_privatizer(experiment, sizes).parts, "one")
+            scores = probe.scores(0, RUNS, Streams(1, "x").key("user_noise"))
+            ratios = np.exp(scores)
+            assert abs(ratios.mean() - 1.0) < 5.0 * ratios.std() / np.sqrt(RUNS)
+            assert scores.std() > 0.1
+            assert np.abs(scores).max() <= 4.0
+
+
+def test_what_is_said_beside_the_message_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StatisticsPrivatizer, "__repr__", lambda made: f"Statistics({made.channel.feature})")
+    *_, channels = audit_experiment(cell(LAPLACE), 1000)
+    assert channels.verdict == "refuted"
+    assert channels.measurement is not None
+    assert channels.measurement.probe.endswith("texts: not the same")
+
+
+def test_noise_on_a_grid_hides_what_follows_the_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Statistics that are added after the noise, and not rounded, stand beside the grid."""
+    experiment = cell(LAPLACE, noise={"arithmetic": "exact"})
+
+    def record(world: int) -> list[side_channels.Message]:
+        made: Any = experiment.algorithm.privatizer(
+            experiment.env.build(), experiment.privacy, 3, Streams(0, "x", experiment.noise)
+        )
+        return recorded_statistics(made, world, "ma_ldp")
+
+    noisy = ("statistics", "reward corrections")
+    assert differing_channels(record, noisy) == ()
+
+    def unrounded(channel: Any, features: Any, targets: Any, corrections: Any, user: int) -> None:
+        send_statistics(channel, features, targets, corrections, user)
+        channel.message[0] += features.flat[0] * 1e-9
+
+    monkeypatch.setattr(side_channels, "send_statistics", unrounded)
+    assert differing_channels(record, noisy) == ("fractions",)
+
+
+def test_a_run_keeps_the_most_telling_finding() -> None:
+    attached = attached_audit(votes({"model": "ldp", "epsilon": 2.0}))
+    assert (attached["verdict"], attached["audits"]) == ("not refuted", ["bit", "channels"])
