@@ -41,7 +41,7 @@ class Users(NamedTuple):
     """The environment and its users as compiled loops see them.
 
     lists, theta float64[n, d-1], rewards float64[S]: the truth; start, optimal: the first state and V* there; episodes:
-    K. tests: what votes are about, public. key uint64[5]. means float64[H, S, n], values float64[H + 1, S]: scratch.
+    K. tests: what votes are about, public. env_key uint64[5]. means float64[H, S, n], values float64[H + 1, S]: scratch.
     """
 
     lists: SuccessorLists
@@ -51,7 +51,7 @@ class Users(NamedTuple):
     optimal: float
     episodes: int
     tests: DriftTests
-    key: np.ndarray
+    env_key: np.ndarray
     means: Float64Array
     values: Float64Array
     device: Device
@@ -82,7 +82,7 @@ class Server(NamedTuple):
 def play(users: Users, actions: Float64Array, user: int) -> None:
     """User side: episode `user` with actions float64[n, d-1]; leaves the vote on the user's agent in users.device."""
     own, (horizon, _, n) = users.device, users.tests.directions.shape
-    fill_uniform(own.uniforms, users.key, np.uint64(user) * np.uint64(horizon + 1))
+    fill_uniform(own.uniforms, users.env_key, np.uint64(user) * np.uint64(horizon + 1))
     agent, state, score = (user - 1) % n, users.start, 0.0
     for h in range(horizon):
         entry = _next_entry(users, actions, h, state, own.uniforms[h])
@@ -212,7 +212,7 @@ class LDPSignVotesLearner(SubmittingLearner):
         self._env = env
         self._users = _users(env, episodes, streams)
         words = f"{config!r} {streams.seed} {streams.context} {env.start}"
-        arrays = (*env.lists, env.theta, env.rewards, self._users.key)
+        arrays = (*env.lists, env.theta, env.rewards, self._users.env_key)
         super().__init__(config.name, privatizer, episodes, (words, arrays))
         (n, length), exploration = env.theta.shape, config.exploration if env.dimension > 2 else 0.0
         key = streams.key("exploration", "actions")
@@ -246,7 +246,7 @@ def _users(mdp: LinearMixtureMDP, episodes: int, streams: Streams) -> Users:
         optimal=mdp.optimal_start_value(),
         episodes=episodes,
         tests=drift_tests(mdp),
-        key=streams.key("env"),
+        env_key=streams.key("env"),
         means=np.zeros((horizon, n_states, mdp.n_agents)),
         values=np.zeros((horizon + 1, n_states)),
         device=Device(np.zeros(horizon + 1), np.zeros(1, dtype=np.int64)),
