@@ -110,7 +110,7 @@ def test_the_frontier_draws_them_as_lines_without_an_epsilon(drawn: list[Figure]
     assert len(without) == 2
     assert all(name.startswith("ma_ldp ldp ") for name in without)
     assert all("NO PRIVACY (claimed \u03b5 = 4): " in name for name in without)
-    flat = [line for line in axes.get_lines() if list(line.get_xdata()) == [0, 1]]
+    flat = [line for line in axes.get_lines() if np.array_equal(np.asarray(line.get_xdata()), [0, 1])]
     assert len(flat) == 4
     # Those of one algorithm have one colour, and dashes of their own.
     assert len({(str(line.get_color()), str(line._unscaled_dash_pattern)) for line in flat}) == 4  # type: ignore[attr-defined]
