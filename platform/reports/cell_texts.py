@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from dprl.algorithms import Metric
-from dprl.platform.configs.experiment import varies
+from dprl.platform.configs.experiment import NEEDS_ITS_NAME, varies
 from dprl.platform.reports.tables import episode_reached
 from dprl.platform.reports.verdicts import number
 
@@ -77,8 +77,10 @@ def settings_text(cell: Cell, keys: Sequence[str], sections: tuple[str, ...]) ->
 
 
 def epsilon_text(cell: Cell) -> str:
-    """Return the proved epsilon."""
-    return "\u221e" if math.isinf(cell["proved_epsilon"]) else number(cell["proved_epsilon"])
+    """Return the proved epsilon; where there is none, the claim tells cells apart."""
+    if math.isfinite(cell["proved_epsilon"]):
+        return number(cell["proved_epsilon"])
+    return "\u221e" + (f" (claimed {number(cell['claimed_epsilon'])})" if "claimed_epsilon" in cell else "")
 
 
 def delta_text(cell: Cell) -> str:
@@ -131,8 +133,10 @@ def first_and_last(cell: Cell) -> str:
 
 
 def plain(value: object) -> str:
-    """Return a value without the '.0' that a column with gaps adds to whole numbers."""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    """Return a value without the '.0' that a column with gaps adds to whole numbers, in at most ten digits."""
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else f"{value:.10g}"
+    return str(value)
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], texts: Sequence[str]) -> str:
@@ -151,4 +155,5 @@ def _with_ends(value: str, ends: Sequence[str]) -> str:
 
 
 def _setting(key: str, value: object) -> str:
-    return value if isinstance(value, str) else f"{key.rpartition('.')[2]}={plain(value)}"
+    alone = isinstance(value, str) and key not in NEEDS_ITS_NAME
+    return str(value) if alone else f"{key.rpartition('.')[2]}={plain(value)}"

@@ -243,4 +243,4 @@ def _setting_text(cell: Cell, key: str) -> str:
 
 def _stands(cell: Cell) -> bool:
     """Whether what a cell claims is proved; without privacy nothing is claimed."""
-    return cell["verdict"] == "holds" or cell["privacy.model"] == "none"
+    return str(cell["verdict"]) == "holds" or str(cell["privacy.model"]) == "none"

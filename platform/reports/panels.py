@@ -89,7 +89,8 @@ class Panels(NamedTuple):
         """Return what the legend says of cells without privacy: their values, one a panel, too small to read off."""
         labels = {}
         for name, line in self.lines(summary[_unproved(summary)]):
-            lacks = "" if (line[MODEL] == "none").all() else ", NO PRIVACY"
+            claimed = list(dict.fromkeys(f"{value:g}" for value in line["claimed_epsilon"].dropna()))
+            lacks = f", NO PRIVACY (claimed \u03b5 = {listed(claimed)})" if claimed else ""
             labels[name] = f"{name}{lacks}: {what} {listed([f'{value:.2g}' for value in line[column]])}"
         return labels
 

@@ -65,7 +65,7 @@ def learner(
 def interpreted(made: SubmittingLearner, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Let a learner's loop run uncompiled; returns the names that it looks up."""
     module = sys.modules[type(made).__module__]
-    plain = module.run.py_func  # type: ignore[attr-defined]
+    plain = module.run.py_func
     monkeypatch.setattr(module, "run", plain)
     names: dict[str, Any] = plain.__globals__
     return names
@@ -205,7 +205,7 @@ def test_users_reach_the_learner_through_their_messages_only(
 def test_the_ledger_is_charged_before_the_loop_runs(name: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made = learner(name, kind)
     module = sys.modules[type(made).__module__]
-    charged, run = [], module.run  # type: ignore[attr-defined]
+    charged, run = [], module.run
 
     def watched(*arguments: Any) -> Any:
         charged.append((made.privatizer.ledger.users_charged, int(made.privatizer.channel.turns[1])))

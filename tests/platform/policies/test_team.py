@@ -21,13 +21,15 @@ PLACES = [(0, 0), (1, 4), (3, 8)]
 @pytest.mark.parametrize("algorithm", ["ma_ldp", "ldp_sign_votes"])
 def test_a_run_leaves_policies_that_act(tmp_path: Path, algorithm: str) -> None:
     run_team_cell(tmp_path, algorithm)
-    policies = [load_policy(tmp_path, seed) for seed in (5, 6)]
-    for policy in policies:
+    tables = []
+    for seed in (5, 6):
+        policy = load_policy(tmp_path, seed)
         assert isinstance(policy, TeamPolicy)
+        tables.append(policy.table)
         assert policy.env == TEAM_ENV
         assert len(policy((0, 0))) == MDP.n_agents
         assert MDP.worst()[0][0, MDP.start] <= policy.start_value <= MDP.optimal_start_value() + 1e-12
-    assert not np.array_equal(policies[0].table, policies[1].table)
+    assert not np.array_equal(tables[0], tables[1])
 
 
 def test_tables_are_loaded_seed_by_seed(tmp_path: Path) -> None:

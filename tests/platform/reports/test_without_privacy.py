@@ -101,7 +101,7 @@ def test_the_frontier_draws_them_as_lines_without_an_epsilon(drawn: list[Figure]
     frontier_figure(summary(*(cell(one) for one in privacies), votes(NONE), votes(LAPLACE)))
     (figure,) = drawn
     (axes,) = figure.axes
-    names = legend_of(figure)
+    names = [" ".join(name.split()) for name in legend_of(figure)]
     mean = f"{summary(cell(NONE))['mean_regret'][0]:.2g}"
     assert [name for name in names if name.endswith(f": mean regret {mean}")] == [
         name for name in names if name.startswith(("ma_ldp none", "ldp_sign_votes none")) or "NO PRIVACY" in name
@@ -109,7 +109,8 @@ def test_the_frontier_draws_them_as_lines_without_an_epsilon(drawn: list[Figure]
     without = [name for name in names if "NO PRIVACY" in name]
     assert len(without) == 2
     assert all(name.startswith("ma_ldp ldp ") for name in without)
-    flat = [line for line in axes.get_lines() if list(line.get_xdata()) == [0, 1]]
+    assert all("NO PRIVACY (claimed \u03b5 = 4): " in name for name in without)
+    flat = [line for line in axes.get_lines() if np.array_equal(np.asarray(line.get_xdata()), [0, 1])]
     assert len(flat) == 4
     # Those of one algorithm have one colour, and dashes of their own.
     assert len({(str(line.get_color()), str(line._unscaled_dash_pattern)) for line in flat}) == 4  # type: ignore[attr-defined]
@@ -120,3 +121,4 @@ def test_the_page_does_not_say_that_every_claim_holds() -> None:
         text = page("team", cells_of(summary(*cells)), [])
         assert ("every privacy claim holds" in text) == holds
         assert ("NO PRIVACY" in text) != holds
+        assert ("\u221e (claimed 4)" in text) != holds
