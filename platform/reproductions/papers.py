@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dprl.platform.errors import broken_rule, suggestion
-from dprl.platform.reproductions import pgc_a3c
+from dprl.platform.reproductions.pgc_a3c import reproduction as pgc_a3c
 from dprl.platform.reproductions.request import Reproduced, Request
 
 ALL = "all"

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from dprl.platform.command_line import main
-from dprl.platform.reproductions import papers, pgc_a3c
-from dprl.platform.reproductions.page import FIGURES
+from dprl.platform.reproductions import papers
+from dprl.platform.reproductions.pgc_a3c import reproduction as pgc_a3c
+from dprl.platform.reproductions.pgc_a3c.page import FIGURES
 from dprl.platform.reproductions.request import Reproduced, Request
 
 
