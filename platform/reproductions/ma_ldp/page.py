@@ -137,10 +137,10 @@ def _counted(found: Found) -> str:
     counts = sorted({cell.count for cell in found.runs.values()})
     episodes = max(cell.episodes for cell in found.runs.values())
     return (
-        f"{' to '.join(map(str, counts))} runs of {episodes:,} users for each cell. The best policy has R_K = 0, actions "
-        f"at random {regret(found.levels.uniform)}, the worst policy {regret(found.levels.worst)}: exactly, from the "
-        "environment (`optimal_start_value`, `uniform_value` and `worst` of `NetworkMDP().build()`). All numbers of this "
-        "page with all digits: `.venv/bin/dprl reproduce ma-ldp --json`."
+        f"{' to '.join(map(str, counts))} runs of {episodes:,} users for each cell. The best policy has R_K = 0, "
+        f"actions at random {regret(found.levels.uniform)}, the worst policy {regret(found.levels.worst)}: exactly, by "
+        "`optimal_start_value`, `uniform_value` and `worst` of `NetworkMDP().build()`. All numbers of this page with "
+        "all digits: `.venv/bin/dprl reproduce ma-ldp --json`."
     )
 
 
@@ -180,8 +180,8 @@ def chance(found: Found) -> str:
         return ""
     return (
         f"**By chance.** Where \u03b5 has no effect, means of {RUNS} runs are in both orders of Theorem 9 with "
-        "probability 1/4, and in that of Theorem 10, too, with 1/8. Resampled from ours, they are in two and in all three "
-        "orders: "
+        "probability 1/4, and in that of Theorem 10, too, with 1/8. Resampled from ours, they are in two and in all "
+        "three orders: "
         f"{'; '.join(lines)}. One picture of 10 runs says nothing on the theorems."
     )
 

@@ -31,6 +31,8 @@ from dprl.privacy.audits.findings import Finding
 from dprl.privacy.audits.papers_linear import DELTA, EPSILON
 
 BOUNDED_EPSILON = 0.1
+_SAME = 1e-9
+"""Relative: sums of exact values differ by roundings."""
 _WORDS = ("mechanism", "claimed", "order of regret", "reading", "theorem", "order", "cell", "verdict", "B", "attack")
 _VERDICTS = {
     "holds": "holds",
@@ -236,10 +238,10 @@ def at_random(found: Found) -> dict[Key, float]:
 
 
 def _not_at(cell: Runs, level: float) -> float:
-    error = standard_error(cell)
-    if not error > 0.0:
+    apart, error = abs(float(cell.regret.mean()) - level), standard_error(cell)
+    if apart <= _SAME * level or math.isnan(error):
         return 1.0
-    return float(2.0 * stdtr(cell.count - 1, -abs(float(cell.regret.mean()) - level) / error))
+    return float(2.0 * stdtr(cell.count - 1, -apart / error)) if error > 0.0 else 0.0
 
 
 def standard_error(cell: Runs) -> float:

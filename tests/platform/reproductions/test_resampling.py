@@ -11,8 +11,10 @@ import scipy.stats
 from dprl.platform.reproductions.resampling import (
     compared,
     estimate,
+    holm,
     mean,
     median,
+    permutation_p,
     ratio,
     ratio_range,
     resampled,
@@ -116,3 +118,29 @@ def test_a_relative_area_is_a_quotient_of_means_and_nothing_where_there_is_no_re
     assert found.upper < high
     assert math.isnan(ratio(values, np.zeros(100)).value)
     assert math.isnan(ratio_range(values, np.zeros(100), 20)[0])
+
+
+def test_permutations_find_a_difference_and_their_p_values_are_uniform_without_one() -> None:
+    generator = np.random.default_rng(6)
+    assert permutation_p(generator.normal(1.0, 1.0, 40), generator.normal(0.0, 1.0, 40)) < 0.01
+    assert permutation_p(generator.normal(0.0, 1.0, 40), generator.normal(1.0, 1.0, 40)) > 0.99
+    p_values = [permutation_p(*generator.exponential(1.0, (2, 12))) for _ in range(200)]
+    # Kolmogorov and Smirnov: wrong in one of 10,000 cases.
+    assert scipy.stats.kstest(p_values, "uniform").pvalue > 1e-4
+
+
+def test_permutations_agree_with_scipy() -> None:
+    generator = np.random.default_rng(7)
+    one, other = generator.normal(0.4, 1.0, 20), generator.normal(0.0, 1.0, 20)
+    exact = scipy.stats.ttest_ind(one, other, alternative="greater").pvalue
+    assert permutation_p(one, other) == pytest.approx(exact, abs=0.02)
+
+
+def test_all_permutations_of_equal_values_are_as_large() -> None:
+    assert permutation_p(np.full(5, 0.1), np.full(5, 0.1)) == 1.0
+
+
+def test_holm_is_that_of_the_definition() -> None:
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.5, 0.9]) == [1.0, 1.0]
+    assert holm([]) == []
