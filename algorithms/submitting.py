@@ -95,10 +95,11 @@ class SubmittingLearner(ABC):
         mine = {name: state[name] for name in (*own, _DONE) if name in state}
         if not np.array_equal(state.get(_DIGEST, np.zeros(0)), self._digest(mine)):
             raise ValueError("the state must be that of the same settings, environment and seed, unchanged; start anew")
-        done = int(state[_DONE])
-        self._submitting.load_state_dict(part_of(state, _PRIVATIZER))
-        if self._submitting.ledger.users_charged != min(done, self.episodes - 1):
+        done, privatizers = int(state[_DONE]), part_of(state, _PRIVATIZER)
+        # Before it is loaded: a privatizer that has charged users takes no other state.
+        if self._submitting.charged_in(privatizers) != min(done, self.episodes - 1):
             raise ValueError("the state's episodes are not those that its ledger has charged; start anew")
+        self._submitting.load_state_dict(privatizers)
         for name, array in own.items():
             array[...] = state[name]
         self.episodes_done = done

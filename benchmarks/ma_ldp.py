@@ -78,7 +78,7 @@ def naive(env: LinearMixtureMDP) -> NaiveMALDP:
     """Return the same in NumPy: the same noise, radii and shifts."""
     ours = learner(env, "public")
     mechanism = ours.privatizer.parts.mechanism
-    return NaiveMALDP(env, ours.radii, ours.shifts, np.array(mechanism.scales))
+    return NaiveMALDP(env, ours.beta_rates, ours.shift_rates, np.array(mechanism.scales))
 
 
 def measure(goal: Goal, quick: bool) -> Row:

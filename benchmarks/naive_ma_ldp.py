@@ -29,14 +29,14 @@ def feature_tensor(env: LinearMixtureMDP) -> Floats:
 class TensorPlanner:
     """Backward induction with phi_V as a product of the tensor and V.
 
-    radii float64[H] of an episode; floor: the least optimistic value; joint: whether V is the best joint action's Q.
+    betas float64[H] of an episode; floor: the least optimistic value; joint: whether V is the best joint action's Q.
     """
 
     def __init__(self, env: LinearMixtureMDP, floor: float, joint: bool = False) -> None:
         self.env, self.floor, self.joint = env, floor, joint
         self.tensor = feature_tensor(env)
 
-    def plan(self, agent: int, theta: Floats, inverse: Floats, rewards: Floats, radii: Floats) -> tuple[Floats, ...]:
+    def plan(self, agent: int, theta: Floats, inverse: Floats, rewards: Floats, betas: Floats) -> tuple[Floats, ...]:
         """Return (phi_V [H, S, A^n, D], Q [H, S, A^n], V [H+1, S], maxmin values [H, S, A]) of one agent.
 
         theta [H, D], inverse [H, D, D], rewards [H, S].
@@ -49,7 +49,7 @@ class TensorPlanner:
         for h in range(horizon - 1, -1, -1):
             features[h] = np.einsum("satd,t->sad", self.tensor, values[h + 1])
             form = np.einsum("sad,de,sae->sa", features[h], inverse[h], features[h])
-            bonus = radii[h] * np.sqrt(np.maximum(form, 0.0))
+            bonus = betas[h] * np.sqrt(np.maximum(form, 0.0))
             q[h] = np.minimum(horizon - h, rewards[h][:, None] + features[h] @ theta[h] + bonus)
             q[h] = np.maximum(q[h], self.floor)
             by_agent = q[h].reshape((env.n_states,) + (env.n_actions,) * env.n_agents)
@@ -62,11 +62,13 @@ class TensorPlanner:
 class NaiveMALDP:
     """MA-LDP with Laplace noise of scale b on statistics that the device clips, and public rewards.
 
-    radii float64[H]: beta_{k,h} / k^(1/4); shifts float64[H]: the shift of a stage per square root of messages.
+    beta_rates float64[H]: beta_{k,h} / k^(1/4); shift_rates float64[H]: the shift of a stage per square root of messages.
     """
 
-    def __init__(self, env: LinearMixtureMDP, radii: Floats, shifts: Floats, scales: Floats, seed: int = 0) -> None:
-        self.env, self.radii, self.shifts, self.scales = env, radii, shifts, scales
+    def __init__(
+        self, env: LinearMixtureMDP, beta_rates: Floats, shift_rates: Floats, scales: Floats, seed: int = 0
+    ) -> None:
+        self.env, self.beta_rates, self.shift_rates, self.scales = env, beta_rates, shift_rates, scales
         self.generator = np.random.default_rng(seed)
         self.planner = TensorPlanner(env, floor=0.0)
         self.transitions = env.transitions()
@@ -100,11 +102,11 @@ class NaiveMALDP:
         horizon, dimension = self.sums.shape[1:]
         theta, inverse = np.zeros((horizon, dimension)), np.zeros((horizon, dimension, dimension))
         for h in range(horizon):
-            shift = 1.0 + self.shifts[h] * math.sqrt(self.episode - 1)
+            shift = 1.0 + self.shift_rates[h] * math.sqrt(self.episode - 1)
             inverse[h] = np.linalg.inv(self.gram[agent, h] + shift * np.eye(dimension))
             theta[h] = inverse[h] @ self.sums[agent, h]
-        radii = self.radii * float(self.episode) ** 0.25
-        return self.planner.plan(agent, theta, inverse, self.rewards, radii)
+        betas = self.beta_rates * float(self.episode) ** 0.25
+        return self.planner.plan(agent, theta, inverse, self.rewards, betas)
 
     def _choose(self, least: Floats) -> NDArray[np.intp]:
         """Return a maxmin action at every step and state, at random where there are several."""

@@ -272,6 +272,11 @@ class GradientPrivatizer:
         }
         return {"fixed": self._digest({}), "digest": self._digest(state), **state}
 
+    @staticmethod
+    def charged_in(state: dict[str, np.ndarray]) -> int:
+        """Return how many submissions a state of `state_dict` has charged; checks nothing."""
+        return int(np.sum(state.get("submitted", np.array([-1]))))
+
     def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
         """Continue a run from `state_dict`, in a privatizer that has charged nothing yet.
 

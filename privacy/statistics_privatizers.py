@@ -181,6 +181,12 @@ class StatisticsPrivatizer(SubmittingUsers):
         return self.parts.mechanism.release.clipped
 
     @property
+    def bounds(self) -> Float64Array:
+        """m_h, which the device clips features and values to, float64[H]; infinite where it does not clip."""
+        release = self.parts.mechanism.release
+        return np.array(release.bounds) if release.clipped else np.full(len(release.bounds), np.inf)
+
+    @property
     def rewards(self) -> Rewards:
         """What becomes of the rewards' corrections."""
         return self.parts.rewards

@@ -158,6 +158,12 @@ class SubmittingUsers(ABC):
         turns = self._turns.copy()
         return {"fixed": self._digest(), "digest": self._digest(turns), "turns": turns}
 
+    @staticmethod
+    def charged_in(state: dict[str, np.ndarray]) -> int:
+        """Return how many users a state of `state_dict` has charged; -1 for what is none. Checks nothing else."""
+        turns = np.asarray(state.get("turns", np.array([-1])))
+        return int(turns[CHARGED]) if turns.ndim == 1 and turns.size else -1
+
     def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
         """Continue a run from `state_dict`, in a privatizer that has charged nobody yet.
 

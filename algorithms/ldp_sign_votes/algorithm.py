@@ -211,8 +211,7 @@ class LDPSignVotesLearner(SubmittingLearner):
         self.privatizer = privatizer
         self._env = env
         self._users = _users(env, episodes, streams)
-        words = f"{config!r} {streams.seed} {streams.context} {env.start}"
-        arrays = (*env.lists, env.theta, env.rewards, self._users.env_key)
+        words, arrays = f"{config!r} {streams.seed} {streams.context}", (*env.identity(), self._users.env_key)
         super().__init__(config.name, privatizer, episodes, (words, arrays))
         (n, length), exploration = env.theta.shape, config.exploration if env.dimension > 2 else 0.0
         key = streams.key("exploration", "actions")

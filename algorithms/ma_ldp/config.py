@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from dprl.algorithms.base import REGRET, SATURATED, Metric, Releases, check_choice, check_number
-from dprl.algorithms.ma_ldp.graphs import GRAPHS, Gossip, Graph, RandomEdges
+from dprl.algorithms.ma_ldp.graphs import GRAPHS, Complete, Gossip, Graph, RandomEdges
 from dprl.algorithms.ma_ldp.learner import INDEFINITE, REWARD_ERROR, MALDPLearner
 from dprl.algorithms.ma_ldp.rewards import RewardStep
 from dprl.envs import Env, LinearMixtureMDP
@@ -37,11 +37,11 @@ class MALDPConfig:
     alpha: float = 0.1
     value: Literal["maxmin", "joint"] = "maxmin"
     share: bool = False
-    reward_step: float = 1.0
-    reward_decay: float = 0.75
-    graph: str = "complete"
-    edge_probability: float = 0.5
-    gossip_over: str = "complete"
+    reward_step: float = RewardStep.step
+    reward_decay: float = RewardStep.decay
+    graph: str = Complete.name
+    edge_probability: float = RandomEdges.edge_probability
+    gossip_over: str = Gossip.over
     name: ClassVar[str] = "ma_ldp"
     plays: ClassVar[type[Env]] = LinearMixtureMDP
     releases: ClassVar[Releases] = "statistics"
@@ -77,12 +77,12 @@ class MALDPConfig:
     @property
     def communication(self) -> Graph:
         """Who agrees with whom. Raises ValueError for settings of another graph."""
-        if self.graph != RandomEdges.name and self.edge_probability != 0.5:
+        if self.graph != RandomEdges.name and self.edge_probability != RandomEdges.edge_probability:
             raise ValueError(
                 f"edge_probability must be left out with graph {self.graph}, got {self.edge_probability!r}; "
                 f"write graph: {RandomEdges.name}"
             )
-        if self.graph != Gossip.name and self.gossip_over != "complete":
+        if self.graph != Gossip.name and self.gossip_over != Gossip.over:
             raise ValueError(
                 f"gossip_over must be left out with graph {self.graph}, got {self.gossip_over!r}; write graph: gossip"
             )

@@ -64,18 +64,18 @@ def shift_rates(deviations: Float64Array, dimension: int, alpha: float, scale: f
 
 
 @borrowing
-def estimate(sums: Sums, shifts: Float64Array, n_messages: int, estimates: Estimates) -> int:
+def estimate(sums: Sums, rates: Float64Array, n_messages: int, estimates: Estimates) -> int:
     """Fill `estimates` from the sums of so many messages; return how many matrices needed more than their shift.
 
-    shifts float64[H]: see `shift_rates`. Stages whose values are known, the last one, are left alone. Where Sigma is
+    rates float64[H]: see `shift_rates`. Stages whose values are known, the last one, are left alone. Where Sigma is
     not positive definite, what is added doubles until it is: post-processing of what was released.
 
     Paper: [TH23] Algorithm 1, lines 37 and 38.
     """
-    rate, indefinite = math.sqrt(float(n_messages)), 0
+    root, indefinite = math.sqrt(float(n_messages)), 0
     for m in range(sums.vectors.shape[0]):
         for h in range(sums.vectors.shape[1] - 1):
-            shift, inverse = RIDGE + shifts[h] * rate, estimates.inverses[m, h]
+            shift, inverse = RIDGE + rates[h] * root, estimates.inverses[m, h]
             if not inverted(sums.matrices[m, h], shift, estimates.factor, inverse):
                 indefinite += 1
                 shift *= 2.0

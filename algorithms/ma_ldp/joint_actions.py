@@ -26,9 +26,9 @@ class Features(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """Of one stage: radius, beta_{k,h}; cap and floor of Q."""
+    """Of one stage: beta, beta_{k,h}; cap and floor of Q."""
 
-    radius: float
+    beta: float
     cap: float
     floor: float
 
@@ -211,7 +211,7 @@ def _add_multiple(sums: Float64Array, product: Float64Array, factor: float) -> N
 @inlined
 def _fill_total(forms: Forms, bounds: Bounds, rows: Rows, digits: Int64Array) -> int:
     """Fill rows.total with Q, cut at cap and floor; return at how many states it is at the cap."""
-    radius, cap, floor = bounds
+    beta, cap, floor = bounds
     last = digits.shape[0] - 1
     near, a = max(last - 1, 0), digits[last]
     sums, own, square, bend = rows.sums[last], rows.own[last, a], rows.square[last], rows.bends[a]
@@ -219,7 +219,7 @@ def _fill_total(forms: Forms, bounds: Bounds, rows: Rows, digits: Int64Array) ->
     total, cut = rows.total, 0
     for s in range(total.shape[0]):
         form = square[s] + bend[s] + product[s] * factor
-        value = sums[s] + own[s] + radius * np.sqrt(max(form, 0.0))
+        value = sums[s] + own[s] + beta * np.sqrt(max(form, 0.0))
         cut += value >= cap
         total[s] = max(min(value, cap), floor)
     return cut

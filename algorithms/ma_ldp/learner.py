@@ -9,11 +9,11 @@ import numpy as np
 
 from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Metric
 from dprl.algorithms.ma_ldp.beliefs import Beliefs, beliefs, mean_error
-from dprl.algorithms.ma_ldp.bonus import EXPONENT, first_radii
+from dprl.algorithms.ma_ldp.bonus import EXPONENT, beta_rates
 from dprl.algorithms.ma_ldp.estimation import empty_sums, no_estimates, shift_rates
 from dprl.algorithms.ma_ldp.loop import Server, run
 from dprl.algorithms.ma_ldp.planning import planning
-from dprl.algorithms.ma_ldp.users import world
+from dprl.algorithms.ma_ldp.users import users_of
 from dprl.algorithms.submitting import SubmittingLearner
 from dprl.envs import LinearMixtureMDP
 from dprl.privacy import StatisticsPrivatizer, Streams
@@ -47,13 +47,15 @@ class MALDPLearner(SubmittingLearner):
                 "use config.privatizer"
             )
         n_messages, clipped = privatizer.layout.n_messages, privatizer.clipped
-        people = world(env, episodes, streams, n_messages, clipped)
+        people = users_of(env, episodes, streams, n_messages, privatizer.bounds)
         words = f"{config!r} {privatizer.layout} {streams.seed} {streams.context}"
-        super().__init__(config.name, privatizer, episodes, (words, people.identity()))
+        super().__init__(
+            config.name, privatizer, episodes, (words, (*env.identity(), people.env_key, people.action_key))
+        )
         self.config = config
         self.privatizer = privatizer
         self._env = env
-        self._world = people
+        self._users = people
         floor = 0.0 if clipped else -math.inf
         self._planning = planning(env, floor, config.value == "joint", n_messages)
         self._reached = env.reachable()
@@ -66,9 +68,9 @@ class MALDPLearner(SubmittingLearner):
             sums=empty_sums(n_messages, horizon, dimension),
             estimates=no_estimates(n_messages, horizon, dimension),
             beliefs=self._first_beliefs(streams),
-            radii=self._radii(),
-            shifts=shift_rates(privatizer.deviations, dimension, self.config.alpha, self.config.shift_scale),
-            now=np.zeros(horizon),
+            beta_rates=self._beta_rates(),
+            shift_rates=shift_rates(privatizer.deviations, dimension, self.config.alpha, self.config.shift_scale),
+            betas=np.zeros(horizon),
         )
 
     def _first_beliefs(self, streams: Streams) -> Beliefs:
@@ -77,25 +79,25 @@ class MALDPLearner(SubmittingLearner):
         n_messages = self.privatizer.layout.n_messages
         return beliefs(self._env, learned, self.privatizer.clipped, self.config.steps, talks, n_messages)
 
-    def _radii(self) -> Float64Array:
+    def _beta_rates(self) -> Float64Array:
         """Return beta_{k,h} / k^(1/4), float64[H], for the noise that runs."""
         privatizer, requested = self.privatizer, self.privatizer.request.requested
-        budget = (1.0, 0.5) if requested is None else (requested.epsilon, requested.delta)
+        budget = None if requested is None else (requested.epsilon, requested.delta)
         sizes = privatizer.layout.dimension, self._env.horizon, self.episodes
-        printed = first_radii(privatizer.mechanism_name, budget, sizes, self.config.alpha)
+        printed = beta_rates(privatizer.mechanism_name, budget, sizes, self.config.alpha)
         # beta grows like the square root of the noise; other noise than the printed one makes it so much smaller.
         noise = math.sqrt(privatizer.noise_ratio) if requested is not None else 1.0
         return self.config.bonus_scale * noise * printed
 
     @property
-    def radii(self) -> Float64Array:
+    def beta_rates(self) -> Float64Array:
         """beta_{k,h} / k^(1/4), float64[H]; a copy."""
-        return self._server.radii.copy()
+        return self._server.beta_rates.copy()
 
     @property
-    def shifts(self) -> Float64Array:
+    def shift_rates(self) -> Float64Array:
         """What is added to the diagonal of Sigma for each square root of messages, float64[H]; a copy."""
-        return self._server.shifts.copy()
+        return self._server.shift_rates.copy()
 
     @property
     def policy(self) -> Float64Array:
@@ -107,14 +109,14 @@ class MALDPLearner(SubmittingLearner):
         """The first stage's radius beta and shift in the last episode, and one number's noise in one message."""
         server, messages = self._server, self.episodes - 1
         return {
-            "last_radius": float(server.radii[0] * self.episodes**EXPONENT),
-            "last_shift": float(server.shifts[0] * math.sqrt(messages)),
+            "last_beta": float(server.beta_rates[0] * self.episodes**EXPONENT),
+            "last_shift": float(server.shift_rates[0] * math.sqrt(messages)),
             "noise_deviation": float(self.privatizer.deviations[0]),
         }
 
     def _run(self, first: int, last: int) -> dict[str, float]:
         server = self._server
-        regret, cut, indefinite = run(self._world, self._planning, self.privatizer.channel, server, first, last)
+        regret, cut, indefinite = run(self._users, self._planning, self.privatizer.channel, server, first, last)
         stages = server.sums.vectors.shape[0] * (self._env.horizon - 1)
         entries = stages * self._env.n_states * self._env.n_joint_actions
         n = last - first + 1

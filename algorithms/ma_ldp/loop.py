@@ -12,7 +12,7 @@ from dprl.algorithms.ma_ldp.beliefs import Beliefs, update
 from dprl.algorithms.ma_ldp.bonus import EXPONENT
 from dprl.algorithms.ma_ldp.estimation import Estimates, Sums, estimate
 from dprl.algorithms.ma_ldp.planning import Planning, make_plan
-from dprl.algorithms.ma_ldp.users import World, play, regret
+from dprl.algorithms.ma_ldp.users import Users, play, regret
 from dprl.privacy.compiled import borrowing
 from dprl.privacy.statistics_channels import StatisticsChannel, add_statistics, send_statistics
 
@@ -20,24 +20,24 @@ from dprl.privacy.statistics_channels import StatisticsChannel, add_statistics, 
 class Server(NamedTuple):
     """What is computed from messages only.
 
-    sums, estimates: of the dynamics; beliefs: of the rewards. radii float64[H]: beta_{k,h} / k^(1/4); shifts
-    float64[H]: see `shift_rates`. now float64[H]: beta_{k,h}.
+    sums, estimates: of the dynamics; beliefs: of the rewards. beta_rates float64[H]: beta_{k,h} / k^(1/4); shift_rates
+    float64[H]: see `shift_rates`. betas float64[H]: scratch, beta_{k,h}.
     """
 
     sums: Sums
     estimates: Estimates
     beliefs: Beliefs
-    radii: Float64Array
-    shifts: Float64Array
-    now: Float64Array
+    beta_rates: Float64Array
+    shift_rates: Float64Array
+    betas: Float64Array
 
     def __repr__(self) -> str:
-        return f"Server({self.radii.shape[0]} stages)"
+        return f"Server({self.beta_rates.shape[0]} stages)"
 
 
 @borrowing
 def run(
-    world: World, planning: Planning, channel: StatisticsChannel, server: Server, first: int, last: int
+    users: Users, planning: Planning, channel: StatisticsChannel, server: Server, first: int, last: int
 ) -> tuple[float, int, int]:
     """Run episodes first..last (from 1 on, inclusive) of K.
 
@@ -46,21 +46,26 @@ def run(
     must be charged.
     """
     rules, plan, beliefs, estimates = planning.rules, planning.plan, server.beliefs, server.estimates
-    summed, cut, indefinite, current = 0.0, 0, 0, regret(world, rules, plan)
+    summed, cut, indefinite, current = 0.0, 0, 0, regret(users, rules, plan)
     for k in range(first, last + 1):
-        indefinite += estimate(server.sums, server.shifts, k - 1, estimates)
-        for h in range(server.now.shape[0]):
-            server.now[h] = server.radii[h] * float(k) ** EXPONENT
-        changed, entries = make_plan(planning, estimates.theta, estimates.inverses, beliefs.believed, server.now)
+        # Lines 6, 37 and 38.
+        indefinite += estimate(server.sums, server.shift_rates, k - 1, estimates)
+        for h in range(server.betas.shape[0]):
+            server.betas[h] = server.beta_rates[h] * float(k) ** EXPONENT
+        # Lines 8 to 13 and 16.
+        changed, entries = make_plan(planning, estimates.theta, estimates.inverses, beliefs.believed, server.betas)
         cut += entries
         if changed:
-            current = regret(world, rules, plan)
+            current = regret(users, rules, plan)
         summed += current
-        play(world, rules, plan, beliefs.believed, k)
-        if k < world.episodes:
-            own = world.device
+        # User side, lines 14 to 23.
+        play(users, rules, plan, beliefs.believed, k)
+        if k < users.episodes:
+            own = users.device
+            # User side, lines 24 to 32; all that leaves it.
             send_statistics(channel, own.features, own.targets, own.corrections, k)
+            # Server side, lines 33 to 36.
             add_statistics(channel, server.sums.matrices, server.sums.vectors, beliefs.corrections)
-            if beliefs.learned == 1:
+            if beliefs.learned == 1:  # lines 18 and 42
                 update(beliefs, k)
     return summed, cut, indefinite

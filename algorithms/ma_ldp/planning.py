@@ -85,11 +85,11 @@ def planning(mdp: LinearMixtureMDP, floor: float, joint: bool, n_messages: int) 
 
 @borrowing
 def make_plan(
-    planning: Planning, estimates: Float64Array, inverses: Float64Array, rewards: Float64Array, radii: Float64Array
+    planning: Planning, estimates: Float64Array, inverses: Float64Array, rewards: Float64Array, betas: Float64Array
 ) -> tuple[bool, int]:
     """Plan from estimates float64[M, H, D] and inverses of Sigma float64[M, H, D, D]; fill planning.plan.
 
-    rewards float64[M, H, W]: the mean reward as believed. radii float64[H]: beta_{k,h}. Returns whether chances have
+    rewards float64[M, H, W]: the mean reward as believed. betas float64[H]: beta_{k,h}. Returns whether chances have
     changed, and how many entries of Q are cut at H + 1 - h, of those with a bonus.
 
     Paper: [TH23] Algorithm 1, lines 8 to 17.
@@ -103,7 +103,7 @@ def make_plan(
         _fill_last_stage(rewards[m, horizon - 1], rules.floor, plan.values[m, horizon - 1])
         for h in range(horizon - 2, -1, -1):
             features = Features(plan.slopes[m, h], plan.levels[m, h], rewards[m, h])
-            bounds = Bounds(radii[h], float(horizon - h), rules.floor)
+            bounds = Bounds(betas[h], float(horizon - h), rules.floor)
             weigh(rules.lists, plan.values[m, h + 1], features.slopes, features.levels)
             fill_forms(rules.actions, estimates[m, h], inverses[m, h], forms)
             if rules.n_agents == 2:

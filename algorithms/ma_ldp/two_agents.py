@@ -17,7 +17,7 @@ def fill_worst_of_two(
     forms: Forms, features: Features, bounds: Bounds, rows: Rows, worst: Worst, agents: tuple[int, int]
 ) -> int:
     """Do what `fill_worst` does, for two agents."""
-    n_actions, (radius, cap, floor) = forms.linear.shape[1], bounds
+    n_actions, (beta, cap, floor) = forms.linear.shape[1], bounds
     k0, c1, k1 = features.levels[0], features.slopes[1], features.levels[1]
     product, sums, square, total = rows.products[0, 1], rows.sums[1], rows.square[1], rows.total
     _begin(forms, features, rows)
@@ -32,7 +32,7 @@ def fill_worst_of_two(
             for s in range(total.shape[0]):
                 own = c1[s] * (c1[s] * bend + k0[s] * mixed0 + k1[s] * mixed1)
                 form = square[s] + own + product[s] * both
-                value = sums[s] + c1[s] * linear + radius * np.sqrt(max(form, 0.0))
+                value = sums[s] + c1[s] * linear + beta * np.sqrt(max(form, 0.0))
                 cut += value >= cap
                 total[s] = max(min(value, cap), floor)
             if agents[0] == 0:

@@ -35,13 +35,13 @@ class Device(NamedTuple):
         return f"Device({self.targets.shape[1]} stages)"
 
 
-class World(NamedTuple):
+class Users(NamedTuple):
     """The environment and its users as compiled loops see them; planning never reads it.
 
     drifts float64[n, A]: <a, theta_i>, the truth. rewards float64[n, S], common float64[S]: each agent's and their
     mean; psi float64[S, p]. start: the first state; optimal: V* there. episodes: K. env_key, action_key uint64[5]: of
-    the streams that move the environment and break ties. clipped: whether features and values are cut on the device.
-    means float64[H, S, n], values float64[H + 1, S]: scratch; device: a user's.
+    the streams that move the environment and break ties. bounds float64[H]: m_h, to which the device clips features and
+    values; infinite where it does not. means float64[H, S, n], values float64[H + 1, S]: scratch; device: a user's.
     """
 
     drifts: Float64Array
@@ -53,22 +53,17 @@ class World(NamedTuple):
     episodes: int
     env_key: np.ndarray
     action_key: np.ndarray
-    clipped: int
+    bounds: Float64Array
     means: Float64Array
     values: Float64Array
     device: Device
 
-    def identity(self) -> tuple[np.ndarray, ...]:
-        """Return what makes it this one: another environment or stream differs in these arrays."""
-        numbers = np.array([self.start, self.optimal])
-        return self.drifts, self.rewards, self.psi, numbers, self.env_key, self.action_key
-
     def __repr__(self) -> str:
-        return f"World({self.episodes} episodes)"
+        return f"Users({self.episodes} episodes)"
 
 
-def world(mdp: LinearMixtureMDP, episodes: int, streams: Streams, n_messages: int, clipped: bool) -> World:
-    """Return K = `episodes` users of `mdp`, each of whom sends so many messages."""
+def users_of(mdp: LinearMixtureMDP, episodes: int, streams: Streams, n_messages: int, bounds: Float64Array) -> Users:
+    """Return K = `episodes` users of `mdp`, each of whom sends so many messages; bounds: see Users."""
     horizon, n, n_states, dimension = mdp.horizon, mdp.n_agents, mdp.n_states, mdp.n_agents * mdp.dimension
     device = Device(
         features=np.zeros((n_messages, horizon, dimension)),
@@ -78,7 +73,7 @@ def world(mdp: LinearMixtureMDP, episodes: int, streams: Streams, n_messages: in
         choices=np.zeros((horizon, n)),
         actions=np.zeros(n, dtype=np.int64),
     )
-    return World(
+    return Users(
         drifts=mdp.drifts,
         rewards=mdp.rewards,
         common=mdp.common_rewards,
@@ -88,7 +83,7 @@ def world(mdp: LinearMixtureMDP, episodes: int, streams: Streams, n_messages: in
         episodes=episodes,
         env_key=streams.key("env"),
         action_key=streams.key("exploration", "ties"),
-        clipped=int(clipped),
+        bounds=bounds,
         means=np.zeros((horizon, n_states, n)),
         values=np.zeros((horizon + 1, n_states)),
         device=device,
@@ -96,28 +91,28 @@ def world(mdp: LinearMixtureMDP, episodes: int, streams: Streams, n_messages: in
 
 
 @borrowing
-def play(world: World, rules: Rules, plan: Plan, believed: Float64Array, user: int) -> None:
-    """User side: episode `user`; leaves what the device would send, but for noise, in world.device.
+def play(users: Users, rules: Rules, plan: Plan, believed: Float64Array, user: int) -> None:
+    """User side: episode `user`; leaves what the device would send, but for noise, in users.device.
 
     believed float64[M, H, W]: the mean reward as each agent believes it.
 
     Paper: [TH23] Algorithm 1, lines 14 to 25.
     """
-    own, (horizon, _, n, _) = world.device, plan.chances.shape
+    own, (horizon, _, n, _) = users.device, plan.chances.shape
     choices = own.choices.reshape(horizon * n)
-    fill_uniform(own.uniforms, world.env_key, np.uint64(user) * np.uint64(horizon))
-    fill_uniform(choices, world.action_key, np.uint64(user) * np.uint64(horizon * n))
-    state = world.start
+    fill_uniform(own.uniforms, users.env_key, np.uint64(user) * np.uint64(horizon))
+    fill_uniform(choices, users.action_key, np.uint64(user) * np.uint64(horizon * n))
+    state = users.start
     for h in range(horizon):
         for i in range(n):
             own.actions[i] = _choose(plan.chances[h, state, i], own.choices[h, i])
             # An agent of a shared plan believes what all believe.
-            error = world.rewards[i, state] - believed[min(i, believed.shape[0] - 1), h, state]
-            for j in range(world.psi.shape[1]):
-                own.corrections[i, h, j] = error * world.psi[state, j]
+            error = users.rewards[i, state] - believed[min(i, believed.shape[0] - 1), h, state]
+            for j in range(users.psi.shape[1]):
+                own.corrections[i, h, j] = error * users.psi[state, j]
         if h < horizon - 1:
-            after = next_state(rules.lists, world.drifts, state, own.actions, own.uniforms[h])
-            _look(world, rules, plan, h, state, after)
+            after = next_state(rules.lists, users.drifts, state, own.actions, own.uniforms[h])
+            _look(users, rules, plan, h, state, after)
             state = after
 
 
@@ -135,20 +130,20 @@ def _choose(chances: Float64Array, uniform: float) -> int:
 
 
 @inlined
-def _look(world: World, rules: Rules, plan: Plan, h: int, state: int, after: int) -> None:
+def _look(users: Users, rules: Rules, plan: Plan, h: int, state: int, after: int) -> None:
     """Write phi_V and V of one step for every message.
 
     Cut features are shrunk to norm H - h, and the value with them, so that <theta*, phi> stays its mean: a step with
     long features counts less instead of saying something wrong.
     """
-    own, length = world.device, rules.actions.shape[1]
+    own, length = users.device, rules.actions.shape[1]
     for m in range(own.targets.shape[0]):
         norm = 0.0
         for i in range(rules.n_agents):
             slope, level = plan.slopes[m, h, i, state], plan.levels[m, h, i, state]
             norm += slope * slope * length + level * level
-        bound, share = float(own.targets.shape[1] - 1 - h), 1.0
-        if world.clipped == 1 and norm > bound * bound:
+        bound, share = users.bounds[h], 1.0
+        if norm > bound * bound:
             share = bound / math.sqrt(norm)
         for i in range(rules.n_agents):
             first = i * (length + 1)
@@ -160,7 +155,7 @@ def _look(world: World, rules: Rules, plan: Plan, h: int, state: int, after: int
 
 
 @borrowing
-def regret(world: World, rules: Rules, plan: Plan) -> float:
+def regret(users: Users, rules: Rules, plan: Plan) -> float:
     """Return V* - V^pi at the start, exact, of agents who break ties at random: the mean over agents' rewards.
 
     Paper: [TH23] sec. 2.1.
@@ -171,8 +166,8 @@ def regret(world: World, rules: Rules, plan: Plan) -> float:
             for i in range(n):
                 mean = 0.0
                 for a in range(n_actions):
-                    mean += plan.chances[h, s, i, a] * world.drifts[i, a]
-                world.means[h, s, i] = mean
-    policy_value(rules.lists, world.common, world.means, world.values)
-    found: float = world.optimal - world.values[0, world.start]
+                    mean += plan.chances[h, s, i, a] * users.drifts[i, a]
+                users.means[h, s, i] = mean
+    policy_value(rules.lists, users.common, users.means, users.values)
+    found: float = users.optimal - users.values[0, users.start]
     return found

@@ -102,9 +102,11 @@ class PGCA3CLearner:
         mine = {name: state[name] for name in (*own, _DONE) if name in state}
         if not np.array_equal(state.get(_DIGEST, np.zeros(0)), self._digest(mine)):
             raise ValueError("the state must be that of the same settings, environment and seed, unchanged; start anew")
-        self.privatizer.load_state_dict(part_of(state, _PRIVATIZER))
-        if self.privatizer.charged != int(state[_DONE]):
+        privatizers = part_of(state, _PRIVATIZER)
+        # Before it is loaded: a privatizer that has charged submissions takes no other state.
+        if self.privatizer.charged_in(privatizers) != int(state[_DONE]):
             raise ValueError("the state's submissions are not those that its ledger has charged; start anew")
+        self.privatizer.load_state_dict(privatizers)
         for name, array in own.items():
             array[:] = state[name]
         self.episodes_done = int(state[_DONE])

@@ -130,6 +130,10 @@ class LinearMixtureMDP:
         joint = np.unravel_index(np.arange(self.n_joint_actions), (self.n_actions,) * self.n_agents)
         return np.stack(joint, axis=1).astype(np.int64, order="C")
 
+    def identity(self) -> tuple[NDArray[np.generic], ...]:
+        """Return arrays in which every other MDP differs."""
+        return (*self.lists, self.theta, self.rewards, self.reward_features, np.array([self.start, self.horizon]))
+
     def theta_star(self) -> Floats:
         """Return theta* [n d] = (theta_1, 1, ..., theta_n, 1)."""
         return np.concatenate([self.theta, np.ones((self.n_agents, 1))], axis=1).ravel()

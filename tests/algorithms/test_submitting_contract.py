@@ -217,6 +217,33 @@ def test_the_ledger_is_charged_before_the_loop_runs(name: str, kind: str, monkey
     assert charged == [(15, 0), (39, 15), (39, 39)]
 
 
+@EACH
+def test_a_refused_state_leaves_the_learner_as_it_was(name: str) -> None:
+    """A state whose ledger is at another episode is refused before anybody is charged, and the right one loads."""
+    made, other = learner(name), learner(name)
+    made.learn(9)
+    early = made.state_dict()
+    made.learn(4)
+    late = made.state_dict()
+    mixed = {key: early[key] if key.startswith("privatizer.") else value for key, value in late.items()}
+    with pytest.raises(ValueError, match="not those that its ledger has charged"):
+        other.load_state_dict(mixed)
+    assert other.privatizer.ledger.users_charged == 0
+    other.load_state_dict(late)
+    assert other.learn(3) == made.learn(3)
+
+
+@EACH
+def test_what_may_follow_a_state_is_part_of_the_environment(name: str) -> None:
+    """At H = 2 the intermediate node's own weights change no value; they are another environment all the same."""
+    ways = [NetworkMDP(horizon=2, gap=0.05, node_leave=leave, node_forward=0.3).build() for leave in (0.5, 0.4)]
+    assert ways[0].optimal_start_value() == ways[1].optimal_start_value()
+    made = learner(name, mdp=ways[0])
+    made.learn(5)
+    with pytest.raises(ValueError, match="the same settings, environment and seed"):
+        learner(name, mdp=ways[1]).load_state_dict(made.state_dict())
+
+
 @TRUST
 def test_the_last_user_sends_nothing(name: str, kind: str) -> None:
     made = learner(name, kind, episodes=8)

@@ -47,8 +47,8 @@ which its probabilities are none below 0 (D21); rewards 0.005 and 1 (D22); K = 8
   noisy messages, or known; with known rewards one message can serve all agents.
 * **NOT PRIVATE**: no noise, with c from 1 to 0; and a ten-thousandth of the printed noise with c = 0.001 and a tenth
   of the shift. They show what the algorithm could learn, and protect nobody.
-* **one randomised bit a user** is ours (`ldp_sign_votes`): exactly \u03b5-LDP; each user's bit says which sign of
-  one number of \u03b8 explains the episode better. It uses that all stages and states share \u03b8."""
+* **one randomised bit a user** is ours (`ldp_sign_votes`): exactly \u03b5-LDP; each user's bit votes whether
+  one agent's action drove the state on. It uses that all stages and states share \u03b8."""
 _PRIVACY = """\
 What one user sends in an episode, at \u03b5 = 1 and \u03b4 = 1e-05, H = 5. **As printed** nothing is proved for any
 of the four: the user's rewards leave in clear (D6), and without clips no noise is large enough (D7). **After the

@@ -7,8 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from dprl.algorithms.ma_ldp.bonus import first_radii
+from dprl.algorithms.ma_ldp.bonus import POWERS, beta_rates
 from dprl.algorithms.ma_ldp.estimation import RIDGE, Sums, estimate, inverted, no_estimates, shift_rates
+from dprl.privacy.mechanisms import GRAMS
 
 
 def symmetric(generator: np.random.Generator, d: int) -> np.ndarray:
@@ -83,10 +84,14 @@ def test_radii_are_those_of_the_theorems() -> None:
     sizes, alpha = (4, 5, 8500), 0.1
     common = 4**0.75 * math.log(4 * 8500 * 5 / 0.1)
     ahead = np.arange(5, 0, -1)
-    np.testing.assert_allclose(first_radii("raw", (1.0, 0.5), sizes, alpha), common * ahead**1.5)
+    np.testing.assert_allclose(beta_rates("raw", None, sizes, alpha), common * ahead**1.5)
     for name in ("gram_laplace", "gram_bounded_laplace"):
-        np.testing.assert_allclose(first_radii(name, (0.1, 0.0), sizes, alpha), common * ahead**1.5 / math.sqrt(0.1))
+        np.testing.assert_allclose(beta_rates(name, (0.1, 0.0), sizes, alpha), common * ahead**1.5 / math.sqrt(0.1))
     delta = np.log(ahead / 1e-5) ** 0.25
-    gaussian = first_radii("gram_gaussian", (0.2, 1e-5), sizes, alpha)
+    gaussian = beta_rates("gram_gaussian", (0.2, 1e-5), sizes, alpha)
     np.testing.assert_allclose(gaussian, common * ahead**1.5 * delta / math.sqrt(0.2))
-    np.testing.assert_allclose(first_radii("gram_uniform", (0.2, 1e-5), sizes, alpha), common * ahead**1.5 * delta)
+    np.testing.assert_allclose(beta_rates("gram_uniform", (0.2, 1e-5), sizes, alpha), common * ahead**1.5 * delta)
+
+
+def test_every_mechanism_has_a_radius() -> None:
+    assert set(POWERS) == {"raw", *GRAMS}

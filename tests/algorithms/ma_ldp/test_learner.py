@@ -92,14 +92,14 @@ def test_shrunk_features_and_values_stay_in_proportion(horizon: int) -> None:
     env = NetworkMDP(n_agents=2, dimension=3, horizon=horizon).build()
     found = learner(MALDPConfig(bonus_scale=1e-3), NoStatisticsPrivacy(rewards="public", clipping="device"), env, 400)
     found.learn(300)
-    world, planned, believed = found._world, found._planning, found._server.beliefs.believed
+    users, planned, believed = found._users, found._planning, found._server.beliefs.believed
     features, errors, cut, bounds = [], [], 0, np.arange(horizon - 1, -1, -1.0)
     theta = env.theta_star()
     for user in range(301, 3301):
-        play(world, planned.rules, planned.plan, believed, user)
-        features.append(world.device.features.copy())
-        errors.append(world.device.targets - world.device.features @ theta)
-        norms = np.linalg.norm(world.device.features[0, :-1], axis=1)
+        play(users, planned.rules, planned.plan, believed, user)
+        features.append(users.device.features.copy())
+        errors.append(users.device.targets - users.device.features @ theta)
+        norms = np.linalg.norm(users.device.features[0, :-1], axis=1)
         cut += int((norms > bounds[:-1] * (1.0 - 1e-9)).sum())
     assert (np.linalg.norm(features, axis=-1) <= bounds * (1.0 + 1e-9)).all()
     assert cut > 100  # the clip is at work
