@@ -80,6 +80,7 @@ bench: setup  ## our implementations against naive ones, as ratios
 	@$(BIN)/python -m benchmarks.tabular $(BENCH_ARGS)
 	@$(BIN)/python -m benchmarks.lazy_planning $(filter --quick,$(BENCH_ARGS))
 	@$(BIN)/python -m benchmarks.games $(filter --quick,$(BENCH_ARGS))
+	@$(BIN)/python -m benchmarks.ma_ldp $(filter --quick,$(BENCH_ARGS))
 	@$(BIN)/python -m benchmarks.pgc $(filter --quick,$(BENCH_ARGS))
 	@$(BIN)/python -m benchmarks.pgc_on_rllib $(filter --quick,$(BENCH_ARGS))
 

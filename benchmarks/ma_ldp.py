@@ -88,13 +88,14 @@ def measure(goal: Goal, quick: bool) -> Row:
     blocks = Blocks(200, 100 if quick else 400) if small else Blocks(4, 10 if quick else 50)
     times = []
     for settings in (("public", False), ("noisy", False), ("public", True)):
-        ours = learner(env, *settings)
-        ours.learn(10)
-        times.append(microseconds_per_episode(ours.learn, blocks))
+        compiled = learner(env, *settings)
+        compiled.learn(10)
+        times.append(microseconds_per_episode(compiled.learn, blocks))
     theirs = naive(env)
     theirs.run(2)
     slow = Blocks(40, 3 if quick else 10) if small else Blocks(2, 2 if quick else 5)
-    return Row(goal.agents, goal.dimension, *times, microseconds_per_episode(theirs.run, slow))
+    ours, learning, shared = times
+    return Row(goal.agents, goal.dimension, ours, learning, shared, microseconds_per_episode(theirs.run, slow))
 
 
 def votes(quick: bool) -> float:

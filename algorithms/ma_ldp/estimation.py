@@ -56,7 +56,7 @@ def shift_rates(deviations: Float64Array, dimension: int, alpha: float, scale: f
     deviations float64[H]: of one number's noise. With probability 1 - alpha/6 the noise of a matrix with independent
     entries has no eigenvalue below -Gamma_k; twice it makes Sigma positive definite. Post-processing.
 
-    Paper: [TH23] appendix C, eqs. (6) to (8).
+    Paper: [TH23] appendix C, eqs. (6) and (8).
     """
     # D24: line 37 adds eta = 1 only, with which Sigma has negative eigenvalues from the first messages on.
     factor = math.sqrt(4.0 * dimension) + 2.0 * math.log(6.0 * deviations.shape[0] / alpha)

@@ -174,4 +174,5 @@ def regret(world: World, rules: Rules, plan: Plan) -> float:
                     mean += plan.chances[h, s, i, a] * world.drifts[i, a]
                 world.means[h, s, i] = mean
     policy_value(rules.lists, world.common, world.means, world.values)
-    return world.optimal - world.values[0, world.start]
+    found: float = world.optimal - world.values[0, world.start]
+    return found

@@ -1,0 +1,253 @@
+"""The box of LDP-SignVotes: act by the signs of the fit, play, send a randomised vote, fit again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from dprl.algorithms.base import REGRET, Float64Array, Int64Array, Metric, Releases, check_number
+from dprl.algorithms.ldp_sign_votes.drift_test import DriftTests, drift_tests
+from dprl.algorithms.ldp_sign_votes.fit import Fit, Votes, act, add_vote, no_votes, refit
+from dprl.algorithms.submitting import SubmittingLearner
+from dprl.envs import Env, LinearMixtureMDP
+from dprl.envs.network_mdp.base import action_vectors
+from dprl.envs.network_mdp.dynamics import NOTHING, SuccessorLists, policy_value
+from dprl.privacy import BitPrivacyConfig, BitPrivatizer, Streams
+from dprl.privacy.bits import BitChannel, receive_bit, send_bit
+from dprl.privacy.compiled import borrowing, inlined
+from dprl.privacy.randomness.bits import fill_uniform
+
+RIGHT_SIGNS = Metric("right_signs", "last", of="deployed", better="high", most=1.0)
+"""The share of the n (d-1) numbers of theta whose sign the actions of the last episode have right."""
+
+
+class Device(NamedTuple):
+    """What is on the user's side: the episode under way. Only `play` writes it, only `send_bit` may read the bit.
+
+    uniforms float64[H + 1]: of the steps, and of the test's coin; bit int64[1].
+    """
+
+    uniforms: Float64Array
+    bit: Int64Array
+
+    def __repr__(self) -> str:
+        # The generated one would print a user's data into a log.
+        return f"Device({self.uniforms.shape[0] - 1} steps)"
+
+
+class Users(NamedTuple):
+    """The environment and its users as compiled loops see them.
+
+    lists, theta float64[n, d-1], rewards float64[S]: the truth; start, optimal: the first state and V* there; episodes:
+    K. tests: what votes are about, public. env_key uint64[5]. means float64[H, S, n], values float64[H + 1, S]: scratch.
+    """
+
+    lists: SuccessorLists
+    theta: Float64Array
+    rewards: Float64Array
+    start: int
+    optimal: float
+    episodes: int
+    tests: DriftTests
+    env_key: np.ndarray
+    means: Float64Array
+    values: Float64Array
+    device: Device
+
+    def __repr__(self) -> str:
+        return f"Users({self.episodes} episodes)"
+
+
+class Server(NamedTuple):
+    """What is computed from votes only.
+
+    votes, fit: see `fit`. actions float64[n, d-1]: those of the episode under way, to be turned round where the
+    directions are -1. exploration: in standard deviations; key uint64[5], uniforms float64[n, d-1]: of it.
+    """
+
+    votes: Votes
+    fit: Fit
+    actions: Float64Array
+    exploration: float
+    key: np.ndarray
+    uniforms: Float64Array
+
+    def __repr__(self) -> str:
+        return f"Server({self.actions.shape[0]} agents)"
+
+
+@borrowing
+def play(users: Users, actions: Float64Array, user: int) -> None:
+    """User side: episode `user` with actions float64[n, d-1]; leaves the vote on the user's agent in users.device."""
+    own, (horizon, _, n) = users.device, users.tests.directions.shape
+    fill_uniform(own.uniforms, users.env_key, np.uint64(user) * np.uint64(horizon + 1))
+    agent, state, score = (user - 1) % n, users.start, 0.0
+    for h in range(horizon):
+        entry = _next_entry(users, actions, h, state, own.uniforms[h])
+        score += users.tests.directions[h, state, agent] * users.tests.weights[entry, agent]
+        state = users.lists.state[entry]
+    off = score - users.tests.medians[agent]
+    if abs(off) <= 1e-6:
+        own.bit[0] = 1 if own.uniforms[horizon] < users.tests.coins[agent] else 0
+    else:
+        own.bit[0] = 1 if off > 0.0 else 0
+
+
+@inlined
+def _next_entry(users: Users, actions: Float64Array, h: int, state: int, uniform: float) -> int:
+    """Return the entry of the list of `state` that a uniform draw in [0, 1) picks."""
+    lists, reached = users.lists, 0.0
+    chosen: int = lists.first[state]
+    for entry in range(lists.first[state], lists.first[state + 1]):
+        share = 0.0
+        for i in range(actions.shape[0]):
+            drift = users.tests.directions[h, state, i] * _drift(users, actions, i)
+            share += lists.sign[entry, i] * drift + lists.constant[entry, i]
+        if share > NOTHING:
+            chosen = entry
+            reached += share
+            if uniform < reached:
+                break
+    return chosen
+
+
+@inlined
+def _drift(users: Users, actions: Float64Array, agent: int) -> float:
+    """Return <a_i, theta_i> of an agent that goes with theta."""
+    total = 0.0
+    for e in range(actions.shape[1]):
+        total += actions[agent, e] * users.theta[agent, e]
+    return total
+
+
+@borrowing
+def regret(users: Users, actions: Float64Array) -> float:
+    """Return V* - V^pi at the start, exact, of the actions float64[n, d-1]."""
+    horizon, n_states, n = users.means.shape
+    for i in range(n):
+        drift = _drift(users, actions, i)
+        for h in range(horizon):
+            for s in range(n_states):
+                users.means[h, s, i] = users.tests.directions[h, s, i] * drift
+    policy_value(users.lists, users.rewards, users.means, users.values)
+    found: float = users.optimal - users.values[0, users.start]
+    return found
+
+
+@borrowing
+def run(users: Users, channel: BitChannel, server: Server, first: int, last: int) -> float:
+    """Run episodes first..last (from 1 on, inclusive) of K; return the summed regret. Their users must be charged."""
+    actions, uniforms = server.actions, server.uniforms
+    draws = uniforms.reshape(uniforms.size)
+    summed, current = 0.0, regret(users, actions)
+    for k in range(first, last + 1):
+        fill_uniform(draws, server.key, np.uint64(k) * np.uint64(draws.shape[0]))
+        if act(server.fit, server.exploration, uniforms, actions):
+            current = regret(users, actions)
+        summed += current
+        play(users, actions, k)
+        if k < users.episodes:
+            agent = (k - 1) % actions.shape[0]
+            send_bit(channel, users.device.bit[0], k)
+            add_vote(server.votes, agent, actions[agent], 2.0 * receive_bit(channel) - 1.0)
+            refit(server.votes, agent, server.fit)
+    return summed
+
+
+@dataclass(frozen=True)
+class LDPSignVotesConfig:
+    """LDP-SignVotes, one randomised bit from every user on which way an agent's action moved: our baseline for MA-LDP.
+
+    Args:
+        exploration: how many standard deviations of a fit actions are drawn with, at least 0. With d = 2 an agent has
+            two actions, which say the same of each other, and there is none.
+    """
+
+    exploration: float = 1.0
+    name: ClassVar[str] = "ldp_sign_votes"
+    plays: ClassVar[type[Env]] = LinearMixtureMDP
+    releases: ClassVar[Releases] = "bits"
+    unit: ClassVar[Literal["episode", "submission"]] = "episode"
+    metrics: ClassVar[tuple[Metric, ...]] = (REGRET, RIGHT_SIGNS)
+
+    def __post_init__(self) -> None:
+        check_number("exploration", self.exploration, 0.0)
+
+    @property
+    def covered_by(self) -> str | None:
+        """None: nothing is proved of its regret."""
+        return None
+
+    def privatizer(
+        self, env: LinearMixtureMDP, privacy: BitPrivacyConfig, episodes: int, streams: Streams
+    ) -> BitPrivatizer:
+        """Return the privatizer of users 1..K-1; the last user's bit could serve no later policy."""
+        del env
+        return privacy.build(episodes - 1, streams)
+
+    def build(
+        self, env: LinearMixtureMDP, privatizer: BitPrivatizer, episodes: int, streams: Streams
+    ) -> LDPSignVotesLearner:
+        """Return a fresh learner."""
+        return LDPSignVotesLearner(self, env, privatizer, episodes, streams)
+
+
+class LDPSignVotesLearner(SubmittingLearner):
+    """LDP-SignVotes on one linear mixture MDP, for a fixed number of episodes.
+
+    *Formal guarantee.* (epsilon, 0)-LDP, exactly: a user sends one bit, by randomised response.
+    """
+
+    def __init__(
+        self,
+        config: LDPSignVotesConfig,
+        env: LinearMixtureMDP,
+        privatizer: BitPrivatizer,
+        episodes: int,
+        streams: Streams,
+    ) -> None:
+        self.privatizer = privatizer
+        self._env = env
+        self._users = _users(env, episodes, streams)
+        words = f"{config!r} {streams.seed} {streams.context} {env.start}"
+        arrays = (*env.lists, env.theta, env.rewards, self._users.env_key)
+        super().__init__(config.name, privatizer, episodes, (words, arrays))
+        (n, length), exploration = env.theta.shape, config.exploration if env.dimension > 2 else 0.0
+        key = streams.key("exploration", "actions")
+        self._server = Server(*no_votes(n, length), np.ones((n, length)), exploration, key, np.zeros((n, length)))
+
+    @property
+    def policy(self) -> Float64Array:
+        """The chances [H, S, n, A], all 0 or 1, of the actions of the last episode."""
+        chosen = self._users.tests.directions[..., None] * self._server.actions  # [H, S, n, d-1]
+        vectors = action_vectors(self._env.dimension)
+        return np.asarray((chosen[..., None, :] == vectors).all(axis=-1), dtype=np.float64)
+
+    def _run(self, first: int, last: int) -> dict[str, float]:
+        summed = run(self._users, self.privatizer.channel, self._server, first, last)
+        right = np.mean(self._server.actions == np.sign(self._env.theta))
+        return {REGRET.name: summed, RIGHT_SIGNS.name: float(right)}
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        votes, fit = self._server.votes, self._server.fit
+        kept = {"sums": votes.sums, "gram": votes.gram, "slopes": fit.slopes, "spread": fit.spread}
+        return kept | {"actions": self._server.actions}
+
+
+def _users(mdp: LinearMixtureMDP, episodes: int, streams: Streams) -> Users:
+    horizon, n_states = mdp.horizon, mdp.n_states
+    return Users(
+        lists=mdp.lists,
+        theta=mdp.theta,
+        rewards=mdp.common_rewards,
+        start=mdp.start,
+        optimal=mdp.optimal_start_value(),
+        episodes=episodes,
+        tests=drift_tests(mdp),
+        env_key=streams.key("env"),
+        means=np.zeros((horizon, n_states, mdp.n_agents)),
+        values=np.zeros((horizon + 1, n_states)),
+        device=Device(np.zeros(horizon + 1), np.zeros(1, dtype=np.int64)),
+    )

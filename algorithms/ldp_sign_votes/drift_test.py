@@ -1,0 +1,88 @@
+"""The test behind a vote: does an episode speak for <a, theta_i> > 0, or against it?
+
+Near theta = 0 the most powerful test looks at the derivative of the episode's log-likelihood by <a, theta_i>, the sum
+over its steps of sign / chance, with the chance at theta = 0: all of it public. Above its median at theta = 0 the vote
+is 1, below -1, and at the median a coin makes both equally likely at theta = 0. Around 0, votes are then right more
+often than wrong, whichever way it is.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dprl.algorithms.base import Float64Array
+from dprl.envs import LinearMixtureMDP
+
+# Sums of reciprocals of chances that differ by less are the same number.
+_DIGITS = 9
+NOTHING = 1e-9
+_MOST_SCORES = 200_000
+
+
+class DriftTests(NamedTuple):
+    """One test for each agent.
+
+    directions float64[H, S, n]: 1 where an agent does well to go with theta, -1 against it. weights float64[L, n]: what
+    an entry of the lists adds to the score of an agent that goes with theta. medians, coins float64[n]: of the scores
+    at theta = 0, and the chance of a vote of 1 at the median.
+    """
+
+    directions: Float64Array
+    weights: Float64Array
+    medians: Float64Array
+    coins: Float64Array
+
+
+def directions(mdp: LinearMixtureMDP) -> Float64Array:
+    """Return which way each agent should push, float64[H, S, n]: the sign of what moving on adds to the value.
+
+    By the values of theta = 0, which need no learning: rewards and features are public. On the network of [TH23] they
+    are those of the optimal values.
+    """
+    values = mdp.uniform_value()
+    slopes = np.stack([mdp.value_features(values[h + 1])[0] for h in range(mdp.horizon)])
+    return np.where(slopes < 0.0, -1.0, 1.0)
+
+
+def drift_tests(mdp: LinearMixtureMDP) -> DriftTests:
+    """Return the tests of all agents. Raises ValueError for a horizon with too many different scores."""
+    pushed, chances = directions(mdp), mdp.lists.constant.sum(axis=1)
+    # A step that is impossible at theta = 0 would have an infinite weight.
+    weights = np.where(chances[:, None] > NOTHING, mdp.lists.sign / np.maximum(chances, NOTHING)[:, None], 0.0)
+    found = [_median(_scores(mdp, pushed[..., i], weights[:, i], chances)) for i in range(mdp.n_agents)]
+    medians, coins = (np.array(column) for column in zip(*found, strict=True))
+    return DriftTests(pushed, np.ascontiguousarray(weights), medians, coins)
+
+
+def _scores(
+    mdp: LinearMixtureMDP, pushed: Float64Array, weights: Float64Array, chances: Float64Array
+) -> dict[float, float]:
+    """Return the distribution of an agent's score at theta = 0: score -> chance."""
+    reached: dict[tuple[int, float], float] = {(mdp.start, 0.0): 1.0}
+    for h in range(mdp.horizon):
+        following: dict[tuple[int, float], float] = {}
+        for (state, score), chance in reached.items():
+            for entry in range(mdp.lists.first[state], mdp.lists.first[state + 1]):
+                if chances[entry] > NOTHING:
+                    total = round(score + float(pushed[h, state] * weights[entry]), _DIGITS)
+                    place = (int(mdp.lists.state[entry]), total)
+                    following[place] = following.get(place, 0.0) + chance * float(chances[entry])
+        if len(following) > _MOST_SCORES:
+            raise ValueError(f"horizon must give at most {_MOST_SCORES} different scores, got {mdp.horizon}; lower it")
+        reached = following
+    scores: dict[float, float] = {}
+    for (_, score), chance in reached.items():
+        scores[score] = scores.get(score, 0.0) + chance
+    return scores
+
+
+def _median(scores: dict[float, float]) -> tuple[float, float]:
+    """Return the median and the chance of a 1 there with which 1 has the chance 1/2 in all."""
+    above = 0.0
+    for score in sorted(scores, reverse=True):
+        if above + scores[score] >= 0.5 - NOTHING:
+            return score, min(max((0.5 - above) / scores[score], 0.0), 1.0)
+        above += scores[score]
+    raise ValueError("scores must have chances that sum to 1; check the lists")

@@ -1,0 +1,92 @@
+"""Ridge regression on noisy sums: exact where Sigma is positive definite, and defined where it is not."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from dprl.algorithms.ma_ldp.bonus import first_radii
+from dprl.algorithms.ma_ldp.estimation import RIDGE, Sums, estimate, inverted, no_estimates, shift_rates
+
+
+def symmetric(generator: np.random.Generator, d: int) -> np.ndarray:
+    root = generator.standard_normal((d, d))
+    return root @ root.T
+
+
+@pytest.mark.parametrize("d", [1, 2, 4, 7, 20])
+def test_an_inverse_is_exact_and_reads_the_upper_triangle(d: int) -> None:
+    matrix = symmetric(np.random.default_rng(d), d)
+    inverse, factor = np.full((2, d, d), np.nan)
+    upper = np.where(np.tri(d, k=-1, dtype=bool), np.nan, matrix)
+    assert inverted(upper, 0.3, factor, inverse)
+    np.testing.assert_allclose(inverse, np.linalg.inv(matrix + 0.3 * np.eye(d)), rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(inverse, inverse.T)
+
+
+def test_what_has_no_cholesky_factor_is_said() -> None:
+    matrix = np.diag([1.0, -2.0, 1.0])
+    inverse, factor = np.zeros((2, 3, 3))
+    assert not inverted(matrix, 1.9, factor, inverse)
+    assert not inverted(matrix, 2.0, factor, inverse)
+    assert inverted(matrix, 2.1, factor, inverse)
+
+
+def sums_of(matrices: np.ndarray, vectors: np.ndarray) -> Sums:
+    """Two stages, of which the last one has no data."""
+    return Sums(
+        np.stack([matrices, np.zeros_like(matrices)], axis=1), np.stack([vectors, np.zeros_like(vectors)], axis=1)
+    )
+
+
+def test_theta_is_that_of_ridge_regression() -> None:
+    generator = np.random.default_rng(0)
+    features, targets = generator.standard_normal((2, 50, 3)), generator.standard_normal((2, 50))
+    sums = sums_of(features.swapaxes(1, 2) @ features, np.einsum("mkd,mk->md", features, targets))
+    found, rates = no_estimates(2, 2, 3), np.array([0.7, 0.0])
+    assert estimate(sums, rates, 50, found) == 0
+    shift = RIDGE + 0.7 * math.sqrt(50)
+    for m in range(2):
+        expected = np.linalg.solve(features[m].T @ features[m] + shift * np.eye(3), features[m].T @ targets[m])
+        np.testing.assert_allclose(found.theta[m, 0], expected, rtol=1e-10)
+    np.testing.assert_array_equal(found.theta[:, 1], 0.0)
+    np.testing.assert_array_equal(found.inverses[:, 1], np.broadcast_to(np.eye(3), (2, 3, 3)))
+
+
+def test_what_is_added_doubles_until_sigma_is_positive_definite() -> None:
+    """With eigenvalues down to -100 and a shift of 1, what is added is 128: the first power of two above 100."""
+    generator = np.random.default_rng(1)
+    turn, _ = np.linalg.qr(generator.standard_normal((3, 3)))
+    matrix = turn @ np.diag([-100.0, 5.0, 40.0]) @ turn.T
+    found = no_estimates(1, 2, 3)
+    assert estimate(sums_of(matrix[None], np.ones((1, 3))), np.zeros(2), 9, found) == 1
+    np.testing.assert_allclose(found.inverses[0, 0], np.linalg.inv(matrix + 128.0 * np.eye(3)), rtol=1e-9)
+
+
+def test_the_proofs_shift_makes_noise_positive_definite() -> None:
+    """Of 200 sums of 100 noisy messages none needs more; with the printed eta = 1 alone nearly all do (D24)."""
+    generator = np.random.default_rng(2)
+    needed = {}
+    for scale in (1.0, 0.0):
+        rates = shift_rates(np.array([3.0, 0.0]), 4, 0.1, scale)
+        needed[scale] = 0
+        for _ in range(200):
+            noise = np.triu(3.0 * generator.standard_normal((100, 4, 4)).sum(axis=0))
+            needed[scale] += estimate(sums_of(noise[None], np.zeros((1, 4))), rates, 100, no_estimates(1, 2, 4))
+    assert needed[1.0] == 0
+    assert needed[0.0] > 190
+
+
+def test_radii_are_those_of_the_theorems() -> None:
+    sizes, alpha = (4, 5, 8500), 0.1
+    common = 4**0.75 * math.log(4 * 8500 * 5 / 0.1)
+    ahead = np.arange(5, 0, -1)
+    np.testing.assert_allclose(first_radii("raw", (1.0, 0.5), sizes, alpha), common * ahead**1.5)
+    for name in ("gram_laplace", "gram_bounded_laplace"):
+        np.testing.assert_allclose(first_radii(name, (0.1, 0.0), sizes, alpha), common * ahead**1.5 / math.sqrt(0.1))
+    delta = np.log(ahead / 1e-5) ** 0.25
+    gaussian = first_radii("gram_gaussian", (0.2, 1e-5), sizes, alpha)
+    np.testing.assert_allclose(gaussian, common * ahead**1.5 * delta / math.sqrt(0.2))
+    np.testing.assert_allclose(first_radii("gram_uniform", (0.2, 1e-5), sizes, alpha), common * ahead**1.5 * delta)

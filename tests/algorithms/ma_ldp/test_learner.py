@@ -1,0 +1,154 @@
+"""What runs of MA-LDP do: they learn without noise, believe right rewards, and learn nothing with the printed noise."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dprl.algorithms.ma_ldp import MALDPConfig
+from dprl.algorithms.ma_ldp.learner import MALDPLearner
+from dprl.algorithms.ma_ldp.users import play
+from dprl.envs import LinearMixtureMDP, NetworkMDP
+from dprl.privacy import LocalStatisticsPrivacy, NoStatisticsPrivacy, StatisticsPrivacyConfig, Streams
+
+EPISODES = 8500
+
+
+def learner(
+    config: MALDPConfig,
+    privacy: StatisticsPrivacyConfig,
+    env: LinearMixtureMDP | None = None,
+    episodes: int = EPISODES,
+    seed: int = 0,
+) -> MALDPLearner:
+    mdp, streams = env or NetworkMDP().build(), Streams(seed, "test")
+    return config.build(mdp, config.privatizer(mdp, privacy, episodes, streams), episodes, streams)
+
+
+def uniform_regret(env: LinearMixtureMDP, episodes: int = EPISODES) -> float:
+    return episodes * (env.optimal_start_value() - float(env.uniform_value()[0, env.start]))
+
+
+@pytest.mark.parametrize("value", ["maxmin", "joint"])
+@pytest.mark.parametrize("clipping", ["device", "none"])
+def test_without_noise_and_bonus_the_optimum_is_found(value: Any, clipping: Any) -> None:
+    config = MALDPConfig(bonus_scale=0.0, value=value)
+    found = learner(config, NoStatisticsPrivacy(rewards="public", clipping=clipping))
+    regret = found.learn(EPISODES).regret
+    assert 0.0 < regret < 0.1 * uniform_regret(NetworkMDP().build())
+
+
+def test_with_the_printed_radius_not_even_exact_data_are_used() -> None:
+    """[TH23]'s constants keep all of Q at its cap, so every action is as good as any: the uniform policy."""
+    found = learner(MALDPConfig(), NoStatisticsPrivacy(rewards="public"))
+    segment = found.learn(EPISODES)
+    assert segment.regret == pytest.approx(uniform_regret(NetworkMDP().build()), rel=0.01)
+    assert segment.saturated > 0.9
+
+
+def test_with_the_printed_noise_nothing_is_learned() -> None:
+    """The mean of 20 seeds is within 4 standard errors of the uniform policy's: a false alarm in 16,000."""
+    privacy = LocalStatisticsPrivacy(0.1, calibration="printed", rewards="public")
+    regrets = [learner(MALDPConfig(value="joint"), privacy, seed=seed).learn(EPISODES).regret for seed in range(20)]
+    error = float(np.std(regrets, ddof=1)) / math.sqrt(20)
+    assert abs(np.mean(regrets) - uniform_regret(NetworkMDP().build())) < 4.0 * error
+
+
+def uneven() -> LinearMixtureMDP:
+    """Two agents who are rewarded for the same places, one of them a tenth as much: alone they would learn that."""
+    mdp = NetworkMDP().build()
+    return dataclasses.replace(mdp, rewards=np.array([[0.1], [1.0]]) * mdp.common_rewards)
+
+
+@pytest.mark.parametrize("graph", ["complete", "ring", "gossip", "random_edges"])
+def test_agents_come_to_believe_the_mean_reward(graph: str) -> None:
+    env, config = uneven(), MALDPConfig(bonus_scale=0.001, graph=graph)
+    found = learner(config, NoStatisticsPrivacy(rewards="open"), env)
+    first = found.learn(100).metrics["reward_error"]
+    last = found.learn(EPISODES - 100).metrics["reward_error"]
+    assert last < 0.5 * first
+    assert last < 0.1 * env.common_rewards.max()
+
+
+def test_noise_on_rewards_is_felt() -> None:
+    privacy = LocalStatisticsPrivacy(1.0, 1e-5, mechanism="gram_gaussian", rewards="noisy")
+    noisy = learner(MALDPConfig(), privacy, episodes=500).learn(500).metrics["reward_error"]
+    silent = learner(MALDPConfig(), NoStatisticsPrivacy(rewards="open"), episodes=500).learn(500)
+    assert noisy > 2.0 * silent.metrics["reward_error"]
+
+
+def test_public_rewards_are_believed_from_the_first_episode_on() -> None:
+    found = learner(MALDPConfig(), LocalStatisticsPrivacy(1.0, rewards="public"), episodes=10)
+    assert found.learn(10).metrics["reward_error"] == 0.0
+
+
+@pytest.mark.parametrize("horizon", [3, 8])
+def test_shrunk_features_and_values_stay_in_proportion(horizon: int) -> None:
+    """<theta*, phi> of what a device sends is the expectation of its target, though both are cut (D7)."""
+    env = NetworkMDP(n_agents=2, dimension=3, horizon=horizon).build()
+    found = learner(MALDPConfig(bonus_scale=1e-3), NoStatisticsPrivacy(rewards="public", clipping="device"), env, 400)
+    found.learn(300)
+    world, planned, believed = found._world, found._planning, found._server.beliefs.believed
+    features, errors, cut, bounds = [], [], 0, np.arange(horizon - 1, -1, -1.0)
+    theta = env.theta_star()
+    for user in range(301, 3301):
+        play(world, planned.rules, planned.plan, believed, user)
+        features.append(world.device.features.copy())
+        errors.append(world.device.targets - world.device.features @ theta)
+        norms = np.linalg.norm(world.device.features[0, :-1], axis=1)
+        cut += int((norms > bounds[:-1] * (1.0 - 1e-9)).sum())
+    assert (np.linalg.norm(features, axis=-1) <= bounds * (1.0 + 1e-9)).all()
+    assert cut > 100  # the clip is at work
+    mean, deviation = np.mean(errors, axis=0), np.std(errors, axis=0)
+    # 4.5 standard errors at each message and stage: a false alarm in 10^4 over all of them.
+    assert (np.abs(mean) <= 4.5 * deviation / math.sqrt(3000) + 1e-12).all()
+
+
+def test_shared_messages_need_one_value_function() -> None:
+    with pytest.raises(ValueError, match=r"^value must be joint with share: true, got 'maxmin'; "):
+        MALDPConfig(share=True)
+    with pytest.raises(ValueError, match=r"^share must be false with privacy.rewards: noisy, got True; "):
+        learner(MALDPConfig(share=True, value="joint"), LocalStatisticsPrivacy(1.0))
+
+
+def test_a_shared_message_needs_less_noise() -> None:
+    privacy = LocalStatisticsPrivacy(1.0, 1e-5, mechanism="gram_gaussian", rewards="public")
+    shared = learner(MALDPConfig(share=True, value="joint"), privacy)
+    own = learner(MALDPConfig(value="joint"), privacy)
+    ratio = own.privatizer.deviations[0] / shared.privatizer.deviations[0]
+    assert ratio == pytest.approx(math.sqrt(2.0))
+    for found in (shared, own):
+        found.learn(EPISODES)
+        assert found.certificate().verdict == "holds"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"bonus_scale": -1.0}, r"^bonus_scale must be a finite number, at least 0, got -1\.0"),
+        ({"alpha": 1.0}, r"^alpha must be a finite number"),
+        ({"value": "max"}, r"^value must be one of maxmin, joint, got 'max'"),
+        ({"share": 1}, r"^share must be true or false, got 1"),
+        ({"reward_decay": 0.5}, r"^reward_decay must be above 1/2, got 0\.5"),
+        ({"reward_decay": 1.5}, r"^reward_decay must be at most 1, got 1\.5"),
+        ({"graph": "tree"}, r"^graph must be one of complete, ring"),
+        ({"edge_probability": 0.1}, r"^edge_probability must be left out with graph complete, got 0\.1"),
+        ({"gossip_over": "ring"}, r"^gossip_over must be left out with graph complete, got 'ring'"),
+        ({"graph": "random_edges", "edge_probability": 0.0}, r"^edge_probability must be"),
+    ],
+)
+def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        MALDPConfig(**settings)
+
+
+def test_another_environments_privatizer_is_refused() -> None:
+    env, other, streams = NetworkMDP().build(), NetworkMDP(dimension=3).build(), Streams(0, "test")
+    config = MALDPConfig()
+    privatizer = config.privatizer(other, LocalStatisticsPrivacy(1.0), 10, streams)
+    with pytest.raises(ValueError, match=r"^the privatizer must be built for this environment"):
+        config.build(env, privatizer, 10, streams)

@@ -1,0 +1,136 @@
+"""LDP-SignVotes: the bits say what they should, the policy follows the votes, and it learns at epsilon = 0.1."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from dprl.algorithms.ldp_sign_votes.algorithm import LDPSignVotesConfig, LDPSignVotesLearner, play
+from dprl.algorithms.ldp_sign_votes.drift_test import directions, drift_tests
+from dprl.algorithms.ldp_sign_votes.fit import act, add_vote, no_votes, refit
+from dprl.envs import LinearMixtureMDP, NetworkMDP
+from dprl.privacy import LocalBitPrivacy, NoBitPrivacy, Streams
+
+EPISODES = 8500
+NETWORKS = [
+    NetworkMDP(),
+    NetworkMDP(dimension=3, signs="random", sign_seed=1),
+    NetworkMDP(n_agents=3, dimension=3, gap=0.05),
+    NetworkMDP(n_intermediate=2, gap=0.05),
+]
+
+
+def learner(
+    epsilon: float | None, seed: int = 0, episodes: int = EPISODES, env: LinearMixtureMDP | None = None
+) -> LDPSignVotesLearner:
+    mdp, config, streams = env or NetworkMDP().build(), LDPSignVotesConfig(), Streams(seed, "test")
+    privacy = NoBitPrivacy() if epsilon is None else LocalBitPrivacy(epsilon)
+    return config.build(mdp, config.privatizer(mdp, privacy, episodes, streams), episodes, streams)
+
+
+def test_it_reaches_less_than_half_of_the_uniform_policys_regret() -> None:
+    """At epsilon 0.1 and K = 8500, 40 seeds: the upper end of a 99 % interval is below half of 5628."""
+    env = NetworkMDP().build()
+    regrets = [learner(0.1, seed).learn(EPISODES).regret for seed in range(40)]
+    half = EPISODES * (env.optimal_start_value() - float(env.uniform_value()[0, env.start])) / 2.0
+    assert np.mean(regrets) + 2.71 * np.std(regrets, ddof=1) / math.sqrt(40) < half
+    assert learner(0.1).certificate().proved_epsilon == pytest.approx(0.1, rel=1e-12)
+
+
+@pytest.mark.parametrize("spec", NETWORKS, ids=lambda spec: f"{spec.n_agents}-{spec.dimension}-{spec.n_intermediate}")
+def test_without_noise_all_signs_are_found(spec: NetworkMDP) -> None:
+    env = spec.build()
+    found = learner(None, env=env, episodes=20_000)
+    found.learn(19_000)
+    # Of the last thousand episodes nearly all have all signs right; what is left is exploration.
+    segment = found.learn(1000)
+    gap = env.optimal_start_value() - float(env.uniform_value()[0, env.start])
+    assert segment.regret < 0.02 * 1000 * gap
+    right = np.sign(found._server.fit.slopes) * (found._env.theta != 0.0)
+    np.testing.assert_array_equal(right, np.sign(env.theta))
+
+
+def votes_of(spec: NetworkMDP, actions: np.ndarray, n_users: int) -> np.ndarray:
+    """Return the mean vote, 1 or -1, on each agent."""
+    env = spec.build()
+    found, total = learner(None, env=env), np.zeros(env.n_agents)
+    for user in range(1, n_users * env.n_agents + 1):
+        play(found._users, actions, user)
+        total[(user - 1) % env.n_agents] += 2 * found._users.device.bit[0] - 1
+    return total / n_users
+
+
+@pytest.mark.parametrize("spec", NETWORKS[:3], ids=["usual", "d=3", "n=3"])
+def test_votes_lean_the_way_an_action_drives(spec: NetworkMDP) -> None:
+    """10,000 users' votes on each agent, by 4 deviations, whatever the actions; where a drift is 0, neither way."""
+    env = spec.build()
+    for actions in (np.ones(env.theta.shape), -np.ones(env.theta.shape), np.sign(env.theta)):
+        drifts = (actions * env.theta).sum(axis=1)
+        votes = votes_of(spec, actions, 10_000)
+        assert (votes[drifts != 0.0] * np.sign(drifts[drifts != 0.0]) > 0.04).all()
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        NetworkMDP(gap=0.0),
+        NetworkMDP(gap=0.0, start_forward=0.3, node_leave=0.7, node_forward=0.2),
+        NetworkMDP(gap=0.0, n_agents=3, horizon=4),
+    ],
+    ids=["even", "uneven", "n=3"],
+)
+def test_at_theta_zero_votes_are_even(spec: NetworkMDP) -> None:
+    """20,000 users an agent: within 4.5 deviations of even, a false alarm in 10^5."""
+    votes = votes_of(spec, np.ones((spec.n_agents, 1)), 20_000)
+    assert (np.abs(votes) < 4.5 / math.sqrt(20_000)).all()
+
+
+def test_slopes_are_those_of_ridge_regression() -> None:
+    generator = np.random.default_rng(0)
+    actions, votes = generator.choice([-1.0, 1.0], size=(40, 3)), generator.choice([-1.0, 1.0], size=40)
+    kept, fit = no_votes(2, 3)
+    for action, vote in zip(actions, votes, strict=True):
+        add_vote(kept, 1, action, float(vote))
+    refit(kept, 1, fit)
+    gram = actions.T @ actions + np.eye(3)
+    np.testing.assert_allclose(fit.slopes[1], np.linalg.solve(gram, actions.T @ votes), rtol=1e-12)
+    np.testing.assert_allclose(fit.spread[1], np.sqrt(np.diag(np.linalg.inv(gram))), rtol=1e-12)
+    np.testing.assert_array_equal(fit.slopes[0], 0.0)
+
+
+def test_exploration_is_as_likely_as_the_spread_says() -> None:
+    """A slope of one deviation has the wrong sign with the logistic law's chance; 5 deviations of 40,000 draws."""
+    _, fit = no_votes(1, 2)
+    fit.slopes[0], fit.spread[0] = [0.5, -0.2], [0.5, 0.1]
+    generator, actions, wrong = np.random.default_rng(1), np.ones((1, 2)), np.zeros(2)
+    for _ in range(40_000):
+        act(fit, 1.0, generator.random((1, 2)), actions)
+        wrong += actions[0] != [1.0, -1.0]
+    chances = 1.0 / (1.0 + np.exp(np.array([1.0, 2.0]) * math.pi / math.sqrt(3.0)))
+    assert (np.abs(wrong / 40_000 - chances) < 5.0 * np.sqrt(chances / 40_000)).all()
+    act(fit, 0.0, np.full((1, 2), 0.001), actions)
+    np.testing.assert_array_equal(actions, [[1.0, -1.0]])
+
+
+def test_regret_is_that_of_the_policy() -> None:
+    env = NetworkMDP(dimension=3, signs="random", sign_seed=1).build()
+    found = learner(0.5, env=env, episodes=60)
+    for _ in range(60):
+        regret = found.learn(1).regret
+        assert regret == pytest.approx(env.optimal_start_value() - env.start_value(found.policy), abs=1e-12)
+
+
+def test_too_many_scores_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"^horizon must give at most 200000 different scores, got 60; lower it"):
+        drift_tests(NetworkMDP(n_agents=3, gap=0.01, start_forward=0.37, node_leave=0.61, horizon=60).build())
+
+
+def test_directions_are_those_of_the_optimum_on_the_papers_network() -> None:
+    env = NetworkMDP().build()
+    values, _ = env.optimum()
+    best = np.stack([env.value_features(values[h + 1])[0] for h in range(env.horizon)])
+    given = directions(env)
+    assert (np.where(best < 0.0, -1.0, 1.0) == given).all()
+    assert (given < 0.0).any()
