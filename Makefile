@@ -91,9 +91,9 @@ halving: setup  ## episodes until the regret has halved: runs the sweeps HALVING
 	@$(BIN)/dprl report $(HALVING) --title 'Episodes until the regret per episode has halved' \
 		--preface tune_configs/halving.md --compare best_ucb_vi private_ucb_vi --out $(HALVING_PAGE)
 
-reproduce: setup  ## published experiments again: numbers of the papers beside ours, in docs/ (half an hour)
+reproduce: setup  ## published experiments again: numbers of the papers beside ours, in docs/ (forty minutes)
 	@$(BIN)/dprl reproduce all $(REPRODUCE_ARGS)
-	@cp "$${DPRL_HOME:-dprl_runs}"/reproductions/pgc_a3c/* docs/
+	@for paper in pgc_a3c ma_ldp; do cp "$${DPRL_HOME:-dprl_runs}/reproductions/$$paper"/* docs/; done
 
 clean:  ## remove .venv and everything built; keeps dprl_runs
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -205,9 +205,9 @@ def _add_reproduce(commands: _Subparsers) -> None:
         "run a paper's experiments and write its numbers beside ours; again, it resumes",
         "reproduce pgc-a3c --quick",
     )
-    parser.add_argument("paper", metavar="PAPER", nargs="?", default="all", help="pgc-a3c, or all (default)")
+    parser.add_argument("paper", metavar="PAPER", nargs="?", default="all", help="pgc-a3c, ma-ldp, or all (default)")
     size = parser.add_mutually_exclusive_group()
-    size.add_argument("--quick", action="store_true", help="as many trials as the paper has: 20")
+    size.add_argument("--quick", action="store_true", help="as many trials as the paper has: 20, or 10 for ma-ldp")
     size.add_argument("--full", action="store_true", help="100 trials, whose intervals say more (default)")
     _add_json(parser)
 

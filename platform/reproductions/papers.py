@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dprl.platform.errors import broken_rule, suggestion
-from dprl.platform.reproductions import pgc_a3c
+from dprl.platform.reproductions.ma_ldp import reproduction as ma_ldp
+from dprl.platform.reproductions.pgc_a3c import reproduction as pgc_a3c
 from dprl.platform.reproductions.request import Reproduced, Request
 
 ALL = "all"
-PAPERS: dict[str, Callable[[Request], Reproduced]] = {pgc_a3c.NAME: pgc_a3c.reproduce}
+PAPERS: dict[str, Callable[[Request], Reproduced]] = {
+    pgc_a3c.NAME: pgc_a3c.reproduce,
+    ma_ldp.NAME: ma_ldp.reproduce,
+}
 
 
 def wanted(word: str) -> list[str]:

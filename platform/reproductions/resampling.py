@@ -1,4 +1,4 @@
-"""What trials say of a cell, how sure that is, and what a paper's 20 trials would have said.
+"""What trials say of a cell, how sure that is, and what as many as a paper has would have said.
 
 Everything is deterministic: the resamples of equally many values are always the same. Infinity counts as any large
 value, so no average of resampled values is ever taken: ends of intervals are values that occurred.
@@ -7,7 +7,7 @@ value, so no average of resampled values is ever taken: ends of intervals are va
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -17,8 +17,8 @@ from scipy.special import betaincinv
 from dprl.algorithms.base import Float64Array
 from dprl.platform.reports.intervals import CONFIDENCE, FEWEST_SEEDS
 
-PAPER_TRIALS = 20
 RESAMPLES = 4000
+PERMUTATIONS = 9999
 _CHUNK = 500
 """Resamples drawn at a time; changes no result."""
 _KEPT = 512
@@ -40,7 +40,8 @@ class Estimate(NamedTuple):
 class Comparison(NamedTuple):
     """Two cells: the difference first minus second with its 95 % bootstrap interval.
 
-    seen: the share of pairs of 20 resampled trials in which it is above 0, half of those where it is 0 included.
+    seen: the share of pairs of as many resampled trials as the paper has in which it is above 0, half of those where it
+    is 0 included.
     """
 
     difference: float
@@ -121,9 +122,9 @@ def share(hits: Float64Array) -> Estimate:
     return Estimate(k / n, lower, upper)
 
 
-def trial_range(values: Float64Array, statistic: Statistic) -> tuple[float, float]:
-    """Return the central 95 % of what 20 trials like these say: of the statistic of 20 resampled values."""
-    return central(resampled(values, statistic, PAPER_TRIALS))
+def trial_range(values: Float64Array, statistic: Statistic, size: int) -> tuple[float, float]:
+    """Return the central 95 % of what `size` trials like these say: of the statistic of so many resampled values."""
+    return central(resampled(values, statistic, size))
 
 
 def ratio(values: Float64Array, reference: Float64Array) -> Estimate:
@@ -134,23 +135,46 @@ def ratio(values: Float64Array, reference: Float64Array) -> Estimate:
     return Estimate(float(value), *_ratio_range(values, reference, len(values), len(reference)))
 
 
-def ratio_range(values: Float64Array, reference: Float64Array) -> tuple[float, float]:
-    """Return the central 95 % of `ratio` where both cells have 20 trials."""
-    return _ratio_range(values, reference, PAPER_TRIALS, PAPER_TRIALS)
+def ratio_range(values: Float64Array, reference: Float64Array, size: int) -> tuple[float, float]:
+    """Return the central 95 % of `ratio` where both cells have `size` trials."""
+    return _ratio_range(values, reference, size, size)
 
 
-def compared(one: Float64Array, other: Float64Array, statistic: Statistic) -> Comparison:
+def compared(one: Float64Array, other: Float64Array, statistic: Statistic, size: int) -> Comparison:
     """Return how the statistic of the trials float64[n] exceeds that of other, independent ones float64[m].
 
-    Two infinite values do not differ.
+    size: how many trials the paper has. Two infinite values do not differ.
     """
     difference = float(_difference(statistic(one), statistic(other)))
-    small = _difference(*(resampled(x, statistic, PAPER_TRIALS, i) for i, x in enumerate((one, other))))
+    small = _difference(*(resampled(x, statistic, size, i) for i, x in enumerate((one, other))))
     seen = float(np.mean(small > 0.0) + np.mean(small == 0.0) / 2)
     if min(len(one), len(other)) < FEWEST_SEEDS:
         return Comparison(difference, math.nan, math.nan, seen)
     drawn = _difference(*(resampled(x, statistic, len(x), i) for i, x in enumerate((one, other))))
     return Comparison(difference, *central(drawn), seen)
+
+
+def permutation_p(one: Float64Array, other: Float64Array) -> float:
+    """Return the one-sided p-value for the mean of float64[n] exceeding that of float64[m], by 9999 permutations.
+
+    It is valid for any distribution if both have the same one; the least that it can be is 1/10000.
+    """
+    pooled = np.concatenate([one, other])
+    generator = np.random.default_rng([len(one), len(other)])
+    shuffled = generator.permuted(np.broadcast_to(pooled, (PERMUTATIONS, len(pooled))), axis=1)
+    # With the sum of all fixed, the difference of means grows with the sum of the first.
+    sums, seen = shuffled[:, : len(one)].sum(axis=1), float(np.sum(one))
+    return float((1 + np.sum(sums >= seen - _SURE * abs(seen))) / (PERMUTATIONS + 1))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values adjusted by Holm for being that many, in the same order."""
+    order = sorted(range(len(p_values)), key=lambda i: p_values[i])
+    found, largest = [0.0] * len(p_values), 0.0
+    for rank, i in enumerate(order):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[i]))
+        found[i] = largest
+    return found
 
 
 def _difference(one: Float64Array, other: Float64Array) -> Float64Array:

@@ -11,16 +11,19 @@ from typing import Any
 import pytest
 
 from dprl.platform.command_line import main
-from dprl.platform.reproductions import papers, pgc_a3c
-from dprl.platform.reproductions.page import FIGURES
+from dprl.platform.reproductions import papers
+from dprl.platform.reproductions.ma_ldp import page as ma_ldp_page
+from dprl.platform.reproductions.ma_ldp import reproduction as ma_ldp
+from dprl.platform.reproductions.pgc_a3c import reproduction as pgc_a3c
+from dprl.platform.reproductions.pgc_a3c.page import FIGURES
 from dprl.platform.reproductions.request import Reproduced, Request
 
 
 class Recorded:
     """A reproduction that only notes what it is asked."""
 
-    def __init__(self, page: Path | None, failed: list[str]) -> None:
-        self.page, self.failed = page, failed
+    def __init__(self, page: Path | None, failed: list[str], paper: str = "pgc_a3c") -> None:
+        self.page, self.failed, self.paper = page, failed, paper
         self.requests: list[Request] = []
 
     def __call__(self, request: Request) -> Reproduced:
@@ -28,7 +31,7 @@ class Recorded:
         os.write(1, b"from a worker\n")  # as Ray does it
         data = {"tables": [{"ours": math.inf, "inside": None}]}
         verdicts = [["", "R1"], ["Table 1: inside our range", "5 of 7"]]
-        return Reproduced("pgc_a3c", self.page, Path("sweep"), verdicts, data, self.failed)
+        return Reproduced(self.paper, self.page, Path("sweep"), verdicts, data, self.failed)
 
 
 @pytest.fixture
@@ -39,12 +42,21 @@ def recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Recorded:
     return found
 
 
-@pytest.mark.parametrize("word", [[], ["all"], ["pgc-a3c"], ["pgc_a3c"]])
+@pytest.mark.parametrize("word", [["pgc-a3c"], ["pgc_a3c"], ["PGC-A3C"]])
 def test_every_spelling_of_the_paper_runs_it(recorded: Recorded, tmp_path: Path, word: list[str]) -> None:
     assert main(["reproduce", *word]) == 0
     (request,) = recorded.requests
     assert (request.home, request.quick, request.executor) == (tmp_path, False, "tune")
     assert request.command.endswith(" ".join(["dprl reproduce", *word]))
+
+
+@pytest.mark.parametrize("word", [[], ["all"]])
+def test_all_papers_are_the_default(recorded: Recorded, monkeypatch: pytest.MonkeyPatch, word: list[str]) -> None:
+    other = Recorded(recorded.page, [], "ma_ldp")
+    monkeypatch.setitem(papers.PAPERS, "ma_ldp", other)
+    assert main(["reproduce", *word]) == 0
+    assert len(recorded.requests) == len(other.requests) == 1
+    assert set(papers.PAPERS) == {"pgc_a3c", "ma_ldp"}
 
 
 def test_quick_is_told_and_not_together_with_full(recorded: Recorded, capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,21 +78,21 @@ def test_an_unknown_paper_is_refused_with_the_nearest_name(
 def test_the_terminal_shows_verdicts_and_where_the_page_is(
     recorded: Recorded, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert main(["reproduce"]) == 0
+    assert main(["reproduce", "pgc-a3c"]) == 0
     shown = capfd.readouterr()
     assert shown.out.splitlines()[1:] == ["Table 1: inside our range  5 of 7", f"page      {tmp_path / 'page.md'}"]
     assert "from a worker" not in shown.out
 
 
 def test_json_is_strict(recorded: Recorded, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert main(["reproduce", "--json"]) == 0
+    assert main(["reproduce", "pgc-a3c", "--json"]) == 0
     found = json.loads(capfd.readouterr().out)["pgc_a3c"]
     assert found == {"page": str(tmp_path / "page.md"), "tables": [{"ours": "inf", "inside": None}]}
 
 
 def test_a_failed_cell_is_told_and_there_is_no_page(recorded: Recorded, capfd: pytest.CaptureFixture[str]) -> None:
     recorded.page, recorded.failed = None, ["epsilon=1: it broke"]
-    assert main(["reproduce"]) == 1
+    assert main(["reproduce", "pgc-a3c"]) == 1
     shown = capfd.readouterr()
     assert "page" not in shown.out
     assert "dprl: failed: epsilon=1: it broke" in shown.err
@@ -102,5 +114,28 @@ def test_a_small_run_leaves_a_page_with_figures_and_resumes(tmp_path: Path) -> N
     assert {(cell["trials"], cell["submissions"]) for cell in cells} == {(2, 300)}
     assert {(cell["verdict"], cell["epsilon"] is None) for cell in cells} == {("holds", False), ("unbounded", True)}
     assert all(cell["proved_epsilon"] <= cell["epsilon"] * (1 + 1e-9) for cell in cells if cell["epsilon"])
+    assert again().page == first.page
+    assert first.page.read_text(encoding="utf-8") == text
+
+
+@pytest.mark.slow
+def test_a_small_run_of_ma_ldp_leaves_a_page_with_figures_and_resumes(tmp_path: Path) -> None:
+    def again() -> Reproduced:
+        return ma_ldp.reproduce(Request(tmp_path, True, "dprl reproduce", "process", ("episodes=60", "seeds=3")))
+
+    first = again()
+    assert not first.failed
+    assert first.page == tmp_path / "reproductions" / "ma_ldp_quick" / "reproduction_ma_ldp.md"
+    text = first.page.read_text(encoding="utf-8")
+    assert "Made by `dprl reproduce` from the sweep ma_ldp_mechanisms_quick" in text
+    assert all((first.page.parent / name).is_file() and name in text for name in ma_ldp_page.FIGURES)
+    cells = first.data["cells"]
+    assert {(cell["runs"], cell["episodes"]) for cell in cells} == {(3, 60)}
+    for cell in cells:
+        certified = cell["group"].startswith("certified") or cell["group"] == "one bit"
+        assert cell["verdict"] == "holds" if certified else True, cell
+        assert not certified or cell["proved_epsilon"] <= cell["epsilon"] * (1 + 1e-9)
+        assert cell["group"] not in {"printed", "maxmin"} or math.isinf(cell["proved_epsilon"])
+    assert {one["group"] for one in first.data["orders"]} == {"printed", "maxmin", "clipped", "illustration"}
     assert again().page == first.page
     assert first.page.read_text(encoding="utf-8") == text

@@ -11,8 +11,10 @@ import scipy.stats
 from dprl.platform.reproductions.resampling import (
     compared,
     estimate,
+    holm,
     mean,
     median,
+    permutation_p,
     ratio,
     ratio_range,
     resampled,
@@ -53,7 +55,7 @@ def test_ends_of_intervals_may_be_infinite_and_are_never_nan() -> None:
     values = np.array([10.0] * 6 + [INF] * 5)
     found = estimate(values, median)
     assert (found.value, found.lower, found.upper) == (10.0, 10.0, INF)
-    assert trial_range(values, median) == (10.0, INF)
+    assert trial_range(values, median, 20) == (10.0, INF)
 
 
 def test_two_trials_have_no_interval() -> None:
@@ -72,7 +74,7 @@ def test_shares_have_the_interval_of_clopper_and_pearson(hits: int, of: int) -> 
 
 def test_the_range_of_20_trials_of_a_share_is_that_of_the_binomial_distribution() -> None:
     hits = (np.arange(100) < 80).astype(float)
-    low, high = trial_range(hits, mean)
+    low, high = trial_range(hits, mean, 20)
     # Quantiles of Binomial(20, 0.8) / 20: 12 and 19; a resampled end may be one off.
     assert abs(20 * low - scipy.stats.binom.ppf(0.025, 20, 0.8)) <= 1.0
     assert abs(20 * high - scipy.stats.binom.ppf(0.975, 20, 0.8)) <= 1.0
@@ -87,7 +89,7 @@ def test_equal_values_have_equal_resamples_and_streams_differ() -> None:
 
 def test_a_clear_difference_is_seen_and_its_negative_is_the_other_way_round() -> None:
     generator = np.random.default_rng(4)
-    found = compared(generator.normal(10.0, 1.0, 100), generator.normal(8.0, 1.0, 100), mean)
+    found = compared(generator.normal(10.0, 1.0, 100), generator.normal(8.0, 1.0, 100), mean, 20)
     assert found.above
     assert not found.below
     assert (-found).below
@@ -98,11 +100,11 @@ def test_a_clear_difference_is_seen_and_its_negative_is_the_other_way_round() ->
 
 def test_two_infinite_medians_do_not_differ_and_an_infinite_one_is_larger() -> None:
     never, once = np.full(30, INF), np.full(30, 100.0)
-    assert compared(never, never, median)[:3] == (0.0, 0.0, 0.0)
-    assert compared(never, never, median).seen == 0.5
-    assert compared(never, once, median).difference == INF
-    assert compared(never, once, median).above
-    assert compared(once, never, median).below
+    assert compared(never, never, median, 20)[:3] == (0.0, 0.0, 0.0)
+    assert compared(never, never, median, 20).seen == 0.5
+    assert compared(never, once, median, 20).difference == INF
+    assert compared(never, once, median, 20).above
+    assert compared(once, never, median, 20).below
 
 
 def test_a_relative_area_is_a_quotient_of_means_and_nothing_where_there_is_no_reference() -> None:
@@ -111,8 +113,34 @@ def test_a_relative_area_is_a_quotient_of_means_and_nothing_where_there_is_no_re
     found = ratio(values, reference)
     assert found.value == pytest.approx(values.mean() / reference.mean())
     assert found.lower < found.value < found.upper
-    low, high = ratio_range(values, reference)
+    low, high = ratio_range(values, reference, 20)
     assert low < found.lower
     assert found.upper < high
     assert math.isnan(ratio(values, np.zeros(100)).value)
-    assert math.isnan(ratio_range(values, np.zeros(100))[0])
+    assert math.isnan(ratio_range(values, np.zeros(100), 20)[0])
+
+
+def test_permutations_find_a_difference_and_their_p_values_are_uniform_without_one() -> None:
+    generator = np.random.default_rng(6)
+    assert permutation_p(generator.normal(1.0, 1.0, 40), generator.normal(0.0, 1.0, 40)) < 0.01
+    assert permutation_p(generator.normal(0.0, 1.0, 40), generator.normal(1.0, 1.0, 40)) > 0.99
+    p_values = [permutation_p(*generator.exponential(1.0, (2, 12))) for _ in range(200)]
+    # Kolmogorov and Smirnov: wrong in one of 10,000 cases.
+    assert scipy.stats.kstest(p_values, "uniform").pvalue > 1e-4
+
+
+def test_permutations_agree_with_scipy() -> None:
+    generator = np.random.default_rng(7)
+    one, other = generator.normal(0.4, 1.0, 20), generator.normal(0.0, 1.0, 20)
+    exact = scipy.stats.ttest_ind(one, other, alternative="greater").pvalue
+    assert permutation_p(one, other) == pytest.approx(exact, abs=0.02)
+
+
+def test_all_permutations_of_equal_values_are_as_large() -> None:
+    assert permutation_p(np.full(5, 0.1), np.full(5, 0.1)) == 1.0
+
+
+def test_holm_is_that_of_the_definition() -> None:
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.5, 0.9]) == [1.0, 1.0]
+    assert holm([]) == []

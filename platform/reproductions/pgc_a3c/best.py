@@ -9,8 +9,8 @@ from pathlib import Path
 from dprl.platform.configs.config import config_files, load_cells
 from dprl.platform.configs.experiment import Scalar, varying_keys
 from dprl.platform.reports.verdicts import number, proved_epsilon
+from dprl.platform.reproductions.pgc_a3c.trials import Trials
 from dprl.platform.reproductions.resampling import median
-from dprl.platform.reproductions.trials import Trials
 from dprl.platform.sweeps.layout import SweepLayout
 
 BEST = "pgc_a3c_best"

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from dprl.algorithms.pgc_a3c.random_search import first_successes
 from dprl.envs import CartPole, CartPoleGravity
-from dprl.platform.configs.config import load_cells
-from dprl.platform.errors import UserError, counted
-from dprl.platform.reproductions.best import best_cells
-from dprl.platform.reproductions.figures import scores_figure, success_figure
-from dprl.platform.reproductions.page import FIGURE_READINGS, FIGURES, Material, Search, page
-from dprl.platform.reproductions.published import TARGET, TRIALS
+from dprl.platform.reproductions.pgc_a3c.best import best_cells
+from dprl.platform.reproductions.pgc_a3c.figures import scores_figure, success_figure
+from dprl.platform.reproductions.pgc_a3c.page import FIGURE_READINGS, FIGURES, Material, Search, page
+from dprl.platform.reproductions.pgc_a3c.published import TARGET, TRIALS
+from dprl.platform.reproductions.pgc_a3c.results import TABLES, inside
+from dprl.platform.reproductions.pgc_a3c.sentences import SENTENCES
+from dprl.platform.reproductions.pgc_a3c.trials import Key, Trials, trials_by_key
 from dprl.platform.reproductions.request import Reproduced, Request
 from dprl.platform.reproductions.resampling import Estimate, estimate, mean, median, share
-from dprl.platform.reproductions.results import TABLES, inside
-from dprl.platform.reproductions.sentences import SENTENCES
-from dprl.platform.reproductions.trials import Key, Trials, trials_by_key
-from dprl.platform.sweeps.atomic_files import write_bytes, write_text
-from dprl.platform.sweeps.layout import SweepLayout
-from dprl.platform.sweeps.sweep import SweepOptions, run_sweep
+from dprl.platform.reproductions.running import run_cells, write_page
 from dprl.privacy import Streams
 
 CONFIG = "pgc_a3c_table"
 NAME = "pgc_a3c"
 PAGE = "reproduction_pgc_a3c.md"
 SEARCHES = 400
-_MADE_BY = ("dprl", "git_commit", "source_digest", "python", "cpu")
 
 
 def reproduce(request: Request) -> Reproduced:
@@ -38,39 +30,18 @@ def reproduce(request: Request) -> Reproduced:
 
     Raises UserError if the sweep cannot start; no page is written while cells are missing.
     """
-    suffix = "_quick" if request.quick else ""
-    overrides = [f"name={CONFIG}{suffix}", *([f"seeds={TRIALS}"] if request.quick else []), *request.overrides]
-    cells = load_cells(CONFIG, overrides)
-    options = SweepOptions(
-        name=cells[0].name,
-        home=request.home,
-        executor=request.executor,
-        address=None,
-        tracking_uri=None,
-        fresh=False,
-        command=request.command,
-    )
-    swept = run_sweep(cells, options)
-    layout = SweepLayout(request.home.resolve(), options.name)
-    found = [cell for cell in layout.cells(cells) if cell.finished]
-    if len(found) < len(cells):
-        missing = f"{counted(len(cells) - len(found), 'cell')} of {len(cells)} not finished: no page was written"
-        return Reproduced(NAME, None, swept.folder, [], {}, [*swept.failed, missing])
-    trials = trials_by_key([(cell.experiment, cell.folder.results()) for cell in found])
-    versions = [json.loads(cell.folder.versions_file.read_text(encoding="utf-8")) for cell in found]
-    made = [f"Made by `{request.command}` from the sweep {options.name} ({CONFIG}.yaml).", *_versions(versions)]
+    ran = run_cells(request, CONFIG, NAME, TRIALS)
+    if not ran.complete:
+        return Reproduced(NAME, None, ran.folder, [], {}, ran.failed)
     search = _search(CartPoleGravity().build(), request.searches or SEARCHES)
-    material = Material(trials, search, best_cells(request.home.resolve()), made)
-    folder = request.home.resolve() / "reproductions" / f"{NAME}{suffix}"
-    _write(folder, material)
-    data = _data(material)
-    return Reproduced(NAME, folder / PAGE, swept.folder, _verdicts(material), data, swept.failed)
-
-
-def _versions(found: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return, once each, what made the cells."""
-    lines = (", ".join(f"{key} {each[key]}" for key in _MADE_BY if each.get(key)) for each in found)
-    return [f"Run with {line}." for line in dict.fromkeys(lines)]
+    material = Material(trials_by_key(ran.cells), search, best_cells(request.home.resolve()), ran.made)
+    readings = [reading for reading in FIGURE_READINGS if reading in material.readings]
+    drawn = {
+        FIGURES[0]: scores_figure(material.trials, readings),
+        FIGURES[1]: success_figure(material.trials, readings),
+    }
+    written = write_page(ran.page_folder, PAGE, page(material), drawn)
+    return Reproduced(NAME, written, ran.folder, _verdicts(material), _data(material), ran.failed)
 
 
 def _search(env: CartPole, runs: int) -> Search:
@@ -78,19 +49,6 @@ def _search(env: CartPole, runs: int) -> Search:
     streams = Streams(0, "random search")
     greedy = first_successes(env, runs, streams, TARGET)
     return Search(greedy, first_successes(env, runs, streams, TARGET, exploring=True))
-
-
-def _write(folder: Path, material: Material) -> None:
-    """Write the figures and then the page. Raises UserError where that cannot be."""
-    readings = [reading for reading in FIGURE_READINGS if reading in material.readings]
-    drawn = {FIGURES[0]: scores_figure, FIGURES[1]: success_figure}
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, draw in drawn.items():
-            write_bytes(folder / name, draw(material.trials, readings))
-        write_text(folder / PAGE, page(material))
-    except OSError as error:
-        raise UserError(f"{folder}: must be a folder that can be written, got '{error.strerror}'; free it") from None
 
 
 def _verdicts(material: Material) -> list[list[str]]:

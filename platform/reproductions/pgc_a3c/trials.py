@@ -13,8 +13,7 @@ import pandas as pd
 from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.pgc.scores import AREA, FINAL_SCORE, FIRST_SUCCESS, SCORE
 from dprl.platform.configs.experiment import Experiment
-from dprl.platform.reproductions.published import LAPLACE, PROJECTED
-from dprl.platform.reproductions.resampling import PAPER_TRIALS
+from dprl.platform.reproductions.pgc_a3c.published import LAPLACE, PROJECTED, TRIALS
 from dprl.platform.sweeps.cell_folder import CellResults
 
 ELEMENTWISE, WITHOUT_NOISE = "elementwise", "l1"
@@ -137,7 +136,7 @@ class Trials:
 
 def as_in_the_paper(values: Float64Array) -> Float64Array:
     """Return the values of the first 20 trials, fewer if there are fewer."""
-    return values[:PAPER_TRIALS]
+    return values[:TRIALS]
 
 
 def trials_by_key(cells: Sequence[tuple[Experiment, CellResults]]) -> dict[Key, Trials]:

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from dprl.algorithms.base import Float64Array
-from dprl.platform.reproductions import published
-from dprl.platform.reproductions.published import BUFFERS, EPSILONS, LAPLACE, Numbers
+from dprl.platform.reproductions.pgc_a3c import published
+from dprl.platform.reproductions.pgc_a3c.published import BUFFERS, EPSILONS, LAPLACE, TRIALS, Numbers
+from dprl.platform.reproductions.pgc_a3c.trials import ELEMENTWISE, WITHOUT_NOISE, Key, Trials, as_in_the_paper
 from dprl.platform.reproductions.resampling import (
     Estimate,
     Statistic,
@@ -20,7 +21,6 @@ from dprl.platform.reproductions.resampling import (
     share,
     trial_range,
 )
-from dprl.platform.reproductions.trials import ELEMENTWISE, WITHOUT_NOISE, Key, Trials, as_in_the_paper
 
 Range = tuple[float, float]
 
@@ -96,7 +96,7 @@ def _plain(
         del reference
         values = of(cell)
         first = float(statistic(as_in_the_paper(values)))
-        return Entry(key, value, interval(values), first, trial_range(values, statistic))
+        return Entry(key, value, interval(values), first, trial_range(values, statistic, TRIALS))
 
     return entry
 
@@ -107,7 +107,9 @@ def _relative(key: Key, value: float | None, cell: Trials, reference: Trials | N
     if reference is None:
         return Entry(key, value, Estimate(math.nan, math.nan, math.nan), math.nan, (math.nan, math.nan), area)
     first = ratio(as_in_the_paper(cell.area), as_in_the_paper(reference.area)).value
-    return Entry(key, value, ratio(cell.area, reference.area), first, ratio_range(cell.area, reference.area), area)
+    return Entry(
+        key, value, ratio(cell.area, reference.area), first, ratio_range(cell.area, reference.area, TRIALS), area
+    )
 
 
 TABLES = (

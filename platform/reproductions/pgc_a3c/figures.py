@@ -13,9 +13,9 @@ from matplotlib.ticker import FuncFormatter
 
 from dprl.platform.reports.drawing import COLOURS, png, put_legend, put_title
 from dprl.platform.reports.intervals import FEWEST_SEEDS
-from dprl.platform.reproductions.published import BUFFERS, EPSILONS, LAPLACE, PROJECTED, TARGET
+from dprl.platform.reproductions.pgc_a3c.published import BUFFERS, EPSILONS, LAPLACE, PROJECTED, TARGET
+from dprl.platform.reproductions.pgc_a3c.trials import ELEMENTWISE, MECHANISMS, NOISE, Key, Trials
 from dprl.platform.reproductions.resampling import share as share_of
-from dprl.platform.reproductions.trials import ELEMENTWISE, MECHANISMS, NOISE, Key, Trials
 
 _WIDTH, _HEIGHT = 3.4, 2.7
 """Of a panel, in inches."""

@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from dprl.platform.reproductions import published
-from dprl.platform.reproductions.published import LAPLACE, PROJECTED, Quote
-from dprl.platform.reproductions.sentences import SENTENCES, Sentence, Verdict, decide
-from dprl.platform.reproductions.trials import ELEMENTWISE, Key, Trials
-from tests.platform.reproductions.cases import every_cell, trials
+from dprl.platform.reproductions.pgc_a3c import published
+from dprl.platform.reproductions.pgc_a3c.published import LAPLACE, PROJECTED, Quote
+from dprl.platform.reproductions.pgc_a3c.sentences import SENTENCES, Sentence, Verdict, decide
+from dprl.platform.reproductions.pgc_a3c.trials import ELEMENTWISE, Key, Trials
+from tests.platform.reproductions.pgc_a3c.cases import every_cell, trials
 
 
 def sentence(quote: Quote) -> Sentence:

@@ -10,10 +10,18 @@ from functools import cached_property
 from dprl.algorithms.base import Float64Array
 from dprl.platform.reports.cell_texts import table
 from dprl.platform.reports.verdicts import proved_epsilon
-from dprl.platform.reproductions.best import BestCell
-from dprl.platform.reproductions.published import BUFFERS, EPSILONS, LAPLACE_BUFFERING, PROJECTED_BUFFERING
+from dprl.platform.reproductions.pgc_a3c.best import BestCell
+from dprl.platform.reproductions.pgc_a3c.published import (
+    BUFFERS,
+    EPSILONS,
+    LAPLACE_BUFFERING,
+    PROJECTED_BUFFERING,
+    TRIALS,
+)
+from dprl.platform.reproductions.pgc_a3c.results import TABLES, Entry, inside
+from dprl.platform.reproductions.pgc_a3c.sentences import EARLY, SENTENCES, Finding, Verdict, decide
+from dprl.platform.reproductions.pgc_a3c.trials import ELEMENTWISE, MECHANISMS, NOISE, READINGS, Key, Trials
 from dprl.platform.reproductions.resampling import (
-    PAPER_TRIALS,
     Comparison,
     Estimate,
     compared,
@@ -22,9 +30,6 @@ from dprl.platform.reproductions.resampling import (
     median,
     share,
 )
-from dprl.platform.reproductions.results import TABLES, Entry, inside
-from dprl.platform.reproductions.sentences import EARLY, SENTENCES, Finding, Verdict, decide
-from dprl.platform.reproductions.trials import ELEMENTWISE, MECHANISMS, NOISE, READINGS, Key, Trials
 
 FIGURES = ("pgc_a3c_figure_2.png", "pgc_a3c_figure_3.png")
 FIGURE_READINGS = ("R1", "R2")
@@ -127,7 +132,7 @@ def _about(material: Material) -> list[str]:
         "In all of them actions are greedy but for exploration, gradients are sums over an episode's steps, advantages "
         "and targets are constants, and an agent starts from the parameters after the message 9 before its own."
     )
-    few = "" if counts[0] > PAPER_TRIALS else _few(counts[0])
+    few = "" if counts[0] > TRIALS else _few(counts[0])
     told = f"{' to '.join(map(str, counts))} trials of {submissions:,} submissions for each cell.{few}"
     return [told, f"## Readings\n\n{listed}\n\n{common}", _CAVEAT]
 
@@ -239,7 +244,7 @@ def _gain(real: Trials, control: Trials) -> list[str]:
     """Return what a cell has, what its control has, and the difference of the areas."""
     found = [_share(float(mean(cell.succeeded))) for cell in (real, control)]
     found += [_share(float(mean(cell.area))) for cell in (real, control)]
-    difference, lower, upper, _ = compared(real.area, control.area, mean)
+    difference, lower, upper, _ = compared(real.area, control.area, mean, TRIALS)
     return [*found, _interval(Estimate(difference, lower, upper), 3)]
 
 

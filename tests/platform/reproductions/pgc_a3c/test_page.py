@@ -9,13 +9,13 @@ import re
 import numpy as np
 import pytest
 
-from dprl.platform.reproductions.best import BestCell
-from dprl.platform.reproductions.figures import scores_figure, success_figure
-from dprl.platform.reproductions.page import FIGURE_READINGS, Material, Search, page
-from dprl.platform.reproductions.published import LAPLACE, PROJECTED
-from dprl.platform.reproductions.results import TABLES, inside
-from dprl.platform.reproductions.trials import ELEMENTWISE, NOISE, Key
-from tests.platform.reproductions.cases import every_cell, trials
+from dprl.platform.reproductions.pgc_a3c.best import BestCell
+from dprl.platform.reproductions.pgc_a3c.figures import scores_figure, success_figure
+from dprl.platform.reproductions.pgc_a3c.page import FIGURE_READINGS, Material, Search, page
+from dprl.platform.reproductions.pgc_a3c.published import LAPLACE, PROJECTED
+from dprl.platform.reproductions.pgc_a3c.results import TABLES, inside
+from dprl.platform.reproductions.pgc_a3c.trials import ELEMENTWISE, NOISE, Key
+from tests.platform.reproductions.pgc_a3c.cases import every_cell, trials
 
 
 def material(count: int = 30) -> Material:

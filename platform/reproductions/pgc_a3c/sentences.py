@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from dprl.algorithms.base import Float64Array
-from dprl.platform.reproductions import published
-from dprl.platform.reproductions.published import BUFFERS, EPSILONS, LAPLACE, PROJECTED, Quote
+from dprl.platform.reproductions.pgc_a3c import published
+from dprl.platform.reproductions.pgc_a3c.published import BUFFERS, EPSILONS, LAPLACE, PROJECTED, Quote
+from dprl.platform.reproductions.pgc_a3c.trials import ELEMENTWISE, MECHANISMS, Key, Trials
 from dprl.platform.reproductions.resampling import Comparison, Statistic, compared, mean, median, share, trial_range
-from dprl.platform.reproductions.trials import ELEMENTWISE, MECHANISMS, Key, Trials
 
 EARLY = 10_000
 """Submissions; the paper does not say when its early stage ends."""
@@ -150,7 +150,7 @@ def decide(sentence: Sentence, reading: str, trials: Mapping[Key, Trials]) -> Fi
         if larger is None or smaller is None:
             return Finding("not run", {})
         of = claim.measure.of
-        found[claim.label] = compared(of(larger), of(smaller), claim.measure.statistic)
+        found[claim.label] = compared(of(larger), of(smaller), claim.measure.statistic, published.TRIALS)
     if any(comparison.below for comparison in found.values()):
         return Finding("fails", found)
     return Finding("holds" if all(comparison.above for comparison in found.values()) else "open", found)
@@ -167,7 +167,7 @@ def _all_succeed(reading: str, trials: Mapping[Key, Trials]) -> Finding:
         cell = trials.get(Key(reading, ELEMENTWISE, math.inf, buffer_size))
         if cell is None:
             return Finding("not run", {})
-        ours, (_, highest) = share(cell.succeeded), trial_range(cell.succeeded, mean)
+        ours, (_, highest) = share(cell.succeeded), trial_range(cell.succeeded, mean, published.TRIALS)
         seen = ours.value**published.TRIALS
         found[f"{_ALL} without privacy, buffer {buffer_size}"] = Comparison(*ours, seen)
         verdicts.append("holds" if ours.value == 1.0 else "open" if highest == 1.0 else "fails")

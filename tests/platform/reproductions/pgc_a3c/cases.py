@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from dprl.platform.reproductions.published import BUFFERS, EPSILONS, LAPLACE, PROJECTED
-from dprl.platform.reproductions.results import rows
-from dprl.platform.reproductions.trials import GRADIENT, NOISE, READINGS, Key, Trials
+from dprl.platform.reproductions.pgc_a3c.published import BUFFERS, EPSILONS, LAPLACE, PROJECTED
+from dprl.platform.reproductions.pgc_a3c.results import rows
+from dprl.platform.reproductions.pgc_a3c.trials import GRADIENT, NOISE, READINGS, Key, Trials
 
 SUBMISSIONS = 90_000
 

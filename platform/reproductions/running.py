@@ -1,0 +1,88 @@
+"""What all reproductions do alike: run the sweep that a paper needs, and write the page with its figures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dprl.platform.configs.config import load_cells
+from dprl.platform.configs.experiment import Experiment
+from dprl.platform.errors import UserError, counted
+from dprl.platform.reproductions.request import Request
+from dprl.platform.sweeps.atomic_files import write_bytes, write_text
+from dprl.platform.sweeps.cell_folder import CellResults
+from dprl.platform.sweeps.layout import SweepLayout
+from dprl.platform.sweeps.sweep import SweepOptions, run_sweep
+
+_MADE_BY = ("dprl", "git_commit", "source_digest", "python", "cpu")
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What became of the sweep.
+
+    folder: of the runs. page_folder: where the page is to be. cells: the finished ones. made: lines on what was run.
+    failed: a line for all that went wrong. complete: whether every cell is finished.
+    """
+
+    folder: Path
+    page_folder: Path
+    cells: Sequence[tuple[Experiment, CellResults]]
+    made: Sequence[str]
+    failed: Sequence[str]
+    complete: bool
+
+
+def run_cells(request: Request, config: str, paper: str, quick_seeds: int) -> Ran:
+    """Run what is not finished of the sweep of `config`; with --quick another one, of `quick_seeds` runs a cell.
+
+    The page belongs into <home>/reproductions/PAPER[_quick], as soon as no cell is missing. Raises UserError if the
+    sweep cannot start.
+    """
+    suffix = "_quick" if request.quick else ""
+    overrides = [f"name={config}{suffix}", *([f"seeds={quick_seeds}"] if request.quick else []), *request.overrides]
+    cells = load_cells(config, overrides)
+    options = SweepOptions(
+        name=cells[0].name,
+        home=request.home,
+        executor=request.executor,
+        address=None,
+        tracking_uri=None,
+        fresh=False,
+        command=request.command,
+    )
+    swept = run_sweep(cells, options)
+    home = request.home.resolve()
+    found = [cell for cell in SweepLayout(home, options.name).cells(cells) if cell.finished]
+    missing = len(cells) - len(found)
+    told = f"{counted(missing, 'cell')} of {len(cells)} not finished: no page was written"
+    versions = [json.loads(cell.folder.versions_file.read_text(encoding="utf-8")) for cell in found]
+    return Ran(
+        folder=swept.folder,
+        page_folder=home / "reproductions" / f"{paper}{suffix}",
+        cells=[(cell.experiment, cell.folder.results()) for cell in found],
+        made=[f"Made by `{request.command}` from the sweep {options.name} ({config}.yaml).", *_versions(versions)],
+        failed=[*swept.failed, *([told] if missing else [])],
+        complete=not missing,
+    )
+
+
+def write_page(folder: Path, name: str, text: str, figures: Mapping[str, bytes]) -> Path:
+    """Write the figures and then the page into the folder; return the page. Raises UserError where that cannot be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for file, drawn in figures.items():
+            write_bytes(folder / file, drawn)
+        write_text(folder / name, text)
+    except OSError as error:
+        raise UserError(f"{folder}: must be a folder that can be written, got '{error.strerror}'; free it") from None
+    return folder / name
+
+
+def _versions(found: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return, once each, what made the cells."""
+    lines = (", ".join(f"{key} {each[key]}" for key in _MADE_BY if each.get(key)) for each in found)
+    return [f"Run with {line}." for line in dict.fromkeys(lines)]

@@ -1,0 +1,60 @@
+"""What printed noise proves, against numbers worked out elsewhere."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+
+from dprl.platform.reproductions.ma_ldp.guarantees import Guarantees, proved, variance_share
+from dprl.platform.reproductions.ma_ldp.published import BOUNDED, GAUSSIAN, LAPLACE, TABLE_1, UNIFORM
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "agents", "features", "verdict"),
+    [
+        (GAUSSIAN, 2, 2, "holds"),
+        (GAUSSIAN, 10, 5, "holds"),
+        (LAPLACE, 2, 2, "holds"),
+        (LAPLACE, 10, 5, "holds_approximately"),
+        (UNIFORM, 2, 2, "fails"),
+        (BOUNDED, 2, 2, "fails"),
+    ],
+)
+def test_which_claims_survive_the_clips(mechanism: str, agents: int, features: int, verdict: str) -> None:
+    assert proved(mechanism, agents, features).verdict == verdict
+
+
+def test_numbers_are_those_of_the_closed_forms() -> None:
+    # mu = sqrt(4.5 n S4) / sigma is 0.0213 there, of which epsilon at 1e-5 is 0.0629.
+    assert proved(GAUSSIAN, 2, 2).at_delta == pytest.approx(0.06286, abs=1e-5)
+    laplace = proved(LAPLACE, 10, 5)
+    assert (laplace.least_pure, laplace.pure) == pytest.approx((3.84, 4.28), abs=0.005)
+    uniform = proved(UNIFORM, 2, 2)
+    assert uniform.least_delta == pytest.approx(0.0946, abs=1e-4)
+    assert uniform.least_delta < uniform.delta < 0.125
+    bounded = proved(BOUNDED, 2, 2)
+    assert bounded.least_delta == pytest.approx(0.102, abs=5e-4)
+    assert bounded.least_delta < bounded.delta
+    assert bounded.pure == math.inf
+
+
+def test_a_wider_bound_leaks_less_and_never_nothing() -> None:
+    masses = [proved(BOUNDED, 2, 2, 0.1, ratio) for ratio in (0.5, 1.0, 2.0, 5.0)]
+    assert all(a.delta > b.delta and a.least_delta > b.least_delta for a, b in itertools.pairwise(masses))
+    assert all(0.0 < one.least_delta <= one.delta for one in masses)
+    assert all(one.verdict == "fails" for one in masses)
+
+
+@pytest.mark.parametrize("ratio", [0.5, 1.0, 2.0, 5.0, 20.0])
+def test_bounded_noise_never_varies_more_than_laplace_noise(ratio: float) -> None:
+    assert variance_share(ratio) == pytest.approx(1.0 - (ratio**2 + 2.0 * ratio) / math.expm1(ratio) / 2.0)
+    assert variance_share(ratio) < 1.0
+
+
+def test_every_row_of_table_1_is_proved_for_both_examples() -> None:
+    found = Guarantees.found(attacked=False)
+    assert set(found.proofs) == {(row.mechanism, *size) for row in TABLE_1 for size in ((2, 2), (10, 5))}
+    assert not found.attacks
+    assert len(found.to_dict()["proofs"]) == len(found.proofs)

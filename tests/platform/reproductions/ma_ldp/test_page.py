@@ -1,0 +1,116 @@
+"""The page and its figures, from made-up runs."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from dprl.platform.reproductions.ma_ldp.figures import cells_figure, regret_figure
+from dprl.platform.reproductions.ma_ldp.page import FIGURES, page, summary
+from dprl.platform.reproductions.ma_ldp.published import EPISODES
+from dprl.platform.reproductions.ma_ldp.runs import ILLUSTRATION, PRINTED, VOTES, WITHOUT, Key, Levels, Runs
+from dprl.platform.reproductions.ma_ldp.tables import Found, at_random
+from dprl.platform.reproductions.ma_ldp.texts import p_value, plain
+from tests.platform.reproductions.ma_ldp.cases import every_cell, every_key, found, private_groups, runs
+
+
+@pytest.fixture(scope="module")
+def material() -> Found:
+    return found()
+
+
+@pytest.fixture(scope="module")
+def text(material: Found) -> str:
+    return page(material)
+
+
+def tables(text: str) -> list[list[list[str]]]:
+    """The rows of each table, headers first."""
+    blocks = [block.splitlines() for block in text.split("\n\n") if block.startswith("|")]
+    return [[[cell.strip() for cell in line.strip("|").split("|")] for line in block] for block in blocks]
+
+
+def changed(material: Found, key: Key, regret: np.ndarray) -> Found:
+    return dataclasses.replace(material, runs={**material.runs, key: runs(key, regret)})
+
+
+def test_every_row_of_a_table_has_as_many_cells_as_its_header(text: str) -> None:
+    for rows in tables(text):
+        assert {len(row) for row in rows} == {len(rows[0])}, rows[0]
+
+
+def test_every_section_is_there_and_every_figure_named(text: str) -> None:
+    for section in ("Table 1", "Table 2", "Figure 1", "What the order needs: NOT PRIVATE", "Chosen after seeing"):
+        assert f"\n## {section}" in text
+    assert all(f"]({name})" in text for name in FIGURES)
+
+
+def test_the_table_of_cells_has_each_cell_with_its_numbers(material: Found) -> None:
+    key = Key(PRINTED, "gram_laplace", 0.1)
+    shown = page(changed(material, key, np.r_[np.full(15, 1000.0), np.full(15, 3000.0)]))
+    rows = next(rows for rows in tables(shown) if "Q cut" in rows[0])[2:]
+    assert len(rows) == len(every_key())
+    first = next(row for row in rows if row[:2] == ["as printed, V of joint actions", "Laplace \u03b5=0.1"])
+    # The standard error is 1000 sqrt(30 / 29) / sqrt(30) = 186; a constant loss is the same in the last tenth.
+    assert first[2:4] == ["30", "2000 \u00b1 186"]
+    assert first[5] == "< 0.001"
+    assert first[6] == "35.5 %"
+    assert first[8:] == ["\u03b5 = \u221e", "**unbounded**"]
+
+
+def test_what_is_not_private_is_called_so_wherever_it_stands(text: str) -> None:
+    rows = next(rows for rows in tables(text) if "Q cut" in rows[0])[2:]
+    called = [row for row in rows if row[0].startswith("NOT PRIVATE")]
+    assert len(called) == sum(key.group in {WITHOUT, ILLUSTRATION} for key in every_key())
+    orders = [row for rows in tables(text) if "ratio printed" in rows[0] for row in rows[2:]]
+    assert sum(row[0].startswith("NOT PRIVATE") for row in orders) == 3
+    assert "proves \u03b5=100" in text
+
+
+def test_the_baseline_is_held_against_random_and_half_of_it(material: Found) -> None:
+    key, level = Key(VOTES, "randomized_response", 0.05), material.levels.uniform
+    shown = page(changed(material, key, np.linspace(0.6 * level, 0.8 * level, 30)))
+    row = next(line for line in shown.splitlines() if line.startswith("| 0.05 | 0.05 |"))
+    assert row.endswith("| 70.0 % | yes | no |")
+    assert "| 0.1 | 0.1 | " in shown
+
+
+def test_cells_at_the_level_of_random_actions_are_not_told_apart(material: Found) -> None:
+    judged = at_random(material)
+    assert {key.group for key in judged} == {name for name in private_groups() if name != VOTES}
+    key = Key(PRINTED, "gram_laplace", 0.1)
+    below = at_random(changed(material, key, np.linspace(4000.0, 4200.0, 30)))
+    assert below[key] < 1e-6
+    constant = at_random(changed(material, key, np.full(30, material.levels.uniform)))
+    assert constant[key] == 1.0
+
+
+def test_the_answers_follow_the_runs(material: Found) -> None:
+    assert any("0 of 3 inequalities show" in line for line in summary(material))
+    lower = changed(material, Key(PRINTED, "gram_laplace", 0.2), np.linspace(900.0, 1100.0, 30))
+    assert any("as printed: 2 of 3 inequalities show" in line for line in summary(lower))
+
+
+def test_two_runs_have_a_page_without_intervals() -> None:
+    cells = every_cell(2)
+    shown = page(Found(cells, Levels.of(EPISODES), found(2).guarantees, ["Made by a test."]))
+    assert "2 runs of 8,500 users" in shown
+    assert "nan" not in shown
+
+
+def test_figures_are_pngs_that_differ_with_what_they_show(material: Found) -> None:
+    less: dict[Key, Runs] = {key: cell for key, cell in material.runs.items() if key.group != ILLUSTRATION}
+    for draw in (regret_figure, cells_figure):
+        assert draw(material.runs, material.levels)[:8] == b"\x89PNG\r\n\x1a\n"
+        assert draw(material.runs, material.levels) != draw(less, material.levels)
+
+
+@pytest.mark.parametrize(("value", "text"), [(0.4644, "0.464"), (928.9, "929"), (float("inf"), "\u221e"), (0.0, "0")])
+def test_numbers_have_three_digits(value: float, text: str) -> None:
+    assert plain(value) == text
+
+
+def test_small_p_values_are_bounds() -> None:
+    assert (p_value(0.0001), p_value(0.05)) == ("< 0.001", "0.050")

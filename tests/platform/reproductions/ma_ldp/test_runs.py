@@ -1,0 +1,111 @@
+"""Runs from the records of a cell, which cell an experiment is, and the levels of policies that learn nothing."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dprl.envs.network_mdp import NetworkMDP
+from dprl.platform.configs.config import load_cells
+from dprl.platform.configs.experiment import read_experiment
+from dprl.platform.reproductions.ma_ldp.published import AGENTS, EPISODES, FEATURES, FIGURE_EPSILONS, HORIZON
+from dprl.platform.reproductions.ma_ldp.reproduction import CONFIG
+from dprl.platform.reproductions.ma_ldp.runs import (
+    CLIPPED,
+    GROUPS,
+    ILLUSTRATION,
+    MAXMIN,
+    PRINTED,
+    WITHOUT,
+    Key,
+    Levels,
+    Runs,
+)
+from dprl.platform.sweeps.cell_folder import CellResults
+from tests.platform.reproductions.ma_ldp.cases import every_key
+
+
+def results() -> CellResults:
+    """Two runs of 10 episodes, whose rows are not in order."""
+    rows = [
+        {"seed": seed, "episode": end, "regret": (seed + 1.0) * end, "saturated": share, "indefinite": 0.0}
+        for seed in range(2)
+        for end, share in ((4, 1.0), (9, 0.0), (10, 0.5))
+    ]
+    records = pd.DataFrame(rows).sample(frac=1.0, random_state=0)
+    return CellResults(records, {"verdict": "holds"}, 1.0, 0.0, derived={"last_shift": 7.0})
+
+
+def test_curves_are_summed_regrets_and_shares_are_means_over_episodes() -> None:
+    found = Runs.of(results())
+    assert found.ends.tolist() == [4, 9, 10]
+    assert found.curves.tolist() == [[4.0, 9.0, 10.0], [8.0, 18.0, 20.0]]
+    assert found.regret.tolist() == [10.0, 20.0]
+    assert found.late == pytest.approx([1.0, 2.0])
+    assert found.saturated == pytest.approx((4 * 1.0 + 5 * 0.0 + 0.5) / 10)
+    assert (found.count, found.episodes, found.shift) == (2, 10, 7.0)
+
+
+def test_what_an_algorithm_does_not_report_is_not_a_number() -> None:
+    told = results()
+    less = CellResults(told.records.drop(columns=["saturated", "indefinite"]), told.certificate, 1.0, 0.0)
+    found = Runs.of(less)
+    assert math.isnan(found.saturated)
+    assert math.isnan(found.indefinite)
+    assert math.isnan(found.shift)
+
+
+def test_the_late_regret_is_that_of_the_last_tenth() -> None:
+    ends = np.arange(1, 101)
+    curve = np.where(ends <= 90, 2.0 * ends, 180.0 + 0.5 * (ends - 90))
+    assert Runs(ends, curve[np.newaxis], 0.0, 0.0, 0.0, {}).late == pytest.approx([0.5])
+
+
+def test_levels_are_those_of_the_environment() -> None:
+    levels = Levels.of(EPISODES)
+    assert levels.uniform == pytest.approx(5627.83, abs=0.01)
+    assert levels.half == levels.uniform / 2
+    mdp = NetworkMDP().build()
+    at_random = np.full((mdp.horizon, mdp.n_states, mdp.n_agents, mdp.n_actions), 1.0 / mdp.n_actions)
+    assert levels.uniform == pytest.approx(EPISODES * (mdp.optimal_start_value() - mdp.start_value(at_random)))
+    assert levels.worst == pytest.approx(EPISODES * (mdp.optimal_start_value() - mdp.start_value(mdp.worst()[1])))
+
+
+def test_the_config_has_each_cell_of_the_page_once() -> None:
+    keys = every_key()
+    assert len(set(keys)) == len(keys) == len(load_cells(CONFIG))
+    assert {key.group for key in keys} == {group.name for group in GROUPS}
+    for group in (PRINTED, MAXMIN, CLIPPED, ILLUSTRATION):
+        sides = {(key.mechanism, key.epsilon) for key in keys if key.group == group}
+        assert {(kind, epsilon) for kind, pair in FIGURE_EPSILONS.items() for epsilon in pair} <= sides
+
+
+def test_the_config_has_the_papers_settings() -> None:
+    for cell in load_cells(CONFIG):
+        mdp = cell.env.build()
+        assert (cell.episodes, mdp.horizon, mdp.n_agents, mdp.dimension) == (EPISODES, HORIZON, AGENTS, FEATURES)
+        flat, key = cell.parameters(), Key.of(cell)
+        assert key is not None
+        if key.group in {PRINTED, MAXMIN}:
+            assert (flat["algorithm.bonus_scale"], flat["algorithm.shift_scale"]) == (1.0, 1.0)
+            assert (flat["privacy.rewards"], flat["privacy.noise_scale"]) == ("open", 1.0)
+
+
+def test_only_what_is_called_not_private_has_less_noise_than_it_claims() -> None:
+    for cell in load_cells(CONFIG):
+        flat, key = cell.parameters(), Key.of(cell)
+        assert key is not None
+        weak = flat["privacy.model"] == "none" or float(flat.get("privacy.noise_scale", 1.0)) < 1.0
+        group = next(group for group in GROUPS if group.name == key.group)
+        assert weak == (not group.private) == (group.name in {WITHOUT, ILLUSTRATION})
+        assert weak == ("NOT PRIVATE" in group.words)
+
+
+def test_an_experiment_of_other_settings_is_no_cell() -> None:
+    mapping = load_cells(CONFIG)[0].as_mapping()
+    mapping["privacy"]["clipping"] = "device"
+    mapping["privacy"]["noise_scale"] = 0.5
+    assert Key.of(read_experiment(mapping)) is None
