@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dprl.envs.network_mdp import NetworkMDP
+from dprl.envs.network_mdp import LinearMixtureMDP, NetworkMDP
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import read_experiment
 from dprl.platform.reproductions.ma_ldp.published import AGENTS, EPISODES, FEATURES, FIGURE_EPSILONS, HORIZON
@@ -86,6 +86,7 @@ def test_the_config_has_each_cell_of_the_page_once() -> None:
 def test_the_config_has_the_papers_settings() -> None:
     for cell in load_cells(CONFIG):
         mdp = cell.env.build()
+        assert isinstance(mdp, LinearMixtureMDP)
         assert (cell.episodes, mdp.horizon, mdp.n_agents, mdp.dimension) == (EPISODES, HORIZON, AGENTS, FEATURES)
         flat, key = cell.parameters(), Key.of(cell)
         assert key is not None
