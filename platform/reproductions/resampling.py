@@ -159,11 +159,17 @@ def permutation_p(one: Float64Array, other: Float64Array) -> float:
 
     It is valid for any distribution if both have the same one; the least that it can be is 1/10000.
     """
-    pooled = np.concatenate([one, other])
-    generator = np.random.default_rng([len(one), len(other)])
+    return _permutation_p(np.concatenate([one, other]).astype(np.float64).tobytes(), len(one))
+
+
+@lru_cache(_KEPT)
+def _permutation_p(data: bytes, count: int) -> float:
+    """Return `permutation_p` of the float64 numbers in `data`, the first `count` of which are of the first."""
+    pooled = np.frombuffer(data)
+    generator = np.random.default_rng([count, len(pooled) - count])
     shuffled = generator.permuted(np.broadcast_to(pooled, (PERMUTATIONS, len(pooled))), axis=1)
     # With the sum of all fixed, the difference of means grows with the sum of the first.
-    sums, seen = shuffled[:, : len(one)].sum(axis=1), float(np.sum(one))
+    sums, seen = shuffled[:, :count].sum(axis=1), float(np.sum(pooled[:count]))
     return float((1 + np.sum(sums >= seen - _SURE * abs(seen))) / (PERMUTATIONS + 1))
 
 

@@ -147,12 +147,12 @@ def _draw(axes: Axes, cell: Runs | None, label: str, style: Mapping[str, Any]) -
 
 def _frame(axes: Axes, levels: Levels, episodes: int) -> None:
     """Draw what policies that learn nothing would lose, and put axes and legend."""
-    for level, label, style in (
-        (levels.worst, "the worst policy", {"ls": (0, (1, 2)), "lw": 1.2}),
-        (levels.uniform, "actions at random", {"ls": (0, (4, 2, 1, 2)), "lw": 1.2}),
-        (0.0, "the best policy", {"ls": "-", "lw": 1.2}),
+    for level, label, dashes in (
+        (levels.worst, "the worst policy", (0, (1, 2))),
+        (levels.uniform, "actions at random", (0, (4, 2, 1, 2))),
+        (0.0, "the best policy", _SOLID),
     ):
-        axes.plot([0, episodes], [0.0, level], color="0.35", label=label, zorder=1.5, **style)
+        axes.plot([0, episodes], [0.0, level], color="0.35", label=label, zorder=1.5, lw=1.2, ls=dashes)
     axes.set_xlim(0, episodes)
     axes.set_ylim(-0.02 * levels.worst, 1.02 * levels.worst)
     axes.set_xlabel("users")

@@ -31,7 +31,8 @@ class Outcome(NamedTuple):
     """An inequality of the paper in our runs.
 
     difference: of the means, `seen` in so many runs as the paper has. ratio: of the means. p: one-sided, by
-    permutations. adjusted: by Holm for all inequalities of the group.
+    permutations. adjusted, opposite: that p-value and the one for the opposite order, by Holm for all inequalities of
+    the group.
     """
 
     order: Order
@@ -39,6 +40,7 @@ class Outcome(NamedTuple):
     ratio: Estimate
     p: float
     adjusted: float
+    opposite: float
 
     @property
     def shows(self) -> bool:
@@ -47,8 +49,8 @@ class Outcome(NamedTuple):
 
     @property
     def reversed(self) -> bool:
-        """Whether the interval of the difference lies below 0."""
-        return self.difference.below
+        """Whether the opposite order is beyond doubt."""
+        return self.opposite < LEVEL
 
     @property
     def excluded(self) -> bool:
@@ -68,9 +70,10 @@ def outcomes(group: str, runs: Mapping[Key, Runs]) -> list[Outcome]:
     if any(len(pair) < 2 for pair in regrets):
         return []
     p_values = [permutation_p(larger, smaller) for larger, smaller in regrets]
+    adjusted, opposite = holm(p_values), holm([permutation_p(smaller, larger) for larger, smaller in regrets])
     return [
-        Outcome(order, compared(larger, smaller, mean, RUNS), ratio(larger, smaller), p, adjusted)
-        for order, (larger, smaller), p, adjusted in zip(ORDERS, regrets, p_values, holm(p_values), strict=True)
+        Outcome(order, compared(larger, smaller, mean, RUNS), ratio(larger, smaller), *found)
+        for order, (larger, smaller), *found in zip(ORDERS, regrets, p_values, adjusted, opposite, strict=True)
     ]
 
 

@@ -82,4 +82,4 @@ def printed_bound(mechanism: str, epsilon: float, episodes: float) -> float:
     """Return the regret of Table 1 with 1 for the constants that it hides, for Gaussian or Laplace noise."""
     dimension, steps = AGENTS * FEATURES, episodes * HORIZON
     common = dimension**1.25 * HORIZON**1.75 * steps**0.75 * math.log(dimension * steps / ALPHA) / math.sqrt(epsilon)
-    return common * (math.log(HORIZON / DELTA) ** 0.25 if mechanism == GAUSSIAN else 1.0)
+    return float(common * (math.log(HORIZON / DELTA) ** 0.25 if mechanism == GAUSSIAN else 1.0))

@@ -17,7 +17,7 @@ from dprl.platform.reproductions.ma_ldp.published import BOUNDED
 from dprl.platform.sweeps.cell_folder import CellResults
 
 NO_NOISE, ONE_BIT = "none", "randomized_response"
-PRINTED, MAXMIN, CLIPPED = "printed", "maxmin", "clipped"
+PRINTED, AGAIN, MAXMIN, CLIPPED = "printed", "again", "maxmin", "clipped"
 LEARNED, KNOWN, SHARED = "certified, rewards learned", "certified, rewards known", "certified, one message for all"
 WITHOUT, ILLUSTRATION, VOTES = "no noise", "illustration", "one bit"
 
@@ -37,7 +37,8 @@ class Group(NamedTuple):
 _AS_PRINTED: dict[str, Scalar] = {"privacy.calibration": "printed", "privacy.clipping": "none"}
 _AFTER_CLIPS: dict[str, Scalar] = {"privacy.calibration": "printed", "privacy.clipping": "device"}
 GROUPS = (
-    Group(PRINTED, "as printed, V of joint actions", {"algorithm.value": "joint", **_AS_PRINTED}),
+    Group(PRINTED, "as printed, V of joint actions", {"algorithm.value": "joint", "seed": 0, **_AS_PRINTED}),
+    Group(AGAIN, "the same with other seeds", {"algorithm.value": "joint", "seed": 1000, **_AS_PRINTED}),
     Group(MAXMIN, "as printed, V of maxmin", {"algorithm.value": "maxmin", **_AS_PRINTED}),
     Group(CLIPPED, "printed noise after the clips, rewards known", {**_AFTER_CLIPS, "privacy.noise_scale": 1.0}),
     Group(LEARNED, LEARNED, {"privacy.calibration": "certified", "privacy.rewards": "noisy"}),

@@ -90,12 +90,11 @@ def _proof(mechanism: str, found: Proved) -> str:
 def _attack(mechanism: str, found: Finding | None) -> str:
     if mechanism not in ATTACKED:
         return "too rare to sample"
-    if found is None or found.measured is None:
+    if found is None or found.measurement is None:
         return "not run"
-    measured = found.measured.to_dict()
-    if measured["delta_lb"] <= found.claim.delta and measured["epsilon_lb"] <= found.claim.epsilon:
-        return f"{ATTACKED[mechanism]}: not refuted"
-    return f"{ATTACKED[mechanism]}: \u03b4 at least {plain(measured['delta_lb'])} at \u03b5 = {found.claim.epsilon:g}"
+    if not found.measurement.refutes:
+        return f"{found.name}: not refuted"
+    return f"{found.name}: \u03b4 at least {plain(found.measurement.delta_lb)} at \u03b5 = {found.claim.epsilon:g}"
 
 
 def bounded_table(found: Found) -> str:

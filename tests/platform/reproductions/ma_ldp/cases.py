@@ -11,13 +11,23 @@ from dprl.platform.configs.config import load_cells
 from dprl.platform.reproductions.ma_ldp.guarantees import Guarantees
 from dprl.platform.reproductions.ma_ldp.published import EPISODES
 from dprl.platform.reproductions.ma_ldp.reproduction import CONFIG
-from dprl.platform.reproductions.ma_ldp.runs import GROUPS, ILLUSTRATION, MAXMIN, PRINTED, VOTES, Key, Levels, Runs
+from dprl.platform.reproductions.ma_ldp.runs import (
+    AGAIN,
+    GROUPS,
+    ILLUSTRATION,
+    MAXMIN,
+    PRINTED,
+    VOTES,
+    Key,
+    Levels,
+    Runs,
+)
 from dprl.platform.reproductions.ma_ldp.tables import Found
 
 
 def certificate(key: Key) -> dict[str, Any]:
     """The parts of a certificate that the page reads."""
-    private = key.group not in {PRINTED, MAXMIN} and math.isfinite(key.epsilon)
+    private = key.group not in {PRINTED, AGAIN, MAXMIN} and math.isfinite(key.epsilon)
     proved = 1000.0 * key.epsilon if key.group == ILLUSTRATION else key.epsilon if private else math.inf
     return {
         "trust_model": "ldp" if math.isfinite(key.epsilon) else "none",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ from dprl.platform.reproductions.ma_ldp.figures import cells_figure, regret_figu
 from dprl.platform.reproductions.ma_ldp.page import FIGURES, page, summary
 from dprl.platform.reproductions.ma_ldp.published import EPISODES
 from dprl.platform.reproductions.ma_ldp.runs import ILLUSTRATION, PRINTED, VOTES, WITHOUT, Key, Levels, Runs
-from dprl.platform.reproductions.ma_ldp.tables import Found, at_random
+from dprl.platform.reproductions.ma_ldp.tables import Found, at_random, privacy_table
 from dprl.platform.reproductions.ma_ldp.texts import p_value, plain
+from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof, ProbeProof
 from tests.platform.reproductions.ma_ldp.cases import every_cell, every_key, found, private_groups, runs
 
 
@@ -45,6 +47,22 @@ def test_every_section_is_there_and_every_figure_named(text: str) -> None:
     for section in ("Table 1", "Table 2", "Figure 1", "What the order needs: NOT PRIVATE", "Chosen after seeing"):
         assert f"\n## {section}" in text
     assert all(f"]({name})" in text for name in FIGURES)
+
+
+def test_attacks_are_told_with_their_row_of_the_audit(material: Found) -> None:
+    claim = Claim(1.0, 0.0, "[TH23]")
+    measured = Measurement("two worlds", "probe", claim, ProbeProof(math.inf, 0.5), 5.0, 0.0123, 0.99, 1000)
+    wrong = Finding("M4", "", claim, NoiseProof(math.inf, "exact", math.inf, 0.5), measured)
+    right = Finding("M1", "", claim, wrong.proof, dataclasses.replace(measured, epsilon_lb=0.5, delta_lb=0.0))
+    attacks = {"gram_bounded_laplace": wrong, "gram_gaussian": right}
+    rows = tables(privacy_table(dataclasses.replace(material.guarantees, attacks=attacks)))[0][2:]
+    told = {row[0]: row[6] for row in rows}
+    assert told == {
+        "Gaussian": "M1: not refuted",
+        "Laplace": "too rare to sample",
+        "uniform": "not run",
+        "bounded Laplace": "M4: \u03b4 at least 0.0123 at \u03b5 = 1",
+    }
 
 
 def test_the_table_of_cells_has_each_cell_with_its_numbers(material: Found) -> None:

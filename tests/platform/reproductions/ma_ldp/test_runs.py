@@ -8,12 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dprl.envs.network_mdp import NetworkMDP
+from dprl.envs.network_mdp import LinearMixtureMDP, NetworkMDP
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import read_experiment
 from dprl.platform.reproductions.ma_ldp.published import AGENTS, EPISODES, FEATURES, FIGURE_EPSILONS, HORIZON
 from dprl.platform.reproductions.ma_ldp.reproduction import CONFIG
 from dprl.platform.reproductions.ma_ldp.runs import (
+    AGAIN,
     CLIPPED,
     GROUPS,
     ILLUSTRATION,
@@ -78,7 +79,7 @@ def test_the_config_has_each_cell_of_the_page_once() -> None:
     keys = every_key()
     assert len(set(keys)) == len(keys) == len(load_cells(CONFIG))
     assert {key.group for key in keys} == {group.name for group in GROUPS}
-    for group in (PRINTED, MAXMIN, CLIPPED, ILLUSTRATION):
+    for group in (PRINTED, AGAIN, MAXMIN, CLIPPED, ILLUSTRATION):
         sides = {(key.mechanism, key.epsilon) for key in keys if key.group == group}
         assert {(kind, epsilon) for kind, pair in FIGURE_EPSILONS.items() for epsilon in pair} <= sides
 
@@ -86,10 +87,11 @@ def test_the_config_has_each_cell_of_the_page_once() -> None:
 def test_the_config_has_the_papers_settings() -> None:
     for cell in load_cells(CONFIG):
         mdp = cell.env.build()
+        assert isinstance(mdp, LinearMixtureMDP)
         assert (cell.episodes, mdp.horizon, mdp.n_agents, mdp.dimension) == (EPISODES, HORIZON, AGENTS, FEATURES)
         flat, key = cell.parameters(), Key.of(cell)
         assert key is not None
-        if key.group in {PRINTED, MAXMIN}:
+        if key.group in {PRINTED, AGAIN, MAXMIN}:
             assert (flat["algorithm.bonus_scale"], flat["algorithm.shift_scale"]) == (1.0, 1.0)
             assert (flat["privacy.rewards"], flat["privacy.noise_scale"]) == ("open", 1.0)
 
