@@ -62,7 +62,7 @@ class TensorPlanner:
 class NaiveMALDP:
     """MA-LDP with Laplace noise of scale b on statistics that the device clips, and public rewards.
 
-    beta_rates float64[H]: beta_{k,h} / k^(1/4); shift_rates float64[H]: the shift of a stage per square root of messages.
+    beta_rates float64[H]: beta_{k,h} / k^(1/4); shift_rates float64[H]: a stage's shift by the root of messages.
     """
 
     def __init__(

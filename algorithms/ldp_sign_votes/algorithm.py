@@ -19,8 +19,15 @@ from dprl.privacy.bits import BitChannel, receive_bit, send_bit
 from dprl.privacy.compiled import borrowing, inlined
 from dprl.privacy.randomness.bits import fill_uniform
 
-RIGHT_SIGNS = Metric("right_signs", "last", of="deployed", better="high", most=1.0)
-"""The share of the n (d-1) numbers of theta whose sign the actions of the last episode have right."""
+RIGHT_SIGNS = Metric(
+    name="right_signs",
+    over="last",
+    short="signs",
+    definition="the share of the n (d-1) numbers of theta whose sign the actions of the last episode have right",
+    better="high",
+    most=1.0,
+)
+"""With all of them the actions are the best ones, and regret no longer grows."""
 
 
 class Device(NamedTuple):
@@ -41,7 +48,8 @@ class Users(NamedTuple):
     """The environment and its users as compiled loops see them.
 
     lists, theta float64[n, d-1], rewards float64[S]: the truth; start, optimal: the first state and V* there; episodes:
-    K. tests: what votes are about, public. env_key uint64[5]. means float64[H, S, n], values float64[H + 1, S]: scratch.
+    K. tests: what votes are about, public. env_key uint64[5]. means float64[H, S, n], values float64[H + 1, S]:
+    scratch.
     """
 
     lists: SuccessorLists

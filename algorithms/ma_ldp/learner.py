@@ -23,8 +23,13 @@ if TYPE_CHECKING:
 
 INDEFINITE = Metric("indefinite", "mean")
 """The share of noisy matrices Sigma that were not positive definite with their shift, and needed more."""
-REWARD_ERROR = Metric("reward_error", "last", "reward", of="deployed")
-"""How wrong agents are about the mean reward, on average over agents and what can be reached at each stage."""
+REWARD_ERROR = Metric(
+    name="reward_error",
+    over="last",
+    unit="reward",
+    definition="how wrong agents are about the mean reward, on average over agents and what can be reached at each stage",
+)
+"""Mean of |<psi(s), w> - r(s)|; 0 where rewards are public."""
 
 
 class MALDPLearner(SubmittingLearner):
