@@ -27,7 +27,7 @@ REWARD_ERROR = Metric(
     name="reward_error",
     over="last",
     unit="reward",
-    definition="how wrong agents are about the mean reward, on average over agents and what can be reached at each stage",
+    definition="how wrong agents are about the mean reward, on average over agents and what each stage can reach",
 )
 """Mean of |<psi(s), w> - r(s)|; 0 where rewards are public."""
 
