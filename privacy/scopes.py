@@ -141,6 +141,10 @@ def of_statistics(trust_model: TrustModel, rewards: str, clipped: bool) -> Scope
         clipped: whether the device clips features and values.
     """
     attained_by = "a user whose two trajectories have features at the cosine -1/2 and the value H - h at every stage"
+    if not clipped:
+        attained_by = "users whose features are ever longer"
+    if rewards == "open":
+        attained_by = "any two different corrections"
     if trust_model == "none":
         return replace(
             COUNTS["none"],
@@ -171,7 +175,10 @@ def of_statistics(trust_model: TrustModel, rewards: str, clipped: bool) -> Scope
 
 
 def of_bits(trust_model: TrustModel) -> Scope:
-    """Return the scope of one bit that every user sends: 'none', or 'ldp' for randomised ones."""
+    """Return the scope of one bit that every user sends: 'none', or 'ldp' for randomised ones.
+
+    Rewards are public: what a learner from bits does with them is nobody's secret.
+    """
     if trust_model == "none":
         return replace(
             COUNTS["none"],
@@ -183,7 +190,8 @@ def of_bits(trust_model: TrustModel) -> Scope:
         observer="the server and everyone else: only the randomised bit leaves the user's side",
         covered=("the user's bit", "policies and everything else computed from bits"),
         excluded=(
-            "what others see of the user's own actions",
+            _AGENTS,
+            PUBLIC_REWARDS,
             "realised returns and raw rewards",
             "timing and order of bits",
             "participation itself",

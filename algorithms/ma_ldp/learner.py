@@ -51,6 +51,8 @@ class MALDPLearner(SubmittingLearner):
                 f"the privatizer must be built for this environment, got one for {privatizer.layout}; "
                 "use config.privatizer"
             )
+        if config.share and privatizer.rewards != "public":
+            raise ValueError(f"share needs public rewards, got {privatizer.rewards} ones; use config.privatizer")
         n_messages, clipped = privatizer.layout.n_messages, privatizer.clipped
         people = users_of(env, episodes, streams, n_messages, privatizer.bounds)
         words = f"{config!r} {privatizer.layout} {streams.seed} {streams.context}"

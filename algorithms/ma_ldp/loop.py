@@ -61,9 +61,8 @@ def run(
         # User side, lines 14 to 23.
         play(users, rules, plan, beliefs.believed, k)
         if k < users.episodes:
-            own = users.device
             # User side, lines 24 to 32; all that leaves it.
-            send_statistics(channel, own.features, own.targets, own.corrections, k)
+            send_statistics(channel, users.device.features, users.device.targets, users.device.corrections, k)
             # Server side, lines 33 to 36.
             add_statistics(channel, server.sums.matrices, server.sums.vectors, beliefs.corrections)
             if beliefs.learned == 1:  # lines 18 and 42

@@ -185,6 +185,9 @@ def test_users_reach_the_learner_through_their_messages_only(
         # What the room holds of the user must not be read.
         room = channel.feature if hasattr(channel, "feature") else channel.bit
         room[:] = world
+        if hasattr(channel, "rewards"):
+            channel.rewards.clipped[:] = world
+            channel.rewards.noise.numbers[:] = world
 
     monkeypatch.setitem(names, send, blinded)
     outcomes, saw = [], []

@@ -68,6 +68,25 @@ def unreleased_reads(source: str) -> set[str]:
     return found
 
 
+SENDERS = {"exchange", "exchange_unreleased", "send_statistics", "send_bit"}
+"""What may be given something of a device, besides the functions that play the episode there."""
+
+
+def device_reads(source: str) -> set[str]:
+    """Functions that read a user's device though they neither play there nor hand it to what randomises it."""
+    found: set[str] = set()
+    for function in ast.walk(ast.parse(source)):
+        if not isinstance(function, ast.FunctionDef) or function.name.lstrip("_").startswith(("play", "look")):
+            continue
+        allowed: set[ast.AST] = set()
+        for node in ast.walk(function):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in SENDERS:
+                allowed |= {inner for argument in node.args for inner in ast.walk(argument)}
+            if isinstance(node, ast.Attribute) and node.attr == "device" and node not in allowed:
+                found.add(function.name)
+    return found
+
+
 def python_files(root: Path, *rooms: str) -> list[Path]:
     return [path for room in rooms for path in sorted((root / room).rglob("*.py"))]
 
@@ -118,3 +137,23 @@ def test_the_check_sees_a_leak(leak: str) -> None:
 )
 def test_the_check_sees_a_forged_seal(leak: str) -> None:
     assert names_used(leak) & SEALERS
+
+
+def test_devices_are_read_where_episodes_are_played_and_by_what_randomises(root: Path) -> None:
+    for path in python_files(root, "algorithms"):
+        assert not device_reads(path.read_text()), path
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "beliefs.corrections[:] = users.device.corrections",
+        "metric = self._users.device.features.sum()",
+        "add_vote(votes, users.device.bit[0])",
+        "own = users.device",
+    ],
+)
+def test_other_reads_of_a_device_are_found(line: str) -> None:
+    assert device_reads(f"def run(users, votes, beliefs):\n    {line}\n") == {"run"}
+    assert not device_reads("def run(users):\n    send_bit(channel, users.device.bit[0], k)\n")
+    assert not device_reads(f"def play(users, votes, beliefs):\n    {line}\n")

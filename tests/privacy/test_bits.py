@@ -130,7 +130,7 @@ def test_keys_stay_where_they_are() -> None:
     privatizer = LocalBitPrivacy(1.0).build(N, Streams(0, "bits", OS))
     privatizer.charge(1, N)
     assert set(told(privatizer, 1, 1, N)) == {0, 1}
-    assert not privatizer.certificate("x").to_dict()["excluded_channels"][5:]
+    assert not privatizer.certificate("x").to_dict()["excluded_channels"][6:]
     with pytest.raises(LedgerError, match="its noise would no longer be secret"):
         privatizer.state_dict()
     for copied in (pickle.dumps, copy.copy, copy.deepcopy):
