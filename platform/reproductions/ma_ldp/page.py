@@ -27,6 +27,11 @@ TITLE = (
 )
 AS_RUN = (PRINTED, AGAIN, MAXMIN, CLIPPED)
 """Groups with the printed noise."""
+_ANSWERED = {
+    PRINTED: "as printed",
+    AGAIN: "as printed, with other seeds",
+    ILLUSTRATION: "in the illustration, which is NOT PRIVATE",
+}
 _PRIVACY_RESULT = """\
 **Privacy**: as printed none of the four mechanisms has a finite \u03b5. After the clips Gaussian and Laplace noise
 keep their claims at n = 2; Laplace's fails at n = 10, d = 5; uniform and bounded Laplace noise fail at both."""
@@ -160,11 +165,12 @@ def summary(found: Found) -> list[str]:
             f"are not told apart from actions at random, {regret(found.levels.uniform)}; the lowest mean is "
             f"{regret(lowest)}."
         )
-    for group, name in ((PRINTED, "as printed"), (ILLUSTRATION, "in the illustration, which is NOT PRIVATE")):
+    for group, name in _ANSWERED.items():
         results = outcomes(group, found.runs)
         if results:
-            showing = sum(one.shows for one in results)
-            lines.append(f"**Order of Figure 1** {name}: {showing} of {len(results)} inequalities show.")
+            showing, opposite = sum(one.shows for one in results), sum(one.reversed for one in results)
+            told = f", {opposite} the other way round" if opposite else ""
+            lines.append(f"**Order of Figure 1** {name}: {showing} of {len(results)} inequalities show{told}.")
     best = [key for key in found.runs if key.group == VOTES]
     if best:
         told = ", ".join(f"{regret(float(found.runs[key].regret.mean()))} at \u03b5 = {key.epsilon:g}" for key in best)

@@ -25,7 +25,17 @@ from dprl.platform.reproductions.ma_ldp.published import (
     printed_bound,
 )
 from dprl.platform.reproductions.ma_ldp.runs import CLIPPED, GROUPS, PRINTED, VOTES, Key, Levels, Runs
-from dprl.platform.reproductions.ma_ldp.texts import INFINITE, between, p_value, plain, ratios, regret, regrets, share
+from dprl.platform.reproductions.ma_ldp.texts import (
+    INFINITE,
+    between,
+    ends,
+    p_value,
+    plain,
+    ratios,
+    regret,
+    regrets,
+    share,
+)
 from dprl.platform.reproductions.resampling import estimate, holm, mean, ratio
 from dprl.privacy.audits.findings import Finding
 from dprl.privacy.audits.papers_linear import DELTA, EPSILON
@@ -71,7 +81,8 @@ def privacy_table(guarantees: Guarantees) -> str:
         )
     headers = ["mechanism", "claimed", "order of regret", "proved as printed"]
     headers += [f"proved after the clips, n={n} d={d}" for n, d in EXAMPLES]
-    return table([*headers, "attack on n=2 d=2", "verdict after the clips"], lines, _WORDS)
+    headers += ["attack on n=2 d=2", "verdict after the clips"]
+    return table(headers, lines, headers)
 
 
 def _by_example(verdicts: Iterable[str]) -> list[str]:
@@ -195,7 +206,7 @@ def cell_table(found: Found) -> str:
                     row_label(key, cell),
                     str(cell.count),
                     with_error(cell),
-                    regrets(estimate(cell.regret, mean)),
+                    ends(estimate(cell.regret, mean)),
                     p_value(judged[key]) if key in judged else "",
                     _late(cell, found.levels),
                     share(cell.saturated),
@@ -219,7 +230,7 @@ def vote_table(found: Found) -> str:
                     f"{key.epsilon:g}",
                     plain(proved_epsilon(cell.certificate)),
                     with_error(cell),
-                    regrets(one),
+                    ends(one),
                     share(one.value / found.levels.uniform),
                     "yes" if known and one.upper < found.levels.uniform else "no",
                     "yes" if known and one.upper < found.levels.half else "no",

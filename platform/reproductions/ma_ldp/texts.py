@@ -23,11 +23,14 @@ def regret(value: float) -> str:
     return "\u2014" if math.isnan(value) else f"{value:.0f}"
 
 
+def ends(found: Estimate) -> str:
+    """Return the interval of a mean regret."""
+    return "\u2014" if math.isnan(found.lower) else f"[{regret(found.lower)}, {regret(found.upper)}]"
+
+
 def regrets(found: Estimate) -> str:
     """Return a mean regret with its interval."""
-    if math.isnan(found.lower):
-        return regret(found.value)
-    return f"{regret(found.value)} [{regret(found.lower)}, {regret(found.upper)}]"
+    return regret(found.value) if math.isnan(found.lower) else f"{regret(found.value)} {ends(found)}"
 
 
 def ratios(found: Estimate) -> str:
