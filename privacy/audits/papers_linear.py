@@ -55,7 +55,7 @@ def changed_numbers(release: GramRelease) -> Float64Array:
         phi, other = attaining_pair(release.dimension, m)
         gram = np.outer(phi, phi) - np.outer(other, other)
         changes += [np.abs(gram[rows, columns]), np.abs(phi - other) * m]
-    return np.tile(np.concatenate(changes), release.n_agents)
+    return np.tile(np.concatenate(changes), release.n_messages)
 
 
 def mass_outside(mechanism: Mechanism, changes: Float64Array) -> float:
@@ -94,7 +94,7 @@ def _laplace(release: GramRelease, claim: Claim) -> NoiseProof:
 
 def _uniform(release: GramRelease, claim: Claim) -> NoiseProof:
     noise = Uniform(printed_uniform_bound(HORIZON, claim.delta))
-    l1 = release.n_agents * release.power_sum(2) * l1_upper(release.dimension)
+    l1 = release.n_messages * release.power_sum(2) * l1_upper(release.dimension)
     attained = mass_outside(noise, changed_numbers(release))
     return NoiseProof(math.inf, "exact", math.inf, min(1.0, l1 / (2.0 * noise.bound)), attained_delta=attained)
 
@@ -102,7 +102,7 @@ def _uniform(release: GramRelease, claim: Claim) -> NoiseProof:
 def _bounded(release: GramRelease, multiple: float, claim: Claim) -> NoiseProof:
     scale = printed_laplace_scale(HORIZON, release.dimension, claim.epsilon)
     noise = BoundedLaplace(scale, multiple * scale)
-    l1 = release.n_agents * release.power_sum(2) * l1_upper(release.dimension)
+    l1 = release.n_messages * release.power_sum(2) * l1_upper(release.dimension)
     attained = mass_outside(noise, changed_numbers(release))
     # No delta below one is proved where the log-ratio on the common support may exceed the claim.
     whole = Sensitivity(l1, l1, l1, 1)
@@ -117,7 +117,7 @@ def one_number(mechanism: Mechanism, claim: Claim, change: float = FIRST_STAGE_C
 
 
 def _gaussian_probe(release: GramRelease, claim: Claim, sigma: float) -> Measure:
-    change, noise = math.sqrt(4.5 * release.n_agents * release.power_sum(4)), Gaussian(sigma)
+    change, noise = math.sqrt(4.5 * release.n_messages * release.power_sum(4)), Gaussian(sigma)
     proved = ProbeProof.of(noise.curve(Sensitivity.of_cells(1, change)), claim)
     return partial(
         measure, NoisyCells(noise, (change,), (0.0,), "all messages along the worst direction"), claim, proved

@@ -189,7 +189,7 @@ def _off_grid(privatizer: StatisticsPrivatizer) -> Float64Array:
     parts, message, place = privatizer.parts, privatizer.channel.message, 0
     release, off = parts.mechanism.release, np.zeros(privatizer.channel.message.shape[0])
     grids = [parts.mechanism.grid(h + 1) for h in range(parts.layout.horizon) if release.bounds[h] > 0.0]
-    for grid in grids * release.n_agents:
+    for grid in grids * release.n_messages:
         stop = place + release.message_length
         off[place:stop] = np.mod(message[place:stop] / grid, 1.0) if grid else 0.0
         place = stop

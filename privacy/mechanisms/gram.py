@@ -71,26 +71,26 @@ class GramRelease:
     Args:
         dimension: D, of phi (n d in [TH23]).
         bounds: m_h >= 0 for h = 1..H; a stage of bound 0 has nothing of the user in it.
-        n_agents: n; all of their messages can change together. So many are sent: 1 where all agents have the same V.
+        n_messages: M of a stage, which can all change together: n, or 1 where all agents have the same V.
         clipped: whether the device clips phi to norm m_h and V to [0, m_h]. [TH23] does not (D7): then nothing bounds
             what a user changes, and no noise has a finite guarantee.
     """
 
     dimension: int
     bounds: tuple[float, ...]
-    n_agents: int
+    n_messages: int
     clipped: bool = True
 
     def __post_init__(self) -> None:
-        if self.dimension < 1 or self.n_agents < 1:
-            raise ValueError(f"dimension and n_agents must be at least 1, got {self}; pass the features' dimension")
+        if self.dimension < 1 or self.n_messages < 1:
+            raise ValueError(f"dimension and n_messages must be at least 1, got {self}; pass the features' dimension")
         if not all(math.isfinite(m) and m >= 0 for m in self.bounds) or not any(self.bounds):
             raise ValueError(f"bounds must be finite, at least 0 and not all 0, got {self.bounds}; pass H - h")
 
     @classmethod
-    def of_horizon(cls, horizon: int, dimension: int, n_agents: int, clipped: bool = True) -> GramRelease:
+    def of_horizon(cls, horizon: int, dimension: int, n_messages: int, clipped: bool = True) -> GramRelease:
         """Return that of values in [0, H - h] at the state after stage h: m_h = H - h, 0 at the last stage."""
-        return cls(dimension, tuple(float(horizon - h) for h in range(1, horizon + 1)), n_agents, clipped)
+        return cls(dimension, tuple(float(horizon - h) for h in range(1, horizon + 1)), n_messages, clipped)
 
     def power_sum(self, power: int) -> float:
         """Return the sum of m_h^power over the stages: S2 and S4 for 2 and 4."""
@@ -109,7 +109,7 @@ class GramRelease:
     @property
     def n_numbers(self) -> int:
         """Numbers of all messages of an episode, without those that have nothing of the user in them."""
-        return self.n_agents * self.sent_stages * self.message_length
+        return self.n_messages * self.sent_stages * self.message_length
 
 
 @inlined

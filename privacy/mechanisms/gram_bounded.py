@@ -31,7 +31,7 @@ class _Bounded(Gram):
                 apart = gram_sensitivity(self.release.dimension, bound)
                 outside = self.stage_mechanisms(stage)[0].curve(apart).delta(math.inf)
                 inside += math.log1p(-outside) if outside < 1.0 else -math.inf
-        return -math.expm1(self.release.n_agents * inside)
+        return -math.expm1(self.release.n_messages * inside)
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class GramBoundedLaplace(_Bounded):
         shape = shape_of(release, stage_scales)
         c_hi = l1_upper(release.dimension)
         lost = math.fsum(c_hi * m**2 / s for m, s in zip(release.bounds, shape, strict=True) if m > 0)
-        unit = release.n_agents * lost / epsilon * (1.0 + ROUNDING)
+        unit = release.n_messages * lost / epsilon * (1.0 + ROUNDING)
         # D11: in logarithms, as e^epsilon may overflow.
         log_ratio = epsilon + math.log(-math.expm1(-epsilon)) - math.log(2.0 * delta)
         ratio = float(np.logaddexp(0.0, log_ratio)) * (1.0 + ROUNDING)
@@ -143,7 +143,7 @@ class GramBoundedLaplace(_Bounded):
     def _clipped_curve(self) -> PrivacyCurve:
         c_hi = l1_upper(self.release.dimension)
         pairs = zip(self.release.bounds, self.scales, strict=True)
-        ratio = self.release.n_agents * math.fsum(c_hi * m**2 / b for m, b in pairs if m > 0)
+        ratio = self.release.n_messages * math.fsum(c_hi * m**2 / b for m, b in pairs if m > 0)
         return bounded_support_curve(self.mass_outside, ratio)
 
 

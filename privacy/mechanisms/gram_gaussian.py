@@ -78,7 +78,7 @@ class GramGaussian(GriddedGram):
                 l2 = math.sqrt(JOINT_L2_SQUARED) * bound**2 + self._rounded_apart(stage, weight)
                 total += (l2 / scale) ** 2
         # D8: n agents send n messages of the same user.
-        return math.sqrt(self.release.n_agents * total)
+        return math.sqrt(self.release.n_messages * total)
 
     def _clipped_curve(self) -> PrivacyCurve:
         if self.exact:

@@ -72,7 +72,7 @@ class GramLaplace(GriddedGram):
         for stage, (scale, bound) in enumerate(zip(self.scales, self.release.bounds, strict=True), 1):
             if bound > 0:
                 total += (l1_upper(self.release.dimension) * bound**2 + self._rounded_apart(stage, length)) / scale
-        return self.release.n_agents * total
+        return self.release.n_messages * total
 
     @property
     def rho(self) -> float:
@@ -82,7 +82,7 @@ class GramLaplace(GriddedGram):
             if bound > 0:
                 l2 = math.sqrt(JOINT_L2_SQUARED) * bound**2 + self._rounded_apart(stage, weight)
                 total += (l2 / scale) ** 2
-        return self.release.n_agents * total / 2.0
+        return self.release.n_messages * total / 2.0
 
     def _clipped_curve(self) -> PrivacyCurve:
         """Return the least of the L1 bound and of the L2 bound."""

@@ -130,7 +130,7 @@ def test_parameters_are_the_numbers_of_a_mechanism_and_of_its_parts() -> None:
     ]
     assert written[0]["parameters"] == {"dimension": 6, "projections": 2, "clip": 2.0, "bit.epsilon": 3.0}
     assert written[1]["parameters"] == {
-        "release.dimension": 2, "release.bounds": [3.0, 0.0], "release.n_agents": 4, "release.clipped": True,
+        "release.dimension": 2, "release.bounds": [3.0, 0.0], "release.n_messages": 4, "release.clipped": True,
         "scales": [5.0, 0.0], "isotropic": False, "exact": True,
     }  # fmt: skip
 

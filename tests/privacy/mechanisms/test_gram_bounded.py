@@ -28,7 +28,7 @@ DELTA = 1e-5
 
 
 def _l1(release: GramRelease) -> float:
-    return release.n_agents * release.power_sum(2) * l1_upper(release.dimension)
+    return release.n_messages * release.power_sum(2) * l1_upper(release.dimension)
 
 
 @pytest.mark.parametrize(("release", "attained"), [(SMALL, 0.0946), (LARGE, 0.974)])
