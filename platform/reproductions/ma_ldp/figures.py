@@ -152,7 +152,9 @@ def _frame(axes: Axes, levels: Levels, episodes: int) -> None:
         (levels.uniform, "actions at random", (0, (4, 2, 1, 2))),
         (0.0, "the best policy", _SOLID),
     ):
-        axes.plot([0, episodes], [0.0, level], color="0.2", label=label, zorder=2.5, lw=1.2, ls=dashes)
+        # Above curves that lie on it, but for those near zero.
+        above = 2.5 if level else 1.5
+        axes.plot([0, episodes], [0.0, level], color="0.2", label=label, zorder=above, lw=1.2, ls=dashes)
     axes.set_xlim(0, episodes)
     axes.set_ylim(-0.02 * levels.worst, 1.02 * levels.worst)
     axes.set_xlabel("users")
