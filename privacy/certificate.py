@@ -15,6 +15,8 @@ from dprl.privacy.verdicts import Verdict, in_json, verdict
 SCHEMA = "dprl.certificate/2"
 DELTAS = (1e-5, 1e-6)
 SEEDED = "seeded"
+ENTROPY = {"seed": SEEDED, "os": "os"}
+"""What a release says of its entropy, by the setting of that name."""
 
 _SEED = (
     "the random seed: whoever has it can remove the noise, and two runs that share it share their noise; the generator "

@@ -16,7 +16,7 @@ from typing import NoReturn
 import numpy as np
 
 from dprl.privacy.base import Float64Array, Int64Array, LedgerError, Scope, TrustModel
-from dprl.privacy.certificate import SEEDED, Certificate, PrivacyRequest, certify
+from dprl.privacy.certificate import ENTROPY, Certificate, PrivacyRequest, certify
 from dprl.privacy.gradient_channels import (
     CHARGED,
     MESSAGES,
@@ -51,7 +51,6 @@ __all__ = [
     "submit",
 ]
 
-_ENTROPY = {"seed": SEEDED, "os": "os"}
 _NOBODY, _LOOP, _SENDERS = range(3)
 _ARRAYS = ("submitted", "state", "received")
 
@@ -369,7 +368,7 @@ class GradientPrivatizer:
 
     def _new_ledger(self, journal: Journal | None) -> SubmissionLedger:
         parts = self.parts
-        released = releases(parts.randomisers, _ENTROPY[self._streams.noise.entropy])
+        released = releases(parts.randomisers, ENTROPY[self._streams.noise.entropy])
         return SubmissionLedger(self.trust_model, released, parts.scope, parts.n_agents, parts.submissions, journal)
 
 

@@ -28,7 +28,7 @@ from dprl.privacy.base import (
     issue_private_counts,
     issue_report,
 )
-from dprl.privacy.certificate import SEEDED, Certificate, PrivacyRequest, certify
+from dprl.privacy.certificate import ENTROPY, Certificate, PrivacyRequest, certify
 from dprl.privacy.channels import (
     NoiseParts,
     belongs_together,
@@ -306,11 +306,10 @@ class Privatizer:
         return found
 
     def _new_ledger(self) -> Ledger:
-        released = releases(self.layout, self._noise, _ENTROPY[self._streams.noise.entropy])
+        released = releases(self.layout, self._noise, ENTROPY[self._streams.noise.entropy])
         return Ledger(self.trust_model, released, of_counts(self.trust_model, self.layout.needed.players))
 
 
-_ENTROPY = {"seed": SEEDED, "os": "os"}
 _SIDES: dict[TrustModel, str] = {"none": "neither side", "jdp": "the server's side", "ldp": "the user's side"}
 
 

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from dprl.privacy.base import Float64Array, Int64Array, LedgerError, TrustModel
-from dprl.privacy.certificate import PrivacyRequest
+from dprl.privacy.certificate import ENTROPY, PrivacyRequest
 from dprl.privacy.ledger import Release
 from dprl.privacy.mechanisms import GRAMS, GramMechanism
 from dprl.privacy.mechanisms.clipping import NORMS
@@ -39,7 +39,7 @@ from dprl.privacy.statistics_channels import (
     digest_of,
     send_statistics,
 )
-from dprl.privacy.submitting import ENTROPY, SubmittingUsers, Terms
+from dprl.privacy.submitting import SubmittingUsers, Terms
 
 __all__ = [
     "Rewards",

@@ -14,7 +14,7 @@ from typing import NoReturn
 import numpy as np
 
 from dprl.privacy.base import Int64Array, LedgerError, Scope, TrustModel
-from dprl.privacy.certificate import SEEDED, Certificate, PrivacyRequest, certify
+from dprl.privacy.certificate import Certificate, PrivacyRequest, certify
 from dprl.privacy.compiled import borrowing
 from dprl.privacy.ledger import Ledger, Release
 from dprl.privacy.randomness.streams import Streams
@@ -22,7 +22,6 @@ from dprl.privacy.states import check_arrays
 
 CHARGED, SENT, MESSAGES, RECEIVED = range(4)
 """Of int64[4]: the last user charged, the last one who sent, how many messages were sent, the last one received."""
-ENTROPY = {"seed": SEEDED, "os": "os"}
 
 
 @borrowing

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from dprl.algorithms.base import REGRET, Float64Array, Int64Array, Metric, Releases, check_number
-from dprl.algorithms.ldp_sign_votes.drift_test import DriftTests, drift_tests
+from dprl.algorithms.ldp_sign_votes.drift import TIES, DriftTests, drift_tests
 from dprl.algorithms.ldp_sign_votes.fit import Fit, Votes, act, add_vote, no_votes, refit
 from dprl.algorithms.submitting import SubmittingLearner
 from dprl.envs import Env, LinearMixtureMDP
@@ -97,7 +97,7 @@ def play(users: Users, actions: Float64Array, user: int) -> None:
         score += users.tests.directions[h, state, agent] * users.tests.weights[entry, agent]
         state = users.lists.state[entry]
     off = score - users.tests.medians[agent]
-    if abs(off) <= 1e-6:
+    if abs(off) <= TIES:
         own.bit[0] = 1 if own.uniforms[horizon] < users.tests.coins[agent] else 0
     else:
         own.bit[0] = 1 if off > 0.0 else 0

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dprl.algorithms.base import Float64Array
-from dprl.algorithms.ma_ldp.estimation import inverted
+from dprl.algorithms.cholesky import inverted
 from dprl.privacy.compiled import borrowing, inlined
 
 RIDGE = 1.0

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dprl.algorithms.ldp_sign_votes.algorithm import LDPSignVotesConfig, LDPSignVotesLearner, play
-from dprl.algorithms.ldp_sign_votes.drift_test import directions, drift_tests
+from dprl.algorithms.ldp_sign_votes.drift import directions, drift_tests
 from dprl.algorithms.ldp_sign_votes.fit import act, add_vote, no_votes, refit
 from dprl.envs import LinearMixtureMDP, NetworkMDP
 from dprl.privacy import LocalBitPrivacy, NoBitPrivacy, Streams

@@ -15,9 +15,10 @@ import numpy as np
 from dprl.algorithms.base import Float64Array
 from dprl.envs import LinearMixtureMDP
 
-# Sums of reciprocals of chances that differ by less are the same number.
-_DIGITS = 9
-NOTHING = 1e-9
+# Sums of reciprocals of chances that differ by less than TIES are the same score.
+_DIGITS, TIES = 9, 1e-6
+# Chances below it are rounding of 0, and halves within it are equal.
+_ROUNDING = 1e-9
 _MOST_SCORES = 200_000
 
 
@@ -50,7 +51,7 @@ def drift_tests(mdp: LinearMixtureMDP) -> DriftTests:
     """Return the tests of all agents. Raises ValueError for a horizon with too many different scores."""
     pushed, chances = directions(mdp), mdp.lists.constant.sum(axis=1)
     # A step that is impossible at theta = 0 would have an infinite weight.
-    weights = np.where(chances[:, None] > NOTHING, mdp.lists.sign / np.maximum(chances, NOTHING)[:, None], 0.0)
+    weights = np.where(chances[:, None] > _ROUNDING, mdp.lists.sign / np.maximum(chances, _ROUNDING)[:, None], 0.0)
     found = [_median(_scores(mdp, pushed[..., i], weights[:, i], chances)) for i in range(mdp.n_agents)]
     medians, coins = (np.array(column) for column in zip(*found, strict=True))
     return DriftTests(pushed, np.ascontiguousarray(weights), medians, coins)
@@ -65,7 +66,7 @@ def _scores(
         following: dict[tuple[int, float], float] = {}
         for (state, score), chance in reached.items():
             for entry in range(mdp.lists.first[state], mdp.lists.first[state + 1]):
-                if chances[entry] > NOTHING:
+                if chances[entry] > _ROUNDING:
                     total = round(score + float(pushed[h, state] * weights[entry]), _DIGITS)
                     place = (int(mdp.lists.state[entry]), total)
                     following[place] = following.get(place, 0.0) + chance * float(chances[entry])
@@ -82,7 +83,7 @@ def _median(scores: dict[float, float]) -> tuple[float, float]:
     """Return the median and the chance of a 1 there with which 1 has the chance 1/2 in all."""
     above = 0.0
     for score in sorted(scores, reverse=True):
-        if above + scores[score] >= 0.5 - NOTHING:
+        if above + scores[score] >= 0.5 - _ROUNDING:
             return score, min(max((0.5 - above) / scores[score], 0.0), 1.0)
         above += scores[score]
     raise ValueError("scores must have chances that sum to 1; check the lists")

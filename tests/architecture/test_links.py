@@ -1,0 +1,34 @@
+"""Links between pages lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
+
+
+def broken_links(page: Path) -> list[str]:
+    """Return the relative links of a page whose file does not exist."""
+    targets = [target for target in LINK.findall(page.read_text()) if "://" not in target]
+    return [target for target in targets if not (page.parent / target).exists()]
+
+
+def pages(root: Path) -> list[Path]:
+    return [*sorted(root.glob("*.md")), *sorted((root / "docs").glob("*.md")), *sorted(root.glob("*/README.md"))]
+
+
+def test_every_link_leads_to_a_file(root: Path) -> None:
+    assert {page.name: broken_links(page) for page in pages(root) if broken_links(page)} == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "broken"),
+    [("[a](there.md) ![b](gone.png)", ["gone.png"]), ("[a](there.md#part)", []), ("[a](https://x.org/y)", [])],
+)
+def test_a_broken_link_is_found(text: str, broken: list[str], tmp_path: Path) -> None:
+    (tmp_path / "there.md").touch()
+    (tmp_path / "page.md").write_text(text)
+    assert broken_links(tmp_path / "page.md") == broken
