@@ -215,7 +215,8 @@ class GriddedGram(Gram):
         if max(scales) > most:
             raise ValueError(
                 f"epsilon must be above what rounding to a grid costs, got {epsilon} for {self.name} in dimension "
-                f"{self.release.dimension} with {self.release.n_messages} messages a stage; raise it, or set exact to False"
+                f"{self.release.dimension} with {self.release.n_messages} messages a stage; raise it, or set "
+                "exact to False"
             )
         return replace(self, scales=scales)
 
