@@ -151,6 +151,11 @@ def of_statistics(trust_model: TrustModel, rewards: str, clipped: bool) -> Scope
             observer="nobody is kept from anything: the server and every later user see exact statistics",
             attained_by="any two different features",
         )
+    covered = (
+        "the user's statistics",
+        *(("corrections of the rewards' weights",) if rewards == "noisy" else ()),
+        "estimates, policies and everything else computed from messages",
+    )
     excluded = (
         _AGENTS,
         *((NOT_CLIPPED,) if not clipped else ()),
@@ -164,11 +169,7 @@ def of_statistics(trust_model: TrustModel, rewards: str, clipped: bool) -> Scope
         unit=_UNIT,
         adjacency=ADJACENCY,
         observer="the server and all later users: only the noisy message leaves the user's side",
-        covered=(
-            "the user's statistics",
-            *(("corrections of the rewards' weights",) if rewards == "noisy" else ()),
-            "estimates, policies and everything else computed from messages",
-        ),
+        covered=covered if clipped and rewards != "open" else (),
         excluded=excluded,
         attained_by=attained_by,
     )

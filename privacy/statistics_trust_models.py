@@ -26,7 +26,8 @@ from dprl.privacy.statistics_privatizers import Rewards, StatisticsLayout, Stati
 from dprl.privacy.trust_models import check_budget, check_choice
 
 Clipping = Literal["device", "none"]
-_AUTO = "auto"
+_SCALED = "nobody, an illustration: {:g} times the noise of {} (noise_scale)"
+_AUTO, _REWARD_SHARE = "auto", 0.1
 
 
 class StatisticsPrivacyConfig(Protocol):
@@ -94,7 +95,7 @@ class LocalStatisticsPrivacy:
     calibration: Literal["certified", "printed"] = "certified"
     clipping: Literal["auto", "device", "none"] = "auto"
     rewards: Literal["auto", "public", "noisy", "open"] = "auto"
-    reward_share: float = 0.1
+    reward_share: float = _REWARD_SHARE
     reward_clip: float = 1.0
     bound_ratio: float = 1.0
     stage_scales: bool = True
@@ -119,6 +120,10 @@ class LocalStatisticsPrivacy:
             raise ValueError(
                 f"bound_ratio must be 1 with {self.calibration} {self.mechanism}, got {self.bound_ratio!r}; "
                 "only the printed gram_bounded_laplace leaves its bound open"
+            )
+        if self.reward_share != _REWARD_SHARE and self._rewards != "noisy":
+            raise ValueError(
+                f"reward_share must be left out with rewards {self._rewards}, got {share!r}; only noisy ones have one"
             )
         if self.calibration == "certified":
             self._check_certified()
@@ -163,11 +168,13 @@ class LocalStatisticsPrivacy:
                     "write arithmetic: fast, or calibration: certified"
                 )
             printed = _PRINTED[self.mechanism]
-            parts, claimed, source = self._printed_parts(layout), printed.claim(self), printed.source
+            parts, claimed = self._printed_parts(layout), printed.claim(self)
+            source = printed.source if self.noise_scale == 1 else _SCALED.format(self.noise_scale, printed.source)
         else:
             parts, claimed = self._certified_parts(layout, streams.noise.arithmetic == "exact"), guarantee
             source = "the requested guarantee, met by the certified noise"
-        request = PrivacyRequest(guarantee, claimed, self.calibration, source, self._choice())
+        calibration = self.calibration if self.noise_scale == 1 else f"{self.noise_scale:g} times {self.calibration}"
+        request = PrivacyRequest(guarantee, claimed, calibration, source, self._choice())
         return StatisticsPrivatizer(request, self.model, parts, n_users, streams)
 
     @property

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from dprl.algorithms.base import REGRET, SATURATED, Metric, Releases, check_choice, check_number
-from dprl.algorithms.ma_ldp.graphs import GRAPHS, Complete, Gossip, Graph, RandomEdges
+from dprl.algorithms.ma_ldp.graphs import FIXED_GRAPHS, GRAPHS, Complete, Gossip, Graph, RandomEdges
 from dprl.algorithms.ma_ldp.learner import INDEFINITE, REWARD_ERROR, MALDPLearner
 from dprl.algorithms.ma_ldp.rewards import RewardStep
 from dprl.envs import Env, LinearMixtureMDP
@@ -58,10 +58,11 @@ class MALDPConfig:
         if self.share and self.value != "joint":
             raise ValueError(
                 f"value must be joint with share: true, got {self.value!r}; agents who take the worst of each other "
-                "have value functions of their own"
+                "have value functions of their own: write value: joint and privacy.rewards: public"
             )
         self.steps.checked()
         check_choice("graph", self.graph, GRAPHS)
+        check_choice("gossip_over", self.gossip_over, FIXED_GRAPHS)
         self.communication  # noqa: B018 - checks its own settings
 
     @property

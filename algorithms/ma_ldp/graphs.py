@@ -135,7 +135,8 @@ class Line(FixedGraph):
         return [(i, i + 1) for i in range(n_agents - 1)]
 
 
-_FIXED: dict[str, type[FixedGraph]] = {graph.name: graph for graph in (Complete, Ring, Star, Line)}
+FIXED_GRAPHS: dict[str, type[FixedGraph]] = {graph.name: graph for graph in (Complete, Ring, Star, Line)}
+"""What gossip goes over."""
 
 
 @dataclass(frozen=True)
@@ -178,16 +179,16 @@ class Gossip(Graph):
     over: str = "complete"
 
     def __post_init__(self) -> None:
-        check_choice("over", self.over, _FIXED)
+        check_choice("over", self.over, FIXED_GRAPHS)
 
     def adjacencies(self, n_agents: int) -> tuple[Bools, Float64Array]:
         """Return one graph for each edge; one agent has the graph without edges."""
-        adjacency = _adjacency(n_agents, _FIXED[self.over]().edges(n_agents))
+        adjacency = _adjacency(n_agents, FIXED_GRAPHS[self.over]().edges(n_agents))
         alone = [[(int(i), int(j))] for i, j in np.argwhere(np.triu(adjacency))] or [[]]
         return np.stack([_adjacency(n_agents, edges) for edges in alone]), np.full(len(alone), 1.0 / len(alone))
 
 
-_GRAPHS: tuple[type[Graph], ...] = (*_FIXED.values(), RandomEdges, Gossip)
+_GRAPHS: tuple[type[Graph], ...] = (*FIXED_GRAPHS.values(), RandomEdges, Gossip)
 GRAPHS: dict[str, type[Graph]] = {graph.name: graph for graph in _GRAPHS}
 """What a config may name."""
 

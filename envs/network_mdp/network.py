@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from itertools import product
-from math import gcd
+from math import floor, gcd
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -162,7 +162,7 @@ class NetworkMDP:
         limit = tightest.limit(self.start_forward, self.node_leave, self.node_forward)
         if Fraction(self.gap) > limit + Fraction(NOTHING):
             raise ValueError(
-                f"gap must be at most {tightest} = {float(limit):.6g}, got {self.gap:g}: the step from "
+                f"gap must be at most {tightest} = {floor(limit * 10**6) / 10**6:.6g}, got {self.gap:.9g}: the step from "
                 f"({', '.join(tightest.before)}) to ({', '.join(tightest.after)}) would have the probability "
                 f"{self._least_probability(tightest):.6g}; lower gap, or change start_forward, node_leave, node_forward"
             )

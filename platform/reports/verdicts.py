@@ -60,7 +60,7 @@ def verdict_line(certificate: Mapping[str, Any]) -> str:
         return f"REFUTED by its audit: {audit_text(audit)}"
     if verdict == "unbounded":
         return f"NO PRIVACY: {_RAW}, epsilon is infinite"
-    noise = _CALIBRATIONS.get(claimed["calibration"], claimed["calibration"])
+    noise = _CALIBRATIONS.get(claimed["calibration"], f"{claimed['calibration']} noise")
     at = f" at delta {claimed['delta']:g}" if claimed["delta"] else ""
     if math.isinf(proved_epsilon(certificate)) and verdict == "fails":
         return f"NO PRIVACY: {noise} proves no finite epsilon{at}, claimed {number(claimed['epsilon'])}"
@@ -117,6 +117,8 @@ def _where(noises: Sequence[Mapping[str, Any]]) -> str:
 def _pure_text(proved: Mapping[str, Any], verdict: str) -> str:
     if all(math.isinf(float(epsilon)) for epsilon in proved["epsilon_at_delta"].values()):
         return _without_epsilon(proved, verdict)
+    if any(math.isinf(float(epsilon)) for epsilon in proved["epsilon_at_delta"].values()):
+        return "no pure epsilon: this noise is bounded, and has one from some delta on only"
     if math.isinf(float(proved["pure_epsilon"])):
         return "no pure epsilon: this noise has one at every delta above 0 only"
     return f"pure epsilon {number(float(proved['pure_epsilon']))} ({_tightness(proved['tightness'])})"
