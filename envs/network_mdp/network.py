@@ -161,8 +161,9 @@ class NetworkMDP:
         tightest = self._tightest()
         limit = tightest.limit(self.start_forward, self.node_leave, self.node_forward)
         if Fraction(self.gap) > limit + Fraction(NOTHING):
+            fitting = floor(limit * 10**6) / 10**6
             raise ValueError(
-                f"gap must be at most {tightest} = {floor(limit * 10**6) / 10**6:.6g}, got {self.gap:.9g}: the step from "
+                f"gap must be at most {tightest} = {fitting:.6g}, got {self.gap:.9g}: the step from "
                 f"({', '.join(tightest.before)}) to ({', '.join(tightest.after)}) would have the probability "
                 f"{self._least_probability(tightest):.6g}; lower gap, or change start_forward, node_leave, node_forward"
             )

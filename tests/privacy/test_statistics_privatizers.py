@@ -132,7 +132,7 @@ def law_of(kind: str, privatizer: StatisticsPrivatizer, deviation: float) -> Cal
 
 @pytest.mark.parametrize("kind", NOISY)
 def test_noise_has_the_scale_of_its_stage_and_no_other(kind: str) -> None:
-    # Kolmogorov-Smirnov on 3600 numbers or more at a fixed seed; false-alarm rate of each acceptance 1e-3. The bounded
+    # Kolmogorov-Smirnov on 3600 numbers or more at a fixed seed; false-alarm rate of each acceptance 1e-6. The bounded
     # law is cut so far out that it is the Laplace law to a few parts in a million.
     n = 600
     privatizer, given = built(kind, n_users=n), inputs(size=2.0)
@@ -153,14 +153,14 @@ def test_noise_has_the_scale_of_its_stage_and_no_other(kind: str) -> None:
         less = math.sqrt(0.5) if "gaussian" in kind else 1.0
         for part, factor in ((ends, 1.0), (off_diagonal, less)):
             law = law_of(kind, privatizer, float(privatizer.deviations[h]) * factor)
-            assert stats.kstest(part, law(1.0).cdf).pvalue > 1e-3
+            assert stats.kstest(part, law(1.0).cdf).pvalue > 1e-6
             for wrong in (2 / 3, 3 / 2):
                 assert stats.kstest(part, law(wrong).cdf).pvalue < 1e-8
 
 
 @pytest.mark.parametrize("kind", ["laplace", "laplace, exact", "gaussian", "gaussian, exact", "bounded laplace"])
 def test_corrections_are_clipped_one_by_one_and_have_the_noise_of_their_share(kind: str) -> None:
-    # Kolmogorov-Smirnov on 4800 numbers at a fixed seed; false-alarm rate of the acceptance 1e-3.
+    # Kolmogorov-Smirnov on 4800 numbers at a fixed seed; false-alarm rate of the acceptance 1e-6.
     n = 300
     privatizer, given = built(kind, n_users=n), inputs()
     given[2][0, 0] = (30.0, -40.0)
@@ -176,7 +176,7 @@ def test_corrections_are_clipped_one_by_one_and_have_the_noise_of_their_share(ki
     assert noise is not None
     x = (found - clean).ravel()
     law = stats.norm if order == 2 else stats.laplace
-    assert stats.kstest(x, law(scale=noise.scale).cdf).pvalue > 1e-3
+    assert stats.kstest(x, law(scale=noise.scale).cdf).pvalue > 1e-6
     for wrong in (2 / 3, 3 / 2):
         assert stats.kstest(x, law(scale=noise.scale * wrong).cdf).pvalue < 1e-8
 

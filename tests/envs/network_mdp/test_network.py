@@ -221,7 +221,7 @@ def test_the_printed_condition_is_not_enough() -> None:
                 r"the step from \(s, j\) to \(1, j-1\) would have the probability -0\.045; "
             ),
         ),
-        ({"n_agents": 3}, r"^gap must be at most .* = 0\.0555556, got 0\.166667: "),
+        ({"n_agents": 3}, r"^gap must be at most .* = 0\.055555, got 0\.166666667: "),
         ({"node_forward": 0.6}, r"^node_forward must be at most node_leave = 0\.5, got 0\.6; lower it$"),
         ({"n_agents": 9}, r"^n_agents must be at most 8, got 9; lower n_agents$"),
         ({"dimension": 9}, r"^dimension must be at most 8, got 9; lower dimension$"),
