@@ -41,26 +41,41 @@ def empty_forms(n_agents: int, n_actions: int, length: int) -> Forms:
 def fill_forms(actions: Float64Array, estimate: Float64Array, inverse: Float64Array, forms: Forms) -> None:
     """Fill `forms` from theta float64[D] and W = Sigma^-1 float64[D, D]."""
     n, (n_actions, length) = forms.constant.shape[0], actions.shape
-    d = length + 1
+    d, half = length + 1, (n_actions + 1) // 2
     for p in range(n):
         own = estimate[p * d : p * d + d]
         forms.constant[p] = own[length]
-        for a in range(n_actions):
+        # Actions come in opposite pairs, a and A - 1 - a; what one of them has the other has with a sign.
+        for a in range(half):
             forms.linear[p, a] = _form(actions[a], own)
+            forms.linear[p, n_actions - 1 - a] = -forms.linear[p, a]
         for r in range(n):
             block = inverse[p * d : p * d + d, r * d : r * d + d]
             forms.last[p, r] = block[length, length]
-            for a in range(n_actions):
+            for a in range(half):
                 forms.mixed[p, a, r] = 2.0 * _form(actions[a], block[:, length])
-            if r == p:
-                for a in range(n_actions):
-                    _fill_product(block, actions[a], forms.product)
-                    forms.squares[p, p, a, a] = _form(actions[a], forms.product)
-            elif r > p:
-                for b in range(n_actions):
-                    _fill_product(block, actions[b], forms.product)
-                    for a in range(n_actions):
-                        forms.squares[p, r, a, b] = 2.0 * _form(actions[a], forms.product)
+                forms.mixed[p, n_actions - 1 - a, r] = -forms.mixed[p, a, r]
+            if r >= p:
+                _fill_squares(actions, block, p == r, forms.squares[p, r], forms.product)
+
+
+@inlined
+def _fill_squares(
+    actions: Float64Array, block: Float64Array, same: bool, squares: Float64Array, product: Float64Array
+) -> None:
+    """Fill squares [A, A] with a^T W b, of one agent with itself on the diagonal only, of two agents twice."""
+    n_actions = actions.shape[0]
+    last = n_actions - 1
+    for b in range((n_actions + 1) // 2):
+        _fill_product(block, actions[b], product)
+        if same:
+            squares[b, b] = _form(actions[b], product)
+            squares[last - b, last - b] = squares[b, b]
+        else:
+            for a in range((n_actions + 1) // 2):
+                square = 2.0 * _form(actions[a], product)
+                squares[a, b], squares[last - a, last - b] = square, square
+                squares[last - a, b], squares[a, last - b] = -square, -square
 
 
 @inlined

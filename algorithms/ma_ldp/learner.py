@@ -65,7 +65,6 @@ class MALDPLearner(SubmittingLearner):
         self._users = people
         floor = 0.0 if clipped else -math.inf
         self._planning = planning(env, floor, config.value == "joint", n_messages)
-        self._reached = env.reachable()
         self._server = self._new_server(streams)
 
     def _new_server(self, streams: Streams) -> Server:
@@ -131,7 +130,7 @@ class MALDPLearner(SubmittingLearner):
             REGRET.name: regret,
             SATURATED.name: cut / (n * entries),
             INDEFINITE.name: indefinite / (n * stages),
-            REWARD_ERROR.name: mean_error(server.beliefs, self._env.common_rewards, self._reached),
+            REWARD_ERROR.name: mean_error(server.beliefs, self._env.common_rewards, self._users.reached),
         }
 
     def _arrays(self) -> dict[str, np.ndarray]:

@@ -10,7 +10,7 @@ import numpy as np
 from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.ma_ldp.planning import Plan, Rules
 from dprl.envs.network_mdp import LinearMixtureMDP
-from dprl.envs.network_mdp.dynamics import next_state, policy_value
+from dprl.envs.network_mdp.dynamics import next_state, team_value
 from dprl.privacy import Streams
 from dprl.privacy.compiled import borrowing, inlined
 from dprl.privacy.randomness.bits import fill_uniform
@@ -41,7 +41,8 @@ class Users(NamedTuple):
     drifts float64[n, A]: <a, theta_i>, the truth. rewards float64[n, S], common float64[S]: each agent's and their
     mean; psi float64[S, p]. start: the first state; optimal: V* there. episodes: K. env_key, action_key uint64[5]: of
     the streams that move the environment and break ties. bounds float64[H]: m_h, to which the device clips features and
-    values; infinite where it does not. means float64[H, S, n], values float64[H + 1, S]: scratch; device: a user's.
+    values; infinite where it does not. reached bool[H, S]: where an episode can be. values float64[H + 1, S]: scratch;
+    device: a user's.
     """
 
     drifts: Float64Array
@@ -54,7 +55,7 @@ class Users(NamedTuple):
     env_key: np.ndarray
     action_key: np.ndarray
     bounds: Float64Array
-    means: Float64Array
+    reached: np.ndarray
     values: Float64Array
     device: Device
 
@@ -84,7 +85,7 @@ def users_of(mdp: LinearMixtureMDP, episodes: int, streams: Streams, n_messages:
         env_key=streams.key("env"),
         action_key=streams.key("exploration", "ties"),
         bounds=bounds,
-        means=np.zeros((horizon, n_states, n)),
+        reached=mdp.reachable(),
         values=np.zeros((horizon + 1, n_states)),
         device=device,
     )
@@ -160,14 +161,6 @@ def regret(users: Users, rules: Rules, plan: Plan) -> float:
 
     Paper: [TH23] sec. 2.1.
     """
-    horizon, n_states, n, n_actions = plan.chances.shape
-    for h in range(horizon):
-        for s in range(n_states):
-            for i in range(n):
-                mean = 0.0
-                for a in range(n_actions):
-                    mean += plan.chances[h, s, i, a] * users.drifts[i, a]
-                users.means[h, s, i] = mean
-    policy_value(rules.lists, users.common, users.means, users.values)
+    team_value(rules.lists, users.common, users.drifts, plan.chances, users.reached, users.values)
     found: float = users.optimal - users.values[0, users.start]
     return found

@@ -21,9 +21,11 @@ __all__ = [
     "policy_value",
     "probabilities",
     "roll_out",
+    "team_value",
     "value_features",
 ]
 
+Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
@@ -136,6 +138,34 @@ def policy_value(lists: SuccessorLists, rewards: Floats, means: Floats, values: 
             total = rewards[state]
             for i in range(n_agents):
                 total += levels[i] + slopes[i] * means[h, state, i]
+            values[h, state] = total
+
+
+@borrowing
+def team_value(
+    lists: SuccessorLists, rewards: Floats, drifts: Floats, chances: Floats, reached: Bools, values: Floats
+) -> None:
+    """Fill values [H + 1, S] where reached [H, S] with the exact value of agents who draw independently.
+
+    rewards [S], drifts [n, A]; chances [H, S, n, A]. What follows a reached state must be reached one step later.
+    """
+    horizon, n_states, n_agents, n_actions = chances.shape
+    for state in range(n_states):
+        values[horizon, state] = 0.0
+    for h in range(horizon - 1, -1, -1):
+        for state in range(n_states):
+            if not reached[h, state]:
+                continue
+            total = rewards[state]
+            for i in range(n_agents if h < horizon - 1 else 0):
+                mean, slope, level = 0.0, 0.0, 0.0
+                for action in range(n_actions):
+                    mean += chances[h, state, i, action] * drifts[i, action]
+                for entry in range(lists.first[state], lists.first[state + 1]):
+                    value = values[h + 1, lists.state[entry]]
+                    slope += lists.sign[entry, i] * value
+                    level += lists.constant[entry, i] * value
+                total += level + slope * mean
             values[h, state] = total
 
 
