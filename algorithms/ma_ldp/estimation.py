@@ -12,7 +12,7 @@ from dprl.algorithms.cholesky import inverted
 from dprl.privacy.compiled import borrowing, inlined
 
 RIDGE = 1.0
-"""eta of line 1, and the lambda of Lambda_1: a value that is known to the power of two only adds one."""
+"""eta of line 37, which the paper sets to 1; it also stands for the lambda of Lambda_1."""
 
 
 class Sums(NamedTuple):

@@ -1,6 +1,6 @@
 """The same as `joint_actions` for two agents, the paper's number: one loop over states for each pair of actions.
 
-Twice as fast there, where a row has a dozen states and a loop costs more to begin than to run.
+A row has few states there, and a loop costs more to begin than to run: fewer loops do more in each.
 """
 
 from __future__ import annotations
