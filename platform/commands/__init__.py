@@ -1,0 +1,24 @@
+"""What each command does, once its words are understood: a file a command."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+from dprl.platform.commands.certify import audit, certify
+from dprl.platform.commands.registered import list_registered
+from dprl.platform.commands.report import report
+from dprl.platform.commands.reproduce import reproduce
+from dprl.platform.commands.sweep import run, sweep
+from dprl.platform.commands.ui import ui
+
+COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "list": list_registered,
+    "run": run,
+    "sweep": sweep,
+    "report": report,
+    "certify": certify,
+    "audit": audit,
+    "reproduce": reproduce,
+    "ui": ui,
+}

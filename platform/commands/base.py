@@ -1,0 +1,102 @@
+"""What several commands need: cells and their certificates, the folder of results, output for people and programs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from dprl.platform.configs.config import load_cells
+from dprl.platform.configs.experiment import Experiment, varying_keys
+from dprl.platform.configs.sections import field_names
+from dprl.platform.errors import UserError, below, broken_rule
+
+HOME_VARIABLE = "DPRL_HOME"
+_STDOUT, _STDERR = 1, 2
+
+
+def expanded_cells(options: argparse.Namespace) -> list[Experiment]:
+    """Return the cells of the config that the command names. Raises UserError."""
+    overrides = list(options.set)
+    if getattr(options, "name", None) is not None:
+        overrides.append(f"name={json.dumps(options.name)}")
+    return load_cells(options.config, overrides)
+
+
+def labels_of(cells: Sequence[Experiment]) -> list[str]:
+    """Return names of cells that say the trust model and epsilon first, also of a single cell."""
+    keys = list(dict.fromkeys(["privacy.model", "privacy.epsilon", *varying_keys(cells)]))
+    return [cell.label(keys) for cell in cells]
+
+
+def planned_certificates(cells: Sequence[Experiment]) -> list[dict[str, Any]]:
+    """Return every cell's planned certificate, with the cell that it is for.
+
+    Raises UserError if the settings of a cell do not fit together; nothing has been written then.
+    """
+    found = []
+    for cell, label in zip(cells, labels_of(cells), strict=True):
+        try:
+            proved = cell.certificate().to_dict()
+        except ValueError as error:
+            raise UserError(f"{label}: {below('privacy', field_names(type(cell.privacy)), str(error))}") from None
+        found.append({"cell": cell.digest, "parameters": cell.parameters(), **proved})
+    return found
+
+
+def home_folder(storage: str | None) -> Path:
+    """Return the folder of all results: --storage, $DPRL_HOME or ./dprl_runs. Raises UserError."""
+    source = "--storage" if storage is not None else f"${HOME_VARIABLE}"
+    text = storage if storage is not None else os.environ.get(HOME_VARIABLE) or "dprl_runs"
+    path = text.removeprefix("file://")
+    if not path or "://" in path:
+        raise broken_rule(source, "must be a folder that every node sees", text, "mount it and give its path")
+    home = Path(path).absolute()
+    there = next(folder for folder in (home, *home.parents) if folder.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise broken_rule(source, "must be a folder that can be written", str(there), "choose another folder")
+    return home
+
+
+@contextmanager
+def stdout_for_results() -> Iterator[None]:
+    """Lead to standard error what anything prints meanwhile: Ray tells of a dead worker on standard output."""
+    sys.stdout.flush()
+    kept = os.dup(_STDOUT)
+    os.dup2(_STDERR, _STDOUT)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, _STDOUT)
+        os.close(kept)
+
+
+def as_json(data: object) -> str:
+    """Return `data` as the JSON text that `--json` prints."""
+    return json.dumps(_json_ready(data), indent=2, allow_nan=False)
+
+
+def _json_ready(value: object) -> object:
+    """Return `value` as strict JSON: infinity as 'inf', NaN as null, NumPy numbers as plain ones."""
+    if isinstance(value, Mapping):
+        return {str(key): _json_ready(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json_ready(item) for item in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    return value
+
+
+def say(text: str) -> None:
+    """Print a line of the command's answer at once."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()

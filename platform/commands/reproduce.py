@@ -1,0 +1,34 @@
+"""`dprl reproduce`: published experiments again."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from dprl.platform.commands.base import as_json, home_folder, say, stdout_for_results
+from dprl.platform.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_SOME_FAILED
+
+
+def reproduce(options: argparse.Namespace) -> int:
+    """Run papers' experiments, as far as they are not finished, and write their numbers beside ours."""
+    # Only here: pandas and the compiled loops take time to load.
+    from dprl.platform.reports.tables import write_table  # noqa: PLC0415
+    from dprl.platform.reproductions.papers import PAPERS, wanted  # noqa: PLC0415
+    from dprl.platform.reproductions.request import Request  # noqa: PLC0415
+
+    papers, request = wanted(options.paper), Request(home_folder(None), options.quick, options.resume_command)
+    try:
+        with stdout_for_results():
+            found = [PAPERS[paper](request) for paper in papers]
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED  # run_sweep has said how to resume
+    if options.json:
+        say(as_json({one.paper: {"page": one.page and str(one.page), **one.data} for one in found}))
+    for one in found:
+        if one.page is not None and not options.json:
+            headers, *rows = one.verdicts
+            write_table(sys.stdout, headers, rows)
+            say(f"page      {one.page}")
+        for line in one.failed:
+            sys.stderr.write(f"dprl: failed: {line}\n")
+    return EXIT_SOME_FAILED if any(one.failed for one in found) else EXIT_DONE

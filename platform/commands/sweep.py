@@ -1,0 +1,78 @@
+"""`dprl run` and `dprl sweep`: the cells of a config, in this process or on Ray."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Literal
+
+from dprl.platform.commands.base import (
+    as_json,
+    expanded_cells,
+    home_folder,
+    labels_of,
+    planned_certificates,
+    say,
+    stdout_for_results,
+)
+from dprl.platform.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, counted
+from dprl.platform.reports.verdicts import verdict_line
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run every cell in this process."""
+    if options.seeds is not None:
+        options.set.append(f"seeds={options.seeds}")
+    return _execute(options, "process")
+
+
+def sweep(options: argparse.Namespace) -> int:
+    """Run every cell as a Ray Tune trial, or with --dry-run only show what would run."""
+    if not options.dry_run:
+        return _execute(options, "tune")
+    cells = expanded_cells(options)
+    certificates = planned_certificates(cells)
+    if options.json:
+        say(as_json(certificates))
+        return EXIT_DONE
+    for cell, label, certificate in zip(cells, labels_of(cells), certificates, strict=True):
+        say(f"{cell.digest}  {label}: {verdict_line(certificate)}")
+    seeds = sum(cell.seeds for cell in cells)
+    episodes = sum(cell.seeds * cell.episodes for cell in cells)
+    units = {cell.algorithm.unit for cell in cells}
+    unit = units.pop() if len(units) == 1 else "episode"
+    say(f"{counted(len(cells), 'cell')}, {counted(seeds, 'seed')}, {counted(episodes, unit)}; nothing was run")
+    return EXIT_DONE
+
+
+def _execute(options: argparse.Namespace, executor: Literal["process", "tune"]) -> int:
+    cells = expanded_cells(options)
+    planned_certificates(cells)
+    home = home_folder(getattr(options, "storage", None))
+    # Only here: certifying and listing need not wait for pandas and MLflow.
+    from dprl.platform.reports.tables import write_summary  # noqa: PLC0415
+    from dprl.platform.sweeps.sweep import SweepOptions, run_sweep  # noqa: PLC0415
+
+    how = SweepOptions(
+        name=cells[0].name,
+        home=home,
+        executor=executor,
+        address=getattr(options, "address", None),
+        tracking_uri=getattr(options, "tracking_uri", None),
+        fresh=options.fresh,
+        command=options.resume_command,
+    )
+    try:
+        with stdout_for_results():
+            result = run_sweep(cells, how)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED  # run_sweep has said how to resume
+    if options.json:
+        where = {"folder": str(result.folder), "tracking_uri": result.tracking_uri}
+        rows = result.summary.to_dict("records")
+        say(as_json({**where, "cells": rows, "failed": result.failed}))
+    elif len(result.summary):
+        write_summary(sys.stdout, result.summary)
+    for line in result.failed:
+        sys.stderr.write(f"dprl: failed: {line}\n")
+    return EXIT_SOME_FAILED if result.failed else EXIT_DONE

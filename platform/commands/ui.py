@@ -1,0 +1,67 @@
+"""`dprl ui`: MLflow's pages on the store of this machine."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import sys
+
+from dprl.platform.commands.base import home_folder, say
+from dprl.platform.errors import UserError, broken_rule
+from dprl.platform.program import command
+from dprl.platform.tracking.store import TrackingStore, database_in, runs_page
+
+_UI_HOST = "127.0.0.1"
+_PROBE_SECONDS = 2.0
+
+
+def ui(options: argparse.Namespace) -> int:
+    """Become the MLflow UI on the store of this machine's sweeps."""
+    port = int(options.port) if options.port.isdecimal() else 0
+    if not 1 <= port <= 65535:
+        rule = "must be a whole number from 1 to 65535"
+        raise broken_rule("--port", rule, options.port, "write e.g. --port 5000")
+    home = home_folder(None)
+    database = database_in(home)
+    if not database.is_file():
+        raise UserError(
+            f"{database}: must exist to be shown, got no such file; run `{command('sweep', 'smoke')}` first"
+        )
+    page = runs_page(database)
+    _require_free(port)
+    say(f"MLflow UI  http://{_UI_HOST}:{port}{page}   (all sweeps; Ctrl-C ends it)")
+    say("           open the sweep with [+], tick cells, Compare; a metric's name shows its curves")
+    # One worker and no job runners: each is a process of 200 MB, and looking at results needs neither.
+    quiet = {
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "MLFLOW_LOGGING_LEVEL": "WARNING",
+        "PYTHONWARNINGS": "ignore",
+    }
+    # The server is a process of MLflow's, which would import from the current folder: a click.py there ends it.
+    environment = quiet | os.environ | {"PYTHONSAFEPATH": "1"}
+    words = ["-m", "mlflow", "ui", "--backend-store-uri", TrackingStore.choose(home, None).uri]
+    words += ["--host", _UI_HOST, "--port", str(port), "--workers", "1"]
+    # Uvicorn would tell every request, and end on Ctrl-C with a traceback.
+    words += ["--uvicorn-opts", "--log-level warning --lifespan off"]
+    os.execve(sys.executable, [sys.executable, "-P", *words], environment)
+
+
+def _require_free(port: int) -> None:
+    """Raise UserError if something listens at `port`, also where the system would let two servers share it."""
+    try:
+        socket.create_connection((_UI_HOST, port), timeout=_PROBE_SECONDS).close()
+    except OSError:
+        pass  # nobody answers
+    else:
+        raise broken_rule("--port", "must be free", port, "something listens there: choose another, e.g. --port 5001")
+    with socket.socket() as probe:
+        # As the server does; otherwise a port that was in use a minute ago would count as taken.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((_UI_HOST, port))
+        except OSError as error:
+            raise UserError(
+                f"--port: must be free, got {port} ({error.strerror}); choose another with --port"
+            ) from None
