@@ -143,6 +143,7 @@ def _add_sweep(commands: _Subparsers) -> None:
 def _add_naming(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", help="of the sweep, and of its folder (default: the config's name)")
     parser.add_argument("--fresh", action="store_true", help="delete what earlier calls under this name did")
+    parser.add_argument("--quiet", action="store_true", help="no progress: results, and what goes wrong")
 
 
 def _add_report(commands: _Subparsers) -> None:
