@@ -6,8 +6,6 @@ A message is sent once, in order, after the ledger has been charged; it is all t
 from __future__ import annotations
 
 import dataclasses
-import os
-import subprocess
 import sys
 from itertools import pairwise
 from typing import Any
@@ -28,6 +26,7 @@ from dprl.privacy import (
     Streams,
 )
 from tests.algorithms.cases import same_state
+from tests.without_compiler import printed_both_ways
 
 K = 40
 # Little enough noise for policies to move.
@@ -321,19 +320,9 @@ def test_one_episode_is_refused(name: str) -> None:
 
 @pytest.mark.slow
 def test_same_bits_without_the_compiler() -> None:
-    code = (
-        "import warnings; warnings.simplefilter('ignore')\n"
-        "from tests.algorithms.test_submitting_contract import fingerprints\n"
-        "print(*fingerprints(), sep='\\n')\n"
+    printed_both_ways(
+        "from tests.algorithms.test_submitting_contract import fingerprints; print(*fingerprints(), sep='\\n')"
     )
-    shown = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert shown.stdout.splitlines() == fingerprints()
 
 
 def fingerprints() -> list[str]:
