@@ -11,6 +11,15 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with files that start Ray, then with other slow ones: at the end, one worker would wait for another."""
+    files: dict[Path, int] = {}
+    for item in items:
+        marks = {mark.name for mark in item.iter_markers()}
+        files[item.path] = max(files.get(item.path, 0), 2 * ("cluster" in marks) + ("slow" in marks))
+    items.sort(key=lambda item: -files[item.path])
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """Return the repository's root folder."""
