@@ -21,7 +21,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ROOMS := privacy envs algorithms platform
 SOURCES := $(ROOMS) benchmarks tests
-PYTEST := $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 
 # Without --no-compile pip spends longer on byte code that is never used than on the installation itself. What it reports
 # is shortened to a line in twenty packages; its errors are shown, its warnings (about mirrors, caches, running as root) are not.

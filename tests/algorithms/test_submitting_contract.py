@@ -46,7 +46,7 @@ SETTINGS: dict[str, dict[str, Any]] = {"ma_ldp": {"bonus_scale": 0.001, "shift_s
 NAMES = [name for name, config in ALGORITHMS.items() if config.releases in PRIVACY]
 CASES = [(name, kind) for name in NAMES for kind in PRIVACY[ALGORITHMS[name].releases]]
 EACH = pytest.mark.parametrize("name", NAMES)
-TRUST = pytest.mark.parametrize(("name", "kind"), CASES, ids=" ".join)
+TRUST = pytest.mark.parametrize(("name", "kind"), CASES, ids=[" ".join(case) for case in CASES])
 MDP = NetworkMDP(dimension=3, signs="random", horizon=4).build()
 OTHER_MDP = NetworkMDP(dimension=3, signs="random", sign_seed=1, horizon=4).build()
 

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,7 @@ import yaml
 from mlflow.entities import Run
 from mlflow.tracking import MlflowClient
 
-from dprl.platform.sweeps.lock import FolderLock
-
-pytestmark = [pytest.mark.slow, pytest.mark.cluster]
+pytestmark = pytest.mark.cluster
 
 CONFIG: dict[str, Any] = {
     "name": "grid",
@@ -74,30 +72,11 @@ def mlflow_runs(home: Path) -> list[Run]:
     return list(client.search_runs([experiment.experiment_id]))
 
 
-def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], str]) -> tuple[Path, str]:
-    """Return a folder and what `make`, which filled it, said; made by the first of pytest's workers that needs it.
-
-    Marks would not do: with pytest 9.2, pytest-xdist 3.8 no longer keeps a group on one worker.
-    """
-    base = factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
-    said = folder / "said.txt"
-    with FolderLock(folder.with_suffix(".lock"), patience=400):
-        if not said.exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir()
-            said.write_text(make(folder))
-    return folder, said.read_text()
-
-
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """Return the home of a finished sweep on two CPUs, only to be read, and what it said."""
-
-    def make(home: Path) -> str:
-        return dprl(home, "sweep", write_config(home), DPRL_NUM_CPUS="2")
-
-    return made_once(tmp_path_factory, "swept", make)
+    home = tmp_path_factory.mktemp("swept")
+    return home, dprl(home, "sweep", write_config(home), DPRL_NUM_CPUS="2")
 
 
 def test_a_sweep_goes_through_tune_to_mlflow(swept: tuple[Path, str]) -> None:
@@ -141,12 +120,14 @@ def test_without_ray_the_records_are_the_same(swept: tuple[Path, str], tmp_path:
     assert records(tmp_path) == records(swept[0])
 
 
+@pytest.mark.slow
 def test_on_one_cpu_the_records_are_the_same(swept: tuple[Path, str], tmp_path: Path) -> None:
     said = dprl(tmp_path, "sweep", write_config(tmp_path), DPRL_NUM_CPUS="1")
     assert "on 1 CPU" in said
     assert records(tmp_path) == records(swept[0])
 
 
+@pytest.mark.slow
 def test_a_failing_cell_is_named_and_a_grown_grid_runs_only_what_is_new(
     swept: tuple[Path, str], tmp_path: Path
 ) -> None:
@@ -177,14 +158,13 @@ def test_a_failing_cell_is_named_and_a_grown_grid_runs_only_what_is_new(
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Mapping[str, bytes]]:
     """Return a config that runs for seconds, and its records."""
     grid = {"grid_search": CONFIG["privacy"]["grid_search"][1:]}
-
-    def make(home: Path) -> str:
-        return dprl(home, "run", write_config(home, privacy=grid, episodes=1_000_000))
-
-    folder, _ = made_once(tmp_path_factory, "undisturbed", make)
-    return folder / "grid.yaml", records(folder)
+    home = tmp_path_factory.mktemp("undisturbed")
+    config = write_config(home, privacy=grid, episodes=1_000_000)
+    dprl(home, "run", config)
+    return config, records(home)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["run", "sweep"])
 def test_killed_in_the_middle_the_same_command_gives_the_same_records(
     undisturbed: tuple[Path, Mapping[str, bytes]], tmp_path: Path, command: str
@@ -209,6 +189,7 @@ def test_killed_in_the_middle_the_same_command_gives_the_same_records(
     assert [run.info.status for run in runs] == ["FINISHED"] * 3
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_is_a_failed_cell_and_json_stays_json(tmp_path: Path) -> None:
     home = tmp_path / "home"
     config = write_config(tmp_path, privacy={"model": "jdp", "epsilon": 1.0}, episodes=10**8)
@@ -230,6 +211,7 @@ def test_a_worker_that_dies_is_a_failed_cell_and_json_stays_json(tmp_path: Path)
     assert "Traceback" not in complaints
 
 
+@pytest.mark.slow
 def test_an_address_without_ray_is_bad_input(tmp_path: Path) -> None:
     home = tmp_path / "home"
     said = dprl(home, "sweep", write_config(tmp_path), "--address", "127.0.0.1:9", expect=2)
