@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,12 +12,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 from mlflow.entities import Run
 from mlflow.tracking import MlflowClient
-
-from dprl.platform.sweeps.lock import FolderLock
 
 CONFIG: dict[str, Any] = {
     "name": "grid",
@@ -70,22 +66,6 @@ def mlflow_runs(home: Path, uri: str | None = None) -> list[Run]:
     experiment = client.get_experiment_by_name("dprl")
     assert experiment is not None
     return list(client.search_runs([experiment.experiment_id]))
-
-
-def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], str]) -> tuple[Path, str]:
-    """Return a folder and what `make`, which filled it, said; made by the first of pytest's workers that needs it.
-
-    Marks would not do: with pytest 9.2, pytest-xdist 3.8 no longer keeps a group on one worker.
-    """
-    base = factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
-    said = folder / "said.txt"
-    with FolderLock(folder.with_suffix(".lock"), patience=400):
-        if not said.exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir()
-            said.write_text(make(folder))
-    return folder, said.read_text()
 
 
 def wait_for(

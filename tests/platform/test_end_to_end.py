@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -11,28 +10,20 @@ from mlflow.tracking import MlflowClient
 
 from tests.platform.processes import (
     CONFIG,
-    checkpoints,
     dprl,
-    kill,
-    made_once,
     mlflow_runs,
     records,
-    start,
-    wait_for,
     write_config,
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.cluster]
+pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """Return the home of a finished sweep on two CPUs, only to be read, and what it said."""
-
-    def make(home: Path) -> str:
-        return dprl(home, "sweep", write_config(home), DPRL_NUM_CPUS="2")
-
-    return made_once(tmp_path_factory, "swept", make)
+    home = tmp_path_factory.mktemp("swept")
+    return home, dprl(home, "sweep", write_config(home), DPRL_NUM_CPUS="2")
 
 
 def test_a_sweep_goes_through_tune_to_mlflow(swept: tuple[Path, str]) -> None:
@@ -76,12 +67,14 @@ def test_without_ray_the_records_are_the_same(swept: tuple[Path, str], tmp_path:
     assert records(tmp_path) == records(swept[0])
 
 
+@pytest.mark.slow
 def test_on_one_cpu_the_records_are_the_same(swept: tuple[Path, str], tmp_path: Path) -> None:
     said = dprl(tmp_path, "sweep", write_config(tmp_path), DPRL_NUM_CPUS="1")
     assert "on 1 CPU" in said
     assert records(tmp_path) == records(swept[0])
 
 
+@pytest.mark.slow
 def test_a_failing_cell_is_named_and_a_grown_grid_runs_only_what_is_new(
     swept: tuple[Path, str], tmp_path: Path
 ) -> None:
@@ -108,38 +101,7 @@ def test_a_failing_cell_is_named_and_a_grown_grid_runs_only_what_is_new(
     assert len(mlflow_runs(tmp_path)) == 5
 
 
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Mapping[str, bytes]]:
-    """Return a config that runs for seconds, and its records."""
-    grid = {"grid_search": CONFIG["privacy"]["grid_search"][1:]}
-
-    def make(home: Path) -> str:
-        return dprl(home, "run", write_config(home, privacy=grid, episodes=1_000_000))
-
-    folder, _ = made_once(tmp_path_factory, "undisturbed", make)
-    return folder / "grid.yaml", records(folder)
-
-
-@pytest.mark.parametrize("command", ["run", "sweep"])
-def test_killed_in_the_middle_the_same_command_gives_the_same_records(
-    undisturbed: tuple[Path, Mapping[str, bytes]], tmp_path: Path, command: str
-) -> None:
-    config, expected = undisturbed
-    home = tmp_path / "killed"
-    victim = start(home, command, config)
-    wait_for(lambda: checkpoints(home), victim)
-    # Only the driver, so that Ray's workers outlive it for as long as they can.
-    kill(victim.pid)
-    victim.communicate()
-    assert len(records(home)) < 2
-    assert "RUNNING" in {run.info.status for run in mlflow_runs(home)}
-
-    dprl(home, command, config)
-    assert records(home) == expected
-    runs = mlflow_runs(home)
-    assert [run.info.status for run in runs] == ["FINISHED"] * 3
-
-
+@pytest.mark.slow
 def test_an_address_without_ray_is_bad_input(tmp_path: Path) -> None:
     home = tmp_path / "home"
     said = dprl(home, "sweep", write_config(tmp_path), "--address", "127.0.0.1:9", expect=2)

@@ -29,7 +29,6 @@ from tests.platform.processes import (
     dprl,
     holders,
     kill,
-    made_once,
     mlflow_runs,
     records,
     start,
@@ -50,8 +49,9 @@ MANY: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, bytes]:
     """Return the records of the long cells, run without Ray and without a disturbance."""
-    folder, _ = made_once(tmp_path_factory, "calm", lambda home: dprl(home, "run", write_config(home, **LONG)))
-    return records(folder)
+    home = tmp_path_factory.mktemp("calm")
+    dprl(home, "run", write_config(home, **LONG))
+    return records(home)
 
 
 def all_is_well(home: Path, expected: Mapping[str, bytes], uri: str | None = None) -> None:
@@ -71,6 +71,20 @@ def test_a_worker_is_killed(expected: Mapping[str, bytes], tmp_path: Path) -> No
     said, _ = driver.communicate(timeout=400)
     assert driver.returncode == 0, said
     assert "it goes on in another process, from its checkpoint" in said
+    all_is_well(home, expected)
+
+
+@pytest.mark.parametrize("command", ["run", "sweep"])
+def test_the_driver_is_killed(expected: Mapping[str, bytes], tmp_path: Path, command: str) -> None:
+    """Only the driver, so that Ray's workers outlive it for as long as they can."""
+    home, config = tmp_path / "home", write_config(tmp_path, **LONG)
+    victim = start(home, command, config)
+    wait_for(lambda: checkpoints(home), victim)
+    kill(victim.pid)
+    victim.communicate()
+    assert len(records(home)) < 2
+    assert "RUNNING" in {run.info.status for run in mlflow_runs(home)}
+    dprl(home, command, config)
     all_is_well(home, expected)
 
 
