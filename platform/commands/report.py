@@ -18,7 +18,7 @@ def report(options: argparse.Namespace) -> int:
         rule, remedy = f"must be a Markdown file, its name ending in {_PAGE_SUFFIX}", "write e.g. --out report.md"
         raise broken_rule("--out", rule, options.out, remedy)
     # Only here: pandas takes time to load.
-    from dprl.platform.reporting import PageRequest, report_page, summaries  # noqa: PLC0415
+    from dprl.platform.reports.pages.markdown_page import PageRequest, report_page, summaries  # noqa: PLC0415
     from dprl.platform.sweeps.atomic_files import write_text  # noqa: PLC0415
 
     if options.json:
