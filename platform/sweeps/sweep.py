@@ -86,7 +86,7 @@ def run_sweep(cells: Sequence[Experiment], options: SweepOptions) -> SweepResult
     cpu_limit()
     store.require_reachable()
     set_environment()
-    with _joined(options.address):
+    with _joined(options.address, home, store):
         _make_home(home)
         display = progress_display()
         with layout.lock():
@@ -101,16 +101,22 @@ def run_sweep(cells: Sequence[Experiment], options: SweepOptions) -> SweepResult
 
 
 @contextmanager
-def _joined(address: str | None) -> Iterator[None]:
-    """Join the Ray cluster at `address`, if there is one, before anything is written. Raises UserError."""
+def _joined(address: str | None, home: Path, store: TrackingStore) -> Iterator[None]:
+    """Join the Ray cluster at `address`, if there is one, and see that its nodes share what they must.
+
+    Raises UserError, before anything is written.
+    """
     if address is None:
         yield
         return
     _require_reachable(address)
     # Loaded only here: importing Ray takes seconds, and needs its environment set before.
     from dprl.platform.sweeps.cluster import connected  # noqa: PLC0415
+    from dprl.platform.sweeps.shared_storage import living_nodes, require_shared  # noqa: PLC0415
 
     with connected(address):
+        store.require_server_for(len(living_nodes()))
+        require_shared(home)
         yield
 
 
