@@ -1,4 +1,4 @@
-"""The address of a running Ray cluster: whether something there can be joined, told in seconds."""
+"""The address of a running Ray cluster: whether it can be joined and used, told in seconds."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from dprl.platform.errors import broken_rule
+from dprl.platform.tracking.store import TrackingStore
 
 _CONNECT_SECONDS = 10.0
 _HTTP2_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
@@ -16,16 +18,22 @@ _HTTP2_SETTINGS = b"\4"
 
 
 @contextmanager
-def joined(address: str | None) -> Iterator[None]:
-    """Join the Ray cluster at `address`, if there is one, before anything is written. Raises UserError."""
+def joined(address: str | None, home: Path, store: TrackingStore) -> Iterator[None]:
+    """Join the Ray cluster at `address`, if there is one, and see that its nodes share what they must.
+
+    Raises UserError, before anything is written.
+    """
     if address is None:
         yield
         return
     require_reachable(address)
     # Loaded only here: importing Ray takes seconds, and needs its environment set before.
     from dprl.platform.sweeps.cluster import connected  # noqa: PLC0415
+    from dprl.platform.sweeps.shared_storage import living_nodes, require_shared  # noqa: PLC0415
 
     with connected(address):
+        store.require_server_for(len(living_nodes()))
+        require_shared(home)
         yield
 
 

@@ -80,7 +80,7 @@ def run_sweep(cells: Sequence[Experiment], options: SweepOptions) -> SweepResult
     cpu_limit()
     store.require_reachable()
     set_environment()
-    with joined(options.address), _locked(layout):
+    with joined(options.address, layout.home, store), _locked(layout):
         _claim_name(layout, Grid.of(cells), options.fresh)
         display = LoggedProgress(progress_display(options.quiet), layout.log_file)
         try:
