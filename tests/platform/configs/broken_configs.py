@@ -307,12 +307,22 @@ def broken_texts(draw: st.DrawFn) -> bytes:
     return text
 
 
-PATHS = (
-    """privacy.epsilon privacy env.horizon env.n_states episodes seeds seed name algorithm.name env algorithm noise
-noise.arithmetic noise.entropy release audit grid_search privacy.model.x a.b.c.d . .. a. .a env. é privacy.delta
-privacy.mechanism privacy.counter env..name""".split()
-    + ["", "x" * 3000]
-)
+SECTIONS = [
+    "privacy",
+    "env",
+    "algorithm",
+    "noise",
+    "grid_search",
+    "release",
+    "audit",
+    "name",
+    "episodes",
+    "seeds",
+    "seed",
+]
+PATHS = [*SECTIONS, "privacy.epsilon", "privacy.delta", "privacy.mechanism", "privacy.counter", "privacy.model.x"]
+PATHS += ["env.horizon", "env.n_states", "algorithm.name", "noise.arithmetic", "noise.entropy", "a.b.c.d", "x" * 3000]
+PATHS += ["", ".", "..", "a.", ".a", "env.", "env..name", "é"]
 
 
 def _overrides() -> st.SearchStrategy[str]:
