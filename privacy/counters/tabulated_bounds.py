@@ -15,8 +15,8 @@ from dprl.privacy.mechanisms.tabulated import TabulatedMechanism
 def tabulated_sum_bound(n_items: int, law: Mechanism, failure: float) -> float:
     """Return E with P(some running sum of 1..n_items draws is off by more than E) <= failure, law one of a table.
 
-    By Doob's inequality, as in weighted_bounds: a few per cent above the smallest E. It holds for weights in [-1, 1] that
-    are fixed in advance, too: the moment generating function of a symmetric law rises with the weight's size.
+    By Doob's inequality, as in weighted_bounds: a few per cent above the smallest E. It holds for weights in [-1, 1]
+    that are fixed in advance, too: the moment generating function of a symmetric law rises with the weight's size.
     """
     if not isinstance(law, TabulatedMechanism):
         raise ValueError(f"law must be one of a table, got {law.name}; take running_sum_bound")

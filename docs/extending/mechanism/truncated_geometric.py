@@ -45,7 +45,8 @@ class TruncatedGeometric(TabulatedMechanism):
             ratio, share = math.exp(-1.0 / scale), delta / sensitivity.cells
             most = max(1, math.ceil(scale * math.log((1.0 - ratio) / (1.0 + ratio) / share)))
             found = cls(scale, most)
-            if found.curve(sensitivity).delta(epsilon) <= delta:
+            proved = found.curve(sensitivity)
+            if proved.delta(epsilon) <= delta and proved.epsilon(delta) <= epsilon:
                 return found
             scale *= _STEP
 
