@@ -20,8 +20,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         options = _parser().parse_args(arguments)
         options.resume_command = getattr(options, "resume_command", resume_command(arguments))
         # Only here: `dprl --help` must not wait for numba.
-        from dprl.platform import commands  # noqa: PLC0415
+        from dprl.platform import commands, plugins  # noqa: PLC0415
 
+        plugins.load_plugins()
         return commands.COMMANDS[options.command](options)
     except UserError as error:
         print(f"dprl: {error}", file=sys.stderr)

@@ -15,7 +15,7 @@ from typing import Any
 import ray
 from ray import tune
 
-from dprl.platform.environment_variables import WORKER_ENVIRONMENT, cpu_limit
+from dprl.platform.environment_variables import cpu_limit, worker_environment
 from dprl.platform.errors import broken_rule
 from dprl.platform.sweeps.execution import Listener
 from dprl.platform.sweeps.layout import SweepCell
@@ -61,7 +61,7 @@ def _connect(address: str | None, limit: int | None) -> None:
                 address=address if address is not None else "local",
                 logging_level=logging.ERROR,
                 log_to_driver=False,
-                runtime_env={"env_vars": WORKER_ENVIRONMENT},
+                runtime_env={"env_vars": worker_environment()},
                 **(local if address is None else {}),
             )
     except (ConnectionError, ValueError, RuntimeError) as error:
