@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped] - it has no types
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")

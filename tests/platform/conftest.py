@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy
@@ -25,7 +26,7 @@ def walking(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _quick_stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Copy the tables of a new store: MLflow makes them by all of its migrations, which takes a second each time."""
-    migrate = database._initialize_tables
+    migrate: Any = database._initialize_tables
 
     @cache
     def migrated() -> Path:
@@ -37,7 +38,8 @@ def _quick_stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
     def copy(engine: sqlalchemy.Engine) -> None:
         with closing(sqlite3.connect(migrated())) as ready, closing(engine.raw_connection()) as new:
-            ready.backup(new.driver_connection)
+            connection: Any = new.driver_connection
+            ready.backup(connection)
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(database, "_initialize_tables", copy)
