@@ -1,4 +1,4 @@
-"""What every test sees: the root, figures without a display, Ray without statistics; and which tests go together."""
+"""What every test sees: the root, plugins, no display, Ray without statistics; and which tests go together."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from pathlib import Path
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
+from dprl.platform.plugins import load_plugins
+
 os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+# Before tests are collected: contract suites take what is registered.
+load_plugins()
 
 _ROOT = Path(__file__).resolve().parent.parent
 # One name everywhere: an algorithm's file, its tests' files and the parameter of contract tests.

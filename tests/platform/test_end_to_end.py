@@ -2,74 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
-from mlflow.entities import Run
 from mlflow.tracking import MlflowClient
 
+from tests.platform.processes import (
+    CONFIG,
+    dprl,
+    mlflow_runs,
+    records,
+    write_config,
+)
+
 pytestmark = pytest.mark.cluster
-
-CONFIG: dict[str, Any] = {
-    "name": "grid",
-    "algorithm": {"name": "private_ucb_vi", "bonus_scale": 0.1, "precision_scale": 0.1},
-    "env": {"name": "riverswim", "n_states": 3, "horizon": 4},
-    "privacy": {
-        "grid_search": [
-            {"model": "none"},
-            {"model": "jdp", "epsilon": 1.0},
-            {"model": "ldp", "epsilon": 1.0},
-        ]
-    },
-    "episodes": 5000,
-    "seeds": 2,
-}
-
-
-def write_config(folder: Path, **changes: object) -> Path:
-    path = folder / "grid.yaml"
-    path.write_text(yaml.safe_dump(CONFIG | changes))
-    return path
-
-
-def start(home: Path, *words: object, **environment: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-P", "-m", "dprl.platform.command_line", *map(str, words)]
-    return subprocess.Popen(
-        command,
-        env=os.environ | {"DPRL_HOME": str(home)} | environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-
-
-def dprl(home: Path, *words: object, expect: int = 0, **environment: str) -> str:
-    process = start(home, *words, **environment)
-    output, _ = process.communicate(timeout=400)
-    assert process.returncode == expect, output
-    return output
-
-
-def records(home: Path) -> Mapping[str, bytes]:
-    return {file.parent.name: file.read_bytes() for file in home.glob("sweeps/grid/cells/*/records.parquet")}
-
-
-def mlflow_runs(home: Path) -> list[Run]:
-    client = MlflowClient(f"sqlite:///{home}/mlflow.db")
-    experiment = client.get_experiment_by_name("dprl")
-    assert experiment is not None
-    return list(client.search_runs([experiment.experiment_id]))
 
 
 @pytest.fixture(scope="module")
@@ -152,63 +99,6 @@ def test_a_failing_cell_is_named_and_a_grown_grid_runs_only_what_is_new(
     assert {key: records(tmp_path)[key] for key in records(swept[0])} == records(swept[0])
     assert {run.info.status for run in mlflow_runs(tmp_path)} == {"FINISHED"}
     assert len(mlflow_runs(tmp_path)) == 5
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Mapping[str, bytes]]:
-    """Return a config that runs for seconds, and its records."""
-    grid = {"grid_search": CONFIG["privacy"]["grid_search"][1:]}
-    home = tmp_path_factory.mktemp("undisturbed")
-    config = write_config(home, privacy=grid, episodes=1_000_000)
-    dprl(home, "run", config)
-    return config, records(home)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("command", ["run", "sweep"])
-def test_killed_in_the_middle_the_same_command_gives_the_same_records(
-    undisturbed: tuple[Path, Mapping[str, bytes]], tmp_path: Path, command: str
-) -> None:
-    config, expected = undisturbed
-    home = tmp_path / "killed"
-    victim = start(home, command, config)
-    deadline = time.monotonic() + 200
-    while not list(home.glob("sweeps/grid/cells/*/state.npz")):
-        assert victim.poll() is None, victim.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    # Only the driver, so that Ray's workers outlive it for as long as they can.
-    os.kill(victim.pid, signal.SIGKILL)
-    victim.communicate()
-    assert len(records(home)) < 2
-    assert "RUNNING" in {run.info.status for run in mlflow_runs(home)}
-
-    dprl(home, command, config)
-    assert records(home) == expected
-    runs = mlflow_runs(home)
-    assert [run.info.status for run in runs] == ["FINISHED"] * 3
-
-
-@pytest.mark.slow
-def test_a_worker_that_dies_is_a_failed_cell_and_json_stays_json(tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    config = write_config(tmp_path, privacy={"model": "jdp", "epsilon": 1.0}, episodes=10**8)
-    command = [sys.executable, "-P", "-m", "dprl.platform.command_line", "sweep", str(config), "--json"]
-    environment = os.environ | {"DPRL_HOME": str(home)}
-    with subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as driver:
-        deadline = time.monotonic() + 200
-        while not list(home.glob("sweeps/grid/cells/*/state.npz")):
-            assert driver.poll() is None, driver.communicate()
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-        (holder,) = [lock for lock in home.glob("sweeps/grid/locks/*") if lock.name != "sweep"]
-        os.kill(int(holder.read_text().split()[1]), signal.SIGKILL)  # "process 123 on host"
-        told, complaints = driver.communicate(timeout=200)
-    assert driver.returncode == 1, complaints
-    assert len(json.loads(told)["failed"]) == 1
-    assert "Traceback" not in complaints
 
 
 @pytest.mark.slow
