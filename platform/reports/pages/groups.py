@@ -10,7 +10,7 @@ import numpy as np
 
 from dprl.algorithms import Metric
 from dprl.platform.configs.experiment import varies
-from dprl.platform.reports.cell_texts import plain, setting_text
+from dprl.platform.reports.cell_texts import needed_keys, plain, setting_text
 from dprl.platform.reports.inference.pairs import Pair, all_pairs
 from dprl.platform.reports.pages.report_cells import ReportCell
 from dprl.platform.reports.records import full_label, unit_of
@@ -89,11 +89,11 @@ def groups_of(cells: Sequence[ReportCell]) -> list[Group]:
 
 
 def varying_keys(cells: Sequence[ReportCell]) -> list[str]:
-    """Return the settings that tell cells of one group apart, besides those that every name has."""
+    """Return settings that tell cells of a group apart, besides those that every name has, no more than needed."""
     flats = [cell.row for cell in cells]
     keys = dict.fromkeys(key for flat in flats for key in flat)
     known = (key for key in keys if ("." in key and not key.startswith("env.")) or key in ("release", "audit"))
-    return [key for key in known if key not in _NAMED and varies(key, flats)]
+    return needed_keys(flats, [key for key in known if key not in _NAMED and varies(key, flats)], _NAMED)
 
 
 def cell_name(cell: ReportCell, keys: Sequence[str]) -> str:
