@@ -19,6 +19,7 @@ from dprl.platform.reports.pages.frames import cell_frame, comparison_frame, rec
 from dprl.platform.reports.pages.groups import Group, groups_of
 from dprl.platform.reports.pages.horizon_figure import horizon_figure, lines_over_horizon
 from dprl.platform.reports.pages.lookup import (
+    Stages,
     SweepStatus,
     finished_cells,
     nothing_finished,
@@ -59,7 +60,9 @@ class Report:
             if not finished_cells(layout):
                 raise nothing_finished(layout)
         missing = [line for line in map(_missing, layouts) if line]
-        return cls(layouts, groups_of(read_cells(layouts)), missing)
+        # Seeds of several sweeps did not come in the stages of one of them.
+        stages = Stages.of(layouts[0]) if len(layouts) == 1 else None
+        return cls(layouts, groups_of(read_cells(layouts), stages), missing)
 
     @property
     def cells(self) -> list[ReportCell]:
@@ -137,6 +140,10 @@ class Report:
         lines = [f"Written by: {command}", f"{cells} of {counted(len(self.layouts), 'sweep')}"]
         for layout in self.layouts:
             lines.append(f"{layout.name} was run by: {SweepStatus.of(layout).resume}")
+        stages = self.groups[0].stages
+        if stages is not None:
+            told = f"in at most {stages.most} stages of {stages.seeds}, until cells are told apart"
+            lines.append(f"Seeds were added {told}; p-values are those of the stages, times {stages.most}")
         versions = dict.fromkeys(versions_text(folder) for layout in self.layouts for folder in finished_cells(layout))
         return [*lines, *(f"Cells were run with {text}" for text in versions)]
 

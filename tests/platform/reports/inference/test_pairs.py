@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, ttest_ind
 
-from dprl.platform.reports.inference.pairs import LEVEL, all_pairs, holm
+from dprl.platform.reports.inference.pairs import LEVEL, all_pairs, all_pairs_in_stages, holm
 
 
 def test_holm_is_that_of_the_definition() -> None:
@@ -64,3 +64,36 @@ def test_cells_that_do_not_vary() -> None:
 
 def test_one_cell_has_no_pairs() -> None:
     assert all_pairs([np.arange(3.0)]) == []
+
+
+@pytest.mark.parametrize("seeds", [3, 5])
+def test_seeds_may_be_added_until_cells_differ(seeds: int) -> None:
+    """Four equal means, looked at five times, stopped at the first false difference: false-alarm rate 1e-3."""
+    generator = np.random.default_rng(seeds)
+    families, wrong = 300, 0
+    for _ in range(families):
+        values = [generator.normal(0.0, spread, 5 * seeds) for spread in (1.0, 1.0, 3.0, 9.0)]
+        looks = ([cell[: k * seeds] for cell in values] for k in range(1, 6))
+        wrong += any(pair.differs for look in looks for pair in all_pairs_in_stages(look, seeds, 5))
+    assert wrong <= binom.ppf(1 - 1e-3, families, LEVEL)
+
+
+def test_looking_again_and_again_without_a_price_would_not_do() -> None:
+    """The check above can fail: tests for a fixed number of seeds find false differences more often."""
+    generator = np.random.default_rng(0)
+    families, wrong = 300, 0
+    for _ in range(families):
+        values = [generator.normal(0.0, 1.0, 25) for _ in range(2)]
+        wrong += any(pair.differs for k in range(1, 6) for pair in all_pairs([cell[: 5 * k] for cell in values]))
+    assert wrong > binom.ppf(1 - 1e-3, families, LEVEL)
+
+
+def test_what_is_told_apart_once_stays_so_and_needs_no_more_seeds() -> None:
+    generator = np.random.default_rng(2)
+    values = [generator.normal(mean, 1.0, 12) for mean in (0.0, 0.5, 50.0)]
+    first = all_pairs_in_stages([cell[:3] for cell in values], 3, 4)
+    assert [pair.differs for pair in first] == [False, True, True]
+    later = all_pairs_in_stages([values[0], values[1], values[2][:3]], 3, 4)
+    assert [pair.differs for pair in later][1:] == [True, True]
+    assert all(late.adjusted <= early.adjusted for late, early in zip(later, first, strict=True))
+    assert first[0].p_value == pytest.approx(min(1.0, 4 * all_pairs([values[0][:3], values[1][:3]])[0].p_value))
