@@ -24,6 +24,7 @@ LIBRARIES = {
     "algorithms/pgc_a3c": {"numpy", "scipy", "numba", "llvmlite", "gymnasium", "ray", "torch"},
     "platform": {
         *(
+            "jinja2",
             "matplotlib",
             "mlflow",
             "numpy",

@@ -12,11 +12,13 @@ import pandas as pd
 from dprl.platform.configs.config import config_files
 from dprl.platform.errors import UserError, broken_rule, suggestion
 from dprl.platform.program import command
+from dprl.platform.sweeps.atomic_files import write_json
 from dprl.platform.sweeps.cell_folder import CellFolder
 from dprl.platform.sweeps.layout import SweepLayout
 
 _SWEEPS = "sweeps"
 """The folder in the home that holds the sweeps."""
+_STAGES_FILE = "stages.json"
 _MADE_BY = ("dprl", "git_commit", "source_digest", "python", "cpu")
 
 
@@ -34,6 +36,23 @@ class SweepStatus(NamedTuple):
         found = json.loads(layout.status_file.read_text()) if layout.status_file.is_file() else {}
         counts = (int(found.get(key, 0)) for key in ("cells", "cells_finished", "cells_failed"))
         return cls(*counts, resume=found.get("command", command("sweep", "CONFIG", "--name", layout.name)))
+
+
+class Stages(NamedTuple):
+    """How a sweep adds seeds until cells are told apart: so many in a stage, in at most so many stages."""
+
+    seeds: int
+    most: int
+
+    @classmethod
+    def of(cls, layout: SweepLayout) -> Stages | None:
+        """Return those of a sweep, None if its seeds were fixed."""
+        file = layout.folder / _STAGES_FILE
+        return cls(**json.loads(file.read_text())) if file.is_file() else None
+
+    def write(self, layout: SweepLayout) -> None:
+        """Note them in the sweep's folder, so that its report tests accordingly."""
+        write_json(layout.folder / _STAGES_FILE, self._asdict())
 
 
 def sweep_layout(home: Path, word: str) -> SweepLayout:
