@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import gymnasium
 import pettingzoo  # type: ignore[import-untyped]
@@ -52,6 +52,7 @@ __all__ = [
     "RiverSwim",
     "RockPaperScissors",
     "Soccer",
+    "enter",
     "make_game",
     "make_mixture",
 ]
@@ -68,6 +69,13 @@ GAMES: dict[str, type[EnvConfig[MarkovGame]]] = {spec.name: spec for spec in _GA
 MIXTURES: dict[str, type[EnvConfig[LinearMixtureMDP]]] = {spec.name: spec for spec in _MIXTURES}
 TASKS: dict[str, type[EnvConfig[CartPole]]] = {spec.name: spec for spec in _TASKS}
 ENVIRONMENTS: dict[str, type[EnvConfig[Env]]] = {**MDPS, **GAMES, **MIXTURES, **TASKS}
+_REGISTRIES: dict[type[Env], dict[str, type[EnvConfig[Any]]]] = {
+    FiniteMDP: MDPS,
+    MarkovGame: GAMES,
+    LinearMixtureMDP: MIXTURES,
+    CartPole: TASKS,
+}
+"""Where environments of each class are entered."""
 
 _MAKERS = {
     FiniteMDP.kind: "make_episodes or gymnasium.make",
@@ -121,21 +129,32 @@ def _described(
     return registry[name](**fields)
 
 
-for _name, _spec in MDPS.items():
-    gymnasium.register(
-        id=f"dprl/{_spec.__name__}-v0",
-        entry_point="dprl.envs:make_episodes",
-        kwargs={"environment": _name},
-    )
+def enter(spec: type[EnvConfig[Any]]) -> None:
+    """Enter an environment under its name: in the registry of its kind, and with Gymnasium or PettingZoo.
+
+    Raises ValueError for a kind that no algorithm plays.
+    """
+    registry = next((registry for kind, registry in _REGISTRIES.items() if issubclass(spec.builds, kind)), None)
+    if registry is None:
+        kinds = ", ".join(kind.__name__ for kind in _REGISTRIES)
+        raise ValueError(f"builds must be one of {kinds}, got {spec.builds.__name__}; no algorithm plays anything else")
+    registry[spec.name] = ENVIRONMENTS[spec.name] = spec
+    _enter_elsewhere(spec)
+
+
+def _enter_elsewhere(spec: type[EnvConfig[Env]]) -> None:
+    """Let Gymnasium or PettingZoo make an environment by the name of its class."""
+    name = f"dprl/{spec.__name__}-v0"
+    if spec.name in MDPS:
+        made_by = {"entry_point": "dprl.envs:make_episodes", "kwargs": {"environment": spec.name}}
+        gymnasium.register(id=name, **made_by)
+    elif spec.name in GAMES:
+        pettingzoo.register("parallel", name, entry_point="dprl.envs:make_game", kwargs={"game": spec.name})
+    elif spec.name in MIXTURES:
+        pettingzoo.register("parallel", name, entry_point="dprl.envs:make_mixture", kwargs={"mixture": spec.name})
+
+
+for _spec in ENVIRONMENTS.values():
+    _enter_elsewhere(_spec)
 
 gymnasium.register(id="dprl/CartPoleGravity-v0", entry_point="dprl.envs:CartPoleGravityEnv")
-
-for _name, _game in GAMES.items():
-    pettingzoo.register(
-        "parallel", f"dprl/{_game.__name__}-v0", entry_point="dprl.envs:make_game", kwargs={"game": _name}
-    )
-
-for _name, _mixture in MIXTURES.items():
-    pettingzoo.register(
-        "parallel", f"dprl/{_mixture.__name__}-v0", entry_point="dprl.envs:make_mixture", kwargs={"mixture": _name}
-    )

@@ -20,8 +20,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         options = _parser().parse_args(arguments)
         options.resume_command = getattr(options, "resume_command", resume_command(arguments))
         # Only here: `dprl --help` must not wait for numba.
-        from dprl.platform import commands  # noqa: PLC0415
+        from dprl.platform import commands, plugins  # noqa: PLC0415
 
+        plugins.load_plugins()
         return commands.COMMANDS[options.command](options)
     except UserError as error:
         print(f"dprl: {error}", file=sys.stderr)
@@ -173,24 +174,26 @@ def _add_submit(commands: _Subparsers) -> None:
 def _add_naming(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", help="of the sweep, and of its folder (default: the config's name)")
     parser.add_argument("--fresh", action="store_true", help="delete what earlier calls under this name did")
+    parser.add_argument("--quiet", action="store_true", help="no progress: results, and what goes wrong")
 
 
 def _add_report(commands: _Subparsers) -> None:
     parser = _add(
         commands,
         "report",
-        "write the cells of finished sweeps as one Markdown page, a table for each environment",
-        "report regret_vs_epsilon --out report.md",
+        "say which algorithm is best at which epsilon: a page with figures, tables and tests",
+        "report regret_vs_epsilon",
     )
-    parser.add_argument("sweeps", metavar="SWEEP", nargs="+", help="the name of a sweep")
-    parser.add_argument("--out", metavar="FILE.md", help="where the page goes (default: standard output)")
+    parser.add_argument("sweeps", metavar="SWEEP", nargs="+", help="the name of a sweep, or its folder")
+    where = "folder of report.html and its files (default: that of the only sweep), or a file for a Markdown page"
+    parser.add_argument("--out", metavar="DIR|FILE.md", help=where)
     parser.add_argument("--title", help="of the page (default: the names of the sweeps)")
-    parser.add_argument("--preface", metavar="FILE.md", help="Markdown for the top of the page")
+    parser.add_argument("--preface", metavar="FILE.md", help="Markdown for the top of a Markdown page")
     parser.add_argument(
         "--compare",
         metavar=("ONE", "OTHER"),
         nargs=2,
-        help="two algorithms: how many times fewer episodes the first needs until its regret has halved",
+        help="on a Markdown page, two algorithms: how many times fewer episodes the first needs until its regret has halved",
     )
     parser.add_argument("--storage", metavar="URI", help="as for sweep (default: $DPRL_HOME or ./dprl_runs)")
     _add_json(parser)

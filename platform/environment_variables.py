@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from dprl.platform.errors import broken_rule
+from dprl.privacy.plugins import VARIABLE as PLUGINS_VARIABLE
 
 CPU_VARIABLE = "DPRL_NUM_CPUS"
 
-WORKER_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "RAY_CHDIR_TO_TRIAL_DIR": "0"}
-"""For processes that run one cell on one CPU."""
+_WORKER_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "RAY_CHDIR_TO_TRIAL_DIR": "0"}
+_IMPORT_PATH = "PYTHONPATH"
 
 _DRIVER_ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -37,6 +39,18 @@ def set_environment() -> None:
     """
     for name, value in _DRIVER_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
+
+
+def worker_environment() -> dict[str, str]:
+    """Return the variables of processes that run one cell on one CPU, with what they need to find the same plugins."""
+    found = dict(_WORKER_ENVIRONMENT)
+    if os.environ.get(PLUGINS_VARIABLE):
+        folders = [
+            str(Path(folder).absolute()) for folder in os.environ.get(_IMPORT_PATH, "").split(os.pathsep) if folder
+        ]
+        found |= {PLUGINS_VARIABLE: os.environ[PLUGINS_VARIABLE]}
+        found |= {_IMPORT_PATH: os.pathsep.join(folders)} if folders else {}
+    return found
 
 
 def cpu_limit() -> int | None:

@@ -16,15 +16,32 @@ _SHORTEST_BEGINNING = 3
 
 
 class UserError(Exception):
-    """Bad input: one line that names place, rule, value and remedy; the command exits with 2."""
+    """Bad input: one line that names place, rule, value and remedy; the command exits with 2.
+
+    Characters that a terminal would act on are escaped: keys of a config can be anything.
+    """
 
     def __init__(self, message: str) -> None:
-        super().__init__(" ".join(message.split()))
+        super().__init__(printable(" ".join(message.split())))
 
 
 def shown(value: object) -> str:
     """Return `value` as an error message shows it: its repr on one line, cut to 60 characters."""
-    text = " ".join(repr(value).split())
+    return shortened(" ".join(repr(value).split()))
+
+
+def joined(path: str, key: object) -> str:
+    """Return the dotted path of `key` below `path`, a long key cut to 60 characters."""
+    return f"{path}.{shortened(str(key))}" if path else shortened(str(key))
+
+
+def printable(text: str) -> str:
+    """Return `text` with the escapes that its repr has in place of what cannot be printed."""
+    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+
+
+def shortened(text: str) -> str:
+    """Return `text`, cut to 60 characters."""
     return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 3] + "..."
 
 

@@ -12,7 +12,8 @@ from dprl.privacy.counters import COUNTERS
 from dprl.privacy.counters.base import Counter
 from dprl.privacy.counters.selection import Wanted, calibrate, check_memory, choose
 from dprl.privacy.layouts import RELEASED_FAMILIES, Layout
-from dprl.privacy.mechanisms.base import INTEGER, Mechanism, Sensitivity
+from dprl.privacy.mechanisms import ADDITIVE
+from dprl.privacy.mechanisms.base import INTEGER, TABULATED, Mechanism, Sensitivity
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
@@ -71,7 +72,7 @@ def counter_names() -> tuple[list[str], list[str]]:
 
 def report_names() -> list[str]:
     """Return what `mechanism` of the local model can be."""
-    return [*_ADDITIVE, *_UNARY, *(SAMPLED_PREFIX + name for name in _UNARY), AUTO]
+    return [*_ADDITIVE, *_tabulated(), *_UNARY, *(SAMPLED_PREFIX + name for name in _UNARY), AUTO]
 
 
 def calibrated_counter(counter: str, mechanism: str, budget: Budget) -> tuple[Counter, str]:
@@ -143,6 +144,8 @@ def _layouts(layout: Layout) -> Iterator[Layout]:
 
 
 def _report(name: str, budget: Budget) -> Mechanism | UnaryReport:
+    if name in _tabulated():
+        return _tabulated()[name].calibrated(budget.epsilon, budget.delta, budget.row)
     if name in _ADDITIVE:
         return budget.laws(name)[0].calibrated(budget.epsilon, budget.delta, budget.row)
     if not _one_hot(budget.layout):
@@ -154,6 +157,11 @@ def _report(name: str, budget: Budget) -> Mechanism | UnaryReport:
     changed = Sensitivity.of_cells(2 if sampled else 2 * released.n_steps)
     calibrated = encoding.calibrated(budget.epsilon, budget.delta, changed)
     return UnaryReport(calibrated, released.n_steps, released.block, sampled)
+
+
+def _tabulated() -> dict[str, type[Mechanism]]:
+    """Return the mechanisms that are registered with a table of their own; counters take none of them."""
+    return {name: law for name, law in ADDITIVE.items() if law.law == TABULATED}
 
 
 def _one_hot(layout: Layout) -> bool:

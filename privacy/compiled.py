@@ -24,6 +24,8 @@ from numba.core import config, sigutils, types
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.typing.templates import Signature
 
+from dprl.privacy.plugins import plugin_sources
+
 F = TypeVar("F", bound=Callable[..., object])
 
 _ROOMS = ("privacy", "envs", "algorithms")
@@ -34,13 +36,16 @@ PLAIN = bool(vars(config)["DISABLE_JIT"])
 
 @cache
 def source_digest() -> str:
-    """Return 16 hex digits that change with any source file of the rooms whose kernels call each other."""
+    """Return 16 hex digits that change with any source file of the rooms whose kernels call each other, or a plugin."""
     top = Path(__file__).resolve().parent.parent
     digest = hashlib.sha256()
     for room in _ROOMS:
         for path in sorted((top / room).rglob("*.py")):
             digest.update(path.relative_to(top).as_posix().encode())
             digest.update(path.read_bytes())
+    for name, source in plugin_sources():
+        digest.update(name.encode())
+        digest.update(source)
     return digest.hexdigest()[:16]
 
 

@@ -16,9 +16,12 @@ from dprl.privacy.mechanisms import GRAMS, MECHANISMS, VECTORS, BitMechanism, Me
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
 from dprl.privacy.reports import UnaryReport
 
-ACCOUNTED = (*MECHANISMS.values(), UnaryReport)
-"""What a ledger knows the privacy curve of; anything else is refused."""
 _MESSAGES = (*VECTORS.values(), *GRAMS.values())
+
+
+def accounted(mechanism: type) -> bool:
+    """Whether a ledger knows the privacy curve of a mechanism; anything that is not registered is refused."""
+    return mechanism in (*MECHANISMS.values(), UnaryReport)
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class Release:
     entropy: str
 
     def __post_init__(self) -> None:
-        if self.mechanism is not None and type(self.mechanism) not in ACCOUNTED:
+        if self.mechanism is not None and not accounted(type(self.mechanism)):
             raise LedgerError(f"the ledger cannot account for a release by {self.mechanism!r}; give it a privacy curve")
         if min(self.nodes_per_user, self.cells) < 1:
             raise LedgerError(f"a release has at least 1 node and 1 cell, got {self}")

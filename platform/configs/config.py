@@ -12,17 +12,25 @@ import yaml
 
 from dprl.platform.configs.experiment import Experiment, read_experiment, varying_keys
 from dprl.platform.configs.grid import GRID, alternatives_with, expand
-from dprl.platform.errors import UserError, broken_rule, nearest, shown, suggestion
+from dprl.platform.errors import UserError, broken_rule, nearest, shortened, shown, suggestion
+from dprl.platform.plugins import load_plugins
 from dprl.platform.program import command
 
 _SUFFIXES = (".yaml", ".yml")
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """YAML 1.2 scalars (1e-6 is a number; 'no', 12:30 and dates are text), and no key twice in a mapping."""
+    """YAML 1.2 scalars (1e-6 is a number; 'no', 12:30 and dates are text), no tags, and no key twice in a mapping."""
 
     # PyYAML looks it up on the class; its type stubs declare it on the instance.
     yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}  # type: ignore[misc]
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """Compose a node; a tag is an error: what is meant is seen, and PyYAML fails on `!!bool x` with a traceback."""
+        event = self.peek_event()
+        if getattr(event, "tag", None) is not None:
+            raise yaml.MarkedYAMLError(problem=f"the tag {event.tag!r}", problem_mark=event.start_mark)
+        return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """Construct a mapping; a key that is written twice is an error, where PyYAML would keep the last."""
@@ -136,7 +144,7 @@ def apply_override(raw: dict[str, Any], override: str) -> None:
     Where a grid at the top varies section `a`, every alternative that has it is changed.
     """
     dotted, equals, text = override.partition("=")
-    keys = dotted.strip().split(".")
+    keys, dotted = dotted.strip().split("."), shortened(dotted)
     if not equals or not all(keys):
         raise broken_rule("--set", "must be path=value", override, "write e.g. --set privacy.epsilon=2")
     value = _parse(text, f"--set {dotted}")
@@ -149,13 +157,13 @@ def _set(config: dict[str, Any], keys: Sequence[str], value: object, dotted: str
     place = config
     for depth, key in enumerate(keys[:-1], start=1):
         below = place.setdefault(key, {})
-        here = ".".join(keys[:depth])
+        here = shortened(".".join(keys[:depth]))
         if not isinstance(below, dict):
             raise broken_rule(f"--set {dotted}", f"{here} must be a mapping to have keys", below, f"set {here} itself")
         if GRID in below:
             raise broken_rule(
                 f"--set {dotted}",
-                f"{here} is a grid and has no single {key}",
+                f"{here} is a grid and has no single {shortened(key)}",
                 below,
                 f"set the whole of {here} instead",
             )
@@ -168,6 +176,7 @@ def load_cells(path: str | Path, overrides: Sequence[str] = ()) -> list[Experime
 
     Two identical cells are refused: it would be one run shown twice, and is a slip in the grid.
     """
+    load_plugins()
     cells = [read_experiment(point) for point in expand(read_config(path, overrides))]
     names = {cell.name for cell in cells}
     if len(names) > 1:

@@ -17,7 +17,7 @@ from dprl.algorithms.base import TrustSettings
 from dprl.envs import ENVIRONMENTS, Env, EnvConfig
 from dprl.platform.configs.sections import field_names, read_dataclass, read_registered, require_mapping, unknown_key
 from dprl.platform.configs.trust_models import BY_RELEASES, check_model, class_of, example_for
-from dprl.platform.errors import UserError, shown
+from dprl.platform.errors import UserError, shortened, shown
 from dprl.privacy import Certificate, Certifies, NoiseConfig, Streams, source_digest
 
 Scalar = str | float | int
@@ -238,7 +238,7 @@ def _unknown_at_the_top(key: str, valid: list[str]) -> UserError:
     }
     if owners:
         return UserError(f"{key}: unknown key; did you mean {' or '.join(map(repr, owners))}?")
-    return unknown_key(key, valid)
+    return unknown_key(shortened(key), valid)
 
 
 def varying_keys(cells: Sequence[Experiment]) -> list[str]:

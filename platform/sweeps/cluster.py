@@ -15,7 +15,7 @@ from typing import Any
 import ray
 from ray import tune
 
-from dprl.platform.environment_variables import WORKER_ENVIRONMENT, cpu_limit
+from dprl.platform.environment_variables import cpu_limit, worker_environment
 from dprl.platform.errors import broken_rule
 from dprl.platform.sweeps.execution import Listener
 from dprl.platform.sweeps.layout import SweepCell
@@ -24,6 +24,9 @@ from dprl.platform.sweeps.trial import CellTrial, PassOn
 _STDERR = 2
 _OBJECT_STORE_BYTES = 128 * 1024**2
 """Cells hand over nothing large; Ray's default would claim a third of the memory."""
+
+_MOST_DEATHS = 3
+"""So often a cell goes on in another process: one that needs more memory than there is dies each time."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ def _connect(address: str | None, limit: int | None) -> None:
                 address=address if address is not None else "local",
                 logging_level=logging.ERROR,
                 log_to_driver=False,
-                runtime_env={"env_vars": WORKER_ENVIRONMENT},
+                runtime_env={"env_vars": worker_environment()},
                 **(local if address is None else {}),
             )
     except (ConnectionError, ValueError, RuntimeError) as error:
@@ -95,7 +98,9 @@ def run_on_ray(cluster: Cluster, cells: Sequence[SweepCell], storage: Path, list
             # A second run under one name would mix its trials with those of the first.
             name=f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{time.monotonic_ns()}",
             storage_path=str(storage),
-            failure_config=tune.FailureConfig(max_failures=0),
+            # A cell that fails says so in its result; what is tried again is the death of its process or node.
+            failure_config=tune.FailureConfig(max_failures=_MOST_DEATHS),
+            checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
             callbacks=[PassOn(by_digest, listener)],
             verbose=0,
         ),

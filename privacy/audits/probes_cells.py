@@ -19,6 +19,7 @@ from dprl.privacy.mechanisms.base import (
     Mechanism,
 )
 from dprl.privacy.mechanisms.sampling import fill_noise
+from dprl.privacy.mechanisms.tabulated import TabulatedMechanism
 
 _ULP_AT_ONE = 53
 _NEAR_ZERO = 0.25
@@ -67,7 +68,16 @@ def log_ratios(mechanism: Mechanism, y: Float64Array, ones: Float64Array, zeros:
         inside = 0.0 if mechanism.law == UNIFORM else (np.abs(y - zeros) - np.abs(y - ones)) / scale
         outside_zeros, outside_ones = np.abs(y - zeros) > radius, np.abs(y - ones) > radius
         return np.where(outside_zeros, math.inf, np.where(outside_ones, -math.inf, inside))
+    if isinstance(mechanism, TabulatedMechanism):
+        return _log_mass(mechanism, y - ones) - _log_mass(mechanism, y - zeros)
     raise ValueError(f"mechanism must be one whose density is known here, got {mechanism.name}; add its law")
+
+
+def _log_mass(mechanism: TabulatedMechanism, z: Float64Array) -> Float64Array:
+    """Return ln P(Z = z), -inf beyond the bound."""
+    logs = np.append(np.log(mechanism.masses), -math.inf)
+    sizes = np.minimum(np.abs(z), mechanism.bound + 1.0).astype(np.int64)
+    return np.asarray(logs[sizes])
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from scipy.special import ndtri
 
 from dprl.privacy.counters.laplace_sums import laplace_sum_tail
 from dprl.privacy.counters.solving import smallest_passing, solved
+from dprl.privacy.counters.tabulated_bounds import tabulated_sum_bound
 from dprl.privacy.counters.tree_bounds import KNOWN_LAWS, tree_bound
 from dprl.privacy.mechanisms.base import (
     BOUNDED_LAPLACE,
@@ -23,6 +24,7 @@ from dprl.privacy.mechanisms.base import (
     DISCRETE_LAPLACE,
     GAUSSIAN,
     LAPLACE,
+    TABULATED,
     Mechanism,
 )
 
@@ -38,6 +40,8 @@ _PERIOD_DEVIATIONS = 16.0
 
 def sum_bound(n_items: int, law: Mechanism, failure: float) -> float:
     """Return E with P(some running sum of 1..n_items draws of one cell is off by more than E) <= failure."""
+    if law.law == TABULATED:
+        return tabulated_sum_bound(n_items, law, failure)
     if n_items <= _CHAIN_ITEMS:
         return tree_bound(2 * n_items + 1, n_items, law, 1, failure)
     if law.law == GAUSSIAN:

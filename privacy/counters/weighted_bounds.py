@@ -17,8 +17,9 @@ from scipy.optimize import minimize_scalar
 
 from dprl.privacy.base import Float64Array
 from dprl.privacy.counters.solving import solved
+from dprl.privacy.counters.tabulated_bounds import tabulated_sum_bound
 from dprl.privacy.counters.unary_bounds import UnaryCell
-from dprl.privacy.mechanisms.base import DISCRETE_GAUSSIAN, DISCRETE_LAPLACE, Mechanism
+from dprl.privacy.mechanisms.base import DISCRETE_GAUSSIAN, DISCRETE_LAPLACE, TABULATED, Mechanism
 
 
 def weighted_sum_bound(n_items: int, law: Mechanism, summands: int, failure: float) -> float:
@@ -26,6 +27,8 @@ def weighted_sum_bound(n_items: int, law: Mechanism, summands: int, failure: flo
 
     By Doob's inequality for the submartingale e^(lambda S_k), on either side.
     """
+    if law.law == TABULATED:
+        return tabulated_sum_bound(n_items * summands, law, failure)
     return _smallest_crossing(law, n_items * summands, math.log(2.0 / failure))
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from dprl.privacy.accounting.curves import PrivacyCurve
 
 # What a kernel does for a mechanism; see mechanisms.sampling.
-NO_NOISE, LAPLACE, GAUSSIAN, DISCRETE_LAPLACE, DISCRETE_GAUSSIAN, UNIFORM, BOUNDED_LAPLACE = range(7)
+NO_NOISE, LAPLACE, GAUSSIAN, DISCRETE_LAPLACE, DISCRETE_GAUSSIAN, UNIFORM, BOUNDED_LAPLACE, TABULATED = range(8)
 
 IDEALISED = "float64-idealised"
 INTEGER = "integer"

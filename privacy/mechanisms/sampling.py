@@ -16,6 +16,7 @@ from dprl.privacy.mechanisms.base import (
     GAUSSIAN,
     LAPLACE,
     NO_NOISE,
+    TABULATED,
     UNIFORM,
     Noise,
 )
@@ -24,6 +25,7 @@ from dprl.privacy.mechanisms.discrete_gaussian import fill_discrete_gaussian
 from dprl.privacy.mechanisms.discrete_laplace import fill_discrete_laplace
 from dprl.privacy.mechanisms.gaussian import fill_gaussian
 from dprl.privacy.mechanisms.laplace import FourRows, extend_laplace, fill_laplace
+from dprl.privacy.mechanisms.tabulated import fill_tabulated
 from dprl.privacy.mechanisms.uniform import fill_uniform_noise
 from dprl.privacy.randomness.bits import CHACHA20, KEY_WORDS, SPLITMIX64
 
@@ -58,6 +60,8 @@ def draw(out: Float64Array, noise: Noise, first: np.uint64) -> int:
         fill_uniform_noise(out, key, first, bound)
     elif law == BOUNDED_LAPLACE:
         fill_bounded_laplace(out, key, first, scale, bound)
+    elif law == TABULATED:
+        fill_tabulated(out, key, first, table)
     else:
         return 0
     return 1

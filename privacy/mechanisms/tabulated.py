@@ -1,0 +1,114 @@
+"""Whole-number noise that is given by a table of its probabilities: the way to a mechanism of one's own.
+
+A draw is one 64-bit word: a sign and 63 bits U, and |Z| is the number of boundaries that U has reached. Probabilities
+are whole multiples of 2^-63, so what is drawn is the law of the table, exactly, and the proof is about the same
+numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from dprl.privacy.accounting.bounded_support import bounded_support_curve
+from dprl.privacy.accounting.curves import PrivacyCurve
+from dprl.privacy.base import Float64Array
+from dprl.privacy.compiled import kernel
+from dprl.privacy.mechanisms.base import INTEGER, TABULATED, Noise, Sensitivity
+from dprl.privacy.randomness.bits import fill_bits
+
+WHOLE = 1 << 63
+_LONGEST_TABLE = 1 << 20
+_MAGNITUDE = np.uint64(WHOLE - 1)
+_BLOCK = 1024
+
+
+class TabulatedMechanism(ABC):
+    """Additive noise on whole numbers, symmetric and bounded, of the law that `chances` says.
+
+    A class below it is a frozen dataclass with a `name`, a `scale` (a field or a property), `calibrated` and
+    `chances`; the rest follows from the table.
+
+    *Formal guarantee.* For a vector of integers of which n change by 1 between neighbours, adding independent noise to
+    every coordinate is (n r, 1 - (1 - p)^n)-DP: r is the largest |ln P(z) / P(z + 1)| of two possible neighbours z, and
+    p = P(Z = bound) what only one of two neighbours can produce. Given uniform random bits this is exact, in whole
+    numbers; the curve's two numbers are floats of them, rounded up.
+    """
+
+    name: ClassVar[str]
+    law: ClassVar[int] = TABULATED
+    norm: ClassVar[str] = "l1"
+    arithmetic: ClassVar[str] = INTEGER
+    scale: float
+    """What tables call it by, in units of the count."""
+
+    @classmethod
+    @abstractmethod
+    def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> Self:
+        """Return the least noise of this kind that is (epsilon, delta)-DP at `sensitivity`. Raises ValueError."""
+
+    @abstractmethod
+    def chances(self) -> list[int]:
+        """Return P(|Z| = j) in units of 2^-63, j = 0, 1, ..., bound: whole numbers above 0 that add up to 2^63."""
+
+    @cached_property
+    def _table(self) -> npt.NDArray[np.uint64]:
+        """P(|Z| <= j) in units of 2^-63, uint64[bound + 1]. Raises ValueError unless `chances` is a law."""
+        chances = self.chances()
+        if not 2 <= len(chances) <= _LONGEST_TABLE or min(chances) < 1 or sum(chances) != WHOLE:
+            raise ValueError(
+                f"chances must be 2 to 2^20 whole numbers above 0 that add up to 2^63, got {len(chances)} with sum "
+                f"{sum(chances)}; give what is left to P(0)"
+            )
+        return np.cumsum(np.array(chances, dtype=np.uint64), dtype=np.uint64)
+
+    @property
+    def masses(self) -> Float64Array:
+        """P(Z = z) for z = 0, ..., bound, float64[bound + 1]."""
+        chances = np.diff(self._table, prepend=np.uint64(0)).astype(np.float64) / WHOLE
+        chances[1:] /= 2.0
+        return chances
+
+    @property
+    def bound(self) -> float:
+        """The largest absolute value of the noise."""
+        return float(self._table.size - 1)
+
+    @property
+    def variance(self) -> float:
+        """Sum of z^2 P(z)."""
+        return float(2.0 * (np.arange(self._table.size) ** 2 @ self.masses))
+
+    def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
+        """Return what the table proves. Raises ValueError unless n whole numbers change by 1 each."""
+        if not sensitivity.integer:
+            raise ValueError(f"{self.name} hides whole numbers that change by 1 only, got {sensitivity}; use laplace")
+        logs = np.log(self.masses)
+        ratio = float(np.nextafter(np.abs(np.diff(logs)).max() * (1.0 + 1e-15), math.inf))
+        outside = -math.expm1(sensitivity.cells * math.log1p(-float(self.masses[-1])))
+        return bounded_support_curve(min(1.0, outside * (1.0 + 1e-12)), sensitivity.cells * ratio)
+
+    def noise(self, key: npt.NDArray[np.uint64]) -> Noise:
+        """Return what the kernels need; the table is the caller's own."""
+        return Noise(self.law, self.scale, self.bound, key, self._table.copy())
+
+
+@kernel
+def fill_tabulated(out: Float64Array, key: np.ndarray, first: np.uint64, table: np.ndarray) -> None:
+    """Fill `out` float64[n] with draws number first, first+1, ... of the law of `table`.
+
+    *Formal guarantee.* See TabulatedMechanism. Draw i is a function of word i of `key` only.
+    """
+    words = np.empty(min(_BLOCK, out.shape[0]), dtype=np.uint64)
+    for start in range(0, out.shape[0], _BLOCK):
+        part = out[start : start + _BLOCK]
+        drawn = words[: part.shape[0]]
+        fill_bits(drawn, key, first + np.uint64(start))
+        for i in range(part.shape[0]):
+            size = np.searchsorted(table, drawn[i] & _MAGNITUDE, side="right")
+            part[i] = -float(size) if drawn[i] > _MAGNITUDE else float(size)

@@ -1,0 +1,76 @@
+"""The troubleshooting page quotes messages that exist: each of them is found in a text of the sources."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOMS = ("privacy", "envs", "algorithms", "platform")
+HEADING = re.compile(r"^### `(.*)`$", re.MULTILINE)
+PLACE = re.compile(r"^(?!FAILS)(?:[\w$.-]+|\.\.\. ?): ")
+SHORTEST = 4
+
+
+def quoted(page: str) -> list[str]:
+    return HEADING.findall(page)
+
+
+@cache
+def texts(root: Path) -> list[str]:
+    """Return every text of the rooms' sources; what varies in it is a NUL."""
+    found = []
+    for room in ROOMS:
+        for path in sorted((root / room).rglob("*.py")):
+            found += list(texts_of(ast.parse(path.read_text())))
+    return found
+
+
+def texts_of(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            parts = [part.value if isinstance(part, ast.Constant) else "\0" for part in node.values]
+            yield "".join(map(str, parts))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def fragments(message: str) -> list[str]:
+    """Return what a message says for certain, without the place before it: the parts between what varies."""
+    parts = re.split(r"\.\.\.|, got |(?<=[a-z]); |\b\d[\w.]*\b", PLACE.sub("", message))
+    stripped = [part.strip(" ().;") for part in parts]
+    return [part for part in stripped if len(part) >= SHORTEST]
+
+
+def missing(page: str, sources: list[str]) -> list[str]:
+    """Return the messages of which a part is in no text of the sources, or no part says anything."""
+    gone = []
+    for message in quoted(page):
+        parts = fragments(message)
+        if not parts or not all(any(part in text for text in sources) for part in parts):
+            gone.append(message)
+    return gone
+
+
+def test_every_quoted_message_is_in_the_sources(root: Path) -> None:
+    page = (root / "docs" / "troubleshooting.md").read_text()
+    assert len(quoted(page)) > 30
+    assert missing(page, texts(root)) == []
+
+
+@pytest.mark.parametrize(
+    ("message", "there"),
+    [
+        ("address: must be usable by Ray (...)", True),
+        ("... is in use by ...: wait until it ends, or end it", True),
+        ("address: must be usable by Rays (...)", False),
+        ("... is in use by ...: wait until it stops, or end it", False),
+        ("...: ...", False),
+    ],
+)
+def test_a_message_that_no_longer_exists_is_found(message: str, there: bool, root: Path) -> None:
+    assert (missing(f"### `{message}`\n", texts(root)) == []) == there
