@@ -23,11 +23,17 @@ _LOWEST_PORT, _PORT_BEYOND = 7000, 10000
 
 @dataclass(frozen=True)
 class TwoNodes:
-    """Where the cluster and the MLflow server are; `token_file` holds what they ask a client for."""
+    """Where the cluster and the MLflow server are.
+
+    token_file: holds what the cluster asks a client for. shared: a folder that both nodes see. unshared: one that is
+    another folder on the second node, or None where this machine does not let us mount one.
+    """
 
     dashboard: str
     tracking: str
     token_file: Path
+    shared: Path
+    unshared: Path | None
 
     @property
     def environment(self) -> dict[str, str]:
@@ -73,7 +79,12 @@ def two_nodes(folder: Path) -> Iterator[TwoNodes]:
         "RAY_raylet_start_wait_time_s": "200",  # a busy machine starts slowly
         "RAY_worker_niceness": "0",
         "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(_broken_dprl(folder / "installed")),
     }
+    shared, unshared = folder / "shared", folder / "unshared"
+    shared.mkdir()
+    unshared.mkdir()
+    apart = _mounting_over(unshared)
     gcs, dashboard, client, tracking = free_ports(4)
     head = ["--head", f"--port={gcs}", "--include-dashboard=true", f"--dashboard-port={dashboard}"]
     head += [f"--ray-client-server-port={client}", f"--temp-dir={folder}/h"]
@@ -83,8 +94,26 @@ def two_nodes(folder: Path) -> Iterator[TwoNodes]:
         stack.enter_context(_ray(folder / "head.log", head, environment))
         wait_for(lambda: _answers(f"{url}/api/version"), folder / "head.log")
         node = [f"--address={own_address()}:{gcs}", f"--temp-dir={folder}/n"]
-        stack.enter_context(_ray(folder / "node.log", node, environment))
-        yield TwoNodes(url, server, token_file)
+        stack.enter_context(_ray(folder / "node.log", node, environment, apart))
+        yield TwoNodes(url, server, token_file, shared, unshared if apart else None)
+
+
+def _broken_dprl(folder: Path) -> Path:
+    """Return a folder with a dprl that cannot be imported: what the nodes have installed, and nobody may run."""
+    for file in ("privacy/__init__.py", "envs/__init__.py", "algorithms/__init__.py", "platform/errors.py"):
+        (folder / "dprl" / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "dprl" / file).write_text("raise RuntimeError('this is not the code that was shipped')\n")
+    return folder
+
+
+def _mounting_over(folder: Path) -> list[str]:
+    """Return what a command is prefixed with to have an empty folder there; [] where that is not allowed."""
+    prefix = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs tmpfs "$0" && exec "$@"', str(folder)]
+    try:
+        allowed = subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        allowed = False
+    return prefix if allowed else []
 
 
 def own_address() -> str:
@@ -104,8 +133,8 @@ def wait_for(happened: Callable[[], bool], log: Path) -> None:
 
 
 @contextmanager
-def _ray(log: Path, words: Sequence[str], environment: Mapping[str, str]) -> Iterator[None]:
-    command = [sys.executable, "-P", "-m", "ray.scripts.scripts", "start", "--num-cpus=1", "--block", *words]
+def _ray(log: Path, words: Sequence[str], environment: Mapping[str, str], prefix: Sequence[str] = ()) -> Iterator[None]:
+    command = [*prefix, sys.executable, "-P", "-m", "ray.scripts.scripts", "start", "--num-cpus=1", "--block", *words]
     with _running(command, log, environment):
         wait_for(lambda: "Ray runtime started" in log.read_text(), log)
         yield

@@ -42,7 +42,7 @@ class Stub:
 @contextmanager
 def serving(stub: Stub) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:  # noqa: N802 - the name that http.server calls
+        def do_GET(self) -> None:
             status, body = stub.answer(self.path, self.headers.get("Authorization"))
             self.send_response(status)
             if stub.location is not None:
@@ -161,14 +161,16 @@ def test_the_token_is_found_where_ray_looks(place: str, monkeypatch: pytest.Monk
     assert stub.asked[-1] == ("/api/version", f"Bearer {TOKEN}")
 
 
-@pytest.mark.parametrize(("mine", "said"), [(None, "none was found"), ("another", "refuses the token"), ("a b", "word")])
+@pytest.mark.parametrize(
+    ("mine", "said"), [(None, "none was found"), ("another", "refuses the token"), ("a b", "word")]
+)
 def test_a_missing_or_wrong_token(mine: str | None, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if mine is not None:
         monkeypatch.setenv("RAY_AUTH_TOKEN", mine)
     with serving(Stub({"/api/version": (200, VERSION)}, TOKEN)) as url, pytest.raises(UserError, match=said) as told:
         Dashboard(url)
     assert "set RAY_AUTH_TOKEN, or RAY_AUTH_TOKEN_PATH" in str(told.value)
-    assert mine is None or mine not in str(told.value).replace("another server", "")
+    assert mine is None or mine not in str(told.value)
 
 
 def test_the_token_is_not_taken_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
