@@ -62,8 +62,9 @@ def _require(node: str, sight: Sight | None, folder: Path, word: str) -> None:
 
 def _sights(file: Path) -> Iterator[tuple[str, Sight | None]]:
     """Ask all nodes at once, and give what each sees by its address; None for one that does not answer."""
+    on_node = ray.remote(num_cpus=0, max_retries=0)(look)
     asked = {
-        node: _look.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False)).remote(str(file))
+        node: on_node.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False)).remote(str(file))
         for node_id, node in living_nodes().items()
     }
     for node, answer in asked.items():
@@ -88,9 +89,8 @@ def living_nodes() -> dict[str, str]:
     }
 
 
-@ray.remote(num_cpus=0, max_retries=0)
-def _look(file: str) -> Sight:
-    """Look at the file from the node that this runs on."""
+def look(file: str) -> Sight:
+    """Return what the node that this runs on sees of the file."""
     try:
         descriptor = os.open(file, os.O_RDWR)
     except OSError:
