@@ -10,7 +10,7 @@ import fcntl
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -121,13 +121,16 @@ def _made(folder: Path) -> Iterator[None]:
     except OSError as error:
         rule = f"must be a folder that can be made ({error.strerror})"
         raise broken_rule("--storage", rule, str(folder), "choose another folder") from None
-    try:
+    with ExitStack() as undo:
+        for place in reversed(missing):
+            undo.callback(_remove_empty, place)
         yield
-    except BaseException:
-        for place in missing:
-            with suppress(OSError):  # another sweep has begun in it
-                place.rmdir()
-        raise
+        undo.pop_all()
+
+
+def _remove_empty(folder: Path) -> None:
+    with suppress(OSError):  # another sweep has begun in it
+        folder.rmdir()
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TOKEN = "a-token-of-these-tests-0123456789"
-_START_SECONDS = 240.0
+_START_SECONDS = 600.0
 _LOWEST_PORT, _PORT_BEYOND = 7000, 10000
 """Ray gives workers the ports from 10002 on, and refuses to start if another part of it is told to have one of them."""
 
@@ -76,7 +76,7 @@ def two_nodes(folder: Path) -> Iterator[TwoNodes]:
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN_PATH": str(token_file),
         "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_raylet_start_wait_time_s": "200",  # a busy machine starts slowly
+        "RAY_raylet_start_wait_time_s": "500",  # a busy machine starts slowly
         "RAY_worker_niceness": "0",
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": str(_broken_dprl(folder / "installed")),

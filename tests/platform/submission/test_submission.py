@@ -20,7 +20,7 @@ from dprl.platform.configs.config import load_cells
 from dprl.privacy import source_digest
 from tests.platform.submission.clusters import TOKEN, TwoNodes, plain_environment, two_nodes
 
-pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.timeout(1200), pytest.mark.xdist_group("submission")]
+pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.timeout(2400), pytest.mark.xdist_group("submission")]
 
 CONFIG = {
     "name": "tiny",
