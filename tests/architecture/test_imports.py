@@ -36,7 +36,7 @@ LIBRARIES = {
             "rich",
             "scipy",
         ),
-        *("gymnasium", "sqlalchemy", "yaml"),
+        *("aiohttp", "gymnasium", "packaging", "sqlalchemy", "yaml"),
     },
     "platform/policies": {"gymnasium", "numpy", "ray", "torch"},
 }
