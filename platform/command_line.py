@@ -1,4 +1,4 @@
-"""The `dprl` command: list, run, sweep, report, certify, audit, reproduce, ui."""
+"""The `dprl` command: list, run, sweep, submit, report, certify, audit, reproduce, ui."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         _require_command(arguments)
         options = _parser().parse_args(arguments)
-        options.resume_command = resume_command(arguments)
+        options.resume_command = getattr(options, "resume_command", resume_command(arguments))
         # Only here: `dprl --help` must not wait for numba.
         from dprl.platform import commands, plugins  # noqa: PLC0415
 
@@ -89,6 +89,11 @@ def _add(commands: _Subparsers, name: str, text: str, example: str) -> argparse.
 
 def _add_config(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("config", metavar="CONFIG", help="a YAML file, or the name of one in tune_configs/")
+    _add_set(parser)
+    _add_json(parser)
+
+
+def _add_set(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--set",
         metavar="PATH=VALUE",
@@ -96,7 +101,6 @@ def _add_config(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="replace a value, e.g. env.horizon=10 or 'privacy={model: jdp, epsilon: 2}'; may be repeated",
     )
-    _add_json(parser)
 
 
 def _add_json(parser: argparse.ArgumentParser) -> None:
@@ -139,29 +143,57 @@ def _add_sweep(commands: _Subparsers) -> None:
         help="a folder for all results, seen by every node of a cluster (default: $DPRL_HOME or ./dprl_runs)",
     )
     parser.add_argument("--dry-run", action="store_true", help="show the cells and what each would prove; run nothing")
+    # `dprl submit` says what its user typed: on the cluster that is another command.
+    parser.add_argument("--resume-command", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+
+
+def _add_submit(commands: _Subparsers) -> None:
+    parser = _add(
+        commands,
+        "submit",
+        "run a sweep as a job on a running Ray cluster, with this code, and follow it",
+        "submit smoke --address http://HOST:8265 --storage /shared/dprl --tracking-uri http://HOST:5000",
+    )
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("config", metavar="CONFIG", nargs="?", help="as for sweep: a YAML file of this machine")
+    what.add_argument("--follow", metavar="JOB", help="show the log of a job that was submitted, until it ends")
+    what.add_argument("--stop", metavar="JOB", help="stop a job; submitted again, the sweep resumes")
+    parser.add_argument("--address", metavar="URL", required=True, help="of Ray's dashboard, http://HOST:8265")
+    _add_set(parser)
+    _add_naming(parser)
+    parser.add_argument("--tracking-uri", metavar="URI", help="of MLflow, as the cluster's head reaches it")
+    parser.add_argument("--storage", metavar="URI", help="a folder for all results, at the same path on every node")
+    parser.add_argument("--no-wait", action="store_true", help="return once the job is handed in")
+    _add_json(parser)
+    parser.epilog = (
+        f"{parser.epilog}\n\nThe exit code is the sweep's; 130 if the job was stopped, or is no longer followed."
+        "\nA cluster with token authentication: set RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH, or have ~/.ray/auth_token."
+    )
 
 
 def _add_naming(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", help="of the sweep, and of its folder (default: the config's name)")
     parser.add_argument("--fresh", action="store_true", help="delete what earlier calls under this name did")
+    parser.add_argument("--quiet", action="store_true", help="no progress: results, and what goes wrong")
 
 
 def _add_report(commands: _Subparsers) -> None:
     parser = _add(
         commands,
         "report",
-        "write the cells of finished sweeps as one Markdown page, a table for each environment",
-        "report regret_vs_epsilon --out report.md",
+        "say which algorithm is best at which epsilon: a page with figures, tables and tests",
+        "report regret_vs_epsilon",
     )
-    parser.add_argument("sweeps", metavar="SWEEP", nargs="+", help="the name of a sweep")
-    parser.add_argument("--out", metavar="FILE.md", help="where the page goes (default: standard output)")
+    parser.add_argument("sweeps", metavar="SWEEP", nargs="+", help="the name of a sweep, or its folder")
+    where = "folder of report.html and its files (default: that of the only sweep), or a file for a Markdown page"
+    parser.add_argument("--out", metavar="DIR|FILE.md", help=where)
     parser.add_argument("--title", help="of the page (default: the names of the sweeps)")
-    parser.add_argument("--preface", metavar="FILE.md", help="Markdown for the top of the page")
+    parser.add_argument("--preface", metavar="FILE.md", help="Markdown for the top of a Markdown page")
     parser.add_argument(
         "--compare",
         metavar=("ONE", "OTHER"),
         nargs=2,
-        help="two algorithms: how many times fewer episodes the first needs until its regret has halved",
+        help="on a Markdown page, two algorithms: how many times fewer episodes the first needs until its regret has halved",
     )
     parser.add_argument("--storage", metavar="URI", help="as for sweep (default: $DPRL_HOME or ./dprl_runs)")
     _add_json(parser)
@@ -222,6 +254,7 @@ _COMMANDS = {
     "list": _add_list,
     "run": _add_run,
     "sweep": _add_sweep,
+    "submit": _add_submit,
     "report": _add_report,
     "certify": _add_certify,
     "audit": _add_audit,

@@ -1,11 +1,13 @@
-"""What every test sees: the repository's root, plugins, figures without a display, Ray without usage statistics."""
+"""What every test sees: the root, plugins, no display, Ray without statistics; and which tests go together."""
 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from dprl.platform.plugins import load_plugins
 
@@ -14,8 +16,42 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 # Before tests are collected: contract suites take what is registered.
 load_plugins()
 
+_ROOT = Path(__file__).resolve().parent.parent
+# One name everywhere: an algorithm's file, its tests' files and the parameter of contract tests.
+_ALGORITHMS = {path.stem for path in (_ROOT / "algorithms").iterdir()} | {"dp_ucbvi"}
+
+
+class KernelScheduling(LoadScopeScheduling):
+    """Gives all tests of an algorithm to one worker, and of other files a file at a time.
+
+    The loop of an algorithm takes up to half a minute to compile, which several workers would do at the same time;
+    likewise what fixtures of modules make.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.split("::", maxsplit=1)[0]
+        if not file.startswith("tests/algorithms/") or "/on_rllib/" in file:
+            return file
+        words = re.split(r"[-\[\]/. ]", nodeid.replace("/test_", "/"))
+        return next((word for word in words if word in _ALGORITHMS), file)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling | None:
+    """Take our scheduling where `--dist loadscope` is asked for."""
+    return KernelScheduling(config, log) if config.getoption("dist") == "loadscope" else None  # type: ignore[arg-type]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with files that start Ray, then with other slow ones: at the end, one worker would wait for another."""
+    files: dict[Path, int] = {}
+    for item in items:
+        marks = {mark.name for mark in item.iter_markers()}
+        files[item.path] = max(files.get(item.path, 0), 2 * ("cluster" in marks) + ("slow" in marks))
+    items.sort(key=lambda item: -files[item.path])
+
 
 @pytest.fixture(scope="session")
 def root() -> Path:
     """Return the repository's root folder."""
-    return Path(__file__).resolve().parent.parent
+    return _ROOT

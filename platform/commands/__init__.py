@@ -9,6 +9,7 @@ from dprl.platform.commands.certify import audit, certify
 from dprl.platform.commands.registered import list_registered
 from dprl.platform.commands.report import report
 from dprl.platform.commands.reproduce import reproduce
+from dprl.platform.commands.submit import submit
 from dprl.platform.commands.sweep import run, sweep
 from dprl.platform.commands.ui import ui
 
@@ -16,6 +17,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "list": list_registered,
     "run": run,
     "sweep": sweep,
+    "submit": submit,
     "report": report,
     "certify": certify,
     "audit": audit,

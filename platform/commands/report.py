@@ -1,40 +1,83 @@
-"""`dprl report`: finished sweeps side by side."""
+"""`dprl report`: sweeps side by side, as a page for a browser or as Markdown."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dprl.platform.commands.base import as_json, home_folder, say
-from dprl.platform.errors import EXIT_DONE, broken_rule
+from dprl.platform.errors import EXIT_DONE, UserError, broken_rule
 
-_PAGE_SUFFIX = ".md"
+if TYPE_CHECKING:
+    from dprl.platform.reports.pages.writing import Report
+
+_MARKDOWN = ".md"
+_MARKDOWN_ONLY = ("preface", "compare")
 
 
 def report(options: argparse.Namespace) -> int:
-    """Write the cells of finished sweeps as one Markdown page."""
+    """Write the report of some sweeps and say what it answers."""
     home = home_folder(options.storage)
-    if options.out is not None and not options.out.endswith(_PAGE_SUFFIX):
-        rule, remedy = f"must be a Markdown file, its name ending in {_PAGE_SUFFIX}", "write e.g. --out report.md"
-        raise broken_rule("--out", rule, options.out, remedy)
-    # Only here: pandas takes time to load.
-    from dprl.platform.reporting import PageRequest, report_page, summaries  # noqa: PLC0415
+    if options.out is not None and options.out.endswith(_MARKDOWN):
+        return _markdown(options, home)
+    for name in _MARKDOWN_ONLY:
+        if getattr(options, name) is not None:
+            rule, remedy = "is for the Markdown form only", "add e.g. --out report.md"
+            raise broken_rule(f"--{name}", rule, getattr(options, name), remedy)
+    # Only here: pandas and matplotlib take time to load.
+    from dprl.platform.reports.pages.writing import Report  # noqa: PLC0415
+
+    if options.out is None and len(options.sweeps) > 1:
+        rule, remedy = "must be given with several sweeps", "write e.g. --out report"
+        raise broken_rule("--out", rule, None, remedy)
+    found = Report.of(home, options.sweeps)
+    folder = found.layouts[0].folder if options.out is None else Path(options.out)
+    try:
+        files = found.write(folder, options.resume_command, options.title)
+    except OSError as error:
+        raise _unwritable("folder", folder, error) from None
+    if options.json:
+        say(as_json({"page": str(files[0]), "files": [str(file) for file in files], **found.data()}))
+        return EXIT_DONE
+    _say_answers(found)
+    say(f"report    {files[0]}")
+    return EXIT_DONE
+
+
+def _say_answers(found: Report) -> None:
+    from dprl.platform.reports.pages.answers import answers_of  # noqa: PLC0415
+    from dprl.platform.reports.tables import write_table  # noqa: PLC0415
+
+    for line in found.missing:
+        say(f"not finished: {line}")
+    for group in found.groups:
+        say(f"{group.title}: {group.amount}" if group.amount else group.title)
+        rows = [[answer.need, answer.best or answer.note, answer.value] for answer in answers_of(group)]
+        if rows:
+            write_table(sys.stdout, ["within", "best", "[95 % band]"], rows)
+
+
+def _markdown(options: argparse.Namespace, home: Path) -> int:
+    from dprl.platform.reports.pages.markdown_page import PageRequest, report_page, summaries  # noqa: PLC0415
     from dprl.platform.sweeps.atomic_files import write_text  # noqa: PLC0415
 
-    if options.json:
-        say(as_json(summaries(home, options.sweeps).to_dict("records")))
-        return EXIT_DONE
     compared = None if options.compare is None else (options.compare[0], options.compare[1])
     wanted = PageRequest(options.title, options.preface, compared, options.resume_command)
     text = report_page(home, options.sweeps, wanted)
-    if options.out is None:
-        say(text.removesuffix("\n"))
-        return EXIT_DONE
     file = Path(options.out)
     try:
         write_text(file, text)
     except OSError as error:
-        rule = f"must be a file that can be written ({error.strerror})"
-        raise broken_rule("--out", rule, options.out, "choose another") from None
+        raise _unwritable("file", file, error) from None
+    if options.json:
+        say(as_json({"page": str(file), "cells": summaries(home, options.sweeps).to_dict("records")}))
+        return EXIT_DONE
     say(f"report    {file}")
     return EXIT_DONE
+
+
+def _unwritable(kind: str, path: Path, error: OSError) -> UserError:
+    rule = f"must be a {kind} that can be written ({error.strerror})"
+    return broken_rule("--out", rule, str(path), "choose another")

@@ -61,6 +61,7 @@ def _execute(options: argparse.Namespace, executor: Literal["process", "tune"]) 
         tracking_uri=getattr(options, "tracking_uri", None),
         fresh=options.fresh,
         command=options.resume_command,
+        quiet=options.quiet,
     )
     try:
         with stdout_for_results():

@@ -17,7 +17,7 @@ from dprl.algorithms.base import REGRET, headline
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import counted
 from dprl.platform.reports.drawing import BAND, COLOURS, LEGEND_SIZE, ValueAxis, draw_curve, png, put_title, wrapped
-from dprl.platform.reports.intervals import FEWEST_SEEDS
+from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
 from dprl.platform.reports.records import (
     SATURATION_NOTE,
     always_saturated,

@@ -73,7 +73,7 @@ def _settings(cells: Sequence[Cell]) -> list[str]:
 
 def settings_text(cell: Cell, keys: Sequence[str], sections: tuple[str, ...]) -> str:
     """Return the cell's values of those `keys` that lie in `sections`."""
-    return " ".join(_setting(key, cell[key]) for key in keys if key.startswith(sections) and key in cell)
+    return " ".join(setting_text(key, cell[key]) for key in keys if key.startswith(sections) and key in cell)
 
 
 def epsilon_text(cell: Cell) -> str:
@@ -154,6 +154,7 @@ def _with_ends(value: str, ends: Sequence[str]) -> str:
     return f"{value} [{', '.join(ends)}]" if ends else value
 
 
-def _setting(key: str, value: object) -> str:
+def setting_text(key: str, value: object) -> str:
+    """Return a setting as a short text: words stand alone where they say enough."""
     alone = isinstance(value, str) and key not in NEEDS_ITS_NAME
     return str(value) if alone else f"{key.rpartition('.')[2]}={plain(value)}"

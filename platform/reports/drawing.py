@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from dprl.platform.reports.intervals import CONFIDENCE
+from dprl.platform.reports.inference.intervals import CONFIDENCE
 
 # Okabe and Ito's palette, black last.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 
-from dprl.platform.reports.intervals import median_interval
+from dprl.platform.reports.inference.intervals import median_interval
 
 
 def halved_at(records: pd.DataFrame) -> np.ndarray:

@@ -13,7 +13,7 @@ from dprl.algorithms import ALGORITHMS, Metric
 from dprl.algorithms.base import REGRET, SATURATED
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.reports.halving import halving_columns
-from dprl.platform.reports.intervals import band, bands, bootstrap_median
+from dprl.platform.reports.inference.intervals import band, bands, bootstrap_median
 from dprl.platform.reports.verdicts import privacy_columns
 
 _MOST_SATURATED = 0.99

@@ -7,7 +7,7 @@ value, so no average of resampled values is ever taken: ends of intervals are va
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import betaincinv
 
 from dprl.algorithms.base import Float64Array
-from dprl.platform.reports.intervals import CONFIDENCE, FEWEST_SEEDS
+from dprl.platform.reports.inference.intervals import CONFIDENCE, FEWEST_SEEDS
 
 RESAMPLES = 4000
 PERMUTATIONS = 9999
@@ -171,16 +171,6 @@ def _permutation_p(data: bytes, count: int) -> float:
     # With the sum of all fixed, the difference of means grows with the sum of the first.
     sums, seen = shuffled[:, :count].sum(axis=1), float(np.sum(pooled[:count]))
     return float((1 + np.sum(sums >= seen - _SURE * abs(seen))) / (PERMUTATIONS + 1))
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p-values adjusted by Holm for being that many, in the same order."""
-    order = sorted(range(len(p_values)), key=lambda i: p_values[i])
-    found, largest = [0.0] * len(p_values), 0.0
-    for rank, i in enumerate(order):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[i]))
-        found[i] = largest
-    return found
 
 
 def _difference(one: Float64Array, other: Float64Array) -> Float64Array:

@@ -36,12 +36,17 @@ _LEARNER, _POLICIES = "learner/", "policies/"
 
 @dataclass(frozen=True)
 class CellProgress:
-    """How far a cell is; episodes count over all its seeds."""
+    """How far a cell is; episodes count over all its seeds, `seed_index` is the one that runs."""
 
     episodes_done: int
     episodes_total: int
     seed_index: int
     finished: bool
+
+    @property
+    def fraction(self) -> float:
+        """The share of its episodes that the cell has done."""
+        return self.episodes_done / self.episodes_total
 
 
 def block_ends(episodes: int) -> np.ndarray:

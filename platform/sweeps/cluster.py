@@ -25,6 +25,9 @@ _STDERR = 2
 _OBJECT_STORE_BYTES = 128 * 1024**2
 """Cells hand over nothing large; Ray's default would claim a third of the memory."""
 
+_MOST_DEATHS = 3
+"""So often a cell goes on in another process: one that needs more memory than there is dies each time."""
+
 
 @dataclass(frozen=True)
 class Cluster:
@@ -95,7 +98,9 @@ def run_on_ray(cluster: Cluster, cells: Sequence[SweepCell], storage: Path, list
             # A second run under one name would mix its trials with those of the first.
             name=f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{time.monotonic_ns()}",
             storage_path=str(storage),
-            failure_config=tune.FailureConfig(max_failures=0),
+            # A cell that fails says so in its result; what is tried again is the death of its process or node.
+            failure_config=tune.FailureConfig(max_failures=_MOST_DEATHS),
+            checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
             callbacks=[PassOn(by_digest, listener)],
             verbose=0,
         ),

@@ -26,11 +26,14 @@ class Listener(Protocol):
     def started(self, cell: SweepCell) -> None:
         """The cell runs."""
 
-    def advanced(self, cell: SweepCell, fraction: float) -> None:
-        """The cell has done `fraction` of its episodes."""
+    def advanced(self, cell: SweepCell, progress: CellProgress) -> None:
+        """The cell has come so far."""
 
     def finished(self, cell: SweepCell) -> None:
         """The cell's artifacts are written."""
+
+    def interrupted(self, cell: SweepCell, cause: str) -> None:
+        """The process that ran the cell died; another one goes on from the cell's checkpoint."""
 
     def failed(self, cell: SweepCell, cause: str, trace: str) -> None:
         """The cell failed; `cause` is one line, `trace` the whole story."""
@@ -61,6 +64,12 @@ class LockedCell:
         self._lock.release()
 
 
+def cause_of(error: BaseException) -> str:
+    """Return an error as one line."""
+    first_line = next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")
+    return f"{type(error).__name__}: {first_line}"
+
+
 def run_in_process(cells: Sequence[SweepCell], listener: Listener) -> None:
     """Run the cells one after the other in this process; a failed cell does not stop the others."""
     for cell in cells:
@@ -71,10 +80,9 @@ def run_in_process(cells: Sequence[SweepCell], listener: Listener) -> None:
             while not finished:
                 progress = locked.advance(STEP_SECONDS)
                 finished = progress.finished
-                listener.advanced(cell, progress.episodes_done / progress.episodes_total)
+                listener.advanced(cell, progress)
         except CELL_ERRORS as error:
-            first_line = next(iter(str(error).splitlines()), "no message")
-            listener.failed(cell, f"{type(error).__name__}: {first_line}", traceback.format_exc())
+            listener.failed(cell, cause_of(error), traceback.format_exc())
         else:
             listener.finished(cell)
         finally:

@@ -70,6 +70,20 @@ class SweepLayout:
         """How many cells the grid has, how many had finished and failed when last written, and what resumes it."""
         return self.folder / "status.json"
 
+    @property
+    def grid_file(self) -> Path:
+        """The cells of the last call, by which the next one knows what the sweep's name stands for."""
+        return self.folder / "grid.json"
+
+    @property
+    def log_file(self) -> Path:
+        """What happened and when, of all calls."""
+        return self.folder / "logs" / "sweep.log"
+
+    def cell_folder(self, digest: str) -> Path:
+        """The folder of the cell of that digest."""
+        return self.folder / "cells" / digest
+
     def lock(self) -> FolderLock:
         """The lock of the one process that drives this sweep."""
         return FolderLock(self.folder / "locks" / "sweep", patience=0.0)
@@ -82,7 +96,7 @@ class SweepLayout:
             SweepCell(
                 experiment=experiment,
                 label=experiment.label(varying),
-                folder=CellFolder(self.folder / "cells" / experiment.digest),
+                folder=CellFolder(self.cell_folder(experiment.digest)),
                 lock_path=self.folder / "locks" / experiment.digest,
             )
             for experiment in distinct

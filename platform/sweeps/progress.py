@@ -1,4 +1,4 @@
-"""What a person who waits for a sweep sees: plain lines, or a bar with the time left on a terminal."""
+"""What a person who waits for a sweep sees: plain lines, bars on a terminal, or only what goes wrong."""
 
 from __future__ import annotations
 
@@ -29,11 +29,14 @@ class ProgressDisplay(Protocol):
     def say(self, line: str) -> None:
         """Show one line."""
 
+    def warn(self, line: str) -> None:
+        """Show one line on what goes wrong, or what the user has to know."""
+
     def begin(self, total: int) -> None:
         """`total` cells are about to run."""
 
-    def advanced(self, label: str, fraction: float) -> None:
-        """The cell has done `fraction` of its episodes."""
+    def advanced(self, label: str, fraction: float, seed: str) -> None:
+        """The cell has done `fraction` of its episodes, and runs a seed, told as '2 of 5'."""
 
     def ended(self, label: str, outcome: str) -> None:
         """The cell has finished or failed, as `outcome` tells in one line."""
@@ -42,13 +45,47 @@ class ProgressDisplay(Protocol):
         """Nothing more will be shown."""
 
 
+class Remaining:
+    """How long the rest of the cells will take, if they go on as those before."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._begin = time.monotonic()
+        self._fractions: dict[str, float] = {}
+        self._ended = 0
+
+    def advanced(self, label: str, fraction: float) -> None:
+        """The cell is so far."""
+        self._fractions[label] = fraction
+
+    def ended(self, label: str) -> int:
+        """The cell has ended; return how many have."""
+        self._fractions.pop(label, None)
+        self._ended += 1
+        return self._ended
+
+    def told(self) -> str:
+        """Return e.g. ', about 5 min left'; '' as long as nothing is known and once nothing is left."""
+        done = (self._ended + sum(self._fractions.values())) / max(self._total, 1)
+        if not 0.0 < done < 1.0:
+            return ""
+        return f", about {duration((time.monotonic() - self._begin) * (1.0 / done - 1.0))} left"
+
+
+def duration(seconds: float) -> str:
+    """Return a rough time, e.g. '40 s', '5 min', '3.5 h'."""
+    if seconds < 90:
+        return f"{max(round(seconds), 1)} s"
+    return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
+
+
 class PlainProgress:
     """Lines only, for logs and pipes."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._total = 0
-        self._ended = 0
+        self._remaining = Remaining(0)
         self._next_line: dict[str, float] = {}
 
     def say(self, line: str) -> None:
@@ -56,21 +93,26 @@ class PlainProgress:
         self._stream.write(line + "\n")
         self._stream.flush()
 
+    def warn(self, line: str) -> None:
+        """Show one line."""
+        self.say(line)
+
     def begin(self, total: int) -> None:
         """`total` cells are about to run."""
-        self._total = total
+        self._total, self._remaining = total, Remaining(total)
 
-    def advanced(self, label: str, fraction: float) -> None:
+    def advanced(self, label: str, fraction: float, seed: str) -> None:
         """Show long cells now and then."""
+        self._remaining.advanced(label, fraction)
         now = time.monotonic()
         if now >= self._next_line.setdefault(label, now + _PLAIN_INTERVAL) and fraction < 1:
             self._next_line[label] = now + _PLAIN_INTERVAL
-            self.say(f"      {label}: {fraction:.0%}")
+            self.say(f"      {label}: {fraction:.0%} (seed {seed}){self._remaining.told()}")
 
     def ended(self, label: str, outcome: str) -> None:
         """Number the line by the order in which the cells end."""
-        self._ended += 1
-        self.say(f"[{self._ended}/{self._total}] {label}: {outcome}")
+        number = self._remaining.ended(label)
+        self.say(f"[{number}/{self._total}] {label}: {outcome}{self._remaining.told()}")
 
     def close(self) -> None:
         """Nothing to give back."""
@@ -92,6 +134,10 @@ class TerminalProgress:
         """Show one line above the bars."""
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
+    def warn(self, line: str) -> None:
+        """Show one line above the bars."""
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True, style="bold")
+
     def begin(self, total: int) -> None:
         """Show the bars."""
         self._total = total
@@ -107,22 +153,24 @@ class TerminalProgress:
         self._all = self._bar.add_task(counted(total, "cell"), total=float(total))
         self._bar.start()
 
-    def advanced(self, label: str, fraction: float) -> None:
+    def advanced(self, label: str, fraction: float, seed: str) -> None:
         """Move the cell's bar and the bar over all cells."""
         if self._bar is None:
             return
         if label not in self._tasks:
             self._tasks[label] = self._bar.add_task(label, total=1.0)
         self._fractions[label] = fraction
-        self._bar.update(self._tasks[label], completed=fraction)
+        self._bar.update(self._tasks[label], completed=fraction, description=f"{label} (seed {seed})")
         self._bar.update(self._all, completed=sum(self._fractions.values()))
 
     def ended(self, label: str, outcome: str) -> None:
         """Turn the cell's bar into a line."""
         self._ended += 1
-        self.advanced(label, 1.0)
+        self._fractions[label] = 1.0
         if self._bar is not None:
-            self._bar.remove_task(self._tasks.pop(label))
+            if label in self._tasks:
+                self._bar.remove_task(self._tasks.pop(label))
+            self._bar.update(self._all, completed=sum(self._fractions.values()))
         self.say(f"[{self._ended}/{self._total}] {label}: {outcome}")
 
     def close(self) -> None:
@@ -132,9 +180,22 @@ class TerminalProgress:
             self._bar = None
 
 
-def progress_display(stream: TextIO | None = None) -> ProgressDisplay:
+class QuietProgress(PlainProgress):
+    """Only what goes wrong."""
+
+    def warn(self, line: str) -> None:
+        """Show one line."""
+        super().say(line)
+
+    def say(self, line: str) -> None:
+        """Keep still."""
+
+
+def progress_display(quiet: bool = False, stream: TextIO | None = None) -> ProgressDisplay:
     """Bars where a person watches, plain lines otherwise. Standard error, so that results can be piped."""
     stream = sys.stderr if stream is None else stream
+    if quiet:
+        return QuietProgress(stream)
     if stream.isatty():
         return TerminalProgress(Console(file=stream))
     return PlainProgress(stream)

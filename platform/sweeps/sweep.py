@@ -1,11 +1,8 @@
-"""A grid of cells, from wherever an earlier call left it, to its table, its figure and its runs in MLflow."""
+"""A grid of cells, from wherever an earlier call left it, to its table, its figures and its runs in MLflow."""
 
 from __future__ import annotations
 
-import dataclasses
-import os
 import shlex
-import socket
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,21 +18,18 @@ from dprl.platform.configs.experiment import Experiment
 from dprl.platform.environment_variables import cpu_limit, set_environment
 from dprl.platform.errors import UserError, broken_rule, counted
 from dprl.platform.program import command
-from dprl.platform.reports.records import block_column, summary_row
-from dprl.platform.reports.sweep_figures import SWEEP_FIGURES, sweep_figures, wanted_curves
-from dprl.platform.sweeps.atomic_files import write_bytes, write_json, write_text
-from dprl.platform.sweeps.cell_folder import CellResults
-from dprl.platform.sweeps.execution import CELL_ERRORS, run_in_process
+from dprl.platform.reports.records import block_column
+from dprl.platform.sweeps.address import joined
+from dprl.platform.sweeps.cell import CellProgress
+from dprl.platform.sweeps.cell_folder import CellFolder
+from dprl.platform.sweeps.compiling import compile_kernels
+from dprl.platform.sweeps.execution import run_in_process
 from dprl.platform.sweeps.layout import SweepCell, SweepLayout
+from dprl.platform.sweeps.meaning import Grid, require_same_meaning
+from dprl.platform.sweeps.outcome import Outcome
 from dprl.platform.sweeps.progress import ProgressDisplay, progress_display
-from dprl.platform.tracking.store import TrackingError, TrackingStore
-from dprl.privacy.compiled import prepared_folder
-
-_CONNECT_SECONDS = 10.0
-_NOTICED_SECONDS, _LOADING_SECONDS = 1.0, 5.0
-_HTTP2_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
-_HTTP2_SETTINGS = b"\4"
-"""RFC 9113: what a client says first, with empty settings, and the kind of frame (its fourth byte) that answers."""
+from dprl.platform.sweeps.sweep_log import LoggedProgress
+from dprl.platform.tracking.store import TrackingStore
 
 
 @dataclass(frozen=True)
@@ -46,7 +40,7 @@ class SweepOptions:
     executor: 'process' runs the cells one after the other in this process, 'tune' as Ray Tune trials.
     address: of a running Ray cluster, or None for this machine.
     tracking_uri: of MLflow, or None for a database in `home`. fresh: forget what earlier calls did.
-    command: what the user typed, for messages. Raises UserError.
+    command: what the user typed, for messages. quiet: only what goes wrong is shown meanwhile. Raises UserError.
     """
 
     name: str
@@ -56,6 +50,7 @@ class SweepOptions:
     tracking_uri: str | None
     fresh: bool
     command: str
+    quiet: bool = False
 
     def __post_init__(self) -> None:
         if self.address is not None and self.executor != "tune":
@@ -75,51 +70,59 @@ class SweepResult:
 def run_sweep(cells: Sequence[Experiment], options: SweepOptions) -> SweepResult:
     """Run what is not finished yet of `cells` and report on all of them.
 
-    Raises UserError when the sweep cannot start, also because another process runs it, and KeyboardInterrupt
-    when the user stops it; a cell that fails is reported in the result.
+    Raises UserError when the sweep cannot start, also because another process runs it or its name stands for another
+    grid, and KeyboardInterrupt when the user stops it; a cell that fails is reported in the result.
     """
-    home = options.home.resolve()
-    layout = SweepLayout(home, options.name)
-    store = TrackingStore.choose(home, options.tracking_uri)
+    layout = SweepLayout(options.home.resolve(), options.name)
+    store = TrackingStore.choose(layout.home, options.tracking_uri)
     if not cells:
         raise UserError("config: the grid expands to nothing: give every grid_search at least one value")
     cpu_limit()
     store.require_reachable()
     set_environment()
-    with _joined(options.address):
-        _make_home(home)
-        display = progress_display()
-        with layout.lock():
-            try:
-                return _Sweep(layout, store, display, options).run(layout.cells(cells))
-            except KeyboardInterrupt:
-                display.close()
-                display.say(f"interrupted; what is done is kept, resume with: {options.command}")
-                raise
-            finally:
-                display.close()
+    with joined(options.address, layout.home, store), _locked(layout):
+        _claim_name(layout, Grid.of(cells), options.fresh)
+        display = LoggedProgress(progress_display(options.quiet), layout.log_file)
+        try:
+            return _Sweep(layout, store, display, options).run(layout.cells(cells))
+        except KeyboardInterrupt:
+            display.close()
+            display.warn(f"interrupted; what is done is kept, resume with: {options.command}")
+            raise
+        finally:
+            display.close()
 
 
 @contextmanager
-def _joined(address: str | None) -> Iterator[None]:
-    """Join the Ray cluster at `address`, if there is one, before anything is written. Raises UserError."""
-    if address is None:
-        yield
-        return
-    _require_reachable(address)
-    # Loaded only here: importing Ray takes seconds, and needs its environment set before.
-    from dprl.platform.sweeps.cluster import connected  # noqa: PLC0415
-
-    with connected(address):
-        yield
-
-
-def _make_home(home: Path) -> None:
+def _locked(layout: SweepLayout) -> Iterator[None]:
+    """Be the one process that drives the sweep. Raises UserError, also if its folder cannot be written."""
+    lock = layout.lock()
     try:
-        home.mkdir(parents=True, exist_ok=True)
+        layout.folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
     except OSError as error:
-        rule = f"the folder of all results must be one that can be made ({error.strerror})"
-        raise broken_rule("$DPRL_HOME or --storage", rule, str(home), "choose another folder") from None
+        raise _unfit_home(layout, error) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _claim_name(layout: SweepLayout, grid: Grid, fresh: bool) -> None:
+    """Note what the sweep's name stands for. Raises UserError if it stands for another grid already."""
+    before = None if fresh else Grid.read(layout.grid_file)
+    if before is not None:
+        finished = sum(CellFolder(layout.cell_folder(digest)).finished for digest in before.cells)
+        require_same_meaning(layout.name, before, grid, finished)
+    try:
+        grid.write(layout.grid_file)
+    except OSError as error:
+        raise _unfit_home(layout, error) from None
+
+
+def _unfit_home(layout: SweepLayout, error: OSError) -> UserError:
+    rule = f"the folder of all results must be one that can be written ({error.strerror})"
+    return broken_rule("$DPRL_HOME or --storage", rule, str(layout.home), "free it, or choose another folder")
 
 
 class _Sweep:
@@ -131,33 +134,33 @@ class _Sweep:
         self.layout = layout
         self.display = display
         self.options = options
+        self.store = store
+        self.outcome = Outcome(layout)
         # Loaded only here: importing MLflow takes seconds, and needs its environment set before.
+        from dprl.platform.tracking.patient import PatientTracker  # noqa: PLC0415
         from dprl.platform.tracking.tracker import Tracker  # noqa: PLC0415
 
-        self.tracker = Tracker(store, options.name, options.command)
+        self.tracker = PatientTracker(Tracker(store, options.name, options.command), display.warn)
         self.failures: dict[str, str] = {}
-        self.tracking_failures: list[str] = []
         self._started: dict[str, float] = {}
-        self._rows: dict[str, dict[str, object]] = {}
-        self._curves: dict[str, dict[str, pd.DataFrame]] = {}
 
     def run(self, cells: Sequence[SweepCell]) -> SweepResult:
         """Bring all cells to their end, then write the sweep's own files."""
         if self.options.fresh:
             deleted = self.layout.delete_cells()
             self.display.say(f"starting afresh: {counted(deleted, 'cell')} of earlier calls deleted")
-        self.display.say(f"opening MLflow at {self.tracker.store.uri}")
+        self.display.say(f"opening MLflow at {self.store.uri}")
         self.tracker.open(cells, self.options.fresh)
         done = [cell for cell in cells if cell.finished]
         todo = [cell for cell in cells if not cell.finished]
         # Also at the start: a call that is killed writes nothing at its end.
-        self._write_status(cells)
+        self.outcome.write_status(cells, 0, self.options.command)
         if done:
             self.display.say(f"{len(done)} of {counted(len(cells), 'cell')} finished already")
         status = "KILLED"
         try:
             for cell in done:
-                self._record(cell, self._results(cell))
+                self.tracker.record(cell, self.outcome.read(cell))
             if todo:
                 self._execute(todo)
             status = "FAILED" if self.failures else "FINISHED"
@@ -169,45 +172,44 @@ class _Sweep:
     def started(self, cell: SweepCell) -> None:
         """Begin the cell's run in MLflow."""
         self._started[cell.digest] = time.monotonic()
-        try:
-            self.tracker.begin(cell)
-        except TrackingError as error:
-            self._note_tracking(error)
+        self.tracker.begin(cell)
 
-    def advanced(self, cell: SweepCell, fraction: float) -> None:
+    def advanced(self, cell: SweepCell, progress: CellProgress) -> None:
         """Show how far the cell is."""
-        self.display.advanced(cell.label, fraction)
+        seed = f"{progress.seed_index + 1} of {cell.experiment.seeds}"
+        self.display.advanced(cell.label, progress.fraction, seed)
 
     def finished(self, cell: SweepCell) -> None:
         """Record the cell and show what it learned."""
         seconds = time.monotonic() - self._started[cell.digest]
-        results = self._results(cell)
+        results = self.outcome.read(cell)
         learned = _first_and_last(cell.experiment.algorithm.metrics, results.records)
         self.display.ended(cell.label, f"done in {seconds:.1f} s{learned}")
-        self._log_path(cell).unlink(missing_ok=True)
-        self._record(cell, results)
+        self.outcome.failure_log(cell).unlink(missing_ok=True)
+        self.tracker.record(cell, results)
+
+    def interrupted(self, cell: SweepCell, cause: str) -> None:
+        """Tell that the cell goes on elsewhere."""
+        self.display.warn(f"{cell.label}: {cause}; it goes on in another process, from its checkpoint")
 
     def failed(self, cell: SweepCell, cause: str, trace: str) -> None:
         """Keep the cell's story in a log, and go on."""
-        log = self._log_path(cell)
-        write_text(log, f"{cell.label}\n{cell.experiment.to_yaml()}\n{trace}\n")
-        self.failures[cell.digest] = f"{cell.label}: {cause} (log: {log})"
-        self.display.ended(cell.label, f"FAILED: {cause} (log: {log})")
-        try:
-            self.tracker.fail(cell, cause)
-        except TrackingError as error:
-            self._note_tracking(error)
+        where = self.outcome.write_failure(cell, trace)
+        self.failures[cell.digest] = f"{cell.label}: {cause} ({where})"
+        self.display.ended(cell.label, f"FAILED: {cause} ({where})")
+        self.tracker.fail(cell, cause)
 
     def _execute(self, todo: Sequence[SweepCell]) -> None:
+        experiments = [cell.experiment for cell in todo]
         if self.options.executor == "process":
-            self._compile(todo)
+            compile_kernels(experiments, self.display.say)
             self._begin(todo, "in this process")
             run_in_process(todo, self)
             return
         # Loaded only here: importing Ray takes seconds, and needs its environment set before.
         from dprl.platform.sweeps.cluster import connected, run_on_ray  # noqa: PLC0415
 
-        self._compile(todo)
+        compile_kernels(experiments, self.display.say)
         where = "on this machine" if self.options.address is None else f"at {self.options.address}"
         self.display.say(f"starting Ray {where} ...")
         with connected(self.options.address) as cluster:
@@ -219,130 +221,32 @@ class _Sweep:
         self.display.say(f"running {counted(len(todo), 'cell')} ({counted(seeds, 'seed')}) {where}")
         self.display.begin(len(todo))
 
-    def _compile(self, todo: Sequence[SweepCell]) -> None:
-        """Compile here, once, what every worker then loads from the cache on disk."""
-        cold = not kernels_are_cached()
-        if cold:
-            self.display.say("compiling the learning loop (once per machine and code version) ...")
-        begin = time.monotonic()
-        for experiment in _one_of_each_kind(todo):
-            tiny = dataclasses.replace(experiment, episodes=2, seeds=1)
-            try:
-                tiny.build(0).learn(2)
-            except CELL_ERRORS:
-                # Its cell fails in the same way, and is then reported under its name.
-                continue
-        seconds = time.monotonic() - begin
-        if cold or seconds > _NOTICED_SECONDS:
-            # What was compiled may not have been the loop, but what a certificate needs.
-            done = "compiled" if cold or seconds > _LOADING_SECONDS else "loaded compiled code"
-            self.display.say(f"{done} in {seconds:.1f} s")
-
-    def _results(self, cell: SweepCell) -> CellResults:
-        """Read a finished cell, and keep its row of the summary and the curves that figures need."""
-        results = cell.folder.results()
-        row = summary_row(cell.experiment, results)
-        self._rows[cell.digest] = {"label": cell.label, **row, "seconds": results.seconds}
-        self._curves[cell.digest] = wanted_curves(cell.experiment.algorithm.metrics, results.records)
-        return results
-
-    def _record(self, cell: SweepCell, results: CellResults) -> None:
-        try:
-            self.tracker.record(cell, results)
-        except TrackingError as error:
-            self._note_tracking(error)
-
-    def _note_tracking(self, error: TrackingError) -> None:
-        line = f"MLflow: {error}; nothing is lost, the same command writes it later: {self.options.command}"
-        if line not in self.tracking_failures:
-            self.tracking_failures.append(line)
-            self.display.say(line)
-
     def _conclude(self, cells: Sequence[SweepCell], status: str) -> SweepResult:
         finished = [cell for cell in cells if cell.finished]
         if finished:
             self.display.say("writing summary.csv and figures, and all to MLflow")
         else:
             self.display.say("no finished cell: nothing to summarise")
-        for cell in finished:
-            if cell.digest not in self._rows:
-                self._results(cell)
-        summary = pd.DataFrame([self._rows[cell.digest] for cell in finished])
-        files: list[Path] = []
-        if finished:
-            files = [self.layout.summary_file, *self._draw(summary)]
-            write_text(files[0], summary.to_csv(index=False))
-        counts = self._write_status(cells)
-        try:
-            self.tracker.close(files, counts, status)
-        except TrackingError as error:
-            self._note_tracking(error)
+        summary = self.outcome.summary(finished)
+        files = self.outcome.write(summary) if finished else []
+        counts = self.outcome.write_status(cells, len(self.failures), self.options.command)
+        missed = self.tracker.close(files, counts, status, patient=status != "KILLED")
+        again = f"nothing is lost, the same command writes it later: {self.options.command}"
+        lacking = [*self.outcome.problems, *([f"MLflow: {missed}"] if missed is not None else [])]
         self._say_where(files)
         return SweepResult(
             summary=summary,
-            failed=[*self.failures.values(), *self.tracking_failures],
+            failed=[*self.failures.values(), *(f"{line}; {again}" for line in lacking)],
             folder=self.layout.folder,
-            tracking_uri=self.tracker.store.uri,
+            tracking_uri=self.store.uri,
         )
-
-    def _draw(self, summary: pd.DataFrame) -> list[Path]:
-        """Write the figures, and remove those that an earlier grid had."""
-        drawn = sweep_figures(summary, self._curves)
-        for figure in SWEEP_FIGURES:
-            file = self.layout.folder / figure.file
-            if figure.file in drawn:
-                write_bytes(file, drawn[figure.file])
-            else:
-                file.unlink(missing_ok=True)
-        return [self.layout.folder / name for name in drawn]
-
-    def _write_status(self, cells: Sequence[SweepCell]) -> dict[str, int]:
-        """Write how far the sweep is, with the command that resumes it, and return the counts."""
-        finished = sum(cell.finished for cell in cells)
-        counts = {"cells": len(cells), "cells_finished": finished, "cells_failed": len(self.failures)}
-        write_json(self.layout.status_file, {**counts, "command": self.options.command})
-        return counts
 
     def _say_where(self, files: Sequence[Path]) -> None:
         self.display.say(f"results   {self.layout.folder}")
         for file in files:
             self.display.say(f"          {file}")
-        ui = command("ui") if self.options.tracking_uri is None else f"mlflow at {self.tracker.store.uri}"
+        ui = command("ui") if self.options.tracking_uri is None else f"mlflow at {self.store.uri}"
         self.display.say(f"MLflow    {ui}: experiment 'dprl', run {shlex.quote(self.layout.name)}")
-
-    def _log_path(self, cell: SweepCell) -> Path:
-        return self.layout.folder / "logs" / f"{cell.digest}.txt"
-
-
-def kernels_are_cached() -> bool:
-    """Whether compiled code of this version is on the disk, so that nothing has to be waited for."""
-    return next(Path(prepared_folder()).rglob("*.nbc"), None) is not None
-
-
-def _require_reachable(address: str) -> None:
-    """Raise UserError if no gRPC server listens at `address`, host:port or ray://host:port: Ray tries for minutes."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not host:
-        return  # 'auto', which Ray looks up itself
-    try:
-        with socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS) as connection:
-            if os.environ.get("RAY_USE_TLS", "0") == "0":
-                connection.sendall(_HTTP2_GREETING)
-                answer = connection.recv(9)
-                if answer[3:4] != _HTTP2_SETTINGS:
-                    raise ConnectionError("what listens there is not Ray")
-    except (OSError, ValueError, OverflowError) as error:
-        rule, remedy = f"must be where Ray listens ({error})", "check it with `ray status --address ADDR`"
-        raise broken_rule("address", rule, address, remedy) from error
-
-
-def _one_of_each_kind(cells: Sequence[SweepCell]) -> list[Experiment]:
-    """One experiment for each combination of named parts; sizes and scales do not need code of their own."""
-    kinds: dict[frozenset[tuple[str, object]], Experiment] = {}
-    for cell in cells:
-        parts = frozenset(item for item in cell.experiment.parameters().items() if isinstance(item[1], str))
-        kinds.setdefault(parts, cell.experiment)
-    return list(kinds.values())
 
 
 def _first_and_last(metrics: Sequence[Metric], records: pd.DataFrame) -> str:

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 import re
+import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,11 @@ from ray import tune
 from ray.exceptions import RayActorError
 from ray.tune.experiment import Trial
 
-from dprl.platform.sweeps.execution import STEP_SECONDS, Listener, LockedCell
+from dprl.platform.sweeps.execution import CELL_ERRORS, STEP_SECONDS, Listener, LockedCell, cause_of
 from dprl.platform.sweeps.layout import SweepCell
+
+_PROGRESS, _CAUSE, _TRACE = "progress", "cause", "trace"
+"""Keys of what a step reports."""
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -46,19 +49,19 @@ class CellTrial(tune.Trainable):
         return True
 
     def step(self) -> dict[str, Any]:
-        """Run the cell for about a second."""
-        progress = self.cell.advance(STEP_SECONDS)
+        """Run the cell for about a second.
+
+        An error of the cell ends it, and is a result: what Tune sees as an error, the death of a process or of a node,
+        is tried again.
+        """
+        try:
+            progress = self.cell.advance(STEP_SECONDS)
+        except CELL_ERRORS as error:
+            self.cell.close()
+            return {_CAUSE: cause_of(error), _TRACE: traceback.format_exc(), "done": True}
         if progress.finished:
             self.cell.close()
-        return {"fraction": progress.episodes_done / progress.episodes_total, "done": progress.finished}
-
-    def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """Tell Tune where the real checkpoint is."""
-        pointer = {"folder": str(self.cell.cell.folder.path)}
-        (Path(checkpoint_dir) / "cell.json").write_text(json.dumps(pointer))
-
-    def load_checkpoint(self, checkpoint: dict[str, Any] | None) -> None:
-        """Do nothing: the first step resumes from the cell's folder."""
+        return {_PROGRESS: progress, "done": progress.finished}
 
     def cleanup(self) -> None:
         """Let others write the cell."""
@@ -84,11 +87,19 @@ class PassOn(tune.Callback):
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: object
     ) -> None:
         """Pass on how far a cell is."""
-        self._listener.advanced(self._cells[trial.config["cell"]], float(result["fraction"]))
+        if _PROGRESS in result:
+            self._listener.advanced(self._cells[trial.config["cell"]], result[_PROGRESS])
+
+    def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **info: object) -> None:
+        """Pass on that a cell's process died; Tune starts another one."""
+        self._listener.interrupted(self._cells[trial.config["cell"]], _one_line(_error_of(trial)))
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: object) -> None:
-        """Pass on that a cell has finished, if its files are here."""
-        cell = self._cells[trial.config["cell"]]
+        """Pass on that a cell has finished, if its files are here, or what ended it."""
+        cell, result = self._cells[trial.config["cell"]], trial.last_result
+        if _CAUSE in result:
+            self._listener.failed(cell, result[_CAUSE], result[_TRACE])
+            return
         if cell.finished:
             self._listener.finished(cell)
             return
@@ -118,8 +129,10 @@ def _one_line(error: BaseException | None) -> str:
     if not lines:
         return f"{type(cause).__name__}: no message"
     # What failed in a worker's start is known to Ray as text only, a traceback with the cause at its end.
-    if isinstance(cause, RayActorError) and "Traceback" in str(cause):
-        return lines[-1]
+    if isinstance(cause, RayActorError):
+        return (
+            lines[-1] if "Traceback" in str(cause) else "its process died (killed, out of memory, or its node is lost)"
+        )
     return f"{type(cause).__name__}: {lines[0]}"
 
 

@@ -81,6 +81,11 @@ class Tracker:
             rule = f"must be usable by MLflow ({error})"
             raise broken_rule("tracking-uri", rule, self.store.uri, "check the address") from error
 
+    def refresh(self) -> None:
+        """Look again which runs there are, after a request of which nobody knows what it did. Raises TrackingError."""
+        with _mlflow_errors():
+            self._adopt(self._find_runs())
+
     def begin(self, cell: SweepCell) -> None:
         """The cell starts or resumes. Raises TrackingError."""
         with _mlflow_errors():
@@ -145,7 +150,11 @@ class Tracker:
         token: str | None = None
         while True:
             page = self.client.search_runs(
-                [self._experiment], f"tags.sweep = '{self.sweep}'", max_results=1000, page_token=token
+                [self._experiment],
+                f"tags.sweep = '{self.sweep}'",
+                max_results=1000,
+                order_by=["attributes.start_time ASC"],
+                page_token=token,
             )
             runs += page
             token = page.token
@@ -162,7 +171,10 @@ class Tracker:
         for run in runs:
             tags = run.data.tags
             if "digest" in tags and tags.get("mlflow.parentRunId") == self._parent:
-                self._cells[tags["digest"]] = run.info.run_id
+                if self._cells.setdefault(tags["digest"], run.info.run_id) != run.info.run_id:
+                    # Made twice: the answer to the first request was lost.
+                    self.client.delete_run(run.info.run_id)
+                    continue
                 self._tags[run.info.run_id] = tags
                 self._params[run.info.run_id] = set(run.data.params)
 

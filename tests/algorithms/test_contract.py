@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -31,6 +28,7 @@ from tests.algorithms.cases import (
     interpreted,
     same_state,
 )
+from tests.without_compiler import printed_both_ways
 
 
 @EACH
@@ -299,19 +297,7 @@ def test_beta_is_a_probability(name: str, value: float, rule: str) -> None:
 
 @pytest.mark.slow
 def test_same_bits_without_the_compiler() -> None:
-    code = (
-        "import warnings; warnings.simplefilter('ignore')\n"
-        "from tests.algorithms.test_contract import fingerprints\n"
-        "print(*fingerprints(), sep='\\n')\n"
-    )
-    shown = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert shown.stdout.splitlines() == fingerprints()
+    printed_both_ways("from tests.algorithms.test_contract import fingerprints; print(*fingerprints(), sep='\\n')")
 
 
 def fingerprints() -> list[str]:

@@ -6,8 +6,6 @@ A message is sent once, in order, after the ledger has been charged; it is all t
 from __future__ import annotations
 
 import dataclasses
-import os
-import subprocess
 import sys
 from itertools import pairwise
 from typing import Any
@@ -28,6 +26,7 @@ from dprl.privacy import (
     Streams,
 )
 from tests.algorithms.cases import same_state
+from tests.without_compiler import printed_both_ways
 
 K = 40
 # Little enough noise for policies to move.
@@ -47,7 +46,7 @@ SETTINGS: dict[str, dict[str, Any]] = {"ma_ldp": {"bonus_scale": 0.001, "shift_s
 NAMES = [name for name, config in ALGORITHMS.items() if config.releases in PRIVACY]
 CASES = [(name, kind) for name in NAMES for kind in PRIVACY[ALGORITHMS[name].releases]]
 EACH = pytest.mark.parametrize("name", NAMES)
-TRUST = pytest.mark.parametrize(("name", "kind"), CASES, ids=" ".join)
+TRUST = pytest.mark.parametrize(("name", "kind"), CASES, ids=[" ".join(case) for case in CASES])
 MDP = NetworkMDP(dimension=3, signs="random", horizon=4).build()
 OTHER_MDP = NetworkMDP(dimension=3, signs="random", sign_seed=1, horizon=4).build()
 
@@ -321,19 +320,9 @@ def test_one_episode_is_refused(name: str) -> None:
 
 @pytest.mark.slow
 def test_same_bits_without_the_compiler() -> None:
-    code = (
-        "import warnings; warnings.simplefilter('ignore')\n"
-        "from tests.algorithms.test_submitting_contract import fingerprints\n"
-        "print(*fingerprints(), sep='\\n')\n"
+    printed_both_ways(
+        "from tests.algorithms.test_submitting_contract import fingerprints; print(*fingerprints(), sep='\\n')"
     )
-    shown = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert shown.stdout.splitlines() == fingerprints()
 
 
 def fingerprints() -> list[str]:

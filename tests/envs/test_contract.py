@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import typing
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,12 @@ def spec(name: str, **changes: Any) -> EnvConfig[Env]:
     return ENVIRONMENTS[name](**changes)
 
 
+@cache
+def built(name: str) -> Env:
+    """The environment that a spec builds by default, only to be read: the largest take seconds."""
+    return spec(name).build()
+
+
 def joint(env: Env) -> FiniteMDP:
     """The MDP of a game whose actions are pairs, of agents whose actions are all of theirs; an MDP itself."""
     if isinstance(env, MarkovGame):
@@ -77,7 +84,7 @@ def test_the_spec_is_a_frozen_dataclass_under_its_own_name(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_it_builds_what_it_says_under_its_name(name: str) -> None:
-    env = spec(name).build()
+    env = built(name)
     builds: Any = ENVIRONMENTS[name].builds
     assert type(env) is builds
     assert env.name == name
@@ -93,7 +100,7 @@ def test_the_docstring_starts_with_a_description_of_one_line(name: str) -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_arrays_are_a_valid_mdp_or_game(name: str) -> None:
-    env: Any = spec(name).build()
+    env: Any = built(name)
     mdp = joint(env)
     assert env.name == mdp.name == name
     assert (env.horizon, env.n_states) == (mdp.horizon, mdp.n_states) == mdp.rewards.shape[:2]
@@ -108,7 +115,7 @@ def test_arrays_are_a_valid_mdp_or_game(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_equal_specs_build_equal_bits(name: str) -> None:
-    one, two = arrays(spec(name).build()), arrays(spec(name).build())
+    one, two = arrays(built(name)), arrays(spec(name).build())
     assert one
     assert one == two
 
@@ -198,7 +205,7 @@ def test_frequencies_of_roll_outs_match_the_transitions(name: str) -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_frequencies_of_the_first_state_match_the_start(name: str) -> None:
-    mdp = joint(spec(name).build())
+    mdp = joint(built(name))
     counts = transition_counts(mdp, 2_000, seed=1)[0].sum(axis=(1, 2))
     possible = mdp.start > 0.0
     assert (counts[~possible] == 0).all()

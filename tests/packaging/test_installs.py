@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("packaging")]
+pytestmark = pytest.mark.slow
 
 ROOMS = ("privacy", "envs", "algorithms", "platform")
 STANDARD = sysconfig.get_path("stdlib")

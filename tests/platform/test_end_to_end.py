@@ -2,102 +2,28 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
-from mlflow.entities import Run
 from mlflow.tracking import MlflowClient
 
-from dprl.platform.sweeps.lock import FolderLock
+from tests.platform.processes import (
+    CONFIG,
+    dprl,
+    mlflow_runs,
+    records,
+    write_config,
+)
 
-pytestmark = [pytest.mark.slow, pytest.mark.cluster]
-
-CONFIG: dict[str, Any] = {
-    "name": "grid",
-    "algorithm": {"name": "private_ucb_vi", "bonus_scale": 0.1, "precision_scale": 0.1},
-    "env": {"name": "riverswim", "n_states": 3, "horizon": 4},
-    "privacy": {
-        "grid_search": [
-            {"model": "none"},
-            {"model": "jdp", "epsilon": 1.0},
-            {"model": "ldp", "epsilon": 1.0},
-        ]
-    },
-    "episodes": 5000,
-    "seeds": 2,
-}
-
-
-def write_config(folder: Path, **changes: object) -> Path:
-    path = folder / "grid.yaml"
-    path.write_text(yaml.safe_dump(CONFIG | changes))
-    return path
-
-
-def start(home: Path, *words: object, **environment: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-P", "-m", "dprl.platform.command_line", *map(str, words)]
-    return subprocess.Popen(
-        command,
-        env=os.environ | {"DPRL_HOME": str(home)} | environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-
-
-def dprl(home: Path, *words: object, expect: int = 0, **environment: str) -> str:
-    process = start(home, *words, **environment)
-    output, _ = process.communicate(timeout=400)
-    assert process.returncode == expect, output
-    return output
-
-
-def records(home: Path) -> Mapping[str, bytes]:
-    return {file.parent.name: file.read_bytes() for file in home.glob("sweeps/grid/cells/*/records.parquet")}
-
-
-def mlflow_runs(home: Path) -> list[Run]:
-    client = MlflowClient(f"sqlite:///{home}/mlflow.db")
-    experiment = client.get_experiment_by_name("dprl")
-    assert experiment is not None
-    return list(client.search_runs([experiment.experiment_id]))
-
-
-def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], str]) -> tuple[Path, str]:
-    """Return a folder and what `make`, which filled it, said; made by the first of pytest's workers that needs it.
-
-    Marks would not do: with pytest 9.2, pytest-xdist 3.8 no longer keeps a group on one worker.
-    """
-    base = factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
-    said = folder / "said.txt"
-    with FolderLock(folder.with_suffix(".lock"), patience=400):
-        if not said.exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir()
-            said.write_text(make(folder))
-    return folder, said.read_text()
+pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """Return the home of a finished sweep on two CPUs, only to be read, and what it said."""
-
-    def make(home: Path) -> str:
-        return dprl(home, "sweep", write_config(home), DPRL_NUM_CPUS="2")
-
-    return made_once(tmp_path_factory, "swept", make)
+    home = tmp_path_factory.mktemp("swept")
+    return home, dprl(home, "sweep", write_config(home), DPRL_NUM_CPUS="2")
 
 
 def test_a_sweep_goes_through_tune_to_mlflow(swept: tuple[Path, str]) -> None:
@@ -141,12 +67,14 @@ def test_without_ray_the_records_are_the_same(swept: tuple[Path, str], tmp_path:
     assert records(tmp_path) == records(swept[0])
 
 
+@pytest.mark.slow
 def test_on_one_cpu_the_records_are_the_same(swept: tuple[Path, str], tmp_path: Path) -> None:
     said = dprl(tmp_path, "sweep", write_config(tmp_path), DPRL_NUM_CPUS="1")
     assert "on 1 CPU" in said
     assert records(tmp_path) == records(swept[0])
 
 
+@pytest.mark.slow
 def test_a_failing_cell_is_named_and_a_grown_grid_runs_only_what_is_new(
     swept: tuple[Path, str], tmp_path: Path
 ) -> None:
@@ -173,63 +101,7 @@ def test_a_failing_cell_is_named_and_a_grown_grid_runs_only_what_is_new(
     assert len(mlflow_runs(tmp_path)) == 5
 
 
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Mapping[str, bytes]]:
-    """Return a config that runs for seconds, and its records."""
-    grid = {"grid_search": CONFIG["privacy"]["grid_search"][1:]}
-
-    def make(home: Path) -> str:
-        return dprl(home, "run", write_config(home, privacy=grid, episodes=1_000_000))
-
-    folder, _ = made_once(tmp_path_factory, "undisturbed", make)
-    return folder / "grid.yaml", records(folder)
-
-
-@pytest.mark.parametrize("command", ["run", "sweep"])
-def test_killed_in_the_middle_the_same_command_gives_the_same_records(
-    undisturbed: tuple[Path, Mapping[str, bytes]], tmp_path: Path, command: str
-) -> None:
-    config, expected = undisturbed
-    home = tmp_path / "killed"
-    victim = start(home, command, config)
-    deadline = time.monotonic() + 200
-    while not list(home.glob("sweeps/grid/cells/*/state.npz")):
-        assert victim.poll() is None, victim.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    # Only the driver, so that Ray's workers outlive it for as long as they can.
-    os.kill(victim.pid, signal.SIGKILL)
-    victim.communicate()
-    assert len(records(home)) < 2
-    assert "RUNNING" in {run.info.status for run in mlflow_runs(home)}
-
-    dprl(home, command, config)
-    assert records(home) == expected
-    runs = mlflow_runs(home)
-    assert [run.info.status for run in runs] == ["FINISHED"] * 3
-
-
-def test_a_worker_that_dies_is_a_failed_cell_and_json_stays_json(tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    config = write_config(tmp_path, privacy={"model": "jdp", "epsilon": 1.0}, episodes=10**8)
-    command = [sys.executable, "-P", "-m", "dprl.platform.command_line", "sweep", str(config), "--json"]
-    environment = os.environ | {"DPRL_HOME": str(home)}
-    with subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as driver:
-        deadline = time.monotonic() + 200
-        while not list(home.glob("sweeps/grid/cells/*/state.npz")):
-            assert driver.poll() is None, driver.communicate()
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-        (holder,) = [lock for lock in home.glob("sweeps/grid/locks/*") if lock.name != "sweep"]
-        os.kill(int(holder.read_text().split()[1]), signal.SIGKILL)  # "process 123 on host"
-        told, complaints = driver.communicate(timeout=200)
-    assert driver.returncode == 1, complaints
-    assert len(json.loads(told)["failed"]) == 1
-    assert "Traceback" not in complaints
-
-
+@pytest.mark.slow
 def test_an_address_without_ray_is_bad_input(tmp_path: Path) -> None:
     home = tmp_path / "home"
     said = dprl(home, "sweep", write_config(tmp_path), "--address", "127.0.0.1:9", expect=2)

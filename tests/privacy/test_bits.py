@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-import os
 import pickle
-import subprocess
-import sys
 from collections.abc import Callable
 
 import pytest
@@ -24,6 +21,7 @@ from dprl.privacy import (
     send_bit,
 )
 from dprl.privacy.mechanisms.randomized_response import RandomizedResponse
+from tests.without_compiler import printed_both_ways
 
 N = 30
 OS = NoiseConfig(arithmetic="exact", entropy="os")
@@ -176,15 +174,4 @@ for user in range(1, 201):
 
 
 def test_compiled_and_plain_bits_are_the_same() -> None:
-    printed = [
-        subprocess.run(
-            [sys.executable, "-P", "-c", SCRIPT],
-            env=os.environ | {"NUMBA_DISABLE_JIT": plain},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for plain in ("0", "1")
-    ]
-    assert printed[0] == printed[1]
-    assert len(printed[0]) == 200
+    assert len(printed_both_ways(SCRIPT)) == 200

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import copy
 import math
-import os
 import pickle
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,6 +25,7 @@ from dprl.privacy import (
 )
 from dprl.privacy.mechanisms.gram_bounded import GramBoundedLaplace
 from dprl.privacy.statistics_privatizers import StatisticsParts
+from tests.without_compiler import printed_both_ways
 
 FAST, EXACT, OS = NoiseConfig(), NoiseConfig(arithmetic="exact"), NoiseConfig(entropy="os")
 M, H, D, N_AGENTS, P = 2, 4, 3, 2, 2
@@ -367,9 +364,7 @@ def test_nothing_is_certified_that_did_not_run(kind: str) -> None:
 
 
 SCRIPT = """
-import sys
-sys.path.insert(0, {folder!r})
-import test_statistics_privatizers as t
+import tests.privacy.test_statistics_privatizers as t
 import hashlib
 digest = hashlib.sha256()
 for name in t.CONFIGS:
@@ -383,15 +378,4 @@ print(digest.hexdigest())
 
 
 def test_compiled_and_plain_messages_are_the_same_bits() -> None:
-    script = SCRIPT.format(folder=str(Path(__file__).parent))
-    printed = [
-        subprocess.run(
-            [sys.executable, "-P", "-c", script],
-            env=os.environ | {"NUMBA_DISABLE_JIT": plain, "PYTHONDONTWRITEBYTECODE": "1"},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for plain in ("0", "1")
-    ]
-    assert printed[0] == printed[1]
+    printed_both_ways(SCRIPT)

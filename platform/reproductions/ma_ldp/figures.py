@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from dprl.platform.reports.drawing import COLOURS, png, put_title
-from dprl.platform.reports.intervals import bands
+from dprl.platform.reports.inference.intervals import bands
 from dprl.platform.reports.verdicts import number, proved_epsilon
 from dprl.platform.reproductions.ma_ldp.orders import FIGURE
 from dprl.platform.reproductions.ma_ldp.published import BOUNDED, GAUSSIAN, LAPLACE, NAMES, UNIFORM, Side

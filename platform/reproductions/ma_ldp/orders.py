@@ -9,13 +9,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
+from dprl.platform.reports.inference.pairs import holm
 from dprl.platform.reproductions.ma_ldp.published import FIGURE_EPSILONS, ORDERS, RUNS, Order, Side, printed_bound
 from dprl.platform.reproductions.ma_ldp.runs import Key, Levels, Runs
 from dprl.platform.reproductions.resampling import (
     Comparison,
     Estimate,
     compared,
-    holm,
     mean,
     permutation_p,
     ratio,

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import stdtr
 
 from dprl.platform.reports.cell_texts import table
+from dprl.platform.reports.inference.pairs import holm
 from dprl.platform.reports.verdicts import proved_epsilon
 from dprl.platform.reproductions.ma_ldp.figures import row_label
 from dprl.platform.reproductions.ma_ldp.guarantees import ATTACKED, EXAMPLES, Guarantees, Proved, proved, variance_share
@@ -36,7 +37,7 @@ from dprl.platform.reproductions.ma_ldp.texts import (
     regrets,
     share,
 )
-from dprl.platform.reproductions.resampling import estimate, holm, mean, ratio
+from dprl.platform.reproductions.resampling import estimate, mean, ratio
 from dprl.privacy.audits.findings import Finding
 from dprl.privacy.audits.papers_linear import DELTA, EPSILON
 

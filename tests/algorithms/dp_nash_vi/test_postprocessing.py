@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from fractions import Fraction
 
 import numpy as np
@@ -18,6 +15,7 @@ from dprl.algorithms.dp_nash_vi.postprocessing import (
     private_expectations,
 )
 from dprl.privacy.base import Float64Array
+from tests.without_compiler import printed_both_ways
 
 KINDS = ("noisy", "large", "negative", "edge of feasible", "ties", "sum too low", "sum too high", "no slack")
 SIZES = pytest.mark.parametrize("n_states", [1, 2, 3, 5, 10, 40])
@@ -339,14 +337,5 @@ def everything() -> bytes:
 
 
 def test_same_bits_without_the_compiler() -> None:
-    plain = subprocess.run(
-        [sys.executable, "-P", "-W", "error", __file__],
-        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
-        capture_output=True,
-        check=True,
-    )
-    assert plain.stdout == everything()
-
-
-if __name__ == "__main__":
-    sys.stdout.buffer.write(everything())
+    code = "from tests.algorithms.dp_nash_vi.test_postprocessing import everything; print(everything().hex())"
+    printed_both_ways(code, "error")

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import itertools
-import os
 import re
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -31,6 +29,9 @@ from dprl.algorithms.ma_ldp.graphs import (
     matrix_number,
     metropolis,
 )
+from dprl.algorithms.ma_ldp.rewards import correct, reward_step
+from dprl.privacy.compiled import kernel
+from tests.without_compiler import printed_both_ways
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -331,40 +332,25 @@ def test_every_connected_graph_of_four_agents_mixes_and_no_other() -> None:
     assert connected == 38
 
 
-FINGERPRINT = """
-import hashlib
-import numpy as np
-from dprl.algorithms.ma_ldp.graphs import RandomEdges, consensus, matrix_number
-from dprl.algorithms.ma_ldp.rewards import correct, reward_step
-from dprl.privacy.compiled import kernel
-
 @kernel
-def steps(gammas):
+def reward_steps(gammas: NDArray[np.float64]) -> None:
     for k in range(gammas.shape[0]):
         gammas[k] = reward_step(1.5, 0.7, k + 1)
 
-digest, rng = hashlib.sha256(), np.random.default_rng(0)
-found = RandomEdges(0.4).matrices(5)
-weights, room, gammas = rng.random((5, 3)), np.empty((5, 3)), np.empty(200)
-steps(gammas)
-for turn in range(200):
-    correct(weights, rng.normal(size=(5, 3)), gammas[turn])
-    number = matrix_number(found.reached, turn % 7 == 0, turn, rng.random())
-    consensus(weights, found.matrices[number], room)
-    digest.update(weights.tobytes() + bytes([number % 256]))
-print(hasattr(consensus, "py_func"), digest.hexdigest())
-"""
+
+def digest_of_all_kernels() -> str:
+    """A digest of what agents agree on who mix and correct for 200 turns."""
+    digest, rng = hashlib.sha256(), np.random.default_rng(0)
+    found = RandomEdges(0.4).matrices(5)
+    weights, room, gammas = rng.random((5, 3)), np.empty((5, 3)), np.empty(200)
+    reward_steps(gammas)
+    for turn in range(200):
+        correct(weights, rng.normal(size=(5, 3)), gammas[turn])
+        number = matrix_number(found.reached, turn % 7 == 0, turn, rng.random())
+        consensus(weights, found.matrices[number], room)
+        digest.update(weights.tobytes() + bytes([number % 256]))
+    return digest.hexdigest()
 
 
-def fingerprint(script: str, disable_jit: str) -> list[str]:
-    environment = {**os.environ, "NUMBA_DISABLE_JIT": disable_jit, "PYTHONSAFEPATH": "1"}
-    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=True)
-    return done.stdout.split()
-
-
-def test_plain_python_gives_the_same_bits_as_compiled_code(tmp_path: Any) -> None:
-    script = tmp_path / "fingerprint.py"
-    script.write_text(FINGERPRINT)
-    compiled, plain = fingerprint(str(script), "0"), fingerprint(str(script), "1")
-    assert (compiled[0], plain[0]) == ("True", "False")
-    assert compiled[1] == plain[1]
+def test_plain_python_gives_the_same_bits_as_compiled_code() -> None:
+    printed_both_ways("from tests.algorithms.ma_ldp.test_graphs import digest_of_all_kernels as d; print(d())")

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
 from dprl.algorithms.tabular.exponential import exponential
+from tests.without_compiler import printed_both_ways
 
 
 def arguments() -> np.ndarray:
@@ -32,20 +29,10 @@ def test_its_ends() -> None:
         assert exponential(x) == 0.0
 
 
-@pytest.mark.slow
 def test_same_bits_without_the_compiler() -> None:
     code = (
-        "import sys, numpy as np\n"
+        "from tests.algorithms.tabular.test_exponential import arguments\n"
         "from dprl.algorithms.tabular.exponential import exponential\n"
-        "x = np.frombuffer(sys.stdin.buffer.read())\n"
-        "sys.stdout.buffer.write(np.array([exponential(v) for v in x]).tobytes())\n"
+        "print(*(float(exponential(x)).hex() for x in arguments()))\n"
     )
-    x = arguments()
-    plain = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
-        input=x.tobytes(),
-        capture_output=True,
-        check=True,
-    )
-    assert plain.stdout == np.array([exponential(v) for v in x]).tobytes()
+    printed_both_ways(code, "error")

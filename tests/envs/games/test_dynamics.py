@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -16,6 +13,7 @@ from numpy.typing import NDArray
 from dprl.envs import RandomMDP
 from dprl.envs.games import MarkovGame
 from dprl.envs.games.dynamics import GapScratch, GapTables, duality_gap, gap_scratch
+from tests.without_compiler import printed_both_ways
 
 Floats = NDArray[np.float64]
 SIZES = [(1, 1, 1, 1), (1, 4, 2, 3), (2, 1, 3, 2), (3, 2, 2, 2), (5, 5, 3, 3), (4, 6, 4, 3), (3, 3, 1, 4), (3, 7, 9, 8)]
@@ -117,17 +115,6 @@ def digest_of_all_kernels() -> str:
     return digest.hexdigest()
 
 
-def fingerprint(disable_jit: str) -> list[str]:
-    environment = {**os.environ, "NUMBA_DISABLE_JIT": disable_jit, "PYTHONSAFEPATH": "1"}
-    done = subprocess.run([sys.executable, __file__], env=environment, capture_output=True, text=True, check=True)
-    return done.stdout.split()
-
-
 def test_plain_python_gives_the_same_bits_as_compiled_code() -> None:
-    compiled, plain = fingerprint("0"), fingerprint("1")
-    assert (compiled[0], plain[0]) == ("True", "False")
-    assert compiled[1] == plain[1]
-
-
-if __name__ == "__main__":
-    print(hasattr(duality_gap, "py_func"), digest_of_all_kernels())
+    code = "from tests.envs.games.test_dynamics import digest_of_all_kernels; print(digest_of_all_kernels())"
+    printed_both_ways(code)

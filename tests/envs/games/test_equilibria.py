@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -19,6 +16,7 @@ from dprl.envs.games.equilibria import (
     matrix_game,
     tie_weights,
 )
+from tests.without_compiler import printed_both_ways
 
 Floats = NDArray[np.float64]
 Game = tuple[Floats, Floats]
@@ -325,23 +323,9 @@ for i in range(90):
     policy = np.zeros(shape)
     violation = coarse_correlated_equilibrium(upper, lower, equilibrium_scratch(*shape), policy)
     digest.update(policy.tobytes() + np.float64(violation).tobytes())
-print(hasattr(coarse_correlated_equilibrium, "py_func"), digest.hexdigest())
+print(digest.hexdigest())
 """
 
 
-def fingerprint(disable_jit: str) -> list[str]:
-    environment = {**os.environ, "NUMBA_DISABLE_JIT": disable_jit, "PYTHONSAFEPATH": "1"}
-    done = subprocess.run(
-        [sys.executable, "-W", "error::RuntimeWarning", "-c", FINGERPRINT],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout.split()
-
-
 def test_plain_python_gives_the_same_bits_as_compiled_code() -> None:
-    compiled, plain = fingerprint("0"), fingerprint("1")
-    assert (compiled[0], plain[0]) == ("True", "False")
-    assert compiled[1] == plain[1]
+    printed_both_ways(FINGERPRINT, "error::RuntimeWarning")

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -14,6 +10,7 @@ from dprl.envs.dynamics import roll_out as roll_out_dense
 from dprl.envs.network_mdp import LinearMixtureMDP, NetworkMDP
 from dprl.envs.network_mdp.dynamics import SuccessorLists, next_state, roll_out
 from tests.envs.network_mdp.cases import SPECS, random_mixture
+from tests.without_compiler import printed_both_ways
 
 MDPS: dict[str, LinearMixtureMDP] = {
     **{name: NetworkMDP(**fields).build() for name, fields in SPECS.items()},
@@ -106,22 +103,12 @@ for mdp in (NetworkMDP().build(), NetworkMDP(n_agents=3, dimension=3, gap=0.05, 
     for _ in range(50):
         roll_out(mdp.lists, mdp.drifts, pure, rng.random(mdp.horizon), states, actions)
         digest.update(states.tobytes() + actions.tobytes())
-print(hasattr(roll_out, "py_func"), digest.hexdigest())
+print(digest.hexdigest())
 """
 
 
-def fingerprint(disable_jit: str) -> list[str]:
-    environment = {**os.environ, "NUMBA_DISABLE_JIT": disable_jit, "PYTHONSAFEPATH": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", FINGERPRINT], env=environment, capture_output=True, text=True, check=True
-    )
-    return done.stdout.split()
-
-
 def test_plain_python_gives_the_same_bits_as_compiled_code() -> None:
-    compiled, plain = fingerprint("0"), fingerprint("1")
-    assert (compiled[0], plain[0]) == ("True", "False")
-    assert compiled[1] == plain[1]
+    printed_both_ways(FINGERPRINT)
 
 
 @every_mdp

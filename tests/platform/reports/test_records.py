@@ -10,7 +10,7 @@ import pytest
 
 from dprl.algorithms import TabularMDPConfig
 from dprl.platform.configs.experiment import read_experiment
-from dprl.platform.reports.intervals import band
+from dprl.platform.reports.inference.intervals import band
 from dprl.platform.reports.records import (
     SATURATION_NOTE,
     always_saturated,

@@ -11,7 +11,6 @@ import scipy.stats
 from dprl.platform.reproductions.resampling import (
     compared,
     estimate,
-    holm,
     mean,
     median,
     permutation_p,
@@ -138,9 +137,3 @@ def test_permutations_agree_with_scipy() -> None:
 
 def test_all_permutations_of_equal_values_are_as_large() -> None:
     assert permutation_p(np.full(5, 0.1), np.full(5, 0.1)) == 1.0
-
-
-def test_holm_is_that_of_the_definition() -> None:
-    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
-    assert holm([0.5, 0.9]) == [1.0, 1.0]
-    assert holm([]) == []

@@ -10,6 +10,7 @@ import yaml
 from ray import tune
 
 from dprl.platform.configs.config import load_cells
+from dprl.platform.sweeps.cell import CellProgress
 from dprl.platform.sweeps.layout import SweepCell, SweepLayout
 from dprl.platform.sweeps.lock import BusyError, FolderLock
 from dprl.platform.sweeps.trial import CellTrial, PassOn
@@ -39,7 +40,7 @@ def trial_of(cells: list[SweepCell], index: int = 0) -> CellTrial:
 
 def test_one_process_runs_one_cell_after_the_other(cells: list[SweepCell]) -> None:
     trial = trial_of(cells)
-    assert trial.step() == {"fraction": 1.0, "done": True}
+    assert trial.step() == {"progress": CellProgress(300, 300, 0, True), "done": True}
     assert trial.reset_config({"cell": cells[1].digest}) is True
     assert trial.step()["done"]
     assert [cell.finished for cell in cells] == [True, True]
@@ -65,10 +66,17 @@ def test_a_cell_is_locked_from_its_first_step_until_it_ends(
         pass
 
 
-def test_what_tune_keeps_is_a_pointer(cells: list[SweepCell], tmp_path: Path) -> None:
+def test_an_error_of_the_cell_is_a_result_and_lets_go(cells: list[SweepCell]) -> None:
+    """Tune runs again what it sees fail, and this would fail again."""
+    cells[0].folder.path.mkdir(parents=True)
+    cells[0].folder.state_file.write_bytes(b"not a checkpoint")
     trial = trial_of(cells)
-    trial.save_checkpoint(str(tmp_path))
-    assert str(cells[0].folder.path) in (tmp_path / "cell.json").read_text()
+    result = trial.step()
+    assert result["done"]
+    assert result["cause"].startswith("UserError: ")
+    assert "Traceback" in result["trace"]
+    with FolderLock(cells[0].lock_path):
+        pass
 
 
 def test_tune_can_pickle_the_callback() -> None:

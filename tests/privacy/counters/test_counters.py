@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import os
-import subprocess
 import sys
 from dataclasses import replace
 from typing import Any
@@ -21,6 +17,7 @@ from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.randomness.streams import Streams
+from tests.without_compiler import printed_both_ways
 
 Matrix = npt.NDArray[np.float64]
 KEY = Streams(7, "counters").key("server_noise")
@@ -221,13 +218,7 @@ for name in sorted(COUNTERS):
 
 
 def test_compiled_and_uncompiled_release_the_same_bits() -> None:
-    with contextlib.redirect_stdout(io.StringIO()) as compiled:
-        exec(UNCOMPILED, {})
-    assert compiled.getvalue().count("\n") == 8 * 16
-    environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONSAFEPATH": "1"}
-    command = [sys.executable, "-W", "ignore::RuntimeWarning", "-c", UNCOMPILED]
-    uncompiled = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
-    assert compiled.getvalue() == uncompiled
+    assert printed_both_ways(UNCOMPILED, "ignore::RuntimeWarning").count("\n") == 8 * 16
 
 
 @pytest.mark.parametrize("name", sorted(COUNTERS))

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -14,6 +11,7 @@ from scipy import stats
 from dprl.privacy.mechanisms.base import GAUSSIAN, Sensitivity
 from dprl.privacy.mechanisms.gaussian import Gaussian, fill_gaussian
 from dprl.privacy.randomness.bits import fill_bits
+from tests.without_compiler import printed_both_ways
 
 N_DRAWS = 200_000
 SCALE = 3.0
@@ -89,7 +87,7 @@ def test_a_draw_depends_on_its_number_only(generator: str, first: int, n: int) -
 
 def test_same_bits_without_the_compiler() -> None:
     code = (
-        "import numpy as np, warnings; warnings.simplefilter('ignore')\n"
+        "import numpy as np\n"
         "from dprl.privacy.mechanisms.gaussian import fill_gaussian\n"
         "for code in (0, 1):\n"
         "    for n in (300, 301):\n"
@@ -98,15 +96,7 @@ def test_same_bits_without_the_compiler() -> None:
         "        fill_gaussian(out, key, np.uint64(4), 3.0)\n"
         "        print(' '.join(float(x).hex() for x in out))\n"
     )
-    shown = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    expected = [float(v).hex() for name in GENERATORS for n in (300, 301) for v in sample(name, 5, n, first=4)]
-    assert shown.stdout.split() == expected
+    printed_both_ways(code)
 
 
 @pytest.mark.parametrize(("epsilon", "delta", "mu"), [(1.0, 1e-6, 0.23670), (1.0, 1e-5, 0.26805)])

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,6 +23,7 @@ from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
 from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.randomness.bits import CHACHA20
 from dprl.privacy.randomness.streams import Streams
+from tests.without_compiler import printed_without_compiler
 
 DIMENSION, CLIP = 12, 0.5
 KEY = Streams(0, "gradients").key("user_noise")
@@ -145,21 +142,11 @@ def test_the_estimate_is_unbiased_and_its_noise_as_large_as_stated(name: str) ->
 
 def test_messages_without_the_compiler_are_the_same() -> None:
     code = (
-        "import warnings; warnings.simplefilter('ignore')\n"
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        "import numpy as np\n"
-        "from test_gradients import KEY, MECHANISMS, VECTOR\n"
+        "from tests.privacy.mechanisms.test_gradients import KEY, MECHANISMS, VECTOR\n"
         "for name, mechanism in sorted(MECHANISMS.items()):\n"
         "    print(*(float(x).hex() for x in mechanism.randomize(VECTOR, KEY, 5)))\n"
     )
-    shown = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    lines = shown.stdout.strip().split("\n")
+    lines = printed_without_compiler(code).strip().split("\n")
     for line, (_, mechanism) in zip(lines, sorted(MECHANISMS.items()), strict=True):
         there = np.array([float.fromhex(x) for x in line.split()])
         # Not the same bits: the two may take their logarithms from different libraries.

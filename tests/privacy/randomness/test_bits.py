@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -18,6 +14,7 @@ from dprl.privacy.randomness.bits import (
     splitmix64,
     splitmix64_increment,
 )
+from tests.without_compiler import printed_both_ways
 
 GOLDEN_GAMMA = 0x9E3779B97F4A7C15
 KEYS = {
@@ -112,19 +109,11 @@ def test_an_unknown_generator_gives_no_bits() -> None:
 
 def test_same_bits_without_the_compiler() -> None:
     code = (
-        "import numpy as np, warnings; warnings.simplefilter('ignore')\n"
+        "import numpy as np\n"
         "from dprl.privacy.randomness.bits import fill_bits\n"
         "for code in (0, 1):\n"
         "    out = np.empty(300, dtype=np.uint64)\n"
         "    fill_bits(out, np.array([code, 1, 2, 3, 4], dtype=np.uint64), np.uint64(5))\n"
         "    print(*out.tolist())\n"
     )
-    shown = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    keys = [np.array([code, 1, 2, 3, 4], dtype=np.uint64) for code in (SPLITMIX64, CHACHA20)]
-    assert [int(v) for v in shown.stdout.split()] == [v for key in keys for v in bits(key, 5, 300).tolist()]
+    printed_both_ways(code)

@@ -23,7 +23,7 @@ from dprl.privacy import LedgerError
 from dprl.privacy.scopes import DURATIONS, ROUNDS
 from tests.algorithms.pgc_a3c.on_rllib.cases import SECRET, Broken, Corridor, TwoHeads
 
-pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.xdist_group("ray_pgc")]
+pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
 
 @pytest.fixture(scope="module")

@@ -54,7 +54,7 @@ from tests.algorithms.pgc_a3c.on_rllib.worlds import (
     world,
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray_pgc")]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(autouse=True)

@@ -28,7 +28,7 @@ from tests.algorithms.pgc_a3c.on_rllib.failures import (
     wait_until,
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.xdist_group("ray_pgc")]
+pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
 
 class Killed:

@@ -21,7 +21,7 @@ from tests.algorithms.pgc_a3c.on_rllib.failures import (
     wait_until,
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.xdist_group("ray_pgc")]
+pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
 
 def test_trials_that_die_in_a_sweep_that_is_killed(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from ray.cluster_utils import Cluster
 from dprl.algorithms.pgc.book import JOURNAL
 from tests.algorithms.pgc_a3c.on_rllib.failures import adds_up, config, processes_of, record, repeats, wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.xdist_group("ray_pgc")]
+pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
 _AWAY = {"num_cpus": 1, "resources": {"away": 1}}
 

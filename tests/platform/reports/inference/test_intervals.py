@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dprl.platform.reports.intervals import band, median_interval
+from dprl.platform.reports.inference.intervals import band, median_interval
 
 
 def test_the_band_is_students() -> None:

@@ -1,0 +1,126 @@
+"""Cells that can be compared: those of one environment, one length and one headline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dprl.algorithms import Metric
+from dprl.platform.configs.experiment import varies
+from dprl.platform.reports.cell_texts import plain, setting_text
+from dprl.platform.reports.inference.pairs import Pair, all_pairs
+from dprl.platform.reports.pages.report_cells import ReportCell
+from dprl.platform.reports.records import full_label, unit_of
+from dprl.platform.reports.verdicts import privacy_text
+
+_NAMED = ("algorithm.name", "privacy.model", "privacy.epsilon", "privacy.delta")
+"""Settings that every name of a cell has in words of its own."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Cells that differ in algorithm, privacy or noise only, the best first, and those that no order knows last.
+
+    title: the environment and what tells this group from the others. metric: their headline.
+    """
+
+    title: str
+    metric: Metric | None
+    cells: tuple[ReportCell, ...]
+
+    @property
+    def unit(self) -> str:
+        """What an episode is called here."""
+        return unit_of(self.cells[0].row["algorithm.name"])
+
+    @property
+    def episodes(self) -> int:
+        """How long the runs are."""
+        return int(self.cells[0].row["episodes"])
+
+    @property
+    def amount(self) -> str:
+        """What the number of a run is, with its unit."""
+        if self.metric is None:
+            return ""
+        over = "summed" if self.metric.over == "sum" else "mean"
+        return f"{full_label(self.metric)} ({self.metric.unit}, {over} over {self.episodes:,} {self.unit}s)"
+
+    @cached_property
+    def varying(self) -> list[str]:
+        """The settings that tell its cells apart, besides algorithm and privacy."""
+        return varying_keys(self.cells)
+
+    @cached_property
+    def names(self) -> dict[int, str]:
+        """Every cell's name within the group, by its place, each one different."""
+        names = [cell_name(cell, self.varying) for cell in self.cells]
+        return {
+            i: name if names.count(name) == 1 else f"{name} [{str(cell.row['cell'])[:6]}]"
+            for i, (cell, name) in enumerate(zip(self.cells, names, strict=True))
+        }
+
+    @cached_property
+    def pairs(self) -> dict[tuple[int, int], Pair]:
+        """The tests of all pairs of cells, by their places, the smaller first: one family."""
+        if self.metric is None:
+            return {}
+        return {(pair.first, pair.second): pair for pair in all_pairs([cell.finals for cell in self.cells])}
+
+    def pair(self, one: int, other: int) -> Pair:
+        """Return the test of two cells of a group that has a headline."""
+        return self.pairs[min(one, other), max(one, other)]
+
+
+def groups_of(cells: Sequence[ReportCell]) -> list[Group]:
+    """Return the groups of `cells`, in the order in which they come."""
+    flats = [cell.row for cell in cells]
+    keys = [key for key in dict.fromkeys(key for flat in flats for key in flat) if key.startswith("env.")]
+    told = ["env.name", *(key for key in keys if key != "env.name" and varies(key, flats))]
+    found: dict[tuple[object, ...], list[ReportCell]] = {}
+    for cell in cells:
+        key = (*(plain(cell.row.get(name)) for name in keys), cell.row["episodes"], cell.metric)
+        found.setdefault(key, []).append(cell)
+    long = len({cell.row["episodes"] for cell in cells}) > 1
+    return [_group(members, told, long=long) for members in found.values()]
+
+
+def varying_keys(cells: Sequence[ReportCell]) -> list[str]:
+    """Return the settings that tell cells of one group apart, besides those that every name has."""
+    flats = [cell.row for cell in cells]
+    keys = dict.fromkeys(key for flat in flats for key in flat)
+    known = (key for key in keys if ("." in key and not key.startswith("env.")) or key in ("release", "audit"))
+    return [key for key in known if key not in _NAMED and varies(key, flats)]
+
+
+def cell_name(cell: ReportCell, keys: Sequence[str]) -> str:
+    """Return algorithm, the settings of these `keys`, trust model, what is proved and the verdict."""
+    settings = [setting_text(key, cell.row[key]) for key in keys if key in cell.row]
+    return f"{' '.join([str(cell.row['algorithm.name']), *settings])}, {standing(cell)}"
+
+
+def standing(cell: ReportCell) -> str:
+    """Return the trust model, the epsilon that is proved, never one that is only claimed, and the verdict."""
+    audit = cell.certificate.get("audit") or {}
+    if audit.get("contradicts_proof"):
+        return f"{cell.row['privacy.model']}, NO PRIVACY: its audit REFUTES the proof"
+    text = privacy_text(cell.certificate)
+    if audit.get("verdict") == "refuted":
+        return f"{text}, REFUTED by its audit"
+    return f"{text}, holds" if cell.certificate["verdict"] == "holds" else text
+
+
+def _group(members: Sequence[ReportCell], told: Sequence[str], *, long: bool) -> Group:
+    row = members[0].row
+    words = [setting_text(key, row[key]) for key in told if key in row]
+    if long:
+        words.append(f"K={int(row['episodes']):,}")
+    metric = members[0].metric
+    if metric is None:
+        return Group(" ".join(words), None, tuple(members))
+    sign = 1.0 if metric.better == "low" else -1.0
+    means = [sign * float(cell.finals.mean()) for cell in members]
+    return Group(" ".join(words), metric, tuple(members[i] for i in np.argsort(means, kind="stable")))

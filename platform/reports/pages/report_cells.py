@@ -1,0 +1,168 @@
+"""The cells that a report is on: what is finished of some sweeps, with the headline of every seed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dprl.algorithms import ALGORITHMS, Metric
+from dprl.algorithms.base import headline
+from dprl.platform.configs.config import load_cells
+from dprl.platform.configs.experiment import Experiment
+from dprl.platform.errors import UserError
+from dprl.platform.reports.cell_texts import Cell, cells_of, plain
+from dprl.platform.reports.inference.bands import simultaneous_band
+from dprl.platform.reports.pages.lookup import SweepStatus, finished_cells, read_summary
+from dprl.platform.reports.records import summary_row
+from dprl.platform.sweeps.cell_folder import CellFolder
+from dprl.platform.sweeps.layout import SweepLayout
+
+_OF_SEEDS = ("seed", "seeds")
+_OTHERS = ("episodes", "release", "audit")
+"""Settings that have no dot in their name."""
+
+
+@dataclass(frozen=True)
+class ReportCell:
+    """A cell, or several that differ in their seeds only.
+
+    row: its row of the summary, without what is missing; 'sweep' names the sweep. certificate: as `certificate.json`
+    has it. metric: the headline, None without one. episodes: int64[T], where the blocks end. curves: float64[n_seeds,
+    T], the headline there, summed from the start if it is a sum; empty without one.
+    """
+
+    row: Cell
+    certificate: Mapping[str, Any]
+    metric: Metric | None
+    episodes: np.ndarray
+    curves: np.ndarray
+
+    @property
+    def seeds(self) -> int:
+        """How many seeds it has."""
+        return int(self.row["seeds"])
+
+    @property
+    def proved(self) -> float:
+        """The epsilon that stands, infinite if none does."""
+        return float(self.row["proved_epsilon"])
+
+    @property
+    def private(self) -> bool:
+        """Whether privacy was asked for, proved or not."""
+        return str(self.row["privacy.model"]) != "none"
+
+    @property
+    def saturated(self) -> bool:
+        """Whether nothing was learned."""
+        return bool(self.row.get("note"))
+
+    @cached_property
+    def finals(self) -> np.ndarray:
+        """The headline of the whole run of each seed, float64[n_seeds]: the sum, or the mean over all episodes."""
+        if self.metric is None or self.metric.over == "sum":
+            return self.curves[:, -1]
+        return np.average(self.curves, axis=1, weights=np.diff(self.episodes, prepend=0))
+
+    @cached_property
+    def band(self) -> tuple[np.ndarray, np.ndarray]:
+        """The mean curve and the half width of its simultaneous band, float64[T] each; NaN below 3 seeds."""
+        return simultaneous_band(self.curves)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A cell on the disk with its row of the summary."""
+
+    folder: CellFolder
+    row: Cell
+
+    @property
+    def settings(self) -> tuple[tuple[str, str], ...]:
+        """What it shares with cells that differ in their seeds only."""
+        known = (key for key in self.row if "." in key or key in _OTHERS)
+        return tuple((key, plain(self.row[key])) for key in sorted(known))
+
+
+def read_cells(layouts: Sequence[SweepLayout]) -> list[ReportCell]:
+    """Return what is finished of these sweeps, cells that differ in their seeds only as one. Raises UserError."""
+    pools: dict[tuple[tuple[str, str], ...], dict[object, _Part]] = {}
+    for part in (part for layout in layouts for part in _parts(layout)):
+        pool = pools.setdefault(part.settings, {})
+        # A cell of the same first seed repeats the seeds of this one, and may have more.
+        other = pool.get(part.row["seed"])
+        if other is None or part.row["seeds"] > other.row["seeds"]:
+            pool[part.row["seed"]] = part
+    return [_report_cell(list(pool.values())) for pool in pools.values()]
+
+
+def _parts(layout: SweepLayout) -> list[_Part]:
+    """Return the cells of the sweep's grid, or, of one that is not finished, all that are there."""
+    status = SweepStatus.of(layout)
+    known = cells_of(read_summary(layout)) if layout.summary_file.is_file() else []
+    rows = {str(row["cell"]): row for row in known}
+    folders: Iterable[CellFolder] = finished_cells(layout)
+    if rows and status.cells_finished == status.cells:
+        folders = [CellFolder(layout.folder / "cells" / digest) for digest in rows]
+    found = [(folder, rows.get(folder.path.name) or _row(folder)) for folder in folders]
+    return [_Part(folder, {"sweep": layout.name, **row}) for folder, row in found]
+
+
+def _row(folder: CellFolder) -> Cell:
+    """Return the row of a cell that no summary has yet."""
+    results = folder.results()
+    row = {**summary_row(_experiment(folder), results), "cell": folder.path.name, "seconds": results.seconds}
+    return cells_of(pd.DataFrame([row]))[0]
+
+
+def _experiment(folder: CellFolder) -> Experiment:
+    try:
+        return load_cells(str(folder.experiment_file), [])[0]
+    except UserError as error:
+        raise UserError(f"SWEEP: must have settings that this version of dprl knows: {error}") from None
+
+
+def _report_cell(parts: Sequence[_Part]) -> ReportCell:
+    """Return the cell that `parts`, which differ in their seeds only, are together."""
+    row = parts[0].row if len(parts) == 1 else _pooled_row(parts)
+    certificates = [json.loads(part.folder.certificate_file.read_text()) for part in parts]
+    certificate = max(certificates, key=lambda found: float(found["proved"]["epsilon_at_claimed_delta"]))
+    audit = certificate.get("audit") or {}
+    if audit.get("contradicts_proof"):
+        row = {**row, "proved_epsilon": float("inf"), "verdict": "fails"}
+    config = ALGORITHMS.get(str(row["algorithm.name"]))
+    metric = headline(config.metrics) if config is not None else None
+    if metric is None:
+        return ReportCell(row, certificate, None, np.empty(0, np.int64), np.empty((row["seeds"], 0)))
+    curves = [_curves(part.folder, metric.name) for part in parts]
+    return ReportCell(row, certificate, metric, curves[0][0], np.concatenate([values for _, values in curves]))
+
+
+def _curves(folder: CellFolder, column: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ends of the blocks and a column there, float64[n_seeds, T]."""
+    records = pd.read_parquet(folder.records_file, columns=["seed", "episode", column])
+    records = records.sort_values(["seed", "episode"])
+    episodes = np.unique(records["episode"].to_numpy())
+    return episodes, records[column].to_numpy(dtype=np.float64).reshape(-1, len(episodes))
+
+
+def _pooled_row(parts: Sequence[_Part]) -> Cell:
+    """Return the row of the summary of several cells as one."""
+    results = [part.folder.results() for part in parts]
+    # Seeds of different cells are different, whatever their numbers.
+    numbered = [found.records.assign(seed=found.records["seed"] + i * 2**33) for i, found in enumerate(results)]
+    worst = max(results, key=lambda found: float(found.certificate["proved"]["epsilon_at_claimed_delta"]))
+    together = dataclasses.replace(worst, records=pd.concat(numbered, ignore_index=True))
+    seeds = sum(int(part.row["seeds"]) for part in parts)
+    experiment = dataclasses.replace(_experiment(parts[0].folder), seeds=seeds)
+    row = summary_row(experiment, together)
+    about = {"sweep": parts[0].row["sweep"], "seconds": sum(found.seconds for found in results)}
+    digests = " ".join(str(part.row["cell"]) for part in parts)
+    return cells_of(pd.DataFrame([{**about, **row, "cell": digests}]))[0]

@@ -1,0 +1,102 @@
+"""The HTML of a report, for jinja2: no scripts, nothing fetched, figures inline."""
+
+from __future__ import annotations
+
+PAGE = """\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{{ title }}</title>
+<style>
+body { font: 15px/1.45 system-ui, sans-serif; color: #111; max-width: 78rem; margin: 1.5rem auto; padding: 0 1rem; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin-top: 2rem; border-bottom: 1px solid #999; }
+h3 { font-size: 1rem; margin: 1.2rem 0 .3rem; }
+table { border-collapse: collapse; font-size: .82rem; margin: .4rem 0 1rem; }
+th, td { padding: .2rem .55rem; text-align: left; vertical-align: top; border-bottom: 1px solid #ddd; }
+th { border-bottom: 2px solid #555; } td.n, th.n { text-align: right; white-space: nowrap; }
+tr.fails td { background: #f3f3f3; } tr.fails td.verdict { font-weight: bold; }
+.missing { border: 2px solid #111; padding: .5rem .8rem; }
+.note { color: #444; font-size: .85rem; } .wide { overflow-x: auto; }
+img { max-width: 100%; height: auto; } code { font-size: .85rem; overflow-wrap: anywhere; }
+@media print { body { max-width: none; font-size: 10pt; margin: 0; } tr, img { break-inside: avoid; } h2, h3 { break-after: avoid; } }
+</style>
+</head>
+<body>
+<h1>{{ title }}</h1>
+{%- for line in missing %}
+<p class="missing"><strong>Not finished.</strong> {{ line }}</p>
+{%- endfor %}
+
+<h2>Which algorithm, at which epsilon</h2>
+{%- for section in answers %}
+<h3>{{ section.title }}: {{ section.amount }}, {{ section.good }}</h3>
+{%- if section.saturated %}
+<p class="note"><strong>Nothing was learned in {{ section.saturated }} of its {{ section.count }} cells</strong>: {{ saturation }}; try {{ remedy }}.</p>
+{%- endif %}
+<div class="wide"><table>
+<tr><th>within</th><th>best</th><th class="n">{{ section.metric }} [95 % band]</th><th>others within it</th></tr>
+{%- for answer in section.rows %}
+<tr><td>{{ answer.need }}</td>
+{%- if answer.best %}<td>{{ answer.best }}</td><td class="n">{{ answer.value }}</td><td>{{ [answer.tied, answer.note] | select | join("; ") }}</td>
+{%- else %}<td colspan="3"><strong>{{ answer.note }}</strong></td>{% endif %}</tr>
+{%- endfor %}
+</table></div>
+{%- endfor %}
+<p class="note">"Told apart": the means differ in Welch's test over seeds, adjusted by Holm for all pairs of the group, so
+that the probability of any false difference in a group is at most 5 %. "Not told apart" does not mean equal: more seeds
+may tell.</p>
+
+<h2>Figures</h2>
+<p class="note">A curve stands under the &#949; that its noise <em>proves</em>, never under one that is only claimed.
+Hollow markers: the claim fails. Grey, without markers: no privacy was asked for.</p>
+{%- for figure in figures %}
+<h3>{{ figure.title }}</h3>
+<p><img src="data:image/png;base64,{{ figure.data }}" alt="{{ figure.title }}"></p>
+{%- endfor %}
+
+<h2>Cells</h2>
+{%- for section in sections %}
+<h3>{{ section.title }}{% if section.shared %} <span class="note">({{ section.shared }})</span>{% endif %}</h3>
+<div class="wide"><table>
+<tr>{% for column in section.columns %}<th{% if column.number %} class="n"{% endif %}>{{ column.header }}</th>{% endfor %}</tr>
+{%- for row in section.rows %}
+<tr{% if row.fails %} class="fails"{% endif %}>
+{%- for text in row.texts %}<td class="{{ section.columns[loop.index0].css }}">{{ text }}</td>{% endfor %}</tr>
+{%- endfor %}
+</table></div>
+{%- endfor %}
+
+<h2>Tests against the best of each group</h2>
+{%- for section in tests %}
+<h3>{{ section.title }}: best is {{ section.best }}</h3>
+<div class="wide"><table>
+<tr><th>cell</th><th class="n">difference</th><th class="n">p (Welch)</th><th class="n">p (Holm, {{ section.family }})</th><th></th></tr>
+{%- for row in section.rows %}
+<tr><td>{{ row.name }}</td><td class="n">{{ row.difference }}</td><td class="n">{{ row.p_value }}</td><td class="n">{{ row.adjusted }}</td><td>{{ row.verdict }}</td></tr>
+{%- endfor %}
+</table></div>
+{%- endfor %}
+<p class="note">All pairs: <code>comparisons.csv</code>. The best of a group is that of all privacy levels, also of none.</p>
+
+<h2>How this was made</h2>
+<ul>
+{%- for line in made %}
+<li>{{ line }}</li>
+{%- endfor %}
+</ul>
+<p class="note">Bands cover a whole curve at once with 95 % probability over seeds: the largest t statistic along the curve,
+calibrated by a multiplier bootstrap of whole seeds' curves, never of single steps. Below 3 seeds there is no band and
+no test, and the page says so; with 3 or 4 seeds bands of rough curves cover 80 to 90 % only. Of a metric that is a mean
+over the run the table has Student's interval. Each group is a family of tests of its own.</p>
+
+<h2>Verdicts</h2>
+<table>
+{%- for word, meaning in verdicts %}
+<tr><td><strong>{{ word }}</strong></td><td>{{ meaning }}</td></tr>
+{%- endfor %}
+</table>
+</body>
+</html>
+"""

@@ -1,0 +1,165 @@
+"""The report as one self-contained HTML page."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, StrictUndefined
+
+from dprl.platform.errors import counted
+from dprl.platform.reports.cell_texts import delta_text, epsilon_text, result_band, setting_text
+from dprl.platform.reports.pages.answers import Answer, answers_of, value_text
+from dprl.platform.reports.pages.groups import Group
+from dprl.platform.reports.pages.report_cells import ReportCell
+from dprl.platform.reports.pages.template import PAGE
+from dprl.platform.reports.records import SATURATION_NOTE, SATURATION_REMEDY, results_in
+from dprl.platform.reports.tables import verdict_text
+from dprl.platform.reports.verdicts import number
+
+_GOOD = {"low": "lower is better", "high": "higher is better"}
+_MOST_TESTS = 12
+"""Rows of a group's tests against its best cell; all of them are in comparisons.csv."""
+_VERDICTS = (
+    ("holds", "the noise that ran proves the \u03b5 that is claimed, at the claimed \u03b4"),
+    ("at delta", "a pure claim that fails at \u03b4 = 0 and holds at \u03b4 = 1e-6; the proved \u03b5 is the pure one"),
+    ("FAILS", "the noise proves a larger \u03b5 only; the cell stands under that one everywhere on this page"),
+    ("NO PRIVACY", "the noise proves no finite \u03b5, or something leaves without noise"),
+    ("REFUTED", "an audit has measured more than is claimed"),
+    ("no privacy", "the cell did not ask for any: a reference"),
+)
+
+
+class Picture(NamedTuple):
+    """A figure. file: its name beside the page. title: in the page. png: its content."""
+
+    file: str
+    title: str
+    png: bytes
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a page says. missing: a line for each sweep that is not finished. made: how it was made, line by line."""
+
+    title: str
+    groups: Sequence[Group]
+    pictures: Sequence[Picture]
+    missing: Sequence[str]
+    made: Sequence[str]
+
+    def html(self) -> str:
+        """Return the page."""
+        environment = Environment(autoescape=True, undefined=StrictUndefined)
+        return environment.from_string(PAGE).render(
+            title=self.title,
+            missing=self.missing,
+            answers=[_answer_section(group) for group in self.groups if group.metric is not None],
+            saturation=SATURATION_NOTE,
+            remedy=SATURATION_REMEDY,
+            figures=[
+                {"title": picture.title, "data": base64.b64encode(picture.png).decode()} for picture in self.pictures
+            ],
+            sections=[_cell_section(group) for group in self.groups],
+            tests=[_test_section(group) for group in self.groups if group.pairs],
+            made=self.made,
+            verdicts=_VERDICTS,
+        )
+
+
+class _Column(NamedTuple):
+    """A column of the table of cells. css: its class."""
+
+    header: str
+    css: str
+
+    @property
+    def number(self) -> bool:
+        """Whether it is aligned right."""
+        return self.css == "n"
+
+
+def _answer_section(group: Group) -> dict[str, Any]:
+    metric = group.metric
+    rows: list[Answer] = answers_of(group)
+    return {
+        "title": group.title,
+        "amount": group.amount,
+        "metric": metric.label if metric is not None else "",
+        "good": _GOOD[metric.better] if metric is not None else "",
+        "rows": rows,
+        "count": len(group.cells),
+        "saturated": sum(cell.saturated for cell in group.cells),
+    }
+
+
+def _cell_section(group: Group) -> dict[str, Any]:
+    """Return the table of a group: the best cell first."""
+    results = results_in({key for cell in group.cells for key in cell.row})
+    columns = [_Column(name, "") for name in ("algorithm", "trust model")]
+    columns += [_Column(key.rpartition(".")[2], "") for key in group.varying]
+    columns += [_Column(name, "n") for name in ("claimed \u03b5", "proved \u03b5", "\u03b4")]
+    columns += [_Column("verdict", "verdict"), _Column("seeds", "n")]
+    if group.metric is not None:
+        columns.append(_Column(f"{group.metric.label} [95 % band]", "n"))
+    columns += [_Column(f"{metric.label} [95 %]", "n") for metric in results]
+    columns.append(_Column("note", ""))
+    rows = []
+    for cell in group.cells:
+        texts = _fixed_texts(cell, group.varying)
+        texts += [value_text(cell)] if group.metric is not None else []
+        texts += [result_band(cell.row, metric) for metric in results]
+        rows.append({"texts": [*texts, _note(cell)], "fails": cell.private and cell.row["verdict"] != "holds"})
+    return {"title": group.title, "shared": group.amount, "columns": columns, "rows": rows}
+
+
+def _fixed_texts(cell: ReportCell, varying: Sequence[str]) -> list[str]:
+    row = cell.row
+    settings = [setting_text(key, row[key]).rpartition("=")[2] if key in row else "" for key in varying]
+    claimed = number(float(row["claimed_epsilon"])) if "claimed_epsilon" in row else ""
+    proved = epsilon_text({key: value for key, value in row.items() if key != "claimed_epsilon"})
+    privacy = [claimed, proved, delta_text(row), verdict_word(cell)]
+    return [str(row["algorithm.name"]), str(row["privacy.model"]), *settings, *privacy, str(cell.seeds)]
+
+
+def verdict_word(cell: ReportCell) -> str:
+    """Return the verdict on a cell in a word."""
+    audit: Mapping[str, Any] = cell.certificate.get("audit") or {}
+    if audit.get("contradicts_proof") or audit.get("verdict") == "refuted":
+        return "REFUTED"
+    return verdict_text(cell.row) if cell.private else "no privacy"
+
+
+def _note(cell: ReportCell) -> str:
+    words = ["nothing was learned"] if cell.saturated else []
+    if cell.row.get("theorem"):
+        words.append(f"covered by {cell.row['theorem']}")
+    return "; ".join(words)
+
+
+def _test_section(group: Group) -> dict[str, Any]:
+    """Return the tests of a group against its best cell, those that are told apart least first."""
+    tests = [(i, group.pair(0, i)) for i in range(1, len(group.cells))]
+    tests.sort(key=lambda test: -test[1].adjusted if not math.isnan(test[1].adjusted) else 0.0)
+    rows = [
+        {
+            "name": group.names[i],
+            "difference": number(-pair.difference),
+            "p_value": _p(pair.p_value),
+            "adjusted": _p(pair.adjusted),
+            "verdict": "told apart" if pair.differs else "" if math.isnan(pair.adjusted) else "not told apart",
+        }
+        for i, pair in tests[:_MOST_TESTS]
+    ]
+    if len(tests) > _MOST_TESTS:
+        rest = f"and {counted(len(tests) - _MOST_TESTS, 'cell')} of smaller p"
+        rows.append(dict.fromkeys(("difference", "p_value", "adjusted", "verdict"), "") | {"name": rest})
+    family = counted(sum(not math.isnan(pair.adjusted) for pair in group.pairs.values()), "pair")
+    return {"title": group.title, "best": group.names[0], "family": family, "rows": rows}
+
+
+def _p(value: float) -> str:
+    return "" if math.isnan(value) else "< 0.001" if value < 0.001 else f"{value:.2g}"

@@ -1,0 +1,162 @@
+"""Writes the report of some sweeps: the page, its figures, and its tables as files."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from dprl.platform.errors import counted
+from dprl.platform.reports.frontier import frontier_figure, with_headline
+from dprl.platform.reports.pages.answers import answers_of
+from dprl.platform.reports.pages.curve_figures import curve_figure
+from dprl.platform.reports.pages.frames import cell_frame, comparison_frame, records_of
+from dprl.platform.reports.pages.groups import Group, groups_of
+from dprl.platform.reports.pages.horizon_figure import horizon_figure, lines_over_horizon
+from dprl.platform.reports.pages.lookup import (
+    SweepStatus,
+    finished_cells,
+    nothing_finished,
+    sweep_layout,
+    versions_text,
+)
+from dprl.platform.reports.pages.report_cells import ReportCell, read_cells
+from dprl.platform.reports.pages.web_page import Page, Picture
+from dprl.platform.sweeps.atomic_files import write_bytes
+from dprl.platform.sweeps.layout import SweepLayout
+
+PAGE_FILE = "report.html"
+CELLS_FILE = "report.csv"
+PARQUET_FILE = "report.parquet"
+COMPARISONS_FILE = "comparisons.csv"
+_OLD_FIGURES = "curves_*.png"
+_HORIZON = "horizon.png"
+_FRONTIER = "frontier.png"
+
+
+@dataclass(frozen=True)
+class Report:
+    """The report of some sweeps, before it is written.
+
+    layouts: of the sweeps. groups: what is finished of them. missing: a line for each sweep that is not finished.
+    """
+
+    layouts: Sequence[SweepLayout]
+    groups: Sequence[Group]
+    missing: Sequence[str]
+
+    @classmethod
+    def of(cls, home: Path, names: Sequence[str]) -> Report:
+        """Read sweeps, by their names or the paths of their folders in `home`. Raises UserError."""
+        layouts = [sweep_layout(home, name) for name in names]
+        for layout in layouts:
+            if not finished_cells(layout):
+                raise nothing_finished(layout)
+        missing = [line for line in map(_missing, layouts) if line]
+        return cls(layouts, groups_of(read_cells(layouts)), missing)
+
+    @property
+    def cells(self) -> list[ReportCell]:
+        """All cells, group by group."""
+        return [cell for group in self.groups for cell in group.cells]
+
+    def data(self) -> dict[str, Any]:
+        """Return what the page says, for a program."""
+        return {
+            "sweeps": [layout.name for layout in self.layouts],
+            "missing": list(self.missing),
+            "answers": [
+                {"group": group.title, "metric": group.amount, **vars(answer)}
+                for group in self.groups
+                for answer in answers_of(group)
+            ],
+            "cells": records_of(cell_frame(self.groups)),
+            "comparisons": records_of(comparison_frame(self.groups)),
+        }
+
+    def write(self, folder: Path, command: str, title: str | None = None) -> list[Path]:
+        """Write everything into `folder` and return the files, the page first.
+
+        command: what made the report, which the page names. title: of the page, by default the sweeps' names. Raises
+        OSError if the folder cannot be written.
+        """
+        pictures = self._pictures()
+        heading = title or f"Report on {', '.join(layout.name for layout in self.layouts)}"
+        page = Page(heading, self.groups, pictures, self.missing, self._made(command))
+        frame = cell_frame(self.groups)
+        content: dict[str, bytes] = {
+            PAGE_FILE: page.html().encode(),
+            CELLS_FILE: frame.to_csv(index=False).encode(),
+            PARQUET_FILE: _parquet(frame),
+            COMPARISONS_FILE: comparison_frame(self.groups).to_csv(index=False).encode(),
+            **{picture.file: picture.png for picture in pictures},
+        }
+        for old in folder.glob(_OLD_FIGURES):
+            if old.name not in content:
+                old.unlink()
+        for name, data in content.items():
+            write_bytes(folder / name, data)
+        return [folder / name for name in content]
+
+    def _pictures(self) -> list[Picture]:
+        drawn = [group for group in self.groups if group.metric is not None]
+        found = [
+            Picture(
+                f"curves_{i}.png", f"{group.metric.label} against {group.unit}s: {group.title}", curve_figure(group)
+            )
+            for i, group in enumerate(drawn, start=1)
+            if group.metric is not None
+        ]
+        rows = pd.DataFrame([cell.row for cell in self.cells])
+        summary = with_headline(rows)
+        if len(summary):
+            found.append(Picture(_FRONTIER, "Utility against proved epsilon", frontier_figure(summary)))
+        lines = lines_over_horizon(self.cells)
+        if lines:
+            found.append(Picture(_HORIZON, "Against the horizon", horizon_figure(lines)))
+        return found
+
+    def _made(self, command: str) -> list[str]:
+        cells = counted(len(self.cells), "cell")
+        lines = [f"Written by: {command}", f"{cells} of {counted(len(self.layouts), 'sweep')}"]
+        for layout in self.layouts:
+            lines.append(f"{layout.name} was run by: {SweepStatus.of(layout).resume}")
+        versions = dict.fromkeys(versions_text(folder) for layout in self.layouts for folder in finished_cells(layout))
+        return [*lines, *(f"Cells were run with {text}" for text in versions)]
+
+
+def write_report(home: Path, names: Sequence[str], folder: Path, command: str) -> list[Path]:
+    """Write the report of the sweeps `names` in `home` into `folder`; return the files, report.html first.
+
+    command: what made it, which the page names. Raises UserError if a sweep has no finished cell.
+    """
+    return Report.of(home, names).write(folder, command)
+
+
+def _missing(layout: SweepLayout) -> str:
+    """Return what a sweep lacks and what resumes it, '' if it is finished."""
+    status = SweepStatus.of(layout)
+    lacks = status.cells - status.cells_finished
+    if status.cells and not lacks:
+        return ""
+    failed = f", {status.cells_failed} of them failed (logs in {layout.folder / 'logs'})" if status.cells_failed else ""
+    told = f"{layout.name} lacks {lacks} of {counted(status.cells, 'cell')}{failed}"
+    if not status.cells:
+        told = f"{layout.name} does not say how many cells it has"
+    return f"{told}; resume with: {status.resume}"
+
+
+def _parquet(frame: pd.DataFrame) -> bytes:
+    """Return the frame as a Parquet file; a column of numbers and words is one of words."""
+    mixed = [name for name in frame if frame[name].dtype == object]
+    content = io.BytesIO()
+    frame.assign(**{name: frame[name].map(_text, na_action="ignore") for name in mixed}).to_parquet(content)
+    return content.getvalue()
+
+
+def _text(value: object) -> str:
+    return str(value)

@@ -1,0 +1,154 @@
+"""Ray's dashboard over HTTP, which also serves the Jobs API: is it there, may we, and which nodes are alive."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import urllib.error
+import urllib.parse
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from dprl.platform.errors import UserError, broken_rule
+
+TIMEOUT_SECONDS = 10.0
+_TOKEN_VARIABLE, _TOKEN_FILE_VARIABLE = "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
+_DEFAULT_TOKEN_FILE = Path(".ray") / "auth_token"
+_EXAMPLE = "write e.g. --address http://HOST:8265"
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Follows nobody: urllib would hand the token on to another host."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Return no request."""
+
+
+_OPENER = urllib.request.build_opener(_NoRedirect)
+
+
+class Unreachable(Exception):  # noqa: N818 - a state, which may pass
+    """Nothing answered; later something may."""
+
+
+class Dashboard:
+    """The dashboard at `address`, found to be one that lets us in. Raises UserError, within seconds.
+
+    The token is sent only to who asks for one, and is never shown.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.url = _checked(address)
+        self.headers: dict[str, str] = {}
+        try:
+            status, answer = self._get("/api/version")
+            if status in {401, 403}:
+                self.headers = {"Authorization": f"Bearer {_token(self.url)}"}
+                status, answer = self._get("/api/version")
+        except Unreachable as error:
+            remedy = "check host and port; Ray's dashboard has 8265 unless `ray start --dashboard-port` says otherwise"
+            raise broken_rule("--address", f"must be where Ray listens ({error})", address, remedy) from None
+        if status in {401, 403}:
+            rule = f"{self.url} refuses the token ({status}), which must be that of the cluster"
+            raise UserError(f"--address: {rule}; {_where_tokens_are()}")
+        version = _mapping(answer).get("ray_version")
+        if status != http.client.OK or not isinstance(version, str):
+            remedy = f"that is another server (HTTP {status}); Ray's dashboard has port 8265 by default"
+            raise broken_rule("--address", "must be Ray's dashboard", address, remedy)
+        self.ray_version = version
+
+    def alive_nodes(self) -> list[str]:
+        """Return the addresses of the cluster's living nodes, one a node. Raises UserError."""
+        data = self._asked("/api/v0/nodes?limit=10000").get("data")
+        rows = data.get("result", {}).get("result", []) if isinstance(data, dict) else []
+        return [str(row["node_ip"]) for row in rows if row.get("state") == "ALIVE"]
+
+    def job(self, job_id: str) -> dict[str, Any]:
+        """Return what Ray knows of a job: `status`, `message`, `driver_exit_code`. Raises UserError, Unreachable."""
+        status, answer = self._get(f"/api/jobs/{urllib.parse.quote(job_id, safe='')}")
+        if status == http.client.NOT_FOUND:
+            remedy = f"`ray job list --address {self.url}` shows them"
+            raise broken_rule("job", f"must be one of {self.url}", job_id, remedy)
+        return self._answered(status, answer)
+
+    def _asked(self, path: str) -> dict[str, Any]:
+        try:
+            return self._answered(*self._get(path))
+        except Unreachable as error:
+            raise UserError(f"--address: {self.url} must go on answering ({error}); try again") from None
+
+    def _answered(self, status: int, answer: bytes) -> dict[str, Any]:
+        if status != http.client.OK:
+            text = " ".join(answer.decode(errors="replace").split())[-200:]
+            raise UserError(f"--address: {self.url} must answer, got HTTP {status} ({text}); look at the head's logs")
+        return _mapping(answer)
+
+    def _get(self, path: str) -> tuple[int, bytes]:
+        """Return the status and the body. Raises Unreachable."""
+        request = urllib.request.Request(self.url + path, headers=self.headers)
+        try:
+            with _OPENER.open(request, timeout=TIMEOUT_SECONDS) as response:
+                return int(response.status), response.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read()
+        except http.client.HTTPException:
+            raise Unreachable("what listens there does not speak HTTP") from None
+        except OSError as error:
+            reason = getattr(error, "reason", None) or error
+            raise Unreachable(getattr(reason, "strerror", None) or str(reason) or type(reason).__name__) from None
+
+
+def _checked(address: str) -> str:
+    """Return the address without a slash at its end. Raises UserError."""
+    rule = "must be the address of Ray's dashboard, http://HOST:PORT"
+    try:
+        parts = urllib.parse.urlsplit(address)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise broken_rule("--address", f"{rule} ({error})", address, _EXAMPLE) from None
+    if parts.scheme == "ray":
+        remedy = f"that is Ray Client's; {_EXAMPLE}"
+        raise broken_rule("--address", rule, address, remedy)
+    if parts.scheme not in {"http", "https"} or not host:
+        near = f"write --address http://{address}" if "://" not in address and ":" in address else _EXAMPLE
+        raise broken_rule("--address", rule, address, near)
+    if parts.username is not None:
+        raise broken_rule("--address", f"{rule}, without a password", host, "leave out what stands before the @")
+    if parts.path.strip("/") or parts.query or parts.fragment:
+        raise broken_rule("--address", rule, address, "leave out what follows the port")
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _token(url: str) -> str:
+    """Return the user's token, from where Ray looks for it. Raises UserError."""
+    file = Path(os.environ.get(_TOKEN_FILE_VARIABLE) or Path.home() / _DEFAULT_TOKEN_FILE)
+    token = os.environ.get(_TOKEN_VARIABLE, "").strip()
+    if not token:
+        try:
+            token = file.expanduser().read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError):
+            token = ""
+    if not token:
+        raise UserError(f"--address: {url} asks for a token, and none was found; {_where_tokens_are()}")
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise UserError(f"--address: the token for {url} must be one printable word; {_where_tokens_are()}")
+    return token
+
+
+def _where_tokens_are() -> str:
+    return (
+        f"set {_TOKEN_VARIABLE}, or {_TOKEN_FILE_VARIABLE} to a file with it, "
+        "or copy the head's ~/.ray/auth_token to this machine"
+    )
+
+
+def _mapping(answer: bytes) -> dict[str, Any]:
+    """Return the JSON mapping in `answer`, an empty one if there is none."""
+    try:
+        parsed = json.loads(answer)
+    except ValueError:
+        return {}
+    return parsed if isinstance(parsed, dict) else {}

@@ -1,0 +1,56 @@
+"""What a submitted job runs on the cluster: `python3 -m dprl.platform.submission.job WORDS`, a sweep of these words.
+
+Until Ray's own interpreter is found this may be any Python 3 that the node's PATH has: nothing else is imported before.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+
+_WORKER_COMMAND = "--python_worker_command="
+_PROC = Path("/proc")
+
+
+def run() -> int:
+    """Run `dprl sweep` with the words of the command line, if this machine can."""
+    python = interpreter_of_ray(_PROC, os.getppid())
+    if python is not None and python != sys.executable:
+        os.execv(python, [python, "-P", "-m", "dprl.platform.submission.job", *sys.argv[1:]])
+    # Only here: they need packages, and the Python of this code.
+    from dprl.platform.command_line import main  # noqa: PLC0415
+    from dprl.platform.errors import EXIT_BAD_INPUT, UserError  # noqa: PLC0415
+    from dprl.platform.submission.requirements import require_dependencies  # noqa: PLC0415
+
+    try:
+        require_dependencies()
+    except UserError as error:
+        sys.stderr.write(f"dprl: {error}\n")
+        return EXIT_BAD_INPUT
+    return main(["sweep", *sys.argv[1:]])
+
+
+def interpreter_of_ray(proc: Path, pid: int) -> str | None:
+    """Return the Python with which Ray starts workers, where a raylet is an ancestor of process `pid`; else None.
+
+    A node may be started by `/path/to/.venv/bin/ray start`, without that environment being active.
+    """
+    while pid > 1:
+        try:
+            words = (proc / str(pid) / "cmdline").read_bytes().split(b"\0")
+            # The name, which stands in brackets, may have brackets and spaces of its own.
+            pid = int((proc / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            return None
+        for word in words:
+            _, flag, command = word.decode(errors="replace").partition(_WORKER_COMMAND)
+            if flag:
+                python = next(iter(shlex.split(command)), "")
+                return python if os.path.isabs(python) and os.access(python, os.X_OK) else None  # noqa: PTH117
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(run())

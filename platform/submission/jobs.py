@@ -1,0 +1,151 @@
+"""A sweep as a job of Ray's Jobs API: handed in, followed to its end, stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import secrets
+import shlex
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import aiohttp
+from ray.job_submission import JobStatus, JobSubmissionClient
+
+from dprl.platform.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, UserError
+from dprl.platform.submission.dashboard import Dashboard, Unreachable
+from dprl.platform.submission.shipping import Shipment
+
+_SWEEP_CODES = {EXIT_DONE, EXIT_SOME_FAILED, EXIT_BAD_INPUT, EXIT_INTERRUPTED}
+_STOPPING = {"RAY_JOB_STOP_SIGNAL": "SIGINT", "RAY_JOB_STOP_WAIT_TIME_S": "60"}
+"""As Ctrl-C: the sweep then writes its summary, and says how to resume."""
+
+_POLL_SECONDS, _PATIENCE_SECONDS = 1.0, 60.0
+_RAY_LINE = re.compile(r"(\d{4}-\d\d-\d\d [\d:,]+\t(DEBUG|INFO|WARNING) |Running entrypoint for job )")
+_CHATTY = ("ray.dashboard.modules.dashboard_sdk", "ray.dashboard.modules.job.sdk", "ray._private.runtime_env.packaging")
+
+
+class LostContact(Exception):  # noqa: N818 - the job may well be fine
+    """The dashboard no longer answers; what became of the job is not known."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a job ended.
+
+    status: Ray's word for it. exit_code: the sweep's; 1 where it died otherwise, 130 where it was stopped.
+    cause: what Ray says on a job that died without an exit code of a sweep, else ''.
+    """
+
+    status: str
+    exit_code: int
+    cause: str
+
+
+def submit_job(
+    dashboard: Dashboard, name: str, words: Sequence[str], shipment: Shipment, metadata: Mapping[str, str]
+) -> str:
+    """Hand in a sweep with the words of its command line, and return the job's id. Raises UserError."""
+    try:
+        return str(
+            _client(dashboard).submit_job(
+                entrypoint=shlex.join(["python3", "-m", "dprl.platform.submission.job", *words]),
+                submission_id=f"{name}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}",
+                runtime_env={**shipment.runtime_env, "env_vars": _STOPPING},
+                metadata=dict(metadata),
+            )
+        )
+    except (RuntimeError, OSError) as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise UserError(f"--address: {dashboard.url} must take the job ({reason}); look at the head's logs") from None
+
+
+def follow_job(dashboard: Dashboard, job_id: str, show: Callable[[str], None]) -> Outcome:
+    """Show the lines of the job's log as they come, and return how it ended. Raises UserError, LostContact."""
+    dashboard.job(job_id)
+    client, log = _client(dashboard), JobLog(show)
+    last_answer = time.monotonic()
+    while True:
+        with suppress(RuntimeError, OSError, aiohttp.ClientError):  # the connection, not the job, has ended
+            asyncio.run(_tail(client, job_id, log))
+        try:
+            details = dashboard.job(job_id)
+            last_answer = time.monotonic()
+        except Unreachable as error:
+            if time.monotonic() - last_answer > _PATIENCE_SECONDS:
+                raise LostContact(str(error)) from None
+        else:
+            if JobStatus(details["status"]).is_terminal():
+                log.close()
+                return outcome_of(details)
+        time.sleep(_POLL_SECONDS)
+
+
+def stop_job(dashboard: Dashboard, job_id: str) -> bool:
+    """Have the job stopped, and return whether it was running. Raises UserError."""
+    dashboard.job(job_id)
+    try:
+        return bool(_client(dashboard).stop_job(job_id))
+    except (RuntimeError, OSError) as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise UserError(f"--stop: {dashboard.url} must stop {job_id} ({reason}); try again") from None
+
+
+def outcome_of(details: Mapping[str, object]) -> Outcome:
+    """Return how a job ended, from what Ray knows of it."""
+    status, code = str(details["status"]), details.get("driver_exit_code")
+    if status == JobStatus.STOPPED:
+        return Outcome(status, EXIT_INTERRUPTED, "")
+    if status == JobStatus.SUCCEEDED:
+        return Outcome(status, EXIT_DONE, "")
+    if isinstance(code, int) and code in _SWEEP_CODES:
+        return Outcome(status, code, "")
+    return Outcome(status, EXIT_SOME_FAILED, str(details.get("message") or "no message"))
+
+
+class JobLog:
+    """Hands on the lines of a log, without Ray's own and without those that a second connection tells again."""
+
+    def __init__(self, show: Callable[[str], None]) -> None:
+        self._show = show
+        self._shown = 0
+        self._told = 0
+        self._rest = ""
+
+    def begin(self) -> None:
+        """What comes is told from the log's beginning."""
+        self._told = 0
+
+    def add(self, text: str) -> None:
+        """Take the next piece of the log, which may end within a line."""
+        begin, self._told = self._told, self._told + len(text)
+        new = text[max(0, self._shown - begin) :]
+        self._shown = max(self._shown, self._told)
+        *lines, self._rest = (self._rest + new).split("\n")
+        for line in lines:
+            self._pass_on(line)
+
+    def close(self) -> None:
+        """Hand on a last line without an end."""
+        if self._rest:
+            self._pass_on(self._rest)
+            self._rest = ""
+
+    def _pass_on(self, line: str) -> None:
+        if not _RAY_LINE.match(line):
+            self._show(line)
+
+
+async def _tail(client: JobSubmissionClient, job_id: str, log: JobLog) -> None:
+    log.begin()
+    async for text in client.tail_job_logs(job_id):
+        log.add(text)
+
+
+def _client(dashboard: Dashboard) -> JobSubmissionClient:
+    for name in _CHATTY:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    return JobSubmissionClient(dashboard.url, headers=dict(dashboard.headers))

@@ -1,0 +1,66 @@
+"""Where a submitted sweep keeps its files and its runs: what cannot work is refused before anything is sent."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from dprl.platform.errors import UserError, broken_rule, counted
+from dprl.platform.tracking.store import TrackingStore
+
+_STORAGE, _TRACKING = "--storage", "tracking-uri"
+
+
+def storage_on(nodes: Sequence[str], storage: str | None, here: Path) -> str:
+    """Return the folder of all results as the nodes know it: `storage`, or `here` where the cluster is this machine.
+
+    Whether they share it can only be seen there: the job does, before any cell. Raises UserError.
+    """
+    if storage is None:
+        if len(nodes) == 1 and is_this_machine(nodes[0]):
+            return str(here)
+        rule = f"must be given for a cluster of {counted(len(nodes), 'node')} that is not this machine alone"
+        raise broken_rule(_STORAGE, rule, storage, f"name a folder that all nodes see, e.g. {_STORAGE} /shared/dprl")
+    path = storage.removeprefix("file://")
+    if not path or "://" in path:
+        remedy = "mount it and give its path: ledgers and checkpoints need files that can be locked"
+        raise broken_rule(_STORAGE, "must be a folder that every node sees", storage, remedy)
+    if not path.startswith("/"):
+        remedy = f"write e.g. {_STORAGE} /shared/dprl"
+        raise broken_rule(_STORAGE, "must be an absolute path, the same on every node", storage, remedy)
+    return path
+
+
+def check_tracking(nodes: Sequence[str], storage: str, uri: str | None) -> None:
+    """Raise UserError if runs cannot be tracked at `uri`, None for a database in `storage`, by a job on the nodes."""
+    if uri is not None:
+        _check_uri(uri)
+    TrackingStore.choose(Path(storage), uri).require_server_for(len(nodes))
+
+
+def _check_uri(uri: str) -> None:
+    if uri.startswith("sqlite:///") and not uri.startswith("sqlite:////"):
+        remedy = "write sqlite:////absolute/path.db, with four slashes"
+        raise broken_rule(_TRACKING, "must have an absolute path: the job's folder is removed", uri, remedy)
+    try:
+        secret = urlsplit(uri).password is not None
+    except ValueError as error:
+        raise broken_rule(_TRACKING, f"must be an address ({error})", uri, "write e.g. http://HOST:5000") from None
+    if secret:
+        raise UserError(
+            f"{_TRACKING}: must hold no password, which Ray's dashboard would show; set MLFLOW_TRACKING_USERNAME and "
+            "MLFLOW_TRACKING_PASSWORD, or the database's own password file, on the head before `ray start`"
+        )
+
+
+def is_this_machine(address: str) -> bool:
+    """Whether the IP address is one of this machine's."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.bind((address, 0))
+    except OSError:
+        return False
+    return True

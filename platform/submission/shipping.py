@@ -1,0 +1,72 @@
+"""What a job brings along: the code that runs here, laid out as an unpacked wheel, and its config."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.parser import HeaderParser
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dprl.platform.errors import UserError
+
+CONFIG_FILE = "config.yaml"
+_PACKAGE = "dprl"
+_ROOMS = ("privacy", "envs", "algorithms", "platform")
+_HEADERS = ("Metadata-Version", "Name", "Version", "Requires-Python", "Requires-Dist", "Provides-Extra")
+
+
+@dataclass(frozen=True)
+class Shipment:
+    """Two folders: `code`, the package, the same for every job, and `job`, its config and the package's metadata.
+
+    Ray names what it ships by its content: the code travels to each node once, and keeps there the path under which
+    its compiled kernels are cached. An unpacked wheel, because Ray installs a packed one with all its dependencies,
+    from the network and anew on every node.
+    """
+
+    code: Path
+    job: Path
+
+    @property
+    def runtime_env(self) -> dict[str, Any]:
+        """What Ray has to make of it on every node; both come before what is installed there."""
+        return {"py_modules": [str(self.code)], "working_dir": str(self.job)}
+
+
+def pack(config: Mapping[str, Any], into: Path) -> Shipment:
+    """Copy the running code and `config` into the empty folder `into`. Raises UserError.
+
+    What is copied are the sources that Python has loaded this module from, so an editable install and a packaged one
+    ship alike what they run.
+    """
+    top = Path(__file__).resolve().parents[2]
+    code, job = into / _PACKAGE, into / "job"
+    for room in _ROOMS:
+        for source in (top / room).rglob("*.py"):
+            target = code / source.relative_to(top)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target)
+    job.mkdir()
+    (job / CONFIG_FILE).write_text(yaml.safe_dump(dict(config), sort_keys=False), encoding="utf-8")
+    _write_metadata(job)
+    return Shipment(code, job)
+
+
+def _write_metadata(job: Path) -> None:
+    """Write version and dependencies where `importlib.metadata` finds them on the nodes. Raises UserError."""
+    try:
+        installed = importlib.metadata.distribution(_PACKAGE)
+    except importlib.metadata.PackageNotFoundError:
+        raise UserError(
+            "submit: dprl must be installed, got sources without metadata; run `make setup`, or `pip install -e .`"
+        ) from None
+    headers = HeaderParser().parsestr(installed.read_text("METADATA") or "")
+    lines = [f"{name}: {value}" for name, value in headers.items() if name in _HEADERS]
+    folder = job / f"{_PACKAGE}-{installed.version}.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -1,0 +1,82 @@
+"""What a sweep's name stands for: under one name a grid may grow or shrink, and not become another one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dprl.platform.configs.experiment import Experiment, Scalar
+from dprl.platform.errors import UserError, counted
+from dprl.platform.sweeps.atomic_files import write_json
+from dprl.privacy import source_digest
+
+_MOST_KEYS, _MOST_VALUES = 4, 5
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The cells of one call of a sweep: their settings by digest, and the digest of the code that they run."""
+
+    sources: str
+    cells: Mapping[str, Mapping[str, Scalar]]
+
+    @classmethod
+    def of(cls, experiments: Sequence[Experiment]) -> Grid:
+        """Return the grid of these cells."""
+        return cls(source_digest(), {each.digest: each.parameters() for each in experiments})
+
+    @classmethod
+    def read(cls, file: Path) -> Grid | None:
+        """Return the grid that an earlier call wrote, None if there was none. Raises UserError for a damaged file."""
+        try:
+            found = json.loads(file.read_text(encoding="utf-8"))
+            return cls(found["sources"], found["cells"])
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError) as error:
+            raise UserError(f"{file}: must be what an earlier call wrote, got {error}; write --fresh") from None
+
+    def write(self, file: Path) -> None:
+        """Write the grid for later calls."""
+        write_json(file, {"sources": self.sources, "cells": self.cells})
+
+    def continues(self, before: Grid) -> bool:
+        """Whether this is `before`, grown or shrunk."""
+        return self.cells.keys() >= before.cells.keys() or self.cells.keys() <= before.cells.keys()
+
+    def difference(self, before: Grid) -> str:
+        """Say on one line what changed since `before`: the values of settings, or the code."""
+        keys = dict.fromkeys(key for grid in (before, self) for cell in grid.cells.values() for key in cell)
+        changed = [(key, before.values(key), self.values(key)) for key in keys]
+        told = [f"{key} {_shown(old)} -> {_shown(new)}" for key, old, new in changed if set(old) != set(new)]
+        if len(told) > _MOST_KEYS:
+            told = [*told[:_MOST_KEYS], f"{counted(len(told) - _MOST_KEYS, 'other setting')}"]
+        if self.sources != before.sources:
+            told.append(f"the code of privacy/, envs/ or algorithms/ ({before.sources[:12]} -> {self.sources[:12]})")
+        return ", ".join(told) or "the same values in other combinations"
+
+    def values(self, key: str) -> list[str]:
+        """Return the values that the cells give a setting, once each, '-' where a cell has none."""
+        return list(dict.fromkeys(str(cell.get(key, "-")) for cell in self.cells.values()))
+
+
+def require_same_meaning(name: str, before: Grid, now: Grid, n_finished: int) -> None:
+    """Raise UserError if `now` is another grid than `before`, of which `n_finished` cells are finished.
+
+    Where nothing is finished nothing is lost, and the new grid takes the name.
+    """
+    if now.continues(before) or not n_finished:
+        return
+    raise UserError(
+        f"name: {name!r} has {counted(n_finished, 'finished cell')} of another grid, got {now.difference(before)}; "
+        "choose another with --name, or forget them with --fresh"
+    )
+
+
+def _shown(values: Sequence[str]) -> str:
+    if len(values) == 1:
+        return values[0]
+    more = ", ..." if len(values) > _MOST_VALUES else ""
+    return f"{{{', '.join(values[:_MOST_VALUES])}{more}}}"

@@ -1,0 +1,82 @@
+"""What a sweep leaves beside its cells: the table, the figures, and how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+
+from dprl.platform.reports.records import summary_row
+from dprl.platform.reports.sweep_figures import SWEEP_FIGURES, sweep_figures, wanted_curves
+from dprl.platform.sweeps.atomic_files import write_bytes, write_json, write_text
+from dprl.platform.sweeps.cell_folder import CellResults
+from dprl.platform.sweeps.layout import SweepCell, SweepLayout
+
+SECONDS = "seconds"
+"""The column of the summary that is shown and not written: all that is written is the same in every run."""
+
+
+class Outcome:
+    """The finished cells of a sweep as rows and curves, read once each, and the files that are made of them."""
+
+    def __init__(self, layout: SweepLayout) -> None:
+        self.layout = layout
+        self.problems: list[str] = []
+        """A line for each file that could not be written."""
+        self._rows: dict[str, dict[str, object]] = {}
+        self._curves: dict[str, dict[str, pd.DataFrame]] = {}
+
+    def read(self, cell: SweepCell) -> CellResults:
+        """Read a finished cell, and keep its row of the summary and the curves that figures need."""
+        results = cell.folder.results()
+        row = summary_row(cell.experiment, results)
+        self._rows[cell.digest] = {"label": cell.label, **row, SECONDS: results.seconds}
+        self._curves[cell.digest] = wanted_curves(cell.experiment.algorithm.metrics, results.records)
+        return results
+
+    def summary(self, finished: Sequence[SweepCell]) -> pd.DataFrame:
+        """Return one row a cell."""
+        for cell in finished:
+            if cell.digest not in self._rows:
+                self.read(cell)
+        return pd.DataFrame([self._rows[cell.digest] for cell in finished])
+
+    def write(self, summary: pd.DataFrame) -> list[Path]:
+        """Write table and figures, remove figures that an earlier grid had, and return the files."""
+        table = summary.drop(columns=SECONDS).to_csv(index=False)
+        found = self._written(self.layout.summary_file, partial(write_text, text=table))
+        drawn = sweep_figures(summary, self._curves)
+        for figure in SWEEP_FIGURES:
+            file = self.layout.folder / figure.file
+            if figure.file in drawn:
+                found += self._written(file, partial(write_bytes, content=drawn[figure.file]))
+            else:
+                file.unlink(missing_ok=True)
+        return found
+
+    def write_status(self, cells: Sequence[SweepCell], n_failed: int, command: str) -> dict[str, int]:
+        """Write how far the sweep is, with the command that resumes it, and return the counts."""
+        finished = sum(cell.finished for cell in cells)
+        counts = {"cells": len(cells), "cells_finished": finished, "cells_failed": n_failed}
+        self._written(self.layout.status_file, partial(write_json, data={**counts, "command": command}))
+        return counts
+
+    def write_failure(self, cell: SweepCell, trace: str) -> str:
+        """Keep a failed cell's story in a log; return where it is, or why it is nowhere."""
+        log = self.failure_log(cell)
+        text = f"{cell.label}\n{cell.experiment.to_yaml()}\n{trace}\n"
+        return f"log: {log}" if self._written(log, partial(write_text, text=text)) else "no log: see above"
+
+    def failure_log(self, cell: SweepCell) -> Path:
+        """The file with the story of a failed cell."""
+        return self.layout.folder / "logs" / f"{cell.digest}.txt"
+
+    def _written(self, file: Path, write: Callable[[Path], object]) -> list[Path]:
+        try:
+            write(file)
+        except OSError as error:
+            self.problems.append(f"{file}: cannot be written ({error.strerror or error})")
+            return []
+        return [file]

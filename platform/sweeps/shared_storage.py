@@ -1,0 +1,150 @@
+"""Whether the nodes of a Ray cluster share what a sweep needs them to: its folder, working locks, this code.
+
+That a folder is shared cannot be told from its name. So this process holds a lock on a new file in it, and a task on
+every node reads the file and tries to take the lock.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import ray
+from ray.exceptions import GetTimeoutError, RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from dprl.platform.errors import broken_rule
+from dprl.privacy import source_digest
+
+_ANSWER_SECONDS = 180.0
+"""A node that runs its first task of a job has to fetch the code and to start a process."""
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What a node sees: the word in the file ('' without such a file), whether that is locked, which code it runs."""
+
+    word: str
+    locked: bool
+    digest: str
+
+
+def require_shared(folder: Path) -> None:
+    """Raise UserError, naming the node, unless all living nodes see `folder`, respect its locks and run this code.
+
+    Ray is connected. The folder is made if it is not there, and taken away again if the nodes do not share it.
+    """
+    with _made(folder), _locked_word(folder) as (file, word):
+        for node, sight in _sights(file):
+            _require(node, sight, folder, word)
+
+
+def _require(node: str, sight: Sight | None, folder: Path, word: str) -> None:
+    """Raise UserError if the node does not see what it must."""
+    if sight is None:
+        rule = f"every node must run a task within {_ANSWER_SECONDS:.0f} s"
+        raise broken_rule("address", rule, node, "look at `ray status` and at that node's logs")
+    if sight.word != word:
+        rule = f"must be a folder that every node sees, and node {node} does not"
+        raise broken_rule("--storage", rule, str(folder), "mount the same file system there, at the same path")
+    if not sight.locked:
+        rule = f"must be on a file system whose locks hold between nodes, and on node {node} they do not"
+        raise broken_rule("--storage", rule, str(folder), "mount it with locks (NFS without nolock or local_lock)")
+    if sight.digest != source_digest():
+        rule = f"node {node} must run this code, sources {source_digest()}"
+        raise broken_rule("address", rule, sight.digest, "install the same dprl there, or use `dprl submit`")
+
+
+def _sights(file: Path) -> Iterator[tuple[str, Sight | None]]:
+    """Ask all nodes at once, and give what each sees by its address; None for one that does not answer."""
+    asked = {
+        node: _look.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False)).remote(str(file))
+        for node_id, node in living_nodes().items()
+    }
+    for node, answer in asked.items():
+        try:
+            sight: Sight | None = ray.get(answer, timeout=_ANSWER_SECONDS)
+        except GetTimeoutError:
+            sight = None
+        except RayError as error:
+            reason = next((line for line in reversed(str(error).splitlines()) if line.strip()), type(error).__name__)
+            rule = f"every node must be able to run dprl ({reason.strip()})"
+            raise broken_rule("address", rule, node, "install dprl there, or use `dprl submit`") from None
+        yield node, sight
+
+
+def living_nodes() -> dict[str, str]:
+    """Return the addresses of the living nodes by their ids, with the id's beginning where two have one address."""
+    alive = [node for node in ray.nodes() if node["Alive"]]
+    addresses = [node["NodeManagerAddress"] for node in alive]
+    return {
+        node["NodeID"]: address if addresses.count(address) == 1 else f"{address} ({node['NodeID'][:8]})"
+        for node, address in zip(alive, addresses, strict=True)
+    }
+
+
+@ray.remote(num_cpus=0, max_retries=0)
+def _look(file: str) -> Sight:
+    """Look at the file from the node that this runs on."""
+    try:
+        descriptor = os.open(file, os.O_RDWR)
+    except OSError:
+        return Sight("", locked=False, digest=source_digest())
+    try:
+        word = os.read(descriptor, 100).decode(errors="replace")
+        return Sight(word, _is_locked(descriptor), source_digest())
+    finally:
+        os.close(descriptor)
+
+
+def _is_locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False  # a file system that knows no locks
+    return False
+
+
+@contextmanager
+def _made(folder: Path) -> Iterator[None]:
+    """Make the folder; remove what was made if an error comes. Raises UserError."""
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        rule = f"must be a folder that can be made ({error.strerror})"
+        raise broken_rule("--storage", rule, str(folder), "choose another folder") from None
+    try:
+        yield
+    except BaseException:
+        for place in missing:
+            with suppress(OSError):  # another sweep has begun in it
+                place.rmdir()
+        raise
+
+
+@contextmanager
+def _locked_word(folder: Path) -> Iterator[tuple[Path, str]]:
+    """Give a locked file in the folder and the word in it, that nobody can know who does not see it."""
+    word = secrets.token_hex(16)
+    file = folder / f".shared-{word[:8]}"
+    try:
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        rule = f"must be a folder that can be written ({error.strerror})"
+        raise broken_rule("--storage", rule, str(folder), "choose another folder") from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        os.write(descriptor, word.encode())
+        os.fsync(descriptor)
+        yield file, word
+    finally:
+        os.close(descriptor)
+        file.unlink(missing_ok=True)

@@ -1,0 +1,106 @@
+"""A tracker whose store may be away for a while: what it could not take is written as soon as it is back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from dprl.platform.sweeps.cell_folder import CellResults
+from dprl.platform.sweeps.layout import SweepCell
+from dprl.platform.tracking.store import TrackingError
+from dprl.platform.tracking.tracker import Tracker
+
+_PAUSE_SECONDS = 15.0
+"""After a failure nothing is tried for so long: each attempt can take seconds, in which the sweep stands still."""
+
+_PATIENCE_SECONDS = 150.0
+"""At the end of a sweep its store is waited for."""
+
+
+class PatientTracker:
+    """Passes on to `tracker`; of each cell it keeps the last thing that the store did not take.
+
+    The files of a cell hold all that is ever written, so nothing is lost when the store stays away: the same sweep
+    again writes it. warn: is told, once for each cause, what goes wrong.
+    """
+
+    def __init__(self, tracker: Tracker, warn: Callable[[str], None]) -> None:
+        self._tracker = tracker
+        self._warn = warn
+        self._pending: dict[str, Callable[[], None]] = {}
+        self._told: set[str] = set()
+        self._next_try = 0.0
+
+    def open(self, cells: Sequence[SweepCell], fresh: bool) -> None:
+        """As `Tracker.open`: at the start a store that does not answer is the user's to mend."""
+        self._tracker.open(cells, fresh)
+
+    def begin(self, cell: SweepCell) -> None:
+        """The cell starts or resumes."""
+        self._write(cell, lambda: self._tracker.begin(cell))
+
+    def record(self, cell: SweepCell, results: CellResults) -> None:
+        """Write the results of a finished cell, now or when the store is back."""
+
+        def later() -> None:
+            self._tracker.record(cell, cell.folder.results())
+
+        self._write(cell, lambda: self._tracker.record(cell, results), later)
+
+    def fail(self, cell: SweepCell, cause: str) -> None:
+        """The cell failed."""
+        self._write(cell, lambda: self._tracker.fail(cell, cause))
+
+    def close(self, files: Sequence[Path], counts: Mapping[str, int], status: str, patient: bool) -> str | None:
+        """End the sweep's runs, if `patient` after waiting for the store; return what kept it from that."""
+        deadline = time.monotonic() + (_PATIENCE_SECONDS if patient else 0.0)
+        while True:
+            self._next_try = 0.0
+            error = self._flush() or self._attempt(lambda: self._tracker.close(files, dict(counts), status))
+            if error is None:
+                return None
+            if time.monotonic() >= deadline:
+                return str(error)
+            self._tell(f"MLflow: {error}; waiting for it, at most {_PATIENCE_SECONDS:.0f} s")
+            time.sleep(_PAUSE_SECONDS / 5)
+
+    def _write(self, cell: SweepCell, now: Callable[[], None], later: Callable[[], None] | None = None) -> None:
+        # The last thing that is to be said of a cell holds all that came before.
+        self._pending.pop(cell.digest, None)
+        if time.monotonic() < self._next_try or self._flush() is not None:
+            self._pending[cell.digest] = later or now
+            return
+        error = self._attempt(now)
+        if error is not None:
+            self._pending[cell.digest] = later or now
+            self._postpone(error)
+
+    def _flush(self) -> TrackingError | None:
+        """Write what is pending, the oldest first; return what stopped it."""
+        if self._pending:
+            # A request that was cut may have made its run all the same.
+            error = self._attempt(self._tracker.refresh)
+            for digest, write in list(self._pending.items()):
+                error = error or self._attempt(write)
+                if error is not None:
+                    self._postpone(error)
+                    return error
+                del self._pending[digest]
+        return None
+
+    def _attempt(self, write: Callable[[], None]) -> TrackingError | None:
+        try:
+            write()
+        except TrackingError as error:
+            return error
+        return None
+
+    def _postpone(self, error: TrackingError) -> None:
+        self._next_try = time.monotonic() + _PAUSE_SECONDS
+        self._tell(f"MLflow: {error}; it is written later")
+
+    def _tell(self, line: str) -> None:
+        if line not in self._told:
+            self._told.add(line)
+            self._warn(line)

@@ -1,0 +1,104 @@
+"""What is shown while a sweep runs: lines with the time left, silence, and a log that names cell and seed."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from dprl.platform.sweeps import progress as module
+from dprl.platform.sweeps.progress import (
+    PlainProgress,
+    ProgressDisplay,
+    QuietProgress,
+    TerminalProgress,
+    duration,
+    progress_display,
+)
+from dprl.platform.sweeps.sweep_log import LoggedProgress
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds that the displays see; a test moves them."""
+    now = [1000.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    return now
+
+
+def go(display: ProgressDisplay, clock: list[float]) -> None:
+    """Two cells: one is done after 60 s, the other is then halfway."""
+    display.say("starting")
+    display.begin(2)
+    display.advanced("jdp", 0.1, "1 of 5")
+    clock[0] += 60
+    display.advanced("none", 0.5, "3 of 5")
+    display.ended("jdp", "done in 60.0 s")
+    clock[0] += 20
+    display.advanced("none", 0.75, "4 of 5")
+    display.warn("MLflow: away")
+    display.ended("none", "FAILED: ValueError: no")
+    display.close()
+
+
+def test_plain_lines_tell_how_long_it_will_take(clock: list[float]) -> None:
+    stream = io.StringIO()
+    go(PlainProgress(stream), clock)
+    assert stream.getvalue().splitlines() == [
+        "starting",
+        "[1/2] jdp: done in 60.0 s, about 20 s left",
+        "      none: 75% (seed 4 of 5), about 11 s left",
+        "MLflow: away",
+        "[2/2] none: FAILED: ValueError: no",
+    ]
+
+
+def test_quiet_means_only_what_goes_wrong(clock: list[float]) -> None:
+    stream = io.StringIO()
+    display = progress_display(quiet=True, stream=stream)
+    assert isinstance(display, QuietProgress)
+    go(display, clock)
+    assert stream.getvalue() == "MLflow: away\n"
+
+
+def test_a_terminal_keeps_the_lines_of_ended_cells() -> None:
+    stream = io.StringIO()
+    go(TerminalProgress(Console(file=stream, force_terminal=True, width=120)), [0.0])
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", stream.getvalue())
+    assert "[1/2] jdp: done in 60.0 s" in shown
+    assert "none (seed 4 of 5)" in shown
+    assert "[2/2] none: FAILED: ValueError: no" in shown
+
+
+def test_the_log_has_everything_with_its_time(tmp_path: Path, clock: list[float]) -> None:
+    file = tmp_path / "logs" / "sweep.log"
+    go(LoggedProgress(QuietProgress(io.StringIO()), file), clock)
+    lines = [line.split(" ", 1) for line in file.read_text().splitlines()]
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4}", stamp) for stamp, _ in lines)
+    assert [text for _, text in lines] == [
+        "starting",
+        "jdp: seed 1 of 5, 10.0%",
+        "none: seed 3 of 5, 50.0%",
+        "jdp: done in 60.0 s",
+        "MLflow: away",
+        "none: FAILED: ValueError: no",
+    ]
+
+
+def test_a_log_that_cannot_be_written_is_told_once_and_ends(tmp_path: Path, clock: list[float]) -> None:
+    (tmp_path / "logs").write_text("a file where the folder should be")
+    stream = io.StringIO()
+    go(LoggedProgress(QuietProgress(stream), tmp_path / "logs" / "sweep.log"), clock)
+    told = stream.getvalue().splitlines()
+    assert told[0].endswith("the log ends here")
+    assert told[1:] == ["MLflow: away"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"), [(0.2, "1 s"), (89, "89 s"), (91, "2 min"), (5000, "83 min"), (9000, "2.5 h")]
+)
+def test_times_are_rough(seconds: float, told: str) -> None:
+    assert duration(seconds) == told
