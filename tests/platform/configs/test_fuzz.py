@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from dprl.platform.command_line import main
 from tests.platform.configs.broken_configs import Case, cases
 
-MOST_SECONDS, MOST_BYTES = 60, 6 * 1024**3
+MOST_SECONDS, MOST_BYTES = 120, 6 * 1024**3
 LONGEST_LINE = 2000
 RUN_EVERY = 5
 

@@ -102,7 +102,7 @@ def test_numbers_that_change_otherwise_are_refused() -> None:
     "table", [(WHOLE,), (WHOLE - 1, 2), (WHOLE, 0), (WHOLE + 5, -5), ()], ids=["one", "sum", "zero", "negative", "none"]
 )
 def test_a_table_that_is_no_law_is_refused(table: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="^chances must be"):
+    with pytest.raises(ValueError, match=r"^chances must be"):
         _ = Steps(table).bound
 
 

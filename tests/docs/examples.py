@@ -1,0 +1,47 @@
+"""The examples of docs/extending in a folder of a user's own, and commands there as the user types them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+EXAMPLES = {"algorithm": "simple_ucb", "mechanism": "truncated_geometric", "env": "inventory"}
+PLUGINS = ",".join(EXAMPLES.values())
+
+
+def copied(root: Path, folder: Path) -> Path:
+    """Copy every example into `folder`."""
+    for kind, module in EXAMPLES.items():
+        for suffix in (".py", ".yaml"):
+            shutil.copy(root / "docs" / "extending" / kind / f"{module}{suffix}", folder)
+    return folder
+
+
+def environment(folder: Path, plugins: str = PLUGINS) -> Mapping[str, str]:
+    """Return the variables of a user who works in `folder`."""
+    ours = {"PYTHONPATH": str(folder), "DPRL_PLUGINS": plugins, "DPRL_HOME": str(folder / "home"), "NO_COLOR": "1"}
+    return os.environ | ours
+
+
+def dprl(folder: Path, *words: object, expect: int = 0, plugins: str = PLUGINS) -> str:
+    """Run a command in `folder` and return all that it says."""
+    return python(folder, ["-m", "dprl.platform.command_line", *map(str, words)], expect=expect, plugins=plugins)
+
+
+def python(folder: Path, words: Sequence[str], expect: int = 0, plugins: str = PLUGINS, cwd: Path | None = None) -> str:
+    """Run Python with these words and the user's variables and return all that it says."""
+    done = subprocess.run(
+        [sys.executable, "-P", *words],
+        env=environment(folder, plugins),
+        cwd=cwd or folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == expect, done.stdout
+    return done.stdout

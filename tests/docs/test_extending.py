@@ -1,0 +1,105 @@
+"""The examples of docs/extending, the very files: registered from outside, certified, run, audited, swept on Ray."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from tests.docs.examples import EXAMPLES, copied, dprl, python
+
+TINY = ("--set", "episodes=60", "--set", "seeds=2")
+
+
+@pytest.fixture(scope="module")
+def user(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return copied(root, tmp_path_factory.mktemp("user"))
+
+
+def test_they_are_listed_and_certified(user: Path) -> None:
+    kinds = json.loads(dprl(user, "list", "--json"))
+    for kind, place in (("algorithms", "algorithm"), ("envs", "env"), ("mechanisms", "mechanism")):
+        assert EXAMPLES[place] in {entry["name"] for entry in kinds[kind]}
+    for name in EXAMPLES.values():
+        cells = json.loads(dprl(user, "certify", f"{name}.yaml", "--json"))
+        private = [cell for cell in cells if cell["trust_model"] != "none"]
+        assert len(private) >= 1
+        assert {cell["verdict"] for cell in private} == {"holds"}
+
+
+def test_without_the_variable_they_are_unknown(user: Path) -> None:
+    for name in EXAMPLES.values():
+        line = dprl(user, "certify", f"{name}.yaml", expect=2, plugins="")
+        assert line.count("\n") == 1
+        assert name in line
+
+
+def test_packages_name_their_module_as_a_plugin(root: Path) -> None:
+    for kind, module in EXAMPLES.items():
+        project = tomllib.loads((root / "docs" / "extending" / kind / "pyproject.toml").read_text())
+        assert project["project"]["entry-points"] == {"dprl.plugins": {module: module}}
+        assert project["tool"]["setuptools"]["py-modules"] == [module]
+
+
+@pytest.mark.slow
+def test_they_run_and_hand_over_policies_that_load(user: Path) -> None:
+    for name in EXAMPLES.values():
+        dprl(user, "run", f"{name}.yaml", *TINY)
+        folder = user / "home" / "sweeps" / name
+        summary = pd.read_csv(folder / "summary.csv")
+        assert len(summary) == len(json.loads(dprl(user, "certify", f"{name}.yaml", "--json")))
+        assert np.isfinite(summary["regret"]).all()
+        cell = folder / "cells" / summary["cell"].iloc[0]
+        code = f"from dprl.platform.policies import load_policy; print(load_policy({str(cell)!r}).start_value)"
+        assert float(python(user, ["-c", code])) > 0.0
+
+
+@pytest.mark.slow
+def test_no_attack_refutes_the_mechanism(user: Path) -> None:
+    found = json.loads(dprl(user, "audit", "truncated_geometric", "--runs", "50000", "--json"))
+    assert found
+    assert "refuted" not in json.dumps(found)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_contract_suites_take_the_parts_of_a_plugin(user: Path, root: Path) -> None:
+    """One test of each suite is enough here: that it meets the part and passes. All of them are for its author."""
+    quick = "simple_ucb and (frozen or same_seed or policies_are_valid or bad_settings or charged)"
+    for suite, which in (("algorithms/test_contract.py", quick), ("envs/test_contract.py", "inventory")):
+        words = [
+            "-m",
+            "pytest",
+            str(root / "tests" / suite),
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:xdist",
+            "-k",
+            which,
+        ]
+        said = python(user, words, cwd=root)
+        assert " passed" in said
+        assert "failed" not in said
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+def test_a_sweep_on_ray_gives_the_same_bits(user: Path) -> None:
+    config = yaml.safe_load((user / "inventory.yaml").read_text())
+    config["privacy"] = {"grid_search": [{"model": "none"}, {"model": "jdp", "epsilon": 10.0}]}
+    (user / "two.yaml").write_text(yaml.safe_dump(config))
+    dprl(user, "run", "two.yaml", *TINY, "--name", "here")
+    dprl(user, "sweep", "two.yaml", *TINY, "--name", "there")
+    here, there = (
+        sorted((user / "home" / "sweeps" / name).glob("cells/*/records.parquet")) for name in ("here", "there")
+    )
+    assert [file.parent.name for file in here] == [file.parent.name for file in there]
+    assert len(here) == 2
+    assert [file.read_bytes() for file in here] == [file.read_bytes() for file in there]

@@ -1,0 +1,81 @@
+"""The metrics page has every number that is logged: of records, summaries, MLflow, certificates and RLlib's results."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dprl.algorithms import ALGORITHMS
+from dprl.envs import ENVIRONMENTS
+from dprl.platform.configs.experiment import Experiment, read_experiment
+from dprl.platform.reports.records import columns, summary_row
+from dprl.platform.sweeps.cell_folder import CellResults
+from dprl.platform.tracking.tracker import cell_metrics
+
+ENDS = re.compile(r"_(?:lower|upper)$")
+# Settings are called as in the config, and `derived_NAME` stands for each of its kind.
+AS_IN_THE_CONFIG = re.compile(r"^(?:\w+\.\w+|episodes|seeds?|release|audit)$")
+
+
+def words(page: str) -> set[str]:
+    """Return what the page has in code, and the dotted parts of it."""
+    code = set(re.findall(r"`([^`\n]+)`", page))
+    return code | {part for word in code for part in re.split(r"[. ]", word)}
+
+
+def undefined(names: set[str], page: str) -> set[str]:
+    known = words(page)
+    return {
+        name
+        for name in names
+        if not AS_IN_THE_CONFIG.match(name) and not {name, ENDS.sub("", name), re.sub(r"^derived_", "", name)} & known
+    }
+
+
+def experiment(algorithm: str) -> Experiment:
+    config = ALGORITHMS[algorithm]
+    env = next(name for name, spec in ENVIRONMENTS.items() if issubclass(spec.builds, config.plays))
+    parts = {"algorithm": {"name": algorithm}, "env": {"name": env}, "privacy": {"model": "none"}}
+    return read_experiment({"name": "try", **parts, "episodes": 10, "seeds": 3})
+
+
+def results(algorithm: str) -> CellResults:
+    """Return made-up results: the names are what counts."""
+    made: dict[str, Any] = dict.fromkeys(columns(ALGORITHMS[algorithm].metrics), 0.5)
+    made |= {"seed": np.repeat([0, 1, 2], 2), "episode": [1, 10] * 3}
+    return CellResults(pd.DataFrame(made), experiment(algorithm).certificate().to_dict(), 1.0, 0.0)
+
+
+@pytest.fixture(scope="module")
+def page(root: Path) -> str:
+    return (root / "docs" / "metrics.md").read_text()
+
+
+@pytest.mark.parametrize("algorithm", sorted(ALGORITHMS))
+def test_every_column_and_metric_of_an_algorithm_is_defined(algorithm: str, page: str) -> None:
+    found = results(algorithm)
+    assert undefined(set(found.records.columns), page) == set()
+    assert undefined(set(summary_row(experiment(algorithm), found)), page) == set()
+    metrics = ALGORITHMS[algorithm].metrics
+    assert undefined({point.key for point in cell_metrics(metrics, found)}, page) == set()
+
+
+@pytest.mark.parametrize("algorithm", ["private_ucb_vi", "ma_ldp", "pgc_a3c", "ldp_sign_votes"])
+def test_every_field_of_a_certificate_is_defined(algorithm: str, page: str) -> None:
+    raw = experiment(algorithm).as_mapping() | {"privacy": {"model": "ldp", "epsilon": 1.0}}
+    certificate = read_experiment(raw).certificate().to_dict()
+    part = page.partition("## Certificate")[2]
+    names = set(certificate) | set(certificate["proved"]) | set(certificate["noise"][0])
+    assert undefined(names - {"source", "calibration"}, part) == set()
+
+
+def test_a_number_that_is_not_defined_is_found(page: str) -> None:
+    assert undefined({"regret", "regret_lower", "privacy.epsilon", "regrets", "derived_unknown"}, page) == {
+        "regrets",
+        "derived_unknown",
+    }

@@ -1,0 +1,163 @@
+"""Parts of others: who may register what, that their sources count, and that a wrong name is told in one line."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import pytest
+
+from dprl.algorithms import ALGORITHMS, PUCBConfig
+from dprl.envs import ENVIRONMENTS, MDPS, FiniteMDP, RiverSwim
+from dprl.platform import plugins
+from dprl.platform.environment_variables import worker_environment
+from dprl.platform.errors import UserError
+from dprl.platform.plugins import load_plugins, register_algorithm, register_environment, register_mechanism
+from dprl.privacy.compiled import source_digest
+from dprl.privacy.mechanisms import ADDITIVE, MECHANISMS
+from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.plugins import plugin_modules, plugin_sources
+
+REGISTRIES: tuple[dict[str, Any], ...] = (ALGORITHMS, ENVIRONMENTS, MDPS, ADDITIVE, MECHANISMS)
+
+
+@pytest.fixture
+def named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Return what names plugins, whose modules lie in `tmp_path`; registries are as before afterwards."""
+    before = [dict(registry) for registry in REGISTRIES]
+    loaded = set(sys.modules)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def name(*modules: str) -> None:
+        monkeypatch.setenv("DPRL_PLUGINS", ",".join(modules))
+        plugin_modules.cache_clear()
+        load_plugins.cache_clear()
+
+    name()
+    yield name
+    for registry, entries in zip(REGISTRIES, before, strict=True):
+        registry.clear()
+        registry.update(entries)
+    for module in set(sys.modules) - loaded:
+        if module.startswith("ours"):
+            del sys.modules[module]
+    monkeypatch.undo()
+    plugin_modules.cache_clear()
+    load_plugins.cache_clear()
+
+
+def part(below: type[Any], name: str, module: str = "ours") -> type[Any]:
+    return type("Mine", (below,), {"name": name, "__module__": module})
+
+
+def test_a_part_of_a_plugin_is_registered(named: Callable[..., None]) -> None:
+    named("ours")
+    mine, shop = part(PUCBConfig, "my_pucb"), part(RiverSwim, "my_river")
+    assert register_algorithm(mine) is ALGORITHMS["my_pucb"] is mine
+    assert register_environment(shop) is ENVIRONMENTS["my_river"] is MDPS["my_river"] is shop
+    assert gymnasium.make("dprl/Mine-v0", n_states=3, horizon=2).unwrapped is not None
+    assert register_algorithm(mine) is mine  # a module that is imported again
+
+
+def test_a_part_whose_source_would_not_count_is_refused(named: Callable[..., None]) -> None:
+    named("other")
+    for register, below in ((register_algorithm, PUCBConfig), (register_environment, RiverSwim)):
+        with pytest.raises(ValueError, match=r"mine must be of a plugin, got module ours; name it in \$DPRL_PLUGINS"):
+            register(part(below, "mine"))
+    assert "mine" not in ALGORITHMS
+    assert "mine" not in ENVIRONMENTS
+
+
+def test_a_name_that_is_taken_or_none_is_refused(named: Callable[..., None]) -> None:
+    named("ours")
+    with pytest.raises(
+        ValueError, match=r"algorithm pucb must have a name of its own, got that of dprl.algorithms.pucb"
+    ):
+        register_algorithm(part(PUCBConfig, "pucb"))
+    for name in ("", "two words", None, 7):
+        with pytest.raises(ValueError, match="name must be one word, got"):
+            register_algorithm(part(PUCBConfig, name))  # type: ignore[arg-type]
+
+
+def test_a_mechanism_without_a_table_is_refused(named: Callable[..., None]) -> None:
+    named("ours")
+    with pytest.raises(ValueError, match="must be below TabulatedMechanism, got Mine"):
+        register_mechanism(part(Laplace, "mine"))
+    assert "mine" not in MECHANISMS
+
+
+def test_an_environment_that_nobody_plays_is_refused(named: Callable[..., None]) -> None:
+    named("ours")
+    with pytest.raises(ValueError, match="builds must be one of FiniteMDP, "):
+        register_environment(type("Mine", (), {"name": "mine", "builds": dict, "__module__": "ours"}))
+    assert issubclass(RiverSwim.builds, FiniteMDP)
+
+
+def test_sources_of_plugins_count_in_the_digest(named: Callable[..., None], tmp_path: Path) -> None:
+    fresh, seen = source_digest.__wrapped__, []
+    seen.append(fresh())
+    named("ours")
+    seen.append(fresh())  # named, and not there
+    (tmp_path / "ours.py").write_text("a = 1\n")
+    seen.append(fresh())
+    (tmp_path / "ours.py").write_text("a = 2\n")
+    seen.append(fresh())
+    named("ours", "ours_too.part")
+    (tmp_path / "ours_too").mkdir()
+    for file in ("__init__.py", "part.py", "other.py"):
+        (tmp_path / "ours_too" / file).write_text(f"# {file}\n")
+        seen.append(fresh())
+    assert len(set(seen)) == len(seen)
+    assert seen[-1] == fresh()
+    assert {name for name, _ in plugin_sources()} >= {"ours.py", "ours_too/__init__.py", "ours_too/part.py"}
+    assert "ours_too" not in sys.modules, "looking for sources must run nothing"
+    named()
+    assert fresh() == seen[0]
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        (None, "ModuleNotFoundError"),
+        ("import nowhere_at_all\n", "ModuleNotFoundError"),
+        ("def f(:\n", "SyntaxError"),
+        ("raise ValueError('a\\nb')\n", "ValueError"),
+    ],
+)
+def test_a_plugin_that_cannot_be_loaded_is_told_in_one_line(
+    source: str | None, reason: str, named: Callable[..., None], tmp_path: Path
+) -> None:
+    if source is not None:
+        (tmp_path / "ours.py").write_text(source)
+    named("ours")
+    with pytest.raises(UserError, match=rf"^DPRL_PLUGINS: must be modules that can be imported \({reason}") as caught:
+        load_plugins()
+    assert "\n" not in str(caught.value)
+    assert "PYTHONPATH" in str(caught.value)
+
+
+def test_workers_find_the_same_plugins(named: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["here", "/there", ""]))
+    assert set(worker_environment()) == {"OMP_NUM_THREADS", "RAY_CHDIR_TO_TRIAL_DIR"}
+    named("ours", "theirs")
+    found = worker_environment()
+    assert found["DPRL_PLUGINS"] == "ours,theirs"
+    assert found["PYTHONPATH"] == os.pathsep.join([str(Path("here").absolute()), "/there"])
+
+
+def test_entry_points_are_plugins_too(named: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    def entry_points(group: str) -> list[Any]:
+        assert group == "dprl.plugins"
+        return [importlib.metadata.EntryPoint("shop", "shop.parts:ignored", group)]
+
+    monkeypatch.setattr("dprl.privacy.plugins.importlib.metadata.entry_points", entry_points)
+    named("ours", "shop.parts")
+    assert plugin_modules() == ("ours", "shop.parts")
+    named()
+    assert plugin_modules() == ("shop.parts",)
+    assert plugins.GROUP == "dprl.plugins"
