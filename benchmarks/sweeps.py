@@ -1,9 +1,9 @@
-"""What a sweep costs beside its cells: 200 small cells through Ray Tune and MLflow, also if it is killed again and again.
+"""What a sweep costs beside its cells: 200 small cells through Ray Tune and MLflow, and if it is killed again and again.
 
 Run from the repository's root: python -m benchmarks.sweeps [--quick] [--kills N] [--json PATH]
 
-Two ratios in one run: the whole time over the cells' own compute spread over the CPUs, and the cost of a cell beside its
-compute over that of the same trials without reuse of worker processes, which is Ray Tune's default.
+In one run: the whole time beside the cells' own compute spread over the CPUs, and what a cell costs beside its compute,
+with and without the reuse of worker processes, which Ray Tune leaves out by default.
 """
 
 from __future__ import annotations

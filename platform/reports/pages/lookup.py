@@ -15,6 +15,7 @@ from dprl.platform.program import command
 from dprl.platform.sweeps.atomic_files import write_json
 from dprl.platform.sweeps.cell_folder import CellFolder
 from dprl.platform.sweeps.layout import SweepLayout
+from dprl.platform.sweeps.meaning import Grid
 
 _SWEEPS = "sweeps"
 """The folder in the home that holds the sweeps."""
@@ -68,8 +69,10 @@ def sweep_layout(home: Path, word: str) -> SweepLayout:
 
 
 def finished_cells(layout: SweepLayout) -> list[CellFolder]:
-    """Return the folders of all cells of a sweep that are finished, also of earlier grids."""
-    folders = map(CellFolder, sorted((layout.folder / "cells").glob("*")))
+    """Return the folders of the finished cells of a sweep's grid."""
+    grid = Grid.read(layout.grid_file)
+    digests = [] if grid is None else sorted(grid.cells)
+    folders = (CellFolder(layout.cell_folder(digest)) for digest in digests)
     return [folder for folder in folders if folder.finished]
 
 
