@@ -23,6 +23,7 @@ from dprl.platform.reports.records import shared_unit
 DASHES: dict[str, Any] = {"none": (0, (4, 2)), "jdp": "-", "ldp": (0, (6, 1.5, 1.2, 1.5))}
 MARKERS = ("o", "s", "^", "D", "v", "P")
 MODEL = "privacy.model"
+_ALGORITHM = "algorithm."
 _DELTA = "privacy.delta"
 _EPISODES = "episodes"
 _REFERENCE_DASHES: tuple[Any, ...] = (DASHES["none"], (0, (1, 1.5)), (0, (9, 4)), (0, (8, 2, 2, 2)), (0, (2, 5)))
@@ -73,8 +74,10 @@ class Panels(NamedTuple):
         panel_keys = [key for key in varying if key.startswith("env.") or key == _EPISODES]
         # The trust model is always named; epsilon is the axis.
         apart = [*panel_keys, MODEL, "privacy.epsilon", _DELTA]
-        told = needed_keys(flats, [key for key in varying if key not in apart], [*apart, "algorithm.name"])
-        line_keys = [MODEL, *(key for key in varying if key in told or key == "algorithm.name")]
+        # A scale that goes with the algorithm tells no lines apart.
+        scales = [key for key in varying if key.startswith(_ALGORITHM) and key != _ALGORITHM + "name"]
+        needed = needed_keys(flats, scales, [*panel_keys, _ALGORITHM + "name"])
+        line_keys = [MODEL, *(key for key in varying if key not in apart and (key not in scales or key in needed))]
         line_keys.sort(key=lambda key: key != "algorithm.name")
         if (summary["claimed_delta"] > 0).any():
             line_keys.append(_DELTA)
