@@ -19,9 +19,13 @@ _HIGHER = "; higher is better"
 
 
 def with_headline(summary: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows that the figure draws: those that have a headline."""
+    """Return the rows that the figure draws: those that have a headline, with ends of bands, NaN where none are."""
     columns = [main_column(metric) for metric in headlines_in(summary.columns)]
-    return summary[summary[columns].notna().any(axis=1)] if columns else summary.iloc[:0]
+    if not columns:
+        return summary.iloc[:0]
+    ends = [f"{column}{end}" for column in columns for end in ("_lower", "_upper")]
+    rows = summary[summary[columns].notna().any(axis=1)]
+    return rows.reindex(columns=list(dict.fromkeys([*rows.columns, *ends])))
 
 
 def frontier_figure(summary: pd.DataFrame) -> bytes:

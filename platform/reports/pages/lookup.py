@@ -71,8 +71,7 @@ def sweep_layout(home: Path, word: str) -> SweepLayout:
 def finished_cells(layout: SweepLayout) -> list[CellFolder]:
     """Return the folders of the finished cells of a sweep's grid."""
     grid = Grid.read(layout.grid_file)
-    digests = [] if grid is None else sorted(grid.cells)
-    folders = (CellFolder(layout.cell_folder(digest)) for digest in digests)
+    folders = (CellFolder(layout.cell_folder(digest)) for digest in (grid.cells if grid is not None else ()))
     return [folder for folder in folders if folder.finished]
 
 

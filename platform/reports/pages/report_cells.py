@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,7 +19,7 @@ from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError
 from dprl.platform.reports.cell_texts import Cell, cells_of, plain
 from dprl.platform.reports.inference.bands import simultaneous_band
-from dprl.platform.reports.pages.lookup import SweepStatus, finished_cells, read_summary
+from dprl.platform.reports.pages.lookup import finished_cells, read_summary
 from dprl.platform.reports.records import summary_row
 from dprl.platform.sweeps.cell_folder import CellFolder
 from dprl.platform.sweeps.layout import SweepLayout
@@ -105,14 +105,10 @@ def read_cells(layouts: Sequence[SweepLayout]) -> list[ReportCell]:
 
 
 def _parts(layout: SweepLayout) -> list[_Part]:
-    """Return the cells of the sweep's grid, or, of one that is not finished, all that are there."""
-    status = SweepStatus.of(layout)
+    """Return the finished cells of the sweep's grid."""
     known = cells_of(read_summary(layout)) if layout.summary_file.is_file() else []
     rows = {str(row["cell"]): row for row in known}
-    folders: Iterable[CellFolder] = finished_cells(layout)
-    if rows and status.cells_finished == status.cells:
-        folders = [CellFolder(layout.folder / "cells" / digest) for digest in rows]
-    found = [(folder, rows.get(folder.path.name) or _row(folder)) for folder in folders]
+    found = [(folder, rows.get(folder.path.name) or _row(folder)) for folder in finished_cells(layout)]
     return [_Part(folder, {"sweep": layout.name, **row}) for folder, row in found]
 
 
