@@ -142,6 +142,9 @@ def _add_sweep(commands: _Subparsers) -> None:
         metavar="URI",
         help="a folder for all results, seen by every node of a cluster (default: $DPRL_HOME or ./dprl_runs)",
     )
+    more = "add seeds, as many as the config has at a time, to cells that are not told apart from all others"
+    parser.add_argument("--adaptive", action="store_true", help=more)
+    parser.add_argument("--most-seeds", metavar="N", help="with --adaptive: of a cell (default: 5 times the config's)")
     parser.add_argument("--dry-run", action="store_true", help="show the cells and what each would prove; run nothing")
     # `dprl submit` says what its user typed: on the cluster that is another command.
     parser.add_argument("--resume-command", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
@@ -193,7 +196,7 @@ def _add_report(commands: _Subparsers) -> None:
         "--compare",
         metavar=("ONE", "OTHER"),
         nargs=2,
-        help="on a Markdown page, two algorithms: how many times fewer episodes the first needs until its regret has halved",
+        help="on a Markdown page: how many times fewer episodes ONE algorithm needs until its regret has halved",
     )
     parser.add_argument("--storage", metavar="URI", help="as for sweep (default: $DPRL_HOME or ./dprl_runs)")
     _add_json(parser)

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from xdist.scheduler import LoadScopeScheduling
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from dprl.platform.plugins import load_plugins
 
@@ -39,7 +39,7 @@ class KernelScheduling(LoadScopeScheduling):
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling | None:
     """Take our scheduling where `--dist loadscope` is asked for."""
-    return KernelScheduling(config, log) if config.getoption("dist") == "loadscope" else None  # type: ignore[arg-type]
+    return KernelScheduling(config, log) if config.getoption("dist") == "loadscope" else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

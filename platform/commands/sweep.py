@@ -51,6 +51,7 @@ def _execute(options: argparse.Namespace, executor: Literal["process", "tune"]) 
     home = home_folder(getattr(options, "storage", None))
     # Only here: certifying and listing need not wait for pandas and MLflow.
     from dprl.platform.reports.tables import write_summary  # noqa: PLC0415
+    from dprl.platform.sweeps.adaptive import run_adaptive, stages_of  # noqa: PLC0415
     from dprl.platform.sweeps.sweep import SweepOptions, run_sweep  # noqa: PLC0415
 
     how = SweepOptions(
@@ -63,9 +64,12 @@ def _execute(options: argparse.Namespace, executor: Literal["process", "tune"]) 
         command=options.resume_command,
         quiet=options.quiet,
     )
+    stages = None
+    if getattr(options, "adaptive", False):
+        stages = stages_of(cells, options.most_seeds)
     try:
         with stdout_for_results():
-            result = run_sweep(cells, how)
+            result = run_sweep(cells, how) if stages is None else run_adaptive(cells, how, stages)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED  # run_sweep has said how to resume
     if options.json:

@@ -16,7 +16,17 @@ from dprl.algorithms import Metric
 from dprl.algorithms.base import REGRET, headline
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import counted
-from dprl.platform.reports.drawing import BAND, COLOURS, LEGEND_SIZE, ValueAxis, draw_curve, png, put_title, wrapped
+from dprl.platform.reports.drawing import (
+    BAND,
+    COLOURS,
+    LEGEND_SIZE,
+    ValueAxis,
+    draw_curve,
+    listed,
+    png,
+    put_title,
+    wrapped,
+)
 from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
 from dprl.platform.reports.records import (
     SATURATION_NOTE,
@@ -55,7 +65,8 @@ def cell_figure(records: pd.DataFrame, experiment: Experiment, certificate: Mapp
     """
     metrics, unit = experiment.algorithm.metrics, experiment.algorithm.unit
     with_regret = REGRET in metrics
-    drawn = _groups(metrics)
+    # What is 0 throughout, as what agents have to learn of public rewards, would be an empty panel.
+    drawn = _groups([metric for metric in metrics if metric.headline or records[metric.name].any()])
     if not drawn and not with_regret:
         drawn = [list(metrics)]
     panels = 2 * with_regret + len(drawn)
@@ -141,7 +152,8 @@ def _draw_values(axes: Axes, records: pd.DataFrame, metrics: Sequence[Metric], w
         draw_curve(axes, points, (lowest, metric.most), label=_legend_text(metric), **style)
     main = headline(metrics)
     if unit:
-        axis.apply(axes, when if main is None else f"{main.label} {when}", unit, means, every["lower"].to_numpy())
+        what = main.label if main is not None else listed([metric.label for metric in metrics])
+        axis.apply(axes, wrapped(f"{what} {when}", _HEIGHT), unit, means, every["lower"].to_numpy())
     elif all(metric.most == 1.0 for metric in metrics):
         axes.set_ylabel("share")
         axes.set_ylim(-0.03, 1.03)

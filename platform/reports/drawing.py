@@ -13,6 +13,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from dprl.platform.reports.inference.intervals import CONFIDENCE
 
@@ -26,9 +27,11 @@ _LINEAR_SPAN = 30.0
 _NEGLIGIBLE = 1e-6
 """Share of the largest mean below which one counts as zero: exact values differ by roundings."""
 _LOG_MARGIN = 1.6
+_FEW_DECADES = 100.0
+"""Ratio of the ends of a logarithmic axis up to which it is labelled between powers of ten."""
 _SMALLEST = 0.1
 """Share of the smallest mean down to which a logarithmic axis follows the ends of the intervals."""
-_DPI = 130
+_DPI = 110
 _HANDLE_LENGTH = 4.0
 """In font sizes: dashes must be seen in the legend, beside a marker."""
 _LETTERS_PER_INCH = 10.5
@@ -72,6 +75,13 @@ class ValueAxis(NamedTuple):
         else:
             axes.set_yscale("log")
             axes.set_ylim(bottom=min([self.least, *lower[lower > self.floor]]) / _LOG_MARGIN)
+            low, high = axes.get_ylim()
+            # Within a decade or two powers of ten label a place or none.
+            near = high <= _FEW_DECADES * low
+            axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if near else (1.0,)))
+            axes.yaxis.set_minor_locator(NullLocator())
+            if near:
+                axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
 def draw_curve(

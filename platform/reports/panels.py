@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
 from dprl.platform.configs.experiment import NEEDS_ITS_NAME, varies
+from dprl.platform.reports.cell_texts import needed_keys
 from dprl.platform.reports.drawing import BAND, BARS, COLOURS, ValueAxis, listed, png, put_legend, put_title
 from dprl.platform.reports.records import shared_unit
 
@@ -24,8 +25,8 @@ MARKERS = ("o", "s", "^", "D", "v", "P")
 MODEL = "privacy.model"
 _DELTA = "privacy.delta"
 _EPISODES = "episodes"
-_REFERENCE_DASHES: tuple[Any, ...] = (DASHES["none"], (0, (1, 1.5)), (0, (8, 3)), (0, (8, 2, 2, 2)))
-"""Of cells without privacy, which have no marker: one after the other where several have one colour."""
+_REFERENCE_DASHES: tuple[Any, ...] = (DASHES["none"], (0, (1, 1.5)), (0, (9, 4)), (0, (8, 2, 2, 2)), (0, (2, 5)))
+"""Of cells without privacy, which have no marker: one after the other."""
 BAND_ALPHA = 0.15
 MOST_BANDS = 3
 """Lines whose filled bands can still be told apart; with more lines there are error bars only."""
@@ -72,7 +73,8 @@ class Panels(NamedTuple):
         panel_keys = [key for key in varying if key.startswith("env.") or key == _EPISODES]
         # The trust model is always named; epsilon is the axis.
         apart = [*panel_keys, MODEL, "privacy.epsilon", _DELTA]
-        line_keys = [MODEL, *(key for key in varying if key not in apart)]
+        told = needed_keys(flats, [key for key in varying if key not in apart], [*apart, "algorithm.name"])
+        line_keys = [MODEL, *(key for key in varying if key in told or key == "algorithm.name")]
         line_keys.sort(key=lambda key: key != "algorithm.name")
         if (summary["claimed_delta"] > 0).any():
             line_keys.append(_DELTA)
@@ -298,6 +300,7 @@ def _styles(lines: Sequence[tuple[str, pd.DataFrame]], line_keys: Sequence[str])
     kinds = {name: tuple(map(str, first[algorithm if several else [MODEL]])) for name, first in firsts.items()}
     numbers = {kind: i for i, kind in enumerate(dict.fromkeys(kinds.values()))}
     further, seen = itertools.count(len(numbers)), Counter[tuple[Any, ...]]()
+    references = 0
     styles, unproved = {}, {name for name, cells in lines if _unproved(cells).all()}
     for name, kind in kinds.items():
         model = "none" if name in unproved else firsts[name][MODEL]
@@ -305,7 +308,10 @@ def _styles(lines: Sequence[tuple[str, pd.DataFrame]], line_keys: Sequence[str])
         seen[kind, model] += 1
         number = next(further) if before else numbers[kind]
         colour = COLOURS[(numbers[kind] if several else number) % len(COLOURS)]
-        reference = _REFERENCE_DASHES[before % len(_REFERENCE_DASHES)]
-        dashes = reference if model == "none" else DASHES.get(model, "-.")
+        dashes = DASHES.get(model, "-.")
+        if model == "none":
+            # Without markers only dashes tell these apart in grey.
+            dashes = _REFERENCE_DASHES[references % len(_REFERENCE_DASHES)]
+            references += 1
         styles[name] = Style(colour, MARKERS[number % len(MARKERS)], dashes)
     return styles

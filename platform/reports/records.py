@@ -99,9 +99,23 @@ def full_label(metric: Metric) -> str:
 
 def curve(records: pd.DataFrame, column: str = REGRET.name) -> pd.DataFrame:
     """Return `column` over seeds as episode, mean, lower, upper (95 % t band; NaN ends below 3 seeds)."""
-    by_seed = records.pivot_table(index="episode", columns="seed", values=column)
-    mean, half = bands(by_seed.to_numpy())
-    return pd.DataFrame({"episode": by_seed.index.to_numpy(), "mean": mean, "lower": mean - half, "upper": mean + half})
+    episodes, values = by_seed(records, column)
+    mean, half = bands(values)
+    return pd.DataFrame({"episode": episodes, "mean": mean, "lower": mean - half, "upper": mean + half})
+
+
+def by_seed(records: pd.DataFrame, column: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the episodes at which blocks end, [B], and `column` at each of them for every seed, [B, seeds].
+
+    Raises ValueError unless the records have the same episodes of every seed, one seed after the other.
+    """
+    seeds = records["seed"].unique()
+    n_seeds = len(seeds)
+    episodes = records["episode"].to_numpy().reshape(n_seeds, -1)
+    one_by_one = seeds == records["seed"].to_numpy().reshape(n_seeds, -1).T
+    if (episodes != episodes[0]).any() or not one_by_one.all():
+        raise ValueError("records must have the same episodes of every seed, one seed after the other")
+    return episodes[0], records[column].to_numpy().reshape(n_seeds, -1).T
 
 
 def always_saturated(records: pd.DataFrame) -> bool:
@@ -171,12 +185,11 @@ def _metric_columns(metric: Metric, records: pd.DataFrame) -> dict[str, float]:
 def _headline_columns(metric: Metric, records: pd.DataFrame) -> dict[str, float]:
     """Return what the summary has of a headline that is a mean over the block."""
     name = metric.name
-    by_seed = records.pivot_table(index="episode", columns="seed", values=name)
-    lengths = np.diff(by_seed.index.to_numpy(), prepend=0)
+    episodes, values = by_seed(records, name)
     return {
-        **_with_band(name, pd.Series(np.average(by_seed.to_numpy(), axis=0, weights=lengths))),
-        **_with_band(f"{name}_last", by_seed.iloc[-1]),
-        f"{name}_first": float(by_seed.iloc[0].mean()),
+        **_with_band(name, pd.Series(np.average(values, axis=0, weights=np.diff(episodes, prepend=0)))),
+        **_with_band(f"{name}_last", pd.Series(values[-1])),
+        f"{name}_first": float(values[0].mean()),
     }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+import tempfile
 from pathlib import Path
 
 _WORKER_COMMAND = "--python_worker_command="
@@ -29,7 +30,11 @@ def run() -> int:
     except UserError as error:
         sys.stderr.write(f"dprl: {error}\n")
         return EXIT_BAD_INPUT
-    return main(["sweep", *sys.argv[1:]])
+    config, *words = sys.argv[1:]
+    words = ["sweep", str(Path(config).absolute()), *words]
+    # Ray may put the job's folder anew, for another node on this machine, and then this one has no current folder.
+    os.chdir(tempfile.gettempdir())
+    return main(words)
 
 
 def interpreter_of_ray(proc: Path, pid: int) -> str | None:

@@ -56,6 +56,18 @@ class Outcome:
                 file.unlink(missing_ok=True)
         return found
 
+    def write_report(self, command: str) -> list[Path]:
+        """Write the page that sets the cells side by side, and its tables; return the page."""
+        # Only here: matplotlib takes time to load.
+        from dprl.platform.reports.pages.writing import write_report  # noqa: PLC0415
+
+        layout = self.layout
+        try:
+            return write_report(layout.home, [layout.name], layout.folder, command)[:1]
+        except OSError as error:
+            self.problems.append(f"{layout.folder}: cannot be written ({error.strerror or error})")
+            return []
+
     def write_status(self, cells: Sequence[SweepCell], n_failed: int, command: str) -> dict[str, int]:
         """Write how far the sweep is, with the command that resumes it, and return the counts."""
         finished = sum(cell.finished for cell in cells)

@@ -10,7 +10,7 @@ import fcntl
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,8 +62,9 @@ def _require(node: str, sight: Sight | None, folder: Path, word: str) -> None:
 
 def _sights(file: Path) -> Iterator[tuple[str, Sight | None]]:
     """Ask all nodes at once, and give what each sees by its address; None for one that does not answer."""
+    on_node = ray.remote(num_cpus=0, max_retries=0)(look)
     asked = {
-        node: _look.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False)).remote(str(file))
+        node: on_node.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False)).remote(str(file))
         for node_id, node in living_nodes().items()
     }
     for node, answer in asked.items():
@@ -88,9 +89,8 @@ def living_nodes() -> dict[str, str]:
     }
 
 
-@ray.remote(num_cpus=0, max_retries=0)
-def _look(file: str) -> Sight:
-    """Look at the file from the node that this runs on."""
+def look(file: str) -> Sight:
+    """Return what the node that this runs on sees of the file."""
     try:
         descriptor = os.open(file, os.O_RDWR)
     except OSError:
@@ -121,13 +121,16 @@ def _made(folder: Path) -> Iterator[None]:
     except OSError as error:
         rule = f"must be a folder that can be made ({error.strerror})"
         raise broken_rule("--storage", rule, str(folder), "choose another folder") from None
-    try:
+    with ExitStack() as undo:
+        for place in reversed(missing):
+            undo.callback(_remove_empty, place)
         yield
-    except BaseException:
-        for place in missing:
-            with suppress(OSError):  # another sweep has begun in it
-                place.rmdir()
-        raise
+        undo.pop_all()
+
+
+def _remove_empty(folder: Path) -> None:
+    with suppress(OSError):  # another sweep has begun in it
+        folder.rmdir()
 
 
 @contextmanager

@@ -224,12 +224,14 @@ class _Sweep:
     def _conclude(self, cells: Sequence[SweepCell], status: str) -> SweepResult:
         finished = [cell for cell in cells if cell.finished]
         if finished:
-            self.display.say("writing summary.csv and figures, and all to MLflow")
+            self.display.say("writing summary.csv, figures and report.html, and all to MLflow")
         else:
             self.display.say("no finished cell: nothing to summarise")
         summary = self.outcome.summary(finished)
         files = self.outcome.write(summary) if finished else []
         counts = self.outcome.write_status(cells, len(self.failures), self.options.command)
+        if finished:
+            files += self.outcome.write_report(self.options.command)
         missed = self.tracker.close(files, counts, status, patient=status != "KILLED")
         again = f"nothing is lost, the same command writes it later: {self.options.command}"
         lacking = [*self.outcome.problems, *([f"MLflow: {missed}"] if missed is not None else [])]

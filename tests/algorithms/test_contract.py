@@ -295,7 +295,6 @@ def test_beta_is_a_probability(name: str, value: float, rule: str) -> None:
         config(beta=value)
 
 
-@pytest.mark.slow
 def test_same_bits_without_the_compiler() -> None:
     printed_both_ways("from tests.algorithms.test_contract import fingerprints; print(*fingerprints(), sep='\\n')")
 

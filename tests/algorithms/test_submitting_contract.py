@@ -318,7 +318,6 @@ def test_one_episode_is_refused(name: str) -> None:
         ALGORITHMS[name]().build(MDP, learner(name, episodes=2).privatizer, 1, Streams(0, "x"))
 
 
-@pytest.mark.slow
 def test_same_bits_without_the_compiler() -> None:
     printed_both_ways(
         "from tests.algorithms.test_submitting_contract import fingerprints; print(*fingerprints(), sep='\\n')"

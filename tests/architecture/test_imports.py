@@ -24,6 +24,7 @@ LIBRARIES = {
     "algorithms/pgc_a3c": {"numpy", "scipy", "numba", "llvmlite", "gymnasium", "ray", "torch"},
     "platform": {
         *(
+            "jinja2",
             "matplotlib",
             "mlflow",
             "numpy",
@@ -35,7 +36,7 @@ LIBRARIES = {
             "rich",
             "scipy",
         ),
-        *("gymnasium", "sqlalchemy", "yaml"),
+        *("aiohttp", "gymnasium", "packaging", "sqlalchemy", "yaml"),
     },
     "platform/policies": {"gymnasium", "numpy", "ray", "torch"},
 }

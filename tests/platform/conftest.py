@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+from typing import Any
+
 import pytest
+import sqlalchemy
+from mlflow.store.db import utils as database
 
 from dprl.algorithms import ALGORITHMS
 from tests.platform.gradient_cases import WalkingConfig
@@ -12,3 +21,26 @@ from tests.platform.gradient_cases import WalkingConfig
 def walking(monkeypatch: pytest.MonkeyPatch) -> None:
     """Register the algorithm of `gradient_cases`."""
     monkeypatch.setitem(ALGORITHMS, WalkingConfig.name, WalkingConfig)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _quick_stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Copy the tables of a new store: MLflow makes them by all of its migrations, which takes a second each time."""
+    migrate: Any = database._initialize_tables
+
+    @cache
+    def migrated() -> Path:
+        path = tmp_path_factory.mktemp("store") / "mlflow.db"
+        engine = sqlalchemy.create_engine(f"sqlite:///{path}")
+        migrate(engine)
+        engine.dispose()
+        return path
+
+    def copy(engine: sqlalchemy.Engine) -> None:
+        with closing(sqlite3.connect(migrated())) as ready, closing(engine.raw_connection()) as new:
+            connection: Any = new.driver_connection
+            ready.backup(connection)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(database, "_initialize_tables", copy)
+        yield

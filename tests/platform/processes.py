@@ -74,7 +74,7 @@ def wait_for(
     """Wait until the condition holds, while the process, if one is given, lives."""
     deadline = time.monotonic() + seconds
     while not condition():
-        assert process is None or process.poll() is None, process and process.communicate()
+        assert process is None or process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.02)
 

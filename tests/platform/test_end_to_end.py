@@ -42,6 +42,7 @@ def test_a_sweep_goes_through_tune_to_mlflow(swept: tuple[Path, str]) -> None:
     assert {file.path for file in client.list_artifacts(parents[0].info.run_id)} == {
         "summary.csv",
         "frontier.png",
+        "report.html",
     }
     assert "running 3 cells (6 seeds) on 2 CPUs" in said
     assert "[3/3]" in said

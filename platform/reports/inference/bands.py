@@ -23,9 +23,9 @@ _STILL = 1e-9
 def simultaneous_band(curves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean of `curves` float64[n_seeds, T] and the half width of its band, both float64[T].
 
-    With probability 95 % the band has the true mean curve in it at all T points. Its width is a multiple of the standard
-    error at every point (sup-t); the multiple is the 95 % quantile of the largest absolute t statistic along the
-    curve. That is found by a multiplier bootstrap of whole curves: seeds' deviations from their mean are mixed with
+    With probability 95 % the band has the true mean curve in it at all T points. Its width is a multiple of the
+    standard error at every point (sup-t); the multiple is the 95 % quantile of the largest absolute t statistic along
+    the curve. That is found by a multiplier bootstrap of whole curves: seeds' deviations from their mean are mixed with
     normal weights, so a resample is as many curves with the covariance that was seen, and each resample is studentised
     by its own spread. For a single point this is Student's interval, whatever the number of seeds, where a percentile
     bootstrap is far too narrow. With few seeds it takes curves for normal; docs/reports.md has the coverage. The half

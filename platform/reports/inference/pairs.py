@@ -60,6 +60,30 @@ def all_pairs(cells: Sequence[np.ndarray]) -> list[Pair]:
     return [Pair(*row) for row in zip(*columns, strict=True)]
 
 
+def all_pairs_in_stages(cells: Sequence[np.ndarray], per_stage: int, stages: int) -> list[Pair]:
+    """Return the test of every pair of cells whose seeds came in stages, of which some cells may have had fewer.
+
+    cells: float64[k * per_stage] each, in the order of the stages. stages: at most so many, fixed in advance. After
+    every stage a pair may be told apart and need no more seeds. p_value is the least of those after each stage times
+    `stages`, which is valid however the number of seeds came about, and `adjusted` Holm's over all pairs. A pair that
+    is told apart once stays so: both only fall. So the probability of any false difference, at any stage, is at most
+    5 % whatever else differs.
+    """
+    looks = max(len(values) for values in cells) // per_stage
+    least: dict[tuple[int, int], float] = {}
+    final = all_pairs(cells)
+    for look in range(1, looks + 1):
+        size = look * per_stage
+        for pair in all_pairs([values[:size] for values in cells]):
+            both = min(len(cells[pair.first]), len(cells[pair.second])) >= size
+            if both and not math.isnan(pair.p_value):
+                key = pair.first, pair.second
+                least[key] = min(least.get(key, 1.0), pair.p_value * stages)
+    adjusted = dict(zip(least, holm(list(least.values())), strict=True))
+    none = math.nan
+    return [pair._replace(p_value=least.get(pair[:2], none), adjusted=adjusted.get(pair[:2], none)) for pair in final]
+
+
 def holm(p_values: Sequence[float]) -> list[float]:
     """Return p-values adjusted by Holm for being that many, in the same order."""
     order = sorted(range(len(p_values)), key=lambda i: p_values[i])

@@ -55,14 +55,15 @@ def facets_of(cells: Sequence[ReportCell]) -> list[Facet]:
     More are split by algorithm and its settings, then by trust model, then from small to large epsilon. A split off
     part of the private cells keeps the cells without privacy of its algorithm for comparison.
     """
-    ordered = sorted(cells, key=_rank)
+    ordered = sorted(cells, key=rank)
     varying = varying_keys(ordered)
     algorithm = [key for key in varying if key.startswith("algorithm.")]
     parts = _split([ordered], lambda cell: _values(cell, ["algorithm.name", *algorithm]))
     return [_facet(chunk, varying) for whole in parts for part in _by_model(whole) for chunk in _chunks(part)]
 
 
-def _rank(cell: ReportCell) -> tuple[Any, ...]:
+def rank(cell: ReportCell) -> tuple[Any, ...]:
+    """Return what cells are sorted by: algorithm, trust model, proved epsilon."""
     settings = sorted((key, str(value)) for key, value in cell.row.items() if key.startswith("algorithm."))
     return cell.row["algorithm.name"], settings, cell.private, cell.row["privacy.model"], cell.proved
 

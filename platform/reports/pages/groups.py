@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from dprl.algorithms import Metric
 from dprl.platform.configs.experiment import varies
-from dprl.platform.reports.cell_texts import plain, setting_text
-from dprl.platform.reports.inference.pairs import Pair, all_pairs
+from dprl.platform.reports.cell_texts import needed_keys, plain, setting_text
+from dprl.platform.reports.inference.pairs import Pair, all_pairs, all_pairs_in_stages
+from dprl.platform.reports.pages.lookup import Stages
 from dprl.platform.reports.pages.report_cells import ReportCell
 from dprl.platform.reports.records import full_label, unit_of
 from dprl.platform.reports.verdicts import privacy_text
@@ -24,12 +25,14 @@ _NAMED = ("algorithm.name", "privacy.model", "privacy.epsilon", "privacy.delta")
 class Group:
     """Cells that differ in algorithm, privacy or noise only, the best first, and those that no order knows last.
 
-    title: the environment and what tells this group from the others. metric: their headline.
+    title: the environment and what tells this group from the others. metric: their headline. stages: how seeds came,
+    where their number was not fixed.
     """
 
     title: str
     metric: Metric | None
     cells: tuple[ReportCell, ...]
+    stages: Stages | None = None
 
     @property
     def unit(self) -> str:
@@ -57,7 +60,11 @@ class Group:
     @cached_property
     def names(self) -> dict[int, str]:
         """Every cell's name within the group, by its place, each one different."""
-        names = [cell_name(cell, self.varying) for cell in self.cells]
+        by_algorithm: dict[object, list[ReportCell]] = {}
+        for cell in self.cells:
+            by_algorithm.setdefault(cell.row["algorithm.name"], []).append(cell)
+        keys = {algorithm: varying_keys(cells) for algorithm, cells in by_algorithm.items()}
+        names = [cell_name(cell, keys[cell.row["algorithm.name"]]) for cell in self.cells]
         return {
             i: name if names.count(name) == 1 else f"{name} [{str(cell.row['cell'])[:6]}]"
             for i, (cell, name) in enumerate(zip(self.cells, names, strict=True))
@@ -68,15 +75,17 @@ class Group:
         """The tests of all pairs of cells, by their places, the smaller first: one family."""
         if self.metric is None:
             return {}
-        return {(pair.first, pair.second): pair for pair in all_pairs([cell.finals for cell in self.cells])}
+        finals = [cell.finals for cell in self.cells]
+        tests = all_pairs(finals) if self.stages is None else all_pairs_in_stages(finals, *self.stages)
+        return {(pair.first, pair.second): pair for pair in tests}
 
     def pair(self, one: int, other: int) -> Pair:
         """Return the test of two cells of a group that has a headline."""
         return self.pairs[min(one, other), max(one, other)]
 
 
-def groups_of(cells: Sequence[ReportCell]) -> list[Group]:
-    """Return the groups of `cells`, in the order in which they come."""
+def groups_of(cells: Sequence[ReportCell], stages: Stages | None = None) -> list[Group]:
+    """Return the groups of `cells`, in the order in which they come. stages: how seeds came, None if all at once."""
     flats = [cell.row for cell in cells]
     keys = [key for key in dict.fromkeys(key for flat in flats for key in flat) if key.startswith("env.")]
     told = ["env.name", *(key for key in keys if key != "env.name" and varies(key, flats))]
@@ -85,15 +94,16 @@ def groups_of(cells: Sequence[ReportCell]) -> list[Group]:
         key = (*(plain(cell.row.get(name)) for name in keys), cell.row["episodes"], cell.metric)
         found.setdefault(key, []).append(cell)
     long = len({cell.row["episodes"] for cell in cells}) > 1
-    return [_group(members, told, long=long) for members in found.values()]
+    groups = (_group(members, told, long=long) for members in found.values())
+    return [replace(group, stages=stages) for group in groups]
 
 
 def varying_keys(cells: Sequence[ReportCell]) -> list[str]:
-    """Return the settings that tell cells of one group apart, besides those that every name has."""
+    """Return settings that tell cells of a group apart, besides those that every name has, no more than needed."""
     flats = [cell.row for cell in cells]
     keys = dict.fromkeys(key for flat in flats for key in flat)
     known = (key for key in keys if ("." in key and not key.startswith("env.")) or key in ("release", "audit"))
-    return [key for key in known if key not in _NAMED and varies(key, flats)]
+    return needed_keys(flats, [key for key in known if key not in _NAMED and varies(key, flats)], _NAMED)
 
 
 def cell_name(cell: ReportCell, keys: Sequence[str]) -> str:

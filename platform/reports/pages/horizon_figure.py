@@ -13,15 +13,14 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from dprl.algorithms import Metric
 from dprl.platform.reports.cell_texts import plain, setting_text
-from dprl.platform.reports.drawing import BARS, TITLE_SIZE, ValueAxis, wrapped
+from dprl.platform.reports.drawing import BARS, ValueAxis
 from dprl.platform.reports.drawing import png as as_png
 from dprl.platform.reports.pages.answers import value_ends
-from dprl.platform.reports.pages.curve_figures import legend_lines, panel_grid, put_names
+from dprl.platform.reports.pages.curve_figures import legend_lines, panel_grid, put_names, put_title
 from dprl.platform.reports.pages.facets import Facet, facets_of
 from dprl.platform.reports.pages.report_cells import ReportCell
 
 HORIZON = "env.horizon"
-_NO_SETTINGS = ("seed", "seeds", "cell", "sweep", "label")
 _PRIVACY = ("privacy.", "algorithm.", "noise.", "env.")
 
 Line = list[ReportCell]
@@ -56,7 +55,7 @@ def horizon_figure(lines: Sequence[Line]) -> bytes:
     for axes, facet, legend in zip(every, panels, names, strict=True):
         drawn = [by_end[id(cell)] for cell in facet.cells]
         handles = _draw(axes, facet, drawn)
-        axes.set_title(wrapped(f"{_setting(drawn[0][-1])} {facet.title}", 4.6), fontsize=TITLE_SIZE)
+        put_title(axes, f"{_setting(drawn[0][-1])}: {facet.title}")
         put_names(axes, handles, legend)
     return as_png(figure)
 

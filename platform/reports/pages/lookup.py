@@ -12,11 +12,14 @@ import pandas as pd
 from dprl.platform.configs.config import config_files
 from dprl.platform.errors import UserError, broken_rule, suggestion
 from dprl.platform.program import command
+from dprl.platform.sweeps.atomic_files import write_json
 from dprl.platform.sweeps.cell_folder import CellFolder
 from dprl.platform.sweeps.layout import SweepLayout
+from dprl.platform.sweeps.meaning import Grid
 
 _SWEEPS = "sweeps"
 """The folder in the home that holds the sweeps."""
+_STAGES_FILE = "stages.json"
 _MADE_BY = ("dprl", "git_commit", "source_digest", "python", "cpu")
 
 
@@ -36,6 +39,23 @@ class SweepStatus(NamedTuple):
         return cls(*counts, resume=found.get("command", command("sweep", "CONFIG", "--name", layout.name)))
 
 
+class Stages(NamedTuple):
+    """How a sweep adds seeds until cells are told apart: so many in a stage, in at most so many stages."""
+
+    seeds: int
+    most: int
+
+    @classmethod
+    def of(cls, layout: SweepLayout) -> Stages | None:
+        """Return those of a sweep, None if its seeds were fixed."""
+        file = layout.folder / _STAGES_FILE
+        return cls(**json.loads(file.read_text())) if file.is_file() else None
+
+    def write(self, layout: SweepLayout) -> None:
+        """Note them in the sweep's folder, so that its report tests accordingly."""
+        write_json(layout.folder / _STAGES_FILE, self._asdict())
+
+
 def sweep_layout(home: Path, word: str) -> SweepLayout:
     """Return the sweep that `word` names, or whose folder in `home` it is the path of. Raises UserError."""
     layout = SweepLayout(home, _sweep_name(home, word))
@@ -49,8 +69,10 @@ def sweep_layout(home: Path, word: str) -> SweepLayout:
 
 
 def finished_cells(layout: SweepLayout) -> list[CellFolder]:
-    """Return the folders of all cells of a sweep that are finished, also of earlier grids."""
-    folders = map(CellFolder, sorted((layout.folder / "cells").glob("*")))
+    """Return the folders of the finished cells of a sweep's grid."""
+    grid = Grid.read(layout.grid_file)
+    digests = [] if grid is None else sorted(grid.cells)
+    folders = (CellFolder(layout.cell_folder(digest)) for digest in digests)
     return [folder for folder in folders if folder.finished]
 
 

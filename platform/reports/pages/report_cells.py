@@ -100,7 +100,8 @@ def read_cells(layouts: Sequence[SweepLayout]) -> list[ReportCell]:
         other = pool.get(part.row["seed"])
         if other is None or part.row["seeds"] > other.row["seeds"]:
             pool[part.row["seed"]] = part
-    return [_report_cell(list(pool.values())) for pool in pools.values()]
+    ordered = (sorted(pool.values(), key=lambda part: int(part.row["seed"])) for pool in pools.values())
+    return [_report_cell(parts) for parts in ordered]
 
 
 def _parts(layout: SweepLayout) -> list[_Part]:

@@ -20,7 +20,12 @@ tr.fails td { background: #f3f3f3; } tr.fails td.verdict { font-weight: bold; }
 .missing { border: 2px solid #111; padding: .5rem .8rem; }
 .note { color: #444; font-size: .85rem; } .wide { overflow-x: auto; }
 img { max-width: 100%; height: auto; } code { font-size: .85rem; overflow-wrap: anywhere; }
-@media print { body { max-width: none; font-size: 10pt; margin: 0; } tr, img { break-inside: avoid; } h2, h3 { break-after: avoid; } }
+.figures { display: flex; flex-wrap: wrap; } figure { margin: .4rem .8rem .8rem 0; max-width: 100%; }
+figure.half { max-width: 48%; } figcaption { font-size: 1rem; font-weight: bold; }
+@media print {
+  body { max-width: none; font-size: 9pt; margin: 0; }
+  tr, figure { break-inside: avoid; } h2, h3 { break-after: avoid; } .wide { overflow: visible; }
+}
 </style>
 </head>
 <body>
@@ -33,34 +38,40 @@ img { max-width: 100%; height: auto; } code { font-size: .85rem; overflow-wrap: 
 {%- for section in answers %}
 <h3>{{ section.title }}: {{ section.amount }}, {{ section.good }}</h3>
 {%- if section.saturated %}
-<p class="note"><strong>Nothing was learned in {{ section.saturated }} of its {{ section.count }} cells</strong>: {{ saturation }}; try {{ remedy }}.</p>
+<p class="note"><strong>Nothing was learned in {{ section.saturated }} of its {{ section.count }} cells</strong>:
+{{ saturation }}; try {{ remedy }}.</p>
 {%- endif %}
 <div class="wide"><table>
 <tr><th>within</th><th>best</th><th class="n">{{ section.metric }} [95 % band]</th><th>others within it</th></tr>
 {%- for answer in section.rows %}
 <tr><td>{{ answer.need }}</td>
-{%- if answer.best %}<td>{{ answer.best }}</td><td class="n">{{ answer.value }}</td><td>{{ [answer.tied, answer.note] | select | join("; ") }}</td>
+{%- if answer.best %}<td>{{ answer.best }}</td><td class="n">{{ answer.value }}</td>
+<td>{{ [answer.tied, answer.note] | select | join("; ") }}</td>
 {%- else %}<td colspan="3"><strong>{{ answer.note }}</strong></td>{% endif %}</tr>
 {%- endfor %}
 </table></div>
 {%- endfor %}
-<p class="note">"Told apart": the means differ in Welch's test over seeds, adjusted by Holm for all pairs of the group, so
-that the probability of any false difference in a group is at most 5 %. "Not told apart" does not mean equal: more seeds
-may tell.</p>
+<p class="note">"Told apart": the means differ in Welch's test over seeds, adjusted by Holm for all pairs of the group,
+so that the probability of any false difference in a group is at most 5 %. "Not told apart" does not mean equal: more
+seeds may tell.</p>
 
 <h2>Figures</h2>
 <p class="note">A curve stands under the &#949; that its noise <em>proves</em>, never under one that is only claimed.
 Hollow markers: the claim fails. Grey, without markers: no privacy was asked for.</p>
+<div class="figures">
 {%- for figure in figures %}
-<h3>{{ figure.title }}</h3>
-<p><img src="data:image/png;base64,{{ figure.data }}" alt="{{ figure.title }}"></p>
+<figure{% if figure.half %} class="half"{% endif %}>
+<figcaption>{{ figure.title }}</figcaption>
+<img src="data:image/png;base64,{{ figure.data }}" alt="{{ figure.title }}">
+</figure>
 {%- endfor %}
+</div>
 
 <h2>Cells</h2>
 {%- for section in sections %}
 <h3>{{ section.title }}{% if section.shared %} <span class="note">({{ section.shared }})</span>{% endif %}</h3>
 <div class="wide"><table>
-<tr>{% for column in section.columns %}<th{% if column.number %} class="n"{% endif %}>{{ column.header }}</th>{% endfor %}</tr>
+<tr>{% for column in section.columns %}<th class="{{ column.css }}">{{ column.header }}</th>{% endfor %}</tr>
 {%- for row in section.rows %}
 <tr{% if row.fails %} class="fails"{% endif %}>
 {%- for text in row.texts %}<td class="{{ section.columns[loop.index0].css }}">{{ text }}</td>{% endfor %}</tr>
@@ -72,13 +83,16 @@ Hollow markers: the claim fails. Grey, without markers: no privacy was asked for
 {%- for section in tests %}
 <h3>{{ section.title }}: best is {{ section.best }}</h3>
 <div class="wide"><table>
-<tr><th>cell</th><th class="n">difference</th><th class="n">p (Welch)</th><th class="n">p (Holm, {{ section.family }})</th><th></th></tr>
+<tr><th>cell</th><th class="n">difference</th><th class="n">p (Welch)</th>
+<th class="n">p (Holm, {{ section.family }})</th><th></th></tr>
 {%- for row in section.rows %}
-<tr><td>{{ row.name }}</td><td class="n">{{ row.difference }}</td><td class="n">{{ row.p_value }}</td><td class="n">{{ row.adjusted }}</td><td>{{ row.verdict }}</td></tr>
+<tr><td>{{ row.name }}</td><td class="n">{{ row.difference }}</td><td class="n">{{ row.p_value }}</td>
+<td class="n">{{ row.adjusted }}</td><td>{{ row.verdict }}</td></tr>
 {%- endfor %}
 </table></div>
 {%- endfor %}
-<p class="note">All pairs: <code>comparisons.csv</code>. The best of a group is that of all privacy levels, also of none.</p>
+<p class="note">All pairs: <code>comparisons.csv</code>. The best of a group is that of all privacy levels, also of
+none. A difference is that of the means, the cell's less the best one's.</p>
 
 <h2>How this was made</h2>
 <ul>
@@ -86,10 +100,10 @@ Hollow markers: the claim fails. Grey, without markers: no privacy was asked for
 <li>{{ line }}</li>
 {%- endfor %}
 </ul>
-<p class="note">Bands cover a whole curve at once with 95 % probability over seeds: the largest t statistic along the curve,
-calibrated by a multiplier bootstrap of whole seeds' curves, never of single steps. Below 3 seeds there is no band and
-no test, and the page says so; with 3 or 4 seeds bands of rough curves cover 80 to 90 % only. Of a metric that is a mean
-over the run the table has Student's interval. Each group is a family of tests of its own.</p>
+<p class="note">Bands cover a whole curve at once with 95 % probability over seeds: the largest t statistic along the
+curve, calibrated by a multiplier bootstrap of whole seeds' curves, never of single steps. Below 3 seeds there is no
+band and no test; with 3 or 4 seeds bands of rough curves cover 80 to 90 % only. Of a metric that is a mean over the
+run the table has Student's interval. Each group is a family of tests of its own.</p>
 
 <h2>Verdicts</h2>
 <table>

@@ -34,11 +34,12 @@ _VERDICTS = (
 
 
 class Picture(NamedTuple):
-    """A figure. file: its name beside the page. title: in the page. png: its content."""
+    """A figure. file: its name beside the page. title: in the page. png: its content. half: two fit in a row."""
 
     file: str
     title: str
     png: bytes
+    half: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,7 @@ class Page:
             answers=[_answer_section(group) for group in self.groups if group.metric is not None],
             saturation=SATURATION_NOTE,
             remedy=SATURATION_REMEDY,
-            figures=[
-                {"title": picture.title, "data": base64.b64encode(picture.png).decode()} for picture in self.pictures
-            ],
+            figures=[_figure(picture) for picture in self.pictures],
             sections=[_cell_section(group) for group in self.groups],
             tests=[_test_section(group) for group in self.groups if group.pairs],
             made=self.made,
@@ -71,15 +70,14 @@ class Page:
 
 
 class _Column(NamedTuple):
-    """A column of the table of cells. css: its class."""
+    """A column of the table of cells. css: its class, 'n' for numbers."""
 
     header: str
     css: str
 
-    @property
-    def number(self) -> bool:
-        """Whether it is aligned right."""
-        return self.css == "n"
+
+def _figure(picture: Picture) -> dict[str, Any]:
+    return {"title": picture.title, "data": base64.b64encode(picture.png).decode(), "half": picture.half}
 
 
 def _answer_section(group: Group) -> dict[str, Any]:

@@ -14,10 +14,12 @@ from dprl.platform.errors import counted
 from dprl.platform.reports.frontier import frontier_figure, with_headline
 from dprl.platform.reports.pages.answers import answers_of
 from dprl.platform.reports.pages.curve_figures import curve_figure
+from dprl.platform.reports.pages.facets import MOST_CURVES, facets_of, rank
 from dprl.platform.reports.pages.frames import cell_frame, comparison_frame, records_of
 from dprl.platform.reports.pages.groups import Group, groups_of
 from dprl.platform.reports.pages.horizon_figure import horizon_figure, lines_over_horizon
 from dprl.platform.reports.pages.lookup import (
+    Stages,
     SweepStatus,
     finished_cells,
     nothing_finished,
@@ -26,6 +28,7 @@ from dprl.platform.reports.pages.lookup import (
 )
 from dprl.platform.reports.pages.report_cells import ReportCell, read_cells
 from dprl.platform.reports.pages.web_page import Page, Picture
+from dprl.platform.reports.panels import MODEL, Panels
 from dprl.platform.sweeps.atomic_files import write_bytes
 from dprl.platform.sweeps.layout import SweepLayout
 
@@ -33,7 +36,7 @@ PAGE_FILE = "report.html"
 CELLS_FILE = "report.csv"
 PARQUET_FILE = "report.parquet"
 COMPARISONS_FILE = "comparisons.csv"
-_OLD_FIGURES = "curves_*.png"
+_OLD_FIGURES = ("curves_*.png", "frontier_*.png", "horizon.png")
 _HORIZON = "horizon.png"
 _FRONTIER = "frontier.png"
 
@@ -57,7 +60,9 @@ class Report:
             if not finished_cells(layout):
                 raise nothing_finished(layout)
         missing = [line for line in map(_missing, layouts) if line]
-        return cls(layouts, groups_of(read_cells(layouts)), missing)
+        # Seeds of several sweeps did not come in the stages of one of them.
+        stages = Stages.of(layouts[0]) if len(layouts) == 1 else None
+        return cls(layouts, groups_of(read_cells(layouts), stages), missing)
 
     @property
     def cells(self) -> list[ReportCell]:
@@ -95,7 +100,7 @@ class Report:
             COMPARISONS_FILE: comparison_frame(self.groups).to_csv(index=False).encode(),
             **{picture.file: picture.png for picture in pictures},
         }
-        for old in folder.glob(_OLD_FIGURES):
+        for old in (file for pattern in _OLD_FIGURES for file in folder.glob(pattern)):
             if old.name not in content:
                 old.unlink()
         for name, data in content.items():
@@ -103,28 +108,42 @@ class Report:
         return [folder / name for name in content]
 
     def _pictures(self) -> list[Picture]:
-        drawn = [group for group in self.groups if group.metric is not None]
-        found = [
-            Picture(
-                f"curves_{i}.png", f"{group.metric.label} against {group.unit}s: {group.title}", curve_figure(group)
-            )
-            for i, group in enumerate(drawn, start=1)
-            if group.metric is not None
-        ]
-        rows = pd.DataFrame([cell.row for cell in self.cells])
-        summary = with_headline(rows)
-        if len(summary):
-            found.append(Picture(_FRONTIER, "Utility against proved epsilon", frontier_figure(summary)))
+        found = []
+        for i, group in enumerate((group for group in self.groups if group.metric is not None), start=1):
+            facets = facets_of(group.cells)
+            title = f"{group.amount.partition(' (')[0]} against {group.unit}s: {group.title}"
+            picture = Picture(f"curves_{i}.png", title, curve_figure(group, facets), half=len(facets) == 1)
+            found.append(picture)
+        found += self._frontiers()
         lines = lines_over_horizon(self.cells)
         if lines:
-            found.append(Picture(_HORIZON, "Against the horizon", horizon_figure(lines)))
+            found.append(Picture(_HORIZON, "against the horizon", horizon_figure(lines)))
         return found
+
+    def _frontiers(self) -> list[Picture]:
+        """Return the frontier: in one figure, or where it has many lines in one for each trust model."""
+        summary = with_headline(pd.DataFrame([cell.row for cell in sorted(self.cells, key=rank)]))
+        if summary.empty:
+            return []
+        title = "utility against proved epsilon"
+        models = [model for model in dict.fromkeys(summary[MODEL]) if model != "none"]
+        if len(Panels.of(summary).styles) <= MOST_CURVES or len(models) < 2:
+            return [Picture(_FRONTIER, title, frontier_figure(summary))]
+        by_model = {model: summary[summary[MODEL].isin(["none", model])] for model in models}
+        return [
+            Picture(f"frontier_{model}.png", f"{title}: {model}", frontier_figure(rows))
+            for model, rows in by_model.items()
+        ]
 
     def _made(self, command: str) -> list[str]:
         cells = counted(len(self.cells), "cell")
         lines = [f"Written by: {command}", f"{cells} of {counted(len(self.layouts), 'sweep')}"]
         for layout in self.layouts:
             lines.append(f"{layout.name} was run by: {SweepStatus.of(layout).resume}")
+        stages = self.groups[0].stages
+        if stages is not None:
+            told = f"in at most {stages.most} stages of {stages.seeds}, until cells are told apart"
+            lines.append(f"Seeds were added {told}; p-values are those of the stages, times {stages.most}")
         versions = dict.fromkeys(versions_text(folder) for layout in self.layouts for folder in finished_cells(layout))
         return [*lines, *(f"Cells were run with {text}" for text in versions)]
 

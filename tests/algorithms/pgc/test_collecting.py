@@ -23,8 +23,6 @@ from dprl.envs import CartPoleGravity
 from dprl.privacy import GradientSender, LedgerError, Streams, SubmissionJournal
 from dprl.privacy.gradient_trust_models import LocalGradientPrivacy
 
-pytestmark = pytest.mark.slow  # importing RLlib takes about five seconds
-
 STREAMS = Streams(3, "collecting")
 ENV = CartPoleGravity().build()
 TRUST = LocalGradientPrivacy(5.0)

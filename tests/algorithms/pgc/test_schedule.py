@@ -20,9 +20,10 @@ def test_an_agent_starts_from_what_the_staleness_says(schedule: Schedule) -> Non
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
 def test_startable_is_exactly_who_has_parameters(schedule: Schedule) -> None:
+    versions = {slot: version_of(schedule, slot) for slot in range(1, 900)}
     for applied in range(300):
         updates = applied // schedule.buffer_size
-        startable = [slot for slot in range(1, 900) if version_of(schedule, slot) <= updates]
+        startable = [slot for slot, version in versions.items() if version <= updates]
         assert last_startable(schedule, applied) == startable[-1]
 
 

@@ -83,7 +83,6 @@ def test_what_is_no_observation_is_refused(observation: object, policy: ActorCri
         policy(observation)  # type: ignore[arg-type]
 
 
-@pytest.mark.slow
 def test_the_rl_module_has_the_same_parameters(policy: ActorCriticPolicy) -> None:
     module = policy.to_rl_module()
     flat = torch.nn.utils.parameters_to_vector(module.parameters()).detach().numpy()

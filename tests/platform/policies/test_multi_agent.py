@@ -37,9 +37,6 @@ from dprl.platform.sweeps.cell import CellRun
 from dprl.platform.sweeps.cell_folder import CellFolder
 from tests.platform.policies.cases import mixed_table, team_blocks, team_cell
 
-# Importing RLlib alone takes about five seconds.
-pytestmark = pytest.mark.slow
-
 EXPERIMENT = {
     "name": "small",
     "algorithm": {"name": "dp_nash_vi", "bonus_scale": 0.01},
@@ -140,6 +137,7 @@ def test_a_config_of_no_mixture_is_refused(config: dict[str, Any], message: str)
         LinearMixtureMultiAgentEnv(config)
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_agents_of_a_network_learn_together(cluster: None) -> None:
     """Two policies of PPO; their mean return is between the worst and the best of the network."""
@@ -196,6 +194,7 @@ def test_a_cell_of_a_game_is_no_module_and_has_no_evaluation(tmp_path: Path) -> 
             ask(tmp_path / "cell")
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_the_examples_of_the_guide_run_on_a_real_cell(cluster: None, root: Path, tmp_path: Path) -> None:
     """Two learners and one against the run's min-player; the examples on NumPy alone have a test of their own."""
@@ -220,6 +219,7 @@ def test_the_examples_of_the_guide_run_on_a_real_cell(cluster: None, root: Path,
     check_frozen(names["against_the_run"], policy)
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_the_examples_of_the_guide_run_on_a_cell_of_agents(cluster: None, root: Path, tmp_path: Path) -> None:
     """RLlib's mean return is within five standard errors of the exact one: a false alarm in a million runs."""

@@ -23,9 +23,6 @@ from dprl.platform.policies.rl_module import TabularRLModule, evaluation_config
 from dprl.platform.sweeps.cell import CellRun
 from dprl.platform.sweeps.cell_folder import CellFolder
 
-# Importing RLlib alone takes about five seconds.
-pytestmark = pytest.mark.slow
-
 RIVER = {"name": "riverswim", "n_states": 4, "horizon": 12}
 EXPERIMENT = {
     "name": "small",
@@ -126,6 +123,7 @@ def test_bad_input_is_refused(tmp_path: Path) -> None:
         evaluation_config(write_cell(tmp_path, stochastic_table()), episodes=0)
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.parametrize("table", [ENV.build().optimum()[1], stochastic_table()], ids=["deterministic", "stochastic"])
 def test_rllibs_evaluation_agrees_with_the_exact_value(
@@ -145,6 +143,7 @@ def test_rllibs_evaluation_agrees_with_the_exact_value(
     assert policy.deterministic or most_probable - policy.start_value > 10 * error
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_the_examples_of_the_guide_run_on_a_real_cell(cluster: None, root: Path, tmp_path: Path) -> None:
     run = CellRun(read_experiment(EXPERIMENT), CellFolder(tmp_path / "cell"))

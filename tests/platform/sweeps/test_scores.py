@@ -12,9 +12,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from dprl.platform.policies import ActorCriticPolicy, load_policy
-from dprl.platform.reports.pages.markdown_page import summaries
 from dprl.platform.reports.cell_texts import cells_of
 from dprl.platform.reports.markdown import page
+from dprl.platform.reports.pages.markdown_page import summaries
 from dprl.platform.reports.tables import write_summary
 from dprl.platform.sweeps.cell import CellRun
 from dprl.platform.sweeps.cell_folder import CellFolder

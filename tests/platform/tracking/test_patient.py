@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from dprl.platform.tracking import patient
 from dprl.platform.tracking.patient import PatientTracker
 from dprl.platform.tracking.store import TrackingError
 
@@ -75,8 +75,8 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     def wait(seconds: float) -> None:
         now[0] += seconds
 
-    monkeypatch.setattr(patient.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(patient.time, "sleep", wait)
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "sleep", wait)
     tracker, warned = FakeTracker(), list[str]()
     return World(tracker, PatientTracker(tracker, warned.append), warned, wait)  # type: ignore[arg-type]
 
@@ -113,10 +113,10 @@ def test_the_end_waits_for_the_store(world: World, monkeypatch: pytest.MonkeyPat
 
     def back_after_a_minute(seconds: float) -> None:
         world.wait(seconds)
-        if patient.time.monotonic() > 60:
+        if time.monotonic() > 60:
             world.tracker.away = False
 
-    monkeypatch.setattr(patient.time, "sleep", back_after_a_minute)
+    monkeypatch.setattr(time, "sleep", back_after_a_minute)
     assert world.patient.close([], {}, "FINISHED", patient=True) is None
     assert world.tracker.told[-2:] == [("record", "a", "results of a, read again"), ("close", "FINISHED")]
 
@@ -124,10 +124,10 @@ def test_the_end_waits_for_the_store(world: World, monkeypatch: pytest.MonkeyPat
 def test_waiting_ends(world: World) -> None:
     world.tracker.away = True
     assert world.patient.close([], {}, "FINISHED", patient=True) == "connection refused"
-    assert 100 < patient.time.monotonic() < 200
+    assert 100 < time.monotonic() < 200
 
 
 def test_who_interrupts_does_not_wait(world: World) -> None:
     world.tracker.away = True
     assert world.patient.close([], {}, "KILLED", patient=False) == "connection refused"
-    assert patient.time.monotonic() == 0
+    assert time.monotonic() == 0

@@ -46,7 +46,9 @@ DELTAS = [1e-15, 3.7e-12, 1e-9, 1e-6, 2.3e-4, 0.1]
 def test_the_curve_of_what_is_calibrated_reports_no_more_than_was_asked_for(mechanism: Calibrated) -> None:
     met = 0
     deltas = DELTAS if mechanism in GAUSSIANS else [0.0, *DELTAS]
-    for epsilon, delta, sensitivity in itertools.product(EPSILONS, deltas, SENSITIVITIES):
+    grid = [*itertools.product(EPSILONS, deltas, SENSITIVITIES)]
+    chosen = np.random.default_rng(8).permutation(len(grid))[: len(grid) // 3]
+    for epsilon, delta, sensitivity in (grid[i] for i in chosen):
         try:
             curve = mechanism.calibrated(epsilon, delta, sensitivity).curve(sensitivity)
         except ValueError as error:
@@ -57,7 +59,7 @@ def test_the_curve_of_what_is_calibrated_reports_no_more_than_was_asked_for(mech
         assert curve.epsilon(delta) <= epsilon, (epsilon, delta, sensitivity)
         assert curve.delta(epsilon) <= delta, (epsilon, delta, sensitivity)
         met += 1
-    assert met > len(EPSILONS) * len(deltas)
+    assert met > len(chosen) / len(SENSITIVITIES)
 
 
 @pytest.mark.parametrize("mechanism", [*BITS, *LAPLACES])

@@ -123,8 +123,8 @@ def test_another_shape_is_refused(mechanism: VectorMechanism) -> None:
 )
 def test_the_estimate_is_unbiased_and_its_noise_as_large_as_stated(name: str) -> None:
     # 20 000 messages: every coordinate's mean within 6 standard errors (false-alarm rate below 1e-7), the mean squared
-    # norm within 4 % (10 standard errors or more).
-    mechanism, n = MECHANISMS[name], 20_000
+    # norm within 4 % (10 standard errors or more). 6000 where exact arithmetic draws 72 000 numbers for them: 7.
+    mechanism, n = MECHANISMS[name], 6000 if name.endswith("grid") else 20_000
     vector = np.linspace(-1.0, 1.5, DIMENSION)
     vector *= 1.0 / np.linalg.norm(vector) if name.startswith("privunit") else 0.02
     estimates = np.array([mechanism.estimate(mechanism.randomize(vector, KEY, i)) for i in range(n)])

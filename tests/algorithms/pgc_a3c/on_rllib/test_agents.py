@@ -27,8 +27,6 @@ from dprl.privacy.gradient_trust_models import LocalGradientPrivacy, NoGradientP
 from dprl.privacy.randomness.bits import splitmix64
 from tests.algorithms.pgc_a3c.on_rllib.cases import Broken, Corridor, TwoHeads, actor_critic
 
-pytestmark = pytest.mark.slow  # importing RLlib takes about five seconds
-
 STREAMS = Streams(0, "test")
 THETA = np.random.default_rng(1).normal(size=112)
 LOSSES = [

@@ -54,8 +54,6 @@ from tests.algorithms.pgc_a3c.on_rllib.worlds import (
     world,
 )
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(autouse=True)
 def one_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,6 +179,7 @@ def cluster() -> Iterator[None]:
     ray.shutdown()
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_a_runner_in_a_process_of_its_own(cluster: None) -> None:
     """Also what Ray makes of it: errors from afar, and the log files of the process."""
@@ -232,6 +231,7 @@ def of_core(text: str) -> str:
     return "\n".join(sorted({re.sub(r"\d+", "#", line) for line in ours}))
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_the_results_of_a_run(cluster: None, tmp_path: Path) -> None:
     def record(number: int) -> list[Message]:

@@ -17,8 +17,6 @@ from dprl.privacy import Streams
 from dprl.privacy.scopes import ARRIVALS, CARRIED, DURATIONS, ROUNDS, TIMING_DETAILS
 from tests.algorithms.pgc_a3c.on_rllib.cases import Corridor, TwoHeads
 
-pytestmark = pytest.mark.slow  # importing RLlib takes about five seconds
-
 
 def config(**training: Any) -> PGCConfig:
     return PGCConfig().privacy(model="ldp", epsilon=2.0, mechanism="clipped_laplace").training(**training)

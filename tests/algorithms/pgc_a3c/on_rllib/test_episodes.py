@@ -20,8 +20,6 @@ from dprl.algorithms.pgc_a3c.on_rllib.episodes import (
 )
 from tests.algorithms.pgc_a3c.on_rllib.cases import Corridor, TwoHeads, actor_critic
 
-pytestmark = pytest.mark.slow  # importing RLlib takes about five seconds
-
 GREEDY, EVENLY, SAMPLED = Behaviour(0.0, False), Behaviour(1.0, False), Behaviour(0.0, True)
 PARAMETERS = np.random.default_rng(3).normal(size=2 * 16 + 2 * 16 + 16)
 

@@ -14,8 +14,6 @@ from ray.rllib.core.rl_module.rl_module import RLModule
 from dprl.algorithms.pgc_a3c.network import forward
 from dprl.algorithms.pgc_a3c.on_rllib.module import ActorCriticModule, n_parameters, read_parameters, write_parameters
 
-pytestmark = pytest.mark.slow  # importing RLlib takes about five seconds
-
 FOUR = spaces.Box(-1.0, 1.0, (4,), np.float32)
 THETA = np.random.default_rng(1).normal(size=112)
 STATES = np.random.default_rng(2).normal(size=(7, 4))

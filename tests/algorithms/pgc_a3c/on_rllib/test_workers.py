@@ -13,8 +13,6 @@ from dprl.algorithms.pgc_a3c.on_rllib import workers
 from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGC
 from dprl.algorithms.pgc_a3c.on_rllib.workers import Workers
 
-pytestmark = pytest.mark.slow  # importing RLlib takes about five seconds
-
 
 class Runners:
     """Stands for Ray, for RLlib's runners and for their clock. Runner 1 answers in time, runner 2 never."""

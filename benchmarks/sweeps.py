@@ -1,0 +1,147 @@
+"""What a sweep costs beside its cells: 200 small cells through Ray Tune and MLflow, and if it is killed again and again.
+
+Run from the repository's root: python -m benchmarks.sweeps [--quick] [--kills N] [--json PATH]
+
+In one run: the whole time beside the cells' own compute spread over the CPUs, and what a cell costs beside its compute,
+with and without the reuse of worker processes, which Ray Tune leaves out by default.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import yaml
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.timing import machine
+
+_TARGET_FACTOR, _TARGET_SECONDS = 1.5, 30.0
+_EPSILONS = [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0]
+
+
+def config(horizons: list[int], seeds: int) -> dict[str, object]:
+    """A grid of 20 cells for each horizon."""
+    return {
+        "name": "many",
+        "algorithm": {"name": "private_ucb_vi", "bonus_scale": 0.1, "precision_scale": 0.1},
+        "env": {"name": "riverswim", "n_states": 3, "horizon": {"grid_search": horizons}},
+        "privacy": {
+            "grid_search": [
+                {"model": "none"},
+                {"model": "jdp", "epsilon": {"grid_search": _EPSILONS}},
+                {"model": "ldp", "epsilon": {"grid_search": _EPSILONS[:9]}},
+            ]
+        },
+        "episodes": 20_000,
+        "seeds": seeds,
+    }
+
+
+def dprl(home: Path, *words: str) -> subprocess.Popen[bytes]:
+    """Start the command in a process of its own."""
+    command = [sys.executable, "-P", "-m", "dprl.platform.command_line", *words]
+    environment = os.environ | {"DPRL_HOME": str(home)}
+    return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def timed(home: Path, file: Path) -> tuple[float, float]:
+    """Run the sweep to its end; return its seconds and those of the cells' own compute."""
+    begin = time.perf_counter()
+    if dprl(home, "sweep", str(file)).wait() != 0:
+        raise RuntimeError(f"the sweep failed: {home}")
+    seconds = time.perf_counter() - begin
+    return seconds, sum(
+        json.loads(done.read_text())["seconds"] for done in home.glob("sweeps/many/cells/*/finished.json")
+    )
+
+
+def without_reuse(file: Path, n_cells: int) -> float:
+    """Return the seconds a cell, of one process, of the first cells as Tune trials that each start a process."""
+    words = ["-m", "benchmarks.naive_sweep", str(file)]
+    with tempfile.TemporaryDirectory() as home:
+        done = subprocess.run(
+            [sys.executable, *words, home, str(n_cells)], capture_output=True, text=True, check=True, timeout=1800
+        )
+    line = next(line for line in done.stdout.splitlines() if line.startswith("seconds"))
+    seconds, compute, cpus = map(float, line.split()[1:])
+    return (seconds * cpus - compute) / n_cells
+
+
+def killed(home: Path, file: Path, kills: int) -> int:
+    """Kill the driver at `kills` random moments (seed 0), each time start it again; return how often it was killed."""
+    moments, count = random.Random(0), 0
+    while count < kills:
+        driver = dprl(home, "sweep", str(file))
+        known = len(list(home.glob("sweeps/many/cells/*/finished.json")))
+        while driver.poll() is None and len(list(home.glob("sweeps/many/cells/*/finished.json"))) == known:
+            time.sleep(0.05)
+        try:
+            driver.wait(moments.uniform(0.0, 5.0))
+            break
+        except subprocess.TimeoutExpired:
+            driver.send_signal(signal.SIGKILL)
+            driver.wait()
+            count += 1
+    timed(home, file)
+    return count
+
+
+def main() -> None:
+    """Measure and tell."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="20 cells")
+    parser.add_argument("--kills", type=int, default=0, help="also kill the driver so often, and compare the tables")
+    parser.add_argument("--json", metavar="PATH", type=Path)
+    options = parser.parse_args()
+    console, cpus = Console(), len(os.sched_getaffinity(0))
+    with tempfile.TemporaryDirectory() as folder:
+        file, home = Path(folder) / "many.yaml", Path(folder) / "home"
+        file.write_text(yaml.safe_dump(config([5] if options.quick else list(range(3, 13)), 5)))
+        timed(Path(folder) / "warm", _one_cell(file))
+        seconds, compute = timed(home, file)
+        n_cells = len(list(home.glob("sweeps/many/cells/*")))
+        # The rest of the time beside compute is Ray's and MLflow's start, and the page at the end.
+        overhead = (seconds * cpus - compute) / n_cells
+        found = {
+            "cells": n_cells,
+            "seconds": seconds,
+            "compute_seconds": compute,
+            "allowed_seconds": _TARGET_FACTOR * compute / cpus + _TARGET_SECONDS,
+            "overhead_a_cell": overhead,
+            "overhead_a_cell_without_reuse": without_reuse(file, min(n_cells, 12)),
+        }
+        if options.kills:
+            other = Path(folder) / "killed"
+            found["kills"] = killed(other, file, options.kills)
+            tables = [(where / "sweeps/many/summary.csv").read_bytes() for where in (home, other)]
+            found["same_table"] = float(tables[0] == tables[1])
+    table = Table("what", "measured", title=f"{n_cells} cells on {cpus} CPUs, {machine()}")
+    for name, value in found.items():
+        table.add_row(name, f"{value:.3g}")
+    table.add_row("without reuse / with", f"{found['overhead_a_cell_without_reuse'] / overhead:.2f}")
+    console.print(table)
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=2) + "\n")
+
+
+def _one_cell(file: Path) -> Path:
+    """A config of one cell, which compiles what the others need."""
+    content = yaml.safe_load(file.read_text())
+    content["env"]["horizon"], content["privacy"] = 3, {"model": "jdp", "epsilon": 1.0}
+    one = file.with_name("one.yaml")
+    one.write_text(yaml.safe_dump(content))
+    return one
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""A sweep whose number of seeds is not fixed: seeds are added, stage by stage, where cells are not told apart yet."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from dprl.platform.configs.experiment import MOST_SEEDS, Experiment
+from dprl.platform.errors import broken_rule
+from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
+from dprl.platform.reports.inference.pairs import all_pairs_in_stages
+from dprl.platform.reports.pages.groups import groups_of
+from dprl.platform.reports.pages.lookup import Stages
+from dprl.platform.reports.pages.report_cells import ReportCell, read_cells
+from dprl.platform.sweeps.layout import SweepLayout
+from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
+
+_STAGES = 5
+"""At most, if nothing is said."""
+
+
+def stages_of(cells: Sequence[Experiment], most_seeds: str | None) -> Stages:
+    """Return the stages of a sweep: the config's seeds in each, at most `most_seeds` together. Raises UserError."""
+    seeds = {cell.seeds for cell in cells}
+    if len(seeds) > 1 or min(seeds) < FEWEST_SEEDS:
+        rule = f"must be one number for all cells, at least {FEWEST_SEEDS}, with --adaptive"
+        raise broken_rule("seeds", rule, sorted(seeds), "write e.g. seeds: 5")
+    each = seeds.pop()
+    if most_seeds is None:
+        return Stages(each, _STAGES)
+    most = int(most_seeds) if most_seeds.isdecimal() else 0
+    if not each <= most <= MOST_SEEDS:
+        rule = f"must be a whole number from the config's seeds, {each}, to {MOST_SEEDS}"
+        raise broken_rule("--most-seeds", rule, most_seeds, f"write e.g. {_STAGES * each}")
+    return Stages(each, most // each)
+
+
+def run_adaptive(cells: Sequence[Experiment], options: SweepOptions, stages: Stages) -> SweepResult:
+    """Run the cells stage by stage and return the result of all of them, as `run_sweep` does.
+
+    A stage of a cell is an ordinary cell with the next seeds, so what is on the disk is not run again. After each stage
+    those cells go on that some other cell of their group is not told apart from. Raises what `run_sweep` raises.
+    """
+    layout = SweepLayout(options.home.resolve(), options.name)
+    first = list({cell.digest: cell for cell in cells}.values())
+    every, going = list(first), list(first)
+    result = run_sweep(every, options) if options.fresh else None
+    options = dataclasses.replace(options, fresh=False)
+    for stage in range(1, stages.most + 1):
+        # What an earlier call has finished needs no sweep of its own, which would forget the later stages.
+        if result is None or len(result.summary) < len(every):
+            done = all(cell.finished for cell in layout.cells(every))
+            result = None if done else run_sweep(every, options)
+        if result is not None and result.failed:
+            return result
+        stages.write(layout)
+        going = _undecided(layout, every, going, stages, stage)
+        if not going or stage == stages.most:
+            break
+        every += [dataclasses.replace(cell, seed=cell.seed + stage * stages.seeds) for cell in going]
+    return result if result is not None else run_sweep(every, options)
+
+
+def _undecided(
+    layout: SweepLayout, every: Sequence[Experiment], going: Sequence[Experiment], stages: Stages, stage: int
+) -> list[Experiment]:
+    """Return those of the cells `going` on that some other cell is not told apart from by the first `stage` stages."""
+    known = {cell.digest for cell in layout.cells(every)}
+    found = [cell for cell in read_cells([layout]) if known & _digests(cell)]
+    still: set[str] = set()
+    for group in groups_of(found):
+        # An earlier call may have gone further.
+        finals = [cell.finals[: stage * stages.seeds] for cell in group.cells]
+        for pair in all_pairs_in_stages(finals, *stages):
+            if not pair.differs:
+                still |= _digests(group.cells[pair.first]) | _digests(group.cells[pair.second])
+    return [cell for cell in going if cell.digest in still]
+
+
+def _digests(cell: ReportCell) -> set[str]:
+    """Return those of the cells that this one is made of."""
+    return set(str(cell.row["cell"]).split())

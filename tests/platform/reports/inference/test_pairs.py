@@ -1,0 +1,99 @@
+"""Pairs of cells are told apart where they differ, and seldom where they do not."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom, ttest_ind
+
+from dprl.platform.reports.inference.pairs import LEVEL, all_pairs, all_pairs_in_stages, holm
+
+
+def test_holm_is_that_of_the_definition() -> None:
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.5, 0.9]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+def test_every_pair_has_welchs_test() -> None:
+    generator = np.random.default_rng(0)
+    cells = [generator.normal(size, size, n) for size, n in ((1, 4), (2, 6), (9, 5))]
+    pairs = all_pairs(cells)
+    assert [(pair.first, pair.second) for pair in pairs] == [(0, 1), (0, 2), (1, 2)]
+    expected = [ttest_ind(cells[i], cells[j], equal_var=False).pvalue for i, j in ((0, 1), (0, 2), (1, 2))]
+    assert [pair.p_value for pair in pairs] == pytest.approx(expected)
+    assert [pair.adjusted for pair in pairs] == pytest.approx(holm(expected))
+    assert pairs[1].difference == pytest.approx(cells[0].mean() - cells[2].mean())
+
+
+@pytest.mark.parametrize("seeds", [3, 5, 10])
+def test_a_family_has_a_false_difference_in_a_twentieth_at_most(seeds: int) -> None:
+    """Six equal means with unequal spreads. False-alarm rate of this test: 1e-3 if the level is exactly kept."""
+    generator = np.random.default_rng(seeds)
+    families = 400
+    spreads = np.array([1.0, 1.0, 3.0, 3.0, 10.0, 10.0])
+    wrong = 0
+    for _ in range(families):
+        cells = [generator.normal(0.0, spread, seeds) for spread in spreads]
+        wrong += any(pair.differs for pair in all_pairs(cells))
+    assert wrong <= binom.ppf(1 - 1e-3, families, LEVEL)
+
+
+def test_what_differs_is_told_apart_among_many_equal_ones() -> None:
+    generator = np.random.default_rng(1)
+    cells = [generator.normal(0.0, 1.0, 6) for _ in range(9)] + [generator.normal(20.0, 1.0, 6)]
+    apart = {(pair.first, pair.second) for pair in all_pairs(cells) if pair.differs}
+    assert apart == {(i, 9) for i in range(9)}
+
+
+def test_cells_of_two_seeds_are_in_no_test() -> None:
+    values = np.array([1.0, 2.0, 3.0])
+    one, *others = all_pairs([values, values + 10.0, values[:2]])
+    assert one.adjusted == one.p_value
+    assert all(math.isnan(pair.adjusted) and not pair.differs for pair in others)
+
+
+def test_cells_that_do_not_vary() -> None:
+    same, other, rounded = np.full(3, 0.3), np.full(3, 0.4), np.full(3, 0.1 + 0.2)
+    rounded[1] = 0.3
+    found = {(pair.first, pair.second): pair.p_value for pair in all_pairs([same, other, rounded])}
+    assert found == {(0, 1): 0.0, (0, 2): 1.0, (1, 2): 0.0}
+
+
+def test_one_cell_has_no_pairs() -> None:
+    assert all_pairs([np.arange(3.0)]) == []
+
+
+@pytest.mark.parametrize("seeds", [3, 5])
+def test_seeds_may_be_added_until_cells_differ(seeds: int) -> None:
+    """Four equal means, looked at five times, stopped at the first false difference: false-alarm rate 1e-3."""
+    generator = np.random.default_rng(seeds)
+    families, wrong = 300, 0
+    for _ in range(families):
+        values = [generator.normal(0.0, spread, 5 * seeds) for spread in (1.0, 1.0, 3.0, 9.0)]
+        looks = ([cell[: k * seeds] for cell in values] for k in range(1, 6))
+        wrong += any(pair.differs for look in looks for pair in all_pairs_in_stages(look, seeds, 5))
+    assert wrong <= binom.ppf(1 - 1e-3, families, LEVEL)
+
+
+def test_looking_again_and_again_without_a_price_would_not_do() -> None:
+    """The check above can fail: tests for a fixed number of seeds find false differences more often."""
+    generator = np.random.default_rng(0)
+    families, wrong = 300, 0
+    for _ in range(families):
+        values = [generator.normal(0.0, 1.0, 25) for _ in range(2)]
+        wrong += any(pair.differs for k in range(1, 6) for pair in all_pairs([cell[: 5 * k] for cell in values]))
+    assert wrong > binom.ppf(1 - 1e-3, families, LEVEL)
+
+
+def test_what_is_told_apart_once_stays_so_and_needs_no_more_seeds() -> None:
+    generator = np.random.default_rng(2)
+    values = [generator.normal(mean, 1.0, 12) for mean in (0.0, 0.5, 50.0)]
+    first = all_pairs_in_stages([cell[:3] for cell in values], 3, 4)
+    assert [pair.differs for pair in first] == [False, True, True]
+    later = all_pairs_in_stages([values[0], values[1], values[2][:3]], 3, 4)
+    assert [pair.differs for pair in later][1:] == [True, True]
+    assert all(late.adjusted <= early.adjusted for late, early in zip(later, first, strict=True))
+    assert first[0].p_value == pytest.approx(min(1.0, 4 * all_pairs([values[0][:3], values[1][:3]])[0].p_value))

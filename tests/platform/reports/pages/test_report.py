@@ -1,0 +1,143 @@
+"""`dprl report`: the page, its files, what is not finished, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+from dprl.platform.command_line import main
+from dprl.platform.reports.pages.writing import write_report
+
+CONFIG = """\
+name: small
+algorithm: {name: private_ucb_vi, bonus_scale: 0.1}
+env: {name: riverswim, n_states: 3, horizon: {grid_search: [2, 3]}}
+privacy:
+  grid_search:
+    - {model: none}
+    - {model: jdp, epsilon: 1, calibration: printed}
+    - {model: jdp, epsilon: 1}
+episodes: 60
+seeds: 3
+"""
+FILES = ["report.html", "report.csv", "report.parquet", "comparisons.csv"]
+FIGURES = ["curves_1.png", "curves_2.png", "frontier.png", "horizon.png"]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of results with a finished sweep."""
+    folder = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DPRL_HOME", str(folder))
+        (folder / "small.yaml").write_text(CONFIG)
+        assert main(["run", str(folder / "small.yaml")]) == 0
+    return folder
+
+
+@pytest.fixture
+def copy(home: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(home, tmp_path / "copy"))
+
+
+def output(capsys: pytest.CaptureFixture[str], home: Path, *words: object, code: int = 0) -> str:
+    capsys.readouterr()
+    assert main(["report", *map(str, words), "--storage", str(home)]) == code
+    shown = capsys.readouterr()
+    return shown.err if code else shown.out
+
+
+def test_the_report_goes_to_the_folder_of_its_sweep(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = output(capsys, copy, "small")
+    folder = copy / "sweeps" / "small"
+    assert f"report    {folder / 'report.html'}\n" in shown
+    assert "jdp, proved \u03b5 \u2264 1" in shown
+    for name in (*FILES, *FIGURES):
+        assert (folder / name).stat().st_size > 0
+    page = (folder / "report.html").read_text()
+    assert len(re.findall(r'src="data:image/png;base64,', page)) == len(FIGURES)
+    assert not re.search(r"<script|<link|(src|href)=\"(?!data:)", page)
+    assert page.index("Which algorithm, at which epsilon") < page.index("<figure")
+    assert "(the claim of 1 fails)" in page
+
+
+def test_cells_and_comparisons_are_data_too(home: Path, tmp_path: Path) -> None:
+    files = write_report(home, ["small"], tmp_path / "out", "a test")
+    assert [file.name for file in files] == [*FILES, *FIGURES]
+    cells = pd.read_csv(files[1], keep_default_na=False, na_values=[""])
+    assert len(cells) == 6
+    assert (cells["n_seeds"] == 3).all()
+    assert (cells["band_lower"] <= cells["headline"]).all()
+    assert cells["headline"].tolist() == pytest.approx(cells["regret"].tolist())
+    failing = cells[cells["verdict"] == "fails"]
+    assert len(failing) == 2
+    for _, row in failing.iterrows():
+        assert f"= {row['proved_epsilon']:.4g} (the claim of 1 fails)" in row["name"]
+    assert len(pd.read_parquet(files[2])) == 6
+    pairs = pd.read_csv(files[3])
+    assert len(pairs) == 2 * 3  # no pair across horizons
+    assert (pairs["p_holm"] >= pairs["p_value"]).all()
+    assert pairs["with_the_best"].sum() == 2 * 2
+
+
+def test_json_says_the_same(copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(output(capsys, copy, "small", "--json", "--out", tmp_path / "out"))
+    assert found["page"] == str(tmp_path / "out" / "report.html")
+    assert Path(found["page"]).is_file()
+    assert len(found["cells"]) == 6
+    assert {answer["need"] for answer in found["answers"]} >= {"jdp, proved \u03b5 \u2264 1", "no privacy"}
+    assert found["missing"] == []
+
+
+def test_what_is_not_finished_is_reported_with_what_resumes_it(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = copy / "sweeps" / "small"
+    status = json.loads((folder / "status.json").read_text())
+    (folder / "status.json").write_text(json.dumps({**status, "cells": 9, "cells_failed": 1}))
+    (folder / "summary.csv").unlink()
+    lost = next((folder / "cells").iterdir())
+    (lost / "finished.json").unlink()
+    shown = output(capsys, copy, "small")
+    told = f"small lacks 3 of 9 cells, 1 of them failed (logs in {folder / 'logs'}); resume with: {status['command']}"
+    assert f"not finished: {told}\n" in shown
+    page = (folder / "report.html").read_text()
+    assert page.index("Not finished.") < page.index("Which algorithm")
+    assert len(pd.read_csv(folder / "report.csv")) == 5
+
+
+def test_cells_that_differ_in_the_seed_only_are_one(copy: Path, tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DPRL_HOME", str(copy))
+        more = yaml.safe_load(CONFIG) | {"name": "more", "seed": 3, "seeds": 2}
+        (tmp_path / "more.yaml").write_text(yaml.safe_dump(more))
+        assert main(["run", str(tmp_path / "more.yaml")]) == 0
+    files = write_report(copy, ["small", "more"], tmp_path / "out", "a test")
+    cells = pd.read_csv(files[1])
+    assert cells["n_seeds"].tolist() == [5] * 6
+    # The same sweep twice adds nothing.
+    again = pd.read_csv(write_report(copy, ["small", "small"], tmp_path / "again", "a test")[1])
+    assert again["n_seeds"].tolist() == [3] * 6
+
+
+def test_figures_of_an_earlier_report_are_removed(copy: Path) -> None:
+    folder = copy / "sweeps" / "small"
+    (folder / "curves_7.png").write_bytes(b"old")
+    write_report(copy, ["small"], folder, "a test")
+    assert not (folder / "curves_7.png").exists()
+
+
+def test_what_cannot_be_asked_for_is_refused(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = output(capsys, home, "small", "small", code=2)
+    assert "--out: must be given with several sweeps, got None; write e.g. --out report\n" in told
+    told = output(capsys, home, "small", "--compare", "a", "b", "--out", tmp_path, code=2)
+    assert "--compare: is for the Markdown form only, got ['a', 'b']; add e.g. --out report.md\n" in told
+    file = tmp_path / "file"
+    file.touch()
+    told = output(capsys, home, "small", "--out", file, code=2)
+    assert "--out: must be a folder that can be written" in told
+    assert "SWEEP: must be a sweep in " in output(capsys, home, "smal", code=2)

@@ -1,0 +1,213 @@
+"""Addresses, tokens and servers that are not Ray's: one line each, without a cluster."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dprl.platform.command_line import main
+from dprl.platform.errors import UserError
+from dprl.platform.submission import dashboard as module
+from dprl.platform.submission.dashboard import Dashboard
+
+TOKEN = "a-secret-word"
+VERSION = {"version": "4", "ray_version": "2.60.0"}
+
+
+class Stub:
+    """What a server answers, and which requests it had."""
+
+    def __init__(self, answers: Mapping[str, tuple[int, object]], token: str | None = None) -> None:
+        self.answers = answers
+        self.token = token
+        self.asked: list[tuple[str, str | None]] = []
+        self.location: str | None = None
+
+    def answer(self, path: str, authorization: str | None) -> tuple[int, bytes]:
+        self.asked.append((path, authorization))
+        if self.token is not None and authorization != f"Bearer {self.token}":
+            return (401 if authorization is None else 403), b"no"
+        status, body = self.answers.get(path.partition("?")[0], (404, "none"))
+        return status, body if isinstance(body, bytes) else json.dumps(body).encode()
+
+
+@contextmanager
+def serving(stub: Stub) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, body = stub.answer(self.path, self.headers.get("Authorization"))
+            self.send_response(status)
+            if stub.location is not None:
+                self.send_header("Location", stub.location)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *arguments: Any) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture(autouse=True)
+def _no_token(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("ray://head:10001", "that is Ray Client's; write e.g. --address http://HOST:8265"),
+        ("head:8265", "write --address http://head:8265"),
+        ("head", "write e.g. --address http://HOST:8265"),
+        ("http://", "write e.g. --address http://HOST:8265"),
+        ("http://head:port", "write e.g. --address http://HOST:8265"),
+        ("http://head:8265/#/jobs", "leave out what follows the port"),
+        ("https://head/ray", "leave out what follows the port"),
+    ],
+)
+def test_an_address_of_another_kind(address: str, said: str) -> None:
+    with pytest.raises(UserError, match="--address: must be the address of Ray's dashboard") as told:
+        Dashboard(address)
+    assert str(told.value).endswith(said)
+
+
+def test_a_password_in_the_address_is_refused_and_not_shown() -> None:
+    with pytest.raises(UserError, match="without a password") as told:
+        Dashboard("http://me:hidden@head:8265")
+    assert "hidden" not in str(told.value)
+
+
+def test_nobody_listens(capsys: pytest.CaptureFixture[str]) -> None:
+    begin = time.monotonic()
+    assert main(["submit", "--follow", "some-job", "--address", "http://127.0.0.1:9"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("dprl: --address: must be where Ray listens (Connection refused), got 'http://127.0.0.1:9';")
+    assert told.count("\n") == 1
+    assert time.monotonic() - begin < 5
+
+
+def test_silence_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    import socket  # noqa: PLC0415
+
+    monkeypatch.setattr(module, "TIMEOUT_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        with pytest.raises(UserError, match=r"must be where Ray listens \(timed out\)"):
+            Dashboard(f"http://127.0.0.1:{port}")
+
+
+def test_what_speaks_no_http() -> None:
+    import socket  # noqa: PLC0415
+
+    def answer(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(1000)
+            connection.sendall(b"\x00\x00\x12\x04\x00\x00\x00\x00\x00")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=answer, args=(server,), daemon=True).start()
+        with pytest.raises(UserError, match="what listens there does not speak HTTP"):
+            Dashboard(f"http://127.0.0.1:{server.getsockname()[1]}")
+
+
+@pytest.mark.parametrize("answer", [(200, b"<html>"), (200, {"version": 1}), (404, "none"), (500, b"")])
+def test_another_server(answer: tuple[int, object]) -> None:
+    with (
+        serving(Stub({"/api/version": answer})) as url,
+        pytest.raises(UserError, match=f"must be Ray's dashboard, got '{url}'; that is another server"),
+    ):
+        Dashboard(url)
+
+
+def test_who_asks_for_no_token_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_AUTH_TOKEN", TOKEN)
+    stub = Stub({"/api/version": (200, VERSION)})
+    with serving(stub) as url:
+        assert Dashboard(url).ray_version == "2.60.0"
+    assert stub.asked == [("/api/version", None)]
+
+
+@pytest.mark.parametrize("place", ["variable", "file", "home"])
+def test_the_token_is_found_where_ray_looks(place: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    if place == "variable":
+        monkeypatch.setenv("RAY_AUTH_TOKEN", TOKEN)
+    elif place == "file":
+        (tmp_path / "kept").write_text(f"{TOKEN}\n")
+        monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(tmp_path / "kept"))
+    else:
+        (tmp_path / ".ray").mkdir()
+        (tmp_path / ".ray" / "auth_token").write_text(TOKEN)
+    stub = Stub({"/api/version": (200, VERSION)}, TOKEN)
+    with serving(stub) as url:
+        assert Dashboard(url).headers == {"Authorization": f"Bearer {TOKEN}"}
+    assert stub.asked[-1] == ("/api/version", f"Bearer {TOKEN}")
+
+
+@pytest.mark.parametrize(
+    ("mine", "said"), [(None, "none was found"), ("another", "refuses the token"), ("a b", "word")]
+)
+def test_a_missing_or_wrong_token(mine: str | None, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if mine is not None:
+        monkeypatch.setenv("RAY_AUTH_TOKEN", mine)
+    with serving(Stub({"/api/version": (200, VERSION)}, TOKEN)) as url, pytest.raises(UserError, match=said) as told:
+        Dashboard(url)
+    assert "set RAY_AUTH_TOKEN, or RAY_AUTH_TOKEN_PATH" in str(told.value)
+    assert mine is None or mine not in str(told.value)
+
+
+def test_the_token_is_not_taken_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_AUTH_TOKEN", TOKEN)
+    elsewhere = Stub({"/api/version": (200, VERSION)})
+    with serving(elsewhere) as target:
+        leading = Stub({"/api/version": (302, b"")})
+        leading.location = f"{target}/api/version"
+        with serving(leading) as url, pytest.raises(UserError, match=r"another server \(HTTP 302\)"):
+            Dashboard(url)
+    assert elsewhere.asked == []
+
+
+def test_only_living_nodes_count() -> None:
+    rows = [{"node_ip": "10.0.0.1", "state": "ALIVE"}, {"node_ip": "10.0.0.2", "state": "DEAD"}]
+    nodes = {"result": True, "data": {"result": {"result": rows}}}
+    with serving(Stub({"/api/version": (200, VERSION), "/api/v0/nodes": (200, nodes)})) as url:
+        assert Dashboard(url).alive_nodes() == ["10.0.0.1"]
+
+
+def test_a_job_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(Stub({"/api/version": (200, VERSION)})) as url:
+        assert main(["submit", "--follow", "nope", "--address", url]) == 2
+        assert main(["submit", "--stop", "nope", "--address", url]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [f"dprl: job: must be one of {url}, got 'nope'; `ray job list --address {url}` shows them"] * 2
+
+
+@pytest.mark.parametrize("words", [[], ["smoke", "--follow", "x"], ["--follow", "x", "--stop", "y"]])
+def test_one_thing_at_a_time(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["submit", *words, "--address", "http://127.0.0.1:9"]) == 2
+    assert "see `dprl submit --help`" in capsys.readouterr().err
+
+
+def test_a_bad_config_is_told_before_anything_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    stub = Stub({})
+    with serving(stub) as url:
+        assert main(["submit", "smoke", "--set", "episodes=0", "--address", url]) == 2
+    assert "episodes: must be at least 2" in capsys.readouterr().err
+    assert stub.asked == []

@@ -1,0 +1,160 @@
+"""The parts of a submission that need no cluster: what is packed, which Python runs it, what its log and end say."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ray.job_submission import JobStatus
+
+from dprl.platform.configs.config import config_files, load_cells, read_config
+from dprl.platform.errors import UserError
+from dprl.platform.submission import requirements
+from dprl.platform.submission.job import interpreter_of_ray
+from dprl.platform.submission.jobs import JobLog, Outcome, outcome_of
+from dprl.platform.submission.placement import check_tracking, is_this_machine, storage_on
+from dprl.platform.submission.shipping import CONFIG_FILE, pack
+from dprl.privacy import source_digest
+
+OTHER_MACHINE = "192.0.2.77"  # RFC 5737: nobody's, unless a sandbox is numbered by it
+
+
+def process(proc: Path, pid: int, parent: int, *words: str) -> None:
+    """Write what Linux says of a process."""
+    (proc / str(pid)).mkdir(parents=True)
+    (proc / str(pid) / "cmdline").write_bytes(b"\0".join(word.encode() for word in words) + b"\0")
+    (proc / str(pid) / "stat").write_text(f"{pid} (a (strange) name) S {parent} 1 1 0")
+
+
+def test_what_is_packed_is_what_runs_here(tmp_path: Path) -> None:
+    shipment = pack(read_config("smoke"), tmp_path)
+    asked = "import dprl.privacy as p, importlib.metadata as m; print(p.source_digest(), m.version('dprl'), p.__file__)"
+    # -S: without site-packages' own dprl; what it needs besides comes from there all the same.
+    paths = [str(shipment.code.parent), str(shipment.job), *sys.path]
+    code = f"import sys; sys.path[:0] = {paths!r}; {asked}"
+    done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True)
+    digest, version, file = done.stdout.split()
+    assert digest == source_digest()
+    assert version == importlib.metadata.version("dprl")
+    assert file.startswith(str(shipment.code))
+
+
+@pytest.mark.parametrize("name", sorted(config_files()))
+def test_a_packed_config_has_the_same_cells(name: str, tmp_path: Path) -> None:
+    shipment = pack(read_config(name, ["seed=3"]), tmp_path)
+    packed = load_cells(shipment.job / CONFIG_FILE)
+    assert [cell.digest for cell in packed] == [cell.digest for cell in load_cells(name, ["seed=3"])]
+    assert packed[0].name == name
+
+
+def test_two_packings_are_one_package(tmp_path: Path) -> None:
+    first, second = (pack(read_config("smoke"), tmp_path / name) for name in ("one", "two"))
+    for ours, theirs in ((first.code, second.code), (first.job, second.job)):
+        files = [{f.relative_to(top): f.read_bytes() for f in top.rglob("*") if f.is_file()} for top in (ours, theirs)]
+        assert files[0] == files[1]
+        assert len(files[0]) >= 2
+
+
+def test_the_interpreter_of_ray_is_found(tmp_path: Path) -> None:
+    process(tmp_path, 30, 20, "/bin/sh", "-c", "python3 -m ...")
+    process(tmp_path, 20, 10, "ray::JobSupervisor")
+    process(tmp_path, 10, 1, "/x/raylet", f"--python_worker_command={sys.executable} /x/worker.py --flag", "--more")
+    assert interpreter_of_ray(tmp_path, 30) == sys.executable
+
+
+@pytest.mark.parametrize("command", ["/no/such/python /x/worker.py", "python worker.py", ""])
+def test_no_interpreter_of_ray(command: str, tmp_path: Path) -> None:
+    process(tmp_path, 20, 10, "ray::JobSupervisor")
+    process(tmp_path, 10, 1, "/x/raylet", f"--python_worker_command={command}")
+    assert interpreter_of_ray(tmp_path, 20) is None
+    assert interpreter_of_ray(tmp_path, 99) is None
+
+
+def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    needed = ["no-such-library>=3.1", "ray[default]==1.*", "numpy>=2", 'ruff==0.0.1; extra == "dev"']
+    monkeypatch.setattr(requirements.importlib.metadata, "requires", lambda _: needed)
+    ray = importlib.metadata.version("ray")
+    assert requirements.unmet_requirements() == ["no-such-library>=3.1 (found none)", f"ray==1.* (found {ray})"]
+    with pytest.raises(UserError, match=r"must have dprl's dependencies, got no-such-library>=3.1 \(found none\)"):
+        requirements.require_dependencies()
+
+
+def test_nothing_is_missing_here() -> None:
+    assert requirements.unmet_requirements() == []
+
+
+def test_the_log_is_shown_once_and_without_rays_lines() -> None:
+    shown: list[str] = []
+    log = JobLog(shown.append)
+    text = (
+        "2026-11-22 13:28:50,602\tINFO job_manager.py:581 -- Runtime env is setting up.\n"
+        "Running entrypoint for job x: python3 -m y\n"
+        "one\n2026-11-22 13:28:50,602\tERROR what is wrong\ntwo\nlast"
+    )
+    for begin in (0, 40, 170):  # the connection breaks twice, and each new one tells all from the beginning
+        log.begin()
+        for place in range(0, begin or len(text) // 2, 7):
+            log.add(text[place : place + 7])
+    log.begin()
+    log.add(text)
+    log.close()
+    assert shown == ["one", "2026-11-22 13:28:50,602\tERROR what is wrong", "two", "last"]
+
+
+@pytest.mark.parametrize(
+    ("details", "expected"),
+    [
+        ({"status": JobStatus.SUCCEEDED, "driver_exit_code": 0}, Outcome("SUCCEEDED", 0, "")),
+        ({"status": "FAILED", "driver_exit_code": 1, "message": "m"}, Outcome("FAILED", 1, "")),
+        ({"status": "FAILED", "driver_exit_code": 2, "message": "m"}, Outcome("FAILED", 2, "")),
+        ({"status": "FAILED", "driver_exit_code": -9, "message": "killed"}, Outcome("FAILED", 1, "killed")),
+        ({"status": "FAILED", "driver_exit_code": None, "message": "no env"}, Outcome("FAILED", 1, "no env")),
+        ({"status": "STOPPED", "driver_exit_code": None}, Outcome("STOPPED", 130, "")),
+    ],
+)
+def test_how_a_job_ended(details: dict[str, Any], expected: Outcome) -> None:
+    assert outcome_of({**details, "status": str(JobStatus(details["status"]).value)}) == expected
+
+
+def test_one_node_that_is_this_machine_needs_no_storage(tmp_path: Path) -> None:
+    assert is_this_machine("127.0.0.1")
+    assert storage_on(["127.0.0.1"], None, tmp_path) == str(tmp_path)
+    check_tracking(["127.0.0.1"], str(tmp_path), None)
+    with pytest.raises(UserError, match="--storage: must be given for a cluster of 2 nodes"):
+        storage_on(["127.0.0.1", "127.0.0.1"], None, tmp_path)
+
+
+@pytest.mark.parametrize("given", ["/shared/dprl", "file:///shared/dprl"])
+def test_a_folder_of_the_nodes_need_not_be_here(given: str, tmp_path: Path) -> None:
+    assert storage_on([OTHER_MACHINE], given, tmp_path) == "/shared/dprl"
+
+
+def test_a_database_without_a_folder_is_refused() -> None:
+    with pytest.raises(UserError, match="tracking-uri: must have an absolute path"):
+        check_tracking(["127.0.0.1"], "/shared", "sqlite:///runs.db")
+
+
+def test_the_example_for_kubernetes(root: Path) -> None:
+    documents = list(yaml.safe_load_all((root / "docs" / "kuberay.yaml").read_text()))
+    (cluster,) = [one for one in documents if one["kind"] == "RayCluster"]
+    assert cluster["apiVersion"] == "ray.io/v1"
+    groups = [cluster["spec"]["headGroupSpec"], *cluster["spec"]["workerGroupSpecs"]]
+    claims = {one["metadata"]["name"]: one["spec"] for one in documents if one["kind"] == "PersistentVolumeClaim"}
+    for group in groups:
+        pod = group["template"]["spec"]
+        (container,) = pod["containers"]
+        given = {one["name"]: one for one in container["env"]}
+        assert given["RAY_AUTH_MODE"]["value"] == "token"
+        assert given["RAY_AUTH_TOKEN"]["valueFrom"]["secretKeyRef"]["key"] == "auth_token"
+        (mount,), (volume,) = container["volumeMounts"], pod["volumes"]
+        assert (mount["name"], mount["mountPath"]) == (volume["name"], "/shared")
+        assert claims[volume["persistentVolumeClaim"]["claimName"]]["accessModes"] == ["ReadWriteMany"]
+    assert all(group["minReplicas"] <= group["replicas"] <= group["maxReplicas"] for group in groups[1:])
+    (server,) = [one for one in documents if one["kind"] == "Deployment"]
+    (service,) = [one for one in documents if one["kind"] == "Service"]
+    assert service["spec"]["selector"].items() <= server["spec"]["template"]["metadata"]["labels"].items()

@@ -1,0 +1,73 @@
+"""What each node must see before a sweep begins, from what it says it sees."""
+
+from __future__ import annotations
+
+import fcntl
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dprl.platform.errors import UserError
+from dprl.platform.sweeps import shared_storage
+from dprl.platform.sweeps.shared_storage import Sight, look, require_shared
+from dprl.platform.tracking.store import TrackingStore
+from dprl.privacy import source_digest
+
+NODE = "10.0.0.2"
+
+
+def seeing(sight: Callable[[Path], Sight | None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have one node say what it sees of the file."""
+    monkeypatch.setattr(shared_storage, "_sights", lambda file: iter([(NODE, sight(file))]))
+
+
+def test_a_node_that_shares_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seeing(lambda file: look(str(file)), monkeypatch)
+    require_shared(tmp_path / "new" / "home")
+    assert list((tmp_path / "new" / "home").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("sight", "said"),
+    [
+        (lambda file: look(str(file) + "-elsewhere"), "a folder that every node sees, and node 10.0.0.2 does not"),
+        (lambda file: Sight("another word", locked=True, digest=source_digest()), "a folder that every node sees"),
+        (lambda file: Sight(file.read_text(), locked=False, digest=source_digest()), "locks hold between nodes"),
+        (lambda file: Sight(file.read_text(), locked=True, digest="0123"), "must run this code"),
+        (lambda file: None, "every node must run a task within"),
+    ],
+    ids=["no file", "another file", "no lock", "other code", "no answer"],
+)
+def test_a_node_that_does_not(
+    sight: Callable[[Path], Sight | None], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seeing(sight, monkeypatch)
+    with pytest.raises(UserError, match=said) as told:
+        require_shared(tmp_path / "new" / "home")
+    assert NODE in str(told.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_of_another_process_is_seen(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("word")
+    code = f"from dprl.platform.sweeps.shared_storage import look; print(look({str(file)!r}))"
+    with file.open("r+") as held:
+        assert look(str(file)) == Sight("word", locked=False, digest=source_digest())
+        fcntl.flock(held, fcntl.LOCK_EX)
+        done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
+    assert "word='word', locked=True" in done.stdout
+
+
+@pytest.mark.parametrize(("uri", "nodes", "refused"), [("sqlite:////s/m.db", 2, True), ("sqlite:////s/m.db", 1, False)])
+def test_sqlite_is_for_one_node(uri: str, nodes: int, refused: bool) -> None:
+    store = TrackingStore(uri, None)
+    if refused:
+        with pytest.raises(UserError, match="tracking-uri: must be a server on a cluster of 2 nodes"):
+            store.require_server_for(nodes)
+    else:
+        store.require_server_for(nodes)
+    TrackingStore("http://host:5000", None).require_server_for(5)
