@@ -2,8 +2,8 @@
 
 Every function returns E, in units of counts: with probability at least 1 - beta none of n_cells independent cells is
 off by more than E at any of the prefixes 1..n_items. `law` is the Mechanism of one node, or of one report: Laplace,
-Gaussian, discrete Laplace, discrete Gaussian or bounded Laplace; of sums of reports also one that is given by a table. A
-cell can be the sum of `summands` disjoint ones.
+Gaussian, discrete Laplace, discrete Gaussian or bounded Laplace; of sums of reports also one that is given by a table.
+A cell can be the sum of `summands` disjoint ones.
 """
 
 from __future__ import annotations

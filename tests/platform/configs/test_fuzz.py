@@ -110,6 +110,7 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.timeout(1800)  # a cold cache compiles what certificates need
 def test_sixty_malformed_configs_are_refused_in_one_line_each(
     outside: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
