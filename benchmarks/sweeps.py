@@ -1,4 +1,4 @@
-"""What a sweep costs beside its cells: 200 small cells through Ray Tune and MLflow, and if it is killed again and again.
+"""What a sweep costs beside its cells: 200 small ones on Ray Tune, told to MLflow; and one killed again and again.
 
 Run from the repository's root: python -m benchmarks.sweeps [--quick] [--kills N] [--json PATH]
 

@@ -146,8 +146,7 @@ def _enter_elsewhere(spec: type[EnvConfig[Env]]) -> None:
     """Let Gymnasium or PettingZoo make an environment by the name of its class."""
     name = f"dprl/{spec.__name__}-v0"
     if spec.name in MDPS:
-        made_by = {"entry_point": "dprl.envs:make_episodes", "kwargs": {"environment": spec.name}}
-        gymnasium.register(id=name, **made_by)
+        gymnasium.register(id=name, entry_point="dprl.envs:make_episodes", kwargs={"environment": spec.name})
     elif spec.name in GAMES:
         pettingzoo.register("parallel", name, entry_point="dprl.envs:make_game", kwargs={"game": spec.name})
     elif spec.name in MIXTURES:

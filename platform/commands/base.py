@@ -65,11 +65,19 @@ def home_folder(storage: str | None) -> Path:
 
 
 @contextmanager
-def stdout_for_results() -> Iterator[None]:
-    """Lead to standard error what anything prints meanwhile: Ray tells of a dead worker on standard output."""
+def stdout_for_results(on_ray: bool = False) -> Iterator[None]:
+    """Lead to standard error what anything prints meanwhile, or `on_ray` to nowhere.
+
+    What a sweep itself tells meanwhile goes to standard error; on standard output Ray tells of dead workers, at length.
+    """
     sys.stdout.flush()
     kept = os.dup(_STDOUT)
-    os.dup2(_STDERR, _STDOUT)
+    if on_ray:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, _STDOUT)
+        os.close(nowhere)
+    else:
+        os.dup2(_STDERR, _STDOUT)
     try:
         yield
     finally:

@@ -68,7 +68,7 @@ def _execute(options: argparse.Namespace, executor: Literal["process", "tune"]) 
     if getattr(options, "adaptive", False):
         stages = stages_of(cells, options.most_seeds)
     try:
-        with stdout_for_results():
+        with stdout_for_results(on_ray=executor == "tune"):
             result = run_sweep(cells, how) if stages is None else run_adaptive(cells, how, stages)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED  # run_sweep has said how to resume

@@ -27,7 +27,7 @@ class _StrictLoader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """Compose a node; a tag is an error: what is meant is seen, and PyYAML fails on `!!bool x` with a traceback."""
-        event = self.peek_event()
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
         if getattr(event, "tag", None) is not None:
             raise yaml.MarkedYAMLError(problem=f"the tag {event.tag!r}", problem_mark=event.start_mark)
         return super().compose_node(parent, index)

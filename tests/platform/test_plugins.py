@@ -14,7 +14,6 @@ import pytest
 
 from dprl.algorithms import ALGORITHMS, PUCBConfig
 from dprl.envs import ENVIRONMENTS, MDPS, FiniteMDP, RiverSwim
-from dprl.platform import plugins
 from dprl.platform.environment_variables import worker_environment
 from dprl.platform.errors import UserError
 from dprl.platform.plugins import load_plugins, register_algorithm, register_environment, register_mechanism
@@ -160,4 +159,3 @@ def test_entry_points_are_plugins_too(named: Callable[..., None], monkeypatch: p
     assert plugin_modules() == ("ours", "shop.parts")
     named()
     assert plugin_modules() == ("shop.parts",)
-    assert plugins.GROUP == "dprl.plugins"

@@ -64,12 +64,13 @@ def value_ends(cell: ReportCell) -> tuple[float, float]:
 
     Of a mean those of Student's interval: it is one number, and no point of a curve.
     """
-    if cell.metric is not None and cell.metric.over == "sum":
+    if cell.metric is None:
+        return math.nan, math.nan
+    if cell.metric.over == "sum":
         mean, half = cell.band
         return max(float(mean[-1] - half[-1]), 0.0), float(mean[-1] + half[-1])
-    ends = (cell.row.get(f"{cell.metric.name}_{end}", math.nan) for end in ("lower", "upper")) if cell.metric else ()
-    low, high = ends
-    return float(low), float(high)
+    low, high = (float(cell.row.get(f"{cell.metric.name}_{end}", math.nan)) for end in ("lower", "upper"))
+    return low, high
 
 
 def _budgets(group: Group, model: str) -> list[float]:

@@ -35,8 +35,9 @@ class SweepStatus(NamedTuple):
     def of(cls, layout: SweepLayout) -> SweepStatus:
         """Return that of a sweep, nothing known but how to name it where it has written none."""
         found = json.loads(layout.status_file.read_text()) if layout.status_file.is_file() else {}
-        counts = (int(found.get(key, 0)) for key in ("cells", "cells_finished", "cells_failed"))
-        return cls(*counts, resume=found.get("command", command("sweep", "CONFIG", "--name", layout.name)))
+        cells, finished, failed = (int(found.get(key, 0)) for key in ("cells", "cells_finished", "cells_failed"))
+        resume = found.get("command", command("sweep", "CONFIG", "--name", layout.name))
+        return cls(cells, finished, failed, resume)
 
 
 class Stages(NamedTuple):

@@ -171,7 +171,7 @@ def _missing(layout: SweepLayout) -> str:
 
 def _parquet(frame: pd.DataFrame) -> bytes:
     """Return the frame as a Parquet file; a column of numbers and words is one of words."""
-    mixed = [name for name in frame if frame[name].dtype == object]
+    mixed = [str(name) for name in frame if frame[name].dtype == object]
     content = io.BytesIO()
     frame.assign(**{name: frame[name].map(_text, na_action="ignore") for name in mixed}).to_parquet(content)
     return content.getvalue()

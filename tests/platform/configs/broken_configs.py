@@ -53,8 +53,9 @@ def _small(algorithm: str, env: str, model: str) -> Mapping:
 @cache
 def _known() -> tuple[list[str], list[Any]]:
     """Return every key of every class, and every word that is a choice of one, with all registered names."""
-    keys, words = {"name", "model", "epsilon", "episodes", "seeds", "seed", "noise", "release", "audit"}, set()
-    for registry in (ALGORITHMS, ENVIRONMENTS, *BY_RELEASES.values()):
+    keys, words = {"name", "model", "epsilon", "episodes", "seeds", "seed", "noise", "release", "audit"}, set[Any]()
+    registries: tuple[typing.Mapping[str, type[Any]], ...] = (ALGORITHMS, ENVIRONMENTS, *BY_RELEASES.values())
+    for registry in registries:
         words |= set(registry)
         for cls in registry.values():
             for name, hint in typing.get_type_hints(cls).items():

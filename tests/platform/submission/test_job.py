@@ -77,7 +77,7 @@ def test_no_interpreter_of_ray(command: str, tmp_path: Path) -> None:
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     needed = ["no-such-library>=3.1", "ray[default]==1.*", "numpy>=2", 'ruff==0.0.1; extra == "dev"']
-    monkeypatch.setattr(requirements.importlib.metadata, "requires", lambda _: needed)
+    monkeypatch.setattr(importlib.metadata, "requires", lambda _: needed)
     ray = importlib.metadata.version("ray")
     assert requirements.unmet_requirements() == ["no-such-library>=3.1 (found none)", f"ray==1.* (found {ray})"]
     with pytest.raises(UserError, match=r"must have dprl's dependencies, got no-such-library>=3.1 \(found none\)"):

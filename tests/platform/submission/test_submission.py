@@ -73,7 +73,9 @@ def runs_at(cluster: TwoNodes, sweep: str) -> list[Any]:
     from mlflow import MlflowClient  # noqa: PLC0415
 
     client = MlflowClient(cluster.tracking)
-    runs = client.search_runs([client.get_experiment_by_name("dprl").experiment_id], max_results=100)
+    experiment = client.get_experiment_by_name("dprl")
+    assert experiment is not None
+    runs = client.search_runs([experiment.experiment_id], max_results=100)
     (parent,) = [run for run in runs if run.info.run_name == sweep]
     return [run for run in runs if run.data.tags.get("mlflow.parentRunId") == parent.info.run_id]
 

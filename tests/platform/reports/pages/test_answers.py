@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from dprl.platform.reports.pages.answers import Answer, answers_of
 from dprl.platform.reports.pages.groups import groups_of, standing
 from dprl.platform.reports.pages.report_cells import ReportCell
@@ -72,14 +74,15 @@ def test_two_seeds_have_no_band_and_no_test() -> None:
 
 
 def test_groups_share_environment_and_length() -> None:
-    cells = [report_cell(LOW, **{"env.horizon": h}, episodes=k) for h in (4, 6) for k in (100, 200)]
+    cells = [report_cell(LOW, **dict[str, Any]({"env.horizon": h}), episodes=k) for h in (4, 6) for k in (100, 200)]
     titles = [group.title for group in groups_of(cells)]
     assert titles == [f"riverswim horizon={h} K={k}" for h in (4, 6) for k in (100, 200)]
 
 
 def test_names_have_the_settings_that_are_needed_and_no_others() -> None:
-    scales = {"algorithm.bonus_scale": 0.1, "algorithm.precision_scale": 0.1}
-    (group,) = groups_of([report_cell(LOW, **scales), report_cell(HIGH, **dict.fromkeys(scales, 1.0))])
+    scales: dict[str, Any] = {"algorithm.bonus_scale": 0.1, "algorithm.precision_scale": 0.1}
+    larger: dict[str, Any] = dict.fromkeys(scales, 1.0)
+    (group,) = groups_of([report_cell(LOW, **scales), report_cell(HIGH, **larger)])
     assert list(group.names.values()) == [
         f"private_ucb_vi bonus_scale={scale}, jdp, proved \u03b5 = 1, holds" for scale in ("0.1", "1")
     ]
