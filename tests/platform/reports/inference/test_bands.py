@@ -22,7 +22,8 @@ def late(generator: np.random.Generator, seeds: int) -> np.ndarray:
     """Curves that bend, each seed somewhere else."""
     x = np.linspace(0.05, 1.0, POINTS)
     level, slope, bend = generator.normal(size=(3, seeds, 1))
-    return (1.0 + 0.3 * level) * x + 0.2 * slope * x**2 + 0.1 * bend * np.sin(4 * x)
+    curves: np.ndarray = (1.0 + 0.3 * level) * x + 0.2 * slope * x**2 + 0.1 * bend * np.sin(4 * x)
+    return curves
 
 
 def coverage(draw: Callable[[np.random.Generator, int], np.ndarray], truth: np.ndarray, seeds: int) -> float:
