@@ -50,7 +50,7 @@ class _Parser(argparse.ArgumentParser):
         """Raise UserError."""
         _, unknown, words = message.partition("unrecognized arguments: ")
         # A shell splits what is not quoted at the spaces of {model: jdp, epsilon: 1}.
-        if unknown and set(words) & {":", "}"}:
+        if unknown and any(word.endswith((":", "}")) for word in words.split()):
             message += "; quote the value of --set"
         raise UserError(f"{message}; see `{self.prog} --help`")
 

@@ -120,7 +120,7 @@ def _pure_text(proved: Mapping[str, Any], verdict: str) -> str:
     if any(math.isinf(float(epsilon)) for epsilon in proved["epsilon_at_delta"].values()):
         return "no pure epsilon: this noise is bounded, and has one from some delta on only"
     if math.isinf(float(proved["pure_epsilon"])):
-        return "no pure epsilon: this noise has one at every delta above 0 only"
+        return "no pure epsilon, one at each of the deltas below"
     return f"pure epsilon {number(float(proved['pure_epsilon']))} ({_tightness(proved['tightness'])})"
 
 

@@ -47,6 +47,8 @@ def start(home: Path, *words: object, **environment: str) -> subprocess.Popen[st
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
+        # A shell that starts the tests in the background has them, and so all their children, ignore Ctrl-C.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 

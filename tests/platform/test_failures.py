@@ -219,7 +219,7 @@ def test_the_tracking_server_is_away_for_a_minute(tmp_path: Path) -> None:
     config = write_config(tmp_path, **MANY)
     dprl(calm, "run", config)
     with tracking_server(tmp_path) as (uri, port):
-        driver = start(home, "run", config, "--tracking-uri", uri)
+        driver = start(home, "sweep", config, "--tracking-uri", uri)
         wait_for(lambda: records(home), driver)
     try:
         driver.wait(timeout=60)
