@@ -232,7 +232,7 @@ class _Sweep:
         counts = self.outcome.write_status(cells, len(self.failures), self.options.command)
         if finished:
             files += self.outcome.write_report(self.options.command)
-        missed = self.tracker.close(files, counts, status, patient=status != "KILLED")
+        missed = self.tracker.close(files, counts, status, patient=status != "KILLED" and not self.store.local)
         again = f"nothing is lost, the same command writes it later: {self.options.command}"
         lacking = [*self.outcome.problems, *([f"MLflow: {missed}"] if missed is not None else [])]
         self._say_where(files)

@@ -69,12 +69,17 @@ class TrackingStore:
             rule = f"must be where MLflow's store listens ({reason})"
             raise broken_rule("tracking-uri", rule, self.uri, "check the address") from error
 
+    @property
+    def local(self) -> bool:
+        """Whether it is a file of this machine, which does not come back by waiting."""
+        return self._scheme == "sqlite"
+
     def require_server_for(self, nodes: int) -> None:
         """Raise UserError if the store is an SQLite file and a cluster has several nodes.
 
         On the head's disk it is lost with the head, and on shared storage its locks are not to be trusted.
         """
-        if nodes > 1 and self._scheme == "sqlite":
+        if nodes > 1 and self.local:
             rule = f"must be a server on a cluster of {nodes} nodes, not a file"
             remedy = "start `mlflow server` where all reach it, and give --tracking-uri http://HOST:5000"
             raise broken_rule("tracking-uri", rule, self.uri, remedy)

@@ -39,7 +39,9 @@ def write_config(folder: Path, **changes: object) -> Path:
 
 
 def start(home: Path, *words: object, **environment: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-P", "-m", "dprl.platform.command_line", *map(str, words)]
+    # A shell that starts the tests in the background has them, and so all their children, ignore Ctrl-C.
+    heeding = ["env", "--default-signal=INT"]
+    command = [*heeding, sys.executable, "-P", "-m", "dprl.platform.command_line", *map(str, words)]
     return subprocess.Popen(
         command,
         env=os.environ | {"DPRL_HOME": str(home)} | environment,
@@ -47,8 +49,6 @@ def start(home: Path, *words: object, **environment: str) -> subprocess.Popen[st
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
-        # A shell that starts the tests in the background has them, and so all their children, ignore Ctrl-C.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 

@@ -241,7 +241,7 @@ def test_the_disk_is_full(expected: Mapping[str, bytes], tmp_path: Path) -> None
     said = tmp_path / "said.txt"
     command = f"{sys.executable} -P -m dprl.platform.command_line sweep {config} > {said} 2>&1"
     script = f"""
-        mount -t tmpfs -o size=900k tmpfs {home} || exit 77
+        mount -t tmpfs -o size=1200k tmpfs {home} || exit 77
         export DPRL_HOME={home}
         {command}
         test $? = 1 || exit 1
