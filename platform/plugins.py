@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+import sys
+import sysconfig
+from collections.abc import Collection, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar
 
 from dprl import algorithms, envs
 from dprl.platform.errors import broken_rule
+from dprl.privacy.compiled import sources_are_unchanged
 from dprl.privacy.mechanisms import ADDITIVE, MECHANISMS
 from dprl.privacy.mechanisms.tabulated import TabulatedMechanism
-from dprl.privacy.plugins import GROUP, VARIABLE, plugin_modules
+from dprl.privacy.plugins import GROUP, VARIABLE, is_module_name, plugin_files, plugin_modules
 
 __all__ = ["load_plugins", "register_algorithm", "register_environment", "register_mechanism"]
 
 T = TypeVar("T", bound=type[Any])
 _OWN = "dprl"
+_INSTALLED = {"site-packages", "dist-packages"}
 
 
 def register_algorithm(config: T) -> T:
@@ -55,15 +60,45 @@ def register_mechanism(mechanism: T) -> T:
 
 @cache
 def load_plugins() -> tuple[str, ...]:
-    """Import every plugin, which registers its parts, and return their names. Raises UserError."""
+    """Import every plugin, which registers its parts, and return their names.
+
+    Raises UserError, also if some code would run that is not part of a cell's digest.
+    """
+    before = set(sys.modules)
     for name in plugin_modules():
+        if not is_module_name(name):
+            remedy = "write e.g. my_package.my_module"
+            raise broken_rule(VARIABLE, "must be names of modules, with commas between them", name, remedy)
         try:
             importlib.import_module(name)
-        except (ImportError, SyntaxError, ValueError) as error:
+        except (ImportError, SyntaxError, TypeError, ValueError) as error:
             rule = f"must be modules that can be imported ({type(error).__name__}: {error})"
             remedy = f"correct it, put its folder on PYTHONPATH, or remove the name (entry points: group {GROUP})"
             raise broken_rule(VARIABLE, rule, name, remedy) from error
+    if plugin_modules():
+        _require_counted(sys.modules.keys() - before)
+        if not sources_are_unchanged():
+            rule, remedy = "must find the same sources as when the program began", "start it again"
+            raise broken_rule(VARIABLE, rule, ",".join(plugin_modules()), remedy)
     return plugin_modules()
+
+
+def _require_counted(loaded: Collection[str]) -> None:
+    """Raise UserError if a module that a plugin has loaded is neither of a plugin nor of an installed package."""
+    counted = {file for _, file in plugin_files()}
+    for name in sorted(loaded):
+        origin = getattr(getattr(sys.modules.get(name), "__spec__", None), "origin", None)
+        file = Path(origin).resolve() if origin is not None and Path(origin).is_file() else None
+        if file is None or file in counted or name.partition(".")[0] == _OWN or _is_installed(file):
+            continue
+        rule = "must name every module of yours that its plugins use: its source is part of no cell's digest"
+        raise broken_rule(VARIABLE, rule, name, "add its name, or move it into the plugin's package")
+
+
+def _is_installed(file: Path) -> bool:
+    """Whether the file is of the standard library or of a package that an installer has put in its place."""
+    standard = [Path(sysconfig.get_path(kind)).resolve() for kind in ("stdlib", "platstdlib")]
+    return bool(_INSTALLED & set(file.parts)) or any(file.is_relative_to(folder) for folder in standard)
 
 
 def _check(part: type[Any], registry: Mapping[str, type[Any]], kind: str) -> None:

@@ -15,6 +15,7 @@ from dprl.privacy.layouts import Layout
 from dprl.privacy.ledger import Release
 from dprl.privacy.mechanisms.base import INTEGER, NO_NOISE, Mechanism, Noise, Sensitivity
 from dprl.privacy.mechanisms.sampling import SILENT
+from dprl.privacy.mechanisms.tabulated import TabulatedMechanism
 from dprl.privacy.printed import PrintedError
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.reports import UnaryReport
@@ -153,6 +154,9 @@ def is_drawn(noise: NoiseParts, channel: Channel) -> bool:
     for mechanism, kernel_noise in zip(mechanisms, drawn, strict=True):
         said = (NO_NOISE, 0.0, 0.0) if mechanism is None else (mechanism.law, mechanism.scale, mechanism.bound)
         if said != (kernel_noise.law, kernel_noise.scale, kernel_noise.bound):
+            return False
+        # Of this law the table is all.
+        if isinstance(mechanism, TabulatedMechanism) and not np.array_equal(mechanism.cumulative, kernel_noise.table):
             return False
     return True
 

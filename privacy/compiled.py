@@ -49,6 +49,11 @@ def source_digest() -> str:
     return digest.hexdigest()[:16]
 
 
+def sources_are_unchanged() -> bool:
+    """Whether the sources are what they were when `source_digest` was first asked for."""
+    return source_digest.__wrapped__() == source_digest()
+
+
 def cache_folder() -> Path:
     """Return where compiled kernels belong: `$NUMBA_CACHE_DIR`, else `$XDG_CACHE_HOME/dprl` or `~/.cache/dprl`."""
     chosen = os.environ.get("NUMBA_CACHE_DIR")

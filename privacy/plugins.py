@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 VARIABLE, GROUP = "DPRL_PLUGINS", "dprl.plugins"
+_BYTE_CODE = "__pycache__"
 
 
 @cache
@@ -25,17 +26,40 @@ def plugin_modules() -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in (*named, *installed) if name))
 
 
-def plugin_sources() -> Iterator[tuple[str, bytes]]:
-    """Yield a name and the bytes of every source file of the packages that plugins are in.
+def plugin_files() -> tuple[tuple[str, Path], ...]:
+    """Return a name and the resolved path of every file of the packages that plugins are in, data and all.
 
-    A package that is not there has no source: importing it fails, so nothing of it can run.
+    A package that is not there has no file, and neither has a name that is none: loading them is then an error.
     """
-    for package in sorted({module.partition(".")[0] for module in plugin_modules()}):
+    found: list[tuple[str, Path]] = []
+    for package in sorted({module.partition(".")[0] for module in plugin_modules() if is_module_name(module)}):
         # Of a package that lies below another one, looking it up would run its parent.
         spec = importlib.util.find_spec(package)
-        yield package, b""
         for folder in (spec.submodule_search_locations if spec else None) or ():
-            for file in sorted(Path(folder).rglob("*.py")):
-                yield f"{package}/{file.relative_to(folder).as_posix()}", file.read_bytes()
+            found += [(f"{package}/{name}", file) for name, file in _files_below(Path(folder))]
         if spec is not None and spec.origin is not None and not spec.submodule_search_locations:
-            yield f"{package}.py", Path(spec.origin).read_bytes()
+            found.append((f"{package}{Path(spec.origin).suffix}", Path(spec.origin).resolve()))
+    return tuple(found)
+
+
+def plugin_sources() -> Iterator[tuple[str, bytes]]:
+    """Yield the names of all plugins, and a name and the bytes of each of their files."""
+    for module in plugin_modules():
+        yield module, b""
+    for name, file in plugin_files():
+        yield name, file.read_bytes()
+
+
+def is_module_name(name: str) -> bool:
+    """Whether a module of that name can be imported by its name."""
+    return name != "__main__" and all(part.isidentifier() for part in name.split("."))
+
+
+def _files_below(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yield the relative names and resolved paths of the regular files below `folder`, also behind links to folders."""
+    for place, folders, files in os.walk(folder, followlinks=True):
+        folders[:] = sorted(set(folders) - {_BYTE_CODE})
+        for file in sorted(files):
+            path = Path(place) / file
+            if path.is_file():
+                yield path.relative_to(folder).as_posix(), path.resolve()

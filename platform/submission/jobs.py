@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import re
 import secrets
 import shlex
@@ -25,6 +26,7 @@ _STOPPING = {"RAY_JOB_STOP_SIGNAL": "SIGINT", "RAY_JOB_STOP_WAIT_TIME_S": "60"}
 
 _POLL_SECONDS, _PATIENCE_SECONDS = 1.0, 60.0
 _RAY_LINE = re.compile(r"(\d{4}-\d\d-\d\d [\d:,]+\t(DEBUG|INFO|WARNING) |Running entrypoint for job )")
+_ADDRESSES = ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS")
 _CHATTY = ("ray.dashboard.modules.dashboard_sdk", "ray.dashboard.modules.job.sdk", "ray._private.runtime_env.packaging")
 
 
@@ -148,4 +150,9 @@ async def _tail(client: JobSubmissionClient, job_id: str, log: JobLog) -> None:
 def _client(dashboard: Dashboard) -> JobSubmissionClient:
     for name in _CHATTY:
         logging.getLogger(name).setLevel(logging.WARNING)
-    return JobSubmissionClient(dashboard.url, headers=dict(dashboard.headers))
+    # They would take the place of the address: job and token would go to another cluster than the one looked at.
+    hidden = {name: os.environ.pop(name) for name in _ADDRESSES if name in os.environ}
+    try:
+        return JobSubmissionClient(dashboard.url, headers=dict(dashboard.headers))
+    finally:
+        os.environ.update(hidden)

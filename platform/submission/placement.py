@@ -5,12 +5,13 @@ from __future__ import annotations
 import socket
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from dprl.platform.errors import UserError, broken_rule, counted
 from dprl.platform.tracking.store import TrackingStore
 
 _STORAGE, _TRACKING = "--storage", "tracking-uri"
+_SECRET_WORDS = ("user", "pass", "token", "secret", "key")
 
 
 def storage_on(nodes: Sequence[str], storage: str | None, here: Path) -> str:
@@ -45,14 +46,22 @@ def _check_uri(uri: str) -> None:
         remedy = "write sqlite:////absolute/path.db, with four slashes"
         raise broken_rule(_TRACKING, "must have an absolute path: the job's folder is removed", uri, remedy)
     try:
-        secret = urlsplit(uri).password is not None
+        secret = holds_secret(uri)
     except ValueError as error:
         raise broken_rule(_TRACKING, f"must be an address ({error})", uri, "write e.g. http://HOST:5000") from None
     if secret:
         raise UserError(
-            f"{_TRACKING}: must hold no password, which Ray's dashboard would show; set MLFLOW_TRACKING_USERNAME and "
-            "MLFLOW_TRACKING_PASSWORD, or the database's own password file, on the head before `ray start`"
+            f"{_TRACKING}: must hold no user, password or token, which Ray's dashboard would show; set "
+            "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or the database's own password file, on the head "
+            "before `ray start`"
         )
+
+
+def holds_secret(uri: str) -> bool:
+    """Whether an address names a user, or has a setting that may be a secret. Raises ValueError for no address."""
+    parts = urlsplit(uri)
+    keys = (key.lower() for key in parse_qs(parts.query, keep_blank_values=True))
+    return "@" in parts.netloc or any(word in key for key in keys for word in _SECRET_WORDS)
 
 
 def is_this_machine(address: str) -> bool:

@@ -78,6 +78,10 @@ class CellFolder:
         """Whether all artifacts are written."""
         return self.marker_file.is_file()
 
+    def finished_as(self, digest: str) -> bool:
+        """Whether all artifacts of the cell of that digest are written."""
+        return self.finished and json.loads(self.marker_file.read_text())["digest"] == digest
+
     def results(self) -> CellResults:
         """Read what a finished cell left."""
         done = json.loads(self.marker_file.read_text())

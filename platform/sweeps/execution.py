@@ -50,9 +50,16 @@ class LockedCell:
     def advance(self, seconds: float) -> CellProgress:
         """Run for about `seconds`, longer if checkpoints take long, and leave one.
 
-        Raises BusyError while another process has the cell.
+        Raises BusyError while another process has the cell, and UserError if the code has changed since the cell was
+        named: this process may have been started later.
         """
         if self._run is None:
+            named = self.cell.folder.path.name
+            if self.cell.digest != named:
+                raise UserError(
+                    f"code: must stay the same while a sweep runs, got others than those of cell {named}; start the "
+                    "sweep again, with --fresh or under another --name"
+                )
             # In this order: what the previous holder wrote is read only after it has let go.
             self._lock.acquire()
             self._run = CellRun(self.cell.experiment, self.cell.folder)

@@ -35,8 +35,8 @@ class SweepCell:
 
     @property
     def finished(self) -> bool:
-        """Whether all artifacts of the cell are written."""
-        return self.folder.finished
+        """Whether all artifacts of the cell are written, by the code that this process runs."""
+        return self.folder.finished_as(self.digest)
 
     def lock(self) -> FolderLock:
         """The lock that whoever writes the cell's folder holds."""

@@ -47,6 +47,8 @@ def composed_epsilon(delta: float, n: int, epsilon_0: float) -> float:
     pure = n * epsilon_0
     if delta <= 0.0:
         return pure
+    if math.isinf(pure):
+        return pure
     if composed_delta(0.0, n, epsilon_0) <= delta:
         return 0.0
     # At the pure epsilon delta is 0; rounding may leave a trace of it there.

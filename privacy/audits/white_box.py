@@ -6,6 +6,9 @@ An audit that only asked a mechanism for its own curve would believe what it is 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 
@@ -14,6 +17,7 @@ from dprl.privacy.audits.probes_cells import log_ratios
 from dprl.privacy.counters.base import Counter
 from dprl.privacy.counters.binary_tree import BinaryTree
 from dprl.privacy.mechanisms.base import DISCRETE_GAUSSIAN, DISCRETE_LAPLACE, GAUSSIAN, LAPLACE, Mechanism, Sensitivity
+from dprl.privacy.mechanisms.tabulated import TabulatedMechanism
 from dprl.privacy.privatizers import Privatizer
 from dprl.privacy.reports import UnaryReport
 
@@ -47,6 +51,20 @@ def nodes_entered(counter: Counter, row: Sensitivity) -> Sensitivity:
     return row.repeated(int(np.cumsum(entered).max()))
 
 
+def of_a_table(chances: Sequence[int], n: int, delta: float) -> float:
+    """Return what n draws of a table prove, each shifted by 1: from its worst ratio and what sticks out, exactly."""
+    # P(0) has one cell of the table, P(z) and P(-z) share one.
+    masses = [2 * chances[0], *chances[1:]]
+    ratio = max(max(Fraction(a, b), Fraction(b, a)) for a, b in pairwise(masses))
+    outside = 1 - (1 - Fraction(masses[-1], 1 << 64)) ** n
+    if Fraction(delta) < outside:
+        return math.inf
+    # Where more may fail than sticks out, the rest is the (pure, 0)-DP part's: randomised response is its worst case.
+    pure = n * math.log(ratio)
+    spent = float((Fraction(delta) - outside) / (1 - outside)) * (1.0 + math.exp(-pure))
+    return max(0.0, pure + math.log1p(-spent)) if spent < 1.0 else 0.0
+
+
 def recomputed_epsilon(privatizer: Privatizer, delta: float) -> float:
     """Return the epsilon that a privatizer's noise proves at `delta`, from scales, blocks and coins.
 
@@ -63,6 +81,8 @@ def recomputed_epsilon(privatizer: Privatizer, delta: float) -> float:
     changed = nodes_entered(counter, Sensitivity.of_cells(2 * families.n_steps * len(families.families)))
     if noise.law in (GAUSSIAN, DISCRETE_GAUSSIAN):
         return math.inf if delta <= 0.0 else gaussian_epsilon(delta, changed.l2 / noise.scale)
+    if isinstance(noise, TabulatedMechanism):
+        return of_a_table(noise.chances(), changed.cells, delta)
     each = supremum_of_loss(noise, 1.0)
     composed = composed_epsilon(delta, changed.cells, changed.linf * each)
     return min(changed.l1 * each, composed)

@@ -24,6 +24,12 @@ from dprl.privacy.randomness.bits import fill_bits
 
 WHOLE = 1 << 63
 _LONGEST_TABLE = 1 << 20
+_LOG_ERROR = 2e-14
+"""A difference of logarithms of two probabilities of at least 2^-64, each rounded, is off by less."""
+_OURS = frozenset(
+    ("law", "norm", "arithmetic", "cumulative", "masses", "bound", "variance", "curve", "noise", "__getattribute__")
+)
+"""What follows from the table, and a class below must not say otherwise."""
 _MAGNITUDE = np.uint64(WHOLE - 1)
 _BLOCK = 1024
 
@@ -32,12 +38,12 @@ class TabulatedMechanism(ABC):
     """Additive noise on whole numbers, symmetric and bounded, of the law that `chances` says.
 
     A class below it is a frozen dataclass with a `name`, a `scale` (a field or a property), `calibrated` and
-    `chances`; the rest follows from the table.
+    `chances`; the rest follows from the table, and defining it otherwise raises TypeError.
 
     *Formal guarantee.* For a vector of integers of which n change by 1 between neighbours, adding independent noise to
     every coordinate is (n r, 1 - (1 - p)^n)-DP: r is the largest |ln P(z) / P(z + 1)| of two possible neighbours z, and
     p = P(Z = bound) what only one of two neighbours can produce. Given uniform random bits this is exact, in whole
-    numbers; the curve's two numbers are floats of them, rounded up.
+    numbers; the curve's two numbers are floats above them.
     """
 
     name: ClassVar[str]
@@ -46,6 +52,13 @@ class TabulatedMechanism(ABC):
     arithmetic: ClassVar[str] = INTEGER
     scale: float
     """What tables call it by, in units of the count."""
+
+    def __init_subclass__(cls, **options: object) -> None:
+        super().__init_subclass__(**options)
+        above = cls.__mro__[: cls.__mro__.index(TabulatedMechanism)]
+        if wrong := sorted(_OURS & {name for each in above for name in vars(each)}):
+            # A law or a proof that is not the table's would make a false certificate.
+            raise TypeError(f"{cls.__qualname__} must leave {', '.join(wrong)} to its table; give `chances` alone")
 
     @classmethod
     @abstractmethod
@@ -57,45 +70,51 @@ class TabulatedMechanism(ABC):
         """Return P(|Z| = j) in units of 2^-63, j = 0, 1, ..., bound: whole numbers above 0 that add up to 2^63."""
 
     @cached_property
-    def _table(self) -> npt.NDArray[np.uint64]:
+    def cumulative(self) -> npt.NDArray[np.uint64]:
         """P(|Z| <= j) in units of 2^-63, uint64[bound + 1]. Raises ValueError unless `chances` is a law."""
         chances = self.chances()
-        if not 2 <= len(chances) <= _LONGEST_TABLE or min(chances) < 1 or sum(chances) != WHOLE:
+        # Sums of floats are rounded, and NumPy's whole numbers are taken modulo 2^64.
+        whole = all(type(chance) is int for chance in chances)
+        if not (whole and 2 <= len(chances) <= _LONGEST_TABLE and min(chances) > 0 and sum(chances) == WHOLE):
             raise ValueError(
-                f"chances must be 2 to 2^20 whole numbers above 0 that add up to 2^63, got {len(chances)} with sum "
-                f"{sum(chances)}; give what is left to P(0)"
+                f"chances must be 2 to 2^20 whole numbers (int) above 0 that add up to 2^63, got {len(chances)} with "
+                f"sum {sum(map(int, chances))}; give what is left to P(0)"
             )
-        return np.cumsum(np.array(chances, dtype=np.uint64), dtype=np.uint64)
+        table = np.cumsum(np.array(chances, dtype=np.uint64), dtype=np.uint64)
+        table.setflags(write=False)
+        return table
 
     @property
     def masses(self) -> Float64Array:
         """P(Z = z) for z = 0, ..., bound, float64[bound + 1]."""
-        chances = np.diff(self._table, prepend=np.uint64(0)).astype(np.float64) / WHOLE
+        chances = np.diff(self.cumulative, prepend=np.uint64(0)).astype(np.float64) / WHOLE
         chances[1:] /= 2.0
         return chances
 
     @property
     def bound(self) -> float:
         """The largest absolute value of the noise."""
-        return float(self._table.size - 1)
+        return float(self.cumulative.size - 1)
 
     @property
     def variance(self) -> float:
         """Sum of z^2 P(z)."""
-        return float(2.0 * (np.arange(self._table.size) ** 2 @ self.masses))
+        return float(2.0 * (np.arange(self.cumulative.size) ** 2 @ self.masses))
 
     def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
         """Return what the table proves. Raises ValueError unless n whole numbers change by 1 each."""
         if not sensitivity.integer:
             raise ValueError(f"{self.name} hides whole numbers that change by 1 only, got {sensitivity}; use laplace")
         logs = np.log(self.masses)
-        ratio = float(np.nextafter(np.abs(np.diff(logs)).max() * (1.0 + 1e-15), math.inf))
+        ratio = float(np.abs(np.diff(logs)).max()) + _LOG_ERROR
         outside = -math.expm1(sensitivity.cells * math.log1p(-float(self.masses[-1])))
-        return bounded_support_curve(min(1.0, outside * (1.0 + 1e-12)), sensitivity.cells * ratio)
+        return bounded_support_curve(
+            min(1.0, outside * (1.0 + 1e-12)), float(np.nextafter(sensitivity.cells * ratio, math.inf))
+        )
 
     def noise(self, key: npt.NDArray[np.uint64]) -> Noise:
         """Return what the kernels need; the table is the caller's own."""
-        return Noise(self.law, self.scale, self.bound, key, self._table.copy())
+        return Noise(self.law, self.scale, self.bound, key, self.cumulative.copy())
 
 
 @kernel

@@ -140,6 +140,39 @@ def test_a_plugin_that_cannot_be_loaded_is_told_in_one_line(
     assert "PYTHONPATH" in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["__main__", ".", "a b", "ours..part"])
+def test_what_names_no_module_is_told_in_one_line(name: str, named: Callable[..., None]) -> None:
+    named(name)
+    with pytest.raises(UserError, match=r"^DPRL_PLUGINS: must be names of modules"):
+        load_plugins()
+
+
+def test_a_module_beside_a_plugin_must_be_named_too(named: Callable[..., None], tmp_path: Path) -> None:
+    """Its source would be part of no digest: another version of it would pass for the same cell."""
+    (tmp_path / "ours.py").write_text("import ours_helper\n")
+    (tmp_path / "ours_helper.py").write_text("scale = 1.0\n")
+    named("ours")
+    with pytest.raises(UserError, match=r"must name every module of yours .* got 'ours_helper'"):
+        load_plugins()
+    del sys.modules["ours"], sys.modules["ours_helper"]
+    named("ours", "ours_helper")
+    with pytest.raises(UserError, match="same sources as when the program began"):
+        load_plugins()  # they were written after the digest of this process was made
+
+
+def test_all_files_of_a_package_count_also_behind_links(named: Callable[..., None], tmp_path: Path) -> None:
+    package, elsewhere = tmp_path / "ours", tmp_path / "elsewhere"
+    (package / "__pycache__").mkdir(parents=True)
+    elsewhere.mkdir()
+    (package / "__pycache__" / "x.pyc").write_bytes(b"")
+    for file in (package / "__init__.py", package / "data.json", package / "fast.so", elsewhere / "linked.py"):
+        file.write_text("")
+    (package / "part").symlink_to(elsewhere)
+    named("ours")
+    expected = {"ours", "ours/__init__.py", "ours/data.json", "ours/fast.so", "ours/part/linked.py"}
+    assert {name for name, _ in plugin_sources()} == expected
+
+
 def test_workers_find_the_same_plugins(named: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["here", "/there", ""]))
     assert set(worker_environment()) == {"OMP_NUM_THREADS", "RAY_CHDIR_TO_TRIAL_DIR"}

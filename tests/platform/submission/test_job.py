@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from ray.job_submission import JobStatus
 
 from dprl.platform.configs.config import config_files, load_cells, read_config
 from dprl.platform.errors import UserError
-from dprl.platform.submission import requirements
+from dprl.platform.submission import jobs, requirements
 from dprl.platform.submission.job import interpreter_of_ray
 from dprl.platform.submission.jobs import JobLog, Outcome, outcome_of
 from dprl.platform.submission.placement import check_tracking, is_this_machine, storage_on
@@ -158,3 +160,36 @@ def test_the_example_for_kubernetes(root: Path) -> None:
     (server,) = [one for one in documents if one["kind"] == "Deployment"]
     (service,) = [one for one in documents if one["kind"] == "Service"]
     assert service["spec"]["selector"].items() <= server["spec"]["template"]["metadata"]["labels"].items()
+
+
+def test_job_and_token_go_to_the_address_that_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray would take these variables for the address, whatever it is told."""
+    made: list[str | None] = []
+
+    class Client:
+        def __init__(self, address: str, headers: dict[str, str]) -> None:
+            made.extend([address, os.environ.get("RAY_ADDRESS"), os.environ.get("RAY_API_SERVER_ADDRESS")])
+
+    monkeypatch.setattr(jobs, "JobSubmissionClient", Client)
+    for name in ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS"):
+        monkeypatch.setenv(name, "http://192.0.2.9:8265")
+    dashboard = SimpleNamespace(url="http://192.0.2.1:8265", headers={"Authorization": "Bearer x"})
+    jobs._client(dashboard)  # type: ignore[arg-type]
+    assert made == ["http://192.0.2.1:8265", None, None]
+    assert os.environ["RAY_ADDRESS"] == "http://192.0.2.9:8265"
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "http://me:hidden@h:5000",
+        "http://hidden@h:5000",
+        "postgresql://h/db?user=u&password=hidden",
+        "https://h/mlflow?token=hidden",
+        "postgresql+psycopg2:///db?sslpassword=hidden",
+    ],
+)
+def test_no_secret_is_handed_in(uri: str) -> None:
+    with pytest.raises(UserError, match="must hold no user, password or token") as refused:
+        check_tracking(["192.0.2.1"], "/shared", uri)
+    assert "hidden" not in str(refused.value)

@@ -165,7 +165,10 @@ REFUSED = {
     "bucket": (["--storage", "s3://bucket/runs"], "--storage: must be a folder that every node sees"),
     "no server": (["--storage", "/shared"], "tracking-uri: must be a server on a cluster of 2 nodes"),
     "file": (["--storage", "/s", "--tracking-uri", "sqlite:////s/m.db"], "tracking-uri: must be a server on a"),
-    "password": (["--storage", "/s", "--tracking-uri", "http://me:hidden@h"], "tracking-uri: must hold no password"),
+    "password": (
+        ["--storage", "/s", "--tracking-uri", "http://me:hidden@h"],
+        "tracking-uri: must hold no user, password or token",
+    ),
 }
 
 

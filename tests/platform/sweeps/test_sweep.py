@@ -99,6 +99,27 @@ def test_an_unfinished_cell_resumes_from_its_checkpoint(tmp_path: Path) -> None:
     assert records(run_sweep(cells, options(tmp_path / "home"))) == records(undisturbed)
 
 
+def test_a_process_with_other_code_does_not_run_a_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that was started, or started again, after an edit: what it made would stand under the old digest."""
+    (cell, *_) = SweepLayout(tmp_path / "home", "small").cells(cells_of(tmp_path))
+    monkeypatch.setattr("dprl.platform.configs.experiment.source_digest", lambda: "0123456789abcdef")
+    locked = LockedCell(cell)
+    with pytest.raises(
+        UserError, match=f"code: must stay the same while a sweep runs, .* cell {cell.folder.path.name}"
+    ):
+        locked.advance(0.0)
+    assert not cell.folder.path.exists()
+
+
+def test_what_other_code_has_finished_is_not_finished(tmp_path: Path) -> None:
+    cells = cells_of(tmp_path)
+    run_sweep(cells, options(tmp_path / "home"))
+    (cell, other) = SweepLayout(tmp_path / "home", "small").cells(cells)
+    marker = cell.folder.marker_file
+    marker.write_text(marker.read_text().replace(cell.digest, "0123456789ab"))
+    assert (cell.finished, other.finished) == (False, True)
+
+
 def test_a_failing_cell_is_named_and_the_others_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cells = cells_of(tmp_path)
     broken = tmp_path / "home" / "sweeps" / "small" / "cells" / cells[0].digest

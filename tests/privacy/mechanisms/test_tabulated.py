@@ -6,12 +6,13 @@ import itertools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from dprl.privacy.audits.white_box import of_a_table
 from dprl.privacy.counters.error_bounds import running_sum_bound
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.sampling import fill_noise
@@ -104,6 +105,36 @@ def test_numbers_that_change_otherwise_are_refused() -> None:
 def test_a_table_that_is_no_law_is_refused(table: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match=r"^chances must be"):
         _ = Steps(table).bound
+
+
+@pytest.mark.parametrize(
+    "table",
+    [(2.0**63, 1000.0), tuple(np.full(3, WHOLE, dtype=np.uint64)), (True, WHOLE - 1)],
+    ids=["floats", "wrapping", "bool"],
+)
+def test_only_whole_numbers_of_python_are_summed(table: tuple[Any, ...]) -> None:
+    """Sums of floats are rounded to 2^63, and those of NumPy taken modulo 2^64."""
+    with pytest.raises(ValueError, match=r"^chances must be"):
+        _ = Steps(table).bound
+
+
+@pytest.mark.parametrize("name", ["curve", "noise", "masses", "bound", "law", "cumulative", "__getattribute__"])
+def test_a_class_cannot_say_otherwise_than_its_table(name: str) -> None:
+    with pytest.raises(TypeError, match=f"Liar must leave {name} to its table"):
+        type("Liar", (Steps,), {name: None})
+    mixin = type("Mixin", (), {name: None})
+    with pytest.raises(TypeError, match=f"Mixed must leave {name} to its table"):
+        type("Mixed", (mixin, Steps), {})
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-9, 0.3, 0.9])
+def test_the_proof_is_recomputed_exactly(delta: float) -> None:
+    for mechanism, cells in ((UNEVEN, 1), (UNEVEN, 3), (Steps((WHOLE - 2, 1, 1)), 2)):
+        proved = mechanism.curve(Sensitivity.of_cells(cells)).epsilon(delta)
+        again = of_a_table(mechanism.chances(), cells, delta)
+        assert proved >= again
+        if delta < 0.1:  # beyond what sticks out the curve is a little more than the least
+            assert proved == pytest.approx(again, rel=1e-9)
 
 
 def test_sums_stay_within_their_bound() -> None:
