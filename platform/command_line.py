@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NoReturn, TypeAlias
 
 from dprl.platform.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INTERRUPTED, UserError, broken_rule, suggestion
 from dprl.platform.program import command, program
+from dprl.platform.sweep_flags import HOW_TO_RUN, HOW_TO_SWEEP, MOST_SEEDS
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -134,7 +135,7 @@ def _add_sweep(commands: _Subparsers) -> None:
         "sweep tune_configs/regret_vs_epsilon.yaml --name first_try",
     )
     _add_config(parser)
-    _add_naming(parser)
+    _add_how_to_sweep(parser)
     parser.add_argument("--address", metavar="ADDR", help="of a running Ray cluster (default: this machine)")
     parser.add_argument("--tracking-uri", metavar="URI", help="of MLflow (default: a database in the results' folder)")
     parser.add_argument(
@@ -142,9 +143,6 @@ def _add_sweep(commands: _Subparsers) -> None:
         metavar="URI",
         help="a folder for all results, seen by every node of a cluster (default: $DPRL_HOME or ./dprl_runs)",
     )
-    more = "add seeds, as many as the config has at a time, to cells that are not told apart from all others"
-    parser.add_argument("--adaptive", action="store_true", help=more)
-    parser.add_argument("--most-seeds", metavar="N", help="with --adaptive: of a cell (default: 5 times the config's)")
     parser.add_argument("--dry-run", action="store_true", help="show the cells and what each would prove; run nothing")
     # `dprl submit` says what its user typed: on the cluster that is another command.
     parser.add_argument("--resume-command", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
@@ -163,7 +161,7 @@ def _add_submit(commands: _Subparsers) -> None:
     what.add_argument("--stop", metavar="JOB", help="stop a job; submitted again, the sweep resumes")
     parser.add_argument("--address", metavar="URL", required=True, help="of Ray's dashboard, http://HOST:8265")
     _add_set(parser)
-    _add_naming(parser)
+    _add_how_to_sweep(parser)
     parser.add_argument("--tracking-uri", metavar="URI", help="of MLflow, as the cluster's head reaches it")
     parser.add_argument("--storage", metavar="URI", help="a folder for all results, at the same path on every node")
     parser.add_argument("--no-wait", action="store_true", help="return once the job is handed in")
@@ -176,8 +174,19 @@ def _add_submit(commands: _Subparsers) -> None:
 
 def _add_naming(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", help="of the sweep, and of its folder (default: the config's name)")
-    parser.add_argument("--fresh", action="store_true", help="delete what earlier calls under this name did")
-    parser.add_argument("--quiet", action="store_true", help="no progress: results, and what goes wrong")
+    _add_flags(parser, HOW_TO_RUN)
+
+
+def _add_how_to_sweep(parser: argparse.ArgumentParser) -> None:
+    """Add what `sweep` and `submit` take alike; `sweep_words` hands it on."""
+    _add_naming(parser)
+    _add_flags(parser, HOW_TO_SWEEP)
+    parser.add_argument(MOST_SEEDS, metavar="N", help="with --adaptive: of a cell (default: 5 times the config's)")
+
+
+def _add_flags(parser: argparse.ArgumentParser, flags: Mapping[str, str]) -> None:
+    for flag, text in flags.items():
+        parser.add_argument(flag, action="store_true", help=text)
 
 
 def _add_report(commands: _Subparsers) -> None:

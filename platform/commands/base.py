@@ -10,12 +10,15 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment, varying_keys
 from dprl.platform.configs.sections import field_names
 from dprl.platform.errors import UserError, below, broken_rule
+
+if TYPE_CHECKING:
+    from dprl.platform.sweeps.meaning import Stages
 
 HOME_VARIABLE = "DPRL_HOME"
 _STDOUT, _STDERR = 1, 2
@@ -48,6 +51,18 @@ def planned_certificates(cells: Sequence[Experiment]) -> list[dict[str, Any]]:
             raise UserError(f"{label}: {below('privacy', field_names(type(cell.privacy)), str(error))}") from None
         found.append({"cell": cell.digest, "parameters": cell.parameters(), **proved})
     return found
+
+
+def stages_asked(cells: Sequence[Experiment], options: argparse.Namespace) -> Stages | None:
+    """Return in which stages --adaptive adds seeds, None without it. Raises UserError, also for half of it."""
+    if not options.adaptive:
+        if options.most_seeds is not None:
+            raise broken_rule("--most-seeds", "is only for --adaptive", options.most_seeds, "add --adaptive")
+        return None
+    # Only here: it loads pandas and the tests.
+    from dprl.platform.sweeps.adaptive import stages_of  # noqa: PLC0415
+
+    return stages_of(cells, options.most_seeds)
 
 
 def home_folder(storage: str | None) -> Path:

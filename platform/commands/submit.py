@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dprl.platform.commands.base import as_json, expanded_cells, home_folder, planned_certificates, say
+from dprl.platform.commands.base import as_json, expanded_cells, home_folder, planned_certificates, say, stages_asked
 from dprl.platform.configs.config import read_config
 from dprl.platform.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, counted
 from dprl.platform.program import command
 from dprl.platform.submission.dashboard import Dashboard
-from dprl.platform.submission.placement import check_tracking, storage_on
+from dprl.platform.submission.placement import check_plugins, check_tracking, storage_on
 from dprl.platform.submission.shipping import CONFIG_FILE, pack
+from dprl.platform.sweep_flags import sweep_words
 from dprl.privacy import source_digest
 
 
@@ -26,7 +28,9 @@ def submit(options: argparse.Namespace) -> int:
         return _follow(Dashboard(options.address), options.follow, {}, options)
     if options.stop is not None:
         return _stop(Dashboard(options.address), options.stop, options)
+    check_plugins(os.environ)
     cells = expanded_cells(options)
+    stages_asked(cells, options)
     planned_certificates(cells)
     dashboard = Dashboard(options.address)
     nodes = dashboard.alive_nodes()
@@ -55,7 +59,7 @@ def _words(options: argparse.Namespace, storage: str) -> list[str]:
     words = [CONFIG_FILE, "--address", "auto", "--storage", storage, "--resume-command", options.resume_command]
     if options.tracking_uri is not None:
         words += ["--tracking-uri", options.tracking_uri]
-    return [*words, "--fresh"] if options.fresh else words
+    return [*words, *sweep_words(options)]
 
 
 def _follow(dashboard: Dashboard, job_id: str, where: dict[str, Any], options: argparse.Namespace) -> int:

@@ -13,6 +13,7 @@ from dprl.platform.commands.base import (
     labels_of,
     planned_certificates,
     say,
+    stages_asked,
     stdout_for_results,
 )
 from dprl.platform.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, counted
@@ -31,6 +32,7 @@ def sweep(options: argparse.Namespace) -> int:
     if not options.dry_run:
         return _execute(options, "tune")
     cells = expanded_cells(options)
+    stages = stages_asked(cells, options)
     certificates = planned_certificates(cells)
     if options.json:
         say(as_json(certificates))
@@ -41,17 +43,19 @@ def sweep(options: argparse.Namespace) -> int:
     episodes = sum(cell.seeds * cell.episodes for cell in cells)
     units = {cell.algorithm.unit for cell in cells}
     unit = units.pop() if len(units) == 1 else "episode"
-    say(f"{counted(len(cells), 'cell')}, {counted(seeds, 'seed')}, {counted(episodes, unit)}; nothing was run")
+    more = "" if stages is None else f", in at most {counted(stages.most, 'stage')} of so many seeds"
+    say(f"{counted(len(cells), 'cell')}, {counted(seeds, 'seed')}, {counted(episodes, unit)}{more}; nothing was run")
     return EXIT_DONE
 
 
 def _execute(options: argparse.Namespace, executor: Literal["process", "tune"]) -> int:
     cells = expanded_cells(options)
+    stages = stages_asked(cells, options) if executor == "tune" else None
     planned_certificates(cells)
     home = home_folder(getattr(options, "storage", None))
     # Only here: certifying and listing need not wait for pandas and MLflow.
     from dprl.platform.reports.tables import write_summary  # noqa: PLC0415
-    from dprl.platform.sweeps.adaptive import run_adaptive, stages_of  # noqa: PLC0415
+    from dprl.platform.sweeps.adaptive import run_adaptive  # noqa: PLC0415
     from dprl.platform.sweeps.sweep import SweepOptions, run_sweep  # noqa: PLC0415
 
     how = SweepOptions(
@@ -64,9 +68,6 @@ def _execute(options: argparse.Namespace, executor: Literal["process", "tune"]) 
         command=options.resume_command,
         quiet=options.quiet,
     )
-    stages = None
-    if getattr(options, "adaptive", False):
-        stages = stages_of(cells, options.most_seeds)
     try:
         with stdout_for_results(on_ray=executor == "tune"):
             result = run_sweep(cells, how) if stages is None else run_adaptive(cells, how, stages)
@@ -75,9 +76,11 @@ def _execute(options: argparse.Namespace, executor: Literal["process", "tune"]) 
     if options.json:
         where = {"folder": str(result.folder), "tracking_uri": result.tracking_uri}
         rows = result.summary.to_dict("records")
-        say(as_json({**where, "cells": rows, "failed": result.failed}))
+        say(as_json({**where, "cells": rows, "failed": result.failed, "unwritten": result.unwritten}))
     elif len(result.summary):
         write_summary(sys.stdout, result.summary)
     for line in result.failed:
         sys.stderr.write(f"dprl: failed: {line}\n")
-    return EXIT_SOME_FAILED if result.failed else EXIT_DONE
+    for line in result.unwritten:
+        sys.stderr.write(f"dprl: not written: {line}\n")
+    return EXIT_SOME_FAILED if result.failed or result.unwritten else EXIT_DONE

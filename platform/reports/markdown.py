@@ -64,7 +64,7 @@ another length would halve at another episode."""
 def page(title: str, cells: Sequence[Cell], about: Sequence[str], compared: tuple[str, str] | None = None) -> str:
     """Return the page.
 
-    cells: rows of `records.summary_row`, with seconds, of one sweep or several, see `cell_texts.cells_of`. about: what
+    cells: rows of `records.summary_row` of one sweep or several, see `cell_texts.cells_of`. about: what
     stands at the top, paragraph by paragraph. compared: two algorithms for a summary in numbers.
     """
     marks = _marks(cells)

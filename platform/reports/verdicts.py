@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 _WIDTH = 100
 _SAME = 0.005
@@ -25,22 +25,65 @@ def proved_epsilon(certificate: Mapping[str, Any]) -> float:
     return float(certificate["proved"]["epsilon_at_claimed_delta"])
 
 
+class Standing(NamedTuple):
+    """What remains of a proof and of a claim after the audit.
+
+    proved: the epsilon at the claimed delta, infinite where an audit contradicts its proof. verdict: that of the
+    certificate, 'fails' where an audit contradicts the proof. refuted: whether an audit has measured more than is
+    claimed or proved. contradicted: whether it has measured more than is proved.
+    """
+
+    proved: float
+    verdict: str
+    refuted: bool
+    contradicted: bool
+
+
+def standing(certificate: Mapping[str, Any]) -> Standing:
+    """Return what stands of a certificate."""
+    audit = certificate.get("audit") or {}
+    contradicted = bool(audit.get("contradicts_proof"))
+    refuted = contradicted or audit.get("verdict") == "refuted"
+    if contradicted:
+        return Standing(math.inf, "fails", refuted, contradicted)
+    return Standing(proved_epsilon(certificate), certificate["verdict"], refuted, contradicted)
+
+
+def worst_of(certificates: Sequence[Mapping[str, Any]]) -> int:
+    """Return the place of the certificate that proves least, one that its audit contradicts before all others."""
+    found = [standing(certificate) for certificate in certificates]
+    return max(range(len(found)), key=lambda i: (found[i].contradicted, found[i].proved))
+
+
 def privacy_columns(certificate: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a summary shows of a certificate; infinity is float inf."""
-    claimed, proved = certificate["claimed"], certificate["proved"]
+    """Return what a summary shows of a certificate; infinity is float inf.
+
+    Where an audit contradicts the proof all proved epsilons are infinite, as none of them is proved.
+    """
+    claimed, proved, stands = certificate["claimed"], certificate["proved"], standing(certificate)
+    least = math.inf if stands.contradicted else 0.0
+    factor = None if certificate["factor"] is None else max(float(certificate["factor"]), least)
     return {
         "claimed_epsilon": claimed["epsilon"],
         "claimed_delta": claimed["delta"],
-        "proved_epsilon": proved_epsilon(certificate),
-        "proved_pure_epsilon": float(proved["pure_epsilon"]),
-        **{f"epsilon_at_{delta}": float(epsilon) for delta, epsilon in proved["epsilon_at_delta"].items()},
-        "verdict": certificate["verdict"],
-        "factor": None if certificate["factor"] is None else float(certificate["factor"]),
+        "proved_epsilon": stands.proved,
+        "proved_pure_epsilon": max(float(proved["pure_epsilon"]), least),
+        **{f"epsilon_at_{delta}": max(float(value), least) for delta, value in proved["epsilon_at_delta"].items()},
+        "verdict": stands.verdict,
+        "factor": factor,
     }
 
 
 def privacy_text(certificate: Mapping[str, Any]) -> str:
     """Return the trust model and what is proved for it; a claim that fails is only named as failing."""
+    stands = standing(certificate)
+    if stands.contradicted:
+        return f"{certificate['trust_model']}, NO PRIVACY: its audit REFUTES the proof"
+    text = _proof_text(certificate)
+    return f"{text}, REFUTED by its audit" if stands.refuted else text
+
+
+def _proof_text(certificate: Mapping[str, Any]) -> str:
     model, claimed = certificate["trust_model"], certificate["claimed"]
     if certificate["verdict"] == "unbounded":
         return f"{'no privacy' if model == 'none' else f'{model}, NO PRIVACY: {_RAW}'} (\u03b5 = \u221e)"
@@ -56,7 +99,7 @@ def privacy_text(certificate: Mapping[str, Any]) -> str:
 def verdict_line(certificate: Mapping[str, Any]) -> str:
     """Return the certificate in one line, the verdict first."""
     verdict, claimed, audit = certificate["verdict"], certificate["claimed"], certificate.get("audit")
-    if audit is not None and (audit["verdict"] == "refuted" or audit.get("contradicts_proof")):
+    if audit is not None and standing(certificate).refuted:
         return f"REFUTED by its audit: {audit_text(audit)}"
     if verdict == "unbounded":
         return f"NO PRIVACY: {_RAW}, epsilon is infinite"

@@ -25,7 +25,7 @@ class Ran:
     """What became of the sweep.
 
     folder: of the runs. page_folder: where the page is to be. cells: the finished ones. made: lines on what was run.
-    failed: a line for all that went wrong. complete: whether every cell is finished.
+    failed: a line for each cell that did, and one if some are missing. complete: whether every cell is finished.
     """
 
     folder: Path

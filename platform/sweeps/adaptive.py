@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from dprl.platform.configs.experiment import MOST_SEEDS, Experiment
+from dprl.platform.configs.experiment import LARGEST_SEED, MOST_SEEDS, Experiment
 from dprl.platform.errors import broken_rule
 from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
 from dprl.platform.reports.inference.pairs import all_pairs_in_stages
 from dprl.platform.reports.pages.groups import groups_of
-from dprl.platform.reports.pages.lookup import Stages
 from dprl.platform.reports.pages.report_cells import ReportCell, read_cells
 from dprl.platform.sweeps.layout import SweepLayout
+from dprl.platform.sweeps.meaning import Grid, Stages
 from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
 
 _STAGES = 5
@@ -26,13 +26,21 @@ def stages_of(cells: Sequence[Experiment], most_seeds: str | None) -> Stages:
         rule = f"must be one number for all cells, at least {FEWEST_SEEDS}, with --adaptive"
         raise broken_rule("seeds", rule, sorted(seeds), "write e.g. seeds: 5")
     each = seeds.pop()
-    if most_seeds is None:
-        return Stages(each, _STAGES)
-    most = int(most_seeds) if most_seeds.isdecimal() else 0
+    stages = Stages(each, _STAGES if most_seeds is None else _most(most_seeds, each) // each)
+    last = max(cell.seed for cell in cells) + (stages.most - 1) * each
+    if last > LARGEST_SEED:
+        rule = f"must leave room for {stages.most} stages of {each} seeds up to {LARGEST_SEED}"
+        raise broken_rule("seed", rule, max(cell.seed for cell in cells), "take a smaller one, e.g. seed: 0")
+    return stages
+
+
+def _most(seeds: str, each: int) -> int:
+    """Return how many seeds a cell may have at most. Raises UserError."""
+    most = int(seeds) if seeds.isdecimal() else 0
     if not each <= most <= MOST_SEEDS:
         rule = f"must be a whole number from the config's seeds, {each}, to {MOST_SEEDS}"
-        raise broken_rule("--most-seeds", rule, most_seeds, f"write e.g. {_STAGES * each}")
-    return Stages(each, most // each)
+        raise broken_rule("--most-seeds", rule, seeds, f"write e.g. {_STAGES * each}")
+    return most
 
 
 def run_adaptive(cells: Sequence[Experiment], options: SweepOptions, stages: Stages) -> SweepResult:
@@ -41,6 +49,7 @@ def run_adaptive(cells: Sequence[Experiment], options: SweepOptions, stages: Sta
     A stage of a cell is an ordinary cell with the next seeds, so what is on the disk is not run again. After each stage
     those cells go on that some other cell of their group is not told apart from. Raises what `run_sweep` raises.
     """
+    options = dataclasses.replace(options, stages=stages)
     layout = SweepLayout(options.home.resolve(), options.name)
     first = list({cell.digest: cell for cell in cells}.values())
     every, going = list(first), list(first)
@@ -49,16 +58,21 @@ def run_adaptive(cells: Sequence[Experiment], options: SweepOptions, stages: Sta
     for stage in range(1, stages.most + 1):
         # What an earlier call has finished needs no sweep of its own, which would forget the later stages.
         if result is None or len(result.summary) < len(every):
-            done = all(cell.finished for cell in layout.cells(every))
-            result = None if done else run_sweep(every, options)
+            result = None if _done(layout, every) else run_sweep(every, options)
         if result is not None and result.failed:
             return result
-        stages.write(layout)
         going = _undecided(layout, every, going, stages, stage)
         if not going or stage == stages.most:
             break
         every += [dataclasses.replace(cell, seed=cell.seed + stage * stages.seeds) for cell in going]
     return result if result is not None else run_sweep(every, options)
+
+
+def _done(layout: SweepLayout, cells: Sequence[Experiment]) -> bool:
+    """Whether all the cells are finished and in the sweep's grid, in which reports look for them."""
+    grid = Grid.read(layout.grid_file)
+    known = grid.cells if grid is not None else {}
+    return all(cell.finished and cell.digest in known for cell in layout.cells(cells))
 
 
 def _undecided(

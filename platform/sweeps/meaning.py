@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from dprl.platform.configs.experiment import Experiment, Scalar
 from dprl.platform.errors import UserError, counted
@@ -15,32 +16,45 @@ from dprl.privacy import source_digest
 _MOST_KEYS, _MOST_VALUES = 4, 5
 
 
+class Stages(NamedTuple):
+    """How a sweep adds seeds until cells are told apart: so many in a stage, in at most so many stages."""
+
+    seeds: int
+    most: int
+
+
 @dataclass(frozen=True)
 class Grid:
-    """The cells of one call of a sweep: their settings by digest, and the digest of the code that they run."""
+    """The cells of one call of a sweep: their settings by digest, and the digest of the code that they run.
+
+    stages: in which seeds are added, None if their number is fixed. The report's tests depend on it.
+    """
 
     sources: str
     cells: Mapping[str, Mapping[str, Scalar]]
+    stages: Stages | None = None
 
     @classmethod
-    def of(cls, experiments: Sequence[Experiment]) -> Grid:
+    def of(cls, experiments: Sequence[Experiment], stages: Stages | None = None) -> Grid:
         """Return the grid of these cells."""
-        return cls(source_digest(), {each.digest: each.parameters() for each in experiments})
+        return cls(source_digest(), {each.digest: each.parameters() for each in experiments}, stages)
 
     @classmethod
     def read(cls, file: Path) -> Grid | None:
         """Return the grid that an earlier call wrote, None if there was none. Raises UserError for a damaged file."""
         try:
             found = json.loads(file.read_text(encoding="utf-8"))
-            return cls(found["sources"], found["cells"])
+            stages = Stages(**found["stages"]) if "stages" in found else None
+            return cls(found["sources"], found["cells"], stages)
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, TypeError) as error:
             raise UserError(f"{file}: must be what an earlier call wrote, got {error}; write --fresh") from None
 
     def write(self, file: Path) -> None:
         """Write the grid for later calls."""
-        write_json(file, {"sources": self.sources, "cells": self.cells})
+        stages = {} if self.stages is None else {"stages": self.stages._asdict()}
+        write_json(file, {"sources": self.sources, "cells": self.cells, **stages})
 
     def continues(self, before: Grid) -> bool:
         """Whether this is `before`, grown or shrunk."""

@@ -25,7 +25,7 @@ from dprl.platform.sweeps.cell_folder import CellFolder
 from dprl.platform.sweeps.compiling import compile_kernels
 from dprl.platform.sweeps.execution import run_in_process
 from dprl.platform.sweeps.layout import SweepCell, SweepLayout
-from dprl.platform.sweeps.meaning import Grid, require_same_meaning
+from dprl.platform.sweeps.meaning import Grid, Stages, require_same_meaning
 from dprl.platform.sweeps.outcome import Outcome
 from dprl.platform.sweeps.progress import ProgressDisplay, progress_display
 from dprl.platform.sweeps.sweep_log import LoggedProgress
@@ -40,7 +40,8 @@ class SweepOptions:
     executor: 'process' runs the cells one after the other in this process, 'tune' as Ray Tune trials.
     address: of a running Ray cluster, or None for this machine.
     tracking_uri: of MLflow, or None for a database in `home`. fresh: forget what earlier calls did.
-    command: what the user typed, for messages. quiet: only what goes wrong is shown meanwhile. Raises UserError.
+    command: what the user typed, for messages. quiet: only what goes wrong is shown meanwhile. stages: in which seeds
+    are added by whoever calls, for the report's tests, None if their number is fixed. Raises UserError.
     """
 
     name: str
@@ -51,6 +52,7 @@ class SweepOptions:
     fresh: bool
     command: str
     quiet: bool = False
+    stages: Stages | None = None
 
     def __post_init__(self) -> None:
         if self.address is not None and self.executor != "tune":
@@ -59,10 +61,15 @@ class SweepOptions:
 
 @dataclass(frozen=True)
 class SweepResult:
-    """What a sweep left: one summary row a finished cell, one line a failed one, and where both are."""
+    """What a sweep left, and where.
+
+    summary: a row a finished cell. failed: a line a failed one. unwritten: a line for each file, and for MLflow, that
+    lacks what was found; no result is lost by that.
+    """
 
     summary: pd.DataFrame
     failed: list[str]
+    unwritten: list[str]
     folder: Path
     tracking_uri: str
 
@@ -81,7 +88,7 @@ def run_sweep(cells: Sequence[Experiment], options: SweepOptions) -> SweepResult
     store.require_reachable()
     set_environment()
     with joined(options.address, layout.home, store), _locked(layout):
-        _claim_name(layout, Grid.of(cells), options.fresh)
+        _claim_name(layout, Grid.of(cells, options.stages), options.fresh)
         display = LoggedProgress(progress_display(options.quiet), layout.log_file)
         try:
             return _Sweep(layout, store, display, options).run(layout.cells(cells))
@@ -238,7 +245,8 @@ class _Sweep:
         self._say_where(files)
         return SweepResult(
             summary=summary,
-            failed=[*self.failures.values(), *(f"{line}; {again}" for line in lacking)],
+            failed=list(self.failures.values()),
+            unwritten=[f"{line}; {again}" for line in lacking],
             folder=self.layout.folder,
             tracking_uri=self.store.uri,
         )

@@ -20,7 +20,7 @@ from dprl.platform.environment_variables import set_environment
 from dprl.platform.errors import broken_rule
 from dprl.platform.reports.halving import halving_columns
 from dprl.platform.reports.records import curve, is_result, median_columns
-from dprl.platform.reports.verdicts import privacy_columns, proved_epsilon
+from dprl.platform.reports.verdicts import privacy_columns, standing
 from dprl.platform.sweeps.cell_folder import CellResults
 from dprl.platform.sweeps.layout import SweepCell
 from dprl.platform.tracking.store import EXPERIMENT, TrackingError, TrackingStore
@@ -271,11 +271,12 @@ def _final_numbers(metrics: Sequence[Metric], results: CellResults) -> dict[str,
 
 
 def _certificate_tags(certificate: Mapping[str, Any]) -> dict[str, str]:
+    stands = standing(certificate)
     return {
         "algorithm": certificate["algorithm"],
         "trust_model": certificate["trust_model"],
-        "verdict": certificate["verdict"],
-        "proved_epsilon": f"{proved_epsilon(certificate):.6g}",
+        "verdict": stands.verdict,
+        "proved_epsilon": f"{stands.proved:.6g}",
     }
 
 

@@ -17,7 +17,12 @@ def broken_links(page: Path) -> list[str]:
 
 
 def pages(root: Path) -> list[Path]:
-    return [*sorted(root.glob("*.md")), *sorted((root / "docs").glob("*.md")), *sorted(root.glob("*/README.md"))]
+    return [
+        *sorted(root.glob("*.md")),
+        *sorted((root / "docs").glob("*.md")),
+        *sorted(root.glob("*/README.md")),
+        *sorted((root / "docs").glob("*/*.md")),
+    ]
 
 
 def test_every_link_leads_to_a_file(root: Path) -> None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pandas as pd
@@ -249,28 +247,6 @@ def test_an_interrupted_run_exits_with_130_and_names_the_command_that_resumes(
     assert f"resume with: dprl run {config}\n" in shown.err
     assert "Traceback" not in shown.err
     output(capsys, "run", str(config))
-
-
-@pytest.mark.slow
-def test_ctrl_c_in_a_real_process(config: Path) -> None:
-    words = ["run", str(config), "--set", "episodes=100000000"]
-    process = subprocess.Popen(
-        [*MODULE, *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # Tests that run in the background of a shell inherit from it that the interrupt is ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - no threads here
-    )
-    cells = config.parent / "dprl_runs" / "sweeps" / "try" / "cells"
-    deadline = time.monotonic() + 120
-    while not list(cells.glob("*/state.npz")) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    _, shown = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "resume with: dprl run" in shown
-    assert "Traceback" not in shown
 
 
 @pytest.mark.parametrize(

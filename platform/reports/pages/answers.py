@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from dprl.platform.errors import counted
 from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
@@ -33,13 +34,23 @@ class Answer:
     tied: str
     note: str
 
-    @property
-    def sentence(self) -> str:
-        """All of it in one line."""
-        if not self.best:
-            return f"{self.need}: {self.note}"
-        tied = f"; {self.tied}" if self.tied else ""
-        return f"{self.need}: best is {self.best}: {self.value}{tied}{f'; {self.note}' if self.note else ''}"
+
+class _Budget(NamedTuple):
+    """What a user may want at most."""
+
+    epsilon: float
+    delta: float
+
+    def allows(self, cell: ReportCell) -> bool:
+        """Whether the cell proves its epsilon at its delta, and both are within the budget."""
+        return cell.proved <= self.epsilon * _SAME and _delta(cell) <= self.delta
+
+    def text(self, *, named: bool) -> str:
+        """Return it in words, its delta if it is to be `named`."""
+        text = f"proved \u03b5 \u2264 {number(self.epsilon)}"
+        if not named:
+            return text
+        return f"{text} at \u03b4 \u2264 {self.delta:g}" if self.delta else f"{text} at \u03b4 = 0"
 
 
 def answers_of(group: Group) -> list[Answer]:
@@ -73,19 +84,29 @@ def value_ends(cell: ReportCell) -> tuple[float, float]:
     return low, high
 
 
-def _budgets(group: Group, model: str) -> list[float]:
-    """Return the epsilons that cells of a trust model claim, and beyond them the largest that is proved."""
+def _delta(cell: ReportCell) -> float:
+    """Return the delta at which a cell's epsilon is claimed and proved, 0 for a pure one."""
+    return float(cell.row.get("claimed_delta", 0.0))
+
+
+def _budgets(group: Group, model: str) -> list[_Budget]:
+    """Return what cells of a trust model claim, and beyond it at each delta the largest epsilon that is proved."""
     cells = [cell for cell in group.cells if cell.row["privacy.model"] == model]
-    claimed = {float(cell.row["claimed_epsilon"]) for cell in cells if "claimed_epsilon" in cell.row}
-    proved = [cell.proved for cell in cells if math.isfinite(cell.proved)]
-    beyond = {max(proved)} if proved and max(proved) > max(claimed, default=0.0) * _SAME else set()
-    return sorted(claimed | beyond)
+    found = set()
+    for delta in {_delta(cell) for cell in cells}:
+        here = [cell for cell in cells if _delta(cell) == delta]
+        claimed = {float(cell.row["claimed_epsilon"]) for cell in here if "claimed_epsilon" in cell.row}
+        proved = max((cell.proved for cell in here if math.isfinite(cell.proved)), default=0.0)
+        beyond = {proved} if proved > max(claimed, default=0.0) * _SAME else set()
+        found |= {_Budget(epsilon, delta) for epsilon in claimed | beyond}
+    return sorted(found)
 
 
-def _answer(group: Group, model: str, budget: float) -> Answer:
-    need = f"{model}, proved \u03b5 \u2264 {number(budget)}"
+def _answer(group: Group, model: str, budget: _Budget) -> Answer:
+    several = len({_delta(cell) for cell in group.cells if cell.private}) > 1
+    need = f"{model}, {budget.text(named=several)}"
     fit = [i for i, cell in enumerate(group.cells) if cell.row["privacy.model"] == model]
-    within = [i for i in fit if group.cells[i].proved <= budget * _SAME]
+    within = [i for i in fit if budget.allows(group.cells[i])]
     if not within:
         return Answer(need, "", "", "", "no cell proves it")
     return _best(group, need, within)

@@ -12,10 +12,10 @@ from dprl.algorithms import Metric
 from dprl.platform.configs.experiment import varies
 from dprl.platform.reports.cell_texts import needed_keys, plain, setting_text
 from dprl.platform.reports.inference.pairs import Pair, all_pairs, all_pairs_in_stages
-from dprl.platform.reports.pages.lookup import Stages
 from dprl.platform.reports.pages.report_cells import ReportCell
 from dprl.platform.reports.records import full_label, unit_of
-from dprl.platform.reports.verdicts import privacy_text
+from dprl.platform.reports.verdicts import privacy_text, standing
+from dprl.platform.sweeps.meaning import Stages
 
 _NAMED = ("algorithm.name", "privacy.model", "privacy.epsilon", "privacy.delta")
 """Settings that every name of a cell has in words of its own."""
@@ -109,18 +109,13 @@ def varying_keys(cells: Sequence[ReportCell]) -> list[str]:
 def cell_name(cell: ReportCell, keys: Sequence[str]) -> str:
     """Return algorithm, the settings of these `keys`, trust model, what is proved and the verdict."""
     settings = [setting_text(key, cell.row[key]) for key in keys if key in cell.row]
-    return f"{' '.join([str(cell.row['algorithm.name']), *settings])}, {standing(cell)}"
+    return f"{' '.join([str(cell.row['algorithm.name']), *settings])}, {standing_text(cell)}"
 
 
-def standing(cell: ReportCell) -> str:
+def standing_text(cell: ReportCell) -> str:
     """Return the trust model, the epsilon that is proved, never one that is only claimed, and the verdict."""
-    audit = cell.certificate.get("audit") or {}
-    if audit.get("contradicts_proof"):
-        return f"{cell.row['privacy.model']}, NO PRIVACY: its audit REFUTES the proof"
-    text = privacy_text(cell.certificate)
-    if audit.get("verdict") == "refuted":
-        return f"{text}, REFUTED by its audit"
-    return f"{text}, holds" if cell.certificate["verdict"] == "holds" else text
+    text, stands = privacy_text(cell.certificate), standing(cell.certificate)
+    return f"{text}, holds" if stands.verdict == "holds" and not stands.refuted else text
 
 
 def _group(members: Sequence[ReportCell], told: Sequence[str], *, long: bool) -> Group:

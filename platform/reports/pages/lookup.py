@@ -12,14 +12,12 @@ import pandas as pd
 from dprl.platform.configs.config import config_files
 from dprl.platform.errors import UserError, broken_rule, suggestion
 from dprl.platform.program import command
-from dprl.platform.sweeps.atomic_files import write_json
 from dprl.platform.sweeps.cell_folder import CellFolder
 from dprl.platform.sweeps.layout import SweepLayout
-from dprl.platform.sweeps.meaning import Grid
+from dprl.platform.sweeps.meaning import Grid, Stages
 
 _SWEEPS = "sweeps"
 """The folder in the home that holds the sweeps."""
-_STAGES_FILE = "stages.json"
 _MADE_BY = ("dprl", "git_commit", "source_digest", "python", "cpu")
 
 
@@ -40,23 +38,6 @@ class SweepStatus(NamedTuple):
         return cls(cells, finished, failed, resume)
 
 
-class Stages(NamedTuple):
-    """How a sweep adds seeds until cells are told apart: so many in a stage, in at most so many stages."""
-
-    seeds: int
-    most: int
-
-    @classmethod
-    def of(cls, layout: SweepLayout) -> Stages | None:
-        """Return those of a sweep, None if its seeds were fixed."""
-        file = layout.folder / _STAGES_FILE
-        return cls(**json.loads(file.read_text())) if file.is_file() else None
-
-    def write(self, layout: SweepLayout) -> None:
-        """Note them in the sweep's folder, so that its report tests accordingly."""
-        write_json(layout.folder / _STAGES_FILE, self._asdict())
-
-
 def sweep_layout(home: Path, word: str) -> SweepLayout:
     """Return the sweep that `word` names, or whose folder in `home` it is the path of. Raises UserError."""
     layout = SweepLayout(home, _sweep_name(home, word))
@@ -67,6 +48,12 @@ def sweep_layout(home: Path, word: str) -> SweepLayout:
     words = (name,) if name in config_files() else ("CONFIG", "--name", name)
     remedy = f"{suggestion(name, known)}; run `{command('sweep', *words)}` first"
     raise broken_rule("SWEEP", f"must be a sweep in {home}", name, remedy)
+
+
+def stages_of(layout: SweepLayout) -> Stages | None:
+    """Return in which stages a sweep adds seeds, None if their number is fixed."""
+    grid = Grid.read(layout.grid_file)
+    return grid.stages if grid is not None else None
 
 
 def finished_cells(layout: SweepLayout) -> list[CellFolder]:

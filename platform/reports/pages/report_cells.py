@@ -21,12 +21,13 @@ from dprl.platform.reports.cell_texts import Cell, cells_of, plain
 from dprl.platform.reports.inference.bands import simultaneous_band
 from dprl.platform.reports.pages.lookup import finished_cells, read_summary
 from dprl.platform.reports.records import summary_row
+from dprl.platform.reports.verdicts import standing, worst_of
 from dprl.platform.sweeps.cell_folder import CellFolder
 from dprl.platform.sweeps.layout import SweepLayout
 
-_OF_SEEDS = ("seed", "seeds")
 _OTHERS = ("episodes", "release", "audit")
 """Settings that have no dot in their name."""
+_SOURCES = "source_digest"
 
 
 @dataclass(frozen=True)
@@ -84,11 +85,12 @@ class _Part:
     folder: CellFolder
     row: Cell
 
-    @property
+    @cached_property
     def settings(self) -> tuple[tuple[str, str], ...]:
-        """What it shares with cells that differ in their seeds only."""
+        """What it shares with cells that differ in their seeds only: its settings, and the code that ran."""
         known = (key for key in self.row if "." in key or key in _OTHERS)
-        return tuple((key, plain(self.row[key])) for key in sorted(known))
+        sources = str(json.loads(self.folder.versions_file.read_text())[_SOURCES])
+        return ((_SOURCES, sources), *((key, plain(self.row[key])) for key in sorted(known)))
 
 
 def read_cells(layouts: Sequence[SweepLayout]) -> list[ReportCell]:
@@ -130,10 +132,9 @@ def _report_cell(parts: Sequence[_Part]) -> ReportCell:
     """Return the cell that `parts`, which differ in their seeds only, are together."""
     row = parts[0].row if len(parts) == 1 else _pooled_row(parts)
     certificates = [json.loads(part.folder.certificate_file.read_text()) for part in parts]
-    certificate = max(certificates, key=lambda found: float(found["proved"]["epsilon_at_claimed_delta"]))
-    audit = certificate.get("audit") or {}
-    if audit.get("contradicts_proof"):
-        row = {**row, "proved_epsilon": float("inf"), "verdict": "fails"}
+    certificate = certificates[worst_of(certificates)]
+    stands = standing(certificate)
+    row = {**row, "proved_epsilon": stands.proved, "verdict": stands.verdict}
     config = ALGORITHMS.get(str(row["algorithm.name"]))
     metric = headline(config.metrics) if config is not None else None
     if metric is None:
@@ -155,7 +156,7 @@ def _pooled_row(parts: Sequence[_Part]) -> Cell:
     results = [part.folder.results() for part in parts]
     # Seeds of different cells are different, whatever their numbers.
     numbered = [found.records.assign(seed=found.records["seed"] + i * 2**33) for i, found in enumerate(results)]
-    worst = max(results, key=lambda found: float(found.certificate["proved"]["epsilon_at_claimed_delta"]))
+    worst = results[worst_of([found.certificate for found in results])]
     together = dataclasses.replace(worst, records=pd.concat(numbered, ignore_index=True))
     seeds = sum(int(part.row["seeds"]) for part in parts)
     experiment = dataclasses.replace(_experiment(parts[0].folder), seeds=seeds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from dprl.platform.reports.pages.report_cells import ReportCell
 from dprl.platform.reports.pages.template import PAGE
 from dprl.platform.reports.records import SATURATION_NOTE, SATURATION_REMEDY, results_in
 from dprl.platform.reports.tables import verdict_text
-from dprl.platform.reports.verdicts import number
+from dprl.platform.reports.verdicts import number, standing
 
 _GOOD = {"low": "lower is better", "high": "higher is better"}
 _MOST_TESTS = 12
@@ -125,8 +125,7 @@ def _fixed_texts(cell: ReportCell, varying: Sequence[str]) -> list[str]:
 
 def verdict_word(cell: ReportCell) -> str:
     """Return the verdict on a cell in a word."""
-    audit: Mapping[str, Any] = cell.certificate.get("audit") or {}
-    if audit.get("contradicts_proof") or audit.get("verdict") == "refuted":
+    if standing(cell.certificate).refuted:
         return "REFUTED"
     return verdict_text(cell.row) if cell.private else "no privacy"
 

@@ -19,10 +19,10 @@ from dprl.platform.reports.pages.frames import cell_frame, comparison_frame, rec
 from dprl.platform.reports.pages.groups import Group, groups_of
 from dprl.platform.reports.pages.horizon_figure import horizon_figure, lines_over_horizon
 from dprl.platform.reports.pages.lookup import (
-    Stages,
     SweepStatus,
     finished_cells,
     nothing_finished,
+    stages_of,
     sweep_layout,
     versions_text,
 )
@@ -61,7 +61,7 @@ class Report:
                 raise nothing_finished(layout)
         missing = [line for line in map(_missing, layouts) if line]
         # Seeds of several sweeps did not come in the stages of one of them.
-        stages = Stages.of(layouts[0]) if len(layouts) == 1 else None
+        stages = stages_of(layouts[0]) if len(layouts) == 1 else None
         return cls(layouts, groups_of(read_cells(layouts), stages), missing)
 
     @property

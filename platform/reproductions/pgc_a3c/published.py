@@ -15,7 +15,6 @@ EPSILONS = (1.0, 2.0, 5.0, 10.0)
 BUFFERS = {LAPLACE: 1, PROJECTED: 100}
 """|B| of the tables, as the last sentence of sec. 4.1 has it."""
 TRIALS = 20
-SUBMISSIONS = 90_000
 TARGET = 195.0
 
 Numbers = Mapping[tuple[str, float], float]

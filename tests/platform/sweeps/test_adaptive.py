@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import dataclasses
 from pathlib import Path
 
 import pandas as pd
@@ -10,10 +10,9 @@ import pytest
 
 from dprl.platform.configs.config import load_cells
 from dprl.platform.errors import UserError
-from dprl.platform.reports.pages.lookup import Stages
-from dprl.platform.reports.pages.writing import write_report
 from dprl.platform.sweeps.adaptive import run_adaptive, stages_of
-from dprl.platform.sweeps.sweep import SweepOptions
+from dprl.platform.sweeps.meaning import Stages
+from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
 
 # The first cell learns at once, which six seeds show; the noise of the two others is nearly the same.
 CONFIG = """\
@@ -34,6 +33,45 @@ def options(home: Path) -> SweepOptions:
     return SweepOptions("race", home, "process", None, None, fresh=False, command="dprl sweep race --adaptive")
 
 
+def test_the_files_of_the_sweep_pay_for_its_stages_and_those_of_fixed_seeds_do_not(tmp_path: Path) -> None:
+    """Whatever order calls come in: the p-values that a sweep itself writes are those of how its seeds came."""
+    (tmp_path / "race.yaml").write_text(CONFIG)
+    cells = load_cells(str(tmp_path / "race.yaml"), ["episodes=60"])
+    fixed = written(run_sweep(cells, options(tmp_path)))
+    # One stage of four: the cells that are told apart need no second one.
+    adaptive = written(run_sweep(cells, dataclasses.replace(options(tmp_path), stages=Stages(3, 4))))
+    assert "in at most 4 stages of 3, until cells are told apart" in adaptive[0]
+    pd.testing.assert_series_equal(adaptive[1]["p_value"], 4 * fixed[1]["p_value"])
+    for fresh in (False, True):
+        again = written(run_sweep(cells, dataclasses.replace(options(tmp_path), fresh=fresh)))
+        assert "stages" not in again[0]
+        pd.testing.assert_frame_equal(again[1], fixed[1])
+
+
+def written(result: SweepResult) -> tuple[str, pd.DataFrame]:
+    """The page and the comparisons that the sweep has written."""
+    return (result.folder / "report.html").read_text(), pd.read_csv(result.folder / "comparisons.csv")
+
+
+def test_seeds_of_a_later_stage_count_again_after_a_sweep_of_the_first(tmp_path: Path) -> None:
+    (tmp_path / "race.yaml").write_text(CONFIG)
+    cells = load_cells(str(tmp_path / "race.yaml"), ["episodes=60"])
+    first = run_adaptive(cells, options(tmp_path), Stages(3, 3))
+    run_sweep(cells, options(tmp_path))
+    again = run_adaptive(cells, options(tmp_path), Stages(3, 3))
+    assert list(again.summary["cell"]) == list(first.summary["cell"])
+    pd.testing.assert_frame_equal(written(again)[1], written(first)[1])
+
+
+def test_what_could_not_be_written_ends_no_sweep(tmp_path: Path) -> None:
+    (tmp_path / "race.yaml").write_text(CONFIG)
+    (tmp_path / "sweeps" / "race" / "summary.csv").mkdir(parents=True)
+    result = run_adaptive(load_cells(str(tmp_path / "race.yaml"), ["episodes=60"]), options(tmp_path), Stages(3, 2))
+    assert result.failed == []
+    assert "summary.csv: cannot be written" in result.unwritten[0]
+    assert result.summary["seed"].max() == 3
+
+
 @pytest.mark.slow
 def test_seeds_are_added_where_they_are_needed_and_a_second_call_adds_nothing(tmp_path: Path) -> None:
     (tmp_path / "race.yaml").write_text(CONFIG)
@@ -47,10 +85,8 @@ def test_seeds_are_added_where_they_are_needed_and_a_second_call_adds_nothing(tm
     again = run_adaptive(cells, options(tmp_path), Stages(3, 3))
     assert len(again.summary) == len(result.summary)
     assert times == {file: file.stat().st_mtime_ns for file in result.folder.glob("cells/*/records.parquet")}
-    assert json.loads((result.folder / "stages.json").read_text()) == {"seeds": 3, "most": 3}
-    files = write_report(tmp_path, ["race"], tmp_path / "out", "a test")
-    assert "in at most 3 stages of 3, until cells are told apart" in files[0].read_text()
-    pairs = pd.read_csv(files[3])
+    page, pairs = written(again)
+    assert "in at most 3 stages of 3, until cells are told apart" in page
     assert pairs["told_apart"].sum() == 2
 
 
@@ -59,6 +95,7 @@ def test_seeds_are_added_where_they_are_needed_and_a_second_call_adds_nothing(tm
     [
         (CONFIG, "2", "--most-seeds: must be a whole number from the config's seeds, 3, to 10000, got '2'"),
         (CONFIG, "many", "--most-seeds: must be a whole number"),
+        (CONFIG + f"seed: {2**32 - 10}\n", None, "seed: must leave room for 5 stages of 3 seeds up to 4294967295, got"),
         (CONFIG.replace("seeds: 3", "seeds: 2"), None, "seeds: must be one number for all cells, at least 3"),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dprl.platform.reports.pages.answers import Answer, answers_of
-from dprl.platform.reports.pages.groups import groups_of, standing
+from dprl.platform.reports.pages.groups import groups_of, standing_text
 from dprl.platform.reports.pages.report_cells import ReportCell
 from tests.platform.reports.pages.cases import report_cell
 
@@ -40,7 +40,7 @@ def test_a_claim_that_fails_counts_at_the_proved_epsilon_only() -> None:
     found = answers(report_cell(LOW, proved=3.0))
     one, three = found.values()
     assert (one.best, one.note) == ("", "no cell proves it")
-    assert one.sentence == "jdp, proved \u03b5 \u2264 1: no cell proves it"
+    assert one.need == "jdp, proved \u03b5 \u2264 1"
     assert three.need == "jdp, proved \u03b5 \u2264 3"
     assert three.best == "private_ucb_vi, jdp, proved \u03b5 = 3 (the claim of 1 fails)"
 
@@ -50,11 +50,25 @@ def test_what_proves_nothing_is_no_answer() -> None:
     assert (one.need, one.best) == ("jdp, proved \u03b5 \u2264 1", "")
 
 
+def test_a_larger_delta_does_not_win_within_a_smaller_one() -> None:
+    loose = report_cell(LOW, algorithm="pucb", claimed_delta=0.1)
+    strict = report_cell(HIGH, claimed_delta=1e-6)
+    pure = report_cell([50.0, 51.0, 52.0], algorithm="best_ucb_vi")
+    found = {need: answer.best.partition(",")[0] for need, answer in answers(loose, strict, pure).items()}
+    assert found == {
+        "jdp, proved \u03b5 \u2264 1 at \u03b4 = 0": "best_ucb_vi",
+        "jdp, proved \u03b5 \u2264 1 at \u03b4 \u2264 1e-06": "best_ucb_vi",
+        "jdp, proved \u03b5 \u2264 1 at \u03b4 \u2264 0.1": "pucb",
+    }
+    without_pure = {need: answer.best.partition(",")[0] for need, answer in answers(loose, strict).items()}
+    assert list(without_pure.values()) == ["private_ucb_vi", "pucb"]
+
+
 def test_an_audit_is_named() -> None:
     refuted = report_cell(LOW, proved=3.0, audit={"verdict": "refuted", "contradicts_proof": False})
-    assert standing(refuted).endswith("REFUTED by its audit")
+    assert standing_text(refuted).endswith("REFUTED by its audit")
     wrong = report_cell(LOW, audit={"verdict": "refuted", "contradicts_proof": True})
-    assert standing(wrong) == "jdp, NO PRIVACY: its audit REFUTES the proof"
+    assert standing_text(wrong) == "jdp, NO PRIVACY: its audit REFUTES the proof"
 
 
 def test_where_nothing_was_learned_the_answer_says_so() -> None:

@@ -1,0 +1,52 @@
+"""Flags of sweeps do what they say: handed on by `submit`, refused where they would do nothing."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from dprl.platform.command_line import _parser, main
+from dprl.platform.sweep_flags import sweep_words
+
+CLUSTER = ["--address", "http://localhost:1"]
+FLAGS = ["--fresh", "--quiet", "--adaptive", "--most-seeds", "6"]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DPRL_HOME", str(tmp_path))
+
+
+def flags(parser: argparse.ArgumentParser, command: str) -> set[str]:
+    (commands,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    return {word for action in commands.choices[command]._actions for word in action.option_strings}
+
+
+def test_submit_takes_and_hands_on_what_says_how_to_sweep() -> None:
+    parser = _parser()
+    assert flags(parser, "sweep") - flags(parser, "submit") == {"--dry-run", "--resume-command"}
+    words = sweep_words(parser.parse_args(["submit", "smoke", *CLUSTER, *FLAGS]))
+    assert words == FLAGS
+    # What is handed on says the same again.
+    assert sweep_words(parser.parse_args(["sweep", "smoke", *words])) == FLAGS
+    assert sweep_words(parser.parse_args(["submit", "smoke", *CLUSTER])) == []
+
+
+@pytest.mark.parametrize("words", [["sweep"], ["sweep", "--dry-run"], ["submit", *CLUSTER]])
+def test_a_number_of_seeds_alone_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*words, "smoke", "--most-seeds", "6"]) == 2
+    assert capsys.readouterr().err == "dprl: --most-seeds: is only for --adaptive, got '6'; add --adaptive\n"
+
+
+def test_a_dry_run_says_how_many_stages_there_are_at_most(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", "smoke", "--dry-run", "--adaptive", "--most-seeds", "10"]) == 0
+    assert ", in at most 3 stages of so many seeds; nothing was run\n" in capsys.readouterr().out
+    assert main(["sweep", "smoke", "--dry-run", "--adaptive", "--most-seeds", "1"]) == 2
+
+
+def test_plugins_are_not_submitted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("DPRL_PLUGINS", "json")
+    assert main(["submit", "smoke", *CLUSTER]) == 2
+    assert capsys.readouterr().err.startswith("dprl: DPRL_PLUGINS: must not be set for `submit`, ")
