@@ -16,16 +16,17 @@ _PANELS_PER_ROW = 3
 _PANEL_WIDTH, _ONLY_PANEL_WIDTH = 4.6, 6.6
 """In inches."""
 _HIGHER = "; higher is better"
+_CLAIMS = ("claimed_epsilon", "claimed_delta", "proved_epsilon")
 
 
 def with_headline(summary: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows that the figure draws: those that have a headline, with ends of bands, NaN where none are."""
+    """Return the rows that the figure draws: those that have a headline; what no cell has is NaN in all."""
     columns = [main_column(metric) for metric in headlines_in(summary.columns)]
     if not columns:
         return summary.iloc[:0]
     ends = [f"{column}{end}" for column in columns for end in ("_lower", "_upper")]
     rows = summary[summary[columns].notna().any(axis=1)]
-    return rows.reindex(columns=list(dict.fromkeys([*rows.columns, *ends])))
+    return rows.reindex(columns=list(dict.fromkeys([*rows.columns, *ends, *_CLAIMS])))
 
 
 def frontier_figure(summary: pd.DataFrame) -> bytes:

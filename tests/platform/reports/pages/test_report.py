@@ -124,6 +124,18 @@ def test_cells_that_differ_in_the_seed_only_are_one(copy: Path, tmp_path: Path) 
     assert again["n_seeds"].tolist() == [3] * 6
 
 
+@pytest.mark.parametrize("privacy", ["{model: none}", "{model: jdp, epsilon: 1}"])
+def test_a_cell_alone_and_of_two_seeds_has_a_page(
+    privacy: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a sweep is stopped after its first cell: no claim, or no band, is in any row."""
+    monkeypatch.setenv("DPRL_HOME", str(tmp_path))
+    changes = [word for change in (f"privacy={privacy}", "seeds=2", "env.horizon=2") for word in ("--set", change)]
+    assert main(["run", str(home / "small.yaml"), *changes]) == 0
+    assert {file.name for file in (tmp_path / "sweeps" / "small").glob("*.png")} == {"curves_1.png", "frontier.png"}
+    assert "no band" in (tmp_path / "sweeps" / "small" / "report.html").read_text()
+
+
 def test_figures_of_an_earlier_report_are_removed(copy: Path) -> None:
     folder = copy / "sweeps" / "small"
     (folder / "curves_7.png").write_bytes(b"old")
