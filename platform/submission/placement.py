@@ -5,14 +5,13 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
 
 from dprl.platform.errors import UserError, broken_rule, counted
+from dprl.platform.tracking.addresses import holds_secret
 from dprl.platform.tracking.store import TrackingStore
 from dprl.privacy.plugins import VARIABLE
 
 _STORAGE, _TRACKING = "--storage", "tracking-uri"
-_SECRET_WORDS = ("user", "pass", "token", "secret", "key")
 
 
 def storage_on(nodes: Sequence[str], storage: str | None, here: Path) -> str:
@@ -64,13 +63,6 @@ def _check_uri(uri: str) -> None:
             "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or the database's own password file, on the head "
             "before `ray start`"
         )
-
-
-def holds_secret(uri: str) -> bool:
-    """Whether an address names a user, or has a setting that may be a secret. Raises ValueError for no address."""
-    parts = urlsplit(uri)
-    keys = (key.lower() for key in parse_qs(parts.query, keep_blank_values=True))
-    return "@" in parts.netloc or any(word in key for key in keys for word in _SECRET_WORDS)
 
 
 def is_this_machine(address: str) -> bool:

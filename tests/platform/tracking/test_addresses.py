@@ -1,0 +1,28 @@
+"""What is shown of an address that holds a secret."""
+
+from __future__ import annotations
+
+import pytest
+
+from dprl.platform.tracking.addresses import holds_secret, without_secrets
+
+
+@pytest.mark.parametrize(
+    ("uri", "shown"),
+    [
+        ("http://me:hidden@h:5000/x", "http://...@h:5000/x"),
+        ("http://hidden@h:5000", "http://...@h:5000"),
+        ("postgresql://h/db?password=hidden&x=1", "postgresql://h/db?password=...&x=1"),
+        ("https://h/mlflow?Access_Token=hidden", "https://h/mlflow?Access_Token=..."),
+    ],
+)
+def test_secrets_are_hidden(uri: str, shown: str) -> None:
+    assert holds_secret(uri)
+    assert without_secrets(uri) == shown
+
+
+@pytest.mark.parametrize(
+    "text", ["http://h:5000", "sqlite:////a/b.db", "--set", "privacy={model: jdp}", "http://[bad", ""]
+)
+def test_other_texts_stay_as_they_are(text: str) -> None:
+    assert without_secrets(text) == text
