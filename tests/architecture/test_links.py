@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+PAGES = ("*.md", "docs/*.md", "docs/*/*.md", "*/README.md")
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
 
 
@@ -17,12 +18,7 @@ def broken_links(page: Path) -> list[str]:
 
 
 def pages(root: Path) -> list[Path]:
-    return [
-        *sorted(root.glob("*.md")),
-        *sorted((root / "docs").glob("*.md")),
-        *sorted(root.glob("*/README.md")),
-        *sorted((root / "docs").glob("*/*.md")),
-    ]
+    return [page for pattern in PAGES for page in sorted(root.glob(pattern))]
 
 
 def test_every_link_leads_to_a_file(root: Path) -> None:

@@ -41,7 +41,8 @@ def test_the_files_of_the_sweep_pay_for_its_stages_and_those_of_fixed_seeds_do_n
     # One stage of four: the cells that are told apart need no second one.
     adaptive = written(run_sweep(cells, dataclasses.replace(options(tmp_path), stages=Stages(3, 4))))
     assert "in at most 4 stages of 3, until cells are told apart" in adaptive[0]
-    pd.testing.assert_series_equal(adaptive[1]["p_value"], 4 * fixed[1]["p_value"])
+    assert fixed[1]["p_value"].min() < 0.25
+    pd.testing.assert_series_equal(adaptive[1]["p_value"], (4 * fixed[1]["p_value"]).clip(upper=1.0))
     for fresh in (False, True):
         again = written(run_sweep(cells, dataclasses.replace(options(tmp_path), fresh=fresh)))
         assert "stages" not in again[0]
