@@ -11,6 +11,7 @@ from typing import NoReturn, TypeAlias
 from dprl.platform.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INTERRUPTED, UserError, broken_rule, suggestion
 from dprl.platform.program import command, program
 from dprl.platform.sweep_flags import HOW_TO_RUN, HOW_TO_SWEEP, MOST_SEEDS
+from dprl.platform.tracking.addresses import without_secrets
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -40,8 +41,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def resume_command(words: Sequence[str]) -> str:
-    """Return the command that goes on where the command of these words was stopped."""
-    return command(*(word for word in words if word != "--fresh"))
+    """Return the command that goes on where the command of these words was stopped; it is written into files."""
+    return command(*(_harmless(word) for word in words if word != "--fresh"))
+
+
+def _harmless(word: str) -> str:
+    """Return a word of a command without what may be secret in an address."""
+    option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
+    return f"{option}{equals}{without_secrets(value)}"
 
 
 class _Parser(argparse.ArgumentParser):

@@ -156,7 +156,7 @@ class _Sweep:
         if self.options.fresh:
             deleted = self.layout.delete_cells()
             self.display.say(f"starting afresh: {counted(deleted, 'cell')} of earlier calls deleted")
-        self.display.say(f"opening MLflow at {self.store.uri}")
+        self.display.say(f"opening MLflow at {self.store.shown}")
         self.tracker.open(cells, self.options.fresh)
         done = [cell for cell in cells if cell.finished]
         todo = [cell for cell in cells if not cell.finished]
@@ -248,14 +248,14 @@ class _Sweep:
             failed=list(self.failures.values()),
             unwritten=[f"{line}; {again}" for line in lacking],
             folder=self.layout.folder,
-            tracking_uri=self.store.uri,
+            tracking_uri=self.store.shown,
         )
 
     def _say_where(self, files: Sequence[Path]) -> None:
         self.display.say(f"results   {self.layout.folder}")
         for file in files:
             self.display.say(f"          {file}")
-        ui = command("ui") if self.options.tracking_uri is None else f"mlflow at {self.store.uri}"
+        ui = command("ui") if self.options.tracking_uri is None else f"mlflow at {self.store.shown}"
         self.display.say(f"MLflow    {ui}: experiment 'dprl', run {shlex.quote(self.layout.name)}")
 
 

@@ -12,6 +12,7 @@ from urllib.parse import quote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from dprl.platform.errors import UserError, broken_rule
+from dprl.platform.tracking.addresses import without_secrets
 
 EXPERIMENT = "dprl"
 """The MLflow experiment that holds every sweep, so that runs of different sweeps can be compared."""
@@ -40,7 +41,7 @@ class TrackingStore:
         if folder and self.uri != "databricks":
             rule = "must be a database or a server"
             remedy = "use sqlite:////absolute/path.db or http://host:5000"
-            raise broken_rule("tracking-uri", rule, self.uri, remedy)
+            raise broken_rule("tracking-uri", rule, self.shown, remedy)
         schemes = _schemes()
         if self._scheme not in schemes:
             remedy = f"write one of {', '.join(f'{scheme}://' for scheme in schemes)}"
@@ -67,7 +68,12 @@ class TrackingStore:
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             rule = f"must be where MLflow's store listens ({reason})"
-            raise broken_rule("tracking-uri", rule, self.uri, "check the address") from error
+            raise broken_rule("tracking-uri", rule, self.shown, "check the address") from error
+
+    @property
+    def shown(self) -> str:
+        """The address as it may be read by others."""
+        return without_secrets(self.uri)
 
     @property
     def local(self) -> bool:
@@ -82,7 +88,7 @@ class TrackingStore:
         if nodes > 1 and self.local:
             rule = f"must be a server on a cluster of {nodes} nodes, not a file"
             remedy = "start `mlflow server` where all reach it, and give --tracking-uri http://HOST:5000"
-            raise broken_rule("tracking-uri", rule, self.uri, remedy)
+            raise broken_rule("tracking-uri", rule, self.shown, remedy)
 
     @classmethod
     def choose(cls, home: Path, uri: str | None) -> TrackingStore:

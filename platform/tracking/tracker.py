@@ -79,7 +79,7 @@ class Tracker:
                 self._mark({cell.digest for cell in cells})
         except TrackingError as error:
             rule = f"must be usable by MLflow ({error})"
-            raise broken_rule("tracking-uri", rule, self.store.uri, "check the address") from error
+            raise broken_rule("tracking-uri", rule, self.store.shown, "check the address") from error
 
     def refresh(self) -> None:
         """Look again which runs there are, after a request of which nobody knows what it did. Raises TrackingError."""

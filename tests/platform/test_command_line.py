@@ -319,3 +319,15 @@ def test_a_reader_that_leaves_early_is_no_error(config: Path) -> None:
     done = subprocess.run([*MODULE, "list"], stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writing)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_command_that_is_written_down_holds_no_secret() -> None:
+    words = [
+        "sweep",
+        "a.yaml",
+        "--fresh",
+        "--tracking-uri",
+        "http://me:hidden@h:5000",
+        "--tracking-uri=http://hidden@h",
+    ]
+    assert resume_command(words).endswith("sweep a.yaml --tracking-uri http://...@h:5000 --tracking-uri=http://...@h")
