@@ -107,15 +107,13 @@ def curve(records: pd.DataFrame, column: str = REGRET.name) -> pd.DataFrame:
 def by_seed(records: pd.DataFrame, column: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the episodes at which blocks end, [B], and `column` at each of them for every seed, [B, seeds].
 
-    Raises ValueError unless the records have the same episodes of every seed, one seed after the other.
+    Raises ValueError unless the records have the same episodes of every seed.
     """
-    seeds = records["seed"].unique()
-    n_seeds = len(seeds)
-    episodes = records["episode"].to_numpy().reshape(n_seeds, -1)
-    one_by_one = seeds == records["seed"].to_numpy().reshape(n_seeds, -1).T
-    if (episodes != episodes[0]).any() or not one_by_one.all():
-        raise ValueError("records must have the same episodes of every seed, one seed after the other")
-    return episodes[0], records[column].to_numpy().reshape(n_seeds, -1).T
+    ordered = records.sort_values(["seed", "episode"])
+    episodes = ordered["episode"].to_numpy().reshape(ordered["seed"].nunique(), -1)
+    if (episodes != episodes[0]).any():
+        raise ValueError("records must have the same episodes of every seed")
+    return episodes[0], ordered[column].to_numpy().reshape(len(episodes), -1).T
 
 
 def always_saturated(records: pd.DataFrame) -> bool:
