@@ -96,6 +96,7 @@ def test_one_shared_plan_decides_for_all(n: int, d: int) -> None:
         np.testing.assert_array_equal(chosen, least[:-1].argmax(axis=2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bonus_scale", [0.0, 0.001])
 def test_both_learn_as_much_without_noise(bonus_scale: float) -> None:
     """Mean regrets of 20 seeds agree within 4 standard errors: a false alarm in 16,000."""

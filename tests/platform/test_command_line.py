@@ -283,6 +283,7 @@ def test_a_port_that_is_taken_is_bad_input(config: Path, capsys: pytest.CaptureF
     assert shown.err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_code_that_is_compiled_already_is_not_waited_for(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(2):
         assert main(["run", str(config), "--seeds", "1", "--fresh"]) == 0

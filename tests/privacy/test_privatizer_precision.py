@@ -97,6 +97,7 @@ def test_weighted_sums_of_the_noise_that_runs_stay_within_their_bound(
         assert np.sum(worst > 0.4 * bound) > n_runs / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [50.0, 100.0, 200.0, 1e3, 1e5])
 def test_bits_that_are_almost_never_wrong_have_a_bound_too(epsilon: float, tabular_families: Families) -> None:
     # The exact bound's grid would need gigabytes here.

@@ -33,6 +33,7 @@ def uniform_regret(env: LinearMixtureMDP, episodes: int = EPISODES) -> float:
     return episodes * (env.optimal_start_value() - float(env.uniform_value()[0, env.start]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", ["maxmin", "joint"])
 @pytest.mark.parametrize("clipping", ["device", "none"])
 def test_without_noise_and_bonus_the_optimum_is_found(value: Any, clipping: Any) -> None:

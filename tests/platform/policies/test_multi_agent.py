@@ -187,6 +187,7 @@ def test_one_player_is_a_module() -> None:
         np.testing.assert_allclose(found, [alone.probabilities(place) for place in places], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_cell_of_a_game_is_no_module_and_has_no_evaluation(tmp_path: Path) -> None:
     run_cell(tmp_path / "cell")
     for ask in (TabularRLModule.from_run, evaluation_config):

@@ -166,6 +166,7 @@ def test_a_broken_or_lonely_file_is_refused(tmp_path: Path) -> None:
         load_policy(tmp_path)
 
 
+@pytest.mark.slow
 def test_commands_and_callables_start_without_torch_and_rllib() -> None:
     program = (
         "import sys, dprl.platform.policies, dprl.platform.command_line, dprl.platform.commands\n"

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.platform.sweeps.cell import CellRun
@@ -62,6 +63,7 @@ def test_two_runs_with_noise_of_the_operating_system_differ_and_hold(tmp_path: P
     assert {noise["entropy"] for noise in certificate["noise"]} == {"os"}
 
 
+@pytest.mark.slow
 def test_an_audit_is_attached_to_the_certificate_and_changes_no_record(tmp_path: Path) -> None:
     plain, before = finished(experiment(), tmp_path / "plain")
     audited, after = finished(experiment(audit=True), tmp_path / "audited")

@@ -66,6 +66,7 @@ def leaks(settings: PGCConfig, trouble: Trouble = nothing, kind: type[PrivateEnv
     return differing_channels(lambda number: left(world(settings, lambda: Private(number, trouble), kind)), NOISY)
 
 
+@pytest.mark.slow
 def test_only_noisy_messages_differ() -> None:
     here = [left(world(config(), lambda number=number: Private(number, nothing))) for number in (0, 1)]  # type: ignore[misc]
     assert differing_channels(lambda number: here[number], NOISY) == ()
