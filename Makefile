@@ -58,10 +58,10 @@ demo:  ## set up, run the main job (CONFIG), say where to look
 	echo "    all runs        $(BIN)/dprl ui   (open the sweep with +, tick its cells, Compare; a metric's name shows its curves)"; \
 	echo "    your own sweep  $(BIN)/dprl sweep $(CONFIG) --name mine --set episodes=200000"
 
-test: dev  ## set up, run the tests that are not marked slow (about ten minutes)
+test: dev  ## set up, run the tests that are not marked slow (about a quarter of an hour)
 	@$(PYTEST) -m "not slow" $(PYTEST_ARGS)
 
-test-slow: dev  ## the tests marked slow, most of them on Ray (about fifteen minutes)
+test-slow: dev  ## the tests marked slow, most of them on Ray (half an hour or more)
 	@$(PYTEST) -m slow $(PYTEST_ARGS)
 
 check: lint test test-slow  ## what CI runs: linter, formatter, type checker, all tests
