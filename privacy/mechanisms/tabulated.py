@@ -27,7 +27,10 @@ _LONGEST_TABLE = 1 << 20
 _LOG_ERROR = 2e-14
 """A difference of logarithms of two probabilities of at least 2^-64, each rounded, is off by less."""
 _OURS = frozenset(
-    ("law", "norm", "arithmetic", "cumulative", "masses", "bound", "variance", "curve", "noise", "__getattribute__")
+    {
+        *("law", "norm", "arithmetic", "cumulative", "masses", "bound", "variance", "curve", "noise"),
+        *("__getattribute__", "__init_subclass__"),
+    }
 )
 """What follows from the table, and a class below must not say otherwise."""
 _MAGNITUDE = np.uint64(WHOLE - 1)
@@ -54,11 +57,11 @@ class TabulatedMechanism(ABC):
     """What tables call it by, in units of the count."""
 
     def __init_subclass__(cls, **options: object) -> None:
-        super().__init_subclass__(**options)
         above = cls.__mro__[: cls.__mro__.index(TabulatedMechanism)]
         if wrong := sorted(_OURS & {name for each in above for name in vars(each)}):
             # A law or a proof that is not the table's would make a false certificate.
             raise TypeError(f"{cls.__qualname__} must leave {', '.join(wrong)} to its table; give `chances` alone")
+        super().__init_subclass__(**options)
 
     @classmethod
     @abstractmethod

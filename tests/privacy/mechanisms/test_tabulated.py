@@ -118,7 +118,9 @@ def test_only_whole_numbers_of_python_are_summed(table: tuple[Any, ...]) -> None
         _ = Steps(table).bound
 
 
-@pytest.mark.parametrize("name", ["curve", "noise", "masses", "bound", "law", "cumulative", "__getattribute__"])
+@pytest.mark.parametrize(
+    "name", ["curve", "noise", "masses", "bound", "law", "cumulative", "__getattribute__", "__init_subclass__"]
+)
 def test_a_class_cannot_say_otherwise_than_its_table(name: str) -> None:
     with pytest.raises(TypeError, match=f"Liar must leave {name} to its table"):
         type("Liar", (Steps,), {name: None})
