@@ -14,7 +14,7 @@ from dprl import algorithms, envs
 from dprl.platform.errors import broken_rule
 from dprl.privacy.compiled import sources_are_unchanged
 from dprl.privacy.mechanisms import ADDITIVE, MECHANISMS
-from dprl.privacy.mechanisms.tabulated import TabulatedMechanism
+from dprl.privacy.mechanisms.tabulated import TabulatedMechanism, require_nothing_else
 from dprl.privacy.plugins import GROUP, VARIABLE, is_module_name, plugin_files, plugin_modules
 
 __all__ = ["load_plugins", "register_algorithm", "register_environment", "register_mechanism"]
@@ -54,6 +54,7 @@ def register_mechanism(mechanism: T) -> T:
     _check(mechanism, MECHANISMS, "mechanism")
     if not issubclass(mechanism, TabulatedMechanism):
         raise ValueError(f"mechanism {mechanism.name} must be below TabulatedMechanism, got {mechanism.__qualname__}")
+    require_nothing_else(mechanism)
     ADDITIVE[mechanism.name] = MECHANISMS[mechanism.name] = mechanism
     return mechanism
 

@@ -57,10 +57,7 @@ class TabulatedMechanism(ABC):
     """What tables call it by, in units of the count."""
 
     def __init_subclass__(cls, **options: object) -> None:
-        above = cls.__mro__[: cls.__mro__.index(TabulatedMechanism)]
-        if wrong := sorted(_OURS & {name for each in above for name in vars(each)}):
-            # A law or a proof that is not the table's would make a false certificate.
-            raise TypeError(f"{cls.__qualname__} must leave {', '.join(wrong)} to its table; give `chances` alone")
+        require_nothing_else(cls)
         super().__init_subclass__(**options)
 
     @classmethod
@@ -118,6 +115,13 @@ class TabulatedMechanism(ABC):
     def noise(self, key: npt.NDArray[np.uint64]) -> Noise:
         """Return what the kernels need; the table is the caller's own."""
         return Noise(self.law, self.scale, self.bound, key, self.cumulative.copy())
+
+
+def require_nothing_else(mechanism: type[TabulatedMechanism]) -> None:
+    """Raise TypeError if a class, or what it mixes in, says otherwise than its table: its certificate would be false."""
+    above = mechanism.__mro__[: mechanism.__mro__.index(TabulatedMechanism)]
+    if wrong := sorted(_OURS & {name for each in above for name in vars(each)}):
+        raise TypeError(f"{mechanism.__qualname__} must leave {', '.join(wrong)} to its table; give `chances` alone")
 
 
 @kernel

@@ -16,7 +16,7 @@ from dprl.privacy.audits.white_box import of_a_table
 from dprl.privacy.counters.error_bounds import running_sum_bound
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.sampling import fill_noise
-from dprl.privacy.mechanisms.tabulated import WHOLE, TabulatedMechanism
+from dprl.privacy.mechanisms.tabulated import WHOLE, TabulatedMechanism, require_nothing_else
 from dprl.privacy.randomness.streams import Streams
 
 N_DRAWS = 100_000
@@ -124,9 +124,17 @@ def test_only_whole_numbers_of_python_are_summed(table: tuple[Any, ...]) -> None
 def test_a_class_cannot_say_otherwise_than_its_table(name: str) -> None:
     with pytest.raises(TypeError, match=f"Liar must leave {name} to its table"):
         type("Liar", (Steps,), {name: None})
-    mixin = type("Mixin", (), {name: None})
-    with pytest.raises(TypeError, match=f"Mixed must leave {name} to its table"):
-        type("Mixed", (mixin, Steps), {})
+    if name != "__init_subclass__":
+        with pytest.raises(TypeError, match=f"Mixed must leave {name} to its table"):
+            type("Mixed", (type("Mixin", (), {name: None}), Steps), {})
+
+
+def test_a_class_that_was_not_looked_at_is_not_registered() -> None:
+    """What is mixed in keeps the check from being called."""
+    silent = type("Silent", (), {"__init_subclass__": classmethod(lambda cls: None)})
+    mixed = type("Mixed", (silent, Steps), {"curve": None})
+    with pytest.raises(TypeError, match="Mixed must leave __init_subclass__, curve to its table"):
+        require_nothing_else(mixed)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-9, 0.3, 0.9])
