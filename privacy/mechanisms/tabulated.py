@@ -118,7 +118,7 @@ class TabulatedMechanism(ABC):
 
 
 def require_nothing_else(mechanism: type[TabulatedMechanism]) -> None:
-    """Raise TypeError if a class, or what it mixes in, says otherwise than its table: its certificate would be false."""
+    """Raise TypeError if a class, or what it mixes in, says otherwise than its table: its certificate would lie."""
     above = mechanism.__mro__[: mechanism.__mro__.index(TabulatedMechanism)]
     if wrong := sorted(_OURS & {name for each in above for name in vars(each)}):
         raise TypeError(f"{mechanism.__qualname__} must leave {', '.join(wrong)} to its table; give `chances` alone")
