@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter
+from matplotlib.ticker import EngFormatter, NullLocator
 
 from dprl.algorithms import Metric
 from dprl.algorithms.base import REGRET, headline
@@ -20,6 +20,7 @@ from dprl.platform.reports.drawing import (
     BAND,
     COLOURS,
     LEGEND_SIZE,
+    Margins,
     ValueAxis,
     draw_curve,
     listed,
@@ -70,7 +71,8 @@ def cell_figure(records: pd.DataFrame, experiment: Experiment, certificate: Mapp
     if not drawn and not with_regret:
         drawn = [list(metrics)]
     panels = 2 * with_regret + len(drawn)
-    figure = Figure(figsize=(_WIDTH * panels, _HEIGHT + _LEGEND_LINE * _legend_lines(drawn)), layout="constrained")
+    below = _LEGEND_LINE * _legend_lines(drawn)
+    figure = Figure(figsize=(_WIDTH * panels, _HEIGHT + below))
     every = figure.subplots(1, panels, squeeze=False)[0]
     if with_regret:
         rate, total = every[:2]
@@ -78,12 +80,16 @@ def cell_figure(records: pd.DataFrame, experiment: Experiment, certificate: Mapp
         _draw_total(total, records)
     for axes, group in zip(every[2 * with_regret :], drawn, strict=True):
         _draw_values(axes, records, group, f"after the {unit}")
-        # Regret falls early, which its panels show on this scale; what is beside them has the same.
-        axes.set_xscale("log" if with_regret else "linear")
+        if with_regret:
+            # Regret falls early, which its panels show on this scale; what is beside them has the same.
+            axes.set_xscale("log")
     for axes in every:
         axes.set_xlabel(unit)
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+        axes.xaxis.set_minor_locator(NullLocator())
         axes.grid(alpha=0.3)
-    put_title(figure, [_setting(experiment), privacy_text(certificate)])
+    title = put_title(figure, [_setting(experiment), privacy_text(certificate)])
+    Margins(left=0.95, right=0.15, bottom=0.55 + below, top=0.2 + title, between=1.1).apply(figure, panels)
     return png(figure)
 
 
@@ -120,8 +126,7 @@ def _draw_total(axes: Axes, records: pd.DataFrame) -> None:
     """Draw the cumulative regret, with the legend of both panels of regret: it grows, so the lower right stays free."""
     _draw_regret(axes, curve(records))
     axes.set_ylabel("cumulative regret (reward)")
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(EngFormatter(sep=""))
+    axes.yaxis.set_major_formatter(EngFormatter(sep=""))
     axes.set_ylim(bottom=0)
     seeds = records["seed"].nunique()
     title = counted(seeds, "seed") + ("" if seeds >= FEWEST_SEEDS else ", no band")

@@ -32,6 +32,8 @@ _FEW_DECADES = 100.0
 _SMALLEST = 0.1
 """Share of the smallest mean down to which a logarithmic axis follows the ends of the intervals."""
 _DPI = 110
+_COMPRESSION = 3
+"""Of zlib's 9 levels; the usual 6 takes a third longer for a twentieth fewer bytes."""
 _HANDLE_LENGTH = 4.0
 """In font sizes: dashes must be seen in the legend, beside a marker."""
 _LETTERS_PER_INCH = 10.5
@@ -39,6 +41,31 @@ _LETTERS_PER_INCH = 10.5
 _MOST_LEGEND_COLUMNS = 9
 _TITLE_LINE, _LEGEND_ROW = 0.17, 0.2
 """Heights in inches."""
+
+
+class Margins(NamedTuple):
+    """Room around panels and between two of them, in inches.
+
+    Where it is known beforehand a figure takes a third of the time that matplotlib needs to find it: each cell has one.
+    """
+
+    left: float
+    right: float
+    bottom: float
+    top: float
+    between: float
+
+    def apply(self, figure: Figure, across: int) -> None:
+        """Place the panels of `figure`, one row of `across`, within its present size."""
+        width, height = figure.get_size_inches()
+        panel = (width - self.left - self.right - self.between * (across - 1)) / across
+        figure.subplots_adjust(
+            left=self.left / width,
+            right=1.0 - self.right / width,
+            bottom=self.bottom / height,
+            top=1.0 - self.top / height,
+            wspace=self.between / panel,
+        )
 
 
 class ValueAxis(NamedTuple):
@@ -129,11 +156,13 @@ def put_legend(figure: Figure, labels: Mapping[str, Any], together: int = 1) -> 
         legend.remove()
 
 
-def put_title(figure: Figure, lines: Sequence[str]) -> None:
-    """Put `lines` above the panels, broken where the figure ends."""
+def put_title(figure: Figure, lines: Sequence[str]) -> float:
+    """Put `lines` above the panels, broken where the figure ends; return the height of them in inches."""
     text = "\n".join(wrapped(line, figure.get_figwidth()) for line in lines)
-    figure.set_figheight(figure.get_figheight() + _TITLE_LINE * (text.count("\n") + 1))
+    height = _TITLE_LINE * (text.count("\n") + 1)
+    figure.set_figheight(figure.get_figheight() + height)
     figure.suptitle(text, fontsize=TITLE_SIZE)
+    return height
 
 
 def wrapped(text: str, inches: float) -> str:
@@ -150,5 +179,5 @@ def listed(words: Sequence[str]) -> str:
 def png(figure: Figure) -> bytes:
     """Return the figure as a PNG."""
     content = io.BytesIO()
-    figure.savefig(content, format="png", dpi=_DPI)
+    figure.savefig(content, format="png", dpi=_DPI, pil_kwargs={"compress_level": _COMPRESSION})
     return content.getvalue()

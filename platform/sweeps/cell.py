@@ -117,10 +117,11 @@ class CellRun:
                 break
         ended = time.perf_counter()
         self._seconds += ended - started
-        self._save()
-        self.saving = time.perf_counter() - ended
         if self._complete:
             self._write_artifacts()
+        else:
+            self._save()
+            self.saving = time.perf_counter() - ended
         return self.progress
 
     @property

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from mlflow import entities
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
@@ -29,6 +30,8 @@ from dprl.platform.tracking.store import EXPERIMENT, TrackingError, TrackingStor
 _EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
 _BATCH = 1000
 _PARAMETERS_A_BATCH = 100
+_CURVE_POINTS = 60
+"""Of a curve in MLflow at most; each costs a row of its database, and records.parquet has them all."""
 _RECORDED = "recorded"
 _FAILURE = "failure"
 _IN_GRID = "in_grid"
@@ -90,8 +93,9 @@ class Tracker:
         """The cell starts or resumes. Raises TrackingError."""
         with _mlflow_errors():
             run = self._cell_run(cell)
-            self.client.update_run(run, status="RUNNING")
-            self._running.add(run)
+            if run not in self._running:
+                self.client.update_run(run, status="RUNNING")
+                self._running.add(run)
 
     def record(self, cell: SweepCell, results: CellResults) -> None:
         """Write the results of a finished cell, unless that was done. Raises TrackingError."""
@@ -198,6 +202,7 @@ class Tracker:
             self._cells[cell.digest] = run
             self._tags[run] = {"mlflow.runName": cell.label, _IN_GRID: "true"}
             self._params[run] = set()
+            self._running.add(run)
         if self._tags[run].get("mlflow.runName") != cell.label:
             # A grown grid varies more parameters, so the label has become longer.
             self.client.update_run(run, name=cell.label)
@@ -228,8 +233,9 @@ class Tracker:
 def cell_metrics(metrics: Sequence[Metric], results: CellResults) -> list[entities.Metric]:
     """The curves of a finished cell with these metrics (mean over seeds, step = episode) and its final numbers.
 
-    Headlines, sums and results have bands, too; medians have their last value alone, if it is finite. The seeds' own
-    curves are an artifact.
+    Of a curve at most 60 episodes, the last among them, half of them dense at the start as the records are. Headlines,
+    sums and results have bands, too; medians have their last value alone, if it is finite. The seeds' own curves are an
+    artifact.
     The time stamp is that of the cell's end, not of the call: MLflow keeps equal points once, so that writing
     twice changes nothing.
     """
@@ -239,7 +245,7 @@ def cell_metrics(metrics: Sequence[Metric], results: CellResults) -> list[entiti
     with_bands = {metric.name for metric in metrics if _has_band(metric)}
     medians = {metric.name for metric in metrics if metric.across == "median"}
     for column in records.columns.drop(["seed", "episode", *medians]):
-        found = curve(records, column)
+        found = _thinned(curve(records, column))
         for end in ("mean", "lower", "upper") if column in with_bands else ("mean",):
             name = column if end == "mean" else f"{column}_{end}"
             points += [
@@ -250,6 +256,12 @@ def cell_metrics(metrics: Sequence[Metric], results: CellResults) -> list[entiti
     last = int(records["episode"].max())
     finals = {name: value for name, value in _final_numbers(metrics, results).items() if np.isfinite(value)}
     return points + [entities.Metric(name, value, stamp, last) for name, value in finals.items()]
+
+
+def _thinned(points: pd.DataFrame) -> pd.DataFrame:
+    """Return at most `_CURVE_POINTS` rows, evenly spaced among those there are, with the first and the last."""
+    count = min(len(points), _CURVE_POINTS)
+    return points.iloc[np.unique(np.linspace(0, len(points) - 1, count).round().astype(int))]
 
 
 def _has_band(metric: Metric) -> bool:
