@@ -18,7 +18,7 @@ from dprl.platform.configs.sections import field_names
 from dprl.platform.errors import UserError, below, broken_rule
 
 if TYPE_CHECKING:
-    from dprl.platform.sweeps.meaning import Stages
+    from dprl.platform.results.meaning import Stages
 
 HOME_VARIABLE = "DPRL_HOME"
 _STDOUT, _STDERR = 1, 2

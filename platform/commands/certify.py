@@ -24,7 +24,7 @@ def certify(options: argparse.Namespace) -> int:
 def audit(options: argparse.Namespace) -> int:
     """Attack the noise of each cell, of one mechanism or of every paper's claims."""
     # Only here: its kernels take seconds to load.
-    from dprl.platform.auditing import audit_command  # noqa: PLC0415
+    from dprl.platform.audits.answer import audit_command  # noqa: PLC0415
 
     answer = audit_command(options, labels_of)
     say(as_json(answer.data) if options.json else answer.text)

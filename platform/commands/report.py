@@ -61,7 +61,7 @@ def _say_answers(found: Report) -> None:
 
 def _markdown(options: argparse.Namespace, home: Path) -> int:
     from dprl.platform.reports.pages.markdown_page import PageRequest, report_page, summaries  # noqa: PLC0415
-    from dprl.platform.sweeps.atomic_files import write_text  # noqa: PLC0415
+    from dprl.platform.results.atomic_files import write_text  # noqa: PLC0415
 
     compared = None if options.compare is None else (options.compare[0], options.compare[1])
     wanted = PageRequest(options.title, options.preface, compared, options.resume_command)

@@ -18,7 +18,7 @@ from dprl.platform.policies.actor_critic import ActorCriticPolicy
 from dprl.platform.policies.game import GamePolicy
 from dprl.platform.policies.tabular import TabularPolicy
 from dprl.platform.policies.team import TeamPolicy
-from dprl.platform.sweeps.cell_folder import CellFolder
+from dprl.platform.results.cell_folder import CellFolder
 
 Policy = TabularPolicy | GamePolicy | TeamPolicy | ActorCriticPolicy
 POLICIES: dict[type[Env], Callable[..., Policy]] = {

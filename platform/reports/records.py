@@ -122,7 +122,7 @@ def always_saturated(records: pd.DataFrame) -> bool:
 
 
 class Results(Protocol):
-    """What a summary reads of a finished cell, see `sweeps.cell_folder.CellResults`."""
+    """What a summary reads of a finished cell, see `results.cell_folder.CellResults`."""
 
     @property
     def records(self) -> pd.DataFrame:

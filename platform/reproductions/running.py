@@ -12,9 +12,9 @@ from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError, counted
 from dprl.platform.reproductions.request import Request
-from dprl.platform.sweeps.atomic_files import write_bytes, write_text
-from dprl.platform.sweeps.cell_folder import CellResults
-from dprl.platform.sweeps.layout import SweepLayout
+from dprl.platform.results.atomic_files import write_bytes, write_text
+from dprl.platform.results.cell_folder import CellResults
+from dprl.platform.results.layout import SweepLayout
 from dprl.platform.sweeps.sweep import SweepOptions, run_sweep
 
 _MADE_BY = ("dprl", "git_commit", "source_digest", "python", "cpu")

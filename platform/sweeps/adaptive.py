@@ -11,8 +11,8 @@ from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
 from dprl.platform.reports.inference.pairs import all_pairs_in_stages
 from dprl.platform.reports.pages.groups import groups_of
 from dprl.platform.reports.pages.report_cells import ReportCell, read_cells
-from dprl.platform.sweeps.layout import SweepLayout
-from dprl.platform.sweeps.meaning import Grid, Stages
+from dprl.platform.results.layout import SweepLayout
+from dprl.platform.results.meaning import Grid, Stages
 from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
 
 _STAGES = 5

@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 
 from dprl.algorithms import Algorithm
-from dprl.platform.auditing import attached_audit
+from dprl.platform.audits.experiments import attached_audit
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError
 from dprl.platform.reports.cell_figures import cell_figures
 from dprl.platform.reports.records import per_episode
-from dprl.platform.sweeps.atomic_files import (
+from dprl.platform.results.atomic_files import (
     remove_leftovers,
     write_arrays,
     write_atomically,
@@ -25,7 +25,7 @@ from dprl.platform.sweeps.atomic_files import (
     write_json,
     write_text,
 )
-from dprl.platform.sweeps.cell_folder import CellFolder
+from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.sweeps.versions import versions
 
 BLOCKS = 200

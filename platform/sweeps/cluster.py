@@ -17,8 +17,8 @@ from ray import tune
 
 from dprl.platform.environment_variables import cpu_limit, worker_environment
 from dprl.platform.errors import broken_rule
+from dprl.platform.results.layout import SweepCell
 from dprl.platform.sweeps.execution import Listener
-from dprl.platform.sweeps.layout import SweepCell
 from dprl.platform.sweeps.trial import CellTrial, PassOn
 
 _STDERR = 2

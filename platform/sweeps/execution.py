@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from dprl.platform.errors import UserError
+from dprl.platform.results.layout import SweepCell
 from dprl.platform.sweeps.cell import CellProgress, CellRun
-from dprl.platform.sweeps.layout import SweepCell
 
 STEP_SECONDS = 1.0
 """Between two checkpoints, and two reports."""

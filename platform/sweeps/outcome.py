@@ -10,9 +10,9 @@ import pandas as pd
 
 from dprl.platform.reports.records import summary_row
 from dprl.platform.reports.sweep_figures import SWEEP_FIGURES, sweep_figures, wanted_curves
-from dprl.platform.sweeps.atomic_files import write_bytes, write_json, write_text
-from dprl.platform.sweeps.cell_folder import CellResults
-from dprl.platform.sweeps.layout import SweepCell, SweepLayout
+from dprl.platform.results.atomic_files import write_bytes, write_json, write_text
+from dprl.platform.results.cell_folder import CellResults
+from dprl.platform.results.layout import SweepCell, SweepLayout
 
 SECONDS = "seconds"
 """The column of the summary that is shown and not written: all that is written is the same in every run."""

@@ -19,13 +19,13 @@ from dprl.platform.environment_variables import cpu_limit, set_environment
 from dprl.platform.errors import UserError, broken_rule, counted
 from dprl.platform.program import command
 from dprl.platform.reports.records import block_column
+from dprl.platform.results.cell_folder import CellFolder
+from dprl.platform.results.layout import SweepCell, SweepLayout
+from dprl.platform.results.meaning import Grid, Stages, require_same_meaning
 from dprl.platform.sweeps.address import joined
 from dprl.platform.sweeps.cell import CellProgress
-from dprl.platform.sweeps.cell_folder import CellFolder
 from dprl.platform.sweeps.compiling import compile_kernels
 from dprl.platform.sweeps.execution import run_in_process
-from dprl.platform.sweeps.layout import SweepCell, SweepLayout
-from dprl.platform.sweeps.meaning import Grid, Stages, require_same_meaning
 from dprl.platform.sweeps.outcome import Outcome
 from dprl.platform.sweeps.progress import ProgressDisplay, progress_display
 from dprl.platform.sweeps.sweep_log import LoggedProgress

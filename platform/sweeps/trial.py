@@ -14,8 +14,8 @@ from ray import tune
 from ray.exceptions import RayActorError
 from ray.tune.experiment import Trial
 
+from dprl.platform.results.layout import SweepCell
 from dprl.platform.sweeps.execution import CELL_ERRORS, STEP_SECONDS, Listener, LockedCell, cause_of
-from dprl.platform.sweeps.layout import SweepCell
 
 _PROGRESS, _CAUSE, _TRACE = "progress", "cause", "trace"
 """Keys of what a step reports."""

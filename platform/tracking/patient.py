@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from dprl.platform.sweeps.cell_folder import CellResults
-from dprl.platform.sweeps.layout import SweepCell
+from dprl.platform.results.cell_folder import CellResults
+from dprl.platform.results.layout import SweepCell
 from dprl.platform.tracking.store import TrackingError
 from dprl.platform.tracking.tracker import Tracker
 

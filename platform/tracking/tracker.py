@@ -22,8 +22,8 @@ from dprl.platform.errors import broken_rule
 from dprl.platform.reports.halving import halving_columns
 from dprl.platform.reports.records import curve, is_result, median_columns
 from dprl.platform.reports.verdicts import privacy_columns, standing
-from dprl.platform.sweeps.cell_folder import CellResults
-from dprl.platform.sweeps.layout import SweepCell
+from dprl.platform.results.cell_folder import CellResults
+from dprl.platform.results.layout import SweepCell
 from dprl.platform.tracking.store import EXPERIMENT, TrackingError, TrackingStore
 
 # Without it MLflow's pages may take the experiment for one with language models, which have no curves.

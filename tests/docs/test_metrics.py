@@ -14,7 +14,7 @@ from dprl.algorithms import ALGORITHMS
 from dprl.envs import ENVIRONMENTS
 from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.platform.reports.records import columns, summary_row
-from dprl.platform.sweeps.cell_folder import CellResults
+from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.tracking.tracker import cell_metrics
 
 ENDS = re.compile(r"_(?:lower|upper)$")

@@ -15,7 +15,7 @@ from dprl.platform.reports.inference.pairs import Pair, all_pairs, all_pairs_in_
 from dprl.platform.reports.pages.report_cells import ReportCell
 from dprl.platform.reports.records import full_label, unit_of
 from dprl.platform.reports.verdicts import privacy_text, standing
-from dprl.platform.sweeps.meaning import Stages
+from dprl.platform.results.meaning import Stages
 
 _NAMED = ("algorithm.name", "privacy.model", "privacy.epsilon", "privacy.delta")
 """Settings that every name of a cell has in words of its own."""

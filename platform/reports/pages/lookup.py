@@ -12,9 +12,9 @@ import pandas as pd
 from dprl.platform.configs.config import config_files
 from dprl.platform.errors import UserError, broken_rule, suggestion
 from dprl.platform.program import command
-from dprl.platform.sweeps.cell_folder import CellFolder
-from dprl.platform.sweeps.layout import SweepLayout
-from dprl.platform.sweeps.meaning import Grid, Stages
+from dprl.platform.results.cell_folder import CellFolder
+from dprl.platform.results.layout import SweepLayout
+from dprl.platform.results.meaning import Grid, Stages
 
 _SWEEPS = "sweeps"
 """The folder in the home that holds the sweeps."""

@@ -20,8 +20,8 @@ from dprl.platform.reports.pages.lookup import (
     sweep_layout,
     versions_text,
 )
-from dprl.platform.sweeps.cell_folder import CellFolder
-from dprl.platform.sweeps.layout import SweepLayout
+from dprl.platform.results.cell_folder import CellFolder
+from dprl.platform.results.layout import SweepLayout
 
 _THEOREM = "theorem"
 

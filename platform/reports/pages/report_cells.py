@@ -22,8 +22,8 @@ from dprl.platform.reports.inference.bands import simultaneous_band
 from dprl.platform.reports.pages.lookup import finished_cells, read_summary
 from dprl.platform.reports.records import summary_row
 from dprl.platform.reports.verdicts import standing, worst_of
-from dprl.platform.sweeps.cell_folder import CellFolder
-from dprl.platform.sweeps.layout import SweepLayout
+from dprl.platform.results.cell_folder import CellFolder
+from dprl.platform.results.layout import SweepLayout
 
 _OTHERS = ("episodes", "release", "audit")
 """Settings that have no dot in their name."""

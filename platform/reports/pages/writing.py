@@ -29,8 +29,8 @@ from dprl.platform.reports.pages.lookup import (
 from dprl.platform.reports.pages.report_cells import ReportCell, read_cells
 from dprl.platform.reports.pages.web_page import Page, Picture
 from dprl.platform.reports.panels import MODEL, Panels
-from dprl.platform.sweeps.atomic_files import write_bytes
-from dprl.platform.sweeps.layout import SweepLayout
+from dprl.platform.results.atomic_files import write_bytes
+from dprl.platform.results.layout import SweepLayout
 
 PAGE_FILE = "report.html"
 CELLS_FILE = "report.csv"

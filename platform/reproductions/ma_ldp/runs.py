@@ -14,7 +14,7 @@ from dprl.algorithms.ma_ldp.learner import INDEFINITE
 from dprl.envs.network_mdp import NetworkMDP
 from dprl.platform.configs.experiment import Experiment, Scalar
 from dprl.platform.reproductions.ma_ldp.published import BOUNDED
-from dprl.platform.sweeps.cell_folder import CellResults
+from dprl.platform.results.cell_folder import CellResults
 
 NO_NOISE, ONE_BIT = "none", "randomized_response"
 PRINTED, AGAIN, MAXMIN, CLIPPED = "printed", "again", "maxmin", "clipped"

@@ -11,7 +11,7 @@ from dprl.platform.configs.experiment import Scalar, varying_keys
 from dprl.platform.reports.verdicts import number, proved_epsilon
 from dprl.platform.reproductions.pgc_a3c.trials import Trials
 from dprl.platform.reproductions.resampling import median
-from dprl.platform.sweeps.layout import SweepLayout
+from dprl.platform.results.layout import SweepLayout
 
 BEST = "pgc_a3c_best"
 _APART = ("privacy.model", "privacy.mechanism", "privacy.epsilon", "privacy.clip_norm")

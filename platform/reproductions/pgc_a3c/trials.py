@@ -14,7 +14,7 @@ from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.pgc.scores import AREA, FINAL_SCORE, FIRST_SUCCESS, SCORE
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.reproductions.pgc_a3c.published import LAPLACE, PROJECTED, TRIALS
-from dprl.platform.sweeps.cell_folder import CellResults
+from dprl.platform.results.cell_folder import CellResults
 
 ELEMENTWISE, WITHOUT_NOISE = "elementwise", "l1"
 """Clips of cells without privacy: of each coordinate, or as in the Laplace mechanism, whose noise is left out."""

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from dprl.envs import NetworkMDP
 from dprl.platform.configs.experiment import Experiment, read_experiment
+from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.sweeps.cell import CellRun
-from dprl.platform.sweeps.cell_folder import CellFolder
 
 TEAM_ENV = NetworkMDP(dimension=3, signs="random", horizon=4)
 

@@ -15,8 +15,8 @@ from dprl.envs import GAMES, EnvConfig, MarkovGame, MarkovGameEnv, RandomGame, m
 from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.platform.errors import UserError
 from dprl.platform.policies import GamePolicy, TabularPolicy, load_policy
+from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.sweeps.cell import CellRun
-from dprl.platform.sweeps.cell_folder import CellFolder
 
 ENV = RandomGame(n_states=2, n_max_actions=2, n_min_actions=3, horizon=3)
 GAME = ENV.build()

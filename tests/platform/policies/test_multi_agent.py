@@ -33,8 +33,8 @@ from dprl.platform.policies.multi_agent import (
     register_environments,
 )
 from dprl.platform.policies.rl_module import TabularRLModule, evaluation_config
+from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.sweeps.cell import CellRun
-from dprl.platform.sweeps.cell_folder import CellFolder
 from tests.platform.policies.cases import mixed_table, team_blocks, team_cell
 
 EXPERIMENT = {

@@ -20,8 +20,8 @@ from dprl.platform.configs.experiment import read_experiment
 from dprl.platform.errors import UserError
 from dprl.platform.policies import TabularPolicy, load_policy
 from dprl.platform.policies.rl_module import TabularRLModule, evaluation_config
+from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.sweeps.cell import CellRun
-from dprl.platform.sweeps.cell_folder import CellFolder
 
 RIVER = {"name": "riverswim", "n_states": 4, "horizon": 12}
 EXPERIMENT = {

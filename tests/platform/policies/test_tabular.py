@@ -15,8 +15,8 @@ from dprl.envs import MDPS, EnvConfig, FiniteMDP, RiverSwim
 from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.platform.errors import UserError
 from dprl.platform.policies import TabularPolicy, load_policy
+from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.sweeps.cell import CellRun
-from dprl.platform.sweeps.cell_folder import CellFolder
 
 ENV = RiverSwim(n_states=4, horizon=6)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dprl.envs import LinearMixtureEnv, NetworkMDP, make_mixture
 from dprl.platform.errors import UserError
 from dprl.platform.policies import TeamPolicy, load_policy
-from dprl.platform.sweeps.cell_folder import CellFolder
+from dprl.platform.results.cell_folder import CellFolder
 from tests.platform.policies.cases import TEAM_ENV, mixed_table, run_team_cell, team_blocks, team_cell
 
 MDP = TEAM_ENV.build()

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.platform.reports.records import columns, summary_row
-from dprl.platform.sweeps.cell_folder import CellResults
+from dprl.platform.results.cell_folder import CellResults
 
 NONE: dict[str, Any] = {"model": "none"}
 

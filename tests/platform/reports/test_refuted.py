@@ -17,8 +17,8 @@ from dprl.platform.reports.pages.report_cells import read_cells
 from dprl.platform.reports.records import summary_row
 from dprl.platform.reports.tables import write_summary
 from dprl.platform.reports.verdicts import certificate_text, privacy_columns, privacy_text, standing, worst_of
-from dprl.platform.sweeps.cell_folder import CellResults
-from dprl.platform.sweeps.layout import SweepLayout
+from dprl.platform.results.cell_folder import CellResults
+from dprl.platform.results.layout import SweepLayout
 from dprl.platform.sweeps.sweep import run_sweep
 from dprl.platform.tracking.tracker import _certificate_tags, cell_metrics
 from tests.platform.reports.cases import cell, finished, jdp, records, summary

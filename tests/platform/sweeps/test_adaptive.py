@@ -10,8 +10,8 @@ import pytest
 
 from dprl.platform.configs.config import load_cells
 from dprl.platform.errors import UserError
+from dprl.platform.results.meaning import Stages
 from dprl.platform.sweeps.adaptive import run_adaptive, stages_of
-from dprl.platform.sweeps.meaning import Stages
 from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
 
 # The first cell learns at once, which six seeds show; the noise of the two others is nearly the same.

@@ -23,9 +23,9 @@ from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.platform.errors import UserError
 from dprl.platform.reports.records import columns
-from dprl.platform.sweeps import atomic_files
+from dprl.platform.results import atomic_files
+from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.sweeps.cell import BLOCKS, CellRun, block_ends
-from dprl.platform.sweeps.cell_folder import CellFolder
 from dprl.privacy import LedgerError
 
 ARTIFACTS = {
@@ -136,7 +136,7 @@ def test_a_process_killed_by_the_system_is_resumed(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path\n"
         "from dprl.platform.sweeps.cell import CellRun\n"
-        "from dprl.platform.sweeps.cell_folder import CellFolder\n"
+        "from dprl.platform.results.cell_folder import CellFolder\n"
         "from dprl.platform.configs.config import load_cells\n"
         "run = CellRun(load_cells(sys.argv[1])[0], CellFolder(Path(sys.argv[2])))\n"
         "while not run.advance(0.01).finished: pass\n"

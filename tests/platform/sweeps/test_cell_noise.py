@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 from dprl.platform.configs.experiment import Experiment, read_experiment
+from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.sweeps.cell import CellRun
-from dprl.platform.sweeps.cell_folder import CellFolder
 
 
 def experiment(**changes: Any) -> Experiment:

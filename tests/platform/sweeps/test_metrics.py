@@ -19,7 +19,7 @@ from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.platform.reports.cell_texts import cells_of
 from dprl.platform.reports.markdown import page
 from dprl.platform.reports.tables import write_summary
-from dprl.platform.sweeps.cell_folder import CellFolder
+from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
 from dprl.platform.tracking.tracker import cell_metrics
 from dprl.privacy import PrivacyConfig, Privatizer, Streams

@@ -16,8 +16,8 @@ from dprl.platform.reports.cell_texts import cells_of
 from dprl.platform.reports.markdown import page
 from dprl.platform.reports.pages.markdown_page import summaries
 from dprl.platform.reports.tables import write_summary
+from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.sweeps.cell import CellRun
-from dprl.platform.sweeps.cell_folder import CellFolder
 from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
 from dprl.platform.tracking.tracker import cell_metrics
 from tests.platform.gradient_cases import LDP, METRICS, NONE, SIGNS, cell

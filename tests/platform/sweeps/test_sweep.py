@@ -13,9 +13,9 @@ import yaml
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError
+from dprl.platform.results.layout import SweepLayout
+from dprl.platform.results.lock import BusyError, FolderLock
 from dprl.platform.sweeps.execution import LockedCell
-from dprl.platform.sweeps.layout import SweepLayout
-from dprl.platform.sweeps.lock import BusyError, FolderLock
 from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
 
 CONFIG = {

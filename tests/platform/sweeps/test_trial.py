@@ -10,9 +10,9 @@ import yaml
 from ray import tune
 
 from dprl.platform.configs.config import load_cells
+from dprl.platform.results.layout import SweepCell, SweepLayout
+from dprl.platform.results.lock import BusyError, FolderLock
 from dprl.platform.sweeps.cell import CellProgress
-from dprl.platform.sweeps.layout import SweepCell, SweepLayout
-from dprl.platform.sweeps.lock import BusyError, FolderLock
 from dprl.platform.sweeps.trial import CellTrial, PassOn
 
 CONFIG = {

@@ -22,8 +22,8 @@ import pytest
 import yaml
 
 from dprl.platform.configs.config import load_cells
-from dprl.platform.sweeps.cell_folder import CellFolder
-from dprl.platform.sweeps.layout import SweepLayout
+from dprl.platform.results.cell_folder import CellFolder
+from dprl.platform.results.layout import SweepLayout
 from dprl.platform.tracking.store import TrackingStore, runs_page
 from dprl.platform.tracking.tracker import Tracker
 

@@ -14,9 +14,9 @@ from mlflow.tracking import MlflowClient
 
 from dprl.platform.configs.config import load_cells
 from dprl.platform.errors import UserError
+from dprl.platform.results.layout import SweepCell, SweepLayout
 from dprl.platform.sweeps.cell import block_ends
 from dprl.platform.sweeps.execution import LockedCell
-from dprl.platform.sweeps.layout import SweepCell, SweepLayout
 from dprl.platform.tracking.store import EXPERIMENT, TrackingStore
 from dprl.platform.tracking.tracker import Tracker
 

@@ -25,7 +25,7 @@ from dprl.platform.reproductions.ma_ldp.runs import (
     Levels,
     Runs,
 )
-from dprl.platform.sweeps.cell_folder import CellResults
+from dprl.platform.results.cell_folder import CellResults
 from tests.platform.reproductions.ma_ldp.cases import every_key
 
 

@@ -13,8 +13,8 @@ from dprl.platform.configs.experiment import read_experiment
 from dprl.platform.reproductions.pgc_a3c.published import BUFFERS, LAPLACE, PROJECTED
 from dprl.platform.reproductions.pgc_a3c.reproduction import CONFIG
 from dprl.platform.reproductions.pgc_a3c.trials import BINS, Key, Trials, as_in_the_paper
+from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.sweeps.cell import block_ends
-from dprl.platform.sweeps.cell_folder import CellResults
 from tests.platform.reproductions.pgc_a3c.cases import every_cell
 
 

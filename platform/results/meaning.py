@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from dprl.platform.configs.experiment import Experiment, Scalar
 from dprl.platform.errors import UserError, counted
-from dprl.platform.sweeps.atomic_files import write_json
+from dprl.platform.results.atomic_files import write_json
 from dprl.privacy import source_digest
 
 _MOST_KEYS, _MOST_VALUES = 4, 5

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from dprl.platform.configs.experiment import Experiment, varying_keys
 from dprl.platform.errors import broken_rule
-from dprl.platform.sweeps.cell_folder import CellFolder
-from dprl.platform.sweeps.lock import FolderLock
+from dprl.platform.results.cell_folder import CellFolder
+from dprl.platform.results.lock import FolderLock
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _DIGEST = re.compile(r"[0-9a-f]{12}")

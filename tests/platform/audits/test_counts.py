@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from dprl.platform import auditing
-from dprl.platform.auditing import audit_experiment, audit_mechanism, probe_privatizer
+from dprl.platform.audits import counts
+from dprl.platform.audits.counts import probe_privatizer
+from dprl.platform.audits.experiments import audit_experiment, audit_mechanism
 from dprl.platform.command_line import main
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment
@@ -229,7 +230,7 @@ def test_the_probe_is_made_of_what_the_algorithm_counts(config: str) -> None:
 
 
 def test_a_ledger_that_lies_is_caught_by_the_white_box(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auditing, "recomputed_epsilon", lambda *_: 8.0)
+    monkeypatch.setattr(counts, "recomputed_epsilon", lambda *_: 8.0)
     findings = audit_experiment(cell(config), runs=1000)
     assert findings[0].white_box == "fails"
     assert findings[0].proof.epsilon == 8.0

@@ -11,9 +11,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
+from dprl.platform.audits.claims import claim_of
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import counted
-from dprl.platform.gradient_auditing import claim_of
 from dprl.privacy import BitPrivatizer, StatisticsPrivacyConfig, StatisticsPrivatizer, Streams
 from dprl.privacy.accounting.composition import compose
 from dprl.privacy.audits.findings import Claim, Measurement, NoiseProof, ProbeProof, proof_of

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dprl.platform import message_auditing
-from dprl.platform.auditing import attached_audit, audit_experiment
-from dprl.platform.gradient_auditing import claim_of
-from dprl.platform.message_auditing import PROBES, probe_privatizer
+from dprl.platform.audits import messages
+from dprl.platform.audits.claims import claim_of
+from dprl.platform.audits.experiments import attached_audit, audit_experiment
+from dprl.platform.audits.messages import PROBES, probe_privatizer
 from dprl.platform.reports.audits import block
 from dprl.privacy import StatisticsPrivatizer, Streams
 from dprl.privacy.audits import side_channels
@@ -83,7 +83,7 @@ def test_bits_are_measured_to_be_as_private_as_they_are(epsilon: float) -> None:
 
 
 def test_a_claim_that_is_too_small_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(message_auditing, "claim_of", lambda made: dataclasses.replace(claim_of(made), epsilon=0.5))
+    monkeypatch.setattr(messages, "claim_of", lambda made: dataclasses.replace(claim_of(made), epsilon=0.5))
     for made in (cell(LAPLACE), votes(LAPLACE)):
         attack, *_ = audit_experiment(made, RUNS)
         assert attack.verdict == "refuted"

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dprl.platform import gradient_auditing
-from dprl.platform.auditing import audit_experiment
+from dprl.platform.audits import gradients
+from dprl.platform.audits.claims import claim_of
+from dprl.platform.audits.experiments import audit_experiment
 from dprl.platform.reports.audits import block
 from dprl.privacy import GradientSender
 from dprl.privacy.audits import side_channels
@@ -57,8 +58,7 @@ def test_all_submissions_of_an_agent_are_attacked_together() -> None:
 
 
 def test_a_claim_that_is_too_small_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = gradient_auditing.claim_of
-    monkeypatch.setattr(gradient_auditing, "claim_of", lambda made: dataclasses.replace(original(made), epsilon=0.5))
+    monkeypatch.setattr(gradients, "claim_of", lambda made: dataclasses.replace(claim_of(made), epsilon=0.5))
     attack, _ = audit_experiment(cell(SIGNS), 40_000)
     assert attack.verdict == "refuted"
 

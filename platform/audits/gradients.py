@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -10,9 +9,10 @@ from typing import Any, cast
 
 import numpy as np
 
+from dprl.platform.audits.claims import claim_of
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import counted
-from dprl.privacy import GradientPrivatizer, Privatizer, Release, Streams
+from dprl.privacy import GradientPrivatizer, Release, Streams
 from dprl.privacy.audits.findings import Claim, Measurement, ProbeProof, proof_of
 from dprl.privacy.audits.mechanisms_audited import clipped_probe, privunit_probe
 from dprl.privacy.audits.page import Entry
@@ -27,7 +27,6 @@ from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
 from dprl.privacy.randomness.settings import NoiseConfig
-from dprl.privacy.submitting import SubmittingUsers
 
 _PROBES: dict[type[Any], Callable[[Any], Probe]] = {
     ClippedLaplace: clipped_probe,
@@ -62,14 +61,6 @@ class _Together:
         """Return the scores of `runs` agents, float64[runs]."""
         every: Float64Array = self.one.scores(world, runs * self.submissions, key)
         return np.asarray(every.reshape(runs, self.submissions).sum(axis=1))
-
-
-def claim_of(privatizer: Privatizer | GradientPrivatizer | SubmittingUsers) -> Claim:
-    """Return what is claimed of a cell; an infinite epsilon where nothing is."""
-    claimed = privatizer.request.claimed
-    if claimed is None:
-        return Claim(math.inf, source=privatizer.request.source)
-    return Claim(claimed.epsilon, claimed.delta, privatizer.request.source)
 
 
 def gradient_entries(experiment: Experiment, runs: int, _: int) -> list[Entry]:
