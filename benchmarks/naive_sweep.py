@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dprl.platform.configs.config import load_cells
 from dprl.platform.environment_variables import set_environment
-from dprl.platform.sweeps.layout import SweepLayout
+from dprl.platform.results.layout import SweepLayout
 
 
 def main() -> None:
