@@ -52,15 +52,14 @@ def with_gaps(summary: pd.DataFrame) -> pd.DataFrame:
     return summary[summary[found[0].name].notna()] if found else summary.iloc[:0]
 
 
-def gaps_figure(summary: pd.DataFrame, curves: Mapping[str, Mapping[str, pd.DataFrame]]) -> bytes:
+def gaps_figure(summary: pd.DataFrame, curves: Mapping[str, pd.DataFrame]) -> bytes:
     """Draw the first gap over episodes, and all of them against proved epsilon; return a PNG.
 
     Gaps are `records.is_gap`: of games the smallest gap and the exploitability. summary: rows of
-    `records.summary_row` that have the first. curves: of each cell's first gap, by its digest and by column, as
-    `records.curve` gives them. A row of panels per environment and number of episodes.
+    `records.summary_row` that have the first. curves: of each cell's first gap, by its digest, as `records.curve` gives
+    them. A row of panels per environment and number of episodes.
     """
     results = [metric for metric in gaps_in(summary.columns) if summary[metric.name].notna().all()]
-    firsts = {digest: curves[digest][results[0].name] for digest in summary["cell"]}
     panels = Panels.of(summary)
     most = max(len(cells) for _, cells in panels.titled)
     # Names of lines that differ in three settings or more take two lines.
@@ -70,8 +69,8 @@ def gaps_figure(summary: pd.DataFrame, curves: Mapping[str, Mapping[str, pd.Data
     figure = Figure(figsize=(1.6 + 2 * _PANEL_WIDTH, 0.3 + height * rows), layout=layout)
     columns = Column.several(panels, summary, {metric.name: metric.label for metric in results})
     for (title, cells), (left, right) in zip(panels.titled, figure.subplots(rows, 2, squeeze=False), strict=True):
-        _draw_curves(left, cells, panels, firsts, full_label(results[0]))
-        _name_ends(left, cells, panels, firsts, height - _PANEL_MARGIN)
+        _draw_curves(left, cells, panels, curves, full_label(results[0]))
+        _name_ends(left, cells, panels, curves, height - _PANEL_MARGIN)
         draw_over_epsilon(right, cells, panels, columns, "after the last episode")
         for axes in (left, right):
             axes.set_title(wrapped(title, 4.5), fontsize=TITLE_SIZE)

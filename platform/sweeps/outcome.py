@@ -1,4 +1,4 @@
-"""What a sweep leaves beside its cells: the table, the figures, and how far it is."""
+"""What a sweep leaves beside its cells: the table, the report, and how far it is."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from dprl.platform.reports.records import summary_row
-from dprl.platform.reports.sweep_figures import SWEEP_FIGURES, sweep_figures, wanted_curves
-from dprl.platform.results.atomic_files import write_bytes, write_json, write_text
+from dprl.platform.results.atomic_files import write_json, write_text
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.layout import SweepCell, SweepLayout
 
@@ -19,21 +18,19 @@ SECONDS = "seconds"
 
 
 class Outcome:
-    """The finished cells of a sweep as rows and curves, read once each, and the files that are made of them."""
+    """The finished cells of a sweep as rows, read once each, and the files that are made of them."""
 
     def __init__(self, layout: SweepLayout) -> None:
         self.layout = layout
         self.problems: list[str] = []
         """A line for each file that could not be written."""
         self._rows: dict[str, dict[str, object]] = {}
-        self._curves: dict[str, dict[str, pd.DataFrame]] = {}
 
     def read(self, cell: SweepCell) -> CellResults:
-        """Read a finished cell, and keep its row of the summary and the curves that figures need."""
+        """Read a finished cell, and keep its row of the summary."""
         results = cell.folder.results()
         row = summary_row(cell.experiment, results)
         self._rows[cell.digest] = {"label": cell.label, **row, SECONDS: results.seconds}
-        self._curves[cell.digest] = wanted_curves(cell.experiment.algorithm.metrics, results.records)
         return results
 
     def summary(self, finished: Sequence[SweepCell]) -> pd.DataFrame:
@@ -43,27 +40,19 @@ class Outcome:
                 self.read(cell)
         return pd.DataFrame([self._rows[cell.digest] for cell in finished])
 
-    def write(self, summary: pd.DataFrame) -> list[Path]:
-        """Write table and figures, remove figures that an earlier grid had, and return the files."""
+    def write(self, summary: pd.DataFrame, command: str) -> list[Path]:
+        """Write the table, then the report of it with its figures; return them, the table first, the page second."""
         table = summary.drop(columns=SECONDS).to_csv(index=False)
-        found = self._written(self.layout.summary_file, partial(write_text, text=table))
-        drawn = sweep_figures(summary, self._curves)
-        for figure in SWEEP_FIGURES:
-            file = self.layout.folder / figure.file
-            if figure.file in drawn:
-                found += self._written(file, partial(write_bytes, content=drawn[figure.file]))
-            else:
-                file.unlink(missing_ok=True)
-        return found
+        written = self._written(self.layout.summary_file, partial(write_text, text=table))
+        return [*written, *self._write_report(command)] if written else []
 
-    def write_report(self, command: str) -> list[Path]:
-        """Write the page that sets the cells side by side, and its tables; return the page."""
+    def _write_report(self, command: str) -> list[Path]:
         # Only here: matplotlib takes time to load.
         from dprl.platform.reports.pages.writing import write_report  # noqa: PLC0415
 
         layout = self.layout
         try:
-            return write_report(layout.home, [layout.name], layout.folder, command)[:1]
+            return write_report(layout.home, [layout.name], layout.folder, command)
         except OSError as error:
             self.problems.append(f"{layout.folder}: cannot be written ({error.strerror or error})")
             return []

@@ -31,6 +31,9 @@ from dprl.platform.sweeps.progress import ProgressDisplay, progress_display
 from dprl.platform.sweeps.sweep_log import LoggedProgress
 from dprl.platform.tracking.store import TrackingStore
 
+_FIRST_TO_READ = 2
+"""Files that the terminal names at the end: the table and the page."""
+
 
 @dataclass(frozen=True)
 class SweepOptions:
@@ -235,10 +238,9 @@ class _Sweep:
         else:
             self.display.say("no finished cell: nothing to summarise")
         summary = self.outcome.summary(finished)
-        files = self.outcome.write(summary) if finished else []
+        # Before the report, which says what is missing.
         counts = self.outcome.write_status(cells, len(self.failures), self.options.command)
-        if finished:
-            files += self.outcome.write_report(self.options.command)
+        files = self.outcome.write(summary, self.options.command) if finished else []
         missed = self.tracker.close(files, counts, status, patient=status != "KILLED" and not self.store.local)
         again = f"nothing is lost, the same command writes it later: {self.options.command}"
         lacking = [*self.outcome.problems, *([f"MLflow: {missed}"] if missed is not None else [])]
@@ -253,7 +255,7 @@ class _Sweep:
 
     def _say_where(self, files: Sequence[Path]) -> None:
         self.display.say(f"results   {self.layout.folder}")
-        for file in files:
+        for file in files[:_FIRST_TO_READ]:
             self.display.say(f"          {file}")
         ui = command("ui") if self.options.tracking_uri is None else f"mlflow at {self.store.shown}"
         self.display.say(f"MLflow    {ui}: experiment 'dprl', run {shlex.quote(self.layout.name)}")

@@ -41,8 +41,12 @@ def test_a_sweep_goes_through_tune_to_mlflow(swept: tuple[Path, str]) -> None:
     client = MlflowClient(f"sqlite:///{home}/mlflow.db")
     assert {file.path for file in client.list_artifacts(parents[0].info.run_id)} == {
         "summary.csv",
-        "frontier.png",
         "report.html",
+        "report.csv",
+        "report.parquet",
+        "comparisons.csv",
+        "curves_1.png",
+        "frontier.png",
     }
     assert "running 3 cells (6 seeds) on 2 CPUs" in said
     assert "[3/3]" in said

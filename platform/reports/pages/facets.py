@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from dprl.platform.reports.cell_texts import setting_text
 from dprl.platform.reports.drawing import COLOURS
 from dprl.platform.reports.pages.groups import cell_name, varying_keys
@@ -52,14 +54,15 @@ class Facet(NamedTuple):
 def facets_of(cells: Sequence[ReportCell]) -> list[Facet]:
     """Return panels of at most 8 of `cells`, which are comparable: all in one if they are few.
 
-    More are split by algorithm and its settings, then by trust model, then from small to large epsilon. A split off
-    part of the private cells keeps the cells without privacy of its algorithm for comparison.
+    More are split by algorithm and its settings, then by trust model. A split off part of the private cells keeps the
+    cells without privacy of its algorithm for comparison. Where a panel has more, it shows some from small to large
+    epsilon, the ends among them, and says so: forty panels of curves are read by nobody, and the table has all cells.
     """
     ordered = sorted(cells, key=rank)
     varying = varying_keys(ordered)
     algorithm = [key for key in varying if key.startswith("algorithm.")]
     parts = _split([ordered], lambda cell: _values(cell, ["algorithm.name", *algorithm]))
-    return [_facet(chunk, varying) for whole in parts for part in _by_model(whole) for chunk in _chunks(part)]
+    return [_facet(part, varying) for whole in parts for part in _by_model(whole)]
 
 
 def rank(cell: ReportCell) -> tuple[Any, ...]:
@@ -98,14 +101,18 @@ def _by_model(part: list[ReportCell]) -> list[list[ReportCell]]:
     return [[*free, *split] for split in splits.values()]
 
 
-def _chunks(part: list[ReportCell]) -> list[list[ReportCell]]:
-    count = -(-len(part) // MOST_CURVES)
-    size = -(-len(part) // count)
-    return [part[i : i + size] for i in range(0, len(part), size)]
+def _spread(cells: list[ReportCell]) -> list[ReportCell]:
+    """Return at most 8 of `cells`: a few without privacy, and private ones evenly spread, the ends among them."""
+    if len(cells) <= MOST_CURVES:
+        return cells
+    free = [cell for cell in cells if not cell.private][: MOST_CURVES // 2]
+    private = [cell for cell in cells if cell.private]
+    wanted = np.linspace(0, len(private) - 1, MOST_CURVES - len(free)).round().astype(int)
+    return [*free, *(private[i] for i in dict.fromkeys(wanted) if private)]
 
 
 def _facet(cells: list[ReportCell], varying: Sequence[str]) -> Facet:
-    """Return the panel; its title says what its cells share and others have not."""
+    """Return the panel of some of `cells`; its title says what they share and others lack, and how many there are."""
     own = varying_keys(cells)
     shared = [key for key in varying if key not in own and any(key in cell.row for cell in cells)]
     words = []
@@ -116,4 +123,6 @@ def _facet(cells: list[ReportCell], varying: Sequence[str]) -> Facet:
     models = {str(cell.row["privacy.model"]) for cell in cells if cell.private}
     if len(models) == 1:
         words.append(models.pop())
-    return Facet(" ".join(words), cells, own)
+    shown = _spread(cells)
+    left_out = f", {len(shown)} of {len(cells)} cells" if len(shown) < len(cells) else ""
+    return Facet(" ".join(words) + left_out, shown, own)

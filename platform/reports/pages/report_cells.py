@@ -20,7 +20,7 @@ from dprl.platform.errors import UserError
 from dprl.platform.reports.cell_texts import Cell, cells_of, plain
 from dprl.platform.reports.inference.bands import simultaneous_band
 from dprl.platform.reports.pages.lookup import finished_cells, read_summary
-from dprl.platform.reports.records import summary_row
+from dprl.platform.reports.records import by_seed, curve, summary_row
 from dprl.platform.reports.verdicts import standing, worst_of
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.results.layout import SweepLayout
@@ -36,7 +36,7 @@ class ReportCell:
 
     row: its row of the summary, without what is missing; 'sweep' names the sweep. certificate: as `certificate.json`
     has it. metric: the headline, None without one. episodes: int64[T], where the blocks end. curves: float64[n_seeds,
-    T], the headline there, summed from the start if it is a sum; empty without one.
+    T], the headline there, summed from the start if it is a sum; empty without one. folders: of its parts.
     """
 
     row: Cell
@@ -44,6 +44,7 @@ class ReportCell:
     metric: Metric | None
     episodes: np.ndarray
     curves: np.ndarray
+    folders: tuple[CellFolder, ...]
 
     @property
     def seeds(self) -> int:
@@ -76,6 +77,10 @@ class ReportCell:
     def band(self) -> tuple[np.ndarray, np.ndarray]:
         """The mean curve and the half width of its simultaneous band, float64[T] each; NaN below 3 seeds."""
         return simultaneous_band(self.curves)
+
+    def curve_of(self, metric: Metric) -> pd.DataFrame:
+        """Return any of its metrics over episodes, as `records.curve` gives it."""
+        return curve(_numbered_apart([_records(folder, metric) for folder in self.folders]), metric.name)
 
 
 @dataclass(frozen=True)
@@ -131,6 +136,7 @@ def _experiment(folder: CellFolder) -> Experiment:
 def _report_cell(parts: Sequence[_Part]) -> ReportCell:
     """Return the cell that `parts`, which differ in their seeds only, are together."""
     row = parts[0].row if len(parts) == 1 else _pooled_row(parts)
+    folders = tuple(part.folder for part in parts)
     certificates = [json.loads(part.folder.certificate_file.read_text()) for part in parts]
     certificate = certificates[worst_of(certificates)]
     stands = standing(certificate)
@@ -138,29 +144,30 @@ def _report_cell(parts: Sequence[_Part]) -> ReportCell:
     config = ALGORITHMS.get(str(row["algorithm.name"]))
     metric = headline(config.metrics) if config is not None else None
     if metric is None:
-        return ReportCell(row, certificate, None, np.empty(0, np.int64), np.empty((row["seeds"], 0)))
-    curves = [_curves(part.folder, metric.name) for part in parts]
-    return ReportCell(row, certificate, metric, curves[0][0], np.concatenate([values for _, values in curves]))
+        return ReportCell(row, certificate, None, np.empty(0, np.int64), np.empty((row["seeds"], 0)), folders)
+    found = [by_seed(_records(folder, metric), metric.name) for folder in folders]
+    curves = np.concatenate([values.T for _, values in found])
+    return ReportCell(row, certificate, metric, found[0][0], curves, folders)
 
 
-def _curves(folder: CellFolder, column: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ends of the blocks and a column there, float64[n_seeds, T]."""
-    records = pd.read_parquet(folder.records_file, columns=["seed", "episode", column])
-    records = records.sort_values(["seed", "episode"])
-    episodes = np.unique(records["episode"].to_numpy())
-    return episodes, records[column].to_numpy(dtype=np.float64).reshape(-1, len(episodes))
+def _records(folder: CellFolder, metric: Metric) -> pd.DataFrame:
+    return pd.read_parquet(folder.records_file, columns=["seed", "episode", metric.name])
 
 
 def _pooled_row(parts: Sequence[_Part]) -> Cell:
     """Return the row of the summary of several cells as one."""
     results = [part.folder.results() for part in parts]
-    # Seeds of different cells are different, whatever their numbers.
-    numbered = [found.records.assign(seed=found.records["seed"] + i * 2**33) for i, found in enumerate(results)]
     worst = results[worst_of([found.certificate for found in results])]
-    together = dataclasses.replace(worst, records=pd.concat(numbered, ignore_index=True))
+    together = dataclasses.replace(worst, records=_numbered_apart([found.records for found in results]))
     seeds = sum(int(part.row["seeds"]) for part in parts)
     experiment = dataclasses.replace(_experiment(parts[0].folder), seeds=seeds)
     row = summary_row(experiment, together)
     about = {"sweep": parts[0].row["sweep"], "seconds": sum(found.seconds for found in results)}
     digests = " ".join(str(part.row["cell"]) for part in parts)
     return cells_of(pd.DataFrame([{**about, **row, "cell": digests}]))[0]
+
+
+def _numbered_apart(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Return the records of several cells as those of one: their seeds are different, whatever their numbers."""
+    numbered = [records.assign(seed=records["seed"] + i * 2**33) for i, records in enumerate(parts)]
+    return pd.concat(numbered, ignore_index=True)

@@ -12,6 +12,7 @@ import pandas as pd
 
 from dprl.platform.errors import counted
 from dprl.platform.reports.frontier import frontier_figure, with_headline
+from dprl.platform.reports.gaps import gaps_figure, with_gaps
 from dprl.platform.reports.pages.answers import answers_of
 from dprl.platform.reports.pages.curve_figures import curve_figure
 from dprl.platform.reports.pages.facets import MOST_CURVES, facets_of, rank
@@ -29,6 +30,7 @@ from dprl.platform.reports.pages.lookup import (
 from dprl.platform.reports.pages.report_cells import ReportCell, read_cells
 from dprl.platform.reports.pages.web_page import Page, Picture
 from dprl.platform.reports.panels import MODEL, Panels
+from dprl.platform.reports.records import gaps_in
 from dprl.platform.results.atomic_files import write_bytes
 from dprl.platform.results.layout import SweepLayout
 
@@ -36,9 +38,11 @@ PAGE_FILE = "report.html"
 CELLS_FILE = "report.csv"
 PARQUET_FILE = "report.parquet"
 COMPARISONS_FILE = "comparisons.csv"
-_OLD_FIGURES = ("curves_*.png", "frontier_*.png", "horizon.png")
+_CURVES = "curves_"
+_FRONTIER = "frontier"
+_GAPS = "gaps.png"
 _HORIZON = "horizon.png"
-_FRONTIER = "frontier.png"
+_OLD_FIGURES = (f"{_CURVES}*.png", f"{_FRONTIER}*.png", _GAPS, _HORIZON)
 
 
 @dataclass(frozen=True)
@@ -112,26 +116,34 @@ class Report:
         for i, group in enumerate((group for group in self.groups if group.metric is not None), start=1):
             facets = facets_of(group.cells)
             title = f"{group.amount.partition(' (')[0]} against {group.unit}s: {group.title}"
-            picture = Picture(f"curves_{i}.png", title, curve_figure(group, facets), half=len(facets) == 1)
+            picture = Picture(f"{_CURVES}{i}.png", title, curve_figure(group, facets), half=len(facets) == 1)
             found.append(picture)
-        found += self._frontiers()
+        summary = pd.DataFrame([cell.row for cell in sorted(self.cells, key=rank)])
+        found += [*self._frontiers(with_headline(summary)), *self._gaps(with_gaps(summary))]
         lines = lines_over_horizon(self.cells)
         if lines:
             found.append(Picture(_HORIZON, "against the horizon", horizon_figure(lines)))
         return found
 
-    def _frontiers(self) -> list[Picture]:
+    def _gaps(self, summary: pd.DataFrame) -> list[Picture]:
+        """Return the gaps of the output policies, if some cell has one."""
+        if summary.empty:
+            return []
+        metric, wanted = gaps_in(summary.columns)[0], set(summary["cell"])
+        curves = {str(cell.row["cell"]): cell.curve_of(metric) for cell in self.cells if cell.row["cell"] in wanted}
+        return [Picture(_GAPS, "gaps of the output policies", gaps_figure(summary, curves))]
+
+    def _frontiers(self, summary: pd.DataFrame) -> list[Picture]:
         """Return the frontier: in one figure, or where it has many lines in one for each trust model."""
-        summary = with_headline(pd.DataFrame([cell.row for cell in sorted(self.cells, key=rank)]))
         if summary.empty:
             return []
         title = "utility against proved epsilon"
         models = [model for model in dict.fromkeys(summary[MODEL]) if model != "none"]
         if len(Panels.of(summary).styles) <= MOST_CURVES or len(models) < 2:
-            return [Picture(_FRONTIER, title, frontier_figure(summary))]
+            return [Picture(f"{_FRONTIER}.png", title, frontier_figure(summary))]
         by_model = {model: summary[summary[MODEL].isin(["none", model])] for model in models}
         return [
-            Picture(f"frontier_{model}.png", f"{title}: {model}", frontier_figure(rows))
+            Picture(f"{_FRONTIER}_{model}.png", f"{title}: {model}", frontier_figure(rows))
             for model, rows in by_model.items()
         ]
 

@@ -13,16 +13,15 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from dprl.platform.configs.experiment import Experiment
-from dprl.platform.reports.gaps import gaps_figure
+from dprl.platform.reports.gaps import gaps_figure, with_gaps
 from dprl.platform.reports.records import curve
-from dprl.platform.reports.sweep_figures import sweep_figures, wanted_curves
 from tests.platform.reports.cases import NONE, cell, game_cell, is_png, jdp, legend_of, records, summary
 
 PRINTED = {"calibration": "printed"}
 
 
-def curves(cells: Sequence[Experiment]) -> dict[str, dict[str, pd.DataFrame]]:
-    return {one.digest: wanted_curves(one.algorithm.metrics, records(one)) for one in cells}
+def curves(cells: Sequence[Experiment]) -> dict[str, pd.DataFrame]:
+    return {one.digest: curve(records(one), "smallest_gap") for one in cells}
 
 
 def draw(cells: Sequence[Experiment]) -> bytes:
@@ -34,17 +33,13 @@ def names(axes: Axes) -> list[str]:
     return [text.get_text() for text in sorted(axes.texts, key=lambda text: text.get_position()[1])]
 
 
-def test_a_sweep_has_the_figure_if_some_cell_has_a_gap(drawn: list[Figure]) -> None:
+def test_only_cells_with_a_gap_are_drawn(drawn: list[Figure]) -> None:
     plain, games = [cell(NONE), cell(jdp(1))], [game_cell(NONE), game_cell(jdp(1))]
-    for cells, files in ((plain, ["frontier.png"]), (games, ["frontier.png", "gaps.png"])):
-        found = sweep_figures(summary(cells), curves(cells))
-        assert list(found) == files
-        assert all(map(is_png, found.values()))
-    drawn.clear()
-    sweep_figures(summary([*plain, *games]), curves([*plain, *games]))
-    # Cells without a gap are in the first figure only.
-    assert [len(figure.axes) for figure in drawn] == [2, 2]
-    assert drawn[1].axes[0].get_title() == "random_game"
+    assert with_gaps(summary(plain)).empty
+    rows = with_gaps(summary([*plain, *games]))
+    assert is_png(gaps_figure(rows, curves(games)))
+    assert [len(figure.axes) for figure in drawn] == [2]
+    assert drawn[0].axes[0].get_title() == "random_game"
 
 
 def test_each_cell_has_a_curve_that_is_named_by_what_is_proved(drawn: list[Figure]) -> None:

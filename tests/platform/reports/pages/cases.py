@@ -59,4 +59,4 @@ def report_cell(
     if len(finals) > 2:
         row |= {"regret_lower": ends.min(), "regret_upper": ends.max()}
     curves = ends[:, np.newaxis] * EPISODES / EPISODES[-1]
-    return ReportCell({**row, **more}, proof, REGRET, EPISODES, curves)
+    return ReportCell({**row, **more}, proof, REGRET, EPISODES, curves, ())

@@ -17,19 +17,31 @@ def test_few_cells_share_a_panel() -> None:
     assert facet.title == "private_ucb_vi jdp"
 
 
-def test_many_cells_are_split_by_algorithm_and_trust_model_and_none_is_lost() -> None:
+def test_many_cells_are_split_by_algorithm_and_trust_model_and_the_rest_is_told() -> None:
     cells = [
         report_cell(FINALS, model, e, e, algorithm)
         for algorithm, model, e in itertools.product(("pucb", "best_ucb_vi"), ("jdp", "ldp"), range(1, 12))
     ]
     free = [report_cell(FINALS, "none", algorithm=name) for name in ("pucb", "best_ucb_vi")]
     facets = facets_of([*cells, *free])
-    assert max(len(facet.cells) for facet in facets) <= MOST_CURVES
-    drawn = [id(cell) for facet in facets for cell in facet.cells]
-    assert set(drawn) == {id(cell) for cell in [*cells, *free]}
+    assert len(facets) == 4
     for facet in facets:
+        first, *private = facet.cells
+        assert not first.private
+        assert len(facet.cells) == MOST_CURVES
+        assert facet.title.endswith(", 8 of 12 cells")
         assert len({cell.row["algorithm.name"] for cell in facet.cells}) == 1
-        assert len({cell.row["privacy.model"] for cell in facet.cells} - {"none"}) == 1
+        assert len({cell.row["privacy.model"] for cell in private}) == 1
+        proved = [cell.proved for cell in private]
+        assert (proved[0], proved[-1]) == (1, 11)
+        assert proved == sorted(set(proved))
+
+
+def test_no_cell_is_left_out_of_a_panel_that_has_room() -> None:
+    cells = [report_cell(FINALS, claimed=e, proved=e) for e in range(1, MOST_CURVES + 1)]
+    (facet,) = facets_of(cells)
+    assert [cell.proved for cell in facet.cells] == list(range(1, MOST_CURVES + 1))
+    assert "of" not in facet.title
 
 
 def test_curves_differ_without_colour() -> None:
