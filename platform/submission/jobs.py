@@ -54,7 +54,7 @@ def submit_job(
     try:
         return str(
             _client(dashboard).submit_job(
-                entrypoint=shlex.join(["python3", "-m", "dprl.platform.submission.job", *words]),
+                entrypoint=shlex.join(["python3", "-m", "dprl.platform.submitted_job", *words]),
                 submission_id=f"{name}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}",
                 runtime_env={**shipment.runtime_env, "env_vars": _STOPPING},
                 metadata=dict(metadata),

@@ -40,6 +40,11 @@ LIBRARIES = {
     },
     "platform/policies": {"gymnasium", "numpy", "ray", "torch"},
 }
+PLATFORM = (
+    *("errors", "program", "environment_variables", "plugins", "configs", "results", "policies", "reports", "audits"),
+    *("tracking", "sweeps", "reproductions", "submission", "sweep_flags", "commands", "command_line", "submitted_job"),
+)
+"""The parts of the platform, each of which may import those before it."""
 # What an import of these would find is a second copy of our modules (or nothing at all).
 BARE = {"privacy", "envs", "algorithms"}
 
@@ -74,6 +79,23 @@ def direction_complaints(root: Path) -> list[str]:
                 parts = [*module.split("."), name]
                 if parts[0] == "dprl" and parts[1] not in known:
                     complaints.append(f"{path.relative_to(root)}:{line}: {room} must not import dprl.{parts[1]}")
+    return complaints
+
+
+def order_complaints(root: Path) -> list[str]:
+    """Return imports of a part of the platform by an earlier one, and parts that have no place in the order."""
+    complaints = []
+    for path in python_files(root / "platform"):
+        relative = path.relative_to(root)
+        part = relative.with_suffix("").parts[1]
+        if part not in PLATFORM:
+            complaints.append(f"{relative}: {part} has no place in PLATFORM")
+            continue
+        later = PLATFORM[PLATFORM.index(part) + 1 :]
+        for line, module, name in imports(path.read_text()):
+            other = [*module.split("."), name, ""][2] if module.startswith("dprl.platform") else ""
+            if other in later:
+                complaints.append(f"{relative}:{line}: {part} must not import {other}")
     return complaints
 
 
@@ -112,6 +134,24 @@ def write(root: Path, relative: str, source: str) -> None:
 
 def test_imports_go_one_way(root: Path) -> None:
     assert direction_complaints(root) == []
+
+
+def test_imports_within_the_platform_go_one_way(root: Path) -> None:
+    assert order_complaints(root) == []
+
+
+@pytest.mark.parametrize(
+    ("relative", "source"),
+    [
+        ("platform/reports/page.py", "from dprl.platform.sweeps.sweep import run_sweep"),
+        ("platform/reports/page.py", "from dprl.platform import tracking"),
+        ("platform/results/page.py", "def late() -> None:\n    from dprl.platform.reports import page"),
+        ("platform/drawer/page.py", "import json"),
+    ],
+)
+def test_a_wrong_order_within_the_platform_is_found(tmp_path: Path, relative: str, source: str) -> None:
+    write(tmp_path, relative, source)
+    assert len(order_complaints(tmp_path)) == 1
 
 
 def test_each_room_uses_its_own_libraries(root: Path) -> None:

@@ -17,10 +17,10 @@ from ray.job_submission import JobStatus
 from dprl.platform.configs.config import config_files, load_cells, read_config
 from dprl.platform.errors import UserError
 from dprl.platform.submission import jobs, requirements
-from dprl.platform.submission.job import interpreter_of_ray
 from dprl.platform.submission.jobs import JobLog, Outcome, outcome_of
 from dprl.platform.submission.placement import check_tracking, is_this_machine, storage_on
 from dprl.platform.submission.shipping import CONFIG_FILE, pack
+from dprl.platform.submitted_job import interpreter_of_ray
 from dprl.privacy import source_digest
 
 OTHER_MACHINE = "192.0.2.77"  # RFC 5737: nobody's, unless a sandbox is numbered by it

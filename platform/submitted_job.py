@@ -1,4 +1,4 @@
-"""What a submitted job runs on the cluster: `python3 -m dprl.platform.submission.job WORDS`, a sweep of these words.
+"""What a submitted job runs on the cluster: `python3 -m dprl.platform.submitted_job WORDS`, a sweep of these words.
 
 Until Ray's own interpreter is found this may be any Python 3 that the node's PATH has: nothing else is imported before.
 """
@@ -19,7 +19,7 @@ def run() -> int:
     """Run `dprl sweep` with the words of the command line, if this machine can."""
     python = interpreter_of_ray(_PROC, os.getppid())
     if python is not None and python != sys.executable:
-        os.execv(python, [python, "-P", "-m", "dprl.platform.submission.job", *sys.argv[1:]])
+        os.execv(python, [python, "-P", "-m", "dprl.platform.submitted_job", *sys.argv[1:]])
     # Only here: they need packages, and the Python of this code.
     from dprl.platform.command_line import main  # noqa: PLC0415
     from dprl.platform.errors import EXIT_BAD_INPUT, UserError  # noqa: PLC0415
