@@ -30,7 +30,7 @@ from dprl.platform.tracking.store import EXPERIMENT, TrackingError, TrackingStor
 _EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
 _BATCH = 1000
 _PARAMETERS_A_BATCH = 100
-_CURVE_POINTS = 60
+_CURVE_POINTS = 40
 """Of a curve in MLflow at most; each costs a row of its database, and records.parquet has them all."""
 _RECORDED = "recorded"
 _FAILURE = "failure"
@@ -233,7 +233,7 @@ class Tracker:
 def cell_metrics(metrics: Sequence[Metric], results: CellResults) -> list[entities.Metric]:
     """The curves of a finished cell with these metrics (mean over seeds, step = episode) and its final numbers.
 
-    Of a curve at most 60 episodes, the last among them, half of them dense at the start as the records are. Headlines,
+    Of a curve at most 40 episodes, the last among them, half of them dense at the start as the records are. Headlines,
     sums and results have bands, too; medians have their last value alone, if it is finite. The seeds' own curves are an
     artifact.
     The time stamp is that of the cell's end, not of the call: MLflow keeps equal points once, so that writing
