@@ -144,7 +144,11 @@ def _add_sweep(commands: _Subparsers) -> None:
     _add_config(parser)
     _add_how_to_sweep(parser)
     parser.add_argument("--address", metavar="ADDR", help="of a running Ray cluster (default: this machine)")
-    parser.add_argument("--tracking-uri", metavar="URI", help="of MLflow (default: a database in the results' folder)")
+    parser.add_argument(
+        "--tracking-uri",
+        metavar="URI",
+        help="of MLflow (default: $MLFLOW_TRACKING_URI, or a database in the results' folder)",
+    )
     parser.add_argument(
         "--storage",
         metavar="URI",
@@ -169,7 +173,11 @@ def _add_submit(commands: _Subparsers) -> None:
     parser.add_argument("--address", metavar="URL", required=True, help="of Ray's dashboard, http://HOST:8265")
     _add_set(parser)
     _add_how_to_sweep(parser)
-    parser.add_argument("--tracking-uri", metavar="URI", help="of MLflow, as the cluster's head reaches it")
+    parser.add_argument(
+        "--tracking-uri",
+        metavar="URI",
+        help="of MLflow, as the cluster's head reaches it (default: $MLFLOW_TRACKING_URI)",
+    )
     parser.add_argument("--storage", metavar="URI", help="a folder for all results, at the same path on every node")
     parser.add_argument("--no-wait", action="store_true", help="return once the job is handed in")
     _add_json(parser)
@@ -261,6 +269,7 @@ def _add_reproduce(commands: _Subparsers) -> None:
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="as many trials as the paper has: 20, or 10 for ma-ldp")
     size.add_argument("--full", action="store_true", help="100 trials, whose intervals say more (default)")
+    parser.add_argument("--fresh", action="store_true", help=HOW_TO_RUN["--fresh"])
     _add_json(parser)
 
 

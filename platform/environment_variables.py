@@ -1,4 +1,4 @@
-"""Environment variables that Ray and MLflow read when they are imported, and the one that dprl reads."""
+"""Environment variables that Ray and MLflow read when they are imported, and those that dprl reads."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ CPU_VARIABLE = "DPRL_NUM_CPUS"
 
 _WORKER_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "RAY_CHDIR_TO_TRIAL_DIR": "0"}
 _IMPORT_PATH = "PYTHONPATH"
+_TRACKING_VARIABLE = "MLFLOW_TRACKING_URI"
 
 _DRIVER_ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -51,6 +52,11 @@ def worker_environment() -> dict[str, str]:
         found |= {PLUGINS_VARIABLE: os.environ[PLUGINS_VARIABLE]}
         found |= {_IMPORT_PATH: os.pathsep.join(folders)} if folders else {}
     return found
+
+
+def tracking_uri(given: str | None) -> str | None:
+    """Return the address of MLflow's store that the user gave, here or in the variable that MLflow reads."""
+    return given or os.environ.get(_TRACKING_VARIABLE) or None
 
 
 def cpu_limit() -> int | None:

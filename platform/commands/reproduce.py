@@ -16,7 +16,8 @@ def reproduce(options: argparse.Namespace) -> int:
     from dprl.platform.reproductions.papers import PAPERS, wanted  # noqa: PLC0415
     from dprl.platform.reproductions.request import Request  # noqa: PLC0415
 
-    papers, request = wanted(options.paper), Request(home_folder(None), options.quick, options.resume_command)
+    papers = wanted(options.paper)
+    request = Request(home_folder(None), options.quick, options.resume_command, fresh=options.fresh)
     try:
         with stdout_for_results():
             found = [PAPERS[paper](request) for paper in papers]

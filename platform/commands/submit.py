@@ -13,6 +13,7 @@ from typing import Any
 
 from dprl.platform.commands.base import as_json, expanded_cells, home_folder, planned_certificates, say, stages_asked
 from dprl.platform.configs.config import read_config
+from dprl.platform.environment_variables import tracking_uri
 from dprl.platform.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, counted
 from dprl.platform.program import command
 from dprl.platform.submission.dashboard import Dashboard
@@ -29,6 +30,7 @@ def submit(options: argparse.Namespace) -> int:
     if options.stop is not None:
         return _stop(Dashboard(options.address), options.stop, options)
     check_plugins(os.environ)
+    options.tracking_uri = tracking_uri(options.tracking_uri)
     cells = expanded_cells(options)
     stages_asked(cells, options)
     planned_certificates(cells)

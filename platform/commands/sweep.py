@@ -16,6 +16,7 @@ from dprl.platform.commands.base import (
     stages_asked,
     stdout_for_results,
 )
+from dprl.platform.environment_variables import tracking_uri
 from dprl.platform.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, counted
 from dprl.platform.reports.verdicts import verdict_line
 
@@ -63,7 +64,7 @@ def _execute(options: argparse.Namespace, executor: Literal["process", "tune"]) 
         home=home,
         executor=executor,
         address=getattr(options, "address", None),
-        tracking_uri=getattr(options, "tracking_uri", None),
+        tracking_uri=tracking_uri(getattr(options, "tracking_uri", None)),
         fresh=options.fresh,
         command=options.resume_command,
         quiet=options.quiet,

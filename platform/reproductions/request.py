@@ -14,7 +14,7 @@ class Request:
 
     home: where all state lives. quick: with as many trials as the paper has, instead of with more. command: what the
     user typed, for messages and the page. executor: as for a sweep. overrides: of the config, as --set has them.
-    searches: runs of a control that is no cell, 0 for the usual number.
+    searches: runs of a control that is no cell, 0 for the usual number. fresh: delete what earlier calls did.
     """
 
     home: Path
@@ -23,6 +23,7 @@ class Request:
     executor: Literal["process", "tune"] = "tune"
     overrides: tuple[str, ...] = ()
     searches: int = 0
+    fresh: bool = False
 
 
 @dataclass(frozen=True)

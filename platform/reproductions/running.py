@@ -51,7 +51,7 @@ def run_cells(request: Request, config: str, paper: str, quick_seeds: int) -> Ra
         executor=request.executor,
         address=None,
         tracking_uri=None,
-        fresh=False,
+        fresh=request.fresh,
         command=request.command,
     )
     swept = run_sweep(cells, options)

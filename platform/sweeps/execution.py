@@ -16,8 +16,12 @@ STEP_SECONDS = 1.0
 _WORK_PER_SAVING = 10.0
 """Seconds of work for every second that a checkpoint takes: large counters make large ones."""
 
-CELL_ERRORS = (UserError, ValueError, ArithmeticError, LookupError, OSError, RuntimeError, MemoryError)
-"""What ends one cell and not the sweep. Anything else is a mistake in this program, and stops it."""
+CELL_ERRORS = (
+    *(UserError, ValueError, ArithmeticError, LookupError, OSError, RuntimeError, MemoryError),
+    # Of an algorithm, environment or mechanism that is a plugin's.
+    *(TypeError, AttributeError, NameError, AssertionError),
+)
+"""What ends one cell and not the sweep. Anything else stops it."""
 
 
 class Listener(Protocol):

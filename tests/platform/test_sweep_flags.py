@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 
 import pytest
 
 from dprl.platform.command_line import _parser, main
+from dprl.platform.environment_variables import tracking_uri
 from dprl.platform.sweep_flags import sweep_words
 
 CLUSTER = ["--address", "http://localhost:1"]
@@ -44,6 +46,22 @@ def test_a_dry_run_says_how_many_stages_there_are_at_most(capsys: pytest.Capture
     assert main(["sweep", "smoke", "--dry-run", "--adaptive", "--most-seeds", "10"]) == 0
     assert ", in at most 3 stages of so many seeds; nothing was run\n" in capsys.readouterr().out
     assert main(["sweep", "smoke", "--dry-run", "--adaptive", "--most-seeds", "1"]) == 2
+
+
+def test_mlflows_own_variable_says_where_its_store_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/theirs.db")
+    small = ["--set", "episodes=2", "--set", "seeds=1", "--set", "privacy={model: none}", "--json"]
+    assert main(["run", "smoke", *small]) == 0
+    assert json.loads(capsys.readouterr().out)["tracking_uri"] == f"sqlite:///{tmp_path}/theirs.db"
+    assert (tmp_path / "theirs.db").is_file()
+    assert not (tmp_path / "mlflow.db").exists()
+    # What is typed goes before it.
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "nonsense")
+    assert main(["run", "smoke", *small]) == 2
+    assert capsys.readouterr().err.startswith("dprl: tracking-uri: must be a database or a server, got 'nonsense'; ")
+    assert tracking_uri("sqlite:////mine.db") == "sqlite:////mine.db"
 
 
 def test_plugins_are_not_submitted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -67,6 +67,12 @@ def test_quick_is_told_and_not_together_with_full(recorded: Recorded, capsys: py
     assert len(recorded.requests) == 1
 
 
+def test_fresh_is_told_and_is_no_part_of_what_resumes(recorded: Recorded) -> None:
+    assert main(["reproduce", "pgc-a3c", "--fresh"]) == main(["reproduce", "pgc-a3c"]) == 0
+    assert [request.fresh for request in recorded.requests] == [True, False]
+    assert "--fresh" not in recorded.requests[0].command
+
+
 def test_an_unknown_paper_is_refused_with_the_nearest_name(
     recorded: Recorded, capsys: pytest.CaptureFixture[str]
 ) -> None:

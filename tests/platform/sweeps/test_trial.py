@@ -9,7 +9,9 @@ import pytest
 import yaml
 from ray import tune
 
+from dprl.algorithms import Algorithm
 from dprl.platform.configs.config import load_cells
+from dprl.platform.configs.experiment import Experiment
 from dprl.platform.results.layout import SweepCell, SweepLayout
 from dprl.platform.results.lock import BusyError, FolderLock
 from dprl.platform.sweeps.cell import CellProgress
@@ -77,6 +79,16 @@ def test_an_error_of_the_cell_is_a_result_and_lets_go(cells: list[SweepCell]) ->
     assert "Traceback" in result["trace"]
     with FolderLock(cells[0].lock_path):
         pass
+
+
+def test_a_plugins_mistake_is_one_too(cells: list[SweepCell], monkeypatch: pytest.MonkeyPatch) -> None:
+    def mistaken(self: Experiment, seed_index: int) -> Algorithm:
+        raise TypeError("learn() takes 1 positional argument")
+
+    monkeypatch.setattr(Experiment, "build", mistaken)
+    result = trial_of(cells).step()
+    assert result["done"]
+    assert result["cause"] == "TypeError: learn() takes 1 positional argument"
 
 
 def test_tune_can_pickle_the_callback() -> None:
