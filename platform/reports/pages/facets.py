@@ -124,5 +124,5 @@ def _facet(cells: list[ReportCell], varying: Sequence[str]) -> Facet:
     if len(models) == 1:
         words.append(models.pop())
     shown = _spread(cells)
-    left_out = f", {len(shown)} of {len(cells)} cells" if len(shown) < len(cells) else ""
+    left_out = f", {len(shown)} of {len(cells)}" if len(shown) < len(cells) else ""
     return Facet(" ".join(words) + left_out, shown, own)

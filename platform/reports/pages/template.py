@@ -16,6 +16,7 @@ h3 { font-size: 1rem; margin: 1.2rem 0 .3rem; }
 table { border-collapse: collapse; font-size: .82rem; margin: .4rem 0 1rem; }
 th, td { padding: .2rem .55rem; text-align: left; vertical-align: top; border-bottom: 1px solid #ddd; }
 th { border-bottom: 2px solid #555; } td.n, th.n { text-align: right; white-space: nowrap; }
+td.short { white-space: nowrap; } nav a { margin-right: 1rem; }
 tr.fails td { background: #f3f3f3; } tr.fails td.verdict { font-weight: bold; }
 .missing { border: 2px solid #111; padding: .5rem .8rem; }
 .note { color: #444; font-size: .85rem; } .wide { overflow-x: auto; }
@@ -34,7 +35,10 @@ figure.half { max-width: 48%; } figcaption { font-size: 1rem; font-weight: bold;
 <p class="missing"><strong>Not finished.</strong> {{ line }}</p>
 {%- endfor %}
 
-<h2>Which algorithm, at which epsilon</h2>
+<nav><a href="#answers">Answers</a> <a href="#figures">Figures</a> <a href="#cells">Cells</a> <a href="#tests">Tests</a>
+<a href="#made">How this was made</a></nav>
+
+<h2 id="answers">Which algorithm, at which epsilon</h2>
 {%- for section in answers %}
 <h3>{{ section.title }}: {{ section.amount }}, {{ section.good }}</h3>
 {%- if section.saturated %}
@@ -44,8 +48,8 @@ figure.half { max-width: 48%; } figcaption { font-size: 1rem; font-weight: bold;
 <div class="wide"><table>
 <tr><th>within</th><th>best</th><th class="n">{{ section.metric }} [95 % band]</th><th>others within it</th></tr>
 {%- for answer in section.rows %}
-<tr><td>{{ answer.need }}</td>
-{%- if answer.best %}<td>{{ answer.best }}</td><td class="n">{{ answer.value }}</td>
+<tr><td class="short">{{ answer.need }}</td>
+{%- if answer.best %}<td class="short">{{ answer.best }}</td><td class="n">{{ answer.value }}</td>
 <td>{{ [answer.tied, answer.note] | select | join("; ") }}</td>
 {%- else %}<td colspan="3"><strong>{{ answer.note }}</strong></td>{% endif %}</tr>
 {%- endfor %}
@@ -55,7 +59,7 @@ figure.half { max-width: 48%; } figcaption { font-size: 1rem; font-weight: bold;
 so that the probability of any false difference in a group is at most 5 %. "Not told apart" does not mean equal: more
 seeds may tell.</p>
 
-<h2>Figures</h2>
+<h2 id="figures">Figures</h2>
 <p class="note">A curve stands under the &#949; that its noise <em>proves</em>, never under one that is only claimed.
 Hollow markers: the claim fails. Grey, without markers: no privacy was asked for.</p>
 <div class="figures">
@@ -67,7 +71,7 @@ Hollow markers: the claim fails. Grey, without markers: no privacy was asked for
 {%- endfor %}
 </div>
 
-<h2>Cells</h2>
+<h2 id="cells">Cells</h2>
 {%- for section in sections %}
 <h3>{{ section.title }}{% if section.shared %} <span class="note">({{ section.shared }})</span>{% endif %}</h3>
 <div class="wide"><table>
@@ -79,7 +83,7 @@ Hollow markers: the claim fails. Grey, without markers: no privacy was asked for
 </table></div>
 {%- endfor %}
 
-<h2>Tests against the best of each group</h2>
+<h2 id="tests">Tests against the best of each group</h2>
 {%- for section in tests %}
 <h3>{{ section.title }}: best is {{ section.best }}</h3>
 <div class="wide"><table>
@@ -94,7 +98,7 @@ Hollow markers: the claim fails. Grey, without markers: no privacy was asked for
 <p class="note">All pairs: <code>comparisons.csv</code>. The best of a group is that of all privacy levels, also of
 none. A difference is that of the means, the cell's less the best one's.</p>
 
-<h2>How this was made</h2>
+<h2 id="made">How this was made</h2>
 <ul>
 {%- for line in made %}
 <li>{{ line }}</li>

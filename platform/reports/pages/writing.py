@@ -112,17 +112,16 @@ class Report:
         return [folder / name for name in content]
 
     def _pictures(self) -> list[Picture]:
-        found = []
+        summary = pd.DataFrame([cell.row for cell in sorted(self.cells, key=rank)])
+        found = [*self._frontiers(with_headline(summary)), *self._gaps(with_gaps(summary))]
+        lines = lines_over_horizon(self.cells)
+        if lines:
+            found.append(Picture(_HORIZON, "against the horizon", horizon_figure(lines)))
         for i, group in enumerate((group for group in self.groups if group.metric is not None), start=1):
             facets = facets_of(group.cells)
             title = f"{group.amount.partition(' (')[0]} against {group.unit}s: {group.title}"
             picture = Picture(f"{_CURVES}{i}.png", title, curve_figure(group, facets), half=len(facets) == 1)
             found.append(picture)
-        summary = pd.DataFrame([cell.row for cell in sorted(self.cells, key=rank)])
-        found += [*self._frontiers(with_headline(summary)), *self._gaps(with_gaps(summary))]
-        lines = lines_over_horizon(self.cells)
-        if lines:
-            found.append(Picture(_HORIZON, "against the horizon", horizon_figure(lines)))
         return found
 
     def _gaps(self, summary: pd.DataFrame) -> list[Picture]:

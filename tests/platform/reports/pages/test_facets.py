@@ -29,7 +29,7 @@ def test_many_cells_are_split_by_algorithm_and_trust_model_and_the_rest_is_told(
         first, *private = facet.cells
         assert not first.private
         assert len(facet.cells) == MOST_CURVES
-        assert facet.title.endswith(", 8 of 12 cells")
+        assert facet.title.endswith(", 8 of 12")
         assert len({cell.row["algorithm.name"] for cell in facet.cells}) == 1
         assert len({cell.row["privacy.model"] for cell in private}) == 1
         proved = [cell.proved for cell in private]
