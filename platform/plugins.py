@@ -17,11 +17,19 @@ from dprl.privacy.mechanisms import ADDITIVE, MECHANISMS
 from dprl.privacy.mechanisms.tabulated import TabulatedMechanism, require_nothing_else
 from dprl.privacy.plugins import GROUP, VARIABLE, is_module_name, plugin_files, plugin_modules
 
-__all__ = ["load_plugins", "register_algorithm", "register_environment", "register_mechanism"]
+__all__ = [
+    "load_plugins",
+    "register_algorithm",
+    "register_environment",
+    "register_mechanism",
+    "require_counted_modules",
+]
 
 T = TypeVar("T", bound=type[Any])
 _OWN = "dprl"
 _INSTALLED = {"site-packages", "dist-packages"}
+_AT_IMPORT = frozenset(sys.modules)
+_counted: set[str] = set()
 
 
 def register_algorithm(config: T) -> T:
@@ -82,6 +90,14 @@ def load_plugins() -> tuple[str, ...]:
             rule, remedy = "must find the same sources as when the program began", "start it again"
             raise broken_rule(VARIABLE, rule, ",".join(plugin_modules()), remedy)
     return plugin_modules()
+
+
+def require_counted_modules() -> None:
+    """Raise UserError if code ran that is part of no cell's digest: a plugin may import when it is used."""
+    if plugin_modules():
+        loaded = sys.modules.keys() - _AT_IMPORT - _counted
+        _require_counted(loaded)
+        _counted.update(loaded)
 
 
 def _require_counted(loaded: Collection[str]) -> None:

@@ -15,7 +15,7 @@ from dprl.privacy.layouts import Layout
 from dprl.privacy.ledger import Release
 from dprl.privacy.mechanisms.base import INTEGER, NO_NOISE, Mechanism, Noise, Sensitivity
 from dprl.privacy.mechanisms.sampling import SILENT
-from dprl.privacy.mechanisms.tabulated import TabulatedMechanism
+from dprl.privacy.mechanisms.tabulated import TabulatedMechanism, is_its_table
 from dprl.privacy.printed import PrintedError
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.reports import UnaryReport
@@ -155,8 +155,7 @@ def is_drawn(noise: NoiseParts, channel: Channel) -> bool:
         said = (NO_NOISE, 0.0, 0.0) if mechanism is None else (mechanism.law, mechanism.scale, mechanism.bound)
         if said != (kernel_noise.law, kernel_noise.scale, kernel_noise.bound):
             return False
-        # Of this law the table is all.
-        if isinstance(mechanism, TabulatedMechanism) and not np.array_equal(mechanism.cumulative, kernel_noise.table):
+        if isinstance(mechanism, TabulatedMechanism) and not is_its_table(mechanism, kernel_noise):
             return False
     return True
 

@@ -50,9 +50,12 @@ def standing(certificate: Mapping[str, Any]) -> Standing:
 
 
 def worst_of(certificates: Sequence[Mapping[str, Any]]) -> int:
-    """Return the place of the certificate that proves least, one that its audit contradicts before all others."""
+    """Return the place of the certificate that proves least, one that its audit contradicts before all others.
+
+    Of several that prove the same it is one whose claim an audit refutes.
+    """
     found = [standing(certificate) for certificate in certificates]
-    return max(range(len(found)), key=lambda i: (found[i].contradicted, found[i].proved))
+    return max(range(len(found)), key=lambda i: (found[i].contradicted, found[i].proved, found[i].refuted))
 
 
 def privacy_columns(certificate: Mapping[str, Any]) -> dict[str, Any]:

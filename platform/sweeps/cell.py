@@ -15,6 +15,7 @@ from dprl.algorithms import Algorithm
 from dprl.platform.audits.experiments import attached_audit
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError
+from dprl.platform.plugins import require_counted_modules
 from dprl.platform.reports.cell_figures import cell_figures
 from dprl.platform.reports.records import per_episode
 from dprl.platform.results.atomic_files import (
@@ -117,11 +118,14 @@ class CellRun:
                 break
         ended = time.perf_counter()
         self._seconds += ended - started
-        if self._complete:
-            self._write_artifacts()
-        else:
+        # A plugin may have imported late: what ran must be what the cell's digest says before any of it is kept.
+        require_counted_modules()
+        if not (self._complete and self.experiment.resumable):
+            # Noise that cannot be drawn again is kept before artifacts, too: a cut there must be no second release.
             self._save()
             self.saving = time.perf_counter() - ended
+        if self._complete:
+            self._write_artifacts()
         return self.progress
 
     @property

@@ -45,7 +45,7 @@ class TrackingStore:
         schemes = _schemes()
         if self._scheme not in schemes:
             remedy = f"write one of {', '.join(f'{scheme}://' for scheme in schemes)}"
-            raise broken_rule("tracking-uri", "must be a database or a server", self.uri, remedy)
+            raise broken_rule("tracking-uri", "must be a database or a server", self.shown, remedy)
 
     @property
     def _scheme(self) -> str:

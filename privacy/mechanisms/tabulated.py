@@ -72,17 +72,7 @@ class TabulatedMechanism(ABC):
     @cached_property
     def cumulative(self) -> npt.NDArray[np.uint64]:
         """P(|Z| <= j) in units of 2^-63, uint64[bound + 1]. Raises ValueError unless `chances` is a law."""
-        chances = self.chances()
-        # Sums of floats are rounded, and NumPy's whole numbers are taken modulo 2^64.
-        whole = all(type(chance) is int for chance in chances)
-        if not (whole and 2 <= len(chances) <= _LONGEST_TABLE and min(chances) > 0 and sum(chances) == WHOLE):
-            raise ValueError(
-                f"chances must be 2 to 2^20 whole numbers (int) above 0 that add up to 2^63, got {len(chances)} with "
-                f"sum {sum(map(int, chances))}; give what is left to P(0)"
-            )
-        table = np.cumsum(np.array(chances, dtype=np.uint64), dtype=np.uint64)
-        table.setflags(write=False)
-        return table
+        return _cumulative(self.chances())
 
     @property
     def masses(self) -> Float64Array:
@@ -120,8 +110,32 @@ class TabulatedMechanism(ABC):
 def require_nothing_else(mechanism: type[TabulatedMechanism]) -> None:
     """Raise TypeError if a class, or what it mixes in, says otherwise than its table: its certificate would lie."""
     above = mechanism.__mro__[: mechanism.__mro__.index(TabulatedMechanism)]
-    if wrong := sorted(_OURS & {name for each in above for name in vars(each)}):
+    # A field without a default is an annotation only, and every instance has it.
+    said = {name for each in above for name in {**vars(each), **vars(each).get("__annotations__", {})}}
+    if wrong := sorted(_OURS & said):
         raise TypeError(f"{mechanism.__qualname__} must leave {', '.join(wrong)} to its table; give `chances` alone")
+
+
+def is_its_table(mechanism: TabulatedMechanism, noise: Noise) -> bool:
+    """Whether a kernel draws `noise` from the table that `chances` gives now, and the instance says nothing else."""
+    own = _OURS & vars(mechanism).keys() <= {"cumulative"}
+    table = _cumulative(mechanism.chances())
+    tables = np.array_equal(table, noise.table) and np.array_equal(table, mechanism.cumulative)
+    return own and tables and noise.law == TABULATED
+
+
+def _cumulative(chances: list[int]) -> npt.NDArray[np.uint64]:
+    """Return the sums of the chances up to each, uint64[bound + 1]. Raises ValueError unless they are a law."""
+    # Sums of floats are rounded, and NumPy's whole numbers are taken modulo 2^64.
+    whole = all(type(chance) is int for chance in chances)
+    if not (whole and 2 <= len(chances) <= _LONGEST_TABLE and min(chances) > 0 and sum(chances) == WHOLE):
+        raise ValueError(
+            f"chances must be 2 to 2^20 whole numbers (int) above 0 that add up to 2^63, got {len(chances)} with "
+            f"sum {sum(map(int, chances))}; give what is left to P(0)"
+        )
+    table = np.cumsum(np.array(chances, dtype=np.uint64), dtype=np.uint64)
+    table.setflags(write=False)
+    return table
 
 
 @kernel

@@ -316,3 +316,24 @@ def fingerprints() -> list[str]:
             numbers = [float(number).hex() for number in (*segment.metrics.values(), *sums)]
             found.append(" ".join((name, privacy.model, *numbers)))
     return found
+
+
+@EACH
+def test_what_is_measured_is_of_no_user(
+    name: str, learner: Learner, envs: Environments[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a hook of an algorithm from outside would have a user's episode, and leave it in the records."""
+    algorithm: Any = learner(envs.tiny, 50, CentralPrivacy(20.0), name=name)
+    seen: list[Any] = []
+
+    def measure(config: object, simulator: Any, tables: object) -> dict[str, float]:
+        seen.append(simulator.device)
+        return {}
+
+    monkeypatch.setattr(type(algorithm.config), "measure", measure)
+    algorithm.learn(20)
+    (device,) = seen
+    assert not any(array.any() for array in device)
+    used = algorithm._simulator.device
+    assert any(array.any() for array in used)
+    assert [array.shape for array in device] == [array.shape for array in used]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import os
 import sys
@@ -14,14 +15,32 @@ import pytest
 
 from dprl.algorithms import ALGORITHMS, PUCBConfig
 from dprl.envs import ENVIRONMENTS, MDPS, FiniteMDP, RiverSwim
+from dprl.platform import plugins
+from dprl.platform.configs.experiment import read_experiment
 from dprl.platform.environment_variables import worker_environment
 from dprl.platform.errors import UserError
-from dprl.platform.plugins import load_plugins, register_algorithm, register_environment, register_mechanism
+from dprl.platform.plugins import (
+    load_plugins,
+    register_algorithm,
+    register_environment,
+    register_mechanism,
+    require_counted_modules,
+)
+from dprl.platform.results.cell_folder import CellFolder
+from dprl.platform.sweeps.cell import CellRun
 from dprl.privacy.compiled import source_digest
 from dprl.privacy.mechanisms import ADDITIVE, MECHANISMS
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.plugins import plugin_modules, plugin_sources
 
+SMALL = {
+    "name": "small",
+    "algorithm": {"name": "private_ucb_vi"},
+    "env": {"name": "riverswim", "n_states": 3, "horizon": 4},
+    "privacy": {"model": "none"},
+    "episodes": 20,
+    "seeds": 1,
+}
 REGISTRIES: tuple[dict[str, Any], ...] = (ALGORITHMS, ENVIRONMENTS, MDPS, ADDITIVE, MECHANISMS)
 
 
@@ -158,6 +177,24 @@ def test_a_module_beside_a_plugin_must_be_named_too(named: Callable[..., None], 
     named("ours", "ours_helper")
     with pytest.raises(UserError, match="same sources as when the program began"):
         load_plugins()  # they were written after the digest of this process was made
+
+
+def test_a_module_that_a_plugin_imports_late_is_refused(
+    named: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything is kept: otherwise another version of it would draw other noise for the same cell."""
+    monkeypatch.setattr(plugins, "_AT_IMPORT", frozenset(sys.modules))
+    (tmp_path / "ours_late.py").write_text("scale = 1.0\n")
+    require_counted_modules()
+    importlib.import_module("ours_late")
+    require_counted_modules()  # of no plugin
+    named("json")
+    with pytest.raises(UserError, match=r"must name every module of yours .* got 'ours_late'"):
+        require_counted_modules()
+    run = CellRun(read_experiment(SMALL), CellFolder(tmp_path / "cell"))
+    with pytest.raises(UserError, match="ours_late"):
+        run.advance(60.0)
+    assert not (tmp_path / "cell").exists()
 
 
 def test_all_files_of_a_package_count_also_behind_links(named: Callable[..., None], tmp_path: Path) -> None:

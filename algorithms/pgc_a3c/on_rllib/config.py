@@ -296,7 +296,8 @@ class PGCConfig(AlgorithmConfig):
     def streams(self) -> Streams:
         """Return the random streams of the run: a function of what is run, not of how many processes run it."""
         box, place = replace(self.box(), padded=False), (str(self.env), sorted(self.env_config.items()))
-        agents = (self.compiled, self._module_text())
+        # Which agent a submission is of depends on how many there are.
+        agents = (self.compiled, self._module_text(), self.population, self.deterministic)
         what = repr((source_digest(), box, self.trust_model(), self.n_submissions, place, agents))
         return Streams(self.seed, hashlib.sha256(what.encode()).hexdigest(), self.noise())
 

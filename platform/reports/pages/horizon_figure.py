@@ -19,6 +19,7 @@ from dprl.platform.reports.pages.answers import value_ends
 from dprl.platform.reports.pages.curve_figures import legend_lines, panel_grid, put_names, put_title
 from dprl.platform.reports.pages.facets import Facet, facets_of
 from dprl.platform.reports.pages.report_cells import ReportCell
+from dprl.platform.reports.verdicts import worst_of
 
 HORIZON = "env.horizon"
 _PRIVACY = ("privacy.", "algorithm.", "noise.", "env.")
@@ -43,21 +44,25 @@ def lines_over_horizon(cells: Sequence[ReportCell]) -> list[Line]:
 def horizon_figure(lines: Sequence[Line]) -> bytes:
     """Draw the headline of the run against the horizon, for `lines_over_horizon` of comparable cells; return a PNG.
 
-    A line is named after its cell of the longest horizon. What is proved may differ along a line: a marker is hollow
-    where a claim fails.
+    A line is named after that of its cells that proves least: what is proved may differ along it, and no point stands
+    under less than it proves. A marker is hollow where a claim fails.
     """
-    by_end = {id(line[-1]): line for line in lines}
+    by_worst = {id(_worst(line)): line for line in lines}
     panels: list[Facet] = []
     for members in _comparable(lines):
-        panels += facets_of([line[-1] for line in members])
+        panels += facets_of([_worst(line) for line in members])
     names = [[facet.name(cell) for cell in facet.cells] for facet in panels]
     figure, every = panel_grid(f"Against the horizon: {BARS}", [legend_lines(legend) for legend in names])
     for axes, facet, legend in zip(every, panels, names, strict=True):
-        drawn = [by_end[id(cell)] for cell in facet.cells]
+        drawn = [by_worst[id(cell)] for cell in facet.cells]
         handles = _draw(axes, facet, drawn)
         put_title(axes, f"{_setting(drawn[0][-1])}: {facet.title}")
         put_names(axes, handles, legend)
     return as_png(figure)
+
+
+def _worst(line: Line) -> ReportCell:
+    return line[worst_of([cell.certificate for cell in line])]
 
 
 def _comparable(lines: Sequence[Line]) -> list[list[Line]]:

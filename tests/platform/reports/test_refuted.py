@@ -76,6 +76,8 @@ def test_the_worst_is_what_is_contradicted() -> None:
     wide, wrong, narrow = audited(AUDIT, 9.0), audited(WRONG, 1.0), audited(AUDIT, 2.0)
     assert worst_of([wide.certificate, wrong.certificate, narrow.certificate]) == 1
     assert worst_of([narrow.certificate, wide.certificate]) == 1
+    passed = audited(AUDIT | {"verdict": "not refuted"}, 2.0)
+    assert worst_of([passed.certificate, narrow.certificate, passed.certificate]) == 1
 
 
 def test_cells_are_pooled_by_their_worst_certificate_and_with_the_same_code_only(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,23 @@ def test_noise_of_the_operating_system_is_never_written_down_and_its_seed_starts
         again.advance(60.0)
     records = pd.read_parquet(tmp_path / "records.parquet")
     assert sorted(records["seed"].unique()) == [0, 1]
+
+
+def test_a_cut_among_the_artifacts_is_no_second_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was written before the disk was full may have been seen."""
+    cell = experiment(release=True, seeds=1)
+
+    def full(*_: object) -> dict[str, bytes]:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("dprl.platform.sweeps.cell.cell_figures", full)
+        with pytest.raises(OSError, match="No space left"):
+            CellRun(cell, CellFolder(tmp_path)).advance(60.0)
+    names = ("records.parquet", "policy.npz", "certificate.json")
+    seen = {name: (tmp_path / name).read_bytes() for name in names}
+    assert CellRun(cell, CellFolder(tmp_path)).advance(60.0).finished
+    assert {name: (tmp_path / name).read_bytes() for name in names} == seen
 
 
 def test_two_runs_with_noise_of_the_operating_system_differ_and_hold(tmp_path: Path) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from dprl.platform.errors import UserError
 from dprl.platform.tracking.addresses import holds_secret, without_secrets
+from dprl.platform.tracking.store import TrackingStore
 
 
 @pytest.mark.parametrize(
@@ -19,6 +21,11 @@ from dprl.platform.tracking.addresses import holds_secret, without_secrets
 def test_secrets_are_hidden(uri: str, shown: str) -> None:
     assert holds_secret(uri)
     assert without_secrets(uri) == shown
+
+
+def test_an_address_of_no_known_kind_is_refused_without_its_secret() -> None:
+    with pytest.raises(UserError, match=r"must be a database or a server, got 'postgre://\.\.\.@db/x'"):
+        TrackingStore("postgre://me:hidden@db/x", None)
 
 
 @pytest.mark.parametrize(

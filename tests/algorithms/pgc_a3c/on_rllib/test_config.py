@@ -148,10 +148,12 @@ def test_who_plays_where() -> None:
 
 def test_the_streams_are_those_of_the_run_not_of_its_processes() -> None:
     streams = config().streams()
-    same = config(padded=True).env_runners(num_env_runners=3, agents_per_call=7).schedule(reserve=5, round_seconds=1.0)
+    same = config(padded=True).env_runners(num_env_runners=3, agents_per_call=7).schedule(round_seconds=1.0)
     assert same.streams() == streams
     for other in (
         config(learning_rate=0.1),
+        config().schedule(reserve=5),
+        config().schedule(deterministic=False),
         config().privacy(model="ldp", epsilon=1.0, mechanism="clipped_laplace"),
         config().environment("dprl/CartPoleGravity-v0", env_config={"horizon": 100}),
         config().env_runners(lane="torch"),
