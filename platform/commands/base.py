@@ -48,9 +48,14 @@ def planned_certificates(cells: Sequence[Experiment]) -> list[dict[str, Any]]:
         try:
             proved = cell.certificate().to_dict()
         except ValueError as error:
-            raise UserError(f"{label}: {below('privacy', field_names(type(cell.privacy)), str(error))}") from None
+            raise unfit_settings(cell, label, error) from None
         found.append({"cell": cell.digest, "parameters": cell.parameters(), **proved})
     return found
+
+
+def unfit_settings(cell: Experiment, label: str, error: ValueError) -> UserError:
+    """Return the error for a cell whose privacy cannot be built: what the room says, at its place in the config."""
+    return UserError(f"{label}: {below('privacy', field_names(type(cell.privacy)), str(error))}")
 
 
 def stages_asked(cells: Sequence[Experiment], options: argparse.Namespace) -> Stages | None:
