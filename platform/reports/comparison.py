@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Sequence
 
 from dprl.platform.reports.cell_texts import (
-    Cell,
+    Row,
     Scales,
     by_environment,
     delta_text,
@@ -25,7 +25,7 @@ _WIDTH = 120
 _TEXTS = ("environment", "trust model", "noise")
 
 
-def comparison(cells: Sequence[Cell], one: str, other: str) -> str:
+def comparison(cells: Sequence[Row], one: str, other: str) -> str:
     """Return a section that compares algorithm `one` with `other` in every environment, or '' if nothing compares.
 
     Only private cells of equal trust model, proved epsilon, delta and scales are compared.
@@ -59,15 +59,15 @@ brackets. `> x` where {other} had not halved when its run ended, `< x` where {on
     return f"## {one} against {other}\n\n{textwrap.fill(' '.join(text.split()), _WIDTH)}"
 
 
-def _asked(cell: Cell) -> tuple[object, ...]:
+def _asked(cell: Row) -> tuple[object, ...]:
     return cell["privacy.model"], epsilon_text(cell), delta_text(cell), scales(cell)
 
 
-def _rank(cell: Cell) -> tuple[object, ...]:
+def _rank(cell: Row) -> tuple[object, ...]:
     return cell["privacy.model"], cell["proved_epsilon"], float(cell.get("claimed_delta", 0.0))
 
 
-def _ratio(cell: Cell, rival: Cell) -> str:
+def _ratio(cell: Row, rival: Row) -> str:
     """Return the ratio of the medians, or on which side of a number it lies."""
     ours, theirs = float(cell["halved_at"]), float(rival["halved_at"])
     shown = " / ".join(episode_reached(each["halved_at"], int(each["episodes"])) for each in (rival, cell))

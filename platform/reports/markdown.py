@@ -8,7 +8,7 @@ from functools import partial
 
 from dprl.algorithms import Metric
 from dprl.platform.reports.cell_texts import (
-    Cell,
+    Row,
     Scales,
     band_text,
     by_environment,
@@ -61,10 +61,10 @@ K differs between runs, and noise and bonuses depend on it: both are made for th
 another length would halve at another episode."""
 
 
-def page(title: str, cells: Sequence[Cell], about: Sequence[str], compared: tuple[str, str] | None = None) -> str:
+def page(title: str, cells: Sequence[Row], about: Sequence[str], compared: tuple[str, str] | None = None) -> str:
     """Return the page.
 
-    cells: rows of `records.summary_row` of one sweep or several, see `cell_texts.cells_of`. about: what
+    cells: rows of `records.summary_row` of one sweep or several, see `cell_texts.rows_of`. about: what
     stands at the top, paragraph by paragraph. compared: two algorithms for a summary in numbers.
     """
     marks = _marks(cells)
@@ -86,7 +86,7 @@ def page(title: str, cells: Sequence[Cell], about: Sequence[str], compared: tupl
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _marks(cells: Sequence[Cell]) -> dict[str, str]:
+def _marks(cells: Sequence[Row]) -> dict[str, str]:
     """Return a mark for each theorem that covers some cell."""
     theorems = dict.fromkeys(str(cell["theorem"]) for cell in cells if cell.get("theorem"))
     return {theorem: f"T{i}" for i, theorem in enumerate(theorems, start=1)}
@@ -100,12 +100,12 @@ def _theorems(marks: Mapping[str, str]) -> str:
     return f"A column 'theorem' says which one covers a run, with its settings and noise: {told}. Blank: none does."
 
 
-def _results(cells: Sequence[Cell]) -> list[Metric]:
+def _results(cells: Sequence[Row]) -> list[Metric]:
     """Return the results that some cell has."""
     return results_in({key for cell in cells for key in cell})
 
 
-def _results_explained(cells: Sequence[Cell]) -> str:
+def _results_explained(cells: Sequence[Row]) -> str:
     """Return what the results are that some cell has, '' if there are none."""
     found = _results(cells)
     told = [f"`{metric.label}`: {metric.definition or full_label(metric)}" for metric in found]
@@ -114,12 +114,12 @@ def _results_explained(cells: Sequence[Cell]) -> str:
     return _filled(f"{'. '.join(told)}. {_RESULTS_EXPLAINED}{more}") if told else ""
 
 
-def _means(cells: Sequence[Cell]) -> list[Metric]:
+def _means(cells: Sequence[Row]) -> list[Metric]:
     """Return the headlines, means over the run, that some cell has."""
     return [metric for metric in headlines_in({key for cell in cells for key in cell}) if metric.over == "mean"]
 
 
-def _means_explained(cells: Sequence[Cell]) -> str:
+def _means_explained(cells: Sequence[Row]) -> str:
     """Return what the headlines are that are means, '' if there are none."""
     told = [
         f"`{metric.label}`: {metric.definition or metric.label}; {_GOOD[metric.better]}" for metric in _means(cells)
@@ -131,7 +131,7 @@ def _filled(text: str) -> str:
     return textwrap.fill(text.strip(), _WIDTH, break_on_hyphens=False)
 
 
-def _rank(cell: Cell) -> tuple[object, ...]:
+def _rank(cell: Row) -> tuple[object, ...]:
     """Return what cells are sorted by: who asks for the same stands together."""
     epsilon, delta = (float(cell.get(f"privacy.{key}", 0.0)) for key in ("epsilon", "delta"))
     model = cell["privacy.model"]
@@ -141,7 +141,7 @@ def _rank(cell: Cell) -> tuple[object, ...]:
 class _Section:
     """The cells of one environment as a table."""
 
-    def __init__(self, cells: Sequence[Cell], marks: Mapping[str, str]) -> None:
+    def __init__(self, cells: Sequence[Row], marks: Mapping[str, str]) -> None:
         self.cells = sorted(cells, key=_rank)
         self.marks = marks
         self.varying = varying_settings(cells)
@@ -173,9 +173,9 @@ class _Section:
             lines.append(line)
         return [f"In all rows: {', '.join(shared)}.", table(headers, lines, _TEXTS)]
 
-    def _side_by_side(self) -> list[dict[Scales, Cell]]:
+    def _side_by_side(self) -> list[dict[Scales, Row]]:
         """Return a row for cells that differ in their scales and in K only; none if that leaves two in one place."""
-        rows: dict[tuple[str, ...], dict[Scales, Cell]] = {}
+        rows: dict[tuple[str, ...], dict[Scales, Row]] = {}
         for cell in self.cells:
             row = rows.setdefault(tuple(self._fixed(cell)[header] for header in _ROW), {})
             if scales(cell) in row:
@@ -192,7 +192,7 @@ class _Section:
         }
         return [header for header in (*_ROW, _SCALES) if wanted.get(header, True)]
 
-    def _fixed(self, cell: Cell) -> dict[str, str]:
+    def _fixed(self, cell: Row) -> dict[str, str]:
         return {
             _ALGORITHM: f"{cell['algorithm.name']} {settings_text(cell, self.varying, ('algorithm.',))}".strip(),
             _MODEL: str(cell["privacy.model"]),
@@ -203,10 +203,10 @@ class _Section:
             _SCALES: scales_text(scales(cell)),
         }
 
-    def _measured_columns(self) -> dict[str, Callable[[Cell], str]]:
+    def _measured_columns(self) -> dict[str, Callable[[Row], str]]:
         """Return what was measured, by header: what a cell shows of it."""
         with_regret = [cell for cell in self.cells if _REGRET in cell]
-        found: dict[str, Callable[[Cell], str]] = {}
+        found: dict[str, Callable[[Row], str]] = {}
         if with_regret:
             few = any("halved_at_lower" not in cell for cell in with_regret)
             found["halved at [95 %, from 6 seeds on]" if few else "halved at [95 %]"] = halved_text
@@ -223,7 +223,7 @@ class _Section:
             found["theorem"] = self._mark
         return found
 
-    def _mark(self, cell: Cell) -> str:
+    def _mark(self, cell: Row) -> str:
         return self.marks.get(str(cell.get("theorem", "")), "")
 
     def _measured_headers(self, group: Scales | None) -> list[str]:
@@ -232,15 +232,15 @@ class _Section:
             return [f"{scales_text(group)}: {first}", *others]
         return [first, *others]
 
-    def _measured_texts(self, cell: Cell | None) -> list[str]:
+    def _measured_texts(self, cell: Row | None) -> list[str]:
         """Return the numbers of a cell; blanks if there is no cell."""
         return [text(cell) if cell is not None else "" for text in self.measured.values()]
 
 
-def _setting_text(cell: Cell, key: str) -> str:
+def _setting_text(cell: Row, key: str) -> str:
     return plain(cell[key])
 
 
-def _stands(cell: Cell) -> bool:
+def _stands(cell: Row) -> bool:
     """Whether what a cell claims is proved; without privacy nothing is claimed."""
     return str(cell["verdict"]) == "holds" or str(cell["privacy.model"]) == "none"

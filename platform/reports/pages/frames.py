@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -50,11 +49,3 @@ def comparison_frame(groups: Sequence[Group]) -> pd.DataFrame:
             tested = (pair.p_value, pair.adjusted, pair.differs, better, i == 0)
             rows.append((group.title, group.names[i], group.names[j], *digests, metric, pair.difference, *tested))
     return pd.DataFrame(rows, columns=[*COMPARISON_COLUMNS, *_TESTED])
-
-
-def records_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of a frame, each without what it lacks."""
-    return [
-        {str(key): value for key, value in row.items() if not (isinstance(value, float) and math.isnan(value))}
-        for row in frame.to_dict("records")
-    ]

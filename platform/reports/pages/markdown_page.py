@@ -10,7 +10,7 @@ import pandas as pd
 
 from dprl.platform.configs.config import load_cells
 from dprl.platform.errors import UserError, broken_rule, counted, suggestion
-from dprl.platform.reports.cell_texts import cells_of
+from dprl.platform.reports.cell_texts import rows_of
 from dprl.platform.reports.markdown import page
 from dprl.platform.reports.pages.lookup import (
     SweepStatus,
@@ -55,7 +55,7 @@ def report_page(home: Path, names: Sequence[str], wanted: PageRequest) -> str:
     """
     layouts = [sweep_layout(home, name) for name in names]
     about = [] if wanted.preface is None else [_text_of(wanted.preface)]
-    cells = cells_of(summaries(home, names))
+    cells = rows_of(summaries(home, names))
     known = sorted({str(cell["algorithm.name"]) for cell in cells})
     for name in wanted.compared or ():
         if name not in known:

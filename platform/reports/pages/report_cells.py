@@ -17,7 +17,7 @@ from dprl.algorithms.base import headline
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError
-from dprl.platform.reports.cell_texts import Cell, cells_of, plain
+from dprl.platform.reports.cell_texts import Row, plain, rows_of
 from dprl.platform.reports.inference.bands import simultaneous_band
 from dprl.platform.reports.pages.lookup import finished_cells, read_summary
 from dprl.platform.reports.records import by_seed, curve, summary_row
@@ -39,7 +39,7 @@ class ReportCell:
     T], the headline there, summed from the start if it is a sum; empty without one. folders: of its parts.
     """
 
-    row: Cell
+    row: Row
     certificate: Mapping[str, Any]
     metric: Metric | None
     episodes: np.ndarray
@@ -88,7 +88,7 @@ class _Part:
     """A cell on the disk with its row of the summary."""
 
     folder: CellFolder
-    row: Cell
+    row: Row
 
     @cached_property
     def settings(self) -> tuple[tuple[str, str], ...]:
@@ -113,17 +113,17 @@ def read_cells(layouts: Sequence[SweepLayout]) -> list[ReportCell]:
 
 def _parts(layout: SweepLayout) -> list[_Part]:
     """Return the finished cells of the sweep's grid."""
-    known = cells_of(read_summary(layout)) if layout.summary_file.is_file() else []
+    known = rows_of(read_summary(layout)) if layout.summary_file.is_file() else []
     rows = {str(row["cell"]): row for row in known}
     found = [(folder, rows.get(folder.path.name) or _row(folder)) for folder in finished_cells(layout)]
     return [_Part(folder, {"sweep": layout.name, **row}) for folder, row in found]
 
 
-def _row(folder: CellFolder) -> Cell:
+def _row(folder: CellFolder) -> Row:
     """Return the row of a cell that no summary has yet."""
     results = folder.results()
     row = {**summary_row(_experiment(folder), results), "cell": folder.path.name, "seconds": results.seconds}
-    return cells_of(pd.DataFrame([row]))[0]
+    return rows_of(pd.DataFrame([row]))[0]
 
 
 def _experiment(folder: CellFolder) -> Experiment:
@@ -154,7 +154,7 @@ def _records(folder: CellFolder, metric: Metric) -> pd.DataFrame:
     return pd.read_parquet(folder.records_file, columns=["seed", "episode", metric.name])
 
 
-def _pooled_row(parts: Sequence[_Part]) -> Cell:
+def _pooled_row(parts: Sequence[_Part]) -> Row:
     """Return the row of the summary of several cells as one."""
     results = [part.folder.results() for part in parts]
     worst = results[worst_of([found.certificate for found in results])]
@@ -164,7 +164,7 @@ def _pooled_row(parts: Sequence[_Part]) -> Cell:
     row = summary_row(experiment, together)
     about = {"sweep": parts[0].row["sweep"], "seconds": sum(found.seconds for found in results)}
     digests = " ".join(str(part.row["cell"]) for part in parts)
-    return cells_of(pd.DataFrame([{**about, **row, "cell": digests}]))[0]
+    return rows_of(pd.DataFrame([{**about, **row, "cell": digests}]))[0]
 
 
 def _numbered_apart(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:

@@ -11,12 +11,13 @@ from typing import Any
 import pandas as pd
 
 from dprl.platform.errors import counted
+from dprl.platform.reports.cell_texts import rows_of
 from dprl.platform.reports.frontier import frontier_figure, with_headline
 from dprl.platform.reports.gaps import gaps_figure, with_gaps
 from dprl.platform.reports.pages.answers import answers_of
 from dprl.platform.reports.pages.curve_figures import curve_figure
 from dprl.platform.reports.pages.facets import MOST_CURVES, facets_of, rank
-from dprl.platform.reports.pages.frames import cell_frame, comparison_frame, records_of
+from dprl.platform.reports.pages.frames import cell_frame, comparison_frame
 from dprl.platform.reports.pages.groups import Group, groups_of
 from dprl.platform.reports.pages.horizon_figure import horizon_figure, lines_over_horizon
 from dprl.platform.reports.pages.lookup import (
@@ -83,8 +84,8 @@ class Report:
                 for group in self.groups
                 for answer in answers_of(group)
             ],
-            "cells": records_of(cell_frame(self.groups)),
-            "comparisons": records_of(comparison_frame(self.groups)),
+            "cells": rows_of(cell_frame(self.groups)),
+            "comparisons": rows_of(comparison_frame(self.groups)),
         }
 
     def write(self, folder: Path, command: str, title: str | None = None) -> list[Path]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dprl.platform.reports.cell_texts import cells_of
+from dprl.platform.reports.cell_texts import rows_of
 from dprl.platform.reports.markdown import page
 from tests.platform.reports.cases import NONE, cell, game_cell, jdp, summary
 
@@ -16,7 +16,7 @@ def rows(text: str) -> list[list[str]]:
 
 
 def test_a_page_of_games_shows_gaps_with_their_bands() -> None:
-    text = page("Games", cells_of(summary([game_cell(NONE), game_cell(jdp(1))])), [])
+    text = page("Games", rows_of(summary([game_cell(NONE), game_cell(jdp(1))])), [])
     headers, _, private = rows(text)
     found = summary([game_cell(jdp(1))]).iloc[0]
     for header, column in ((GAP, "smallest_gap"), (EXPLOITABILITY, "exploitability")):
@@ -26,7 +26,7 @@ def test_a_page_of_games_shows_gaps_with_their_bands() -> None:
 
 
 def test_few_seeds_have_no_band() -> None:
-    headers, line = rows(page("Games", cells_of(summary([game_cell(jdp(1), seeds=2)])), []))
+    headers, line = rows(page("Games", rows_of(summary([game_cell(jdp(1), seeds=2)])), []))
     assert "[" not in line[headers.index(GAP)]
     assert float(line[headers.index(GAP)]) > 0
 
@@ -34,7 +34,7 @@ def test_few_seeds_have_no_band() -> None:
 def test_gaps_stand_side_by_side_where_scales_do() -> None:
     one = summary([game_cell(jdp(1)), game_cell(jdp(4))])
     other = one.iloc[:1].assign(**{"algorithm.bonus_scale": 0.03, "smallest_gap": 0.125})
-    cells = [*cells_of(one), *cells_of(other)]
+    cells = [*rows_of(one), *rows_of(other)]
     headers, first, second = rows(page("Games", cells, []))
     places = [i for i, header in enumerate(headers) if header == GAP]
     assert len(places) == 2
@@ -47,12 +47,12 @@ def test_gaps_stand_side_by_side_where_scales_do() -> None:
 def test_algorithms_without_gaps_leave_blanks_beside_those_that_have_them() -> None:
     both = summary([game_cell(jdp(1)), cell(jdp(1))])
     settings = [key for key in both.columns if key.startswith("env.") and key != "env.name"]
-    cells = cells_of(both.drop(columns=settings).assign(**{"env.name": "one for both"}))
+    cells = rows_of(both.drop(columns=settings).assign(**{"env.name": "one for both"}))
     headers, *lines = rows(page("Both", cells, []))
     assert sorted(line[headers.index(GAP)] == "" for line in lines) == [False, True]
 
 
 def test_other_pages_are_without_gaps() -> None:
-    text = page("Regret", cells_of(summary([cell(NONE), cell(jdp(1))])), [])
+    text = page("Regret", rows_of(summary([cell(NONE), cell(jdp(1))])), [])
     assert "gap" not in text
     assert "exploitab" not in text
