@@ -10,6 +10,8 @@ from typing import Any
 
 import pandas as pd
 
+_MADE_BY = ("dprl", "git_commit", "source_digest", "python", "cpu")
+
 
 @dataclass(frozen=True)
 class CellResults:
@@ -93,6 +95,11 @@ class CellFolder:
             theorem=done.get("theorem", ""),
             derived=done.get("derived", {}),
         )
+
+    def made_by(self) -> str:
+        """Say what made a finished cell."""
+        versions = json.loads(self.versions_file.read_text())
+        return ", ".join(f"{key} {versions[key]}" for key in _MADE_BY if versions.get(key))
 
     def artifacts(self) -> list[Path]:
         """Return the result files of a finished cell, without the bookkeeping."""

@@ -9,9 +9,10 @@ from pathlib import Path
 import pandas as pd
 
 from dprl.platform.reports.records import summary_row
-from dprl.platform.results.atomic_files import write_json, write_text
+from dprl.platform.results.atomic_files import write_text
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.layout import SweepCell, SweepLayout
+from dprl.platform.results.status import SweepStatus
 
 SECONDS = "seconds"
 """The column of the summary that is shown and not written: all that is written is the same in every run."""
@@ -57,22 +58,17 @@ class Outcome:
             self.problems.append(f"{layout.folder}: cannot be written ({error.strerror or error})")
             return []
 
-    def write_status(self, cells: Sequence[SweepCell], n_failed: int, command: str) -> dict[str, int]:
-        """Write how far the sweep is, with the command that resumes it, and return the counts."""
-        finished = sum(cell.finished for cell in cells)
-        counts = {"cells": len(cells), "cells_finished": finished, "cells_failed": n_failed}
-        self._written(self.layout.status_file, partial(write_json, data={**counts, "command": command}))
-        return counts
+    def write_status(self, cells: Sequence[SweepCell], n_failed: int, command: str) -> SweepStatus:
+        """Write how far the sweep is, with the command that resumes it, and return it."""
+        status = SweepStatus(len(cells), sum(cell.finished for cell in cells), n_failed, command)
+        self._written(self.layout.status_file, status.write)
+        return status
 
     def write_failure(self, cell: SweepCell, trace: str) -> str:
         """Keep a failed cell's story in a log; return where it is, or why it is nowhere."""
-        log = self.failure_log(cell)
+        log = self.layout.failure_log(cell.digest)
         text = f"{cell.label}\n{cell.experiment.to_yaml()}\n{trace}\n"
         return f"log: {log}" if self._written(log, partial(write_text, text=text)) else "no log: see above"
-
-    def failure_log(self, cell: SweepCell) -> Path:
-        """The file with the story of a failed cell."""
-        return self.layout.folder / "logs" / f"{cell.digest}.txt"
 
     def _written(self, file: Path, write: Callable[[Path], object]) -> list[Path]:
         try:

@@ -195,7 +195,7 @@ class _Sweep:
         results = self.outcome.read(cell)
         learned = _first_and_last(cell.experiment.algorithm.metrics, results.records)
         self.display.ended(cell.label, f"done in {seconds:.1f} s{learned}")
-        self.outcome.failure_log(cell).unlink(missing_ok=True)
+        self.layout.failure_log(cell.digest).unlink(missing_ok=True)
         self.tracker.record(cell, results)
 
     def interrupted(self, cell: SweepCell, cause: str) -> None:
@@ -239,9 +239,9 @@ class _Sweep:
             self.display.say("no finished cell: nothing to summarise")
         summary = self.outcome.summary(finished)
         # Before the report, which says what is missing.
-        counts = self.outcome.write_status(cells, len(self.failures), self.options.command)
+        written = self.outcome.write_status(cells, len(self.failures), self.options.command)
         files = self.outcome.write(summary, self.options.command) if finished else []
-        missed = self.tracker.close(files, counts, status, patient=status != "KILLED" and not self.store.local)
+        missed = self.tracker.close(files, written.counts, status, patient=status != "KILLED" and not self.store.local)
         again = f"nothing is lost, the same command writes it later: {self.options.command}"
         lacking = [*self.outcome.problems, *([f"MLflow: {missed}"] if missed is not None else [])]
         self._say_where(files)

@@ -19,7 +19,6 @@ from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError
 from dprl.platform.reports.cell_texts import Row, plain, rows_of
 from dprl.platform.reports.inference.bands import simultaneous_band
-from dprl.platform.reports.pages.lookup import finished_cells, read_summary
 from dprl.platform.reports.records import by_seed, curve, summary_row
 from dprl.platform.reports.verdicts import standing, worst_of
 from dprl.platform.results.cell_folder import CellFolder
@@ -113,9 +112,9 @@ def read_cells(layouts: Sequence[SweepLayout]) -> list[ReportCell]:
 
 def _parts(layout: SweepLayout) -> list[_Part]:
     """Return the finished cells of the sweep's grid."""
-    known = rows_of(read_summary(layout)) if layout.summary_file.is_file() else []
+    known = rows_of(layout.summary()) if layout.summary_file.is_file() else []
     rows = {str(row["cell"]): row for row in known}
-    found = [(folder, rows.get(folder.path.name) or _row(folder)) for folder in finished_cells(layout)]
+    found = [(folder, rows.get(folder.path.name) or _row(folder)) for folder in layout.finished_cells()]
     return [_Part(folder, {"sweep": layout.name, **row}) for folder, row in found]
 
 
