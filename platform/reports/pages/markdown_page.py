@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from dprl.platform.configs.config import load_cells
-from dprl.platform.errors import UserError, broken_rule, counted, suggestion
+from dprl.platform.errors import broken_rule, counted, suggestion
 from dprl.platform.reports.cell_texts import rows_of
 from dprl.platform.reports.markdown import page
+from dprl.platform.reports.pages.report_cells import experiment_of
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.results.finding import nothing_finished, sweep_layout
 from dprl.platform.results.layout import SweepLayout
@@ -90,11 +90,7 @@ def _summary(layout: SweepLayout) -> pd.DataFrame:
 
 def _theorem(layout: SweepLayout, digest: str) -> str:
     """Return the theorem that covers a cell of a sweep from before summaries had them, '' for none."""
-    file = CellFolder(layout.cell_folder(digest)).experiment_file
-    try:
-        return load_cells(str(file), [])[0].theorem
-    except UserError as error:
-        raise UserError(f"SWEEP: must have settings that this version of dprl knows: {error}") from None
+    return experiment_of(CellFolder(layout.cell_folder(digest))).theorem
 
 
 def _versions(layouts: Sequence[SweepLayout]) -> list[str]:

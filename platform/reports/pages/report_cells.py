@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +13,6 @@ import pandas as pd
 
 from dprl.algorithms import ALGORITHMS, Metric
 from dprl.algorithms.base import headline
-from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError
 from dprl.platform.reports.cell_texts import Row, plain, rows_of
@@ -93,7 +91,7 @@ class _Part:
     def settings(self) -> tuple[tuple[str, str], ...]:
         """What it shares with cells that differ in their seeds only: its settings, and the code that ran."""
         known = (key for key in self.row if "." in key or key in _OTHERS)
-        sources = str(json.loads(self.folder.versions_file.read_text())[_SOURCES])
+        sources = str(self.folder.versions()[_SOURCES])
         return ((_SOURCES, sources), *((key, plain(self.row[key])) for key in sorted(known)))
 
 
@@ -121,13 +119,14 @@ def _parts(layout: SweepLayout) -> list[_Part]:
 def _row(folder: CellFolder) -> Row:
     """Return the row of a cell that no summary has yet."""
     results = folder.results()
-    row = {**summary_row(_experiment(folder), results), "cell": folder.path.name, "seconds": results.seconds}
+    row = {**summary_row(experiment_of(folder), results), "cell": folder.path.name, "seconds": results.seconds}
     return rows_of(pd.DataFrame([row]))[0]
 
 
-def _experiment(folder: CellFolder) -> Experiment:
+def experiment_of(folder: CellFolder) -> Experiment:
+    """Return what a cell of a sweep ran. Raises UserError."""
     try:
-        return load_cells(str(folder.experiment_file), [])[0]
+        return folder.experiment()
     except UserError as error:
         raise UserError(f"SWEEP: must have settings that this version of dprl knows: {error}") from None
 
@@ -136,7 +135,7 @@ def _report_cell(parts: Sequence[_Part]) -> ReportCell:
     """Return the cell that `parts`, which differ in their seeds only, are together."""
     row = parts[0].row if len(parts) == 1 else _pooled_row(parts)
     folders = tuple(part.folder for part in parts)
-    certificates = [json.loads(part.folder.certificate_file.read_text()) for part in parts]
+    certificates = [part.folder.certificate() for part in parts]
     certificate = certificates[worst_of(certificates)]
     stands = standing(certificate)
     row = {**row, "proved_epsilon": stands.proved, "verdict": stands.verdict}
@@ -159,7 +158,7 @@ def _pooled_row(parts: Sequence[_Part]) -> Row:
     worst = results[worst_of([found.certificate for found in results])]
     together = dataclasses.replace(worst, records=_numbered_apart([found.records for found in results]))
     seeds = sum(int(part.row["seeds"]) for part in parts)
-    experiment = dataclasses.replace(_experiment(parts[0].folder), seeds=seeds)
+    experiment = dataclasses.replace(experiment_of(parts[0].folder), seeds=seeds)
     row = summary_row(experiment, together)
     about = {"sweep": parts[0].row["sweep"], "seconds": sum(found.seconds for found in results)}
     digests = " ".join(str(part.row["cell"]) for part in parts)
