@@ -35,9 +35,9 @@ from dprl.platform.reports.records import (
     curve,
     full_label,
     is_result,
-    per_episode,
 )
 from dprl.platform.reports.verdicts import privacy_text
+from dprl.platform.results.records import per_episode
 
 _WIDTH, _HEIGHT, _LEGEND_LINE = 5.0, 4.4, 0.19
 """Of a panel and of a line of the legend below it, in inches."""

@@ -18,10 +18,10 @@ from dprl.platform.configs.experiment import Experiment
 from dprl.platform.environment_variables import cpu_limit, set_environment
 from dprl.platform.errors import UserError, broken_rule, counted
 from dprl.platform.program import command
-from dprl.platform.reports.records import block_column
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.results.layout import SweepCell, SweepLayout
 from dprl.platform.results.meaning import Grid, Stages, require_same_meaning
+from dprl.platform.results.records import block_column
 from dprl.platform.sweeps.address import joined
 from dprl.platform.sweeps.cell import CellProgress
 from dprl.platform.sweeps.compiling import compile_kernels

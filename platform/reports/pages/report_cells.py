@@ -17,10 +17,11 @@ from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError
 from dprl.platform.reports.cell_texts import Row, plain, rows_of
 from dprl.platform.reports.inference.bands import simultaneous_band
-from dprl.platform.reports.records import by_seed, curve, summary_row
+from dprl.platform.reports.records import curve, summary_row
 from dprl.platform.reports.verdicts import standing, worst_of
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.results.layout import SweepLayout
+from dprl.platform.results.records import by_seed
 
 _OTHERS = ("episodes", "release", "audit")
 """Settings that have no dot in their name."""

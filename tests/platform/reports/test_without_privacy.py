@@ -15,9 +15,10 @@ from dprl.platform.reports.cell_figure import cell_figure
 from dprl.platform.reports.cell_texts import rows_of
 from dprl.platform.reports.frontier import frontier_figure
 from dprl.platform.reports.markdown import page
-from dprl.platform.reports.records import columns, summary_row
+from dprl.platform.reports.records import summary_row
 from dprl.platform.reports.tables import write_summary
 from dprl.platform.reports.verdicts import certificate_text, privacy_text, verdict_line
+from dprl.platform.results.records import columns
 from tests.platform.message_cases import LAPLACE, NO_CLIPS, NONE, PRINTED, cell, votes
 from tests.platform.reports.cases import finished, legend_of
 
