@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -94,21 +94,30 @@ def summary_row(experiment: Experiment, results: CellResults) -> dict[str, Any]:
 
     Infinity is float inf in the row.
     """
-    records = results.records
-    metrics = experiment.algorithm.metrics
+    metrics, records = experiment.algorithm.metrics, results.records
+    finals = final_numbers(metrics, results)
     row: dict[str, Any] = {"cell": experiment.digest, **experiment.parameters()}
     for metric in metrics:
-        row |= _metric_columns(metric, records)
+        row |= _metric_columns(metric, records) or {name: finals[name] for name in _with_ends(metric.name)}
+    note = SATURATION_NOTE if always_saturated(records) else ""
+    return {**row, **finals, "theorem": results.theorem, "note": note}
+
+
+def final_numbers(metrics: Sequence[Metric], results: CellResults) -> dict[str, Any]:
+    """Return what is known of a cell at its end alone: medians, halving, what its noise proves, derived numbers."""
+    records = results.records
+    found: dict[str, Any] = {}
+    for metric in metrics:
+        if metric.across == "median":
+            found |= _final_median(metric, records)
     if REGRET in metrics:
-        row |= halving_columns(records)
-    row |= privacy_columns(results.certificate)
-    row |= {f"derived_{name}": value for name, value in results.derived.items()}
-    row["theorem"] = results.theorem
-    return row | {"note": SATURATION_NOTE if always_saturated(records) else ""}
+        found |= halving_columns(records)
+    derived = {f"derived_{name}": value for name, value in results.derived.items()}
+    return {**found, **privacy_columns(results.certificate), **derived}
 
 
 def _metric_columns(metric: Metric, records: pd.DataFrame) -> dict[str, float]:
-    """Return what the summary has of a metric, see docs/metrics.md."""
+    """Return what the summary has of a metric beside the final numbers, nothing of a median; see docs/metrics.md."""
     name, episodes = metric.name, records["episode"]
     last = records[episodes == episodes.max()]
     if metric.over == "mean":
@@ -118,7 +127,7 @@ def _metric_columns(metric: Metric, records: pd.DataFrame) -> dict[str, float]:
         lengths = np.diff(points["episode"], prepend=0)
         return {name: float(np.average(points["mean"], weights=lengths)), f"{name}_last": float(last[name].mean())}
     if metric.over == "last":
-        return median_columns(metric, records) or _with_band(name, last[name], metric.most)
+        return _with_band(name, last[name], metric.most) if metric.across == "mean" else {}
     each = per_episode(metric)
     return {
         **_with_band(name, last[name]),
@@ -139,10 +148,8 @@ def _headline_columns(metric: Metric, records: pd.DataFrame) -> dict[str, float]
     }
 
 
-def median_columns(metric: Metric, records: pd.DataFrame) -> dict[str, float]:
-    """Return the median over seeds after the last episode and the ends of its interval; nothing for a mean."""
-    if metric.across == "mean":
-        return {}
+def _final_median(metric: Metric, records: pd.DataFrame) -> dict[str, float]:
+    """Return the median over seeds after the last episode and the ends of its interval."""
     last = records[records["episode"] == records["episode"].max()]
     return _named(metric.name, bootstrap_median(last[metric.name].to_numpy()))
 
@@ -156,4 +163,9 @@ def _with_band(name: str, values: pd.Series[float], most: float = math.inf) -> d
 
 
 def _named(name: str, numbers: tuple[float, float, float]) -> dict[str, float]:
-    return dict(zip((name, f"{name}_lower", f"{name}_upper"), numbers, strict=True))
+    return dict(zip(_with_ends(name), numbers, strict=True))
+
+
+def _with_ends(name: str) -> tuple[str, str, str]:
+    """Return the columns of a number and of the ends of its interval."""
+    return name, f"{name}_lower", f"{name}_upper"
