@@ -11,7 +11,7 @@ from typing import NoReturn, TypeAlias
 from dprl.platform.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INTERRUPTED, UserError, broken_rule, suggestion
 from dprl.platform.program import command, program
 from dprl.platform.sweep_flags import HOW_TO_RUN, HOW_TO_SWEEP, MOST_SEEDS
-from dprl.platform.tracking.addresses import without_secrets
+from dprl.platform.tracking.shown_addresses import without_secrets
 
 
 def main(argv: Sequence[str] | None = None) -> int:

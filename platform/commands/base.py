@@ -18,7 +18,7 @@ from dprl.platform.configs.sections import field_names
 from dprl.platform.errors import UserError, below, broken_rule
 
 if TYPE_CHECKING:
-    from dprl.platform.results.meaning import Stages
+    from dprl.platform.results.named_grid import Stages
 
 HOME_VARIABLE = "DPRL_HOME"
 _STDOUT, _STDERR = 1, 2
@@ -65,9 +65,9 @@ def stages_asked(cells: Sequence[Experiment], options: argparse.Namespace) -> St
             raise broken_rule("--most-seeds", "is only for --adaptive", options.most_seeds, "add --adaptive")
         return None
     # Only here: it loads pandas and the tests.
-    from dprl.platform.sweeps.adaptive import stages_of  # noqa: PLC0415
+    from dprl.platform.sweeps.adaptive import stages_asked_for  # noqa: PLC0415
 
-    return stages_of(cells, options.most_seeds)
+    return stages_asked_for(cells, options.most_seeds)
 
 
 def home_folder(storage: str | None) -> Path:

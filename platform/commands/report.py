@@ -11,7 +11,7 @@ from dprl.platform.commands.base import as_json, home_folder, say
 from dprl.platform.errors import EXIT_DONE, UserError, broken_rule
 
 if TYPE_CHECKING:
-    from dprl.platform.reports.pages.writing import Report
+    from dprl.platform.reports.pages.writing import SweepReport
 
 _MARKDOWN = ".md"
 _MARKDOWN_ONLY = ("preface", "compare")
@@ -27,12 +27,12 @@ def report(options: argparse.Namespace) -> int:
             rule, remedy = "is for the Markdown form only", "add e.g. --out report.md"
             raise broken_rule(f"--{name}", rule, getattr(options, name), remedy)
     # Only here: pandas and matplotlib take time to load.
-    from dprl.platform.reports.pages.writing import Report  # noqa: PLC0415
+    from dprl.platform.reports.pages.writing import SweepReport  # noqa: PLC0415
 
     if options.out is None and len(options.sweeps) > 1:
         rule, remedy = "must be given with several sweeps", "write e.g. --out report"
         raise broken_rule("--out", rule, None, remedy)
-    found = Report.of(home, options.sweeps)
+    found = SweepReport.of(home, options.sweeps)
     folder = found.layouts[0].folder if options.out is None else Path(options.out)
     try:
         files = found.write(folder, options.resume_command, options.title)
@@ -46,7 +46,7 @@ def report(options: argparse.Namespace) -> int:
     return EXIT_DONE
 
 
-def _say_answers(found: Report) -> None:
+def _say_answers(found: SweepReport) -> None:
     from dprl.platform.reports.pages.answers import answers_of  # noqa: PLC0415
     from dprl.platform.reports.tables import write_table  # noqa: PLC0415
 

@@ -70,7 +70,7 @@ def _follow(dashboard: Dashboard, job_id: str, where: dict[str, Any], options: a
 
     again = f"follow it again with `{_command(dashboard, '--follow', job_id)}`"
     try:
-        outcome = follow_job(dashboard, job_id, _tell(options))
+        end = follow_job(dashboard, job_id, _tell(options))
     except KeyboardInterrupt:
         stop = _command(dashboard, "--stop", job_id)
         sys.stderr.write(f"\ndprl: the job goes on; {again}, stop it with `{stop}`\n")
@@ -78,12 +78,12 @@ def _follow(dashboard: Dashboard, job_id: str, where: dict[str, Any], options: a
     except LostContact as error:
         sys.stderr.write(f"dprl: {dashboard.url} no longer answers ({error}); the job may go on: {again}\n")
         return EXIT_SOME_FAILED
-    if outcome.cause:
-        sys.stderr.write(f"dprl: the job died: {outcome.cause.strip()}\n")
+    if end.cause:
+        sys.stderr.write(f"dprl: the job died: {end.cause.strip()}\n")
     if options.json:
         told = {"job": job_id, "address": dashboard.url, **where}
-        say(as_json({**told, "status": outcome.status, "exit_code": outcome.exit_code}))
-    return outcome.exit_code
+        say(as_json({**told, "status": end.status, "exit_code": end.exit_code}))
+    return end.exit_code
 
 
 def _stop(dashboard: Dashboard, job_id: str, options: argparse.Namespace) -> int:

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from dprl.algorithms import Metric
 from dprl.platform.reports.drawing import TITLE_SIZE, wrapped
-from dprl.platform.reports.panels import Column, Panels, draw_over_epsilon, finished
+from dprl.platform.reports.panels import Column, Panels, draw_over_epsilon, with_legend_and_title
 from dprl.platform.reports.records import headlines_in, main_column
 
 _PANELS_PER_ROW = 3
@@ -55,7 +55,7 @@ def frontier_figure(summary: pd.DataFrame) -> bytes:
         axes.set_title(wrapped(title, 4.0), fontsize=TITLE_SIZE)
     for axes in list(grid.flat)[len(drawn) :]:
         axes.set_visible(False)
-    return finished(figure, summary, panels, list(columns.values()), "Utility against proved privacy")
+    return with_legend_and_title(figure, summary, panels, list(columns.values()), "Utility against proved privacy")
 
 
 def _column(metric: Metric, panels: Panels, summary: pd.DataFrame) -> Column:

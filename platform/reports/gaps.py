@@ -21,7 +21,7 @@ from dprl.platform.reports.panels import (
     Panels,
     Style,
     draw_over_epsilon,
-    finished,
+    with_legend_and_title,
 )
 from dprl.platform.reports.records import full_label, gaps_in
 from dprl.platform.reports.verdicts import number
@@ -76,7 +76,7 @@ def gaps_figure(summary: pd.DataFrame, curves: Mapping[str, pd.DataFrame]) -> by
             axes.set_title(wrapped(title, 4.5), fontsize=TITLE_SIZE)
     labels = listed([metric.label for metric in results])
     title = f"{labels.capitalize()} of the output policy, {_covered_text(summary)}"
-    return finished(figure, summary, panels, columns, title, together=len(columns))
+    return with_legend_and_title(figure, summary, panels, columns, title, together=len(columns))
 
 
 def _covered_text(summary: pd.DataFrame) -> str:

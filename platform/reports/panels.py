@@ -200,7 +200,7 @@ def draw_over_epsilon(axes: Axes, cells: pd.DataFrame, panels: Panels, columns: 
     axes.grid(alpha=0.3)
 
 
-def finished(
+def with_legend_and_title(
     figure: Figure, summary: pd.DataFrame, panels: Panels, columns: Sequence[Column], title: str, together: int = 1
 ) -> bytes:
     """Put the legend below the panels of `figure` and the title above them, and return all as a PNG.

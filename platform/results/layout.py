@@ -15,7 +15,7 @@ from dprl.platform.errors import broken_rule
 from dprl.platform.program import command
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.results.lock import FolderLock
-from dprl.platform.results.meaning import Grid, Stages
+from dprl.platform.results.named_grid import Grid, Stages
 from dprl.platform.results.status import SweepStatus
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from dprl.platform.errors import UserError, broken_rule
-from dprl.platform.tracking.addresses import without_secrets
+from dprl.platform.tracking.shown_addresses import without_secrets
 
 EXPERIMENT = "dprl"
 """The MLflow experiment that holds every sweep, so that runs of different sweeps can be compared."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from dprl.platform.reports.cell_texts import setting_text
 from dprl.platform.reports.drawing import COLOURS
-from dprl.platform.reports.pages.groups import cell_name, varying_keys
+from dprl.platform.reports.pages.groups import cell_name, naming_keys
 from dprl.platform.reports.pages.report_cells import ReportCell
 
 MOST_CURVES = 8
@@ -59,7 +59,7 @@ def facets_of(cells: Sequence[ReportCell]) -> list[Facet]:
     epsilon, the ends among them, and says so: forty panels of curves are read by nobody, and the table has all cells.
     """
     ordered = sorted(cells, key=rank)
-    varying = varying_keys(ordered)
+    varying = naming_keys(ordered)
     algorithm = [key for key in varying if key.startswith("algorithm.")]
     parts = _split([ordered], lambda cell: _values(cell, ["algorithm.name", *algorithm]))
     return [_facet(part, varying) for whole in parts for part in _by_model(whole)]
@@ -113,7 +113,7 @@ def _spread(cells: list[ReportCell]) -> list[ReportCell]:
 
 def _facet(cells: list[ReportCell], varying: Sequence[str]) -> Facet:
     """Return the panel of some of `cells`; its title says what they share and others lack, and how many there are."""
-    own = varying_keys(cells)
+    own = naming_keys(cells)
     shared = [key for key in varying if key not in own and any(key in cell.row for cell in cells)]
     words = []
     for key in ("algorithm.name", *shared):

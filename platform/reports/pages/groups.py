@@ -15,7 +15,7 @@ from dprl.platform.reports.inference.pairs import Pair, all_pairs, all_pairs_in_
 from dprl.platform.reports.pages.report_cells import ReportCell
 from dprl.platform.reports.records import full_label, unit_of
 from dprl.platform.reports.verdicts import privacy_text, standing
-from dprl.platform.results.meaning import Stages
+from dprl.platform.results.named_grid import Stages
 
 _NAMED = ("algorithm.name", "privacy.model", "privacy.epsilon", "privacy.delta")
 """Settings that every name of a cell has in words of its own."""
@@ -55,7 +55,7 @@ class Group:
     @cached_property
     def varying(self) -> list[str]:
         """The settings that tell its cells apart, besides algorithm and privacy."""
-        return varying_keys(self.cells)
+        return naming_keys(self.cells)
 
     @cached_property
     def names(self) -> dict[int, str]:
@@ -63,7 +63,7 @@ class Group:
         by_algorithm: dict[object, list[ReportCell]] = {}
         for cell in self.cells:
             by_algorithm.setdefault(cell.row["algorithm.name"], []).append(cell)
-        keys = {algorithm: varying_keys(cells) for algorithm, cells in by_algorithm.items()}
+        keys = {algorithm: naming_keys(cells) for algorithm, cells in by_algorithm.items()}
         names = [cell_name(cell, keys[cell.row["algorithm.name"]]) for cell in self.cells]
         return {
             i: name if names.count(name) == 1 else f"{name} [{str(cell.row['cell'])[:6]}]"
@@ -98,7 +98,7 @@ def groups_of(cells: Sequence[ReportCell], stages: Stages | None = None) -> list
     return [replace(group, stages=stages) for group in groups]
 
 
-def varying_keys(cells: Sequence[ReportCell]) -> list[str]:
+def naming_keys(cells: Sequence[ReportCell]) -> list[str]:
     """Return settings that tell cells of a group apart, besides those that every name has, no more than needed."""
     flats = [cell.row for cell in cells]
     keys = dict.fromkeys(key for flat in flats for key in flat)

@@ -40,7 +40,7 @@ _OLD_FIGURES = (f"{_CURVES}*.png", f"{_FRONTIER}*.png", _GAPS, _HORIZON)
 
 
 @dataclass(frozen=True)
-class Report:
+class SweepReport:
     """The report of some sweeps, before it is written.
 
     layouts: of the sweeps. groups: what is finished of them. missing: a line for each sweep that is not finished.
@@ -51,7 +51,7 @@ class Report:
     missing: Sequence[str]
 
     @classmethod
-    def of(cls, home: Path, names: Sequence[str]) -> Report:
+    def of(cls, home: Path, names: Sequence[str]) -> SweepReport:
         """Read sweeps, by their names or the paths of their folders in `home`. Raises UserError."""
         layouts = [sweep_layout(home, name) for name in names]
         for layout in layouts:
@@ -158,7 +158,7 @@ def write_report(home: Path, names: Sequence[str], folder: Path, command: str) -
 
     command: what made it, which the page names. Raises UserError if a sweep has no finished cell.
     """
-    return Report.of(home, names).write(folder, command)
+    return SweepReport.of(home, names).write(folder, command)
 
 
 def _missing(layout: SweepLayout) -> str:

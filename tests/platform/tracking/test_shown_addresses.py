@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dprl.platform.tracking.addresses import holds_secret, without_secrets
+from dprl.platform.tracking.shown_addresses import holds_secret, without_secrets
 
 
 @pytest.mark.parametrize(

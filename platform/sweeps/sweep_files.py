@@ -18,7 +18,7 @@ SECONDS = "seconds"
 """The column of the summary that is shown and not written: all that is written is the same in every run."""
 
 
-class Outcome:
+class SweepFiles:
     """The finished cells of a sweep as rows, read once each, and the files that are made of them."""
 
     def __init__(self, layout: SweepLayout) -> None:
