@@ -1,4 +1,4 @@
-"""What several commands need: cells and their certificates, the folder of results, output for people and programs."""
+"""What several commands need: cells and their certificates, output for people and programs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dprl.platform.configs.config import load_cells
@@ -20,7 +19,6 @@ from dprl.platform.errors import UserError, below, broken_rule
 if TYPE_CHECKING:
     from dprl.platform.results.named_grid import Stages
 
-HOME_VARIABLE = "DPRL_HOME"
 _STDOUT, _STDERR = 1, 2
 
 
@@ -68,20 +66,6 @@ def stages_asked(cells: Sequence[Experiment], options: argparse.Namespace) -> St
     from dprl.platform.sweeps.adaptive import stages_asked_for  # noqa: PLC0415
 
     return stages_asked_for(cells, options.most_seeds)
-
-
-def home_folder(storage: str | None) -> Path:
-    """Return the folder of all results: --storage, $DPRL_HOME or ./dprl_runs. Raises UserError."""
-    source = "--storage" if storage is not None else f"${HOME_VARIABLE}"
-    text = storage if storage is not None else os.environ.get(HOME_VARIABLE) or "dprl_runs"
-    path = text.removeprefix("file://")
-    if not path or "://" in path:
-        raise broken_rule(source, "must be a folder that every node sees", text, "mount it and give its path")
-    home = Path(path).absolute()
-    there = next(folder for folder in (home, *home.parents) if folder.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-        raise broken_rule(source, "must be a folder that can be written", str(there), "choose another folder")
-    return home
 
 
 @contextmanager

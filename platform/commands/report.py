@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dprl.platform.commands.base import as_json, home_folder, say
+from dprl.platform.commands.base import as_json, say
 from dprl.platform.errors import EXIT_DONE, UserError, broken_rule
+from dprl.platform.results.home import home_folder
 
 if TYPE_CHECKING:
     from dprl.platform.reports.pages.writing import SweepReport

@@ -11,11 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dprl.platform.commands.base import as_json, expanded_cells, home_folder, planned_certificates, say, stages_asked
+from dprl.platform.commands.base import as_json, expanded_cells, planned_certificates, say, stages_asked
 from dprl.platform.configs.config import read_config
 from dprl.platform.environment_variables import tracking_uri
 from dprl.platform.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, counted
 from dprl.platform.program import command
+from dprl.platform.results.home import home_folder
 from dprl.platform.submission.dashboard import Dashboard
 from dprl.platform.submission.placement import check_plugins, check_tracking, storage_on
 from dprl.platform.submission.shipping import CONFIG_FILE, pack

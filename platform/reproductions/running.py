@@ -12,6 +12,7 @@ from dprl.platform.errors import UserError, counted
 from dprl.platform.reproductions.request import Request
 from dprl.platform.results.atomic_files import write_bytes, write_text
 from dprl.platform.results.cell_folder import CellResults
+from dprl.platform.results.home import Home
 from dprl.platform.results.layout import SweepCell, SweepLayout
 from dprl.platform.sweeps.sweep import SweepOptions, run_sweep
 
@@ -57,7 +58,7 @@ def run_cells(request: Request, config: str, paper: str, quick_seeds: int) -> Ra
     told = f"{counted(missing, 'cell')} of {len(cells)} not finished: no page was written"
     return Ran(
         folder=swept.folder,
-        page_folder=home / "reproductions" / f"{paper}{suffix}",
+        page_folder=Home(home).reproductions / f"{paper}{suffix}",
         cells=[(cell.experiment, cell.folder.results()) for cell in found],
         made=[f"Made by `{request.command}` from the sweep {options.name} ({config}.yaml).", *_versions(found)],
         failed=[*swept.failed, *([told] if missing else [])],

@@ -8,10 +8,8 @@ from pathlib import Path
 from dprl.platform.configs.config import config_files
 from dprl.platform.errors import UserError, broken_rule, suggestion
 from dprl.platform.program import command
+from dprl.platform.results.home import Home
 from dprl.platform.results.layout import SweepLayout
-
-_SWEEPS = "sweeps"
-"""The folder in the home that holds the sweeps."""
 
 
 def sweep_layout(home: Path, word: str) -> SweepLayout:
@@ -20,7 +18,7 @@ def sweep_layout(home: Path, word: str) -> SweepLayout:
     if layout.folder.is_dir():
         return layout
     name = layout.name
-    known = sorted(folder.parent.name for folder in home.glob(f"{_SWEEPS}/*/summary.csv"))
+    known = sorted(folder.parent.name for folder in Home(home).sweeps.glob("*/summary.csv"))
     words = (name,) if name in config_files() else ("CONFIG", "--name", name)
     remedy = f"{suggestion(name, known)}; run `{command('sweep', *words)}` first"
     raise broken_rule("SWEEP", f"must be a sweep in {home}", name, remedy)
@@ -35,10 +33,10 @@ def nothing_finished(layout: SweepLayout) -> UserError:
 def _sweep_name(home: Path, word: str) -> str:
     if os.sep not in word:
         return word
-    folder = Path(word).resolve()
-    if folder.parent == (home / _SWEEPS).resolve():
+    folder, sweeps = Path(word).resolve(), Home(home).sweeps
+    if folder.parent == sweeps.resolve():
         return folder.name
     remedy = f"give its name: {folder.name}"
-    if folder.parent.name == _SWEEPS and folder.is_dir():
+    if folder.parent.name == sweeps.name and folder.is_dir():
         remedy += f", and its home: --storage {folder.parents[1]}"
     raise broken_rule("SWEEP", f"must be a sweep in {home}", word, remedy)

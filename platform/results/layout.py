@@ -14,6 +14,7 @@ from dprl.platform.configs.experiment import Experiment, varying_keys
 from dprl.platform.errors import broken_rule
 from dprl.platform.program import command
 from dprl.platform.results.cell_folder import CellFolder
+from dprl.platform.results.home import Home
 from dprl.platform.results.lock import FolderLock
 from dprl.platform.results.named_grid import Grid, Stages
 from dprl.platform.results.status import SweepStatus
@@ -63,7 +64,7 @@ class SweepLayout:
     @property
     def folder(self) -> Path:
         """Holds summary.csv, frontier.png and the cells."""
-        return self.home / "sweeps" / self.name
+        return Home(self.home).sweeps / self.name
 
     @property
     def summary_file(self) -> Path:

@@ -19,6 +19,7 @@ from dprl.platform.environment_variables import cpu_limit, set_environment
 from dprl.platform.errors import UserError, broken_rule, counted
 from dprl.platform.program import command
 from dprl.platform.results.cell_folder import CellFolder
+from dprl.platform.results.home import Home
 from dprl.platform.results.layout import SweepCell, SweepLayout
 from dprl.platform.results.named_grid import Grid, Stages, require_same_meaning
 from dprl.platform.results.records import block_column
@@ -224,7 +225,7 @@ class _Sweep:
         self.display.say(f"starting Ray {where} ...")
         with connected(self.options.address) as cluster:
             self._begin(todo, f"on {counted(cluster.n_cpus, 'CPU')}")
-            run_on_ray(cluster, todo, self.layout.home / "tune", self)
+            run_on_ray(cluster, todo, Home(self.layout.home).tune, self)
 
     def _begin(self, todo: Sequence[SweepCell], where: str) -> None:
         seeds = sum(cell.experiment.seeds for cell in todo)
