@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from dprl.platform.configs.experiment import Experiment, varying_keys
+from dprl.platform.configs.experiment import NAME_RULE, Experiment, fits_as_name, varying_keys
 from dprl.platform.errors import broken_rule
 from dprl.platform.program import command
 from dprl.platform.results.cell_folder import CellFolder
@@ -19,7 +19,6 @@ from dprl.platform.results.lock import FolderLock
 from dprl.platform.results.named_grid import Grid, Stages
 from dprl.platform.results.status import SweepStatus
 
-_SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _DIGEST = re.compile(r"[0-9a-f]{12}")
 _ORPHAN_PATIENCE = 60.0
 """Seconds that a cell waits for its previous writer; a Ray worker without a driver ends within a few."""
@@ -57,8 +56,8 @@ class SweepLayout:
     name: str
 
     def __post_init__(self) -> None:
-        if not _SAFE_NAME.fullmatch(self.name):
-            rule = "must be 1 to 100 letters, digits, '.', '_' or '-', the first no sign (a folder is named by it)"
+        if not fits_as_name(self.name):
+            rule = f"{NAME_RULE} (a folder is named by it)"
             raise broken_rule("name", rule, self.name, "choose another with --name")
 
     @property
