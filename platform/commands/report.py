@@ -48,7 +48,7 @@ def report(options: argparse.Namespace) -> int:
 
 
 def _say_answers(found: SweepReport) -> None:
-    from dprl.platform.reports.pages.answers import answers_of  # noqa: PLC0415
+    from dprl.platform.reports.comparing.answers import answers_of  # noqa: PLC0415
     from dprl.platform.reports.tables import write_table  # noqa: PLC0415
 
     for line in found.missing:

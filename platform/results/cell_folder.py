@@ -71,7 +71,7 @@ class CellFolder:
         return self.path / "policy.npz"
 
     def figure_file(self, name: str) -> Path:
-        """A figure of the cell, by the name that `reports.cell_figures` gives it."""
+        """A figure of the cell, by the name that `reports.figures.of_cell` gives it."""
         return self.path / name
 
     @property

@@ -15,7 +15,7 @@ from dprl.algorithms import Algorithm
 from dprl.platform.audits.experiments import attached_audit
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError
-from dprl.platform.reports.cell_figures import cell_figures
+from dprl.platform.reports.figures.of_cell import cell_figures
 from dprl.platform.results.atomic_files import (
     remove_leftovers,
     write_arrays,

@@ -10,8 +10,8 @@ import pandas as pd
 
 from dprl.platform.errors import broken_rule, counted, suggestion
 from dprl.platform.reports.cell_texts import rows_of
-from dprl.platform.reports.markdown import page
-from dprl.platform.reports.pages.report_cells import experiment_of
+from dprl.platform.reports.comparing.report_cells import experiment_of
+from dprl.platform.reports.pages.markdown_tables import page
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.results.finding import nothing_finished, sweep_layout
 from dprl.platform.results.layout import SweepLayout

@@ -12,17 +12,17 @@ import pandas as pd
 
 from dprl.platform.errors import counted
 from dprl.platform.reports.cell_texts import rows_of
-from dprl.platform.reports.frontier import frontier_figure, with_headline
-from dprl.platform.reports.gaps import gaps_figure, with_gaps
-from dprl.platform.reports.pages.answers import answers_of
-from dprl.platform.reports.pages.curve_figures import curve_figure
-from dprl.platform.reports.pages.facets import MOST_CURVES, facets_of, rank
-from dprl.platform.reports.pages.frames import cell_frame, comparison_frame
-from dprl.platform.reports.pages.groups import Group, groups_of
-from dprl.platform.reports.pages.horizon_figure import horizon_figure, lines_over_horizon
-from dprl.platform.reports.pages.report_cells import ReportCell, read_cells
+from dprl.platform.reports.comparing.answers import answers_of
+from dprl.platform.reports.comparing.frames import cell_frame, comparison_frame
+from dprl.platform.reports.comparing.groups import Group, groups_of
+from dprl.platform.reports.comparing.report_cells import ReportCell, read_cells
+from dprl.platform.reports.figures.curve_figures import curve_figure
+from dprl.platform.reports.figures.facets import MOST_CURVES, facets_of, rank
+from dprl.platform.reports.figures.frontier import frontier_figure, with_headline
+from dprl.platform.reports.figures.gaps import gaps_figure, with_gaps
+from dprl.platform.reports.figures.horizon_figure import horizon_figure, lines_over_horizon
+from dprl.platform.reports.figures.panels import MODEL, Panels
 from dprl.platform.reports.pages.web_page import Page, Picture
-from dprl.platform.reports.panels import MODEL, Panels
 from dprl.platform.reports.records import gaps_in
 from dprl.platform.results.atomic_files import write_bytes
 from dprl.platform.results.finding import nothing_finished, sweep_layout

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from dprl.platform.reports.cell_texts import rows_of
-from dprl.platform.reports.markdown import page
-from dprl.platform.reports.pages.report_cells import read_cells
+from dprl.platform.reports.comparing.report_cells import read_cells
+from dprl.platform.reports.pages.markdown_tables import page
 from dprl.platform.reports.records import summary_row
 from dprl.platform.reports.tables import write_summary
 from dprl.platform.reports.verdicts import certificate_text, privacy_columns, privacy_text, standing, worst_of

@@ -11,10 +11,10 @@ import pytest
 from matplotlib.figure import Figure
 
 from dprl.platform.configs.experiment import Experiment
-from dprl.platform.reports.cell_figure import cell_figure
 from dprl.platform.reports.cell_texts import rows_of
-from dprl.platform.reports.frontier import frontier_figure
-from dprl.platform.reports.markdown import page
+from dprl.platform.reports.figures.frontier import frontier_figure
+from dprl.platform.reports.figures.learning import cell_figure
+from dprl.platform.reports.pages.markdown_tables import page
 from dprl.platform.reports.records import summary_row
 from dprl.platform.reports.tables import write_summary
 from dprl.platform.reports.verdicts import certificate_text, privacy_text, verdict_line

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 
 from dprl.platform.policies import ActorCriticPolicy, load_policy
 from dprl.platform.reports.cell_texts import rows_of
-from dprl.platform.reports.markdown import page
 from dprl.platform.reports.pages.markdown_page import summaries
+from dprl.platform.reports.pages.markdown_tables import page
 from dprl.platform.reports.tables import write_summary
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.sweeps.cell import CellRun

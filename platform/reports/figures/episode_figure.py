@@ -14,7 +14,7 @@ from dprl.envs.cartpole_dynamics import ANGLE_LIMIT, POSITION_LIMIT
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import counted
 from dprl.platform.policies.actor_critic import ActorCriticPolicy
-from dprl.platform.reports.drawing import COLOURS, png, put_title
+from dprl.platform.reports.figures.drawing import COLOURS, png, put_title
 
 _WIDTH, _HEIGHT = 6.6, 5.2
 """In inches."""

@@ -12,8 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from dprl.platform.reports.drawing import TITLE_SIZE, ValueAxis, draw_curve, listed, wrapped
-from dprl.platform.reports.panels import (
+from dprl.platform.reports.figures.drawing import TITLE_SIZE, ValueAxis, draw_curve, listed, wrapped
+from dprl.platform.reports.figures.panels import (
     BAND_ALPHA,
     MODEL,
     MOST_BANDS,

@@ -8,8 +8,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from dprl.algorithms import Metric
-from dprl.platform.reports.drawing import TITLE_SIZE, wrapped
-from dprl.platform.reports.panels import Column, Panels, draw_over_epsilon, with_legend_and_title
+from dprl.platform.reports.figures.drawing import TITLE_SIZE, wrapped
+from dprl.platform.reports.figures.panels import Column, Panels, draw_over_epsilon, with_legend_and_title
 from dprl.platform.reports.records import headlines_in, main_column
 
 _PANELS_PER_ROW = 3

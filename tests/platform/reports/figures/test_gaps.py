@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from dprl.platform.configs.experiment import Experiment
-from dprl.platform.reports.gaps import gaps_figure, with_gaps
+from dprl.platform.reports.figures.gaps import gaps_figure, with_gaps
 from dprl.platform.reports.records import curve
 from tests.platform.reports.cases import NONE, cell, game_cell, is_png, jdp, legend_of, records, summary
 

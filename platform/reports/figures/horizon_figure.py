@@ -13,12 +13,12 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from dprl.algorithms import Metric
 from dprl.platform.reports.cell_texts import plain, setting_text
-from dprl.platform.reports.drawing import BARS, ValueAxis
-from dprl.platform.reports.drawing import png as as_png
-from dprl.platform.reports.pages.answers import value_ends
-from dprl.platform.reports.pages.curve_figures import legend_lines, panel_grid, put_names, put_title
-from dprl.platform.reports.pages.facets import Facet, facets_of
-from dprl.platform.reports.pages.report_cells import ReportCell
+from dprl.platform.reports.comparing.answers import value_ends
+from dprl.platform.reports.comparing.report_cells import ReportCell
+from dprl.platform.reports.figures.curve_figures import legend_lines, panel_grid, put_names, put_title
+from dprl.platform.reports.figures.drawing import BARS, ValueAxis
+from dprl.platform.reports.figures.drawing import png as as_png
+from dprl.platform.reports.figures.facets import Facet, facets_of
 
 HORIZON = "env.horizon"
 _PRIVACY = ("privacy.", "algorithm.", "noise.", "env.")

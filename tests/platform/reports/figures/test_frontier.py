@@ -14,9 +14,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from dprl.platform.configs.experiment import Experiment
-from dprl.platform.reports.drawing import COLOURS
-from dprl.platform.reports.frontier import frontier_figure
-from dprl.platform.reports.panels import DASHES, MARKERS
+from dprl.platform.reports.figures.drawing import COLOURS
+from dprl.platform.reports.figures.frontier import frontier_figure
+from dprl.platform.reports.figures.panels import DASHES, MARKERS
 from dprl.privacy import TRUST_MODELS
 from tests.platform.reports.cases import NONE, cell, is_png, jdp, legend_of, summary
 

@@ -11,8 +11,8 @@ import numpy as np
 from dprl.algorithms import Metric
 from dprl.platform.configs.experiment import varies
 from dprl.platform.reports.cell_texts import needed_keys, plain, setting_text
+from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.inference.pairs import Pair, all_pairs, all_pairs_in_stages
-from dprl.platform.reports.pages.report_cells import ReportCell
 from dprl.platform.reports.records import full_label, unit_of
 from dprl.platform.reports.verdicts import privacy_text, standing
 from dprl.platform.results.named_grid import Stages

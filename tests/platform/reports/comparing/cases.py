@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dprl.algorithms.base import REGRET
-from dprl.platform.reports.pages.report_cells import ReportCell
+from dprl.platform.reports.comparing.report_cells import ReportCell
 
 EPISODES = np.array([1, 10, 100])
 

@@ -16,7 +16,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocat
 
 from dprl.platform.configs.experiment import NEEDS_ITS_NAME, varies
 from dprl.platform.reports.cell_texts import needed_keys
-from dprl.platform.reports.drawing import BAND, BARS, COLOURS, ValueAxis, listed, png, put_legend, put_title
+from dprl.platform.reports.figures.drawing import BAND, BARS, COLOURS, ValueAxis, listed, png, put_legend, put_title
 from dprl.platform.reports.records import shared_unit
 
 # So that trust models can be told apart on paper too.

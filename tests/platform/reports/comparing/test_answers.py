@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from dprl.platform.reports.pages.answers import Answer, answers_of
-from dprl.platform.reports.pages.groups import groups_of, standing_text
-from dprl.platform.reports.pages.report_cells import ReportCell
-from tests.platform.reports.pages.cases import report_cell
+from dprl.platform.reports.comparing.answers import Answer, answers_of
+from dprl.platform.reports.comparing.groups import groups_of, standing_text
+from dprl.platform.reports.comparing.report_cells import ReportCell
+from tests.platform.reports.comparing.cases import report_cell
 
 LOW, MIDDLE, HIGH = [9.0, 10.0, 11.0], [9.5, 10.5, 12.0], [99.0, 100.0, 101.0]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 
-from dprl.platform.reports.pages.facets import MOST_CURVES, facets_of
-from tests.platform.reports.pages.cases import report_cell
+from dprl.platform.reports.figures.facets import MOST_CURVES, facets_of
+from tests.platform.reports.comparing.cases import report_cell
 
 FINALS = [1.0, 2.0, 3.0]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dprl.platform.reports.cell_texts import rows_of
-from dprl.platform.reports.markdown import page
+from dprl.platform.reports.pages.markdown_tables import page
 from tests.platform.reports.cases import NONE, cell, game_cell, jdp, summary
 
 GAP, EXPLOITABILITY = "smallest gap [95 %]", "exploitability [95 %]"

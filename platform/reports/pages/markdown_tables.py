@@ -26,7 +26,7 @@ from dprl.platform.reports.cell_texts import (
     table,
     varying_settings,
 )
-from dprl.platform.reports.comparison import comparison
+from dprl.platform.reports.pages.comparison import comparison
 from dprl.platform.reports.records import full_label, headlines_in, results_in
 from dprl.platform.reports.tables import verdict_text
 

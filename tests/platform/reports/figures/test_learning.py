@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from dprl.platform.configs.experiment import Experiment
-from dprl.platform.reports.cell_figure import cell_figure
+from dprl.platform.reports.figures.learning import cell_figure
 from dprl.platform.reports.records import SATURATION_NOTE
 from tests.platform.reports.cases import NONE, cell, game_cell, is_png, jdp, records
 

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dprl.platform.reports.cell_texts import setting_text
-from dprl.platform.reports.drawing import COLOURS
-from dprl.platform.reports.pages.groups import cell_name, naming_keys
-from dprl.platform.reports.pages.report_cells import ReportCell
+from dprl.platform.reports.comparing.groups import cell_name, naming_keys
+from dprl.platform.reports.comparing.report_cells import ReportCell
+from dprl.platform.reports.figures.drawing import COLOURS
 
 MOST_CURVES = 8
 """In a panel."""

@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from dprl.platform.reports.pages.answers import value_ends
-from dprl.platform.reports.pages.groups import Group
+from dprl.platform.reports.comparing.answers import value_ends
+from dprl.platform.reports.comparing.groups import Group
 
 COMPARISON_COLUMNS = ("group", "first", "second", "first_cell", "second_cell", "metric", "difference")
 _TESTED = ("p_value", "p_holm", "told_apart", "better", "with_the_best")

@@ -10,8 +10,8 @@ import pandas as pd
 
 from dprl.algorithms.base import headline
 from dprl.platform.configs.experiment import Experiment
-from dprl.platform.reports.cell_figure import cell_figure
-from dprl.platform.reports.episode_figure import drawn_as_episode, episode_figure
+from dprl.platform.reports.figures.episode_figure import drawn_as_episode, episode_figure
+from dprl.platform.reports.figures.learning import cell_figure
 
 _WITHOUT_HEADLINE = "metrics"
 _EPISODE = "episode.png"

@@ -13,11 +13,11 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, NullLocator
 
 from dprl.algorithms import Metric
-from dprl.platform.reports.drawing import LEGEND_SIZE, TITLE_SIZE, wrapped
-from dprl.platform.reports.drawing import png as as_png
+from dprl.platform.reports.comparing.groups import Group
+from dprl.platform.reports.figures.drawing import LEGEND_SIZE, TITLE_SIZE, wrapped
+from dprl.platform.reports.figures.drawing import png as as_png
+from dprl.platform.reports.figures.facets import Facet
 from dprl.platform.reports.inference.intervals import CONFIDENCE, FEWEST_SEEDS
-from dprl.platform.reports.pages.facets import Facet
-from dprl.platform.reports.pages.groups import Group
 
 SIMULTANEOUS = f"{CONFIDENCE:.0%} bands of whole curves over seeds"
 PER_ROW = 2

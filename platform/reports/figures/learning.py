@@ -16,7 +16,7 @@ from dprl.algorithms import Metric
 from dprl.algorithms.base import REGRET, headline
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import counted
-from dprl.platform.reports.drawing import (
+from dprl.platform.reports.figures.drawing import (
     BAND,
     COLOURS,
     LEGEND_SIZE,

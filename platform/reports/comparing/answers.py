@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from dprl.platform.errors import counted
+from dprl.platform.reports.comparing.groups import Group
+from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
-from dprl.platform.reports.pages.groups import Group
-from dprl.platform.reports.pages.report_cells import ReportCell
 from dprl.platform.reports.verdicts import number
 
 _MOST_NAMED = 3
