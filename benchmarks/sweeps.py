@@ -24,7 +24,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.timing import machine
+from dprl.platform.results.layout import SweepLayout
 
+_NAME = "many"
 _TARGET_FACTOR, _TARGET_SECONDS = 1.5, 30.0
 _EPSILONS = [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0]
 
@@ -32,7 +34,7 @@ _EPSILONS = [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0]
 def config(horizons: list[int], seeds: int) -> dict[str, object]:
     """A grid of 20 cells for each horizon."""
     return {
-        "name": "many",
+        "name": _NAME,
         "algorithm": {"name": "private_ucb_vi", "bonus_scale": 0.1, "precision_scale": 0.1},
         "env": {"name": "riverswim", "n_states": 3, "horizon": {"grid_search": horizons}},
         "privacy": {
@@ -60,9 +62,7 @@ def timed(home: Path, file: Path) -> tuple[float, float]:
     if dprl(home, "sweep", str(file)).wait() != 0:
         raise RuntimeError(f"the sweep failed: {home}")
     seconds = time.perf_counter() - begin
-    return seconds, sum(
-        json.loads(done.read_text())["seconds"] for done in home.glob("sweeps/many/cells/*/finished.json")
-    )
+    return seconds, sum(cell.results().seconds for cell in SweepLayout(home, _NAME).finished_cells())
 
 
 def without_reuse(file: Path, n_cells: int) -> float:
@@ -79,11 +79,11 @@ def without_reuse(file: Path, n_cells: int) -> float:
 
 def killed(home: Path, file: Path, kills: int) -> int:
     """Kill the driver at `kills` random moments (seed 0), each time start it again; return how often it was killed."""
-    moments, count = random.Random(0), 0
+    moments, count, layout = random.Random(0), 0, SweepLayout(home, _NAME)
     while count < kills:
         driver = dprl(home, "sweep", str(file))
-        known = len(list(home.glob("sweeps/many/cells/*/finished.json")))
-        while driver.poll() is None and len(list(home.glob("sweeps/many/cells/*/finished.json"))) == known:
+        known = len(layout.finished_cells())
+        while driver.poll() is None and len(layout.finished_cells()) == known:
             time.sleep(0.05)
         try:
             driver.wait(moments.uniform(0.0, 5.0))
@@ -109,7 +109,7 @@ def main() -> None:
         file.write_text(yaml.safe_dump(config([5] if options.quick else list(range(3, 13)), 5)))
         timed(Path(folder) / "warm", _one_cell(file))
         seconds, compute = timed(home, file)
-        n_cells = len(list(home.glob("sweeps/many/cells/*")))
+        n_cells = len(SweepLayout(home, _NAME).finished_cells())
         # The rest of the time beside compute is Ray's and MLflow's start, and the page at the end.
         overhead = (seconds * cpus - compute) / n_cells
         found = {
@@ -123,7 +123,7 @@ def main() -> None:
         if options.kills:
             other = Path(folder) / "killed"
             found["kills"] = killed(other, file, options.kills)
-            tables = [(where / "sweeps/many/summary.csv").read_bytes() for where in (home, other)]
+            tables = [SweepLayout(where, _NAME).summary_file.read_bytes() for where in (home, other)]
             found["same_table"] = float(tables[0] == tables[1])
     table = Table("what", "measured", title=f"{n_cells} cells on {cpus} CPUs, {machine()}")
     for name, value in found.items():

@@ -11,7 +11,7 @@ from typing import NoReturn, TypeAlias
 from dprl.platform.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INTERRUPTED, UserError, broken_rule, suggestion
 from dprl.platform.program import command, program
 from dprl.platform.sweep_flags import HOW_TO_RUN, HOW_TO_SWEEP, MOST_SEEDS
-from dprl.platform.tracking.addresses import without_secrets
+from dprl.platform.tracking.shown_addresses import without_secrets
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -63,6 +63,7 @@ class _Parser(argparse.ArgumentParser):
         raise UserError(f"{message}; see `{self.prog} --help`")
 
 
+_SET = "replace a value, e.g. env.horizon=10 or 'privacy={model: jdp, epsilon: 2}'; may be repeated"
 _Subparsers: TypeAlias = "argparse._SubParsersAction[_Parser]"
 
 
@@ -101,14 +102,8 @@ def _add_config(parser: argparse.ArgumentParser) -> None:
     _add_json(parser)
 
 
-def _add_set(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--set",
-        metavar="PATH=VALUE",
-        action="append",
-        default=[],
-        help="replace a value, e.g. env.horizon=10 or 'privacy={model: jdp, epsilon: 2}'; may be repeated",
-    )
+def _add_set(parser: argparse.ArgumentParser, text: str = _SET) -> None:
+    parser.add_argument("--set", metavar="PATH=VALUE", action="append", default=[], help=text)
 
 
 def _add_json(parser: argparse.ArgumentParser) -> None:
@@ -245,9 +240,7 @@ def _add_audit(commands: _Subparsers) -> None:
     )
     parser.add_argument("target", metavar="CONFIG|MECHANISM", nargs="?", help="a config as elsewhere, or e.g. laplace")
     parser.add_argument("--papers", action="store_true", help="audit every printed claim of the four papers")
-    parser.add_argument(
-        "--set", metavar="PATH=VALUE", action="append", default=[], help="replace a value of the config"
-    )
+    _add_set(parser, "replace a value of the config")
     parser.add_argument("--runs", metavar="N", help="how often each world is played, for each bound")
     parser.add_argument("--seed", metavar="S", default="0", help="of the audit's draws (default: 0)")
     parser.epilog = (

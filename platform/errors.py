@@ -30,7 +30,7 @@ def shown(value: object) -> str:
     return shortened(" ".join(repr(value).split()))
 
 
-def joined(path: str, key: object) -> str:
+def dotted(path: str, key: object) -> str:
     """Return the dotted path of `key` below `path`, a long key cut to 60 characters."""
     return f"{path}.{shortened(str(key))}" if path else shortened(str(key))
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import cast
 
-from dprl.platform.audits.claims import claim_of
+from dprl.platform.audits.base import audit_streams, claim_of
 from dprl.platform.configs.experiment import Experiment
-from dprl.privacy import PrivacyConfig, Privatizer, Streams
+from dprl.privacy import PrivacyConfig, Privatizer
 from dprl.privacy.audits.findings import Claim, Measurement, NoiseProof, ProbeProof, proof_of
 from dprl.privacy.audits.page import Entry
 from dprl.privacy.audits.probes_privatizers import CentralPrefixes, LocalReports, probe_families
@@ -20,7 +20,6 @@ from dprl.privacy.audits.side_channels import NOISY_CHANNELS, Message, measure_c
 from dprl.privacy.audits.two_worlds import Attack, Probe, measure
 from dprl.privacy.audits.white_box import recomputed_epsilon
 from dprl.privacy.mechanisms.base import IDEALISED
-from dprl.privacy.randomness.settings import NoiseConfig
 
 PROBES = ((1, 3), (2, 5))
 """(H, K) of the probes."""
@@ -46,9 +45,7 @@ def count_entries(experiment: Experiment, runs: int, seed: int) -> list[Entry]:
 def probe_privatizer(experiment: Experiment, horizon: int, episodes: int, seed: int = 0) -> Privatizer:
     """Return what the cell's privacy settings make of its algorithm's families, in fewer steps and episodes."""
     families = probe_families(cast(Privatizer, experiment.privatizer()).families, horizon)
-    # What the operating system gives cannot be drawn twice; the law of the noise is the same.
-    streams = Streams(seed, f"audit|{experiment.digest}", NoiseConfig(experiment.noise.arithmetic, "seed"))
-    return cast(PrivacyConfig, experiment.privacy).build(families, episodes - 1, streams)
+    return cast(PrivacyConfig, experiment.privacy).build(families, episodes - 1, audit_streams(experiment, seed))
 
 
 def _proof(privatizer: Privatizer, claim: Claim) -> NoiseProof:

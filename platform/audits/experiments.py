@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from dprl.platform.audits.base import last_bits_of
 from dprl.platform.audits.counts import count_entries, count_last_bits
-from dprl.platform.audits.gradients import gradient_entries, gradient_last_bits
-from dprl.platform.audits.messages import bit_entries, message_last_bits, statistics_entries
+from dprl.platform.audits.gradients import gradient_entries
+from dprl.platform.audits.messages import bit_entries, statistics_entries
 from dprl.platform.configs.experiment import Experiment
 from dprl.privacy.audits.findings import Finding, audit_summary
 from dprl.privacy.audits.mechanisms_audited import mechanism_entries
@@ -27,9 +28,9 @@ _ENTRIES: dict[str, Callable[[Experiment, int, int], list[Entry]]] = {
 
 _LAST_BITS: dict[str, Callable[[Any], str | None]] = {
     "counts": count_last_bits,
-    "gradients": gradient_last_bits,
-    "statistics": message_last_bits,
-    "bits": message_last_bits,
+    "gradients": last_bits_of,
+    "statistics": last_bits_of,
+    "bits": last_bits_of,
 }
 """What a reader should know of the last bits of such messages."""
 

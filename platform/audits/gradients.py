@@ -9,10 +9,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from dprl.platform.audits.claims import claim_of
+from dprl.platform.audits.base import audit_streams, claim_of
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import counted
-from dprl.privacy import GradientPrivatizer, Release, Streams
+from dprl.privacy import GradientPrivatizer, Release
 from dprl.privacy.audits.findings import Claim, Measurement, ProbeProof, proof_of
 from dprl.privacy.audits.mechanisms_audited import clipped_probe, privunit_probe
 from dprl.privacy.audits.page import Entry
@@ -22,11 +22,9 @@ from dprl.privacy.audits.two_worlds import Attack, Key, Probe, measure
 from dprl.privacy.base import Float64Array
 from dprl.privacy.ledger import Account
 from dprl.privacy.mechanisms import MessageMechanism
-from dprl.privacy.mechanisms.base import IDEALISED
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
-from dprl.privacy.randomness.settings import NoiseConfig
 
 _PROBES: dict[type[Any], Callable[[Any], Probe]] = {
     ClippedLaplace: clipped_probe,
@@ -79,14 +77,6 @@ def gradient_entries(experiment: Experiment, runs: int, _: int) -> list[Entry]:
     return [*attacks, Entry("channels", subject, claim, prove, partial(_channels, experiment, ledger, claim), runs=1)]
 
 
-def gradient_last_bits(privatizer: GradientPrivatizer) -> str | None:
-    """Return what a reader should know of float64 messages; None where noise is not idealised."""
-    noises = [release.mechanism for release in privatizer.planned_ledger().releases]
-    if all(noise is None or noise.arithmetic != IDEALISED for noise in noises):
-        return None
-    return "the proof is for real numbers, and messages are float64; nothing is measured of their last bits"
-
-
 def _runs(release: Release, runs: int) -> int:
     """Return how often a world is played."""
     return runs if isinstance(release.mechanism, _COMPILED) else max(1, runs // _SLOW)
@@ -123,7 +113,7 @@ def _channels(experiment: Experiment, ledger: Account, claim: Claim, attack: Att
 
 
 def _seeded(experiment: Experiment, seed: int) -> GradientPrivatizer:
-    """Return the cell's privatizer for a few submissions; what the operating system gives cannot be drawn twice."""
-    streams = Streams(seed, f"audit|{experiment.digest}", NoiseConfig(experiment.noise.arithmetic, "seed"))
+    """Return the cell's privatizer for a few submissions."""
+    streams = audit_streams(experiment, seed)
     made = experiment.algorithm.privatizer(experiment.env.build(), experiment.privacy, _AGENTS, streams)
     return cast(GradientPrivatizer, made)

@@ -11,10 +11,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
-from dprl.platform.audits.claims import claim_of
+from dprl.platform.audits.base import audit_streams, claim_of
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import counted
-from dprl.privacy import BitPrivatizer, StatisticsPrivacyConfig, StatisticsPrivatizer, Streams
+from dprl.privacy import BitPrivatizer, StatisticsPrivacyConfig, StatisticsPrivatizer
 from dprl.privacy.accounting.composition import compose
 from dprl.privacy.audits.findings import Claim, Measurement, NoiseProof, ProbeProof, proof_of
 from dprl.privacy.audits.page import Entry, Measure
@@ -28,8 +28,6 @@ from dprl.privacy.audits.side_channels import (
 )
 from dprl.privacy.audits.two_worlds import Attack, measure
 from dprl.privacy.ledger import Account
-from dprl.privacy.mechanisms.base import IDEALISED
-from dprl.privacy.randomness.settings import NoiseConfig
 
 PROBES = ((2, 2, 1), (3, 4, 2))
 """(H, D, n) of the probes of statistics."""
@@ -69,14 +67,6 @@ def bit_entries(experiment: Experiment, runs: int, _: int) -> list[Entry]:
     return [*attacks, make("channels", measure=_channels(record, ledger, claim), runs=1)]
 
 
-def message_last_bits(privatizer: StatisticsPrivatizer | BitPrivatizer) -> str | None:
-    """Return what a reader should know of float64 messages; None where noise is not idealised."""
-    noises = [release.mechanism for release in privatizer.planned_ledger().releases]
-    if all(noise is None or noise.arithmetic != IDEALISED for noise in noises):
-        return None
-    return "the proof is for real numbers, and messages are float64; nothing is measured of their last bits"
-
-
 def _proof(ledger: Account, claim: Claim) -> NoiseProof:
     return proof_of(ledger.curve, claim, exact=ledger.attained, raw=ledger.has_raw_release)
 
@@ -114,7 +104,7 @@ def probe_privatizer(experiment: Experiment, sizes: tuple[int, int, int], seed: 
     (horizon, dimension, n), layout = sizes, cast(StatisticsPrivatizer, experiment.privatizer()).layout
     messages = 1 if layout.n_messages == 1 else n
     small = replace(layout, horizon=horizon, dimension=dimension, n_messages=messages, n_agents=n, reward_dimension=1)
-    return cast(StatisticsPrivacyConfig, experiment.privacy).build(small, 1, _streams(experiment, seed))
+    return cast(StatisticsPrivacyConfig, experiment.privacy).build(small, 1, audit_streams(experiment, seed))
 
 
 def _attack_bit(experiment: Experiment, attack: Attack) -> Measurement:
@@ -142,10 +132,5 @@ def _channels(record: Callable[[int, int], list[Message]], ledger: Account, clai
 
 def _seeded(experiment: Experiment, seed: int) -> Any:  # noqa: ANN401 - what its algorithm makes
     """Return the cell's privatizer for a few users."""
-    env, streams = experiment.env.build(), _streams(experiment, seed)
+    env, streams = experiment.env.build(), audit_streams(experiment, seed)
     return experiment.algorithm.privatizer(env, experiment.privacy, _USERS + 1, streams)
-
-
-def _streams(experiment: Experiment, seed: int) -> Streams:
-    # What the operating system gives cannot be drawn twice; the law of the noise is the same.
-    return Streams(seed, f"audit|{experiment.digest}", NoiseConfig(experiment.noise.arithmetic, "seed"))

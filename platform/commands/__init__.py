@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from dprl.platform.commands.certify import audit, certify
-from dprl.platform.commands.registered import list_registered
+from dprl.platform.commands.audit import audit
+from dprl.platform.commands.certify import certify
+from dprl.platform.commands.listing import list_registered
 from dprl.platform.commands.report import report
 from dprl.platform.commands.reproduce import reproduce
 from dprl.platform.commands.submit import submit

@@ -1,4 +1,4 @@
-"""What several commands need: cells and their certificates, the folder of results, output for people and programs."""
+"""What several commands need: cells and their certificates, output for people and programs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dprl.platform.configs.config import load_cells
@@ -18,9 +17,8 @@ from dprl.platform.configs.sections import field_names
 from dprl.platform.errors import UserError, below, broken_rule
 
 if TYPE_CHECKING:
-    from dprl.platform.results.meaning import Stages
+    from dprl.platform.results.named_grid import Stages
 
-HOME_VARIABLE = "DPRL_HOME"
 _STDOUT, _STDERR = 1, 2
 
 
@@ -48,9 +46,14 @@ def planned_certificates(cells: Sequence[Experiment]) -> list[dict[str, Any]]:
         try:
             proved = cell.certificate().to_dict()
         except ValueError as error:
-            raise UserError(f"{label}: {below('privacy', field_names(type(cell.privacy)), str(error))}") from None
+            raise unfit_settings(cell, label, error) from None
         found.append({"cell": cell.digest, "parameters": cell.parameters(), **proved})
     return found
+
+
+def unfit_settings(cell: Experiment, label: str, error: ValueError) -> UserError:
+    """Return the error for a cell whose privacy cannot be built: what the room says, at its place in the config."""
+    return UserError(f"{label}: {below('privacy', field_names(type(cell.privacy)), str(error))}")
 
 
 def stages_asked(cells: Sequence[Experiment], options: argparse.Namespace) -> Stages | None:
@@ -60,23 +63,9 @@ def stages_asked(cells: Sequence[Experiment], options: argparse.Namespace) -> St
             raise broken_rule("--most-seeds", "is only for --adaptive", options.most_seeds, "add --adaptive")
         return None
     # Only here: it loads pandas and the tests.
-    from dprl.platform.sweeps.adaptive import stages_of  # noqa: PLC0415
+    from dprl.platform.sweeps.adaptive import stages_asked_for  # noqa: PLC0415
 
-    return stages_of(cells, options.most_seeds)
-
-
-def home_folder(storage: str | None) -> Path:
-    """Return the folder of all results: --storage, $DPRL_HOME or ./dprl_runs. Raises UserError."""
-    source = "--storage" if storage is not None else f"${HOME_VARIABLE}"
-    text = storage if storage is not None else os.environ.get(HOME_VARIABLE) or "dprl_runs"
-    path = text.removeprefix("file://")
-    if not path or "://" in path:
-        raise broken_rule(source, "must be a folder that every node sees", text, "mount it and give its path")
-    home = Path(path).absolute()
-    there = next(folder for folder in (home, *home.parents) if folder.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-        raise broken_rule(source, "must be a folder that can be written", str(there), "choose another folder")
-    return home
+    return stages_asked_for(cells, options.most_seeds)
 
 
 @contextmanager

@@ -7,11 +7,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dprl.platform.commands.base import as_json, home_folder, say
+from dprl.platform.commands.base import as_json, say
 from dprl.platform.errors import EXIT_DONE, UserError, broken_rule
+from dprl.platform.results.home import home_folder
 
 if TYPE_CHECKING:
-    from dprl.platform.reports.pages.writing import Report
+    from dprl.platform.reports.pages.writing import SweepReport
 
 _MARKDOWN = ".md"
 _MARKDOWN_ONLY = ("preface", "compare")
@@ -27,12 +28,12 @@ def report(options: argparse.Namespace) -> int:
             rule, remedy = "is for the Markdown form only", "add e.g. --out report.md"
             raise broken_rule(f"--{name}", rule, getattr(options, name), remedy)
     # Only here: pandas and matplotlib take time to load.
-    from dprl.platform.reports.pages.writing import Report  # noqa: PLC0415
+    from dprl.platform.reports.pages.writing import SweepReport  # noqa: PLC0415
 
     if options.out is None and len(options.sweeps) > 1:
         rule, remedy = "must be given with several sweeps", "write e.g. --out report"
         raise broken_rule("--out", rule, None, remedy)
-    found = Report.of(home, options.sweeps)
+    found = SweepReport.of(home, options.sweeps)
     folder = found.layouts[0].folder if options.out is None else Path(options.out)
     try:
         files = found.write(folder, options.resume_command, options.title)
@@ -46,8 +47,8 @@ def report(options: argparse.Namespace) -> int:
     return EXIT_DONE
 
 
-def _say_answers(found: Report) -> None:
-    from dprl.platform.reports.pages.answers import answers_of  # noqa: PLC0415
+def _say_answers(found: SweepReport) -> None:
+    from dprl.platform.reports.comparing.answers import answers_of  # noqa: PLC0415
     from dprl.platform.reports.tables import write_table  # noqa: PLC0415
 
     for line in found.missing:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from dprl.platform.commands.base import as_json, home_folder, say, stdout_for_results
+from dprl.platform.commands.base import as_json, say, stdout_for_results
 from dprl.platform.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_SOME_FAILED
+from dprl.platform.results.home import home_folder
 
 
 def reproduce(options: argparse.Namespace) -> int:

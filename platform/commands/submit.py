@@ -11,11 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dprl.platform.commands.base import as_json, expanded_cells, home_folder, planned_certificates, say, stages_asked
+from dprl.platform.commands.base import as_json, expanded_cells, planned_certificates, say, stages_asked
 from dprl.platform.configs.config import read_config
 from dprl.platform.environment_variables import tracking_uri
 from dprl.platform.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, counted
 from dprl.platform.program import command
+from dprl.platform.results.home import home_folder
 from dprl.platform.submission.dashboard import Dashboard
 from dprl.platform.submission.placement import check_plugins, check_tracking, storage_on
 from dprl.platform.submission.shipping import CONFIG_FILE, pack
@@ -70,7 +71,7 @@ def _follow(dashboard: Dashboard, job_id: str, where: dict[str, Any], options: a
 
     again = f"follow it again with `{_command(dashboard, '--follow', job_id)}`"
     try:
-        outcome = follow_job(dashboard, job_id, _tell(options))
+        end = follow_job(dashboard, job_id, _tell(options))
     except KeyboardInterrupt:
         stop = _command(dashboard, "--stop", job_id)
         sys.stderr.write(f"\ndprl: the job goes on; {again}, stop it with `{stop}`\n")
@@ -78,12 +79,12 @@ def _follow(dashboard: Dashboard, job_id: str, where: dict[str, Any], options: a
     except LostContact as error:
         sys.stderr.write(f"dprl: {dashboard.url} no longer answers ({error}); the job may go on: {again}\n")
         return EXIT_SOME_FAILED
-    if outcome.cause:
-        sys.stderr.write(f"dprl: the job died: {outcome.cause.strip()}\n")
+    if end.cause:
+        sys.stderr.write(f"dprl: the job died: {end.cause.strip()}\n")
     if options.json:
         told = {"job": job_id, "address": dashboard.url, **where}
-        say(as_json({**told, "status": outcome.status, "exit_code": outcome.exit_code}))
-    return outcome.exit_code
+        say(as_json({**told, "status": end.status, "exit_code": end.exit_code}))
+    return end.exit_code
 
 
 def _stop(dashboard: Dashboard, job_id: str, options: argparse.Namespace) -> int:

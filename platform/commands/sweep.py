@@ -9,7 +9,6 @@ from typing import Literal
 from dprl.platform.commands.base import (
     as_json,
     expanded_cells,
-    home_folder,
     labels_of,
     planned_certificates,
     say,
@@ -19,6 +18,7 @@ from dprl.platform.commands.base import (
 from dprl.platform.environment_variables import tracking_uri
 from dprl.platform.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, counted
 from dprl.platform.reports.verdicts import verdict_line
+from dprl.platform.results.home import home_folder
 
 
 def run(options: argparse.Namespace) -> int:

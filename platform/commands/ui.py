@@ -7,10 +7,11 @@ import os
 import socket
 import sys
 
-from dprl.platform.commands.base import home_folder, say
+from dprl.platform.commands.base import say
 from dprl.platform.errors import UserError, broken_rule
 from dprl.platform.program import command
-from dprl.platform.tracking.store import TrackingStore, database_in, runs_page
+from dprl.platform.results.home import Home, home_folder
+from dprl.platform.tracking.store import TrackingStore, runs_page
 
 _UI_HOST = "127.0.0.1"
 _PROBE_SECONDS = 2.0
@@ -22,8 +23,8 @@ def ui(options: argparse.Namespace) -> int:
     if not 1 <= port <= 65535:
         rule = "must be a whole number from 1 to 65535"
         raise broken_rule("--port", rule, options.port, "write e.g. --port 5000")
-    home = home_folder(None)
-    database = database_in(home)
+    home = Home(home_folder(None).resolve())
+    database = home.database
     if not database.is_file():
         raise UserError(
             f"{database}: must exist to be shown, got no such file; run `{command('sweep', 'smoke')}` first"
@@ -41,7 +42,7 @@ def ui(options: argparse.Namespace) -> int:
     }
     # The server is a process of MLflow's, which would import from the current folder: a click.py there ends it.
     environment = quiet | os.environ | {"PYTHONSAFEPATH": "1"}
-    words = ["-m", "mlflow", "ui", "--backend-store-uri", TrackingStore.choose(home, None).uri]
+    words = ["-m", "mlflow", "ui", "--backend-store-uri", TrackingStore.choose(home.path, None).uri]
     words += ["--host", _UI_HOST, "--port", str(port), "--workers", "1"]
     # Uvicorn would tell every request, and end on Ctrl-C with a traceback.
     words += ["--uvicorn-opts", "--log-level warning --lifespan off"]

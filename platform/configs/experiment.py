@@ -26,6 +26,7 @@ MOST_EPISODES = 10**9
 MOST_SEEDS = 10_000
 LARGEST_SEED = 2**32 - 1
 _USUAL = {"episodes": 200_000, "seeds": 10, "seed": 0}
+NAME_RULE = "must be 1 to 100 letters, digits, '.', '_' or '-', the first no sign"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _CLASSES: tuple[tuple[str, Mapping[str, type[Any]]], ...] = (
     ("algorithm", ALGORITHMS),
@@ -68,11 +69,9 @@ class Experiment:
     audit: bool = False
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
-            raise ValueError(
-                f"name must be 1 to 100 letters, digits, '.', '_' or '-', the first no sign, got {shown(self.name)}; "
-                "a folder is named by it: write e.g. first_try"
-            )
+        if not fits_as_name(self.name):
+            remedy = "a folder is named by it: write e.g. first_try"
+            raise ValueError(f"name {NAME_RULE}, got {shown(self.name)}; {remedy}")
         if self.episodes < 2:
             raise ValueError(
                 f"episodes must be at least 2, got {self.episodes}; the second plans from the first's report"
@@ -239,6 +238,11 @@ def _unknown_at_the_top(key: str, valid: list[str]) -> UserError:
     if owners:
         return UserError(f"{key}: unknown key; did you mean {' or '.join(map(repr, owners))}?")
     return unknown_key(shortened(key), valid)
+
+
+def fits_as_name(text: str) -> bool:
+    """Whether a sweep, and so its folder, can be called that."""
+    return _NAME.fullmatch(text) is not None
 
 
 def varying_keys(cells: Sequence[Experiment]) -> list[str]:

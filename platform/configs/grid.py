@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from dprl.platform.errors import UserError, broken_rule, joined
+from dprl.platform.errors import UserError, broken_rule, dotted
 
 GRID = "grid_search"
 MOST_CELLS = 10_000
@@ -60,7 +60,7 @@ def _expand_config(raw: Mapping[Any, Any], path: str, depth: int, outer: Mapping
         if key in outer and key != GRID:
             what = "section" if isinstance(raw[key], dict) else "key"
             both = f"the {what} `{key}` is given both {outer[key]} and in {path}"
-            raise UserError(f"{joined(path, key)}: {both}; keep one of the two")
+            raise UserError(f"{dotted(path, key)}: {both}; keep one of the two")
     here = dict.fromkeys(raw, f"in {path}" if path else "at the top")
     columns = []
     for key, value in raw.items():
@@ -73,7 +73,7 @@ def _expand_config(raw: Mapping[Any, Any], path: str, depth: int, outer: Mapping
 
 def _joint_points(raw: Mapping[Any, Any], path: str, depth: int, outer: Mapping[object, str]) -> Iterator[Any]:
     """Yield the points of a grid over mappings of sections."""
-    here = joined(path, GRID)
+    here = dotted(path, GRID)
     for i, choice in enumerate(_choices(raw, here)):
         if not isinstance(choice, dict):
             rule, remedy = "must be a mapping of sections", "write e.g. {algorithm: {...}, privacy: {...}}"
@@ -83,7 +83,7 @@ def _joint_points(raw: Mapping[Any, Any], path: str, depth: int, outer: Mapping[
 
 def _alternatives(raw: Mapping[Any, Any], path: str, depth: int) -> list[Any]:
     """Return the points of one `grid_search` below a key."""
-    here = joined(path, GRID)
+    here = dotted(path, GRID)
     siblings = [str(key) for key in raw if key != GRID]
     if siblings:
         remedy = "move the others into each alternative"
@@ -106,8 +106,8 @@ def _choices(raw: Mapping[Any, Any], here: str) -> list[Any]:
 def _column(key: object, value: object, path: str, depth: int) -> list[Any]:
     """Return the points of one key's value; a key that is nearly `grid_search` is an error."""
     if difflib.SequenceMatcher(None, str(key).lower(), GRID).ratio() > _MISSPELT:
-        raise UserError(f"{joined(path, key)}: unknown key; did you mean {GRID!r}?")
-    return expand(value, joined(path, key), depth + 1)
+        raise UserError(f"{dotted(path, key)}: unknown key; did you mean {GRID!r}?")
+    return expand(value, dotted(path, key), depth + 1)
 
 
 def _bounded(points: Iterator[Any], path: str, make: Callable[[Any], Any]) -> list[Any]:

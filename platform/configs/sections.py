@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from dprl.platform.errors import UserError, broken_rule, joined, nearest, shown, suggestion
+from dprl.platform.errors import UserError, broken_rule, dotted, nearest, shown, suggestion
 
 T = TypeVar("T")
 
@@ -66,13 +66,13 @@ def read_dataclass(section: Mapping[str, Any], path: str, cls: type[T], implied:
     valid = field_names(cls)
     for name in section:
         if name not in valid:
-            raise unknown_key(joined(path, name), [*implied, *valid])
+            raise unknown_key(dotted(path, name), [*implied, *valid])
     hints = typing.get_type_hints(cls)
     for field in dataclasses.fields(cls):  # type: ignore[arg-type]
         if field.init and field.name not in section and _is_required(field):
             what = describe_type(hints[field.name])
-            raise UserError(f"{joined(path, field.name)}: is required, got nothing; add {field.name}: <{what}>")
-    values = {name: _typed(value, joined(path, name), hints[name]) for name, value in section.items()}
+            raise UserError(f"{dotted(path, field.name)}: is required, got nothing; add {field.name}: <{what}>")
+    values = {name: _typed(value, dotted(path, name), hints[name]) for name, value in section.items()}
     try:
         return cls(**values)
     except ValueError as error:
@@ -157,7 +157,7 @@ def _placed(message: str, path: str, section: Mapping[str, Any]) -> str:
     """
     first = message.partition(" ")[0]
     if first in section:
-        path, message = joined(path, first), message[len(first) :].lstrip()
+        path, message = dotted(path, first), message[len(first) :].lstrip()
         listed = _LIST_OF_NAMES.search(message)
         close = nearest(section[first], listed["names"].split(", ")) if listed else None
         if close:

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprl.envs import CartPole, Env, FiniteMDP, LinearMixtureMDP, MarkovGame
-from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError
 from dprl.platform.policies.actor_critic import ActorCriticPolicy
@@ -41,7 +40,7 @@ def load_policy(path: str | Path, seed: int | None = None, generator: np.random.
     """
     folder = _cell_folder(Path(path))
     table = _table(folder.policy_file, seed)
-    env = _experiment(folder.experiment_file).env
+    env = _experiment(folder).env
     try:
         return POLICIES[env.builds](table, env, generator or np.random.default_rng())
     except ValueError as error:
@@ -77,11 +76,9 @@ def _table(file: Path, seed: int | None) -> NDArray[Any]:
     return table
 
 
-def _experiment(file: Path) -> Experiment:
+def _experiment(folder: CellFolder) -> Experiment:
     """Return what the cell ran. Raises UserError."""
+    file = folder.experiment_file
     if not file.is_file():
         raise UserError(f"{file}: must lie beside policy.npz, got no such file; copy the whole folder of the cell")
-    cells = load_cells(file)
-    if len(cells) != 1:
-        raise UserError(f"{file}: must describe one cell, got {len(cells)}; take the file from the cell's folder")
-    return cells[0]
+    return folder.experiment()

@@ -13,28 +13,28 @@ from dprl.platform.configs.experiment import NEEDS_ITS_NAME, varies
 from dprl.platform.reports.tables import episode_reached
 from dprl.platform.reports.verdicts import number
 
-Cell = Mapping[str, Any]
+Row = Mapping[str, Any]
 Scales = tuple[tuple[str, float], ...]
 
 # What has a column of its own, or is a heading.
 _SHOWN = ("algorithm.name", "privacy.model", "privacy.epsilon", "privacy.delta")
 
 
-def cells_of(summary: pd.DataFrame) -> list[Cell]:
+def rows_of(summary: pd.DataFrame) -> list[Row]:
     """Return the rows as mappings without what is missing."""
     return [{str(key): value for key, value in row.items() if pd.notna(value)} for row in summary.to_dict("records")]
 
 
-def by_environment(cells: Sequence[Cell]) -> dict[str, list[Cell]]:
+def by_environment(cells: Sequence[Row]) -> dict[str, list[Row]]:
     """Return the cells of each environment, which the key describes."""
-    found: dict[str, list[Cell]] = {}
+    found: dict[str, list[Row]] = {}
     for cell in cells:
         settings = [f"{key[4:]}={plain(cell[key])}" for key in cell if key.startswith("env.") and key != "env.name"]
         found.setdefault(f"{cell['env.name']} ({', '.join(settings)})", []).append(cell)
     return found
 
 
-def scales(cell: Cell) -> Scales:
+def scales(cell: Row) -> Scales:
     """Return the scales of the algorithm's constants, by name."""
     keys = [key for key in cell if key.startswith("algorithm.") and key.endswith("_scale")]
     return tuple((key.removeprefix("algorithm."), float(cell[key])) for key in keys)
@@ -48,12 +48,12 @@ def scales_text(found: Scales) -> str:
     return ", ".join(f"{name} {value:g}" for name, value in found) or "no scales"
 
 
-def varying_settings(cells: Sequence[Cell]) -> list[str]:
+def varying_settings(cells: Sequence[Row]) -> list[str]:
     """Return the settings that tell `cells` of one environment apart, without scales and what is always shown."""
     return [key for key in _settings(cells) if varies(key, cells)]
 
 
-def common_settings(cells: Sequence[Cell]) -> list[str]:
+def common_settings(cells: Sequence[Row]) -> list[str]:
     """Return, as words, the settings in which all `cells` agree; those of privacy need only the private ones."""
     private = [cell for cell in cells if cell["privacy.model"] != "none"]
     words = []
@@ -65,13 +65,13 @@ def common_settings(cells: Sequence[Cell]) -> list[str]:
     return words
 
 
-def _settings(cells: Sequence[Cell]) -> list[str]:
+def _settings(cells: Sequence[Row]) -> list[str]:
     keys = dict.fromkeys(key for cell in cells for key in cell)
     known = [key for key in keys if key.startswith(("algorithm.", "privacy.", "noise.")) and key not in _SHOWN]
     return [key for key in known if not key.endswith("_scale")]
 
 
-def needed_keys(cells: Sequence[Cell], keys: Sequence[str], always: Sequence[str]) -> list[str]:
+def needed_keys(cells: Sequence[Row], keys: Sequence[str], always: Sequence[str]) -> list[str]:
     """Return those of `keys` that are needed, beside the settings `always`, to tell `cells` apart; first ones first.
 
     What goes with the algorithm, or with another setting, says nothing more.
@@ -88,24 +88,24 @@ def needed_keys(cells: Sequence[Cell], keys: Sequence[str], always: Sequence[str
     return kept
 
 
-def settings_text(cell: Cell, keys: Sequence[str], sections: tuple[str, ...]) -> str:
+def settings_text(cell: Row, keys: Sequence[str], sections: tuple[str, ...]) -> str:
     """Return the cell's values of those `keys` that lie in `sections`."""
     return " ".join(setting_text(key, cell[key]) for key in keys if key.startswith(sections) and key in cell)
 
 
-def epsilon_text(cell: Cell) -> str:
+def epsilon_text(cell: Row) -> str:
     """Return the proved epsilon; where there is none, the claim tells cells apart."""
     if math.isfinite(cell["proved_epsilon"]):
         return number(cell["proved_epsilon"])
     return "\u221e" + (f" (claimed {number(cell['claimed_epsilon'])})" if "claimed_epsilon" in cell else "")
 
 
-def delta_text(cell: Cell) -> str:
+def delta_text(cell: Row) -> str:
     """Return the claimed delta, empty where nothing is claimed."""
     return f"{float(cell.get('claimed_delta', 0.0)):g}" if cell["privacy.model"] != "none" else ""
 
 
-def halved_text(cell: Cell) -> str:
+def halved_text(cell: Row) -> str:
     """Return the median and its interval, open above where that many seeds have not halved; '>K' if all of it is.
 
     '' if the cell's algorithm does not report regret.
@@ -118,7 +118,7 @@ def halved_text(cell: Cell) -> str:
     return median if set(ends) == {f">{episodes}"} else _with_ends(median, ends)
 
 
-def band_text(cell: Cell, column: str) -> str:
+def band_text(cell: Row, column: str) -> str:
     """Return a mean over seeds with its band, '' if the cell's algorithm does not report it."""
     if column not in cell:
         return ""
@@ -126,7 +126,7 @@ def band_text(cell: Cell, column: str) -> str:
     return _with_ends(number(cell[column]), ends)
 
 
-def result_band(cell: Cell, metric: Metric) -> str:
+def result_band(cell: Row, metric: Metric) -> str:
     """Return a metric after the last episode with its interval, '' if the cell's algorithm does not report it."""
     if metric.unit != "episodes" or metric.name not in cell:
         return band_text(cell, metric.name)
@@ -135,14 +135,14 @@ def result_band(cell: Cell, metric: Metric) -> str:
     return _with_ends(episode_reached(cell[column], episodes), ends)
 
 
-def ends_text(cell: Cell, column: str) -> str:
+def ends_text(cell: Row, column: str) -> str:
     """Return a mean in the first block and in the last, '' if the cell's algorithm does not report it."""
     if f"{column}_first" not in cell:
         return ""
     return f"{number(cell[f'{column}_first'])} \u2192 {number(cell[f'{column}_last'])}"
 
 
-def first_and_last(cell: Cell) -> str:
+def first_and_last(cell: Row) -> str:
     """Return the regret per episode of the first block and of the last, '' if the cell's algorithm reports none."""
     if "regret_per_episode_first" not in cell:
         return ""
@@ -162,7 +162,7 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], texts: Sequence
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (headers, rule, *rows))
 
 
-def _ends(cell: Cell, name: str) -> list[str]:
+def _ends(cell: Row, name: str) -> list[str]:
     """Return the ends that the interval has; few seeds have none."""
     return [end for end in ("lower", "upper") if f"{name}_{end}" in cell]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,8 @@ from dprl.platform.configs.experiment import Experiment
 from dprl.platform.reports.halving import halving_columns
 from dprl.platform.reports.inference.intervals import band, bands, bootstrap_median
 from dprl.platform.reports.verdicts import privacy_columns
+from dprl.platform.results.cell_folder import CellResults
+from dprl.platform.results.records import block_column, by_seed, per_episode
 
 _MOST_SATURATED = 0.99
 SATURATION_NOTE = "bonus saturated: the curve is linear by construction"
@@ -22,31 +24,9 @@ SATURATION_REMEDY = "more episodes, a larger epsilon or, giving up theorems, a s
 _JUDGED = {"run": "", "deployed": " of the policy deployed last", "output": " of the output policy"}
 
 
-def per_episode(metric: Metric) -> str:
-    """Return the column of a summed metric's mean over a block of episodes; its own column is cumulative."""
-    return f"{metric.name}_per_episode"
-
-
-def columns(metrics: Sequence[Metric]) -> list[str]:
-    """Return the columns of the records of an algorithm with these metrics.
-
-    seed; episode: where a block of episodes ends; and for each metric its sum from the first episode on and its mean
-    over the block, or only its mean over the block, or its value at the end of the block.
-    """
-    found = ["seed", "episode"]
-    for metric in metrics:
-        found += [metric.name, per_episode(metric)] if metric.over == "sum" else [metric.name]
-    return found
-
-
 def main_column(metric: Metric) -> str:
     """Return the column of the summary that stands for a headline: the mean over all episodes of a run."""
     return f"mean_{metric.name}" if metric.over == "sum" else metric.name
-
-
-def block_column(metric: Metric) -> str:
-    """Return the column of the records with a metric of the block alone."""
-    return per_episode(metric) if metric.over == "sum" else metric.name
 
 
 def is_result(metric: Metric) -> bool:
@@ -104,63 +84,40 @@ def curve(records: pd.DataFrame, column: str = REGRET.name) -> pd.DataFrame:
     return pd.DataFrame({"episode": episodes, "mean": mean, "lower": mean - half, "upper": mean + half})
 
 
-def by_seed(records: pd.DataFrame, column: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the episodes at which blocks end, [B], and `column` at each of them for every seed, [B, seeds].
-
-    Raises ValueError unless the records have the same episodes of every seed.
-    """
-    ordered = records.sort_values(["seed", "episode"])
-    episodes = ordered["episode"].to_numpy().reshape(ordered["seed"].nunique(), -1)
-    if (episodes != episodes[0]).any():
-        raise ValueError("records must have the same episodes of every seed")
-    return episodes[0], ordered[column].to_numpy().reshape(len(episodes), -1).T
-
-
 def always_saturated(records: pd.DataFrame) -> bool:
     """Whether the bonus was saturated in over 99 % of the cells throughout, so that nothing was learned."""
     return SATURATED.name in records and bool(curve(records, SATURATED.name)["mean"].min() > _MOST_SATURATED)
 
 
-class Results(Protocol):
-    """What a summary reads of a finished cell, see `results.cell_folder.CellResults`."""
-
-    @property
-    def records(self) -> pd.DataFrame:
-        """One row per seed and block."""
-
-    @property
-    def certificate(self) -> Mapping[str, Any]:
-        """As `Certificate.to_dict` gives it."""
-
-    @property
-    def theorem(self) -> str:
-        """The theorem that covers the runs, '' for none."""
-
-    @property
-    def derived(self) -> Mapping[str, float]:
-        """Numbers that the settings left to the noise and the sizes of the runs."""
-
-
-def summary_row(experiment: Experiment, results: Results) -> dict[str, Any]:
+def summary_row(experiment: Experiment, results: CellResults) -> dict[str, Any]:
     """Return one cell's row of summary.csv: its settings, its metrics with intervals, what its noise proves.
 
     Infinity is float inf in the row.
     """
-    records = results.records
-    metrics = experiment.algorithm.metrics
+    metrics, records = experiment.algorithm.metrics, results.records
+    finals = final_numbers(metrics, results)
     row: dict[str, Any] = {"cell": experiment.digest, **experiment.parameters()}
     for metric in metrics:
-        row |= _metric_columns(metric, records)
+        row |= _metric_columns(metric, records) or {name: finals[name] for name in _with_ends(metric.name)}
+    note = SATURATION_NOTE if always_saturated(records) else ""
+    return {**row, **finals, "theorem": results.theorem, "note": note}
+
+
+def final_numbers(metrics: Sequence[Metric], results: CellResults) -> dict[str, Any]:
+    """Return what is known of a cell at its end alone: medians, halving, what its noise proves, derived numbers."""
+    records = results.records
+    found: dict[str, Any] = {}
+    for metric in metrics:
+        if metric.across == "median":
+            found |= _final_median(metric, records)
     if REGRET in metrics:
-        row |= halving_columns(records)
-    row |= privacy_columns(results.certificate)
-    row |= {f"derived_{name}": value for name, value in results.derived.items()}
-    row["theorem"] = results.theorem
-    return row | {"note": SATURATION_NOTE if always_saturated(records) else ""}
+        found |= halving_columns(records)
+    derived = {f"derived_{name}": value for name, value in results.derived.items()}
+    return {**found, **privacy_columns(results.certificate), **derived}
 
 
 def _metric_columns(metric: Metric, records: pd.DataFrame) -> dict[str, float]:
-    """Return what the summary has of a metric, see docs/metrics.md."""
+    """Return what the summary has of a metric beside the final numbers, nothing of a median; see docs/metrics.md."""
     name, episodes = metric.name, records["episode"]
     last = records[episodes == episodes.max()]
     if metric.over == "mean":
@@ -170,7 +127,7 @@ def _metric_columns(metric: Metric, records: pd.DataFrame) -> dict[str, float]:
         lengths = np.diff(points["episode"], prepend=0)
         return {name: float(np.average(points["mean"], weights=lengths)), f"{name}_last": float(last[name].mean())}
     if metric.over == "last":
-        return median_columns(metric, records) or _with_band(name, last[name], metric.most)
+        return _with_band(name, last[name], metric.most) if metric.across == "mean" else {}
     each = per_episode(metric)
     return {
         **_with_band(name, last[name]),
@@ -191,10 +148,8 @@ def _headline_columns(metric: Metric, records: pd.DataFrame) -> dict[str, float]
     }
 
 
-def median_columns(metric: Metric, records: pd.DataFrame) -> dict[str, float]:
-    """Return the median over seeds after the last episode and the ends of its interval; nothing for a mean."""
-    if metric.across == "mean":
-        return {}
+def _final_median(metric: Metric, records: pd.DataFrame) -> dict[str, float]:
+    """Return the median over seeds after the last episode and the ends of its interval."""
     last = records[records["episode"] == records["episode"].max()]
     return _named(metric.name, bootstrap_median(last[metric.name].to_numpy()))
 
@@ -208,4 +163,9 @@ def _with_band(name: str, values: pd.Series[float], most: float = math.inf) -> d
 
 
 def _named(name: str, numbers: tuple[float, float, float]) -> dict[str, float]:
-    return dict(zip((name, f"{name}_lower", f"{name}_upper"), numbers, strict=True))
+    return dict(zip(_with_ends(name), numbers, strict=True))
+
+
+def _with_ends(name: str) -> tuple[str, str, str]:
+    """Return the columns of a number and of the ends of its interval."""
+    return name, f"{name}_lower", f"{name}_upper"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment
@@ -14,10 +12,9 @@ from dprl.platform.errors import UserError, counted
 from dprl.platform.reproductions.request import Request
 from dprl.platform.results.atomic_files import write_bytes, write_text
 from dprl.platform.results.cell_folder import CellResults
-from dprl.platform.results.layout import SweepLayout
+from dprl.platform.results.home import Home
+from dprl.platform.results.layout import SweepCell, SweepLayout
 from dprl.platform.sweeps.sweep import SweepOptions, run_sweep
-
-_MADE_BY = ("dprl", "git_commit", "source_digest", "python", "cpu")
 
 
 @dataclass(frozen=True)
@@ -59,12 +56,11 @@ def run_cells(request: Request, config: str, paper: str, quick_seeds: int) -> Ra
     found = [cell for cell in SweepLayout(home, options.name).cells(cells) if cell.finished]
     missing = len(cells) - len(found)
     told = f"{counted(missing, 'cell')} of {len(cells)} not finished: no page was written"
-    versions = [json.loads(cell.folder.versions_file.read_text(encoding="utf-8")) for cell in found]
     return Ran(
         folder=swept.folder,
-        page_folder=home / "reproductions" / f"{paper}{suffix}",
+        page_folder=Home(home).reproductions / f"{paper}{suffix}",
         cells=[(cell.experiment, cell.folder.results()) for cell in found],
-        made=[f"Made by `{request.command}` from the sweep {options.name} ({config}.yaml).", *_versions(versions)],
+        made=[f"Made by `{request.command}` from the sweep {options.name} ({config}.yaml).", *_versions(found)],
         failed=[*swept.failed, *([told] if missing else [])],
         complete=not missing,
     )
@@ -82,7 +78,6 @@ def write_page(folder: Path, name: str, text: str, figures: Mapping[str, bytes])
     return folder / name
 
 
-def _versions(found: Sequence[Mapping[str, Any]]) -> list[str]:
+def _versions(found: Sequence[SweepCell]) -> list[str]:
     """Return, once each, what made the cells."""
-    lines = (", ".join(f"{key} {each[key]}" for key in _MADE_BY if each.get(key)) for each in found)
-    return [f"Run with {line}." for line in dict.fromkeys(lines)]
+    return list(dict.fromkeys(f"Run with {cell.folder.made_by()}." for cell in found))

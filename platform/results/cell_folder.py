@@ -10,12 +10,18 @@ from typing import Any
 
 import pandas as pd
 
+from dprl.platform.configs.config import load_cells
+from dprl.platform.configs.experiment import Experiment
+from dprl.platform.errors import UserError
+
+_MADE_BY = ("dprl", "git_commit", "source_digest", "python", "cpu")
+
 
 @dataclass(frozen=True)
 class CellResults:
     """What a finished cell left.
 
-    records: one row per seed and block, columns `reports.records.columns`. certificate: as `Certificate.to_dict`
+    records: one row per seed and block, columns `results.records.columns`. certificate: as `Certificate.to_dict`
     gives it. seconds: of computing. finished_at: time stamp of the end, in seconds. theorem: the one that covers the
     runs, '' for none. derived: numbers that the settings left to the noise and the sizes of the runs.
     """
@@ -65,7 +71,7 @@ class CellFolder:
         return self.path / "policy.npz"
 
     def figure_file(self, name: str) -> Path:
-        """A figure of the cell, by the name that `reports.cell_figures` gives it."""
+        """A figure of the cell, by the name that `reports.figures.of_cell` gives it."""
         return self.path / name
 
     @property
@@ -87,12 +93,35 @@ class CellFolder:
         done = json.loads(self.marker_file.read_text())
         return CellResults(
             records=pd.read_parquet(self.records_file),
-            certificate=json.loads(self.certificate_file.read_text()),
+            certificate=self.certificate(),
             seconds=float(done["seconds"]),
             finished_at=self.marker_file.stat().st_mtime,
             theorem=done.get("theorem", ""),
             derived=done.get("derived", {}),
         )
+
+    def experiment(self) -> Experiment:
+        """Read what the cell runs. Raises UserError, also for settings that this version of dprl does not know."""
+        cells = load_cells(self.experiment_file)
+        if len(cells) != 1:
+            rule, remedy = f"must describe one cell, got {len(cells)}", "take the file from the cell's folder"
+            raise UserError(f"{self.experiment_file}: {rule}; {remedy}")
+        return cells[0]
+
+    def certificate(self) -> dict[str, Any]:
+        """Read what the noise of a finished cell proves, as `Certificate.to_dict` gives it."""
+        found: dict[str, Any] = json.loads(self.certificate_file.read_text())
+        return found
+
+    def versions(self) -> dict[str, Any]:
+        """Read what made a finished cell, as `sweeps.versions` gives it."""
+        found: dict[str, Any] = json.loads(self.versions_file.read_text())
+        return found
+
+    def made_by(self) -> str:
+        """Say what made a finished cell."""
+        versions = self.versions()
+        return ", ".join(f"{key} {versions[key]}" for key in _MADE_BY if versions.get(key))
 
     def artifacts(self) -> list[Path]:
         """Return the result files of a finished cell, without the bookkeeping."""

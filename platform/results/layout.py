@@ -1,4 +1,4 @@
-"""Where a sweep lies on disk, and which of its cells are done."""
+"""Where a sweep lies on disk, and what it has left there."""
 
 from __future__ import annotations
 
@@ -8,12 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dprl.platform.configs.experiment import Experiment, varying_keys
-from dprl.platform.errors import broken_rule
-from dprl.platform.results.cell_folder import CellFolder
-from dprl.platform.results.lock import FolderLock
+import pandas as pd
 
-_SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+from dprl.platform.configs.experiment import NAME_RULE, Experiment, fits_as_name, varying_keys
+from dprl.platform.errors import broken_rule
+from dprl.platform.program import command
+from dprl.platform.results.cell_folder import CellFolder
+from dprl.platform.results.home import Home
+from dprl.platform.results.lock import FolderLock
+from dprl.platform.results.named_grid import Grid, Stages
+from dprl.platform.results.status import SweepStatus
+
 _DIGEST = re.compile(r"[0-9a-f]{12}")
 _ORPHAN_PATIENCE = 60.0
 """Seconds that a cell waits for its previous writer; a Ray worker without a driver ends within a few."""
@@ -51,14 +56,14 @@ class SweepLayout:
     name: str
 
     def __post_init__(self) -> None:
-        if not _SAFE_NAME.fullmatch(self.name):
-            rule = "must be 1 to 100 letters, digits, '.', '_' or '-', the first no sign (a folder is named by it)"
+        if not fits_as_name(self.name):
+            rule = f"{NAME_RULE} (a folder is named by it)"
             raise broken_rule("name", rule, self.name, "choose another with --name")
 
     @property
     def folder(self) -> Path:
         """Holds summary.csv, frontier.png and the cells."""
-        return self.home / "sweeps" / self.name
+        return Home(self.home).sweeps / self.name
 
     @property
     def summary_file(self) -> Path:
@@ -76,9 +81,18 @@ class SweepLayout:
         return self.folder / "grid.json"
 
     @property
+    def logs(self) -> Path:
+        """Holds the log of all calls and the stories of failed cells."""
+        return self.folder / "logs"
+
+    @property
     def log_file(self) -> Path:
         """What happened and when, of all calls."""
-        return self.folder / "logs" / "sweep.log"
+        return self.logs / "sweep.log"
+
+    def failure_log(self, digest: str) -> Path:
+        """The file with the story of the cell of that digest, if it failed."""
+        return self.logs / f"{digest}.txt"
 
     def cell_folder(self, digest: str) -> Path:
         """The folder of the cell of that digest."""
@@ -87,6 +101,26 @@ class SweepLayout:
     def lock(self) -> FolderLock:
         """The lock of the one process that drives this sweep."""
         return FolderLock(self.folder / "locks" / "sweep", patience=0.0)
+
+    def stages(self) -> Stages | None:
+        """In which stages the sweep adds seeds, None if their number is fixed. Raises UserError."""
+        grid = Grid.read(self.grid_file)
+        return grid.stages if grid is not None else None
+
+    def finished_cells(self) -> list[CellFolder]:
+        """The folders of the finished cells of the sweep's grid. Raises UserError."""
+        grid = Grid.read(self.grid_file)
+        folders = (CellFolder(self.cell_folder(digest)) for digest in (grid.cells if grid is not None else ()))
+        return [folder for folder in folders if folder.finished]
+
+    def summary(self) -> pd.DataFrame:
+        """Read the summary of a sweep that has one."""
+        # An empty field is the only missing value: 'none' and 'None' are words.
+        return pd.read_csv(self.summary_file, keep_default_na=False, na_values=[""], dtype={"cell": str})
+
+    def status(self) -> SweepStatus:
+        """How far the sweep was when that was last written; where it never was, no more than how to name it."""
+        return SweepStatus.read(self.status_file, command("sweep", "CONFIG", "--name", self.name))
 
     def cells(self, experiments: Sequence[Experiment]) -> list[SweepCell]:
         """The sweep's cells in grid order; grid points that are the same experiment are one cell."""

@@ -35,7 +35,7 @@ class LostContact(Exception):  # noqa: N818 - the job may well be fine
 
 
 @dataclass(frozen=True)
-class Outcome:
+class JobEnd:
     """How a job ended.
 
     status: Ray's word for it. exit_code: the sweep's; 1 where it died otherwise, 130 where it was stopped.
@@ -65,7 +65,7 @@ def submit_job(
         raise UserError(f"--address: {dashboard.url} must take the job ({reason}); look at the head's logs") from None
 
 
-def follow_job(dashboard: Dashboard, job_id: str, show: Callable[[str], None]) -> Outcome:
+def follow_job(dashboard: Dashboard, job_id: str, show: Callable[[str], None]) -> JobEnd:
     """Show the lines of the job's log as they come, and return how it ended. Raises UserError, LostContact."""
     dashboard.job(job_id)
     client, log = _client(dashboard), JobLog(show)
@@ -82,7 +82,7 @@ def follow_job(dashboard: Dashboard, job_id: str, show: Callable[[str], None]) -
         else:
             if JobStatus(details["status"]).is_terminal():
                 log.close()
-                return outcome_of(details)
+                return end_of(details)
         time.sleep(_POLL_SECONDS)
 
 
@@ -96,16 +96,16 @@ def stop_job(dashboard: Dashboard, job_id: str) -> bool:
         raise UserError(f"--stop: {dashboard.url} must stop {job_id} ({reason}); try again") from None
 
 
-def outcome_of(details: Mapping[str, object]) -> Outcome:
+def end_of(details: Mapping[str, object]) -> JobEnd:
     """Return how a job ended, from what Ray knows of it."""
     status, code = str(details["status"]), details.get("driver_exit_code")
     if status == JobStatus.STOPPED:
-        return Outcome(status, EXIT_INTERRUPTED, "")
+        return JobEnd(status, EXIT_INTERRUPTED, "")
     if status == JobStatus.SUCCEEDED:
-        return Outcome(status, EXIT_DONE, "")
+        return JobEnd(status, EXIT_DONE, "")
     if isinstance(code, int) and code in _SWEEP_CODES:
-        return Outcome(status, code, "")
-    return Outcome(status, EXIT_SOME_FAILED, str(details.get("message") or "no message"))
+        return JobEnd(status, code, "")
+    return JobEnd(status, EXIT_SOME_FAILED, str(details.get("message") or "no message"))
 
 
 class JobLog:

@@ -7,19 +7,19 @@ from collections.abc import Sequence
 
 from dprl.platform.configs.experiment import LARGEST_SEED, MOST_SEEDS, Experiment
 from dprl.platform.errors import broken_rule
+from dprl.platform.reports.comparing.groups import groups_of
+from dprl.platform.reports.comparing.report_cells import ReportCell, read_cells
 from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
 from dprl.platform.reports.inference.pairs import all_pairs_in_stages
-from dprl.platform.reports.pages.groups import groups_of
-from dprl.platform.reports.pages.report_cells import ReportCell, read_cells
 from dprl.platform.results.layout import SweepLayout
-from dprl.platform.results.meaning import Grid, Stages
+from dprl.platform.results.named_grid import Grid, Stages
 from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
 
 _STAGES = 5
 """At most, if nothing is said."""
 
 
-def stages_of(cells: Sequence[Experiment], most_seeds: str | None) -> Stages:
+def stages_asked_for(cells: Sequence[Experiment], most_seeds: str | None) -> Stages:
     """Return the stages of a sweep: the config's seeds in each, at most `most_seeds` together. Raises UserError."""
     seeds = {cell.seeds for cell in cells}
     if len(seeds) > 1 or min(seeds) < FEWEST_SEEDS:

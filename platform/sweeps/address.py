@@ -18,7 +18,7 @@ _HTTP2_SETTINGS = b"\4"
 
 
 @contextmanager
-def joined(address: str | None, home: Path, store: TrackingStore) -> Iterator[None]:
+def joined_cluster(address: str | None, home: Path, store: TrackingStore) -> Iterator[None]:
     """Join the Ray cluster at `address`, if there is one, and see that its nodes share what they must.
 
     Raises UserError, before anything is written.

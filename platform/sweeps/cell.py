@@ -16,8 +16,7 @@ from dprl.platform.audits.experiments import attached_audit
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError
 from dprl.platform.plugins import require_counted_modules
-from dprl.platform.reports.cell_figures import cell_figures
-from dprl.platform.reports.records import per_episode
+from dprl.platform.reports.figures.of_cell import cell_figures
 from dprl.platform.results.atomic_files import (
     remove_leftovers,
     write_arrays,
@@ -27,6 +26,7 @@ from dprl.platform.results.atomic_files import (
     write_text,
 )
 from dprl.platform.results.cell_folder import CellFolder
+from dprl.platform.results.records import columns, per_episode
 from dprl.platform.sweeps.versions import versions
 
 BLOCKS = 200
@@ -194,7 +194,7 @@ class CellRun:
             self._learner.load_state_dict(learner)
 
     def records(self) -> dict[str, np.ndarray]:
-        """Return the records of all finished seeds as columns, see `records.columns`."""
+        """Return the records of all finished seeds as columns, in the order of `columns`."""
         blocks, n_metrics = len(self.ends), len(self._names)
         seeds = len(self._rows) // blocks
         rows = np.array(self._rows[: seeds * blocks], dtype=np.float64).reshape(seeds, blocks, n_metrics)
@@ -209,7 +209,7 @@ class CellRun:
                 found[per_episode(metric)] = (values / np.diff(self.ends, prepend=0)).ravel()
             else:
                 found[metric.name] = values.ravel()
-        return found
+        return {name: found[name] for name in columns(self.experiment.algorithm.metrics)}
 
     def _tables(self) -> dict[str, np.ndarray]:
         """Return the finished seeds' policies, each table with one entry per seed."""

@@ -18,16 +18,17 @@ from dprl.platform.configs.experiment import Experiment
 from dprl.platform.environment_variables import cpu_limit, set_environment
 from dprl.platform.errors import UserError, broken_rule, counted
 from dprl.platform.program import command
-from dprl.platform.reports.records import block_column
 from dprl.platform.results.cell_folder import CellFolder
+from dprl.platform.results.home import Home
 from dprl.platform.results.layout import SweepCell, SweepLayout
-from dprl.platform.results.meaning import Grid, Stages, require_same_meaning
-from dprl.platform.sweeps.address import joined
+from dprl.platform.results.named_grid import Grid, Stages, require_same_meaning
+from dprl.platform.results.records import block_column
+from dprl.platform.sweeps.address import joined_cluster
 from dprl.platform.sweeps.cell import CellProgress
 from dprl.platform.sweeps.compiling import compile_kernels
 from dprl.platform.sweeps.execution import run_in_process
-from dprl.platform.sweeps.outcome import Outcome
 from dprl.platform.sweeps.progress import ProgressDisplay, progress_display
+from dprl.platform.sweeps.sweep_files import SweepFiles
 from dprl.platform.sweeps.sweep_log import LoggedProgress
 from dprl.platform.tracking.store import TrackingStore
 
@@ -90,7 +91,7 @@ def run_sweep(cells: Sequence[Experiment], options: SweepOptions) -> SweepResult
     cpu_limit()
     store.require_reachable()
     set_environment()
-    with joined(options.address, layout.home, store), _locked(layout):
+    with joined_cluster(options.address, layout.home, store), _locked(layout):
         _claim_name(layout, Grid.of(cells, options.stages), options.fresh)
         display = LoggedProgress(progress_display(options.quiet), layout.log_file)
         try:
@@ -145,7 +146,7 @@ class _Sweep:
         self.display = display
         self.options = options
         self.store = store
-        self.outcome = Outcome(layout)
+        self.files = SweepFiles(layout)
         # Loaded only here: importing MLflow takes seconds, and needs its environment set before.
         from dprl.platform.tracking.patient import PatientTracker  # noqa: PLC0415
         from dprl.platform.tracking.tracker import Tracker  # noqa: PLC0415
@@ -164,7 +165,7 @@ class _Sweep:
         done = [cell for cell in cells if cell.finished]
         todo = [cell for cell in cells if not cell.finished]
         # Also at the start: a call that is killed writes nothing at its end.
-        self.outcome.write_status(cells, 0, self.options.command)
+        self.files.write_status(cells, 0, self.options.command)
         if done:
             self.display.say(f"{len(done)} of {counted(len(cells), 'cell')} finished already")
         status = "KILLED"
@@ -172,7 +173,7 @@ class _Sweep:
             for cell in done:
                 # A kill between the marker and its removal left it; under jdp it has exact counts.
                 cell.folder.state_file.unlink(missing_ok=True)
-                self.tracker.record(cell, self.outcome.read(cell))
+                self.tracker.record(cell, self.files.read(cell))
             if todo:
                 self._execute(todo)
             status = "FAILED" if self.failures else "FINISHED"
@@ -194,10 +195,10 @@ class _Sweep:
     def finished(self, cell: SweepCell) -> None:
         """Record the cell and show what it learned."""
         seconds = time.monotonic() - self._started[cell.digest]
-        results = self.outcome.read(cell)
+        results = self.files.read(cell)
         learned = _first_and_last(cell.experiment.algorithm.metrics, results.records)
         self.display.ended(cell.label, f"done in {seconds:.1f} s{learned}")
-        self.outcome.failure_log(cell).unlink(missing_ok=True)
+        self.layout.failure_log(cell.digest).unlink(missing_ok=True)
         self.tracker.record(cell, results)
 
     def interrupted(self, cell: SweepCell, cause: str) -> None:
@@ -206,7 +207,7 @@ class _Sweep:
 
     def failed(self, cell: SweepCell, cause: str, trace: str) -> None:
         """Keep the cell's story in a log, and go on."""
-        where = self.outcome.write_failure(cell, trace)
+        where = self.files.write_failure(cell, trace)
         self.failures[cell.digest] = f"{cell.label}: {cause} ({where})"
         self.display.ended(cell.label, f"FAILED: {cause} ({where})")
         self.tracker.fail(cell, cause)
@@ -226,7 +227,7 @@ class _Sweep:
         self.display.say(f"starting Ray {where} ...")
         with connected(self.options.address) as cluster:
             self._begin(todo, f"on {counted(cluster.n_cpus, 'CPU')}")
-            run_on_ray(cluster, todo, self.layout.home / "tune", self)
+            run_on_ray(cluster, todo, Home(self.layout.home).tune, self)
 
     def _begin(self, todo: Sequence[SweepCell], where: str) -> None:
         seeds = sum(cell.experiment.seeds for cell in todo)
@@ -239,13 +240,13 @@ class _Sweep:
             self.display.say("writing summary.csv, figures and report.html, and all to MLflow")
         else:
             self.display.say("no finished cell: nothing to summarise")
-        summary = self.outcome.summary(finished)
+        summary = self.files.summary(finished)
         # Before the report, which says what is missing.
-        counts = self.outcome.write_status(cells, len(self.failures), self.options.command)
-        files = self.outcome.write(summary, self.options.command) if finished else []
-        missed = self.tracker.close(files, counts, status, patient=status != "KILLED" and not self.store.local)
+        written = self.files.write_status(cells, len(self.failures), self.options.command)
+        files = self.files.write(summary, self.options.command) if finished else []
+        missed = self.tracker.close(files, written.counts, status, patient=status != "KILLED" and not self.store.local)
         again = f"nothing is lost, the same command writes it later: {self.options.command}"
-        lacking = [*self.outcome.problems, *([f"MLflow: {missed}"] if missed is not None else [])]
+        lacking = [*self.files.problems, *([f"MLflow: {missed}"] if missed is not None else [])]
         self._say_where(files)
         return SweepResult(
             summary=summary,

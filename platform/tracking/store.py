@@ -12,7 +12,8 @@ from urllib.parse import quote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from dprl.platform.errors import UserError, broken_rule
-from dprl.platform.tracking.addresses import without_secrets
+from dprl.platform.results.home import Home
+from dprl.platform.tracking.shown_addresses import without_secrets
 
 EXPERIMENT = "dprl"
 """The MLflow experiment that holds every sweep, so that runs of different sweeps can be compared."""
@@ -99,18 +100,14 @@ class TrackingStore:
         """
         if uri is not None:
             return cls(uri, None)
-        return cls(f"sqlite:///{quote(str(database_in(home)))}", home.resolve() / "artifacts")
+        there = Home(home.resolve())
+        return cls(f"sqlite:///{quote(str(there.database))}", there.artifacts)
 
 
 def _schemes() -> list[str]:
     """Return the kinds of addresses that MLflow and its plugins know."""
     plugins = importlib.metadata.entry_points(group="mlflow.tracking_store")
     return ["sqlite", *_PORTS, "databricks", *(plugin.name for plugin in plugins if "file" not in plugin.name)]
-
-
-def database_in(home: Path) -> Path:
-    """Return MLflow's database in the folder of all results."""
-    return home.resolve() / "mlflow.db"
 
 
 def runs_page(database: Path) -> str:

@@ -16,11 +16,9 @@ from mlflow.tracking import MlflowClient
 from sqlalchemy.exc import SQLAlchemyError
 
 from dprl.algorithms import Metric
-from dprl.algorithms.base import REGRET
 from dprl.platform.environment_variables import set_environment
 from dprl.platform.errors import broken_rule
-from dprl.platform.reports.halving import halving_columns
-from dprl.platform.reports.records import curve, is_result, median_columns
+from dprl.platform.reports.records import curve, final_numbers, is_result
 from dprl.platform.reports.verdicts import privacy_columns, standing
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.layout import SweepCell
@@ -32,6 +30,7 @@ _BATCH = 1000
 _PARAMETERS_A_BATCH = 100
 _CURVE_POINTS = 40
 """Of a curve in MLflow at most; each costs a row of its database, and records.parquet has them all."""
+_EPSILONS = {"claimed_epsilon", "proved_epsilon"}
 _RECORDED = "recorded"
 _FAILURE = "failure"
 _IN_GRID = "in_grid"
@@ -270,16 +269,10 @@ def _has_band(metric: Metric) -> bool:
 
 
 def _final_numbers(metrics: Sequence[Metric], results: CellResults) -> dict[str, float]:
-    privacy = privacy_columns(results.certificate)
-    numbers = {
-        "claimed_epsilon": privacy["claimed_epsilon"],
-        "proved_epsilon": privacy["proved_epsilon"],
-        "seconds": results.seconds,
-        **{f"derived_{name}": value for name, value in results.derived.items()},
-        **(halving_columns(results.records) if REGRET in metrics else {}),
-        **{name: value for metric in metrics for name, value in median_columns(metric, results.records).items()},
-    }
-    return {name: float(value) for name, value in numbers.items() if value is not None}
+    # MLflow draws a chart for each: the rest of what is proved stands in certificate.json.
+    left_out = privacy_columns(results.certificate).keys() - _EPSILONS
+    numbers = {"seconds": results.seconds, **final_numbers(metrics, results)}
+    return {name: float(value) for name, value in numbers.items() if name not in left_out and value is not None}
 
 
 def _certificate_tags(certificate: Mapping[str, Any]) -> dict[str, str]:

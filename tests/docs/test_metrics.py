@@ -13,8 +13,9 @@ import pytest
 from dprl.algorithms import ALGORITHMS
 from dprl.envs import ENVIRONMENTS
 from dprl.platform.configs.experiment import Experiment, read_experiment
-from dprl.platform.reports.records import columns, summary_row
+from dprl.platform.reports.records import summary_row
 from dprl.platform.results.cell_folder import CellResults
+from dprl.platform.results.records import columns
 from dprl.platform.tracking.tracker import cell_metrics
 
 ENDS = re.compile(r"_(?:lower|upper)$")

@@ -8,19 +8,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from dprl.platform.configs.config import load_cells
-from dprl.platform.errors import UserError, broken_rule, counted, suggestion
-from dprl.platform.reports.cell_texts import cells_of
-from dprl.platform.reports.markdown import page
-from dprl.platform.reports.pages.lookup import (
-    SweepStatus,
-    finished_cells,
-    nothing_finished,
-    read_summary,
-    sweep_layout,
-    versions_text,
-)
+from dprl.platform.errors import broken_rule, counted, suggestion
+from dprl.platform.reports.cell_texts import rows_of
+from dprl.platform.reports.comparing.report_cells import experiment_of
+from dprl.platform.reports.pages.markdown_tables import page
 from dprl.platform.results.cell_folder import CellFolder
+from dprl.platform.results.finding import nothing_finished, sweep_layout
 from dprl.platform.results.layout import SweepLayout
 
 _THEOREM = "theorem"
@@ -55,7 +48,7 @@ def report_page(home: Path, names: Sequence[str], wanted: PageRequest) -> str:
     """
     layouts = [sweep_layout(home, name) for name in names]
     about = [] if wanted.preface is None else [_text_of(wanted.preface)]
-    cells = cells_of(summaries(home, names))
+    cells = rows_of(summaries(home, names))
     known = sorted({str(cell["algorithm.name"]) for cell in cells})
     for name in wanted.compared or ():
         if name not in known:
@@ -75,21 +68,21 @@ def _text_of(file: str) -> str:
 
 
 def _summary(layout: SweepLayout) -> pd.DataFrame:
-    status = SweepStatus.of(layout)
+    status = layout.status()
     if not layout.summary_file.is_file():
-        if not finished_cells(layout):
+        if not layout.finished_cells():
             raise nothing_finished(layout)
         rule = "must be finished, and has no summary yet"
-        raise broken_rule("SWEEP", rule, layout.name, f"resume with `{status.resume}`")
-    summary = read_summary(layout)
+        raise broken_rule("SWEEP", rule, layout.name, f"resume with `{status.command}`")
+    summary = layout.summary()
     outdated = "regret" in summary.columns and "halved_at" not in summary.columns
     if outdated or not status.cells:
-        remedy = f"run `{status.resume}` again"
+        remedy = f"run `{status.command}` again"
         raise broken_rule("SWEEP", "must be summarised by this version of dprl", layout.name, remedy)
     missing = status.cells - status.cells_finished
     if missing:
         rule = f"must be finished, and lacks {missing} of {counted(status.cells, 'cell')}"
-        raise broken_rule("SWEEP", rule, layout.name, f"resume with `{status.resume}`")
+        raise broken_rule("SWEEP", rule, layout.name, f"resume with `{status.command}`")
     if _THEOREM not in summary.columns:
         summary[_THEOREM] = [_theorem(layout, digest) for digest in summary["cell"]]
     return summary.assign(sweep=layout.name)
@@ -97,16 +90,10 @@ def _summary(layout: SweepLayout) -> pd.DataFrame:
 
 def _theorem(layout: SweepLayout, digest: str) -> str:
     """Return the theorem that covers a cell of a sweep from before summaries had them, '' for none."""
-    file = CellFolder(layout.folder / "cells" / digest).experiment_file
-    try:
-        return load_cells(str(file), [])[0].theorem
-    except UserError as error:
-        raise UserError(f"SWEEP: must have settings that this version of dprl knows: {error}") from None
+    return experiment_of(CellFolder(layout.cell_folder(digest))).theorem
 
 
 def _versions(layouts: Sequence[SweepLayout]) -> list[str]:
     """Return, once each, what made the cells of finished sweeps."""
-    folders = [
-        CellFolder(layout.folder / "cells" / digest) for layout in layouts for digest in read_summary(layout)["cell"]
-    ]
-    return list(dict.fromkeys(f"Run with {versions_text(folder)}." for folder in folders))
+    folders = [CellFolder(layout.cell_folder(digest)) for layout in layouts for digest in layout.summary()["cell"]]
+    return list(dict.fromkeys(f"Run with {folder.made_by()}." for folder in folders))

@@ -12,9 +12,9 @@ from jinja2 import Environment, StrictUndefined
 
 from dprl.platform.errors import counted
 from dprl.platform.reports.cell_texts import delta_text, epsilon_text, result_band, setting_text
-from dprl.platform.reports.pages.answers import Answer, answers_of, value_text
-from dprl.platform.reports.pages.groups import Group
-from dprl.platform.reports.pages.report_cells import ReportCell
+from dprl.platform.reports.comparing.answers import Answer, answers_of, value_text
+from dprl.platform.reports.comparing.groups import Group
+from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.pages.template import PAGE
 from dprl.platform.reports.records import SATURATION_NOTE, SATURATION_REMEDY, results_in
 from dprl.platform.reports.tables import verdict_text

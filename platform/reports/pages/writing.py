@@ -11,27 +11,21 @@ from typing import Any
 import pandas as pd
 
 from dprl.platform.errors import counted
-from dprl.platform.reports.frontier import frontier_figure, with_headline
-from dprl.platform.reports.gaps import gaps_figure, with_gaps
-from dprl.platform.reports.pages.answers import answers_of
-from dprl.platform.reports.pages.curve_figures import curve_figure
-from dprl.platform.reports.pages.facets import MOST_CURVES, facets_of, rank
-from dprl.platform.reports.pages.frames import cell_frame, comparison_frame, records_of
-from dprl.platform.reports.pages.groups import Group, groups_of
-from dprl.platform.reports.pages.horizon_figure import horizon_figure, lines_over_horizon
-from dprl.platform.reports.pages.lookup import (
-    SweepStatus,
-    finished_cells,
-    nothing_finished,
-    stages_of,
-    sweep_layout,
-    versions_text,
-)
-from dprl.platform.reports.pages.report_cells import ReportCell, read_cells
+from dprl.platform.reports.cell_texts import rows_of
+from dprl.platform.reports.comparing.answers import answers_of
+from dprl.platform.reports.comparing.frames import cell_frame, comparison_frame
+from dprl.platform.reports.comparing.groups import Group, groups_of
+from dprl.platform.reports.comparing.report_cells import ReportCell, read_cells
+from dprl.platform.reports.figures.curve_figures import curve_figure
+from dprl.platform.reports.figures.facets import MOST_CURVES, facets_of, rank
+from dprl.platform.reports.figures.frontier import frontier_figure, with_headline
+from dprl.platform.reports.figures.gaps import gaps_figure, with_gaps
+from dprl.platform.reports.figures.horizon_figure import horizon_figure, lines_over_horizon
+from dprl.platform.reports.figures.panels import MODEL, Panels
 from dprl.platform.reports.pages.web_page import Page, Picture
-from dprl.platform.reports.panels import MODEL, Panels
 from dprl.platform.reports.records import gaps_in
 from dprl.platform.results.atomic_files import write_bytes
+from dprl.platform.results.finding import nothing_finished, sweep_layout
 from dprl.platform.results.layout import SweepLayout
 
 PAGE_FILE = "report.html"
@@ -46,7 +40,7 @@ _OLD_FIGURES = (f"{_CURVES}*.png", f"{_FRONTIER}*.png", _GAPS, _HORIZON)
 
 
 @dataclass(frozen=True)
-class Report:
+class SweepReport:
     """The report of some sweeps, before it is written.
 
     layouts: of the sweeps. groups: what is finished of them. missing: a line for each sweep that is not finished.
@@ -57,15 +51,15 @@ class Report:
     missing: Sequence[str]
 
     @classmethod
-    def of(cls, home: Path, names: Sequence[str]) -> Report:
+    def of(cls, home: Path, names: Sequence[str]) -> SweepReport:
         """Read sweeps, by their names or the paths of their folders in `home`. Raises UserError."""
         layouts = [sweep_layout(home, name) for name in names]
         for layout in layouts:
-            if not finished_cells(layout):
+            if not layout.finished_cells():
                 raise nothing_finished(layout)
         missing = [line for line in map(_missing, layouts) if line]
         # Seeds of several sweeps did not come in the stages of one of them.
-        stages = stages_of(layouts[0]) if len(layouts) == 1 else None
+        stages = layouts[0].stages() if len(layouts) == 1 else None
         return cls(layouts, groups_of(read_cells(layouts), stages), missing)
 
     @property
@@ -83,8 +77,8 @@ class Report:
                 for group in self.groups
                 for answer in answers_of(group)
             ],
-            "cells": records_of(cell_frame(self.groups)),
-            "comparisons": records_of(comparison_frame(self.groups)),
+            "cells": rows_of(cell_frame(self.groups)),
+            "comparisons": rows_of(comparison_frame(self.groups)),
         }
 
     def write(self, folder: Path, command: str, title: str | None = None) -> list[Path]:
@@ -150,12 +144,12 @@ class Report:
         cells = counted(len(self.cells), "cell")
         lines = [f"Written by: {command}", f"{cells} of {counted(len(self.layouts), 'sweep')}"]
         for layout in self.layouts:
-            lines.append(f"{layout.name} was run by: {SweepStatus.of(layout).resume}")
+            lines.append(f"{layout.name} was run by: {layout.status().command}")
         stages = self.groups[0].stages
         if stages is not None:
             told = f"in at most {stages.most} stages of {stages.seeds}, until cells are told apart"
             lines.append(f"Seeds were added {told}; p-values are those of the stages, times {stages.most}")
-        versions = dict.fromkeys(versions_text(folder) for layout in self.layouts for folder in finished_cells(layout))
+        versions = dict.fromkeys(folder.made_by() for layout in self.layouts for folder in layout.finished_cells())
         return [*lines, *(f"Cells were run with {text}" for text in versions)]
 
 
@@ -164,20 +158,20 @@ def write_report(home: Path, names: Sequence[str], folder: Path, command: str) -
 
     command: what made it, which the page names. Raises UserError if a sweep has no finished cell.
     """
-    return Report.of(home, names).write(folder, command)
+    return SweepReport.of(home, names).write(folder, command)
 
 
 def _missing(layout: SweepLayout) -> str:
     """Return what a sweep lacks and what resumes it, '' if it is finished."""
-    status = SweepStatus.of(layout)
+    status = layout.status()
     lacks = status.cells - status.cells_finished
     if status.cells and not lacks:
         return ""
-    failed = f", {status.cells_failed} of them failed (logs in {layout.folder / 'logs'})" if status.cells_failed else ""
+    failed = f", {status.cells_failed} of them failed (logs in {layout.logs})" if status.cells_failed else ""
     told = f"{layout.name} lacks {lacks} of {counted(status.cells, 'cell')}{failed}"
     if not status.cells:
         told = f"{layout.name} does not say how many cells it has"
-    return f"{told}; resume with: {status.resume}"
+    return f"{told}; resume with: {status.command}"
 
 
 def _parquet(frame: pd.DataFrame) -> bytes:

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from dprl.platform.reports.drawing import COLOURS, png, put_title
+from dprl.platform.reports.figures.drawing import COLOURS, png, put_title
 from dprl.platform.reports.inference.intervals import bands
 from dprl.platform.reports.verdicts import number, proved_epsilon
 from dprl.platform.reproductions.ma_ldp.orders import FIGURE

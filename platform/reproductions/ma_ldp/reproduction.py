@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dprl.platform.reports.verdicts import proved_epsilon
+from dprl.platform.reports.verdicts import standing
 from dprl.platform.reproductions.ma_ldp.figures import cells_figure, regret_figure
 from dprl.platform.reproductions.ma_ldp.guarantees import Guarantees
 from dprl.platform.reproductions.ma_ldp.orders import all_seen, outcomes
@@ -79,6 +79,7 @@ def _data(found: Found) -> dict[str, Any]:
 
 
 def _cell(key: Key, cell: Runs) -> dict[str, Any]:
+    stands = standing(cell.certificate)
     return {
         **key._asdict(),
         "epsilon": None if math.isinf(key.epsilon) else key.epsilon,
@@ -88,6 +89,6 @@ def _cell(key: Key, cell: Runs) -> dict[str, Any]:
         "standard_error": standard_error(cell),
         "saturated": cell.saturated,
         "indefinite": cell.indefinite,
-        "verdict": cell.certificate["verdict"],
-        "proved_epsilon": proved_epsilon(cell.certificate),
+        "verdict": stands.verdict,
+        "proved_epsilon": stands.proved,
     }

@@ -15,6 +15,7 @@ from dprl.envs.network_mdp import NetworkMDP
 from dprl.platform.configs.experiment import Experiment, Scalar
 from dprl.platform.reproductions.ma_ldp.published import BOUNDED
 from dprl.platform.results.cell_folder import CellResults
+from dprl.platform.results.records import by_seed
 
 NO_NOISE, ONE_BIT = "none", "randomized_response"
 PRINTED, AGAIN, MAXMIN, CLIPPED = "printed", "again", "maxmin", "clipped"
@@ -107,19 +108,17 @@ class Runs:
     @classmethod
     def of(cls, results: CellResults) -> Runs:
         """Return those of a finished cell."""
-        records = results.records.sort_values(["seed", "episode"])
-        ends = np.unique(records["episode"].to_numpy())
+        records = results.records
+        ends, regrets = by_seed(records, REGRET.name)
         lengths = np.diff(ends, prepend=0)
 
         def share(name: str) -> float:
             if name not in records:
                 return math.nan
-            blocks = records[name].to_numpy(np.float64).reshape(-1, len(ends))
-            return float(np.average(blocks, axis=1, weights=lengths).mean())
+            return float(np.average(by_seed(records, name)[1].T, axis=1, weights=lengths).mean())
 
-        curves = records[REGRET.name].to_numpy(np.float64).reshape(-1, len(ends))
         shift = results.derived.get("last_shift", math.nan)
-        return cls(ends, curves, share(SATURATED.name), share(INDEFINITE.name), shift, results.certificate)
+        return cls(ends, regrets.T, share(SATURATED.name), share(INDEFINITE.name), shift, results.certificate)
 
     @property
     def regret(self) -> Float64Array:

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from dprl.platform.reports.drawing import COLOURS, png, put_legend, put_title
+from dprl.platform.reports.figures.drawing import COLOURS, png, put_legend, put_title
 from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
 from dprl.platform.reproductions.pgc_a3c.published import BUFFERS, EPSILONS, LAPLACE, PROJECTED, TARGET
 from dprl.platform.reproductions.pgc_a3c.trials import ELEMENTWISE, MECHANISMS, NOISE, Key, Trials

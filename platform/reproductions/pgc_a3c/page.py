@@ -9,7 +9,7 @@ from functools import cached_property
 
 from dprl.algorithms.base import Float64Array
 from dprl.platform.reports.cell_texts import table
-from dprl.platform.reports.verdicts import proved_epsilon
+from dprl.platform.reports.verdicts import standing
 from dprl.platform.reproductions.pgc_a3c.best import BestCell
 from dprl.platform.reproductions.pgc_a3c.published import (
     BUFFERS,
@@ -272,8 +272,8 @@ def _privacy(material: Material) -> list[str]:
     """Return what the noise that ran proves; cells that prove the same are one row."""
     found: dict[tuple[str, ...], int] = {}
     for key, cell in material.trials.items():
-        proved = proved_epsilon(cell.certificate)
-        row = (MECHANISMS[key.mechanism], _epsilon(key.epsilon), _epsilon(proved), str(cell.certificate["verdict"]))
+        stands = standing(cell.certificate)
+        row = (MECHANISMS[key.mechanism], _epsilon(key.epsilon), _epsilon(stands.proved), stands.verdict)
         found[row] = found.get(row, 0) + 1
     left_open = dict.fromkeys(
         name

@@ -7,6 +7,7 @@ from typing import Any
 
 from dprl.algorithms.pgc_a3c.random_search import first_successes
 from dprl.envs import CartPole, CartPoleGravity
+from dprl.platform.reports.verdicts import standing
 from dprl.platform.reproductions.pgc_a3c.best import best_cells
 from dprl.platform.reproductions.pgc_a3c.figures import scores_figure, success_figure
 from dprl.platform.reproductions.pgc_a3c.page import FIGURE_READINGS, FIGURES, Material, Search, page
@@ -102,6 +103,7 @@ def _data(material: Material) -> dict[str, Any]:
 
 
 def _cell(key: Key, cell: Trials) -> dict[str, Any]:
+    stands = standing(cell.certificate)
     return {
         **_named(key),
         "trials": cell.count,
@@ -111,8 +113,8 @@ def _cell(key: Key, cell: Trials) -> dict[str, Any]:
         "area": _interval(estimate(cell.area, mean)),
         "mean_score": _interval(estimate(cell.mean_score, mean)),
         "final_score": _interval(estimate(cell.final_score, mean)),
-        "verdict": cell.certificate["verdict"],
-        "proved_epsilon": float(cell.certificate["proved"]["epsilon_at_claimed_delta"]),
+        "verdict": stands.verdict,
+        "proved_epsilon": stands.proved,
     }
 
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.pgc.scores import AREA, FINAL_SCORE, FIRST_SUCCESS, SCORE
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.reproductions.pgc_a3c.published import LAPLACE, PROJECTED, TRIALS
 from dprl.platform.results.cell_folder import CellResults
+from dprl.platform.results.records import by_seed
 
 ELEMENTWISE, WITHOUT_NOISE = "elementwise", "l1"
 """Clips of cells without privacy: of each coordinate, or as in the Laplace mechanism, whose noise is left out."""
@@ -105,14 +105,12 @@ class Trials:
     @classmethod
     def of(cls, results: CellResults) -> Trials:
         """Return those of a finished cell."""
-        records = results.records.sort_values(["seed", "episode"])
-        ends = np.unique(records["episode"].to_numpy())
-        last = records[records["episode"] == ends[-1]]
-        first, area, final = (last[metric.name].to_numpy(np.float64) for metric in (FIRST_SUCCESS, AREA, FINAL_SCORE))
-        blocks = _by_trial(records, ends)
-        lengths = np.diff(ends, prepend=0)
-        whole = np.average(blocks, axis=1, weights=lengths)
-        return cls(first, area, final, whole, *_evened(ends, blocks), results.certificate)
+        records = results.records
+        last = (by_seed(records, metric.name)[1][-1] for metric in (FIRST_SUCCESS, AREA, FINAL_SCORE))
+        first, area, final = map(np.ascontiguousarray, last)
+        ends, scores = by_seed(records, SCORE.name)
+        whole = np.average(scores.T, axis=1, weights=np.diff(ends, prepend=0))
+        return cls(first, area, final, whole, *_evened(ends, scores.T), results.certificate)
 
     @property
     def submissions(self) -> int:
@@ -147,10 +145,6 @@ def trials_by_key(cells: Sequence[tuple[Experiment, CellResults]]) -> dict[Key, 
         if key is not None:
             found[key] = Trials.of(results)
     return found
-
-
-def _by_trial(records: pd.DataFrame, ends: Int64Array) -> Float64Array:
-    return records[SCORE.name].to_numpy(dtype=np.float64).reshape(-1, len(ends))
 
 
 def _evened(ends: Int64Array, blocks: Float64Array) -> tuple[Int64Array, Float64Array]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dprl.platform.audits import gradients
-from dprl.platform.audits.claims import claim_of
+from dprl.platform.audits.base import claim_of
 from dprl.platform.audits.experiments import audit_experiment
 from dprl.platform.reports.audits import block
 from dprl.privacy import GradientSender

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dprl.platform.audits import messages
-from dprl.platform.audits.claims import claim_of
+from dprl.platform.audits.base import claim_of
 from dprl.platform.audits.experiments import attached_audit, audit_experiment
 from dprl.platform.audits.messages import PROBES, probe_privatizer
 from dprl.platform.reports.audits import block

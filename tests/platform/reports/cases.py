@@ -10,8 +10,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from dprl.platform.configs.experiment import Experiment, read_experiment
-from dprl.platform.reports.records import columns, summary_row
+from dprl.platform.reports.records import summary_row
 from dprl.platform.results.cell_folder import CellResults
+from dprl.platform.results.records import columns
 
 NONE: dict[str, Any] = {"model": "none"}
 

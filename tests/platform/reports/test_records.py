@@ -14,12 +14,12 @@ from dprl.platform.reports.inference.intervals import band
 from dprl.platform.reports.records import (
     SATURATION_NOTE,
     always_saturated,
-    columns,
     curve,
     full_label,
     results_in,
     summary_row,
 )
+from dprl.platform.results.records import columns
 from tests.platform.reports.cases import finished, game_cell
 from tests.platform.reports.cases import records as game_records
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from dprl.platform.reports.cell_texts import cells_of
-from dprl.platform.reports.markdown import page
-from dprl.platform.reports.pages.report_cells import read_cells
+from dprl.platform.reports.cell_texts import rows_of
+from dprl.platform.reports.comparing.report_cells import read_cells
+from dprl.platform.reports.pages.markdown_tables import page
 from dprl.platform.reports.records import summary_row
 from dprl.platform.reports.tables import write_summary
 from dprl.platform.reports.verdicts import certificate_text, privacy_columns, privacy_text, standing, worst_of
@@ -63,7 +63,7 @@ def test_tables_pages_and_mlflow_show_no_epsilon() -> None:
     write_summary(table, frame)
     assert "NO PRIVACY" in table.getvalue()
     assert "holds" not in table.getvalue()
-    text = page("A page", cells_of(frame), [])
+    text = page("A page", rows_of(frame), [])
     assert "NO PRIVACY" in text
     assert "every privacy claim holds" not in text
     assert _certificate_tags(results.certificate)["verdict"] == "fails"

@@ -11,13 +11,14 @@ import pytest
 from matplotlib.figure import Figure
 
 from dprl.platform.configs.experiment import Experiment
-from dprl.platform.reports.cell_figure import cell_figure
-from dprl.platform.reports.cell_texts import cells_of
-from dprl.platform.reports.frontier import frontier_figure
-from dprl.platform.reports.markdown import page
-from dprl.platform.reports.records import columns, summary_row
+from dprl.platform.reports.cell_texts import rows_of
+from dprl.platform.reports.figures.frontier import frontier_figure
+from dprl.platform.reports.figures.learning import cell_figure
+from dprl.platform.reports.pages.markdown_tables import page
+from dprl.platform.reports.records import summary_row
 from dprl.platform.reports.tables import write_summary
 from dprl.platform.reports.verdicts import certificate_text, privacy_text, verdict_line
+from dprl.platform.results.records import columns
 from tests.platform.message_cases import LAPLACE, NO_CLIPS, NONE, PRINTED, cell, votes
 from tests.platform.reports.cases import finished, legend_of
 
@@ -118,7 +119,7 @@ def test_the_frontier_draws_them_as_lines_without_an_epsilon(drawn: list[Figure]
 
 def test_the_page_does_not_say_that_every_claim_holds() -> None:
     for cells, holds in (([cell(NONE), cell(LAPLACE)], True), ([cell(PRINTED), cell(LAPLACE)], False)):
-        text = page("team", cells_of(summary(*cells)), [])
+        text = page("team", rows_of(summary(*cells)), [])
         assert ("every privacy claim holds" in text) == holds
         assert ("NO PRIVACY" in text) != holds
         assert ("\u221e (claimed 4)" in text) != holds

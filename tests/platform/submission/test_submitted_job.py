@@ -17,7 +17,7 @@ from ray.job_submission import JobStatus
 from dprl.platform.configs.config import config_files, load_cells, read_config
 from dprl.platform.errors import UserError
 from dprl.platform.submission import jobs, requirements
-from dprl.platform.submission.jobs import JobLog, Outcome, outcome_of
+from dprl.platform.submission.jobs import JobEnd, JobLog, end_of
 from dprl.platform.submission.placement import check_tracking, is_this_machine, storage_on
 from dprl.platform.submission.shipping import CONFIG_FILE, pack
 from dprl.platform.submitted_job import interpreter_of_ray
@@ -111,16 +111,16 @@ def test_the_log_is_shown_once_and_without_rays_lines() -> None:
 @pytest.mark.parametrize(
     ("details", "expected"),
     [
-        ({"status": JobStatus.SUCCEEDED, "driver_exit_code": 0}, Outcome("SUCCEEDED", 0, "")),
-        ({"status": "FAILED", "driver_exit_code": 1, "message": "m"}, Outcome("FAILED", 1, "")),
-        ({"status": "FAILED", "driver_exit_code": 2, "message": "m"}, Outcome("FAILED", 2, "")),
-        ({"status": "FAILED", "driver_exit_code": -9, "message": "killed"}, Outcome("FAILED", 1, "killed")),
-        ({"status": "FAILED", "driver_exit_code": None, "message": "no env"}, Outcome("FAILED", 1, "no env")),
-        ({"status": "STOPPED", "driver_exit_code": None}, Outcome("STOPPED", 130, "")),
+        ({"status": JobStatus.SUCCEEDED, "driver_exit_code": 0}, JobEnd("SUCCEEDED", 0, "")),
+        ({"status": "FAILED", "driver_exit_code": 1, "message": "m"}, JobEnd("FAILED", 1, "")),
+        ({"status": "FAILED", "driver_exit_code": 2, "message": "m"}, JobEnd("FAILED", 2, "")),
+        ({"status": "FAILED", "driver_exit_code": -9, "message": "killed"}, JobEnd("FAILED", 1, "killed")),
+        ({"status": "FAILED", "driver_exit_code": None, "message": "no env"}, JobEnd("FAILED", 1, "no env")),
+        ({"status": "STOPPED", "driver_exit_code": None}, JobEnd("STOPPED", 130, "")),
     ],
 )
-def test_how_a_job_ended(details: dict[str, Any], expected: Outcome) -> None:
-    assert outcome_of({**details, "status": str(JobStatus(details["status"]).value)}) == expected
+def test_how_a_job_ended(details: dict[str, Any], expected: JobEnd) -> None:
+    assert end_of({**details, "status": str(JobStatus(details["status"]).value)}) == expected
 
 
 def test_one_node_that_is_this_machine_needs_no_storage(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from dprl.platform.configs.config import load_cells
 from dprl.platform.errors import UserError
-from dprl.platform.results.meaning import Stages
-from dprl.platform.sweeps.adaptive import run_adaptive, stages_of
+from dprl.platform.results.named_grid import Stages
+from dprl.platform.sweeps.adaptive import run_adaptive, stages_asked_for
 from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
 
 # The first cell learns at once, which six seeds show; the noise of the two others is nearly the same.
@@ -105,10 +105,10 @@ def test_seeds_are_added_where_they_are_needed_and_a_second_call_adds_nothing(tm
 def test_what_does_not_fit_is_refused(tmp_path: Path, config: str, most: str | None, told: str) -> None:
     (tmp_path / "race.yaml").write_text(config)
     with pytest.raises(UserError, match=told):
-        stages_of(load_cells(str(tmp_path / "race.yaml"), []), most)
+        stages_asked_for(load_cells(str(tmp_path / "race.yaml"), []), most)
 
 
 def test_the_number_of_stages_is_what_fits() -> None:
     cells = load_cells("smoke", [])
-    assert stages_of(cells, None) == Stages(3, 5)
-    assert stages_of(cells, "10") == Stages(3, 3)
+    assert stages_asked_for(cells, None) == Stages(3, 5)
+    assert stages_asked_for(cells, "10") == Stages(3, 3)

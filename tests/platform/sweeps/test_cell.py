@@ -22,9 +22,8 @@ from dprl.algorithms import TabularMDPConfig
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.platform.errors import UserError
-from dprl.platform.reports.records import columns
-from dprl.platform.results import atomic_files
 from dprl.platform.results.cell_folder import CellFolder
+from dprl.platform.results.records import columns
 from dprl.platform.sweeps.cell import BLOCKS, CellRun, block_ends
 from dprl.privacy import LedgerError
 
@@ -277,20 +276,6 @@ def test_only_its_owner_may_read_a_checkpoint(tmp_path: Path, monkeypatch: pytes
         assert stat.S_IMODE(run.folder.records_file.stat().st_mode) == 0o644
     finally:
         os.umask(umask)
-
-
-def test_an_atomic_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
-    file = tmp_path / "deep" / "a.txt"
-    atomic_files.write_text(file, "old")
-
-    def fails(stream: Any) -> None:
-        stream.write(b"half")
-        raise Killed
-
-    with pytest.raises(Killed):
-        atomic_files.write_atomically(file, fails)
-    assert file.read_text() == "old"
-    assert [one.name for one in file.parent.iterdir()] == ["a.txt"]
 
 
 def test_a_cell_of_a_game_keeps_what_is_reported_after_the_last_episode_of_a_block(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from dprl.algorithms import Metric, PrivateUCBVIConfig, Segment, TabularLearner
 from dprl.algorithms.base import Releases
 from dprl.envs import Env, FiniteMDP
 from dprl.platform.configs.experiment import Experiment, read_experiment
-from dprl.platform.reports.cell_texts import cells_of
-from dprl.platform.reports.markdown import page
+from dprl.platform.reports.cell_texts import rows_of
+from dprl.platform.reports.pages.markdown_tables import page
 from dprl.platform.reports.tables import write_summary
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
@@ -112,7 +112,7 @@ def test_only_what_is_declared_has_columns_and_figures(tmp_path: Path, monkeypat
     header, *_, legend = table(result.summary)
     assert header.split() == ["cell", "claim", "proved", "verdict", "s"]
     assert legend == "columns: docs/metrics.md"
-    text = page("Scores", cells_of(result.summary), [])
+    text = page("Scores", rows_of(result.summary), [])
     assert "regret" not in text
     assert "| scoring | jdp | 1 | 0 |" in text
     folder = CellFolder(result.folder / "cells" / result.summary["cell"][1])
@@ -127,6 +127,6 @@ def test_it_is_marked_beside_an_algorithm_that_has_regret(tmp_path: Path) -> Non
     assert header[:5] == ["cell", "regret", "+-95%", "regret/ep.", "halved"]
     assert scored[1:5] == ["-"] * 4
     assert "-" not in other
-    lines = page("Both", cells_of(result.summary), [], ("scoring", "private_ucb_vi")).splitlines()
+    lines = page("Both", rows_of(result.summary), [], ("scoring", "private_ucb_vi")).splitlines()
     (row,) = [line for line in lines if line.startswith("| scoring")]
     assert [each.strip() for each in row.strip("|").split("|")][-3:] == ["", "", ""]

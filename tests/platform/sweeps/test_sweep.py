@@ -14,7 +14,7 @@ from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError
 from dprl.platform.results.layout import SweepLayout
-from dprl.platform.results.lock import BusyError, FolderLock
+from dprl.platform.results.lock import BusyError
 from dprl.platform.sweeps.execution import LockedCell
 from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
 
@@ -169,14 +169,6 @@ def test_two_sweeps_of_one_name_do_not_run_at_once(tmp_path: Path) -> None:
     with layout.lock(), pytest.raises(BusyError, match="process"):
         run_sweep(cells_of(tmp_path), options(tmp_path / "home"))
     assert not (tmp_path / "home" / "mlflow.db").exists()
-
-
-def test_a_lock_is_waited_for_and_then_given_up(tmp_path: Path) -> None:
-    path = tmp_path / "locks" / "cell"
-    with FolderLock(path), pytest.raises(BusyError, match="cell is in use by process"):
-        FolderLock(path, patience=0.2).acquire()
-    with FolderLock(path):
-        pass
 
 
 @pytest.mark.parametrize("name", ["", "..", "../up", "a/b", ".hidden", "a b", "x" * 101])

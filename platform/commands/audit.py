@@ -1,0 +1,108 @@
+"""`dprl audit`: what attacks on noise measure, of a config's cells, of one mechanism, or of every paper's claims."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from dprl.platform.commands.base import as_json, labels_of, say, unfit_settings
+from dprl.platform.configs.config import config_files, load_cells
+from dprl.platform.errors import EXIT_DONE, EXIT_SOME_FAILED, UserError, broken_rule, suggestion
+
+_FEWEST_RUNS, _MOST = 100, 2**31
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What the command says: as text, as JSON-ready data, and whether something was refuted."""
+
+    text: str
+    data: object
+    violated: bool
+
+
+def audit(options: argparse.Namespace) -> int:
+    """Attack the noise of each cell, of one mechanism or of every paper's claims."""
+    answer = _answer(options)
+    say(as_json(answer.data) if options.json else answer.text)
+    return EXIT_SOME_FAILED if answer.violated else EXIT_DONE
+
+
+def _answer(options: argparse.Namespace) -> _Answer:
+    seed = _whole_number("--seed", options.seed, 0, "write e.g. --seed 1")
+    runs = None if options.runs is None else _whole_number("--runs", options.runs, _FEWEST_RUNS, "write e.g. 100000")
+    if options.papers:
+        return _of_papers(options, seed)
+    if options.target is None:
+        raise UserError("CONFIG|MECHANISM: is required, got nothing; name one, or write --papers")
+    # Only here, as below: their kernels take seconds to load.
+    from dprl.privacy.audits.mechanisms_audited import mechanism_names  # noqa: PLC0415
+
+    known = mechanism_names()
+    if options.target in known and not Path(options.target).exists():
+        return _of_mechanism(options, runs, seed)
+    configs = list(config_files())
+    if not Path(options.target).exists() and options.target not in configs:
+        remedy = suggestion(options.target, [*known, *configs])
+        raise broken_rule("CONFIG|MECHANISM", "must be a config or a mechanism", options.target, remedy)
+    return _of_cells(options, runs, seed)
+
+
+def _of_papers(options: argparse.Namespace, seed: int) -> _Answer:
+    from dprl.platform.reports.audits import papers_text  # noqa: PLC0415
+    from dprl.privacy.audits.papers import audit_papers  # noqa: PLC0415
+
+    for name, given in (("CONFIG|MECHANISM", options.target), ("--set", options.set), ("--runs", options.runs)):
+        if given:
+            raise broken_rule(name, "must be left out with --papers", given, "its claims and runs are fixed")
+    start = time.monotonic()
+    page = audit_papers(seed)
+    text = papers_text(page, time.monotonic() - start)
+    return _Answer(text, page.to_dict(), page.inconsistent)
+
+
+def _of_mechanism(options: argparse.Namespace, runs: int | None, seed: int) -> _Answer:
+    from dprl.platform.audits.experiments import audit_mechanism  # noqa: PLC0415
+    from dprl.platform.reports.audits import block  # noqa: PLC0415
+
+    if options.set:
+        raise broken_rule("--set", "must be left out with a mechanism", options.set[0], "name a config to set it in")
+    findings = audit_mechanism(options.target, runs, seed)
+    data = {"mechanism": options.target, "findings": [finding.to_dict() for finding in findings]}
+    return _Answer(block(options.target, findings), [data], any(finding.violated for finding in findings))
+
+
+def _of_cells(options: argparse.Namespace, runs: int | None, seed: int) -> _Answer:
+    from dprl.platform.audits.experiments import DEFAULT_RUNS, audit_experiment, last_bits  # noqa: PLC0415
+    from dprl.platform.reports.audits import block  # noqa: PLC0415
+    from dprl.privacy.audits.findings import audit_summary  # noqa: PLC0415
+
+    cells = load_cells(options.target, options.set)
+    texts, data, violated = [], [], False
+    for cell, label in zip(cells, labels_of(cells), strict=True):
+        try:
+            findings = audit_experiment(cell, runs or DEFAULT_RUNS, seed)
+        except ValueError as error:
+            raise unfit_settings(cell, label, error) from None
+        told = last_bits(cell)
+        texts.append(block(label, findings, told))
+        found = {
+            "findings": [finding.to_dict() for finding in findings],
+            "summary": audit_summary(findings),
+            "last_bits": told,
+        }
+        data.append({"cell": cell.digest, "parameters": cell.parameters(), **found})
+        violated |= any(finding.violated for finding in findings)
+    return _Answer("\n\n".join(texts), data, violated)
+
+
+def _whole_number(name: str, text: str, least: int, remedy: str) -> int:
+    try:
+        value = int(float(text)) if float(text).is_integer() else -1
+    except (ValueError, OverflowError):
+        value = -1
+    if not least <= value <= _MOST:
+        raise broken_rule(name, f"must be a whole number from {least} to {_MOST}", text, remedy)
+    return value

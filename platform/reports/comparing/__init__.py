@@ -1,0 +1,1 @@
+"""Cells that can be compared: read, grouped, tested and told as data."""

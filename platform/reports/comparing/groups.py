@@ -1,0 +1,131 @@
+"""Cells that can be compared: those of one environment, one length and one headline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from dprl.algorithms import Metric
+from dprl.platform.configs.experiment import varies
+from dprl.platform.reports.cell_texts import needed_keys, plain, setting_text
+from dprl.platform.reports.comparing.report_cells import ReportCell
+from dprl.platform.reports.inference.pairs import Pair, all_pairs, all_pairs_in_stages
+from dprl.platform.reports.records import full_label, unit_of
+from dprl.platform.reports.verdicts import privacy_text, standing
+from dprl.platform.results.named_grid import Stages
+
+_NAMED = ("algorithm.name", "privacy.model", "privacy.epsilon", "privacy.delta")
+"""Settings that every name of a cell has in words of its own."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Cells that differ in algorithm, privacy or noise only, the best first, and those that no order knows last.
+
+    title: the environment and what tells this group from the others. metric: their headline. stages: how seeds came,
+    where their number was not fixed.
+    """
+
+    title: str
+    metric: Metric | None
+    cells: tuple[ReportCell, ...]
+    stages: Stages | None = None
+
+    @property
+    def unit(self) -> str:
+        """What an episode is called here."""
+        return unit_of(self.cells[0].row["algorithm.name"])
+
+    @property
+    def episodes(self) -> int:
+        """How long the runs are."""
+        return int(self.cells[0].row["episodes"])
+
+    @property
+    def amount(self) -> str:
+        """What the number of a run is, with its unit."""
+        if self.metric is None:
+            return ""
+        over = "summed" if self.metric.over == "sum" else "mean"
+        return f"{full_label(self.metric)} ({self.metric.unit}, {over} over {self.episodes:,} {self.unit}s)"
+
+    @cached_property
+    def varying(self) -> list[str]:
+        """The settings that tell its cells apart, besides algorithm and privacy."""
+        return naming_keys(self.cells)
+
+    @cached_property
+    def names(self) -> dict[int, str]:
+        """Every cell's name within the group, by its place, each one different."""
+        by_algorithm: dict[object, list[ReportCell]] = {}
+        for cell in self.cells:
+            by_algorithm.setdefault(cell.row["algorithm.name"], []).append(cell)
+        keys = {algorithm: naming_keys(cells) for algorithm, cells in by_algorithm.items()}
+        names = [cell_name(cell, keys[cell.row["algorithm.name"]]) for cell in self.cells]
+        return {
+            i: name if names.count(name) == 1 else f"{name} [{str(cell.row['cell'])[:6]}]"
+            for i, (cell, name) in enumerate(zip(self.cells, names, strict=True))
+        }
+
+    @cached_property
+    def pairs(self) -> dict[tuple[int, int], Pair]:
+        """The tests of all pairs of cells, by their places, the smaller first: one family."""
+        if self.metric is None:
+            return {}
+        finals = [cell.finals for cell in self.cells]
+        tests = all_pairs(finals) if self.stages is None else all_pairs_in_stages(finals, *self.stages)
+        return {(pair.first, pair.second): pair for pair in tests}
+
+    def pair(self, one: int, other: int) -> Pair:
+        """Return the test of two cells of a group that has a headline."""
+        return self.pairs[min(one, other), max(one, other)]
+
+
+def groups_of(cells: Sequence[ReportCell], stages: Stages | None = None) -> list[Group]:
+    """Return the groups of `cells`, in the order in which they come. stages: how seeds came, None if all at once."""
+    flats = [cell.row for cell in cells]
+    keys = [key for key in dict.fromkeys(key for flat in flats for key in flat) if key.startswith("env.")]
+    told = ["env.name", *(key for key in keys if key != "env.name" and varies(key, flats))]
+    found: dict[tuple[object, ...], list[ReportCell]] = {}
+    for cell in cells:
+        key = (*(plain(cell.row.get(name)) for name in keys), cell.row["episodes"], cell.metric)
+        found.setdefault(key, []).append(cell)
+    long = len({cell.row["episodes"] for cell in cells}) > 1
+    groups = (_group(members, told, long=long) for members in found.values())
+    return [replace(group, stages=stages) for group in groups]
+
+
+def naming_keys(cells: Sequence[ReportCell]) -> list[str]:
+    """Return settings that tell cells of a group apart, besides those that every name has, no more than needed."""
+    flats = [cell.row for cell in cells]
+    keys = dict.fromkeys(key for flat in flats for key in flat)
+    known = (key for key in keys if ("." in key and not key.startswith("env.")) or key in ("release", "audit"))
+    return needed_keys(flats, [key for key in known if key not in _NAMED and varies(key, flats)], _NAMED)
+
+
+def cell_name(cell: ReportCell, keys: Sequence[str]) -> str:
+    """Return algorithm, the settings of these `keys`, trust model, what is proved and the verdict."""
+    settings = [setting_text(key, cell.row[key]) for key in keys if key in cell.row]
+    return f"{' '.join([str(cell.row['algorithm.name']), *settings])}, {standing_text(cell)}"
+
+
+def standing_text(cell: ReportCell) -> str:
+    """Return the trust model, the epsilon that is proved, never one that is only claimed, and the verdict."""
+    text, stands = privacy_text(cell.certificate), standing(cell.certificate)
+    return f"{text}, holds" if stands.verdict == "holds" and not stands.refuted else text
+
+
+def _group(members: Sequence[ReportCell], told: Sequence[str], *, long: bool) -> Group:
+    row = members[0].row
+    words = [setting_text(key, row[key]) for key in told if key in row]
+    if long:
+        words.append(f"K={int(row['episodes']):,}")
+    metric = members[0].metric
+    if metric is None:
+        return Group(" ".join(words), None, tuple(members))
+    sign = 1.0 if metric.better == "low" else -1.0
+    means = [sign * float(cell.finals.mean()) for cell in members]
+    return Group(" ".join(words), metric, tuple(members[i] for i in np.argsort(means, kind="stable")))

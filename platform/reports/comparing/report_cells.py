@@ -1,0 +1,172 @@
+"""The cells that a report is on: what is finished of some sweeps, with the headline of every seed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dprl.algorithms import ALGORITHMS, Metric
+from dprl.algorithms.base import headline
+from dprl.platform.configs.experiment import Experiment
+from dprl.platform.errors import UserError
+from dprl.platform.reports.cell_texts import Row, plain, rows_of
+from dprl.platform.reports.inference.bands import simultaneous_band
+from dprl.platform.reports.records import curve, summary_row
+from dprl.platform.reports.verdicts import standing, worst_of
+from dprl.platform.results.cell_folder import CellFolder
+from dprl.platform.results.layout import SweepLayout
+from dprl.platform.results.records import by_seed
+
+_OTHERS = ("episodes", "release", "audit")
+"""Settings that have no dot in their name."""
+_SOURCES = "source_digest"
+
+
+@dataclass(frozen=True)
+class ReportCell:
+    """A cell, or several that differ in their seeds only.
+
+    row: its row of the summary, without what is missing; 'sweep' names the sweep. certificate: as `certificate.json`
+    has it. metric: the headline, None without one. episodes: int64[T], where the blocks end. curves: float64[n_seeds,
+    T], the headline there, summed from the start if it is a sum; empty without one. folders: of its parts.
+    """
+
+    row: Row
+    certificate: Mapping[str, Any]
+    metric: Metric | None
+    episodes: np.ndarray
+    curves: np.ndarray
+    folders: tuple[CellFolder, ...]
+
+    @property
+    def seeds(self) -> int:
+        """How many seeds it has."""
+        return int(self.row["seeds"])
+
+    @property
+    def proved(self) -> float:
+        """The epsilon that stands, infinite if none does."""
+        return float(self.row["proved_epsilon"])
+
+    @property
+    def private(self) -> bool:
+        """Whether privacy was asked for, proved or not."""
+        return str(self.row["privacy.model"]) != "none"
+
+    @property
+    def saturated(self) -> bool:
+        """Whether nothing was learned."""
+        return bool(self.row.get("note"))
+
+    @cached_property
+    def finals(self) -> np.ndarray:
+        """The headline of the whole run of each seed, float64[n_seeds]: the sum, or the mean over all episodes."""
+        if self.metric is None or self.metric.over == "sum":
+            return self.curves[:, -1]
+        return np.average(self.curves, axis=1, weights=np.diff(self.episodes, prepend=0))
+
+    @cached_property
+    def band(self) -> tuple[np.ndarray, np.ndarray]:
+        """The mean curve and the half width of its simultaneous band, float64[T] each; NaN below 3 seeds."""
+        return simultaneous_band(self.curves)
+
+    def curve_of(self, metric: Metric) -> pd.DataFrame:
+        """Return any of its metrics over episodes, as `records.curve` gives it."""
+        return curve(_numbered_apart([_records(folder, metric) for folder in self.folders]), metric.name)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A cell on the disk with its row of the summary."""
+
+    folder: CellFolder
+    row: Row
+
+    @cached_property
+    def settings(self) -> tuple[tuple[str, str], ...]:
+        """What it shares with cells that differ in their seeds only: its settings, and the code that ran."""
+        known = (key for key in self.row if "." in key or key in _OTHERS)
+        sources = str(self.folder.versions()[_SOURCES])
+        return ((_SOURCES, sources), *((key, plain(self.row[key])) for key in sorted(known)))
+
+
+def read_cells(layouts: Sequence[SweepLayout]) -> list[ReportCell]:
+    """Return what is finished of these sweeps, cells that differ in their seeds only as one. Raises UserError."""
+    pools: dict[tuple[tuple[str, str], ...], dict[object, _Part]] = {}
+    for part in (part for layout in layouts for part in _parts(layout)):
+        pool = pools.setdefault(part.settings, {})
+        # A cell of the same first seed repeats the seeds of this one, and may have more.
+        other = pool.get(part.row["seed"])
+        if other is None or part.row["seeds"] > other.row["seeds"]:
+            pool[part.row["seed"]] = part
+    ordered = (sorted(pool.values(), key=lambda part: int(part.row["seed"])) for pool in pools.values())
+    return [_report_cell(parts) for parts in ordered]
+
+
+def _parts(layout: SweepLayout) -> list[_Part]:
+    """Return the finished cells of the sweep's grid."""
+    known = rows_of(layout.summary()) if layout.summary_file.is_file() else []
+    rows = {str(row["cell"]): row for row in known}
+    found = [(folder, rows.get(folder.path.name) or _row(folder)) for folder in layout.finished_cells()]
+    return [_Part(folder, {"sweep": layout.name, **row}) for folder, row in found]
+
+
+def _row(folder: CellFolder) -> Row:
+    """Return the row of a cell that no summary has yet."""
+    results = folder.results()
+    row = {**summary_row(experiment_of(folder), results), "cell": folder.path.name, "seconds": results.seconds}
+    return rows_of(pd.DataFrame([row]))[0]
+
+
+def experiment_of(folder: CellFolder) -> Experiment:
+    """Return what a cell of a sweep ran. Raises UserError."""
+    try:
+        return folder.experiment()
+    except UserError as error:
+        raise UserError(f"SWEEP: must have settings that this version of dprl knows: {error}") from None
+
+
+def _report_cell(parts: Sequence[_Part]) -> ReportCell:
+    """Return the cell that `parts`, which differ in their seeds only, are together."""
+    row = parts[0].row if len(parts) == 1 else _pooled_row(parts)
+    folders = tuple(part.folder for part in parts)
+    certificates = [part.folder.certificate() for part in parts]
+    certificate = certificates[worst_of(certificates)]
+    stands = standing(certificate)
+    row = {**row, "proved_epsilon": stands.proved, "verdict": stands.verdict}
+    config = ALGORITHMS.get(str(row["algorithm.name"]))
+    metric = headline(config.metrics) if config is not None else None
+    if metric is None:
+        return ReportCell(row, certificate, None, np.empty(0, np.int64), np.empty((row["seeds"], 0)), folders)
+    found = [by_seed(_records(folder, metric), metric.name) for folder in folders]
+    curves = np.concatenate([values.T for _, values in found])
+    return ReportCell(row, certificate, metric, found[0][0], curves, folders)
+
+
+def _records(folder: CellFolder, metric: Metric) -> pd.DataFrame:
+    return pd.read_parquet(folder.records_file, columns=["seed", "episode", metric.name])
+
+
+def _pooled_row(parts: Sequence[_Part]) -> Row:
+    """Return the row of the summary of several cells as one."""
+    results = [part.folder.results() for part in parts]
+    worst = results[worst_of([found.certificate for found in results])]
+    together = dataclasses.replace(worst, records=_numbered_apart([found.records for found in results]))
+    seeds = sum(int(part.row["seeds"]) for part in parts)
+    experiment = dataclasses.replace(experiment_of(parts[0].folder), seeds=seeds)
+    row = summary_row(experiment, together)
+    about = {"sweep": parts[0].row["sweep"], "seconds": sum(found.seconds for found in results)}
+    digests = " ".join(str(part.row["cell"]) for part in parts)
+    return rows_of(pd.DataFrame([{**about, **row, "cell": digests}]))[0]
+
+
+def _numbered_apart(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Return the records of several cells as those of one: their seeds are different, whatever their numbers."""
+    numbered = [records.assign(seed=records["seed"] + i * 2**33) for i, records in enumerate(parts)]
+    return pd.concat(numbered, ignore_index=True)

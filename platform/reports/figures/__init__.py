@@ -1,0 +1,1 @@
+"""Figures of cells, of comparisons of cells, and of episodes."""

@@ -1,0 +1,58 @@
+"""The folder of all results: which one it is, and what lies where in it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from dprl.platform.errors import broken_rule
+
+_VARIABLE = "DPRL_HOME"
+_DEFAULT = "dprl_runs"
+
+
+@dataclass(frozen=True)
+class Home:
+    """The folder `path`, and the names in it."""
+
+    path: Path
+
+    @property
+    def sweeps(self) -> Path:
+        """Has a folder for each sweep."""
+        return self.path / "sweeps"
+
+    @property
+    def tune(self) -> Path:
+        """What Ray Tune keeps of its trials."""
+        return self.path / "tune"
+
+    @property
+    def database(self) -> Path:
+        """MLflow's, of all runs."""
+        return self.path / "mlflow.db"
+
+    @property
+    def artifacts(self) -> Path:
+        """The files that MLflow keeps of runs."""
+        return self.path / "artifacts"
+
+    @property
+    def reproductions(self) -> Path:
+        """Has a folder for each paper."""
+        return self.path / "reproductions"
+
+
+def home_folder(storage: str | None) -> Path:
+    """Return the folder of all results: --storage, $DPRL_HOME or ./dprl_runs. Raises UserError."""
+    source = "--storage" if storage is not None else f"${_VARIABLE}"
+    text = storage if storage is not None else os.environ.get(_VARIABLE) or _DEFAULT
+    path = text.removeprefix("file://")
+    if not path or "://" in path:
+        raise broken_rule(source, "must be a folder that every node sees", text, "mount it and give its path")
+    home = Path(path).absolute()
+    there = next(folder for folder in (home, *home.parents) if folder.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise broken_rule(source, "must be a folder that can be written", str(there), "choose another folder")
+    return home

@@ -1,0 +1,79 @@
+"""What a sweep leaves beside its cells: the table, the report, and how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+
+from dprl.platform.reports.records import summary_row
+from dprl.platform.results.atomic_files import write_text
+from dprl.platform.results.cell_folder import CellResults
+from dprl.platform.results.layout import SweepCell, SweepLayout
+from dprl.platform.results.status import SweepStatus
+
+SECONDS = "seconds"
+"""The column of the summary that is shown and not written: all that is written is the same in every run."""
+
+
+class SweepFiles:
+    """The finished cells of a sweep as rows, read once each, and the files that are made of them."""
+
+    def __init__(self, layout: SweepLayout) -> None:
+        self.layout = layout
+        self.problems: list[str] = []
+        """A line for each file that could not be written."""
+        self._rows: dict[str, dict[str, object]] = {}
+
+    def read(self, cell: SweepCell) -> CellResults:
+        """Read a finished cell, and keep its row of the summary."""
+        results = cell.folder.results()
+        row = summary_row(cell.experiment, results)
+        self._rows[cell.digest] = {"label": cell.label, **row, SECONDS: results.seconds}
+        return results
+
+    def summary(self, finished: Sequence[SweepCell]) -> pd.DataFrame:
+        """Return one row a cell."""
+        for cell in finished:
+            if cell.digest not in self._rows:
+                self.read(cell)
+        return pd.DataFrame([self._rows[cell.digest] for cell in finished])
+
+    def write(self, summary: pd.DataFrame, command: str) -> list[Path]:
+        """Write the table, then the report of it with its figures; return them, the table first, the page second."""
+        table = summary.drop(columns=SECONDS).to_csv(index=False)
+        written = self._written(self.layout.summary_file, partial(write_text, text=table))
+        return [*written, *self._write_report(command)] if written else []
+
+    def _write_report(self, command: str) -> list[Path]:
+        # Only here: matplotlib takes time to load.
+        from dprl.platform.reports.pages.writing import write_report  # noqa: PLC0415
+
+        layout = self.layout
+        try:
+            return write_report(layout.home, [layout.name], layout.folder, command)
+        except OSError as error:
+            self.problems.append(f"{layout.folder}: cannot be written ({error.strerror or error})")
+            return []
+
+    def write_status(self, cells: Sequence[SweepCell], n_failed: int, command: str) -> SweepStatus:
+        """Write how far the sweep is, with the command that resumes it, and return it."""
+        status = SweepStatus(len(cells), sum(cell.finished for cell in cells), n_failed, command)
+        self._written(self.layout.status_file, status.write)
+        return status
+
+    def write_failure(self, cell: SweepCell, trace: str) -> str:
+        """Keep a failed cell's story in a log; return where it is, or why it is nowhere."""
+        log = self.layout.failure_log(cell.digest)
+        text = f"{cell.label}\n{cell.experiment.to_yaml()}\n{trace}\n"
+        return f"log: {log}" if self._written(log, partial(write_text, text=text)) else "no log: see above"
+
+    def _written(self, file: Path, write: Callable[[Path], object]) -> list[Path]:
+        try:
+            write(file)
+        except OSError as error:
+            self.problems.append(f"{file}: cannot be written ({error.strerror or error})")
+            return []
+        return [file]

@@ -1,0 +1,58 @@
+"""Panels have few curves, which differ in grey too; no claim that fails has a full marker."""
+
+from __future__ import annotations
+
+import itertools
+
+from dprl.platform.reports.figures.facets import MOST_CURVES, facets_of
+from tests.platform.reports.comparing.cases import report_cell
+
+FINALS = [1.0, 2.0, 3.0]
+
+
+def test_few_cells_share_a_panel() -> None:
+    cells = [report_cell(FINALS, claimed=e, proved=e) for e in (1.0, 2.0)] + [report_cell(FINALS, "none")]
+    (facet,) = facets_of(cells)
+    assert len(facet.cells) == 3
+    assert facet.title == "private_ucb_vi jdp"
+
+
+def test_many_cells_are_split_by_algorithm_and_trust_model_and_the_rest_is_told() -> None:
+    cells = [
+        report_cell(FINALS, model, e, e, algorithm)
+        for algorithm, model, e in itertools.product(("pucb", "best_ucb_vi"), ("jdp", "ldp"), range(1, 12))
+    ]
+    free = [report_cell(FINALS, "none", algorithm=name) for name in ("pucb", "best_ucb_vi")]
+    facets = facets_of([*cells, *free])
+    assert len(facets) == 4
+    for facet in facets:
+        first, *private = facet.cells
+        assert not first.private
+        assert len(facet.cells) == MOST_CURVES
+        assert facet.title.endswith(", 8 of 12")
+        assert len({cell.row["algorithm.name"] for cell in facet.cells}) == 1
+        assert len({cell.row["privacy.model"] for cell in private}) == 1
+        proved = [cell.proved for cell in private]
+        assert (proved[0], proved[-1]) == (1, 11)
+        assert proved == sorted(set(proved))
+
+
+def test_no_cell_is_left_out_of_a_panel_that_has_room() -> None:
+    cells = [report_cell(FINALS, claimed=e, proved=e) for e in range(1, MOST_CURVES + 1)]
+    (facet,) = facets_of(cells)
+    assert [cell.proved for cell in facet.cells] == list(range(1, MOST_CURVES + 1))
+    assert "of" not in facet.title
+
+
+def test_curves_differ_without_colour() -> None:
+    cells = [report_cell(FINALS, claimed=e, proved=e) for e in range(1, 8)] + [report_cell(FINALS, "none")]
+    (facet,) = facets_of(cells)
+    looks = {(str(style["ls"]), style.get("marker")) for style in facet.styles()}
+    assert len(looks) == MOST_CURVES
+
+
+def test_a_claim_that_fails_has_a_hollow_marker_and_its_proved_epsilon() -> None:
+    (facet,) = facets_of([report_cell(FINALS), report_cell(FINALS, proved=5.0)])
+    holds, fails = facet.styles()
+    assert (holds["mfc"], fails["mfc"]) == (holds["color"], "white")
+    assert facet.name(facet.cells[1]) == "private_ucb_vi, jdp, proved \u03b5 = 5 (the claim of 1 fails)"

@@ -1,0 +1,121 @@
+"""The figure of a cell says what is proved, names what is drawn, and shows the gaps of an algorithm that has them."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from dprl.platform.configs.experiment import Experiment
+from dprl.platform.reports.figures.learning import cell_figure
+from dprl.platform.reports.records import SATURATION_NOTE
+from tests.platform.reports.cases import NONE, cell, game_cell, is_png, jdp, records
+
+GAPS = "gap, smallest gap and exploitability"
+
+
+def draw_cell(one: Experiment, saturated: float = 0.3) -> bytes:
+    return cell_figure(records(one, saturated), one, one.certificate().to_dict())
+
+
+@pytest.mark.parametrize(
+    ("privacy", "title"),
+    [
+        (NONE, "no privacy (\u03b5 = \u221e)"),
+        (jdp(1.5), "jdp, proved \u03b5 = 1.5"),
+        (jdp(1, calibration="printed"), "jdp, proved \u03b5 = 2.895 (the claim of 1 fails)"),
+        ({"model": "ldp", "epsilon": 1, "calibration": "printed"}, "ldp, proved \u03b5 = 2 (the claim of 1 fails)"),
+        (jdp(1, delta=1e-6), "jdp, proved \u03b5 = 1 at \u03b4 = 1e-06"),
+    ],
+)
+def test_the_title_of_a_cell_names_what_is_proved(privacy: dict[str, Any], title: str, drawn: list[Figure]) -> None:
+    png = draw_cell(cell(privacy))
+    setting, told = drawn[0].get_suptitle().split("\n")
+    assert setting == "private_ucb_vi on riverswim (n_states=3, horizon=4, version=osband)"
+    assert told == title
+    assert is_png(png)
+
+
+@pytest.mark.parametrize(("seeds", "told"), [(1, "1 seed"), (2, "2 seeds")])
+def test_a_cell_with_few_seeds_is_drawn_without_a_band(seeds: int, told: str, drawn: list[Figure]) -> None:
+    draw_cell(cell(jdp(1), seeds=seeds))
+    assert all(not axes.collections for axes in drawn[0].axes)
+    legend = drawn[0].axes[1].get_legend()
+    assert legend is not None
+    assert legend.get_title().get_text() == f"{told}, no band"
+
+
+def test_axes_have_names_and_units(drawn: list[Figure]) -> None:
+    draw_cell(cell(jdp(1)))
+    assert [axes.get_ylabel() for axes in drawn[0].axes] == [
+        "regret per episode,\nmean over the block (reward)",
+        "cumulative regret (reward)",
+    ]
+    assert [axes.get_xlabel() for axes in drawn[0].axes] == ["episode", "episode"]
+    assert [axes.get_xscale() for axes in drawn[0].axes] == ["log", "linear"]
+
+
+def test_a_saturated_bonus_is_written_into_the_figure(drawn: list[Figure]) -> None:
+    draw_cell(cell(jdp(1)), saturated=1.0)
+    draw_cell(cell(jdp(1)), saturated=0.5)
+    told = [[text.get_text() for axes in figure.axes for text in axes.texts] for figure in drawn]
+    assert told == [[SATURATION_NOTE], []]
+
+
+def test_an_algorithm_with_gaps_has_a_panel_of_them(drawn: list[Figure]) -> None:
+    one = game_cell(jdp(1))
+    assert is_png(draw_cell(one))
+    regret, total, gaps = drawn[0].axes
+    assert [axes.get_xscale() for axes in (regret, total, gaps)] == ["log", "linear", "log"]
+    assert " ".join(gaps.get_ylabel().split()) == f"{GAPS} after the episode (reward, log)"
+    names = ["gap of the policy deployed last", "smallest gap of the output policy"]
+    lines = dict(zip(gaps.get_legend_handles_labels()[1], gaps.get_lines(), strict=True))
+    assert list(lines) == [*names, "exploitability of the output policy"]
+    last = records(one).query("episode == 1000")
+    for line, name in zip(lines.values(), ("gap", "smallest_gap", "exploitability"), strict=True):
+        assert np.asarray(line.get_ydata())[-1] == pytest.approx(last[name].mean())
+    assert len({str(line._unscaled_dash_pattern) for line in lines.values()}) == 3
+    assert len(gaps.collections) == 3  # the bands
+
+
+def test_the_legend_of_the_gaps_covers_no_data_and_nothing_is_cut_off(drawn: list[Figure]) -> None:
+    draw_cell(game_cell(jdp(1, calibration="printed")))
+    (figure,) = drawn
+    gaps = figure.axes[2]
+    legend = gaps.get_legend()
+    assert legend is not None
+    box = legend.get_window_extent()
+    assert box.y1 < gaps.get_window_extent().y0
+    # Texts are up to 4 pixels larger at the screen's resolution, in which they are asked, than in the file's.
+    assert min(box.x0, box.y0) >= -4
+    assert box.x1 <= figure.bbox.x1
+    for axes in figure.axes:
+        extent = axes.get_tightbbox()
+        assert extent is not None
+        assert extent.x0 >= 0
+        assert extent.x1 <= figure.bbox.x1
+    boxes = [axes.get_window_extent() for axes in figure.axes]
+    assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_gaps_of_few_seeds_have_no_band(seeds: int, drawn: list[Figure]) -> None:
+    draw_cell(game_cell(jdp(1), seeds=seeds))
+    assert not drawn[0].axes[2].collections
+
+
+def test_roundings_of_an_exploitability_of_zero_do_not_stretch_the_axis(drawn: list[Figure]) -> None:
+    one = game_cell(NONE)
+    some = records(one)
+    some.loc[some["episode"] > 500, "exploitability"] = 1e-16
+    cell_figure(some, one, one.certificate().to_dict())
+    gaps = drawn[0].axes[2]
+    assert gaps.get_yscale() in {"linear", "symlog"}
+    some["gap"] *= 100
+    cell_figure(some, one, one.certificate().to_dict())
+    gaps = drawn[1].axes[2]
+    least = some[some["episode"] == 500]["exploitability"].mean()
+    assert " ".join(gaps.get_ylabel().split()) == f"{GAPS} after the episode (reward, linear below {least:.1g})"

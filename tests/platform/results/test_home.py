@@ -1,0 +1,22 @@
+"""The folder of all results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dprl.algorithms.pgc.book import folder_of_run
+from dprl.platform.results.home import home_folder
+
+
+@pytest.mark.parametrize("chosen", [None, "", "elsewhere"])
+def test_ledgers_of_runs_on_rllib_lie_in_the_folder_of_all_results(
+    chosen: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The algorithms, which do not import the platform, know the variable and the default, too.
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DPRL_HOME", raising=False)
+    if chosen is not None:
+        monkeypatch.setenv("DPRL_HOME", chosen)
+    assert folder_of_run(None, None).parents[1] == home_folder(None) == tmp_path / (chosen or "dprl_runs")

@@ -1,0 +1,106 @@
+"""What a sweep's name stands for: grids that may take it, and those that are refused, with what differs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dprl.platform.errors import UserError
+from dprl.platform.results.named_grid import Grid
+from dprl.platform.sweeps.sweep import run_sweep
+from tests.platform.sweeps.test_sweep import CONFIG, cells_of, options
+
+PRIVATE = {"model": "jdp", "epsilon": 1.0}
+THREE: dict[str, Any] = {"grid_search": [{"model": "none"}, PRIVATE, {"model": "ldp", "epsilon": 2.0}]}
+OTHER: dict[str, Any] = {"grid_search": [{"model": "none"}, {"model": "jdp", "epsilon": 3.0}]}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A home with the finished sweep `small`."""
+    run_sweep(cells_of(tmp_path), options(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def files(home: Path) -> dict[Path, int]:
+    """When each file was written, but for locks, which are taken to look."""
+    found = [file for file in home.glob("sweeps/**/*") if file.is_file() and file.parent.name != "locks"]
+    return {file: file.stat().st_mtime_ns for file in found}
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"episodes": 401}, "episodes 400 -> 401;"),
+        ({"seeds": 3, "seed": 1}, "seeds 2 -> 3, seed 0 -> 1;"),
+        ({"privacy": OTHER}, "privacy.epsilon {-, 1.0} -> {-, 3.0};"),
+        ({"privacy": {"grid_search": [PRIVATE, {**PRIVATE, "epsilon": 2.0}]}}, "privacy.model {none, jdp} -> jdp"),
+        ({"algorithm": {"name": "private_ucb_vi"}}, "algorithm.bonus_scale 0.1 -> "),
+    ],
+)
+def test_another_grid_under_the_same_name_is_refused_with_the_difference(
+    home: Path, changes: dict[str, object], told: str
+) -> None:
+    before = files(home)
+    with pytest.raises(UserError) as refused:
+        run_sweep(cells_of(home, **changes), options(home))
+    said = str(refused.value)
+    assert said.startswith("name: 'small' has 2 finished cells of another grid, got ")
+    assert told in said
+    assert said.endswith("choose another with --name, or forget them with --fresh")
+    assert files(home) == before
+
+
+def test_a_name_or_a_fresh_start_lets_another_grid_run(home: Path) -> None:
+    run_sweep(cells_of(home, episodes=401), options(home, name="longer"))
+    assert len(run_sweep(cells_of(home, episodes=401), options(home, fresh=True)).summary) == 2
+    with pytest.raises(UserError, match="episodes 401 -> 400"):
+        run_sweep(cells_of(home), options(home))
+
+
+def test_a_grid_may_grow_and_shrink(home: Path) -> None:
+    assert len(run_sweep(cells_of(home, privacy=THREE), options(home)).summary) == 3
+    assert len(run_sweep(cells_of(home, privacy=PRIVATE), options(home)).summary) == 1
+    assert len(run_sweep(cells_of(home, privacy=CONFIG["privacy"]), options(home)).summary) == 2
+
+
+def test_other_code_is_another_meaning(home: Path) -> None:
+    """As after an upgrade: every digest is another one, all settings are the same."""
+    file = home / "sweeps" / "small" / "grid.json"
+    written = json.loads(file.read_text())
+    older = {
+        "sources": "0123456789abcdef",
+        "cells": {f"{i:012x}": each for i, each in enumerate(written["cells"].values())},
+    }
+    for digest, cell in zip(older["cells"], (home / "sweeps" / "small" / "cells").iterdir(), strict=True):
+        cell.rename(cell.parent / digest)
+    file.write_text(json.dumps(older))
+    with pytest.raises(UserError, match=r"the code of privacy/, envs/ or algorithms/ \(0123456789ab -> "):
+        run_sweep(cells_of(home), options(home))
+
+
+def test_where_nothing_is_finished_the_new_grid_takes_the_name(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    layout_folder = home / "sweeps" / "small"
+    Grid.of(cells_of(tmp_path, episodes=999)).write(layout_folder / "grid.json")
+    assert len(run_sweep(cells_of(tmp_path), options(home)).summary) == 2
+
+
+def test_a_damaged_note_is_named(home: Path) -> None:
+    file = home / "sweeps" / "small" / "grid.json"
+    file.write_text("{}")
+    with pytest.raises(UserError, match=r"grid\.json: must be what an earlier call wrote"):
+        run_sweep(cells_of(home), options(home))
+    assert len(run_sweep(cells_of(home), options(home, fresh=True)).summary) == 2
+
+
+def test_many_differences_are_counted(tmp_path: Path) -> None:
+    (cell, *_) = cells_of(tmp_path)
+    changed = dataclasses.replace(cell, episodes=7, seeds=3, seed=4, release=False, audit=True)
+    env = dataclasses.replace(changed, env=dataclasses.replace(cell.env, horizon=9))  # type: ignore[type-var]
+    said = Grid.of([env]).difference(Grid.of([cell]))
+    assert said == "env.horizon 3 -> 9, episodes 400 -> 7, seeds 2 -> 3, seed 0 -> 4, 1 other setting"
