@@ -19,7 +19,6 @@ from dprl.privacy import Certificate, CountFamilies, PrivacyConfig, PrivateCount
 from dprl.privacy.states import check_arrays, part_of
 
 E = TypeVar("E", bound=Env)
-D = TypeVar("D", bound=tuple[np.ndarray, ...])
 
 _TABLES, _SCHEDULE, _PRIVATIZER, _DIGEST = "tables.", "schedule.", "privatizer.", "digest"
 
@@ -140,6 +139,8 @@ class TabularLearner:
         self.theorem = config.covered(env, privatizer, episodes)
         self.derived = config.derived(env, privatizer, episodes)
         self._simulator = config.simulator(env, episodes, streams)
+        # For hooks that measure: no user was ever on its device.
+        self._unplayed = config.simulator(env, episodes, streams)
         self._bonus = config.bonus(env, privatizer, episodes)
         self._tables = config.tables(env, episodes)
         self._schedule = Schedule(config.replan_growth, np.array([1, 1], dtype=np.int64), np.zeros(1))
@@ -185,9 +186,7 @@ class TabularLearner:
         )
         self.episodes_done = last
         sums_and_means = {REGRET.name: regret, SATURATED.name: saturated / n}
-        # What is measured must not be of a user: the device of the last one stays behind.
-        nobody = self._simulator._replace(device=_blank(self._simulator.device))
-        return Segment(n, sums_and_means | self.config.measure(nobody, self._tables))
+        return Segment(n, sums_and_means | self.config.measure(self._unplayed, self._tables))
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return counts, noise, tables and position; every draw is keyed by its episode, so nothing else is needed."""
@@ -226,8 +225,3 @@ class TabularLearner:
         tables = {_TABLES + name: array for name, array in self._tables._asdict().items()}
         schedule = {_SCHEDULE + "planned": self._schedule.planned, _SCHEDULE + "saturated": self._schedule.saturated}
         return tables | schedule
-
-
-def _blank(device: D) -> D:
-    """Return a device of the same shapes that no user has used."""
-    return type(device)(*map(np.zeros_like, device))
