@@ -90,6 +90,7 @@ def run_on_ray(cluster: Cluster, cells: Sequence[SweepCell], storage: Path, list
     # The listener tells what failed; Tune would tell it a second time, over many lines.
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
     by_digest = {cell.digest: cell for cell in cells}
+    told = PassOn(by_digest, listener)
     tuner = tune.Tuner(
         tune.with_parameters(CellTrial, cells=by_digest),
         param_space={"cell": tune.grid_search(list(by_digest))},
@@ -101,8 +102,11 @@ def run_on_ray(cluster: Cluster, cells: Sequence[SweepCell], storage: Path, list
             # A cell that fails says so in its result; what is tried again is the death of its process or node.
             failure_config=tune.FailureConfig(max_failures=_MOST_DEATHS),
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
-            callbacks=[PassOn(by_digest, listener)],
+            callbacks=[told],
             verbose=0,
         ),
     )
-    tuner.fit()
+    try:
+        tuner.fit()
+    finally:
+        told.flush()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pickle
 import re
 import traceback
+from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,9 @@ from dprl.platform.sweeps.execution import CELL_ERRORS, STEP_SECONDS, Listener, 
 
 _PROGRESS, _CAUSE, _TRACE = "progress", "cause", "trace"
 """Keys of what a step reports."""
+
+_LATER = 4
+"""Steps of Tune's, each an event or a tenth of a second, in which the next trial takes the place of one that ended."""
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -69,11 +73,16 @@ class CellTrial(tune.Trainable):
 
 
 class PassOn(tune.Callback):
-    """Tells a Listener what Tune reports about the trials."""
+    """Tells a Listener what Tune reports about the trials.
+
+    What it does with a finished cell takes a while, and the cell's worker would wait for it: it is told some steps of
+    Tune's later, when the worker has its next cell.
+    """
 
     def __init__(self, cells: Mapping[str, SweepCell], listener: Listener) -> None:
         self._cells = cells
         self._listener = listener
+        self._ended: deque[tuple[int, SweepCell]] = deque()
 
     def __reduce__(self) -> tuple[Callable[[], tune.Callback], tuple[()]]:
         # Tune saves its callbacks for a restore, which dprl does not use; the listener cannot be pickled.
@@ -101,10 +110,20 @@ class PassOn(tune.Callback):
             self._listener.failed(cell, result[_CAUSE], result[_TRACE])
             return
         if cell.finished:
-            self._listener.finished(cell)
+            self._ended.append((iteration, cell))
             return
         cause = f"it finished, but not in {cell.folder.path} of this machine: put DPRL_HOME on storage that all share"
         self._listener.failed(cell, cause, cause)
+
+    def on_step_end(self, iteration: int, trials: list[Trial], **info: object) -> None:
+        """Pass on which cells have finished some steps ago."""
+        while self._ended and iteration >= self._ended[0][0] + _LATER:
+            self._listener.finished(self._ended.popleft()[1])
+
+    def flush(self) -> None:
+        """Pass on all that have finished."""
+        while self._ended:
+            self._listener.finished(self._ended.popleft()[1])
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: object) -> None:
         """Pass on that a cell failed."""

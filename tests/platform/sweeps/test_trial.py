@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -98,3 +99,30 @@ def test_tune_can_pickle_the_callback() -> None:
 
     callback = PassOn({}, NotPicklable())  # type: ignore[arg-type]
     assert type(pickle.loads(pickle.dumps(callback))) is tune.Callback
+
+
+def test_a_finished_cell_is_told_when_its_worker_has_the_next_one(cells: list[SweepCell]) -> None:
+    told: list[str] = []
+    callback = PassOn({cell.digest: cell for cell in cells}, Told(told))  # type: ignore[arg-type]
+    for index, cell in enumerate(cells):
+        trial_of(cells, index).step()
+        ended = SimpleNamespace(config={"cell": cell.digest}, last_result={})
+        callback.on_trial_complete(10 * (index + 1), [], ended)  # type: ignore[arg-type]
+    callback.on_step_end(11, [])
+    assert told == []
+    callback.on_step_end(15, [])
+    assert told == [cells[0].digest]
+    # What is left when Tune ends, however it ends, is told too.
+    callback.flush()
+    callback.flush()
+    assert told == [cell.digest for cell in cells]
+
+
+class Told:
+    """Notes which cells have finished."""
+
+    def __init__(self, digests: list[str]) -> None:
+        self._digests = digests
+
+    def finished(self, cell: SweepCell) -> None:
+        self._digests.append(cell.digest)
