@@ -9,14 +9,13 @@ from matplotlib.figure import Figure
 
 from dprl.algorithms import Metric
 from dprl.platform.reports.figures.drawing import TITLE_SIZE, wrapped
-from dprl.platform.reports.figures.panels import Column, Panels, draw_over_epsilon, with_legend_and_title
+from dprl.platform.reports.figures.panels import Column, Panels, completed, draw_over_epsilon, with_legend_and_title
 from dprl.platform.reports.records import headlines_in, main_column
 
 _PANELS_PER_ROW = 3
 _PANEL_WIDTH, _ONLY_PANEL_WIDTH = 4.6, 6.6
 """In inches."""
 _HIGHER = "; higher is better"
-_CLAIMS = ("claimed_epsilon", "claimed_delta", "proved_epsilon")
 
 
 def with_headline(summary: pd.DataFrame) -> pd.DataFrame:
@@ -24,9 +23,7 @@ def with_headline(summary: pd.DataFrame) -> pd.DataFrame:
     columns = [main_column(metric) for metric in headlines_in(summary.columns)]
     if not columns:
         return summary.iloc[:0]
-    ends = [f"{column}{end}" for column in columns for end in ("_lower", "_upper")]
-    rows = summary[summary[columns].notna().any(axis=1)]
-    return rows.reindex(columns=list(dict.fromkeys([*rows.columns, *ends, *_CLAIMS])))
+    return completed(summary[summary[columns].notna().any(axis=1)], columns)
 
 
 def frontier_figure(summary: pd.DataFrame) -> bytes:

@@ -20,6 +20,7 @@ from dprl.platform.reports.figures.panels import (
     Column,
     Panels,
     Style,
+    completed,
     draw_over_epsilon,
     with_legend_and_title,
 )
@@ -49,7 +50,9 @@ class _Label(NamedTuple):
 def with_gaps(summary: pd.DataFrame) -> pd.DataFrame:
     """Return the rows that the figure draws: those that have the first gap."""
     found = gaps_in(summary.columns)
-    return summary[summary[found[0].name].notna()] if found else summary.iloc[:0]
+    if not found:
+        return summary.iloc[:0]
+    return completed(summary[summary[found[0].name].notna()], [metric.name for metric in found])
 
 
 def gaps_figure(summary: pd.DataFrame, curves: Mapping[str, pd.DataFrame]) -> bytes:

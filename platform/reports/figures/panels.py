@@ -26,6 +26,7 @@ MODEL = "privacy.model"
 _ALGORITHM = "algorithm."
 _DELTA = "privacy.delta"
 _EPISODES = "episodes"
+_CLAIMS = ("claimed_epsilon", "claimed_delta", "proved_epsilon", "theorem")
 _REFERENCE_DASHES: tuple[Any, ...] = (DASHES["none"], (0, (1, 1.5)), (0, (9, 4)), (0, (8, 2, 2, 2)), (0, (2, 5)))
 """Of cells without privacy, which have no marker: one after the other."""
 BAND_ALPHA = 0.15
@@ -174,6 +175,12 @@ class Series(NamedTuple):
             if self.filled and math.isfinite(row[f"{self.column}_lower"]):
                 ends = max(row[f"{self.column}_lower"], self.floor), row[f"{self.column}_upper"]
                 axes.axhspan(*ends, color=style.colour, alpha=BAND_ALPHA, lw=0)
+
+
+def completed(rows: pd.DataFrame, drawn: Sequence[str]) -> pd.DataFrame:
+    """Return `rows` with the ends of intervals of the columns `drawn` and what is claimed: NaN where no cell has it."""
+    ends = [f"{column}{end}" for column in drawn for end in ("_lower", "_upper")]
+    return rows.reindex(columns=list(dict.fromkeys([*rows.columns, *ends, *_CLAIMS])))
 
 
 def _unproved(cells: pd.DataFrame) -> pd.Series[bool]:

@@ -100,9 +100,9 @@ class Killed(BaseException):
     """Stands for the end of the process."""
 
 
-@pytest.mark.parametrize("moment", range(19))
+@pytest.mark.parametrize("moment", range(18))
 def test_a_kill_at_any_write_is_survived(moment: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half of a file's bytes are on disk when the process ends: 12 checkpoints, 6 artifacts, the marker."""
+    """Half of a file's bytes are on disk when the process ends: 11 checkpoints, 6 artifacts, the marker."""
     one = experiment(episodes=6)
     finish(CellRun(one, CellFolder(tmp_path / "whole")))
     folder, writes = tmp_path / "killed", 0
