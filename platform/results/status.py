@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from dprl.platform.errors import UserError
 from dprl.platform.results.atomic_files import write_json
 
 _COUNTS = ("cells", "cells_finished", "cells_failed")
@@ -24,11 +25,14 @@ class SweepStatus:
     def read(cls, file: Path, command: str) -> SweepStatus:
         """Return what a call of the sweep wrote, nothing known if there was none.
 
-        command: what resumes the sweep, if the file does not say it.
+        command: what resumes the sweep, if the file does not say it. Raises UserError for a damaged file.
         """
-        found = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-        cells, finished, failed = (int(found.get(key, 0)) for key in _COUNTS)
-        return cls(cells, finished, failed, found.get("command", command))
+        try:
+            found = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+            cells, finished, failed = (int(found.get(key, 0)) for key in _COUNTS)
+            return cls(cells, finished, failed, found.get("command", command))
+        except (OSError, ValueError, TypeError, AttributeError) as error:
+            raise UserError(f"{file}: must be what an earlier call wrote, got {error}; remove it") from None
 
     def write(self, file: Path) -> None:
         """Write the status for reports and for people."""
