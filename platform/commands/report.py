@@ -55,9 +55,9 @@ def _say_answers(found: SweepReport) -> None:
         say(f"not finished: {line}")
     for group in found.groups:
         say(f"{group.title}: {group.amount}" if group.amount else group.title)
-        rows = [[answer.need, answer.best or answer.note, answer.value] for answer in answers_of(group)]
+        rows = [[answer.need, answer.best or answer.note, answer.value, answer.short] for answer in answers_of(group)]
         if rows:
-            write_table(sys.stdout, ["within", "best", "[95 % band]"], rows)
+            write_table(sys.stdout, ["within", "best", "[95 % interval]", "others within it"], rows)
 
 
 def _markdown(options: argparse.Namespace, home: Path) -> int:

@@ -65,6 +65,13 @@ def common_settings(cells: Sequence[Row]) -> list[str]:
     return words
 
 
+def shared_settings(cells: Sequence[Row]) -> list[str]:
+    """Return, as words, every setting in which all `cells` agree."""
+    first = cells[0]
+    agreed = [key for key in first if "." in key and all(key in cell and cell[key] == first[key] for cell in cells)]
+    return [setting_text(key, first[key]) for key in agreed]
+
+
 def _settings(cells: Sequence[Row]) -> list[str]:
     keys = dict.fromkeys(key for cell in cells for key in cell)
     known = [key for key in keys if key.startswith(("algorithm.", "privacy.", "noise.")) and key not in _SHOWN]

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.sweeps.execution import CELL_ERRORS
-from dprl.privacy.compiled import prepared_folder
 
-_NOTICED_SECONDS, _LOADING_SECONDS = 1.0, 5.0
+_NOTICED_SECONDS, _LOADING_SECONDS = 1.0, 4.0
 
 
 def compile_kernels(experiments: Sequence[Experiment], say: Callable[[str], None]) -> None:
     """Compile here, once, what every worker then loads from the cache on disk."""
-    cold = not _kernels_are_cached()
-    if cold:
-        say("compiling the learning loop (once per machine and code version) ...")
+    # Whether something has to be compiled, and not only loaded, is seen by how long it takes.
+    line = "compiling the learning loop (once per machine and code version) ..."
+    announced = threading.Timer(_LOADING_SECONDS, say, [line])
+    announced.daemon = True
+    announced.start()
     begin = time.monotonic()
     for experiment in _one_of_each_kind(experiments):
         tiny = dataclasses.replace(experiment, episodes=2, seeds=1)
@@ -28,15 +29,9 @@ def compile_kernels(experiments: Sequence[Experiment], say: Callable[[str], None
             # Its cell fails in the same way, and is then reported under its name.
             continue
     seconds = time.monotonic() - begin
-    if cold or seconds > _NOTICED_SECONDS:
-        # What was compiled may not have been the loop, but what a certificate needs.
-        done = "compiled" if cold or seconds > _LOADING_SECONDS else "loaded compiled code"
-        say(f"{done} in {seconds:.1f} s")
-
-
-def _kernels_are_cached() -> bool:
-    """Whether compiled code of this version is on the disk, so that nothing has to be waited for."""
-    return next(Path(prepared_folder()).rglob("*.nbc"), None) is not None
+    announced.cancel()
+    if seconds > _NOTICED_SECONDS:
+        say(f"{'compiled' if seconds > _LOADING_SECONDS else 'loaded compiled code'} in {seconds:.1f} s")
 
 
 def _one_of_each_kind(experiments: Sequence[Experiment]) -> list[Experiment]:

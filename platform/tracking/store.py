@@ -99,7 +99,8 @@ class TrackingStore:
         MLflow unquotes it.
         """
         if uri is not None:
-            return cls(uri, None)
+            # Beside a database MLflow would put files into whatever folder it is called from.
+            return cls(uri, Home(home.resolve()).artifacts if uri.startswith("sqlite:") else None)
         there = Home(home.resolve())
         return cls(f"sqlite:///{quote(str(there.database))}", there.artifacts)
 

@@ -25,7 +25,8 @@ class Answer:
     """The best cell of a group within a budget.
 
     need: trust model and budget in words. best: its name, '' if no cell is within the budget. value: its headline with
-    the ends of its band. tied: what is not told apart from it, with p-values. note: what else must be known.
+    Student's interval. tied: what is not told apart from it, with p-values. note: what else must be known. n_tied: how
+    many of the n_others within the budget are not told apart from it.
     """
 
     need: str
@@ -33,6 +34,15 @@ class Answer:
     value: str
     tied: str
     note: str
+    n_tied: int = 0
+    n_others: int = 0
+
+    @property
+    def short(self) -> str:
+        """The tests on one short line."""
+        if not self.n_tied or self.tied == NO_TEST:
+            return self.tied
+        return f"not told apart from {self.n_tied} of {self.n_others}"
 
 
 class _Budget(NamedTuple):
@@ -63,25 +73,29 @@ def answers_of(group: Group) -> list[Answer]:
     return [*found, _best(group, "no privacy", free)] if free else found
 
 
-def value_text(cell: ReportCell) -> str:
-    """Return the headline of a cell's whole run, the mean over its seeds, with the band if there is one."""
-    low, high = value_ends(cell)
+def value_text(cell: ReportCell, ends: tuple[float, float]) -> str:
+    """Return the headline of a cell's whole run, the mean over its seeds, with these ends if they are known."""
     mean = number(float(cell.finals.mean()))
-    return mean if math.isnan(low) else f"{mean} [{number(low)}, {number(high)}]"
+    return mean if math.isnan(ends[0]) else f"{mean} [{number(ends[0])}, {number(ends[1])}]"
 
 
-def value_ends(cell: ReportCell) -> tuple[float, float]:
-    """Return the ends of the band of a cell's headline: of a sum those of the simultaneous band at its end.
-
-    Of a mean those of Student's interval: it is one number, and no point of a curve.
-    """
+def interval_ends(cell: ReportCell) -> tuple[float, float]:
+    """Return the ends of Student's interval of a cell's headline, which is one number a seed."""
     if cell.metric is None:
         return math.nan, math.nan
-    if cell.metric.over == "sum":
-        mean, half = cell.band
-        return max(float(mean[-1] - half[-1]), 0.0), float(mean[-1] + half[-1])
     low, high = (float(cell.row.get(f"{cell.metric.name}_{end}", math.nan)) for end in ("lower", "upper"))
-    return low, high
+    return max(low, 0.0) if cell.metric.over == "sum" else low, high
+
+
+def band_ends(cell: ReportCell) -> tuple[float, float]:
+    """Return the ends of the band of a cell's headline: of a sum those of the band of its whole curve at its end.
+
+    A mean over the run is no point of a curve, and has Student's interval.
+    """
+    if cell.metric is None or cell.metric.over != "sum":
+        return interval_ends(cell)
+    mean, half = cell.band
+    return max(float(mean[-1] - half[-1]), 0.0), float(mean[-1] + half[-1])
 
 
 def _delta(cell: ReportCell) -> float:
@@ -121,7 +135,9 @@ def _best(group: Group, need: str, fit: Sequence[int]) -> Answer:
         notes = ["nothing was learned in any of these cells"]
     if not others:
         notes.append("the only cell")
-    return Answer(need, group.names[best], value_text(cell), _tied(group, best, others), "; ".join(notes))
+    value, tied = value_text(cell, interval_ends(cell)), _tied(group, best, others)
+    n_tied = sum(not group.pair(best, i).differs for i in others)
+    return Answer(need, group.names[best], value, tied, "; ".join(notes), n_tied, len(others))
 
 
 def _tied(group: Group, best: int, others: Sequence[int]) -> str:
@@ -131,7 +147,7 @@ def _tied(group: Group, best: int, others: Sequence[int]) -> str:
         return NO_TEST
     same = [i for i, pair in tests.items() if not pair.differs]
     if not same:
-        return f"told apart from {'the other' if len(others) == 1 else f'all {len(others)} others'}" if others else ""
+        return f"better than {'the other' if len(others) == 1 else f'all {len(others)} others'}" if others else ""
     named = [f"{group.names[i]} ({p_text(tests[i].adjusted)})" for i in same[:_MOST_NAMED]]
     if len(same) > _MOST_NAMED:
         named.append(f"{counted(len(same) - _MOST_NAMED, 'other')}")

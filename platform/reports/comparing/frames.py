@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from dprl.platform.reports.comparing.answers import value_ends
+from dprl.platform.reports.comparing.answers import band_ends
 from dprl.platform.reports.comparing.groups import Group
 
 COMPARISON_COLUMNS = ("group", "first", "second", "first_cell", "second_cell", "metric", "difference")
@@ -25,7 +25,7 @@ def cell_frame(groups: Sequence[Group]) -> pd.DataFrame:
         for i, cell in enumerate(group.cells):
             about: dict[str, Any] = {"group": group.title, "name": group.names[i], "n_seeds": cell.seeds}
             if group.metric is not None:
-                low, high = value_ends(cell)
+                low, high = band_ends(cell)
                 mean = float(cell.finals.mean())
                 about |= {"metric": group.metric.name, "unit": group.metric.unit, "rank": i + 1}
                 about |= {"headline": mean, "band_lower": low, "band_upper": high}

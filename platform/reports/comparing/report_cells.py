@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dprl.algorithms import ALGORITHMS, Metric
+from dprl.algorithms import ALGORITHMS, AlgorithmConfig, Metric
 from dprl.algorithms.base import headline
 from dprl.platform.configs.experiment import Experiment
-from dprl.platform.errors import UserError
+from dprl.platform.errors import UserError, broken_rule
 from dprl.platform.reports.cell_texts import Row, plain, rows_of
 from dprl.platform.reports.inference.bands import simultaneous_band
 from dprl.platform.reports.records import curve, summary_row
@@ -140,13 +140,20 @@ def _report_cell(parts: Sequence[_Part]) -> ReportCell:
     certificate = certificates[worst_of(certificates)]
     stands = standing(certificate)
     row = {**row, "proved_epsilon": stands.proved, "verdict": stands.verdict}
-    config = ALGORITHMS.get(str(row["algorithm.name"]))
-    metric = headline(config.metrics) if config is not None else None
+    metric = headline(_known_algorithm(str(row["algorithm.name"])).metrics)
     if metric is None:
         return ReportCell(row, certificate, None, np.empty(0, np.int64), np.empty((row["seeds"], 0)), folders)
     found = [by_seed(_records(folder, metric), metric.name) for folder in folders]
     curves = np.concatenate([values.T for _, values in found])
     return ReportCell(row, certificate, metric, found[0][0], curves, folders)
+
+
+def _known_algorithm(name: str) -> type[AlgorithmConfig]:
+    """Return the algorithm's config class. Raises UserError: without it nobody knows what its numbers are."""
+    if name not in ALGORITHMS:
+        rule = "must have algorithms that are known here"
+        raise broken_rule("SWEEP", rule, name, "name its plugin in DPRL_PLUGINS, as when it ran")
+    return ALGORITHMS[name]
 
 
 def _records(folder: CellFolder, metric: Metric) -> pd.DataFrame:

@@ -35,6 +35,8 @@ _MARKS = 6
 """Markers along a curve."""
 _LOG_SPAN = 30.0
 """Largest ratio of two values at the end whose smaller one can still be read off a linear axis."""
+_MOST_ABOVE = 1.5
+"""Of the highest mean: so far up bands are shown."""
 _DECADES = 5.0
 """Of a logarithmic axis, at most."""
 
@@ -115,9 +117,11 @@ class _Scale(NamedTuple):
     @classmethod
     def of(cls, group: Group) -> _Scale:
         means = [cell.band[0] for cell in group.cells]
+        highest = max(float(mean.max()) for mean in means)
         tops = [np.nanmax([mean.max(), (mean + half).max()]) for mean, half in (cell.band for cell in group.cells)]
         ends = [float(mean[-1]) for mean in means]
-        high = float(max(tops)) or 1.0
+        # Bands of few seeds are wide; where they end stands in the table.
+        high = min(float(max(tops)), _MOST_ABOVE * highest) or 1.0
         first, last = (float(end(cell.episodes[i] for cell in group.cells)) for end, i in ((min, 0), (max, -1)))
         log = group.metric is not None and group.metric.over == "sum" and min(ends) * _LOG_SPAN < max(ends)
         if not log:

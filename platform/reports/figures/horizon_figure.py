@@ -13,7 +13,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from dprl.algorithms import Metric
 from dprl.platform.reports.cell_texts import plain, setting_text
-from dprl.platform.reports.comparing.answers import value_ends
+from dprl.platform.reports.comparing.answers import interval_ends
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.figures.curve_figures import legend_lines, panel_grid, put_names, put_title
 from dprl.platform.reports.figures.drawing import BARS, ValueAxis
@@ -86,7 +86,7 @@ def _draw(axes: Axes, facet: Facet, lines: Sequence[Line]) -> list[Line2D]:
     for line, style in zip(lines, facet.styles(), strict=True):
         horizons = [cell.row[HORIZON] for cell in line]
         means = np.array([cell.finals.mean() for cell in line])
-        ends = np.array([_ends(cell) for cell in line])
+        ends = np.array([interval_ends(cell) for cell in line])
         spread = np.abs(np.where(np.isnan(ends), 0.0, ends - means[:, np.newaxis])).T
         bars: dict[str, Any] = {"capsize": 2, "elinewidth": 0.8}
         handles.append(axes.errorbar(horizons, means, spread, **style, **bars).lines[0])
@@ -102,14 +102,6 @@ def _draw(axes: Axes, facet: Facet, lines: Sequence[Line]) -> list[Line2D]:
         ValueAxis.of(every).apply(axes, _value_label(metric, unit), metric.unit, every, np.array(lows))
     axes.grid(alpha=0.3)
     return handles
-
-
-def _ends(cell: ReportCell) -> tuple[float, float]:
-    """Return the ends of Student's interval of the headline of the run: it is one number, and no curve."""
-    if cell.metric is not None and cell.metric.over != "sum":
-        return value_ends(cell)
-    name = cell.metric.name if cell.metric is not None else ""
-    return tuple(float(cell.row.get(f"{name}_{end}", math.nan)) for end in ("lower", "upper"))  # type: ignore[return-value]
 
 
 def _value_label(metric: Metric, episodes: int) -> str:

@@ -46,7 +46,7 @@ figure.half { max-width: 48%; } figcaption { font-size: 1rem; font-weight: bold;
 {{ saturation }}; try {{ remedy }}.</p>
 {%- endif %}
 <div class="wide"><table>
-<tr><th>within</th><th>best</th><th class="n">{{ section.metric }} [95 % band]</th><th>others within it</th></tr>
+<tr><th>within</th><th>best</th><th class="n">{{ section.metric }} [95 % interval]</th><th>others within it</th></tr>
 {%- for answer in section.rows %}
 <tr><td class="short">{{ answer.need }}</td>
 {%- if answer.best %}<td class="short">{{ answer.best }}</td><td class="n">{{ answer.value }}</td>
@@ -61,7 +61,8 @@ seeds may tell.</p>
 
 <h2 id="figures">Figures</h2>
 <p class="note">A curve stands under the &#949; that its noise <em>proves</em>, never under one that is only claimed.
-Hollow markers: the claim fails. Grey, without markers: no privacy was asked for.</p>
+Hollow markers: the claim fails. Without markers, grey among curves and level lines elsewhere: no privacy was asked
+for.</p>
 <div class="figures">
 {%- for figure in figures %}
 <figure{% if figure.half %} class="half"{% endif %}>
@@ -106,8 +107,9 @@ none. A difference is that of the means, the cell's less the best one's.</p>
 </ul>
 <p class="note">Bands cover a whole curve at once with 95 % probability over seeds: the largest t statistic along the
 curve, calibrated by a multiplier bootstrap of whole seeds' curves, never of single steps. Below 3 seeds there is no
-band and no test; with 3 or 4 seeds bands of rough curves cover 80 to 90 % only. Of a metric that is a mean over the
-run the table has Student's interval. Each group is a family of tests of its own.</p>
+band and no test; with 3 or 4 seeds bands of rough curves cover 80 to 90 % only. A figure may cut a wide band off; where
+it ends stands in the table of cells. Answers have Student's interval of the mean, which is narrower, as the terminal's
+table has, and so has a metric that is a mean over the run. Each group is a family of tests of its own.</p>
 
 <h2>Verdicts</h2>
 <table>

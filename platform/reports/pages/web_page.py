@@ -12,7 +12,7 @@ from jinja2 import Environment, StrictUndefined
 
 from dprl.platform.errors import counted
 from dprl.platform.reports.cell_texts import delta_text, epsilon_text, result_band, setting_text
-from dprl.platform.reports.comparing.answers import Answer, answers_of, value_text
+from dprl.platform.reports.comparing.answers import Answer, answers_of, band_ends, value_text
 from dprl.platform.reports.comparing.groups import Group
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.pages.template import PAGE
@@ -108,7 +108,7 @@ def _cell_section(group: Group) -> dict[str, Any]:
     rows = []
     for cell in group.cells:
         texts = _fixed_texts(cell, group.varying)
-        texts += [value_text(cell)] if group.metric is not None else []
+        texts += [value_text(cell, band_ends(cell))] if group.metric is not None else []
         texts += [result_band(cell.row, metric) for metric in results]
         rows.append({"texts": [*texts, _note(cell)], "fails": cell.private and cell.row["verdict"] != "holds"})
     return {"title": group.title, "shared": group.amount, "columns": columns, "rows": rows}

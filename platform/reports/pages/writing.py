@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from dprl.platform.errors import counted
-from dprl.platform.reports.cell_texts import rows_of
+from dprl.platform.reports.cell_texts import rows_of, shared_settings
 from dprl.platform.reports.comparing.answers import answers_of
 from dprl.platform.reports.comparing.frames import cell_frame, comparison_frame
 from dprl.platform.reports.comparing.groups import Group, groups_of
@@ -145,6 +145,9 @@ class SweepReport:
         lines = [f"Written by: {command}", f"{cells} of {counted(len(self.layouts), 'sweep')}"]
         for layout in self.layouts:
             lines.append(f"{layout.name} was run by: {layout.status().command}")
+        shared = shared_settings([cell.row for cell in self.cells])
+        if shared:
+            lines.append(f"All cells: {', '.join(shared)}")
         stages = self.groups[0].stages
         if stages is not None:
             told = f"in at most {stages.most} stages of {stages.seeds}, until cells are told apart"

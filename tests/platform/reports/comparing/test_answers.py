@@ -32,7 +32,7 @@ def test_each_budget_has_its_best_cell_and_what_is_not_told_apart() -> None:
     assert one.tied.startswith("not told apart from pucb, jdp, proved \u03b5 = 1, holds (p = ")
     assert "private_ucb_vi" not in one.tied
     assert four.best == "private_ucb_vi, jdp, proved \u03b5 = 4, holds"
-    assert four.tied == "told apart from all 3 others"
+    assert four.tied == "better than all 3 others"
     assert (free.best, free.note) == ("private_ucb_vi, no privacy (\u03b5 = \u221e)", "the only cell")
 
 
