@@ -57,6 +57,8 @@ def test_mlflows_own_variable_says_where_its_store_is(
     assert json.loads(capsys.readouterr().out)["tracking_uri"] == f"sqlite:///{tmp_path}/theirs.db"
     assert (tmp_path / "theirs.db").is_file()
     assert not (tmp_path / "mlflow.db").exists()
+    # Files of runs do not go to the folder that the command is called from.
+    assert any((tmp_path / "artifacts").rglob("records.parquet"))
     # What is typed goes before it.
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "nonsense")
     assert main(["run", "smoke", *small]) == 2

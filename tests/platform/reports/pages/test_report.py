@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import yaml
 
+from dprl.algorithms import ALGORITHMS
 from dprl.platform.command_line import main
 from dprl.platform.reports.pages.writing import write_report
 
@@ -141,6 +142,29 @@ def test_figures_of_an_earlier_report_are_removed(copy: Path) -> None:
     (folder / "curves_7.png").write_bytes(b"old")
     write_report(copy, ["small"], folder, "a test")
     assert not (folder / "curves_7.png").exists()
+
+
+def test_the_terminal_says_what_is_not_told_apart(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first of two that seeds do not tell apart is no winner, for somebody in a hurry too."""
+    shown = output(capsys, home, "small")
+    header = next(line for line in shown.splitlines() if line.startswith("within"))
+    assert header.split()[-3:] == ["others", "within", "it"]
+    assert re.search(r"not told apart from \d+ of \d+\n|better than (the other|all \d+ others)\n", shown)
+
+
+def test_a_plugins_sweep_is_not_reported_without_it(
+    copy: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its metrics are not known then: its cells would stand beside the others without a headline."""
+    page = copy / "sweeps" / "small" / "report.html"
+    page.unlink(missing_ok=True)
+    monkeypatch.delitem(ALGORITHMS, "private_ucb_vi")
+    told = output(capsys, copy, "small", code=2)
+    assert told == (
+        "dprl: SWEEP: must have algorithms that are known here, got 'private_ucb_vi'; name its plugin in DPRL_PLUGINS, "
+        "as when it ran\n"
+    )
+    assert not page.exists()
 
 
 def test_what_cannot_be_asked_for_is_refused(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
