@@ -8,7 +8,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import NoReturn, TypeAlias
 
-from dprl.platform.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INTERRUPTED, UserError, broken_rule, suggestion
+from dprl.platform.errors import (
+    EXIT_BAD_INPUT,
+    EXIT_DONE,
+    EXIT_INTERRUPTED,
+    UserError,
+    broken_rule,
+    nearest,
+    suggestion,
+)
 from dprl.platform.program import command, program
 from dprl.platform.sweep_flags import HOW_TO_RUN, HOW_TO_SWEEP, MOST_SEEDS
 from dprl.platform.tracking.shown_addresses import without_secrets
@@ -19,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         _require_command(arguments)
-        options = _parser().parse_args(arguments)
+        options = _parsed(arguments)
         options.resume_command = getattr(options, "resume_command", resume_command(arguments))
         # Only here: `dprl --help` must not wait for numba.
         from dprl.platform import commands, plugins  # noqa: PLC0415
@@ -51,15 +59,24 @@ def _harmless(word: str) -> str:
     return f"{option}{equals}{without_secrets(value)}"
 
 
+def _parsed(words: Sequence[str]) -> argparse.Namespace:
+    """Return the options; raise UserError."""
+    parser = _parser()
+    options, unknown = parser.parse_known_args(words)
+    if not unknown:
+        return options
+    meant = nearest(unknown[0].partition("=")[0], options.flags)
+    # A shell splits what is not quoted at the spaces of {model: jdp, epsilon: 1}.
+    unquoted = any(word.endswith((":", "}")) for word in unknown)
+    hint = f"did you mean {meant}? " if meant else "quote the value of --set; " if unquoted else ""
+    raise UserError(f"unrecognized arguments: {' '.join(unknown)}; {hint}see `{command(options.command, '--help')}`")
+
+
 class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one line, without the usage."""
 
     def error(self, message: str) -> NoReturn:
         """Raise UserError."""
-        _, unknown, words = message.partition("unrecognized arguments: ")
-        # A shell splits what is not quoted at the spaces of {model: jdp, epsilon: 1}.
-        if unknown and any(word.endswith((":", "}")) for word in words.split()):
-            message += "; quote the value of --set"
         raise UserError(f"{message}; see `{self.prog} --help`")
 
 
@@ -77,10 +94,24 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for add in _COMMANDS.values():
         add(commands)
+    for one in commands.choices.values():
+        one.set_defaults(flags=[flag for action in one._actions for flag in action.option_strings])
     return parser
+
+
+class _Version(argparse.Action):
+    """Prints the version, which takes a moment to look up."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        """Print it and exit."""
+        import importlib.metadata  # noqa: PLC0415
+
+        print(f"dprl {importlib.metadata.version('dprl')}")
+        parser.exit()
 
 
 def _add(commands: _Subparsers, name: str, text: str, example: str) -> argparse.ArgumentParser:

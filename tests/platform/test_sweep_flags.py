@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import json
 from pathlib import Path
 
@@ -70,3 +71,8 @@ def test_plugins_are_not_submitted(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     monkeypatch.setenv("DPRL_PLUGINS", "json")
     assert main(["submit", "smoke", *CLUSTER]) == 2
     assert capsys.readouterr().err.startswith("dprl: DPRL_PLUGINS: must not be set for `submit`, ")
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"dprl {importlib.metadata.version('dprl')}\n"
