@@ -1,6 +1,6 @@
 """What a sweep costs beside its cells: 200 small ones on Ray Tune, told to MLflow; and one killed again and again.
 
-Run from the repository's root: python -m benchmarks.sweeps [--quick] [--kills N] [--json PATH]
+Run from the repository's root: python -m benchmarks.sweeps [--quick] [--seeds N] [--kills N] [--json PATH]
 
 In one run: the whole time beside the cells' own compute spread over the CPUs, and what a cell costs beside its compute,
 with and without the reuse of worker processes, which Ray Tune leaves out by default.
@@ -100,13 +100,14 @@ def main() -> None:
     """Measure and tell."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="20 cells")
+    parser.add_argument("--seeds", type=int, default=10, help="of a cell; a small cell computes for a second (10)")
     parser.add_argument("--kills", type=int, default=0, help="also kill the driver so often, and compare the tables")
     parser.add_argument("--json", metavar="PATH", type=Path)
     options = parser.parse_args()
     console, cpus = Console(), len(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as folder:
         file, home = Path(folder) / "many.yaml", Path(folder) / "home"
-        file.write_text(yaml.safe_dump(config([5] if options.quick else list(range(3, 13)), 5)))
+        file.write_text(yaml.safe_dump(config([5] if options.quick else list(range(3, 13)), options.seeds)))
         timed(Path(folder) / "warm", _one_cell(file))
         seconds, compute = timed(home, file)
         n_cells = len(SweepLayout(home, _NAME).finished_cells())
