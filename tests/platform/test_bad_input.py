@@ -317,11 +317,7 @@ BAD_ARGUMENTS: dict[str, tuple[list[str], list[str]]] = {
         ["run", "try.yaml", "--set", "privacy={model:", "jdp,", "epsilon:", "2}"],
         ["unrecognized arguments: jdp, epsilon: 2}; quote the value of --set; see "],
     ),
-    "a flag misspelt": (
-        ["sweep", "try.yaml", "--frsh"],
-        ["unrecognized arguments: --frsh; did you mean --fresh? see "],
-    ),
-    "a flag of nothing": (["sweep", "try.yaml", "--zzz=1"], ["unrecognized arguments: --zzz=1; see ", "sweep --help"]),
+    "a flag misspelt": (["run", "try.yaml", "--frsh"], ["arguments: --frsh; did you mean --fresh? see ", "run --help"]),
     "set not YAML": (["run", "try.yaml", "--set", "episodes=[1"], ["--set episodes: must be YAML"]),
     "set to nothing": (["run", "try.yaml", "--set", "episodes="], ["episodes: must be a whole number, got None"]),
     "set below a grid in a joint grid": (

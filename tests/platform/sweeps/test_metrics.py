@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from dprl.algorithms import Metric, PrivateUCBVIConfig, Segment, TabularLearner
+from dprl.algorithms import ALGORITHMS, Metric, PrivateUCBVIConfig, Segment, TabularLearner
 from dprl.algorithms.base import Releases
 from dprl.envs import Env, FiniteMDP
 from dprl.platform.configs.experiment import Experiment, read_experiment
@@ -59,6 +59,12 @@ class ScoringConfig:
 
     def build(self, env: FiniteMDP, privatizer: Privatizer, episodes: int, streams: Streams) -> Any:
         return Scorer(PrivateUCBVIConfig().build(env, privatizer, episodes, streams))
+
+
+@pytest.fixture(autouse=True)
+def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a plugin would do it: a report is on algorithms that are known."""
+    monkeypatch.setitem(ALGORITHMS, ScoringConfig.name, ScoringConfig)
 
 
 def cell(privacy: Mapping[str, Any]) -> Experiment:
