@@ -21,17 +21,22 @@ def compile_kernels(experiments: Sequence[Experiment], say: Callable[[str], None
     announced.daemon = True
     announced.start()
     begin = time.monotonic()
-    for experiment in _one_of_each_kind(experiments):
-        tiny = dataclasses.replace(experiment, episodes=2, seeds=1)
-        try:
-            tiny.build(0).learn(2)
-        except CELL_ERRORS:
-            # Its cell fails in the same way, and is then reported under its name.
-            continue
+    try:
+        for experiment in _one_of_each_kind(experiments):
+            _compile(experiment)
+    finally:
+        announced.cancel()
     seconds = time.monotonic() - begin
-    announced.cancel()
     if seconds > _NOTICED_SECONDS:
         say(f"{'compiled' if seconds > _LOADING_SECONDS else 'loaded compiled code'} in {seconds:.1f} s")
+
+
+def _compile(experiment: Experiment) -> None:
+    try:
+        dataclasses.replace(experiment, episodes=2, seeds=1).build(0).learn(2)
+    except CELL_ERRORS:
+        # Its cell fails in the same way, and is then reported under its name.
+        return
 
 
 def _one_of_each_kind(experiments: Sequence[Experiment]) -> list[Experiment]:

@@ -35,8 +35,8 @@ _MARKS = 6
 """Markers along a curve."""
 _LOG_SPAN = 30.0
 """Largest ratio of two values at the end whose smaller one can still be read off a linear axis."""
-_MOST_ABOVE = 1.5
-"""Of the highest mean: so far up bands are shown."""
+_MOST_ABOVE = 0.5
+"""So far above the highest mean, as a share of it, bands are shown."""
 _DECADES = 5.0
 """Of a logarithmic axis, at most."""
 
@@ -121,7 +121,7 @@ class _Scale(NamedTuple):
         tops = [np.nanmax([mean.max(), (mean + half).max()]) for mean, half in (cell.band for cell in group.cells)]
         ends = [float(mean[-1]) for mean in means]
         # Bands of few seeds are wide; where they end stands in the table.
-        high = min(float(max(tops)), _MOST_ABOVE * highest) or 1.0
+        high = min(float(max(tops)), highest + _MOST_ABOVE * abs(highest)) or 1.0
         first, last = (float(end(cell.episodes[i] for cell in group.cells)) for end, i in ((min, 0), (max, -1)))
         log = group.metric is not None and group.metric.over == "sum" and min(ends) * _LOG_SPAN < max(ends)
         if not log:

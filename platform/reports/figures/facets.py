@@ -105,10 +105,11 @@ def _spread(cells: list[ReportCell]) -> list[ReportCell]:
     """Return at most 8 of `cells`: a few without privacy, and private ones evenly spread, the ends among them."""
     if len(cells) <= MOST_CURVES:
         return cells
-    free = [cell for cell in cells if not cell.private][: MOST_CURVES // 2]
+    free = [cell for cell in cells if not cell.private]
     private = [cell for cell in cells if cell.private]
-    wanted = np.linspace(0, len(private) - 1, MOST_CURVES - len(free)).round().astype(int)
-    return [*free, *(private[i] for i in dict.fromkeys(wanted) if private)]
+    kept = min(len(private), max(MOST_CURVES // 2, MOST_CURVES - len(free)))
+    wanted = np.linspace(0, len(private) - 1, kept).round().astype(int)
+    return [*free[: MOST_CURVES - kept], *(private[i] for i in wanted)]
 
 
 def _facet(cells: list[ReportCell], varying: Sequence[str]) -> Facet:

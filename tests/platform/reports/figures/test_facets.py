@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
+
 from dprl.platform.reports.figures.facets import MOST_CURVES, facets_of
 from tests.platform.reports.comparing.cases import report_cell
 
@@ -42,6 +44,16 @@ def test_no_cell_is_left_out_of_a_panel_that_has_room() -> None:
     (facet,) = facets_of(cells)
     assert [cell.proved for cell in facet.cells] == list(range(1, MOST_CURVES + 1))
     assert "of" not in facet.title
+
+
+@pytest.mark.parametrize(
+    ("private", "free", "shown"), [(0, 10, (0, 8)), (2, 10, (2, 6)), (10, 5, (4, 4)), (10, 1, (7, 1))]
+)
+def test_a_full_panel_has_as_many_as_fit_of_both_kinds(private: int, free: int, shown: tuple[int, int]) -> None:
+    cells = [report_cell(FINALS, claimed=e, proved=e) for e in range(1, private + 1)]
+    (facet,) = facets_of([*cells, *(report_cell(FINALS, "none") for _ in range(free))])
+    assert sum(cell.private for cell in facet.cells) == shown[0]
+    assert len(facet.cells) == sum(shown)
 
 
 def test_curves_differ_without_colour() -> None:
