@@ -25,6 +25,9 @@ _STOPPING = {"RAY_JOB_STOP_SIGNAL": "SIGINT", "RAY_JOB_STOP_WAIT_TIME_S": "60"}
 """As Ctrl-C: the sweep then writes its summary, and says how to resume."""
 
 _POLL_SECONDS, _PATIENCE_SECONDS = 1.0, 60.0
+_NO_AGENT = "No available agent"
+"""So Ray refuses a job that no agent has seen: it can be handed in again."""
+
 _RAY_LINE = re.compile(r"(\d{4}-\d\d-\d\d [\d:,]+\t(DEBUG|INFO|WARNING) |Running entrypoint for job )")
 _ADDRESSES = ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS")
 _CHATTY = ("ray.dashboard.modules.dashboard_sdk", "ray.dashboard.modules.job.sdk", "ray._private.runtime_env.packaging")
@@ -50,19 +53,31 @@ class JobEnd:
 def submit_job(
     dashboard: Dashboard, name: str, words: Sequence[str], shipment: Shipment, metadata: Mapping[str, str]
 ) -> str:
-    """Hand in a sweep with the words of its command line, and return the job's id. Raises UserError."""
-    try:
-        return str(
-            _client(dashboard).submit_job(
-                entrypoint=shlex.join(["python3", "-m", "dprl.platform.submitted_job", *words]),
-                submission_id=f"{name}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}",
-                runtime_env={**shipment.runtime_env, "env_vars": _STOPPING},
-                metadata=dict(metadata),
+    """Hand in a sweep with the words of its command line, and return the job's id. Raises UserError.
+
+    A head that has just started has no agent yet, which is what starts jobs: that is waited for.
+    """
+    client = _client(dashboard)
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            return str(
+                client.submit_job(
+                    entrypoint=shlex.join(["python3", "-m", "dprl.platform.submitted_job", *words]),
+                    submission_id=f"{name}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}",
+                    runtime_env={**shipment.runtime_env, "env_vars": _STOPPING},
+                    metadata=dict(metadata),
+                )
             )
-        )
-    except (RuntimeError, OSError) as error:
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise UserError(f"--address: {dashboard.url} must take the job ({reason}); look at the head's logs") from None
+        except (RuntimeError, OSError) as error:
+            reason = next(iter(str(error).splitlines()), type(error).__name__)
+        if _NO_AGENT not in reason:
+            raise UserError(f"--address: {dashboard.url} must take the job ({reason}); look at the head's logs")
+        if time.monotonic() > deadline:
+            rule = f"--address: {dashboard.url} must have an agent that starts jobs, and has none"
+            remedy = "another Ray on that machine may hold its port: `ray start --head --dashboard-agent-listen-port PORT`"
+            raise UserError(f"{rule}; {remedy}")
+        time.sleep(_POLL_SECONDS)
 
 
 def follow_job(dashboard: Dashboard, job_id: str, show: Callable[[str], None]) -> JobEnd:

@@ -85,15 +85,18 @@ def two_nodes(folder: Path) -> Iterator[TwoNodes]:
     shared.mkdir()
     unshared.mkdir()
     apart = _mounting_over(unshared)
-    gcs, dashboard, client, tracking = free_ports(4)
+    gcs, dashboard, client, tracking, head_agent, node_agent = free_ports(6)
     head = ["--head", f"--port={gcs}", "--include-dashboard=true", f"--dashboard-port={dashboard}"]
+    # Two of one machine, or any other Ray there, would have the same port; who comes second starts no jobs.
+    head += [f"--dashboard-agent-listen-port={head_agent}"]
     head += [f"--ray-client-server-port={client}", f"--temp-dir={folder}/h"]
     url = f"http://127.0.0.1:{dashboard}"
     with ExitStack() as stack:
         server = stack.enter_context(_mlflow(folder, tracking, environment))
         stack.enter_context(_ray(folder / "head.log", head, environment))
         wait_for(lambda: _answers(f"{url}/api/version"), folder / "head.log")
-        node = [f"--address={own_address()}:{gcs}", f"--temp-dir={folder}/n"]
+        node = [f"--address={own_address()}:{gcs}", f"--dashboard-agent-listen-port={node_agent}"]
+        node += [f"--temp-dir={folder}/n"]
         stack.enter_context(_ray(folder / "node.log", node, environment, apart))
         yield TwoNodes(url, server, token_file, shared, unshared if apart else None)
 

@@ -179,6 +179,50 @@ def test_job_and_token_go_to_the_address_that_was_given(monkeypatch: pytest.Monk
     assert os.environ["RAY_ADDRESS"] == "http://192.0.2.9:8265"
 
 
+NO_AGENT = "Request failed with status code 500: No available agent to submit job, please try again later.."
+BUSY = "Request failed with status code 500: something else"
+DASHBOARD = SimpleNamespace(url="http://192.0.2.1:8265", headers={})
+SHIPMENT = SimpleNamespace(runtime_env={})
+
+
+class Refusing:
+    """A client that refuses a job with each of `reasons`, and then takes it."""
+
+    def __init__(self, *reasons: str) -> None:
+        self.reasons = list(reasons)
+
+    def submit_job(self, submission_id: str, **_: object) -> str:
+        if self.reasons:
+            raise RuntimeError(self.reasons.pop(0))
+        return submission_id
+
+
+def test_an_agent_that_is_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "_POLL_SECONDS", 0.0)
+    monkeypatch.setattr(jobs, "_client", lambda _: Refusing(NO_AGENT, NO_AGENT))
+    assert jobs.submit_job(DASHBOARD, "tiny", [], SHIPMENT, {}).startswith("tiny-")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("reasons", "said"),
+    [
+        ([NO_AGENT] * 9, "must have an agent that starts jobs, and has none; another Ray on that machine may hold its"),
+        ([BUSY], "must take the job (Request failed with status code 500: something else); look at the head's logs"),
+        ([NO_AGENT, BUSY], "must take the job (Request failed with status code 500: something else)"),
+    ],
+)
+def test_a_head_that_takes_no_job(reasons: list[str], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "_POLL_SECONDS", 0.02)
+    monkeypatch.setattr(jobs, "_PATIENCE_SECONDS", 0.1)
+    client = Refusing(*reasons)
+    monkeypatch.setattr(jobs, "_client", lambda _: client)
+    with pytest.raises(UserError) as refused:
+        jobs.submit_job(DASHBOARD, "tiny", [], SHIPMENT, {})  # type: ignore[arg-type]
+    assert str(refused.value).startswith(f"--address: {DASHBOARD.url} {said}")
+    assert "\n" not in str(refused.value)
+    assert len(client.reasons) < max(2, len(reasons))
+
+
 @pytest.mark.parametrize(
     "uri",
     [
