@@ -75,7 +75,7 @@ def submit_job(
             raise UserError(f"--address: {dashboard.url} must take the job ({reason}); look at the head's logs")
         if time.monotonic() > deadline:
             rule = f"--address: {dashboard.url} must have an agent that starts jobs, and has none"
-            remedy = "another Ray on that machine may hold its port: `ray start --head --dashboard-agent-listen-port PORT`"
+            remedy = "another Ray on that machine may hold its port: see --dashboard-agent-listen-port of `ray start`"
             raise UserError(f"{rule}; {remedy}")
         time.sleep(_POLL_SECONDS)
 
