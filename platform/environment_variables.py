@@ -18,6 +18,8 @@ _DRIVER_ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    # Workers that Ray starts beforehand have another environment than those that Tune asks for: they stay idle.
+    "RAY_prestart_worker_first_driver": "0",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     # The newer output prints a table even when told to be silent.
     "RAY_AIR_NEW_OUTPUT": "0",

@@ -85,7 +85,7 @@ def silent_stderr() -> Iterator[None]:
         os.close(nowhere)
 
 
-def run_on_ray(cluster: Cluster, cells: Sequence[SweepCell], storage: Path, listener: Listener) -> None:
+def run_on_ray(cluster: Cluster, storage: Path, cells: Sequence[SweepCell], listener: Listener) -> None:
     """Run every cell as one Tune trial on one CPU; a failed cell does not stop the others."""
     # The listener tells what failed; Tune would tell it a second time, over many lines.
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -26,11 +26,15 @@ from dprl.platform.results.records import block_column
 from dprl.platform.sweeps.address import joined_cluster
 from dprl.platform.sweeps.cell import CellProgress
 from dprl.platform.sweeps.compiling import compile_kernels
-from dprl.platform.sweeps.execution import run_in_process
 from dprl.platform.sweeps.progress import ProgressDisplay, progress_display
 from dprl.platform.sweeps.sweep_files import SweepFiles
 from dprl.platform.sweeps.sweep_log import LoggedProgress
+from dprl.platform.sweeps.workplace import Executor, Workplace, workplace
+from dprl.platform.tracking.database import in_the_making
 from dprl.platform.tracking.store import TrackingStore
+
+if TYPE_CHECKING:
+    from dprl.platform.tracking.patient import PatientTracker
 
 _FIRST_TO_READ = 2
 """Files that the terminal names at the end: the table and the page."""
@@ -50,7 +54,7 @@ class SweepOptions:
 
     name: str
     home: Path
-    executor: Literal["process", "tune"]
+    executor: Executor
     address: str | None
     tracking_uri: str | None
     fresh: bool
@@ -95,7 +99,8 @@ def run_sweep(cells: Sequence[Experiment], options: SweepOptions) -> SweepResult
         _claim_name(layout, Grid.of(cells, options.stages), options.fresh)
         display = LoggedProgress(progress_display(options.quiet), layout.log_file)
         try:
-            return _Sweep(layout, store, display, options).run(layout.cells(cells))
+            with in_the_making(store.database):
+                return _Sweep(layout, store, display, options).run(layout.cells(cells))
         except KeyboardInterrupt:
             display.close()
             display.warn(f"interrupted; what is done is kept, resume with: {options.command}")
@@ -137,7 +142,9 @@ def _unfit_home(layout: SweepLayout, error: OSError) -> UserError:
 
 
 class _Sweep:
-    """One call of `run_sweep`; as the executors' Listener it records each cell as it ends."""
+    """One call of `run_sweep`; as the workplace's Listener it records each cell as it ends."""
+
+    tracker: PatientTracker
 
     def __init__(
         self, layout: SweepLayout, store: TrackingStore, display: ProgressDisplay, options: SweepOptions
@@ -147,11 +154,6 @@ class _Sweep:
         self.options = options
         self.store = store
         self.files = SweepFiles(layout)
-        # Loaded only here: importing MLflow takes seconds, and needs its environment set before.
-        from dprl.platform.tracking.patient import PatientTracker  # noqa: PLC0415
-        from dprl.platform.tracking.tracker import Tracker  # noqa: PLC0415
-
-        self.tracker = PatientTracker(Tracker(store, options.name, options.command), display.warn)
         self.failures: dict[str, str] = {}
         self._started: dict[str, float] = {}
 
@@ -160,26 +162,28 @@ class _Sweep:
         if self.options.fresh:
             deleted = self.layout.delete_cells()
             self.display.say(f"starting afresh: {counted(deleted, 'cell')} of earlier calls deleted")
-        self.display.say(f"opening MLflow at {self.store.shown}")
-        self.tracker.open(cells, self.options.fresh)
         done = [cell for cell in cells if cell.finished]
         todo = [cell for cell in cells if not cell.finished]
-        # Also at the start: a call that is killed writes nothing at its end.
-        self.files.write_status(cells, 0, self.options.command)
-        if done:
-            self.display.say(f"{len(done)} of {counted(len(cells), 'cell')} finished already")
-        status = "KILLED"
-        try:
-            for cell in done:
-                # A kill between the marker and its removal left it; under jdp it has exact counts.
-                cell.folder.state_file.unlink(missing_ok=True)
-                self.tracker.record(cell, self.files.read(cell))
-            if todo:
-                self._execute(todo)
-            status = "FAILED" if self.failures else "FINISHED"
-        finally:
-            self.display.close()
-            result = self._conclude(cells, status)
+        with ExitStack() as until_done:
+            place = until_done.enter_context(self._workplace()) if todo else None
+            self._open_tracker(cells)
+            # Also at the start: a call that is killed writes nothing at its end.
+            self.files.write_status(cells, 0, self.options.command)
+            if done:
+                self.display.say(f"{len(done)} of {counted(len(cells), 'cell')} finished already")
+            status = "KILLED"
+            try:
+                for cell in done:
+                    # A kill between the marker and its removal left it; under jdp it has exact counts.
+                    cell.folder.state_file.unlink(missing_ok=True)
+                    self.tracker.record(cell, self.files.read(cell))
+                if place is not None:
+                    self._execute(place, todo)
+                status = "FAILED" if self.failures else "FINISHED"
+            finally:
+                self.display.close()
+                until_done.close()
+                result = self._conclude(cells, status)
         return result
 
     def started(self, cell: SweepCell) -> None:
@@ -212,27 +216,26 @@ class _Sweep:
         self.display.ended(cell.label, f"FAILED: {cause} ({where})")
         self.tracker.fail(cell, cause)
 
-    def _execute(self, todo: Sequence[SweepCell]) -> None:
-        experiments = [cell.experiment for cell in todo]
-        if self.options.executor == "process":
-            compile_kernels(experiments, self.display.say)
-            self._begin(todo, "in this process")
-            run_in_process(todo, self)
-            return
-        # Loaded only here: importing Ray takes seconds, and needs its environment set before.
-        from dprl.platform.sweeps.cluster import connected, run_on_ray  # noqa: PLC0415
+    def _workplace(self) -> AbstractContextManager[Workplace]:
+        how = self.options
+        return workplace(how.executor, how.address, Home(self.layout.home).tune, self.display.say)
 
-        compile_kernels(experiments, self.display.say)
-        where = "on this machine" if self.options.address is None else f"at {self.options.address}"
-        self.display.say(f"starting Ray {where} ...")
-        with connected(self.options.address) as cluster:
-            self._begin(todo, f"on {counted(cluster.n_cpus, 'CPU')}")
-            run_on_ray(cluster, todo, Home(self.layout.home).tune, self)
+    def _open_tracker(self, cells: Sequence[SweepCell]) -> None:
+        self.display.say(f"opening MLflow at {self.store.shown}")
+        # Loaded only here: importing MLflow takes seconds, and needs its environment set before.
+        from dprl.platform.tracking.patient import PatientTracker  # noqa: PLC0415
+        from dprl.platform.tracking.tracker import Tracker  # noqa: PLC0415
 
-    def _begin(self, todo: Sequence[SweepCell], where: str) -> None:
+        tracker = Tracker(self.store, self.options.name, self.options.command)
+        self.tracker = PatientTracker(tracker, self.display.warn)
+        self.tracker.open(cells, self.options.fresh)
+
+    def _execute(self, place: Workplace, todo: Sequence[SweepCell]) -> None:
+        compile_kernels([cell.experiment for cell in todo], self.display.say)
         seeds = sum(cell.experiment.seeds for cell in todo)
-        self.display.say(f"running {counted(len(todo), 'cell')} ({counted(seeds, 'seed')}) {where}")
+        self.display.say(f"running {counted(len(todo), 'cell')} ({counted(seeds, 'seed')}) {place.where}")
         self.display.begin(len(todo))
+        place.run(todo, self)
 
     def _conclude(self, cells: Sequence[SweepCell], status: str) -> SweepResult:
         finished = [cell for cell in cells if cell.finished]

@@ -8,7 +8,7 @@ import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from dprl.platform.errors import UserError, broken_rule
@@ -80,6 +80,13 @@ class TrackingStore:
     def local(self) -> bool:
         """Whether it is a file of this machine, which does not come back by waiting."""
         return self._scheme == "sqlite"
+
+    @property
+    def database(self) -> Path | None:
+        """The file, if it is one that can be told from the address."""
+        path = self.uri.removeprefix("sqlite:///")
+        plain = path != self.uri and path.startswith("/") and "?" not in path
+        return Path(unquote(path)) if plain else None
 
     def require_server_for(self, nodes: int) -> None:
         """Raise UserError if the store is an SQLite file and a cluster has several nodes.

@@ -22,6 +22,7 @@ from dprl.platform.reports.records import curve, final_numbers, is_result
 from dprl.platform.reports.verdicts import privacy_columns, standing
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.layout import SweepCell
+from dprl.platform.tracking.database import only_maker
 from dprl.platform.tracking.store import EXPERIMENT, TrackingError, TrackingStore
 
 # Without it MLflow's pages may take the experiment for one with language models, which have no curves.
@@ -289,8 +290,9 @@ def _client(store: TrackingStore) -> MlflowClient:
     set_environment()
     logging.getLogger("alembic").setLevel(logging.WARNING)
     client = MlflowClient(store.uri)
-    # The first call makes the tables, which two processes at once cannot do.
-    client.search_experiments(max_results=1)
+    with only_maker(store.database):
+        # The first call makes the tables, unless they are there.
+        client.search_experiments(max_results=1)
     return client
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter, NullLocator
+from matplotlib.ticker import EngFormatter
 
 from dprl.algorithms import Metric
 from dprl.algorithms.base import REGRET, headline
@@ -23,6 +23,7 @@ from dprl.platform.reports.figures.drawing import (
     Margins,
     ValueAxis,
     draw_curve,
+    few_ticks,
     listed,
     png,
     put_title,
@@ -86,7 +87,7 @@ def cell_figure(records: pd.DataFrame, experiment: Experiment, certificate: Mapp
     for axes in every:
         axes.set_xlabel(unit)
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-        axes.xaxis.set_minor_locator(NullLocator())
+        few_ticks(axes)
         axes.grid(alpha=0.3)
     title = put_title(figure, [_setting(experiment), privacy_text(certificate)])
     Margins(left=0.95, right=0.15, bottom=0.55 + below, top=0.2 + title, between=1.1).apply(figure, panels)
