@@ -100,7 +100,7 @@ def main() -> None:
     """Measure and tell."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="20 cells")
-    parser.add_argument("--seeds", type=int, default=10, help="of a cell; a small cell computes for a second (10)")
+    parser.add_argument("--seeds", type=int, default=12, help="of a cell; a small cell computes for a second (12)")
     parser.add_argument("--kills", type=int, default=0, help="also kill the driver so often, and compare the tables")
     parser.add_argument("--json", metavar="PATH", type=Path)
     options = parser.parse_args()

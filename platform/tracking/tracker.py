@@ -289,9 +289,9 @@ def _certificate_tags(certificate: Mapping[str, Any]) -> dict[str, str]:
 def _client(store: TrackingStore) -> MlflowClient:
     set_environment()
     logging.getLogger("alembic").setLevel(logging.WARNING)
-    client = MlflowClient(store.uri)
+    # The first client of a store makes its tables, unless they are there.
     with only_maker(store.database):
-        # The first call makes the tables, unless they are there.
+        client = MlflowClient(store.uri)
         client.search_experiments(max_results=1)
     return client
 

@@ -13,6 +13,7 @@ precise as one of 0.1.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -43,6 +44,8 @@ _GAUSSIAN_REACH = 16.0
 _NEGLIGIBLE = 1e-50
 # Larger scales are treated as continuous.
 _LARGEST_LATTICE_SCALE = 64.0
+# Bounds that are remembered: each seed of a cell asks for the same, and solving for one takes 20 to 40 ms.
+_KEPT = 256
 
 
 class Lattice(NamedTuple):
@@ -198,6 +201,7 @@ def _spread_by_sum(mass: Float64Array, inside: Float64Array) -> Float64Array:
     return inner + beyond + beyond[::-1]
 
 
+@lru_cache(_KEPT)
 def _laplace_bound(base: int, n_items: int, summands: int, failure: float) -> float:
     if summands > 1:
         step = math.sqrt(2.0 * summands) / _GAUSSIAN_STEPS
@@ -209,6 +213,7 @@ def _laplace_bound(base: int, n_items: int, summands: int, failure: float) -> fl
     return (points + 0.5 + 0.5 * _largest_depth(base, n_items)) * step
 
 
+@lru_cache(_KEPT)
 def _gaussian_bound(base: int, n_items: int, failure: float) -> float:
     law = rounded_gaussian(_GAUSSIAN_STEPS)
     return _crossing(base, n_items, law, failure) / _GAUSSIAN_STEPS * (1.0 + _GAUSSIAN_SLACK)

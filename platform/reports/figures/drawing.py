@@ -193,9 +193,10 @@ def png(figure: Figure) -> bytes:
     """Return the figure as a PNG."""
     figure.set_dpi(_DPI)
     canvas = FigureCanvasAgg(figure)
-    canvas.draw()
+    canvas.draw()  # type: ignore[no-untyped-call]
     content = io.BytesIO()
     # Nothing is seen through a figure, and what every fourth byte says takes time.
-    opaque = np.ascontiguousarray(np.asarray(canvas.buffer_rgba())[..., :3])
+    pixels = np.asarray(canvas.buffer_rgba())  # type: ignore[no-untyped-call]
+    opaque = np.ascontiguousarray(pixels[..., :3])
     Image.fromarray(opaque).save(content, "png", compress_level=_COMPRESSION, dpi=(_DPI, _DPI))
     return content.getvalue()

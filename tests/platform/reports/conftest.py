@@ -12,11 +12,11 @@ from matplotlib.figure import Figure
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
     """The figures that were saved, to be asked what they show."""
     saved: list[Figure] = []
-    original = Figure.savefig
+    original = Figure.draw
 
     def keep(self: Figure, *args: Any, **kwargs: Any) -> None:
         saved.append(self)
         original(self, *args, **kwargs)
 
-    monkeypatch.setattr(Figure, "savefig", keep)
+    monkeypatch.setattr(Figure, "draw", keep)
     return saved

@@ -101,13 +101,13 @@ NONE, JDP = {"model": "none"}, {"model": "jdp", "epsilon": 1.0}
 
 def test_only_what_is_declared_has_columns_and_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     labels: list[str] = []
-    original = Figure.savefig
+    original = Figure.draw
 
     def keep(self: Figure, *args: Any, **kwargs: Any) -> None:
         labels.extend(label for axes in self.axes for label in axes.get_legend_handles_labels()[1])
         original(self, *args, **kwargs)
 
-    monkeypatch.setattr(Figure, "savefig", keep)
+    monkeypatch.setattr(Figure, "draw", keep)
     result = run(tmp_path, scoring(NONE), scoring(JDP))
     assert labels == ["score", "score"]  # a figure a cell
     # Of 20 blocks of one episode.

@@ -36,13 +36,13 @@ def run(home: Path) -> SweepResult:
 def figures(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
     """The figures that were saved."""
     saved: list[Figure] = []
-    original = Figure.savefig
+    original = Figure.draw
 
     def keep(self: Figure, *args: object, **kwargs: object) -> None:
         saved.append(self)
         original(self, *args, **kwargs)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Figure, "savefig", keep)
+    monkeypatch.setattr(Figure, "draw", keep)
     return saved
 
 
