@@ -36,6 +36,8 @@ class Metric:
         better: whether 'low' or 'high' values are.
         most: the largest value that it can have, where that is known; it is then at least 0, too.
         headline: whether it stands for the run in progress lines, tables and figures: a sum or a mean with a unit.
+
+    Raises ValueError for a median over seeds of anything but the value after the last episode.
     """
 
     name: str
@@ -48,6 +50,13 @@ class Metric:
     better: Literal["low", "high"] = "low"
     headline: bool = False
     most: float = math.inf
+
+    def __post_init__(self) -> None:
+        if self.across == "median" and self.over != "last":
+            raise ValueError(
+                f"across: must be mean with over {self.over!r}, got 'median' for metric {self.name!r}; a median over "
+                "seeds is of the value after the last episode"
+            )
 
     @property
     def label(self) -> str:

@@ -20,7 +20,7 @@ def number(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def proved_epsilon(certificate: Mapping[str, Any]) -> float:
+def _proved_epsilon(certificate: Mapping[str, Any]) -> float:
     """Return the epsilon that is proved at the claimed delta: the pure one where delta is 0 or nothing is claimed."""
     return float(certificate["proved"]["epsilon_at_claimed_delta"])
 
@@ -46,7 +46,7 @@ def standing(certificate: Mapping[str, Any]) -> Standing:
     refuted = contradicted or audit.get("verdict") == "refuted"
     if contradicted:
         return Standing(math.inf, "fails", refuted, contradicted)
-    return Standing(proved_epsilon(certificate), certificate["verdict"], refuted, contradicted)
+    return Standing(_proved_epsilon(certificate), certificate["verdict"], refuted, contradicted)
 
 
 def worst_of(certificates: Sequence[Mapping[str, Any]]) -> int:
@@ -90,12 +90,12 @@ def _proof_text(certificate: Mapping[str, Any]) -> str:
     model, claimed = certificate["trust_model"], certificate["claimed"]
     if certificate["verdict"] == "unbounded":
         return f"{'no privacy' if model == 'none' else f'{model}, NO PRIVACY: {_RAW}'} (\u03b5 = \u221e)"
-    if math.isinf(proved_epsilon(certificate)):
+    if math.isinf(_proved_epsilon(certificate)):
         return (
             f"{model}, NO PRIVACY: the noise proves no finite \u03b5 (the claim of {number(claimed['epsilon'])} fails)"
         )
     at = f" at \u03b4 = {claimed['delta']:g}" if claimed["delta"] else ""
-    text = f"{model}, proved \u03b5 = {number(proved_epsilon(certificate))}{at}"
+    text = f"{model}, proved \u03b5 = {number(_proved_epsilon(certificate))}{at}"
     return text if certificate["verdict"] == "holds" else f"{text} (the claim of {number(claimed['epsilon'])} fails)"
 
 
@@ -108,9 +108,9 @@ def verdict_line(certificate: Mapping[str, Any]) -> str:
         return f"NO PRIVACY: {_RAW}, epsilon is infinite"
     noise = _CALIBRATIONS.get(claimed["calibration"], f"{claimed['calibration']} noise")
     at = f" at delta {claimed['delta']:g}" if claimed["delta"] else ""
-    if math.isinf(proved_epsilon(certificate)) and verdict == "fails":
+    if math.isinf(_proved_epsilon(certificate)) and verdict == "fails":
         return f"NO PRIVACY: {noise} proves no finite epsilon{at}, claimed {number(claimed['epsilon'])}"
-    told = f"{noise} proves {number(proved_epsilon(certificate))}{at}, claimed {number(claimed['epsilon'])}"
+    told = f"{noise} proves {number(_proved_epsilon(certificate))}{at}, claimed {number(claimed['epsilon'])}"
     if verdict == "holds":
         return f"HOLDS{_where(certificate['noise'])}: {told}"
     told += f" (factor {number(float(certificate['factor']))})"

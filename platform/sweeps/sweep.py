@@ -180,6 +180,9 @@ class _Sweep:
                 if place is not None:
                     self._execute(place, todo)
                 status = "FAILED" if self.failures else "FINISHED"
+            except KeyboardInterrupt:
+                self.display.warn("interrupted: stopping, then writing what is done ...")
+                raise
             finally:
                 self.display.close()
                 until_done.close()

@@ -11,7 +11,7 @@ from scipy.special import stdtr
 
 from dprl.platform.reports.cell_texts import table
 from dprl.platform.reports.inference.pairs import holm
-from dprl.platform.reports.verdicts import proved_epsilon
+from dprl.platform.reports.verdicts import standing
 from dprl.platform.reproductions.ma_ldp.figures import row_label
 from dprl.platform.reproductions.ma_ldp.guarantees import ATTACKED, EXAMPLES, Guarantees, Proved, proved, variance_share
 from dprl.platform.reproductions.ma_ldp.orders import FIGURE, Outcome, episodes_needed, outcomes
@@ -229,7 +229,7 @@ def vote_table(found: Found) -> str:
             lines.append(
                 [
                     f"{key.epsilon:g}",
-                    plain(proved_epsilon(cell.certificate)),
+                    plain(standing(cell.certificate).proved),
                     with_error(cell),
                     ends(one),
                     share(one.value / found.levels.uniform),
@@ -271,7 +271,7 @@ def _late(cell: Runs, levels: Levels) -> str:
 
 def _guarantee(cell: Runs) -> str:
     delta = cell.certificate["claimed"]["delta"]
-    return f"\u03b5 = {plain(proved_epsilon(cell.certificate))}" + (f" at \u03b4 = {delta:g}" if delta else "")
+    return f"\u03b5 = {plain(standing(cell.certificate).proved)}" + (f" at \u03b4 = {delta:g}" if delta else "")
 
 
 def _group_words(name: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dprl.platform.configs.config import config_files, load_cells
 from dprl.platform.configs.experiment import Scalar, varying_keys
-from dprl.platform.reports.verdicts import number, proved_epsilon
+from dprl.platform.reports.verdicts import number, standing
 from dprl.platform.reproductions.pgc_a3c.trials import Trials
 from dprl.platform.reproductions.resampling import median
 from dprl.platform.results.layout import SweepLayout
@@ -46,7 +46,7 @@ def best_cells(home: Path) -> list[BestCell]:
 
 def _best_cell(flat: Mapping[str, Scalar], keys: list[str], trials: Trials) -> BestCell:
     epsilon, delta = float(flat["privacy.epsilon"]), float(flat.get("privacy.delta", 0.0))
-    proved = number(proved_epsilon(trials.certificate)) + (f", \u03b4={delta:g}" if delta else "")
+    proved = number(standing(trials.certificate).proved) + (f", \u03b4={delta:g}" if delta else "")
     told = [f"{key.rpartition('.')[2]} {_plain(flat[key])}" for key in keys if key in flat]
     return BestCell(epsilon, proved, str(flat["privacy.mechanism"]), ", ".join(told), trials)
 

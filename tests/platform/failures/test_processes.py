@@ -92,6 +92,7 @@ def test_ctrl_c_ends_the_sweep_and_says_how_to_go_on(
     os.killpg(driver.pid, signal.SIGINT)  # to the driver and its children, as a terminal does
     said, _ = driver.communicate(timeout=100)
     assert driver.returncode == 130, said
+    assert "interrupted: stopping, then writing what is done" in said
     assert "interrupted; what is done is kept, resume with: dprl" in said
     assert "Traceback" not in said
     assert "SIGTERM" not in said

@@ -136,3 +136,9 @@ def test_it_is_marked_beside_an_algorithm_that_has_regret(tmp_path: Path) -> Non
     lines = page("Both", rows_of(result.summary), [], ("scoring", "private_ucb_vi")).splitlines()
     (row,) = [line for line in lines if line.startswith("| scoring")]
     assert [each.strip() for each in row.strip("|").split("|")][-3:] == ["", "", ""]
+
+
+@pytest.mark.parametrize("over", ["sum", "mean"])
+def test_a_median_is_of_the_last_value(over: Literal["sum", "mean"]) -> None:
+    with pytest.raises(ValueError, match=f"across: must be mean with over '{over}', got 'median' for metric 'score'"):
+        Metric("score", over, "steps", across="median")
