@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -11,9 +12,13 @@ from dprl.platform.reports.cell_texts import setting_text
 from dprl.platform.reports.comparing.groups import cell_name, naming_keys
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.figures.drawing import COLOURS
+from dprl.platform.reports.verdicts import privacy_text
 
+_T = TypeVar("_T")
 MOST_CURVES = 8
 """In a panel."""
+MOST_PANELS = 8
+"""Of cells that prove the same."""
 _DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (7, 1.5, 1.2, 1.5)))
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _FREE = "#555555"
@@ -65,6 +70,25 @@ def facets_of(cells: Sequence[ReportCell]) -> list[Facet]:
     return [_facet(part, varying) for whole in parts for part in _by_model(whole)]
 
 
+def facets_at_equal_privacy(cells: Sequence[ReportCell]) -> list[Facet]:
+    """Return panels of those of `cells` that prove the same, where some do: algorithms or mechanisms, side by side.
+
+    None where all cells share a panel of `facets_of`. At most 8, from small to large epsilon, the ends among them; each
+    with a few cells without privacy.
+    """
+    if len(cells) <= MOST_CURVES:
+        return []
+    alike: dict[str, list[ReportCell]] = {}
+    for cell in sorted(cells, key=lambda cell: (cell.row["privacy.model"], cell.proved, rank(cell))):
+        if cell.private and math.isfinite(cell.proved):
+            alike.setdefault(privacy_text(cell.certificate), []).append(cell)
+    several = [(text, part) for text, part in alike.items() if len(part) > 1]
+    free = [cell for cell in sorted(cells, key=rank) if not cell.private]
+    shown = evenly(several, MOST_PANELS)
+    left_out = f" ({len(shown)} of {len(several)})" if len(shown) < len(several) else ""
+    return [Facet(text + left_out, _spread([*free, *part]), naming_keys([*free, *part])) for text, part in shown]
+
+
 def rank(cell: ReportCell) -> tuple[Any, ...]:
     """Return what cells are sorted by: algorithm, trust model, proved epsilon."""
     settings = sorted((key, str(value)) for key, value in cell.row.items() if key.startswith("algorithm."))
@@ -108,8 +132,13 @@ def _spread(cells: list[ReportCell]) -> list[ReportCell]:
     free = [cell for cell in cells if not cell.private]
     private = [cell for cell in cells if cell.private]
     kept = min(len(private), max(MOST_CURVES // 2, MOST_CURVES - len(free)))
-    wanted = np.linspace(0, len(private) - 1, kept).round().astype(int)
-    return [*free[: MOST_CURVES - kept], *(private[i] for i in wanted)]
+    return [*free[: MOST_CURVES - kept], *evenly(private, kept)]
+
+
+def evenly(values: Sequence[_T], most: int) -> list[_T]:
+    """Return at most so many of `values`, evenly spread, the ends among them."""
+    wanted = np.linspace(0, len(values) - 1, min(len(values), most)).round().astype(int)
+    return [values[i] for i in wanted]
 
 
 def _facet(cells: list[ReportCell], varying: Sequence[str]) -> Facet:

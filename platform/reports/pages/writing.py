@@ -17,7 +17,7 @@ from dprl.platform.reports.comparing.frames import cell_frame, comparison_frame
 from dprl.platform.reports.comparing.groups import Group, groups_of
 from dprl.platform.reports.comparing.report_cells import ReportCell, read_cells
 from dprl.platform.reports.figures.curve_figures import curve_figure
-from dprl.platform.reports.figures.facets import MOST_CURVES, facets_of, rank
+from dprl.platform.reports.figures.facets import MOST_CURVES, facets_at_equal_privacy, facets_of, rank
 from dprl.platform.reports.figures.frontier import frontier_figure, with_headline
 from dprl.platform.reports.figures.gaps import gaps_figure, with_gaps
 from dprl.platform.reports.figures.horizon_figure import horizon_figure, lines_over_horizon
@@ -36,7 +36,8 @@ _CURVES = "curves_"
 _FRONTIER = "frontier"
 _GAPS = "gaps.png"
 _HORIZON = "horizon.png"
-_OLD_FIGURES = (f"{_CURVES}*.png", f"{_FRONTIER}*.png", _GAPS, _HORIZON)
+_EQUAL = "equal_privacy_"
+_OLD_FIGURES = (f"{_CURVES}*.png", f"{_EQUAL}*.png", f"{_FRONTIER}*.png", _GAPS, _HORIZON)
 
 
 @dataclass(frozen=True)
@@ -113,9 +114,13 @@ class SweepReport:
             found.append(Picture(_HORIZON, "against the horizon", horizon_figure(lines)))
         for i, group in enumerate((group for group in self.groups if group.metric is not None), start=1):
             facets = facets_of(group.cells)
-            title = f"{group.amount.partition(' (')[0]} against {group.unit}s: {group.title}"
-            picture = Picture(f"{_CURVES}{i}.png", title, curve_figure(group, facets), half=len(facets) == 1)
-            found.append(picture)
+            what = f"{group.amount.partition(' (')[0]} against {group.unit}s"
+            title = f"{what}: {group.title}"
+            found.append(Picture(f"{_CURVES}{i}.png", title, curve_figure(group, facets), half=len(facets) == 1))
+            alike = facets_at_equal_privacy(group.cells)
+            if alike:
+                title = f"{what}, at equal privacy: {group.title}"
+                found.append(Picture(f"{_EQUAL}{i}.png", title, curve_figure(group, alike), half=len(alike) == 1))
         return found
 
     def _gaps(self, summary: pd.DataFrame) -> list[Picture]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 
-from dprl.platform.reports.figures.facets import MOST_CURVES, facets_of
+from dprl.platform.reports.comparing.report_cells import ReportCell
+from dprl.platform.reports.figures.facets import MOST_CURVES, MOST_PANELS, Facet, facets_at_equal_privacy, facets_of
 from tests.platform.reports.comparing.cases import report_cell
 
 FINALS = [1.0, 2.0, 3.0]
@@ -68,3 +70,48 @@ def test_a_claim_that_fails_has_a_hollow_marker_and_its_proved_epsilon() -> None
     holds, fails = facet.styles()
     assert (holds["mfc"], fails["mfc"]) == (holds["color"], "white")
     assert facet.name(facet.cells[1]) == "private_ucb_vi, jdp, proved \u03b5 = 5 (the claim of 1 fails)"
+
+
+def of_two_algorithms(*epsilons: float) -> list[ReportCell]:
+    return [report_cell(FINALS, "jdp", e, e, algorithm) for algorithm in ("pucb", "best_ucb_vi") for e in epsilons]
+
+
+def proved(facet: Facet) -> set[float]:
+    return {cell.proved for cell in facet.cells if cell.private}
+
+
+def test_algorithms_that_prove_the_same_lie_side_by_side() -> None:
+    cells = of_two_algorithms(1.0, 2.0, 4.0, 8.0)
+    alone, fails = report_cell(FINALS, "jdp", 3.0, 3.0), report_cell(FINALS, "jdp", 1.0, 2.0)
+    unproved = [report_cell(FINALS, "jdp", 1.0, math.inf, name) for name in ("pucb", "best_ucb_vi")]
+    free = [report_cell(FINALS, "none", algorithm=name) for name in ("pucb", "best_ucb_vi")]
+    facets = facets_at_equal_privacy([*cells, alone, fails, *unproved, *free])
+    assert [facet.title for facet in facets] == [f"jdp, proved \u03b5 = {e}" for e in (1, 2, 4, 8)]
+    for facet in facets:
+        assert [cell.private for cell in facet.cells] == [False, False, True, True]
+        assert len(proved(facet)) == 1
+        names = [facet.name(cell) for cell in facet.cells]
+        assert len(set(names)) == 4
+    shown = [cell for facet in facets for cell in facet.cells]
+    assert not any(cell is other for cell in shown for other in (alone, fails, *unproved))
+
+
+def test_there_are_no_such_panels_where_all_cells_share_one_or_none_prove_the_same() -> None:
+    assert facets_at_equal_privacy(of_two_algorithms(1.0, 2.0, 4.0, 8.0)) == []
+    assert facets_at_equal_privacy([report_cell(FINALS, claimed=e, proved=e) for e in range(1, 20)]) == []
+
+
+def test_of_many_epsilons_some_have_panels_and_the_title_says_so() -> None:
+    facets = facets_at_equal_privacy(of_two_algorithms(*range(1, 21)))
+    assert len(facets) == MOST_PANELS
+    assert (proved(facets[0]), proved(facets[-1])) == ({1}, {20})
+    assert all(facet.title.endswith(f"({MOST_PANELS} of 20)") for facet in facets)
+
+
+def test_trust_models_have_panels_of_their_own() -> None:
+    cells = [
+        report_cell(FINALS, model, e, e, algorithm)
+        for model, algorithm, e in itertools.product(("ldp", "jdp"), ("pucb", "best_ucb_vi"), (1.0, 2.0, 3.0))
+    ]
+    facets = facets_at_equal_privacy(cells)
+    assert [facet.title[:3] for facet in facets] == ["jdp"] * 3 + ["ldp"] * 3

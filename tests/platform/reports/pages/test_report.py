@@ -137,6 +137,19 @@ def test_a_cell_alone_and_of_two_seeds_has_a_page(
     assert "<h1>" in (tmp_path / "sweeps" / "small" / "report.html").read_text()
 
 
+def test_many_cells_are_also_compared_at_equal_privacy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DPRL_HOME", str(tmp_path))
+    scales = {"name": "private_ucb_vi", "bonus_scale": {"grid_search": [0.1, 1.0]}}
+    privacy = {"model": "jdp", "epsilon": {"grid_search": [1.0, 2.0, 4.0, 8.0, 16.0]}}
+    grid = yaml.safe_load(CONFIG) | {"algorithm": scales, "privacy": privacy}
+    grid["env"]["horizon"] = 2
+    (tmp_path / "many.yaml").write_text(yaml.safe_dump(grid | {"name": "many"}))
+    assert main(["run", str(tmp_path / "many.yaml")]) == 0
+    folder = tmp_path / "sweeps" / "many"
+    assert {file.name for file in folder.glob("*.png")} == {"curves_1.png", "equal_privacy_1.png", "frontier.png"}
+    assert "regret against episodes, at equal privacy: riverswim" in (folder / "report.html").read_text()
+
+
 def test_figures_of_an_earlier_report_are_removed(copy: Path) -> None:
     folder = copy / "sweeps" / "small"
     (folder / "curves_7.png").write_bytes(b"old")
