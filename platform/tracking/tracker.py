@@ -19,7 +19,7 @@ from dprl.algorithms import Metric
 from dprl.platform.environment_variables import set_environment
 from dprl.platform.errors import broken_rule
 from dprl.platform.reports.records import curve, final_numbers, is_result
-from dprl.platform.reports.verdicts import privacy_columns, standing
+from dprl.platform.reports.verdicts import privacy_columns, standing, verdict_line
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.layout import SweepCell
 from dprl.platform.tracking.database import only_maker
@@ -36,6 +36,9 @@ _RECORDED = "recorded"
 _FAILURE = "failure"
 _IN_GRID = "in_grid"
 _EARLIER = "earlier: "
+_STANDS = " | "
+"""Between a run's label, which has the epsilon that is claimed, and what remains of a claim that fails."""
+_NAME = "mlflow.runName"
 _NO_SETTING = "none"
 _NO_THEOREM = "none"
 
@@ -110,6 +113,9 @@ class Tracker:
                 self.client.log_artifact(run, str(file))
             if _FAILURE in self._tags[run]:
                 self.client.delete_tag(run, _FAILURE)
+            failing = _failing(results.certificate)
+            if failing:
+                self._rename(run, f"{cell.label}{_STANDS}{failing}")
             theorem = {"theorem": results.theorem or _NO_THEOREM}
             self._tag(run, _certificate_tags(results.certificate) | theorem | {_RECORDED: "true"})
             self.client.set_terminated(run, status="FINISHED")
@@ -190,9 +196,7 @@ class Tracker:
                 continue
             self._tag(run, {_IN_GRID: inside})
             if digest not in grid:
-                name = _EARLIER + self._tags[run].get("mlflow.runName", digest)
-                self.client.update_run(run, name=name)
-                self._tags[run]["mlflow.runName"] = name
+                self._rename(run, _EARLIER + self._tags[run].get(_NAME, digest))
 
     def _cell_run(self, cell: SweepCell) -> str:
         run = self._cells.get(cell.digest)
@@ -200,15 +204,19 @@ class Tracker:
             tags = {"role": "cell", "digest": cell.digest, "mlflow.parentRunId": self._parent, _IN_GRID: "true"}
             run = self._create_run(cell.label, tags)
             self._cells[cell.digest] = run
-            self._tags[run] = {"mlflow.runName": cell.label, _IN_GRID: "true"}
+            self._tags[run] = {_NAME: cell.label, _IN_GRID: "true"}
             self._params[run] = set()
             self._running.add(run)
-        if self._tags[run].get("mlflow.runName") != cell.label:
+        label, *stands = self._tags[run].get(_NAME, "").split(_STANDS)
+        if label != cell.label:
             # A grown grid varies more parameters, so the label has become longer.
-            self.client.update_run(run, name=cell.label)
-            self._tags[run]["mlflow.runName"] = cell.label
+            self._rename(run, _STANDS.join([cell.label, *stands]))
         self._log_parameters(run, cell)
         return run
+
+    def _rename(self, run: str, name: str) -> None:
+        self.client.update_run(run, name=name)
+        self._tags[run][_NAME] = name
 
     def _log_parameters(self, run: str, cell: SweepCell) -> None:
         """Log what is not yet logged of the cell's settings; one that only other cells have is 'none' here.
@@ -284,6 +292,13 @@ def _certificate_tags(certificate: Mapping[str, Any]) -> dict[str, str]:
         "verdict": stands.verdict,
         "proved_epsilon": f"{stands.proved:.6g}",
     }
+
+
+def _failing(certificate: Mapping[str, Any]) -> str:
+    """Return the first words on a claim that fails, '' where it holds or none was made."""
+    stands = standing(certificate)
+    fails = stands.refuted or (stands.verdict != "holds" and certificate["trust_model"] != "none")
+    return verdict_line(certificate).partition(":")[0] if fails else ""
 
 
 def _client(store: TrackingStore) -> MlflowClient:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import signal
 import sqlite3
 import subprocess
@@ -31,25 +30,23 @@ def wait_for(path: Path) -> None:
         time.sleep(0.02)
 
 
-def use(home: str) -> None:
-    """What each sweep does first with the database of its home, in a process of its own."""
-    from dprl.platform.tracking.tracker import _client  # noqa: PLC0415
-
-    client = _client(TrackingStore.choose(Path(home), None))
-    client.create_experiment(multiprocessing.current_process().name)
+FIRST_USE = """
+import sys
+from pathlib import Path
+from dprl.platform.tracking.store import TrackingStore
+from dprl.platform.tracking.tracker import _client
+_client(TrackingStore.choose(Path(sys.argv[1]), None)).create_experiment(sys.argv[2])
+"""
 
 
 def test_three_sweeps_of_one_new_home_at_once(tmp_path: Path) -> None:
     """Without the lock two of them make the tables at the same time, and one fails."""
-    context = multiprocessing.get_context("spawn")
     database = tmp_path / "mlflow.db"
+    command = [sys.executable, "-P", "-c", FIRST_USE, str(tmp_path)]
     with in_the_making(database):
-        sweeps = [context.Process(target=use, args=(str(tmp_path),), name=name) for name in ("a", "b")]
-        for sweep in sweeps:
-            sweep.start()
-        for sweep in sweeps:
-            sweep.join(180.0)
-    assert [sweep.exitcode for sweep in sweeps] == [0, 0]
+        sweeps = [subprocess.Popen([*command, name], stderr=subprocess.PIPE) for name in ("a", "b")]
+        told = [sweep.communicate(timeout=180.0)[1] for sweep in sweeps]
+    assert [sweep.returncode for sweep in sweeps] == [0, 0], told
     with closing(sqlite3.connect(database)) as connection:
         names = {name for (name,) in connection.execute("SELECT name FROM experiments")}
     assert names == {"Default", "a", "b"}

@@ -133,6 +133,21 @@ def test_a_cell_outside_the_grid_is_told_from_those_in_it(home: Path) -> None:
         assert marked == {cell.digest: str(cell in grid).lower() for cell in cells}
 
 
+def test_the_name_of_a_claim_that_fails_says_so(home: Path) -> None:
+    """A run's label has the epsilon that is claimed, and MLflow's charts have no other word on it."""
+    privacy = [{"model": "jdp", "epsilon": 1.0, "calibration": "printed"}, {"model": "none"}]
+    (home / "config.yaml").write_text(yaml.safe_dump(CONFIG | {"privacy": {"grid_search": privacy}}))
+    cells = SweepLayout(home, "tracked").cells(load_cells(home / "config.yaml"))
+    for cell in cells:
+        locked = LockedCell(cell)
+        while not locked.advance(10.0).finished:
+            pass
+        locked.close()
+    for grid in (cells, cells[1:], cells):
+        record_grid(home, grid)
+    assert {run.info.run_name for run in runs(home)[1]} == {f"{cells[0].label} | FAILS", "none"}
+
+
 def test_a_grown_grid_gives_finished_cells_its_new_parameters(home: Path) -> None:
     cells = cells_in(home)
     record_grid(home, cells[:1])
