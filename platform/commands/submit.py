@@ -46,7 +46,8 @@ def submit(options: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="dprl-job-") as folder:
         shipment = pack(read_config(options.config, overrides), Path(folder))
         about = {"dprl_source_digest": source_digest(), "dprl_sweep": cells[0].name}
-        job_id = submit_job(dashboard, cells[0].name, _words(options, storage), shipment, about)
+        words = _words(options, storage)
+        job_id = submit_job(dashboard, cells[0].name, words, shipment, about, _tell(options))
     where = {"sweep": cells[0].name, "storage": storage, "tracking_uri": options.tracking_uri}
     _tell(options)(f"submitted  {job_id}: {counted(len(cells), 'cell')} on {counted(len(nodes), 'node')}")
     if options.no_wait:

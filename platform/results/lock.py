@@ -32,7 +32,7 @@ class FolderLock:
     def acquire(self) -> None:
         """Take the lock, waiting at most `patience` seconds. Raises BusyError."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor, ours = self._opened()
         deadline = time.monotonic() + self.patience
         while not _try_lock(descriptor):
             if time.monotonic() >= deadline:
@@ -40,9 +40,17 @@ class FolderLock:
                 os.close(descriptor)
                 raise BusyError(f"{self.path.stem} is in use by {holder}: wait until it ends, or end it")
             time.sleep(_POLL_SECONDS)
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"process {os.getpid()} on {os.uname().nodename}".encode(), 0)
+        if ours:
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"process {os.getpid()} on {os.uname().nodename}".encode(), 0)
         self._descriptor = descriptor
+
+    def _opened(self) -> tuple[int, bool]:
+        """Return a descriptor of the file, and whether it may be written: another user may have made it."""
+        try:
+            return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), True
+        except PermissionError:
+            return os.open(self.path, os.O_RDONLY | os.O_CLOEXEC), False
 
     def release(self) -> None:
         """Give the lock back; the file stays, because removing it would let two holders in."""

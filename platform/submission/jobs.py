@@ -51,20 +51,26 @@ class JobEnd:
 
 
 def submit_job(
-    dashboard: Dashboard, name: str, words: Sequence[str], shipment: Shipment, metadata: Mapping[str, str]
+    dashboard: Dashboard,
+    name: str,
+    words: Sequence[str],
+    shipment: Shipment,
+    metadata: Mapping[str, str],
+    tell: Callable[[str], None],
 ) -> str:
     """Hand in a sweep with the words of its command line, and return the job's id. Raises UserError.
 
-    A head that has just started has no agent yet, which is what starts jobs: that is waited for.
+    A head that has just started has no agent yet, which is what starts jobs: that is waited for, and people are told.
     """
     client = _client(dashboard)
-    deadline = time.monotonic() + _PATIENCE_SECONDS
+    job_id = f"{name}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+    deadline, told = time.monotonic() + _PATIENCE_SECONDS, False
     while True:
         try:
             return str(
                 client.submit_job(
                     entrypoint=shlex.join(["python3", "-m", "dprl.platform.submitted_job", *words]),
-                    submission_id=f"{name}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}",
+                    submission_id=job_id,
                     runtime_env={**shipment.runtime_env, "env_vars": _STOPPING},
                     metadata=dict(metadata),
                 )
@@ -77,6 +83,9 @@ def submit_job(
             rule = f"--address: {dashboard.url} must have an agent that starts jobs, and has none"
             remedy = "another Ray on that machine may hold its port: see --dashboard-agent-listen-port of `ray start`"
             raise UserError(f"{rule}; {remedy}")
+        if not told:
+            tell(f"waiting    for the agent of {dashboard.url}, which starts jobs")
+            told = True
         time.sleep(_POLL_SECONDS)
 
 

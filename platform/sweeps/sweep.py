@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -99,8 +99,7 @@ def run_sweep(cells: Sequence[Experiment], options: SweepOptions) -> SweepResult
         _claim_name(layout, Grid.of(cells, options.stages), options.fresh)
         display = LoggedProgress(progress_display(options.quiet), layout.log_file)
         try:
-            with in_the_making(store.database):
-                return _Sweep(layout, store, display, options).run(layout.cells(cells))
+            return _Sweep(layout, store, display, options).run(layout.cells(cells))
         except KeyboardInterrupt:
             display.close()
             display.warn(f"interrupted; what is done is kept, resume with: {options.command}")
@@ -166,28 +165,39 @@ class _Sweep:
         todo = [cell for cell in cells if not cell.finished]
         with ExitStack() as until_done:
             place = until_done.enter_context(self._workplace()) if todo else None
-            self._open_tracker(cells)
+            with self._ctrl_c_answered():
+                self._open_tracker(cells)
             # Also at the start: a call that is killed writes nothing at its end.
             self.files.write_status(cells, 0, self.options.command)
             if done:
                 self.display.say(f"{len(done)} of {counted(len(cells), 'cell')} finished already")
             status = "KILLED"
             try:
-                for cell in done:
-                    # A kill between the marker and its removal left it; under jdp it has exact counts.
-                    cell.folder.state_file.unlink(missing_ok=True)
-                    self.tracker.record(cell, self.files.read(cell))
-                if place is not None:
-                    self._execute(place, todo)
+                with self._ctrl_c_answered():
+                    for cell in done:
+                        # A kill between the marker and its removal left it; under jdp it has exact counts.
+                        cell.folder.state_file.unlink(missing_ok=True)
+                        self.tracker.record(cell, self.files.read(cell))
+                    if place is not None:
+                        self._execute(place, todo)
                 status = "FAILED" if self.failures else "FINISHED"
-            except KeyboardInterrupt:
-                self.display.warn("interrupted: stopping, then writing what is done ...")
-                raise
             finally:
                 self.display.close()
-                until_done.close()
-                result = self._conclude(cells, status)
+                try:
+                    until_done.close()
+                finally:
+                    # Also when Ctrl-C comes again while Ray stops.
+                    result = self._conclude(cells, status)
         return result
+
+    @contextmanager
+    def _ctrl_c_answered(self) -> Iterator[None]:
+        """Say at once that Ctrl-C was heard: ending Ray takes seconds."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.display.warn("interrupted: stopping, then writing what is done ...")
+            raise
 
     def started(self, cell: SweepCell) -> None:
         """Begin the cell's run in MLflow."""
@@ -219,9 +229,14 @@ class _Sweep:
         self.display.ended(cell.label, f"FAILED: {cause} ({where})")
         self.tracker.fail(cell, cause)
 
-    def _workplace(self) -> AbstractContextManager[Workplace]:
+    @contextmanager
+    def _workplace(self) -> Iterator[Workplace]:
         how = self.options
-        return workplace(how.executor, how.address, Home(self.layout.home).tune, self.display.say)
+        # Only beside a start of Ray's it costs no time.
+        meanwhile = self.store.database if how.executor == "tune" and how.address is None else None
+        storage = Home(self.layout.home).tune
+        with in_the_making(meanwhile), workplace(how.executor, how.address, storage, self.display.say) as place:
+            yield place
 
     def _open_tracker(self, cells: Sequence[SweepCell]) -> None:
         self.display.say(f"opening MLflow at {self.store.shown}")

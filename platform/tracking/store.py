@@ -21,6 +21,7 @@ EXPERIMENT = "dprl"
 
 _PORTS = {"http": 80, "https": 443, "postgresql": 5432, "mysql": 3306, "mssql": 1433}
 _CONNECT_SECONDS = 10.0
+_NO_DATABASE = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_PERM}
 
 
 class TrackingError(Exception):
@@ -56,8 +57,10 @@ class TrackingStore:
     def require_reachable(self) -> None:
         """Raise UserError if nothing listens where the store is said to be: MLflow would try for long.
 
-        What is reached through a proxy, or in a way of its own (a file, databricks), is left to MLflow.
+        Likewise if a file is no database. What is reached through a proxy, or in a way of its own (databricks), is left
+        to MLflow.
         """
+        self._require_database()
         if self._scheme not in _PORTS:
             return
         try:
@@ -70,6 +73,18 @@ class TrackingStore:
             reason = getattr(error, "strerror", None) or error
             rule = f"must be where MLflow's store listens ({reason})"
             raise broken_rule("tracking-uri", rule, self.shown, "check the address") from error
+
+    def _require_database(self) -> None:
+        try:
+            if self.database is None or not self.database.exists():
+                return
+            with closing(sqlite3.connect(self.database)) as connection:
+                connection.execute("PRAGMA schema_version")
+        except (OSError, sqlite3.DatabaseError) as error:
+            # Whether somebody else is writing is not what is asked.
+            if isinstance(error, OSError) or error.sqlite_errorcode in _NO_DATABASE:
+                rule = f"must be usable by MLflow ({getattr(error, 'strerror', None) or error})"
+                raise broken_rule("tracking-uri", rule, self.shown, "check the address") from error
 
     @property
     def shown(self) -> str:
@@ -86,7 +101,8 @@ class TrackingStore:
         """The file, if it is one that can be told from the address."""
         path = self.uri.removeprefix("sqlite:///")
         plain = path != self.uri and path.startswith("/") and "?" not in path
-        return Path(unquote(path)) if plain else None
+        found = Path(unquote(path)) if plain else Path()
+        return found if found.name and "\0" not in found.name else None
 
     def require_server_for(self, nodes: int) -> None:
         """Raise UserError if the store is an SQLite file and a cluster has several nodes.

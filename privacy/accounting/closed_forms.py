@@ -45,7 +45,7 @@ def composed_delta(epsilon: float, n: int, epsilon_0: float) -> float:
     return min(1.0, float(np.sum(np.exp(log_p[positive]) * -np.expm1(-gap[positive]))) * room)
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(_REMEMBERED, typed=True)
 def composed_epsilon(delta: float, n: int, epsilon_0: float) -> float:
     """Return the epsilon at which composed_delta(epsilon, n, epsilon_0) = delta, rounded up; n * epsilon_0 for 0."""
     pure = n * epsilon_0

@@ -201,7 +201,7 @@ def _spread_by_sum(mass: Float64Array, inside: Float64Array) -> Float64Array:
     return inner + beyond + beyond[::-1]
 
 
-@lru_cache(_KEPT)
+@lru_cache(_KEPT, typed=True)
 def _laplace_bound(base: int, n_items: int, summands: int, failure: float) -> float:
     if summands > 1:
         step = math.sqrt(2.0 * summands) / _GAUSSIAN_STEPS
@@ -213,7 +213,7 @@ def _laplace_bound(base: int, n_items: int, summands: int, failure: float) -> fl
     return (points + 0.5 + 0.5 * _largest_depth(base, n_items)) * step
 
 
-@lru_cache(_KEPT)
+@lru_cache(_KEPT, typed=True)
 def _gaussian_bound(base: int, n_items: int, failure: float) -> float:
     law = rounded_gaussian(_GAUSSIAN_STEPS)
     return _crossing(base, n_items, law, failure) / _GAUSSIAN_STEPS * (1.0 + _GAUSSIAN_SLACK)

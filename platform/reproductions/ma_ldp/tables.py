@@ -212,7 +212,7 @@ def cell_table(found: Found) -> str:
                     _late(cell, found.levels),
                     share(cell.saturated),
                     _guarantee(cell),
-                    _VERDICTS[str(cell.certificate["verdict"])],
+                    _VERDICTS[standing(cell.certificate).verdict],
                 ]
             )
     headers = ["reading", "cell", "runs", "R_K", "[95 %]", "p, Holm: not random's", "last tenth, of random's"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -15,3 +16,21 @@ def test_a_lock_is_waited_for_and_then_given_up(tmp_path: Path) -> None:
         FolderLock(path, patience=0.2).acquire()
     with FolderLock(path):
         pass
+
+
+def test_the_lock_of_another_user_can_be_held_and_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "lock"
+    path.write_text("process 1 on elsewhere")
+    original = os.open
+
+    def read_only(file: Path, flags: int, *mode: int) -> int:
+        if flags & os.O_RDWR:
+            raise PermissionError(13, "Permission denied")
+        return original(file, flags, *mode)
+
+    monkeypatch.setattr(os, "open", read_only)
+    with FolderLock(path), pytest.raises(BusyError, match="in use by process 1 on elsewhere"):
+        FolderLock(path).acquire()
+    assert path.read_text() == "process 1 on elsewhere"

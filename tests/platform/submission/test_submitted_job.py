@@ -200,7 +200,9 @@ class Refusing:
 def test_an_agent_that_is_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "_POLL_SECONDS", 0.0)
     monkeypatch.setattr(jobs, "_client", lambda _: Refusing(NO_AGENT, NO_AGENT))
-    assert jobs.submit_job(DASHBOARD, "tiny", [], SHIPMENT, {}).startswith("tiny-")  # type: ignore[arg-type]
+    told: list[str] = []
+    assert jobs.submit_job(DASHBOARD, "tiny", [], SHIPMENT, {}, told.append).startswith("tiny-")  # type: ignore[arg-type]
+    assert told == [f"waiting    for the agent of {DASHBOARD.url}, which starts jobs"]
 
 
 @pytest.mark.parametrize(
@@ -217,7 +219,7 @@ def test_a_head_that_takes_no_job(reasons: list[str], said: str, monkeypatch: py
     client = Refusing(*reasons)
     monkeypatch.setattr(jobs, "_client", lambda _: client)
     with pytest.raises(UserError) as refused:
-        jobs.submit_job(DASHBOARD, "tiny", [], SHIPMENT, {})  # type: ignore[arg-type]
+        jobs.submit_job(DASHBOARD, "tiny", [], SHIPMENT, {}, [].append)  # type: ignore[arg-type]
     assert str(refused.value).startswith(f"--address: {DASHBOARD.url} {said}")
     assert "\n" not in str(refused.value)
     assert len(client.reasons) < max(2, len(reasons))

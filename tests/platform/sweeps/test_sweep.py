@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
@@ -15,8 +17,9 @@ from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError
 from dprl.platform.results.layout import SweepLayout
 from dprl.platform.results.lock import BusyError
-from dprl.platform.sweeps.execution import LockedCell
+from dprl.platform.sweeps.execution import LockedCell, run_in_process
 from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
+from dprl.platform.sweeps.workplace import Workplace
 
 CONFIG = {
     "name": "small",
@@ -225,6 +228,25 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_resume(
     monkeypatch.undo()
     run_sweep(cells, options(tmp_path / "home"))
     assert "1 of 2 cells finished already" in capsys.readouterr().err
+
+
+def test_ctrl_c_again_while_ray_stops_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @contextmanager
+    def slow_to_end(*_: object) -> Iterator[Workplace]:
+        try:
+            yield Workplace("here", run_in_process)
+        finally:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("dprl.platform.sweeps.sweep.workplace", slow_to_end)
+    with pytest.raises(KeyboardInterrupt):
+        run_sweep(cells_of(tmp_path), options(tmp_path / "home"))
+    layout = SweepLayout(tmp_path / "home", "small")
+    assert len(pd.read_csv(layout.summary_file)) == 2
+    assert json.loads(layout.status_file.read_text())["cells_finished"] == 2
+    assert "resume with: dprl run small.yaml" in capsys.readouterr().err
 
 
 def test_a_sweep_that_is_stopped_before_its_first_cell_has_nothing_to_summarise(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from dprl.platform.errors import UserError
 from dprl.platform.results.lock import FolderLock
 from dprl.platform.tracking import database as module
 from dprl.platform.tracking.database import in_the_making, make, only_maker
@@ -90,11 +91,70 @@ def test_who_leaves_early_leaves_no_maker(tmp_path: Path) -> None:
         assert not database.exists()
 
 
-def test_nothing_is_made_where_nothing_can_be(tmp_path: Path) -> None:
-    nowhere = tmp_path / "missing" / "mlflow.db"
-    with in_the_making(nowhere), in_the_making(None), only_maker(nowhere), only_maker(None):
+def test_nothing_is_made_without_a_file() -> None:
+    with in_the_making(None), only_maker(None):
         pass
+
+
+def test_a_folder_that_cannot_be_entered_is_left_to_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Path) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "exists", refuse)
+    with in_the_making(tmp_path / "mlflow.db"):
+        pass
+    monkeypatch.undo()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_two_names_of_a_database_have_one_lock(tmp_path: Path) -> None:
+    (tmp_path / "other").symlink_to(tmp_path)
+    first, second = (only_maker(folder / "mlflow.db") for folder in (tmp_path, tmp_path / "other"))
+    assert isinstance(first, FolderLock)
+    assert isinstance(second, FolderLock)
+    assert first.path == second.path
+
+
+def test_one_that_appears_meanwhile_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server of MLflow's own knows nothing of the lock."""
+    database = tmp_path / "mlflow.db"
+
+    class Client:
+        def __init__(self, uri: str) -> None:
+            Path(uri.removeprefix("sqlite:///")).write_bytes(b"ours")
+
+        def search_experiments(self, max_results: int) -> None:
+            database.write_bytes(b"theirs" * max_results)
+
+    monkeypatch.setattr("mlflow.tracking.MlflowClient", Client)
+    make(database)
+    assert database.read_bytes() == b"theirs"
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".mlflow.db.lock", "mlflow.db"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(b"no database, but long enough to be taken for one" * 9, "file is not a database"), (None, "unable")],
+)
+def test_what_is_no_database_is_told_at_once(tmp_path: Path, content: bytes | None, said: str) -> None:
+    file = tmp_path / "mlflow.db"
+    file.mkdir() if content is None else file.write_bytes(content)
+    begin = time.monotonic()
+    with pytest.raises(UserError, match=rf"tracking-uri: must be usable by MLflow \({said}"):
+        TrackingStore(f"sqlite:///{file}", None).require_reachable()
+    assert time.monotonic() - begin < 5.0
+
+
+def test_a_name_that_is_too_long_is_told_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"tracking-uri: must be usable by MLflow \(File name too long\)"):
+        TrackingStore(f"sqlite:///{tmp_path}/{'x' * 300}.db", None).require_reachable()
+
+
+@pytest.mark.parametrize("content", [b"", None])
+def test_a_new_or_empty_file_is_usable(tmp_path: Path, content: bytes | None) -> None:
+    if content is not None:
+        (tmp_path / "mlflow.db").write_bytes(content)
+    TrackingStore(f"sqlite:///{tmp_path}/mlflow.db", None).require_reachable()
 
 
 @pytest.mark.parametrize(
@@ -104,6 +164,8 @@ def test_nothing_is_made_where_nothing_can_be(tmp_path: Path) -> None:
         ("sqlite:///relative.db", None),
         ("sqlite:////a/b.db?timeout=5", None),
         ("sqlite://", None),
+        ("sqlite:////", None),
+        ("sqlite:////a/b%00.db", None),
         ("http://127.0.0.1:5000", None),
         ("postgresql://h/a.db", None),
     ],

@@ -78,6 +78,20 @@ def test_the_table_of_cells_has_each_cell_with_its_numbers(material: Found) -> N
     assert first[8:] == ["\u03b5 = \u221e", "**unbounded**"]
 
 
+def test_what_an_audit_contradicts_proves_nothing_and_fails(material: Found) -> None:
+    key = next(key for key in material.runs if material.runs[key].certificate["verdict"] == "holds")
+    cell = material.runs[key]
+    refuted = {**cell.certificate, "audit": {"contradicts_proof": True, "verdict": "refuted"}}
+    more = {**material.runs, key: dataclasses.replace(cell, certificate=refuted)}
+    before, after = (
+        next(rows for rows in tables(page(one)) if "Q cut" in rows[0])
+        for one in (material, dataclasses.replace(material, runs=more))
+    )
+    ((_, row),) = [pair for pair in zip(before, after, strict=True) if pair[0][8:] != pair[1][8:]]
+    assert row[8].startswith("\u03b5 = \u221e")
+    assert "fails" in row[9]
+
+
 def test_what_is_not_private_is_called_so_wherever_it_stands(text: str) -> None:
     rows = next(rows for rows in tables(text) if "Q cut" in rows[0])[2:]
     called = [row for row in rows if row[0].startswith("NOT PRIVATE")]
