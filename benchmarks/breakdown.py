@@ -24,7 +24,7 @@ from dprl.algorithms.tabular.simulator import (
 from dprl.envs import FiniteMDP
 from dprl.privacy import Streams, kernel
 from dprl.privacy.base import Float64Array, Int64Array
-from dprl.privacy.exchange import CHARGED, Channel, exchange
+from dprl.privacy.counts.exchange import CHARGED, Channel, exchange
 
 _COUNTS_AFTER = 2000
 

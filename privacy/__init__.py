@@ -24,42 +24,42 @@ from dprl.privacy.bits import (
     send_bit,
 )
 from dprl.privacy.certificate import Certificate, Certifies, PrivacyRequest, certify
-from dprl.privacy.channels import NoiseParts
 from dprl.privacy.compiled import kernel, source_digest
 from dprl.privacy.counters import COUNTERS
-from dprl.privacy.gradient_channels import GradientChannel, receive, submit
-from dprl.privacy.gradient_senders import GradientSender, SenderSpec
-from dprl.privacy.gradient_trust_models import (
+from dprl.privacy.counts.channels import NoiseParts
+from dprl.privacy.counts.layouts import Layout
+from dprl.privacy.counts.precision import WeightedSums
+from dprl.privacy.counts.privatizers import Privatizer
+from dprl.privacy.counts.trust_models import TRUST_MODELS, CentralPrivacy, LocalPrivacy, NoPrivacy, PrivacyConfig
+from dprl.privacy.gradients.channels import GradientChannel, receive, submit
+from dprl.privacy.gradients.leases import Lease, PrivateMessages
+from dprl.privacy.gradients.privatizers import GradientPrivatizer
+from dprl.privacy.gradients.senders import GradientSender, SenderSpec
+from dprl.privacy.gradients.trust_models import (
     GRADIENT_TRUST_MODELS,
     GradientPrivacyConfig,
     LocalGradientPrivacy,
     NoGradientPrivacy,
 )
-from dprl.privacy.gradients import GradientPrivatizer
-from dprl.privacy.journal import SubmissionJournal
-from dprl.privacy.layouts import Layout
-from dprl.privacy.leases import Lease, PrivateMessages
-from dprl.privacy.ledger import Ledger, Release
-from dprl.privacy.mechanisms import MECHANISMS
-from dprl.privacy.precision import WeightedSums
-from dprl.privacy.privatizers import Privatizer
-from dprl.privacy.randomness.settings import NoiseConfig
-from dprl.privacy.randomness.streams import Streams
-from dprl.privacy.statistics_privatizers import (
+from dprl.privacy.ledgers.journal import SubmissionJournal
+from dprl.privacy.ledgers.ledger import Ledger, Release
+from dprl.privacy.ledgers.submissions import Journal, SubmissionLedger
+from dprl.privacy.linear_statistics.privatizers import (
     StatisticsChannel,
     StatisticsLayout,
     StatisticsPrivatizer,
     add_statistics,
     send_statistics,
 )
-from dprl.privacy.statistics_trust_models import (
+from dprl.privacy.linear_statistics.trust_models import (
     STATISTICS_TRUST_MODELS,
     LocalStatisticsPrivacy,
     NoStatisticsPrivacy,
     StatisticsPrivacyConfig,
 )
-from dprl.privacy.submissions import Journal, SubmissionLedger
-from dprl.privacy.trust_models import TRUST_MODELS, CentralPrivacy, LocalPrivacy, NoPrivacy, PrivacyConfig
+from dprl.privacy.mechanisms import MECHANISMS
+from dprl.privacy.randomness.settings import NoiseConfig
+from dprl.privacy.randomness.streams import Streams
 
 __all__ = [
     "BIT_TRUST_MODELS",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal, Protocol
 
 from dprl.privacy.base import Guarantee, LedgerError, Scope, TrustModel
-from dprl.privacy.ledger import Account, Release
+from dprl.privacy.ledgers.ledger import Account, Release
 from dprl.privacy.mechanisms.base import IDEALISED
 from dprl.privacy.verdicts import Verdict, in_json, verdict
 

@@ -1,10 +1,16 @@
-"""What states of runs have in common: arrays by name, checked before anything is changed, and parts with a prefix."""
+"""What states of runs have in common: arrays by name, sealed, and checked before anything is changed."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 
 import numpy as np
+import numpy.typing as npt
+
+from dprl.privacy.base import LedgerError
+
+_FIXED, _DIGEST = "fixed", "digest"
 
 
 def check_arrays(state: Mapping[str, np.ndarray], own: Mapping[str, np.ndarray]) -> None:
@@ -18,3 +24,38 @@ def check_arrays(state: Mapping[str, np.ndarray], own: Mapping[str, np.ndarray])
 def part_of(state: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
     """Return the arrays whose names begin with `prefix`, without it."""
     return {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
+
+
+def digest_of(words: str, arrays: Mapping[str, np.ndarray]) -> npt.NDArray[np.uint8]:
+    """Return a digest uint8[64] of words and of named arrays, whatever the order of the names."""
+    digest = hashlib.blake2b(words.encode())
+    for name in sorted(arrays):
+        array = np.asarray(arrays[name])
+        digest.update(f"|{name} {array.dtype.str}{array.shape}".encode() + array.tobytes())
+    return np.frombuffer(digest.digest(), dtype=np.uint8)
+
+
+def sealed(fixed: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return a state: copies of `arrays`, with digests of what must not change in a run and of the whole."""
+    copies = {name: array.copy() for name, array in arrays.items()}
+    return {_FIXED: digest_of(fixed, {}), _DIGEST: digest_of(fixed, copies), **copies}
+
+
+def check_sealed(state: Mapping[str, np.ndarray], own: Mapping[str, np.ndarray], fixed: str) -> None:
+    """Raise ValueError unless `state` is what `sealed` returned in a run of the same kind.
+
+    Args:
+        state: what a caller brings. own: what `sealed` returns of the run that is to continue. fixed: of that run.
+    """
+    check_arrays(state, own)
+    if not np.array_equal(state[_FIXED], own[_FIXED]):
+        raise ValueError("the state is of other noise, another seed or other settings; resume with the same ones")
+    arrays = {name: state[name] for name in own if name not in (_FIXED, _DIGEST)}
+    if not np.array_equal(state[_DIGEST], digest_of(fixed, arrays)):
+        raise ValueError("the state is not the one that was written: its noise may be missing; start anew")
+
+
+def require_seeded(entropy: str) -> None:
+    """Raise LedgerError if noise comes from the operating system: it is not written down, so nothing can continue."""
+    if entropy == "os":
+        raise LedgerError("a run with entropy: os cannot be written down; its noise would no longer be secret")

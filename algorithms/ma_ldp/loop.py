@@ -14,7 +14,7 @@ from dprl.algorithms.ma_ldp.estimation import Estimates, Sums, estimate
 from dprl.algorithms.ma_ldp.planning import Planning, make_plan
 from dprl.algorithms.ma_ldp.users import Users, play, regret
 from dprl.privacy.compiled import borrowing
-from dprl.privacy.statistics_channels import StatisticsChannel, add_statistics, send_statistics
+from dprl.privacy.linear_statistics.channels import StatisticsChannel, add_statistics, send_statistics
 
 
 class Server(NamedTuple):

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Int64Array, Metric, Releases, Segment, check_number
+from dprl.algorithms.resuming import ResumableLearner
 from dprl.algorithms.tabular.counts import Released
 from dprl.algorithms.tabular.loop import Run, Schedule
 from dprl.envs import Env
 from dprl.privacy import Certificate, CountFamilies, PrivacyConfig, PrivateCounts, Privatizer, Streams
-from dprl.privacy.states import check_arrays, part_of
 
 E = TypeVar("E", bound=Env)
 
-_TABLES, _SCHEDULE, _PRIVATIZER, _DIGEST = "tables.", "schedule.", "privatizer.", "digest"
+_TABLES, _SCHEDULE = "tables.", "schedule."
 
 
 @dataclass(frozen=True)
@@ -116,7 +114,7 @@ class TabularConfig(ABC, Generic[E]):
         return TabularLearner(self, env, privatizer, episodes, streams)
 
 
-class TabularLearner:
+class TabularLearner(ResumableLearner):
     """A tabular algorithm on one environment.
 
     *Formal guarantee.* The privatizer's: everything this class computes is a function of the counts it released.
@@ -134,11 +132,10 @@ class TabularLearner:
             )
         self.config: TabularConfig[Any] = config
         self.privatizer = privatizer
-        self.episodes = episodes
-        self.episodes_done = 0
         self.theorem = config.covered(env, privatizer, episodes)
         self.derived = config.derived(env, privatizer, episodes)
         self._simulator = config.simulator(env, episodes, streams)
+        super().__init__(episodes, privatizer, (repr(config), self._simulator.identity()))
         # For hooks that measure: no user was ever on its device.
         self._unplayed = config.simulator(env, episodes, streams)
         self._bonus = config.bonus(env, privatizer, episodes)
@@ -175,9 +172,7 @@ class TabularLearner:
 
     def learn(self, n: int) -> Segment:
         """Run the next n episodes, compiled; raise ValueError beyond the number this learner was built for."""
-        first, last = self.episodes_done + 1, self.episodes_done + n
-        if n < 1 or last > self.episodes:
-            raise ValueError(f"n must be in 1..{self.episodes - self.episodes_done}, got {n}; build for more episodes")
+        first, last = self._stretch(n)
         if first < self.episodes:
             self.privatizer.charge(first, min(last, self.episodes - 1))
         run = self.config.run
@@ -188,40 +183,7 @@ class TabularLearner:
         sums_and_means = {REGRET.name: regret, SATURATED.name: saturated / n}
         return Segment(n, sums_and_means | self.config.measure(self._unplayed, self._tables))
 
-    def state_dict(self) -> dict[str, np.ndarray]:
-        """Return counts, noise, tables and position; every draw is keyed by its episode, so nothing else is needed."""
-        state = {_PRIVATIZER + key: value for key, value in self.privatizer.state_dict().items()}
-        own = {name: array.copy() for name, array in self._own_arrays().items()}
-        own["episodes_done"] = np.array(self.episodes_done)
-        return state | own | {_DIGEST: self._digest(own)}
-
-    def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
-        """Continue from `state_dict`, bit for bit."""
-        episodes_done = int(state.get("episodes_done", -1))
-        own = self._own_arrays()
-        check_arrays(state, own)
-        mine = {name: state[name] for name in (*own, "episodes_done")}
-        if not np.array_equal(state.get(_DIGEST, np.zeros(0)), self._digest(mine)):
-            raise ValueError("the state must be that of the same settings, environment and seed, unchanged; start anew")
-        users = state.get(_PRIVATIZER + "users", np.array([-1]))
-        if int(users[-1]) != min(episodes_done, self.episodes - 1):
-            raise ValueError("the state's episodes are not those that its ledger has charged; start anew")
-        self.privatizer.load_state_dict(part_of(state, _PRIVATIZER))
-        for name, array in own.items():
-            array[:] = state[name]
-        self.episodes_done = episodes_done
-
-    def _digest(self, own: dict[str, np.ndarray]) -> npt.NDArray[np.uint8]:
-        """Return SHA-256 of what a state is a state of, uint8[32]: settings, environment, K and stream; and of `own`.
-
-        Other settings or another environment would let the noise of a prefix hide other users' data, too.
-        """
-        digest = hashlib.sha256(f"{self.config!r} {self.episodes}".encode())
-        for array in (*self._simulator.identity(), *own.values()):
-            digest.update(f"{array.dtype.str}{array.shape}".encode() + array.tobytes())
-        return np.frombuffer(digest.digest(), dtype=np.uint8)
-
-    def _own_arrays(self) -> dict[str, np.ndarray]:
+    def _arrays(self) -> dict[str, np.ndarray]:
         tables = {_TABLES + name: array for name, array in self._tables._asdict().items()}
         schedule = {_SCHEDULE + "planned": self._schedule.planned, _SCHEDULE + "saturated": self._schedule.saturated}
         return tables | schedule

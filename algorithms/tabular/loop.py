@@ -13,7 +13,7 @@ from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.tabular.counts import Released
 from dprl.algorithms.tabular.simulator import play, regret
 from dprl.privacy.compiled import borrowing, inlined
-from dprl.privacy.exchange import Channel, exchange, exchange_unreleased
+from dprl.privacy.counts.exchange import Channel, exchange, exchange_unreleased
 
 Run = Callable[..., tuple[float, float]]
 

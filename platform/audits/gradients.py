@@ -20,7 +20,7 @@ from dprl.privacy.audits.probes_vectors import SignMessages
 from dprl.privacy.audits.side_channels import NOISY_MESSAGES, Message, measure_channels, recorded_submissions
 from dprl.privacy.audits.two_worlds import Attack, Key, Probe, measure
 from dprl.privacy.base import Float64Array
-from dprl.privacy.ledger import Account
+from dprl.privacy.ledgers.ledger import Account
 from dprl.privacy.mechanisms import MessageMechanism
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
 from dprl.privacy.mechanisms.privunit import PrivUnit

@@ -27,7 +27,7 @@ from dprl.privacy.audits.side_channels import (
     recorded_statistics,
 )
 from dprl.privacy.audits.two_worlds import Attack, measure
-from dprl.privacy.ledger import Account
+from dprl.privacy.ledgers.ledger import Account
 
 PROBES = ((2, 2, 1), (3, 4, 2))
 """(H, D, n) of the probes of statistics."""

@@ -22,10 +22,10 @@ from dprl.privacy.base import CountFamilies, CountFamily
 from dprl.privacy.counters import AnyCounter, KaryTree, NormalizedSquareRoot
 from dprl.privacy.counters.base import Counter, node_of
 from dprl.privacy.counters.binary_tree import BinaryTree
+from dprl.privacy.counts.printed import PRINTED, PrintedLemma
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.printed import PRINTED, PrintedLemma
 
 EPSILON, HORIZON, EPISODES = 1.0, 5, 1000
 _SMALL_DELTA = 1e-6

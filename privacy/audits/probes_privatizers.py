@@ -19,12 +19,12 @@ from dprl.privacy.base import Contribution, CountFamilies, CountFamily, Float64A
 from dprl.privacy.compiled import kernel
 from dprl.privacy.counters.base import Counter
 from dprl.privacy.counters.binary_tree import BinaryTree
-from dprl.privacy.exchange import ABSORBED, CHARGED, ENCODED, SENT, Channel, encode, exchange
-from dprl.privacy.layouts import add_contribution
+from dprl.privacy.counts.exchange import ABSORBED, CHARGED, ENCODED, SENT, Channel, encode, exchange
+from dprl.privacy.counts.layouts import add_contribution
+from dprl.privacy.counts.privatizers import Privatizer
+from dprl.privacy.counts.reports import UnaryReport
 from dprl.privacy.mechanisms.base import Mechanism
-from dprl.privacy.privatizers import Privatizer
 from dprl.privacy.randomness.bits import fill_bits
-from dprl.privacy.reports import UnaryReport
 
 # How many runs are laid side by side: a few MB at the probes' sizes.
 _BATCH = 2048

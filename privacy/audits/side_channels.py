@@ -19,14 +19,14 @@ from dprl.privacy.audits.findings import Claim, Measurement, ProbeProof
 from dprl.privacy.audits.probes_privatizers import bystander, canary
 from dprl.privacy.base import Float64Array
 from dprl.privacy.bits import BitPrivatizer, receive_bit, send_bit
-from dprl.privacy.gradient_senders import GradientSender
-from dprl.privacy.gradients import GradientPrivatizer
-from dprl.privacy.ledger import Account
+from dprl.privacy.counts.privatizers import Privatizer
+from dprl.privacy.gradients.privatizers import GradientPrivatizer
+from dprl.privacy.gradients.senders import GradientSender
+from dprl.privacy.ledgers.ledger import Account
+from dprl.privacy.ledgers.submitting import SubmittingUsers
+from dprl.privacy.linear_statistics.channels import add_statistics, send_statistics
+from dprl.privacy.linear_statistics.privatizers import StatisticsPrivatizer
 from dprl.privacy.mechanisms.base import INTEGER
-from dprl.privacy.privatizers import Privatizer
-from dprl.privacy.statistics_channels import add_statistics, send_statistics
-from dprl.privacy.statistics_privatizers import StatisticsPrivatizer
-from dprl.privacy.submitting import SubmittingUsers
 
 METHOD = "same seeds"
 ORDER = "order of messages"

@@ -13,7 +13,7 @@ import pytest
 from dprl.algorithms import ALGORITHMS, TabularLearner
 from dprl.envs import Env, FiniteMDP, MarkovGame, RandomGame, RiverSwim
 from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, Streams
-from dprl.privacy.exchange import exchange, exchange_unreleased
+from dprl.privacy.counts.exchange import exchange, exchange_unreleased
 from tests.algorithms.cases import (
     EACH,
     GROWTH,

@@ -12,7 +12,7 @@ import pytest
 from dprl.algorithms import ALGORITHMS
 from dprl.algorithms.tabular.loop import next_plan
 from dprl.privacy import CentralPrivacy, LocalPrivacy
-from dprl.privacy.exchange import exchange
+from dprl.privacy.counts.exchange import exchange
 from tests.algorithms.cases import EACH, PRACTICAL, PRIVACY, TRUST, Environments, Learner, interpreted
 
 

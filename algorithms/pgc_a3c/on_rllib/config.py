@@ -19,7 +19,7 @@ from dprl.algorithms.pgc_a3c.config import PGCA3CConfig
 from dprl.algorithms.pgc_a3c.on_rllib.module import ActorCriticModule
 from dprl.envs import CartPoleGravity
 from dprl.privacy import NoiseConfig, Streams, source_digest
-from dprl.privacy.gradient_trust_models import GRADIENT_TRUST_MODELS
+from dprl.privacy.gradients.trust_models import GRADIENT_TRUST_MODELS
 from dprl.privacy.scopes import ARRIVALS, CARRIED, DURATIONS, ROUNDS, TIMING_DETAILS
 
 CART_POLE = "dprl/CartPoleGravity-v0"

@@ -11,7 +11,7 @@ import pytest
 
 from dprl.algorithms.pgc.book import JOURNAL, Book, folder_of_run
 from dprl.privacy import LedgerError, Streams, SubmissionJournal
-from dprl.privacy.gradient_trust_models import LocalGradientPrivacy
+from dprl.privacy.gradients.trust_models import LocalGradientPrivacy
 from dprl.privacy.randomness.settings import NoiseConfig
 
 

@@ -21,7 +21,7 @@ from dprl.algorithms.pgc_a3c.crowd import crowd
 from dprl.algorithms.pgc_a3c.on_rllib.compiled_agents import CompiledAgents
 from dprl.envs import CartPoleGravity
 from dprl.privacy import GradientSender, LedgerError, Streams, SubmissionJournal
-from dprl.privacy.gradient_trust_models import LocalGradientPrivacy
+from dprl.privacy.gradients.trust_models import LocalGradientPrivacy
 
 STREAMS = Streams(3, "collecting")
 ENV = CartPoleGravity().build()

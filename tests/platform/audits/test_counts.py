@@ -18,10 +18,11 @@ from dprl.platform.command_line import main
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.reports.audits import block, papers_text
-from dprl.privacy import Layout, Report, trust_models
+from dprl.privacy import Layout, Report
 from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof, ProbeProof, audit_summary
 from dprl.privacy.audits.papers import PapersPage, paper_claims
 from dprl.privacy.audits.papers_linear import NumberCheck
+from dprl.privacy.counts import trust_models
 
 RUNS = "3000"
 CONFIG = """

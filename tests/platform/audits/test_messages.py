@@ -17,7 +17,7 @@ from dprl.privacy import StatisticsPrivatizer, Streams
 from dprl.privacy.audits import side_channels
 from dprl.privacy.audits.probes_messages import StatisticsMessages
 from dprl.privacy.audits.side_channels import differing_channels, recorded_statistics
-from dprl.privacy.statistics_channels import send_statistics
+from dprl.privacy.linear_statistics.channels import send_statistics
 from tests.platform.message_cases import GAUSSIAN, LAPLACE, NO_CLIPS, NONE, PRINTED, cell, votes
 
 RUNS = 20_000

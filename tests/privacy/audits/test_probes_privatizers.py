@@ -18,7 +18,7 @@ from dprl.privacy.audits.probes_privatizers import (
 from dprl.privacy.audits.side_channels import fractional_parts
 from dprl.privacy.audits.two_worlds import Attack, measure
 from dprl.privacy.counters import COUNTERS
-from dprl.privacy.exchange import ENCODED, SENT
+from dprl.privacy.counts.exchange import ENCODED, SENT
 
 RUNS, ALPHA = 20_000, 1e-4
 

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from dprl.privacy.audits.papers_linear import changed_numbers, mass_outside
-from dprl.privacy.ledger import Release
+from dprl.privacy.ledgers.ledger import Release
 from dprl.privacy.mechanisms import GRAMS
 from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
 from dprl.privacy.mechanisms.gram import GramRelease, l1_upper

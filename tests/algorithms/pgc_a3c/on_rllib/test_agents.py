@@ -23,7 +23,7 @@ from dprl.algorithms.pgc_a3c.on_rllib.torch_agents import TorchAgents, World, ep
 from dprl.envs import CartPoleGravity
 from dprl.envs.cartpole_episodes import CartPoleGravityEnv
 from dprl.privacy import GradientPrivatizer, GradientSender, LedgerError, Streams
-from dprl.privacy.gradient_trust_models import LocalGradientPrivacy, NoGradientPrivacy
+from dprl.privacy.gradients.trust_models import LocalGradientPrivacy, NoGradientPrivacy
 from dprl.privacy.randomness.bits import splitmix64
 from tests.algorithms.pgc_a3c.on_rllib.cases import Broken, Corridor, TwoHeads, actor_critic
 

@@ -58,7 +58,7 @@ from tests.algorithms.pgc_a3c.on_rllib.worlds import (
 @pytest.fixture(autouse=True)
 def one_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give all privatizers the same name, which is drawn at random and public."""
-    monkeypatch.setattr("dprl.privacy.gradients.secrets.token_hex", lambda n: "7f" * n)
+    monkeypatch.setattr("dprl.privacy.gradients.privatizers.secrets.token_hex", lambda n: "7f" * n)
 
 
 def leaks(settings: PGCConfig, trouble: Trouble = nothing, kind: type[PrivateEnvRunner] = PrivateEnvRunner) -> Any:

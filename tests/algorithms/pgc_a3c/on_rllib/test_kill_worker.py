@@ -19,7 +19,7 @@ from dprl.algorithms.pgc.base import Batch, Reply
 from dprl.algorithms.pgc.book import JOURNAL
 from dprl.algorithms.pgc_a3c.on_rllib.env_runner import PrivateEnvRunner
 from dprl.privacy import LedgerError, SenderSpec
-from dprl.privacy.leases import issue_private_messages
+from dprl.privacy.gradients.leases import issue_private_messages
 from tests.algorithms.pgc_a3c.on_rllib.failures import (
     Record,
     adds_up,

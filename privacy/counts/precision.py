@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from dprl.privacy.base import CountFamily
-from dprl.privacy.channels import NoiseParts
 from dprl.privacy.counters.error_bounds import UnaryCell, running_sum_bound, unary_cell_bound
 from dprl.privacy.counters.unary_bounds import grid_points
 from dprl.privacy.counters.weighted_bounds import weighted_sum_bound, weighted_tree_bound, weighted_unary_bound
-from dprl.privacy.layouts import Layout
+from dprl.privacy.counts.channels import NoiseParts
+from dprl.privacy.counts.layouts import Layout
+from dprl.privacy.counts.reports import UnaryReport
 from dprl.privacy.mechanisms.base import INTEGER
-from dprl.privacy.reports import UnaryReport
 
 # Of the exact bound of unary encodings; beyond, a bound that is a few per cent larger takes its place.
 _MOST_GRID_POINTS = 1e5

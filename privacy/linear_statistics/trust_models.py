@@ -9,6 +9,8 @@ from typing import ClassVar, Literal, Protocol
 
 from dprl.privacy.base import Guarantee, TrustModel
 from dprl.privacy.certificate import PrivacyRequest
+from dprl.privacy.checks import check_budget, check_choice
+from dprl.privacy.linear_statistics.privatizers import Rewards, StatisticsLayout, StatisticsParts, StatisticsPrivatizer
 from dprl.privacy.mechanisms import GRAMS, GramMechanism
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
 from dprl.privacy.mechanisms.gram import GramRelease
@@ -22,8 +24,6 @@ from dprl.privacy.mechanisms.gram_printed import (
     printed_uniform_bound,
 )
 from dprl.privacy.randomness.streams import Streams
-from dprl.privacy.statistics_privatizers import Rewards, StatisticsLayout, StatisticsParts, StatisticsPrivatizer
-from dprl.privacy.trust_models import check_budget, check_choice
 
 Clipping = Literal["device", "none"]
 _SCALED = "nobody, an illustration: {:g} times the noise of {} (noise_scale)"

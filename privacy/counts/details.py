@@ -11,11 +11,11 @@ import numpy as np
 from dprl.privacy.accounting.composition import compose, summary_over_users
 from dprl.privacy.accounting.curves import PrivacyCurve
 from dprl.privacy.base import Guarantee
-from dprl.privacy.calibration import Budget, best_of_all
-from dprl.privacy.channels import NoiseParts
 from dprl.privacy.counters.base import Counter, Tree
-from dprl.privacy.layouts import Layout
-from dprl.privacy.ledger import Release
+from dprl.privacy.counts.calibration import Budget, best_of_all
+from dprl.privacy.counts.channels import NoiseParts
+from dprl.privacy.counts.layouts import Layout
+from dprl.privacy.ledgers.ledger import Release
 from dprl.privacy.mechanisms.base import Sensitivity
 
 # Beyond that, one number for every user takes longer than it tells.

@@ -11,7 +11,8 @@ from dprl.privacy.base import TrustModel
 from dprl.privacy.counters import COUNTERS
 from dprl.privacy.counters.base import Counter
 from dprl.privacy.counters.selection import Wanted, calibrate, check_memory, choose
-from dprl.privacy.layouts import RELEASED_FAMILIES, Layout
+from dprl.privacy.counts.layouts import RELEASED_FAMILIES, Layout
+from dprl.privacy.counts.reports import SAMPLED_PREFIX, UnaryReport
 from dprl.privacy.mechanisms import ADDITIVE
 from dprl.privacy.mechanisms.base import INTEGER, TABULATED, Mechanism, Sensitivity
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
@@ -19,7 +20,6 @@ from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.unary_encoding import OptimizedUnaryEncoding, SymmetricUnaryEncoding
-from dprl.privacy.reports import SAMPLED_PREFIX, UnaryReport
 
 AUTO = "auto"
 _LAWS: tuple[type[Mechanism], ...] = (Laplace, DiscreteLaplace, Gaussian, DiscreteGaussian)

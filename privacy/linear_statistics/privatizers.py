@@ -13,19 +13,9 @@ import numpy as np
 
 from dprl.privacy.base import Float64Array, Int64Array, LedgerError, TrustModel
 from dprl.privacy.certificate import ENTROPY, PrivacyRequest
-from dprl.privacy.ledger import Release
-from dprl.privacy.mechanisms import GRAMS, GramMechanism
-from dprl.privacy.mechanisms.clipping import NORMS
-from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
-from dprl.privacy.mechanisms.gram import GramRelease
-from dprl.privacy.mechanisms.gram_base import RawGram
-from dprl.privacy.mechanisms.gram_keys import stage_key
-from dprl.privacy.mechanisms.sampling import SILENT
-from dprl.privacy.mechanisms.vectors import RawVector
-from dprl.privacy.randomness.bits import KEY_WORDS
-from dprl.privacy.randomness.streams import Streams
-from dprl.privacy.scopes import of_statistics
-from dprl.privacy.statistics_channels import (
+from dprl.privacy.ledgers.ledger import Release
+from dprl.privacy.ledgers.submitting import SubmittingUsers, Terms
+from dprl.privacy.linear_statistics.channels import (
     BY_STAGE,
     NOISY,
     NONE,
@@ -39,7 +29,17 @@ from dprl.privacy.statistics_channels import (
     digest_of,
     send_statistics,
 )
-from dprl.privacy.submitting import SubmittingUsers, Terms
+from dprl.privacy.mechanisms import GRAMS, GramMechanism
+from dprl.privacy.mechanisms.clipping import NORMS
+from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
+from dprl.privacy.mechanisms.gram import GramRelease
+from dprl.privacy.mechanisms.gram_base import RawGram
+from dprl.privacy.mechanisms.gram_keys import stage_key
+from dprl.privacy.mechanisms.sampling import SILENT
+from dprl.privacy.mechanisms.vectors import RawVector
+from dprl.privacy.randomness.bits import KEY_WORDS
+from dprl.privacy.randomness.streams import Streams
+from dprl.privacy.scopes import of_statistics
 
 __all__ = [
     "Rewards",

@@ -23,8 +23,8 @@ from dprl.privacy import (
     add_statistics,
     send_statistics,
 )
+from dprl.privacy.linear_statistics.privatizers import StatisticsParts
 from dprl.privacy.mechanisms.gram_bounded import GramBoundedLaplace
-from dprl.privacy.statistics_privatizers import StatisticsParts
 from tests.without_compiler import printed_both_ways
 
 FAST, EXACT, OS = NoiseConfig(), NoiseConfig(arithmetic="exact"), NoiseConfig(entropy="os")
@@ -364,7 +364,7 @@ def test_nothing_is_certified_that_did_not_run(kind: str) -> None:
 
 
 SCRIPT = """
-import tests.privacy.test_statistics_privatizers as t
+import tests.privacy.linear_statistics.test_privatizers as t
 import hashlib
 digest = hashlib.sha256()
 for name in t.CONFIGS:

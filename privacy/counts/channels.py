@@ -10,15 +10,15 @@ import numpy as np
 from dprl.privacy.base import CountFamily, LedgerError
 from dprl.privacy.counters.base import EXACT, ROWS, Counter, Tree
 from dprl.privacy.counters.release import row_of_prefix
-from dprl.privacy.exchange import ABSORBED, RELEASED, SAMPLED_UNARY, SUMS, UNARY, Channel, Receiver, Sender
-from dprl.privacy.layouts import Layout
-from dprl.privacy.ledger import Release
+from dprl.privacy.counts.exchange import ABSORBED, RELEASED, SAMPLED_UNARY, SUMS, UNARY, Channel, Receiver, Sender
+from dprl.privacy.counts.layouts import Layout
+from dprl.privacy.counts.printed import PrintedError
+from dprl.privacy.counts.reports import UnaryReport
+from dprl.privacy.ledgers.ledger import Release
 from dprl.privacy.mechanisms.base import INTEGER, NO_NOISE, Mechanism, Noise, Sensitivity
 from dprl.privacy.mechanisms.sampling import SILENT
 from dprl.privacy.mechanisms.tabulated import TabulatedMechanism, is_its_table
-from dprl.privacy.printed import PrintedError
 from dprl.privacy.randomness.streams import Streams
-from dprl.privacy.reports import UnaryReport
 
 
 class NoiseParts(NamedTuple):

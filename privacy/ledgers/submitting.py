@@ -5,9 +5,9 @@ What is sent, and through which kernels, is the subclass's; its channel has the 
 
 from __future__ import annotations
 
-import hashlib
 import operator
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -16,9 +16,9 @@ import numpy as np
 from dprl.privacy.base import Int64Array, LedgerError, Scope, TrustModel
 from dprl.privacy.certificate import Certificate, PrivacyRequest, certify
 from dprl.privacy.compiled import borrowing
-from dprl.privacy.ledger import Ledger, Release
+from dprl.privacy.ledgers.ledger import Ledger, Release
 from dprl.privacy.randomness.streams import Streams
-from dprl.privacy.states import check_arrays
+from dprl.privacy.states import check_sealed, require_seeded, sealed
 
 CHARGED, SENT, MESSAGES, RECEIVED = range(4)
 """Of int64[4]: the last user charged, the last one who sent, how many messages were sent, the last one received."""
@@ -150,15 +150,13 @@ class SubmittingUsers(ABC):
         Raises:
             LedgerError: if the noise comes from the operating system: it is not written down, so nothing can continue.
         """
-        if self._streams.noise.entropy == "os":
-            raise LedgerError("a run with entropy: os cannot be written down; its noise would no longer be secret")
+        require_seeded(self._streams.noise.entropy)
         if self._turns[RECEIVED] != self._turns[SENT]:
             raise LedgerError("a message is under way, and a state would lose it; receive it first")
-        turns = self._turns.copy()
-        return {"fixed": self._digest(), "digest": self._digest(turns), "turns": turns}
+        return sealed(self._sealing, {"turns": self._turns})
 
     @staticmethod
-    def charged_in(state: dict[str, np.ndarray]) -> int:
+    def charged_in(state: Mapping[str, np.ndarray]) -> int:
         """Return how many users a state of `state_dict` has charged; -1 for what is none. Checks nothing else."""
         turns = np.asarray(state.get("turns", np.array([-1])))
         return int(turns[CHARGED]) if turns.ndim == 1 and turns.size else -1
@@ -177,12 +175,8 @@ class SubmittingUsers(ABC):
         if self._ledger.users_charged:
             raise LedgerError(f"users up to {self._ledger.users_charged} are charged here already; load into a new one")
         ours = self.state_dict()
-        check_arrays(state, ours)
-        if not np.array_equal(state["fixed"], ours["fixed"]):
-            raise ValueError("the state is of other noise, another seed or other settings; resume with the same ones")
-        turns = np.ascontiguousarray(state["turns"])
-        if not np.array_equal(state["digest"], self._digest(turns)):
-            raise ValueError("the state is not the one that was written; start anew")
+        check_sealed(state, ours, self._sealing)
+        turns = state["turns"]
         charged, sent, messages, received = (int(count) for count in turns)
         if not 0 <= received == sent == messages <= charged <= self.n_users:
             raise ValueError(f"the state has {charged} users of {self.n_users}; start anew")
@@ -194,9 +188,7 @@ class SubmittingUsers(ABC):
         # A copy would send other users' data under the same noise.
         raise LedgerError("a privatizer cannot be copied or pickled; continue from state_dict")
 
-    def _digest(self, turns: Int64Array | None = None) -> np.ndarray:
-        """Return a digest uint8[64] of what must not change in a run and of the turns."""
-        digest = hashlib.blake2b(f"{self._fixed}|{self.n_users}".encode())
-        if turns is not None:
-            digest.update(turns.tobytes())
-        return np.frombuffer(digest.digest(), dtype=np.uint8)
+    @property
+    def _sealing(self) -> str:
+        """What must not change in a run."""
+        return f"{self._fixed}|{self.n_users}"

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprl.privacy.base import Int64Array, LedgerError, Scope, TrustModel
-from dprl.privacy.ledger import Account, Release
+from dprl.privacy.ledgers.ledger import Account, Release
 from dprl.privacy.states import check_arrays
 
 

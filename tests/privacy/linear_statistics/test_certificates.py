@@ -22,10 +22,10 @@ from dprl.privacy import (
     Streams,
 )
 from dprl.privacy.certificate import Certificate
+from dprl.privacy.linear_statistics.privatizers import StatisticsParts
 from dprl.privacy.mechanisms.gram_base import RawGram
 from dprl.privacy.mechanisms.gram_gaussian import GramGaussian
 from dprl.privacy.mechanisms.gram_printed import printed_gaussian_sigma, printed_laplace_scale
-from dprl.privacy.statistics_privatizers import StatisticsParts
 
 SMALL, LARGE = StatisticsLayout(5, 4, 2, 2, 3), StatisticsLayout(5, 50, 10, 10, 3)
 EXACT = NoiseConfig(arithmetic="exact")

@@ -17,8 +17,8 @@ from dprl.privacy import (
     Streams,
 )
 from dprl.privacy.counters import COUNTERS
-from dprl.privacy.exchange import ENCODED, RELEASED, exchange, exchange_unreleased
-from dprl.privacy.layouts import RELEASED_FAMILIES
+from dprl.privacy.counts.exchange import ENCODED, RELEASED, exchange, exchange_unreleased
+from dprl.privacy.counts.layouts import RELEASED_FAMILIES
 
 Users = Callable[[Privatizer, int], list[Contribution]]
 Maker = Callable[..., Privatizer]

@@ -14,7 +14,7 @@ from dprl.privacy.base import Float64Array, Int64Array, LedgerError
 from dprl.privacy.compiled import borrowing, inlined
 from dprl.privacy.counters.base import EXACT, CounterState
 from dprl.privacy.counters.release import release_prefix
-from dprl.privacy.layouts import Slots, add_contribution, collect, hot_cell
+from dprl.privacy.counts.layouts import Slots, add_contribution, collect, hot_cell
 from dprl.privacy.mechanisms.base import NO_NOISE, Noise
 from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.mechanisms.unary_encoding import choose_step, fill_unary

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
 
 from dprl.privacy.base import CountFamilies, Guarantee, TrustModel
-from dprl.privacy.calibration import AUTO, Budget, calibrated_counter, calibrated_report, counter_names, report_names
 from dprl.privacy.certificate import PrivacyRequest
-from dprl.privacy.channels import NoiseParts
+from dprl.privacy.checks import check_budget, check_choice
 from dprl.privacy.counters import ExactCounter
 from dprl.privacy.counters.binary_tree import BinaryTree
-from dprl.privacy.layouts import RELEASED_FAMILIES, Layout
+from dprl.privacy.counts.calibration import (
+    AUTO,
+    Budget,
+    calibrated_counter,
+    calibrated_report,
+    counter_names,
+    report_names,
+)
+from dprl.privacy.counts.channels import NoiseParts
+from dprl.privacy.counts.layouts import RELEASED_FAMILIES, Layout
+from dprl.privacy.counts.printed import PRINTED, PrintedLemma, PrintedPrivatizers
+from dprl.privacy.counts.privatizers import Privatizer
 from dprl.privacy.mechanisms import ADDITIVE
 from dprl.privacy.mechanisms.base import INTEGER
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.printed import PRINTED, PrintedLemma, PrintedPrivatizers
-from dprl.privacy.privatizers import Privatizer
 from dprl.privacy.randomness.streams import Streams
-
-_SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-9, 1e9
-_SMALLEST_DELTA = 1e-15
 
 Calibration = Literal["certified", "printed"]
 PrecisionRule = Literal["exact", "printed"]
@@ -232,22 +235,6 @@ def _check_users(n_users: int) -> None:
         raise ValueError(f"n_users must be at least 1, got {n_users}; run at least 2 episodes")
 
 
-def check_budget(epsilon: float, delta: float) -> None:
-    """Raise ValueError, in one line, unless (epsilon, delta) is a guarantee that can be computed with."""
-    if not _is_number(epsilon):
-        raise ValueError(f"epsilon must be a number above 0, got {epsilon!r}; for no privacy write model: none")
-    if not 0 < epsilon < math.inf:
-        raise ValueError(f"epsilon must be finite and above 0, got {epsilon!r}; for no privacy write model: none")
-    if not _SMALLEST_EPSILON <= epsilon <= _LARGEST_EPSILON:
-        raise ValueError(f"epsilon must lie between 1e-9 and 1e9, got {epsilon!r}; beyond that nothing can be computed")
-    if not (_is_number(delta) and (delta == 0 or _SMALLEST_DELTA <= delta < 1)):
-        raise ValueError(f"delta must be 0 or lie in [1e-15, 1), got {delta!r}; 0 asks for pure differential privacy")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _check_printed(delta: float, families: str) -> None:
     if delta > 0:
         raise ValueError(f"delta must be 0 with the printed calibration, got {delta!r}; use calibration: certified")
@@ -255,9 +242,3 @@ def _check_printed(delta: float, families: str) -> None:
         raise ValueError(
             f"families must be separate with the printed calibration, got {families!r}; use calibration: certified"
         )
-
-
-def check_choice(key: str, value: object, choices: Sequence[str]) -> None:
-    """Raise ValueError, in one line, unless value is one of `choices`."""
-    if value not in choices:
-        raise ValueError(f"{key} must be one of {', '.join(choices)}, got {value!r}; choose one of them")

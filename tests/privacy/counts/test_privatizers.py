@@ -17,7 +17,7 @@ from dprl.privacy import (
     Report,
     Streams,
 )
-from dprl.privacy.exchange import exchange
+from dprl.privacy.counts.exchange import exchange
 
 Families = Callable[..., CountFamilies]
 Users = Callable[[Privatizer, int], list[Contribution]]

@@ -28,10 +28,10 @@ from dprl.privacy import (
     Streams,
 )
 from dprl.privacy.counters import BinaryTree
-from dprl.privacy.exchange import SUMS, encode, exchange
+from dprl.privacy.counts.exchange import SUMS, encode, exchange
+from dprl.privacy.counts.reports import UnaryReport
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.reports import UnaryReport
 
 Families = Callable[..., CountFamilies]
 Users = Callable[[Privatizer, int], list[Contribution]]
@@ -59,7 +59,7 @@ def test_the_ledger_is_charged_before_the_message_exists(
         charged.append(privatizer.ledger.users_charged)
         encode(*arguments)
 
-    monkeypatch.setattr("dprl.privacy.privatizers.encode", watched)
+    monkeypatch.setattr("dprl.privacy.counts.privatizers.encode", watched)
     privatizer.encode(users_of(privatizer, 1)[0], 1)
     assert charged == [1]
 
@@ -142,9 +142,9 @@ def test_a_reports_seal_does_not_open_private_counts(privatizer: Privatizer, use
 
 def test_copies_of_sealed_numbers_are_as_immutable_as_the_originals(privatizer: Privatizer, users_of: Users) -> None:
     report = privatizer.encode(users_of(privatizer, 1)[0], 1)
-    for sealed in (report, privatizer.absorb(report)):
-        for twin_of in (copy.deepcopy(sealed), pickle.loads(pickle.dumps(sealed))):
-            assert np.array_equal(twin_of.values, sealed.values)
+    for issued in (report, privatizer.absorb(report)):
+        for twin_of in (copy.deepcopy(issued), pickle.loads(pickle.dumps(issued))):
+            assert np.array_equal(twin_of.values, issued.values)
             with pytest.raises(ValueError, match="read-only"):
                 twin_of.values[0] = 1.0
 
@@ -196,53 +196,6 @@ def test_rows_of_another_shape_are_refused_by_the_kernels_too(privatizer: Privat
         exchange(privatizer.channel, np.zeros(right, dtype=np.int64), np.ones(shape), 1)
     assert not privatizer.channel.receiver.totals.any()
     exchange(privatizer.channel, np.zeros(right, dtype=np.int64), np.ones(right), 1)
-
-
-def test_state_of_another_shape_or_after_the_start_is_refused(privatizer: Privatizer, users_of: Users) -> None:
-    state = privatizer.state_dict()
-    with pytest.raises(ValueError, match="'totals' is missing or of another shape"):
-        privatizer.load_state_dict(state | {"totals": np.zeros((77, 1))})
-    with pytest.raises(ValueError, match=r"\[9, 3, 3, 3, 3\] users of 21"):
-        privatizer.load_state_dict(state | {"users": np.array([9, 3, 3, 3, 3])})
-    for key in {"noisy", "totals"} & set(state) if "noisy" in state else ():
-        with pytest.raises(ValueError, match="is not the one that was written"):
-            privatizer.load_state_dict(state | {key: state[key] + 1.0})
-    with pytest.raises(ValueError, match="another seed or other settings"):
-        privatizer.load_state_dict(state | {"fixed": state["fixed"] + np.uint8(1)})
-    report = privatizer.encode(users_of(privatizer, 1)[0], 1)
-    with pytest.raises(LedgerError, match="a message is under way"):
-        privatizer.state_dict()
-    privatizer.absorb(report)
-    with pytest.raises(LedgerError, match="users up to 1 are charged here already"):
-        privatizer.load_state_dict(state)
-
-
-def test_the_state_of_another_kind_of_noise_or_another_seed_is_refused(
-    kind: str, other_kind: str, privatizer_of: Maker, users_of: Users
-) -> None:
-    theirs, ours = privatizer_of(other_kind), privatizer_of(kind, int(kind == other_kind))
-    theirs.absorb(theirs.encode(users_of(theirs, 1)[0], 1))
-    with pytest.raises(ValueError, match=r"of another shape|other settings"):
-        ours.load_state_dict(theirs.state_dict())
-
-
-def test_a_state_without_its_noise_is_refused(kind: str, privatizer_of: Maker, users_of: Users) -> None:
-    before = privatizer_of(kind)
-    for user, contribution in enumerate(users_of(before, 3), start=1):
-        before.absorb(before.encode(contribution, user))
-    state = before.state_dict()
-    if "rows" in state and state["rows"].any():
-        emptied = state["rows"] * 0
-        with pytest.raises(ValueError, match="its noise may be missing"):
-            privatizer_of(kind).load_state_dict(state | {"rows": emptied})
-
-
-def test_a_privatizer_cannot_be_copied(privatizer: Privatizer) -> None:
-    for copied in (pickle.dumps, copy.copy, copy.deepcopy):
-        with pytest.raises(LedgerError, match="cannot be copied or pickled"):
-            copied(privatizer)
-        with pytest.raises(TypeError, match="cannot be copied or pickled"):
-            copied(privatizer.channel.sender.noise)
 
 
 def test_users_who_have_sent_are_not_sent_back(privatizer: Privatizer, users_of: Users) -> None:

@@ -6,18 +6,17 @@ a GradientSender each, made from `sender_spec`; what they send back is PrivateMe
 
 from __future__ import annotations
 
-import hashlib
 import math
 import operator
 import secrets
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import NoReturn
 
 import numpy as np
 
-from dprl.privacy.base import Float64Array, Int64Array, LedgerError, Scope, TrustModel
+from dprl.privacy.base import Float64Array, Int64Array, LedgerError, TrustModel
 from dprl.privacy.certificate import ENTROPY, Certificate, PrivacyRequest, certify
-from dprl.privacy.gradient_channels import (
+from dprl.privacy.gradients.channels import (
     CHARGED,
     MESSAGES,
     RECEIVED,
@@ -29,14 +28,13 @@ from dprl.privacy.gradient_channels import (
     receive,
     submit,
 )
-from dprl.privacy.gradient_senders import GradientSender, Randomisers, SenderSpec
-from dprl.privacy.leases import Lease, PrivateMessages, agents_of, issue_lease
-from dprl.privacy.ledger import Release
-from dprl.privacy.mechanisms.base import Sensitivity
+from dprl.privacy.gradients.leases import Lease, PrivateMessages, agents_of, issue_lease
+from dprl.privacy.gradients.parts import GradientParts, releases
+from dprl.privacy.gradients.senders import GradientSender, Randomisers, SenderSpec
+from dprl.privacy.ledgers.submissions import Journal, SubmissionLedger
 from dprl.privacy.mechanisms.vectors import RawVector
 from dprl.privacy.randomness.streams import Streams
-from dprl.privacy.states import check_arrays
-from dprl.privacy.submissions import Journal, SubmissionLedger
+from dprl.privacy.states import check_sealed, require_seeded, sealed
 
 __all__ = [
     "GradientChannel",
@@ -52,22 +50,6 @@ __all__ = [
 ]
 
 _NOBODY, _LOOP, _SENDERS = range(3)
-_ARRAYS = ("submitted", "state", "received")
-
-
-@dataclass(frozen=True)
-class GradientParts:
-    """What a trust model decides.
-
-    Args:
-        randomisers: what an agent sends. scope: whom and what the guarantee speaks of.
-        n_agents: how many agents there are. submissions: T, how often each of them submits at most.
-    """
-
-    randomisers: Randomisers
-    scope: Scope
-    n_agents: int
-    submissions: int
 
 
 class GradientPrivatizer:
@@ -259,20 +241,19 @@ class GradientPrivatizer:
         Raises:
             LedgerError: if the noise comes from the operating system: it is not written down, so nothing can continue.
         """
-        if self._streams.noise.entropy == "os":
-            raise LedgerError("a run with entropy: os cannot be written down; its noise would no longer be secret")
+        require_seeded(self._streams.noise.entropy)
         if self._channel.state[RECEIVED] != self._channel.state[SENT]:
             raise LedgerError("a message is under way, and a state would lose it; receive it first")
         source = np.array([self._source, self._lost], dtype=np.int64)
         state = {
             "submitted": self._ledger.submitted,
             "state": np.concatenate([self._channel.state, source]),
-            "received": self._received.copy(),
+            "received": self._received,
         }
-        return {"fixed": self._digest({}), "digest": self._digest(state), **state}
+        return sealed(self._sealing, state)
 
     @staticmethod
-    def charged_in(state: dict[str, np.ndarray]) -> int:
+    def charged_in(state: Mapping[str, np.ndarray]) -> int:
         """Return how many submissions a state of `state_dict` has charged; checks nothing."""
         return int(np.sum(state.get("submitted", np.array([-1]))))
 
@@ -290,11 +271,7 @@ class GradientPrivatizer:
         if self._source != _NOBODY:
             raise LedgerError(f"submissions up to {self.charged} are charged here already; load into a new privatizer")
         ours = self.state_dict()
-        check_arrays(state, ours)
-        if not np.array_equal(state["fixed"], ours["fixed"]):
-            raise ValueError("the state is of other noise, another seed or other settings; resume with the same ones")
-        if not np.array_equal(state["digest"], self._digest({key: state[key] for key in _ARRAYS})):
-            raise ValueError("the state is not the one that was written; start anew")
+        check_sealed(state, ours, self._sealing)
         self._ledger.load_state_dict({"submitted": state["submitted"], "terms": self._ledger.state_dict()["terms"]})
         *counts, source, lost = (int(count) for count in state["state"])
         self._source, self._lost = source, lost
@@ -360,28 +337,15 @@ class GradientPrivatizer:
         same_score = np.array_equal(table, score.table) and score.target == randomisers.target_score
         return same_score and described(said) == described(noise)
 
-    def _digest(self, state: dict[str, np.ndarray]) -> np.ndarray:
-        digest = hashlib.blake2b((self._fixed + self._ledger.terms).encode())
-        for key, array in state.items():
-            digest.update(key.encode() + np.ascontiguousarray(array).tobytes())
-        return np.frombuffer(digest.digest(), dtype=np.uint8)
+    @property
+    def _sealing(self) -> str:
+        """What must not change in a run."""
+        return self._fixed + self._ledger.terms
 
     def _new_ledger(self, journal: Journal | None) -> SubmissionLedger:
         parts = self.parts
         released = releases(parts.randomisers, ENTROPY[self._streams.noise.entropy])
         return SubmissionLedger(self.trust_model, released, parts.scope, parts.n_agents, parts.submissions, journal)
-
-
-def releases(randomisers: Randomisers, entropy: str) -> list[Release]:
-    """Return the releases of one submission, described by the objects that make the noise."""
-    mechanism, response = randomisers.mechanism, randomisers.response
-    if isinstance(mechanism, RawVector):
-        return [Release("gradient", None, None, None, True, 1, mechanism.dimension, entropy)]
-    found = [Release.of_message("gradient", mechanism, True, mechanism.message_length, entropy)]
-    if response is not None:
-        bit = Sensitivity.of_cells(1)
-        found.append(Release("score bit", response, bit, bit, True, 1, 1, entropy))
-    return found
 
 
 def _first_again(received: np.ndarray, numbers: Int64Array) -> int:

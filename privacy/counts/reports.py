@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dprl.privacy.accounting.curves import PrivacyCurve
-from dprl.privacy.layouts import Layout
+from dprl.privacy.counts.layouts import Layout
 from dprl.privacy.mechanisms.base import INTEGER, Sensitivity
 from dprl.privacy.mechanisms.unary_encoding import UnaryEncoding
 

@@ -10,8 +10,8 @@ from typing import NoReturn
 import numpy as np
 
 from dprl.privacy.base import Float64Array, LedgerError
-from dprl.privacy.gradient_channels import ScoreNoise, send_all
-from dprl.privacy.leases import Lease, PrivateMessages, issue_private_messages
+from dprl.privacy.gradients.channels import ScoreNoise, send_all
+from dprl.privacy.gradients.leases import Lease, PrivateMessages, issue_private_messages
 from dprl.privacy.mechanisms.gradients import VectorMechanism
 from dprl.privacy.mechanisms.randomized_response import RandomizedResponse
 from dprl.privacy.mechanisms.vectors import RawVector, VectorNoise

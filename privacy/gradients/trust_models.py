@@ -13,8 +13,10 @@ from dprl.privacy.accounting.composition import repeat
 from dprl.privacy.accounting.roots import quotient_down
 from dprl.privacy.base import Guarantee, TrustModel
 from dprl.privacy.certificate import PrivacyRequest
-from dprl.privacy.gradient_senders import Randomisers
-from dprl.privacy.gradients import GradientParts, GradientPrivatizer
+from dprl.privacy.checks import check_budget, check_choice
+from dprl.privacy.gradients.privatizers import GradientParts, GradientPrivatizer
+from dprl.privacy.gradients.senders import Randomisers
+from dprl.privacy.ledgers.submissions import Journal
 from dprl.privacy.mechanisms.clipping import NORMS
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace, VectorMechanism
 from dprl.privacy.mechanisms.privunit import PrivUnit
@@ -28,8 +30,6 @@ from dprl.privacy.mechanisms.randomized_response import LARGEST_EPSILON, Randomi
 from dprl.privacy.mechanisms.vectors import RawVector
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.scopes import GRADIENT_ADJACENCY, of_gradients
-from dprl.privacy.submissions import Journal
-from dprl.privacy.trust_models import check_budget, check_choice
 
 ClipNorm = Literal["none", "l1", "l2", "elementwise"]
 ReleaseScores = Literal["simulator", "private", "none"]

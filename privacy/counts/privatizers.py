@@ -7,9 +7,9 @@ run the same kernels one user at a time.
 
 from __future__ import annotations
 
-import hashlib
 import operator
 import secrets
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, NoReturn
 
@@ -29,7 +29,9 @@ from dprl.privacy.base import (
     issue_report,
 )
 from dprl.privacy.certificate import ENTROPY, Certificate, PrivacyRequest, certify
-from dprl.privacy.channels import (
+from dprl.privacy.counters import COUNTERS, ExactCounter
+from dprl.privacy.counters.base import EXACT, ROWS
+from dprl.privacy.counts.channels import (
     NoiseParts,
     belongs_together,
     fixed_part,
@@ -37,17 +39,15 @@ from dprl.privacy.channels import (
     open_channel,
     releases,
 )
-from dprl.privacy.counters import COUNTERS, ExactCounter
-from dprl.privacy.counters.base import EXACT, ROWS
-from dprl.privacy.details import details_of
-from dprl.privacy.exchange import ABSORBED, CHARGED, ENCODED, RELEASED, SENT, Channel, absorb, encode, release
-from dprl.privacy.layouts import Layout, collect
-from dprl.privacy.ledger import Ledger
-from dprl.privacy.precision import WeightedSums, error_bounds, weighted_bound
+from dprl.privacy.counts.details import details_of
+from dprl.privacy.counts.exchange import ABSORBED, CHARGED, ENCODED, RELEASED, SENT, Channel, absorb, encode, release
+from dprl.privacy.counts.layouts import Layout, collect
+from dprl.privacy.counts.precision import WeightedSums, error_bounds, weighted_bound
+from dprl.privacy.counts.reports import UnaryReport
+from dprl.privacy.ledgers.ledger import Ledger
 from dprl.privacy.randomness.streams import Streams
-from dprl.privacy.reports import UnaryReport
 from dprl.privacy.scopes import of_counts
-from dprl.privacy.states import check_arrays
+from dprl.privacy.states import check_sealed, require_seeded, sealed
 
 
 class Privatizer:
@@ -217,13 +217,17 @@ class Privatizer:
         Raises:
             LedgerError: if the noise comes from the operating system: it is not written down, so nothing can continue.
         """
-        if self._streams.noise.entropy == "os":
-            raise LedgerError("a run with entropy: os cannot be written down; its noise would no longer be secret")
+        require_seeded(self._streams.noise.entropy)
         if self._channel.users[ABSORBED] != self._channel.users[ENCODED]:
             raise LedgerError("a message is under way, and a state would lose it; absorb it first")
         self._catch_up()
-        state = {key: array.copy() for key, array in self._changing().items()}
-        return {"fixed": self._digest({}), "digest": self._digest(state), **state}
+        return sealed(self._fixed, self._changing())
+
+    @staticmethod
+    def charged_in(state: Mapping[str, np.ndarray]) -> int:
+        """Return how many users a state of `state_dict` has charged; -1 for what is none. Checks nothing else."""
+        users = np.asarray(state.get("users", np.array([-1])))
+        return int(users[-1]) if users.ndim == 1 and users.size else -1
 
     def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
         """Continue a run from `state_dict`, in a privatizer that has released nothing yet.
@@ -239,15 +243,11 @@ class Privatizer:
         if self._ledger.users_charged:
             raise LedgerError(f"users up to {self._ledger.users_charged} are charged here already; load into a new one")
         ours = self.state_dict()
-        check_arrays(state, ours)
-        if not np.array_equal(state["fixed"], ours["fixed"]):
-            raise ValueError("the state is of other noise, another seed or other settings; resume with the same ones")
+        check_sealed(state, ours, self._fixed)
         users = [int(count) for count in state["users"]]
         settled, charged = users[ABSORBED], users[CHARGED]
         if {users[ENCODED], users[SENT], users[RELEASED]} != {settled} or not 0 <= settled <= charged <= self.n_users:
             raise ValueError(f"the state has {users} users of {self.n_users}; start anew")
-        if not np.array_equal(state["digest"], self._digest({key: state[key] for key in self._changing()})):
-            raise ValueError("the state is not the one that was written: its noise may be missing; start anew")
         for key, array in self._changing().items():
             array[:] = state[key]
         if not belongs_together(self._channel):
@@ -270,13 +270,6 @@ class Privatizer:
         if not belongs_together(self._channel):
             raise LedgerError("the noise of the last release is not what was drawn; nothing more can be released")
         release(self._channel)
-
-    def _digest(self, state: dict[str, np.ndarray]) -> np.ndarray:
-        """Return a digest uint8[64] of what must not change in a run and of a state."""
-        digest = hashlib.blake2b(self._fixed.encode())
-        for key, array in state.items():
-            digest.update(key.encode() + np.ascontiguousarray(array).tobytes())
-        return np.frombuffer(digest.digest(), dtype=np.uint8)
 
     def _checked(self, contribution: Contribution) -> tuple[Int64Array, Float64Array]:
         """Return a contribution's arrays; raise ValueError, without telling what is in them, if they are none."""

@@ -1,0 +1,1 @@
+"""Ledgers: what is released, charged before it happens, and what of it survives a crash."""
