@@ -49,7 +49,7 @@ def test_a_seal_does_not_hold_on_to_what_a_run_still_writes_into() -> None:
 
 def test_a_digest_tells_names_shapes_types_and_values_apart_and_no_order() -> None:
     arrays = {"a": np.zeros(2), "b": np.ones(2)}
-    others = [
+    others: list[dict[str, np.ndarray]] = [
         {"a": np.ones(2), "b": np.zeros(2)},
         {"a": np.zeros(2), "c": np.ones(2)},
         {"a": np.zeros((2, 1)), "b": np.ones(2)},

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from dprl.privacy import Contribution, LedgerError, Privatizer
-from dprl.privacy.counts.channels import fixed_part
-from dprl.privacy.states import sealed
+from tests.privacy.counts.forging import resealed
 
 Users = Callable[[Privatizer, int], list[Contribution]]
 Maker = Callable[..., Privatizer]
-
-
-def resealed(privatizer: Privatizer, state: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return a forged state: its arrays, with the digests that they would have."""
-    arrays = {key: array for key, array in state.items() if key not in ("fixed", "digest")}
-    return sealed(fixed_part(privatizer.channel), arrays)
 
 
 def test_state_of_another_shape_or_after_the_start_is_refused(privatizer: Privatizer, users_of: Users) -> None:

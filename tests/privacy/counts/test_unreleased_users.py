@@ -19,6 +19,7 @@ from dprl.privacy import (
 from dprl.privacy.counters import COUNTERS
 from dprl.privacy.counts.exchange import ENCODED, RELEASED, exchange, exchange_unreleased
 from dprl.privacy.counts.layouts import RELEASED_FAMILIES
+from tests.privacy.counts.forging import resealed
 
 Users = Callable[[Privatizer, int], list[Contribution]]
 Maker = Callable[..., Privatizer]
@@ -159,4 +160,4 @@ def test_a_state_in_which_releases_are_missing_is_refused(privatizer: Privatizer
     users[:] = 3
     users[RELEASED] = 2
     with pytest.raises(ValueError, match=r"\[3, 3, 3, 2, 3\] users of 21"):
-        privatizer.load_state_dict(state | {"users": users})
+        privatizer.load_state_dict(resealed(privatizer, state | {"users": users}))
