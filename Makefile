@@ -97,7 +97,7 @@ halving: setup  ## episodes until the regret has halved: runs the sweeps HALVING
 	@$(BIN)/dprl report $(HALVING) --title 'Episodes until the regret per episode has halved' \
 		--preface tune_configs/halving.md --compare best_ucb_vi private_ucb_vi --out $(HALVING_PAGE)
 
-reproduce: setup  ## published experiments again: numbers of the papers beside ours, in docs/ (forty minutes)
+reproduce: setup  ## published experiments again: numbers of the papers beside ours, in docs/ (an hour or more)
 	@$(BIN)/dprl reproduce all $(REPRODUCE_ARGS)
 	@for paper in pgc_a3c ma_ldp; do cp "$${DPRL_HOME:-dprl_runs}/reproductions/$$paper"/* docs/; done
 
@@ -106,7 +106,7 @@ clean:  ## remove .venv and everything built; keeps dprl_runs
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
-	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is not on PATH: install Python 3.11, or say PYTHON=python3.12 (3.11 to 3.13 work)" >&2; exit 2; }
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is not on PATH: install Python 3.11, or say PYTHON=python3.12 (3.12 and 3.13 are allowed)" >&2; exit 2; }
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || { echo "$(PYTHON) is not Python 3.11, 3.12 or 3.13: say PYTHON=python3.11" >&2; exit 2; }
 	@echo "    making $(VENV) with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv $(VENV)

@@ -117,7 +117,7 @@ def page(found: Found) -> str:
         f"## Readings and settings\n\n{_READINGS}",
         f"## Table 1: privacy\n\n{_PRIVACY}",
         privacy_table(found.guarantees),
-        _command("dprl audit --papers", "the proofs and attacks of n = d = 2, and Laplace's of n = 10"),
+        _command("dprl audit --papers", "the attacks on n = d = 2, with looser upper bounds for uniform and bounded Laplace noise, and Laplace's proof at n = 10"),
         f"## Table 2: bounded Laplace noise\n\n{_BOUNDED}",
         bounded_table(found),
         f"## Figure 1\n\n{_FIGURE}",
