@@ -10,7 +10,7 @@ import numpy as np
 
 from dprl.privacy.states import check_arrays, digest_of, part_of
 
-_PRIVATIZER, _DONE, _DIGEST, _IDENTITY = "privatizer.", "episodes_done", "digest", "identity."
+_PRIVATIZER, _DONE, _DIGEST, _IDENTITY, _SEAL = "privatizer.", "episodes_done", "digest", "identity.", "seal"
 
 
 class Submissions(Protocol):
@@ -63,16 +63,18 @@ class ResumableLearner(ABC):
         own = {name: array.copy() for name, array in self._arrays().items()}
         own[_DONE] = np.array(self.episodes_done)
         messages = {_PRIVATIZER + name: array for name, array in self._submissions.state_dict().items()}
-        return messages | own | {_DIGEST: self._digest(own)}
+        return messages | own | {_DIGEST: self._digest(own, messages[_PRIVATIZER + _DIGEST])}
 
     def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
         """Continue from `state_dict`, bit for bit. Raises ValueError for the state of another run."""
         own = self._arrays()
         check_arrays(state, own)
         mine = {name: state[name] for name in (*own, _DONE) if name in state}
-        if not np.array_equal(state.get(_DIGEST, np.zeros(0)), self._digest(mine)):
+        messages = part_of(state, _PRIVATIZER)
+        seal = messages.get(_DIGEST, np.zeros(0))
+        if not np.array_equal(state.get(_DIGEST, np.zeros(0)), self._digest(mine, seal)):
             raise ValueError("the state must be that of the same settings, environment and seed, unchanged; start anew")
-        done, messages = int(state[_DONE]), part_of(state, _PRIVATIZER)
+        done = int(state[_DONE])
         # Before it is loaded: a privatizer that has charged messages takes no other state.
         if self._submissions.charged_in(messages) != self._charged_after(done):
             raise ValueError("the state's episodes are not those that its ledger has charged; start anew")
@@ -81,8 +83,8 @@ class ResumableLearner(ABC):
             array[...] = state[name]
         self.episodes_done = done
 
-    def _digest(self, own: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return a digest uint8[64] of what a state is a state of, and of the learner's own arrays."""
+    def _digest(self, own: Mapping[str, np.ndarray], seal: np.ndarray) -> np.ndarray:
+        """Return a digest uint8[64] of what a state is a state of, of its own arrays, and of the messages' seal."""
         words, arrays = self._identity
         what = {f"{_IDENTITY}{place}": array for place, array in enumerate(arrays)}
-        return digest_of(f"{words} {self.episodes}", what | dict(own))
+        return digest_of(f"{words} {self.episodes}", dict(own) | {_SEAL: seal} | what)

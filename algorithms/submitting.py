@@ -10,7 +10,7 @@ import numpy as np
 from dprl.algorithms.base import Float64Array, Segment
 from dprl.algorithms.resuming import ResumableLearner
 from dprl.privacy import Certificate
-from dprl.privacy.ledgers.submitting import SubmittingUsers
+from dprl.privacy.submitting import SubmittingUsers
 
 
 class SubmittingLearner(ResumableLearner):

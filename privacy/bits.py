@@ -15,11 +15,11 @@ from dprl.privacy.certificate import ENTROPY, PrivacyRequest
 from dprl.privacy.checks import check_budget
 from dprl.privacy.compiled import borrowing
 from dprl.privacy.ledgers.ledger import Release
-from dprl.privacy.ledgers.submitting import SENT, SubmittingUsers, Terms, take_message, take_turn
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.randomized_response import LARGEST_EPSILON, RandomizedResponse, fill_responses
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.scopes import of_bits
+from dprl.privacy.submitting import SENT, SubmittingUsers, Terms, take_message, take_turn
 
 _ONE_BIT = Sensitivity.of_cells(1)
 

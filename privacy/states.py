@@ -17,7 +17,7 @@ def check_arrays(state: Mapping[str, np.ndarray], own: Mapping[str, np.ndarray])
     """Raise ValueError unless `state` has an array for each of `own`, of the same shape and type."""
     for name, array in own.items():
         found = state.get(name)
-        if found is None or found.shape != array.shape or found.dtype != array.dtype:
+        if not isinstance(found, np.ndarray) or found.shape != array.shape or found.dtype != array.dtype:
             raise ValueError(f"the state's {name!r} is missing or of another shape; resume with the same settings")
 
 
@@ -26,9 +26,16 @@ def part_of(state: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarra
     return {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
 
 
+def counts_in(state: Mapping[str, np.ndarray], name: str) -> npt.NDArray[np.int64]:
+    """Return a row of whole numbers in a state that nobody has checked yet; -1 where there is none."""
+    array = state.get(name)
+    counts = isinstance(array, np.ndarray) and array.dtype == np.int64 and array.ndim == 1 and array.size > 0
+    return array if counts and array is not None else np.array([-1])
+
+
 def digest_of(words: str, arrays: Mapping[str, np.ndarray]) -> npt.NDArray[np.uint8]:
     """Return a digest uint8[64] of words and of named arrays, whatever the order of the names."""
-    digest = hashlib.blake2b(words.encode())
+    digest = hashlib.blake2b(words.encode() + b"\0")
     for name in sorted(arrays):
         array = np.asarray(arrays[name])
         digest.update(f"|{name} {array.dtype.str}{array.shape}".encode() + array.tobytes())
@@ -52,7 +59,7 @@ def check_sealed(state: Mapping[str, np.ndarray], own: Mapping[str, np.ndarray],
         raise ValueError("the state is of other noise, another seed or other settings; resume with the same ones")
     arrays = {name: state[name] for name in own if name not in (_FIXED, _DIGEST)}
     if not np.array_equal(state[_DIGEST], digest_of(fixed, arrays)):
-        raise ValueError("the state is not the one that was written: its noise may be missing; start anew")
+        raise ValueError("the state is not the one that was written; start anew")
 
 
 def require_seeded(entropy: str) -> None:

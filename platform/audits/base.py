@@ -7,7 +7,7 @@ import math
 from dprl.platform.configs.experiment import Experiment
 from dprl.privacy import GradientPrivatizer, Privatizer, Streams
 from dprl.privacy.audits.findings import Claim
-from dprl.privacy.ledgers.submitting import SubmittingUsers
+from dprl.privacy.submitting import SubmittingUsers
 from dprl.privacy.mechanisms.base import IDEALISED
 from dprl.privacy.randomness.settings import NoiseConfig
 

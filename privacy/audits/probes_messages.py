@@ -15,12 +15,12 @@ from dprl.privacy.audits.two_worlds import Key
 from dprl.privacy.base import Float64Array
 from dprl.privacy.bits import BitChannel, BitPrivatizer, send_bit
 from dprl.privacy.compiled import kernel
-from dprl.privacy.ledgers.submitting import CHARGED
 from dprl.privacy.linear_statistics.channels import StatisticsChannel, send_statistics
 from dprl.privacy.linear_statistics.privatizers import StatisticsParts, open_channel
 from dprl.privacy.mechanisms.gram_base import RawGram
 from dprl.privacy.randomness.bits import KEY_WORDS
 from dprl.privacy.randomness.streams import derived_key
+from dprl.privacy.submitting import CHARGED
 
 Inputs = tuple[Float64Array, Float64Array, Float64Array]
 """What a user's device has: features [M, H, D], targets [M, H], corrections [n, H, p]."""

@@ -22,8 +22,8 @@ from dprl.privacy.counters.binary_tree import BinaryTree
 from dprl.privacy.counts.exchange import ABSORBED, CHARGED, ENCODED, SENT, Channel, encode, exchange
 from dprl.privacy.counts.layouts import add_contribution
 from dprl.privacy.counts.privatizers import Privatizer
-from dprl.privacy.counts.reports import UnaryReport
 from dprl.privacy.mechanisms.base import Mechanism
+from dprl.privacy.mechanisms.unary_report import UnaryReport
 from dprl.privacy.randomness.bits import fill_bits
 
 # How many runs are laid side by side: a few MB at the probes' sizes.

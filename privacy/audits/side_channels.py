@@ -23,10 +23,10 @@ from dprl.privacy.counts.privatizers import Privatizer
 from dprl.privacy.gradients.privatizers import GradientPrivatizer
 from dprl.privacy.gradients.senders import GradientSender
 from dprl.privacy.ledgers.ledger import Account
-from dprl.privacy.ledgers.submitting import SubmittingUsers
 from dprl.privacy.linear_statistics.channels import add_statistics, send_statistics
 from dprl.privacy.linear_statistics.privatizers import StatisticsPrivatizer
 from dprl.privacy.mechanisms.base import INTEGER
+from dprl.privacy.submitting import SubmittingUsers
 
 METHOD = "same seeds"
 ORDER = "order of messages"

@@ -17,9 +17,9 @@ from dprl.privacy.audits.probes_cells import log_ratios
 from dprl.privacy.counters.base import Counter
 from dprl.privacy.counters.binary_tree import BinaryTree
 from dprl.privacy.counts.privatizers import Privatizer
-from dprl.privacy.counts.reports import UnaryReport
 from dprl.privacy.mechanisms.base import DISCRETE_GAUSSIAN, DISCRETE_LAPLACE, GAUSSIAN, LAPLACE, Mechanism, Sensitivity
 from dprl.privacy.mechanisms.tabulated import TabulatedMechanism
+from dprl.privacy.mechanisms.unary_report import UnaryReport
 
 _GRID = 4001
 

@@ -12,7 +12,6 @@ from dprl.privacy.counters import COUNTERS
 from dprl.privacy.counters.base import Counter
 from dprl.privacy.counters.selection import Wanted, calibrate, check_memory, choose
 from dprl.privacy.counts.layouts import RELEASED_FAMILIES, Layout
-from dprl.privacy.counts.reports import SAMPLED_PREFIX, UnaryReport
 from dprl.privacy.mechanisms import ADDITIVE
 from dprl.privacy.mechanisms.base import INTEGER, TABULATED, Mechanism, Sensitivity
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
@@ -20,6 +19,7 @@ from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.unary_encoding import OptimizedUnaryEncoding, SymmetricUnaryEncoding
+from dprl.privacy.mechanisms.unary_report import SAMPLED_PREFIX, UnaryReport
 
 AUTO = "auto"
 _LAWS: tuple[type[Mechanism], ...] = (Laplace, DiscreteLaplace, Gaussian, DiscreteGaussian)

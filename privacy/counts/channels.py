@@ -13,11 +13,11 @@ from dprl.privacy.counters.release import row_of_prefix
 from dprl.privacy.counts.exchange import ABSORBED, RELEASED, SAMPLED_UNARY, SUMS, UNARY, Channel, Receiver, Sender
 from dprl.privacy.counts.layouts import Layout
 from dprl.privacy.counts.printed import PrintedError
-from dprl.privacy.counts.reports import UnaryReport
 from dprl.privacy.ledgers.ledger import Release
 from dprl.privacy.mechanisms.base import INTEGER, NO_NOISE, Mechanism, Noise, Sensitivity
 from dprl.privacy.mechanisms.sampling import SILENT
 from dprl.privacy.mechanisms.tabulated import TabulatedMechanism, is_its_table
+from dprl.privacy.mechanisms.unary_report import UnaryReport
 from dprl.privacy.randomness.streams import Streams
 
 

@@ -11,8 +11,8 @@ from dprl.privacy.counters.unary_bounds import grid_points
 from dprl.privacy.counters.weighted_bounds import weighted_sum_bound, weighted_tree_bound, weighted_unary_bound
 from dprl.privacy.counts.channels import NoiseParts
 from dprl.privacy.counts.layouts import Layout
-from dprl.privacy.counts.reports import UnaryReport
 from dprl.privacy.mechanisms.base import INTEGER
+from dprl.privacy.mechanisms.unary_report import UnaryReport
 
 # Of the exact bound of unary encodings; beyond, a bound that is a few per cent larger takes its place.
 _MOST_GRID_POINTS = 1e5

@@ -43,11 +43,11 @@ from dprl.privacy.counts.details import details_of
 from dprl.privacy.counts.exchange import ABSORBED, CHARGED, ENCODED, RELEASED, SENT, Channel, absorb, encode, release
 from dprl.privacy.counts.layouts import Layout, collect
 from dprl.privacy.counts.precision import WeightedSums, error_bounds, weighted_bound
-from dprl.privacy.counts.reports import UnaryReport
 from dprl.privacy.ledgers.ledger import Ledger
+from dprl.privacy.mechanisms.unary_report import UnaryReport
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.scopes import of_counts
-from dprl.privacy.states import check_sealed, require_seeded, sealed
+from dprl.privacy.states import check_sealed, counts_in, require_seeded, sealed
 
 
 class Privatizer:
@@ -79,7 +79,7 @@ class Privatizer:
         noisy = {"none": (False, False), "jdp": (False, True), "ldp": (True, False)}
         if (noise.report is not None, noise.counter.node is not None) != noisy[trust_model]:
             raise LedgerError(f"{trust_model} needs its noise on {_SIDES[trust_model]}; these parts have it elsewhere")
-        if isinstance(noise.report, UnaryReport) and not noise.report.fits(layout):
+        if isinstance(noise.report, UnaryReport) and not noise.report.fits(layout.released):
             raise LedgerError(
                 f"{noise.report.name} encodes one row of {noise.report.width} cells a step; this layout has others"
             )
@@ -226,8 +226,7 @@ class Privatizer:
     @staticmethod
     def charged_in(state: Mapping[str, np.ndarray]) -> int:
         """Return how many users a state of `state_dict` has charged; -1 for what is none. Checks nothing else."""
-        users = np.asarray(state.get("users", np.array([-1])))
-        return int(users[-1]) if users.ndim == 1 and users.size else -1
+        return int(counts_in(state, "users")[-1])
 
     def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
         """Continue a run from `state_dict`, in a privatizer that has released nothing yet.

@@ -34,7 +34,7 @@ from dprl.privacy.gradients.senders import GradientSender, Randomisers, SenderSp
 from dprl.privacy.ledgers.submissions import Journal, SubmissionLedger
 from dprl.privacy.mechanisms.vectors import RawVector
 from dprl.privacy.randomness.streams import Streams
-from dprl.privacy.states import check_sealed, require_seeded, sealed
+from dprl.privacy.states import check_sealed, counts_in, require_seeded, sealed
 
 __all__ = [
     "GradientChannel",
@@ -255,7 +255,7 @@ class GradientPrivatizer:
     @staticmethod
     def charged_in(state: Mapping[str, np.ndarray]) -> int:
         """Return how many submissions a state of `state_dict` has charged; checks nothing."""
-        return int(np.sum(state.get("submitted", np.array([-1]))))
+        return int(counts_in(state, "submitted").sum())
 
     def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
         """Continue a run from `state_dict`, in a privatizer that has charged nothing yet.

@@ -12,9 +12,9 @@ from typing import cast
 from dprl.privacy.accounting.composition import compose, repeat
 from dprl.privacy.accounting.curves import PrivacyCurve, Unbounded
 from dprl.privacy.base import LedgerError, Scope, TrustModel
-from dprl.privacy.counts.reports import UnaryReport
 from dprl.privacy.mechanisms import GRAMS, MECHANISMS, VECTORS, BitMechanism, MessageMechanism
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
+from dprl.privacy.mechanisms.unary_report import UnaryReport
 
 _MESSAGES = (*VECTORS.values(), *GRAMS.values())
 

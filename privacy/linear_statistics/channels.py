@@ -14,12 +14,12 @@ import numpy.typing as npt
 
 from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.compiled import borrowing, inlined
-from dprl.privacy.ledgers.submitting import SENT, take_message, take_turn
 from dprl.privacy.mechanisms.base import Noise
 from dprl.privacy.mechanisms.clipping import L2, MOST, fill_clipped
 from dprl.privacy.mechanisms.gram import add_gram, clip_features, clip_value, finish_gram
 from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.mechanisms.vectors import VectorNoise, fill_noisy
+from dprl.privacy.submitting import SENT, take_message, take_turn
 
 WHOLE, BY_STAGE, NONE = range(3)
 """How noise is drawn: that of a message at once, stage by stage, not at all."""

@@ -14,7 +14,6 @@ import numpy as np
 from dprl.privacy.base import Float64Array, Int64Array, LedgerError, TrustModel
 from dprl.privacy.certificate import ENTROPY, PrivacyRequest
 from dprl.privacy.ledgers.ledger import Release
-from dprl.privacy.ledgers.submitting import SubmittingUsers, Terms
 from dprl.privacy.linear_statistics.channels import (
     BY_STAGE,
     NOISY,
@@ -40,6 +39,7 @@ from dprl.privacy.mechanisms.vectors import RawVector
 from dprl.privacy.randomness.bits import KEY_WORDS
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.scopes import of_statistics
+from dprl.privacy.submitting import SubmittingUsers, Terms
 
 __all__ = [
     "Rewards",

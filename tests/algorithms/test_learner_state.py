@@ -65,6 +65,15 @@ def test_a_changed_state_is_refused(key: str, learner: Learner, river: FiniteMDP
         learner(river, 200, PRIVACY, replan_growth=0.5).load_state_dict(state)
 
 
+def test_a_state_of_which_the_messages_are_another_runs_is_refused(learner: Learner, river: FiniteMDP) -> None:
+    """The same noise would hide sums of other users, and the difference of the two would be exact."""
+    other = learner(dataclasses.replace(river, rewards=1.0 - river.rewards), 200, PRIVACY, replan_growth=0.5)
+    other.learn(70)
+    messages = {key: array for key, array in other.state_dict().items() if key.startswith("privatizer.")}
+    with pytest.raises(ValueError, match="the same settings, environment and seed, unchanged"):
+        learner(river, 200, PRIVACY, replan_growth=0.5).load_state_dict(saved(learner, river) | messages)
+
+
 TWO_LOOPS = """
 import sys
 from dprl.algorithms import PrivateUCBVIConfig

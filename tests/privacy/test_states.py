@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dprl.privacy import LedgerError
-from dprl.privacy.states import check_arrays, check_sealed, digest_of, part_of, require_seeded, sealed
+from dprl.privacy.states import check_arrays, check_sealed, counts_in, digest_of, part_of, require_seeded, sealed
 
 OWN = {"a": np.zeros(3), "b": np.zeros((2, 2), dtype=np.int64)}
 
@@ -26,6 +26,16 @@ def test_others_are_refused_by_name(name: str, array: np.ndarray | None) -> None
 
 def test_a_part_has_names_without_the_prefix() -> None:
     assert list(part_of({"inner.a": OWN["a"], "a": OWN["a"], "inner.inner.b": OWN["b"]}, "inner.")) == ["a", "inner.b"]
+
+
+@pytest.mark.parametrize(
+    "array",
+    [None, np.array(3), np.zeros(0, dtype=np.int64), np.ones((2, 2), dtype=np.int64), np.array([np.inf]), ["x"]],
+)
+def test_a_row_of_counts_that_is_none_is_told_without_an_error(array: np.ndarray | None) -> None:
+    state = {} if array is None else {"users": array}
+    assert counts_in(state, "users").tolist() == [-1]
+    assert counts_in({"users": np.array([4, 5])}, "users").tolist() == [4, 5]
 
 
 def test_what_was_sealed_is_taken_back_and_nothing_else() -> None:

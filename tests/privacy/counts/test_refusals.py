@@ -29,9 +29,9 @@ from dprl.privacy import (
 )
 from dprl.privacy.counters import BinaryTree
 from dprl.privacy.counts.exchange import SUMS, encode, exchange
-from dprl.privacy.counts.reports import UnaryReport
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.mechanisms.unary_report import UnaryReport
 
 Families = Callable[..., CountFamilies]
 Users = Callable[[Privatizer, int], list[Contribution]]

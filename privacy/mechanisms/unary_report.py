@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dprl.privacy.accounting.curves import PrivacyCurve
-from dprl.privacy.counts.layouts import Layout
+from dprl.privacy.base import CountFamilies
 from dprl.privacy.mechanisms.base import INTEGER, Sensitivity
 from dprl.privacy.mechanisms.unary_encoding import UnaryEncoding
 
@@ -66,9 +66,8 @@ class UnaryReport:
         """How much replacing the user changes what is encoded: two cells of every row that is sent."""
         return Sensitivity.of_cells(2 * self.rows_sent)
 
-    def fits(self, layout: Layout) -> bool:
-        """Whether what is sent in `layout` is what it encodes: one whole cell of one family a step."""
-        released = layout.released
+    def fits(self, released: CountFamilies) -> bool:
+        """Whether what is released is what it encodes: one whole cell of one family a step."""
         one_hot = len(released.families) == 1 and released.families[0].indicator
         return one_hot and (released.n_steps, released.block) == (self.n_steps, self.width)
 

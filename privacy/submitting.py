@@ -18,7 +18,7 @@ from dprl.privacy.certificate import Certificate, PrivacyRequest, certify
 from dprl.privacy.compiled import borrowing
 from dprl.privacy.ledgers.ledger import Ledger, Release
 from dprl.privacy.randomness.streams import Streams
-from dprl.privacy.states import check_sealed, require_seeded, sealed
+from dprl.privacy.states import check_sealed, counts_in, require_seeded, sealed
 
 CHARGED, SENT, MESSAGES, RECEIVED = range(4)
 """Of int64[4]: the last user charged, the last one who sent, how many messages were sent, the last one received."""
@@ -158,8 +158,7 @@ class SubmittingUsers(ABC):
     @staticmethod
     def charged_in(state: Mapping[str, np.ndarray]) -> int:
         """Return how many users a state of `state_dict` has charged; -1 for what is none. Checks nothing else."""
-        turns = np.asarray(state.get("turns", np.array([-1])))
-        return int(turns[CHARGED]) if turns.ndim == 1 and turns.size else -1
+        return int(counts_in(state, "turns")[CHARGED])
 
     def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
         """Continue a run from `state_dict`, in a privatizer that has charged nobody yet.
