@@ -25,7 +25,7 @@ from dprl.platform.reports.figures.panels import (
     with_legend_and_title,
 )
 from dprl.platform.reports.records import full_label, gaps_in
-from dprl.platform.reports.verdicts import number
+from dprl.platform.reports.verdicts import epsilon_sign
 
 _PANEL_WIDTH, _PANEL_HEIGHT, _PANEL_MARGIN = 5.6, 3.9, 0.9
 """In inches; the margin is what axes leave of a panel's height to names."""
@@ -144,8 +144,7 @@ def _cell_name(line: str, row: pd.Series[Any]) -> str:
     """Return what tells the line, and the epsilon that is proved, whatever was claimed."""
     if row[MODEL] == "none":
         return line
-    epsilon = row["proved_epsilon"]
-    return f"{line} \u03b5={number(epsilon) if math.isfinite(epsilon) else chr(0x221E)}"
+    return f"{line} \u03b5={epsilon_sign(row['proved_epsilon'])}"
 
 
 def _write_labels(axes: Axes, labels: Sequence[_Label], inches: float) -> None:
