@@ -157,5 +157,7 @@ def run_on_ray(cluster: Cluster, storage: Path, cells: Sequence[SweepCell], list
     )
     try:
         tuner.fit()
+        # Not after Ctrl-C: the next call finds what has finished.
+        told.wait()
     finally:
         told.flush()
