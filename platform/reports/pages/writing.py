@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from dprl.platform.errors import counted
+from dprl.platform.errors import broken_rule, counted
 from dprl.platform.reports.cell_texts import rows_of, shared_settings
 from dprl.platform.reports.comparing.answers import answers_of
 from dprl.platform.reports.comparing.frames import cell_frame, comparison_frame
@@ -27,6 +27,7 @@ from dprl.platform.reports.records import gaps_in
 from dprl.platform.results.atomic_files import write_bytes
 from dprl.platform.results.finding import nothing_finished, sweep_layout
 from dprl.platform.results.layout import SweepLayout
+from dprl.platform.results.named_grid import Stages
 
 PAGE_FILE = "report.html"
 CELLS_FILE = "report.csv"
@@ -59,9 +60,12 @@ class SweepReport:
             if not layout.finished_cells():
                 raise nothing_finished(layout)
         missing = [line for line in map(_missing, layouts) if line]
-        # Seeds of several sweeps did not come in the stages of one of them.
+        cells = read_cells(layouts)
+        # Seeds of several sweeps did not come in the stages of one of them: their cells have prices of their own.
         stages = layouts[0].stages() if len(layouts) == 1 else None
-        return cls(layouts, groups_of(read_cells(layouts), stages), missing)
+        if stages is not None:
+            _check_stages(layouts[0], cells, stages)
+        return cls(layouts, groups_of(cells, stages), missing)
 
     @property
     def cells(self) -> list[ReportCell]:
@@ -153,12 +157,32 @@ class SweepReport:
         shared = shared_settings([cell.row for cell in self.cells])
         if shared:
             lines.append(f"All cells: {', '.join(shared)}")
-        stages = self.groups[0].stages
-        if stages is not None:
-            told = f"in at most {stages.most} stages of {stages.seeds}, until cells are told apart"
-            lines.append(f"Seeds were added {told}; p-values are those of the stages, times {stages.most}")
+        lines += self._price()
         versions = dict.fromkeys(folder.made_by() for layout in self.layouts for folder in layout.finished_cells())
         return [*lines, *(f"Cells were run with {text}" for text in versions)]
+
+    def _price(self) -> list[str]:
+        """Return what the tests pay where the number of seeds was not fixed, a line for each sweep that added some."""
+        told = []
+        for layout in self.layouts:
+            stages = layout.stages()
+            if stages is None:
+                continue
+            how = f"in at most {stages.most} stages of {stages.seeds}, until cells are told apart"
+            if len(self.layouts) == 1:
+                return [f"Seeds were added {how}; p-values are those of the stages, times {stages.most}"]
+            price = f"a p-value is times {stages.most} for each of its cells"
+            told.append(f"{layout.name}: seeds were added {how}; {price}")
+        return told
+
+
+def _check_stages(layout: SweepLayout, cells: Sequence[ReportCell], stages: Stages) -> None:
+    """Raise UserError if a cell has seeds that did not come in these stages: their price would be another one."""
+    most = max(cell.seeds for cell in cells)
+    if most > stages.seeds * stages.most:
+        rule = f"must have at most {stages.seeds * stages.most} seeds a cell of {layout.name}, as --adaptive adds"
+        again = "run it again without a grid over seed, or without --adaptive"
+        raise broken_rule("SWEEP", rule, most, again)
 
 
 def write_report(home: Path, names: Sequence[str], folder: Path, command: str) -> list[Path]:
