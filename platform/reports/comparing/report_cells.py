@@ -18,7 +18,7 @@ from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError, broken_rule
 from dprl.platform.reports.cell_texts import Row, plain, rows_of
 from dprl.platform.reports.inference.bands import simultaneous_band
-from dprl.platform.reports.records import curve, summary_row
+from dprl.platform.reports.records import summary_row
 from dprl.platform.reports.verdicts import standing, worst_of
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.results.layout import SweepLayout
@@ -80,8 +80,11 @@ class ReportCell:
         return simultaneous_band(self.curves)
 
     def curve_of(self, metric: Metric) -> pd.DataFrame:
-        """Return any of its metrics over episodes, as `records.curve` gives it."""
-        return curve(_numbered_apart([_records(folder, metric) for folder in self.folders]), metric.name)
+        """Return any of its metrics over seeds as episode, mean, lower, upper: the ends of its simultaneous band."""
+        records = _numbered_apart([_records(folder, metric) for folder in self.folders])
+        episodes, values = by_seed(records, metric.name)
+        mean, half = simultaneous_band(values.T)
+        return pd.DataFrame({"episode": episodes, "mean": mean, "lower": mean - half, "upper": mean + half})
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,7 @@ from dprl.platform.reports.figures.horizon_figure import horizon_figure, lines_o
 from dprl.platform.reports.figures.panels import MODEL, Panels
 from dprl.platform.reports.pages.web_page import Page, Picture
 from dprl.platform.reports.records import gaps_in
-from dprl.platform.results.atomic_files import write_bytes
+from dprl.platform.results.atomic_files import write_bytes, write_json
 from dprl.platform.results.finding import nothing_finished, sweep_layout
 from dprl.platform.results.layout import SweepLayout
 from dprl.platform.results.named_grid import Stages
@@ -38,7 +39,8 @@ _FRONTIER = "frontier"
 _GAPS = "gaps.png"
 _HORIZON = "horizon.png"
 _EQUAL = "equal_privacy_"
-_OLD_FIGURES = (f"{_CURVES}*.png", f"{_EQUAL}*.png", f"{_FRONTIER}*.png", _GAPS, _HORIZON)
+_FIGURES_FILE = "report_figures.json"
+"""Names the figures of a report, so that the next one in the same folder removes those, and nothing of anybody else."""
 
 
 @dataclass(frozen=True)
@@ -103,11 +105,11 @@ class SweepReport:
             COMPARISONS_FILE: comparison_frame(self.groups).to_csv(index=False).encode(),
             **{picture.file: picture.png for picture in pictures},
         }
-        for old in (file for pattern in _OLD_FIGURES for file in folder.glob(pattern)):
-            if old.name not in content:
-                old.unlink()
+        for old in _figures_before(folder) - content.keys():
+            (folder / old).unlink(missing_ok=True)
         for name, data in content.items():
             write_bytes(folder / name, data)
+        write_json(folder / _FIGURES_FILE, [picture.file for picture in pictures])
         return [folder / name for name in content]
 
     def _pictures(self) -> list[Picture]:
@@ -191,6 +193,16 @@ def write_report(home: Path, names: Sequence[str], folder: Path, command: str) -
     command: what made it, which the page names. Raises UserError if a sweep has no finished cell.
     """
     return SweepReport.of(home, names).write(folder, command)
+
+
+def _figures_before(folder: Path) -> set[str]:
+    """Return the names of the figures that an earlier report has written into `folder`."""
+    try:
+        names = json.loads((folder / _FIGURES_FILE).read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return set()
+    found = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+    return {name for name in found if name == Path(name).name and name.endswith(".png")}
 
 
 def _missing(layout: SweepLayout) -> str:
