@@ -48,10 +48,8 @@ def connected(address: str | None) -> Iterator[Cluster]:
     """Give Ray at `address`, or started on this machine until the context ends. Raises UserError."""
     limit = cpu_limit()
     ours = not ray.is_initialized()
-    if ours and address is None:
-        _start_here(limit)
-    elif ours:
-        _join(address)
+    if ours:
+        _start_here(limit) if address is None else _join(address)
     try:
         available = int(ray.cluster_resources().get("CPU", 1))
         yield Cluster(n_cpus=min(available, limit) if limit is not None else available)

@@ -149,8 +149,8 @@ class PassOn(tune.Callback):
             if cell.finished:
                 self._ended.append((iteration, cell))
             elif now > deadline:
-                place = f"{cell.folder.path} of this machine"
-                cause = f"it finished, but not in {place}: put DPRL_HOME on storage that all share"
+                folder = cell.folder.path
+                cause = f"it finished, but not in {folder} of this machine: put DPRL_HOME on storage that all share"
                 self._listener.failed(cell, cause, cause)
             else:
                 continue

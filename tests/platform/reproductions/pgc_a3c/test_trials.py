@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from dprl.platform.configs.config import load_cells
-from dprl.platform.configs.experiment import read_experiment
+from dprl.platform.configs.experiment import Scalar, read_experiment
 from dprl.platform.reproductions.pgc_a3c.best import BestCell
 from dprl.platform.reproductions.pgc_a3c.published import BUFFERS, LAPLACE, PROJECTED
 from dprl.platform.reproductions.pgc_a3c.reproduction import CONFIG
@@ -104,7 +104,7 @@ def test_an_experiment_of_other_settings_is_no_cell() -> None:
 
 
 def test_a_best_cell_that_proves_nothing_has_the_sign_of_infinity() -> None:
-    flat = {"privacy.epsilon": 2.0, "privacy.delta": 1e-5, "privacy.mechanism": "privunit"}
+    flat: dict[str, Scalar] = {"privacy.epsilon": 2.0, "privacy.delta": 1e-5, "privacy.mechanism": "privunit"}
     for epsilon, text in ((1.5, "1.5"), (math.inf, "\u221e")):
         certificate = {"verdict": "fails", "proved": {"epsilon_at_claimed_delta": epsilon}}
         found = dataclasses.replace(trials(np.array([10.0])), certificate=certificate)
