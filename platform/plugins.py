@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+from numba.core.errors import NumbaError
+
 from dprl import algorithms, envs
 from dprl.platform.errors import broken_rule
 from dprl.privacy.compiled import sources_are_unchanged
@@ -18,12 +20,20 @@ from dprl.privacy.mechanisms.tabulated import TabulatedMechanism, require_nothin
 from dprl.privacy.plugins import GROUP, VARIABLE, is_module_name, plugin_files, plugin_modules
 
 __all__ = [
+    "PLUGIN_ERRORS",
     "load_plugins",
     "register_algorithm",
     "register_environment",
     "register_mechanism",
     "require_counted_modules",
 ]
+
+PLUGIN_ERRORS = (
+    *(ValueError, ArithmeticError, LookupError, OSError, RuntimeError, MemoryError),
+    *(TypeError, AttributeError, NameError, AssertionError, ImportError, SyntaxError),
+    NumbaError,  # of a kernel that does not compile; below Exception alone
+)
+"""What a mistake in a plugin, or in any part, ends in: of an import, or of one cell."""
 
 T = TypeVar("T", bound=type[Any])
 _OWN = "dprl"
@@ -80,7 +90,7 @@ def load_plugins() -> tuple[str, ...]:
             raise broken_rule(VARIABLE, "must be names of modules, with commas between them", name, remedy)
         try:
             importlib.import_module(name)
-        except (ImportError, SyntaxError, TypeError, ValueError) as error:
+        except PLUGIN_ERRORS as error:
             rule = f"must be modules that can be imported ({type(error).__name__}: {error})"
             remedy = f"correct it, put its folder on PYTHONPATH, or remove the name (entry points: group {GROUP})"
             raise broken_rule(VARIABLE, rule, name, remedy) from error

@@ -8,6 +8,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ def submit(options: argparse.Namespace) -> int:
     planned_certificates(cells)
     dashboard = Dashboard(options.address)
     nodes = dashboard.alive_nodes()
-    storage = storage_on(nodes, options.storage, home_folder(None))
+    storage = storage_on(nodes, options.storage, partial(home_folder, None))
     check_tracking(nodes, storage, options.tracking_uri)
     # Only here: Ray takes seconds to load, and a slip has been told by now.
     from dprl.platform.submission.jobs import submit_job  # noqa: PLC0415

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Literal
+from typing import TYPE_CHECKING
 
 from dprl.platform.commands.base import (
     as_json,
@@ -19,6 +19,9 @@ from dprl.platform.environment_variables import tracking_uri
 from dprl.platform.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, counted
 from dprl.platform.reports.verdicts import verdict_line
 from dprl.platform.results.home import home_folder
+
+if TYPE_CHECKING:
+    from dprl.platform.sweeps.workplace import Executor
 
 
 def run(options: argparse.Namespace) -> int:
@@ -49,7 +52,7 @@ def sweep(options: argparse.Namespace) -> int:
     return EXIT_DONE
 
 
-def _execute(options: argparse.Namespace, executor: Literal["process", "tune"]) -> int:
+def _execute(options: argparse.Namespace, executor: Executor) -> int:
     cells = expanded_cells(options)
     stages = stages_asked(cells, options) if executor == "tune" else None
     planned_certificates(cells)

@@ -13,7 +13,7 @@ from dprl.algorithms import ALGORITHMS, Metric
 from dprl.algorithms.base import REGRET, SATURATED
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.reports.halving import halving_columns
-from dprl.platform.reports.inference.intervals import band, bands, bootstrap_median
+from dprl.platform.reports.inference.intervals import band, bands, median_interval
 from dprl.platform.reports.verdicts import privacy_columns
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.records import block_column, by_seed, per_episode
@@ -151,7 +151,7 @@ def _headline_columns(metric: Metric, records: pd.DataFrame) -> dict[str, float]
 def _final_median(metric: Metric, records: pd.DataFrame) -> dict[str, float]:
     """Return the median over seeds after the last episode and the ends of its interval."""
     last = records[records["episode"] == records["episode"].max()]
-    return _named(metric.name, bootstrap_median(last[metric.name].to_numpy()))
+    return _named(metric.name, median_interval(last[metric.name].to_numpy()))
 
 
 def _with_band(name: str, values: pd.Series[float], most: float = math.inf) -> dict[str, float]:

@@ -20,6 +20,11 @@ def number(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
+def epsilon_sign(value: float) -> str:
+    """Return an epsilon with four significant digits, and the sign \u221e where it is infinite."""
+    return "\u221e" if math.isinf(value) else number(value)
+
+
 def _proved_epsilon(certificate: Mapping[str, Any]) -> float:
     """Return the epsilon that is proved at the claimed delta: the pure one where delta is 0 or nothing is claimed."""
     return float(certificate["proved"]["epsilon_at_claimed_delta"])

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
+
+from dprl.platform.sweeps.workplace import Executor
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,7 @@ class Request:
     home: Path
     quick: bool
     command: str
-    executor: Literal["process", "tune"] = "tune"
+    executor: Executor = "tune"
     overrides: tuple[str, ...] = ()
     searches: int = 0
     fresh: bool = False

@@ -66,8 +66,14 @@ class Dashboard:
         return [str(row["node_ip"]) for row in rows if row.get("state") == "ALIVE"]
 
     def job(self, job_id: str) -> dict[str, Any]:
-        """Return what Ray knows of a job: `status`, `message`, `driver_exit_code`. Raises UserError, Unreachable."""
+        """Return what Ray knows of a job: `status`, `message`, `driver_exit_code`. Raises UserError, Unreachable.
+
+        A head that answers with an error of its own, or a proxy before it, is as one that does not answer: the job may
+        run on.
+        """
         status, answer = self._get(f"/api/jobs/{urllib.parse.quote(job_id, safe='')}")
+        if status >= http.client.INTERNAL_SERVER_ERROR:
+            raise Unreachable(f"HTTP {status}")
         if status == http.client.NOT_FOUND:
             remedy = f"`ray job list --address {self.url}` shows them"
             raise broken_rule("job", f"must be one of {self.url}", job_id, remedy)

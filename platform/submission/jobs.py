@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import aiohttp
 from ray.job_submission import JobStatus, JobSubmissionClient
@@ -25,6 +26,9 @@ _STOPPING = {"RAY_JOB_STOP_SIGNAL": "SIGINT", "RAY_JOB_STOP_WAIT_TIME_S": "60"}
 """As Ctrl-C: the sweep then writes its summary, and says how to resume."""
 
 _POLL_SECONDS, _PATIENCE_SECONDS = 1.0, 60.0
+_CHECK_SECONDS = 10.0
+"""While a log is followed the job is asked for so often."""
+
 _NO_AGENT = "No available agent"
 """So Ray refuses a job that no agent has seen: it can be handed in again."""
 
@@ -91,31 +95,29 @@ def submit_job(
 
 def follow_job(dashboard: Dashboard, job_id: str, show: Callable[[str], None]) -> JobEnd:
     """Show the lines of the job's log as they come, and return how it ended. Raises UserError, LostContact."""
-    dashboard.job(job_id)
-    client, log = _client(dashboard), JobLog(show)
-    last_answer = time.monotonic()
+    contact = _Contact(dashboard, job_id)
+    contact.look()
+    client, log, ended = _client(dashboard), JobLog(show), False
     while True:
+        complete = False
         with suppress(RuntimeError, OSError, aiohttp.ClientError):  # the connection, not the job, has ended
-            asyncio.run(_tail(client, job_id, log))
-        try:
-            details = dashboard.job(job_id)
-            last_answer = time.monotonic()
-        except Unreachable as error:
-            if time.monotonic() - last_answer > _PATIENCE_SECONDS:
-                raise LostContact(str(error)) from None
-        else:
-            if JobStatus(details["status"]).is_terminal():
+            complete = asyncio.run(_tail(client, job_id, log, contact))
+        details = contact.look()
+        if details is not None and _has_ended(details):
+            # A connection that broke may have held back the log's end: one more is made.
+            if complete or ended:
                 log.close()
                 return end_of(details)
+            ended = True
         time.sleep(_POLL_SECONDS)
 
 
 def stop_job(dashboard: Dashboard, job_id: str) -> bool:
     """Have the job stopped, and return whether it was running. Raises UserError."""
-    dashboard.job(job_id)
     try:
+        dashboard.job(job_id)
         return bool(_client(dashboard).stop_job(job_id))
-    except (RuntimeError, OSError) as error:
+    except (RuntimeError, OSError, Unreachable) as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise UserError(f"--stop: {dashboard.url} must stop {job_id} ({reason}); try again") from None
 
@@ -138,18 +140,19 @@ class JobLog:
     def __init__(self, show: Callable[[str], None]) -> None:
         self._show = show
         self._shown = 0
-        self._told = 0
+        self.told = 0
+        """How many letters the present connection has told."""
         self._rest = ""
 
     def begin(self) -> None:
         """What comes is told from the log's beginning."""
-        self._told = 0
+        self.told = 0
 
     def add(self, text: str) -> None:
         """Take the next piece of the log, which may end within a line."""
-        begin, self._told = self._told, self._told + len(text)
+        begin, self.told = self.told, self.told + len(text)
         new = text[max(0, self._shown - begin) :]
-        self._shown = max(self._shown, self._told)
+        self._shown = max(self._shown, self.told)
         *lines, self._rest = (self._rest + new).split("\n")
         for line in lines:
             self._pass_on(line)
@@ -165,7 +168,56 @@ class JobLog:
             self._show(line)
 
 
-async def _tail(client: JobSubmissionClient, job_id: str, log: JobLog) -> None:
+class _Contact:
+    """Asks how a job is, until nothing has answered for a minute."""
+
+    def __init__(self, dashboard: Dashboard, job_id: str) -> None:
+        self._dashboard = dashboard
+        self._job_id = job_id
+        self._last_answer = time.monotonic()
+
+    def look(self) -> dict[str, Any] | None:
+        """Return what Ray knows of the job, None while nothing answers. Raises UserError, LostContact."""
+        try:
+            details = self._dashboard.job(self._job_id)
+        except Unreachable as error:
+            if time.monotonic() - self._last_answer > _PATIENCE_SECONDS:
+                raise LostContact(str(error)) from None
+            return None
+        self._last_answer = time.monotonic()
+        return details
+
+
+def _has_ended(details: Mapping[str, object]) -> bool:
+    return bool(JobStatus(details["status"]).is_terminal())
+
+
+async def _tail(client: JobSubmissionClient, job_id: str, log: JobLog, contact: _Contact) -> bool:
+    """Hand on the job's log, and return whether that came to its end. Raises what the connection and `contact` raise.
+
+    Ray's client waits without end, also for a head that has vanished: beside it the job is asked for. A connection is
+    given up that was there when nothing answered, and one that is silent when the job has ended.
+    """
+    reading = asyncio.create_task(_read(client, job_id, log))
+    answered = True
+    try:
+        while True:
+            before = log.told
+            done, _ = await asyncio.wait({reading}, timeout=_CHECK_SECONDS)
+            if done:
+                reading.result()
+                return True
+            details = await asyncio.to_thread(contact.look)
+            if details is None:
+                answered = False
+            elif not answered or (_has_ended(details) and log.told == before):
+                return False
+    finally:
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+
+
+async def _read(client: JobSubmissionClient, job_id: str, log: JobLog) -> None:
     log.begin()
     async for text in client.tail_job_logs(job_id):
         log.add(text)

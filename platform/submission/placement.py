@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from dprl.platform.errors import UserError, broken_rule, counted
@@ -14,14 +14,15 @@ from dprl.privacy.plugins import VARIABLE
 _STORAGE, _TRACKING = "--storage", "tracking-uri"
 
 
-def storage_on(nodes: Sequence[str], storage: str | None, here: Path) -> str:
-    """Return the folder of all results as the nodes know it: `storage`, or `here` where the cluster is this machine.
+def storage_on(nodes: Sequence[str], storage: str | None, here: Callable[[], Path]) -> str:
+    """Return the folder of all results as the nodes know it: `storage`, or `here()` where the cluster is this machine.
 
-    Whether they share it can only be seen there: the job does, before any cell. Raises UserError.
+    Whether they share it can only be seen there: the job does, before any cell. Raises UserError, as `here` does: it
+    is asked only where its answer counts, as the folder need not be one that can be written elsewhere.
     """
     if storage is None:
         if len(nodes) == 1 and is_this_machine(nodes[0]):
-            return str(here)
+            return str(here())
         rule = f"must be given for a cluster of {counted(len(nodes), 'node')} that is not this machine alone"
         raise broken_rule(_STORAGE, rule, storage, f"name a folder that all nodes see, e.g. {_STORAGE} /shared/dprl")
     path = storage.removeprefix("file://")

@@ -26,6 +26,10 @@ def stages_asked_for(cells: Sequence[Experiment], most_seeds: str | None) -> Sta
         rule = f"must be one number for all cells, at least {FEWEST_SEEDS}, with --adaptive"
         raise broken_rule("seeds", rule, sorted(seeds), "write e.g. seeds: 5")
     each = seeds.pop()
+    distinct = {cell.digest: cell for cell in cells}.values()
+    if len({dataclasses.replace(cell, seed=0).digest for cell in distinct}) < len(distinct):
+        rule = "must not be all that tells two cells apart, with --adaptive, which takes the next seeds itself"
+        raise broken_rule("seed", rule, sorted({cell.seed for cell in distinct}), "write one number, e.g. seed: 0")
     stages = Stages(each, _STAGES if most_seeds is None else _most(most_seeds, each) // each)
     last = max(cell.seed for cell in cells) + (stages.most - 1) * each
     if last > LARGEST_SEED:

@@ -6,17 +6,20 @@ import logging
 import os
 import sys
 import time
+import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import ray
 from ray import tune
+from ray._private.node import Node
 
 from dprl.platform.environment_variables import cpu_limit, worker_environment
-from dprl.platform.errors import broken_rule
+from dprl.platform.errors import UserError, broken_rule, counted
+from dprl.platform.program import command
 from dprl.platform.results.layout import SweepCell
 from dprl.platform.sweeps.execution import Listener
 from dprl.platform.sweeps.trial import CellTrial, PassOn
@@ -24,6 +27,10 @@ from dprl.platform.sweeps.trial import CellTrial, PassOn
 _STDERR = 2
 _OBJECT_STORE_BYTES = 128 * 1024**2
 """Cells hand over nothing large; Ray's default would claim a third of the memory."""
+
+_MOST_STARTS = 3
+_REFUSALS = (ValueError, RuntimeError, OSError)
+"""What Ray raises where it cannot start, or be joined; a ConnectionError is an OSError."""
 
 _MOST_DEATHS = 3
 """So often a cell goes on in another process: one that needs more memory than there is dies each time."""
@@ -42,7 +49,7 @@ def connected(address: str | None) -> Iterator[Cluster]:
     limit = cpu_limit()
     ours = not ray.is_initialized()
     if ours:
-        _connect(address, limit)
+        _start_here(limit) if address is None else _join(address)
     try:
         available = int(ray.cluster_resources().get("CPU", 1))
         yield Cluster(n_cpus=min(available, limit) if limit is not None else available)
@@ -51,23 +58,63 @@ def connected(address: str | None) -> Iterator[Cluster]:
             ray.shutdown()
 
 
-def _connect(address: str | None, limit: int | None) -> None:
-    """Start Ray here, or join it at `address`. Raises UserError."""
-    local: dict[str, Any] = {"num_cpus": limit, "include_dashboard": False, "object_store_memory": _OBJECT_STORE_BYTES}
-    try:
-        with silent_stderr() if address is not None else nullcontext():
-            ray.init(
-                # 'local' starts a new cluster; the default would join any that happens to run on this machine.
-                address=address if address is not None else "local",
-                logging_level=logging.ERROR,
-                log_to_driver=False,
-                runtime_env={"env_vars": worker_environment()},
-                **(local if address is None else {}),
+def _start_here(limit: int | None) -> None:
+    """Start Ray on this machine, where it is busy in several attempts. Raises UserError."""
+    last: Exception | None = None
+    for _ in range(_MOST_STARTS):
+        try:
+            _init(
+                # The default would join any Ray that happens to run on this machine.
+                "local",
+                num_cpus=limit,
+                include_dashboard=False,
+                object_store_memory=_OBJECT_STORE_BYTES,
             )
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        except Exception as error:
+            # Ray gives itself 30 s, whatever it is told, and then raises an Exception of no class of its own.
+            if type(error) is not Exception and not isinstance(error, _REFUSALS):
+                raise
+            last = error
+            _end_half_started(error)
+        else:
+            return
+    raise UserError(
+        f"Ray: must start on this machine, and did not in {counted(_MOST_STARTS, 'attempt')} ({_reason(last)}); free "
+        f"the machine and try again, or take `{command('run')}`, which needs no Ray"
+    ) from last
+
+
+def _join(address: str) -> None:
+    """Join Ray at `address`. Raises UserError."""
+    try:
+        with silent_stderr():
+            _init(address)
+    except _REFUSALS as error:
         remedy = "check that Ray runs there"
-        raise broken_rule("address", f"must be usable by Ray ({reason})", address, remedy) from error
+        raise broken_rule("address", f"must be usable by Ray ({_reason(error)})", address, remedy) from error
+
+
+def _init(address: str, **local: Any) -> None:  # noqa: ANN401
+    ray.init(
+        address=address,
+        logging_level=logging.ERROR,
+        log_to_driver=False,
+        runtime_env={"env_vars": worker_environment()},
+        **local,
+    )
+
+
+def _reason(error: BaseException | None) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+def _end_half_started(error: BaseException) -> None:
+    """End the processes of a node whose start has failed: Ray's shutdown knows those only that have started."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        node = frame.f_locals.get("self")
+        if isinstance(node, Node):
+            node.kill_all_processes(check_alive=False, wait=True)
+    ray.shutdown()
 
 
 @contextmanager
@@ -108,5 +155,7 @@ def run_on_ray(cluster: Cluster, storage: Path, cells: Sequence[SweepCell], list
     )
     try:
         tuner.fit()
+        # Not after Ctrl-C: the next call finds what has finished.
+        told.wait()
     finally:
         told.flush()

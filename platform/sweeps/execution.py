@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from dprl.platform.errors import UserError
+from dprl.platform.plugins import PLUGIN_ERRORS
 from dprl.platform.results.layout import SweepCell
 from dprl.platform.sweeps.cell import CellProgress, CellRun
 
@@ -16,11 +17,7 @@ STEP_SECONDS = 1.0
 _WORK_PER_SAVING = 10.0
 """Seconds of work for every second that a checkpoint takes: large counters make large ones."""
 
-CELL_ERRORS = (
-    *(UserError, ValueError, ArithmeticError, LookupError, OSError, RuntimeError, MemoryError),
-    # Of an algorithm, environment or mechanism that is a plugin's.
-    *(TypeError, AttributeError, NameError, AssertionError),
-)
+CELL_ERRORS = (UserError, *PLUGIN_ERRORS)
 """What ends one cell and not the sweep. Anything else stops it."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -23,6 +24,10 @@ _PROGRESS, _CAUSE, _TRACE = "progress", "cause", "trace"
 
 _LATER = 4
 """Steps of Tune's, each an event or a tenth of a second, in which the next trial takes the place of one that ended."""
+
+_UNSEEN_SECONDS, _LOOK_SECONDS = 90.0, 1.0
+"""So long the files of a finished cell may be unseen here, and so often they are looked for: NFS remembers that a file
+was not there for up to a minute, and the driver has looked for them at the start."""
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -76,13 +81,16 @@ class PassOn(tune.Callback):
     """Tells a Listener what Tune reports about the trials.
 
     What it does with a finished cell takes a while, and the cell's worker would wait for it: it is told some steps of
-    Tune's later, when the worker has its next cell.
+    Tune's later, when the worker has its next cell. Where another node has finished it, its files may not be seen here
+    yet; they are looked for meanwhile.
     """
 
     def __init__(self, cells: Mapping[str, SweepCell], listener: Listener) -> None:
         self._cells = cells
         self._listener = listener
         self._ended: deque[tuple[int, SweepCell]] = deque()
+        self._unseen: dict[str, float] = {}
+        self._next_look = 0.0
 
     def __reduce__(self) -> tuple[Callable[[], tune.Callback], tuple[()]]:
         # Tune saves its callbacks for a restore, which dprl does not use; the listener cannot be pickled.
@@ -104,26 +112,49 @@ class PassOn(tune.Callback):
         self._listener.interrupted(self._cells[trial.config["cell"]], _one_line(_error_of(trial)))
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: object) -> None:
-        """Pass on that a cell has finished, if its files are here, or what ended it."""
+        """Note that a cell has finished, or pass on what ended it."""
         cell, result = self._cells[trial.config["cell"]], trial.last_result
         if _CAUSE in result:
             self._listener.failed(cell, result[_CAUSE], result[_TRACE])
-            return
-        if cell.finished:
+        elif cell.finished:
             self._ended.append((iteration, cell))
-            return
-        cause = f"it finished, but not in {cell.folder.path} of this machine: put DPRL_HOME on storage that all share"
-        self._listener.failed(cell, cause, cause)
+        else:
+            self._unseen[cell.digest] = time.monotonic() + _UNSEEN_SECONDS
 
     def on_step_end(self, iteration: int, trials: list[Trial], **info: object) -> None:
         """Pass on which cells have finished some steps ago."""
+        self._look(iteration)
         while self._ended and iteration >= self._ended[0][0] + _LATER:
             self._listener.finished(self._ended.popleft()[1])
 
+    def wait(self) -> None:
+        """Look for what is not seen yet, until it is or its time is over."""
+        while self._unseen:
+            self._look(0)
+            time.sleep(_LOOK_SECONDS if self._unseen else 0.0)
+
     def flush(self) -> None:
-        """Pass on all that have finished."""
+        """Pass on all that have finished and are seen."""
         while self._ended:
             self._listener.finished(self._ended.popleft()[1])
+
+    def _look(self, iteration: int) -> None:
+        """Look for the files of cells that have finished elsewhere; pass on where they do not come."""
+        now = time.monotonic()
+        if not self._unseen or now < self._next_look:
+            return
+        self._next_look = now + _LOOK_SECONDS
+        for digest, deadline in list(self._unseen.items()):
+            cell = self._cells[digest]
+            if cell.finished:
+                self._ended.append((iteration, cell))
+            elif now > deadline:
+                folder = cell.folder.path
+                cause = f"it finished, but not in {folder} of this machine: put DPRL_HOME on storage that all share"
+                self._listener.failed(cell, cause, cause)
+            else:
+                continue
+            del self._unseen[digest]
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: object) -> None:
         """Pass on that a cell failed."""

@@ -27,6 +27,7 @@ LIBRARIES = {
             "jinja2",
             "matplotlib",
             "mlflow",
+            "numba",
             "numpy",
             "pandas",
             "pyarrow",

@@ -145,6 +145,13 @@ def test_sources_of_plugins_count_in_the_digest(named: Callable[..., None], tmp_
         ("import nowhere_at_all\n", "ModuleNotFoundError"),
         ("def f(:\n", "SyntaxError"),
         ("raise ValueError('a\\nb')\n", "ValueError"),
+        ("undefined\n", "NameError"),
+        ("import math\nmath.nothing\n", "AttributeError"),
+        ("{}['a']\n", "KeyError"),
+        ("open('/nowhere/at/all')\n", "FileNotFoundError"),
+        ("raise RuntimeError('no device')\n", "RuntimeError"),
+        ("1 / 0\n", "ZeroDivisionError"),
+        ("import numba\nnumba.njit('f8(f8)')(lambda x: x + 'a')\n", "TypingError"),
     ],
 )
 def test_a_plugin_that_cannot_be_loaded_is_told_in_one_line(

@@ -26,7 +26,7 @@ class Group:
     """Cells that differ in algorithm, privacy or noise only, the best first, and those that no order knows last.
 
     title: the environment and what tells this group from the others. metric: their headline. stages: how seeds came,
-    where their number was not fixed.
+    where their number was not fixed and all came this way.
     """
 
     title: str
@@ -76,7 +76,10 @@ class Group:
         if self.metric is None:
             return {}
         finals = [cell.finals for cell in self.cells]
-        tests = all_pairs(finals) if self.stages is None else all_pairs_in_stages(finals, *self.stages)
+        if self.stages is not None:
+            tests = all_pairs_in_stages(finals, *self.stages)
+        else:
+            tests = all_pairs(finals, [cell.looks for cell in self.cells])
         return {(pair.first, pair.second): pair for pair in tests}
 
     def pair(self, one: int, other: int) -> Pair:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +18,7 @@ from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError, broken_rule
 from dprl.platform.reports.cell_texts import Row, plain, rows_of
 from dprl.platform.reports.inference.bands import simultaneous_band
-from dprl.platform.reports.records import curve, summary_row
+from dprl.platform.reports.records import summary_row
 from dprl.platform.reports.verdicts import standing, worst_of
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.results.layout import SweepLayout
@@ -34,7 +35,8 @@ class ReportCell:
 
     row: its row of the summary, without what is missing; 'sweep' names the sweep. certificate: as `certificate.json`
     has it. metric: the headline, None without one. episodes: int64[T], where the blocks end. curves: float64[n_seeds,
-    T], the headline there, summed from the start if it is a sum; empty without one. folders: of its parts.
+    T], the headline there, summed from the start if it is a sum; empty without one. folders: of its parts. looks: how
+    many sets of seeds it could have had, as its sweeps add seeds in stages; 1 where their number was fixed.
     """
 
     row: Row
@@ -43,6 +45,7 @@ class ReportCell:
     episodes: np.ndarray
     curves: np.ndarray
     folders: tuple[CellFolder, ...]
+    looks: int = 1
 
     @property
     def seeds(self) -> int:
@@ -77,16 +80,20 @@ class ReportCell:
         return simultaneous_band(self.curves)
 
     def curve_of(self, metric: Metric) -> pd.DataFrame:
-        """Return any of its metrics over episodes, as `records.curve` gives it."""
-        return curve(_numbered_apart([_records(folder, metric) for folder in self.folders]), metric.name)
+        """Return any of its metrics over seeds as episode, mean, lower, upper: the ends of its simultaneous band."""
+        records = _numbered_apart([_records(folder, metric) for folder in self.folders])
+        episodes, values = by_seed(records, metric.name)
+        mean, half = simultaneous_band(values.T)
+        return pd.DataFrame({"episode": episodes, "mean": mean, "lower": mean - half, "upper": mean + half})
 
 
 @dataclass(frozen=True)
 class _Part:
-    """A cell on the disk with its row of the summary."""
+    """A cell on the disk with its row of the summary. looks: in how many stages its sweep adds seeds at most."""
 
     folder: CellFolder
     row: Row
+    looks: int
 
     @cached_property
     def settings(self) -> tuple[tuple[str, str], ...]:
@@ -99,14 +106,19 @@ class _Part:
 def read_cells(layouts: Sequence[SweepLayout]) -> list[ReportCell]:
     """Return what is finished of these sweeps, cells that differ in their seeds only as one. Raises UserError."""
     pools: dict[tuple[tuple[str, str], ...], dict[object, _Part]] = {}
+    looks: dict[tuple[tuple[str, str], ...], dict[str, int]] = {}
     for part in (part for layout in layouts for part in _parts(layout)):
         pool = pools.setdefault(part.settings, {})
+        looks.setdefault(part.settings, {})[str(part.row["sweep"])] = part.looks
         # A cell of the same first seed repeats the seeds of this one, and may have more.
         other = pool.get(part.row["seed"])
         if other is None or part.row["seeds"] > other.row["seeds"]:
             pool[part.row["seed"]] = part
-    ordered = (sorted(pool.values(), key=lambda part: int(part.row["seed"])) for pool in pools.values())
-    return [_report_cell(parts) for parts in ordered]
+    ordered = {key: sorted(pool.values(), key=lambda part: int(part.row["seed"])) for key, pool in pools.items()}
+    # Of each sweep any stage may have been the last one.
+    return [
+        dataclasses.replace(_report_cell(parts), looks=math.prod(looks[key].values())) for key, parts in ordered.items()
+    ]
 
 
 def _parts(layout: SweepLayout) -> list[_Part]:
@@ -114,7 +126,9 @@ def _parts(layout: SweepLayout) -> list[_Part]:
     known = rows_of(layout.summary()) if layout.summary_file.is_file() else []
     rows = {str(row["cell"]): row for row in known}
     found = [(folder, rows.get(folder.path.name) or _row(folder)) for folder in layout.finished_cells()]
-    return [_Part(folder, {"sweep": layout.name, **row}) for folder, row in found]
+    stages = layout.stages()
+    looks = 1 if stages is None else stages.most
+    return [_Part(folder, {"sweep": layout.name, **row}, looks) for folder, row in found]
 
 
 def _row(folder: CellFolder) -> Row:

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from dprl.platform.reports.figures.curve_figures import SIMULTANEOUS
 from dprl.platform.reports.figures.drawing import TITLE_SIZE, ValueAxis, draw_curve, listed, wrapped
 from dprl.platform.reports.figures.panels import (
     BAND_ALPHA,
@@ -25,7 +26,7 @@ from dprl.platform.reports.figures.panels import (
     with_legend_and_title,
 )
 from dprl.platform.reports.records import full_label, gaps_in
-from dprl.platform.reports.verdicts import number
+from dprl.platform.reports.verdicts import epsilon_sign
 
 _PANEL_WIDTH, _PANEL_HEIGHT, _PANEL_MARGIN = 5.6, 3.9, 0.9
 """In inches; the margin is what axes leave of a panel's height to names."""
@@ -59,8 +60,8 @@ def gaps_figure(summary: pd.DataFrame, curves: Mapping[str, pd.DataFrame]) -> by
     """Draw the first gap over episodes, and all of them against proved epsilon; return a PNG.
 
     Gaps are `records.is_gap`: of games the smallest gap and the exploitability. summary: rows of
-    `records.summary_row` that have the first. curves: of each cell's first gap, by its digest, as `records.curve` gives
-    them. A row of panels per environment and number of episodes.
+    `records.summary_row` that have the first. curves: of each cell's first gap, by its digest, as
+    `ReportCell.curve_of` gives them. A row of panels per environment and number of episodes.
     """
     results = [metric for metric in gaps_in(summary.columns) if summary[metric.name].notna().all()]
     panels = Panels.of(summary)
@@ -104,7 +105,8 @@ def _draw_curves(
             draw_curve(axes, curves[digest], (axis.floor, math.inf), alpha, color=style.colour, ls=style.dashes)
     axes.set_xscale("log")
     axes.set_xlim(1, every["episode"].max())
-    axes.set_xlabel("episode")
+    banded = alpha > 0.0 and every["lower"].notna().any()
+    axes.set_xlabel(f"episode; {SIMULTANEOUS}" if banded else "episode")
     axis.apply(axes, what, "reward", means, every["lower"].to_numpy())
     axes.grid(alpha=0.3)
     axes.autoscale(enable=False)
@@ -141,11 +143,11 @@ def _mark_end(axes: Axes, at: tuple[float, float], style: Style, holds: bool) ->
 
 
 def _cell_name(line: str, row: pd.Series[Any]) -> str:
-    """Return what tells the line, and the epsilon that is proved, whatever was claimed."""
+    """Return what tells the line, the epsilon that is proved, whatever was claimed, and whether the claim fails."""
     if row[MODEL] == "none":
         return line
-    epsilon = row["proved_epsilon"]
-    return f"{line} \u03b5={number(epsilon) if math.isfinite(epsilon) else chr(0x221E)}"
+    fails = {"holds": "", "holds_approximately": ", fails at \u03b4=0"}.get(row["verdict"], ", fails")
+    return f"{line} \u03b5={epsilon_sign(row['proved_epsilon'])}{fails}"
 
 
 def _write_labels(axes: Axes, labels: Sequence[_Label], inches: float) -> None:

@@ -8,7 +8,6 @@ import numpy as np
 from scipy.special import bdtr, stdtrit
 
 CONFIDENCE = 0.95
-_RESAMPLES = 4000
 FEWEST_SEEDS = 3
 """For a band of the mean: that of two values is 13 standard errors wide either way, and says nothing."""
 
@@ -27,21 +26,6 @@ def bands(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return mean, np.full(len(mean), math.nan)
     quantile = float(stdtrit(seeds - 1, 0.5 + CONFIDENCE / 2))
     return mean, quantile * values.std(axis=1, ddof=1) / math.sqrt(seeds)
-
-
-def bootstrap_median(values: np.ndarray) -> tuple[float, float, float]:
-    """Return the median of `values` float64[n_seeds] and the ends of its 95 % bootstrap interval; NaN below 3 seeds.
-
-    Infinity counts as any large value. The resamples are always the same, so equal values have equal intervals.
-    """
-    n = len(values)
-    if n < FEWEST_SEEDS:
-        return float(np.median(values)), math.nan, math.nan
-    drawn = np.random.default_rng(0).integers(0, n, size=(_RESAMPLES, n))
-    medians = np.sort(np.median(values[drawn], axis=1))
-    # Two of the medians: between infinite ones nothing can be interpolated.
-    outside = math.floor(_RESAMPLES * (1.0 - CONFIDENCE) / 2)
-    return float(np.median(values)), float(medians[outside]), float(medians[_RESAMPLES - 1 - outside])
 
 
 def median_interval(values: np.ndarray) -> tuple[float, float, float]:

@@ -21,7 +21,8 @@ _SAME = 1e-9
 class Pair(NamedTuple):
     """The test of two cells, numbered as they were given.
 
-    difference: of the means, first minus second. p_value: of Welch's two-sided test. adjusted: the same for the family.
+    difference: of the means, first minus second. p_value: of Welch's two-sided test, times what looking again costs.
+    adjusted: the same for the family.
     Both are NaN where a cell has too few seeds for a test.
     """
 
@@ -37,8 +38,12 @@ class Pair(NamedTuple):
         return self.adjusted <= LEVEL
 
 
-def all_pairs(cells: Sequence[np.ndarray]) -> list[Pair]:
+def all_pairs(cells: Sequence[np.ndarray], looks: Sequence[int] = ()) -> list[Pair]:
     """Return the test of every pair of `cells`, each float64[n_seeds], one family.
+
+    looks: how many sets of seeds each cell could have come with, where what was seen chose among them; nothing if none
+    could have others. A p-value is times the looks of both cells, one for each pair of sets: so it is valid whatever
+    the choice was.
 
     Welch's test asks whether the means differ, which is what tables show, and lets the variances differ, as they do
     between levels of noise. It takes values for normal. A permutation test would not, but it takes all cells of a pair
@@ -52,7 +57,9 @@ def all_pairs(cells: Sequence[np.ndarray]) -> list[Pair]:
     one, other = np.array(list(itertools.combinations(range(count), 2)), dtype=np.int64).reshape(-1, 2).T
     tested = (sizes[one] >= FEWEST_SEEDS) & (sizes[other] >= FEWEST_SEEDS)
     p_values = np.full(len(one), math.nan)
-    p_values[tested] = _welch(means, spreads, sizes, one[tested], other[tested])
+    price = np.array(looks or [1] * count)
+    found = _welch(means, spreads, sizes, one[tested], other[tested])
+    p_values[tested] = np.minimum(1.0, found * price[one[tested]] * price[other[tested]])
     adjusted = np.full(len(one), math.nan)
     adjusted[tested] = holm(p_values[tested].tolist())
     differences = means[one] - means[other]
@@ -67,9 +74,11 @@ def all_pairs_in_stages(cells: Sequence[np.ndarray], per_stage: int, stages: int
     every stage a pair may be told apart and need no more seeds. p_value is the least of those after each stage times
     `stages`, which is valid however the number of seeds came about, and `adjusted` Holm's over all pairs. A pair that
     is told apart once stays so: both only fall. So the probability of any false difference, at any stage, is at most
-    5 % whatever else differs.
+    5 % whatever else differs. Raises ValueError for a cell with more seeds than the stages have.
     """
     looks = max(len(values) for values in cells) // per_stage
+    if looks > stages:
+        raise ValueError(f"cells must have at most {stages} stages of {per_stage} seeds, got {looks}; add to `stages`")
     least: dict[tuple[int, int], float] = {}
     final = all_pairs(cells)
     for look in range(1, looks + 1):

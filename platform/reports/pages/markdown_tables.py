@@ -50,7 +50,7 @@ The proved \u03b5 is what the noise that ran proves at that \u03b4. All definiti
 _RESULTS_EXPLAINED = """\
 All after the last episode, means over seeds; docs/metrics.md says when a bound is proved."""
 _MEDIANS_EXPLAINED = """\
-Of {}: medians over seeds with 95 % bootstrap intervals, `>K` where it has not happened within the K of their run."""
+Of {}: medians over seeds [95 % interval, from 6 seeds on], `>K` where it has not happened within the K of their run."""
 _MEANS_EXPLAINED = """\
 Its mean is over the run, and over seeds; `first \u2192 last` are those of the first and the last block."""
 _GOOD = {"low": "lower is better", "high": "higher is better"}

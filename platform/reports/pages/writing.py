@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from dprl.platform.errors import counted
+from dprl.platform.errors import broken_rule, counted
 from dprl.platform.reports.cell_texts import rows_of, shared_settings
 from dprl.platform.reports.comparing.answers import answers_of
 from dprl.platform.reports.comparing.frames import cell_frame, comparison_frame
@@ -24,9 +25,10 @@ from dprl.platform.reports.figures.horizon_figure import horizon_figure, lines_o
 from dprl.platform.reports.figures.panels import MODEL, Panels
 from dprl.platform.reports.pages.web_page import Page, Picture
 from dprl.platform.reports.records import gaps_in
-from dprl.platform.results.atomic_files import write_bytes
+from dprl.platform.results.atomic_files import write_bytes, write_json
 from dprl.platform.results.finding import nothing_finished, sweep_layout
 from dprl.platform.results.layout import SweepLayout
+from dprl.platform.results.named_grid import Stages
 
 PAGE_FILE = "report.html"
 CELLS_FILE = "report.csv"
@@ -37,7 +39,8 @@ _FRONTIER = "frontier"
 _GAPS = "gaps.png"
 _HORIZON = "horizon.png"
 _EQUAL = "equal_privacy_"
-_OLD_FIGURES = (f"{_CURVES}*.png", f"{_EQUAL}*.png", f"{_FRONTIER}*.png", _GAPS, _HORIZON)
+_FIGURES_FILE = "report_figures.json"
+"""Names the figures of a report, so that the next one in the same folder removes those, and nothing of anybody else."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +62,12 @@ class SweepReport:
             if not layout.finished_cells():
                 raise nothing_finished(layout)
         missing = [line for line in map(_missing, layouts) if line]
-        # Seeds of several sweeps did not come in the stages of one of them.
+        cells = read_cells(layouts)
+        # Seeds of several sweeps did not come in the stages of one of them: their cells have prices of their own.
         stages = layouts[0].stages() if len(layouts) == 1 else None
-        return cls(layouts, groups_of(read_cells(layouts), stages), missing)
+        if stages is not None:
+            _check_stages(layouts[0], cells, stages)
+        return cls(layouts, groups_of(cells, stages), missing)
 
     @property
     def cells(self) -> list[ReportCell]:
@@ -99,11 +105,11 @@ class SweepReport:
             COMPARISONS_FILE: comparison_frame(self.groups).to_csv(index=False).encode(),
             **{picture.file: picture.png for picture in pictures},
         }
-        for old in (file for pattern in _OLD_FIGURES for file in folder.glob(pattern)):
-            if old.name not in content:
-                old.unlink()
+        for old in _figures_before(folder) - content.keys():
+            (folder / old).unlink(missing_ok=True)
         for name, data in content.items():
             write_bytes(folder / name, data)
+        write_json(folder / _FIGURES_FILE, [picture.file for picture in pictures])
         return [folder / name for name in content]
 
     def _pictures(self) -> list[Picture]:
@@ -153,12 +159,32 @@ class SweepReport:
         shared = shared_settings([cell.row for cell in self.cells])
         if shared:
             lines.append(f"All cells: {', '.join(shared)}")
-        stages = self.groups[0].stages
-        if stages is not None:
-            told = f"in at most {stages.most} stages of {stages.seeds}, until cells are told apart"
-            lines.append(f"Seeds were added {told}; p-values are those of the stages, times {stages.most}")
+        lines += self._price()
         versions = dict.fromkeys(folder.made_by() for layout in self.layouts for folder in layout.finished_cells())
         return [*lines, *(f"Cells were run with {text}" for text in versions)]
+
+    def _price(self) -> list[str]:
+        """Return what the tests pay where the number of seeds was not fixed, a line for each sweep that added some."""
+        told = []
+        for layout in self.layouts:
+            stages = layout.stages()
+            if stages is None:
+                continue
+            how = f"in at most {stages.most} stages of {stages.seeds}, until cells are told apart"
+            if len(self.layouts) == 1:
+                return [f"Seeds were added {how}; p-values are those of the stages, times {stages.most}"]
+            price = f"a p-value is times {stages.most} for each of its cells"
+            told.append(f"{layout.name}: seeds were added {how}; {price}")
+        return told
+
+
+def _check_stages(layout: SweepLayout, cells: Sequence[ReportCell], stages: Stages) -> None:
+    """Raise UserError if a cell has seeds that did not come in these stages: their price would be another one."""
+    most = max(cell.seeds for cell in cells)
+    if most > stages.seeds * stages.most:
+        rule = f"must have at most {stages.seeds * stages.most} seeds a cell of {layout.name}, as --adaptive adds"
+        again = "run it again without a grid over seed, or without --adaptive"
+        raise broken_rule("SWEEP", rule, most, again)
 
 
 def write_report(home: Path, names: Sequence[str], folder: Path, command: str) -> list[Path]:
@@ -167,6 +193,16 @@ def write_report(home: Path, names: Sequence[str], folder: Path, command: str) -
     command: what made it, which the page names. Raises UserError if a sweep has no finished cell.
     """
     return SweepReport.of(home, names).write(folder, command)
+
+
+def _figures_before(folder: Path) -> set[str]:
+    """Return the names of the figures that an earlier report has written into `folder`."""
+    try:
+        names = json.loads((folder / _FIGURES_FILE).read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return set()
+    found = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+    return {name for name in found if name == Path(name).name and name.endswith(".png")}
 
 
 def _missing(layout: SweepLayout) -> str:

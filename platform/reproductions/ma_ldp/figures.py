@@ -13,7 +13,7 @@ from matplotlib.ticker import FuncFormatter
 
 from dprl.platform.reports.figures.drawing import COLOURS, png, put_title
 from dprl.platform.reports.inference.intervals import bands
-from dprl.platform.reports.verdicts import number, standing
+from dprl.platform.reports.verdicts import epsilon_sign, standing
 from dprl.platform.reproductions.ma_ldp.orders import FIGURE
 from dprl.platform.reproductions.ma_ldp.published import BOUNDED, GAUSSIAN, LAPLACE, NAMES, UNIFORM, Side
 from dprl.platform.reproductions.ma_ldp.runs import (
@@ -121,7 +121,7 @@ def cells_figure(runs: Mapping[Key, Runs], levels: Levels) -> bytes:
 def weak_label(side: Side, cell: Runs) -> str:
     """Return what pages call a cell of too little noise: by what that proves."""
     at = f" at \u03b4={cell.certificate['claimed']['delta']:g}" if cell.certificate["claimed"]["delta"] else ""
-    return f"{side.label}'s scale \u00f7 10,000: proves \u03b5={number(standing(cell.certificate).proved)}{at}"
+    return f"{side.label}'s scale \u00f7 10,000: proves \u03b5={epsilon_sign(standing(cell.certificate).proved)}{at}"
 
 
 def row_label(key: Key, cell: Runs) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from dprl.platform.configs.config import config_files, load_cells
 from dprl.platform.configs.experiment import Scalar, varying_keys
-from dprl.platform.reports.verdicts import number, standing
+from dprl.platform.reports.verdicts import epsilon_sign, standing
 from dprl.platform.reproductions.pgc_a3c.trials import Trials
 from dprl.platform.reproductions.resampling import median
 from dprl.platform.results.layout import SweepLayout
@@ -28,6 +28,14 @@ class BestCell:
     settings: str
     trials: Trials
 
+    @classmethod
+    def of(cls, flat: Mapping[str, Scalar], keys: Sequence[str], trials: Trials) -> BestCell:
+        """Return the cell with these settings; `keys` are those that tell it from the others."""
+        epsilon, delta = float(flat["privacy.epsilon"]), float(flat.get("privacy.delta", 0.0))
+        proved = epsilon_sign(standing(trials.certificate).proved) + (f", \u03b4={delta:g}" if delta else "")
+        told = [f"{key.rpartition('.')[2]} {_plain(flat[key])}" for key in keys if key in flat]
+        return cls(epsilon, proved, str(flat["privacy.mechanism"]), ", ".join(told), trials)
+
 
 def best_cells(home: Path) -> list[BestCell]:
     """Return the private cells of the sweep that are finished, by epsilon and by median; none if it was never run."""
@@ -40,15 +48,8 @@ def best_cells(home: Path) -> list[BestCell]:
     for cell in cells:
         flat = cell.experiment.parameters()
         if cell.finished and flat["privacy.model"] != "none":
-            found.append(_best_cell(flat, keys, Trials.of(cell.folder.results())))
+            found.append(BestCell.of(flat, keys, Trials.of(cell.folder.results())))
     return sorted(found, key=lambda one: (one.epsilon, float(median(one.trials.first_success))))
-
-
-def _best_cell(flat: Mapping[str, Scalar], keys: list[str], trials: Trials) -> BestCell:
-    epsilon, delta = float(flat["privacy.epsilon"]), float(flat.get("privacy.delta", 0.0))
-    proved = number(standing(trials.certificate).proved) + (f", \u03b4={delta:g}" if delta else "")
-    told = [f"{key.rpartition('.')[2]} {_plain(flat[key])}" for key in keys if key in flat]
-    return BestCell(epsilon, proved, str(flat["privacy.mechanism"]), ", ".join(told), trials)
 
 
 def _plain(value: Scalar) -> str:

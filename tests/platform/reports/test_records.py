@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binom
 
-from dprl.algorithms import TabularMDPConfig
+from dprl.algorithms import Metric, TabularMDPConfig
 from dprl.platform.configs.experiment import read_experiment
 from dprl.platform.reports.inference.intervals import band
 from dprl.platform.reports.records import (
     SATURATION_NOTE,
     always_saturated,
     curve,
+    final_numbers,
     full_label,
     results_in,
     summary_row,
@@ -139,3 +142,24 @@ def test_results_are_metrics_of_the_output_policy_wherever_they_are_columns() ->
     assert [metric.name for metric in results_in(found)] == ["smallest_gap", "exploitability"]
     assert [full_label(metric) for metric in results_in(found[:3])] == ["smallest gap of the output policy"]
     assert results_in(columns(TabularMDPConfig.metrics)) == []
+
+
+def ends_of_median(values: np.ndarray) -> tuple[float, float]:
+    """What the summary has of a metric that is told as a median, of a seed for each of the values."""
+    metric = Metric("first_success", "last", "episodes", across="median")
+    rows = pd.DataFrame({"seed": range(len(values)), "episode": 9, "first_success": values})
+    found = final_numbers([metric], finished(read_experiment(RAW), rows))
+    return found["first_success_lower"], found["first_success_upper"]
+
+
+@pytest.mark.parametrize("seeds", [3, 4, 5])
+def test_a_median_of_few_seeds_has_no_interval(seeds: int) -> None:
+    """Their smallest and their largest have the median between them in 94 % of all cases at most."""
+    assert all(map(math.isnan, ends_of_median(np.arange(seeds, dtype=float))))
+
+
+def test_the_interval_of_a_median_covers_it_as_often_as_it_says() -> None:
+    """300 skewed samples of 6: 96.9 % exactly, at least 95 % with false-alarm rate 1e-3."""
+    generator = np.random.default_rng(0)
+    found = [ends_of_median(generator.exponential(size=6)) for _ in range(300)]
+    assert sum(lower <= math.log(2) <= upper for lower, upper in found) >= binom.ppf(1e-3, 300, 0.95)

@@ -211,3 +211,19 @@ def test_a_bad_config_is_told_before_anything_is_asked(capsys: pytest.CaptureFix
         assert main(["submit", "smoke", "--set", "episodes=0", "--address", url]) == 2
     assert "episodes: must be at least 2" in capsys.readouterr().err
     assert stub.asked == []
+
+
+def test_with_storage_the_folder_here_is_not_looked_at(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Whoever hands in a sweep for another machine may have no folder to write into."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("DPRL_HOME", str(tmp_path / "file" / "runs"))
+    nodes = {"data": {"result": {"result": [{"node_ip": "192.0.2.7", "state": "ALIVE"}] * 2}}}
+    words = ["submit", "smoke", "--tracking-uri", "", "--address"]
+    with serving(Stub({"/api/version": (200, VERSION), "/api/v0/nodes": (200, nodes)})) as url:
+        assert main([*words, url, "--storage", "/shared"]) == 2
+        assert main([*words, url]) == 2
+    with_storage, without = capsys.readouterr().err.splitlines()
+    assert with_storage.startswith("dprl: tracking-uri: must be a server on a cluster of 2 nodes")
+    assert without.startswith("dprl: --storage: must be given for a cluster of 2 nodes")

@@ -125,15 +125,15 @@ def test_how_a_job_ended(details: dict[str, Any], expected: JobEnd) -> None:
 
 def test_one_node_that_is_this_machine_needs_no_storage(tmp_path: Path) -> None:
     assert is_this_machine("127.0.0.1")
-    assert storage_on(["127.0.0.1"], None, tmp_path) == str(tmp_path)
+    assert storage_on(["127.0.0.1"], None, lambda: tmp_path) == str(tmp_path)
     check_tracking(["127.0.0.1"], str(tmp_path), None)
     with pytest.raises(UserError, match="--storage: must be given for a cluster of 2 nodes"):
-        storage_on(["127.0.0.1", "127.0.0.1"], None, tmp_path)
+        storage_on(["127.0.0.1", "127.0.0.1"], None, lambda: tmp_path)
 
 
 @pytest.mark.parametrize("given", ["/shared/dprl", "file:///shared/dprl"])
 def test_a_folder_of_the_nodes_need_not_be_here(given: str, tmp_path: Path) -> None:
-    assert storage_on([OTHER_MACHINE], given, tmp_path) == "/shared/dprl"
+    assert storage_on([OTHER_MACHINE], given, lambda: tmp_path) == "/shared/dprl"
 
 
 def test_a_database_without_a_folder_is_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import pandas as pd
@@ -10,6 +11,8 @@ import pytest
 
 from dprl.platform.configs.config import load_cells
 from dprl.platform.errors import UserError
+from dprl.platform.reports.inference.pairs import all_pairs
+from dprl.platform.reports.pages.writing import SweepReport
 from dprl.platform.results.named_grid import Stages
 from dprl.platform.sweeps.adaptive import run_adaptive, stages_asked_for
 from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
@@ -73,6 +76,39 @@ def test_what_could_not_be_written_ends_no_sweep(tmp_path: Path) -> None:
     assert result.summary["seed"].max() == 3
 
 
+def test_a_report_on_several_sweeps_pays_for_the_stages_of_each(tmp_path: Path) -> None:
+    (tmp_path / "race.yaml").write_text(CONFIG)
+    cells = load_cells(str(tmp_path / "race.yaml"), ["episodes=60"])
+    run_sweep(cells, dataclasses.replace(options(tmp_path), stages=Stages(3, 4)))
+    more = [dataclasses.replace(cells[1], seed=9)]
+    run_sweep(more, dataclasses.replace(options(tmp_path), name="more"))
+    other = load_cells(str(tmp_path / "race.yaml"), ["episodes=60", "privacy={model: jdp, epsilon: 1}"])
+    run_sweep(other, dataclasses.replace(options(tmp_path), name="other"))
+    report = SweepReport.of(tmp_path, ["other", "race", "more"])
+    (group,) = report.groups
+    # The cell that has seeds of two sweeps pays for the one that adds some.
+    found = sorted((str(cell.row["privacy.model"]), cell.seeds, cell.looks) for cell in group.cells)
+    assert found == [("jdp", 3, 1), ("ldp", 3, 4), ("ldp", 6, 4), ("none", 3, 4)]
+    free = {(pair.first, pair.second): pair.p_value for pair in all_pairs([cell.finals for cell in group.cells])}
+    for (one, two), pair in group.pairs.items():
+        price = group.cells[one].looks * group.cells[two].looks
+        assert pair.p_value == pytest.approx(min(1.0, price * free[one, two]))
+    page = report.write(tmp_path / "out", "a test")[0].read_text()
+    assert "race: seeds were added in at most 4 stages of 3, until cells are told apart; a p-value is times 4 " in page
+    assert "other: seeds were added" not in page
+
+
+def test_stages_that_cannot_hold_the_seeds_are_no_price(tmp_path: Path) -> None:
+    """As of an earlier version, which let a grid over seed add several times as many a stage."""
+    (tmp_path / "race.yaml").write_text(CONFIG)
+    cells = load_cells(str(tmp_path / "race.yaml"), ["episodes=60", "seed={grid_search: [0, 3]}"])
+    grid_file = run_sweep(cells, options(tmp_path)).folder / "grid.json"
+    grid_file.write_text(json.dumps({**json.loads(grid_file.read_text()), "stages": {"seeds": 3, "most": 1}}))
+    told = "SWEEP: must have at most 3 seeds a cell of race, as --adaptive adds, got 6; run it again without a grid"
+    with pytest.raises(UserError, match=told):
+        SweepReport.of(tmp_path, ["race"])
+
+
 @pytest.mark.slow
 def test_seeds_are_added_where_they_are_needed_and_a_second_call_adds_nothing(tmp_path: Path) -> None:
     (tmp_path / "race.yaml").write_text(CONFIG)
@@ -99,6 +135,7 @@ def test_seeds_are_added_where_they_are_needed_and_a_second_call_adds_nothing(tm
         (CONFIG, "2", "--most-seeds: must be a whole number from the config's seeds, 3, to 10000, got '2'"),
         (CONFIG, "many", "--most-seeds: must be a whole number"),
         (CONFIG + f"seed: {2**32 - 10}\n", None, "seed: must leave room for 5 stages of 3 seeds up to 4294967295, got"),
+        (CONFIG + "seed: {grid_search: [0, 100]}\n", None, r"seed: must not be all that tells two cells apart, .* 100"),
         (CONFIG.replace("seeds: 3", "seeds: 2"), None, "seeds: must be one number for all cells, at least 3"),
     ],
 )

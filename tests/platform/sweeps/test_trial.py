@@ -128,10 +128,48 @@ def test_a_finished_cell_is_told_when_its_worker_has_the_next_one(cells: list[Sw
 
 
 class Told:
-    """Notes which cells have finished."""
+    """Notes which cells have finished, and why others failed."""
 
-    def __init__(self, digests: list[str]) -> None:
-        self._digests = digests
+    def __init__(self, told: list[str]) -> None:
+        self._told = told
 
     def finished(self, cell: SweepCell) -> None:
-        self._digests.append(cell.digest)
+        self._told.append(cell.digest)
+
+    def failed(self, cell: SweepCell, cause: str, trace: str) -> None:
+        self._told.append(cause)
+
+
+def test_what_another_node_has_finished_may_be_seen_later(
+    cells: list[SweepCell], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As NFS does, which remembers for a while that a file was not there."""
+    monkeypatch.setattr("dprl.platform.sweeps.trial._LOOK_SECONDS", 0.0)
+    told: list[str] = []
+    callback = PassOn({cell.digest: cell for cell in cells}, Told(told))  # type: ignore[arg-type]
+    for cell in cells:
+        callback.on_trial_complete(1, [], SimpleNamespace(config={"cell": cell.digest}, last_result={}))
+    callback.on_step_end(2, [])
+    assert told == []
+    finish(trial_of(cells, 1))
+    callback.on_step_end(3, [])
+    callback.on_step_end(7, [])
+    assert told == [cells[1].digest]
+    # Tune has ended; the other one is waited for.
+    finish(trial_of(cells, 0))
+    callback.wait()
+    callback.flush()
+    assert told == [cells[1].digest, cells[0].digest]
+
+
+def test_what_is_never_seen_here_has_failed(cells: list[SweepCell], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dprl.platform.sweeps.trial._LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("dprl.platform.sweeps.trial._UNSEEN_SECONDS", 0.05)
+    told: list[str] = []
+    callback = PassOn({cell.digest: cell for cell in cells}, Told(told))  # type: ignore[arg-type]
+    callback.on_trial_complete(1, [], SimpleNamespace(config={"cell": cells[0].digest}, last_result={}))
+    assert told == []
+    callback.wait()
+    assert told == [
+        f"it finished, but not in {cells[0].folder.path} of this machine: put DPRL_HOME on storage that all share"
+    ]

@@ -52,7 +52,7 @@ def test_each_cell_has_a_curve_that_is_named_by_what_is_proved(drawn: list[Figur
         "none",
         "jdp certified \u03b5=1",
         "jdp certified \u03b5=4",
-        f"jdp printed \u03b5={proved:.4g}",
+        f"jdp printed \u03b5={proved:.4g}, fails",
     }
     episodes = curve(records(cells[0]), "smallest_gap")
     drawn_curves = [line for line in left.get_lines() if np.size(line.get_xdata()) == len(episodes)]
@@ -61,6 +61,7 @@ def test_each_cell_has_a_curve_that_is_named_by_what_is_proved(drawn: list[Figur
         np.testing.assert_allclose(np.asarray(line.get_ydata()), episodes["mean"])
     assert left.get_xscale() == "log"
     assert left.get_ylabel() == "smallest gap of the output policy (reward)"
+    assert left.get_xlabel() == "episode"  # without bands, as there are more than three curves
 
 
 def test_names_are_short_where_the_trust_model_tells_the_line(drawn: list[Figure]) -> None:
@@ -113,6 +114,7 @@ def test_gap_and_exploitability_stand_over_epsilon_and_differ_in_marker_and_widt
     assert len([c for c in right.collections if type(c).__name__ == "FillBetweenPolyCollection"]) == 2
     assert len(right.patches) == 2
     assert "95% t band over seeds" in drawn[0].get_suptitle()
+    assert drawn[0].axes[0].get_xlabel() == "episode; 95% bands of whole curves over seeds"
 
 
 def test_names_do_not_lie_on_each_other_where_curves_end_at_one_place(drawn: list[Figure]) -> None:

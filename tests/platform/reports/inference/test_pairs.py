@@ -97,3 +97,38 @@ def test_what_is_told_apart_once_stays_so_and_needs_no_more_seeds() -> None:
     assert [pair.differs for pair in later][1:] == [True, True]
     assert all(late.adjusted <= early.adjusted for late, early in zip(later, first, strict=True))
     assert first[0].p_value == pytest.approx(min(1.0, 4 * all_pairs([values[0][:3], values[1][:3]])[0].p_value))
+
+
+def joint_report(generator: np.random.Generator, looks: list[int]) -> bool:
+    """Whether a report on an adaptive sweep of two cells and a fixed one of one finds a difference among equal means.
+
+    Seeds are added until something seems to differ, in whichever report somebody looks at.
+    """
+    first, second, fixed = generator.normal(0.0, 1.0, (3, 15))
+    for k in range(1, 6):
+        found = [first[: 3 * k], second[: 3 * k], fixed]
+        if any(pair.differs for pair in all_pairs(found)):
+            break
+    return any(pair.differs for pair in all_pairs(found, looks))
+
+
+def test_a_joint_report_pays_for_the_stages_of_its_sweeps() -> None:
+    """False-alarm rate 1e-3; and that the check can fail: without a price there are too many false differences."""
+    generator, families = np.random.default_rng(4), 400
+    most = binom.ppf(1 - 1e-3, families, LEVEL)
+    assert sum(joint_report(generator, [5, 5, 1]) for _ in range(families)) <= most
+    assert sum(joint_report(generator, []) for _ in range(families)) > most
+
+
+def test_a_pair_pays_for_both_of_its_cells() -> None:
+    values = np.random.default_rng(5).normal(size=(3, 6)) + np.array([[0.0], [1.0], [5.0]])
+    plain, paid = all_pairs(list(values)), all_pairs(list(values), [4, 3, 1])
+    for pair, free, price in zip(paid, plain, (12, 4, 3), strict=True):
+        assert pair.p_value == pytest.approx(min(1.0, price * free.p_value))
+    assert [pair.adjusted for pair in paid] == pytest.approx(holm([pair.p_value for pair in paid]))
+
+
+def test_more_seeds_than_the_stages_have_are_refused() -> None:
+    """The price of the stages would be too small for them."""
+    with pytest.raises(ValueError, match="at most 2 stages of 3 seeds, got 3; add to `stages`"):
+        all_pairs_in_stages([np.arange(9.0), np.arange(9.0)], 3, 2)

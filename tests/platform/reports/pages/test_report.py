@@ -150,11 +150,35 @@ def test_many_cells_are_also_compared_at_equal_privacy(tmp_path: Path, monkeypat
     assert "regret against episodes, at equal privacy: riverswim" in (folder / "report.html").read_text()
 
 
-def test_figures_of_an_earlier_report_are_removed(copy: Path) -> None:
-    folder = copy / "sweeps" / "small"
-    (folder / "curves_7.png").write_bytes(b"old")
+def test_figures_of_an_earlier_report_are_removed_and_nothing_else(home: Path, copy: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    (folder / "curves_of_mine.png").write_bytes(b"mine")
+    (folder / "gaps.png").write_bytes(b"mine")
+    write_report(home, ["small"], folder, "a test")
+    assert (folder / "curves_2.png").is_file()
+    # The cells of one horizon only.
+    grid_file = copy / "sweeps" / "small" / "grid.json"
+    grid = json.loads(grid_file.read_text())
+    grid["cells"] = {digest: cell for digest, cell in grid["cells"].items() if cell["env.horizon"] == 2}
+    grid_file.write_text(json.dumps(grid))
     write_report(copy, ["small"], folder, "a test")
-    assert not (folder / "curves_7.png").exists()
+    assert not (folder / "curves_2.png").exists()
+    assert not (folder / "horizon.png").exists()
+    assert (folder / "curves_of_mine.png").read_bytes() == b"mine"
+    assert (folder / "gaps.png").read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize("damaged", ["no JSON", "7", '["../mine.png", "mine.txt", 7]'])
+def test_a_damaged_list_of_figures_removes_nothing(damaged: str, home: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    mine = [tmp_path / "mine.png", folder / "mine.txt"]
+    for file in mine:
+        file.touch()
+    (folder / "report_figures.json").write_text(damaged)
+    write_report(home, ["small"], folder, "a test")
+    assert all(file.is_file() for file in mine)
 
 
 def test_the_terminal_says_what_is_not_told_apart(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,9 +8,9 @@ import math
 import numpy as np
 import pytest
 
-from dprl.platform.reproductions.ma_ldp.figures import cells_figure, regret_figure
+from dprl.platform.reproductions.ma_ldp.figures import cells_figure, regret_figure, weak_label
 from dprl.platform.reproductions.ma_ldp.page import FIGURES, page, summary
-from dprl.platform.reproductions.ma_ldp.published import EPISODES
+from dprl.platform.reproductions.ma_ldp.published import EPISODES, LAPLACE, Side
 from dprl.platform.reproductions.ma_ldp.runs import ILLUSTRATION, PRINTED, VOTES, WITHOUT, Key, Levels, Runs
 from dprl.platform.reproductions.ma_ldp.tables import Found, at_random, privacy_table
 from dprl.platform.reproductions.ma_ldp.texts import p_value, plain
@@ -146,3 +146,10 @@ def test_numbers_have_three_digits(value: float, text: str) -> None:
 
 def test_small_p_values_are_bounds() -> None:
     assert (p_value(0.0001), p_value(0.05)) == ("< 0.001", "0.050")
+
+
+@pytest.mark.parametrize(("proved", "text"), [(2000.0, "2000"), (math.inf, "\u221e")])
+def test_what_proves_nothing_has_the_sign_of_infinity(proved: float, text: str) -> None:
+    cell = runs(Key(ILLUSTRATION, LAPLACE, 2.0), np.ones(3))
+    cell.certificate["proved"]["epsilon_at_claimed_delta"] = proved
+    assert weak_label(Side(LAPLACE, 2.0), cell).endswith(f"proves \u03b5={text}")

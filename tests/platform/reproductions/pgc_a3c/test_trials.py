@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -9,13 +10,14 @@ import pandas as pd
 import pytest
 
 from dprl.platform.configs.config import load_cells
-from dprl.platform.configs.experiment import read_experiment
+from dprl.platform.configs.experiment import Scalar, read_experiment
+from dprl.platform.reproductions.pgc_a3c.best import BestCell
 from dprl.platform.reproductions.pgc_a3c.published import BUFFERS, LAPLACE, PROJECTED
 from dprl.platform.reproductions.pgc_a3c.reproduction import CONFIG
 from dprl.platform.reproductions.pgc_a3c.trials import BINS, Key, Trials, as_in_the_paper
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.sweeps.cell import block_ends
-from tests.platform.reproductions.pgc_a3c.cases import every_cell
+from tests.platform.reproductions.pgc_a3c.cases import every_cell, trials
 
 
 def results(submissions: int, scores: np.ndarray, first: list[float]) -> CellResults:
@@ -99,3 +101,11 @@ def test_an_experiment_of_other_settings_is_no_cell() -> None:
     mapping["algorithm"]["initial_scale"] = 0.5
     assert Key.of(cell) is not None
     assert Key.of(read_experiment(mapping)) is None
+
+
+def test_a_best_cell_that_proves_nothing_has_the_sign_of_infinity() -> None:
+    flat: dict[str, Scalar] = {"privacy.epsilon": 2.0, "privacy.delta": 1e-5, "privacy.mechanism": "privunit"}
+    for epsilon, text in ((1.5, "1.5"), (math.inf, "\u221e")):
+        certificate = {"verdict": "fails", "proved": {"epsilon_at_claimed_delta": epsilon}}
+        found = dataclasses.replace(trials(np.array([10.0])), certificate=certificate)
+        assert BestCell.of(flat, [], found).proved == f"{text}, \u03b4=1e-05"

@@ -1,0 +1,33 @@
+"""The curves of a cell of a report: of all its seeds, with bands that cover the whole of each."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dprl.platform.reports.inference.bands import simultaneous_band
+from dprl.platform.reports.records import curve, gaps_in
+from dprl.platform.results.cell_folder import CellFolder
+from tests.platform.reports.cases import game_cell, jdp, records
+from tests.platform.reports.comparing.cases import report_cell
+
+
+def test_a_gap_over_episodes_has_a_band_of_the_whole_curve(tmp_path: Path) -> None:
+    one = game_cell(jdp(1.0), seeds=4)
+    rows = records(one)
+    generator = np.random.default_rng(0)
+    rows["smallest_gap"] += generator.normal(0.0, 0.1, len(rows))
+    rows.to_parquet(tmp_path / "records.parquet")
+    cell = dataclasses.replace(report_cell([1.0, 2.0, 3.0, 4.0]), folders=(CellFolder(tmp_path),))
+    (metric,) = [each for each in gaps_in(rows.columns) if each.name == "smallest_gap"]
+    found, pointwise = cell.curve_of(metric), curve(rows, "smallest_gap")
+    values = rows["smallest_gap"].to_numpy().reshape(4, -1)
+    mean, half = simultaneous_band(values)
+    assert found["episode"].tolist() == pointwise["episode"].tolist()
+    assert found["mean"].to_numpy() == pytest.approx(mean)
+    assert found["upper"].to_numpy() - mean == pytest.approx(half)
+    # Of 200 points with noise of their own some interval that is made for one point misses.
+    assert (found["upper"] - found["lower"] > 1.5 * (pointwise["upper"] - pointwise["lower"])).all()

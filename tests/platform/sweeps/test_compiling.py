@@ -1,0 +1,51 @@
+"""Kernels are compiled before the work is handed out; one that cannot be compiled fails in its own cells only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numba
+import pytest
+
+from dprl.algorithms import ALGORITHMS
+from dprl.platform.configs.experiment import Experiment
+from dprl.platform.sweeps.compiling import compile_kernels
+from dprl.platform.sweeps.sweep import SweepOptions, run_sweep
+from dprl.privacy import GradientPrivatizer, Streams
+from tests.platform.gradient_cases import NONE, Walker, WalkingConfig, cell
+
+
+@dataclass(frozen=True)
+class MistakenConfig(WalkingConfig):
+    """As a plugin's algorithm that has a mistake in what one of its settings chooses."""
+
+    name: ClassVar[str] = "mistaken"
+    mistake: str = ""
+
+    def build(self, env: Any, privatizer: GradientPrivatizer, episodes: int, streams: Streams) -> Walker:
+        if self.mistake == "kernel":
+            numba.njit("f8(f8)")(lambda x: x + "a")
+        if self.mistake == "import":
+            import nowhere_at_all  # type: ignore[import-not-found]  # noqa: F401, PLC0415
+        return super().build(env, privatizer, episodes, streams)
+
+
+@pytest.fixture
+def cells(monkeypatch: pytest.MonkeyPatch) -> list[Experiment]:
+    monkeypatch.setitem(ALGORITHMS, MistakenConfig.name, MistakenConfig)
+    mistakes = ("kernel", "import", "")
+    return [cell(NONE, name="kinds", algorithm={"name": "mistaken", "mistake": each}) for each in mistakes]
+
+
+def test_what_does_not_compile_ends_no_sweep_before_its_first_cell(cells: list[Experiment]) -> None:
+    compile_kernels(cells, lambda line: None)
+
+
+def test_the_other_cells_of_its_sweep_run(cells: list[Experiment], tmp_path: Path) -> None:
+    result = run_sweep(cells, SweepOptions("kinds", tmp_path, "process", None, None, False, "a test"))
+    kernel, missing = result.failed
+    assert kernel.startswith("kernel: TypingError: ")
+    assert missing.startswith("import: ModuleNotFoundError: No module named 'nowhere_at_all'")
+    assert result.summary["cell"].tolist() == [cells[2].digest]
