@@ -86,7 +86,8 @@ def run_sweep(cells: Sequence[Experiment], options: SweepOptions) -> SweepResult
     """Run what is not finished yet of `cells` and report on all of them.
 
     Raises UserError when the sweep cannot start, also because another process runs it or its name stands for another
-    grid, and KeyboardInterrupt when the user stops it; a cell that fails is reported in the result.
+    grid: what earlier calls left is as it was then. Raises KeyboardInterrupt when the user stops it; a cell that fails
+    is reported in the result.
     """
     layout = SweepLayout(options.home.resolve(), options.name)
     store = TrackingStore.choose(layout.home, options.tracking_uri)
@@ -96,10 +97,11 @@ def run_sweep(cells: Sequence[Experiment], options: SweepOptions) -> SweepResult
     store.require_reachable()
     set_environment()
     with joined_cluster(options.address, layout.home, store), _locked(layout):
-        _claim_name(layout, Grid.of(cells, options.stages), options.fresh)
+        grid = Grid.of(cells, options.stages)
+        _require_name(layout, grid, options.fresh)
         display = LoggedProgress(progress_display(options.quiet), layout.log_file)
         try:
-            return _Sweep(layout, store, display, options).run(layout.cells(cells))
+            return _Sweep(layout, store, display, options).run(layout.cells(cells), grid)
         except KeyboardInterrupt:
             display.close()
             display.warn(f"interrupted; what is done is kept, resume with: {options.command}")
@@ -112,32 +114,32 @@ def run_sweep(cells: Sequence[Experiment], options: SweepOptions) -> SweepResult
 def _locked(layout: SweepLayout) -> Iterator[None]:
     """Be the one process that drives the sweep. Raises UserError, also if its folder cannot be written."""
     lock = layout.lock()
-    try:
+    with _writing(layout):
         layout.folder.mkdir(parents=True, exist_ok=True)
         lock.acquire()
-    except OSError as error:
-        raise _unfit_home(layout, error) from None
     try:
         yield
     finally:
         lock.release()
 
 
-def _claim_name(layout: SweepLayout, grid: Grid, fresh: bool) -> None:
-    """Note what the sweep's name stands for. Raises UserError if it stands for another grid already."""
+@contextmanager
+def _writing(layout: SweepLayout) -> Iterator[None]:
+    """Raise UserError for a folder that cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        rule = f"the folder of all results must be one that can be written ({error.strerror})"
+        remedy = "free it, or choose another folder"
+        raise broken_rule("$DPRL_HOME or --storage", rule, str(layout.home), remedy) from None
+
+
+def _require_name(layout: SweepLayout, grid: Grid, fresh: bool) -> None:
+    """Raise UserError if the sweep's name stands for another grid already."""
     before = None if fresh else Grid.read(layout.grid_file)
     if before is not None:
         finished = sum(CellFolder(layout.cell_folder(digest)).finished for digest in before.cells)
         require_same_meaning(layout.name, before, grid, finished)
-    try:
-        grid.write(layout.grid_file)
-    except OSError as error:
-        raise _unfit_home(layout, error) from None
-
-
-def _unfit_home(layout: SweepLayout, error: OSError) -> UserError:
-    rule = f"the folder of all results must be one that can be written ({error.strerror})"
-    return broken_rule("$DPRL_HOME or --storage", rule, str(layout.home), "free it, or choose another folder")
 
 
 class _Sweep:
@@ -156,17 +158,15 @@ class _Sweep:
         self.failures: dict[str, str] = {}
         self._started: dict[str, float] = {}
 
-    def run(self, cells: Sequence[SweepCell]) -> SweepResult:
+    def run(self, cells: Sequence[SweepCell], grid: Grid) -> SweepResult:
         """Bring all cells to their end, then write the sweep's own files."""
-        if self.options.fresh:
-            deleted = self.layout.delete_cells()
-            self.display.say(f"starting afresh: {counted(deleted, 'cell')} of earlier calls deleted")
-        done = [cell for cell in cells if cell.finished]
-        todo = [cell for cell in cells if not cell.finished]
+        done = [] if self.options.fresh else [cell for cell in cells if cell.finished]
+        todo = [cell for cell in cells if cell not in done]
         with ExitStack() as until_done:
             place = until_done.enter_context(self._workplace()) if todo else None
             with self._ctrl_c_answered():
                 self._open_tracker(cells)
+            self._take_over(grid)
             # Also at the start: a call that is killed writes nothing at its end.
             self.files.write_status(cells, 0, self.options.command)
             if done:
@@ -189,6 +189,17 @@ class _Sweep:
                     # Also when Ctrl-C comes again while Ray stops.
                     result = self._conclude(cells, status)
         return result
+
+    def _take_over(self, grid: Grid) -> None:
+        """Note what the sweep's name stands for and, if it is to start afresh, delete what earlier calls did.
+
+        Only once nothing can be refused any more. Raises UserError if the folder cannot be written.
+        """
+        with _writing(self.layout):
+            grid.write(self.layout.grid_file)
+            if self.options.fresh:
+                deleted = self.layout.delete_cells()
+                self.display.say(f"starting afresh: {counted(deleted, 'cell')} of earlier calls deleted")
 
     @contextmanager
     def _ctrl_c_answered(self) -> Iterator[None]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
+from mlflow.tracking import MlflowClient
 
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment
@@ -261,3 +262,19 @@ def test_a_sweep_that_is_stopped_before_its_first_cell_has_nothing_to_summarise(
     told = capsys.readouterr().err
     assert "no finished cell: nothing to summarise" in told
     assert "summary.csv" not in told
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+def test_a_call_that_is_refused_when_mlflow_opens_changes_nothing(tmp_path: Path, fresh: bool) -> None:
+    cells, home = cells_of(tmp_path), tmp_path / "home"
+    before = run_sweep(cells, options(home))
+    kept = {name: (before.folder / name).read_bytes() for name in ("grid.json", "status.json", "summary.csv")}
+    stamps = {file: file.stat().st_mtime_ns for file in before.folder.glob("cells/*/*")}
+    client = MlflowClient(f"sqlite:///{home}/mlflow.db")
+    experiment = client.get_experiment_by_name("dprl")
+    assert experiment is not None
+    client.delete_experiment(experiment.experiment_id)
+    with pytest.raises(UserError, match=r"^tracking-uri: .* was deleted"):
+        run_sweep(cells[:1], options(home, fresh=fresh))
+    assert {name: (before.folder / name).read_bytes() for name in kept} == kept
+    assert {file: file.stat().st_mtime_ns for file in before.folder.glob("cells/*/*")} == stamps
