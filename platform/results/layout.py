@@ -144,5 +144,7 @@ class SweepLayout:
         cells = [f for f in folder.iterdir() if _DIGEST.fullmatch(f.name) and f.is_dir() and not f.is_symlink()]
         for cell in cells:
             with FolderLock(self.folder / "locks" / cell.name, _ORPHAN_PATIENCE):
+                # First: a kill between two files must not leave a cell that counts as finished.
+                CellFolder(cell).marker_file.unlink(missing_ok=True)
                 shutil.rmtree(cell)
         return len(cells)

@@ -18,7 +18,7 @@ from dprl.platform.configs.experiment import Experiment
 from dprl.platform.environment_variables import cpu_limit, set_environment
 from dprl.platform.errors import UserError, broken_rule, counted
 from dprl.platform.program import command
-from dprl.platform.results.cell_folder import CellFolder
+from dprl.platform.results.cell_folder import CellFolder, DamagedCell
 from dprl.platform.results.home import Home
 from dprl.platform.results.layout import SweepCell, SweepLayout
 from dprl.platform.results.named_grid import Grid, Stages, require_same_meaning
@@ -160,13 +160,12 @@ class _Sweep:
 
     def run(self, cells: Sequence[SweepCell], grid: Grid) -> SweepResult:
         """Bring all cells to their end, then write the sweep's own files."""
-        done = [] if self.options.fresh else [cell for cell in cells if cell.finished]
-        todo = [cell for cell in cells if cell not in done]
+        done, todo = self._done_and_todo(cells)
         with ExitStack() as until_done:
             place = until_done.enter_context(self._workplace()) if todo else None
             with self._ctrl_c_answered():
                 self._open_tracker(cells)
-            self._take_over(grid)
+            self._take_over(grid, todo)
             # Also at the start: a call that is killed writes nothing at its end.
             self.files.write_status(cells, 0, self.options.command)
             if done:
@@ -190,7 +189,21 @@ class _Sweep:
                     result = self._conclude(cells, status)
         return result
 
-    def _take_over(self, grid: Grid) -> None:
+    def _done_and_todo(self, cells: Sequence[SweepCell]) -> tuple[list[SweepCell], list[SweepCell]]:
+        """Return the cells that earlier calls finished, and those to be run, damaged ones among them."""
+        done, todo = list[SweepCell](), list[SweepCell]()
+        for cell in cells:
+            finished = not self.options.fresh and cell.finished
+            if finished:
+                try:
+                    self.files.read(cell)
+                except DamagedCell as error:
+                    self.display.warn(f"{cell.label}: runs again, its files cannot be read ({error})")
+                    finished = False
+            (done if finished else todo).append(cell)
+        return done, todo
+
+    def _take_over(self, grid: Grid, todo: Sequence[SweepCell]) -> None:
         """Note what the sweep's name stands for and, if it is to start afresh, delete what earlier calls did.
 
         Only once nothing can be refused any more. Raises UserError if the folder cannot be written.
@@ -200,6 +213,8 @@ class _Sweep:
             if self.options.fresh:
                 deleted = self.layout.delete_cells()
                 self.display.say(f"starting afresh: {counted(deleted, 'cell')} of earlier calls deleted")
+            for cell in todo:
+                cell.folder.marker_file.unlink(missing_ok=True)
 
     @contextmanager
     def _ctrl_c_answered(self) -> Iterator[None]:
@@ -272,11 +287,16 @@ class _Sweep:
             self.display.say("writing summary.csv, figures and report.html, and all to MLflow")
         else:
             self.display.say("no finished cell: nothing to summarise")
-        summary = self.files.summary(finished)
-        # Before the report, which says what is missing.
-        written = self.files.write_status(cells, len(self.failures), self.options.command)
-        files = self.files.write(summary, self.options.command) if finished else []
-        missed = self.tracker.close(files, written.counts, status, patient=status != "KILLED" and not self.store.local)
+        files: list[Path] = []
+        counts: dict[str, int] = {}
+        try:
+            # Before the report, which says what is missing.
+            counts = self.files.write_status(cells, len(self.failures), self.options.command).counts
+            summary = self.files.summary(finished)
+            files = self.files.write(summary, self.options.command) if finished else []
+        finally:
+            # Whatever the report came to, no run stays running.
+            missed = self.tracker.close(files, counts, status, patient=status != "KILLED" and not self.store.local)
         again = f"nothing is lost, the same command writes it later: {self.options.command}"
         lacking = [*self.files.problems, *([f"MLflow: {missed}"] if missed is not None else [])]
         self._say_where(files)

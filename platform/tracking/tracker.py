@@ -96,6 +96,10 @@ class Tracker:
         """The cell starts or resumes. Raises TrackingError."""
         with _mlflow_errors():
             run = self._cell_run(cell)
+            if _RECORDED in self._tags[run]:
+                # Its files were lost since: it is recorded again when it ends.
+                self.client.delete_tag(run, _RECORDED)
+                del self._tags[run][_RECORDED]
             if run not in self._running:
                 self.client.update_run(run, status="RUNNING")
                 self._running.add(run)
