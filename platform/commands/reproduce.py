@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from dprl.platform.commands.base import as_json, say, stdout_for_results
-from dprl.platform.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_SOME_FAILED
+from dprl.platform.commands.base import as_json, interrupted, say, stdout_for_results
+from dprl.platform.errors import EXIT_DONE, EXIT_SOME_FAILED
 from dprl.platform.results.home import home_folder
 
 
@@ -22,8 +22,8 @@ def reproduce(options: argparse.Namespace) -> int:
     try:
         with stdout_for_results():
             found = [PAPERS[paper](request) for paper in papers]
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED  # run_sweep has said how to resume
+    except KeyboardInterrupt as error:
+        return interrupted(error, options)
     if options.json:
         say(as_json({one.paper: {"page": one.page and str(one.page), **one.data} for one in found}))
     for one in found:

@@ -9,6 +9,7 @@ from typing import Literal
 from dprl.platform.commands.base import (
     as_json,
     expanded_cells,
+    interrupted,
     labels_of,
     planned_certificates,
     say,
@@ -16,7 +17,7 @@ from dprl.platform.commands.base import (
     stdout_for_results,
 )
 from dprl.platform.environment_variables import tracking_uri
-from dprl.platform.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, counted
+from dprl.platform.errors import EXIT_DONE, EXIT_SOME_FAILED, counted
 from dprl.platform.reports.verdicts import verdict_line
 from dprl.platform.results.home import home_folder
 
@@ -72,8 +73,8 @@ def _execute(options: argparse.Namespace, executor: Literal["process", "tune"]) 
     try:
         with stdout_for_results(on_ray=executor == "tune"):
             result = run_sweep(cells, how) if stages is None else run_adaptive(cells, how, stages)
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED  # run_sweep has said how to resume
+    except KeyboardInterrupt as error:
+        return interrupted(error, options)
     if options.json:
         where = {"folder": str(result.folder), "tracking_uri": result.tracking_uri}
         rows = result.summary.to_dict("records")

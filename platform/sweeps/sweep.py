@@ -16,7 +16,7 @@ from dprl.algorithms import Metric
 from dprl.algorithms.base import headline
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.environment_variables import cpu_limit, set_environment
-from dprl.platform.errors import UserError, broken_rule, counted
+from dprl.platform.errors import Interrupted, UserError, broken_rule, counted, how_to_resume
 from dprl.platform.program import command
 from dprl.platform.results.cell_folder import CellFolder, DamagedCell
 from dprl.platform.results.home import Home
@@ -86,8 +86,8 @@ def run_sweep(cells: Sequence[Experiment], options: SweepOptions) -> SweepResult
     """Run what is not finished yet of `cells` and report on all of them.
 
     Raises UserError when the sweep cannot start, also because another process runs it or its name stands for another
-    grid: what earlier calls left is as it was then. Raises KeyboardInterrupt when the user stops it; a cell that fails
-    is reported in the result.
+    grid: what earlier calls left is as it was then. Raises Interrupted when the user stops it, KeyboardInterrupt if that was
+    before anything was shown; a cell that fails is reported in the result.
     """
     layout = SweepLayout(options.home.resolve(), options.name)
     store = TrackingStore.choose(layout.home, options.tracking_uri)
@@ -104,8 +104,8 @@ def run_sweep(cells: Sequence[Experiment], options: SweepOptions) -> SweepResult
             return _Sweep(layout, store, display, options).run(layout.cells(cells), grid)
         except KeyboardInterrupt:
             display.close()
-            display.warn(f"interrupted; what is done is kept, resume with: {options.command}")
-            raise
+            display.warn(how_to_resume(options.command))
+            raise Interrupted from None
         finally:
             display.close()
 
@@ -163,9 +163,7 @@ class _Sweep:
         done, todo = self._done_and_todo(cells)
         with ExitStack() as until_done:
             place = until_done.enter_context(self._workplace()) if todo else None
-            with self._ctrl_c_answered():
-                self._open_tracker(cells)
-            self._take_over(grid, todo)
+            self._begin(cells, grid, todo)
             # Also at the start: a call that is killed writes nothing at its end.
             self.files.write_status(cells, 0, self.options.command)
             if done:
@@ -202,6 +200,21 @@ class _Sweep:
                     finished = False
             (done if finished else todo).append(cell)
         return done, todo
+
+    def _begin(self, cells: Sequence[SweepCell], grid: Grid, todo: Sequence[SweepCell]) -> None:
+        """Open MLflow, then take the folder over; an end in between leaves no run running. Raises UserError."""
+        with self._ctrl_c_answered(), ExitStack() as unless_begun:
+            self.display.say(f"opening MLflow at {self.store.shown}")
+            # Loaded only here: importing MLflow takes seconds, and needs its environment set before.
+            from dprl.platform.tracking.patient import PatientTracker  # noqa: PLC0415
+            from dprl.platform.tracking.tracker import Tracker  # noqa: PLC0415
+
+            tracker = Tracker(self.store, self.options.name, self.options.command)
+            self.tracker = PatientTracker(tracker, self.display.warn)
+            unless_begun.callback(self.tracker.close, [], {}, "KILLED", patient=False)
+            self.tracker.open(cells, self.options.fresh)
+            self._take_over(grid, todo)
+            unless_begun.pop_all()
 
     def _take_over(self, grid: Grid, todo: Sequence[SweepCell]) -> None:
         """Note what the sweep's name stands for and, if it is to start afresh, delete what earlier calls did.
@@ -263,16 +276,6 @@ class _Sweep:
         storage = Home(self.layout.home).tune
         with in_the_making(meanwhile), workplace(how.executor, how.address, storage, self.display.say) as place:
             yield place
-
-    def _open_tracker(self, cells: Sequence[SweepCell]) -> None:
-        self.display.say(f"opening MLflow at {self.store.shown}")
-        # Loaded only here: importing MLflow takes seconds, and needs its environment set before.
-        from dprl.platform.tracking.patient import PatientTracker  # noqa: PLC0415
-        from dprl.platform.tracking.tracker import Tracker  # noqa: PLC0415
-
-        tracker = Tracker(self.store, self.options.name, self.options.command)
-        self.tracker = PatientTracker(tracker, self.display.warn)
-        self.tracker.open(cells, self.options.fresh)
 
     def _execute(self, place: Workplace, todo: Sequence[SweepCell]) -> None:
         compile_kernels([cell.experiment for cell in todo], self.display.say)

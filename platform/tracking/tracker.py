@@ -138,6 +138,8 @@ class Tracker:
 
         Counts are tags: as metrics each would be a chart of one bar.
         """
+        if not self._parent:
+            return  # `open` did not come so far
         with _mlflow_errors():
             for file in files:
                 self.client.log_artifact(self._parent, str(file))
