@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import suppress
 
-from dprl.platform.commands.base import as_json, interrupted, say, stdout_for_results
+from dprl.platform.commands.base import as_json, complain, interrupted, say, stdout_for_results
 from dprl.platform.errors import EXIT_DONE, EXIT_SOME_FAILED
 from dprl.platform.results.home import home_folder
 
@@ -24,13 +25,16 @@ def reproduce(options: argparse.Namespace) -> int:
             found = [PAPERS[paper](request) for paper in papers]
     except KeyboardInterrupt as error:
         return interrupted(error, options)
-    if options.json:
-        say(as_json({one.paper: {"page": one.page and str(one.page), **one.data} for one in found}))
+    # A reader who goes away changes nothing about how the papers came out.
+    with suppress(BrokenPipeError):
+        if options.json:
+            say(as_json({one.paper: {"page": one.page and str(one.page), **one.data} for one in found}))
+        for one in found:
+            if one.page is not None and not options.json:
+                headers, *rows = one.verdicts
+                write_table(sys.stdout, headers, rows)
+                say(f"page      {one.page}")
     for one in found:
-        if one.page is not None and not options.json:
-            headers, *rows = one.verdicts
-            write_table(sys.stdout, headers, rows)
-            say(f"page      {one.page}")
         for line in one.failed:
-            sys.stderr.write(f"dprl: failed: {line}\n")
+            complain(f"dprl: failed: {line}")
     return EXIT_SOME_FAILED if any(one.failed for one in found) else EXIT_DONE

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import suppress
 from typing import Literal
 
 from dprl.platform.commands.base import (
     as_json,
+    complain,
     expanded_cells,
     interrupted,
     labels_of,
@@ -75,14 +77,17 @@ def _execute(options: argparse.Namespace, executor: Literal["process", "tune"]) 
             result = run_sweep(cells, how) if stages is None else run_adaptive(cells, how, stages)
     except KeyboardInterrupt as error:
         return interrupted(error, options)
-    if options.json:
-        where = {"folder": str(result.folder), "tracking_uri": result.tracking_uri}
-        rows = result.summary.to_dict("records")
-        say(as_json({**where, "cells": rows, "failed": result.failed, "unwritten": result.unwritten}))
-    elif len(result.summary):
-        write_summary(sys.stdout, result.summary)
+    # A reader who goes away changes nothing about how the sweep went.
+    with suppress(BrokenPipeError):
+        if options.json:
+            where = {"folder": str(result.folder), "tracking_uri": result.tracking_uri}
+            rows = result.summary.to_dict("records")
+            say(as_json({**where, "cells": rows, "failed": result.failed, "unwritten": result.unwritten}))
+        elif len(result.summary):
+            write_summary(sys.stdout, result.summary)
+            sys.stdout.flush()
     for line in result.failed:
-        sys.stderr.write(f"dprl: failed: {line}\n")
+        complain(f"dprl: failed: {line}")
     for line in result.unwritten:
-        sys.stderr.write(f"dprl: not written: {line}\n")
+        complain(f"dprl: not written: {line}")
     return EXIT_SOME_FAILED if result.failed or result.unwritten else EXIT_DONE
