@@ -39,6 +39,7 @@ _EARLIER = "earlier: "
 _STANDS = " | "
 """Between a run's label, which has the epsilon that is claimed, and what remains of a claim that fails."""
 _NAME = "mlflow.runName"
+_RUNNING, _FINISHED = "RUNNING", "FINISHED"
 _NO_SETTING = "none"
 _NO_THEOREM = "none"
 
@@ -101,7 +102,7 @@ class Tracker:
                 self.client.delete_tag(run, _RECORDED)
                 del self._tags[run][_RECORDED]
             if run not in self._running:
-                self.client.update_run(run, status="RUNNING")
+                self.client.update_run(run, status=_RUNNING)
                 self._running.add(run)
 
     def record(self, cell: SweepCell, results: CellResults) -> None:
@@ -113,25 +114,25 @@ class Tracker:
             metrics = cell_metrics(cell.experiment.algorithm.metrics, results)
             for start in range(0, len(metrics), _BATCH):
                 self.client.log_batch(run, metrics=metrics[start : start + _BATCH])
-            for file in cell.folder.artifacts():
-                self.client.log_artifact(run, str(file))
             if _FAILURE in self._tags[run]:
                 self.client.delete_tag(run, _FAILURE)
             failing = _failing(results.certificate)
             if failing:
                 self._rename(run, f"{cell.label}{_STANDS}{failing}")
             theorem = {"theorem": results.theorem or _NO_THEOREM}
-            self._tag(run, _certificate_tags(results.certificate) | theorem | {_RECORDED: "true"})
-            self.client.set_terminated(run, status="FINISHED")
-            self._running.discard(run)
+            self._tag(run, _certificate_tags(results.certificate) | theorem)
+            self._end(run, _FINISHED)
+            for file in cell.folder.artifacts():
+                self.client.log_artifact(run, str(file))
+            # Last: a call that ends before writes all of it again, which changes nothing.
+            self._tag(run, {_RECORDED: "true"})
 
     def fail(self, cell: SweepCell, cause: str) -> None:
         """The cell failed. Raises TrackingError."""
         with _mlflow_errors():
             run = self._cell_run(cell)
             self._tag(run, {_FAILURE: cause[:500]})
-            self.client.set_terminated(run, status="FAILED")
-        self._running.discard(run)
+            self._end(run, "FAILED")
 
     def close(self, files: Sequence[Path], counts: dict[str, int], status: str) -> None:
         """End the sweep's run, with its files and counts, and whatever still runs. Raises TrackingError.
@@ -141,15 +142,14 @@ class Tracker:
         if not self._parent:
             return  # `open` did not come so far
         with _mlflow_errors():
-            for file in files:
-                self.client.log_artifact(self._parent, str(file))
             self.client.log_batch(
                 self._parent, tags=[entities.RunTag(name, str(count)) for name, count in counts.items()]
             )
-            for run in self._running:
-                self.client.set_terminated(run, status="KILLED")
+            for run in list(self._running):
+                self._end(run, "KILLED")
             self.client.set_terminated(self._parent, status=status)
-        self._running.clear()
+            for file in files:
+                self.client.log_artifact(self._parent, str(file))
 
     def _find_experiment(self) -> str:
         found = self.client.get_experiment_by_name(EXPERIMENT)
@@ -181,7 +181,7 @@ class Tracker:
         parents = [run for run in runs if run.data.tags.get("role") == "sweep"]
         if parents:
             self._parent = parents[0].info.run_id
-            self.client.update_run(self._parent, status="RUNNING")
+            self.client.update_run(self._parent, status=_RUNNING)
         else:
             self._parent = self._create_run(self.sweep, {"role": "sweep"})
         for run in runs:
@@ -191,13 +191,21 @@ class Tracker:
                     # Made twice: the answer to the first request was lost.
                     self.client.delete_run(run.info.run_id)
                     continue
-                self._tags[run.info.run_id] = tags
+                self._tags[run.info.run_id] = dict(tags)
                 self._params[run.info.run_id] = set(run.data.params)
+                if run.info.status == _RUNNING:
+                    # Its process was killed; or it is this one's.
+                    self._running.add(run.info.run_id)
+                if run.info.status != _FINISHED:
+                    # As older versions could leave it, which wrote the tag first.
+                    self._tags[run.info.run_id].pop(_RECORDED, None)
 
     def _mark(self, grid: set[str]) -> None:
         """Tell cells of the grid from those of earlier calls with other settings, which may have equal names."""
         for digest, run in self._cells.items():
             inside = str(digest in grid).lower()
+            if digest not in grid and run in self._running:
+                self._end(run, "KILLED")
             if self._tags[run].get(_IN_GRID, "true") == inside:
                 continue
             self._tag(run, {_IN_GRID: inside})
@@ -219,6 +227,10 @@ class Tracker:
             self._rename(run, _STANDS.join([cell.label, *stands]))
         self._log_parameters(run, cell)
         return run
+
+    def _end(self, run: str, status: str) -> None:
+        self.client.set_terminated(run, status=status)
+        self._running.discard(run)
 
     def _rename(self, run: str, name: str) -> None:
         self.client.update_run(run, name=name)
