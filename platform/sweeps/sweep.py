@@ -209,10 +209,13 @@ class _Sweep:
             from dprl.platform.tracking.patient import PatientTracker  # noqa: PLC0415
             from dprl.platform.tracking.tracker import Tracker  # noqa: PLC0415
 
-            tracker = Tracker(self.store, self.options.name, self.options.command)
+            with _writing(self.layout):
+                sweep_id = self.layout.sweep_id()
+                older = {folder.name for folder in self.layout.cell_folders()}
+            tracker = Tracker(self.store, self.options.name, self.options.command, sweep_id)
             self.tracker = PatientTracker(tracker, self.display.warn)
             unless_begun.callback(self.tracker.close, [], {}, "KILLED", patient=False)
-            self.tracker.open(cells, self.options.fresh)
+            self.tracker.open(cells, self.options.fresh, older)
             self._take_over(grid, todo)
             unless_begun.pop_all()
 

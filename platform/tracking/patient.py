@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from dprl.platform.results.cell_folder import CellResults
@@ -32,9 +32,9 @@ class PatientTracker:
         self._told: set[str] = set()
         self._next_try = 0.0
 
-    def open(self, cells: Sequence[SweepCell], fresh: bool) -> None:
+    def open(self, cells: Sequence[SweepCell], fresh: bool, older: Collection[str]) -> None:
         """As `Tracker.open`: at the start a store that does not answer is the user's to mend."""
-        self._tracker.open(cells, fresh)
+        self._tracker.open(cells, fresh, older)
 
     def begin(self, cell: SweepCell) -> None:
         """The cell starts or resumes."""
