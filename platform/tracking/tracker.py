@@ -50,6 +50,7 @@ _STANDS = " | "
 """Between a run's label, which has the epsilon that is claimed, and what remains of a claim that fails."""
 _NAME = "mlflow.runName"
 _RUNNING, _FINISHED = "RUNNING", "FINISHED"
+_COMMAND_FILE = "command.txt"
 _NO_SETTING = "none"
 _NO_THEOREM = "none"
 
@@ -84,6 +85,8 @@ class Tracker:
     def open(self, cells: Sequence[SweepCell], fresh: bool, older: Collection[str] = ()) -> None:
         """Make the store's tables, find or create the sweep's runs, and mark those outside the grid of `cells`.
 
+        The command that resumes the sweep is stored as a file, to see that files can be.
+
         older: digests of cells whose runs may be of an older version, which did not tag them with the sweep's id.
         Raises UserError for a useless store.
         """
@@ -95,12 +98,20 @@ class Tracker:
                 runs = self._find_runs() or self._find_older(older)
                 self._adopt([] if fresh else runs)
                 self.client.update_run(self._parent, status=_RUNNING)
+                # Where files cannot be stored that is told now, and not of each cell at its end.
+                with _upload_errors():
+                    self.client.log_text(self._parent, f"{self.command}\n", _COMMAND_FILE)
                 for run in runs if fresh else ():
                     self.client.delete_run(run.info.run_id)
                 self._mark({cell.digest for cell in cells})
         except TrackingError as error:
             rule = f"must be usable by MLflow ({error})"
             raise broken_rule("tracking-uri", rule, self.store.shown, "check the address") from error
+
+    def ask(self) -> None:
+        """Ask the store for next to nothing. Raises TrackingError if it does not answer."""
+        with _mlflow_errors():
+            self.client.search_experiments(max_results=1)
 
     def refresh(self) -> None:
         """Look again which runs there are, after a request of which nobody knows what it did. Raises TrackingError."""
@@ -136,8 +147,7 @@ class Tracker:
             theorem = {"theorem": results.theorem or _NO_THEOREM}
             self._tag(run, _certificate_tags(results.certificate) | theorem)
             self._end(run, _FINISHED)
-            for file in cell.folder.artifacts():
-                self.client.log_artifact(run, str(file))
+            self._upload(run, cell.folder.artifacts())
             # Last: a call that ends before writes all of it again, which changes nothing.
             self._tag(run, {RECORDED: "true"})
 
@@ -165,8 +175,7 @@ class Tracker:
             for run in list(self._running):
                 self._end(run, "KILLED")
             self.client.set_terminated(self._parent, status=status)
-            for file in files:
-                self.client.log_artifact(self._parent, str(file))
+            self._upload(self._parent, files)
 
     def _find_runs(self) -> list[entities.Run]:
         return tagged(self.client, self._experiment, SWEEP_ID, self.sweep_id)
@@ -228,6 +237,11 @@ class Tracker:
     def _end(self, run: str, status: str) -> None:
         self.client.set_terminated(run, status=status)
         self._running.discard(run)
+
+    def _upload(self, run: str, files: Sequence[Path]) -> None:
+        with _upload_errors():
+            for file in files:
+                self.client.log_artifact(run, str(file))
 
     def _rename(self, run: str, name: str) -> None:
         self.client.update_run(run, name=name)
@@ -332,5 +346,21 @@ def _mlflow_errors() -> Iterator[None]:
     try:
         yield
     except (MlflowException, SQLAlchemyError, OSError) as error:
-        first_line = next(iter(str(error).splitlines()), "")
-        raise TrackingError(f"{type(error).__name__}: {first_line}") from error
+        raise _as_tracking_error(error) from error
+
+
+@contextmanager
+def _upload_errors() -> Iterator[None]:
+    """All errors while files are stored, as one kind.
+
+    There is no narrower class: the server says which library stores them, boto3 or another, and each has its own.
+    """
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001
+        raise _as_tracking_error(error) from error
+
+
+def _as_tracking_error(error: Exception) -> TrackingError:
+    first_line = next(iter(str(error).splitlines()), "")
+    return TrackingError(f"{type(error).__name__}: {first_line}")
