@@ -323,6 +323,7 @@ def _add_reproduce(commands: _Subparsers) -> None:
 def _add_ui(commands: _Subparsers) -> None:
     parser = _add(commands, "ui", "open MLflow's web pages on the results", "ui --port 5001")
     parser.add_argument("--port", metavar="N", default="5000", help="TCP port (default: 5000)")
+    parser.add_argument("--storage", metavar="URI", help="as for sweep (default: $DPRL_HOME or ./dprl_runs)")
 
 
 _COMMANDS = {

@@ -7,6 +7,7 @@ import sys
 from contextlib import suppress
 
 from dprl.platform.commands.base import as_json, complain, interrupted, say, stdout_for_results
+from dprl.platform.environment_variables import tracking_uri
 from dprl.platform.errors import EXIT_DONE, EXIT_SOME_FAILED
 from dprl.platform.results.home import home_folder
 
@@ -19,7 +20,8 @@ def reproduce(options: argparse.Namespace) -> int:
     from dprl.platform.reproductions.request import Request  # noqa: PLC0415
 
     papers = wanted(options.paper)
-    request = Request(home_folder(None), options.quick, options.resume_command, fresh=options.fresh)
+    home, uri = home_folder(None), tracking_uri(None)
+    request = Request(home, options.quick, options.resume_command, fresh=options.fresh, tracking_uri=uri)
     try:
         with stdout_for_results():
             found = [PAPERS[paper](request) for paper in papers]

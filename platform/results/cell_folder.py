@@ -18,7 +18,7 @@ from dprl.platform.errors import UserError
 _MADE_BY = ("dprl", "git_commit", "source_digest", "python", "cpu")
 
 
-class DamagedCell(UserError):
+class DamagedCellError(UserError):
     """A cell has its marker, and lacks a file or has another one than was written."""
 
 
@@ -97,16 +97,15 @@ class CellFolder:
             return False
 
     def results(self) -> CellResults:
-        """Read what a finished cell left. Raises DamagedCell."""
+        """Read what a finished cell left. Raises DamagedCellError."""
         try:
             return self._results()
         except (OSError, ValueError, KeyError, TypeError) as error:
             if isinstance(error, OSError) and error.errno not in (None, errno.ENOENT):
                 raise  # The files may be whole, and cannot be reached now. Pyarrow's errors on content have no number.
             cause = f"{type(error).__name__}: {error}"
-            raise DamagedCell(
-                f"{self.path}: must have all that its cell wrote, got {cause}; remove the folder and run the sweep again"
-            ) from error
+            rule, remedy = "must have all that its cell wrote", "remove the folder and run the sweep again"
+            raise DamagedCellError(f"{self.path}: {rule}, got {cause}; {remedy}") from error
 
     def _results(self) -> CellResults:
         done = json.loads(self.marker_file.read_text())

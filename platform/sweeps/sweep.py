@@ -18,8 +18,8 @@ from dprl.platform.configs.experiment import Experiment
 from dprl.platform.environment_variables import cpu_limit, set_environment
 from dprl.platform.errors import Interrupted, UserError, broken_rule, counted, how_to_resume
 from dprl.platform.program import command
-from dprl.platform.results.cell_folder import CellFolder, DamagedCell
-from dprl.platform.results.home import Home
+from dprl.platform.results.cell_folder import CellFolder, DamagedCellError
+from dprl.platform.results.home import Home, storage_words
 from dprl.platform.results.layout import SweepCell, SweepLayout
 from dprl.platform.results.named_grid import Grid, Stages, require_same_meaning
 from dprl.platform.results.records import block_column
@@ -86,8 +86,8 @@ def run_sweep(cells: Sequence[Experiment], options: SweepOptions) -> SweepResult
     """Run what is not finished yet of `cells` and report on all of them.
 
     Raises UserError when the sweep cannot start, also because another process runs it or its name stands for another
-    grid: what earlier calls left is as it was then. Raises Interrupted when the user stops it, KeyboardInterrupt if that was
-    before anything was shown; a cell that fails is reported in the result.
+    grid: what earlier calls left is as it was then. Raises Interrupted when the user stops it, KeyboardInterrupt if
+    that was before anything was shown; a cell that fails is reported in the result.
     """
     layout = SweepLayout(options.home.resolve(), options.name)
     store = TrackingStore.choose(layout.home, options.tracking_uri)
@@ -195,7 +195,7 @@ class _Sweep:
             if finished:
                 try:
                     self.files.read(cell)
-                except DamagedCell as error:
+                except DamagedCellError as error:
                     self.display.warn(f"{cell.label}: runs again, its files cannot be read ({error})")
                     finished = False
             (done if finished else todo).append(cell)
@@ -318,8 +318,15 @@ class _Sweep:
         self.display.say(f"results   {self.layout.folder}")
         for file in files[:_FIRST_TO_READ]:
             self.display.say(f"          {file}")
-        ui = command("ui") if self.options.tracking_uri is None else f"mlflow at {self.store.shown}"
-        self.display.say(f"MLflow    {ui}: experiment 'dprl', run {shlex.quote(self.layout.name)}")
+        self.display.say(f"MLflow    {self._pages()}: experiment 'dprl', run {shlex.quote(self.layout.name)}")
+
+    def _pages(self) -> str:
+        """Return what opens MLflow's pages on the runs, a command or an address."""
+        if self.options.tracking_uri is None:
+            return command("ui", *storage_words(self.layout.home))
+        if self.store.local:
+            return shlex.join(["mlflow", "ui", "--backend-store-uri", self.store.shown])
+        return f"mlflow at {self.store.shown}"
 
 
 def _first_and_last(metrics: Sequence[Metric], records: pd.DataFrame) -> str:

@@ -22,7 +22,8 @@ class PatientTracker:
     """Passes on to `tracker`; of each cell it keeps the last thing that the store did not take.
 
     The files of a cell hold all that is ever written, so nothing is lost when the store stays away: the same sweep
-    again writes it. What a store refuses that answers otherwise keeps nothing else from it. warn: is told, once for each cause, what goes wrong.
+    again writes it. What a store refuses that answers otherwise keeps nothing else from it.
+    warn: is told, once for each cause, what goes wrong.
     """
 
     def __init__(self, tracker: Tracker, warn: Callable[[str], None]) -> None:
@@ -55,7 +56,7 @@ class PatientTracker:
         self._write(cell, lambda: self._tracker.fail(cell, cause))
 
     def close(self, files: Sequence[Path], counts: Mapping[str, int], status: str, patient: bool) -> str | None:
-        """End the sweep's runs, if `patient` after waiting for the store; return what kept it from that, or from cells."""
+        """End the sweep's runs, if `patient` after waiting for the store; return what it did not take, and why."""
         deadline = time.monotonic() + (_PATIENCE_SECONDS if patient else 0.0)
         while True:
             # What was refused has one more chance.
@@ -94,7 +95,7 @@ class PatientTracker:
         if error is not None:
             self._postpone(error)
             return error
-        # A request that was cut may have made its run all the same. If that is refused, so is what follows, and tells it.
+        # A request that was cut may have made its run all the same. What goes wrong here goes wrong below, too.
         self._attempt(self._tracker.refresh)
         deadline = time.monotonic() + _PATIENCE_SECONDS
         for digest, write in list(self._pending.items()):

@@ -1,4 +1,4 @@
-"""Which of MLflow's runs are a sweep's: on a server of many people its name is not enough, and a run may be there twice."""
+"""Which of MLflow's runs are a sweep's: many people's sweeps may have its name, and a run may be there twice."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def find_experiment(client: MlflowClient, store: TrackingStore) -> str:
     if found is None:
         root = store.artifact_root
         try:
-            return str(client.create_experiment(EXPERIMENT, root.as_uri() if root is not None else None, _EXPERIMENT_TAGS))
+            return str(
+                client.create_experiment(EXPERIMENT, root.as_uri() if root is not None else None, _EXPERIMENT_TAGS)
+            )
         except MlflowException as error:
             # Somebody else has made it meanwhile, or this one, of whose first request the answer was lost.
             found = client.get_experiment_by_name(EXPERIMENT) if error.error_code == _EXISTS else None
@@ -67,7 +69,7 @@ def tagged(client: MlflowClient, experiment: str, tag: str, value: str) -> list[
 
 
 def of_older_version(named: Sequence[Run], digests: Collection[str]) -> list[Run]:
-    """Return those of the runs `named` like the sweep that are its own, though an older version gave them no `sweep_id`.
+    """Return those of the runs `named` like the sweep that are its own, though of an older version without `sweep_id`.
 
     digests: of the cells in the sweep's folder. A run of another cell is somebody else's.
     """

@@ -357,7 +357,7 @@ def _upload_errors() -> Iterator[None]:
     """
     try:
         yield
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:
         raise _as_tracking_error(error) from error
 
 

@@ -193,20 +193,20 @@ def test_a_run_that_is_refused_is_told_and_the_sweep_is_ended(home: Path, monkey
     patient = PatientTracker(tracker, warned.append)
     upload = tracker.client.log_artifact
 
-    class UploadFailed(Exception):
+    class UploadError(Exception):
         pass
 
     def refused(run: str, file: str) -> None:
         if cells[0].digest in file:
-            raise UploadFailed("no such bucket")
+            raise UploadError("no such bucket")
         upload(run, file)
 
     monkeypatch.setattr(tracker.client, "log_artifact", refused)
     for cell in cells:
         patient.begin(cell)
         patient.record(cell, cell.folder.results())
-    assert patient.close([home / "config.yaml"], {}, "FINISHED", patient=True) == "UploadFailed: no such bucket"
-    assert warned == ["MLflow: UploadFailed: no such bucket; it is tried again at the end"]
+    assert patient.close([home / "config.yaml"], {}, "FINISHED", patient=True) == "UploadError: no such bucket"
+    assert warned == ["MLflow: UploadError: no such bucket; it is tried again at the end"]
     parent, children = runs(home)
     assert {run.info.status for run in (parent, *children)} == {"FINISHED"}
     assert ["recorded" in child.data.tags for child in children] == [False, True]

@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from mlflow.entities import Run
 from mlflow.exceptions import MlflowException
-from mlflow.tracking import MlflowClient
 
 from dprl.platform.configs.config import load_cells
 from dprl.platform.errors import UserError
@@ -22,6 +20,7 @@ from dprl.platform.sweeps.execution import LockedCell
 from dprl.platform.tracking.store import EXPERIMENT, TrackingError, TrackingStore
 from dprl.platform.tracking.tracker import Tracker
 from tests.platform.tracking.cases import CONFIG, cells_in, client_of, opened, record_all, runs
+
 
 def test_a_cell_is_a_nested_run_with_its_parameters_curves_and_artifacts(home: Path) -> None:
     cells = cells_in(home)
