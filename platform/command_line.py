@@ -6,12 +6,14 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import NoReturn, TypeAlias
 
 from dprl.platform.errors import (
     EXIT_BAD_INPUT,
     EXIT_DONE,
     EXIT_INTERRUPTED,
+    EXIT_SOME_FAILED,
     UserError,
     broken_rule,
     nearest,
@@ -24,7 +26,18 @@ from dprl.platform.tracking.shown_addresses import without_secrets
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 some trial failed, 2 bad input, 130 interrupted."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    code = _run(list(sys.argv[1:] if argv is None else argv))
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            # Python would complain once more, and exit with 120, when it closes the stream.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    return code
+
+
+def _run(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code."""
     try:
         _require_command(arguments)
         options = _parsed(arguments)
@@ -35,17 +48,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         plugins.load_plugins()
         return commands.COMMANDS[options.command](options)
     except UserError as error:
-        print(f"dprl: {error}", file=sys.stderr)
+        _complain(f"dprl: {error}")
         return EXIT_BAD_INPUT
     except KeyboardInterrupt:
-        print(f"dprl: interrupted; the same command starts again: {resume_command(arguments)}", file=sys.stderr)
+        _complain(f"dprl: interrupted; the same command starts again: {resume_command(arguments)}")
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # The reader (head, less) has seen enough. Python would complain once more when it closes stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_DONE
+        # The reader (head, less) has seen enough of an answer. What works has not ended as it should.
+        return EXIT_DONE if _answers(arguments) else EXIT_SOME_FAILED
     except SystemExit as done:  # argparse ends this way after --help
         return int(done.code or 0)
+
+
+def _complain(line: str) -> None:
+    # Without a reader the exit code says it.
+    with suppress(BrokenPipeError):
+        print(line, file=sys.stderr, flush=True)
+
+
+def _answers(arguments: Sequence[str]) -> bool:
+    """Whether what the command prints is all that it does."""
+    return not arguments or arguments[0] not in _WORKING or "--dry-run" in arguments
 
 
 def resume_command(words: Sequence[str]) -> str:
@@ -300,6 +323,7 @@ def _add_reproduce(commands: _Subparsers) -> None:
 def _add_ui(commands: _Subparsers) -> None:
     parser = _add(commands, "ui", "open MLflow's web pages on the results", "ui --port 5001")
     parser.add_argument("--port", metavar="N", default="5000", help="TCP port (default: 5000)")
+    parser.add_argument("--storage", metavar="URI", help="as for sweep (default: $DPRL_HOME or ./dprl_runs)")
 
 
 _COMMANDS = {
@@ -313,6 +337,8 @@ _COMMANDS = {
     "reproduce": _add_reproduce,
     "ui": _add_ui,
 }
+_WORKING = {"run", "sweep", "submit", "reproduce"}
+"""Commands that do more than answer on standard output."""
 
 
 def _require_command(words: Sequence[str]) -> None:

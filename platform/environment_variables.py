@@ -12,7 +12,7 @@ CPU_VARIABLE = "DPRL_NUM_CPUS"
 
 _WORKER_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "RAY_CHDIR_TO_TRIAL_DIR": "0"}
 _IMPORT_PATH = "PYTHONPATH"
-_TRACKING_VARIABLE = "MLFLOW_TRACKING_URI"
+TRACKING_VARIABLE = "MLFLOW_TRACKING_URI"
 
 _DRIVER_ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -58,7 +58,7 @@ def worker_environment() -> dict[str, str]:
 
 def tracking_uri(given: str | None) -> str | None:
     """Return the address of MLflow's store that the user gave, here or in the variable that MLflow reads."""
-    return given or os.environ.get(_TRACKING_VARIABLE) or None
+    return given or os.environ.get(TRACKING_VARIABLE) or None
 
 
 def cpu_limit() -> int | None:

@@ -25,6 +25,10 @@ class UserError(Exception):
         super().__init__(printable(" ".join(message.split())))
 
 
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, after which the user has been told how to go on."""
+
+
 def shown(value: object) -> str:
     """Return `value` as an error message shows it: its repr on one line, cut to 60 characters."""
     return shortened(" ".join(repr(value).split()))
@@ -43,6 +47,11 @@ def printable(text: str) -> str:
 def shortened(text: str) -> str:
     """Return `text`, cut to 60 characters."""
     return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 3] + "..."
+
+
+def how_to_resume(command: str) -> str:
+    """Return what is told after Ctrl-C."""
+    return f"interrupted; what is done is kept, resume with: {command}"
 
 
 def counted(number: int, noun: str) -> str:

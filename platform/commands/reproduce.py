@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import suppress
 
-from dprl.platform.commands.base import as_json, say, stdout_for_results
-from dprl.platform.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_SOME_FAILED
+from dprl.platform.commands.base import as_json, complain, interrupted, say, stdout_for_results
+from dprl.platform.environment_variables import tracking_uri
+from dprl.platform.errors import EXIT_DONE, EXIT_SOME_FAILED
 from dprl.platform.results.home import home_folder
 
 
@@ -18,19 +20,23 @@ def reproduce(options: argparse.Namespace) -> int:
     from dprl.platform.reproductions.request import Request  # noqa: PLC0415
 
     papers = wanted(options.paper)
-    request = Request(home_folder(None), options.quick, options.resume_command, fresh=options.fresh)
+    home, uri = home_folder(None), tracking_uri(None)
+    request = Request(home, options.quick, options.resume_command, fresh=options.fresh, tracking_uri=uri)
     try:
         with stdout_for_results():
             found = [PAPERS[paper](request) for paper in papers]
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED  # run_sweep has said how to resume
-    if options.json:
-        say(as_json({one.paper: {"page": one.page and str(one.page), **one.data} for one in found}))
+    except KeyboardInterrupt as error:
+        return interrupted(error, options)
+    # A reader who goes away changes nothing about how the papers came out.
+    with suppress(BrokenPipeError):
+        if options.json:
+            say(as_json({one.paper: {"page": one.page and str(one.page), **one.data} for one in found}))
+        for one in found:
+            if one.page is not None and not options.json:
+                headers, *rows = one.verdicts
+                write_table(sys.stdout, headers, rows)
+                say(f"page      {one.page}")
     for one in found:
-        if one.page is not None and not options.json:
-            headers, *rows = one.verdicts
-            write_table(sys.stdout, headers, rows)
-            say(f"page      {one.page}")
         for line in one.failed:
-            sys.stderr.write(f"dprl: failed: {line}\n")
+            complain(f"dprl: failed: {line}")
     return EXIT_SOME_FAILED if any(one.failed for one in found) else EXIT_DONE

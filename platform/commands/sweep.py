@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from dprl.platform.commands.base import (
     as_json,
+    complain,
     expanded_cells,
+    interrupted,
     labels_of,
     planned_certificates,
     say,
@@ -16,7 +19,7 @@ from dprl.platform.commands.base import (
     stdout_for_results,
 )
 from dprl.platform.environment_variables import tracking_uri
-from dprl.platform.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, counted
+from dprl.platform.errors import EXIT_DONE, EXIT_SOME_FAILED, counted
 from dprl.platform.reports.verdicts import verdict_line
 from dprl.platform.results.home import home_folder
 
@@ -75,16 +78,19 @@ def _execute(options: argparse.Namespace, executor: Executor) -> int:
     try:
         with stdout_for_results(on_ray=executor == "tune"):
             result = run_sweep(cells, how) if stages is None else run_adaptive(cells, how, stages)
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED  # run_sweep has said how to resume
-    if options.json:
-        where = {"folder": str(result.folder), "tracking_uri": result.tracking_uri}
-        rows = result.summary.to_dict("records")
-        say(as_json({**where, "cells": rows, "failed": result.failed, "unwritten": result.unwritten}))
-    elif len(result.summary):
-        write_summary(sys.stdout, result.summary)
+    except KeyboardInterrupt as error:
+        return interrupted(error, options)
+    # A reader who goes away changes nothing about how the sweep went.
+    with suppress(BrokenPipeError):
+        if options.json:
+            where = {"folder": str(result.folder), "tracking_uri": result.tracking_uri}
+            rows = result.summary.to_dict("records")
+            say(as_json({**where, "cells": rows, "failed": result.failed, "unwritten": result.unwritten}))
+        elif len(result.summary):
+            write_summary(sys.stdout, result.summary)
+            sys.stdout.flush()
     for line in result.failed:
-        sys.stderr.write(f"dprl: failed: {line}\n")
+        complain(f"dprl: failed: {line}")
     for line in result.unwritten:
-        sys.stderr.write(f"dprl: not written: {line}\n")
+        complain(f"dprl: not written: {line}")
     return EXIT_SOME_FAILED if result.failed or result.unwritten else EXIT_DONE

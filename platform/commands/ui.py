@@ -7,10 +7,12 @@ import os
 import socket
 import sys
 
-from dprl.platform.commands.base import say
+from dprl.platform.commands.base import complain, say
+from dprl.platform.environment_variables import TRACKING_VARIABLE, tracking_uri
 from dprl.platform.errors import UserError, broken_rule
 from dprl.platform.program import command
 from dprl.platform.results.home import Home, home_folder
+from dprl.platform.tracking.shown_addresses import without_secrets
 from dprl.platform.tracking.store import TrackingStore, runs_page
 
 _UI_HOST = "127.0.0.1"
@@ -23,14 +25,16 @@ def ui(options: argparse.Namespace) -> int:
     if not 1 <= port <= 65535:
         rule = "must be a whole number from 1 to 65535"
         raise broken_rule("--port", rule, options.port, "write e.g. --port 5000")
-    home = Home(home_folder(None).resolve())
+    home = Home(home_folder(options.storage).resolve())
+    elsewhere = _elsewhere() if options.storage is None else ""
     database = home.database
     if not database.is_file():
-        raise UserError(
-            f"{database}: must exist to be shown, got no such file; run `{command('sweep', 'smoke')}` first"
-        )
+        remedy = elsewhere or f"run `{command('sweep', 'smoke')}` first"
+        raise UserError(f"{database}: must exist to be shown, got no such file; {remedy}")
     page = runs_page(database)
     _require_free(port)
+    if elsewhere:
+        complain(f"dprl: {elsewhere}; these are the runs in {database}")
     say(f"MLflow UI  http://{_UI_HOST}:{port}{page}   (all sweeps; Ctrl-C ends it)")
     say("           open the sweep with [+], tick cells, Compare; a metric's name shows its curves")
     # One worker and no job runners: each is a process of 200 MB, and looking at results needs neither.
@@ -47,6 +51,12 @@ def ui(options: argparse.Namespace) -> int:
     # Uvicorn would tell every request, and end on Ctrl-C with a traceback.
     words += ["--uvicorn-opts", "--log-level warning --lifespan off"]
     os.execve(sys.executable, [sys.executable, "-P", *words], environment)
+
+
+def _elsewhere() -> str:
+    """Return where sweeps write their runs now, if that is another place than their home."""
+    uri = tracking_uri(None)
+    return "" if uri is None else f"${TRACKING_VARIABLE} leads the runs of sweeps to {without_secrets(uri)}"
 
 
 def _require_free(port: int) -> None:

@@ -17,6 +17,7 @@ class Request:
     home: where all state lives. quick: with as many trials as the paper has, instead of with more. command: what the
     user typed, for messages and the page. executor: as for a sweep. overrides: of the config, as --set has them.
     searches: runs of a control that is no cell, 0 for the usual number. fresh: delete what earlier calls did.
+    tracking_uri: of MLflow, or None for a database in `home`.
     """
 
     home: Path
@@ -26,6 +27,7 @@ class Request:
     overrides: tuple[str, ...] = ()
     searches: int = 0
     fresh: bool = False
+    tracking_uri: str | None = None
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ class Ran:
     """What became of the sweep.
 
     folder: of the runs. page_folder: where the page is to be. cells: the finished ones. made: lines on what was run.
-    failed: a line for each cell that did, and one if some are missing. complete: whether every cell is finished.
+    failed: a line for each cell that did, for each file and for MLflow if it lacks something, and one if cells are
+    missing. complete: whether every cell is finished.
     """
 
     folder: Path
@@ -47,7 +48,7 @@ def run_cells(request: Request, config: str, paper: str, quick_seeds: int) -> Ra
         home=request.home,
         executor=request.executor,
         address=None,
-        tracking_uri=None,
+        tracking_uri=request.tracking_uri,
         fresh=request.fresh,
         command=request.command,
     )
@@ -61,7 +62,7 @@ def run_cells(request: Request, config: str, paper: str, quick_seeds: int) -> Ra
         page_folder=Home(home).reproductions / f"{paper}{suffix}",
         cells=[(cell.experiment, cell.folder.results()) for cell in found],
         made=[f"Made by `{request.command}` from the sweep {options.name} ({config}.yaml).", *_versions(found)],
-        failed=[*swept.failed, *([told] if missing else [])],
+        failed=[*swept.failed, *swept.unwritten, *([told] if missing else [])],
         complete=not missing,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,10 @@ from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError
 
 _MADE_BY = ("dprl", "git_commit", "source_digest", "python", "cpu")
+
+
+class DamagedCellError(UserError):
+    """A cell has its marker, and lacks a file or has another one than was written."""
 
 
 @dataclass(frozen=True)
@@ -85,11 +90,24 @@ class CellFolder:
         return self.marker_file.is_file()
 
     def finished_as(self, digest: str) -> bool:
-        """Whether all artifacts of the cell of that digest are written."""
-        return self.finished and json.loads(self.marker_file.read_text())["digest"] == digest
+        """Whether all artifacts of the cell of that digest are written; not so if its marker cannot be made out."""
+        try:
+            return bool(json.loads(self.marker_file.read_text())["digest"] == digest)
+        except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
+            return False
 
     def results(self) -> CellResults:
-        """Read what a finished cell left."""
+        """Read what a finished cell left. Raises DamagedCellError."""
+        try:
+            return self._results()
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            if isinstance(error, OSError) and error.errno not in (None, errno.ENOENT):
+                raise  # The files may be whole, and cannot be reached now. Pyarrow's errors on content have no number.
+            cause = f"{type(error).__name__}: {error}"
+            rule, remedy = "must have all that its cell wrote", "remove the folder and run the sweep again"
+            raise DamagedCellError(f"{self.path}: {rule}, got {cause}; {remedy}") from error
+
+    def _results(self) -> CellResults:
         done = json.loads(self.marker_file.read_text())
         return CellResults(
             records=pd.read_parquet(self.records_file),

@@ -44,6 +44,12 @@ class Home:
         return self.path / "reproductions"
 
 
+def storage_words(home: Path) -> list[str]:
+    """Return the words that a command needs to find the results in `home`: none where it looks there anyway."""
+    usual = Path((os.environ.get(_VARIABLE) or _DEFAULT).removeprefix("file://"))
+    return [] if usual.resolve() == home.resolve() else ["--storage", str(home)]
+
+
 def home_folder(storage: str | None) -> Path:
     """Return the folder of all results: --storage, $DPRL_HOME or ./dprl_runs. Raises UserError."""
     source = "--storage" if storage is not None else f"${_VARIABLE}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ import pandas as pd
 from dprl.platform.configs.experiment import NAME_RULE, Experiment, fits_as_name, varying_keys
 from dprl.platform.errors import broken_rule
 from dprl.platform.program import command
+from dprl.platform.results.atomic_files import write_text
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.results.home import Home
 from dprl.platform.results.lock import FolderLock
@@ -20,6 +22,7 @@ from dprl.platform.results.named_grid import Grid, Stages
 from dprl.platform.results.status import SweepStatus
 
 _DIGEST = re.compile(r"[0-9a-f]{12}")
+_ID = re.compile(r"[0-9a-f]{32}")
 _ORPHAN_PATIENCE = 60.0
 """Seconds that a cell waits for its previous writer; a Ray worker without a driver ends within a few."""
 
@@ -81,6 +84,11 @@ class SweepLayout:
         return self.folder / "grid.json"
 
     @property
+    def id_file(self) -> Path:
+        """What tells the sweep from others of its name."""
+        return self.folder / "sweep_id"
+
+    @property
     def logs(self) -> Path:
         """Holds the log of all calls and the stories of failed cells."""
         return self.folder / "logs"
@@ -101,6 +109,14 @@ class SweepLayout:
     def lock(self) -> FolderLock:
         """The lock of the one process that drives this sweep."""
         return FolderLock(self.folder / "locks" / "sweep", patience=0.0)
+
+    def sweep_id(self) -> str:
+        """Return what tells the sweep from others of its name, in MLflow at one server; the first call makes it."""
+        found = self.id_file.read_text(errors="replace").strip() if self.id_file.exists() else ""
+        if not _ID.fullmatch(found):
+            found = uuid.uuid4().hex
+            write_text(self.id_file, found + "\n")
+        return found
 
     def stages(self) -> Stages | None:
         """In which stages the sweep adds seeds, None if their number is fixed. Raises UserError."""
@@ -136,13 +152,19 @@ class SweepLayout:
             for experiment in distinct
         ]
 
-    def delete_cells(self) -> int:
-        """Remove every cell of this sweep and return how many; anything else in the folder is left alone."""
+    def cell_folders(self) -> list[Path]:
+        """Return the folders of all cells of all calls."""
         folder = self.folder / "cells"
         if not folder.is_dir():
-            return 0
-        cells = [f for f in folder.iterdir() if _DIGEST.fullmatch(f.name) and f.is_dir() and not f.is_symlink()]
+            return []
+        return [f for f in folder.iterdir() if _DIGEST.fullmatch(f.name) and f.is_dir() and not f.is_symlink()]
+
+    def delete_cells(self) -> int:
+        """Remove every cell of this sweep and return how many; anything else in the folder is left alone."""
+        cells = self.cell_folders()
         for cell in cells:
             with FolderLock(self.folder / "locks" / cell.name, _ORPHAN_PATIENCE):
+                # First: a kill between two files must not leave a cell that counts as finished.
+                CellFolder(cell).marker_file.unlink(missing_ok=True)
                 shutil.rmtree(cell)
         return len(cells)

@@ -16,10 +16,10 @@ from dprl.algorithms import Metric
 from dprl.algorithms.base import headline
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.environment_variables import cpu_limit, set_environment
-from dprl.platform.errors import UserError, broken_rule, counted
+from dprl.platform.errors import Interrupted, UserError, broken_rule, counted, how_to_resume
 from dprl.platform.program import command
-from dprl.platform.results.cell_folder import CellFolder
-from dprl.platform.results.home import Home
+from dprl.platform.results.cell_folder import CellFolder, DamagedCellError
+from dprl.platform.results.home import Home, storage_words
 from dprl.platform.results.layout import SweepCell, SweepLayout
 from dprl.platform.results.named_grid import Grid, Stages, require_same_meaning
 from dprl.platform.results.records import block_column
@@ -86,7 +86,8 @@ def run_sweep(cells: Sequence[Experiment], options: SweepOptions) -> SweepResult
     """Run what is not finished yet of `cells` and report on all of them.
 
     Raises UserError when the sweep cannot start, also because another process runs it or its name stands for another
-    grid, and KeyboardInterrupt when the user stops it; a cell that fails is reported in the result.
+    grid: what earlier calls left is as it was then. Raises Interrupted when the user stops it, KeyboardInterrupt if
+    that was before anything was shown; a cell that fails is reported in the result.
     """
     layout = SweepLayout(options.home.resolve(), options.name)
     store = TrackingStore.choose(layout.home, options.tracking_uri)
@@ -96,14 +97,15 @@ def run_sweep(cells: Sequence[Experiment], options: SweepOptions) -> SweepResult
     store.require_reachable()
     set_environment()
     with joined_cluster(options.address, layout.home, store), _locked(layout):
-        _claim_name(layout, Grid.of(cells, options.stages), options.fresh)
+        grid = Grid.of(cells, options.stages)
+        _require_name(layout, grid, options.fresh)
         display = LoggedProgress(progress_display(options.quiet), layout.log_file)
         try:
-            return _Sweep(layout, store, display, options).run(layout.cells(cells))
+            return _Sweep(layout, store, display, options).run(layout.cells(cells), grid)
         except KeyboardInterrupt:
             display.close()
-            display.warn(f"interrupted; what is done is kept, resume with: {options.command}")
-            raise
+            display.warn(how_to_resume(options.command))
+            raise Interrupted from None
         finally:
             display.close()
 
@@ -112,32 +114,32 @@ def run_sweep(cells: Sequence[Experiment], options: SweepOptions) -> SweepResult
 def _locked(layout: SweepLayout) -> Iterator[None]:
     """Be the one process that drives the sweep. Raises UserError, also if its folder cannot be written."""
     lock = layout.lock()
-    try:
+    with _writing(layout):
         layout.folder.mkdir(parents=True, exist_ok=True)
         lock.acquire()
-    except OSError as error:
-        raise _unfit_home(layout, error) from None
     try:
         yield
     finally:
         lock.release()
 
 
-def _claim_name(layout: SweepLayout, grid: Grid, fresh: bool) -> None:
-    """Note what the sweep's name stands for. Raises UserError if it stands for another grid already."""
+@contextmanager
+def _writing(layout: SweepLayout) -> Iterator[None]:
+    """Raise UserError for a folder that cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        rule = f"the folder of all results must be one that can be written ({error.strerror})"
+        remedy = "free it, or choose another folder"
+        raise broken_rule("$DPRL_HOME or --storage", rule, str(layout.home), remedy) from None
+
+
+def _require_name(layout: SweepLayout, grid: Grid, fresh: bool) -> None:
+    """Raise UserError if the sweep's name stands for another grid already."""
     before = None if fresh else Grid.read(layout.grid_file)
     if before is not None:
         finished = sum(CellFolder(layout.cell_folder(digest)).finished for digest in before.cells)
         require_same_meaning(layout.name, before, grid, finished)
-    try:
-        grid.write(layout.grid_file)
-    except OSError as error:
-        raise _unfit_home(layout, error) from None
-
-
-def _unfit_home(layout: SweepLayout, error: OSError) -> UserError:
-    rule = f"the folder of all results must be one that can be written ({error.strerror})"
-    return broken_rule("$DPRL_HOME or --storage", rule, str(layout.home), "free it, or choose another folder")
 
 
 class _Sweep:
@@ -156,17 +158,12 @@ class _Sweep:
         self.failures: dict[str, str] = {}
         self._started: dict[str, float] = {}
 
-    def run(self, cells: Sequence[SweepCell]) -> SweepResult:
+    def run(self, cells: Sequence[SweepCell], grid: Grid) -> SweepResult:
         """Bring all cells to their end, then write the sweep's own files."""
-        if self.options.fresh:
-            deleted = self.layout.delete_cells()
-            self.display.say(f"starting afresh: {counted(deleted, 'cell')} of earlier calls deleted")
-        done = [cell for cell in cells if cell.finished]
-        todo = [cell for cell in cells if not cell.finished]
+        done, todo = self._done_and_todo(cells)
         with ExitStack() as until_done:
             place = until_done.enter_context(self._workplace()) if todo else None
-            with self._ctrl_c_answered():
-                self._open_tracker(cells)
+            self._begin(cells, grid, todo)
             # Also at the start: a call that is killed writes nothing at its end.
             self.files.write_status(cells, 0, self.options.command)
             if done:
@@ -189,6 +186,51 @@ class _Sweep:
                     # Also when Ctrl-C comes again while Ray stops.
                     result = self._conclude(cells, status)
         return result
+
+    def _done_and_todo(self, cells: Sequence[SweepCell]) -> tuple[list[SweepCell], list[SweepCell]]:
+        """Return the cells that earlier calls finished, and those to be run, damaged ones among them."""
+        done, todo = list[SweepCell](), list[SweepCell]()
+        for cell in cells:
+            finished = not self.options.fresh and cell.finished
+            if finished:
+                try:
+                    self.files.read(cell)
+                except DamagedCellError as error:
+                    self.display.warn(f"{cell.label}: runs again, its files cannot be read ({error})")
+                    finished = False
+            (done if finished else todo).append(cell)
+        return done, todo
+
+    def _begin(self, cells: Sequence[SweepCell], grid: Grid, todo: Sequence[SweepCell]) -> None:
+        """Open MLflow, then take the folder over; an end in between leaves no run running. Raises UserError."""
+        with self._ctrl_c_answered(), ExitStack() as unless_begun:
+            self.display.say(f"opening MLflow at {self.store.shown}")
+            # Loaded only here: importing MLflow takes seconds, and needs its environment set before.
+            from dprl.platform.tracking.patient import PatientTracker  # noqa: PLC0415
+            from dprl.platform.tracking.tracker import Tracker  # noqa: PLC0415
+
+            with _writing(self.layout):
+                sweep_id = self.layout.sweep_id()
+                older = {folder.name for folder in self.layout.cell_folders()}
+            tracker = Tracker(self.store, self.options.name, self.options.command, sweep_id)
+            self.tracker = PatientTracker(tracker, self.display.warn)
+            unless_begun.callback(self.tracker.close, [], {}, "KILLED", patient=False)
+            self.tracker.open(cells, self.options.fresh, older)
+            self._take_over(grid, todo)
+            unless_begun.pop_all()
+
+    def _take_over(self, grid: Grid, todo: Sequence[SweepCell]) -> None:
+        """Note what the sweep's name stands for and, if it is to start afresh, delete what earlier calls did.
+
+        Only once nothing can be refused any more. Raises UserError if the folder cannot be written.
+        """
+        with _writing(self.layout):
+            grid.write(self.layout.grid_file)
+            if self.options.fresh:
+                deleted = self.layout.delete_cells()
+                self.display.say(f"starting afresh: {counted(deleted, 'cell')} of earlier calls deleted")
+            for cell in todo:
+                cell.folder.marker_file.unlink(missing_ok=True)
 
     @contextmanager
     def _ctrl_c_answered(self) -> Iterator[None]:
@@ -238,16 +280,6 @@ class _Sweep:
         with in_the_making(meanwhile), workplace(how.executor, how.address, storage, self.display.say) as place:
             yield place
 
-    def _open_tracker(self, cells: Sequence[SweepCell]) -> None:
-        self.display.say(f"opening MLflow at {self.store.shown}")
-        # Loaded only here: importing MLflow takes seconds, and needs its environment set before.
-        from dprl.platform.tracking.patient import PatientTracker  # noqa: PLC0415
-        from dprl.platform.tracking.tracker import Tracker  # noqa: PLC0415
-
-        tracker = Tracker(self.store, self.options.name, self.options.command)
-        self.tracker = PatientTracker(tracker, self.display.warn)
-        self.tracker.open(cells, self.options.fresh)
-
     def _execute(self, place: Workplace, todo: Sequence[SweepCell]) -> None:
         compile_kernels([cell.experiment for cell in todo], self.display.say)
         seeds = sum(cell.experiment.seeds for cell in todo)
@@ -261,11 +293,16 @@ class _Sweep:
             self.display.say("writing summary.csv, figures and report.html, and all to MLflow")
         else:
             self.display.say("no finished cell: nothing to summarise")
-        summary = self.files.summary(finished)
-        # Before the report, which says what is missing.
-        written = self.files.write_status(cells, len(self.failures), self.options.command)
-        files = self.files.write(summary, self.options.command) if finished else []
-        missed = self.tracker.close(files, written.counts, status, patient=status != "KILLED" and not self.store.local)
+        files: list[Path] = []
+        counts: dict[str, int] = {}
+        try:
+            # Before the report, which says what is missing.
+            counts = self.files.write_status(cells, len(self.failures), self.options.command).counts
+            summary = self.files.summary(finished)
+            files = self.files.write(summary, self.options.command) if finished else []
+        finally:
+            # Whatever the report came to, no run stays running.
+            missed = self.tracker.close(files, counts, status, patient=status != "KILLED" and not self.store.local)
         again = f"nothing is lost, the same command writes it later: {self.options.command}"
         lacking = [*self.files.problems, *([f"MLflow: {missed}"] if missed is not None else [])]
         self._say_where(files)
@@ -281,8 +318,15 @@ class _Sweep:
         self.display.say(f"results   {self.layout.folder}")
         for file in files[:_FIRST_TO_READ]:
             self.display.say(f"          {file}")
-        ui = command("ui") if self.options.tracking_uri is None else f"mlflow at {self.store.shown}"
-        self.display.say(f"MLflow    {ui}: experiment 'dprl', run {shlex.quote(self.layout.name)}")
+        self.display.say(f"MLflow    {self._pages()}: experiment 'dprl', run {shlex.quote(self.layout.name)}")
+
+    def _pages(self) -> str:
+        """Return what opens MLflow's pages on the runs, a command or an address."""
+        if self.options.tracking_uri is None:
+            return command("ui", *storage_words(self.layout.home))
+        if self.store.local:
+            return shlex.join(["mlflow", "ui", "--backend-store-uri", self.store.shown])
+        return f"mlflow at {self.store.shown}"
 
 
 def _first_and_last(metrics: Sequence[Metric], records: pd.DataFrame) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from dprl.platform.results.cell_folder import CellResults
@@ -22,19 +22,22 @@ class PatientTracker:
     """Passes on to `tracker`; of each cell it keeps the last thing that the store did not take.
 
     The files of a cell hold all that is ever written, so nothing is lost when the store stays away: the same sweep
-    again writes it. warn: is told, once for each cause, what goes wrong.
+    again writes it. What a store refuses that answers otherwise keeps nothing else from it.
+    warn: is told, once for each cause, what goes wrong.
     """
 
     def __init__(self, tracker: Tracker, warn: Callable[[str], None]) -> None:
         self._tracker = tracker
         self._warn = warn
         self._pending: dict[str, Callable[[], None]] = {}
+        self._refused: dict[str, Callable[[], None]] = {}
+        self._refusal: TrackingError | None = None
         self._told: set[str] = set()
         self._next_try = 0.0
 
-    def open(self, cells: Sequence[SweepCell], fresh: bool) -> None:
+    def open(self, cells: Sequence[SweepCell], fresh: bool, older: Collection[str]) -> None:
         """As `Tracker.open`: at the start a store that does not answer is the user's to mend."""
-        self._tracker.open(cells, fresh)
+        self._tracker.open(cells, fresh, older)
 
     def begin(self, cell: SweepCell) -> None:
         """The cell starts or resumes."""
@@ -53,41 +56,74 @@ class PatientTracker:
         self._write(cell, lambda: self._tracker.fail(cell, cause))
 
     def close(self, files: Sequence[Path], counts: Mapping[str, int], status: str, patient: bool) -> str | None:
-        """End the sweep's runs, if `patient` after waiting for the store; return what kept it from that."""
+        """End the sweep's runs, if `patient` after waiting for the store; return what it did not take, and why."""
         deadline = time.monotonic() + (_PATIENCE_SECONDS if patient else 0.0)
         while True:
+            # What was refused has one more chance.
+            self._pending = self._refused | self._pending
+            self._refused = {}
             self._next_try = 0.0
-            error = self._flush() or self._attempt(lambda: self._tracker.close(files, dict(counts), status))
-            if error is None:
-                return None
+            away = self._flush()
+            refusal = self._refusal if self._refused or self._pending else None
+            if away is None:
+                error = self._attempt(lambda: self._tracker.close(files, dict(counts), status))
+                away = error if error is not None and self._is_away() else None
+                refusal = error or refusal
+            if away is None:
+                return str(refusal) if refusal is not None else None
             if time.monotonic() >= deadline:
-                return str(error)
-            self._tell(f"MLflow: {error}; waiting for it, at most {_PATIENCE_SECONDS:.0f} s")
+                return str(away)
+            self._tell(f"MLflow: {away}; waiting for it, at most {_PATIENCE_SECONDS:.0f} s")
             time.sleep(_PAUSE_SECONDS / 5)
 
     def _write(self, cell: SweepCell, now: Callable[[], None], later: Callable[[], None] | None = None) -> None:
         # The last thing that is to be said of a cell holds all that came before.
         self._pending.pop(cell.digest, None)
+        self._refused.pop(cell.digest, None)
         if time.monotonic() < self._next_try or self._flush() is not None:
             self._pending[cell.digest] = later or now
             return
         error = self._attempt(now)
         if error is not None:
-            self._pending[cell.digest] = later or now
-            self._postpone(error)
+            self._keep(cell.digest, later or now, error)
 
     def _flush(self) -> TrackingError | None:
-        """Write what is pending, the oldest first; return what stopped it."""
-        if self._pending:
-            # A request that was cut may have made its run all the same.
-            error = self._attempt(self._tracker.refresh)
-            for digest, write in list(self._pending.items()):
-                error = error or self._attempt(write)
-                if error is not None:
-                    self._postpone(error)
-                    return error
+        """Write what is pending, the oldest first, past what is refused; return what says that the store is away."""
+        if not self._pending:
+            return None
+        error = self._attempt(self._tracker.ask)
+        if error is not None:
+            self._postpone(error)
+            return error
+        # A request that was cut may have made its run all the same. What goes wrong here goes wrong below, too.
+        self._attempt(self._tracker.refresh)
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        for digest, write in list(self._pending.items()):
+            error = self._attempt(write)
+            if error is None:
                 del self._pending[digest]
+            elif self._keep(digest, write, error):
+                return error
+            elif time.monotonic() >= deadline:
+                break  # Each refusal takes long: that of a store of files that is away, say.
         return None
+
+    def _keep(self, digest: str, write: Callable[[], None], error: TrackingError) -> bool:
+        """Keep for later what the store did not take; return whether it takes nothing at all now."""
+        away = self._is_away()
+        (self._pending if away else self._refused)[digest] = write
+        if away:
+            self._postpone(error)
+        else:
+            # It would be refused again, and whatever comes after it would wait.
+            self._pending.pop(digest, None)
+            self._refusal = error
+            self._tell(f"MLflow: {error}; it is tried again at the end")
+        return away
+
+    def _is_away(self) -> bool:
+        """Whether the store does not even answer a question: then nothing else need be tried."""
+        return self._attempt(self._tracker.ask) is not None
 
     def _attempt(self, write: Callable[[], None]) -> TrackingError | None:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,32 +23,48 @@ from dprl.platform.reports.verdicts import privacy_columns, standing, verdict_li
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.layout import SweepCell
 from dprl.platform.tracking.database import only_maker
-from dprl.platform.tracking.store import EXPERIMENT, TrackingError, TrackingStore
+from dprl.platform.tracking.runs import (
+    DIGEST,
+    PARENT,
+    RECORDED,
+    ROLE,
+    SWEEP,
+    SWEEP_ID,
+    SWEEP_ROLE,
+    adopted,
+    find_experiment,
+    of_older_version,
+    tagged,
+)
+from dprl.platform.tracking.store import TrackingError, TrackingStore
 
-# Without it MLflow's pages may take the experiment for one with language models, which have no curves.
-_EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
 _BATCH = 1000
 _PARAMETERS_A_BATCH = 100
 _CURVE_POINTS = 40
 """Of a curve in MLflow at most; each costs a row of its database, and records.parquet has them all."""
 _EPSILONS = {"claimed_epsilon", "proved_epsilon"}
-_RECORDED = "recorded"
 _FAILURE = "failure"
 _IN_GRID = "in_grid"
 _EARLIER = "earlier: "
 _STANDS = " | "
 """Between a run's label, which has the epsilon that is claimed, and what remains of a claim that fails."""
 _NAME = "mlflow.runName"
+_RUNNING, _FINISHED = "RUNNING", "FINISHED"
+_COMMAND_FILE = "command.txt"
 _NO_SETTING = "none"
 _NO_THEOREM = "none"
 
 
 class Tracker:
-    """Writes one sweep to MLflow. Every call can be repeated: runs are found by tag, points do not double."""
+    """Writes one sweep to MLflow. Every call can be repeated: runs are found by tag, points do not double.
 
-    def __init__(self, store: TrackingStore, sweep: str, command: str) -> None:
+    sweep: its name. sweep_id: what tells it from others of this name, '' where there are none.
+    """
+
+    def __init__(self, store: TrackingStore, sweep: str, command: str, sweep_id: str = "") -> None:
         self.store = store
         self.sweep = sweep
+        self.sweep_id = sweep_id or sweep
         self.command = command
         self._client: MlflowClient | None = None
         self._experiment = ""
@@ -66,26 +82,36 @@ class Tracker:
             raise TrackingError("the tracker is not open")
         return self._client
 
-    def open(self, cells: Sequence[SweepCell], fresh: bool) -> None:
+    def open(self, cells: Sequence[SweepCell], fresh: bool, older: Collection[str] = ()) -> None:
         """Make the store's tables, find or create the sweep's runs, and mark those outside the grid of `cells`.
 
+        The command that resumes the sweep is stored as a file, to see that files can be.
+
+        older: digests of cells whose runs may be of an older version, which did not tag them with the sweep's id.
         Raises UserError for a useless store.
         """
         self._keys = list(dict.fromkeys(key for cell in cells for key in cell.experiment.parameters()))
         try:
             with _mlflow_errors():
                 self._client = _client(self.store)
-                self._experiment = self._find_experiment()
-                runs = self._find_runs()
-                if fresh:
-                    for run in runs:
-                        self.client.delete_run(run.info.run_id)
-                    runs = []
-                self._adopt(runs)
+                self._experiment = find_experiment(self.client, self.store)
+                runs = self._find_runs() or self._find_older(older)
+                self._adopt([] if fresh else runs)
+                self.client.update_run(self._parent, status=_RUNNING)
+                # Where files cannot be stored that is told now, and not of each cell at its end.
+                with _upload_errors():
+                    self.client.log_text(self._parent, f"{self.command}\n", _COMMAND_FILE)
+                for run in runs if fresh else ():
+                    self.client.delete_run(run.info.run_id)
                 self._mark({cell.digest for cell in cells})
         except TrackingError as error:
             rule = f"must be usable by MLflow ({error})"
             raise broken_rule("tracking-uri", rule, self.store.shown, "check the address") from error
+
+    def ask(self) -> None:
+        """Ask the store for next to nothing. Raises TrackingError if it does not answer."""
+        with _mlflow_errors():
+            self.client.search_experiments(max_results=1)
 
     def refresh(self) -> None:
         """Look again which runs there are, after a request of which nobody knows what it did. Raises TrackingError."""
@@ -96,102 +122,96 @@ class Tracker:
         """The cell starts or resumes. Raises TrackingError."""
         with _mlflow_errors():
             run = self._cell_run(cell)
+            if RECORDED in self._tags[run]:
+                # Its files were lost since: it is recorded again when it ends.
+                self.client.delete_tag(run, RECORDED)
+                del self._tags[run][RECORDED]
             if run not in self._running:
-                self.client.update_run(run, status="RUNNING")
+                self.client.update_run(run, status=_RUNNING)
                 self._running.add(run)
 
     def record(self, cell: SweepCell, results: CellResults) -> None:
         """Write the results of a finished cell, unless that was done. Raises TrackingError."""
         with _mlflow_errors():
             run = self._cell_run(cell)
-            if _RECORDED in self._tags[run]:
+            if RECORDED in self._tags[run]:
                 return
             metrics = cell_metrics(cell.experiment.algorithm.metrics, results)
             for start in range(0, len(metrics), _BATCH):
                 self.client.log_batch(run, metrics=metrics[start : start + _BATCH])
-            for file in cell.folder.artifacts():
-                self.client.log_artifact(run, str(file))
             if _FAILURE in self._tags[run]:
                 self.client.delete_tag(run, _FAILURE)
             failing = _failing(results.certificate)
             if failing:
                 self._rename(run, f"{cell.label}{_STANDS}{failing}")
             theorem = {"theorem": results.theorem or _NO_THEOREM}
-            self._tag(run, _certificate_tags(results.certificate) | theorem | {_RECORDED: "true"})
-            self.client.set_terminated(run, status="FINISHED")
-            self._running.discard(run)
+            self._tag(run, _certificate_tags(results.certificate) | theorem)
+            self._end(run, _FINISHED)
+            self._upload(run, cell.folder.artifacts())
+            # Last: a call that ends before writes all of it again, which changes nothing.
+            self._tag(run, {RECORDED: "true"})
 
     def fail(self, cell: SweepCell, cause: str) -> None:
         """The cell failed. Raises TrackingError."""
         with _mlflow_errors():
             run = self._cell_run(cell)
             self._tag(run, {_FAILURE: cause[:500]})
-            self.client.set_terminated(run, status="FAILED")
-        self._running.discard(run)
+            self._end(run, "FAILED")
 
     def close(self, files: Sequence[Path], counts: dict[str, int], status: str) -> None:
         """End the sweep's run, with its files and counts, and whatever still runs. Raises TrackingError.
 
         Counts are tags: as metrics each would be a chart of one bar.
         """
+        if not self._parent:
+            return  # `open` did not come so far
         with _mlflow_errors():
-            for file in files:
-                self.client.log_artifact(self._parent, str(file))
+            if not self.store.local:
+                # MLflow repeats a request whose answer is lost, and so makes a run twice without a word.
+                self._adopt(self._find_runs())
             self.client.log_batch(
                 self._parent, tags=[entities.RunTag(name, str(count)) for name, count in counts.items()]
             )
-            for run in self._running:
-                self.client.set_terminated(run, status="KILLED")
+            for run in list(self._running):
+                self._end(run, "KILLED")
             self.client.set_terminated(self._parent, status=status)
-        self._running.clear()
-
-    def _find_experiment(self) -> str:
-        found = self.client.get_experiment_by_name(EXPERIMENT)
-        if found is None:
-            root = self.store.artifact_root
-            place = root.as_uri() if root is not None else None
-            return str(self.client.create_experiment(EXPERIMENT, place, _EXPERIMENT_TAGS))
-        if found.lifecycle_stage != "active":
-            raise TrackingError(f"experiment {EXPERIMENT!r} was deleted; restore it, or use another store")
-        return str(found.experiment_id)
+            self._upload(self._parent, files)
 
     def _find_runs(self) -> list[entities.Run]:
-        runs: list[entities.Run] = []
-        token: str | None = None
-        while True:
-            page = self.client.search_runs(
-                [self._experiment],
-                f"tags.sweep = '{self.sweep}'",
-                max_results=1000,
-                order_by=["attributes.start_time ASC"],
-                page_token=token,
-            )
-            runs += page
-            token = page.token
-            if not token:
-                return runs
+        return tagged(self.client, self._experiment, SWEEP_ID, self.sweep_id)
+
+    def _find_older(self, digests: Collection[str]) -> list[entities.Run]:
+        """Return, now tagged as this sweep's, the runs that an older version made of it."""
+        if not digests:
+            return []
+        runs = of_older_version(tagged(self.client, self._experiment, SWEEP, self.sweep), digests)
+        for run in runs:
+            self.client.set_tag(run.info.run_id, SWEEP_ID, self.sweep_id)
+        return runs
 
     def _adopt(self, runs: Sequence[entities.Run]) -> None:
-        parents = [run for run in runs if run.data.tags.get("role") == "sweep"]
-        if parents:
-            self._parent = parents[0].info.run_id
-            self.client.update_run(self._parent, status="RUNNING")
-        else:
-            self._parent = self._create_run(self.sweep, {"role": "sweep"})
-        for run in runs:
-            tags = run.data.tags
-            if "digest" in tags and tags.get("mlflow.parentRunId") == self._parent:
-                if self._cells.setdefault(tags["digest"], run.info.run_id) != run.info.run_id:
-                    # Made twice: the answer to the first request was lost.
-                    self.client.delete_run(run.info.run_id)
-                    continue
-                self._tags[run.info.run_id] = tags
-                self._params[run.info.run_id] = set(run.data.params)
+        found = adopted(runs, self._parent, self._cells)
+        for run_id in found.surplus:
+            self.client.delete_run(run_id)
+        self._parent = found.parent or self._create_run(self.sweep, {ROLE: SWEEP_ROLE})
+        for digest, run in found.cells.items():
+            run_id = run.info.run_id
+            self._cells[digest] = run_id
+            self._tags[run_id] = dict(run.data.tags)
+            self._params[run_id] = set(run.data.params)
+            if run.info.status == _RUNNING:
+                # Its process was killed; or it is this one's.
+                self._running.add(run_id)
+            if run.info.status != _FINISHED:
+                # As older versions could leave it, which wrote the tag first.
+                self._tags[run_id].pop(RECORDED, None)
 
     def _mark(self, grid: set[str]) -> None:
         """Tell cells of the grid from those of earlier calls with other settings, which may have equal names."""
         for digest, run in self._cells.items():
             inside = str(digest in grid).lower()
+            if digest not in grid and run in self._running:
+                self._end(run, "KILLED")
             if self._tags[run].get(_IN_GRID, "true") == inside:
                 continue
             self._tag(run, {_IN_GRID: inside})
@@ -201,7 +221,7 @@ class Tracker:
     def _cell_run(self, cell: SweepCell) -> str:
         run = self._cells.get(cell.digest)
         if run is None:
-            tags = {"role": "cell", "digest": cell.digest, "mlflow.parentRunId": self._parent, _IN_GRID: "true"}
+            tags = {ROLE: "cell", DIGEST: cell.digest, PARENT: self._parent, _IN_GRID: "true"}
             run = self._create_run(cell.label, tags)
             self._cells[cell.digest] = run
             self._tags[run] = {_NAME: cell.label, _IN_GRID: "true"}
@@ -213,6 +233,15 @@ class Tracker:
             self._rename(run, _STANDS.join([cell.label, *stands]))
         self._log_parameters(run, cell)
         return run
+
+    def _end(self, run: str, status: str) -> None:
+        self.client.set_terminated(run, status=status)
+        self._running.discard(run)
+
+    def _upload(self, run: str, files: Sequence[Path]) -> None:
+        with _upload_errors():
+            for file in files:
+                self.client.log_artifact(run, str(file))
 
     def _rename(self, run: str, name: str) -> None:
         self.client.update_run(run, name=name)
@@ -230,7 +259,7 @@ class Tracker:
         self._params[run].update(settings)
 
     def _create_run(self, name: str, tags: dict[str, str]) -> str:
-        tags = tags | {"sweep": self.sweep, "mlflow.source.name": self.command}
+        tags = tags | {SWEEP: self.sweep, SWEEP_ID: self.sweep_id, "mlflow.source.name": self.command}
         return str(self.client.create_run(self._experiment, tags=tags, run_name=name).info.run_id)
 
     def _tag(self, run: str, tags: dict[str, str]) -> None:
@@ -317,5 +346,21 @@ def _mlflow_errors() -> Iterator[None]:
     try:
         yield
     except (MlflowException, SQLAlchemyError, OSError) as error:
-        first_line = next(iter(str(error).splitlines()), "")
-        raise TrackingError(f"{type(error).__name__}: {first_line}") from error
+        raise _as_tracking_error(error) from error
+
+
+@contextmanager
+def _upload_errors() -> Iterator[None]:
+    """All errors while files are stored, as one kind.
+
+    There is no narrower class: the server says which library stores them, boto3 or another, and each has its own.
+    """
+    try:
+        yield
+    except Exception as error:
+        raise _as_tracking_error(error) from error
+
+
+def _as_tracking_error(error: Exception) -> TrackingError:
+    first_line = next(iter(str(error).splitlines()), "")
+    return TrackingError(f"{type(error).__name__}: {first_line}")

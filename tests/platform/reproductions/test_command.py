@@ -73,6 +73,15 @@ def test_fresh_is_told_and_is_no_part_of_what_resumes(recorded: Recorded) -> Non
     assert "--fresh" not in recorded.requests[0].command
 
 
+@pytest.mark.parametrize("uri", [None, "http://host:5000"])
+def test_the_variable_of_mlflow_is_heeded(recorded: Recorded, monkeypatch: pytest.MonkeyPatch, uri: str | None) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    if uri is not None:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    assert main(["reproduce", "pgc-a3c"]) == 0
+    assert recorded.requests[0].tracking_uri == uri
+
+
 def test_an_unknown_paper_is_refused_with_the_nearest_name(
     recorded: Recorded, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 import yaml
+from mlflow.tracking import MlflowClient
 
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError
+from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.results.layout import SweepLayout
 from dprl.platform.results.lock import BusyError
 from dprl.platform.sweeps.execution import LockedCell, run_in_process
 from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
 from dprl.platform.sweeps.workplace import Workplace
+from tests.platform.processes import mlflow_runs
 
 CONFIG = {
     "name": "small",
@@ -261,3 +266,78 @@ def test_a_sweep_that_is_stopped_before_its_first_cell_has_nothing_to_summarise(
     told = capsys.readouterr().err
     assert "no finished cell: nothing to summarise" in told
     assert "summary.csv" not in told
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+def test_a_call_that_is_refused_when_mlflow_opens_changes_nothing(tmp_path: Path, fresh: bool) -> None:
+    cells, home = cells_of(tmp_path), tmp_path / "home"
+    before = run_sweep(cells, options(home))
+    kept = {name: (before.folder / name).read_bytes() for name in ("grid.json", "status.json", "summary.csv")}
+    stamps = {file: file.stat().st_mtime_ns for file in before.folder.glob("cells/*/*")}
+    client = MlflowClient(f"sqlite:///{home}/mlflow.db")
+    experiment = client.get_experiment_by_name("dprl")
+    assert experiment is not None
+    client.delete_experiment(experiment.experiment_id)
+    with pytest.raises(UserError, match=r"^tracking-uri: .* was deleted"):
+        run_sweep(cells[:1], options(home, fresh=fresh))
+    assert {name: (before.folder / name).read_bytes() for name in kept} == kept
+    assert {file: file.stat().st_mtime_ns for file in before.folder.glob("cells/*/*")} == stamps
+
+
+def test_a_kill_while_cells_are_deleted_leaves_none_that_counts_as_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells, home = cells_of(tmp_path), tmp_path / "home"
+    whole = records(run_sweep(cells, options(home)))
+
+    remove = shutil.rmtree
+
+    def killed(folder: Path, **how: Any) -> None:
+        if Path(folder).parent.name != "cells":
+            remove(folder, **how)
+            return
+        # In the order of the directory, which may be any.
+        (folder / "records.parquet").unlink()
+        raise SystemExit(137)
+
+    monkeypatch.setattr(shutil, "rmtree", killed)
+    with pytest.raises(SystemExit):
+        run_sweep(cells, options(home, fresh=True))
+    monkeypatch.undo()
+    after = run_sweep(cells, options(home))
+    assert not after.failed
+    assert records(after) == whole
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut", "marker"])
+def test_a_finished_cell_whose_files_cannot_be_read_runs_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: str
+) -> None:
+    cells, home = cells_of(tmp_path), tmp_path / "home"
+    before = run_sweep(cells, options(home))
+    whole = records(before)
+    folder = CellFolder(before.folder / "cells" / cells[0].digest)
+    if damage == "missing":
+        folder.records_file.unlink()
+    else:
+        file = folder.records_file if damage == "cut" else folder.marker_file
+        file.write_bytes(file.read_bytes()[:20])
+    capsys.readouterr()
+    after = run_sweep(cells, options(home))
+    assert not after.failed
+    assert not after.unwritten
+    assert records(after) == whole
+    told = capsys.readouterr().err
+    assert "1 of 2 cells finished already" in told
+    assert told.count("runs again, its files cannot be read") == (damage != "marker")
+    assert {run.info.status for run in mlflow_runs(home)} == {"FINISHED"}
+
+
+def test_runs_are_ended_whatever_the_report_comes_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> list[Path]:
+        raise RuntimeError("a figure that nobody can draw")
+
+    monkeypatch.setattr("dprl.platform.reports.pages.writing.write_report", broken)
+    with pytest.raises(RuntimeError, match="nobody can draw"):
+        run_sweep(cells_of(tmp_path), options(tmp_path / "home"))
+    assert {run.info.status for run in mlflow_runs(tmp_path / "home")} == {"FINISHED"}

@@ -9,8 +9,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from dprl.platform.errors import UserError
 from dprl.platform.tracking.patient import PatientTracker
-from dprl.platform.tracking.store import TrackingError
+from dprl.platform.tracking.store import TrackingError, TrackingStore
+from dprl.platform.tracking.tracker import Tracker
+from tests.platform.tracking.cases import cells_in, client_of, opened, runs
 
 
 class FakeFolder(NamedTuple):
@@ -29,17 +32,20 @@ class FakeCell(NamedTuple):
 
 
 class FakeTracker:
-    """Notes what it is told, unless it is away."""
+    """Notes what it is told, unless it is away or refuses it."""
 
     def __init__(self) -> None:
         self.away = False
         self.attempts = 0
         self.told: list[tuple[Any, ...]] = []
+        self.refused: set[str] = set()
 
     def _note(self, *what: object) -> None:
         self.attempts += 1
         if self.away:
             raise TrackingError("connection refused")
+        if self.refused & set(what):
+            raise TrackingError("a value that is no number")
         self.told.append(what)
 
     def begin(self, cell: FakeCell) -> None:
@@ -50,6 +56,11 @@ class FakeTracker:
 
     def fail(self, cell: FakeCell, cause: str) -> None:
         self._note("fail", cell.digest, cause)
+
+    def ask(self) -> None:
+        self.attempts += 1
+        if self.away:
+            raise TrackingError("connection refused")
 
     def refresh(self) -> None:
         self._note("refresh")
@@ -104,7 +115,8 @@ def test_a_store_that_is_away_is_not_asked_for_every_cell(world: World) -> None:
     world.tracker.away = True
     for cell in (A, B, C):
         world.patient.begin(cell)
-    assert world.tracker.attempts == 1
+    # The first, and whether it was only that one which the store did not take.
+    assert world.tracker.attempts == 2
 
 
 def test_the_end_waits_for_the_store(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,3 +143,81 @@ def test_who_interrupts_does_not_wait(world: World) -> None:
     world.tracker.away = True
     assert world.patient.close([], {}, "KILLED", patient=False) == "connection refused"
     assert time.monotonic() == 0
+
+
+def test_what_is_refused_for_good_keeps_nothing_else_from_the_store(world: World) -> None:
+    world.tracker.refused = {"a"}
+    for cell in (A, B, C):
+        world.patient.record(cell, "results")
+    assert world.tracker.told == [("record", "b", "results"), ("record", "c", "results")]
+    attempts = world.tracker.attempts
+    world.patient.begin(B)
+    assert world.tracker.attempts == attempts + 1
+    assert world.patient.close([], {}, "FINISHED", patient=True) == "a value that is no number"
+    assert world.tracker.told[-1] == ("close", "FINISHED")
+    assert time.monotonic() == 0
+    assert world.warned == ["MLflow: a value that is no number; it is tried again at the end"]
+
+
+def test_what_was_refused_is_tried_again_at_the_end(world: World) -> None:
+    world.tracker.refused = {"a"}
+    world.patient.record(A, "results")
+    world.tracker.refused = set()
+    assert world.patient.close([], {}, "FINISHED", patient=True) is None
+    assert ("record", "a", "results of a, read again") in world.tracker.told
+
+
+def test_refusals_that_take_long_do_not_add_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store of files that is away, behind a server that answers: each file is waited for."""
+    world.tracker.away = True
+    cells = [FakeCell(f"cell {i}") for i in range(200)]
+    for cell in cells:
+        world.patient.record(cell, "results")
+    world.tracker.away = False
+    record = world.tracker.record
+
+    def slow(cell: FakeCell, results: str) -> None:
+        world.wait(40)
+        world.tracker.refused = {cell.digest}
+        record(cell, results)
+
+    monkeypatch.setattr(world.tracker, "record", slow)
+    assert world.patient.close([], {}, "FINISHED", patient=True) == "a value that is no number"
+    assert world.tracker.told[-1] == ("close", "FINISHED")
+    assert time.monotonic() < 300
+
+
+def test_a_run_that_is_refused_is_told_and_the_sweep_is_ended(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With MLflow itself, and an error of a class that only the library of its files knows."""
+    cells, tracker, warned = cells_in(home), opened(home), list[str]()
+    patient = PatientTracker(tracker, warned.append)
+    upload = tracker.client.log_artifact
+
+    class UploadError(Exception):
+        pass
+
+    def refused(run: str, file: str) -> None:
+        if cells[0].digest in file:
+            raise UploadError("no such bucket")
+        upload(run, file)
+
+    monkeypatch.setattr(tracker.client, "log_artifact", refused)
+    for cell in cells:
+        patient.begin(cell)
+        patient.record(cell, cell.folder.results())
+    assert patient.close([home / "config.yaml"], {}, "FINISHED", patient=True) == "UploadError: no such bucket"
+    assert warned == ["MLflow: UploadError: no such bucket; it is tried again at the end"]
+    parent, children = runs(home)
+    assert {run.info.status for run in (parent, *children)} == {"FINISHED"}
+    assert ["recorded" in child.data.tags for child in children] == [False, True]
+    assert "config.yaml" in {file.path for file in client_of(home).list_artifacts(parent.info.run_id)}
+
+
+def test_a_store_that_cannot_keep_files_is_bad_input(home: Path) -> None:
+    (home / "file").write_text("")
+    tracker = Tracker(TrackingStore(TrackingStore.choose(home, None).uri, home / "file" / "artifacts"), "tracked", "")
+    with pytest.raises(UserError, match=r"^tracking-uri: must be usable by MLflow") as caught:
+        tracker.open(cells_in(home), fresh=False)
+    assert "\n" not in str(caught.value)
+    tracker.close([], {}, "KILLED")
+    assert runs(home)[0].info.status == "KILLED"

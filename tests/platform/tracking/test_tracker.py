@@ -3,82 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import yaml
-from mlflow.entities import Run
-from mlflow.tracking import MlflowClient
+from mlflow.exceptions import MlflowException
 
 from dprl.platform.configs.config import load_cells
 from dprl.platform.errors import UserError
 from dprl.platform.results.layout import SweepCell, SweepLayout
 from dprl.platform.sweeps.execution import LockedCell
-from dprl.platform.tracking.store import EXPERIMENT, TrackingStore
+from dprl.platform.tracking.store import EXPERIMENT, TrackingError, TrackingStore
 from dprl.platform.tracking.tracker import Tracker
-
-CONFIG = {
-    "name": "tracked",
-    "algorithm": {"name": "private_ucb_vi"},
-    "env": {"name": "riverswim", "n_states": 3, "horizon": 3},
-    "privacy": {"grid_search": [{"model": "none"}, {"model": "jdp", "epsilon": 1.0}]},
-    "episodes": 300,
-    "seeds": 3,
-}
-
-
-@pytest.fixture(scope="module")
-def finished_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    home = tmp_path_factory.mktemp("finished")
-    for cell in cells_in(home):
-        locked = LockedCell(cell)
-        while not locked.advance(10.0).finished:
-            pass
-        locked.close()
-    return home
-
-
-@pytest.fixture
-def home(finished_home: Path, tmp_path: Path) -> Path:
-    shutil.copytree(finished_home, tmp_path / "home")
-    return tmp_path / "home"
-
-
-def cells_in(home: Path) -> list[SweepCell]:
-    config = home / "config.yaml"
-    config.write_text(yaml.safe_dump(CONFIG))
-    return SweepLayout(home, "tracked").cells(load_cells(config))
-
-
-def opened(home: Path, fresh: bool = False) -> Tracker:
-    tracker = Tracker(TrackingStore.choose(home, None), "tracked", "dprl run tracked.yaml")
-    tracker.open(cells_in(home), fresh)
-    return tracker
-
-
-def client_of(home: Path) -> MlflowClient:
-    return MlflowClient(TrackingStore.choose(home, None).uri)
-
-
-def runs(home: Path) -> tuple[Run, list[Run]]:
-    client = client_of(home)
-    experiment = client.get_experiment_by_name(EXPERIMENT)
-    assert experiment is not None
-    found = list(client.search_runs([experiment.experiment_id]))
-    parents = [run for run in found if run.data.tags["role"] == "sweep"]
-    assert len(parents) == 1
-    children = [run for run in found if run.data.tags.get("mlflow.parentRunId") == parents[0].info.run_id]
-    assert len(children) == len(found) - 1
-    return parents[0], sorted(children, key=lambda run: str(run.info.run_name), reverse=True)
-
-
-def record_all(tracker: Tracker, cells: list[SweepCell]) -> None:
-    for cell in cells:
-        tracker.begin(cell)
-        tracker.record(cell, cell.folder.results())
-    tracker.close([], {"cells": len(cells)}, "FINISHED")
+from tests.platform.tracking.cases import CONFIG, cells_in, client_of, opened, record_all, runs
 
 
 def test_a_cell_is_a_nested_run_with_its_parameters_curves_and_artifacts(home: Path) -> None:
@@ -262,6 +203,63 @@ def test_no_run_stays_running(home: Path) -> None:
     parent, children = runs(home)
     assert parent.info.status == "KILLED"
     assert [run.info.status for run in children] == ["FINISHED", "KILLED"]
+
+
+@pytest.mark.parametrize("grid", [slice(0, 2), slice(0, 1)])
+def test_what_a_killed_call_left_running_is_ended_though_it_does_not_begin_again(home: Path, grid: slice) -> None:
+    cells = cells_in(home)
+    killed = opened(home)
+    for cell in cells:
+        killed.begin(cell)
+    after = Tracker(TrackingStore.choose(home, None), "tracked", "dprl run tracked.yaml")
+    after.open(cells[grid], fresh=False)
+    after.record(cells[0], cells[0].folder.results())
+    after.close([], {}, "KILLED")
+    assert {run.data.tags["digest"]: run.info.status for run in runs(home)[1]} == {
+        cells[0].digest: "FINISHED",
+        cells[1].digest: "KILLED",
+    }
+
+
+class Lost(MlflowException):
+    """The server was away for one request."""
+
+
+@pytest.mark.parametrize("call", ["set_terminated", "log_artifact", "log_batch"])
+def test_a_store_that_is_lost_in_the_middle_of_a_cell_gets_all_of_it_later(
+    home: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """At each request of this kind in turn, the process that met it being killed then."""
+    cell = cells_in(home)[0]
+    at = 0
+    while True:
+        tracker = opened(home, fresh=True)
+        counting = itertools.count()
+        request = getattr(tracker.client, call)
+
+        def lost(*words: object, at: int = at, counting: Any = counting, request: Any = request, **more: object) -> Any:
+            if next(counting) == at:
+                raise Lost("the connection was cut")
+            return request(*words, **more)
+
+        monkeypatch.setattr(tracker.client, call, lost)
+        try:
+            tracker.begin(cell)
+            tracker.record(cell, cell.folder.results())
+        except TrackingError:
+            pass
+        else:
+            break
+        later = opened(home)
+        later.record(cell, cell.folder.results())
+        later.close([], {}, "FINISHED")
+        (run,) = [run for run in runs(home)[1] if run.data.tags["digest"] == cell.digest]
+        assert run.info.status == "FINISHED"
+        assert run.data.tags["recorded"] == "true"
+        kept = {file.path for file in client_of(home).list_artifacts(run.info.run_id)}
+        assert kept == {file.name for file in cell.folder.artifacts()}
+        at += 1
+    assert at > 0
 
 
 def test_a_failure_is_told_until_it_is_repaired(home: Path) -> None:

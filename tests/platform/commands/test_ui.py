@@ -1,0 +1,79 @@
+"""`dprl ui` finds the runs that a sweep's last line sends people to."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dprl.platform.command_line import main
+from dprl.platform.configs.config import load_cells
+from dprl.platform.sweeps.sweep import SweepOptions, run_sweep
+from tests.platform.processes import CONFIG
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DPRL_HOME", raising=False)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    path = tmp_path / "grid.yaml"
+    path.write_text(yaml.safe_dump(CONFIG | {"episodes": 100, "privacy": {"model": "none"}}))
+    return path
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The databases that a server was asked for, in place of a server."""
+    found: list[str] = []
+
+    def execve(_: str, words: list[str], __: dict[str, str]) -> None:
+        found.append(words[words.index("--backend-store-uri") + 1])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "execve", execve)
+    return found
+
+
+def last_line(config: Path, home: Path, uri: str | None, capsys: pytest.CaptureFixture[str]) -> str:
+    """Return what a sweep says on where its runs are."""
+    how = SweepOptions("grid", home, "process", None, uri, fresh=False, command="dprl run grid.yaml")
+    run_sweep(load_cells(config), how)
+    return capsys.readouterr().err.splitlines()[-1].removeprefix("MLflow    ").rpartition(": experiment")[0]
+
+
+@pytest.mark.parametrize("place", ["dprl_runs", "else where"])
+def test_the_command_of_a_sweep_s_last_line_shows_its_runs(
+    config: Path, served: list[str], capsys: pytest.CaptureFixture[str], place: str
+) -> None:
+    home = config.parent / place
+    program, *words = shlex.split(last_line(config, home, None, capsys))
+    assert program == "dprl"
+    assert words == (["ui"] if place == "dprl_runs" else ["ui", "--storage", str(home)])
+    assert main([*words, "--port", "5793"]) == 130
+    assert served == [f"sqlite:///{home}/mlflow.db".replace(" ", "%20")]
+
+
+def test_a_database_of_another_place_is_shown_by_mlflow(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    uri = f"sqlite:///{config.parent}/other.db"
+    assert last_line(config, config.parent / "home", uri, capsys) == f"mlflow ui --backend-store-uri {uri}"
+
+
+def test_it_tells_where_runs_go_if_that_is_not_here(
+    config: Path, served: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:secret@host:5000")
+    told = "$MLFLOW_TRACKING_URI leads the runs of sweeps to http://...@host:5000"
+    assert main(["ui", "--port", "5793"]) == 2
+    assert (
+        capsys.readouterr()
+        .err.rstrip()
+        .endswith(f"dprl_runs/mlflow.db: must exist to be shown, got no such file; {told}")
+    )
+    last_line(config, config.parent / "dprl_runs", None, capsys)
+    for words, lines in (([], 1), (["--storage", "dprl_runs"], 0)):
+        assert main(["ui", "--port", "5793", *words]) == 130
+        assert capsys.readouterr().err.count(f"dprl: {told}; these are the runs in") == lines

@@ -1,0 +1,125 @@
+"""Ctrl-C at any moment, and readers of the output who go away: what is told, what is kept, what MLflow says then."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dprl.platform.command_line import main
+from dprl.platform.sweeps import adaptive
+from dprl.platform.sweeps.execution import LockedCell
+from dprl.platform.sweeps.progress import PlainProgress
+from dprl.platform.sweeps.sweep_log import LoggedProgress
+from dprl.platform.tracking.tracker import Tracker
+from tests.platform.processes import CONFIG, mlflow_runs
+
+RESUME = "interrupted; what is done is kept, resume with: dprl run"
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("DPRL_HOME", str(tmp_path / "home"))
+    path = tmp_path / "grid.yaml"
+    path.write_text(yaml.safe_dump(CONFIG | {"episodes": 200}))
+    return path
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_ctrl_c_while_a_cluster_is_joined_says_how_to_go_on(
+    config: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("dprl.platform.sweeps.sweep.joined_cluster", interrupt)
+    assert main(["run", str(config), "--fresh"]) == 130
+    told = capfd.readouterr().err
+    assert told.count(RESUME) == 1
+    assert "--fresh" not in told
+
+
+def test_ctrl_c_while_mlflow_is_opened_leaves_no_run_running(
+    config: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Tracker, "_mark", interrupt)
+    assert main(["run", str(config)]) == 130
+    assert capfd.readouterr().err.count(RESUME) == 1
+    assert [run.info.status for run in mlflow_runs(config.parent / "home")] == ["KILLED"]
+
+
+def test_ctrl_c_between_stages_says_how_to_go_on(
+    config: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(adaptive, "run_sweep", lambda *_: pytest.fail("is not reached"))
+    monkeypatch.setattr(adaptive, "_done", interrupt)
+    assert main(["sweep", str(config), "--adaptive", "--set", "seeds=3"]) == 130
+    assert capfd.readouterr().err.count(RESUME.replace("run", "sweep")) == 1
+
+
+def pipe_without_reader() -> int:
+    """Return a descriptor that nobody will read, as after `| head` has ended."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    return writer
+
+
+def test_the_log_goes_on_when_nobody_reads_the_display(tmp_path: Path) -> None:
+    with contextlib.suppress(BrokenPipeError), os.fdopen(pipe_without_reader(), "w") as nobody:
+        display = LoggedProgress(PlainProgress(nobody), tmp_path / "sweep.log")
+        display.say("starting")
+        display.begin(1)
+        display.warn("MLflow: away")
+        display.ended("none", "done")
+        display.close()
+    logged = [line.partition(" ")[2] for line in (tmp_path / "sweep.log").read_text().splitlines()]
+    assert [line for line in logged if "nobody sees" not in line] == ["starting", "MLflow: away", "none: done"]
+    assert len(logged) == 4
+
+
+def test_ctrl_c_that_ends_the_reader_too_ends_the_sweep_as_it_should(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of `dprl sweep ... 2>&1 | tee log`: the terminal sends Ctrl-C to both."""
+    home, stderr = config.parent / "home", sys.stderr
+    broken = os.fdopen(pipe_without_reader(), "w")
+
+    def interrupted(self: LockedCell, seconds: float) -> None:
+        monkeypatch.setattr(sys, "stderr", stderr)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys, "stderr", broken)
+    monkeypatch.setattr(LockedCell, "advance", interrupted)
+    assert main(["run", str(config)]) == 130
+    with contextlib.suppress(BrokenPipeError):
+        broken.close()
+    assert (home / "sweeps/grid/status.json").is_file()
+    assert {run.info.status for run in mlflow_runs(home)} == {"KILLED"}
+    assert RESUME in (home / "sweeps/grid/logs/sweep.log").read_text()
+
+
+def dprl_without_readers(words: Sequence[str | Path]) -> int:
+    nobody = pipe_without_reader()
+    command = [sys.executable, "-P", "-m", "dprl.platform.command_line", *map(str, words)]
+    code = subprocess.run(command, stdout=nobody, stderr=nobody, timeout=200, check=False).returncode
+    os.close(nobody)
+    return code
+
+
+def test_without_readers_the_exit_code_and_the_results_are_the_same(config: Path) -> None:
+    assert dprl_without_readers(["run", config]) == 0
+    home = config.parent / "home"
+    assert (home / "sweeps/grid/summary.csv").read_text().count("\n") == 4
+    assert {run.info.status for run in mlflow_runs(home)} == {"FINISHED"}
+    for broken in home.glob("sweeps/grid/cells/*"):
+        (broken / "finished.json").unlink()
+        (broken / "state.npz").write_bytes(b"not a checkpoint")
+    assert dprl_without_readers(["run", config]) == 1
+    assert dprl_without_readers(["run", config, "--no-such-option"]) == 2
+    assert dprl_without_readers(["list"]) == 0

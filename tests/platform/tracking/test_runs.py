@@ -1,0 +1,109 @@
+"""Whose runs are whose on a server of many people, and what becomes of runs that a lost answer made twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow.entities import ViewType
+from mlflow.tracking import MlflowClient
+
+from dprl.platform.results.layout import SweepLayout
+from dprl.platform.tracking.store import EXPERIMENT, TrackingStore
+from dprl.platform.tracking.tracker import Tracker
+from tests.platform.tracking.cases import cells_in, client_of, opened, record_all, runs
+
+HERS, HIS = "1" * 32, "2" * 32
+
+
+def of(home: Path, sweep_id: str, fresh: bool = False, older: tuple[str, ...] = ()) -> Tracker:
+    tracker = Tracker(TrackingStore.choose(home, None), "tracked", "dprl run tracked.yaml", sweep_id)
+    tracker.open(cells_in(home), fresh, older)
+    return tracker
+
+
+def by_sweep(home: Path) -> dict[str, dict[str, tuple[str, str]]]:
+    """Return of each sweep's runs, by their ids, the names and statuses."""
+    client = client_of(home)
+    experiment = client.get_experiment_by_name(EXPERIMENT)
+    assert experiment is not None
+    found: dict[str, dict[str, tuple[str, str]]] = {}
+    for run in client.search_runs([experiment.experiment_id]):
+        named = found.setdefault(run.data.tags.get("sweep_id", ""), {})
+        named[run.info.run_id] = (run.info.run_name, run.info.status)
+    return found
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+def test_sweeps_of_one_name_leave_each_other_alone(home: Path, fresh: bool) -> None:
+    cells = cells_in(home)
+    record_all(of(home, HERS), cells)
+    hers = by_sweep(home)[HERS]
+    assert len(hers) == 3
+    his = Tracker(TrackingStore.choose(home, None), "tracked", "dprl run tracked.yaml", HIS)
+    his.open(cells[:1], fresh, ())
+    his.record(cells[0], cells[0].folder.results())
+    his.close([], {}, "FINISHED")
+    assert by_sweep(home)[HERS] == hers
+    assert len(by_sweep(home)[HIS]) == 2
+
+
+def test_runs_of_an_older_version_are_taken_over_by_the_folder_that_has_their_cells(home: Path) -> None:
+    cells = cells_in(home)
+    record_all(of(home, HERS), cells)
+    client = client_of(home)
+    before = by_sweep(home)[HERS]
+    for run in before:
+        client.delete_tag(run, "sweep_id")
+    record_all(of(home, HIS), cells)
+    assert by_sweep(home)[""] == before
+    record_all(of(home, HERS, older=tuple(cell.digest for cell in cells)), cells)
+    assert by_sweep(home)[HERS] == before
+    assert set(by_sweep(home)) == {HERS, HIS}
+
+
+def test_a_folder_keeps_the_sweep_s_id_and_mends_a_damaged_one(tmp_path: Path) -> None:
+    first, second = (SweepLayout(tmp_path / home, "same") for home in ("hers", "his"))
+    assert first.sweep_id() == first.sweep_id() != second.sweep_id()
+    first.id_file.write_bytes(b"' or \xff")
+    assert first.sweep_id() == first.sweep_id()
+    assert len(first.sweep_id()) == 32
+
+
+def twice(request: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a request whose first answer is lost, and which MLflow repeats without a word."""
+
+    def repeated(*words: object, **more: object) -> Any:
+        request(*words, **more)
+        return request(*words, **more)
+
+    return repeated
+
+
+@pytest.mark.parametrize("killed", [True, False])
+def test_runs_that_are_made_twice_are_kept_once(home: Path, monkeypatch: pytest.MonkeyPatch, killed: bool) -> None:
+    """Those of which more is recorded, which are not the oldest, and neither of the others stays running."""
+    monkeypatch.setattr(TrackingStore, "local", property(lambda _: False))
+    cells = cells_in(home)
+    with monkeypatch.context() as network:
+        network.setattr(MlflowClient, "create_run", twice(MlflowClient.create_run))
+        tracker = opened(home)
+        for cell in cells:
+            tracker.begin(cell)
+            tracker.record(cell, cell.folder.results())
+    written = {tracker._parent, *tracker._cells.values()}
+    if killed:
+        tracker = opened(home)
+    tracker.close([], {}, "FINISHED")
+    parent, children = runs(home)
+    assert {parent.info.run_id, *(run.info.run_id for run in children)} == written
+    assert {run.info.status for run in (parent, *children)} == {"FINISHED"}
+
+
+def test_an_experiment_that_somebody_makes_meanwhile_is_taken(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MlflowClient, "create_experiment", twice(MlflowClient.create_experiment))
+    record_all(opened(home), cells_in(home))
+    found = client_of(home).search_experiments(view_type=ViewType.ALL)
+    assert [one.name for one in found if one.name != "Default"] == [EXPERIMENT]
