@@ -14,6 +14,8 @@ from dprl.platform.plugins import load_plugins
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+# Ray's workers give way to everybody else's processes otherwise, and starve on a machine that is busy.
+os.environ.setdefault("RAY_worker_niceness", "0")
 # A shell lets what it starts in the background ignore Ctrl-C, and so would the processes that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # Before tests are collected: contract suites take what is registered.

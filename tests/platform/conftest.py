@@ -23,6 +23,15 @@ def walking(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(ALGORITHMS, WalkingConfig.name, WalkingConfig)
 
 
+@pytest.fixture
+def fixed_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have cells that run in this process draw what they drew before: otherwise each edit of a source draws anew.
+
+    Whoever states a false-alarm rate per seed states it for one seed only so. Processes that are started do not see it.
+    """
+    monkeypatch.setattr("dprl.platform.configs.experiment.source_digest", lambda: "1")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _quick_stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Copy the tables of a new store: MLflow makes them by all of its migrations, which takes a second each time."""

@@ -66,7 +66,7 @@ def load(path: Path, seed: int | None = None, generator: np.random.Generator | N
     return policy
 
 
-def test_a_real_run_is_loaded_seed_by_seed(tmp_path: Path) -> None:
+def test_a_real_run_is_loaded_seed_by_seed(fixed_draws: None, tmp_path: Path) -> None:
     run_cell(tmp_path)
     with np.load(tmp_path / "policy.npz") as arrays:
         saved = {key: arrays[key] for key in arrays.files}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,6 +34,7 @@ from dprl.platform.policies.multi_agent import (
 from dprl.platform.policies.rl_module import TabularRLModule, evaluation_config
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.sweeps.cell import CellRun
+from tests.on_ray import start_ray
 from tests.platform.policies.cases import mixed_table, team_blocks, team_cell
 
 EXPERIMENT = {
@@ -52,8 +52,7 @@ NETWORK = {"mixture": "network_mdp", "n_agents": 3, "gap": 0.05, "dimension": 3,
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
     """A Ray cluster of this machine alone."""
-    options: dict[str, Any] = {"num_cpus": 2, "include_dashboard": False, "log_to_driver": False}
-    ray.init(address="local", logging_level=logging.ERROR, **options)
+    start_ray(num_cpus=2)
     yield
     ray.shutdown()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +21,7 @@ from dprl.platform.policies import TabularPolicy, load_policy
 from dprl.platform.policies.rl_module import TabularRLModule, evaluation_config
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.sweeps.cell import CellRun
+from tests.on_ray import start_ray
 
 RIVER = {"name": "riverswim", "n_states": 4, "horizon": 12}
 EXPERIMENT = {
@@ -39,8 +39,7 @@ PLACES = np.array([(h, s) for h in range(12) for s in range(4)])
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
     """A Ray cluster of this machine alone."""
-    options: dict[str, Any] = {"num_cpus": 2, "include_dashboard": False, "log_to_driver": False}
-    ray.init(address="local", logging_level=logging.ERROR, **options)
+    start_ray(num_cpus=2)
     yield
     ray.shutdown()
 
@@ -145,7 +144,9 @@ def test_rllibs_evaluation_agrees_with_the_exact_value(
 
 @pytest.mark.slow
 @pytest.mark.cluster
-def test_the_examples_of_the_guide_run_on_a_real_cell(cluster: None, root: Path, tmp_path: Path) -> None:
+def test_the_examples_of_the_guide_run_on_a_real_cell(
+    cluster: None, fixed_draws: None, root: Path, tmp_path: Path
+) -> None:
     run = CellRun(read_experiment(EXPERIMENT), CellFolder(tmp_path / "cell"))
     (tmp_path / "cell").mkdir()
     while not run.advance(1.0).finished:

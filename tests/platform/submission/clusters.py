@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-import signal
 import socket
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.servers import again_if_it_ends, answers, free_ports, mlflow_server, running, wait_for
+
 TOKEN = "a-token-of-these-tests-0123456789"
-_START_SECONDS = 600.0
-_LOWEST_PORT, _PORT_BEYOND = 7000, 10000
-"""Ray gives workers the ports from 10002 on, and refuses to start if another part of it is told to have one of them."""
 
 
 @dataclass(frozen=True)
@@ -48,36 +44,27 @@ def plain_environment() -> dict[str, str]:
     return {**kept, "NUMBA_DISABLE_JIT": "1"}  # compiled or not, the same bits; the cells are small
 
 
-def free_ports(number: int) -> list[int]:
-    """Return ports that nobody has now."""
-    found: list[int] = []
-    for port in range(_LOWEST_PORT + os.getpid() % 2000, _PORT_BEYOND):
-        with socket.socket() as probe:
-            try:
-                probe.bind(("", port))
-            except OSError:
-                continue
-        found.append(port)
-        if len(found) == number:
-            return found
-    raise RuntimeError("no free ports")
-
-
 @contextmanager
 def two_nodes(folder: Path) -> Iterator[TwoNodes]:
     """Start an MLflow server, a head and a second node below `folder`, a short path; end them by their numbers.
 
     Each node has a temporary folder of its own, as on a machine of its own: Ray keeps shipped code there.
     """
+    attempts = itertools.count()
+    with again_if_it_ends(lambda: _two_nodes(folder / str(next(attempts)))) as nodes:
+        yield nodes
+
+
+@contextmanager
+def _two_nodes(folder: Path) -> Iterator[TwoNodes]:
+    folder.mkdir()
     token_file = folder / "token"
     token_file.write_text(TOKEN)
     environment = {
         **plain_environment(),
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN_PATH": str(token_file),
-        "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_raylet_start_wait_time_s": "500",  # a busy machine starts slowly
-        "RAY_worker_niceness": "0",
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": str(_broken_dprl(folder / "installed")),
     }
@@ -85,20 +72,20 @@ def two_nodes(folder: Path) -> Iterator[TwoNodes]:
     shared.mkdir()
     unshared.mkdir()
     apart = _mounting_over(unshared)
-    gcs, dashboard, client, tracking, head_agent, node_agent = free_ports(6)
+    gcs, dashboard, client, head_agent, node_agent = free_ports(5)
     head = ["--head", f"--port={gcs}", "--include-dashboard=true", f"--dashboard-port={dashboard}"]
     # Two of one machine, or any other Ray there, would have the same port; who comes second starts no jobs.
     head += [f"--dashboard-agent-listen-port={head_agent}"]
     head += [f"--ray-client-server-port={client}", f"--temp-dir={folder}/h"]
     url = f"http://127.0.0.1:{dashboard}"
     with ExitStack() as stack:
-        server = stack.enter_context(_mlflow(folder, tracking, environment))
-        stack.enter_context(_ray(folder / "head.log", head, environment))
-        wait_for(lambda: _answers(f"{url}/api/version"), folder / "head.log")
+        tracking = stack.enter_context(mlflow_server(folder, environment))
+        process = stack.enter_context(_ray(folder / "head.log", head, environment))
+        wait_for(lambda: answers(f"{url}/api/version", refusing=True), folder / "head.log", process)
         node = [f"--address={own_address()}:{gcs}", f"--dashboard-agent-listen-port={node_agent}"]
         node += [f"--temp-dir={folder}/n"]
         stack.enter_context(_ray(folder / "node.log", node, environment, apart))
-        yield TwoNodes(url, server, token_file, shared, unshared if apart else None)
+        yield TwoNodes(url, f"http://127.0.0.1:{tracking}", token_file, shared, unshared if apart else None)
 
 
 def _broken_dprl(folder: Path) -> Path:
@@ -126,55 +113,11 @@ def own_address() -> str:
         return str(probe.getsockname()[0])
 
 
-def wait_for(happened: Callable[[], bool], log: Path) -> None:
-    """Wait until it has happened."""
-    deadline = time.monotonic() + _START_SECONDS
-    while not happened():
-        if time.monotonic() > deadline:
-            raise TimeoutError(log.read_text()[-3000:])
-        time.sleep(0.5)
-
-
 @contextmanager
-def _ray(log: Path, words: Sequence[str], environment: Mapping[str, str], prefix: Sequence[str] = ()) -> Iterator[None]:
+def _ray(
+    log: Path, words: Sequence[str], environment: Mapping[str, str], prefix: Sequence[str] = ()
+) -> Iterator[subprocess.Popen[bytes]]:
     command = [*prefix, sys.executable, "-P", "-m", "ray.scripts.scripts", "start", "--num-cpus=1", "--block", *words]
-    with _running(command, log, environment):
-        wait_for(lambda: "Ray runtime started" in log.read_text(), log)
-        yield
-
-
-@contextmanager
-def _mlflow(folder: Path, port: int, environment: Mapping[str, str]) -> Iterator[str]:
-    quiet = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
-    command = [sys.executable, "-P", "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port)]
-    command += ["--backend-store-uri", f"sqlite:///{folder}/mlflow.db", "--workers", "1"]
-    command += ["--artifacts-destination", str(folder / "artifacts")]
-    url, log = f"http://127.0.0.1:{port}", folder / "mlflow.log"
-    with _running(command, log, {**environment, **quiet}):
-        wait_for(lambda: _answers(f"{url}/health"), log)
-        yield url
-
-
-@contextmanager
-def _running(command: Sequence[str], log: Path, environment: Mapping[str, str]) -> Iterator[None]:
-    with log.open("w") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, env=dict(environment))
-    try:
-        yield
-    finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(timeout=60)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def _answers(url: str) -> bool:
-    try:
-        urllib.request.urlopen(url, timeout=5).close()
-    except urllib.error.HTTPError:
-        return True
-    except OSError:
-        return False
-    return True
+    with running(command, log, environment, gently=True) as process:
+        wait_for(lambda: "Ray runtime started" in log.read_text(), log, process)
+        yield process

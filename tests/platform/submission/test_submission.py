@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +133,14 @@ def test_a_folder_that_one_node_does_not_see(cluster: TwoNodes, config: Path) ->
     assert list(cluster.unshared.iterdir()) == []
 
 
+def next_line(lines: Iterable[str], words: str) -> str:
+    """Return the next line with these words: others, such as on an agent that is late, may come before."""
+    for line in lines:
+        if words in line:
+            return line
+    raise AssertionError(f"it ended before it said '{words}'")
+
+
 def test_it_goes_on_when_no_longer_followed(cluster: TwoNodes, config: Path) -> None:
     words = submitted(cluster, config, "--name", "long", "--set", "episodes=5000000")
     with subprocess.Popen(
@@ -141,9 +149,8 @@ def test_it_goes_on_when_no_longer_followed(cluster: TwoNodes, config: Path) -> 
         out, err = following.stdout, following.stderr
         assert out is not None
         assert err is not None
-        job = out.readline().split()[1].rstrip(":")
-        while "running 2 cells" not in out.readline():
-            assert following.poll() is None
+        job = next_line(out, "submitted ").split()[1].rstrip(":")
+        next_line(out, "running 2 cells")
         following.send_signal(signal.SIGINT)
         told = err.read()
     assert following.returncode == 130

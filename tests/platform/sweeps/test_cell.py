@@ -6,7 +6,6 @@ import dataclasses
 import json
 import os
 import shutil
-import signal
 import stat
 import subprocess
 import sys
@@ -142,12 +141,16 @@ def test_a_process_killed_by_the_system_is_resumed(tmp_path: Path) -> None:
     )
     folder = tmp_path / "killed"
     process = subprocess.Popen([sys.executable, "-P", "-c", script, str(tmp_path / "try.yaml"), str(folder)])
-    deadline = time.monotonic() + 60
-    while not (folder / "state.npz").exists() and time.monotonic() < deadline:
-        time.sleep(0.005)
-    time.sleep(0.1)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    try:
+        deadline = time.monotonic() + 240
+        while not (folder / "state.npz").exists():
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        time.sleep(0.1)
+    finally:
+        process.kill()
+        process.wait()
     resumed = CellRun(one, CellFolder(folder))
     assert 0 < resumed.progress.episodes_done < resumed.progress.episodes_total
     finish(resumed)

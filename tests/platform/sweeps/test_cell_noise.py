@@ -82,6 +82,7 @@ def test_two_runs_with_noise_of_the_operating_system_differ_and_hold(tmp_path: P
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("fixed_draws")
 def test_an_audit_is_attached_to_the_certificate_and_changes_no_record(tmp_path: Path) -> None:
     plain, before = finished(experiment(), tmp_path / "plain")
     audited, after = finished(experiment(audit=True), tmp_path / "audited")

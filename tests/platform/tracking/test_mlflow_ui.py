@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,8 +22,9 @@ from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.results.layout import SweepLayout
 from dprl.platform.tracking.store import TrackingStore, runs_page
 from dprl.platform.tracking.tracker import Tracker
+from tests.servers import server
 
-pytestmark = [pytest.mark.slow, pytest.mark.browser]
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(2400)]
 
 CONFIG = {
     "name": "seen",
@@ -38,7 +35,8 @@ CONFIG = {
     "seeds": 2,
 }
 LABELS = ("none", "jdp epsilon=1.5", "ldp epsilon=2.5")
-PATIENCE = 90.0
+PATIENCE = 300.0
+"""Seconds for a page; on a busy machine Chromium takes minutes for one with 200 runs."""
 
 
 def dprl(*words: str) -> list[str]:
@@ -58,35 +56,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(home: Path) -> Iterator[str]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    environment = os.environ | {"DPRL_HOME": str(home)}
     # What the user's folder holds is not imported by the server.
     (home / "click.py").write_text("raise ImportError('not click')")
-    command = dprl("ui", "--port", str(port))
-    server = subprocess.Popen(command, env=environment, cwd=home, start_new_session=True)
-    url = f"http://127.0.0.1:{port}"
-    deadline = time.monotonic() + PATIENCE
-    try:
-        while not _answers(url):
-            assert server.poll() is None, "dprl ui ended"
-            assert time.monotonic() < deadline, "dprl ui does not answer"
-            time.sleep(0.2)
-        yield url
-    finally:
-        server.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            server.wait(20)
-        server.kill()
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url + "/health", timeout=5) as answer:
-            return bool(answer.status == 200)
-    except (urllib.error.URLError, ConnectionError, TimeoutError):
-        return False
+    environment = os.environ | {"DPRL_HOME": str(home)}
+    with server(lambda port: dprl("ui", "--port", str(port)), home / "ui.log", environment, cwd=home) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 @pytest.fixture
@@ -113,6 +87,7 @@ def browser(tmp_path: Path) -> Iterator[Any]:
         options.add_argument(word)
     session = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
     session.set_page_load_timeout(PATIENCE)
+    session.set_script_timeout(PATIENCE)
     yield session
     session.quit()
 
@@ -170,10 +145,8 @@ def test_200_cells_are_compared(home: Path, address: str, browser: Any, tmp_path
     )
     chosen = {"runs": [run.info.run_id for run in found], "experiments": [experiment.experiment_id]}
     query = "&".join(f"{key}={quote(json.dumps(ids))}" for key, ids in chosen.items())
-    begin = time.monotonic()
     browser.get(f"{address}/#/compare-runs?{query}")
     _wait_for_text(browser, ("Comparing 200 Runs", "privacy.epsilon", "proved_epsilon", "epsilon=200"))
-    assert time.monotonic() - begin < PATIENCE
     _wait_for_elements(browser, "//*[name()='svg']//*[name()='text'][contains(., 'regret')]", 1)
     browser.save_screenshot(str(tmp_path / "compare_200.png"))
 

@@ -7,7 +7,6 @@ or sweeps, until it is killed.
 from __future__ import annotations
 
 import itertools
-import logging
 import os
 import signal
 import subprocess
@@ -21,7 +20,6 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
-import ray
 from gymnasium import spaces
 from ray import tune
 
@@ -29,6 +27,7 @@ from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGC
 from dprl.algorithms.pgc_a3c.on_rllib.config import PGCConfig
 from dprl.privacy import Lease, PrivateMessages
+from tests.on_ray import start_ray
 
 ROOT = Path(__file__).resolve().parents[4]
 PATIENCE = 240.0
@@ -194,22 +193,6 @@ def adds_up(algorithm: PGC, journal: Path) -> bool:
     """Whether everybody that is charged, by the journal, is applied or counted as lost; nothing is under way."""
     charged = sum(int(line.split()[1]) - int(line.split()[0]) + 1 for line in lines(journal)[1:])
     return charged == algorithm.submissions + algorithm.lost == algorithm._book.privatizer.charged
-
-
-def start_ray(**options: Any) -> None:
-    """Start a Ray cluster of this process alone."""
-    # Ray's workers give way to everybody else's processes otherwise, and starve on a machine that is busy.
-    os.environ.setdefault("RAY_worker_niceness", "0")
-    settings = {"num_cpus": 4, "include_dashboard": False, "log_to_driver": False, **options}
-    for attempt in range(5):
-        try:
-            ray.init(address="local", logging_level=logging.ERROR, **settings)
-        except Exception:  # Ray waits half a minute for itself, which is too short on a machine that is busy
-            ray.shutdown()
-            if attempt == 4:
-                raise
-        else:
-            return
 
 
 def wait_until(happened: Callable[[], bool]) -> None:

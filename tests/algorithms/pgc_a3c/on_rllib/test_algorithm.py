@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from dprl.algorithms.pgc_a3c.on_rllib.module import read_parameters
 from dprl.privacy import LedgerError
 from dprl.privacy.scopes import DURATIONS, ROUNDS
 from tests.algorithms.pgc_a3c.on_rllib.cases import SECRET, Broken, Corridor, TwoHeads
+from tests.on_ray import start_ray
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
@@ -29,8 +29,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
     """A Ray cluster of this machine alone."""
-    options: dict[str, Any] = {"num_cpus": 4, "include_dashboard": False, "log_to_driver": False}
-    ray.init(address="local", logging_level=logging.ERROR, **options)
+    start_ray()
     yield
     ray.shutdown()
 

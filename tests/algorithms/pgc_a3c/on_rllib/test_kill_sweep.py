@@ -16,10 +16,10 @@ from tests.algorithms.pgc_a3c.on_rllib.failures import (
     lines,
     record,
     repeats,
-    start_ray,
     started,
     wait_until,
 )
+from tests.on_ray import start_ray
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 

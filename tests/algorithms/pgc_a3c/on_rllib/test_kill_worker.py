@@ -27,9 +27,9 @@ from tests.algorithms.pgc_a3c.on_rllib.failures import (
     processes_of,
     record,
     repeats,
-    start_ray,
     wait_until,
 )
+from tests.on_ray import start_ray
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
