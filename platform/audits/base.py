@@ -7,9 +7,9 @@ import math
 from dprl.platform.configs.experiment import Experiment
 from dprl.privacy import GradientPrivatizer, Privatizer, Streams
 from dprl.privacy.audits.findings import Claim
-from dprl.privacy.submitting import SubmittingUsers
 from dprl.privacy.mechanisms.base import IDEALISED
 from dprl.privacy.randomness.settings import NoiseConfig
+from dprl.privacy.submitting import SubmittingUsers
 
 
 def claim_of(privatizer: Privatizer | GradientPrivatizer | SubmittingUsers) -> Claim:

@@ -107,6 +107,12 @@ epsilons and ratios B/b were fixed before these runs. The first of them had a la
 tables as 'the same with other seeds'. One-bit votes come from the simpler program, on the same network."""
 
 
+_AUDITED = (
+    "the attacks on n = d = 2, with looser upper bounds for uniform and bounded Laplace noise, and Laplace's proof "
+    "at n = 10"
+)
+
+
 def page(found: Found) -> str:
     """Return the page; its figures lie beside it, named as in FIGURES."""
     parts = [
@@ -117,7 +123,7 @@ def page(found: Found) -> str:
         f"## Readings and settings\n\n{_READINGS}",
         f"## Table 1: privacy\n\n{_PRIVACY}",
         privacy_table(found.guarantees),
-        _command("dprl audit --papers", "the attacks on n = d = 2, with looser upper bounds for uniform and bounded Laplace noise, and Laplace's proof at n = 10"),
+        _command("dprl audit --papers", _AUDITED),
         f"## Table 2: bounded Laplace noise\n\n{_BOUNDED}",
         bounded_table(found),
         f"## Figure 1\n\n{_FIGURE}",
