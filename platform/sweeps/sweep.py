@@ -188,7 +188,10 @@ class _Sweep:
         return result
 
     def _done_and_todo(self, cells: Sequence[SweepCell]) -> tuple[list[SweepCell], list[SweepCell]]:
-        """Return the cells that earlier calls finished, and those to be run, damaged ones among them."""
+        """Return the cells that earlier calls finished, and those to be run, damaged ones among them.
+
+        Raises DamagedCellError for one that cannot be run again with the same result.
+        """
         done, todo = list[SweepCell](), list[SweepCell]()
         for cell in cells:
             finished = not self.options.fresh and cell.finished
@@ -196,6 +199,8 @@ class _Sweep:
                 try:
                     self.files.read(cell)
                 except DamagedCellError as error:
+                    if not cell.experiment.resumable:
+                        raise  # Its noise cannot be drawn again: that is a second release, for the user to decide on.
                     self.display.warn(f"{cell.label}: runs again, its files cannot be read ({error})")
                     finished = False
             (done if finished else todo).append(cell)

@@ -333,6 +333,17 @@ def test_a_finished_cell_whose_files_cannot_be_read_runs_again(
     assert {run.info.status for run in mlflow_runs(home)} == {"FINISHED"}
 
 
+def test_a_damaged_cell_whose_noise_cannot_be_drawn_again_is_the_user_s_to_remove(tmp_path: Path) -> None:
+    noise = {"arithmetic": "exact", "entropy": "os"}
+    privacy = {"model": "jdp", "epsilon": 1.0}
+    cells, home = cells_of(tmp_path, privacy=privacy, noise=noise, episodes=50), tmp_path / "home"
+    folder = CellFolder(run_sweep(cells, options(home)).folder / "cells" / cells[0].digest)
+    folder.records_file.unlink()
+    with pytest.raises(UserError, match=r"must have all that its cell wrote, .* remove the folder"):
+        run_sweep(cells, options(home))
+    assert folder.marker_file.is_file()
+
+
 def test_runs_are_ended_whatever_the_report_comes_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> list[Path]:
         raise RuntimeError("a figure that nobody can draw")
