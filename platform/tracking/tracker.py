@@ -358,6 +358,8 @@ def _upload_errors() -> Iterator[None]:
     try:
         yield
     except Exception as error:
+        if isinstance(error, TypeError | AttributeError | NameError | AssertionError):
+            raise  # a mistake of the program's
         raise _as_tracking_error(error) from error
 
 
