@@ -350,13 +350,13 @@ def _mlflow_errors() -> Iterator[None]:
     """MLflow's own errors, and those of the files and databases below it, as one kind of error."""
     try:
         yield
-    except (MlflowException, SQLAlchemyError, OSError, *_errors_of_stores()) as error:
+    except _errors() as error:
         first_line = next(iter(str(error).splitlines()), "")
         raise TrackingError(f"{type(error).__name__}: {first_line}") from error
 
 
-def _errors_of_stores() -> Iterator[type[Exception]]:
-    """The errors of the libraries that store files, of those that the server's choice has made MLflow load."""
-    for module, names in _STORES.items():
-        if module in sys.modules:
-            yield from (getattr(sys.modules[module], name) for name in names)
+def _errors() -> tuple[type[Exception], ...]:
+    """These, and the errors of the libraries that store files, if the server's choice has made MLflow load them."""
+    loaded = [(sys.modules[module], names) for module, names in _STORES.items() if module in sys.modules]
+    stores = [getattr(library, name) for library, names in loaded for name in names]
+    return (MlflowException, SQLAlchemyError, OSError, *stores)
