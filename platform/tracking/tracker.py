@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,6 +52,12 @@ _STANDS = " | "
 _NAME = "mlflow.runName"
 _RUNNING, _FINISHED = "RUNNING", "FINISHED"
 _COMMAND_FILE = "command.txt"
+_STORES = {
+    "boto3.exceptions": ("Boto3Error",),
+    "botocore.exceptions": ("BotoCoreError", "ClientError"),
+    "google.api_core.exceptions": ("GoogleAPIError",),
+    "azure.core.exceptions": ("AzureError",),
+}
 _NO_SETTING = "none"
 _NO_THEOREM = "none"
 
@@ -99,8 +106,7 @@ class Tracker:
                 self._adopt([] if fresh else runs)
                 self.client.update_run(self._parent, status=_RUNNING)
                 # Where files cannot be stored that is told now, and not of each cell at its end.
-                with _upload_errors():
-                    self.client.log_text(self._parent, f"{self.command}\n", _COMMAND_FILE)
+                self.client.log_text(self._parent, f"{self.command}\n", _COMMAND_FILE)
                 for run in runs if fresh else ():
                     self.client.delete_run(run.info.run_id)
                 self._mark({cell.digest for cell in cells})
@@ -239,9 +245,8 @@ class Tracker:
         self._running.discard(run)
 
     def _upload(self, run: str, files: Sequence[Path]) -> None:
-        with _upload_errors():
-            for file in files:
-                self.client.log_artifact(run, str(file))
+        for file in files:
+            self.client.log_artifact(run, str(file))
 
     def _rename(self, run: str, name: str) -> None:
         self.client.update_run(run, name=name)
@@ -345,24 +350,13 @@ def _mlflow_errors() -> Iterator[None]:
     """MLflow's own errors, and those of the files and databases below it, as one kind of error."""
     try:
         yield
-    except (MlflowException, SQLAlchemyError, OSError) as error:
-        raise _as_tracking_error(error) from error
+    except _errors() as error:
+        first_line = next(iter(str(error).splitlines()), "")
+        raise TrackingError(f"{type(error).__name__}: {first_line}") from error
 
 
-@contextmanager
-def _upload_errors() -> Iterator[None]:
-    """All errors while files are stored, as one kind.
-
-    There is no narrower class: the server says which library stores them, boto3 or another, and each has its own.
-    """
-    try:
-        yield
-    except Exception as error:
-        if isinstance(error, TypeError | AttributeError | NameError | AssertionError):
-            raise  # a mistake of the program's
-        raise _as_tracking_error(error) from error
-
-
-def _as_tracking_error(error: Exception) -> TrackingError:
-    first_line = next(iter(str(error).splitlines()), "")
-    return TrackingError(f"{type(error).__name__}: {first_line}")
+def _errors() -> tuple[type[Exception], ...]:
+    """These, and the errors of the libraries that store files, if the server's choice has made MLflow load them."""
+    loaded = [(sys.modules[module], names) for module, names in _STORES.items() if module in sys.modules]
+    stores = [getattr(library, name) for library, names in loaded for name in names]
+    return (MlflowException, SQLAlchemyError, OSError, *stores)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import pytest
@@ -193,20 +195,21 @@ def test_a_run_that_is_refused_is_told_and_the_sweep_is_ended(home: Path, monkey
     patient = PatientTracker(tracker, warned.append)
     upload = tracker.client.log_artifact
 
-    class UploadError(Exception):
-        pass
+    boto3 = ModuleType("boto3.exceptions")
+    boto3.Boto3Error = type("Boto3Error", (Exception,), {})  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "boto3.exceptions", boto3)
 
     def refused(run: str, file: str) -> None:
         if cells[0].digest in file:
-            raise UploadError("no such bucket")
+            raise boto3.Boto3Error("no such bucket")
         upload(run, file)
 
     monkeypatch.setattr(tracker.client, "log_artifact", refused)
     for cell in cells:
         patient.begin(cell)
         patient.record(cell, cell.folder.results())
-    assert patient.close([home / "config.yaml"], {}, "FINISHED", patient=True) == "UploadError: no such bucket"
-    assert warned == ["MLflow: UploadError: no such bucket; it is tried again at the end"]
+    assert patient.close([home / "config.yaml"], {}, "FINISHED", patient=True) == "Boto3Error: no such bucket"
+    assert warned == ["MLflow: Boto3Error: no such bucket; it is tried again at the end"]
     parent, children = runs(home)
     assert {run.info.status for run in (parent, *children)} == {"FINISHED"}
     assert ["recorded" in child.data.tags for child in children] == [False, True]
