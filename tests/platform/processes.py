@@ -8,13 +8,19 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import yaml
 from mlflow.entities import Run
 from mlflow.tracking import MlflowClient
+
+from tests.servers import kill_group
+
+PATIENCE = 400.0
+"""Seconds that a command may take; the machine may be loaded."""
 
 CONFIG: dict[str, Any] = {
     "name": "grid",
@@ -38,23 +44,40 @@ def write_config(folder: Path, **changes: object) -> Path:
     return path
 
 
-def start(home: Path, *words: object, **environment: str) -> subprocess.Popen[str]:
+def start(home: Path, *words: object, **environment: str) -> AbstractContextManager[subprocess.Popen[str]]:
+    """Start the command, and kill at the end what is left of it and of its children."""
+    return _started(home, words, environment, subprocess.STDOUT)
+
+
+def start_with_errors_apart(home: Path, *words: object) -> AbstractContextManager[subprocess.Popen[str]]:
+    """As `start`, which has errors among what is printed."""
+    return _started(home, words, {}, subprocess.PIPE)
+
+
+@contextmanager
+def _started(
+    home: Path, words: Sequence[object], environment: Mapping[str, str], stderr: int
+) -> Iterator[subprocess.Popen[str]]:
     # A shell that starts the tests in the background has them, and so all their children, ignore Ctrl-C.
     heeding = ["env", "--default-signal=INT"]
     command = [*heeding, sys.executable, "-P", "-m", "dprl.platform.command_line", *map(str, words)]
-    return subprocess.Popen(
+    with subprocess.Popen(
         command,
-        env=os.environ | {"DPRL_HOME": str(home)} | environment,
+        env={**os.environ, "DPRL_HOME": str(home), **environment},
         stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        stderr=stderr,
         text=True,
         start_new_session=True,
-    )
+    ) as process:
+        try:
+            yield process
+        finally:
+            kill_group(process)
 
 
 def dprl(home: Path, *words: object, expect: int = 0, **environment: str) -> str:
-    process = start(home, *words, **environment)
-    output, _ = process.communicate(timeout=400)
+    with start(home, *words, **environment) as process:
+        output, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == expect, output
     return output
 
@@ -70,13 +93,11 @@ def mlflow_runs(home: Path, uri: str | None = None) -> list[Run]:
     return list(client.search_runs([experiment.experiment_id]))
 
 
-def wait_for(
-    condition: Callable[[], object], process: subprocess.Popen[str] | None = None, seconds: float = 200
-) -> None:
-    """Wait until the condition holds, while the process, if one is given, lives."""
-    deadline = time.monotonic() + seconds
+def wait_for(condition: Callable[[], object], process: subprocess.Popen[str]) -> None:
+    """Wait until the condition holds, while the process lives."""
+    deadline = time.monotonic() + PATIENCE
     while not condition():
-        assert process is None or process.poll() is None, process.communicate()
+        assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
@@ -89,8 +110,19 @@ def checkpoints(home: Path) -> list[Path]:
 def holders(home: Path) -> list[int]:
     """Return the processes that run a cell now, or have died with one."""
     unfinished = {file.parent.name for file in checkpoints(home)}
-    locks = [lock for lock in home.glob("sweeps/grid/locks/*") if lock.name in unfinished]
-    return [int(words[1]) for words in (lock.read_text().split() for lock in locks) if words]  # "process 123 on host"
+    return [process for cell, process in _locks(home).items() if cell in unfinished]
+
+
+def last_holders(home: Path) -> set[int]:
+    """Return the processes that were the last to run a cell, be it finished or not."""
+    return set(_locks(home).values())
+
+
+def _locks(home: Path) -> dict[str, int]:
+    """Return which process has or had the lock of a cell."""
+    locks = [lock for lock in home.glob("sweeps/grid/locks/*") if lock.name != "sweep"]
+    found = {lock.name: lock.read_text().split() for lock in locks}
+    return {cell: int(words[1]) for cell, words in found.items() if words}  # "process 123 on host"
 
 
 def kill(process_id: int) -> None:
