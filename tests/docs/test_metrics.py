@@ -16,7 +16,7 @@ from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.platform.reports.records import summary_row
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.records import columns
-from dprl.platform.tracking.tracker import cell_metrics
+from dprl.platform.tracking.cell_entries import cell_metrics
 
 ENDS = re.compile(r"_(?:lower|upper)$")
 # Settings are called as in the config, and `derived_NAME` stands for each of its kind.

@@ -20,7 +20,7 @@ from dprl.platform.reports.verdicts import certificate_text, privacy_columns, pr
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.layout import SweepLayout
 from dprl.platform.sweeps.sweep import run_sweep
-from dprl.platform.tracking.tracker import _certificate_tags, cell_metrics
+from dprl.platform.tracking.cell_entries import cell_metrics, certificate_tags
 from tests.platform.reports.cases import cell, finished, jdp, records, summary
 from tests.platform.sweeps.test_sweep import cells_of as sweep_cells
 from tests.platform.sweeps.test_sweep import options
@@ -66,8 +66,8 @@ def test_tables_pages_and_mlflow_show_no_epsilon() -> None:
     text = page("A page", rows_of(frame), [])
     assert "NO PRIVACY" in text
     assert "every privacy claim holds" not in text
-    assert _certificate_tags(results.certificate)["verdict"] == "fails"
-    assert _certificate_tags(results.certificate)["proved_epsilon"] == "inf"
+    assert certificate_tags(results.certificate)["verdict"] == "fails"
+    assert certificate_tags(results.certificate)["proved_epsilon"] == "inf"
     # MLflow's stores take finite numbers only.
     assert "proved_epsilon" not in {point.key for point in cell_metrics(one.algorithm.metrics, results)}
 

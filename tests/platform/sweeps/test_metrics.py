@@ -21,7 +21,7 @@ from dprl.platform.reports.pages.markdown_tables import page
 from dprl.platform.reports.tables import write_summary
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
-from dprl.platform.tracking.tracker import cell_metrics
+from dprl.platform.tracking.cell_entries import cell_metrics
 from dprl.privacy import PrivacyConfig, Privatizer, Streams
 
 EPISODES = 20

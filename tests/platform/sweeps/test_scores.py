@@ -19,7 +19,7 @@ from dprl.platform.reports.tables import write_summary
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.sweeps.cell import CellRun
 from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
-from dprl.platform.tracking.tracker import cell_metrics
+from dprl.platform.tracking.cell_entries import cell_metrics
 from tests.platform.gradient_cases import LDP, METRICS, NONE, SIGNS, cell
 
 pytestmark = pytest.mark.usefixtures("walking")
