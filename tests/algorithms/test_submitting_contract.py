@@ -228,8 +228,13 @@ def test_a_refused_state_leaves_the_learner_as_it_was(name: str) -> None:
     made.learn(4)
     late = made.state_dict()
     mixed = {key: early[key] if key.startswith("privatizer.") else value for key, value in late.items()}
-    with pytest.raises(ValueError, match="not those that its ledger has charged"):
+    with pytest.raises(ValueError, match="the same settings, environment and seed, unchanged"):
         other.load_state_dict(mixed)
+    ahead = learner(name)
+    ahead.learn(9)
+    ahead.privatizer.charge(10, 10)
+    with pytest.raises(ValueError, match="not those that its ledger has charged"):
+        other.load_state_dict(ahead.state_dict())
     assert other.privatizer.ledger.users_charged == 0
     other.load_state_dict(late)
     assert other.learn(3) == made.learn(3)
