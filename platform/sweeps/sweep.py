@@ -235,7 +235,8 @@ class _Sweep:
                 deleted = self.layout.delete_cells()
                 self.display.say(f"starting afresh: {counted(deleted, 'cell')} of earlier calls deleted")
             for cell in todo:
-                cell.folder.marker_file.unlink(missing_ok=True)
+                if cell.folder.finished:
+                    cell.folder.marker_file.unlink()
 
     @contextmanager
     def _ctrl_c_answered(self) -> Iterator[None]:
