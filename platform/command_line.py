@@ -6,7 +6,6 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import NoReturn, TypeAlias
 
 from dprl.platform.errors import (
@@ -16,6 +15,7 @@ from dprl.platform.errors import (
     EXIT_SOME_FAILED,
     UserError,
     broken_rule,
+    complain,
     nearest,
     suggestion,
 )
@@ -48,22 +48,16 @@ def _run(arguments: Sequence[str]) -> int:
         plugins.load_plugins()
         return commands.COMMANDS[options.command](options)
     except UserError as error:
-        _complain(f"dprl: {error}")
+        complain(f"dprl: {error}")
         return EXIT_BAD_INPUT
     except KeyboardInterrupt:
-        _complain(f"dprl: interrupted; the same command starts again: {resume_command(arguments)}")
+        complain(f"dprl: interrupted; the same command starts again: {resume_command(arguments)}")
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader (head, less) has seen enough of an answer. What works has not ended as it should.
         return EXIT_DONE if _answers(arguments) else EXIT_SOME_FAILED
     except SystemExit as done:  # argparse ends this way after --help
         return int(done.code or 0)
-
-
-def _complain(line: str) -> None:
-    # Without a reader the exit code says it.
-    with suppress(BrokenPipeError):
-        print(line, file=sys.stderr, flush=True)
 
 
 def _answers(arguments: Sequence[str]) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 EXIT_DONE = 0
 EXIT_SOME_FAILED = 1
@@ -47,6 +49,13 @@ def printable(text: str) -> str:
 def shortened(text: str) -> str:
     """Return `text`, cut to 60 characters."""
     return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 3] + "..."
+
+
+def complain(line: str) -> None:
+    """Print a line on what went wrong, unless nobody reads it any more: the exit code says it too."""
+    with suppress(BrokenPipeError):
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
 
 
 def how_to_resume(command: str) -> str:

@@ -8,13 +8,21 @@ import math
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment, varying_keys
 from dprl.platform.configs.sections import field_names
-from dprl.platform.errors import EXIT_INTERRUPTED, Interrupted, UserError, below, broken_rule, how_to_resume
+from dprl.platform.errors import (
+    EXIT_INTERRUPTED,
+    Interrupted,
+    UserError,
+    below,
+    broken_rule,
+    complain,
+    how_to_resume,
+)
 
 if TYPE_CHECKING:
     from dprl.platform.results.named_grid import Stages
@@ -113,13 +121,6 @@ def interrupted(error: KeyboardInterrupt, options: argparse.Namespace) -> int:
     if not isinstance(error, Interrupted):
         complain(f"dprl: {how_to_resume(options.resume_command)}")
     return EXIT_INTERRUPTED
-
-
-def complain(line: str) -> None:
-    """Print a line on what went wrong, unless nobody reads it any more: the exit code says it too."""
-    with suppress(BrokenPipeError):
-        sys.stderr.write(line + "\n")
-        sys.stderr.flush()
 
 
 def say(text: str) -> None:

@@ -6,9 +6,9 @@ import argparse
 import sys
 from contextlib import suppress
 
-from dprl.platform.commands.base import as_json, complain, interrupted, say, stdout_for_results
+from dprl.platform.commands.base import as_json, interrupted, say, stdout_for_results
 from dprl.platform.environment_variables import tracking_uri
-from dprl.platform.errors import EXIT_DONE, EXIT_SOME_FAILED
+from dprl.platform.errors import EXIT_DONE, EXIT_SOME_FAILED, complain
 from dprl.platform.results.home import home_folder
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from dprl.platform.commands.base import (
     as_json,
-    complain,
     expanded_cells,
     interrupted,
     labels_of,
@@ -19,7 +18,7 @@ from dprl.platform.commands.base import (
     stdout_for_results,
 )
 from dprl.platform.environment_variables import tracking_uri
-from dprl.platform.errors import EXIT_DONE, EXIT_SOME_FAILED, counted
+from dprl.platform.errors import EXIT_DONE, EXIT_SOME_FAILED, complain, counted
 from dprl.platform.reports.verdicts import verdict_line
 from dprl.platform.results.home import home_folder
 

@@ -7,9 +7,9 @@ import os
 import socket
 import sys
 
-from dprl.platform.commands.base import complain, say
+from dprl.platform.commands.base import say
 from dprl.platform.environment_variables import TRACKING_VARIABLE, tracking_uri
-from dprl.platform.errors import UserError, broken_rule
+from dprl.platform.errors import UserError, broken_rule, complain
 from dprl.platform.program import command
 from dprl.platform.results.home import Home, home_folder
 from dprl.platform.tracking.shown_addresses import without_secrets

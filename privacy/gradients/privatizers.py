@@ -25,29 +25,14 @@ from dprl.privacy.gradients.channels import (
     described,
     estimate_all,
     fixed_part,
-    receive,
-    submit,
 )
 from dprl.privacy.gradients.leases import Lease, PrivateMessages, agents_of, issue_lease
 from dprl.privacy.gradients.parts import GradientParts, releases
-from dprl.privacy.gradients.senders import GradientSender, Randomisers, SenderSpec
+from dprl.privacy.gradients.senders import SenderSpec
 from dprl.privacy.ledgers.submissions import Journal, SubmissionLedger
 from dprl.privacy.mechanisms.vectors import RawVector
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.states import check_sealed, counts_in, require_seeded, sealed
-
-__all__ = [
-    "GradientChannel",
-    "GradientParts",
-    "GradientPrivatizer",
-    "GradientSender",
-    "Lease",
-    "PrivateMessages",
-    "Randomisers",
-    "SenderSpec",
-    "receive",
-    "submit",
-]
 
 _NOBODY, _LOOP, _SENDERS = range(3)
 

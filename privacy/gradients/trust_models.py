@@ -14,7 +14,8 @@ from dprl.privacy.accounting.roots import quotient_down
 from dprl.privacy.base import Guarantee, TrustModel
 from dprl.privacy.certificate import PrivacyRequest
 from dprl.privacy.checks import check_budget, check_choice
-from dprl.privacy.gradients.privatizers import GradientParts, GradientPrivatizer
+from dprl.privacy.gradients.parts import GradientParts
+from dprl.privacy.gradients.privatizers import GradientPrivatizer
 from dprl.privacy.gradients.senders import Randomisers
 from dprl.privacy.ledgers.submissions import Journal
 from dprl.privacy.mechanisms.clipping import NORMS
