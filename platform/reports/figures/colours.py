@@ -1,0 +1,113 @@
+"""Colours of algorithms, and dashes, markers and line weights of trust models and noise, for all figures and pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+Theme = Literal["light", "dark"]
+
+
+class Shades(NamedTuple):
+    """One hue as '#RRGGBB': of lines and of text, on a light and on a dark page."""
+
+    line: str
+    text: str
+    dark_line: str
+    dark_text: str
+
+    def line_on(self, theme: Theme) -> str:
+        """Return the colour of lines and markers."""
+        return self.dark_line if theme == "dark" else self.line
+
+    def text_on(self, theme: Theme) -> str:
+        """Return the colour of text; its contrast is at least 4.5 to 1."""
+        return self.dark_text if theme == "dark" else self.text
+
+
+BLUE = Shades("#0072B2", "#00609A", "#4AA8E8", "#6CBBF0")
+VERMILION = Shades("#D55E00", "#B04A00", "#FF8240", "#FF9A63")
+PINK = Shades("#CC79A7", "#A14B83", "#E59BC6", "#EDB0D3")
+ORANGE = Shades("#E69F00", "#8A5F00", "#F2B640", "#F5C464")
+GREEN = Shades("#009E73", "#00704F", "#2BC495", "#4AD3A8")
+SKY = Shades("#56B4E9", "#1B6A99", "#A6DFFF", "#B9E6FF")
+BLACK = Shades("#000000", "#000000", "#FFFFFF", "#FFFFFF")
+HUES = (BLUE, VERMILION, PINK, ORANGE, GREEN, SKY, BLACK)
+"""Okabe and Ito's palette without yellow, which is too light for lines."""
+NO_PRIVACY = Shades("#8C8C8C", "#6A6A6A", "#8A8D91", "#A9ADB2")
+"""Grey: results without privacy, and nothing else."""
+NEUTRAL = Shades("#B8AD9E", "#6E6455", "#8A8072", "#C4B9A8")
+"""Algorithms beyond the seventh of a report."""
+
+_OF_ALGORITHMS = {
+    "best_ucb_vi": BLUE,
+    "private_ucb_vi": VERMILION,
+    "private_ucb_po": PINK,
+    "pucb": ORANGE,
+    "ldp_obi": GREEN,
+    "dp_ucbvi": SKY,
+    # These play other kinds of environments, and rarely share a report with the others.
+    "dp_nash_vi": BLUE,
+    "pgc_a3c": BLUE,
+    "ma_ldp": VERMILION,
+    "ldp_sign_votes": BLUE,
+}
+_FOR_OTHERS = (SKY, BLACK, GREEN, ORANGE, PINK, VERMILION, BLUE)
+"""For algorithms of plugins, and where two of a report would have the same colour."""
+
+
+@dataclass(frozen=True)
+class Palette:
+    """Colours of all algorithms of a report, so that each has the same one in every panel, figure and table."""
+
+    shades: Mapping[str, Shades]
+
+    @classmethod
+    def of(cls, algorithms: Iterable[str], leading: Sequence[str] = ()) -> Palette:
+        """Return the colours of these algorithms; the order in which they come changes nothing.
+
+        leading: where there are more than seven, the first seven of these have colours (by default the seven first by
+        name), and the others are `NEUTRAL`.
+        """
+        names = set(algorithms)
+        wanted = [name for name in dict.fromkeys([*leading, *sorted(names)]) if name in names][: len(HUES)]
+        found: dict[str, Shades] = {}
+        for name, hue in _OF_ALGORITHMS.items():
+            if name in wanted and hue not in found.values():
+                found[name] = hue
+        free = [hue for hue in _FOR_OTHERS if hue not in found.values()]
+        others = sorted(name for name in wanted if name not in found)
+        found |= dict(zip(others, free, strict=False))
+        return cls({name: found.get(name, NEUTRAL) for name in sorted(names)})
+
+    def __getitem__(self, algorithm: str) -> Shades:
+        """Return the colours of an algorithm, `NEUTRAL` for one that the palette was not made for."""
+        return self.shades.get(algorithm, NEUTRAL)
+
+
+class Look(NamedTuple):
+    """Dashes, marker and relative width of a line, as matplotlib takes them."""
+
+    dashes: Any
+    marker: str
+    weight: float
+
+
+_DASHES: Mapping[str, Any] = {"none": "-", "jdp": "-", "ldp": (0, (3.6, 1.8))}
+_OTHER_DASHES = (0, (5, 1.5, 1.2, 1.5))
+_MARKERS: Mapping[str, Sequence[str]] = {"jdp": ("o", "D", "^", "v"), "ldp": ("s", "P", "X", "*")}
+_OTHER_MARKERS = ("p", "h", "8", "d")
+_THIN = 0.62
+
+
+def look(model: str, noise: int = 0) -> Look:
+    """Return the look of a trust model's line.
+
+    noise: number of its noise among those of the figure: 0 for the best available, which is the heavy line. Others are
+    thin and have markers of their own. Results without privacy have no marker.
+    """
+    if model == "none":
+        return Look(_DASHES["none"], "", 1.0)
+    markers = _MARKERS.get(model, _OTHER_MARKERS)
+    return Look(_DASHES.get(model, _OTHER_DASHES), markers[noise % len(markers)], _THIN if noise else 1.0)
