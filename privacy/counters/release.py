@@ -16,6 +16,7 @@ from dprl.privacy.compiled import borrowing, kernel
 from dprl.privacy.counters.base import BUFFERED, EXACT, HONAKER, ROWS, TREE, CounterState
 from dprl.privacy.mechanisms.base import Noise
 from dprl.privacy.mechanisms.sampling import BLOCK, extend_noise, fill_noise
+from dprl.privacy.randomness.bits import require_generator
 
 # The same where seven rows are gone through again for every item: all of them stay in the nearest cache.
 _NEAR_BLOCK = 512
@@ -26,9 +27,13 @@ _Three = tuple[Float64Array, Float64Array, Float64Array]
 def release_prefix(released: Float64Array, totals: Float64Array, state: CounterState, item: int) -> None:
     """Write totals + noise of prefix `item` into `released`, float64[cells]; items rise, and some may be left out.
 
+    Raises as `require_generator` does, also where the noise of this prefix was drawn before.
+
     *Formal guarantee.* That of the counter that opened `state`, provided `totals` is the sum of the first `item` rows:
     some prefixes are a function of all of them.
     """
+    if state.kind != EXACT:
+        require_generator(state.node.key)
     if state.kind == TREE:
         _release_tree(released, totals, state, item)
     elif state.kind == HONAKER:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -64,7 +63,7 @@ class GradientSender:
 
     *Formal guarantee.* Every message is that of `spec.randomisers` for its submission. A submission is sent once from
     here; hand every part of a lease to one sender. With entropy `seed` a second sender of the same submission draws the
-    same noise; with `os` keys are taken here, stay in this process, and are gone with it.
+    same noise; with `os` keys are taken here, and a process that is forked from this one does not have them.
 
     Args:
         spec: the privatizer's `sender_spec`.
@@ -72,7 +71,6 @@ class GradientSender:
 
     def __init__(self, spec: SenderSpec) -> None:
         self.spec = spec
-        self._process = os.getpid()
         self._noise, self._score = spec.randomisers.noise(spec.streams)
         self._sent: set[int] = set()
 
@@ -80,15 +78,13 @@ class GradientSender:
         """Return the messages of a lease's submissions for gradients float64[k, d] and, if a bit is sent, scores [k].
 
         Raises:
-            LedgerError: if one of them was sent here before, or the lease is another privatizer's.
+            LedgerError: if one of them was sent here before, the lease is another privatizer's, or this process was
+                forked from the one that took the keys.
             ValueError: for arrays of another shape, which is no secret; what is in them is not told.
         """
         given, reached = self._checked(gradients, scores, len(lease))
         if lease.seal.issuer != self.spec.issuer:
             raise LedgerError("a lease is used by the senders of the privatizer that issued it")
-        if os.getpid() != self._process:
-            # Both would have the same keys.
-            raise LedgerError("a sender stays in the process that made it; make one from the spec in each process")
         numbers = range(lease.first, lease.last + 1)
         if not self._sent.isdisjoint(numbers):
             again = min(self._sent.intersection(numbers))

@@ -37,7 +37,7 @@ from dprl.privacy.mechanisms.gram_keys import stage_key
 from dprl.privacy.mechanisms.sampling import SILENT
 from dprl.privacy.mechanisms.vectors import RawVector
 from dprl.privacy.randomness.bits import KEY_WORDS
-from dprl.privacy.randomness.streams import Streams
+from dprl.privacy.randomness.streams import Streams, forgotten_by_forks
 from dprl.privacy.scopes import of_statistics
 from dprl.privacy.submitting import SubmittingUsers, Terms
 
@@ -285,6 +285,7 @@ def _stage_noise(mechanism: GramMechanism | RawGram, key: np.ndarray) -> StageNo
                 found.laws[h], found.limits[h], found.sizes[h, part] = noise.law, noise.bound, noise.scale
                 tables.append(noise.table)
                 found.ends[2 * h + part + 1] = noise.table.shape[0]
+    forgotten_by_forks(found.keys)
     return found._replace(drawn=BY_STAGE, tables=np.concatenate(tables), ends=np.cumsum(found.ends))
 
 

@@ -10,8 +10,7 @@ from numba.np.numpy_support import carray
 
 from dprl.privacy.compiled import PLAIN, borrowing, kernel, shared
 from dprl.privacy.mechanisms.clipping import finite_magnitude
-from dprl.privacy.mechanisms.sampling import has_generator
-from dprl.privacy.randomness.bits import KEY_WORDS, fill_bits
+from dprl.privacy.randomness.bits import KEY_WORDS, fill_bits, require_generator
 
 _TWO_PI = 2.0 * math.pi
 
@@ -196,14 +195,13 @@ def send_direction(  # noqa: PLR0913 - with its room
     first: np.uint64,
     room: tuple[np.ndarray, np.ndarray],
 ) -> None:
-    """Do what `privunit_exact` or `privunit_fast` does; raise ValueError for a key that has no generator.
+    """Do what `privunit_exact` or `privunit_fast` does; raise as `require_generator` does.
 
     *Formal guarantee.* See PrivUnit.
     """
     numbers, words = room[0].reshape(2 * out.size), room[1].reshape(3 * ((out.size + 1) // 2))
     message, given, stream = out.reshape(out.size), vector.reshape(out.size), key.reshape(KEY_WORDS)
-    if not has_generator(stream):
-        raise ValueError("key must begin with a generator's code; take it from Streams.key")
+    require_generator(stream)
     if not PLAIN:
         addresses, work = (message.ctypes, given.ctypes), (numbers.ctypes, words.ctypes)
         _send_direction(*addresses, out.size, *cap, int(exact), stream.ctypes, first, *work, words.size)

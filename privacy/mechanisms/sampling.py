@@ -8,7 +8,7 @@ import numpy as np
 from numba.np.numpy_support import carray
 
 from dprl.privacy.base import Float64Array
-from dprl.privacy.compiled import PLAIN, borrowing, inlined, kernel, shared
+from dprl.privacy.compiled import PLAIN, borrowing, kernel, shared
 from dprl.privacy.mechanisms.base import (
     BOUNDED_LAPLACE,
     DISCRETE_GAUSSIAN,
@@ -27,17 +27,11 @@ from dprl.privacy.mechanisms.gaussian import fill_gaussian
 from dprl.privacy.mechanisms.laplace import FourRows, extend_laplace, fill_laplace
 from dprl.privacy.mechanisms.tabulated import fill_tabulated
 from dprl.privacy.mechanisms.uniform import fill_uniform_noise
-from dprl.privacy.randomness.bits import CHACHA20, KEY_WORDS, SPLITMIX64
+from dprl.privacy.randomness.bits import CHACHA20, KEY_WORDS, SPLITMIX64, require_generator
 
 # Cells that are drawn and added at a time: few calls, and a few kB that stay in a near cache.
 BLOCK = 2048
 SILENT = Noise(NO_NOISE, 0.0, 0.0, np.zeros(5, dtype=np.uint64), np.zeros(0, dtype=np.uint64))
-
-
-@inlined
-def has_generator(key: np.ndarray) -> bool:
-    """Whether a key begins with a generator's code. Asked before noise is drawn, as what is shared cannot raise."""
-    return bool(key[0] == SPLITMIX64 or key[0] == CHACHA20)
 
 
 @kernel
@@ -46,7 +40,7 @@ def draw(out: Float64Array, noise: Noise, first: np.uint64) -> int:
     law, scale, bound, key, table = noise
     if law == NO_NOISE:
         out[:] = 0.0
-    elif not has_generator(key):
+    elif key[0] != SPLITMIX64 and key[0] != CHACHA20:
         return 0
     elif law == LAPLACE:
         fill_laplace(out, key, first, scale)
@@ -92,7 +86,7 @@ def fill_noise(out: Float64Array, noise: Noise, first: np.uint64) -> None:
     Draw number i is a function of the key and i only, and draws of different numbers are independent (two Gaussian
     ones may be made of the same two words, which give two independent numbers). Numbers are below 2^53.
 
-    Raises ValueError for a law that has no sampler here or a key without generator, rather than leave out noise.
+    Raises ValueError for a law that has no sampler here, and as `require_generator` does, rather than leave out noise.
 
     *Formal guarantee.* That of the mechanism whose `noise` it is.
     """
@@ -106,8 +100,9 @@ def fill_noise(out: Float64Array, noise: Noise, first: np.uint64) -> None:
         law, scale, bound, table = noise.law, noise.scale, noise.bound, thresholds.ctypes
         done = _draw(flat.ctypes, flat.size, law, scale, bound, words.ctypes, table, thresholds.size, first)
     if done == 0:
+        require_generator(words)
         raise ValueError(
-            "law must be one of the codes in dprl.privacy.mechanisms.base, and key begin with a generator's code"
+            "law must be one of the codes in dprl.privacy.mechanisms.base; take the noise from a mechanism"
         )
 
 
@@ -135,8 +130,9 @@ def _extend_by_laplace(rows: FourRows, noise: Noise, first: np.uint64, sign: flo
     words = noise.key.reshape(KEY_WORDS)
     released, totals, parent, row = rows[0].reshape(n), rows[1].reshape(n), rows[2].reshape(n), rows[3].reshape(n)
     sizes = released.nbytes == totals.nbytes == parent.nbytes == row.nbytes == 8 * n
-    if words.nbytes != 8 * KEY_WORDS or not sizes or not has_generator(words):
-        raise ValueError("rows must be of float64 and key begin with a generator's code; take it from Streams.key")
+    if words.nbytes != 8 * KEY_WORDS or not sizes:
+        raise ValueError("rows and key must be of 64-bit numbers; take the key from Streams.key")
+    require_generator(words)
     if PLAIN:
         extend_laplace((released, totals, parent, row), words, first, sign * noise.scale)
     else:
@@ -150,8 +146,8 @@ def extend_noise(
 ) -> None:
     """Set row = parent + the draws of node |node|, or less them if `node` < 0, and released = totals + row.
 
-    All are float64[n], contiguous; `row` may be `parent`. Node m draws the numbers m*n ... m*n + n - 1. Raises
-    ValueError as `fill_noise` does.
+    All are float64[n], contiguous; `row` may be `parent`. Node m draws the numbers m*n ... m*n + n - 1. Raises as
+    `fill_noise` does.
 
     *Formal guarantee.* That of the mechanism whose `noise` it is, for every node.
     """

@@ -11,8 +11,7 @@ from numba.np.numpy_support import carray
 from dprl.privacy.compiled import PLAIN, borrowing, kernel, shared
 from dprl.privacy.mechanisms.clipping import LEAST, MOST, dot, largest_magnitude, without_nonfinite
 from dprl.privacy.mechanisms.randomized_response import fill_responses
-from dprl.privacy.mechanisms.sampling import has_generator
-from dprl.privacy.randomness.bits import KEY_WORDS, SPLITMIX64, fill_bits
+from dprl.privacy.randomness.bits import KEY_WORDS, SPLITMIX64, fill_bits, require_generator
 from dprl.privacy.randomness.exact import stochastic_round
 
 SEED_NUMBERS = 2
@@ -163,7 +162,7 @@ def send_signs(  # noqa: PLR0913 - with its room
     seed: np.uint64,
     room: tuple[np.ndarray, np.ndarray],
 ) -> None:
-    """Do what `fill_signs` does in the room given; raise ValueError for a key that has no generator.
+    """Do what `fill_signs` does in the room given; raise as `require_generator` does.
 
     *Formal guarantee.* See ProjectedRandomSign.
     """
@@ -171,8 +170,7 @@ def send_signs(  # noqa: PLR0913 - with its room
     numbers, words = room[0].reshape(n_numbers), room[1].reshape(n_words)
     out, given, stream = message.reshape(message.size), vector.reshape(vector.size), key.reshape(KEY_WORDS)
     coins = table.reshape(table.size)
-    if not has_generator(stream):
-        raise ValueError("key must begin with a generator's code; take it from Streams.key")
+    require_generator(stream)
     if PLAIN:
         _fill_signs(out, given, clip, coins, stream, first, seed, numbers, words)
     else:

@@ -1,7 +1,8 @@
 """Random bits: draw number n of a key is the same 64 bits whenever and wherever it is asked for.
 
 A key is uint64[5]: the generator's code and 256 bits. SPLITMIX64 uses 127 of them (start and odd increment, as in the
-paper's split generators) and is fast, statistically sound and *not* cryptographic. CHACHA20 uses all of them.
+paper's split generators) and is fast, statistically sound and *not* cryptographic. CHACHA20 uses all of them. A key
+with the code FORKED was a secret key before its process was forked, and draws nothing (see `streams`).
 
 Paper: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
 """
@@ -13,13 +14,29 @@ from ctypes import c_void_p
 import numpy as np
 from numba.np.numpy_support import carray
 
-from dprl.privacy.compiled import PLAIN, borrowing, kernel, shared
+from dprl.privacy.base import LedgerError
+from dprl.privacy.compiled import PLAIN, borrowing, inlined, kernel, shared
 from dprl.privacy.randomness.chacha20 import fill_chacha20
 
-SPLITMIX64, CHACHA20 = 0, 1
+SPLITMIX64, CHACHA20, FORKED = 0, 1, 255
 KEY_WORDS = 5
 _FEWEST_TRANSITIONS = 24
 _ALTERNATING = 0xAAAAAAAAAAAAAAAA
+
+
+@inlined
+def require_generator(key: np.ndarray) -> None:
+    """Raise unless `key` uint64[5] begins with a generator's code. Called before any noise is drawn or released.
+
+    Raises LedgerError for a key that this process inherited by a fork, and ValueError for any other array.
+    """
+    if key[0] == FORKED:
+        raise LedgerError(
+            "noise from the operating system is drawn in one process only, and this process was forked from it; "
+            "build a new privatizer or sender here"
+        )
+    if key[0] != SPLITMIX64 and key[0] != CHACHA20:
+        raise ValueError("key must begin with a generator's code, SPLITMIX64 or CHACHA20; take it from Streams.key")
 
 
 @kernel
@@ -63,7 +80,7 @@ def _generate(out: c_void_p, n: int, key: c_void_p, first: np.uint64) -> int:
 def fill_bits(out: np.ndarray, key: np.ndarray, first: np.uint64) -> None:
     """Fill `out` uint64[n], contiguous, with draws first, first+1, ... of `key`, all modulo 2^64.
 
-    Raises ValueError if key[0] is no generator's code.
+    Raises as `require_generator` does.
     """
     # What is handed on by address must be what the address is taken for: these refuse strides, lengths, other types.
     flat, words = out.reshape(out.size), key.reshape(KEY_WORDS)
@@ -71,7 +88,7 @@ def fill_bits(out: np.ndarray, key: np.ndarray, first: np.uint64) -> None:
         raise ValueError("out and key must be of 64-bit numbers; take the key from Streams.key")
     done = generate(flat, words, first) if PLAIN else _generate(flat.ctypes, flat.size, words.ctypes, first)
     if done == 0:
-        raise ValueError("key must begin with a generator's code, SPLITMIX64 or CHACHA20; take it from Streams.key")
+        require_generator(words)
 
 
 @borrowing

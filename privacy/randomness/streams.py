@@ -6,13 +6,15 @@ Nothing has to be stored to resume a seeded run, and the order in which draws ar
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
 from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
 
-from dprl.privacy.randomness.bits import CHACHA20, KEY_WORDS, SPLITMIX64, splitmix64_increment
+from dprl.privacy.randomness.bits import CHACHA20, FORKED, KEY_WORDS, SPLITMIX64, splitmix64_increment
 from dprl.privacy.randomness.settings import NoiseConfig
 
 STREAMS = ("env", "user_noise", "user_coins", "server_noise", "exploration")
@@ -55,9 +57,31 @@ class Streams:
             key = np.empty(KEY_WORDS, dtype=np.uint64)
             key[0] = CHACHA20
             key[1:] = np.frombuffer(secrets.token_bytes(_KEY_BYTES), dtype="<u8")
-            return key
+            return forgotten_by_forks(key)
         text = f"{stream}|{self.seed}|{len(self.context)}|{self.context}|{purpose}".encode()
         return _hashed(SPLITMIX64, text)
+
+
+_secret_keys: WeakValueDictionary[int, npt.NDArray[np.uint64]] = WeakValueDictionary()
+
+
+def forgotten_by_forks(keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Return `keys` uint64[..., 5] themselves; secret ones are erased in every process that is forked from this one.
+
+    Call it for every array that holds secret keys: one check protects all privatizers, because every draw reads a key.
+    """
+    if np.any(keys[..., 0] == CHACHA20):
+        _secret_keys[id(keys)] = keys
+    return keys
+
+
+def _forget_secret_keys() -> None:
+    for keys in list(_secret_keys.values()):
+        keys[..., 0], keys[..., 1:] = FORKED, 0
+    _secret_keys.clear()
+
+
+os.register_at_fork(after_in_child=_forget_secret_keys)
 
 
 def derived_key(key: npt.NDArray[np.uint64], purpose: str) -> npt.NDArray[np.uint64]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import os
 import pickle
 from collections.abc import Sequence
 
@@ -90,20 +89,6 @@ def test_gradients_score_bits_and_what_is_sent_in_clear_are_of_different_keys(
     if mechanism == "projected_random_sign":
         keys.append(channel.noise.open_key)
     assert len({int(word) for key in keys for word in key[1:]}) == 4 * len(keys)
-
-
-def test_a_copy_of_the_process_sends_nothing() -> None:
-    privatizer = LocalGradientPrivacy(1.0).build(D, 9, Streams(3, "copy"))
-    sender, lease = GradientSender(privatizer.sender_spec), privatizer.lease(1)
-    child = os.fork()
-    if child == 0:
-        try:
-            sender.send(lease, np.zeros((1, D)))
-        except LedgerError as error:
-            os._exit(0 if "a sender stays in the process that made it" in str(error) else 1)
-        os._exit(2)
-    assert os.waitpid(child, 0)[1] == 0
-    assert len(sender.send(lease, np.zeros((1, D)))) == 1
 
 
 def test_the_gain_of_score_bits_is_accurate() -> None:

@@ -1,0 +1,250 @@
+"""A forked process cannot draw the noise of its parent for other data, whatever users send; seeded noise may be forked.
+
+Every registry is gone through: a new trust model, counter or mechanism is tested by being there.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from dprl.privacy import (
+    BIT_TRUST_MODELS,
+    COUNTERS,
+    GRADIENT_TRUST_MODELS,
+    STATISTICS_TRUST_MODELS,
+    TRUST_MODELS,
+    CentralPrivacy,
+    GradientSender,
+    LedgerError,
+    LocalBitPrivacy,
+    LocalGradientPrivacy,
+    LocalPrivacy,
+    LocalStatisticsPrivacy,
+    NoBitPrivacy,
+    NoGradientPrivacy,
+    NoiseConfig,
+    NoPrivacy,
+    NoStatisticsPrivacy,
+    StatisticsLayout,
+    Streams,
+    add_statistics,
+    receive,
+    receive_bit,
+    send_bit,
+    send_statistics,
+    submit,
+)
+from dprl.privacy.counts.calibration import AUTO, report_names
+from dprl.privacy.counts.exchange import exchange
+from dprl.privacy.mechanisms import GRAMS, VECTORS
+
+N_USERS, DIMENSION = 15, 6
+OS, SEEDED = NoiseConfig(entropy="os"), NoiseConfig()
+EXACT_OS = NoiseConfig(arithmetic="exact", entropy="os")
+LAYOUT = StatisticsLayout(horizon=3, dimension=2, n_messages=2, n_agents=2, reward_dimension=2)
+REFUSED = b"noise from the operating system is drawn in one process only"
+Release = Callable[[int, int], bytes]
+
+
+class Case(NamedTuple):
+    """A privatizer of N_USERS users, and what lets `user` with data of a number release something."""
+
+    privatizer: Any
+    release: Release
+
+
+def of_counts(settings: Any, noise: NoiseConfig, families: Any, contribution: Any) -> Case:
+    privatizer = settings.build(families(3), N_USERS, Streams(0, "forks", noise))
+
+    def release(user: int, data: int) -> bytes:
+        given = contribution(privatizer.families, np.random.default_rng(data))
+        exchange(privatizer.channel, given.index, given.value, user)
+        return bytes(privatizer.channel.released.tobytes())
+
+    return Case(privatizer, release)
+
+
+def of_gradients(settings: Any, noise: NoiseConfig, *_: object) -> Case:
+    privatizer = settings.build(DIMENSION, N_USERS, Streams(0, "forks", noise))
+    out = np.zeros(DIMENSION)
+
+    def release(user: int, data: int) -> bytes:
+        submit(privatizer.channel, np.random.default_rng(data).normal(size=DIMENSION), 0.0, user)
+        bit = receive(privatizer.channel, out)
+        return out.tobytes() + str(bit).encode()
+
+    return Case(privatizer, release)
+
+
+def of_senders(settings: Any, noise: NoiseConfig, *_: object) -> Case:
+    privatizer = settings.build(DIMENSION, N_USERS, Streams(0, "forks", noise))
+    sender, lease = GradientSender(privatizer.sender_spec), privatizer.lease(N_USERS)
+
+    def release(user: int, data: int) -> bytes:
+        given = np.random.default_rng(data).normal(size=(1, DIMENSION))
+        return bytes(sender.send(lease.part(user - 1, user), given, np.zeros(1)).values.tobytes())
+
+    return Case(privatizer, release)
+
+
+def of_statistics(settings: Any, noise: NoiseConfig, *_: object) -> Case:
+    privatizer = settings.build(LAYOUT, N_USERS, Streams(0, "forks", noise))
+
+    def release(user: int, data: int) -> bytes:
+        rng = np.random.default_rng(data)
+        sums = np.zeros((2, 3, 2, 2)), np.zeros((2, 3, 2)), np.zeros((2, 3, 2))
+        send_statistics(privatizer.channel, rng.random((2, 3, 2)), rng.random((2, 3)), rng.random((2, 3, 2)), user)
+        add_statistics(privatizer.channel, *sums)
+        return b"".join(array.tobytes() for array in sums)
+
+    return Case(privatizer, release)
+
+
+def of_bits(settings: Any, noise: NoiseConfig, *_: object) -> Case:
+    privatizer = settings.build(N_USERS, Streams(0, "forks", noise))
+
+    def release(user: int, data: int) -> bytes:
+        send_bit(privatizer.channel, data % 2, user)
+        return bytes([receive_bit(privatizer.channel)])
+
+    return Case(privatizer, release)
+
+
+def laws() -> dict[str, tuple[Callable[..., Case], Any, NoiseConfig]]:
+    """Every way of drawing noise from the operating system, by a name that says it."""
+    found: dict[str, tuple[Callable[..., Case], Any, NoiseConfig]] = {
+        "bits": (of_bits, LocalBitPrivacy(1.0), OS),
+        "counts jdp exact": (of_counts, CentralPrivacy(1.0), EXACT_OS),
+        "counts ldp exact": (of_counts, LocalPrivacy(1.0), EXACT_OS),
+    }
+    for name in COUNTERS:
+        found[f"counts jdp {name}"] = (of_counts, CentralPrivacy(1.0, 1e-6, counter=name), OS)
+    for name in set(report_names()) - {AUTO}:
+        delta = 1e-6 if "gaussian" in name or "bounded" in name or "truncated" in name else 0.0
+        noise = EXACT_OS if name.startswith("discrete") else OS
+        found[f"counts ldp {name}"] = (of_counts, LocalPrivacy(1.0, delta, mechanism=name, families="one_hot"), noise)
+    for name in VECTORS:
+        delta = 1e-6 if name == "clipped_gaussian" else 0.0
+        settings = LocalGradientPrivacy(2.0, delta, name, release_scores="private", score_epsilon=0.5)
+        found[f"gradients {name}"] = (of_gradients, settings, OS)
+        found[f"senders {name}"] = (of_senders, settings, OS)
+    for name in set(GRAMS) - {"gram_uniform"}:
+        delta = 0.0 if name == "gram_laplace" else 1e-5
+        for noise in (OS, EXACT_OS) if name in ("gram_laplace", "gram_gaussian") else (OS,):
+            settings = LocalStatisticsPrivacy(1.0, delta, name)
+            found[f"statistics {name} {noise.arithmetic}"] = (of_statistics, settings, noise)
+    printed = LocalStatisticsPrivacy(1.0, 1e-5, "gram_uniform", "printed", clipping="device", rewards="public")
+    return found | {"statistics gram_uniform": (of_statistics, printed, OS)}
+
+
+LAWS = laws()
+NOISELESS: dict[str, tuple[Callable[..., Case], Any]] = {
+    "counts": (of_counts, NoPrivacy()),
+    "gradients": (of_gradients, NoGradientPrivacy()),
+    "statistics": (of_statistics, NoStatisticsPrivacy()),
+    "bits": (of_bits, NoBitPrivacy()),
+}
+
+
+def in_a_fork(attempt: Callable[[], bytes]) -> bytes:
+    """What `attempt` returns in a forked process, or the message of the LedgerError that refuses it."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            try:
+                said = b"released " + attempt()
+            except LedgerError as error:
+                said = str(error).encode()
+            os.write(writing, said[:4096])
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as stream:
+        said = stream.read()
+    assert os.waitpid(child, 0)[1] == 0
+    return said
+
+
+@pytest.fixture
+def make(tabular_families: Any, random_contribution: Any) -> Callable[..., Case]:
+    def made(build: Callable[..., Case], settings: Any, noise: NoiseConfig) -> Case:
+        return build(settings, noise, tabular_families, random_contribution)
+
+    return made
+
+
+def charge_all(case: Case) -> None:
+    """Charge everybody before the fork: not the ledger, the noise itself must refuse."""
+    if case.privatizer.ledger.users_charged == 0:
+        case.privatizer.charge(1, N_USERS)
+
+
+def test_every_trust_model_of_every_query_is_here() -> None:
+    here = {type(settings) for _, settings, _ in LAWS.values()} | {type(settings) for _, settings in NOISELESS.values()}
+    registries: list[Any] = [TRUST_MODELS, GRADIENT_TRUST_MODELS, STATISTICS_TRUST_MODELS, BIT_TRUST_MODELS]
+    assert here == {model for registry in registries for model in registry.values()}
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_a_forked_process_draws_nothing_for_other_data(law: str, make: Callable[..., Case]) -> None:
+    case = make(*LAWS[law])
+    charge_all(case)
+    # Before every user: some counters have drawn the noise of later prefixes by then.
+    for user in range(1, N_USERS + 1):
+        said = in_a_fork(lambda user=user: case.release(user, 1))  # type: ignore[misc]
+        assert said.startswith(REFUSED), said[:80]
+        assert case.release(user, 2)
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_the_parent_and_a_new_privatizer_in_the_child_go_on(law: str, make: Callable[..., Case]) -> None:
+    case = make(*LAWS[law])
+    charge_all(case)
+
+    def anew() -> bytes:
+        fresh = make(*LAWS[law])
+        charge_all(fresh)
+        fresh.release(1, 1)
+        return b"again"
+
+    assert in_a_fork(anew) == b"released again"
+    case.release(1, 1)
+    if not law.startswith("senders"):
+        case.privatizer.certificate("x")
+
+
+@pytest.mark.parametrize("law", [law for law in LAWS if LAWS[law][2] == OS])
+def test_seeded_noise_is_the_same_in_a_forked_process(law: str, make: Callable[..., Case]) -> None:
+    build, settings, _ = LAWS[law]
+    case = make(build, settings, SEEDED)
+    charge_all(case)
+    said = in_a_fork(lambda: case.release(1, 1))
+    assert said == (b"released " + case.release(1, 1))[:4096]
+
+
+@pytest.mark.parametrize("query", NOISELESS)
+def test_what_has_no_noise_may_be_forked(query: str, make: Callable[..., Case]) -> None:
+    case = make(*NOISELESS[query], OS)
+    charge_all(case)
+    assert in_a_fork(lambda: case.release(1, 1)).startswith(b"released ")
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_nothing_that_holds_a_key_can_be_copied(law: str, copied: Any, make: Callable[..., Case]) -> None:
+    case = make(*LAWS[law])
+    with pytest.raises(LedgerError, match="cannot be copied or pickled"):
+        copied(case.privatizer)
+    if copied is not copy.copy:  # a shallow copy of a channel shares the counts of who has sent
+        with pytest.raises(TypeError, match="noise cannot be copied or pickled"):
+            copied(case.privatizer.channel)
