@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
+from dprl.platform.reports.inference.effects import Scale
 from dprl.platform.reports.inference.intervals import CONFIDENCE, FEWEST_SEEDS
 
 _RESAMPLES = 1000
@@ -18,6 +20,31 @@ _MOST_SEEDS = 64
 """From so many on the quantile depends on their number no more: multipliers of as many are drawn."""
 _STILL = 1e-9
 """Spread over seeds, relative to the mean, that is rounding: the band has no width there."""
+
+
+class Band(NamedTuple):
+    """A mean curve over seeds with the ends of its band, float64[T] each; the ends are NaN below 3 seeds.
+
+    On the log scale the curve is the geometric mean of the seeds' curves, and the band is that of the mean log curve,
+    transformed back.
+    """
+
+    centre: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    scale: Scale
+
+
+def scaled_band(curves: np.ndarray, scale: Scale, bounds: tuple[float | np.ndarray, float | np.ndarray]) -> Band:
+    """Return the simultaneous band of `curves` float64[n_seeds, T], computed on `scale` and cut at `bounds`.
+
+    bounds: the range of the metric, a number or float64[T] each. On the log scale all values must be positive, see
+    `scale_of`.
+    """
+    mean, half = simultaneous_band(np.log(curves) if scale == "log" else curves)
+    ends = (mean, mean - half, mean + half)
+    centre, lower, upper = (np.exp(end) for end in ends) if scale == "log" else ends
+    return Band(centre, np.clip(lower, *bounds), np.clip(upper, *bounds), scale)
 
 
 def simultaneous_band(curves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,110 @@
+"""Estimates over the seeds of one cell and effects between two cells, on the log scale where values are positive."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple
+
+import numpy as np
+from scipy.special import stdtr, stdtrit
+
+from dprl.platform.reports.inference.intervals import CONFIDENCE, FEWEST_SEEDS, band
+
+Scale = Literal["log", "linear"]
+UNBOUNDED = (-math.inf, math.inf)
+_SAME = 1e-9
+"""Relative difference of two values below which they are equal: exact values differ by rounding errors."""
+
+
+class Estimate(NamedTuple):
+    """The centre of a cell's seeds with its 95 % interval, whose ends are NaN below 3 seeds.
+
+    On the log scale the centre is the geometric mean and the interval is Student's of the mean log value, transformed
+    back. On the linear scale they are the ordinary mean and Student's interval.
+    """
+
+    value: float
+    lower: float
+    upper: float
+    scale: Scale
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether there are enough seeds for an interval."""
+        return not math.isnan(self.lower)
+
+
+class Effect(NamedTuple):
+    """The effect of one cell against another: a ratio on the log scale, a difference on the linear scale.
+
+    lower, upper: the ends of Welch's 95 % interval. p_value: of Welch's two-sided test. All three are NaN where a cell
+    has fewer than 3 seeds, and pay for `looks`.
+    """
+
+    value: float
+    lower: float
+    upper: float
+    p_value: float
+    scale: Scale
+
+    def reversed(self) -> Effect:
+        """Return the effect of the second cell against the first."""
+        ends = (self.value, self.upper, self.lower)
+        value, lower, upper = ((1.0 / x if x else math.inf) if self.scale == "log" else -x for x in ends)
+        return Effect(value, lower, upper, self.p_value, self.scale)
+
+
+def scale_of(*samples: np.ndarray) -> Scale:
+    """Return 'log' if all values of all samples are positive and finite, else 'linear'; nothing is ever dropped."""
+    positive = all(bool(np.all((values > 0.0) & np.isfinite(values))) for values in samples)
+    return "log" if positive else "linear"
+
+
+def estimate(values: np.ndarray, scale: Scale, bounds: tuple[float, float] = UNBOUNDED) -> Estimate:
+    """Return the centre of `values` float64[n_seeds] and its interval, cut at `bounds`, the range of the metric."""
+    value, *ends = band(np.log(values) if scale == "log" else values)
+    if scale == "log":
+        value, *ends = (float(np.exp(x)) for x in (value, *ends))
+    lower, upper = (end if math.isnan(end) else min(max(end, bounds[0]), bounds[1]) for end in ends)
+    return Estimate(value, lower, upper, scale)
+
+
+def effect(first: np.ndarray, second: np.ndarray, scale: Scale, looks: int = 1) -> Effect:
+    """Return the effect of `first` float64[n] against `second` float64[m] by Welch's test, on logs for a ratio.
+
+    looks: how many sets of seeds there could have been, where what was seen chose among them. The p-value is times
+    `looks`, and the interval has confidence 1 - 0.05 / looks, so that both are valid whatever the choice was.
+
+    Welch's test lets the variances differ, as they do between levels of noise. It takes values for normal, of a
+    positive metric its logs, which are closer to normal than regrets are. A permutation test would not, but its least
+    p-value for three seeds a cell is 0.1, for five 0.008 before any adjustment.
+    """
+    one, other = (np.log(values) if scale == "log" else values for values in (first, second))
+    difference = float(one.mean() - other.mean())
+    half, p_value = math.nan, math.nan
+    if min(len(one), len(other)) >= FEWEST_SEEDS:
+        half, p_value = _welch(one, other, difference, scale, looks)
+    ends = (difference, difference - half, difference + half)
+    value, lower, upper = (float(np.exp(x)) for x in ends) if scale == "log" else ends
+    return Effect(value, lower, upper, p_value, scale)
+
+
+def _welch(one: np.ndarray, other: np.ndarray, difference: float, scale: Scale, looks: int) -> tuple[float, float]:
+    """Return the half width of the interval of `difference` and the p-value of two samples on their scale."""
+    # Of logs a relative difference is an absolute one.
+    sizes = [1.0 if scale == "log" else abs(float(values.mean())) for values in (one, other)]
+    variances = [_variance(values, _SAME * size) for values, size in zip((one, other), sizes, strict=True)]
+    total = sum(variances)
+    if total == 0.0:
+        return 0.0, 1.0 if abs(difference) <= _SAME * max(sizes) else 0.0
+    shares = [variance / total for variance in variances]
+    freedom = 1.0 / sum(share**2 / (len(values) - 1) for share, values in zip(shares, (one, other), strict=True))
+    error = math.sqrt(total)
+    half = float(stdtrit(freedom, 1.0 - (1.0 - CONFIDENCE) / (2.0 * looks))) * error
+    return half, min(1.0, looks * 2.0 * float(stdtr(freedom, -abs(difference) / error)))
+
+
+def _variance(values: np.ndarray, rounding: float) -> float:
+    """Return the variance of the mean of `values`; a spread of rounding errors would make a difference of them."""
+    spread = float(values.std(ddof=1))
+    return spread**2 / len(values) if spread > rounding else 0.0

@@ -1,0 +1,134 @@
+"""Estimates and effects on the log scale: what they are, how often they cover, and where the scale is linear."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dprl.platform.reports.inference.bands import scaled_band, simultaneous_band
+from dprl.platform.reports.inference.effects import Effect, effect, estimate, scale_of
+from dprl.platform.reports.inference.intervals import band
+
+TRIALS = 2000
+
+
+def test_a_positive_sample_has_the_geometric_mean_and_students_interval_of_its_logs() -> None:
+    values = np.array([1.0, 10.0, 100.0, 1000.0])
+    found = estimate(values, "log")
+    expected = stats.t.interval(0.95, 3, loc=np.log(values).mean(), scale=stats.sem(np.log(values)))
+    assert found.value == pytest.approx(stats.gmean(values))
+    assert found[1:3] == pytest.approx(np.exp(expected))
+    assert found.lower > 0.0
+
+
+def test_the_linear_scale_has_students_interval() -> None:
+    values = np.array([-1.0, 0.0, 5.0])
+    assert estimate(values, "linear")[:3] == pytest.approx(band(values))
+
+
+def test_an_interval_ends_at_the_range_of_the_metric() -> None:
+    values = np.array([100.0, 150.0, 199.0])
+    assert estimate(values, "linear").upper > 200.0
+    assert estimate(values, "linear", (0.0, 200.0)).upper == 200.0
+    assert estimate(values, "log", (0.0, 200.0)).upper == 200.0
+    assert estimate(-values, "linear", (-200.0, 0.0)).lower == -200.0
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_fewer_than_three_seeds_have_no_interval_and_no_test(n: int) -> None:
+    values = np.arange(1.0, 1.0 + n)
+    found = estimate(values, "log", (0.0, 1.0))
+    assert found.value == pytest.approx(stats.gmean(values))
+    assert not found.has_interval
+    between = effect(values, np.array([1.0, 2.0, 3.0]), "log")
+    assert between.value == pytest.approx(stats.gmean(values) / 6.0 ** (1 / 3))
+    assert all(math.isnan(x) for x in (between.lower, between.upper, between.p_value))
+
+
+def test_a_value_that_is_not_positive_makes_the_scale_linear_and_drops_no_seed() -> None:
+    positive, with_zero = np.array([1.0, 2.0, 3.0]), np.array([0.0, 2.0, 3.0])
+    assert scale_of(positive, positive) == "log"
+    assert scale_of(positive, with_zero) == scale_of(-positive) == scale_of(np.array([1.0, math.inf])) == "linear"
+    assert effect(positive, with_zero, "linear").value == pytest.approx(1 / 3)
+
+
+def test_a_ratio_is_welchs_interval_of_the_logs() -> None:
+    generator = np.random.default_rng(0)
+    one, other = generator.lognormal(1.0, 0.3, 5), generator.lognormal(0.0, 1.0, 9)
+    found = effect(one, other, "log")
+    expected = stats.ttest_ind(np.log(one), np.log(other), equal_var=False)
+    interval = expected.confidence_interval(0.95)
+    assert found.value == pytest.approx(stats.gmean(one) / stats.gmean(other))
+    assert (found.lower, found.upper) == pytest.approx((math.exp(interval.low), math.exp(interval.high)))
+    assert found.p_value == pytest.approx(expected.pvalue)
+    assert found.reversed() == pytest.approx(effect(other, one, "log")[:4] + ("log",))
+
+
+def test_a_difference_is_welchs_interval() -> None:
+    one, other = np.array([1.0, 2.0, 4.0]), np.array([-1.0, 0.0, 0.5, 3.0])
+    found = effect(one, other, "linear")
+    expected = stats.ttest_ind(one, other, equal_var=False)
+    assert (found.lower, found.upper) == pytest.approx(tuple(expected.confidence_interval(0.95)))
+    assert found.reversed().lower == pytest.approx(-found.upper)
+
+
+def test_looks_widen_the_interval_as_they_raise_the_p_value() -> None:
+    """The p-value times the looks is 0.05 where the interval for as many looks ends at a ratio of 1."""
+    one, other = np.array([1.0, 1.1, 1.2]), np.array([1.4, 1.5, 1.7])
+    plain, paid = effect(one, other, "log"), effect(one, other, "log", looks=4)
+    assert paid.p_value == pytest.approx(4 * plain.p_value)
+    assert paid.lower < plain.lower < plain.upper < paid.upper
+    # Moved by its interval's end, the ratio is just not significant.
+    assert effect(one / paid.upper, other, "log", looks=4).p_value == pytest.approx(0.05)
+
+
+def test_cells_that_do_not_vary() -> None:
+    same, other, rounded = np.full(3, 0.3), np.full(3, 0.4), np.array([0.1 + 0.2, 0.3, 0.1 + 0.2])
+    for scale in ("log", "linear"):
+        assert effect(same, rounded, scale).p_value == 1.0
+        found = effect(same, other, scale)
+        assert found.p_value == 0.0
+        assert found.lower == found.value == found.upper
+
+
+@pytest.mark.parametrize("seeds", [3, 5, 10])
+def test_log_intervals_cover_the_geometric_mean(seeds: int) -> None:
+    """Log-normal samples, 95 %: outside 0.935..0.965 with probability 0.2 %."""
+    generator = np.random.default_rng(seeds)
+    found = (estimate(generator.lognormal(2.0, 0.8, seeds), "log") for _ in range(TRIALS))
+    inside = sum(each.lower <= math.exp(2.0) <= each.upper for each in found)
+    assert 0.935 < inside / TRIALS < 0.965
+
+
+@pytest.mark.parametrize("seeds", [5, 10])
+def test_ratios_cover_the_ratio_of_geometric_means(seeds: int) -> None:
+    """Unequal spreads. Welch's interval is approximate, taken as at least 94 %: false-alarm rate 1e-3."""
+    generator = np.random.default_rng(seeds)
+
+    def drawn() -> Effect:
+        return effect(generator.lognormal(1.0, 0.2, seeds), generator.lognormal(0.0, 0.9, seeds), "log")
+
+    inside = sum(each.lower <= math.e <= each.upper for each in (drawn() for _ in range(TRIALS)))
+    assert inside >= stats.binom.ppf(1e-3, TRIALS, 0.94)
+
+
+def test_raw_intervals_of_skewed_samples_would_cover_too_rarely() -> None:
+    """The checks above can fail: Student's interval of the raw values misses the mean of the same samples."""
+    generator = np.random.default_rng(3)
+    mean = math.exp(2.0 + 0.8**2 / 2)
+    found = (band(generator.lognormal(2.0, 0.8, 5)) for _ in range(TRIALS))
+    assert sum(lower <= mean <= upper for _, lower, upper in found) / TRIALS < 0.935
+
+
+def test_a_log_band_is_that_of_the_logs_and_never_reaches_the_floor() -> None:
+    curves = np.cumsum(np.random.default_rng(0).lognormal(0.0, 1.5, (4, 30)), axis=1)
+    found = scaled_band(curves, "log", (0.0, np.arange(1, 31) * 20.0))
+    mean, half = simultaneous_band(np.log(curves))
+    assert found.centre == pytest.approx(stats.gmean(curves))
+    assert found.lower == pytest.approx(np.exp(mean - half))
+    assert (found.lower > 0.0).all()
+    assert (found.upper <= np.arange(1, 31) * 20.0).all()
+    assert (found.upper == np.arange(1, 31) * 20.0).any()
