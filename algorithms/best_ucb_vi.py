@@ -162,13 +162,17 @@ class BestUCBVIConfig(TabularMDPConfig):
     consistency: Consistency = "proved"
     name: ClassVar[str] = "best_ucb_vi"
     theorem: ClassVar[str | None] = "docs/best_ucb_vi.md, Theorem 1 (optimism)"
-    counts_losses: ClassVar[bool] = True
     plan = staticmethod(plan)
     run = staticmethod(run)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("consistency", self.consistency, get_args(Consistency))
+
+    @property
+    def counts_losses(self) -> bool:
+        """Whether users count losses 1 - r: always."""
+        return True
 
     @property
     def covered_by(self) -> str | None:

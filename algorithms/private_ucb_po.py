@@ -13,9 +13,10 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from dprl.algorithms.base import Float64Array
-from dprl.algorithms.tabular import Released, TabularMDPConfig, learning_loop
+from dprl.algorithms.tabular import Released, learning_loop
+from dprl.algorithms.tabular.cz22 import Bonus as QBonus
+from dprl.algorithms.tabular.cz22 import CZ22Config, optimistic_q
 from dprl.algorithms.tabular.exponential import exponential
-from dprl.algorithms.tabular.greedy import sum_of_next_values
 from dprl.algorithms.tabular.simulator import play_stochastic, stochastic_regret
 from dprl.envs import FiniteMDP
 from dprl.privacy import Privatizer
@@ -23,15 +24,9 @@ from dprl.privacy.compiled import inlined
 
 
 class Bonus(NamedTuple):
-    """The numbers of planning; bonus_scale and precision_scale are multiplied into the bonus.
+    """Numbers of planning. q: of eq. (1). eta: of the policy improvement after one episode."""
 
-    e1: E_1, added to every visit count. per_root: factor of 1/sqrt(D). per_count: factor of 1/D. eta: of the policy
-    improvement after one episode.
-    """
-
-    e1: float
-    per_root: float
-    per_count: float
+    q: QBonus
     eta: float
 
 
@@ -53,7 +48,9 @@ class Tables(NamedTuple):
 def improve(tables: Tables, step: float) -> None:
     """Multiply pi(a|s) by exp(step * Q(s, a)) and normalise.
 
-    Paper: [CZ22] Algorithm 1, line 13, in rewards.
+    Costs to go are H-h+1 - Q, a shift that the normalisation removes.
+
+    Paper: [CZ22] Algorithm 1, line 13.
     """
     n_actions = tables.policy.shape[2]
     policy, q, weights = tables.policy.reshape(-1), tables.q.reshape(-1), tables.log_weights.reshape(-1)
@@ -80,8 +77,7 @@ def improve(tables: Tables, step: float) -> None:
 def evaluate(counts: Released, bonus: Bonus, tables: Tables) -> float:
     """Optimistic evaluation of the policy; writes q and optimistic, returns the share of saturated cells.
 
-    With D = max(1, N + E_1): Q = clip(R/D + sum_s' N(s')/D V(s') + bonus, 0, H-h+1), V = sum_a pi(a|s) Q. Estimated
-    transitions are neither normalised nor clipped, as printed.
+    V = sum_a pi(a|s) Q.
 
     Paper: [CZ22] eq. (1) and Algorithm 1, lines 5-10.
     """
@@ -93,12 +89,8 @@ def evaluate(counts: Released, bonus: Bonus, tables: Tables) -> float:
     optimistic[:] = 0.0  # line 5
     for h in range(n_steps - 1, -1, -1):  # line 6
         q = tables.q[h]
-        visits = steps[h, n_states]
         cap = float(n_steps - h)
-        sum_of_next_values(steps[h], optimistic, q)  # lines 7-9, times D
-        for j in range(pairs):
-            over_d = 1.0 / max(1.0, visits[j] + bonus.e1)
-            q[j] = min(cap, max(0.0, (q[j] + bonus.per_count) * over_d + bonus.per_root * math.sqrt(over_d)))
+        optimistic_q(steps[h], optimistic, cap, bonus.q, q)  # lines 7-9
         for s in range(n_states):  # line 10
             value = 0.0
             for a in range(n_actions):
@@ -129,7 +121,7 @@ run = learning_loop(plan, play_stochastic, stochastic_regret)
 
 
 @dataclass(frozen=True)
-class PrivateUCBPOConfig(TabularMDPConfig):
+class PrivateUCBPOConfig(CZ22Config):
     """Private-UCB-PO, policy optimisation on private counts ([CZ22] Algorithm 1; with model none, UCB-PO)."""
 
     name: ClassVar[str] = "private_ucb_po"
@@ -141,21 +133,23 @@ class PrivateUCBPOConfig(TabularMDPConfig):
     def bonus(self, env: FiniteMDP, privatizer: Privatizer, episodes: int) -> Bonus:
         """Return L_c/sqrt(D) + 3 E_1/D + H (L_p/sqrt(D) + (S E_2 + 2 E_1)/D), as its coefficients, and eta.
 
-        E_1 bounds the errors of visit and reward counts, E_2 those of transition counts; eta = sqrt(2 ln A/(H^2 K)).
+        E_1 bounds the errors of visit and reward (or cost) counts, E_2 those of transition counts;
+        eta = sqrt(2 ln A/(H^2 K)).
 
         Paper: [CZ22] Lemma 1 and Theorem 1.
         """
         horizon, n_states, n_actions = env.rewards.shape
-        bounds = privatizer.precision(self.beta).bounds
-        e1 = self.precision_scale * max(bounds["visits"], bounds["rewards"])
-        e2 = self.precision_scale * bounds["transitions"]
+        e1, e2 = self.precision_bounds(privatizer)
         cells = n_states * n_actions * horizon * episodes
         l_c = math.sqrt(2.0 * math.log(4.0 * cells / self.beta))
         l_p = math.sqrt(4.0 * n_states * math.log(6.0 * cells / self.beta))
         return Bonus(
-            e1=e1,
-            per_root=self.bonus_scale * (l_c + horizon * l_p),
-            per_count=self.bonus_scale * (3.0 * e1 + horizon * (n_states * e2 + 2.0 * e1)),
+            QBonus(
+                e1=e1,
+                per_root=self.bonus_scale * (l_c + horizon * l_p),
+                per_count=self.bonus_scale * (3.0 * e1 + horizon * (n_states * e2 + 2.0 * e1)),
+                costs=float(self.counts_losses),
+            ),
             eta=math.sqrt(2.0 * math.log(n_actions) / (horizon**2 * episodes)),
         )
 

@@ -7,32 +7,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
-from dprl.algorithms.tabular import Released, TabularMDPConfig, learning_loop
-from dprl.algorithms.tabular.greedy import GreedyTables, act_greedily, greedy_tables, sum_of_next_values
+from dprl.algorithms.tabular import Released, learning_loop
+from dprl.algorithms.tabular.cz22 import Bonus, CZ22Config, optimistic_q
+from dprl.algorithms.tabular.greedy import GreedyTables, act_greedily, greedy_tables
 from dprl.envs import FiniteMDP
 from dprl.privacy import Privatizer
 from dprl.privacy.compiled import borrowing
-
-
-class Bonus(NamedTuple):
-    """The numbers of the exploration bonus, with bonus_scale and precision_scale multiplied in.
-
-    e1: E_1, added to every visit count. per_root: factor of 1/sqrt(D). per_count: factor of 1/D.
-    """
-
-    e1: float
-    per_root: float
-    per_count: float
 
 
 @borrowing
 def plan(counts: Released, bonus: Bonus, tables: GreedyTables) -> tuple[bool, float]:
     """Optimistic value iteration; writes the greedy policy, returns (did it change, share of saturated cells).
 
-    With D = max(1, N + E_1): Q = clip(R/D + sum_s' N(s')/D V(s') + bonus, 0, H-h+1). Estimated transitions are neither
-    normalised nor clipped, as printed. Ties go to the lowest action.
+    Ties go to the lowest action.
 
     Paper: [CZ22] eq. (1) and Algorithm 2, lines 4-10.
     """
@@ -42,12 +31,8 @@ def plan(counts: Released, bonus: Bonus, tables: GreedyTables) -> tuple[bool, fl
     changed, saturated = False, 0
     optimistic[:] = 0.0  # line 4
     for h in range(horizon - 1, -1, -1):  # line 5
-        visits = steps[h, n_states]
         cap = float(horizon - h)
-        sum_of_next_values(steps[h], optimistic, q)  # lines 6-8, times D
-        for j in range(q.shape[0]):
-            over_d = 1.0 / max(1.0, visits[j] + bonus.e1)
-            q[j] = min(cap, max(0.0, (q[j] + bonus.per_count) * over_d + bonus.per_root * math.sqrt(over_d)))
+        optimistic_q(steps[h], optimistic, cap, bonus, q)  # lines 6-8
         moved, full = act_greedily(q, cap, policy[h], optimistic)  # lines 9-10
         changed |= moved
         saturated += full
@@ -58,7 +43,7 @@ run = learning_loop(plan)
 
 
 @dataclass(frozen=True)
-class PrivateUCBVIConfig(TabularMDPConfig):
+class PrivateUCBVIConfig(CZ22Config):
     """Private-UCB-VI, optimistic value iteration on private counts ([CZ22] Algorithm 2; with model none, UCB-VI)."""
 
     name: ClassVar[str] = "private_ucb_vi"
@@ -69,20 +54,19 @@ class PrivateUCBVIConfig(TabularMDPConfig):
     def bonus(self, env: FiniteMDP, privatizer: Privatizer, episodes: int) -> Bonus:
         """Return the bonus L_c/sqrt(D) + 3 E_1/D + H L_c/sqrt(D) + H (S E_2 + 2 E_1)/D, as its coefficients.
 
-        E_1 bounds the errors of visit and reward counts, E_2 those of transition counts.
+        E_1 bounds the errors of visit and reward (or cost) counts, E_2 those of transition counts.
 
         Paper: [CZ22] Lemma 2, with L_c of Lemma 1.
         """
         horizon, n_states, n_actions = env.rewards.shape
-        bounds = privatizer.precision(self.beta).bounds
-        e1 = self.precision_scale * max(bounds["visits"], bounds["rewards"])
-        e2 = self.precision_scale * bounds["transitions"]
+        e1, e2 = self.precision_bounds(privatizer)
         steps = horizon * episodes
         l_c = math.sqrt(2.0 * math.log(4.0 * n_states * n_actions * steps / self.beta))
         return Bonus(
             e1=e1,
             per_root=self.bonus_scale * (1 + horizon) * l_c,
             per_count=self.bonus_scale * (3.0 * e1 + horizon * (n_states * e2 + 2.0 * e1)),
+            costs=float(self.counts_losses),
         )
 
     def tables(self, env: FiniteMDP, episodes: int) -> GreedyTables:  # noqa: ARG002

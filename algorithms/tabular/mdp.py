@@ -17,10 +17,13 @@ class TabularMDPConfig(TabularConfig[FiniteMDP]):
     """The settings of every tabular algorithm on finite MDPs."""
 
     plays: ClassVar[type[Env]] = FiniteMDP
-    counts_losses: ClassVar[bool] = False
-    """Whether users count losses 1 - r in place of rewards, as [CZ22] does."""
     bounds_optimum: ClassVar[bool] = True
     """Whether `tables.optimistic` bounds the optimal values from above; else those of the policy deployed last."""
+
+    @property
+    def counts_losses(self) -> bool:
+        """Whether users count losses 1 - r in place of rewards."""
+        return False
 
     def families(self, env: FiniteMDP) -> CountFamilies:
         """Return transitions, visits, and rewards or losses."""

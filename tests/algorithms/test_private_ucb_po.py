@@ -11,11 +11,12 @@ import pytest
 from dprl.algorithms import PrivateUCBPOConfig
 from dprl.algorithms.private_ucb_po import Bonus, Tables, plan
 from dprl.algorithms.tabular import Released, count_families
+from dprl.algorithms.tabular.cz22 import Bonus as QBonus
 from dprl.envs import FiniteMDP
 from dprl.envs.dynamics import roll_out_stochastic
 from dprl.privacy import CentralPrivacy, PrivateCounts, Streams
 from dprl.privacy.randomness.bits import fill_uniform
-from tests.algorithms.cases import TRUST, families
+from tests.algorithms.cases import COUNTS, PRACTICAL, TRUST, families, optimistic_q
 
 Learner = Callable[..., Any]
 
@@ -29,15 +30,12 @@ def optimiser(learner: Learner) -> Learner:
 
 
 def evaluated_by_the_box(counts: PrivateCounts, policy: np.ndarray, bonus: Bonus) -> tuple[np.ndarray, np.ndarray]:
-    """Algorithm 1, lines 5-10, in NumPy and rewards; returns Q [H, S, A] and V of the first step."""
+    """Algorithm 1, lines 5-10, in NumPy; returns Q [H, S, A] and V of the first step."""
     horizon, n_states, _ = policy.shape
-    transitions, visits, rewards = families(counts.values, policy.shape)
+    steps = list(zip(*families(counts.values, policy.shape), strict=True))
     q, value = np.empty(policy.shape), np.zeros(n_states)
     for h in reversed(range(horizon)):
-        d = np.maximum(1.0, visits[h] + bonus.e1)
-        r_hat, p_hat = rewards[h] / d, np.moveaxis(transitions[h], 0, -1) / d[..., None]
-        beta = bonus.per_root / np.sqrt(d) + bonus.per_count / d
-        q[h] = np.clip(r_hat + p_hat @ value + beta, 0.0, horizon - h)
+        q[h] = optimistic_q(steps[h], value, horizon - h, bonus.q)
         value = (policy[h] * q[h]).sum(axis=1)
     return q, value
 
@@ -48,12 +46,14 @@ def improved_by_the_box(policy: np.ndarray, q: np.ndarray, eta: float) -> np.nda
     return np.asarray(weights / weights.sum(axis=2, keepdims=True))
 
 
+@COUNTS
 @TRUST
 def test_planning_equals_the_papers_box_for_a_whole_run(
-    privacy: Any, optimiser: Learner, random_mdp: FiniteMDP
+    privacy: Any, form: Any, optimiser: Learner, random_mdp: FiniteMDP
 ) -> None:
-    algorithm = optimiser(random_mdp, 200, privacy, bonus_scale=0.02)
-    bonus = PrivateUCBPOConfig(bonus_scale=0.02).bonus(random_mdp, algorithm.privatizer, 200)
+    settings: Any = PRACTICAL | {"counts": form}
+    algorithm = optimiser(random_mdp, 200, privacy, **settings)
+    bonus = PrivateUCBPOConfig(**settings).bonus(random_mdp, algorithm.privatizer, 200)
     shape = random_mdp.rewards.shape
     policy, q, unsaturated = np.full(shape, 1.0 / 3.0), np.zeros(shape), 0
     for _ in range(200):
@@ -81,9 +81,11 @@ def test_coefficients_are_those_of_the_paper(optimiser: Learner, random_mdp: Fin
     e2 = 3 * horizon * np.sqrt(8 * log_k**3 * np.log(6 * sat * n_states / beta))
     l_c, l_p = np.sqrt(2 * np.log(4 * sat / beta)), np.sqrt(4 * n_states * np.log(6 * sat / beta))
     eta = np.sqrt(2 * np.log(n_actions) / (horizon**2 * episodes))
-    assert bonus == pytest.approx((e1, l_c + horizon * l_p, 3 * e1 + horizon * (n_states * e2 + 2 * e1), eta))
+    assert bonus.q == pytest.approx((e1, l_c + horizon * l_p, 3 * e1 + horizon * (n_states * e2 + 2 * e1), 0.0))
+    assert bonus.eta == pytest.approx(eta)
     scaled = PrivateUCBPOConfig(beta=beta, bonus_scale=0.5, precision_scale=0.1).bonus(random_mdp, privatizer, episodes)
-    assert scaled == pytest.approx((0.1 * bonus.e1, 0.5 * bonus.per_root, 0.05 * bonus.per_count, eta))
+    assert scaled.q == pytest.approx((0.1 * bonus.q.e1, 0.5 * bonus.q.per_root, 0.05 * bonus.q.per_count, 0.0))
+    assert scaled.eta == bonus.eta
 
 
 def test_the_first_policy_is_uniform_and_planning_twice_changes_nothing(
@@ -108,7 +110,7 @@ def planned(mdp: FiniteMDP, q: np.ndarray, new: int, eta: float) -> np.ndarray:
         q.reshape(horizon, -1).copy(),
         np.zeros((horizon, n_states * n_actions)),
     )
-    plan(Released(np.zeros(count_families(mdp).n_cells), new, new), Bonus(0.0, 1.0, 0.0, eta), tables)
+    plan(Released(np.zeros(count_families(mdp).n_cells), new, new), Bonus(QBonus(0.0, 1.0, 0.0), eta), tables)
     return tables.policy
 
 

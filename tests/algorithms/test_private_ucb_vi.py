@@ -8,28 +8,36 @@ import numpy as np
 import pytest
 
 from dprl.algorithms import PrivateUCBVIConfig
-from dprl.algorithms.private_ucb_vi import Bonus, plan
+from dprl.algorithms.private_ucb_vi import plan
 from dprl.algorithms.tabular import Released, count_families
 from dprl.algorithms.tabular.counts import write_contribution
+from dprl.algorithms.tabular.cz22 import Bonus
 from dprl.algorithms.tabular.greedy import GreedyTables
 from dprl.envs import FiniteMDP
 from dprl.envs.dynamics import roll_out
 from dprl.privacy import CentralPrivacy, Contribution, PrivateCounts, Streams
 from dprl.privacy.randomness.bits import fill_uniform
-from tests.algorithms.cases import TRUST, Learner, clearly_best, families
+from tests.algorithms.cases import (
+    COUNTS,
+    PRACTICAL,
+    TRUST,
+    Learner,
+    clearly_best,
+    families,
+    greedy_plan,
+    optimistic_q,
+    true_counts,
+)
 
 
 def planned_by_the_box(counts: PrivateCounts, mdp: FiniteMDP, bonus: Bonus) -> tuple[np.ndarray, np.ndarray]:
     """Algorithm 2, lines 4-10, in NumPy; returns policy [H, S] and Q [H, S, A]."""
     horizon, n_states, n_actions = mdp.rewards.shape
-    transitions, visits, rewards = families(counts.values, mdp.rewards.shape)
+    steps = list(zip(*families(counts.values, mdp.rewards.shape), strict=True))
     q = np.empty((horizon, n_states, n_actions))
     value = np.zeros(n_states)
     for h in reversed(range(horizon)):
-        d = np.maximum(1.0, visits[h] + bonus.e1)
-        r_hat, p_hat = rewards[h] / d, np.moveaxis(transitions[h], 0, -1) / d[..., None]
-        beta = bonus.per_root / np.sqrt(d) + bonus.per_count / d
-        q[h] = np.clip(r_hat + p_hat @ value + beta, 0.0, horizon - h)
+        q[h] = optimistic_q(steps[h], value, horizon - h, bonus)
         value = q[h].max(axis=1)
     return q.argmax(axis=2), q
 
@@ -64,11 +72,13 @@ def test_the_compiled_loop_equals_one_user_at_a_time(privacy: Any, learner: Lear
         assert np.array_equal(compiled.privatizer.state_dict()[key], value)
 
 
+@COUNTS
 @TRUST
-def test_planning_equals_the_papers_box(privacy: Any, learner: Learner, random_mdp: FiniteMDP) -> None:
+def test_planning_equals_the_papers_box(privacy: Any, form: Any, learner: Learner, random_mdp: FiniteMDP) -> None:
     episodes = 400
-    algorithm = learner(random_mdp, episodes, privacy, bonus_scale=0.05)
-    bonus = PrivateUCBVIConfig(bonus_scale=0.05).bonus(random_mdp, algorithm.privatizer, episodes)
+    settings: Any = PRACTICAL | {"counts": form}
+    algorithm = learner(random_mdp, episodes, privacy, **settings)
+    bonus = PrivateUCBVIConfig(**settings).bonus(random_mdp, algorithm.privatizer, episodes)
     compared = 0
     for _ in range(20):
         algorithm.learn(15)
@@ -91,11 +101,11 @@ def test_bonus_coefficients_are_those_of_the_paper(learner: Learner, random_mdp:
     e1 = 3 * horizon * np.sqrt(8 * log_k**3 * np.log(6 * sat / beta))
     e2 = 3 * horizon * np.sqrt(8 * log_k**3 * np.log(6 * sat * n_states / beta))
     l_c = np.sqrt(2 * np.log(4 * sat / beta))
-    assert bonus == pytest.approx((e1, (1 + horizon) * l_c, 3 * e1 + horizon * (n_states * e2 + 2 * e1)))
+    assert bonus == pytest.approx((e1, (1 + horizon) * l_c, 3 * e1 + horizon * (n_states * e2 + 2 * e1), 0.0))
     scaled = PrivateUCBVIConfig(beta=beta, bonus_scale=0.5, precision_scale=0.1).bonus(
         random_mdp, algorithm.privatizer, episodes
     )
-    assert scaled == pytest.approx((0.1 * bonus.e1, 0.5 * bonus.per_root, 0.05 * bonus.per_count))
+    assert scaled == pytest.approx((0.1 * bonus.e1, 0.5 * bonus.per_root, 0.05 * bonus.per_count, 0.0))
 
 
 def test_without_privacy_the_precision_is_zero(learner: Learner, river: FiniteMDP) -> None:
@@ -121,3 +131,27 @@ def test_ties_go_to_the_lowest_action(river: FiniteMDP) -> None:
     assert changed
     assert saturated == 1.0
     assert not policy.any()
+
+
+def test_noise_bounds_make_the_cost_form_more_optimistic(random_mdp: FiniteMDP) -> None:
+    """Dividing by N + E shrinks estimated rewards and estimated costs alike (D25)."""
+    values = true_counts(random_mdp, 1000)
+    costs = values.copy()
+    families(costs, random_mdp.rewards.shape)[2][:] = 1000 * (1.0 - random_mdp.rewards)
+    for e1, more in ((0.0, False), (50.0, True)):
+        bonus = Bonus(e1, 0.1, 3.0 * e1 / 100)
+        _, in_rewards, _ = greedy_plan(plan, values, bonus, random_mdp)
+        _, in_costs, _ = greedy_plan(plan, costs, bonus._replace(costs=1.0), random_mdp)
+        if more:
+            assert (in_costs > in_rewards).all()
+        else:
+            np.testing.assert_allclose(in_costs, in_rewards, rtol=1e-12)
+
+
+def test_both_forms_make_the_same_run_where_nothing_is_unvisited_and_no_noise_is_bounded(
+    learner: Learner, river: FiniteMDP
+) -> None:
+    """Unvisited pairs have a bonus above the cap at scale 1, so that both forms give them the cap."""
+    ours, printed = (learner(river, 3000, counts=form) for form in ("rewards", "costs"))
+    assert ours.learn(3000).regret == pytest.approx(printed.learn(3000).regret, rel=1e-12)
+    assert np.array_equal(ours.policy, printed.policy)
