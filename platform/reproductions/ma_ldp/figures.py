@@ -18,7 +18,7 @@ from dprl.platform.reproductions.ma_ldp.orders import FIGURE
 from dprl.platform.reproductions.ma_ldp.published import BOUNDED, GAUSSIAN, LAPLACE, NAMES, UNIFORM, Side
 from dprl.platform.reproductions.ma_ldp.runs import (
     GROUPS,
-    ILLUSTRATION,
+    ILLUSTRATIONS,
     NO_NOISE,
     ONE_BIT,
     PRINTED,
@@ -57,29 +57,31 @@ _ROW_HEIGHT = 0.155
 
 def regret_figure(runs: Mapping[Key, Runs], levels: Levels) -> bytes:
     """Draw Figure 1, the regret over users, as a PNG: as printed, of one bit a user, and what its order needs."""
-    figure = Figure(figsize=(3 * _WIDTH, _HEIGHT), layout="constrained")
-    panels = figure.subplots(1, 3, sharex=True, sharey=True)
+    figure = Figure(figsize=(4 * _WIDTH, _HEIGHT), layout="constrained")
+    panels = figure.subplots(1, 4, sharex=True, sharey=True)
     for side in FIGURE:
         style = _STYLES[side]
         _draw(panels[0], runs.get(Key(PRINTED, *side)), side.label, style)
-        weak = runs.get(Key(ILLUSTRATION, *side))
-        if weak is not None:
-            _draw(panels[2], weak, weak_label(side, weak), style)
+        for axes, group in zip(panels[2:], ILLUSTRATIONS, strict=True):
+            weak = runs.get(Key(group, *side))
+            if weak is not None:
+                _draw(axes, weak, weak_label(side, weak), style)
     bits = sorted((key for key in runs if key.group == VOTES), key=lambda key: key.epsilon)
     for key, style in zip(bits, _BIT_STYLES, strict=False):
         _draw(panels[1], runs[key], f"\u03b5={key.epsilon:g}, proved", style)
     told = (
         "Figure 1: MA-LDP as printed\n(\u03b5 is claimed; none is proved)",
         "Ours: one randomised bit a user\n(\u03b5 is proved)",
-        "NOT PRIVATE, an illustration:\nhardly any noise, bonus and shift",
+        "NOT PRIVATE, an illustration, V of joint actions:\nhardly any noise, bonus and shift",
+        "NOT PRIVATE, an illustration, V of maxmin:\nhardly any noise, bonus and shift",
     )
     for axes, title in zip(panels, told, strict=True):
         axes.set_title(title, fontsize=10, weight="bold" if title.startswith("NOT") else "normal")
         _frame(axes, levels, max((cell.episodes for cell in runs.values()), default=1))
-    panels[2].set_facecolor("#f2f2f2")
-    panels[2].text(
-        0.5, 0.93, "NOT PRIVATE", transform=panels[2].transAxes, ha="center", va="top", fontsize=15, weight="bold"
-    )
+    for axes in panels[2:]:
+        axes.set_facecolor("#f2f2f2")
+        where = {"transform": axes.transAxes, "ha": "center", "va": "top"}
+        axes.text(0.5, 0.93, "NOT PRIVATE", fontsize=15, weight="bold", **where)
     panels[0].set_ylabel("regret summed over users (reward)")
     counts = sorted({cell.count for cell in runs.values()})
     put_title(figure, [f"Mean of {_told(counts)} runs; bands: 95 % t intervals over runs (pointwise)"])
@@ -126,7 +128,7 @@ def weak_label(side: Side, cell: Runs) -> str:
 
 def row_label(key: Key, cell: Runs) -> str:
     """Return what tells a cell from others of its group."""
-    if key.group == ILLUSTRATION:
+    if key.group in ILLUSTRATIONS:
         return weak_label(Side(key.mechanism, key.epsilon), cell)
     if key.mechanism == NO_NOISE:
         return f"c = {key.setting:g}"

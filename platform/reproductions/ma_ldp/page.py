@@ -7,16 +7,31 @@ from collections.abc import Mapping
 
 from dprl.platform.reproductions.ma_ldp.orders import all_seen, outcomes
 from dprl.platform.reproductions.ma_ldp.published import ORDERS, RUNS
-from dprl.platform.reproductions.ma_ldp.runs import AGAIN, CLIPPED, ILLUSTRATION, MAXMIN, PRINTED, VOTES, Key, Runs
+from dprl.platform.reproductions.ma_ldp.runs import (
+    AGAIN,
+    CLIPPED,
+    ILLUSTRATION,
+    ILLUSTRATION_MAXMIN,
+    ILLUSTRATIONS,
+    MAXMIN,
+    NON_PRIVATE_CEILING,
+    PRINTED,
+    VOTES,
+    Key,
+    Runs,
+)
 from dprl.platform.reproductions.ma_ldp.tables import (
     Found,
     at_random,
     bound_table,
     bounded_table,
+    ceiling_table,
     cell_table,
     order_table,
     privacy_table,
+    reading,
     vote_table,
+    with_error,
 )
 from dprl.platform.reproductions.ma_ldp.texts import regret, share
 
@@ -30,7 +45,8 @@ AS_RUN = (PRINTED, AGAIN, MAXMIN, CLIPPED)
 _ANSWERED = {
     PRINTED: "as printed",
     AGAIN: "as printed, with other seeds",
-    ILLUSTRATION: "in the illustration, which is NOT PRIVATE",
+    ILLUSTRATION: "in the illustration with V of joint actions, which is NOT PRIVATE",
+    ILLUSTRATION_MAXMIN: "in the illustration with V of maxmin, which is NOT PRIVATE",
 }
 _PRIVACY_RESULT = """\
 **Privacy**: as printed none of the four mechanisms has a finite \u03b5. After the clips Gaussian and Laplace noise
@@ -48,11 +64,11 @@ which its probabilities are none below 0 (D21); rewards 0.005 and 1 (D22); K = 8
 * **the same with other seeds**: the four cells of Figure 1 once more.
 * **as printed, V of maxmin**: the same, but V is the best over the worst of the others' actions, as in line 16.
 * **after the clips, rewards known**: the printed noise where it proves something: features and values are clipped on
-  the device, and rewards need not be learned. V of joint actions, here and below.
+  the device, and rewards need not be learned. V of joint actions, here and in all certified cells.
 * **certified**: noise of least scale for the stated guarantee of all that a user sends. Rewards are learned from
   noisy messages, or known; with known rewards one message can serve all agents.
 * **NOT PRIVATE**: no noise, with c from 1 to 0; and a ten-thousandth of the printed noise with c = 0.001 and a tenth
-  of the shift. They show what the algorithm could learn, and protect nobody.
+  of the shift. Both with both readings of V. They show what the algorithm could learn, and protect nobody.
 * **one randomised bit a user** is ours (`ldp_sign_votes`): exactly \u03b5-LDP; each user's bit votes whether
   one agent's action drove the state on. It uses that all stages and states share \u03b8."""
 _PRIVACY = """\
@@ -74,6 +90,9 @@ it can be compared. It says that R_K is larger for \u03b5 = 0.1 than for 0.2 wit
 for 0.2 with Gaussian, in means of 10 runs, and that this 'illustrates the results of Theorems 9 and 10'. Those
 theorems compare upper bounds, not regrets; at this K the bounds, with 1 for the constants that they hide, are above
 what any policy can lose:"""
+_CAPTION = """\
+*From left to right: the four cells of the paper's Figure 1; ours; **NOT PRIVATE**: what the order needs, with V of
+joint actions and with V of maxmin.*"""
 _TESTS = """\
 Tests are one-sided, of means, by 9999 permutations; `p, Holm` is adjusted for the three of a group. `ratio`: of the
 means, with a 95 % bootstrap interval; `ratio printed`: what the theorems' proofs give, for Theorem 10 with the
@@ -82,6 +101,11 @@ the printed Gaussian noise is sqrt(2 ln(2.5H/\u03b4)) / sqrt(2nd) = 1.10 times t
 = 0.1; from nd = 5 on Laplace's is the larger one. `reversed`: the opposite order shows, by the same test. `seen in
 10 runs`: how often means of 10 runs of each cell, resampled from ours, are in the paper's order; without any effect
 that is 50 %."""
+_CEILING = """\
+Without noise, rewards known: R_K for each reading of V and each constant c of the bonus; actions at random lose
+{uniform}. **These runs are NOT PRIVATE.** Maxmin takes the worst of the others' actions, so its values are lower than
+those of the Bellman equation of sec. 2.1, yet its regret, against the same V\\*, is the smaller one wherever c lets
+anything be learned."""
 _NEEDED = """\
 Noise is added to sums over users. The shift that makes them positive definite grows like the square root of the
 users' number, what users tell in proportion to it: the last column of the first table under Figure 1 says how many
@@ -129,12 +153,14 @@ def page(found: Found) -> str:
         f"## Figure 1\n\n{_FIGURE}",
         bound_table(found),
         f"![Regret over users: as printed, one bit a user, and an illustration that is not private]({FIGURES[0]})",
-        "*Left: the four cells of the paper's Figure 1. Middle: ours. Right, **NOT PRIVATE**: what the order needs.*",
+        _CAPTION,
         _TESTS,
         order_table(AS_RUN, found),
         chance(found),
+        f"## What MA-LDP could learn: NOT PRIVATE\n\n{_CEILING.format(uniform=regret(found.levels.uniform))}",
+        ceiling_table(found),
         f"## What the order needs: NOT PRIVATE\n\n{_NEEDED}",
-        order_table((ILLUSTRATION,), found),
+        order_table(ILLUSTRATIONS, found),
         f"## One randomised bit a user\n\n{_VOTES}",
         vote_table(found),
         _command("dprl certify ma_ldp_mechanisms", "every certificate, without running"),
@@ -177,6 +203,10 @@ def summary(found: Found) -> list[str]:
             showing, opposite = sum(one.shows for one in results), sum(one.reversed for one in results)
             told = f", {opposite} the other way round" if opposite else ""
             lines.append(f"**Order of Figure 1** {name}: {showing} of {len(results)} inequalities show{told}.")
+    free = {key: found.runs[key] for key in found.runs if key.group in NON_PRIVATE_CEILING}
+    if free:
+        key, cell = min(free.items(), key=lambda pair: float(pair[1].regret.mean()))
+        lines.append(f"**Without noise**, NOT PRIVATE: R_K = {with_error(cell)} at best, {reading(key)}.")
     best = [key for key in found.runs if key.group == VOTES]
     if best:
         told = ", ".join(f"{regret(float(found.runs[key].regret.mean()))} at \u03b5 = {key.epsilon:g}" for key in best)

@@ -11,7 +11,15 @@ from dprl.platform.reproductions.ma_ldp.guarantees import Guarantees
 from dprl.platform.reproductions.ma_ldp.orders import all_seen, outcomes
 from dprl.platform.reproductions.ma_ldp.page import AS_RUN, FIGURES, page
 from dprl.platform.reproductions.ma_ldp.published import EPISODES, ORDERS, RUNS
-from dprl.platform.reproductions.ma_ldp.runs import ILLUSTRATION, Key, Levels, Runs, runs_by_key
+from dprl.platform.reproductions.ma_ldp.runs import (
+    ILLUSTRATION,
+    ILLUSTRATION_MAXMIN,
+    ILLUSTRATIONS,
+    Key,
+    Levels,
+    Runs,
+    runs_by_key,
+)
 from dprl.platform.reproductions.ma_ldp.tables import Found, at_random, standard_error
 from dprl.platform.reproductions.request import Reproduced, Request
 from dprl.platform.reproductions.resampling import estimate, mean
@@ -20,7 +28,8 @@ from dprl.platform.reproductions.running import run_cells, write_page
 CONFIG = "ma_ldp_mechanisms"
 NAME = "ma_ldp"
 PAGE = "reproduction_ma_ldp.md"
-TESTED = (*AS_RUN, ILLUSTRATION)
+TESTED = (*AS_RUN, *ILLUSTRATIONS)
+_HEADERS = {ILLUSTRATION: "NOT PRIVATE", ILLUSTRATION_MAXMIN: "NOT PRIVATE, maxmin"}
 
 
 def reproduce(request: Request) -> Reproduced:
@@ -43,7 +52,7 @@ def _verdicts(found: Found) -> list[list[str]]:
     """Return a table for a terminal: which orders show. The first row are headers."""
     by_group = {group: {one.order: one for one in outcomes(group, found.runs)} for group in TESTED}
     shown = {group: results for group, results in by_group.items() if results}
-    rows = [["", *(group if group != ILLUSTRATION else "NOT PRIVATE" for group in shown)]]
+    rows = [["", *(_HEADERS.get(group, group) for group in shown)]]
     for order in ORDERS:
         results = (by_order[order] for by_order in shown.values())
         rows.append([f"{order.theorem}: {order.label}", *(f"{one.verdict}, p {one.adjusted:.3f}" for one in results)])

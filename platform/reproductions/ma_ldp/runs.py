@@ -20,7 +20,9 @@ from dprl.platform.results.records import by_seed
 NO_NOISE, ONE_BIT = "none", "randomized_response"
 PRINTED, AGAIN, MAXMIN, CLIPPED = "printed", "again", "maxmin", "clipped"
 LEARNED, KNOWN, SHARED = "certified, rewards learned", "certified, rewards known", "certified, one message for all"
-WITHOUT, ILLUSTRATION, VOTES = "no noise", "illustration", "one bit"
+WITHOUT, WITHOUT_MAXMIN = "no noise", "no noise, maxmin"
+ILLUSTRATION, ILLUSTRATION_MAXMIN = "illustration", "illustration, maxmin"
+VOTES = "one bit"
 
 
 class Group(NamedTuple):
@@ -37,6 +39,8 @@ class Group(NamedTuple):
 
 _AS_PRINTED: dict[str, Scalar] = {"privacy.calibration": "printed", "privacy.clipping": "none"}
 _AFTER_CLIPS: dict[str, Scalar] = {"privacy.calibration": "printed", "privacy.clipping": "device"}
+_NO_NOISE: dict[str, Scalar] = {"algorithm.name": "ma_ldp", "privacy.model": "none"}
+_HARDLY_ANY_NOISE: dict[str, Scalar] = {**_AFTER_CLIPS, "privacy.noise_scale": 1e-4}
 GROUPS = (
     Group(PRINTED, "as printed, V of joint actions", {"algorithm.value": "joint", "seed": 0, **_AS_PRINTED}),
     Group(AGAIN, "the same with other seeds", {"algorithm.value": "joint", "seed": 1000, **_AS_PRINTED}),
@@ -49,15 +53,30 @@ GROUPS = (
         {"privacy.calibration": "certified", "privacy.rewards": "public", "algorithm.share": False},
     ),
     Group(SHARED, SHARED, {"privacy.calibration": "certified", "algorithm.share": True}),
-    Group(WITHOUT, "NOT PRIVATE, no noise", {"algorithm.name": "ma_ldp", "privacy.model": "none"}, private=False),
+    Group(
+        WITHOUT, "NOT PRIVATE, no noise, V of joint actions", {**_NO_NOISE, "algorithm.value": "joint"}, private=False
+    ),
+    Group(
+        WITHOUT_MAXMIN, "NOT PRIVATE, no noise, V of maxmin", {**_NO_NOISE, "algorithm.value": "maxmin"}, private=False
+    ),
     Group(
         ILLUSTRATION,
-        "NOT PRIVATE, a ten-thousandth of the noise",
-        {**_AFTER_CLIPS, "privacy.noise_scale": 1e-4},
+        "NOT PRIVATE, a ten-thousandth of the noise, V of joint actions",
+        {**_HARDLY_ANY_NOISE, "algorithm.value": "joint"},
+        private=False,
+    ),
+    Group(
+        ILLUSTRATION_MAXMIN,
+        "NOT PRIVATE, a ten-thousandth of the noise, V of maxmin",
+        {**_HARDLY_ANY_NOISE, "algorithm.value": "maxmin"},
         private=False,
     ),
     Group(VOTES, "one randomised bit a user, ours", {"algorithm.name": "ldp_sign_votes"}),
 )
+NON_PRIVATE_CEILING = (WITHOUT, WITHOUT_MAXMIN)
+"""Groups without noise: how much MA-LDP can learn under each reading of V."""
+ILLUSTRATIONS = (ILLUSTRATION, ILLUSTRATION_MAXMIN)
+"""Groups with a ten-thousandth of the printed noise, under each reading of V."""
 
 
 class Key(NamedTuple):
@@ -78,7 +97,7 @@ class Key(NamedTuple):
         flat = experiment.parameters()
         for group in GROUPS:
             if all(flat.get(name) == value for name, value in group.settings.items()):
-                if group.name == WITHOUT:
+                if group.name in NON_PRIVATE_CEILING:
                     return cls(group.name, NO_NOISE, math.inf, float(flat["algorithm.bonus_scale"]))
                 mechanism = ONE_BIT if group.name == VOTES else str(flat["privacy.mechanism"])
                 setting = float(flat["privacy.bound_ratio"]) if mechanism == BOUNDED else 1.0

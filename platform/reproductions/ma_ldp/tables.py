@@ -25,7 +25,18 @@ from dprl.platform.reproductions.ma_ldp.published import (
     UNIFORM,
     printed_bound,
 )
-from dprl.platform.reproductions.ma_ldp.runs import CLIPPED, GROUPS, PRINTED, VOTES, Key, Levels, Runs
+from dprl.platform.reproductions.ma_ldp.runs import (
+    CLIPPED,
+    GROUPS,
+    NO_NOISE,
+    NON_PRIVATE_CEILING,
+    PRINTED,
+    VOTES,
+    WITHOUT_MAXMIN,
+    Key,
+    Levels,
+    Runs,
+)
 from dprl.platform.reproductions.ma_ldp.texts import (
     INFINITE,
     between,
@@ -167,6 +178,22 @@ def _order_texts(group: str, one: Outcome, found: Found) -> list[str]:
         share(one.difference.seen),
         {"shows": "shows", "reversed": "**reversed**"}.get(one.verdict, "**does not show**"),
     ]
+
+
+def ceiling_table(found: Found) -> str:
+    """Return R_K without noise for each reading of V: one row per constant of the bonus."""
+    keys = [key for key in found.runs if key.group in NON_PRIVATE_CEILING]
+    lines = []
+    for setting in sorted({key.setting for key in keys}, reverse=True):
+        cells = [found.runs.get(Key(group, NO_NOISE, math.inf, setting)) for group in NON_PRIVATE_CEILING]
+        shown = ["" if cell is None else f"{with_error(cell)} {ends(estimate(cell.regret, mean))}" for cell in cells]
+        lines.append([f"{setting:g}", *shown])
+    return table(["c", "V of joint actions: R_K [95 %]", "V of maxmin: R_K [95 %]"], lines, _WORDS)
+
+
+def reading(key: Key) -> str:
+    """Return the settings of a cell without noise in words."""
+    return f"V of {'maxmin' if key.group == WITHOUT_MAXMIN else 'joint actions'}, c = {key.setting:g}"
 
 
 def bound_table(found: Found) -> str:

@@ -14,7 +14,7 @@ from dprl.platform.reproductions.ma_ldp.reproduction import CONFIG
 from dprl.platform.reproductions.ma_ldp.runs import (
     AGAIN,
     GROUPS,
-    ILLUSTRATION,
+    ILLUSTRATIONS,
     MAXMIN,
     PRINTED,
     VOTES,
@@ -28,10 +28,10 @@ from dprl.platform.reproductions.ma_ldp.tables import Found
 def certificate(key: Key) -> dict[str, Any]:
     """The parts of a certificate that the page reads."""
     private = key.group not in {PRINTED, AGAIN, MAXMIN} and math.isfinite(key.epsilon)
-    proved = 1000.0 * key.epsilon if key.group == ILLUSTRATION else key.epsilon if private else math.inf
+    proved = 1000.0 * key.epsilon if key.group in ILLUSTRATIONS else key.epsilon if private else math.inf
     return {
         "trust_model": "ldp" if math.isfinite(key.epsilon) else "none",
-        "verdict": "fails" if key.group == ILLUSTRATION else "holds" if private else "unbounded",
+        "verdict": "fails" if key.group in ILLUSTRATIONS else "holds" if private else "unbounded",
         "claimed": {"epsilon": key.epsilon, "delta": 0.1 if key.mechanism == "gram_gaussian" else 0.0},
         "proved": {"epsilon_at_claimed_delta": proved},
         "excluded_channels": ["the seed"],

@@ -11,7 +11,18 @@ import pytest
 from dprl.platform.reproductions.ma_ldp.figures import cells_figure, regret_figure, weak_label
 from dprl.platform.reproductions.ma_ldp.page import FIGURES, page, summary
 from dprl.platform.reproductions.ma_ldp.published import EPISODES, LAPLACE, Side
-from dprl.platform.reproductions.ma_ldp.runs import ILLUSTRATION, PRINTED, VOTES, WITHOUT, Key, Levels, Runs
+from dprl.platform.reproductions.ma_ldp.runs import (
+    ILLUSTRATION,
+    ILLUSTRATIONS,
+    NO_NOISE,
+    NON_PRIVATE_CEILING,
+    PRINTED,
+    VOTES,
+    WITHOUT_MAXMIN,
+    Key,
+    Levels,
+    Runs,
+)
 from dprl.platform.reproductions.ma_ldp.tables import Found, at_random, privacy_table
 from dprl.platform.reproductions.ma_ldp.texts import p_value, plain
 from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof, ProbeProof
@@ -95,10 +106,20 @@ def test_what_an_audit_contradicts_proves_nothing_and_fails(material: Found) -> 
 def test_what_is_not_private_is_called_so_wherever_it_stands(text: str) -> None:
     rows = next(rows for rows in tables(text) if "Q cut" in rows[0])[2:]
     called = [row for row in rows if row[0].startswith("NOT PRIVATE")]
-    assert len(called) == sum(key.group in {WITHOUT, ILLUSTRATION} for key in every_key())
+    assert len(called) == sum(key.group in {*NON_PRIVATE_CEILING, *ILLUSTRATIONS} for key in every_key())
     orders = [row for rows in tables(text) if "ratio printed" in rows[0] for row in rows[2:]]
-    assert sum(row[0].startswith("NOT PRIVATE") for row in orders) == 3
+    assert sum(row[0].startswith("NOT PRIVATE") for row in orders) == 3 * len(ILLUSTRATIONS)
     assert "proves \u03b5=100" in text
+
+
+def test_the_ceiling_has_both_readings_of_v(material: Found) -> None:
+    """Only the better reading says how much the algorithm can learn without noise."""
+    key = Key(WITHOUT_MAXMIN, NO_NOISE, math.inf, 0.001)
+    shown = page(changed(material, key, np.linspace(70.0, 90.0, 30)))
+    rows = next(rows for rows in tables(shown) if rows[0] == ["c", *rows[0][1:]] and "maxmin" in rows[0][2])
+    assert [row[0] for row in rows[2:]] == ["1", "0.1", "0.01", "0.001", "0"]
+    assert next(row for row in rows if row[0] == "0.001")[2].startswith("80 ")
+    assert "**Without noise**, NOT PRIVATE: R_K = 80 \u00b1 1 at best, V of maxmin, c = 0.001." in shown
 
 
 def test_the_baseline_is_held_against_random_and_half_of_it(material: Found) -> None:
@@ -133,7 +154,7 @@ def test_two_runs_have_a_page_without_intervals() -> None:
 
 
 def test_figures_are_pngs_that_differ_with_what_they_show(material: Found) -> None:
-    less: dict[Key, Runs] = {key: cell for key, cell in material.runs.items() if key.group != ILLUSTRATION}
+    less: dict[Key, Runs] = {key: cell for key, cell in material.runs.items() if key.group not in ILLUSTRATIONS}
     for draw in (regret_figure, cells_figure):
         assert draw(material.runs, material.levels)[:8] == b"\x89PNG\r\n\x1a\n"
         assert draw(material.runs, material.levels) != draw(less, material.levels)

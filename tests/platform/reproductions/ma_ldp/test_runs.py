@@ -17,10 +17,10 @@ from dprl.platform.reproductions.ma_ldp.runs import (
     AGAIN,
     CLIPPED,
     GROUPS,
-    ILLUSTRATION,
+    ILLUSTRATIONS,
     MAXMIN,
+    NON_PRIVATE_CEILING,
     PRINTED,
-    WITHOUT,
     Key,
     Levels,
     Runs,
@@ -79,7 +79,7 @@ def test_the_config_has_each_cell_of_the_page_once() -> None:
     keys = every_key()
     assert len(set(keys)) == len(keys) == len(load_cells(CONFIG))
     assert {key.group for key in keys} == {group.name for group in GROUPS}
-    for group in (PRINTED, AGAIN, MAXMIN, CLIPPED, ILLUSTRATION):
+    for group in (PRINTED, AGAIN, MAXMIN, CLIPPED, *ILLUSTRATIONS):
         sides = {(key.mechanism, key.epsilon) for key in keys if key.group == group}
         assert {(kind, epsilon) for kind, pair in FIGURE_EPSILONS.items() for epsilon in pair} <= sides
 
@@ -102,7 +102,7 @@ def test_only_what_is_called_not_private_has_less_noise_than_it_claims() -> None
         assert key is not None
         weak = flat["privacy.model"] == "none" or float(flat.get("privacy.noise_scale", 1.0)) < 1.0
         group = next(group for group in GROUPS if group.name == key.group)
-        assert weak == (not group.private) == (group.name in {WITHOUT, ILLUSTRATION})
+        assert weak == (not group.private) == (group.name in {*NON_PRIVATE_CEILING, *ILLUSTRATIONS})
         assert weak == ("NOT PRIVATE" in group.words)
 
 
