@@ -281,16 +281,18 @@ class UserEpsilons(NamedTuple):
     at_most: int
 
 
-def summary_over_users(curve_of: Callable[[int], PrivacyCurve], losses: Int64Array, delta: float = 0.0) -> UserEpsilons:
+def summary_over_users(
+    curve_of: Callable[[int], PrivacyCurve], losses: tuple[Int64Array, Int64Array], delta: float = 0.0
+) -> UserEpsilons:
     """Return how the epsilons at `delta` spread over users that take part unequally often.
 
     Args:
         curve_of: number of losses -> what they prove.
-        losses: int64[T], the number of losses of every user: nodes that the user's row enters, say. It must be known
-            from the user's place alone, never from data.
+        losses: numbers of losses int64[n], as nodes that a user's row enters, and how many users int64[n] have each. A
+            user's number must be known from the user's place alone, never from data.
         delta: 0 for pure epsilons.
     """
-    counts, users = np.unique(losses, return_counts=True)
+    counts, users = losses
     epsilons = np.array([curve_of(int(count)).epsilon(delta) for count in counts])
     order = np.argsort(epsilons)
     epsilons, users = epsilons[order], users[order]

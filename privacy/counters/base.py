@@ -6,7 +6,8 @@ lower-triangular matrix of ones, is how a user's row enters what the noise hides
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
 from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -55,6 +56,20 @@ class CounterState(NamedTuple):
         return f"CounterState(kind={self.kind}, {self.rows.shape} noise)"
 
 
+class Tally(NamedTuple):
+    """How many users, or prefixes, have each of some whole numbers: values int64[n], rising, and numbers int64[n]."""
+
+    values: Int64Array
+    numbers: Int64Array
+
+    @staticmethod
+    def of(counts: Mapping[int, int]) -> Tally:
+        """Return the tally of a mapping from value to number, without the values that nobody has."""
+        held = sorted(value for value, number in counts.items() if number > 0)
+        numbers = [counts[value] for value in held]
+        return Tally(np.array(held, dtype=np.int64), np.array(numbers, dtype=np.int64))
+
+
 class Counter(Protocol):
     """Releases running sums of the users' rows, one after every user. Frozen; `node` None is its mere geometry."""
 
@@ -86,7 +101,16 @@ class Counter(Protocol):
         """Whether the released prefixes alone tell as much about some user as `sensitivity` charges."""
 
     def profile(self) -> Float64Array:
-        """Return the standard deviation of the noise of prefixes 1..T, float64[T], nodes having 1."""
+        """Return the standard deviation of the noise of prefixes 1..T, float64[T], nodes having 1.
+
+        An array over users: for small T and for tests. Certificates use `errors`.
+        """
+
+    def errors(self) -> tuple[float, float]:
+        """Return root mean square and maximum of the profile, in memory that does not grow with T.
+
+        Except for the factorisations that keep a row of noise for each user when they run.
+        """
 
     def error_bound(self, n_cells: int, beta: float, summands: int = 1, users: int | None = None) -> float:
         """Return E: with probability 1 - beta none of n_cells sums of `summands` cells each is ever off by more.
@@ -112,8 +136,8 @@ class Tree(Protocol):
     def levels(self) -> int:
         """How many nodes a user enters at most."""
 
-    def losses(self) -> Int64Array:
-        """Return how many nodes each user enters, int64[T]."""
+    def losses(self) -> Tally:
+        """Return how many users enter how many nodes."""
 
     def of_nodes(self, row: Sensitivity, nodes: int) -> Sensitivity:
         """Return what a user changes who enters `nodes` nodes, the user's row changing by `row`."""
@@ -134,6 +158,16 @@ def check_geometry(name: str, n_items: int, node: Mechanism | None, laws: Iterab
 def law_names(laws: Iterable[int]) -> str:
     """Return the names of those laws of noise that a counter's config can ask for."""
     return " or ".join(name for law, name in _LAW_NAMES.items() if law in set(laws))
+
+
+def errors_of(pieces: Iterable[Float64Array]) -> tuple[float, float]:
+    """Return root mean square and maximum of a profile that is given piece by piece."""
+    squares, largest, length = [], 0.0, 0
+    for piece in pieces:
+        squares.append(float(piece @ piece))
+        largest = max(largest, float(piece.max()))
+        length += piece.size
+    return math.sqrt(math.fsum(squares) / length), largest
 
 
 def check_item(item: int, n_items: int) -> None:

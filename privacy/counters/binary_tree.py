@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from dprl.privacy.base import Float64Array, Int64Array
-from dprl.privacy.counters.base import TREE, CounterState, check_geometry, check_item, node_of
+from dprl.privacy.base import Float64Array
+from dprl.privacy.counters.base import TREE, CounterState, Tally, check_geometry, check_item, node_of
 from dprl.privacy.counters.error_bounds import binary_tree_bound
 from dprl.privacy.mechanisms.base import (
     DISCRETE_GAUSSIAN,
@@ -60,14 +62,17 @@ class BinaryTree:
         """L = floor(log2 T) + 1: how many noisy nodes item 1, and any item at most, enters."""
         return int(self.n_items).bit_length()
 
-    def losses(self) -> Int64Array:
-        """Return how many nodes each item enters, int64[T]: left blocks with it that are complete by T."""
-        before = np.arange(self.n_items, dtype=np.int64)
-        entered = np.zeros(self.n_items, dtype=np.int64)
-        for level in range(self.levels):
-            block = before >> level
-            entered += (block & 1 == 0) & ((block + 1) << level <= self.n_items)
-        return entered
+    def losses(self) -> Tally:
+        """Return how many items enter how many nodes: left blocks with the item that are complete by T.
+
+        The ones of T in binary cut 1..T into whole blocks; an item of one enters it and, inside, every left half with
+        it.
+        """
+        entered = Counter[int]()
+        for level in _ones(self.n_items):
+            for lefts in range(level + 1):
+                entered[1 + lefts] += math.comb(level, lefts)
+        return Tally.of(entered)
 
     def of_nodes(self, row: Sensitivity, nodes: int) -> Sensitivity:
         """Return what a user who enters `nodes` nodes changes: that many copies of `row`.
@@ -100,6 +105,20 @@ class BinaryTree:
             ones += prefix >> level & 1
         return np.sqrt(ones)
 
+    def depths(self, users: int) -> Tally:
+        """Return how many of the prefixes 1..users are the sum of how many nodes."""
+        made = Counter[int]()
+        for above, level in enumerate(reversed(_ones(users + 1))):
+            for ones in range(level + 1):
+                made[above + ones] += math.comb(level, ones)
+        made[0] -= 1  # the empty prefix
+        return Tally.of(made)
+
+    def errors(self) -> tuple[float, float]:
+        """Return the roots of the mean and of the largest number of ones in 1..T."""
+        ones, prefixes = self.depths(self.n_items)
+        return math.sqrt(int(ones @ prefixes) / self.n_items), math.sqrt(int(ones[-1]))
+
     def error_bound(self, n_cells: int, beta: float, summands: int = 1, users: int | None = None) -> float:
         """Return E: with probability 1 - beta none of n_cells sums of `summands` cells is off by more, at 1..users."""
         return binary_tree_bound(users or self.n_items, node_of(self), n_cells, beta, summands)
@@ -114,3 +133,8 @@ class BinaryTree:
         held[0] = 0
         rows = np.zeros((self.levels + 1, n_cells))
         return CounterState(TREE, 2, node_of(self).noise(key), rows, held, np.zeros(0))
+
+
+def _ones(number: int) -> list[int]:
+    """Return the places of the ones of `number` in binary, rising."""
+    return [place for place in range(number.bit_length()) if number >> place & 1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
@@ -12,13 +13,15 @@ import numpy.typing as npt
 
 from dprl.privacy.base import Float64Array
 from dprl.privacy.compiled import kernel
-from dprl.privacy.counters.base import BUFFERED, CounterState, check_geometry, check_item, node_of
-from dprl.privacy.counters.error_bounds import gaussian_process_bound
-from dprl.privacy.counters.toeplitz import summing_slack, through_column, through_normalized_columns
+from dprl.privacy.counters.base import BUFFERED, CounterState, check_geometry, check_item, errors_of, node_of
+from dprl.privacy.counters.error_bounds import gaussian_pieces_bound
+from dprl.privacy.counters.toeplitz import summing_slack, through_column
 from dprl.privacy.mechanisms.base import GAUSSIAN, Mechanism, Sensitivity
 
 # A multiple of 3: the release takes so many at a time.
 N_BUFFERS = 6
+# Columns that are computed at a time: certifying makes no array of T numbers.
+_PIECE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -53,12 +56,25 @@ class BufferedToeplitz:
         return self
 
     def columns(self) -> tuple[Float64Array, Float64Array]:
-        """Return c_0 ... c_{T-1} and the columns' norms g_1 ... g_T, float64[T] each, read-only."""
-        return _columns(self.n_items)
+        """Return c_0 ... c_{T-1} and the columns' norms g_1 ... g_T, float64[T] each."""
+        coefficients, norms = zip(*self.pieces(), strict=True)
+        return np.concatenate(coefficients), np.concatenate(norms)[::-1]
+
+    def pieces(self, last_first: bool = False) -> Iterator[tuple[Float64Array, Float64Array]]:
+        """Yield (c_i ... c_j, g_{T-i} ... g_{T-j}) for consecutive i..j in 0..T-1, or the last range first."""
+        starts = _starts(self.n_items)
+        _, theta = fitted(self.n_items)
+        for number in reversed(range(len(starts))) if last_first else range(len(starts)):
+            powers, last, square = starts[number]
+            length = min(_PIECE, self.n_items - number * _PIECE)
+            coefficients = exponential_sums(powers.copy(), theta, length, last)
+            yield coefficients, np.sqrt(_summed(coefficients * coefficients, square))
 
     def sensitivity(self, row: Sensitivity) -> Sensitivity:
         """Return the largest norms of `row` through any column."""
-        return through_normalized_columns(row, *self.columns(), 1.0 + summing_slack(self.n_items))
+        l1, l2, linf = _charged(self.n_items)
+        slack = 1.0 + summing_slack(self.n_items)
+        return Sensitivity(row.l1 * l1 * slack, row.l2 * l2 * slack, row.linf * linf * slack, row.cells * self.n_items)
 
     def user_sensitivity(self, item: int, row: Sensitivity) -> Sensitivity:
         """Return `row` through the column (c_0 ... c_{T-item}) / g_item."""
@@ -74,19 +90,32 @@ class BufferedToeplitz:
 
     def profile(self) -> Float64Array:
         """Return the standard deviation of the recursion's prefix noise, float64[T], from its covariance."""
-        return self._deviations()[0]
+        return np.concatenate([prefixes for prefixes, _ in self._deviations()])
 
-    def _deviations(self) -> tuple[Float64Array, Float64Array]:
-        """Return the standard deviations of the prefix noise and of what each step adds to it, float64[T] each."""
-        norms = self.columns()[1]
-        prefixes, steps = prefix_variances(*fitted(self.n_items), norms)
-        return np.sqrt(prefixes), norms * np.sqrt(steps)
+    def errors(self) -> tuple[float, float]:
+        """Return root mean square and maximum of the profile."""
+        return errors_of(prefixes for prefixes, _ in self._deviations())
+
+    def _deviations(self) -> Iterator[tuple[Float64Array, Float64Array]]:
+        """Yield the standard deviations of the prefix noise and of what each step adds to it, range by range."""
+        covariance = np.zeros((N_BUFFERS + 1, N_BUFFERS + 1))
+        for _, backwards in self.pieces(last_first=True):
+            norms = backwards[::-1]
+            prefixes, steps = prefix_variances(*fitted(self.n_items), norms, covariance)
+            yield np.sqrt(prefixes), norms * np.sqrt(steps)
 
     def error_bound(self, n_cells: int, beta: float, summands: int = 1, users: int | None = None) -> float:
         """Return E: with probability 1 - beta none of n_cells sums of `summands` cells is off by more, at 1..users."""
         sigma = node_of(self).scale * math.sqrt(summands)
-        prefixes, steps = self._deviations()
-        return gaussian_process_bound(sigma * prefixes[:users], sigma * steps[:users], n_cells, beta)
+
+        def pieces() -> Iterator[tuple[Float64Array, Float64Array]]:
+            left = users or self.n_items
+            for prefixes, steps in self._deviations():
+                if left > 0:
+                    yield sigma * prefixes[:left], sigma * steps[:left]
+                left -= prefixes.size
+
+        return gaussian_pieces_bound(pieces, n_cells, beta)
 
     def memory(self, n_cells: int) -> int:
         """Return the bytes of a row a buffer and one of noise, and of the column norms."""
@@ -100,19 +129,43 @@ class BufferedToeplitz:
 
 
 @lru_cache(maxsize=4)
-def _columns(n_items: int) -> tuple[Float64Array, Float64Array]:
+def _starts(n_items: int) -> list[tuple[Float64Array, float, float]]:
+    """Return for each range of columns: the powers omega theta^(j-1), its first coefficient, and the sum of squares
+    of those before it.
+    """
     omega, theta = fitted(n_items)
-    coefficients = exponential_sums(omega, theta, n_items)
-    norms = np.sqrt(np.cumsum(coefficients * coefficients))[::-1].copy()
-    coefficients.setflags(write=False)
-    norms.setflags(write=False)
-    return coefficients, norms
+    powers, first, square, starts = omega.copy(), 1.0, 0.0, []
+    for start in range(0, n_items, _PIECE):
+        starts.append((powers.copy(), first, square))
+        coefficients = exponential_sums(powers, theta, min(_PIECE, n_items - start) + 1, first)
+        first, square = float(coefficients[-1]), float(_summed(coefficients[:-1] ** 2, square)[-1])
+    return starts
+
+
+@lru_cache(maxsize=4)
+def _charged(n_items: int) -> tuple[float, float, float]:
+    """Return the largest L1, L2 and Linf norm of any column (c_0 ... c_{T-j}) / g_j; the L2 norm is not taken as 1."""
+    total = square = highest = l1 = l2 = linf = 0.0
+    for coefficients, norms in BufferedToeplitz(n_items).pieces():
+        totals, squares = _summed(coefficients, total), _summed(coefficients * coefficients, square)
+        highs = np.maximum(np.maximum.accumulate(coefficients), highest)
+        l1 = max(l1, float(np.max(totals / norms)))
+        l2 = max(l2, float(np.max(np.sqrt(squares) / norms)))
+        linf = max(linf, float(np.max(highs / norms)))
+        total, square, highest = float(totals[-1]), float(squares[-1]), float(highs[-1])
+    return l1, l2, linf
+
+
+def _summed(numbers: Float64Array, before: float) -> Float64Array:
+    """Return before + the running sums of `numbers`, added in the same order as all at once."""
+    summed: Float64Array = np.cumsum(np.concatenate([[before], numbers]))[1:]
+    return summed
 
 
 @kernel
-def exponential_sums(omega: Float64Array, theta: Float64Array, n_items: int) -> Float64Array:
-    """Return c_0 = 1, c_j = sum_i omega_i theta_i^(j-1), float64[n_items]."""
-    coefficients, powers = np.ones(n_items), omega.copy()
+def exponential_sums(powers: Float64Array, theta: Float64Array, n_items: int, first: float) -> Float64Array:
+    """Return `first` and the next n_items - 1 of sum_i omega_i theta_i^(j-1); powers float64[n] moves on with them."""
+    coefficients = np.full(n_items, first)
     for j in range(1, n_items):
         total = 0.0
         for i in range(powers.shape[0]):
@@ -124,14 +177,15 @@ def exponential_sums(omega: Float64Array, theta: Float64Array, n_items: int) -> 
 
 @kernel
 def prefix_variances(
-    omega: Float64Array, theta: Float64Array, norms: Float64Array
+    omega: Float64Array, theta: Float64Array, norms: Float64Array, covariance: Float64Array
 ) -> tuple[Float64Array, Float64Array]:
-    """Return the variance of the prefix noise and that of v after every step, float64[T] each, w having variance 1.
+    """Return the variance of the prefix noise and that of v after every step, float64[norms], w having variance 1.
 
-    The covariance of the buffers and the prefix noise (last) is carried through the recursion.
+    covariance float64[n + 1, n + 1]: that of the buffers and the prefix noise (last), zero at the start, which is
+    carried through the recursion.
     """
     n = omega.shape[0]
-    covariance, with_v = np.zeros((n + 1, n + 1)), np.zeros(n + 1)
+    with_v = np.zeros(n + 1)
     decay, gain = np.ones(n + 1), np.ones(n + 1)
     variances, step_variances = np.empty(norms.shape[0]), np.empty(norms.shape[0])
     decay[:n] = theta

@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from dprl.privacy.base import Float64Array
-from dprl.privacy.counters.gaussian_bounds import gaussian_bound
+from dprl.privacy.counters.gaussian_bounds import Pieces, gaussian_bound
 from dprl.privacy.counters.sum_bounds import sum_bound
 from dprl.privacy.counters.tree_bounds import tree_bound
 from dprl.privacy.counters.unary_bounds import UnaryCell, unary_bound
@@ -22,6 +22,7 @@ from dprl.privacy.mechanisms.base import Mechanism
 __all__ = [
     "UnaryCell",
     "binary_tree_bound",
+    "gaussian_pieces_bound",
     "gaussian_process_bound",
     "kary_tree_bound",
     "running_sum_bound",
@@ -57,7 +58,12 @@ def gaussian_process_bound(std: Float64Array, step_std: Float64Array | None, n_c
         raise ValueError(
             f"std and step_std must be vectors of one length above 0, got shapes {shapes}; give one a prefix"
         )
-    return gaussian_bound(std, step_std, _failure_of_a_cell(n_cells, beta))
+    return gaussian_pieces_bound(lambda: iter([(std, step_std)]), n_cells, beta)
+
+
+def gaussian_pieces_bound(pieces: Pieces, n_cells: int, beta: float) -> float:
+    """Return the same for standard deviations that are made range by range: there may be too many for an array."""
+    return gaussian_bound(pieces, _failure_of_a_cell(n_cells, beta))
 
 
 def running_sum_bound(n_items: int, law: Mechanism, n_cells: int, beta: float) -> float:

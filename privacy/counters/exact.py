@@ -59,6 +59,10 @@ class ExactCounter:
         """Return zeros float64[T]."""
         return np.zeros(self.n_items)
 
+    def errors(self) -> tuple[float, float]:
+        """Return 0 and 0."""
+        return 0.0, 0.0
+
     def error_bound(
         self,
         n_cells: int,  # noqa: ARG002 - as every counter

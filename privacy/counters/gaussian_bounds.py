@@ -9,6 +9,7 @@ Paper: Hunter 1976, equation (4).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +32,10 @@ _FALL = 80.0
 _NEGLIGIBLE = 1e-7
 
 
+Pieces = Callable[[], Iterator[tuple[Float64Array, Float64Array | None]]]
+"""Makes an iterator over consecutive ranges of prefixes: standard deviations of N_t, and of N_t - N_(t-1) or None."""
+
+
 class _Prefixes(NamedTuple):
     """Groups of prefixes t > 1: how many, standard deviations of t and t - 1, 1 - correlation; float64[groups] each."""
 
@@ -40,42 +45,36 @@ class _Prefixes(NamedTuple):
     distance: Float64Array
 
 
-def gaussian_bound(std: Float64Array, step_std: Float64Array | None, failure: float) -> float:
-    """Return E with P(|N_t| > E for some t) <= failure, N_t normal with standard deviations std[t-1], float64[T].
+def gaussian_bound(pieces: Pieces, failure: float) -> float:
+    """Return E with P(|N_t| > E for some t) <= failure, N_t normal with the standard deviations of `pieces`.
 
-    step_std[t-1], float64[T]: standard deviation of N_t - N_(t-1) (the first is not used); None: nothing is known
-    about their dependence and all P(A_t) are added.
+    The first of the steps' deviations is not used; None: nothing is known about their dependence and all P(A_t) are
+    added. Memory does not grow with the number of ranges.
     """
-    unit = float(std.max())
+    unit = max(float(std.max()) for std, _ in pieces())
     if unit == 0.0:
         return 0.0
-    first = max(float(std[0]), _NO_NOISE * unit)
-    rest = _grouped(std, step_std)
+    std, step_std = next(pieces())
+    alone, first = step_std is None, max(float(std[0]), _NO_NOISE * unit)
+    rest = _grouped(pieces(), _NO_NOISE * unit)
 
     def failures(x: float) -> float:
-        return float(2.0 * ndtr(-unit * x / first)) + _later_failures(unit * x, rest, step_std is None)
+        return float(2.0 * ndtr(-unit * x / first)) + _later_failures(unit * x, rest, alone)
 
     return unit * solved(failures, failure)
 
 
-def _grouped(std: Float64Array, step_std: Float64Array | None) -> _Prefixes:
-    smallest = _NO_NOISE * float(std.max())
-    now, before = std[1:], np.maximum(std[:-1], smallest)
-    noisy = now > smallest
-    now, before = now[noisy], before[noisy]
-    if step_std is None:
-        distance = np.ones(now.shape)
-    else:
-        # (step^2 - (now - before)^2) / (2 now before), without its cancellation.
-        change = now - before
-        step = step_std[1:][noisy]
-        distance = np.clip((step - change) * ((step + change) / now) / (2.0 * before), _SMALLEST_DISTANCE, 2.0)
-        distance[before <= smallest] = 1.0
-    rounded = [
-        np.ceil(np.log(values) / math.log1p(step)).astype(np.int64)
-        for values, step in ((now, _DEVIATION_STEP), (before, _DEVIATION_STEP), (distance, _DISTANCE_STEP))
-    ]
-    groups, count = _distinct(rounded)
+def _grouped(pieces: Iterator[tuple[Float64Array, Float64Array | None]], smallest: float) -> _Prefixes:
+    """Return all prefixes but the first in groups."""
+    groups, count, last = [np.zeros(0, dtype=np.int64)] * 3, np.zeros(0, dtype=np.int64), np.zeros(0)
+    for std, step_std in pieces:
+        # Of the first prefix there is no step; of a later range's first one it leads here from the range before.
+        now, before = std[1 - last.size :], np.append(last, std[:-1])
+        steps = None if step_std is None else step_std[1 - last.size :]
+        more, times = _rounded(now, before, steps, smallest)
+        both = [np.append(old, new) for old, new in zip(groups, more, strict=True)]
+        groups, count = _distinct(both, np.append(count, times))
+        last = std[-1:]
     now, before, distance = (
         np.exp(row * math.log1p(step))
         for row, step in zip(groups, (_DEVIATION_STEP, _DEVIATION_STEP, _DISTANCE_STEP), strict=True)
@@ -83,19 +82,45 @@ def _grouped(std: Float64Array, step_std: Float64Array | None) -> _Prefixes:
     return _Prefixes(count.astype(np.float64), now, before, np.minimum(distance, 2.0))
 
 
-def _distinct(columns: list[Int64Array]) -> tuple[list[Int64Array], Int64Array]:
+def _rounded(
+    now: Float64Array, before: Float64Array, step_std: Float64Array | None, smallest: float
+) -> tuple[list[Int64Array], Int64Array]:
+    """Return the groups of the noisy ones among consecutive prefixes, each field as a power, and their numbers."""
+    before = np.maximum(before, smallest)
+    noisy = now > smallest
+    now, before = now[noisy], before[noisy]
+    if step_std is None:
+        distance = np.ones(now.shape)
+    else:
+        # (step^2 - (now - before)^2) / (2 now before), without its cancellation.
+        change = now - before
+        step = step_std[noisy]
+        distance = np.clip((step - change) * ((step + change) / now) / (2.0 * before), _SMALLEST_DISTANCE, 2.0)
+        distance[before <= smallest] = 1.0
+    rounded = [
+        np.ceil(np.log(values) / math.log1p(step)).astype(np.int64)
+        for values, step in ((now, _DEVIATION_STEP), (before, _DEVIATION_STEP), (distance, _DISTANCE_STEP))
+    ]
+    return _distinct(rounded, np.ones(now.shape, dtype=np.int64))
+
+
+def _distinct(columns: list[Int64Array], times: Int64Array) -> tuple[list[Int64Array], Int64Array]:
     """Return the distinct rows of whole numbers in order, column by column, and how often each occurs.
+
+    times int64[rows]: how often every given row counts.
 
     As numpy.unique along an axis, which takes 15 times as long: here a row is one number.
     """
     if columns[0].size == 0:
-        return columns, np.zeros(0, dtype=np.int64)
+        return columns, times
     lowest = [column.min() for column in columns]
     sizes = [int(column.max() - low) + 1 for column, low in zip(columns, lowest, strict=True)]
     key = np.zeros(columns[0].shape, dtype=np.int64)
     for column, low, size in zip(columns, lowest, sizes, strict=True):
         key = key * size + (column - low)
-    key, count = np.unique(key, return_counts=True)
+    order = np.argsort(key, kind="stable")
+    key, first = np.unique(key[order], return_index=True)
+    count = np.add.reduceat(times[order], first)
     found = []
     for low, size in zip(reversed(lowest), reversed(sizes), strict=True):
         found.append(key % size + low)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,9 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dprl.privacy.base import Float64Array, Int64Array
-from dprl.privacy.counters.base import HONAKER, CounterState, check_geometry, check_item, node_of
-from dprl.privacy.counters.error_bounds import gaussian_process_bound
+from dprl.privacy.counters.base import HONAKER, CounterState, Tally, check_geometry, check_item, node_of
+from dprl.privacy.counters.error_bounds import gaussian_pieces_bound
 from dprl.privacy.mechanisms.base import GAUSSIAN, Mechanism, Sensitivity
+
+# Prefixes whose deviations are computed at a time.
+_PIECE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -50,13 +55,10 @@ class Honaker:
         """L = floor(log2 T) + 1: how many noisy nodes item 1, and any item at most, enters."""
         return int(self.n_items).bit_length()
 
-    def losses(self) -> Int64Array:
-        """Return how many complete blocks each item is in, int64[T]."""
-        before = np.arange(self.n_items, dtype=np.int64)
-        entered = np.zeros(self.n_items, dtype=np.int64)
-        for level in range(self.levels):
-            entered += ((before >> level) + 1) << level <= self.n_items
-        return entered
+    def losses(self) -> Tally:
+        """Return how many items are in how many complete blocks: the ones of T in binary cut 1..T into the largest."""
+        places = (level for level in range(self.levels) if self.n_items >> level & 1)
+        return Tally.of(Counter({level + 1: 1 << level for level in places}))
 
     def of_nodes(self, row: Sensitivity, nodes: int) -> Sensitivity:
         """Return what a user who enters `nodes` nodes changes: that many copies of `row`.
@@ -85,18 +87,40 @@ class Honaker:
 
     def profile(self) -> Float64Array:
         """Return the root of the summed variances of the blocks that make each prefix, float64[T]."""
-        prefix = np.arange(1, self.n_items + 1, dtype=np.int64)
-        variance = np.zeros(self.n_items)
+        return self._deviations(np.arange(1, self.n_items + 1, dtype=np.int64))
+
+    def errors(self) -> tuple[float, float]:
+        """Return the roots of the mean and of the largest of the summed variances.
+
+        A level's block is in so many prefixes; the largest variance is that of T, or of a prefix that ends in ones
+        from a place on where T has a one.
+        """
+        total, candidates = 0.0, [self.n_items]
         for level, share in enumerate(self.shares()):
-            variance += share * (prefix >> level & 1)
+            block = 1 << level
+            rounds, rest = divmod(self.n_items + 1, 2 * block)
+            total += float(share) * (rounds * block + max(rest - block, 0))
+            if self.n_items & block:
+                candidates.append((self.n_items ^ block) | (block - 1))
+        largest = float(self._deviations(np.array(candidates, dtype=np.int64)).max())
+        return math.sqrt(total / self.n_items), largest
+
+    def _deviations(self, prefixes: Int64Array) -> Float64Array:
+        variance = np.zeros(prefixes.shape)
+        for level, share in enumerate(self.shares()):
+            variance += share * (prefixes >> level & 1)
         return np.sqrt(variance)
 
     def error_bound(self, n_cells: int, beta: float, summands: int = 1, users: int | None = None) -> float:
         """Return E: with probability 1 - beta none of n_cells sums of `summands` cells is off by more, at 1..users."""
-        sigma = node_of(self).scale * math.sqrt(summands)
-        item = np.arange(1, self.n_items + 1, dtype=np.int64)
-        steps = self._steps()[np.log2(item & -item).astype(np.int64)]
-        return gaussian_process_bound(sigma * self.profile()[:users], sigma * steps[:users], n_cells, beta)
+        sigma, steps, last = node_of(self).scale * math.sqrt(summands), self._steps(), users or self.n_items
+
+        def pieces() -> Iterator[tuple[Float64Array, Float64Array]]:
+            for start in range(1, last + 1, _PIECE):
+                item = np.arange(start, min(start + _PIECE, last + 1), dtype=np.int64)
+                yield sigma * self._deviations(item), sigma * steps[np.log2(item & -item).astype(np.int64)]
+
+        return gaussian_pieces_bound(pieces, n_cells, beta)
 
     def _steps(self) -> Float64Array:
         """Return the standard deviation of a prefix's noise less that of the one before, by level of its last block.

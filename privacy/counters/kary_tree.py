@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import ClassVar
@@ -11,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprl.privacy.base import Float64Array, Int64Array
-from dprl.privacy.counters.base import TREE, CounterState, check_geometry, check_item, node_of
+from dprl.privacy.counters.base import TREE, CounterState, Tally, check_geometry, check_item, node_of
 from dprl.privacy.counters.binary_tree import TREE_LAWS
 from dprl.privacy.counters.error_bounds import kary_tree_bound
 from dprl.privacy.mechanisms.base import DISCRETE_GAUSSIAN, Mechanism, Sensitivity
@@ -76,9 +77,23 @@ class KaryTree:
         """h: how many noisy nodes item 1, and any item at most, enters."""
         return height(self.n_items, self.k)
 
-    def losses(self) -> Int64Array:
-        """Return how many nodes that some prefix up to T is made of each item enters, int64[T]."""
-        return self._entered(np.arange(self.n_items, dtype=np.int64))
+    def losses(self) -> Tally:
+        """Return how many items enter how many nodes that some prefix up to T is made of.
+
+        A whole block before the one that T cuts is used unless it is the middle one, as is every block inside it.
+        """
+        k, half, found, cut = self.k, self.k // 2, Counter[int](), 0
+        for level in reversed(range(self.levels)):
+            size = k**level
+            block, place = self.n_items // size, self.n_items // size % k
+            middle = int(place > half)
+            for unused in range(level + 1):
+                inside = math.comb(level, unused) * (k - 1) ** (level - unused)
+                found[cut + 1 + level - unused] += (place - middle) * inside
+                found[cut + level - unused] += middle * inside
+            begun = (block + 1) * size - (size - 1) // 2 <= self.n_items
+            cut += (place < half and begun) or place > half
+        return Tally.of(found)
 
     def _entered(self, before: Int64Array) -> Int64Array:
         """Return the number of used nodes of the items that come after `before` others."""
@@ -121,6 +136,33 @@ class KaryTree:
             blocks += np.abs(shifted - rest * k - k // 2)
         return np.sqrt(blocks)
 
+    def depths(self, users: int) -> Tally:
+        """Return how many of the prefixes 1..users are made of how many blocks, from the highest digit down.
+
+        Where a prefix has its first smaller digit than `users`, the digits below it are free.
+        """
+        half = self.k // 2
+        free, digit = [np.ones(1, dtype=np.int64)], np.full(half + 1, 2, dtype=np.int64)
+        digit[0] = 1
+        digits = _digits(users, self.k)
+        for _ in digits:
+            free.append(np.convolve(free[-1], digit))
+        found, above = Counter[int]({sum(map(abs, digits)): 1}), 0
+        for level in reversed(range(len(digits))):
+            leading = above == 0
+            for smaller in range(0 if leading else -half, digits[level]):
+                below = free[level]
+                if leading and smaller == 0:
+                    below = (below - (np.arange(below.size) == 0)) // 2  # of t and -t the positive one
+                for blocks, prefixes in enumerate(below.tolist()):
+                    found[above + abs(smaller) + blocks] += prefixes
+            above += abs(digits[level])
+        return Tally.of(found)
+
+    def errors(self) -> tuple[float, float]:
+        """Return the roots of the mean and of the largest number of blocks."""
+        return math.sqrt(mean_blocks(self.n_items, self.k)), math.sqrt(most_blocks(self.n_items, self.k))
+
     def error_bound(self, n_cells: int, beta: float, summands: int = 1, users: int | None = None) -> float:
         """Return E: with probability 1 - beta none of n_cells sums of `summands` cells is off by more, at 1..users."""
         return kary_tree_bound(users or self.n_items, self.k, node_of(self), n_cells, beta, summands)
@@ -161,6 +203,32 @@ def mean_blocks(n_items: int, base: int) -> float:
         total += size * _digit_sum(last, base) - cut * abs(_digit(last, base))
         size *= base
     return total / n_items
+
+
+def most_blocks(n_items: int, base: int) -> int:
+    """Return how many blocks a prefix 1..n_items is made of at most.
+
+    It is n_items, or has one digit less somewhere and the largest ones below it.
+    """
+    half, digits = base // 2, _digits(n_items, base)
+    most, above = sum(map(abs, digits)), 0
+    for level in reversed(range(len(digits))):
+        digit = digits[level]
+        if above > 0 and digit > -half:
+            most = max(most, above + half + level * half)
+        elif above == 0 and digit > 0:
+            most = max(most, digit - 1 + level * half)
+        above += abs(digit)
+    return most
+
+
+def _digits(number: int, base: int) -> list[int]:
+    """Return the balanced digits of `number` > 0, the lowest first."""
+    found = []
+    while number:
+        found.append(_digit(number, base))
+        number = (number - found[-1]) // base
+    return found
 
 
 def _digit(q: int, base: int) -> int:

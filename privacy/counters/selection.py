@@ -7,8 +7,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from dprl.privacy.base import Float64Array
-from dprl.privacy.counters import COUNTERS, AnyCounter, KaryTree, NormalizedSquareRoot, SquareRoot
+from dprl.privacy.counters import (
+    COUNTERS,
+    AnyCounter,
+    BufferedToeplitz,
+    Honaker,
+    KaryTree,
+    NormalizedSquareRoot,
+    SquareRoot,
+)
 from dprl.privacy.counters.base import law_names, node_of
 from dprl.privacy.counters.kary_tree import mean_blocks
 from dprl.privacy.counters.square_root import MEMORY_LIMIT
@@ -146,7 +153,10 @@ def _too_large(counter: AnyCounter, wanted: Wanted) -> str:
     if needed <= wanted.memory:
         return ""
     limit = f"{wanted.memory / _GIB:.3g} GiB"
-    return f"needs {needed / _GB:.3g} GB of noise, more than {limit}; use buffered_toeplitz"
+    smaller = BufferedToeplitz(wanted.n_items)
+    fits = not isinstance(counter, BufferedToeplitz) and smaller.memory(wanted.n_cells) <= wanted.memory
+    other = BufferedToeplitz.name if fits else f"{Honaker.name} or {KaryTree.name}"
+    return f"needs {needed / _GB:.3g} GB of noise, more than {limit}; use {other}"
 
 
 def _try(counter: AnyCounter, mechanism: type[Mechanism], wanted: Wanted) -> tuple[AnyCounter | None, Candidate]:
@@ -182,15 +192,12 @@ def _errors(counter: AnyCounter) -> tuple[float, float, str]:
     return node * rms, node * largest, note
 
 
-@lru_cache(maxsize=256)  # of every cell of a sweep the same, and arrays of K numbers
+@lru_cache(maxsize=256)  # of every cell of a sweep the same
 def _unit_errors(shape: AnyCounter) -> tuple[float, float, str]:
     """Return the same for noise of variance 1."""
-    unit, note = _quick_profile(shape)
-    return math.sqrt(float(unit @ unit) / unit.size), float(unit.max()), note
-
-
-def _quick_profile(counter: AnyCounter) -> tuple[Float64Array, str]:
-    if isinstance(counter, NormalizedSquareRoot) and counter.n_items > _QUICK_PROFILE:
-        plain = SquareRoot(counter.n_items)
-        return plain.profile() * plain.sensitivity(Sensitivity.of_cells(1)).l2, "at most: the square root's error"
-    return counter.profile(), ""
+    if isinstance(shape, NormalizedSquareRoot) and shape.n_items > _QUICK_PROFILE:
+        plain = SquareRoot(shape.n_items)
+        rms, largest = plain.errors()
+        cost = plain.sensitivity(Sensitivity.of_cells(1)).l2
+        return rms * cost, largest * cost, "at most: the square root's error"
+    return (*shape.errors(), "")

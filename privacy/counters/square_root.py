@@ -14,7 +14,7 @@ from scipy.interpolate import CubicSpline
 
 from dprl.privacy.base import Float64Array
 from dprl.privacy.compiled import kernel
-from dprl.privacy.counters.base import ROWS, CounterState, check_geometry, check_item, node_of
+from dprl.privacy.counters.base import ROWS, CounterState, check_geometry, check_item, errors_of, node_of
 from dprl.privacy.counters.error_bounds import gaussian_process_bound
 from dprl.privacy.counters.release import fill_rows
 from dprl.privacy.counters.toeplitz import (
@@ -80,6 +80,10 @@ class SquareRoot:
         """Return the norms of the rows of the square root, float64[T]."""
         coefficients = root_coefficients(self.n_items)
         return np.sqrt(np.cumsum(coefficients * coefficients))
+
+    def errors(self) -> tuple[float, float]:
+        """Return root mean square and maximum of the profile."""
+        return errors_of([self.profile()])
 
     def error_bound(self, n_cells: int, beta: float, summands: int = 1, users: int | None = None) -> float:
         """Return E: with probability 1 - beta none of n_cells sums of `summands` cells is off by more, at 1..users."""
@@ -156,6 +160,10 @@ class NormalizedSquareRoot:
         Beyond 5000 items those of about 180 rows, densest at both ends, and a cubic spline (relative error below 1e-7).
         """
         return _normalized_profile(self.n_items).copy()
+
+    def errors(self) -> tuple[float, float]:
+        """Return root mean square and maximum of the profile."""
+        return errors_of([self.profile()])
 
     def error_bound(self, n_cells: int, beta: float, summands: int = 1, users: int | None = None) -> float:
         """Return E: with probability 1 - beta none of n_cells sums of `summands` cells is off by more, at 1..users."""

@@ -15,7 +15,7 @@ import math
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from dprl.privacy.base import Float64Array
+from dprl.privacy.counters.base import Tally
 from dprl.privacy.counters.solving import solved
 from dprl.privacy.counters.tabulated_bounds import tabulated_sum_bound
 from dprl.privacy.counters.unary_bounds import UnaryCell
@@ -32,12 +32,12 @@ def weighted_sum_bound(n_items: int, law: Mechanism, summands: int, failure: flo
     return _smallest_crossing(law, n_items * summands, math.log(2.0 / failure))
 
 
-def weighted_tree_bound(depths: Float64Array, law: Mechanism, summands: int, failure: float) -> float:
-    """Return E with P(some prefix is off by more than E) <= failure, depths float64[T]: of how many nodes prefix t is.
+def weighted_tree_bound(depths: Tally, law: Mechanism, summands: int, failure: float) -> float:
+    """Return E with P(some prefix is off by more than E) <= failure, depths: how many prefixes are of how many nodes.
 
     By adding up the failures of all prefixes.
     """
-    number, prefixes = np.unique(depths, return_counts=True)
+    number, prefixes = depths
 
     def failures(x: float) -> float:
         exponents = [_exponent(law, float(nodes) * summands, x * law.scale) for nodes in number]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
-
-import numpy as np
 
 from dprl.privacy.accounting.composition import compose, summary_over_users
 from dprl.privacy.accounting.curves import PrivacyCurve
@@ -18,22 +17,18 @@ from dprl.privacy.counts.layouts import Layout
 from dprl.privacy.ledgers.ledger import Release
 from dprl.privacy.mechanisms.base import Sensitivity
 
-# Beyond that, one number for every user takes longer than it tells.
-_MOST_USERS = 2_000_000
-
 
 def count_error(layout: Layout, noise: NoiseParts) -> tuple[float, float]:
     """Return (rms over the episodes, maximum) of the standard deviation of one cell of the first family."""
-    summands = layout.summands(layout.needed.families[0])
+    summands, users = layout.summands(layout.needed.families[0]), noise.counter.n_items
     if noise.report is not None:
-        users = np.arange(1, noise.counter.n_items + 1)
-        deviations = np.sqrt(noise.report.variance * users)
+        node, rms, largest = noise.report.variance, math.sqrt((users + 1) / 2.0), math.sqrt(users)
     elif noise.counter.node is not None:
-        deviations = noise.counter.profile() * np.sqrt(noise.counter.node.variance)
+        node, (rms, largest) = noise.counter.node.variance, noise.counter.errors()
     else:
         return 0.0, 0.0
-    deviations = deviations * np.sqrt(summands)
-    return float(np.sqrt(np.mean(deviations**2))), float(np.max(deviations))
+    deviation = math.sqrt(node) * math.sqrt(summands)
+    return rms * deviation, largest * deviation
 
 
 @lru_cache(maxsize=64)  # every seed of a cell asks for the same ones
@@ -62,7 +57,7 @@ def _per_user(
     counter: Counter, row: Sensitivity, releases: tuple[Release, ...], delta: float
 ) -> dict[str, float] | None:
     """Return how the proved epsilon at `delta` spreads over the users of a tree; None where all have the same."""
-    if not isinstance(counter, Tree) or counter.n_items > _MOST_USERS:
+    if not isinstance(counter, Tree):
         return None
 
     def curve_of(nodes: int) -> PrivacyCurve:

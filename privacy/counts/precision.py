@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from dprl.privacy.base import CountFamily
+from dprl.privacy.counters import BinaryTree, KaryTree
 from dprl.privacy.counters.error_bounds import UnaryCell, running_sum_bound, unary_cell_bound
 from dprl.privacy.counters.unary_bounds import grid_points
 from dprl.privacy.counters.weighted_bounds import weighted_sum_bound, weighted_tree_bound, weighted_unary_bound
@@ -88,7 +89,9 @@ def weighted_bound(layout: Layout, noise: NoiseParts, sums: WeightedSums, beta: 
         return _sums_bound(noise, summands, 1, users, failure)
     if noise.report is not None:
         return weighted_sum_bound(users, law, summands, failure)
-    return weighted_tree_bound(noise.counter.profile()[:users] ** 2, law, summands, failure)
+    if not isinstance(noise.counter, BinaryTree | KaryTree):
+        raise ValueError(f"counter must be one of binary_tree, kary_tree, got {noise.counter.name}; others take no law")
+    return weighted_tree_bound(noise.counter.depths(users), law, summands, failure)
 
 
 def _unary_cell(report: UnaryReport, cells: int) -> UnaryCell:

@@ -90,13 +90,26 @@ class Privatizer:
         self._streams = streams
         self._issuer = secrets.token_hex(8)
         self._ledger = self._new_ledger()
-        self._channel = open_channel(layout, noise, streams)
-        self._fixed = fixed_part(self._channel)
 
     @property
     def families(self) -> CountFamilies:
         """What a learner gets."""
         return self.layout.needed
+
+    @cached_property
+    def _channel(self) -> Channel:
+        """What the kernels read: opened by the first who runs, as a counter may draw all its noise at the start."""
+        return self._opened[0]
+
+    @cached_property
+    def _fixed(self) -> str:
+        """The digest of what must not change from the opening on."""
+        return self._opened[1]
+
+    @cached_property
+    def _opened(self) -> tuple[Channel, str]:
+        channel = open_channel(self.layout, self._noise, self._streams)
+        return channel, fixed_part(channel)
 
     @property
     def channel(self) -> Channel:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import sys
+import tracemalloc
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from numpy.testing import assert_array_equal
 
-from dprl.privacy.counters import COUNTERS, AnyCounter, CounterState, ExactCounter, KaryTree, release_prefix
+from dprl.privacy.counters import COUNTERS, AnyCounter, BinaryTree, CounterState, ExactCounter, KaryTree, release_prefix
+from dprl.privacy.counters.base import Tree
 from dprl.privacy.mechanisms.base import GAUSSIAN, LAPLACE, Sensitivity
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
@@ -260,6 +264,36 @@ def test_error_bound_holds(name: str) -> None:
     assert replace(counter, node=Gaussian(4.0)).error_bound(n_cells, 0.1) == pytest.approx(2 * bound, rel=1e-3)
 
 
+@pytest.mark.parametrize("n_items", [1, 2, 3, 4, 7, 8, 13, 31, 100, 127, 128, 1000, 1093, 5003])
+@pytest.mark.parametrize("name", sorted(COUNTERS))
+def test_errors_are_those_of_the_profile(name: str, n_items: int) -> None:
+    profile = COUNTERS[name](n_items).profile()
+    expected = math.sqrt(np.mean(profile**2)), profile.max()
+    assert COUNTERS[name](n_items).errors() == pytest.approx(expected, rel=1e-14)
+
+
+@pytest.mark.parametrize("counter", [BinaryTree(1000), KaryTree(1000), KaryTree(1000, base=3), KaryTree(60, base=121)])
+def test_depths_are_those_of_the_first_prefixes(counter: BinaryTree | KaryTree) -> None:
+    depths = np.round(counter.profile() ** 2).astype(np.int64)
+    for users in (1, 2, 3, counter.n_items // 3, counter.n_items - 1, counter.n_items):
+        assert_array_equal(counter.depths(users), np.unique(depths[:users], return_counts=True))
+
+
+@pytest.mark.parametrize("name", ["binary_tree", "kary_tree", "honaker"])
+def test_the_largest_run_is_described_without_an_array_over_users(name: str) -> None:
+    counter = with_node(name, 10**9, 2.0)
+    tracemalloc.start()
+    rms, largest = counter.errors()
+    losses = counter.losses() if isinstance(counter, Tree) else None
+    assert counter.sensitivity(ROW).l2 > 0.0
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert 1.0 < rms < largest
+    assert losses is not None
+    assert losses.numbers.sum() == 10**9
+    assert peak < 1e7
+
+
 PROCESSES = ("honaker", "square_root", "normalized_square_root", "buffered_toeplitz")
 
 
@@ -273,8 +307,13 @@ def test_error_bound_is_given_the_deviations_of_prefixes_and_of_their_steps(
         given.append(args)
         return 1.0
 
+    def bound_of_pieces(pieces: Any, *args: Any) -> float:
+        return bound(*(np.concatenate(arrays) for arrays in zip(*pieces(), strict=True)), *args)
+
     counter = with_node(name, 20, 2.0)
-    monkeypatch.setattr(sys.modules[type(counter).__module__], "gaussian_process_bound", bound)
+    module = sys.modules[type(counter).__module__]
+    monkeypatch.setattr(module, "gaussian_process_bound", bound, raising=False)
+    monkeypatch.setattr(module, "gaussian_pieces_bound", bound_of_pieces, raising=False)
     b = 2.0 * linear_map(counter)
     assert counter.error_bound(7, 0.1) == 1.0
     std, steps, n_cells, beta = given[0]

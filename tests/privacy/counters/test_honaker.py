@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pytest
+from numpy.testing import assert_array_equal
 
 from dprl.privacy.counters import Honaker, release_prefix
 from dprl.privacy.mechanisms.gaussian import Gaussian
@@ -61,5 +62,5 @@ def test_losses_count_complete_blocks(n_items: int) -> None:
     for level in range(10):
         for start in range(0, n_items - 2**level + 1, 2**level):
             entered[start : start + 2**level] += 1
-    assert np.array_equal(Honaker(n_items).losses(), entered)
+    assert_array_equal(Honaker(n_items).losses(), np.unique(entered, return_counts=True))
     assert entered.max() == entered[0] == Honaker(n_items).levels

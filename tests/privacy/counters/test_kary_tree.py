@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from dprl.privacy.counters import KaryTree, release_prefix
 from dprl.privacy.counters.kary_tree import best_base, height, mean_blocks
@@ -72,7 +73,7 @@ def test_losses_count_the_used_blocks_of_every_item(k: int, n_items: int) -> Non
     for level, start in used:
         entered[start : start + k**level] += 1
     tree = KaryTree(n_items, base=k)
-    assert np.array_equal(tree.losses(), entered)
+    assert_array_equal(tree.losses(), np.unique(entered, return_counts=True))
     assert entered.max() == entered[0] == tree.levels == height(n_items, k)
     blocks = [len(nodes(t, k)) for t in range(1, n_items + 1)]
     assert tree.profile() == pytest.approx(np.sqrt(blocks))

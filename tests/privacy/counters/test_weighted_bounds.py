@@ -26,6 +26,7 @@ from dprl.privacy.counters import (
     SquareRoot,
     release_prefix,
 )
+from dprl.privacy.counters.base import Tally
 from dprl.privacy.counters.error_bounds import running_sum_bound
 from dprl.privacy.counters.unary_bounds import UnaryCell
 from dprl.privacy.counters.weighted_bounds import (
@@ -79,7 +80,8 @@ def bound_of(counter: AnyCounter, users: int) -> float:
     """The bound of sums of SUMMANDS cells, as `weighted_bound` chooses it."""
     node = counter.node
     if node is not None and node.arithmetic == INTEGER:
-        return weighted_tree_bound(counter.profile()[:users] ** 2, node, SUMMANDS, FAILURE)
+        depths = np.round(counter.profile()[:users] ** 2).astype(np.int64)
+        return weighted_tree_bound(Tally(*np.unique(depths, return_counts=True)), node, SUMMANDS, FAILURE)
     return counter.error_bound(1, FAILURE, SUMMANDS, users)
 
 
@@ -198,7 +200,7 @@ def test_rows_and_draws_without_end_are_no_overflow() -> None:
         largest = row.sampled_steps * (row.cells * (1.0 - row.q)) / (row.p - row.q)
         assert 0.0 < weighted_unary_bound(1, row, 1e-9) <= 1.01 * largest + 3.0
     assert weighted_sum_bound(100, DiscreteLaplace(1e-3), 4, 1e-9) < 1.0
-    assert weighted_tree_bound(BinaryTree(100).profile() ** 2, DiscreteLaplace(1e-3), 4, 1e-9) < 1.0
+    assert weighted_tree_bound(BinaryTree(100).depths(100), DiscreteLaplace(1e-3), 4, 1e-9) < 1.0
 
 
 def test_the_transform_of_discrete_laplace_noise_is_its_own() -> None:
@@ -214,15 +216,15 @@ def test_long_sums_cost_a_few_per_cent(law: Mechanism) -> None:
     exact = running_sum_bound(50_000 * 6, law, 1, 1e-6)
     assert exact <= weighted_sum_bound(50_000, law, 6, 1e-6) <= 1.08 * exact
     tree = BinaryTree(50_000, law)
-    assert weighted_tree_bound(tree.profile() ** 2, law, 6, 1e-6) <= 1.1 * tree.error_bound(1, 1e-6, 6)
+    assert weighted_tree_bound(tree.depths(50_000), law, 6, 1e-6) <= 1.1 * tree.error_bound(1, 1e-6, 6)
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
 def test_bounds_rise_with_users_and_fall_with_the_failure_probability(law: Mechanism) -> None:
-    depths = BinaryTree(1000).profile() ** 2
+    counter = BinaryTree(1000)
 
     def bounds(n: int, failure: float) -> list[float]:
-        tree = weighted_tree_bound(depths[:n], law, 3, failure)
+        tree = weighted_tree_bound(counter.depths(n), law, 3, failure)
         return [weighted_sum_bound(n, law, 3, failure), tree, weighted_unary_bound(n, ROWS[1], failure)]
 
     by_users = np.array([bounds(n, 1e-4) for n in (1, 2, 10, 100, 1000)])
