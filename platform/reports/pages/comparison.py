@@ -1,10 +1,11 @@
-"""How many times fewer episodes one algorithm needs than another until its regret per episode has halved."""
+"""Episodes to half regret: algorithms compared at equal noise, and noises compared for one algorithm."""
 
 from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from dprl.platform.reports.cell_texts import (
     Row,
@@ -20,59 +21,122 @@ from dprl.platform.reports.cell_texts import (
 )
 from dprl.platform.reports.tables import episode_reached
 
-_HEADERS = ("environment", "trust model", "proved \u03b5", "\u03b4", "noise")
+_ENVIRONMENT, _ALGORITHM, _MODEL, _NOISE, _NOISES = (
+    "environment",
+    "algorithm",
+    "trust model",
+    "noise",
+    "noise: from, to",
+)
+_TEXTS = (_ENVIRONMENT, _ALGORITHM, _MODEL, _NOISE, _NOISES)
+_PRIVACY = (_MODEL, "certified \u03b5", "\u03b4")
+_SECTIONS = ("privacy.", "noise.")
 _WIDTH = 120
-_TEXTS = ("environment", "trust model", "noise")
+_BOUNDS = """\
+Both medians are in brackets. `> x`: the first had not halved when its run ended; `< x`: the second had not."""
+
+
+class _Pair(NamedTuple):
+    """Two cells of equal environment, privacy and scales. key: the columns that name the pair."""
+
+    key: tuple[str, ...]
+    first: Row
+    second: Row
 
 
 def comparison(cells: Sequence[Row], one: str, other: str) -> str:
-    """Return a section that compares algorithm `one` with `other` in every environment, or '' if nothing compares.
+    """Return Markdown sections on algorithm `one` against `other`, and on the noise of each; '' without any pair.
 
-    Only private cells of equal trust model, proved epsilon, delta and scales are compared.
+    Algorithms are compared at equal trust model, certified epsilon, delta, noise and scales only, and noises only for
+    one algorithm: no ratio mixes the two effects.
     """
+    sections = (
+        _section(
+            f"{one} against {other} at equal noise",
+            f"Median episodes to half regret of {other}, divided by those of {one}: above 1, {one} needs fewer.",
+            (_ENVIRONMENT, *_PRIVACY, _NOISE),
+            list(_algorithm_pairs(cells, one, other)),
+        ),
+        _section(
+            "Effect of the noise at equal algorithms",
+            "Median episodes to half regret with the first noise, divided by those with the second: above 1, the "
+            "second noise needs fewer. Both certify the same \u03b5 and \u03b4.",
+            (_ENVIRONMENT, _ALGORITHM, *_PRIVACY, _NOISES),
+            list(_noise_pairs(cells)),
+        ),
+    )
+    return "\n\n".join(section for section in sections if section)
+
+
+def _algorithm_pairs(cells: Sequence[Row], one: str, other: str) -> Iterator[_Pair]:
+    for environment, found in _private(cells).items():
+        for noise, alike in found:
+            ours, theirs = ([cell for cell in alike if cell["algorithm.name"] == name] for name in (one, other))
+            for cell in ours:
+                key = (environment, *_privacy(cell), noise or "default")
+                yield from (_Pair(key, rival, cell) for rival in theirs if _asked(rival) == _asked(cell))
+
+
+def _noise_pairs(cells: Sequence[Row]) -> Iterator[_Pair]:
+    for environment, found in _private(cells).items():
+        for i, (before, firsts) in enumerate(found):
+            for after, seconds in found[i + 1 :]:
+                for first in firsts:
+                    key = (environment, str(first["algorithm.name"]), *_privacy(first), f"{before}, {after}")
+                    alike = (cell for cell in seconds if cell["algorithm.name"] == first["algorithm.name"])
+                    yield from (_Pair(key, first, cell) for cell in alike if _asked(cell) == _asked(first))
+
+
+def _private(cells: Sequence[Row]) -> dict[str, list[tuple[str, list[Row]]]]:
+    """Return the private cells that have a halving, by environment and noise, in the order of `_rank`."""
+    found: dict[str, list[tuple[str, list[Row]]]] = {}
+    for environment, members in by_environment(cells).items():
+        varying = varying_settings(members)
+        by_noise: dict[str, list[Row]] = {}
+        for cell in members:
+            if cell["privacy.model"] != "none" and "halved_at" in cell:
+                by_noise.setdefault(settings_text(cell, varying, _SECTIONS), []).append(cell)
+        found[environment] = [(noise, sorted(alike, key=_rank)) for noise, alike in by_noise.items()]
+    return found
+
+
+def _section(title: str, meaning: str, headers: Sequence[str], pairs: Sequence[_Pair]) -> str:
+    """Return a table with one row per key and one column per setting of the scales; '' without pairs."""
     columns: list[Scales] = []
     rows: dict[tuple[str, ...], dict[Scales, list[str]]] = {}
-    for environment, found in by_environment(cells).items():
-        varying = varying_settings(found)
-        private = [cell for cell in found if cell["privacy.model"] != "none" and "halved_at" in cell]
-        others = [cell for cell in private if cell["algorithm.name"] == other]
-        for cell in sorted((cell for cell in private if cell["algorithm.name"] == one), key=_rank):
-            for rival in (rival for rival in others if _asked(rival) == _asked(cell)):
-                noises = [settings_text(each, varying, ("privacy.", "noise.")) for each in (cell, rival)]
-                noise = noises[0] if noises[0] == noises[1] else " against ".join(each or "default" for each in noises)
-                key = (environment, cell["privacy.model"], epsilon_text(cell), delta_text(cell), noise)
-                rows.setdefault(key, {}).setdefault(scales(cell), []).append(_ratio(cell, rival))
-                if scales(cell) not in columns:
-                    columns.append(scales(cell))
+    for pair in pairs:
+        column = scales(pair.first)
+        rows.setdefault(pair.key, {}).setdefault(column, []).append(_ratio(pair.first, pair.second))
+        if column not in columns:
+            columns.append(column)
     if not rows:
         return ""
     lines = [[*key, *("; ".join(row.get(column, [])) for column in columns)] for key, row in rows.items()]
-    headers = [*_HEADERS, *map(scales_text, columns)]
-    return "\n\n".join([_heading(one, other), table(headers, lines, _TEXTS)])
+    told = textwrap.fill(" ".join(f"{meaning} {_BOUNDS}".split()), _WIDTH)
+    return "\n\n".join([f"## {title}", told, table([*headers, *map(scales_text, columns)], lines, _TEXTS)])
 
 
-def _heading(one: str, other: str) -> str:
-    text = f"""\
-Median episodes until halving of {other}, divided by those of {one}: above 1, {one} needs fewer. Both medians are in
-brackets. `> x` where {other} had not halved when its run ended, `< x` where {one} had not. Trust model, proved \u03b5,
-\u03b4 and scales are the same in both; a row that the other algorithm does not have is not compared."""
-    return f"## {one} against {other}\n\n{textwrap.fill(' '.join(text.split()), _WIDTH)}"
+def _privacy(cell: Row) -> tuple[str, str, str]:
+    return str(cell["privacy.model"]), epsilon_text(cell), delta_text(cell)
 
 
 def _asked(cell: Row) -> tuple[object, ...]:
-    return cell["privacy.model"], epsilon_text(cell), delta_text(cell), scales(cell)
+    return *_privacy(cell), scales(cell)
 
 
 def _rank(cell: Row) -> tuple[object, ...]:
-    return cell["privacy.model"], cell["proved_epsilon"], float(cell.get("claimed_delta", 0.0))
+    privacy = cell["privacy.model"], cell["proved_epsilon"], float(cell.get("claimed_delta", 0.0))
+    return cell["algorithm.name"], *privacy
 
 
-def _ratio(cell: Row, rival: Row) -> str:
-    """Return the ratio of the medians, or on which side of a number it lies."""
-    ours, theirs = float(cell["halved_at"]), float(rival["halved_at"])
-    shown = " / ".join(episode_reached(each["halved_at"], int(each["episodes"])) for each in (rival, cell))
-    if math.isinf(ours) and math.isinf(theirs):
+def _ratio(first: Row, second: Row) -> str:
+    """Return the ratio of the medians, first to second, or a bound of it."""
+    reached = [float(cell["halved_at"]) for cell in (first, second)]
+    shown = " / ".join(episode_reached(cell["halved_at"], int(cell["episodes"])) for cell in (first, second))
+    if all(map(math.isinf, reached)):
         return f"neither ({shown})"
-    sign = ">" if math.isinf(theirs) else "<" if math.isinf(ours) else ""
-    most = [float(each["episodes"]) if math.isinf(each["halved_at"]) else each["halved_at"] for each in (rival, cell)]
-    return f"{sign} {most[0] / most[1]:.3g} ({shown})".strip()
+    sign = ">" if math.isinf(reached[0]) else "<" if math.isinf(reached[1]) else ""
+    ends = [
+        at if math.isfinite(at) else float(cell["episodes"]) for at, cell in zip(reached, (first, second), strict=True)
+    ]
+    return f"{sign} {ends[0] / ends[1]:.3g} ({shown})".strip()

@@ -125,14 +125,34 @@ def test_two_algorithms_are_compared_at_equal_privacy_and_scales(
     copy = Path(shutil.copytree(home, tmp_path / "copy"))
     change(copy, add)
     page = output(capsys, copy, "a", "--compare", "private_ucb_vi", "other")
-    assert "\n## private_ucb_vi against other\n" in page
+    assert "\n## private_ucb_vi against other at equal noise\n" in page
     (row,) = tables(page)[0]
-    assert (row["trust model"], row["proved \u03b5"], row["\u03b4"]) == ("jdp", "1", "1e-06")
+    assert (row["trust model"], row["certified \u03b5"], row["\u03b4"]) == ("jdp", "1", "1e-06")
     assert (row["scales 1"], row["scales 0.03"]) == ("> 6 (>300 / 50)", "4 (240 / 60)")
     (row,) = tables(output(capsys, copy, "a", "--compare", "other", "private_ucb_vi"))[0]
     assert (row["scales 1"], row["scales 0.03"]) == ("< 0.167 (50 / >300)", "0.25 (60 / 240)")
     told = output(capsys, copy, "a", "--compare", "othre", "private_ucb_vi", code=2)
     assert "--compare: must be algorithms of the sweeps, got 'othre'; did you mean 'other'?" in told
+
+
+def test_a_ratio_never_mixes_algorithm_and_noise(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def add(summary: pd.DataFrame) -> pd.DataFrame:
+        one = summary.iloc[1:]
+        less: dict[str, Any] = {"privacy.families": "one_hot", "privacy.counter": "auto"}
+        other: dict[str, Any] = {"algorithm.name": "other"}
+        two = [one.assign(**less, halved_at=40.0), one.assign(**less, **other, halved_at=20.0)]
+        return pd.concat([summary.assign(halved_at=200.0), *two])
+
+    copy = Path(shutil.copytree(home, tmp_path / "copy"))
+    change(copy, add)
+    algorithms, noises, *_ = tables(output(capsys, copy, "a", "--compare", "other", "private_ucb_vi"))
+    (row,) = algorithms
+    assert (row["noise"], row["scales 1"]) == ("one_hot auto", "2 (40 / 20)")
+    (row,) = noises
+    assert (row["algorithm"], row["scales 1"]) == ("private_ucb_vi", "5 (200 / 40)")
+    assert row["noise: from, to"] == "separate binary_tree, one_hot auto"
 
 
 SCALES: dict[str, Any] = {"algorithm.bonus_scale": 0.03, "algorithm.precision_scale": 0.03}
