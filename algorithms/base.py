@@ -63,6 +63,16 @@ class Metric:
         """What tables and figures call it."""
         return self.name.replace("_", " ")
 
+    def range(self, horizon: float = math.inf) -> tuple[float, float]:
+        """Return the least and the largest value that an episode of so many steps can have.
+
+        A step's reward is at most 1, so amounts of reward and of steps are at most the horizon, sums per episode. What
+        has no unit and no largest value is not bounded.
+        """
+        if not self.unit and math.isinf(self.most):
+            return -math.inf, math.inf
+        return 0.0, min(self.most, horizon if self.unit in ("reward", "steps") else math.inf)
+
 
 REGRET = Metric("regret", "sum", "reward", headline=True)
 """The exact pseudo-regret of the policies deployed, never a realised return."""

@@ -79,11 +79,16 @@ class ReportCell:
         """The mean curve and the half width of its simultaneous band, float64[T] each; NaN below 3 seeds."""
         return simultaneous_band(self.curves)
 
-    def curve_of(self, metric: Metric) -> pd.DataFrame:
-        """Return any of its metrics over seeds as episode, mean, lower, upper: the ends of its simultaneous band."""
+    def values_of(self, metric: Metric) -> tuple[np.ndarray, np.ndarray]:
+        """Return where blocks end, int64[T], and any of its metrics there, float64[n_seeds, T]."""
         records = _numbered_apart([_records(folder, metric) for folder in self.folders])
         episodes, values = by_seed(records, metric.name)
-        mean, half = simultaneous_band(values.T)
+        return episodes, values.T
+
+    def curve_of(self, metric: Metric) -> pd.DataFrame:
+        """Return any of its metrics over seeds as episode, mean, lower, upper: the ends of its simultaneous band."""
+        episodes, values = self.values_of(metric)
+        mean, half = simultaneous_band(values)
         return pd.DataFrame({"episode": episodes, "mean": mean, "lower": mean - half, "upper": mean + half})
 
 

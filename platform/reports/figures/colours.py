@@ -96,8 +96,8 @@ class Look(NamedTuple):
 
 _DASHES: Mapping[str, Any] = {"none": "-", "jdp": "-", "ldp": (0, (3.6, 1.8))}
 _OTHER_DASHES = (0, (5, 1.5, 1.2, 1.5))
-_MARKERS: Mapping[str, Sequence[str]] = {"jdp": ("o", "D", "^", "v"), "ldp": ("s", "P", "X", "*")}
-_OTHER_MARKERS = ("p", "h", "8", "d")
+_MARKERS: Mapping[str, Sequence[str]] = {"jdp": ("o", "^", "v", "h"), "ldp": ("s", "D", "d", "p")}
+_OTHER_MARKERS = ("P", "X", "*", "8")
 _THIN = 0.62
 
 

@@ -1,62 +1,118 @@
-"""The figure of a sweep: utility against what its noise proves."""
+"""Charts over the certified epsilon: the headline, and the gaps of output policies."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 
-import pandas as pd
-from matplotlib.figure import Figure
+import numpy as np
 
 from dprl.algorithms import Metric
-from dprl.platform.reports.figures.drawing import TITLE_SIZE, wrapped
-from dprl.platform.reports.figures.panels import Column, Panels, completed, draw_over_epsilon, with_legend_and_title
-from dprl.platform.reports.records import headlines_in, main_column
+from dprl.platform.reports.comparing.report_cells import ReportCell
+from dprl.platform.reports.figures.building import (
+    Quantity,
+    ValueScale,
+    caption,
+    charts_of,
+    epsilon_axis,
+    fitting,
+    headline_quantity,
+    left_out_sentence,
+    panel_grid,
+    range_of,
+    seeds_sentence,
+    unproved_sentence,
+    with_rows,
+)
+from dprl.platform.reports.figures.charts import Axis, Chart, Line, LineName, Panel
+from dprl.platform.reports.figures.colours import Palette
+from dprl.platform.reports.figures.lines import Lines, certified, delta_sentence, fill_of
+from dprl.platform.reports.inference.effects import estimate
 
-_PANELS_PER_ROW = 3
-_PANEL_WIDTH, _ONLY_PANEL_WIDTH = 4.6, 6.6
-"""In inches."""
-_HIGHER = "; higher is better"
+_SAME = 1.0 + 1e-6
+"""Certified epsilons may differ from claimed ones by rounding errors."""
 
 
-def with_headline(summary: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows that the figure draws: those that have a headline; what no cell has is NaN in all."""
-    columns = [main_column(metric) for metric in headlines_in(summary.columns)]
-    if not columns:
-        return summary.iloc[:0]
-    return completed(summary[summary[columns].notna().any(axis=1)], columns)
+def frontier_charts(cells: Sequence[ReportCell], palette: Palette, name: str = "frontier") -> list[Chart]:
+    """Return the headline against certified epsilon, of cells that share a headline; nothing without an epsilon."""
+    if not any(map(certified, cells)):
+        return []
+    quantity = headline_quantity(cells[0])
+    return _over_epsilon(cells, [quantity], palette, (name, f"{quantity.label} against certified privacy"))
 
 
-def frontier_figure(summary: pd.DataFrame) -> bytes:
-    """Draw utility against proved epsilon of a sweep; return a PNG.
+def gap_charts(cells: Sequence[ReportCell], gaps: Sequence[Metric], palette: Palette) -> list[Chart]:
+    """Return the gaps of output policies against certified epsilon: a column of panels for each."""
+    shown = [cell for cell in cells if gaps and all(metric.name in cell.row for metric in gaps)]
+    if not any(map(certified, shown)):
+        return []
+    quantities = [Quantity(metric, metric.label.capitalize(), _last_of(metric)) for metric in gaps]
+    title = f"{' and '.join(quantity.label for quantity in quantities)} of the output policy"
+    return _over_epsilon(shown, quantities, palette, ("gaps", title))
 
-    summary: rows of `records.summary_row`, all with a headline. One panel per environment, number of episodes and
-    headline, one line per algorithm, trust model and delta (and whatever else varies); cells without privacy are dashed
-    horizontal lines. Up to three lines have filled bands, more have error bars only.
-    """
-    panels = Panels.of(summary)
-    drawn = [
-        (title, metric, cells[cells[main_column(metric)].notna()])
-        for title, cells in panels.titled
-        for metric in headlines_in(cells.columns[cells.notna().any()])
+
+def _last_of(metric: Metric) -> Callable[[ReportCell], np.ndarray]:
+    return lambda cell: cell.values_of(metric)[1][:, -1]
+
+
+def _over_epsilon(
+    cells: Sequence[ReportCell], quantities: Sequence[Quantity], palette: Palette, about: tuple[str, str]
+) -> list[Chart]:
+    lines = Lines(cells, palette)
+    shown = [cell for cell in cells if certified(cell) or not cell.private]
+    scale = ValueScale.of(quantities[0].metric, [quantity.values(cell) for quantity in quantities for cell in shown])
+    asked = 0
+
+    def panels(part: Sequence[ReportCell], title: str) -> list[Panel]:
+        nonlocal asked
+        found = []
+        for quantity in quantities:
+            every = [_line(lines, name, on, quantity, scale) for name, on in lines.by_name(part).items()]
+            asked += len(every)
+            kept = fitting(every, low=quantity.metric.better == "low")
+            words = [quantity.label] if len(quantities) > 1 else []
+            found.append(Panel(", ".join([*words, *([title] if title else [])]), kept, unlearned_level(part, quantity)))
+        return found
+
+    grid = with_rows(panel_grid(shown, lines, panels))
+    drawn = [panel for row in grid for panel in row if panel is not None]
+    every = [line for panel in drawn for line in panel.lines]
+    limits = scale.limits(every, [panel.unlearned for panel in drawn], range_of(quantities[0].metric, cells[0]))
+    labels = [quantity.label for quantity in quantities]
+    y_title = labels[0] if len(labels) == 1 else f"{labels[0]} or {' or '.join(labels[1:]).lower()}"
+    told = caption(
+        seeds_sentence(shown, scale, "intervals"),
+        delta_sentence(lines),
+        *lines.noise_sentences(),
+        unproved_sentence(cells, lines),
+        left_out_sentence(len(every), asked),
+    )
+    y = Axis(y_title, labels[0], scale.scale == "log", limits)
+    return charts_of(Chart(*about, told, "points", grid, epsilon_axis(shown), y))
+
+
+def _line(lines: Lines, name: LineName, cells: Sequence[ReportCell], quantity: Quantity, scale: ValueScale) -> Line:
+    ordered = sorted(cells, key=lambda cell: cell.proved)
+    first = ordered[0]
+    found = [
+        estimate(scale.apply(quantity.values(cell)), scale.scale, range_of(quantity.metric, cell)) for cell in ordered
     ]
-    rows = math.ceil(len(drawn) / _PANELS_PER_ROW)
-    width = _PANEL_WIDTH if len(drawn) > 1 else _ONLY_PANEL_WIDTH
-    across = min(len(drawn), _PANELS_PER_ROW)
-    figure = Figure(figsize=(1.2 + width * across, 0.3 + 3.9 * rows), layout="constrained")
-    grid = figure.subplots(rows, across, squeeze=False)
-    metrics = list(dict.fromkeys(metric for _, metric, _ in drawn))
-    columns = {metric: _column(metric, panels, summary) for metric in metrics}
-    for axes, (title, metric, cells) in zip(grid.flat, drawn, strict=False):
-        each = " per episode" if metric.over == "sum" else ""
-        draw_over_epsilon(axes, cells, panels, [columns[metric]], f"mean {metric.label}{each}")
-        axes.set_title(wrapped(title, 4.0), fontsize=TITLE_SIZE)
-    for axes in list(grid.flat)[len(drawn) :]:
-        axes.set_visible(False)
-    return with_legend_and_title(figure, summary, panels, list(columns.values()), "Utility against proved privacy")
+    y, low, high = (np.array([each[i] for each in found]) for i in range(3))
+    x = np.array([cell.proved if certified(cell) else math.nan for cell in ordered])
+    fills = tuple(map(fill_of, ordered)) if first.private else ()
+    claims = tuple(map(claim_of, ordered)) if first.private else ()
+    return Line(name, lines.shades(first), lines.look(first), x, y, low, high, fills, claims)
 
 
-def _column(metric: Metric, panels: Panels, summary: pd.DataFrame) -> Column:
-    """Return the column of a headline, of the rows that have it."""
-    name = main_column(metric)
-    unit = metric.unit + (_HIGHER if metric.better == "high" else "")
-    return Column.only(panels, summary[summary[name].notna()], name, f"mean {metric.label}", unit)
+def claim_of(cell: ReportCell) -> float:
+    """Return the claimed epsilon of a cell whose noise certifies only a larger one, else NaN."""
+    claimed = float(cell.row.get("claimed_epsilon", math.nan))
+    return claimed if cell.proved > claimed * _SAME else math.nan
+
+
+def unlearned_level(cells: Sequence[ReportCell], quantity: Quantity) -> float:
+    """Return the level of a policy that has learned nothing: a sum's mean over the first block, the largest of all."""
+    if quantity.metric.over != "sum":
+        return math.nan
+    firsts = [float(np.mean(cell.curves[:, 0])) / float(cell.episodes[0]) for cell in cells]
+    return max(firsts)

@@ -1,0 +1,225 @@
+"""Parts that all charts share: quantities and their scales, panels of environments and trust models, captions."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dprl.algorithms import Metric
+from dprl.platform.errors import counted
+from dprl.platform.reports.comparing.report_cells import ReportCell
+from dprl.platform.reports.figures.charts import MOST_LINES, MOST_PANELS, Axis, Chart, Line, Panel
+from dprl.platform.reports.figures.lines import (
+    MODEL_TITLES,
+    Lines,
+    certified,
+    column_of,
+    columns_of,
+    epsilon_text,
+    model_of,
+)
+from dprl.platform.reports.inference.effects import Scale, scale_of
+from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
+from dprl.platform.reports.records import unit_of
+
+_FLOOR = 1e-6
+"""Share of the largest value below which a value on a logarithmic axis is drawn at that level: it may be 0."""
+_ROOM = 1.7
+"""Factor between the extreme values and the ends of a logarithmic axis."""
+_MOST_NAMED = 3
+_FEW_FREE = 3
+
+
+class Quantity(NamedTuple):
+    """What a chart shows of a cell. values: float64[n_seeds] or float64[n_seeds, T]. label: of its axis or panel."""
+
+    metric: Metric
+    label: str
+    values: Callable[[ReportCell], np.ndarray]
+
+
+def headline_quantity(cell: ReportCell) -> Quantity:
+    """Return the headline of a run: of a sum the mean per episode. The cell must have a headline."""
+    metric = cell.metric
+    if metric is None:
+        raise ValueError("cell must have a headline, got one without")
+    label = metric.label.capitalize()
+    if metric.over == "sum":
+        unit = unit_of(cell.row["algorithm.name"])
+        return Quantity(metric, f"{label} per {unit}", lambda one: one.finals / int(one.row["episodes"]))
+    return Quantity(metric, label, lambda one: one.finals)
+
+
+def range_of(metric: Metric, cell: ReportCell) -> tuple[float, float]:
+    """Return the range of a metric per episode in the environment of a cell."""
+    return metric.range(float(cell.row.get("env.horizon", math.inf)))
+
+
+class ValueScale(NamedTuple):
+    """The scale of all values of a chart. floor: what smaller values are drawn at; floored: whether there are any."""
+
+    scale: Scale
+    floor: float
+    floored: bool
+
+    @classmethod
+    def of(cls, metric: Metric, values: Sequence[np.ndarray]) -> ValueScale:
+        """Choose: logarithmic for amounts of which little is good, unless nearly all of them are 0."""
+        if metric.better != "low" or not metric.unit:
+            return cls("linear", -math.inf, False)
+        floor = _FLOOR * max(float(each.max()) for each in values)
+        if floor <= 0.0 or not all(np.isfinite(each).all() for each in values):
+            return cls("linear", 0.0, False)
+        floored = scale_of(*values) != "log" or any(bool((each < floor).any()) for each in values)
+        return cls("log", floor, floored)
+
+    def apply(self, values: np.ndarray) -> np.ndarray:
+        """Return values that the scale can show."""
+        return np.maximum(values, self.floor)
+
+    def limits(
+        self, lines: Sequence[Line], levels: Sequence[float], range_: tuple[float, float]
+    ) -> tuple[float, float]:
+        """Return the ends of the axis: intervals that reach further are cut off there."""
+        every = np.concatenate([*(line.y for line in lines), [level for level in levels if math.isfinite(level)]])
+        low, high = float(every.min()), float(every.max())
+        if self.scale == "log":
+            return low / _ROOM, high * _ROOM
+        ends = [end for line in lines for end in (line.low, line.high)]
+        reach = np.concatenate([*ends, every])
+        least, most = float(np.nanmin(reach)), float(np.nanmax(reach))
+        span = (high - low) or abs(high) or 1.0
+        least, most = max(least, low - span / 2), min(most, high + span / 2)
+        if math.isfinite(range_[0]):
+            least = range_[0]
+        if math.isfinite(range_[1]) and most > range_[1] / 2:
+            most = range_[1]
+        room = 0.03 * (most - least)
+        return least - room, most + room
+
+
+def panel_grid(
+    cells: Sequence[ReportCell],
+    lines: Lines,
+    make: Callable[[Sequence[ReportCell], str], list[Panel]],
+    *,
+    along: bool = True,
+    over: str = "",
+) -> list[list[Panel | None]]:
+    """Return rows of panels: a column for each environment and length, and rows for trust models if lines are many.
+
+    make: returns the panels of one column's cells with this title, one after another. Cells without privacy are in
+    every row.
+    """
+    columns = columns_of(cells, over)
+    parts = {key: [cell for cell in cells if column_of(cell, over) == key] for key in columns}
+    models = sorted({model_of(cell) for cell in cells if cell.private})
+    most = max(len(lines.by_name(part, along=along)) for part in parts.values())
+    split = models if most > MOST_LINES and len(models) > 1 else [""]
+    grid: list[list[Panel | None]] = []
+    for model in split:
+        row: list[Panel | None] = []
+        for key, title in columns.items():
+            shown = [cell for cell in parts[key] if not model or not cell.private or model_of(cell) == model]
+            full = ", ".join(word for word in (MODEL_TITLES.get(model, model), title) if word)
+            row += make(shown, full) if any(cell.private or not model for cell in shown) else [None]
+        grid.append(row)
+    return grid
+
+
+def fitting(lines: Sequence[Line], *, low: bool) -> tuple[Line, ...]:
+    """Return at most eight lines: the best ones, with up to three of those without privacy."""
+    if len(lines) <= MOST_LINES:
+        return tuple(lines)
+    ranked = sorted(lines, key=lambda line: line.order if low else -line.order)
+    free = [line for line in ranked if line.name.free][:_FEW_FREE]
+    private = [line for line in ranked if not line.name.free][: MOST_LINES - len(free)]
+    kept = {id(line) for line in (*private, *free)}
+    return tuple(line for line in lines if id(line) in kept)
+
+
+def left_out_sentence(drawn: int, asked: int) -> str:
+    """Return what a caption says of lines that a panel has no room for."""
+    if drawn >= asked:
+        return ""
+    return f"{counted(asked - drawn, 'line')} of worse values left out: a panel has at most {MOST_LINES}."
+
+
+def charts_of(chart: Chart) -> list[Chart]:
+    """Return the chart as several of at most six panels each."""
+    rows, columns = len(chart.grid), len(chart.grid[0])
+    each = max(1, MOST_PANELS // rows)
+    if columns <= each:
+        return [chart]
+    count = math.ceil(columns / each)
+    each = math.ceil(columns / count)
+    found = []
+    for number, first in enumerate(range(0, columns, each), start=1):
+        grid = tuple(row[first : first + each] for row in chart.grid)
+        suffix, title = ("", chart.title) if number == 1 else (f"_{number}", f"{chart.title} ({number} of {count})")
+        found.append(replace(chart, name=f"{chart.name}{suffix}", title=title, grid=grid))
+    return found
+
+
+def seeds_sentence(cells: Sequence[ReportCell], scale: ValueScale, what: str) -> str:
+    """Return what a caption says of means and intervals. what: 'intervals', or a kind of bands."""
+    mean = "Geometric mean" if scale.scale == "log" else "Mean"
+    seeds = sorted({cell.seeds for cell in cells})
+    count = counted(seeds[0], "seed") if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]} seeds"
+    told = f"{mean} over {count} with 95% {what}"
+    if seeds[-1] < FEWEST_SEEDS:
+        return f"{mean} over {count}; no {what} below {FEWEST_SEEDS} seeds."
+    if seeds[0] < FEWEST_SEEDS:
+        told += f", none below {FEWEST_SEEDS} seeds"
+    if scale.scale == "log":
+        told += ", computed on logs"
+    if scale.floored:
+        told += f"; values below {scale.floor:.1g} are drawn at it"
+    return f"{told}."
+
+
+def unproved_sentence(cells: Sequence[ReportCell], lines: Lines) -> str:
+    """Return what a caption says of cells that ask for privacy and certify none: they have no place on an axis."""
+    names = []
+    for cell in cells:
+        if cell.private and not certified(cell):
+            name = lines.name(cell)
+            claim = f" (claimed \u03b5 = {epsilon_text(float(cell.row.get('claimed_epsilon', math.inf)))})"
+            words = [word for word in (name.algorithm, name.model, *name.words) if word != "NO PRIVACY"]
+            names.append(", ".join(words) + claim)
+    names = list(dict.fromkeys(names))
+    if not names:
+        return ""
+    more = [f"and {len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []
+    return f"NO PRIVACY, so not drawn: {'; '.join([*names[:_MOST_NAMED], *more])}."
+
+
+def caption(*sentences: str) -> str:
+    """Return the sentences that say something."""
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+def epsilon_axis(cells: Sequence[ReportCell]) -> Axis:
+    """Return the axis of certified epsilon, with ticks at the values that were run."""
+    shown = [cell for cell in cells if certified(cell)]
+    claims = (float(cell.row.get("claimed_epsilon", cell.proved)) for cell in shown)
+    every = sorted({float(f"{value:.3g}") for value in (*(cell.proved for cell in shown), *claims)})
+    log = every[0] > 0.0
+    at = " at the claimed \u03b4" if any(cell.row.get("claimed_delta", 0.0) for cell in cells) else ""
+    title = f"Certified \u03b5{at} (left: more private)"
+    if not log:
+        room = 0.05 * (every[-1] - every[0]) or 1.0
+        return Axis(title, "Certified \u03b5", False, (every[0] - room, every[-1] + room), tuple(every))
+    room = max((every[-1] / every[0]) ** 0.05, 1.25)
+    return Axis(title, "Certified \u03b5", True, (every[0] / room, every[-1] * room), tuple(every))
+
+
+def with_rows(grid: Sequence[Sequence[Any]]) -> tuple[tuple[Any, ...], ...]:
+    """Return the grid with rows of one length."""
+    width = max(len(row) for row in grid)
+    return tuple(tuple(itertools.islice(itertools.chain(row, itertools.repeat(None)), width)) for row in grid)

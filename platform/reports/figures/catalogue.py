@@ -1,0 +1,46 @@
+"""The figures of a report: which charts its cells have, the one that answers most first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dprl.algorithms import Metric
+from dprl.platform.reports.comparing.report_cells import ReportCell
+from dprl.platform.reports.figures.charts import Chart
+from dprl.platform.reports.figures.colours import Palette
+from dprl.platform.reports.figures.curves import curve_charts
+from dprl.platform.reports.figures.frontier import frontier_charts, gap_charts
+from dprl.platform.reports.figures.horizons import horizon_charts
+from dprl.platform.reports.figures.lines import algorithm_of
+from dprl.platform.reports.records import gaps_in
+
+
+def palette_of(cells: Sequence[ReportCell]) -> Palette:
+    """Return the colours of all algorithms of a report, for its figures and tables."""
+    scores: dict[str, float] = {}
+    for cell in cells:
+        if cell.metric is not None:
+            sign = 1.0 if cell.metric.better == "low" else -1.0
+            value = sign * float(np.mean(cell.finals))
+            scores[algorithm_of(cell)] = min(value, scores.get(algorithm_of(cell), value))
+    return Palette.of(map(algorithm_of, cells), leading=sorted(scores, key=lambda name: (scores[name], name)))
+
+
+def report_charts(cells: Sequence[ReportCell]) -> list[Chart]:
+    """Return the charts of these cells: of games gaps first, then headlines against epsilon, the horizon, episodes.
+
+    Names of charts differ. Those after the first headline's end in its name.
+    """
+    palette = palette_of(cells)
+    by_metric: dict[Metric, list[ReportCell]] = {}
+    for cell in cells:
+        if cell.metric is not None:
+            by_metric.setdefault(cell.metric, []).append(cell)
+    gaps = gaps_in({key for cell in cells for key in cell.row})
+    found = gap_charts(cells, gaps, palette)
+    for make, name in ((frontier_charts, "frontier"), (horizon_charts, "horizon"), (curve_charts, "curves")):
+        for i, (metric, part) in enumerate(by_metric.items()):
+            found += make(part, palette, name if i == 0 else f"{name}_{metric.name}")
+    return found

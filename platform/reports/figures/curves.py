@@ -1,0 +1,185 @@
+"""Charts over episodes: the mean so far of cells that certify the same epsilon, with bands of whole curves."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from dprl.algorithms import Metric
+from dprl.platform.reports.comparing.report_cells import ReportCell
+from dprl.platform.reports.figures.building import (
+    Quantity,
+    ValueScale,
+    caption,
+    charts_of,
+    fitting,
+    headline_quantity,
+    left_out_sentence,
+    panel_grid,
+    range_of,
+    seeds_sentence,
+    unproved_sentence,
+    with_rows,
+)
+from dprl.platform.reports.figures.charts import MOST_LINES, Axis, Chart, Line, LineName, Panel
+from dprl.platform.reports.figures.colours import Palette
+from dprl.platform.reports.figures.frontier import unlearned_level
+from dprl.platform.reports.figures.lines import (
+    Lines,
+    algorithm_of,
+    certified,
+    column_of,
+    columns_of,
+    delta_sentence,
+    epsilon_text,
+    model_of,
+)
+from dprl.platform.reports.inference.bands import scaled_band
+from dprl.platform.reports.records import unit_of
+
+_LIGHTEST = 0.55
+"""Tint of the smallest epsilon."""
+_MOST_POINTS = 160
+"""Of a curve; between them it is smooth."""
+
+
+def curve_charts(cells: Sequence[ReportCell], palette: Palette, name: str = "curves") -> list[Chart]:
+    """Return the headline over episodes, of cells that share a headline: the chart that leads, then the others.
+
+    All cells in one chart if no panel has more than eight lines, else a chart for each certified epsilon.
+    """
+    lines = Lines(cells, palette)
+    drawn = [cell for cell in cells if certified(cell) or not cell.private]
+    if not any(map(certified, drawn)):
+        # Nothing has a certified epsilon to be compared at: all are results without privacy.
+        drawn = list(cells)
+    columns = columns_of(drawn)
+    most = max(len(lines.by_name([c for c in drawn if column_of(c) == key], along=False)) for key in columns)
+    epsilons = _epsilons(drawn)
+    if most <= MOST_LINES or len(epsilons) < 2:
+        return _chart(cells, drawn, lines, (name, epsilons[0] if len(epsilons) == 1 else ""))
+    found = []
+    for i, epsilon in enumerate(_ordered(drawn, epsilons)):
+        part = [cell for cell in drawn if not cell.private or epsilon_text(cell.proved) == epsilon]
+        here = Lines(part, palette)
+        own = name if i == 0 else f"{name}_epsilon_{epsilon}"
+        found += _chart(cells if i == 0 else part, part, here, (own, epsilon))
+    return found
+
+
+def _epsilons(cells: Sequence[ReportCell]) -> list[str]:
+    """Return the certified epsilons as they are written, small ones first."""
+    found = sorted({float(f"{cell.proved:.3g}") for cell in cells if certified(cell)})
+    return [epsilon_text(value) for value in found]
+
+
+def _ordered(cells: Sequence[ReportCell], epsilons: Sequence[str]) -> list[str]:
+    """Return the epsilons, the one that leads first: that of the most cells, of several the nearest to 1."""
+    counts = [sum(epsilon_text(cell.proved) == epsilon for cell in cells if certified(cell)) for epsilon in epsilons]
+    far = [abs(math.log(float(epsilon))) if float(epsilon) > 0.0 else math.inf for epsilon in epsilons]
+    lead = min(range(len(epsilons)), key=lambda i: (-counts[i], far[i]))
+    return [epsilons[lead], *(epsilon for i, epsilon in enumerate(epsilons) if i != lead)]
+
+
+def _chart(
+    every: Sequence[ReportCell], cells: Sequence[ReportCell], lines: Lines, about: tuple[str, str]
+) -> list[Chart]:
+    """Return the chart of these cells. about: its name, and the epsilon that all certify, '' if there are several."""
+    name, epsilon = about
+    quantity = headline_quantity(cells[0])
+    metric = quantity.metric
+    curves = {id(cell): so_far(cell, metric) for cell in cells}
+    scale = ValueScale.of(metric, [values for _, values in curves.values()])
+    asked = 0
+
+    def panels(part: Sequence[ReportCell], title: str) -> list[Panel]:
+        nonlocal asked
+        named = lines.by_name(part, along=bool(epsilon))
+        found = [
+            _line(lines, key, cell, curves[id(cell)], (quantity, scale)) for key, on in named.items() for cell in on
+        ]
+        asked += len(found)
+        found = tinted(found, list(itertools.chain(*named.values())))
+        return [Panel(title, fitting(found, low=metric.better == "low"), unlearned_level(part, quantity))]
+
+    grid = with_rows(panel_grid(cells, lines, panels, along=bool(epsilon)))
+    drawn = [panel for row in grid for panel in row if panel is not None]
+    flat = [line for panel in drawn for line in panel.lines]
+    levels = [panel.unlearned for panel in drawn]
+    unit = unit_of(cells[0].row["algorithm.name"])
+    at = f" (certified \u03b5 = {epsilon})" if epsilon else ""
+    log = metric.over == "sum"
+    ends = min(float(line.x[0]) for line in flat) if log else 0.0, max(float(line.x[-1]) for line in flat)
+    kept = unproved_sentence(every, lines) if len(cells) < len(every) else ""
+    told = caption(
+        _what(metric, unit),
+        seeds_sentence(cells, scale, "bands of whole curves"),
+        delta_sentence(lines),
+        *lines.noise_sentences(),
+        kept,
+        left_out_sentence(len(flat), asked),
+    )
+    x = Axis(f"{unit.capitalize()}s{at}", f"{unit.capitalize()}s{at}", log, ends, counts=True)
+    y = Axis(
+        quantity.label, quantity.label, scale.scale == "log", scale.limits(flat, levels, range_of(metric, cells[0]))
+    )
+    title = f"{quantity.label} over {unit}s" + (f" at certified \u03b5 = {epsilon}" if epsilon else "")
+    return charts_of(Chart(name, title, told, "curves", grid, x, y))
+
+
+def _what(metric: Metric, unit: str) -> str:
+    if metric.over == "sum":
+        return f"Mean {metric.label} so far."
+    return f"Mean {metric.label} of a block of {unit}s."
+
+
+def so_far(cell: ReportCell, metric: Metric) -> tuple[np.ndarray, np.ndarray]:
+    """Return episodes, int64[T], and a sum's mean up to them, float64[n_seeds, T]; of a mean that of the block."""
+    places = _places(cell.episodes, log=metric.over == "sum")
+    episodes, values = cell.episodes[places], cell.curves[:, places]
+    return episodes, values / episodes if metric.over == "sum" else values
+
+
+def _places(episodes: np.ndarray, *, log: bool) -> np.ndarray:
+    """Return the points of a curve that are drawn: evenly spaced on the axis, the ends among them."""
+    if len(episodes) <= _MOST_POINTS:
+        return np.arange(len(episodes))
+    space = np.geomspace if log else np.linspace
+    wanted = space(max(float(episodes[0]), 1.0), float(episodes[-1]), _MOST_POINTS)
+    found = np.unique(np.searchsorted(episodes, wanted, side="left").clip(0, len(episodes) - 1))
+    return np.unique([0, *found, len(episodes) - 1])
+
+
+def _line(
+    lines: Lines,
+    name: LineName,
+    cell: ReportCell,
+    points: tuple[np.ndarray, np.ndarray],
+    how: tuple[Quantity, ValueScale],
+) -> Line:
+    quantity, scale = how
+    episodes, values = points
+    band = scaled_band(scale.apply(values), scale.scale, range_of(quantity.metric, cell))
+    return Line(name, lines.shades(cell), lines.look(cell), episodes, band.centre, band.lower, band.upper)
+
+
+def tinted(lines: Sequence[Line], cells: Sequence[ReportCell]) -> list[Line]:
+    """Return the lines of these cells, those of one algorithm and trust model lighter the smaller their epsilon is."""
+    found = []
+    for line, cell in zip(lines, cells, strict=True):
+        alike = [other for other in cells if other.private and _family(other) == _family(cell)]
+        epsilons = sorted({float(f"{other.proved:.3g}") for other in alike})
+        if not cell.private or len(epsilons) < 2:
+            found.append(line)
+            continue
+        place = epsilons.index(float(f"{cell.proved:.3g}")) / (len(epsilons) - 1)
+        found.append(replace(line, tint=_LIGHTEST * (1 - place)))
+    return found
+
+
+def _family(cell: ReportCell) -> tuple[str, str]:
+    return algorithm_of(cell), model_of(cell)

@@ -1,0 +1,90 @@
+"""Charts over the horizon, where sweeps have several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dprl.platform.reports.cell_texts import plain
+from dprl.platform.reports.comparing.report_cells import ReportCell
+from dprl.platform.reports.figures.building import (
+    Quantity,
+    ValueScale,
+    caption,
+    charts_of,
+    fitting,
+    headline_quantity,
+    left_out_sentence,
+    panel_grid,
+    range_of,
+    seeds_sentence,
+    with_rows,
+)
+from dprl.platform.reports.figures.charts import Axis, Chart, Line, Panel
+from dprl.platform.reports.figures.colours import Palette
+from dprl.platform.reports.figures.lines import Lines, delta_sentence, fill_of
+from dprl.platform.reports.inference.effects import estimate
+from dprl.platform.reports.verdicts import worst_of
+
+HORIZON = "env.horizon"
+_SETTINGS = ("privacy.", "algorithm.", "noise.", "env.")
+
+
+def horizon_charts(cells: Sequence[ReportCell], palette: Palette, name: str = "horizon") -> list[Chart]:
+    """Return the headline against the horizon, of cells that share a headline and all settings but the horizon.
+
+    A line is named after that of its cells that certifies least: what is certified may differ along it.
+    """
+    along = _over_horizon(cells)
+    if not along:
+        return []
+    shown = [cell for line in along for cell in line]
+    quantity = headline_quantity(shown[0])
+    lines = Lines(shown, palette, over=HORIZON)
+    scale = ValueScale.of(quantity.metric, [quantity.values(cell) for cell in shown])
+    asked = 0
+
+    def panels(part: Sequence[ReportCell], title: str) -> list[Panel]:
+        nonlocal asked
+        inside = {id(cell) for cell in part}
+        found = [_line(lines, line, quantity, scale) for line in along if id(line[0]) in inside]
+        asked += len(found)
+        return [Panel(title, fitting(found, low=quantity.metric.better == "low"))]
+
+    grid = with_rows(panel_grid(shown, lines, panels, along=False, over=HORIZON))
+    flat = [line for row in grid for panel in row if panel is not None for line in panel.lines]
+    horizons = sorted({float(cell.row[HORIZON]) for cell in shown})
+    room = 0.06 * (horizons[-1] - horizons[0])
+    x = Axis("Horizon (steps)", "Horizon", False, (horizons[0] - room, horizons[-1] + room), tuple(horizons))
+    limits = scale.limits(flat, [], range_of(quantity.metric, max(shown, key=lambda cell: cell.row[HORIZON])))
+    told = caption(
+        seeds_sentence(shown, scale, "intervals"),
+        delta_sentence(lines),
+        *lines.noise_sentences(),
+        left_out_sentence(len(flat), asked),
+    )
+    y = Axis(quantity.label, quantity.label, scale.scale == "log", limits)
+    return charts_of(Chart(name, f"{quantity.label} against the horizon", told, "points", grid, x, y))
+
+
+def _over_horizon(cells: Sequence[ReportCell]) -> list[list[ReportCell]]:
+    """Return the cells that share everything but the horizon, wherever there are several, short horizons first."""
+    found: dict[tuple[object, ...], list[ReportCell]] = {}
+    for cell in cells:
+        if HORIZON in cell.row:
+            settings = (key for key in cell.row if key.startswith(_SETTINGS) or key == "episodes")
+            key = tuple((name, plain(cell.row[name])) for name in sorted(settings) if name != HORIZON)
+            found.setdefault(key, []).append(cell)
+    return [sorted(line, key=lambda cell: cell.row[HORIZON]) for line in found.values() if len(line) > 1]
+
+
+def _line(lines: Lines, cells: Sequence[ReportCell], quantity: Quantity, scale: ValueScale) -> Line:
+    worst = cells[worst_of([cell.certificate for cell in cells])]
+    found = [
+        estimate(scale.apply(quantity.values(cell)), scale.scale, range_of(quantity.metric, cell)) for cell in cells
+    ]
+    y, low, high = (np.array([each[i] for each in found]) for i in range(3))
+    x = np.array([float(cell.row[HORIZON]) for cell in cells])
+    fills = tuple(map(fill_of, cells)) if worst.private else ()
+    return Line(lines.name(worst, along=False), lines.shades(worst), lines.look(worst), x, y, low, high, fills)

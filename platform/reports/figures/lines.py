@@ -1,0 +1,230 @@
+"""From comparable cells to named lines: which cells share one, what it is called and how it looks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from dprl.platform.reports.cell_texts import Row, needed_keys, plain, short_setting
+from dprl.platform.reports.comparing.report_cells import ReportCell
+from dprl.platform.reports.figures.charts import Fill, LineName
+from dprl.platform.reports.figures.colours import Look, Palette, Shades, look
+from dprl.platform.reports.figures.marks import SUPERSCRIPTS
+
+EPISODES = "episodes"
+_MODEL, _EPSILON, _DELTA = "privacy.model", "privacy.epsilon", "privacy.delta"
+_ALWAYS = ("algorithm.name", _MODEL, _EPSILON, _DELTA)
+_NOISE = ("privacy.", "noise.")
+_PRINTED = ("printed", "separate", "binary_tree")
+"""Settings of noise as the papers print it."""
+MODEL_WORDS = {"jdp": "central", "ldp": "local"}
+MODEL_TITLES = {"jdp": "Central (JDP)", "ldp": "Local (LDP)"}
+_FILLS: dict[str, Fill] = {"holds": "full", "holds_approximately": "left"}
+
+
+def algorithm_of(cell: ReportCell) -> str:
+    """Return the registered name of its algorithm, which says its colour."""
+    return str(cell.row["algorithm.name"])
+
+
+def model_of(cell: ReportCell) -> str:
+    """Return its trust model."""
+    return str(cell.row[_MODEL])
+
+
+def delta_of(cell: ReportCell) -> float:
+    """Return the delta at which its epsilon is claimed and certified, 0 for a pure one."""
+    return float(cell.row.get("claimed_delta", 0.0))
+
+
+def certified(cell: ReportCell) -> bool:
+    """Whether its noise certifies a finite epsilon."""
+    return cell.private and math.isfinite(cell.proved)
+
+
+def fill_of(cell: ReportCell) -> Fill:
+    """Return the fill of its marker: what became of its claim."""
+    return _FILLS.get(str(cell.row["verdict"]), "none")
+
+
+def epsilon_text(epsilon: float) -> str:
+    """Return an epsilon with three significant digits."""
+    return "\u221e" if math.isinf(epsilon) else f"{epsilon:.3g}"
+
+
+def delta_text(delta: float) -> str:
+    """Return a delta as 0, 10\u207b\u2076 or 2\u00b710\u207b\u2076."""
+    if delta == 0.0:
+        return "0"
+    mantissa, exponent = f"{delta:.2e}".split("e")
+    power = f"10{str(int(exponent)).translate(SUPERSCRIPTS)}"
+    number = f"{float(mantissa):g}"
+    return power if number == "1" else f"{number}\u00b7{power}"
+
+
+@dataclass(frozen=True)
+class Lines:
+    """How cells of one environment or several, with the same headline, become lines.
+
+    cells: all of a chart. palette: of the whole report. over: the setting along a line, besides those of every line:
+    epsilon, or the horizon.
+    """
+
+    cells: Sequence[ReportCell]
+    palette: Palette
+    over: str = _EPSILON
+
+    @cached_property
+    def _needed(self) -> dict[tuple[str, str], list[str]]:
+        """The settings that tell cells of an algorithm and a trust model apart, besides those every line has."""
+        found = {}
+        for key in dict.fromkeys((algorithm_of(cell), model_of(cell)) for cell in self.cells):
+            rows = [cell.row for cell in self.cells if (algorithm_of(cell), model_of(cell)) == key]
+            always = [*_ALWAYS, EPISODES, *(name for name in rows[0] if name.startswith("env."))]
+            names = dict.fromkeys(name for row in rows for name in row if name.startswith(("algorithm.", *_NOISE)))
+            varying = [name for name in names if name not in always and len({row.get(name) for row in rows}) > 1]
+            found[key] = needed_keys(rows, varying, always)
+        return found
+
+    @cached_property
+    def _noises(self) -> dict[str, list[tuple[str, ...]]]:
+        """The kinds of noise of each trust model, the best available first, the printed one last."""
+        found: dict[str, set[tuple[str, ...]]] = {}
+        for cell in self.cells:
+            if cell.private:
+                found.setdefault(model_of(cell), set()).add(_noise_of(cell.row))
+        return {model: sorted(kinds, key=_printed) for model, kinds in found.items()}
+
+    @cached_property
+    def _mixed(self) -> dict[tuple[str, str], set[float]]:
+        """The deltas of each algorithm and trust model."""
+        found: dict[tuple[str, str], set[float]] = {}
+        for cell in filter(certified, self.cells):
+            found.setdefault((algorithm_of(cell), model_of(cell)), set()).add(delta_of(cell))
+        return found
+
+    @property
+    def deltas(self) -> set[float]:
+        """All deltas of cells that certify an epsilon."""
+        return set().union(*self._mixed.values()) if self._mixed else set()
+
+    def by_name(self, cells: Iterable[ReportCell], *, along: bool = True) -> dict[LineName, list[ReportCell]]:
+        """Return some of the cells line by line.
+
+        along: whether a line joins cells of several epsilons; if not, each has its own line, whose name says epsilon.
+        """
+        found: dict[LineName, list[ReportCell]] = {}
+        for cell in cells:
+            found.setdefault(self.name(cell, along=along), []).append(cell)
+        return found
+
+    def name(self, cell: ReportCell, *, along: bool = True) -> LineName:
+        """Return the name of a cell's line."""
+        row, model = cell.row, model_of(cell)
+        given = str(row.get("cell_label", ""))
+        if given:
+            return LineName(given, "", (), not cell.private, given=True)
+        algorithm = str(row.get("algorithm_label", "")) or algorithm_of(cell)
+        keys = self._needed[algorithm_of(cell), model]
+        words = [short_setting(key, row[key]) for key in keys if key in row and key != self.over]
+        if not cell.private:
+            return LineName(algorithm, "", tuple(words), True)
+        if not along:
+            words.append(f"\u03b5 = {epsilon_text(cell.proved)}")
+        words += self._delta_words(cell)
+        if not math.isfinite(cell.proved):
+            words.append("NO PRIVACY")
+        return LineName(algorithm, MODEL_WORDS.get(model, model), tuple(words), False)
+
+    def _delta_words(self, cell: ReportCell) -> list[str]:
+        """Return delta where labels need it: an algorithm has several, or a chart has several and this one is not 0."""
+        delta = delta_of(cell)
+        own = self._mixed.get((algorithm_of(cell), model_of(cell)), set())
+        if len(own) > 1 or (len(self.deltas) > 1 and delta > 0.0):
+            return [f"\u03b4 = {delta_text(delta)}"]
+        return []
+
+    def shades(self, cell: ReportCell) -> Shades:
+        """Return the colours of its algorithm."""
+        return self.palette[algorithm_of(cell)]
+
+    def look(self, cell: ReportCell) -> Look:
+        """Return dashes, marker and weight of its trust model and noise."""
+        if not cell.private:
+            return look("none")
+        model = model_of(cell)
+        return look(model, self._noises[model].index(_noise_of(cell.row)))
+
+    def noise_sentences(self) -> list[str]:
+        """Return what heavy and thin lines mean, where noise differs in a trust model."""
+        told = []
+        for model, kinds in self._noises.items():
+            if len(kinds) < 2:
+                continue
+            shared = set.intersection(*map(set, kinds))
+            names = [" ".join(word for word in kind if word not in shared) or "plain" for kind in kinds]
+            what = MODEL_WORDS.get(model, model)
+            told.append(f"Noise, {what}: {names[0]} (heavy lines); {', '.join(names[1:])} (thin lines).")
+        return told
+
+
+def _noise_of(row: Row) -> tuple[str, ...]:
+    keys = (key for key in row if key.startswith(_NOISE) and key not in _ALWAYS and "score" not in key)
+    return tuple(short_setting(key, row[key]) for key in sorted(keys))
+
+
+def _printed(noise: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
+    return sum(word in _PRINTED for word in noise), noise
+
+
+def delta_sentence(lines: Lines) -> str:
+    """Return what a caption says of delta, where labels do not."""
+    deltas = lines.deltas
+    if not deltas or deltas == {0.0}:
+        return ""
+    if len(deltas) == 1:
+        return f"\u03b4 = {delta_text(deltas.pop())}."
+    return "\u03b4 = 0 unless a label says otherwise."
+
+
+def columns_of(cells: Sequence[ReportCell], over: str = "") -> dict[tuple[str, ...], str]:
+    """Return the environments and lengths of these cells, each with its title: the settings that differ.
+
+    over: a setting that is an axis, and so in no title.
+    """
+    keys = [key for key in dict.fromkeys(key for cell in cells for key in cell.row) if key.startswith("env.")]
+    keys = [key for key in (*keys, EPISODES) if key != over]
+    told = [key for key in keys if len({_value(cell, key) for cell in cells}) > 1]
+    found: dict[tuple[str, ...], str] = {}
+    for cell in sorted(cells, key=lambda cell: [_sortable(cell.row.get(key)) for key in told]):
+        words = [_column_word(key, cell.row[key]) for key in told if key in cell.row]
+        found.setdefault(column_of(cell, over), ", ".join(words))
+    return found
+
+
+def column_of(cell: ReportCell, over: str = "") -> tuple[str, ...]:
+    """Return what tells the cell's column from others."""
+    keys = sorted(key for key in cell.row if (key.startswith("env.") or key == EPISODES) and key != over)
+    return tuple(f"{key}={_value(cell, key)}" for key in keys)
+
+
+def _value(cell: ReportCell, key: str) -> str:
+    return plain(cell.row.get(key))
+
+
+def _sortable(value: object) -> tuple[bool, float, str]:
+    number = isinstance(value, int | float)
+    return number, float(value) if isinstance(value, int | float) else 0.0, str(value)
+
+
+_SYMBOLS = {"env.horizon": "H", "env.n_states": "S", "env.n_actions": "A", EPISODES: "K"}
+
+
+def _column_word(key: str, value: object) -> str:
+    if key == EPISODES:
+        return f"K = {int(str(value)):,}"
+    if key in _SYMBOLS:
+        return f"{_SYMBOLS[key]} = {plain(value)}"
+    return short_setting(key, value)

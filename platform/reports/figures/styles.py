@@ -1,0 +1,164 @@
+"""Sizes, colours of the frame, and fonts of figures: for a paper, for slides, and for pages wide and narrow."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache
+
+import matplotlib as mpl
+from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
+from matplotlib.backends.backend_pdf import FigureCanvasPdf
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, fontManager
+
+from dprl.platform.reports.figures.colours import NO_PRIVACY, Shades, Theme
+
+FORMATS = ("pdf", "svg", "png")
+_FONTS = ("Arial", "Helvetica", "Liberation Sans", "DejaVu Sans")
+"""The first one installed is used; the last one comes with matplotlib and has every sign."""
+_POINTS = 72
+_LINE_HEIGHT = 1.2
+"""In font sizes."""
+
+
+@dataclass(frozen=True)
+class Style:
+    """Sizes of a figure.
+
+    width: in inches. text, ticks, labels, small: font sizes in points, of titles, ticks, direct labels and the key.
+    line: width of curves. hair: of axes and ticks. marker: diameter, all in points. columns: panels side by side at
+    most. dpi: of a PNG.
+    """
+
+    name: str
+    width: float
+    text: float
+    ticks: float
+    labels: float
+    small: float
+    line: float
+    hair: float
+    marker: float
+    columns: int
+    dpi: int
+    theme: Theme = "light"
+
+    @property
+    def ink(self) -> str:
+        """Colour of titles."""
+        return "#E9EAEC" if self.theme == "dark" else "#1D1D1F"
+
+    @property
+    def axis(self) -> str:
+        """Colour of axes and ticks."""
+        return "#8D9299" if self.theme == "dark" else "#444444"
+
+    @property
+    def faint(self) -> str:
+        """Colour of the level of a policy that has learned nothing."""
+        return "#6B6F75" if self.theme == "dark" else "#A8A8A8"
+
+    @property
+    def rule(self) -> str:
+        """Colour of gridlines."""
+        return "#2A2C30" if self.theme == "dark" else "#ECECEC"
+
+    @property
+    def page(self) -> str:
+        """Colour of the page behind a figure: inside hollow markers and around filled ones."""
+        return "#131416" if self.theme == "dark" else "#FFFFFF"
+
+    @property
+    def muted(self) -> str:
+        """Colour of notes inside a figure."""
+        return NO_PRIVACY.text_on(self.theme)
+
+    def line_colour(self, shades: Shades) -> str:
+        """Return the colour of a line."""
+        return shades.line_on(self.theme)
+
+    def text_colour(self, shades: Shades) -> str:
+        """Return the colour of a line's label."""
+        return shades.text_on(self.theme)
+
+    @property
+    def inch(self) -> float:
+        """What an inch of a paper figure is here: sizes that go with the font are given for 8 points."""
+        return self.text / 8.0
+
+
+STYLES = {
+    "paper": Style("paper", 5.5, 8.0, 7.5, 7.0, 6.5, 1.2, 0.6, 3.6, 3, 300),
+    "slides": Style("slides", 11.0, 16.0, 15.0, 14.0, 13.0, 2.4, 1.0, 7.2, 3, 200),
+    # One point is one pixel of a page where the SVG has its own size: 1100 and 360 pixels.
+    "page": Style("page", 1100 / _POINTS, 13.0, 12.0, 12.0, 12.0, 2.0, 1.0, 6.5, 3, 110),
+    "phone": Style("phone", 360 / _POINTS, 12.0, 11.0, 11.0, 11.0, 1.8, 1.0, 5.5, 1, 144),
+}
+
+
+def style_of(name: str, theme: Theme = "light", width: float | None = None) -> Style:
+    """Return the style of that name, of another width (in inches) if it is given."""
+    found = STYLES[name]
+    return replace(found, theme=theme, width=found.width if width is None else width)
+
+
+@cache
+def font_families() -> list[str]:
+    """Return the fonts that are used, those that are installed only."""
+    installed = {font.name for font in fontManager.ttflist}
+    return [name for name in _FONTS if name in installed]
+
+
+def text_width(text: str, size: float, *, bold: bool = False) -> float:
+    """Return the width of a text of one or several lines, in inches."""
+    font = FontProperties(family=font_families(), size=size, weight="bold" if bold else "normal")
+    widths = (_renderer().get_text_width_height_descent(line, font, False)[0] for line in text.split("\n"))
+    return max(widths) / _POINTS
+
+
+def text_height(text: str, size: float) -> float:
+    """Return the height of a text of one or several lines, in inches."""
+    return (text.count("\n") + 1) * size * _LINE_HEIGHT / _POINTS
+
+
+@cache
+def _renderer() -> RendererAgg:
+    return RendererAgg(1, 1, _POINTS)
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Set what matplotlib reads while it draws and saves: fonts, and text that stays text in PDF and SVG."""
+    settings = {
+        "font.family": font_families(),
+        "pdf.fonttype": 42,
+        "svg.fonttype": "none",
+        "svg.hashsalt": "dprl",
+        "axes.unicode_minus": True,
+        "mathtext.default": "regular",
+        "path.simplify": True,
+    }
+    with mpl.rc_context(settings):  # type: ignore[arg-type]
+        yield
+
+
+def render(figure: Figure, kind: str) -> bytes:
+    """Return a figure as 'pdf', 'svg' or 'png'; equal figures have equal bytes on one machine.
+
+    Raises ValueError for another kind.
+    """
+    content = io.BytesIO()
+    with drawing():
+        if kind == "pdf":
+            FigureCanvasPdf(figure).print_pdf(content, metadata={"CreationDate": None})  # type: ignore[no-untyped-call]
+        elif kind == "svg":
+            FigureCanvasSVG(figure).print_svg(content, metadata={"Date": None})  # type: ignore[no-untyped-call]
+        elif kind == "png":
+            FigureCanvasAgg(figure).print_png(content, metadata={"Software": None})  # type: ignore[no-untyped-call]
+        else:
+            raise ValueError(f"kind must be one of {', '.join(FORMATS)}, got {kind!r}")
+    return content.getvalue()
