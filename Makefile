@@ -20,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 BIN := $(VENV)/bin
 ROOMS := privacy envs algorithms platform
-SOURCES := $(ROOMS) benchmarks tests
+SOURCES := $(ROOMS) package benchmarks tests
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 
 # Without --no-compile pip spends longer on byte code that is never used than on the installation itself. What it reports
@@ -79,6 +79,7 @@ format: dev  ## let ruff format and repair what it can
 typing:  # the tree that the type checker reads: dprl/X is X/
 	@mkdir -p build/typing/dprl
 	@for room in $(ROOMS); do ln -sfn ../../../$$room build/typing/dprl/$$room; done
+	@ln -sfn ../../../package/__init__.py build/typing/dprl/__init__.py
 
 bench: setup  ## our implementations against naive ones, as ratios
 	@$(BIN)/python -m benchmarks.noise $(filter --quick,$(BENCH_ARGS))

@@ -125,9 +125,9 @@ class _Version(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         """Print it and exit."""
-        import importlib.metadata  # noqa: PLC0415
+        from dprl import __version__  # noqa: PLC0415
 
-        print(f"dprl {importlib.metadata.version('dprl')}")
+        print(f"dprl {__version__}")
         parser.exit()
 
 
@@ -161,7 +161,9 @@ def _add_json(parser: argparse.ArgumentParser) -> None:
 def _add_list(commands: _Subparsers) -> None:
     parser = _add(commands, "list", "show what a config can name", "list envs")
     kinds = ["algorithms", "envs", "trust_models", "counters", "mechanisms", "configs"]
-    parser.add_argument("kind", nargs="?", choices=kinds, help="one kind only (all by default)")
+    parser.add_argument(
+        "kind", nargs="?", choices=kinds, help="one kind, with all keys (default: only names)"
+    )
     _add_json(parser)
 
 

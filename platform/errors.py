@@ -13,6 +13,8 @@ EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
 
 _LONGEST_VALUE = 60
+_LONGEST_LINE = 300 - len("dprl: ")
+_LONGEST_END = 140
 _SIMILAR = 0.7
 _SHORTEST_BEGINNING = 3
 
@@ -20,11 +22,15 @@ _SHORTEST_BEGINNING = 3
 class UserError(Exception):
     """Bad input: one line that names place, rule, value and remedy; the command exits with 2.
 
-    Characters that a terminal would act on are escaped: keys of a config can be anything.
+    Characters that a terminal would act on are escaped: keys of a config can be anything. A line has at most 300
+    characters with the command's name; of a longer one the middle is left out, as its end is the remedy.
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__(printable(" ".join(message.split())))
+        line = printable(" ".join(message.split()))
+        if len(line) > _LONGEST_LINE:
+            line = f"{line[: _LONGEST_LINE - _LONGEST_END - 5]} ... {line[-_LONGEST_END:]}"
+        super().__init__(line)
 
 
 class Interrupted(KeyboardInterrupt):

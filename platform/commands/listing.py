@@ -6,11 +6,12 @@ import argparse
 
 from dprl.platform.commands.base import as_json, say
 from dprl.platform.errors import EXIT_DONE
-from dprl.platform.reports.listing import listing, listing_text
+from dprl.platform.reports.listing import listing, listing_text, overview_text
 
 
 def list_registered(options: argparse.Namespace) -> int:
-    """Show what a config can name."""
+    """Show what a config can name: the names of all kinds, or one kind with all keys."""
     kinds = listing(options.kind)
-    say(as_json(kinds) if options.json else listing_text(kinds))
+    text = listing_text if options.kind else overview_text
+    say(as_json(kinds) if options.json else text(kinds))
     return EXIT_DONE

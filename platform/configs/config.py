@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import yaml
 
 from dprl.platform.configs.experiment import Experiment, read_experiment, varying_keys
-from dprl.platform.configs.grid import GRID, alternatives_with, expand
+from dprl.platform.configs.grid import GRID, alternatives_with, expand, require_few_values
 from dprl.platform.errors import UserError, broken_rule, nearest, shortened, shown, suggestion
 from dprl.platform.plugins import load_plugins
 from dprl.platform.program import command
@@ -62,6 +62,7 @@ def _parse(text: str, source: str) -> object:
     """Return what YAML `text` says."""
     try:
         parsed: object = yaml.load(text, Loader=_StrictLoader)
+        require_few_values(parsed)
         return parsed
     except UserError as error:
         raise UserError(f"{source}: {error}") from None

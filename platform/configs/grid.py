@@ -12,6 +12,7 @@ from dprl.platform.errors import UserError, broken_rule, dotted
 GRID = "grid_search"
 MOST_CELLS = 10_000
 _DEEPEST = 20
+_MOST_VALUES = 200_000
 _MISSPELT = 0.8
 
 
@@ -36,6 +37,19 @@ def expand(raw: object, path: str = "", depth: int = 0) -> list[Any]:
         return _alternatives(raw, path, depth)
     columns = [_column(key, value, path, depth) for key, value in raw.items()]
     return _bounded(itertools.product(*columns), path, lambda point: dict(zip(raw, point, strict=True)))
+
+
+def require_few_values(raw: object) -> None:
+    """Raise UserError for more values than a sweep can need: aliases of aliases make 9^9 of ten short lines."""
+    waiting, values = [(raw, 0)], 0
+    while waiting:
+        value, depth = waiting.pop()
+        values += 1
+        if values > _MOST_VALUES:
+            raise UserError(f"must have at most {_MOST_VALUES} values, got more; remove aliases or split the sweep")
+        if depth <= _DEEPEST and isinstance(value, list | dict):
+            inside = value.values() if isinstance(value, dict) else value
+            waiting.extend((one, depth + 1) for one in itertools.islice(inside, _MOST_VALUES))
 
 
 def alternatives_with(raw: Mapping[str, Any], key: str, depth: int = 0) -> list[dict[str, Any]]:

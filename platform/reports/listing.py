@@ -15,6 +15,7 @@ from dprl.platform.configs.config import config_files, load_cells
 from dprl.platform.configs.sections import choices, describe_type
 from dprl.platform.configs.trust_models import BY_RELEASES
 from dprl.platform.errors import UserError, counted
+from dprl.platform.program import command
 from dprl.privacy import COUNTERS, MECHANISMS
 
 Entry = dict[str, Any]
@@ -29,6 +30,7 @@ _PLACES = {
 }
 """Kind: where its names are written."""
 _WIDTH = 110
+_SCREEN = 79
 
 
 def listing(kind: str | None = None) -> dict[str, list[Entry]]:
@@ -90,19 +92,33 @@ def _config(name: str, path: Path) -> Entry:
     return {"name": name, "description": description, "cells": cells, "path": str(path)}
 
 
+def overview_text(kinds: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """Return the names of each kind, each name once; all kinds fit a screen."""
+    width = max(map(len, kinds)) + 2
+    lines = []
+    for kind, entries in kinds.items():
+        names = ", ".join(dict.fromkeys(entry["name"] for entry in entries))
+        head = f"{kind:<{width}}"
+        lines += textwrap.wrap(names, _SCREEN, initial_indent=head, subsequent_indent=" " * width) or [head.rstrip()]
+    lines += ["", f"Keys and defaults: `{command('list', 'envs')}`, and likewise for the other kinds."]
+    return "\n".join(lines)
+
+
 def listing_text(kinds: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    """Return what a config can name, kind by kind."""
+    """Return what a config can name, kind by kind, with all keys; a name of several classes stands once."""
     blocks = []
     for kind, entries in kinds.items():
         width = max((len(entry["name"]) for entry in entries), default=0)
         indent = " " * (width + 4)
         lines = [f"{kind.replace('_', ' ')} ({_PLACES[kind]})"]
-        for entry in entries:
-            head = f"  {entry['name']:<{width}}  "
-            lines += textwrap.wrap(entry["description"], _WIDTH, initial_indent=head, subsequent_indent=indent) or [
-                head.rstrip()
-            ]
-            lines += [f"{indent}{line}" for line in _details(entry)]
+        for name in dict.fromkeys(entry["name"] for entry in entries):
+            head = f"  {name:<{width}}  "
+            for entry in (entry for entry in entries if entry["name"] == name):
+                lines += textwrap.wrap(entry["description"], _WIDTH, initial_indent=head, subsequent_indent=indent) or [
+                    head.rstrip()
+                ]
+                lines += [f"{indent}{line}" for line in _details(entry)]
+                head = indent
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
 
@@ -121,7 +137,8 @@ def _details(entry: Mapping[str, Any]) -> list[str]:
     for key in keys:
         value = " | ".join(key["choices"]) if "choices" in key else key["type"]
         default = f"default {_shown(key['default'])}" if "default" in key else "required"
-        lines.append(f"{key['key']:<{width}}  {value}, {default}")
+        head = f"{key['key']:<{width}}  "
+        lines += textwrap.wrap(f"{value}, {default}", _WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
     return lines
 
 

@@ -68,7 +68,7 @@ def run(*command: str | Path, cwd: Path, code: int = 0, seconds: float = 300) ->
 def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the wheel from a copy, so that the repository stays as it is."""
     copy = tmp_path_factory.mktemp("source")
-    for room in ROOMS:
+    for room in (*ROOMS, "package", "tune_configs"):
         shutil.copytree(root / room, copy / room, ignore=shutil.ignore_patterns("__pycache__"))
     for file in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(root / file, copy)
@@ -121,6 +121,7 @@ def test_the_wheel_holds_every_module_and_nothing_else(root: Path, wheel: Path) 
         for path in (root / room).rglob("*.py")
         if "__pycache__" not in path.parts
     }
+    expected |= {"dprl/__init__.py", *(f"dprl/tune_configs/{path.name}" for path in root.glob("tune_configs/*.yaml"))}
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {name for name in names if ".dist-info/" not in name} == expected
     assert "dprl/platform/command_line.py" in names
@@ -161,6 +162,20 @@ def test_platform_is_the_standard_librarys_in_a_ray_worker(python: Path, root: P
 def test_no_folder_is_importable_by_its_bare_name(python: Path, tmp_path: Path, name: str) -> None:
     search = f"import importlib.util; print(importlib.util.find_spec({name!r}))"
     assert run(python, "-c", search, cwd=tmp_path) == "None"
+
+
+def test_the_version_is_one_everywhere(python: Path, root: Path, tmp_path: Path) -> None:
+    where = "import importlib.metadata, dprl; print(dprl.__version__, importlib.metadata.version('dprl'))"
+    first, second = run(python, "-c", where, cwd=tmp_path).split()
+    assert first == second
+    assert run(python, "-c", where, cwd=root).split() == [first, second]
+    assert run(python.parent / "dprl", "--version", cwd=tmp_path) == f"dprl {first}"
+
+
+def test_the_projects_configs_are_found_by_name(python: Path, tmp_path: Path) -> None:
+    found = json.loads(run(python.parent / "dprl", "sweep", "smoke", "--dry-run", "--json", cwd=tmp_path))
+    assert found[0]["cell"]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_command_works(python: Path, tmp_path: Path) -> None:

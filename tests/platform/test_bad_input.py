@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
 
 from dprl.platform.command_line import main
-from dprl.platform.errors import below
+from dprl.platform.errors import UserError, below
 
 GOOD = """\
 name: try
@@ -198,6 +199,12 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
         ["line 3: every key may appear once, got 'horizon' twice"],
     ),
     "a number as key": (GOOD + "1: 2\n", ["config: must have text keys, got 1"]),
+    "aliases of aliases": (
+        "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
+        + "".join(f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]\n" for old, new in itertools.pairwise("abcdefghi"))
+        + GOOD,
+        ["at most 200000 values", "aliases"],
+    ),
     "contains itself": (with_env("&env {name: riverswim, inner: *env}"), ["nested"]),
     "empty grid": (with_episodes("{grid_search: []}"), ["episodes.grid_search: must have at least one", "got []"]),
     "empty inner grid": (
@@ -383,6 +390,14 @@ def test_a_home_that_is_a_file_is_refused(
     (outside / "try.yaml").write_text(GOOD)
     monkeypatch.setenv("DPRL_HOME", str(outside / "try.yaml"))
     assert_refused(["run", "try.yaml"], ["$DPRL_HOME: must be a folder that can be written"], outside, capsys)
+
+
+@pytest.mark.parametrize("long", ["x" * 5000, "\x00" * 400, "x, " * 500])
+def test_a_line_has_at_most_300_characters_and_keeps_its_place_and_remedy(long: str) -> None:
+    line = f"dprl: {UserError(f'env.name: must be short, got {long}; write less')}"
+    assert len(line) <= 300
+    assert line.startswith("dprl: env.name: must be short")
+    assert line.endswith("; write less")
 
 
 def test_a_message_that_names_no_key_of_the_section_stays_as_it_is() -> None:

@@ -67,9 +67,13 @@ def test_the_examples_in_the_help_are_understood(name: str, capsys: pytest.Captu
 
 
 def test_list_shows_what_a_config_can_name(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = output(capsys, "list")
+    overview = output(capsys, "list")
     for name in ("algorithms", "private_ucb_vi", "riverswim", "garnet", "jdp", "binary_tree", "laplace", "configs"):
-        assert name in shown
+        assert name in overview
+    assert len(overview.splitlines()) <= 24
+    assert max(map(len, overview.splitlines())) <= 80
+    shown = "".join(output(capsys, "list", kind) for kind in ("envs", "trust_models"))
+    assert [shown.count(f"\n  {name}  ") for name in ("none", "jdp", "ldp", "riverswim")] == [1, 1, 1, 1]
     for line in (
         "version  osband | strehl_littman | bourel, default osband",
         "horizon   a whole number, default 20",
