@@ -49,15 +49,22 @@ def report(options: argparse.Namespace) -> int:
 
 def _say_answers(found: SweepReport) -> None:
     from dprl.platform.reports.comparing.answers import answers_of  # noqa: PLC0415
+    from dprl.platform.reports.comparing.sentences import heading, lead  # noqa: PLC0415
     from dprl.platform.reports.tables import write_table  # noqa: PLC0415
 
     for line in found.missing:
         say(f"not finished: {line}")
+    if answer := heading(found.groups):
+        say(answer)
+    for sentence in lead(found.groups):
+        say(f"  {sentence}")
     for group in found.groups:
         say(f"{group.title}: {group.amount}" if group.amount else group.title)
-        rows = [[answer.need, answer.best or answer.note, answer.value, answer.short] for answer in answers_of(group)]
+        rows = [
+            [each.need, each.best or each.note, each.value, each.cost, each.next_best] for each in answers_of(group)
+        ]
         if rows:
-            write_table(sys.stdout, ["within", "best", "[95 % interval]", "others within it"], rows)
+            write_table(sys.stdout, ["privacy budget", "best", "[95 % interval]", "cost of privacy", "next best"], rows)
 
 
 def _markdown(options: argparse.Namespace, home: Path) -> int:

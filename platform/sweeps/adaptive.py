@@ -1,4 +1,4 @@
-"""A sweep whose number of seeds is not fixed: seeds are added, stage by stage, where cells are not told apart yet."""
+"""A sweep that adds seeds, stage by stage, to cells whose declared comparisons are not significant yet."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from dprl.platform.errors import broken_rule
 from dprl.platform.reports.comparing.groups import groups_of
 from dprl.platform.reports.comparing.report_cells import ReportCell, read_cells
 from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
-from dprl.platform.reports.inference.pairs import all_pairs_in_stages
 from dprl.platform.results.layout import SweepLayout
 from dprl.platform.results.named_grid import Grid, Stages
 from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
@@ -51,7 +50,7 @@ def run_adaptive(cells: Sequence[Experiment], options: SweepOptions, stages: Sta
     """Run the cells stage by stage and return the result of all of them, as `run_sweep` does.
 
     A stage of a cell is an ordinary cell with the next seeds, so what is on the disk is not run again. After each stage
-    those cells go on that some other cell of their group is not told apart from. Raises what `run_sweep` raises.
+    those cells go on that have a declared comparison which is not significant. Raises what `run_sweep` raises.
     """
     options = dataclasses.replace(options, stages=stages)
     layout = SweepLayout(options.home.resolve(), options.name)
@@ -82,16 +81,19 @@ def _done(layout: SweepLayout, cells: Sequence[Experiment]) -> bool:
 def _undecided(
     layout: SweepLayout, every: Sequence[Experiment], going: Sequence[Experiment], stages: Stages, stage: int
 ) -> list[Experiment]:
-    """Return those of the cells `going` on that some other cell is not told apart from by the first `stage` stages."""
+    """Return those of the cells `going` on that have a comparison not significant after the first `stage` stages.
+
+    They are the comparisons that the report declares, so that a cell without any gets no more seeds.
+    """
     known = {cell.digest for cell in layout.cells(every)}
-    found = [cell for cell in read_cells([layout]) if known & _digests(cell)]
+    # An earlier call may have gone further.
+    found = [cell.first_seeds(stage * stages.seeds) for cell in read_cells([layout]) if known & _digests(cell)]
     still: set[str] = set()
-    for group in groups_of(found):
-        # An earlier call may have gone further.
-        finals = [cell.finals[: stage * stages.seeds] for cell in group.cells]
-        for pair in all_pairs_in_stages(finals, *stages):
-            if not pair.differs:
-                still |= _digests(group.cells[pair.first]) | _digests(group.cells[pair.second])
+    for group in groups_of(found, stages):
+        for comparison in group.comparisons.values():
+            if not comparison.test.significant:
+                test = comparison.test
+                still |= _digests(group.cells[test.first]) | _digests(group.cells[test.second])
     return [cell for cell in going if cell.digest in still]
 
 

@@ -1,51 +1,97 @@
-"""The report as data: a row a cell, and a row a pair of cells."""
+"""The report as data: one row per cell, and one row per declared comparison."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 
-from dprl.platform.reports.comparing.answers import band_ends
+from dprl.platform.reports.comparing.findings import Finding, Rival, findings_of
 from dprl.platform.reports.comparing.groups import Group
+from dprl.platform.reports.inference.effects import Effect
 
 COMPARISON_COLUMNS = ("group", "first", "second", "first_cell", "second_cell", "metric", "difference")
 _TESTED = ("p_value", "p_holm", "told_apart", "better", "with_the_best")
+_EFFECT = ("kind", "scale", "effect", "effect_lower", "effect_upper")
 
 
 def cell_frame(groups: Sequence[Group]) -> pd.DataFrame:
-    """Return one row a cell: the report's own columns first, then those of summary.csv.
+    """Return one row per cell: the report's own columns first, then those of summary.csv.
 
-    headline: the mean over seeds of what a whole run amounts to. band_lower, band_upper: the ends of its 95 % band, of
-    a sum those of the band of the whole curve at its end. rank: 1 for the best of its group.
+    headline: of a whole run over seeds, the geometric mean on the log scale, else the mean. band_lower, band_upper: the
+    ends of its 95 % interval. scale: on which it was computed. rank: 1 for the best of its group.
     """
     rows: list[dict[str, Any]] = []
     for group in groups:
         for i, cell in enumerate(group.cells):
             about: dict[str, Any] = {"group": group.title, "name": group.names[i], "n_seeds": cell.seeds}
             if group.metric is not None:
-                low, high = band_ends(cell)
-                mean = float(cell.finals.mean())
+                found = cell.estimate
                 about |= {"metric": group.metric.name, "unit": group.metric.unit, "rank": i + 1}
-                about |= {"headline": mean, "band_lower": low, "band_upper": high}
+                about |= {"headline": found.value, "band_lower": found.lower, "band_upper": found.upper}
+                about["scale"] = found.scale
             audit = cell.certificate.get("audit") or {}
             rows.append(about | {"audit_verdict": audit.get("verdict", "")} | dict(cell.row))
     return pd.DataFrame(rows)
 
 
 def comparison_frame(groups: Sequence[Group]) -> pd.DataFrame:
-    """Return one row a pair of cells of a group: the difference of the headline, first minus second, and its test.
+    """Return one row per declared comparison of two cells of a group, and its test.
 
-    p_value: of Welch's test. p_holm: adjusted for all pairs of the group. better: the one that is, if told apart.
+    kind: the factor in which they differ. difference: of their means, first minus second. effect: on the log scale the
+    ratio of the first to the second, on the linear scale their difference; effect_lower, effect_upper: the ends of its
+    95 % interval. p_value: of Welch's test on that scale. p_holm: adjusted for the declared comparisons of the group.
+    told_apart: whether the difference is significant. better: the better cell, if it is.
     """
     rows = []
     for group in groups:
-        for (i, j), pair in group.pairs.items():
-            digests = (str(group.cells[k].row["cell"]) for k in (i, j))
-            metric = group.metric.name if group.metric is not None else ""
+        metric = group.metric.name if group.metric is not None else ""
+        for (i, j), (kind, test) in group.comparisons.items():
+            one, other = group.cells[i], group.cells[j]
+            about = (group.title, group.names[i], group.names[j], str(one.row["cell"]), str(other.row["cell"]), metric)
             # Cells of a group are ordered, the best first.
-            better = group.names[i] if pair.differs else ""
-            tested = (pair.p_value, pair.adjusted, pair.differs, better, i == 0)
-            rows.append((group.title, group.names[i], group.names[j], *digests, metric, pair.difference, *tested))
-    return pd.DataFrame(rows, columns=[*COMPARISON_COLUMNS, *_TESTED])
+            better = group.names[i] if test.significant else ""
+            tested = (test.p_value, test.adjusted, test.significant, better, i == 0)
+            found = test.effect
+            effect = (kind, found.scale, found.value, found.lower, found.upper)
+            rows.append((*about, float(one.finals.mean() - other.finals.mean()), *tested, *effect))
+    return pd.DataFrame(rows, columns=[*COMPARISON_COLUMNS, *_TESTED, *_EFFECT])
+
+
+def finding_rows(groups: Sequence[Group]) -> list[dict[str, Any]]:
+    """Return the findings of all groups as plain data; what is missing is None."""
+    return [_finding_row(group, finding) for group in groups for finding in findings_of(group)]
+
+
+def _finding_row(group: Group, finding: Finding) -> dict[str, Any]:
+    budget = finding.budget
+    row: dict[str, Any] = {"group": group.title, "model": budget.model, "delta": budget.delta}
+    row["epsilon"] = budget.epsilon if math.isfinite(budget.epsilon) else None
+    if finding.best is None:
+        return row
+    cell = group.cells[finding.best]
+    row |= {"best": group.names[finding.best], "cell": str(cell.row["cell"])}
+    row |= _numbers(*cell.estimate[:3]) | {"scale": cell.estimate.scale}
+    row["next_best"] = _rival_row(group, finding.next_best)
+    row["other_algorithm"] = _rival_row(group, finding.other_algorithm)
+    row["cost_of_privacy"] = _effect_row(finding.cost)
+    return row
+
+
+def _rival_row(group: Group, rival: Rival | None) -> dict[str, Any] | None:
+    if rival is None:
+        return None
+    about = {"name": group.names[rival.place], "cell": str(group.cells[rival.place].row["cell"])}
+    test = {"significant": rival.significant, "p_holm": None if math.isnan(rival.p_value) else rival.p_value}
+    return {**about, "differs_in": list(rival.differs_in), **test, "effect": _effect_row(rival.effect)}
+
+
+def _effect_row(found: Effect | None) -> dict[str, Any] | None:
+    return None if found is None else _numbers(found.value, found.lower, found.upper) | {"scale": found.scale}
+
+
+def _numbers(value: float, lower: float, upper: float) -> dict[str, float | None]:
+    ends = {"lower": lower, "upper": upper}
+    return {"value": value} | {name: None if math.isnan(end) else end for name, end in ends.items()}

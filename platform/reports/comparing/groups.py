@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from dprl.algorithms import Metric
 from dprl.platform.configs.experiment import varies
 from dprl.platform.reports.cell_texts import needed_keys, plain, setting_text
+from dprl.platform.reports.comparing.declared import Factors, Kind, declared_pairs, factors_of
 from dprl.platform.reports.comparing.report_cells import ReportCell
-from dprl.platform.reports.inference.pairs import Pair, all_pairs, all_pairs_in_stages
+from dprl.platform.reports.inference.effects import Effect, effect, scale_of
+from dprl.platform.reports.inference.pairs import Pair, family, family_in_stages
 from dprl.platform.reports.records import full_label, unit_of
 from dprl.platform.reports.verdicts import privacy_text, standing
 from dprl.platform.results.named_grid import Stages
@@ -21,18 +24,26 @@ _NAMED = ("algorithm.name", "privacy.model", "privacy.epsilon", "privacy.delta")
 """Settings that every name of a cell has in words of its own."""
 
 
+class Comparison(NamedTuple):
+    """A test that was declared in advance. kind: the factor in which the two cells differ. test: by their places."""
+
+    kind: Kind
+    test: Pair
+
+
 @dataclass(frozen=True)
 class Group:
     """Cells that differ in algorithm, privacy or noise only, the best first, and those that no order knows last.
 
     title: the environment and what tells this group from the others. metric: their headline. stages: how seeds came,
-    where their number was not fixed and all came this way.
+    where their number was not fixed and all came this way. asked: pairs that a user wants compared, by their places.
     """
 
     title: str
     metric: Metric | None
     cells: tuple[ReportCell, ...]
     stages: Stages | None = None
+    asked: tuple[tuple[int, int], ...] = ()
 
     @property
     def unit(self) -> str:
@@ -71,20 +82,35 @@ class Group:
         }
 
     @cached_property
-    def pairs(self) -> dict[tuple[int, int], Pair]:
-        """The tests of all pairs of cells, by their places, the smaller first: one family."""
+    def factors(self) -> list[Factors]:
+        """The factors of every cell, by its place."""
+        return factors_of(self.cells)
+
+    @cached_property
+    def comparisons(self) -> dict[tuple[int, int], Comparison]:
+        """The declared comparisons by the places of their cells, the smaller first: one family of tests."""
         if self.metric is None:
             return {}
-        finals = [cell.finals for cell in self.cells]
+        kinds: dict[tuple[int, int], Kind] = declared_pairs(self.factors)
+        kinds |= {(min(pair), max(pair)): "compare" for pair in self.asked if (min(pair), max(pair)) not in kinds}
+        pairs, finals = list(kinds), [cell.finals for cell in self.cells]
+        log = self.cells[0].positive
         if self.stages is not None:
-            tests = all_pairs_in_stages(finals, *self.stages)
+            tests = family_in_stages(finals, pairs, *self.stages, log=log)
         else:
-            tests = all_pairs(finals, [cell.looks for cell in self.cells])
-        return {(pair.first, pair.second): pair for pair in tests}
+            tests = family(finals, pairs, log=log, looks=[cell.looks for cell in self.cells])
+        return {pair: Comparison(kinds[pair], test) for pair, test in zip(pairs, tests, strict=True)}
 
-    def pair(self, one: int, other: int) -> Pair:
-        """Return the test of two cells of a group that has a headline."""
-        return self.pairs[min(one, other), max(one, other)]
+    def comparison(self, one: int, other: int) -> Comparison | None:
+        """Return the declared comparison of two cells, None if there is none."""
+        return self.comparisons.get((min(one, other), max(one, other)))
+
+    def effect(self, one: int, other: int) -> Effect:
+        """Return the effect of a cell against another one, declared or not; its p-value is for a single test."""
+        first, second = self.cells[one], self.cells[other]
+        scale = scale_of(first.finals, second.finals) if first.positive else "linear"
+        looks = first.looks * second.looks if self.stages is None else self.stages.most
+        return effect(first.finals, second.finals, scale, looks)
 
 
 def groups_of(cells: Sequence[ReportCell], stages: Stages | None = None) -> list[Group]:
@@ -130,5 +156,5 @@ def _group(members: Sequence[ReportCell], told: Sequence[str], *, long: bool) ->
     if metric is None:
         return Group(" ".join(words), None, tuple(members))
     sign = 1.0 if metric.better == "low" else -1.0
-    means = [sign * float(cell.finals.mean()) for cell in members]
-    return Group(" ".join(words), metric, tuple(members[i] for i in np.argsort(means, kind="stable")))
+    values = [sign * cell.estimate.value for cell in members]
+    return Group(" ".join(words), metric, tuple(members[i] for i in np.argsort(values, kind="stable")))

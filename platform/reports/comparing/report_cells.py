@@ -18,7 +18,8 @@ from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError, broken_rule
 from dprl.platform.reports.cell_texts import Row, plain, rows_of
 from dprl.platform.reports.inference.bands import simultaneous_band
-from dprl.platform.reports.records import summary_row
+from dprl.platform.reports.inference.effects import Estimate, estimate, scale_of
+from dprl.platform.reports.records import metric_range, summary_row
 from dprl.platform.reports.verdicts import standing, worst_of
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.results.layout import SweepLayout
@@ -67,6 +68,24 @@ class ReportCell:
         """Whether nothing was learned."""
         return bool(self.row.get("note"))
 
+    @property
+    def positive(self) -> bool:
+        """Whether its headline is a loss of at least 0, which is compared by ratios where no seed is at 0."""
+        return self.metric is not None and self.metric.better == "low" and self.metric.unit != ""
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The range of the headline of the whole run."""
+        if self.metric is None:
+            return -math.inf, math.inf
+        return metric_range(self.metric, self.row)
+
+    @cached_property
+    def estimate(self) -> Estimate:
+        """The headline of the whole run over seeds, on the log scale if it is positive and no seed is at 0."""
+        scale = scale_of(self.finals) if self.positive else "linear"
+        return estimate(self.finals, scale, self.bounds)
+
     @cached_property
     def finals(self) -> np.ndarray:
         """The headline of the whole run of each seed, float64[n_seeds]: the sum, or the mean over all episodes."""
@@ -78,6 +97,10 @@ class ReportCell:
     def band(self) -> tuple[np.ndarray, np.ndarray]:
         """The mean curve and the half width of its simultaneous band, float64[T] each; NaN below 3 seeds."""
         return simultaneous_band(self.curves)
+
+    def first_seeds(self, most: int) -> ReportCell:
+        """Return the cell with its first seeds only, at most so many."""
+        return dataclasses.replace(self, curves=self.curves[:most])
 
     def values_of(self, metric: Metric) -> tuple[np.ndarray, np.ndarray]:
         """Return where blocks end, int64[T], and any of its metrics there, float64[n_seeds, T]."""

@@ -46,18 +46,18 @@ figure.half { max-width: 48%; } figcaption { font-size: 1rem; font-weight: bold;
 {{ saturation }}; try {{ remedy }}.</p>
 {%- endif %}
 <div class="wide"><table>
-<tr><th>within</th><th>best</th><th class="n">{{ section.metric }} [95 % interval]</th><th>others within it</th></tr>
+<tr><th>within</th><th>best</th><th class="n">{{ section.metric }} [95 % interval]</th><th>next best</th></tr>
 {%- for answer in section.rows %}
 <tr><td class="short">{{ answer.need }}</td>
 {%- if answer.best %}<td class="short">{{ answer.best }}</td><td class="n">{{ answer.value }}</td>
-<td>{{ [answer.tied, answer.note] | select | join("; ") }}</td>
+<td>{{ [answer.next_best, answer.cost and "privacy costs " + answer.cost, answer.note] | select | join("; ") }}</td>
 {%- else %}<td colspan="3"><strong>{{ answer.note }}</strong></td>{% endif %}</tr>
 {%- endfor %}
 </table></div>
 {%- endfor %}
-<p class="note">"Told apart": the means differ in Welch's test over seeds, adjusted by Holm for all pairs of the group,
-so that the probability of any false difference in a group is at most 5 %. "Not told apart" does not mean equal: more
-seeds may tell.</p>
+<p class="note">Significant: Welch's test over seeds, adjusted by Holm for the comparisons of the group that are
+declared in advance, so that the probability of any false difference in a group is at most 5 %. No significant
+difference does not mean equal. Ratios are against the best cell, with 95 % intervals.</p>
 
 <h2 id="figures">Figures</h2>
 <p class="note">A curve stands under the &#949; that its noise <em>proves</em>, never under one that is only claimed.
@@ -84,11 +84,11 @@ for.</p>
 </table></div>
 {%- endfor %}
 
-<h2 id="tests">Tests against the best of each group</h2>
+<h2 id="tests">Declared comparisons</h2>
 {%- for section in tests %}
 <h3>{{ section.title }}: best is {{ section.best }}</h3>
 <div class="wide"><table>
-<tr><th>cell</th><th class="n">difference</th><th class="n">p (Welch)</th>
+<tr><th>cells</th><th class="n">ratio or difference [95 %]</th><th class="n">p (Welch)</th>
 <th class="n">p (Holm, {{ section.family }})</th><th></th></tr>
 {%- for row in section.rows %}
 <tr><td>{{ row.name }}</td><td class="n">{{ row.difference }}</td><td class="n">{{ row.p_value }}</td>
@@ -96,8 +96,9 @@ for.</p>
 {%- endfor %}
 </table></div>
 {%- endfor %}
-<p class="note">All pairs: <code>comparisons.csv</code>. The best of a group is that of all privacy levels, also of
-none. A difference is that of the means, the cell's less the best one's.</p>
+<p class="note">All of them: <code>comparisons.csv</code>. Declared are: the same privacy and noise, another algorithm;
+the same algorithm and privacy, other noise; the same algorithm and noise, the next \u03b5. Positive losses are compared
+on the log scale, by ratios of geometric means; where a seed is at 0, and scores, by differences of means.</p>
 
 <h2 id="made">How this was made</h2>
 <ul>
@@ -107,9 +108,9 @@ none. A difference is that of the means, the cell's less the best one's.</p>
 </ul>
 <p class="note">Bands cover a whole curve at once with 95 % probability over seeds: the largest t statistic along the
 curve, calibrated by a multiplier bootstrap of whole seeds' curves, never of single steps. Below 3 seeds there is no
-band and no test; with 3 or 4 seeds bands of rough curves cover 80 to 90 % only. A figure may cut a wide band off; where
-it ends stands in the table of cells. Answers have Student's interval of the mean, which is narrower, as the terminal's
-table has, and so has a metric that is a mean over the run. Each group is a family of tests of its own.</p>
+band and no test; with 3 or 4 seeds bands of rough curves cover 80 to 90 % only. Tables have the geometric mean of a
+positive loss with Student's interval of the mean log value, else the mean with Student's interval. Each group is a
+family of tests of its own.</p>
 
 <h2>Verdicts</h2>
 <table>

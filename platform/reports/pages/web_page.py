@@ -12,9 +12,10 @@ from jinja2 import Environment, StrictUndefined
 
 from dprl.platform.errors import counted
 from dprl.platform.reports.cell_texts import delta_text, epsilon_text, result_band, setting_text
-from dprl.platform.reports.comparing.answers import Answer, answers_of, band_ends, value_text
+from dprl.platform.reports.comparing.answers import Answer, answers_of, p_text
 from dprl.platform.reports.comparing.groups import Group
 from dprl.platform.reports.comparing.report_cells import ReportCell
+from dprl.platform.reports.numbers import effect_text, estimate_text
 from dprl.platform.reports.pages.template import PAGE
 from dprl.platform.reports.records import SATURATION_NOTE, SATURATION_REMEDY, results_in
 from dprl.platform.reports.tables import verdict_text
@@ -63,7 +64,7 @@ class Page:
             remedy=SATURATION_REMEDY,
             figures=[_figure(picture) for picture in self.pictures],
             sections=[_cell_section(group) for group in self.groups],
-            tests=[_test_section(group) for group in self.groups if group.pairs],
+            tests=[_test_section(group) for group in self.groups if group.comparisons],
             made=self.made,
             verdicts=_VERDICTS,
         )
@@ -102,13 +103,13 @@ def _cell_section(group: Group) -> dict[str, Any]:
     columns += [_Column(name, "n") for name in ("claimed \u03b5", "proved \u03b5", "\u03b4")]
     columns += [_Column("verdict", "verdict"), _Column("seeds", "n")]
     if group.metric is not None:
-        columns.append(_Column(f"{group.metric.label} [95 % band]", "n"))
+        columns.append(_Column(f"{group.metric.label} [95 %]", "n"))
     columns += [_Column(f"{metric.label} [95 %]", "n") for metric in results]
     columns.append(_Column("note", ""))
     rows = []
     for cell in group.cells:
         texts = _fixed_texts(cell, group.varying)
-        texts += [value_text(cell, band_ends(cell))] if group.metric is not None else []
+        texts += [estimate_text(cell.estimate)] if group.metric is not None else []
         texts += [result_band(cell.row, metric) for metric in results]
         rows.append({"texts": [*texts, _note(cell)], "fails": cell.private and cell.row["verdict"] != "holds"})
     return {"title": group.title, "shared": group.amount, "columns": columns, "rows": rows}
@@ -138,25 +139,24 @@ def _note(cell: ReportCell) -> str:
 
 
 def _test_section(group: Group) -> dict[str, Any]:
-    """Return the tests of a group against its best cell, those that are told apart least first."""
-    tests = [(i, group.pair(0, i)) for i in range(1, len(group.cells))]
-    tests.sort(key=lambda test: -test[1].adjusted if not math.isnan(test[1].adjusted) else 0.0)
+    """Return the declared comparisons of a group, those with the best cell first, then by p-value."""
+    tests = sorted(group.comparisons.values(), key=lambda each: (each.test.first, -_known(each.test.adjusted)))
     rows = [
         {
-            "name": group.names[i],
-            "difference": number(-pair.difference),
-            "p_value": _p(pair.p_value),
-            "adjusted": _p(pair.adjusted),
-            "verdict": "told apart" if pair.differs else "" if math.isnan(pair.adjusted) else "not told apart",
+            "name": f"{group.names[test.second]} against {group.names[test.first]}",
+            "difference": effect_text(test.effect.reversed()),
+            "p_value": p_text(test.p_value),
+            "adjusted": p_text(test.adjusted),
+            "verdict": ("significant" if test.significant else "no significant difference") if test.tested else "",
         }
-        for i, pair in tests[:_MOST_TESTS]
+        for _, test in tests[:_MOST_TESTS]
     ]
     if len(tests) > _MOST_TESTS:
-        rest = f"and {counted(len(tests) - _MOST_TESTS, 'cell')} of smaller p"
+        rest = f"and {counted(len(tests) - _MOST_TESTS, 'other')}, in comparisons.csv"
         rows.append(dict.fromkeys(("difference", "p_value", "adjusted", "verdict"), "") | {"name": rest})
-    family = counted(sum(not math.isnan(pair.adjusted) for pair in group.pairs.values()), "pair")
+    family = counted(sum(each.test.tested for each in tests), "declared comparison")
     return {"title": group.title, "best": group.names[0], "family": family, "rows": rows}
 
 
-def _p(value: float) -> str:
-    return "" if math.isnan(value) else "< 0.001" if value < 0.001 else f"{value:.2g}"
+def _known(value: float) -> float:
+    return 1.0 if math.isnan(value) else value

@@ -14,7 +14,7 @@ import pandas as pd
 from dprl.platform.errors import broken_rule, counted
 from dprl.platform.reports.cell_texts import rows_of, shared_settings
 from dprl.platform.reports.comparing.answers import answers_of
-from dprl.platform.reports.comparing.frames import cell_frame, comparison_frame
+from dprl.platform.reports.comparing.frames import cell_frame, comparison_frame, finding_rows
 from dprl.platform.reports.comparing.groups import Group, groups_of
 from dprl.platform.reports.comparing.report_cells import ReportCell, read_cells
 from dprl.platform.reports.figures.curve_figures import curve_figure
@@ -84,6 +84,7 @@ class SweepReport:
                 for group in self.groups
                 for answer in answers_of(group)
             ],
+            "findings": finding_rows(self.groups),
             "cells": rows_of(cell_frame(self.groups)),
             "comparisons": rows_of(comparison_frame(self.groups)),
         }
@@ -170,7 +171,7 @@ class SweepReport:
             stages = layout.stages()
             if stages is None:
                 continue
-            how = f"in at most {stages.most} stages of {stages.seeds}, until cells are told apart"
+            how = f"in at most {stages.most} stages of {stages.seeds}, until declared comparisons are significant"
             if len(self.layouts) == 1:
                 return [f"Seeds were added {how}; p-values are those of the stages, times {stages.most}"]
             price = f"a p-value is times {stages.most} for each of its cells"

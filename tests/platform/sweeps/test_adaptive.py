@@ -1,4 +1,4 @@
-"""`dprl sweep --adaptive`: seeds are added where cells are not told apart, and nothing runs twice."""
+"""`dprl sweep --adaptive`: seeds are added where declared comparisons are not significant, and nothing runs twice."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from dprl.platform.configs.config import load_cells
 from dprl.platform.errors import UserError
-from dprl.platform.reports.inference.pairs import all_pairs
+from dprl.platform.reports.inference.pairs import family
 from dprl.platform.reports.pages.writing import SweepReport
 from dprl.platform.results.named_grid import Stages
 from dprl.platform.sweeps.adaptive import run_adaptive, stages_asked_for
@@ -19,14 +19,15 @@ from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
 
 pytestmark = pytest.mark.usefixtures("fixed_draws")
 
-# The first cell learns at once, which six seeds show; the noise of the two others is nearly the same.
+# The first cell learns at once, which six seeds show; the noise of the two others is nearly the same. Declared are the
+# comparisons of neighbouring epsilons: one is significant, the other is not.
 CONFIG = """\
 name: race
 algorithm: {name: private_ucb_vi, bonus_scale: 0.01, precision_scale: 0.01}
 env: {name: riverswim, n_states: 3, horizon: 3}
 privacy:
   grid_search:
-    - {model: none}
+    - {model: ldp, epsilon: 1.0e+6}
     - {model: ldp, epsilon: 1.0}
     - {model: ldp, epsilon: 1.1}
 episodes: 500
@@ -45,7 +46,7 @@ def test_the_files_of_the_sweep_pay_for_its_stages_and_those_of_fixed_seeds_do_n
     fixed = written(run_sweep(cells, options(tmp_path)))
     # One stage of four: the cells that are told apart need no second one.
     adaptive = written(run_sweep(cells, dataclasses.replace(options(tmp_path), stages=Stages(3, 4))))
-    assert "in at most 4 stages of 3, until cells are told apart" in adaptive[0]
+    assert "in at most 4 stages of 3, until declared comparisons are significant" in adaptive[0]
     assert fixed[1]["p_value"].min() < 0.25
     pd.testing.assert_series_equal(adaptive[1]["p_value"], (4 * fixed[1]["p_value"]).clip(upper=1.0))
     for fresh in (False, True):
@@ -90,13 +91,17 @@ def test_a_report_on_several_sweeps_pays_for_the_stages_of_each(tmp_path: Path) 
     (group,) = report.groups
     # The cell that has seeds of two sweeps pays for the one that adds some.
     found = sorted((str(cell.row["privacy.model"]), cell.seeds, cell.looks) for cell in group.cells)
-    assert found == [("jdp", 3, 1), ("ldp", 3, 4), ("ldp", 6, 4), ("none", 3, 4)]
-    free = {(pair.first, pair.second): pair.p_value for pair in all_pairs([cell.finals for cell in group.cells])}
-    for (one, two), pair in group.pairs.items():
+    assert found == [("jdp", 3, 1), ("ldp", 3, 4), ("ldp", 3, 4), ("ldp", 6, 4)]
+    finals = [cell.finals for cell in group.cells]
+    free = family(finals, list(group.comparisons), log=True)
+    assert [test.kind for test in group.comparisons.values()] == ["epsilon", "epsilon"]
+    for (one, two), pair in zip(group.comparisons, free, strict=True):
         price = group.cells[one].looks * group.cells[two].looks
-        assert pair.p_value == pytest.approx(min(1.0, price * free[one, two]))
+        assert price == 16
+        assert group.comparisons[one, two].test.p_value == pytest.approx(min(1.0, price * pair.p_value))
     page = report.write(tmp_path / "out", "a test")[0].read_text()
-    assert "race: seeds were added in at most 4 stages of 3, until cells are told apart; a p-value is times 4 " in page
+    until = "until declared comparisons are significant"
+    assert f"race: seeds were added in at most 4 stages of 3, {until}; a p-value is times 4 " in page
     assert "other: seeds were added" not in page
 
 
@@ -117,8 +122,8 @@ def test_seeds_are_added_where_they_are_needed_and_a_second_call_adds_nothing(tm
     cells = load_cells(str(tmp_path / "race.yaml"), [])
     result = run_adaptive(cells, options(tmp_path), Stages(3, 3))
     assert not result.failed
-    seeds = result.summary.groupby(["privacy.model", result.summary["privacy.epsilon"].fillna(0.0)])["seeds"].sum()
-    assert seeds["none", 0.0] in {3, 6}
+    seeds = result.summary.groupby(["privacy.model", result.summary["privacy.epsilon"]])["seeds"].sum()
+    assert seeds["ldp", 1e6] in {3, 6}
     assert (seeds["ldp", 1.0], seeds["ldp", 1.1]) == (9, 9)
     assert sorted(result.summary["seed"].unique()) == [0, 3, 6]
     times = {file: file.stat().st_mtime_ns for file in result.folder.glob("cells/*/records.parquet")}
@@ -126,8 +131,8 @@ def test_seeds_are_added_where_they_are_needed_and_a_second_call_adds_nothing(tm
     assert len(again.summary) == len(result.summary)
     assert times == {file: file.stat().st_mtime_ns for file in result.folder.glob("cells/*/records.parquet")}
     page, pairs = written(again)
-    assert "in at most 3 stages of 3, until cells are told apart" in page
-    assert pairs["told_apart"].sum() == 2
+    assert "in at most 3 stages of 3, until declared comparisons are significant" in page
+    assert pairs["told_apart"].sum() == 1
 
 
 @pytest.mark.parametrize(

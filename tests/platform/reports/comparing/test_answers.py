@@ -17,37 +17,41 @@ def answers(*cells: ReportCell) -> dict[str, Answer]:
     return {answer.need: answer for answer in answers_of(group)}
 
 
-def test_each_budget_has_its_best_cell_and_what_is_not_told_apart() -> None:
+def test_each_budget_has_its_best_cell_and_the_next_best() -> None:
     found = answers(
         report_cell(HIGH),
         report_cell(LOW, algorithm="best_ucb_vi"),
         report_cell(MIDDLE, algorithm="pucb"),
         report_cell([1.0, 1.1, 1.2], claimed=4.0, proved=4.0),
-        report_cell([0.0, 0.0, 0.1], "none"),
+        report_cell([0.1, 0.2, 0.1], "none"),
     )
-    assert list(found) == ["jdp, proved \u03b5 \u2264 1", "jdp, proved \u03b5 \u2264 4", "no privacy"]
+    assert list(found) == [
+        "central privacy, certified \u03b5 \u2264 1",
+        "central privacy, certified \u03b5 \u2264 4",
+        "no privacy",
+    ]
     one, four, free = found.values()
     assert one.best == "best_ucb_vi, jdp, proved \u03b5 = 1, holds"
-    assert one.value.startswith("10 [")
-    assert one.tied.startswith("not told apart from pucb, jdp, proved \u03b5 = 1, holds (p = ")
-    assert "private_ucb_vi" not in one.tied
+    assert one.value == "9.97 [7.77, 12.8]"
+    assert one.next_best.startswith("pucb, jdp, proved \u03b5 = 1, holds: 1.1\u00d7 [0.83, 1.4] (no significant")
+    assert one.cost == ""
     assert four.best == "private_ucb_vi, jdp, proved \u03b5 = 4, holds"
-    assert four.tied == "better than all 3 others"
+    assert four.cost.startswith("8.7\u00d7 [3.4, ")
     assert (free.best, free.note) == ("private_ucb_vi, no privacy (\u03b5 = \u221e)", "the only cell")
 
 
-def test_a_claim_that_fails_counts_at_the_proved_epsilon_only() -> None:
+def test_a_claim_that_fails_counts_at_the_certified_epsilon_only() -> None:
     found = answers(report_cell(LOW, proved=3.0))
     one, three = found.values()
-    assert (one.best, one.note) == ("", "no cell proves it")
-    assert one.need == "jdp, proved \u03b5 \u2264 1"
-    assert three.need == "jdp, proved \u03b5 \u2264 3"
+    assert (one.best, one.note) == ("", "no cell certifies it")
+    assert one.need == "central privacy, certified \u03b5 \u2264 1"
+    assert three.need == "central privacy, certified \u03b5 \u2264 3"
     assert three.best == "private_ucb_vi, jdp, proved \u03b5 = 3 (the claim of 1 fails)"
 
 
 def test_what_proves_nothing_is_no_answer() -> None:
     (one,) = answers(report_cell(LOW, proved=float("inf"))).values()
-    assert (one.need, one.best) == ("jdp, proved \u03b5 \u2264 1", "")
+    assert (one.need, one.best) == ("central privacy, certified \u03b5 \u2264 1", "")
 
 
 def test_a_larger_delta_does_not_win_within_a_smaller_one() -> None:
@@ -56,9 +60,9 @@ def test_a_larger_delta_does_not_win_within_a_smaller_one() -> None:
     pure = report_cell([50.0, 51.0, 52.0], algorithm="best_ucb_vi")
     found = {need: answer.best.partition(",")[0] for need, answer in answers(loose, strict, pure).items()}
     assert found == {
-        "jdp, proved \u03b5 \u2264 1 at \u03b4 = 0": "best_ucb_vi",
-        "jdp, proved \u03b5 \u2264 1 at \u03b4 \u2264 1e-06": "best_ucb_vi",
-        "jdp, proved \u03b5 \u2264 1 at \u03b4 \u2264 0.1": "pucb",
+        "central privacy, certified \u03b5 \u2264 1, \u03b4 = 0": "best_ucb_vi",
+        "central privacy, certified \u03b5 \u2264 1, \u03b4 \u2264 10\u207b\u2076": "best_ucb_vi",
+        "central privacy, certified \u03b5 \u2264 1, \u03b4 \u2264 0.1": "pucb",
     }
     without_pure = {need: answer.best.partition(",")[0] for need, answer in answers(loose, strict).items()}
     assert list(without_pure.values()) == ["private_ucb_vi", "pucb"]
@@ -81,10 +85,10 @@ def test_where_nothing_was_learned_the_answer_says_so() -> None:
     assert both.note == "nothing was learned in any of these cells"
 
 
-def test_two_seeds_have_no_band_and_no_test() -> None:
+def test_two_seeds_have_no_interval_and_no_test() -> None:
     (one,) = answers(report_cell([1.0, 2.0]), report_cell([3.0, 4.0], algorithm="pucb")).values()
-    assert one.value == "1.5"
-    assert one.tied == "no test: fewer than 3 seeds"
+    assert one.value == "1.41"
+    assert "fewer than 3 seeds: no test" in one.next_best
 
 
 def test_groups_share_environment_and_length() -> None:

@@ -64,7 +64,7 @@ def test_a_ratio_is_welchs_interval_of_the_logs() -> None:
     assert found.value == pytest.approx(stats.gmean(one) / stats.gmean(other))
     assert (found.lower, found.upper) == pytest.approx((math.exp(interval.low), math.exp(interval.high)))
     assert found.p_value == pytest.approx(expected.pvalue)
-    assert found.reversed() == pytest.approx(effect(other, one, "log")[:4] + ("log",))
+    assert found.reversed() == pytest.approx((*effect(other, one, "log")[:4], "log"))
 
 
 def test_a_difference_is_welchs_interval() -> None:

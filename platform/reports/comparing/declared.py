@@ -1,0 +1,171 @@
+"""Comparisons that are declared before any result is seen: cells that differ in one factor only."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Literal, NamedTuple
+
+from dprl.platform.configs.experiment import varies
+from dprl.platform.reports.cell_texts import Row, plain
+from dprl.platform.reports.comparing.report_cells import ReportCell
+from dprl.platform.reports.verdicts import number
+
+Kind = Literal["algorithm", "noise", "epsilon", "compare"]
+"""The factor in which two cells differ; 'compare' where a user asked for the pair."""
+Settings = tuple[tuple[str, str], ...]
+
+_ALGORITHM = "algorithm."
+_NAME = "algorithm.name"
+_NOISE = ("privacy.", "noise.")
+_PRIVACY = ("privacy.model", "privacy.epsilon", "privacy.delta")
+SAME_EPSILON = 1.0 + 1e-6
+"""Certified epsilons may exceed a claim by rounding errors."""
+
+
+class Factors(NamedTuple):
+    """The factors of a cell, as far as they vary within its group.
+
+    constants: settings of the algorithm. noise: settings of privacy besides model, epsilon and delta. epsilon: the one
+    that is claimed where the claim holds, else the certified one; infinite without privacy.
+    """
+
+    algorithm: str
+    constants: Settings
+    noise: Settings
+    model: str
+    delta: float
+    epsilon: float
+
+    @property
+    def private(self) -> bool:
+        """Whether privacy was asked for."""
+        return self.model != "none"
+
+    @property
+    def comparable(self) -> bool:
+        """Whether the cell may be compared: one that asked for privacy must prove a finite epsilon."""
+        return not self.private or math.isfinite(self.epsilon)
+
+    def differences(self, other: Factors) -> tuple[str, ...]:
+        """Return the factors in which two cells differ, in words.
+
+        Constants of different algorithms differ if one that both have does.
+        """
+        same_constants = compatible(self.constants, other.constants)
+        if self.algorithm == other.algorithm:
+            same_constants = self.constants == other.constants
+        found = (
+            ("algorithm", self.algorithm != other.algorithm),
+            ("constants", not same_constants),
+            ("noise", self.noise != other.noise),
+            ("trust model", self.model != other.model),
+            ("\u03b5", self.epsilon != other.epsilon),
+            ("\u03b4", self.delta != other.delta),
+        )
+        return tuple(name for name, differs in found if differs)
+
+
+def factors_of(cells: Sequence[ReportCell]) -> list[Factors]:
+    """Return the factors of the cells of one group.
+
+    Where all cells have one algorithm, its settings that vary stand for algorithms.
+    """
+    rows = [cell.row for cell in cells]
+    keys = [key for key in dict.fromkeys(key for row in rows for key in row) if varies(key, rows)]
+    constants = [key for key in keys if key.startswith(_ALGORITHM) and key != _NAME]
+    noise = [key for key in keys if key.startswith(_NOISE) and key not in _PRIVACY]
+    alone = len({row[_NAME] for row in rows}) == 1
+    found = []
+    for cell in cells:
+        row, settings = cell.row, _settings(cell.row, constants)
+        name = str(row[_NAME])
+        if alone:
+            name, settings = " ".join([name, *(f"{key.rpartition('.')[2]}={value}" for key, value in settings)]), ()
+        private = cell.private
+        noise_settings = _settings(row, noise) if private else ()
+        delta = float(row.get("claimed_delta", 0.0)) if private else 0.0
+        epsilon = _epsilon(cell) if private else math.inf
+        found.append(Factors(name, settings, noise_settings, str(row["privacy.model"]), delta, epsilon))
+    return found
+
+
+def declared_pairs(factors: Sequence[Factors]) -> dict[tuple[int, int], Kind]:
+    """Return the comparisons of a group, pairs of places, the smaller first, each with the factor that differs.
+
+    They are: the same privacy and noise, another algorithm; the same algorithm and privacy, other noise; the same
+    algorithm and noise, the next epsilon.
+    """
+    found: dict[tuple[int, int], Kind] = {}
+    for i, j in _other_algorithm(factors):
+        found[min(i, j), max(i, j)] = "algorithm"
+    for i, j in _other_noise(factors):
+        found[min(i, j), max(i, j)] = "noise"
+    for i, j in _next_epsilon(factors):
+        found[min(i, j), max(i, j)] = "epsilon"
+    return found
+
+
+def compatible(one: Settings, other: Settings) -> bool:
+    """Whether two algorithms have equal values of the constants that both have."""
+    first, second = dict(one), dict(other)
+    return all(first[key] == second[key] for key in first.keys() & second.keys())
+
+
+def _other_algorithm(factors: Sequence[Factors]) -> Iterable[tuple[int, int]]:
+    """Give pairs with equal constants; of constants that only one of two algorithms has, all pairs.
+
+    So algorithms that were tuned, each with constants of its own, are compared as they were tuned.
+    """
+    equal: set[tuple[int, str]] = set()
+    mixed: list[tuple[int, int]] = []
+    buckets = _buckets(factors, lambda each: (each.model, each.delta, each.epsilon, each.noise))
+    for i, j in (pair for bucket in buckets for pair in itertools.combinations(bucket, 2)):
+        if factors[i].algorithm == factors[j].algorithm:
+            continue
+        if compatible(factors[i].constants, factors[j].constants):
+            equal |= {(i, factors[j].algorithm), (j, factors[i].algorithm)}
+            yield i, j
+        else:
+            mixed.append((i, j))
+    for i, j in mixed:
+        if (i, factors[j].algorithm) not in equal and (j, factors[i].algorithm) not in equal:
+            yield i, j
+
+
+def _other_noise(factors: Sequence[Factors]) -> Iterable[tuple[int, int]]:
+    buckets = _buckets(factors, lambda each: (each.algorithm, each.constants, each.model, each.delta, each.epsilon))
+    for bucket in buckets:
+        for i, j in itertools.combinations(bucket, 2):
+            if factors[i].noise != factors[j].noise:
+                yield i, j
+
+
+def _next_epsilon(factors: Sequence[Factors]) -> Iterable[tuple[int, int]]:
+    buckets = _buckets(factors, lambda each: (each.algorithm, each.constants, each.noise, each.model, each.delta))
+    for bucket in buckets:
+        by_epsilon: dict[float, list[int]] = {}
+        for i in bucket:
+            by_epsilon.setdefault(factors[i].epsilon, []).append(i)
+        for less, more in itertools.pairwise(sorted(by_epsilon)):
+            yield from itertools.product(by_epsilon[less], by_epsilon[more])
+
+
+def _buckets(factors: Sequence[Factors], key: Callable[[Factors], Hashable]) -> Iterable[list[int]]:
+    """Return the places of comparable cells that agree in `key`."""
+    found: dict[Hashable, list[int]] = {}
+    for i, each in enumerate(factors):
+        if each.comparable:
+            found.setdefault(key(each), []).append(i)
+    return found.values()
+
+
+def _settings(row: Row, keys: Sequence[str]) -> Settings:
+    return tuple((key, plain(row[key])) for key in keys if key in row)
+
+
+def _epsilon(cell: ReportCell) -> float:
+    """Return the epsilon under which a private cell is compared, rounded where no claim says what is equal."""
+    claimed = float(cell.row.get("claimed_epsilon", 0.0))
+    return claimed if cell.proved <= claimed * SAME_EPSILON else float(number(cell.proved))

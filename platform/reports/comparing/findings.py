@@ -1,0 +1,157 @@
+"""Findings of a report: the best cell at each privacy budget, its rivals, and what privacy costs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from dprl.platform.reports.comparing.declared import SAME_EPSILON
+from dprl.platform.reports.comparing.groups import Group
+from dprl.platform.reports.comparing.report_cells import ReportCell
+from dprl.platform.reports.inference.effects import Effect, Estimate
+
+_MIXED = {"algorithm", "noise"}
+
+
+class Budget(NamedTuple):
+    """A privacy budget: a trust model and the largest certified epsilon and delta; infinite without privacy."""
+
+    model: str
+    epsilon: float
+    delta: float
+
+    def allows(self, cell: ReportCell) -> bool:
+        """Whether the cell proves an epsilon at its delta, and both are within the budget."""
+        if cell.row["privacy.model"] != self.model:
+            return False
+        return self.model == "none" or (cell.proved <= self.epsilon * SAME_EPSILON and _delta(cell) <= self.delta)
+
+
+class Rival(NamedTuple):
+    """A cell beside the best one.
+
+    place: in the group. differs_in: the factors in which it differs from the best cell. effect: of it against the best
+    cell, on the log scale their ratio; None where both algorithm and noise differ, as no ratio of algorithms is to be
+    seen there. p_value: of the declared test, adjusted for its family; NaN without one. significant: None without a
+    test. declared: whether the comparison is declared; it may still have too few seeds for a test.
+    """
+
+    place: int
+    differs_in: tuple[str, ...]
+    effect: Effect | None
+    p_value: float
+    significant: bool | None
+    declared: bool
+
+    @property
+    def mixed(self) -> bool:
+        """Whether both algorithm and noise differ."""
+        return set(self.differs_in) >= _MIXED
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The best cell at a privacy budget.
+
+    best: its place in the group, None if no cell is within the budget. next_best: the best of the cells that differ
+    from it in algorithm or noise. other_algorithm: the best of the cells of other algorithms at the same privacy and
+    noise, a declared comparison. reference: the place of the cell without privacy of the same algorithm. cost: the
+    effect of the best cell against that reference. others: how many other cells are within the budget.
+    """
+
+    budget: Budget
+    best: int | None
+    next_best: Rival | None = None
+    other_algorithm: Rival | None = None
+    reference: int | None = None
+    cost: Effect | None = None
+    others: int = 0
+
+
+def findings_of(group: Group) -> list[Finding]:
+    """Return the findings of a group with a headline: by trust model, small budgets first, without privacy last."""
+    if group.metric is None:
+        return []
+    models = dict.fromkeys(str(cell.row["privacy.model"]) for cell in group.cells if cell.private)
+    budgets = [budget for model in sorted(models) for budget in _budgets(group, model)]
+    if any(not cell.private for cell in group.cells):
+        budgets.append(Budget("none", math.inf, 0.0))
+    return [_finding(group, budget) for budget in budgets]
+
+
+def value_of(group: Group, finding: Finding) -> Estimate | None:
+    """Return the headline of the best cell of a finding with its interval, None without a cell."""
+    return None if finding.best is None else group.cells[finding.best].estimate
+
+
+def _budgets(group: Group, model: str) -> list[Budget]:
+    """Return what cells of a trust model claim, and beyond it at each delta the largest epsilon that is certified."""
+    cells = [cell for cell in group.cells if cell.row["privacy.model"] == model]
+    found = set()
+    for delta in {_delta(cell) for cell in cells}:
+        here = [cell for cell in cells if _delta(cell) == delta]
+        claimed = {float(cell.row["claimed_epsilon"]) for cell in here if "claimed_epsilon" in cell.row}
+        certified = max((cell.proved for cell in here if math.isfinite(cell.proved)), default=0.0)
+        beyond = {certified} if certified > max(claimed, default=0.0) * SAME_EPSILON else set()
+        found |= {Budget(model, epsilon, delta) for epsilon in claimed | beyond}
+    return sorted(found)
+
+
+def _finding(group: Group, budget: Budget) -> Finding:
+    within = [i for i, cell in enumerate(group.cells) if budget.allows(cell)]
+    if not within:
+        return Finding(budget, None)
+    best, *others = within
+    factors = group.factors
+    mine = (factors[best].algorithm, factors[best].noise)
+    unlike = [i for i in others if (factors[i].algorithm, factors[i].noise) != mine]
+    rivals = [i for i in unlike if factors[i].algorithm != mine[0] and _kind(group, best, i) == "algorithm"]
+    reference = _reference(group, best) if budget.model != "none" else None
+    return Finding(
+        budget,
+        best,
+        next_best=_rival(group, best, unlike),
+        other_algorithm=_rival(group, best, rivals),
+        reference=reference,
+        cost=None if reference is None else group.effect(best, reference),
+        others=len(others),
+    )
+
+
+def _kind(group: Group, one: int, other: int) -> str:
+    comparison = group.comparison(one, other)
+    return "" if comparison is None else comparison.kind
+
+
+def _rival(group: Group, best: int, places: Sequence[int]) -> Rival | None:
+    """Return the first of the cells at `places`, which are in order, as a rival of the best one; None of none."""
+    if not places:
+        return None
+    place = places[0]
+    differs_in = group.factors[place].differences(group.factors[best])
+    effect = None if set(differs_in) >= _MIXED else group.effect(place, best)
+    comparison = group.comparison(best, place)
+    if comparison is None or not comparison.test.tested:
+        return Rival(place, differs_in, effect, math.nan, None, comparison is not None)
+    test = comparison.test
+    return Rival(place, differs_in, effect, test.adjusted, test.significant, declared=True)
+
+
+def _reference(group: Group, best: int) -> int | None:
+    """Return the place of the cell without privacy of the same algorithm and constants, None if there is none.
+
+    Where the algorithm has only one cell without privacy it is that one, whatever its constants.
+    """
+    mine, name = group.factors[best], group.cells[best].row["algorithm.name"]
+    free = [i for i, cell in enumerate(group.cells) if not cell.private and cell.row["algorithm.name"] == name]
+    for i in free:
+        if (group.factors[i].algorithm, group.factors[i].constants) == (mine.algorithm, mine.constants):
+            return i
+    return free[0] if len(free) == 1 else None
+
+
+def _delta(cell: ReportCell) -> float:
+    """Return the delta at which a cell's epsilon is claimed and certified, 0 for a pure one."""
+    return float(cell.row.get("claimed_delta", 0.0))

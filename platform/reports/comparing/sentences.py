@@ -1,0 +1,257 @@
+"""The answer of a report in sentences: a heading, and the numbers behind it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from dprl.platform.reports.comparing.findings import Budget, Finding, Rival, findings_of
+from dprl.platform.reports.comparing.groups import Group
+from dprl.platform.reports.inference.effects import Effect
+from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
+from dprl.platform.reports.numbers import delta_number, effect_text, rounded, sentence_number
+
+NO_TEST = f"fewer than {FEWEST_SEEDS} seeds: no test"
+MIXED = "algorithm and noise differ"
+_MODELS = {"jdp": "central privacy", "ldp": "local privacy", "none": "no privacy"}
+_EXTREME = {"low": "lowest", "high": "highest"}
+
+
+class _Told(NamedTuple):
+    """A finding with a best cell, and the group that it is of."""
+
+    group: Group
+    finding: Finding
+
+    @property
+    def best(self) -> int:
+        if self.finding.best is None:
+            raise ValueError("finding must have a best cell")
+        return self.finding.best
+
+    @property
+    def algorithm(self) -> str:
+        return str(self.group.cells[self.best].row["algorithm.name"])
+
+    @property
+    def saturated(self) -> bool:
+        return self.group.cells[self.best].saturated
+
+
+def model_text(model: str) -> str:
+    """Return a trust model in words, e.g. 'central privacy'."""
+    return _MODELS.get(model, model)
+
+
+def budget_text(budget: Budget, *, with_delta: bool) -> str:
+    """Return a budget in words, e.g. 'central privacy, certified \u03b5 \u2264 3, \u03b4 \u2264 10\u207b\u2076'."""
+    if budget.model == "none":
+        return model_text(budget.model)
+    text = f"{model_text(budget.model)}, certified \u03b5 \u2264 {epsilon_number(budget.epsilon)}"
+    sign = "\u2264" if budget.delta else "="
+    return f"{text}, \u03b4 {sign} {delta_number(budget.delta)}" if with_delta else text
+
+
+def epsilon_number(epsilon: float) -> str:
+    """Return an epsilon, e.g. '3' or '0.15'."""
+    return "\u221e" if math.isinf(epsilon) else f"{epsilon:.4g}"
+
+
+def rival_text(group: Group, rival: Rival) -> str:
+    """Return how a rival compares with the best cell: the effect and its test, or why there is none."""
+    name = group.names[rival.place]
+    if rival.effect is None:
+        return f"{name} ({MIXED})"
+    others = [factor for factor in rival.differs_in if factor not in ("algorithm", "noise")]
+    unlike = f"; other {' and '.join(others)}" if others else ""
+    return f"{name}: {effect_text(rival.effect)} ({significance_text(rival)}{unlike})"
+
+
+def significance_text(rival: Rival) -> str:
+    """Return the result of a rival's test in words."""
+    if rival.significant is None:
+        return NO_TEST if rival.declared else "no test declared"
+    p_value = "p < 0.001" if rival.p_value < 0.001 else f"p = {rival.p_value:.2g}"
+    return f"significant, {p_value}" if rival.significant else f"no significant difference, {p_value}"
+
+
+def heading(groups: Sequence[Group]) -> str:
+    """Return the answer of the report in one sentence, '' if no group has a headline."""
+    told = _private(groups)
+    if not told:
+        return _without_budgets(groups)
+    metric = told[0].group.metric
+    what = f"{_EXTREME[metric.better]} {metric.label}" if metric is not None else ""
+    if all(each.saturated for each in told):
+        return "Nothing was learned at any certified privacy budget"
+    names = {str(cell.row["algorithm.name"]) for each in told for cell in each.group.cells if cell.private}
+    if len(names) == 1:
+        return _of_one_algorithm(told)
+    return _of_several(told, what)
+
+
+def lead(groups: Sequence[Group]) -> list[str]:
+    """Return the sentences below the heading: the numbers at one budget, tests, and what limits them."""
+    told = _private(groups)
+    if not told:
+        return []
+    chosen = _at_one_budget(told)
+    clauses = [_clause(each) for each in chosen]
+    epsilon = epsilon_number(chosen[0].finding.budget.epsilon)
+    has_interval = any(each.group.cells[each.best].estimate.has_interval for each in chosen)
+    where = f" ({chosen[0].group.title}{', 95 % intervals' if has_interval else ''})"
+    sentences = [f"At certified \u03b5 \u2264 {epsilon}, {', and '.join(clauses)}{where}."]
+    return [*sentences, *_tests(told), *_mixed(chosen), *_failed(told)]
+
+
+def headline_finding(groups: Sequence[Group]) -> tuple[Group, Finding] | None:
+    """Return the finding that stands for a report: at the budget of its lead, the trust model that comes first."""
+    told = _private(groups)
+    if not told:
+        return None
+    group, finding = _at_one_budget(told)[0]
+    return group, finding
+
+
+def _private(groups: Sequence[Group]) -> list[_Told]:
+    """Return the findings with privacy of the groups that share the first headline."""
+    told = [_Told(group, found) for group in groups for found in findings_of(group)]
+    private = [each for each in told if each.finding.best is not None and each.finding.budget.model != "none"]
+    return [each for each in private if each.group.metric == private[0].group.metric]
+
+
+def _without_budgets(groups: Sequence[Group]) -> str:
+    """Return the heading of a report without a cell that certifies a finite epsilon."""
+    if any(cell.private for group in groups for cell in group.cells):
+        return "No cell certifies a finite \u03b5"
+    free = [_Told(group, found) for group in groups for found in findings_of(group) if found.best is not None]
+    winners = {each.algorithm for each in free}
+    if len(winners) != 1:
+        return "The best algorithm without privacy depends on the environment" if winners else ""
+    metric = free[0].group.metric
+    what = f"{_EXTREME[metric.better]} {metric.label}" if metric is not None else ""
+    several = any(each.finding.others for each in free)
+    return f"{winners.pop()} {f'has the {what} ' if several else ''}without privacy"
+
+
+def _of_one_algorithm(told: Sequence[_Told]) -> str:
+    each = _at_one_budget(told)[0]
+    budget, cost = each.finding.budget, each.finding.cost
+    at = f"{each.algorithm} at certified \u03b5 \u2264 {epsilon_number(budget.epsilon)} ({model_text(budget.model)})"
+    if cost is None or cost.scale != "log":
+        return f"{at}: {_amount(each)}"
+    metric = each.group.metric
+    return f"{at}: {_times(cost.value)} its {metric.label if metric else ''} without privacy"
+
+
+def _of_several(told: Sequence[_Told], what: str) -> str:
+    """Return the heading where algorithms compete."""
+    rivals = [each.finding.other_algorithm for each in told if each.finding.other_algorithm is not None]
+    tests = [rival.significant for rival in rivals if rival.significant is not None]
+    if tests and not any(tests):
+        most = max(each.finding.budget.epsilon for each in told if each.finding.other_algorithm is not None)
+        return f"No algorithm is significantly best at \u03b5 \u2264 {epsilon_number(most)}"
+    untested = "" if tests else f" ({NO_TEST})" if rivals else " (no comparison at equal noise)"
+    by_model: dict[str, set[str]] = {}
+    for each in told:
+        by_model.setdefault(each.finding.budget.model, set()).add(each.algorithm)
+    if len(set.union(*by_model.values())) == 1:
+        return f"{told[0].algorithm} has the {what} at every certified privacy budget{untested}"
+    if all(len(winners) == 1 for winners in by_model.values()):
+        first, *others = [(next(iter(winners)), model_text(model)) for model, winners in by_model.items()]
+        rest = ", ".join(f"{name} under {model}" for name, model in others)
+        return f"{first[0]} has the {what} under {first[1]}, {rest}{untested}"
+    return f"The algorithm with the {what} depends on the privacy budget{untested}"
+
+
+def _at_one_budget(told: Sequence[_Told]) -> list[_Told]:
+    """Return, of the largest group, one finding for each trust model, at the same epsilon if there is one.
+
+    It is the epsilon nearest to 1 at which most trust models have a best cell that learned.
+    """
+    group = max((each.group for each in told), key=lambda group: len(group.cells))
+    here = [each for each in told if each.group is group]
+    learned = [each for each in here if not each.saturated] or here
+    epsilons = {each.finding.budget.epsilon for each in learned}
+
+    def rank(epsilon: float) -> tuple[int, float]:
+        models = {each.finding.budget.model for each in learned if each.finding.budget.epsilon == epsilon}
+        return -len(models), abs(math.log(epsilon)) if epsilon > 0 else math.inf
+
+    epsilon = min(sorted(epsilons), key=rank)
+    chosen: dict[str, _Told] = {}
+    for each in learned:
+        # Of several deltas the largest: its cells include the others'.
+        if each.finding.budget.epsilon == epsilon:
+            chosen[each.finding.budget.model] = each
+    return list(chosen.values())
+
+
+def _clause(each: _Told) -> str:
+    delta = f"\u03b4 = {delta_number(float(each.group.cells[each.best].row.get('claimed_delta', 0.0)))}"
+    text = f"{each.algorithm} {_amount(each)} under {model_text(each.finding.budget.model)} ({delta})"
+    cost = each.finding.cost
+    if cost is None:
+        return text
+    metric = each.group.metric.label if each.group.metric is not None else ""
+    if cost.scale == "log":
+        return f"{text}, {_times(cost.value)}{_interval(cost)} its {metric} without privacy"
+    return f"{text}, {effect_text(cost)} against its {metric} without privacy"
+
+
+def _amount(each: _Told) -> str:
+    """Return the headline of the best cell, per episode if it is a sum."""
+    metric, value = each.group.metric, each.group.cells[each.best].estimate.value
+    if metric is None:
+        return ""
+    if metric.over != "sum":
+        return f"has a {metric.label} of {sentence_number(value)}"
+    per_episode = sentence_number(value / each.group.episodes)
+    return f"loses {per_episode} {metric.unit} per {each.group.unit}"
+
+
+def _times(ratio: float) -> str:
+    return f"{rounded(ratio, 2 if ratio < 100 else 3)} times"
+
+
+def _interval(found: Effect) -> str:
+    ends = (found.lower, found.upper)
+    if math.isnan(found.lower):
+        return ""
+    return f" [{', '.join(rounded(end, 2 if end < 100 else 3) for end in ends)}]"
+
+
+def _tests(told: Sequence[_Told]) -> list[str]:
+    """Return at how many budgets the best algorithm is significantly better than the next one at equal noise."""
+    rivals = [each.finding.other_algorithm for each in told if each.finding.other_algorithm is not None]
+    if not rivals:
+        return []
+    tested = [rival for rival in rivals if rival.significant is not None]
+    if not tested:
+        return [f"{NO_TEST.capitalize()}."]
+    significant = sum(bool(rival.significant) for rival in tested)
+    whose = "Its lead" if len({each.algorithm for each in told}) == 1 else "The lead of the best algorithm"
+    return [f"{whose} over the next algorithm at equal noise is significant at {significant} of {len(tested)} budgets."]
+
+
+def _mixed(chosen: Sequence[_Told]) -> list[str]:
+    """Return, where the next best cell differs in algorithm and noise, that it does, and the ratio at equal noise."""
+    sentences = []
+    for each in chosen:
+        rival, equal = each.finding.next_best, each.finding.other_algorithm
+        if rival is None or not rival.mixed:
+            continue
+        where = f"Under {model_text(each.finding.budget.model)}"
+        text = f"{where} {MIXED} between the best cell and the next best, {each.group.names[rival.place]}"
+        text += "; no cell of another algorithm has the same noise" if equal is None else ""
+        if equal is not None:
+            text += f"; at equal noise, {rival_text(each.group, equal)}"
+        sentences.append(f"{text}.")
+    return sentences
+
+
+def _failed(told: Sequence[_Told]) -> list[str]:
+    """Return which of the best cells have a claim that fails."""
+    cells = {each.group.names[each.best] for each in told if each.group.cells[each.best].row["verdict"] != "holds"}
+    return [f"Claims fail among the best cells: {'; '.join(sorted(cells))}."] if cells else []

@@ -1,0 +1,64 @@
+"""Numbers as tables and sentences show them: three significant digits in tables, two in sentences."""
+
+from __future__ import annotations
+
+import math
+
+from dprl.platform.reports.inference.effects import Effect, Estimate
+
+_TABLE, _SENTENCE = 3, 2
+_SUPERSCRIPTS = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
+_SMALLEST_DECIMAL = 1e-4
+"""Below it a number has a power of ten."""
+_EXACT_RATIO = 100.0
+"""From here on a ratio has three digits."""
+
+
+def rounded(value: float, digits: int = _TABLE) -> str:
+    """Return a number with so many significant digits, thousands with a comma, e.g. '0.0122' or '34,500'."""
+    if math.isnan(value):
+        return ""
+    if math.isinf(value):
+        return "\u221e" if value > 0 else "\u2212\u221e"
+    if value == 0.0:
+        return "0"
+    shown = float(f"{value:.{digits - 1}e}")
+    if abs(shown) < _SMALLEST_DECIMAL:
+        return power_text(shown, digits)
+    exponent = math.floor(math.log10(abs(shown)))
+    return f"{shown:,.{max(0, digits - 1 - exponent)}f}".replace("-", "\u2212")
+
+
+def power_text(value: float, digits: int = _TABLE) -> str:
+    """Return a number as a power of ten, e.g. '10\u207b\u2076' for 1e-06 and '2.50 \u00d7 10\u207b\u2077'."""
+    mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
+    power = f"10{str(int(exponent)).translate(_SUPERSCRIPTS)}"
+    return power if float(mantissa) == 1.0 else f"{mantissa} \u00d7 {power}".replace("-", "\u2212")
+
+
+def delta_number(delta: float) -> str:
+    """Return a delta, e.g. '0' or '10\u207b\u2076'."""
+    return "0" if delta == 0.0 else power_text(delta) if delta < _SMALLEST_DECIMAL * 10 else f"{delta:g}"
+
+
+def estimate_text(found: Estimate, digits: int = _TABLE) -> str:
+    """Return an estimate with its interval if it has one, e.g. '0.0122 [0.0108, 0.0138]'."""
+    ends = f" [{rounded(found.lower, digits)}, {rounded(found.upper, digits)}]" if found.has_interval else ""
+    return rounded(found.value, digits) + ends
+
+
+def effect_text(found: Effect) -> str:
+    """Return a ratio, e.g. '58\u00d7 [45, 75]', or a difference with its sign; the interval if there is one."""
+    value, *ends = (_effect_number(x, found) for x in found[:3])
+    return value if math.isnan(found.lower) else f"{value} [{', '.join(end.rstrip(chr(215)) for end in ends)}]"
+
+
+def sentence_number(value: float) -> str:
+    """Return a number as a sentence has it, with two significant digits."""
+    return rounded(value, _SENTENCE)
+
+
+def _effect_number(value: float, found: Effect) -> str:
+    if found.scale == "log":
+        return f"{rounded(value, _SENTENCE if value < _EXACT_RATIO else _TABLE)}\u00d7"
+    return f"{'+' if value > 0 else ''}{rounded(value)}"

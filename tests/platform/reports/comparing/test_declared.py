@@ -1,0 +1,142 @@
+"""Only comparisons of one factor are declared, and Holm adjusts for these."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import t, ttest_ind
+
+from dprl.platform.reports.comparing.findings import findings_of
+from dprl.platform.reports.comparing.frames import comparison_frame
+from dprl.platform.reports.comparing.groups import Group, groups_of
+from dprl.platform.reports.comparing.report_cells import ReportCell
+from dprl.platform.reports.inference.pairs import LEVEL, holm
+from tests.platform.reports.comparing.cases import report_cell
+
+ONE_HOT: dict[str, Any] = {"privacy.families": "one_hot"}
+SEPARATE: dict[str, Any] = {"privacy.families": "separate"}
+
+
+def finals(mean: float, seeds: int = 4) -> list[float]:
+    return [mean * (1.0 + 0.01 * i) for i in range(seeds)]
+
+
+def group_of(*cells: ReportCell) -> Group:
+    (group,) = groups_of(cells)
+    return group
+
+
+def kinds(group: Group) -> set[tuple[str, frozenset[float]]]:
+    """The kind of each comparison, and the cells by their first seed's headline."""
+    return {
+        (comparison.kind, frozenset(round(float(group.cells[k].finals[0])) for k in pair))
+        for pair, comparison in group.comparisons.items()
+    }
+
+
+def test_cells_that_differ_in_one_factor_are_compared() -> None:
+    group = group_of(
+        report_cell(finals(10), **ONE_HOT),
+        report_cell(finals(20), **SEPARATE),
+        report_cell(finals(30), algorithm="pucb", **ONE_HOT),
+        report_cell(finals(40), claimed=3.0, proved=3.0, **ONE_HOT),
+        report_cell(finals(50), claimed=9.0, proved=9.0, **ONE_HOT),
+        report_cell(finals(60), "ldp", **ONE_HOT),
+        report_cell(finals(70), claimed_delta=1e-6, **ONE_HOT),
+        report_cell(finals(1), "none"),
+        report_cell(finals(2), "none", algorithm="pucb"),
+    )
+    assert kinds(group) == {
+        ("algorithm", frozenset({10, 30})),
+        ("noise", frozenset({10, 20})),
+        ("epsilon", frozenset({10, 40})),
+        ("epsilon", frozenset({40, 50})),
+        ("algorithm", frozenset({1, 2})),
+    }
+
+
+def test_algorithms_are_compared_at_equal_constants_or_each_as_it_was_tuned() -> None:
+    name = "algorithm.bonus_scale"
+    both = [report_cell(finals(10 + i), **dict[str, Any]({name: x})) for i, x in enumerate((1.0, 0.1))]
+    others = [
+        report_cell(finals(20 + i), algorithm="pucb", **dict[str, Any]({name: x})) for i, x in enumerate((1.0, 0.3))
+    ]
+    assert kinds(group_of(*both, *others)) == {
+        ("algorithm", frozenset({10, 20})),
+        ("algorithm", frozenset({11, 21})),
+    }
+
+
+def test_settings_of_the_only_algorithm_stand_for_algorithms() -> None:
+    cells = [report_cell(finals(10 * x), **dict[str, Any]({"algorithm.bonus_scale": x})) for x in (1.0, 2.0, 3.0)]
+    assert len(group_of(*cells).comparisons) == 3
+
+
+def test_what_certifies_nothing_is_in_no_comparison() -> None:
+    cells = [report_cell(finals(10), proved=float("inf")), report_cell(finals(20), algorithm="pucb")]
+    assert not group_of(*cells).comparisons
+
+
+def test_a_failing_claim_is_compared_at_its_certified_epsilon() -> None:
+    failing = report_cell(finals(10), proved=3.0)
+    assert kinds(
+        group_of(
+            failing,
+            report_cell(finals(20), algorithm="pucb", claimed=3.0, proved=3.0),
+            report_cell(finals(30), algorithm="best_ucb_vi"),
+        )
+    ) == {("algorithm", frozenset({10, 20}))}
+
+
+def with_interval(mean: float, half: float) -> list[float]:
+    """Four seeds whose mean has this Student interval."""
+    shape = np.array([-1.2, -0.2, 0.3, 1.1])
+    shape /= shape.std(ddof=1)
+    return (mean + shape * half * 2.0 / float(t.ppf(0.975, 3))).tolist()
+
+
+def test_a_large_difference_is_significant_among_many_cells() -> None:
+    """5391 [4068, 6714] against 34483 [28871, 40095] among 32 cells was 'not told apart': raw scale, 496 pairs."""
+    best, other = with_interval(5391.0, 1323.0), with_interval(34483.0, 5612.0)
+    generator = np.random.default_rng(0)
+    cells = [report_cell(best, algorithm="best_ucb_vi", claimed=3.0, proved=3.0)]
+    cells.append(report_cell(other, claimed=3.0, proved=3.0))
+    for k, epsilon in enumerate([0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 50.0, 100.0]):
+        for algorithm in ("best_ucb_vi", "private_ucb_vi"):
+            values = (40000.0 / (1 + k) * generator.lognormal(0.0, 0.05, 4)).tolist()
+            cells.append(report_cell(values, algorithm=algorithm, claimed=epsilon, proved=epsilon))
+    group = group_of(*cells)
+    finding = next(each for each in findings_of(group) if each.budget.epsilon == 3.0)
+    pair = next(
+        comparison.test
+        for places, comparison in group.comparisons.items()
+        if {round(float(group.cells[k].finals.mean())) for k in places} == {5391, 34483}
+    )
+    assert pair.significant
+    assert 0.1 < pair.effect.lower < 5391 / 34483 < pair.effect.upper < 0.25
+    assert finding.best is not None
+    # As it was: every pair, on the raw scale.
+    raw = [ttest_ind(a.finals, b.finals, equal_var=False).pvalue for a, b in itertools.combinations(cells, 2)]
+    assert len(raw) == 496
+    assert holm(raw)[0] > LEVEL
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_two_thousand_cells_have_a_comparison_each_for_a_factor_or_two(seeds: int) -> None:
+    """All pairs of them were two million rows and 468 MB."""
+    generator = np.random.default_rng(seeds)
+    cells = [
+        report_cell(generator.lognormal(3.0, 0.5, seeds).tolist(), "jdp", epsilon, epsilon, algorithm, **noise)
+        for epsilon in np.geomspace(0.1, 100.0, 250).tolist()
+        for algorithm in ("private_ucb_vi", "best_ucb_vi", "pucb", "private_ucb_po")
+        for noise in (ONE_HOT, SEPARATE)
+    ]
+    group = group_of(*cells)
+    frame = comparison_frame([group])
+    assert len(cells) == 2000
+    assert len(frame) == 250 * (2 * 6 + 4) + 249 * 8
+    assert len(frame.to_csv(index=False)) < 3e6
+    assert bool(frame["p_holm"].isna().all()) == (seeds < 3)
