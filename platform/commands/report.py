@@ -60,9 +60,7 @@ def _say_answers(found: SweepReport) -> None:
         say(f"  {sentence}")
     for group in found.groups:
         say(f"{group.title}: {group.amount}" if group.amount else group.title)
-        rows = [
-            [each.need, each.best or each.note, each.value, each.cost, each.next_best] for each in answers_of(group)
-        ]
+        rows = [[each.need, each.best or each.note, each.value, each.cost, each.short] for each in answers_of(group)]
         if rows:
             write_table(sys.stdout, ["privacy budget", "best", "[95 % interval]", "cost of privacy", "next best"], rows)
 

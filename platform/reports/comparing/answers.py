@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dprl.platform.reports.comparing.findings import Finding, findings_of
 from dprl.platform.reports.comparing.groups import Group
 from dprl.platform.reports.comparing.report_cells import ReportCell
-from dprl.platform.reports.comparing.sentences import MIXED, budget_text, rival_text
+from dprl.platform.reports.comparing.sentences import MIXED, budget_text, comparison_text, rival_text
 from dprl.platform.reports.numbers import effect_text, estimate_text
 
 
@@ -19,7 +19,7 @@ class Answer:
     need: trust model and budget in words. best: its name, '' if no cell is within the budget. value: its headline with
     its interval. next_best: the next cell of another algorithm or noise, with its ratio to the best one and the test;
     where both differ, the ratio at equal noise. cost: the ratio to the same algorithm without privacy. note: what else
-    must be known.
+    must be known. short: next_best without names.
     """
 
     need: str
@@ -28,6 +28,7 @@ class Answer:
     next_best: str
     cost: str
     note: str
+    short: str = ""
 
 
 def answers_of(group: Group) -> list[Answer]:
@@ -53,7 +54,8 @@ def _answer(group: Group, finding: Finding, *, with_delta: bool) -> Answer:
     cell = group.cells[finding.best]
     cost = "" if finding.cost is None else effect_text(finding.cost)
     value = estimate_text(cell.estimate)
-    return Answer(need, group.names[finding.best], value, _next_best(group, finding), cost, _note(group, finding))
+    texts = (value, _next_best(group, finding), cost, _note(group, finding), _short(finding))
+    return Answer(need, group.names[finding.best], *texts)
 
 
 def _next_best(group: Group, finding: Finding) -> str:
@@ -64,6 +66,17 @@ def _next_best(group: Group, finding: Finding) -> str:
         return rival_text(group, rival)
     at_equal = "no cell has the same noise" if equal is None else f"at equal noise {rival_text(group, equal)}"
     return f"{group.names[rival.place]}: {MIXED}; {at_equal}"
+
+
+def _short(finding: Finding) -> str:
+    """Return the ratio to the next best cell, at equal noise where algorithm and noise differ, and its test."""
+    rival = finding.next_best
+    if rival is None:
+        return ""
+    if rival.mixed:
+        equal = finding.other_algorithm
+        return MIXED if equal is None or equal.effect is None else f"{comparison_text(equal)} at equal noise"
+    return comparison_text(rival)
 
 
 def _note(group: Group, finding: Finding) -> str:

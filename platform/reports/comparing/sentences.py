@@ -60,12 +60,16 @@ def epsilon_number(epsilon: float) -> str:
 
 def rival_text(group: Group, rival: Rival) -> str:
     """Return how a rival compares with the best cell: the effect and its test, or why there is none."""
-    name = group.names[rival.place]
+    return f"{group.names[rival.place]}: {comparison_text(rival)}"
+
+
+def comparison_text(rival: Rival) -> str:
+    """Return the effect of a rival against the best cell and its test, without names."""
     if rival.effect is None:
-        return f"{name} ({MIXED})"
+        return MIXED
     others = [factor for factor in rival.differs_in if factor not in ("algorithm", "noise")]
     unlike = f"; other {' and '.join(others)}" if others else ""
-    return f"{name}: {effect_text(rival.effect)} ({significance_text(rival)}{unlike})"
+    return f"{effect_text(rival.effect)} ({significance_text(rival)}{unlike})"
 
 
 def significance_text(rival: Rival) -> str:
