@@ -1,0 +1,117 @@
+"""Findings name the best cell, its rivals at equal noise and the cost of privacy; sentences claim no more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dprl.platform.reports.comparing.findings import Finding, findings_of
+from dprl.platform.reports.comparing.groups import Group, groups_of
+from dprl.platform.reports.comparing.report_cells import ReportCell
+from dprl.platform.reports.comparing.sentences import MIXED, heading, headline_finding, lead
+from tests.platform.reports.comparing.cases import report_cell
+
+LOW, MIDDLE, HIGH, FREE = [9.0, 10.0, 11.0], [9.5, 10.5, 12.0], [99.0, 100.0, 101.0], [1.0, 1.1, 1.2]
+ONE_HOT: dict[str, Any] = {"privacy.families": "one_hot"}
+SEPARATE: dict[str, Any] = {"privacy.families": "separate"}
+
+
+def found(*cells: ReportCell) -> tuple[Group, list[Finding]]:
+    (group,) = groups_of(cells)
+    return group, findings_of(group)
+
+
+def test_a_ratio_that_mixes_algorithm_and_noise_is_not_given() -> None:
+    cells = [
+        report_cell(LOW, algorithm="best_ucb_vi", **ONE_HOT),
+        report_cell(MIDDLE, **SEPARATE),
+        report_cell(HIGH, **ONE_HOT),
+    ]
+    group, (finding,) = found(*cells)
+    assert finding.next_best is not None
+    assert finding.next_best.mixed
+    assert finding.next_best.effect is None
+    equal = finding.other_algorithm
+    assert equal is not None
+    assert equal.effect is not None
+    assert equal.effect.value == pytest.approx(10.0, rel=0.05)
+    assert equal.significant
+    assert any(MIXED in sentence and "at equal noise" in sentence for sentence in lead([group]))
+    _, (alone,) = found(*cells[:2])
+    assert alone.other_algorithm is None
+
+
+def test_algorithms_that_never_had_equal_noise_are_not_ranked_by_a_test() -> None:
+    group, _ = found(report_cell(LOW, algorithm="best_ucb_vi", **ONE_HOT), report_cell(HIGH, **SEPARATE))
+    assert heading([group]).endswith("(no comparison at equal noise)")
+    assert "no cell of another algorithm has the same noise" in " ".join(lead([group]))
+
+
+def test_the_cost_of_privacy_is_a_ratio_to_the_same_algorithm() -> None:
+    group, (one, _) = found(
+        report_cell(LOW, algorithm="best_ucb_vi"),
+        report_cell(HIGH),
+        report_cell(FREE, "none", algorithm="best_ucb_vi"),
+        report_cell([5.0, 5.1, 5.2], "none"),
+    )
+    assert one.cost is not None
+    assert one.cost.value == pytest.approx(9.08, abs=0.02)
+    assert one.cost.lower < 9.08 < one.cost.upper
+    assert lead([group])[0] == (
+        "At certified \u03b5 \u2264 1, best_ucb_vi loses 0.10 reward per episode under central privacy (\u03b4 = 0), "
+        "9.1 times [7.3, 11] its regret without privacy (riverswim, 95 % intervals)."
+    )
+    assert headline_finding([group]) == (group, one)
+
+
+def test_a_clear_winner() -> None:
+    cells = [
+        report_cell([x / e for x in values], model, e, e, algorithm)
+        for model in ("jdp", "ldp")
+        for e in (1.0, 3.0)
+        for algorithm, values in (("best_ucb_vi", LOW), ("private_ucb_vi", HIGH))
+    ]
+    group, _ = found(*cells)
+    assert heading([group]) == "best_ucb_vi has the lowest regret at every certified privacy budget"
+    assert lead([group])[1] == "Its lead over the next algorithm at equal noise is significant at 4 of 4 budgets."
+
+
+def test_winners_that_differ_by_trust_model() -> None:
+    group, _ = found(
+        report_cell(LOW, algorithm="pucb"),
+        report_cell(HIGH),
+        report_cell(LOW, "ldp"),
+        report_cell(HIGH, "ldp", algorithm="pucb"),
+    )
+    assert heading([group]) == ("pucb has the lowest regret under central privacy, private_ucb_vi under local privacy")
+
+
+def test_no_winner() -> None:
+    group, _ = found(report_cell(LOW), report_cell(MIDDLE, algorithm="pucb"))
+    assert heading([group]) == "No algorithm is significantly best at \u03b5 \u2264 1"
+
+
+def test_fewer_than_three_seeds_have_no_test() -> None:
+    group, _ = found(report_cell(LOW[:2]), report_cell(HIGH[:2], algorithm="pucb"))
+    assert heading([group]).endswith("at every certified privacy budget (fewer than 3 seeds: no test)")
+    assert lead([group])[1] == "Fewer than 3 seeds: no test."
+
+
+def test_one_algorithm_is_told_by_what_privacy_costs() -> None:
+    group, _ = found(report_cell(LOW), report_cell(FREE, "none"))
+    expected = "private_ucb_vi at certified \u03b5 \u2264 1 (central privacy): 9.1 times its regret without privacy"
+    assert heading([group]) == expected
+
+
+def test_a_claim_that_fails_among_the_best_is_named() -> None:
+    group, _ = found(report_cell(LOW, proved=3.0), report_cell(HIGH, algorithm="pucb", claimed=3.0, proved=3.0))
+    assert "Claims fail among the best cells: private_ucb_vi, jdp, proved \u03b5 = 3 (the claim of 1 fails)." in lead(
+        [group]
+    )
+
+
+def test_where_nothing_certifies_the_heading_says_so() -> None:
+    group, _ = found(report_cell(LOW, proved=float("inf")))
+    assert heading([group]) == "No cell certifies a finite \u03b5"
+    assert lead([group]) == []
