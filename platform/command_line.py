@@ -161,9 +161,7 @@ def _add_json(parser: argparse.ArgumentParser) -> None:
 def _add_list(commands: _Subparsers) -> None:
     parser = _add(commands, "list", "show what a config can name", "list envs")
     kinds = ["algorithms", "envs", "trust_models", "counters", "mechanisms", "configs"]
-    parser.add_argument(
-        "kind", nargs="?", choices=kinds, help="one kind, with all keys (default: only names)"
-    )
+    parser.add_argument("kind", nargs="?", choices=kinds, help="one kind, with all keys (default: only names)")
     _add_json(parser)
 
 
@@ -265,7 +263,8 @@ def _add_report(commands: _Subparsers) -> None:
         "--compare",
         metavar=("ONE", "OTHER"),
         nargs=2,
-        help="on a Markdown page: how many times fewer episodes ONE algorithm needs until its regret has halved",
+        help="test these two algorithms or cells, too; on a Markdown page: how many times fewer episodes ONE algorithm "
+        "needs to half regret",
     )
     parser.add_argument("--storage", metavar="URI", help="as for sweep (default: $DPRL_HOME or ./dprl_runs)")
     _add_json(parser)

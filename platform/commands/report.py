@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dprl.platform.reports.pages.writing import SweepReport
 
 _MARKDOWN = ".md"
-_MARKDOWN_ONLY = ("preface", "compare")
+_MARKDOWN_ONLY = ("preface",)
 
 
 def report(options: argparse.Namespace) -> int:
@@ -33,7 +33,7 @@ def report(options: argparse.Namespace) -> int:
     if options.out is None and len(options.sweeps) > 1:
         rule, remedy = "must be given with several sweeps", "write e.g. --out report"
         raise broken_rule("--out", rule, None, remedy)
-    found = SweepReport.of(home, options.sweeps)
+    found = SweepReport.of(home, options.sweeps, options.compare)
     folder = found.layouts[0].folder if options.out is None else Path(options.out)
     try:
         files = found.write(folder, options.resume_command, options.title)

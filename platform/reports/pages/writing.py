@@ -17,6 +17,7 @@ from dprl.platform.reports.comparing.answers import answers_of
 from dprl.platform.reports.comparing.frames import cell_frame, comparison_frame, finding_rows
 from dprl.platform.reports.comparing.groups import Group, groups_of
 from dprl.platform.reports.comparing.report_cells import ReportCell, read_cells
+from dprl.platform.reports.comparing.requested import with_comparison
 from dprl.platform.reports.figures.curve_figures import curve_figure
 from dprl.platform.reports.figures.facets import MOST_CURVES, facets_at_equal_privacy, facets_of, rank
 from dprl.platform.reports.figures.frontier import frontier_figure, with_headline
@@ -55,8 +56,11 @@ class SweepReport:
     missing: Sequence[str]
 
     @classmethod
-    def of(cls, home: Path, names: Sequence[str]) -> SweepReport:
-        """Read sweeps, by their names or the paths of their folders in `home`. Raises UserError."""
+    def of(cls, home: Path, names: Sequence[str], compared: Sequence[str] | None = None) -> SweepReport:
+        """Read sweeps, by their names or the paths of their folders in `home`. Raises UserError.
+
+        compared: two algorithms or cells whose comparison is declared, too.
+        """
         layouts = [sweep_layout(home, name) for name in names]
         for layout in layouts:
             if not layout.finished_cells():
@@ -67,7 +71,8 @@ class SweepReport:
         stages = layouts[0].stages() if len(layouts) == 1 else None
         if stages is not None:
             _check_stages(layouts[0], cells, stages)
-        return cls(layouts, groups_of(cells, stages), missing)
+        groups = groups_of(cells, stages)
+        return cls(layouts, groups if compared is None else with_comparison(groups, *compared), missing)
 
     @property
     def cells(self) -> list[ReportCell]:

@@ -1,0 +1,49 @@
+"""`dprl report --compare A B` declares one more comparison."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dprl.platform.errors import UserError
+from dprl.platform.reports.comparing.groups import groups_of
+from dprl.platform.reports.comparing.requested import with_comparison
+from tests.platform.reports.comparing.cases import report_cell
+
+SCALE = "algorithm.bonus_scale"
+CELLS = [
+    report_cell([10.0, 11.0, 12.0], **dict[str, Any]({SCALE: 1.0})),
+    report_cell([30.0, 31.0, 32.0], claimed=3.0, proved=3.0, algorithm="pucb", **dict[str, Any]({SCALE: 0.1})),
+    report_cell([40.0, 41.0, 42.0], algorithm="pucb", **dict[str, Any]({SCALE: 1.0})),
+    report_cell([50.0, 51.0, 52.0], algorithm="pucb", **dict[str, Any]({SCALE: 0.1})),
+]
+
+
+def test_two_cells_are_compared_whatever_they_differ_in() -> None:
+    (group,) = groups_of(CELLS)
+    first, second = (str(CELLS[i].row["cell"]) for i in (0, 1))
+    (asked,) = with_comparison([group], first, second[:8])
+    added = asked.comparisons.keys() - group.comparisons.keys()
+    assert {asked.comparisons[pair].kind for pair in added} == {"compare"}
+    assert {frozenset(asked.cells[i].row["cell"] for i in pair) for pair in added} == {frozenset({first, second})}
+    assert len(asked.comparisons) == len(group.comparisons) + 1
+
+
+def test_two_algorithms_are_compared_at_the_same_privacy_and_noise() -> None:
+    (group,) = groups_of(CELLS)
+    (asked,) = with_comparison([group], "private_ucb_vi", "pucb")
+    (pair,) = asked.comparisons.keys() - group.comparisons.keys()
+    assert {round(float(asked.cells[i].finals[0])) for i in pair} == {10, 50}
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (("private_ucb_vi", "pucbb"), "--compare: must be algorithms or cells of the sweeps, got 'pucbb'"),
+        (("private_ucb_vi", "private_ucb_vi"), "--compare: must have cells of the same environment, privacy and noise"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(names: tuple[str, str], told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        with_comparison(groups_of(CELLS), *names)
