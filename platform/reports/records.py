@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -70,18 +70,6 @@ def shared_unit(algorithms: Iterable[object]) -> str:
     """Return what an episode is called where it is one of several algorithms."""
     units = {unit_of(algorithm) for algorithm in algorithms}
     return units.pop() if len(units) == 1 else "episode"
-
-
-def metric_range(metric: Metric, row: Mapping[str, Any]) -> tuple[float, float]:
-    """Return the range of a metric of a whole run with these settings; infinite ends are unknown.
-
-    Rewards are in [0, 1] at each step, so an episode's reward, regret or gap is at most the horizon.
-    """
-    low, high = 0.0 if metric.unit or math.isfinite(metric.most) else -math.inf, metric.most
-    at_most_one_a_step = metric.unit == "steps" or (metric.unit == "reward" and metric.better == "low")
-    if at_most_one_a_step and "env.horizon" in row:
-        high = min(high, float(row["env.horizon"]) * (float(row["episodes"]) if metric.over == "sum" else 1.0))
-    return low, high
 
 
 def full_label(metric: Metric) -> str:

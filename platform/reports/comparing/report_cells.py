@@ -19,7 +19,7 @@ from dprl.platform.errors import UserError, broken_rule
 from dprl.platform.reports.cell_texts import Row, plain, rows_of
 from dprl.platform.reports.inference.bands import simultaneous_band
 from dprl.platform.reports.inference.effects import Estimate, estimate, scale_of
-from dprl.platform.reports.records import metric_range, summary_row
+from dprl.platform.reports.records import summary_row
 from dprl.platform.reports.verdicts import standing, worst_of
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.results.layout import SweepLayout
@@ -78,7 +78,9 @@ class ReportCell:
         """The range of the headline of the whole run."""
         if self.metric is None:
             return -math.inf, math.inf
-        return metric_range(self.metric, self.row)
+        episodes = float(self.row["episodes"]) if self.metric.over == "sum" else 1.0
+        low, high = self.metric.range(float(self.row.get("env.horizon", math.inf)))
+        return low * episodes, high * episodes
 
     @cached_property
     def estimate(self) -> Estimate:
