@@ -10,7 +10,7 @@ HOW_TO_RUN = {
 }
 """Of `run`, `sweep` and `submit`; with what each does."""
 HOW_TO_SWEEP = {
-    "--adaptive": "add seeds, as many as the config has at a time, to cells that are not told apart from all others",
+    "--adaptive": "add seeds, as many as the config has at a time, to cells with a comparison that is not significant",
 }
 """Of `sweep` and `submit` besides."""
 MOST_SEEDS = "--most-seeds"

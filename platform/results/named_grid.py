@@ -17,7 +17,7 @@ _MOST_KEYS, _MOST_VALUES = 4, 5
 
 
 class Stages(NamedTuple):
-    """How a sweep adds seeds until cells are told apart: so many in a stage, in at most so many stages."""
+    """Stages in which a sweep adds seeds until comparisons are significant: seeds per stage, and most stages."""
 
     seeds: int
     most: int
