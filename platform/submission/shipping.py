@@ -17,7 +17,7 @@ from dprl.platform.errors import UserError
 CONFIG_FILE = "config.yaml"
 _PACKAGE = "dprl"
 _ROOMS = ("privacy", "envs", "algorithms", "platform")
-_HEADERS = ("Metadata-Version", "Name", "Version", "Requires-Python", "Requires-Dist", "Provides-Extra")
+_HEADERS = ("Metadata-Version", "Name", "Version", "Requires-Python", "Provides-Extra")
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,10 @@ def _write_metadata(job: Path) -> None:
         raise UserError(
             "submit: dprl must be installed, got sources without metadata; run `make setup`, or `pip install -e .`"
         ) from None
-    headers = HeaderParser().parsestr(installed.read_text("METADATA") or "")
+    # A wheel has METADATA, a source tree with an egg-info PKG-INFO, and there the dependencies are in requires.txt.
+    headers = HeaderParser().parsestr(installed.read_text("METADATA") or installed.read_text("PKG-INFO") or "")
     lines = [f"{name}: {value}" for name, value in headers.items() if name in _HEADERS]
+    lines += [f"Requires-Dist: {requirement}" for requirement in installed.requires or ()]
     folder = job / f"{_PACKAGE}-{installed.version}.dist-info"
     folder.mkdir()
     (folder / "METADATA").write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -1,0 +1,32 @@
+"""What is shipped says its dependencies, however dprl is installed here."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from pathlib import Path
+
+import pytest
+
+from dprl.platform.submission.requirements import unmet_requirements
+from dprl.platform.submission.shipping import pack
+
+ABOUT = "Metadata-Version: 2.1\nName: dprl\nVersion: 9.9\n"
+NEEDS = "a-package-that-is-nowhere>=3"
+
+
+@pytest.mark.parametrize("kind", ["wheel", "egg-info"])
+def test_the_dependencies_are_read_and_shipped(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = tmp_path / ("dprl-9.9.dist-info" if kind == "wheel" else "dprl.egg-info")
+    installed.mkdir()
+    if kind == "wheel":
+        (installed / "METADATA").write_text(f"{ABOUT}Requires-Dist: {NEEDS}\n")
+    else:
+        (installed / "PKG-INFO").write_text(ABOUT)
+        (installed / "requires.txt").write_text(f"{NEEDS}\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert unmet_requirements() == [f"{NEEDS} (found none)"]
+
+    (tmp_path / "into").mkdir()
+    shipment = pack({"name": "try"}, tmp_path / "into")
+    (shipped,) = importlib.metadata.distributions(path=[str(shipment.job)])
+    assert (shipped.version, shipped.requires) == ("9.9", [NEEDS])
