@@ -104,7 +104,7 @@ class Tracker:
                 self._mark({cell.digest for cell in cells})
         except TrackingError as error:
             rule = f"must be usable by MLflow ({error})"
-            raise broken_rule("tracking-uri", rule, self.store.shown, "check the address") from error
+            raise broken_rule("tracking-uri", rule, self.store.shown, "check the address and its disk") from error
 
     def ask(self) -> None:
         """Ask the store for next to nothing. Raises TrackingError if it does not answer."""
@@ -267,6 +267,8 @@ class Tracker:
 def _client(store: TrackingStore) -> MlflowClient:
     set_environment()
     logging.getLogger("alembic").setLevel(logging.WARNING)
+    # It logs each error of a database with its traceback, and raises it.
+    logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
     # The first client of a store makes its tables, unless they are there.
     with only_maker(store.database):
         client = MlflowClient(store.uri)

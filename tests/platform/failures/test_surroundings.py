@@ -102,6 +102,7 @@ def test_the_disk_is_full(expected: Mapping[str, bytes], tmp_path: Path) -> None
         mount -o remount,size=$((used + 264))k {home} || exit 5
         {command}
         test $? = 1 || exit 1
+        cp {said} {said}.full
         mount -o remount,size=50m {home} || exit 6
         {command} || exit 2
         cp -r {home} {tmp_path}/kept
@@ -110,6 +111,10 @@ def test_the_disk_is_full(expected: Mapping[str, bytes], tmp_path: Path) -> None
     with running(words, log, os.environ) as process:
         code = process.wait(timeout=3 * PATIENCE)
     assert code == 0, log.read_text() + (said.read_text() if said.exists() else "")
+    told = Path(f"{said}.full").read_text()
+    assert "dprl: " in told
+    assert "No space left on device" in told
+    assert "Traceback" not in told
     all_is_well(tmp_path / "kept", expected, f"sqlite:///{tmp_path}/kept/mlflow.db")
 
 

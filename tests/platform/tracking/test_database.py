@@ -16,7 +16,8 @@ from dprl.platform.errors import UserError
 from dprl.platform.results.lock import FolderLock
 from dprl.platform.tracking import database as module
 from dprl.platform.tracking.database import in_the_making, make, only_maker
-from dprl.platform.tracking.store import TrackingStore
+from dprl.platform.tracking.store import TrackingError, TrackingStore
+from tests.platform.tracking.cases import cells_in, opened
 
 
 def tables(database: Path) -> set[str]:
@@ -174,3 +175,14 @@ def test_a_new_or_empty_file_is_usable(tmp_path: Path, content: bytes | None) ->
 )
 def test_the_file_of_an_address(uri: str, database: str | None) -> None:
     assert TrackingStore(uri, None).database == (None if database is None else Path(database))
+
+
+def test_a_full_disk_is_no_traceback_of_mlflow(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    tracker = opened(tmp_path)
+    with closing(sqlite3.connect(tmp_path / "mlflow.db")) as connection:
+        # Fails as a full disk does: as an error of the database, in the middle of a call of MLflow's.
+        connection.execute("CREATE TRIGGER full BEFORE INSERT ON runs BEGIN SELECT RAISE(ABORT, 'disk is full'); END")
+        connection.commit()
+    with pytest.raises(TrackingError, match="disk is full"):
+        tracker.begin(cells_in(tmp_path)[0])
+    assert "Traceback" not in capfd.readouterr().err
