@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import urllib.error
 import urllib.parse
 import urllib.request
-from pathlib import Path
 from typing import Any
 
 from dprl.platform.errors import UserError, broken_rule
+from dprl.platform.ray_token import WHERE_TOKENS_ARE, user_token
 
 TIMEOUT_SECONDS = 10.0
-_TOKEN_VARIABLE, _TOKEN_FILE_VARIABLE = "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
-_DEFAULT_TOKEN_FILE = Path(".ray") / "auth_token"
 _EXAMPLE = "write e.g. --address http://HOST:8265"
 
 
@@ -45,14 +42,14 @@ class Dashboard:
         try:
             status, answer = self._get("/api/version")
             if status in {401, 403}:
-                self.headers = {"Authorization": f"Bearer {_token(self.url)}"}
+                self.headers = {"Authorization": f"Bearer {user_token(f'--address: {self.url}')}"}
                 status, answer = self._get("/api/version")
         except Unreachable as error:
             remedy = "check host and port; Ray's dashboard has 8265 unless `ray start --dashboard-port` says otherwise"
             raise broken_rule("--address", f"must be where Ray listens ({error})", address, remedy) from None
         if status in {401, 403}:
             rule = f"{self.url} refuses the token ({status}), which must be that of the cluster"
-            raise UserError(f"--address: {rule}; {_where_tokens_are()}")
+            raise UserError(f"--address: {rule}; {WHERE_TOKENS_ARE}")
         version = _mapping(answer).get("ray_version")
         if status != http.client.OK or not isinstance(version, str):
             remedy = f"that is another server (HTTP {status}); Ray's dashboard has port 8265 by default"
@@ -126,29 +123,6 @@ def _checked(address: str) -> str:
     if parts.path.strip("/") or parts.query or parts.fragment:
         raise broken_rule("--address", rule, address, "leave out what follows the port")
     return f"{parts.scheme}://{parts.netloc}"
-
-
-def _token(url: str) -> str:
-    """Return the user's token, from where Ray looks for it. Raises UserError."""
-    file = Path(os.environ.get(_TOKEN_FILE_VARIABLE) or Path.home() / _DEFAULT_TOKEN_FILE)
-    token = os.environ.get(_TOKEN_VARIABLE, "").strip()
-    if not token:
-        try:
-            token = file.expanduser().read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError):
-            token = ""
-    if not token:
-        raise UserError(f"--address: {url} asks for a token, and none was found; {_where_tokens_are()}")
-    if not token.isascii() or not token.isprintable() or " " in token:
-        raise UserError(f"--address: the token for {url} must be one printable word; {_where_tokens_are()}")
-    return token
-
-
-def _where_tokens_are() -> str:
-    return (
-        f"set {_TOKEN_VARIABLE}, or {_TOKEN_FILE_VARIABLE} to a file with it, "
-        "or copy the head's ~/.ray/auth_token to this machine"
-    )
 
 
 def _mapping(answer: bytes) -> dict[str, Any]:

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dprl.platform.errors import broken_rule
+from dprl.platform.errors import UserError, broken_rule
+from dprl.platform.ray_token import MODE_VARIABLE, TOKEN_MODE, WHERE_TOKENS_ARE, user_token
 from dprl.platform.tracking.store import TrackingStore
 
 _CONNECT_SECONDS = 10.0
+_ANY_CALL = "/ray.rpc.NodeInfoGcsService/CheckAlive"
 _HTTP2_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 _HTTP2_SETTINGS = b"\4"
 """RFC 9113: what a client says first, with empty settings, and the kind of frame (its fourth byte) that answers."""
@@ -38,7 +40,10 @@ def joined_cluster(address: str | None, home: Path, store: TrackingStore) -> Ite
 
 
 def require_reachable(address: str) -> None:
-    """Raise UserError if no gRPC server listens at `address`, host:port or ray://host:port: Ray tries for minutes."""
+    """Raise UserError if no Ray that lets us in listens at `address`, host:port or ray://host:port.
+
+    Ray itself tries for minutes. A token is only sent to a server that asks for one.
+    """
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host:
         return  # 'auto', which Ray looks up itself
@@ -52,3 +57,32 @@ def require_reachable(address: str) -> None:
     except (OSError, ValueError, OverflowError) as error:
         rule, remedy = f"must be where Ray listens ({error})", "check it with `ray status --address ADDR`"
         raise broken_rule("address", rule, address, remedy) from error
+    if os.environ.get("RAY_USE_TLS", "0") == "0":
+        _require_token(f"{host}:{port}", address)
+
+
+def _require_token(server: str, address: str) -> None:
+    """Raise UserError if the server asks for a token and there is none, or another one."""
+    if not _refuses(server, None):
+        return
+    place = f"address: {address}"
+    token = user_token(place)
+    if os.environ.get(MODE_VARIABLE, TOKEN_MODE).lower() != TOKEN_MODE:
+        raise broken_rule(MODE_VARIABLE, f"must be {TOKEN_MODE} for {address}", os.environ[MODE_VARIABLE], "unset it")
+    if _refuses(server, token):
+        raise UserError(f"{place} refuses the token, which must be that of the cluster; {WHERE_TOKENS_ARE}")
+    os.environ[MODE_VARIABLE] = TOKEN_MODE
+
+
+def _refuses(server: str, token: str | None) -> bool:
+    """Whether the server turns away a call with this token, or without one."""
+    # Only here: a sweep on this machine needs no gRPC of its own.
+    import grpc  # noqa: PLC0415
+
+    metadata = [] if token is None else [("authorization", f"Bearer {token}")]
+    with grpc.insecure_channel(server, [("grpc.enable_http_proxy", 0)]) as channel:
+        try:
+            channel.unary_unary(_ANY_CALL)(b"", timeout=_CONNECT_SECONDS, metadata=metadata)
+        except grpc.RpcError as error:
+            return bool(error.code() == grpc.StatusCode.UNAUTHENTICATED)
+    return False
