@@ -20,7 +20,7 @@ from dprl.platform.errors import (
     suggestion,
 )
 from dprl.platform.program import command, program
-from dprl.platform.sweep_flags import HOW_TO_RUN, HOW_TO_SWEEP, MOST_SEEDS
+from dprl.platform.sweep_flags import HOW_TO_RUN, HOW_TO_SWEEP, MAX_RESTARTS, MOST_SEEDS
 from dprl.platform.tracking.shown_addresses import without_secrets
 
 
@@ -240,6 +240,8 @@ def _add_how_to_sweep(parser: argparse.ArgumentParser) -> None:
     _add_naming(parser)
     _add_flags(parser, HOW_TO_SWEEP)
     parser.add_argument(MOST_SEEDS, metavar="N", help="with --adaptive: of a cell (default: 5 times the config's)")
+    restarts = "how often a cell goes on elsewhere after its worker or node is lost; -1: always (default: 3)"
+    parser.add_argument(MAX_RESTARTS, metavar="N", help=restarts)
 
 
 def _add_flags(parser: argparse.ArgumentParser, flags: Mapping[str, str]) -> None:

@@ -14,14 +14,19 @@ HOW_TO_SWEEP = {
 }
 """Of `sweep` and `submit` besides."""
 MOST_SEEDS = "--most-seeds"
-"""Takes a number."""
+MAX_RESTARTS = "--max-restarts"
+"""Both take a number."""
+DEFAULT_RESTARTS = 3
+"""Of `--max-restarts`: a cell that needs more memory than there is dies each time."""
 
 
 def sweep_words(options: argparse.Namespace) -> list[str]:
     """Return the words that give another `dprl sweep` the flags of this call."""
     words = [flag for flag in {**HOW_TO_RUN, **HOW_TO_SWEEP} if getattr(options, _attribute(flag))]
-    most = getattr(options, _attribute(MOST_SEEDS))
-    return words if most is None else [*words, MOST_SEEDS, most]
+    for flag in (MOST_SEEDS, MAX_RESTARTS):
+        number = getattr(options, _attribute(flag))
+        words += [] if number is None else [flag, number]
+    return words
 
 
 def _attribute(flag: str) -> str:

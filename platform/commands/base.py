@@ -23,11 +23,13 @@ from dprl.platform.errors import (
     complain,
     how_to_resume,
 )
+from dprl.platform.sweep_flags import DEFAULT_RESTARTS, MAX_RESTARTS
 
 if TYPE_CHECKING:
     from dprl.platform.results.named_grid import Stages
 
 _STDOUT, _STDERR = 1, 2
+_MOST_RESTARTS = 10**6
 
 
 def expanded_cells(options: argparse.Namespace) -> list[Experiment]:
@@ -74,6 +76,20 @@ def stages_asked(cells: Sequence[Experiment], options: argparse.Namespace) -> St
     from dprl.platform.sweeps.adaptive import stages_asked_for  # noqa: PLC0415
 
     return stages_asked_for(cells, options.most_seeds)
+
+
+def restarts_asked(options: argparse.Namespace) -> int:
+    """Return how often a cell goes on after its worker or node is lost, -1 for no limit. Raises UserError."""
+    text = getattr(options, "max_restarts", None)
+    if text is None:
+        return DEFAULT_RESTARTS
+    try:
+        number = int(text)
+    except ValueError:
+        number = -2
+    if not -1 <= number <= _MOST_RESTARTS:
+        raise broken_rule(MAX_RESTARTS, f"must be a whole number from -1 to {_MOST_RESTARTS}", text, "write e.g. 20")
+    return number
 
 
 @contextmanager

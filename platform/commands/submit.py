@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dprl.platform.commands.base import as_json, expanded_cells, planned_certificates, say, stages_asked
+from dprl.platform.commands.base import as_json, expanded_cells, planned_certificates, restarts_asked, say, stages_asked
 from dprl.platform.configs.config import read_config
 from dprl.platform.environment_variables import tracking_uri
 from dprl.platform.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, counted
@@ -35,6 +35,7 @@ def submit(options: argparse.Namespace) -> int:
     options.tracking_uri = tracking_uri(options.tracking_uri)
     cells = expanded_cells(options)
     stages_asked(cells, options)
+    restarts_asked(options)
     planned_certificates(cells)
     dashboard = Dashboard(options.address)
     nodes = dashboard.alive_nodes()

@@ -13,6 +13,7 @@ from dprl.platform.commands.base import (
     interrupted,
     labels_of,
     planned_certificates,
+    restarts_asked,
     say,
     stages_asked,
     stdout_for_results,
@@ -39,6 +40,7 @@ def sweep(options: argparse.Namespace) -> int:
         return _execute(options, "tune")
     cells = expanded_cells(options)
     stages = stages_asked(cells, options)
+    restarts_asked(options)
     certificates = planned_certificates(cells)
     if options.json:
         say(as_json(certificates))
@@ -57,6 +59,7 @@ def sweep(options: argparse.Namespace) -> int:
 def _execute(options: argparse.Namespace, executor: Executor) -> int:
     cells = expanded_cells(options)
     stages = stages_asked(cells, options) if executor == "tune" else None
+    max_restarts = restarts_asked(options)
     planned_certificates(cells)
     home = home_folder(getattr(options, "storage", None))
     # Only here: certifying and listing need not wait for pandas and MLflow.
@@ -73,6 +76,7 @@ def _execute(options: argparse.Namespace, executor: Executor) -> int:
         fresh=options.fresh,
         command=options.resume_command,
         quiet=options.quiet,
+        max_restarts=max_restarts,
     )
     try:
         with stdout_for_results(on_ray=executor == "tune"):

@@ -94,6 +94,11 @@ class SweepLayout:
         return self.folder / "logs"
 
     @property
+    def tune_folder(self) -> Path:
+        """Files of Ray Tune, of all calls since the sweep was last finished."""
+        return Home(self.home).tune / self.name
+
+    @property
     def log_file(self) -> Path:
         """What happened and when, of all calls."""
         return self.logs / "sweep.log"

@@ -8,20 +8,22 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import ray
 from ray import tune
+from ray._private import worker
 from ray._private.node import Node
 
 from dprl.platform.environment_variables import cpu_limit, worker_environment
 from dprl.platform.errors import UserError, broken_rule, counted
 from dprl.platform.program import command
+from dprl.platform.ray_token import provide_token
 from dprl.platform.results.layout import SweepCell
-from dprl.platform.sweeps.execution import Listener
+from dprl.platform.sweeps.execution import Listener, TrialOptions
+from dprl.platform.sweeps.local_ray import LocalRay
 from dprl.platform.sweeps.trial import CellTrial, PassOn
 
 _STDERR = 2
@@ -32,34 +34,37 @@ _MOST_STARTS = 3
 _REFUSALS = (ValueError, RuntimeError, OSError)
 """What Ray raises where it cannot start, or be joined; a ConnectionError is an OSError."""
 
-_MOST_DEATHS = 3
-"""So often a cell goes on in another process: one that needs more memory than there is dies each time."""
-
 
 @dataclass(frozen=True)
 class Cluster:
-    """A connected Ray cluster, and how many cells may run on it at once."""
+    """A connected Ray cluster. n_cpus: how many cells may run at once. local: its servers if they were started here."""
 
     n_cpus: int
+    local: LocalRay | None = None
 
 
 @contextmanager
 def connected(address: str | None) -> Iterator[Cluster]:
     """Give Ray at `address`, or started on this machine until the context ends. Raises UserError."""
     limit = cpu_limit()
-    ours = not ray.is_initialized()
+    ours, local = not ray.is_initialized(), None
     if ours:
         _start_here(limit) if address is None else _join(address)
+        node = worker._global_node
+        local = LocalRay(node) if address is None and node is not None else None
     try:
         available = int(ray.cluster_resources().get("CPU", 1))
-        yield Cluster(n_cpus=min(available, limit) if limit is not None else available)
+        yield Cluster(min(available, limit) if limit is not None else available, local)
     finally:
-        if ours:
+        if local is not None:
+            local.stop()
+        elif ours:
             ray.shutdown()
 
 
 def _start_here(limit: int | None) -> None:
     """Start Ray on this machine, where it is busy in several attempts. Raises UserError."""
+    provide_token()
     last: Exception | None = None
     for _ in range(_MOST_STARTS):
         try:
@@ -132,8 +137,11 @@ def silent_stderr() -> Iterator[None]:
         os.close(nowhere)
 
 
-def run_on_ray(cluster: Cluster, storage: Path, cells: Sequence[SweepCell], listener: Listener) -> None:
-    """Run every cell as one Tune trial on one CPU; a failed cell does not stop the others."""
+def run_on_ray(cluster: Cluster, how: TrialOptions, cells: Sequence[SweepCell], listener: Listener) -> None:
+    """Run every cell as one Tune trial on one CPU; a failed cell does not stop the others.
+
+    Raises RayLost if Ray was started here and one of its servers dies.
+    """
     # The listener tells what failed; Tune would tell it a second time, over many lines.
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
     by_digest = {cell.digest: cell for cell in cells}
@@ -145,17 +153,19 @@ def run_on_ray(cluster: Cluster, storage: Path, cells: Sequence[SweepCell], list
         run_config=tune.RunConfig(
             # A second run under one name would mix its trials with those of the first.
             name=f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{time.monotonic_ns()}",
-            storage_path=str(storage),
+            storage_path=str(how.storage),
             # A cell that fails says so in its result; what is tried again is the death of its process or node.
-            failure_config=tune.FailureConfig(max_failures=_MOST_DEATHS),
+            failure_config=tune.FailureConfig(max_failures=how.max_restarts),
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
             callbacks=[told],
             verbose=0,
         ),
     )
+    watched = cluster.local.watched(how.warn) if cluster.local is not None else nullcontext()
     try:
-        tuner.fit()
-        # Not after Ctrl-C: the next call finds what has finished.
-        told.wait()
+        with watched:
+            tuner.fit()
+            # Not after Ctrl-C: the next call finds what has finished.
+            told.wait()
     finally:
         told.flush()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from dprl.platform.errors import UserError
@@ -19,6 +21,23 @@ _WORK_PER_SAVING = 10.0
 
 CELL_ERRORS = (UserError, *PLUGIN_ERRORS)
 """What ends one cell and not the sweep. Anything else stops it."""
+
+
+@dataclass(frozen=True)
+class TrialOptions:
+    """How Tune runs the cells of a sweep.
+
+    storage: folder for Tune's own files. max_restarts: how often a cell goes on in another process after its process or
+    node is lost, -1 for no limit. warn: shows a line on what goes wrong.
+    """
+
+    storage: Path
+    max_restarts: int
+    warn: Callable[[str], None]
+
+
+class RayLost(BaseException):
+    """A server process of the local Ray has died, and no cell can go on; no `except Exception` of Ray's holds it up."""
 
 
 class Listener(Protocol):

@@ -159,7 +159,10 @@ class PassOn(tune.Callback):
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: object) -> None:
         """Pass on that a cell failed."""
         error = _error_of(trial)
-        self._listener.failed(self._cells[trial.config["cell"]], _one_line(error), _plain(str(error)))
+        cause = _one_line(error)
+        if trial.num_failures > 1:
+            cause += f"; it had been restarted {trial.num_failures - 1} times, and --max-restarts allows more"
+        self._listener.failed(self._cells[trial.config["cell"]], cause, _plain(str(error)))
 
 
 def _error_of(trial: Trial) -> BaseException | None:

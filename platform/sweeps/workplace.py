@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Literal
 
 from dprl.platform.errors import counted
 from dprl.platform.results.layout import SweepCell
-from dprl.platform.sweeps.execution import Listener, run_in_process
+from dprl.platform.sweeps.execution import Listener, TrialOptions, run_in_process
 
 Executor = Literal["process", "tune"]
 
@@ -26,11 +25,11 @@ class Workplace:
 
 @contextmanager
 def workplace(
-    executor: Executor, address: str | None, storage: Path, say: Callable[[str], None]
+    executor: Executor, address: str | None, trials: TrialOptions, say: Callable[[str], None]
 ) -> Iterator[Workplace]:
     """Give the place until the context ends: with 'tune' Ray, at `address` or started on this machine.
 
-    storage: what Tune keeps. Raises UserError.
+    Raises UserError.
     """
     if executor == "process":
         yield Workplace("in this process", run_in_process)
@@ -40,4 +39,4 @@ def workplace(
 
     say(f"starting Ray {'on this machine' if address is None else f'at {address}'} ...")
     with connected(address) as cluster:
-        yield Workplace(f"on {counted(cluster.n_cpus, 'CPU')}", partial(run_on_ray, cluster, storage))
+        yield Workplace(f"on {counted(cluster.n_cpus, 'CPU')}", partial(run_on_ray, cluster, trials))

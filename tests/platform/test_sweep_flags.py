@@ -14,7 +14,7 @@ from dprl.platform.environment_variables import tracking_uri
 from dprl.platform.sweep_flags import sweep_words
 
 CLUSTER = ["--address", "http://localhost:1"]
-FLAGS = ["--fresh", "--quiet", "--adaptive", "--most-seeds", "6"]
+FLAGS = ["--fresh", "--quiet", "--adaptive", "--most-seeds", "6", "--max-restarts", "-1"]
 
 
 @pytest.fixture(autouse=True)
@@ -41,6 +41,13 @@ def test_submit_takes_and_hands_on_what_says_how_to_sweep() -> None:
 def test_a_number_of_seeds_alone_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*words, "smoke", "--most-seeds", "6"]) == 2
     assert capsys.readouterr().err == "dprl: --most-seeds: is only for --adaptive, got '6'; add --adaptive\n"
+
+
+@pytest.mark.parametrize("words", [["sweep"], ["sweep", "--dry-run"], ["submit", *CLUSTER]])
+@pytest.mark.parametrize("number", ["-2", "many", "1.5"])
+def test_restarts_are_a_whole_number(words: list[str], number: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*words, "smoke", f"--max-restarts={number}"]) == 2
+    assert capsys.readouterr().err.startswith("dprl: --max-restarts: must be a whole number from -1 to ")
 
 
 def test_a_dry_run_says_how_many_stages_there_are_at_most(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
+import re
 import signal
+import stat
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping
@@ -14,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from dprl.platform.command_line import resume_command
 from tests.platform.failures.cases import LONG, MANY, all_is_well
 from tests.platform.processes import (
     PATIENCE,
@@ -70,6 +74,40 @@ def test_a_cell_whose_process_always_dies_fails_and_json_stays_json(tmp_path: Pa
     assert "its process died" in failure
     assert "Traceback" not in complaints
     assert {run.info.status for run in mlflow_runs(home)} == {"FAILED"}
+
+
+@pytest.mark.parametrize("server", ["raylet", "gcs_server"])
+def test_a_server_of_ray_is_killed(expected: Mapping[str, bytes], tmp_path: Path, server: str) -> None:
+    """It is told at once, what is done is written, and the command that is named resumes."""
+    home, config = tmp_path / "home", write_config(tmp_path, **LONG)
+    user = {"HOME": str(tmp_path / "user")}
+    with start(home, "sweep", config, **user) as driver:
+        wait_for(lambda: checkpoints(home), driver)
+        token = tmp_path / "user" / ".ray" / "auth_token"
+        assert stat.S_IMODE(token.stat().st_mode) == 0o600
+        kill(descendant(driver.pid, server))
+        said, _ = driver.communicate(timeout=PATIENCE)
+    assert driver.returncode == 1, said
+    assert re.search(rf"dprl: failed: Ray's {server} \(process \d+\) died with signal 9; what is done is kept, ", said)
+    assert f"resume with: {resume_command(['sweep', str(config)])}" in said
+    assert "Traceback" not in said
+    assert (home / "sweeps/grid/status.json").is_file()
+    assert "RUNNING" not in {run.info.status for run in mlflow_runs(home)}
+    assert (home / "tune/grid").is_dir()
+    dprl(home, "sweep", config, **user)
+    all_is_well(home, expected)
+    assert not (home / "tune/grid").exists()  # of a finished sweep nothing is kept there
+
+
+def descendant(pid: int, name: str) -> int:
+    """Return the process of that name among those that process `pid` has started."""
+    found = [pid]
+    for parent in found:
+        for file in Path(f"/proc/{parent}/task").glob("*/children"):
+            with contextlib.suppress(OSError):
+                found += map(int, file.read_text().split())
+    (one,) = [each for each in found if Path(f"/proc/{each}/comm").read_text().strip() == name]
+    return one
 
 
 @contextmanager
