@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,32 @@ import pandas as pd
 
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment
-from dprl.platform.errors import UserError
+from dprl.platform.errors import UserError, shown
 
 _MADE_BY = ("dprl", "git_commit", "source_digest", "python", "cpu")
+_NUMBER = (int, float, str)
+"""Types of a number in a certificate; infinity is written as the string 'inf'."""
+_NULL = type(None)
+_CERTIFICATE: Mapping[str, Any] = {
+    "trust_model": str,
+    "claimed": {"epsilon": (*_NUMBER, _NULL), "delta": (*_NUMBER, _NULL), "calibration": (str, _NULL)},
+    "proved": {"pure_epsilon": _NUMBER, "epsilon_at_claimed_delta": _NUMBER, "epsilon_at_delta": dict},
+    "noise": list,
+    "verdict": str,
+    "factor": (*_NUMBER, _NULL),
+}
+"""Fields that readers need, with their types."""
+_MARKER: Mapping[str, Any] = {"digest": str, "seconds": (int, float)}
+_VERSIONS: Mapping[str, Any] = {"source_digest": str}
+_LONGEST_CAUSE = 120
 
 
 class DamagedCellError(UserError):
-    """A cell has its marker, and lacks a file or has another one than was written."""
+    """A finished cell lacks a file, or has another one than was written. cause: which one, and how."""
+
+    def __init__(self, folder: Path, cause: str) -> None:
+        super().__init__(f"{folder}: must have all that its cell wrote, got {cause}; `dprl sweep` runs the cell again")
+        self.cause = cause
 
 
 @dataclass(frozen=True)
@@ -37,6 +57,7 @@ class CellResults:
     finished_at: float
     theorem: str = ""
     derived: Mapping[str, float] = field(default_factory=dict)
+    versions: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -96,27 +117,31 @@ class CellFolder:
         except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
             return False
 
+    def require_whole(self) -> None:
+        """Raise DamagedCellError if results are there without a checkpoint and without a marker that can be read."""
+        written = (self.certificate_file, self.records_file, self.policy_file, self.marker_file)
+        if not self.state_file.exists() and any(file.exists() for file in written):
+            with self._reading():
+                _fields(self.marker_file, _MARKER)
+
     def results(self) -> CellResults:
         """Read what a finished cell left. Raises DamagedCellError."""
-        try:
-            return self._results()
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            if isinstance(error, OSError) and error.errno not in (None, errno.ENOENT):
-                raise  # The files may be whole, and cannot be reached now. Pyarrow's errors on content have no number.
-            cause = f"{type(error).__name__}: {error}"
-            rule, remedy = "must have all that its cell wrote", "remove the folder and run the sweep again"
-            raise DamagedCellError(f"{self.path}: {rule}, got {cause}; {remedy}") from error
+        with self._reading():
+            done = _fields(self.marker_file, _MARKER)
+            return CellResults(
+                records=_records(self.records_file),
+                certificate=_fields(self.certificate_file, _CERTIFICATE),
+                seconds=float(done["seconds"]),
+                finished_at=self.marker_file.stat().st_mtime,
+                theorem=str(done.get("theorem", "")),
+                derived=dict(done.get("derived", {})),
+                versions=_fields(self.versions_file, _VERSIONS),
+            )
 
-    def _results(self) -> CellResults:
-        done = json.loads(self.marker_file.read_text())
-        return CellResults(
-            records=pd.read_parquet(self.records_file),
-            certificate=self.certificate(),
-            seconds=float(done["seconds"]),
-            finished_at=self.marker_file.stat().st_mtime,
-            theorem=done.get("theorem", ""),
-            derived=done.get("derived", {}),
-        )
+    def records(self, columns: Sequence[str]) -> pd.DataFrame:
+        """Read some columns of a finished cell's records, beside seed and episode. Raises DamagedCellError."""
+        with self._reading():
+            return _records(self.records_file, ["seed", "episode", *columns])
 
     def experiment(self) -> Experiment:
         """Read what the cell runs. Raises UserError, also for settings that this version of dprl does not know."""
@@ -127,14 +152,25 @@ class CellFolder:
         return cells[0]
 
     def certificate(self) -> dict[str, Any]:
-        """Read what the noise of a finished cell proves, as `Certificate.to_dict` gives it."""
-        found: dict[str, Any] = json.loads(self.certificate_file.read_text())
-        return found
+        """Read the certificate of a finished cell, as `Certificate.to_dict` gives it. Raises DamagedCellError."""
+        with self._reading():
+            return _fields(self.certificate_file, _CERTIFICATE)
 
     def versions(self) -> dict[str, Any]:
-        """Read what made a finished cell, as `sweeps.versions` gives it."""
-        found: dict[str, Any] = json.loads(self.versions_file.read_text())
-        return found
+        """Read what made a finished cell, as `sweeps.versions` gives it. Raises DamagedCellError."""
+        with self._reading():
+            return _fields(self.versions_file, _VERSIONS)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Raise DamagedCellError for whatever a damaged file makes its reader raise."""
+        try:
+            yield
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            if isinstance(error, OSError) and error.errno not in (None, errno.ENOENT):
+                raise  # The files may be whole, and cannot be reached now. Pyarrow's errors on content have no number.
+            cause = f"{type(error).__name__}: {' '.join(str(error).split())}"[:_LONGEST_CAUSE]
+            raise DamagedCellError(self.path, cause) from error
 
     def made_by(self) -> str:
         """Say what made a finished cell."""
@@ -145,3 +181,35 @@ class CellFolder:
         """Return the result files of a finished cell, without the bookkeeping."""
         files = (file for file in self.path.iterdir() if file.is_file() and not file.name.startswith("."))
         return sorted(file for file in files if file not in (self.state_file, self.marker_file))
+
+
+def _fields(file: Path, expected: Mapping[str, Any]) -> dict[str, Any]:
+    """Read a JSON mapping that has the expected fields. Raises OSError, ValueError."""
+    found = json.loads(file.read_text(encoding="utf-8"))
+    _require_fields(found, expected, file.name)
+    return dict(found)
+
+
+def _require_fields(found: object, expected: Mapping[str, Any], place: str) -> None:
+    """Raise ValueError unless `found` is a mapping that has the expected fields."""
+    if not isinstance(found, Mapping):
+        raise ValueError(f"{place} must be a mapping, got {shown(found)}")
+    for name, kind in expected.items():
+        if name not in found:
+            raise ValueError(f"{place} lacks {name}")
+        value = found[name]
+        if isinstance(kind, Mapping):
+            _require_fields(value, kind, f"{place}: {name}")
+        elif not isinstance(value, kind):
+            raise ValueError(f"{place}: {name} must be of another type, got {shown(value)}")
+
+
+def _records(file: Path, columns: Sequence[str] | None = None) -> pd.DataFrame:
+    """Read records that have the same episodes of every seed. Raises OSError, ValueError."""
+    found = pd.read_parquet(file, columns=None if columns is None else list(columns))
+    if found.empty or not {"seed", "episode"} <= set(found.columns):
+        raise ValueError(f"{file.name} must have rows and the columns seed and episode")
+    blocks = found.groupby("seed")["episode"]
+    if blocks.count().nunique() != 1:
+        raise ValueError(f"{file.name} must have the same episodes of every seed")
+    return found

@@ -49,7 +49,8 @@ class Grid:
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{file}: must be what an earlier call wrote, got {error}; write --fresh") from None
+            remedy = "remove it and run the sweep again, which keeps its cells"
+            raise UserError(f"{file}: must be what an earlier call wrote, got {error}; {remedy}") from None
 
     def write(self, file: Path) -> None:
         """Write the grid for later calls."""

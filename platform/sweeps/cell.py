@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import time
 import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,16 +35,23 @@ BLOCKS = 200
 """Records per seed at most; a block is also the unit of work, so that where a run is cut changes no sum."""
 
 _LEARNER, _POLICIES = "learner/", "policies/"
+_LONGEST_DAMAGE = 100
+_DAMAGE = (OSError, ValueError, KeyError, TypeError, IndexError, EOFError, zipfile.BadZipFile)
+"""Errors of reading a damaged checkpoint."""
 
 
 @dataclass(frozen=True)
 class CellProgress:
-    """How far a cell is; episodes count over all its seeds, `seed_index` is the one that runs."""
+    """How far a cell is; episodes count over all its seeds, `seed_index` is the one that runs.
+
+    restarted: why the checkpoint of an earlier process could not be used, '' if it could or there was none.
+    """
 
     episodes_done: int
     episodes_total: int
     seed_index: int
     finished: bool
+    restarted: str = ""
 
     @property
     def fraction(self) -> float:
@@ -70,8 +79,9 @@ class CellRun:
 
     The same experiment gives the same records bit for bit, however often it is cut. `state.npz` holds the
     records so far and the learner of the current seed; it is replaced as a whole, so a kill loses work but
-    never consistency. A repeated stretch draws the same noise: it repeats a release, and makes no second one.
-    Raises UserError if the folder holds the state of another experiment.
+    never consistency. A repeated stretch draws the same noise: it repeats a release, and makes no second one. So does
+    a cell that starts again because its checkpoint is damaged; `progress` says so. Where noise comes from the operating
+    system, starting again would be a second release. Raises UserError for a damaged checkpoint of such a cell.
     """
 
     def __init__(self, experiment: Experiment, folder: CellFolder) -> None:
@@ -87,6 +97,7 @@ class CellRun:
         self.saving = 0.0
         """Seconds that the last checkpoint took."""
         self._learner: Algorithm | None = None
+        self._restarted = ""
         if not folder.finished:
             remove_leftovers(folder.path)
             if folder.state_file.exists():
@@ -102,10 +113,10 @@ class CellRun:
         """How far the cell is."""
         total = self.experiment.episodes * self.experiment.seeds
         if self.finished:
-            return CellProgress(total, total, self.experiment.seeds - 1, True)
+            return CellProgress(total, total, self.experiment.seeds - 1, True, self._restarted)
         seed, block = divmod(len(self._rows), len(self.ends))
         done = seed * self.experiment.episodes + (int(self.ends[block - 1]) if block else 0)
-        return CellProgress(done, total, min(seed, self.experiment.seeds - 1), False)
+        return CellProgress(done, total, min(seed, self.experiment.seeds - 1), False, self._restarted)
 
     def advance(self, seconds: float) -> CellProgress:
         """Run for about `seconds`, at least one block; leave a checkpoint or, at the end, the artifacts."""
@@ -168,20 +179,28 @@ class CellRun:
         write_arrays(self.folder.state_file, arrays, private=True)
 
     def _load(self) -> None:
+        """Continue from the checkpoint, or start again if it is damaged. Raises UserError, OSError."""
         try:
-            with np.load(self.folder.state_file, allow_pickle=False) as file:
-                arrays = {key: file[key] for key in file.files}
-            about = json.loads(str(arrays["about"]))
-            same_blocks = np.array_equal(arrays["ends"], self.ends)
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            raise UserError(
-                f"{self.folder.state_file}: must be a checkpoint, got {error}; run again with --fresh"
-            ) from None
-        mine, found = self.experiment.digest, about["digest"]
-        if found != mine:
-            raise UserError(f"{self.folder.path}: must hold cell {mine}, got {found}; use another folder")
-        if not same_blocks:
-            raise UserError(f"{self.folder.state_file}: must have this version's blocks, got others; use --fresh")
+            self._continue(_read_arrays(self.folder.state_file))
+        except _DAMAGE as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise  # The file may be whole, and cannot be reached now.
+            damage = f"{self.folder.state_file.name}: {type(error).__name__}: {' '.join(str(error).split())}"[
+                :_LONGEST_DAMAGE
+            ]
+            if not self.experiment.resumable:
+                raise UserError(second_release(damage, self.folder.path)) from None
+            self._restarted = damage
+            self._rows, self._policies, self._certificates = [], [], []
+            self._basis, self._seconds, self._learner = {}, 0.0, None
+
+    def _continue(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Take over what a checkpoint holds. Raises ValueError, KeyError, TypeError for one that does not fit."""
+        about = json.loads(str(arrays["about"]))
+        if about["digest"] != self.experiment.digest:
+            raise ValueError(f"it is of cell {about['digest']}")
+        if not np.array_equal(arrays["ends"], self.ends):
+            raise ValueError("its blocks are those of another version")
         self._rows = arrays["rows"].tolist()
         tables = _below(_POLICIES, arrays)
         self._policies = [dict(zip(tables, each, strict=True)) for each in zip(*tables.values(), strict=True)]
@@ -244,6 +263,17 @@ class CellRun:
         folder.state_file.unlink(missing_ok=True)
 
 
-def _below(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def second_release(damage: str, folder: Path) -> str:
+    """Return the line that refuses a damaged cell that has noise from the operating system."""
+    rule = "its noise cannot be drawn again, so a rerun is a second release to the same users"
+    return f"{damage}; {rule}: restore {folder} from a copy, or remove it to permit that"
+
+
+def _read_arrays(file: Path) -> dict[str, np.ndarray]:
+    with np.load(file, allow_pickle=False) as arrays:
+        return {key: arrays[key] for key in arrays.files}
+
+
+def _below(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return the arrays whose keys begin with `prefix`, without it."""
     return {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -19,13 +20,15 @@ from dprl.platform.environment_variables import cpu_limit, set_environment
 from dprl.platform.errors import Interrupted, UserError, broken_rule, counted, how_to_resume
 from dprl.platform.program import command
 from dprl.platform.results.cell_folder import CellFolder, DamagedCellError
-from dprl.platform.results.home import Home, storage_words
+from dprl.platform.results.home import storage_words
 from dprl.platform.results.layout import SweepCell, SweepLayout
 from dprl.platform.results.named_grid import Grid, Stages, require_same_meaning
 from dprl.platform.results.records import block_column
+from dprl.platform.sweep_flags import DEFAULT_RESTARTS
 from dprl.platform.sweeps.address import joined_cluster
-from dprl.platform.sweeps.cell import CellProgress
+from dprl.platform.sweeps.cell import CellProgress, second_release
 from dprl.platform.sweeps.compiling import compile_kernels
+from dprl.platform.sweeps.execution import RayLost, TrialOptions
 from dprl.platform.sweeps.progress import ProgressDisplay, progress_display
 from dprl.platform.sweeps.sweep_files import SweepFiles
 from dprl.platform.sweeps.sweep_log import LoggedProgress
@@ -49,7 +52,8 @@ class SweepOptions:
     address: of a running Ray cluster, or None for this machine.
     tracking_uri: of MLflow, or None for a database in `home`. fresh: forget what earlier calls did.
     command: what the user typed, for messages. quiet: only what goes wrong is shown meanwhile. stages: in which seeds
-    are added by whoever calls, for the report's tests, None if their number is fixed. Raises UserError.
+    are added by whoever calls, for the report's tests, None if their number is fixed. max_restarts: as in
+    `TrialOptions`. Raises UserError.
     """
 
     name: str
@@ -61,6 +65,7 @@ class SweepOptions:
     command: str
     quiet: bool = False
     stages: Stages | None = None
+    max_restarts: int = DEFAULT_RESTARTS
 
     def __post_init__(self) -> None:
         if self.address is not None and self.executor != "tune":
@@ -156,6 +161,9 @@ class _Sweep:
         self.store = store
         self.files = SweepFiles(layout)
         self.failures: dict[str, str] = {}
+        self.lost = ""
+        """How Ray died, if it did."""
+        self._restarted: set[str] = set()
         self._started: dict[str, float] = {}
 
     def run(self, cells: Sequence[SweepCell], grid: Grid) -> SweepResult:
@@ -166,6 +174,8 @@ class _Sweep:
             self._begin(cells, grid, todo)
             # Also at the start: a call that is killed writes nothing at its end.
             self.files.write_status(cells, 0, self.options.command)
+            for line in self.failures.values():
+                self.display.warn(f"REFUSED: {line}")
             if done:
                 self.display.say(f"{len(done)} of {counted(len(cells), 'cell')} finished already")
             status = "KILLED"
@@ -178,10 +188,13 @@ class _Sweep:
                     if place is not None:
                         self._execute(place, todo)
                 status = "FAILED" if self.failures else "FINISHED"
+            except RayLost as error:
+                self.lost = str(error)
             finally:
                 self.display.close()
                 try:
                     until_done.close()
+                    self._remove_tune_files(status)
                 finally:
                     # Also when Ctrl-C comes again while Ray stops.
                     result = self._conclude(cells, status)
@@ -190,21 +203,38 @@ class _Sweep:
     def _done_and_todo(self, cells: Sequence[SweepCell]) -> tuple[list[SweepCell], list[SweepCell]]:
         """Return the cells that earlier calls finished, and those to be run, damaged ones among them.
 
-        Raises DamagedCellError for one that cannot be run again with the same result.
+        A damaged cell that cannot be run again with the same result is neither: it fails.
         """
         done, todo = list[SweepCell](), list[SweepCell]()
         for cell in cells:
-            finished = not self.options.fresh and cell.finished
-            if finished:
+            damage = ""
+            if not self.options.fresh:
                 try:
-                    self.files.read(cell)
+                    if not cell.experiment.resumable or cell.folder.finished:
+                        cell.folder.require_whole()
+                    if cell.finished:
+                        self.files.read(cell)
+                        done.append(cell)
+                        continue
                 except DamagedCellError as error:
-                    if not cell.experiment.resumable:
-                        raise  # Its noise cannot be drawn again: that is a second release, for the user to decide on.
-                    self.display.warn(f"{cell.label}: runs again, its files cannot be read ({error})")
-                    finished = False
-            (done if finished else todo).append(cell)
+                    damage = error.cause
+            if damage and not cell.experiment.resumable:
+                self.failures[cell.digest] = f"{cell.label}: {second_release(damage, cell.folder.path)}"
+                continue
+            if damage:
+                self.display.warn(f"{cell.label}: runs again, its files cannot be read ({damage})")
+            todo.append(cell)
         return done, todo
+
+    def _remove_tune_files(self, status: str) -> None:
+        """Remove what Ray Tune keeps of a sweep once that is finished; say where it is otherwise."""
+        folder = self.layout.tune_folder
+        if not folder.is_dir():
+            return
+        if status == "FINISHED":
+            shutil.rmtree(folder, ignore_errors=True)
+        elif status == "FAILED":
+            self.display.say(f"Ray Tune's files are kept until the sweep is finished: {folder}")
 
     def _begin(self, cells: Sequence[SweepCell], grid: Grid, todo: Sequence[SweepCell]) -> None:
         """Open MLflow, then take the folder over; an end in between leaves no run running. Raises UserError."""
@@ -253,7 +283,10 @@ class _Sweep:
         self.tracker.begin(cell)
 
     def advanced(self, cell: SweepCell, progress: CellProgress) -> None:
-        """Show how far the cell is."""
+        """Show how far the cell is, and once that it had to start again."""
+        if progress.restarted and cell.digest not in self._restarted:
+            self._restarted.add(cell.digest)
+            self.display.warn(f"{cell.label}: starts again, its checkpoint cannot be read ({progress.restarted})")
         seed = f"{progress.seed_index + 1} of {cell.experiment.seeds}"
         self.display.advanced(cell.label, progress.fraction, seed)
 
@@ -282,8 +315,8 @@ class _Sweep:
         how = self.options
         # Only beside a start of Ray's it costs no time.
         meanwhile = self.store.database if how.executor == "tune" and how.address is None else None
-        storage = Home(self.layout.home).tune
-        with in_the_making(meanwhile), workplace(how.executor, how.address, storage, self.display.say) as place:
+        trials = TrialOptions(self.layout.tune_folder, how.max_restarts, self._ray_died)
+        with in_the_making(meanwhile), workplace(how.executor, how.address, trials, self.display.say) as place:
             yield place
 
     def _execute(self, place: Workplace, todo: Sequence[SweepCell]) -> None:
@@ -294,7 +327,7 @@ class _Sweep:
         place.run(todo, self)
 
     def _conclude(self, cells: Sequence[SweepCell], status: str) -> SweepResult:
-        finished = [cell for cell in cells if cell.finished]
+        finished = [cell for cell in cells if cell.finished and cell.digest not in self.failures]
         if finished:
             self.display.say("writing summary.csv, figures and report.html, and all to MLflow")
         else:
@@ -314,11 +347,17 @@ class _Sweep:
         self._say_where(files)
         return SweepResult(
             summary=summary,
-            failed=list(self.failures.values()),
+            failed=[*self.failures.values(), *([self._resuming(self.lost)] if self.lost else [])],
             unwritten=[f"{line}; {again}" for line in lacking],
             folder=self.layout.folder,
             tracking_uri=self.store.shown,
         )
+
+    def _ray_died(self, reason: str) -> None:
+        self.display.warn(f"{self._resuming(reason)} (now it is written)")
+
+    def _resuming(self, reason: str) -> str:
+        return f"{reason}; what is done is kept, resume with: {self.options.command}"
 
     def _say_where(self, files: Sequence[Path]) -> None:
         self.display.say(f"results   {self.layout.folder}")

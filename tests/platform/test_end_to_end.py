@@ -87,8 +87,7 @@ def test_a_failing_cell_is_named_and_a_grown_grid_runs_only_what_is_new(
     """In one sweep, because starting Ray takes longer than all the rest."""
     digest = sorted(records(swept[0]))[0]
     broken = tmp_path / "sweeps" / "grid" / "cells" / digest
-    broken.mkdir(parents=True)
-    (broken / "state.npz").write_bytes(b"not a checkpoint")
+    (broken / "state.npz").mkdir(parents=True)
     said = dprl(tmp_path, "sweep", write_config(tmp_path), expect=1)
     assert "state.npz" in said
     assert "(log: " in said
@@ -97,7 +96,7 @@ def test_a_failing_cell_is_named_and_a_grown_grid_runs_only_what_is_new(
     assert statuses[digest] == "FAILED"
     assert sorted(statuses.values()) == ["FAILED", "FAILED", "FINISHED", "FINISHED"]
 
-    (broken / "state.npz").unlink()
+    (broken / "state.npz").rmdir()
     grown = {"grid_search": [*CONFIG["privacy"]["grid_search"], {"model": "ldp", "epsilon": 3.0}]}
     said = dprl(tmp_path, "sweep", write_config(tmp_path, privacy=grown))
     assert "2 of 4 cells finished already" in said

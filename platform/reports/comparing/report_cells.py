@@ -21,7 +21,7 @@ from dprl.platform.reports.inference.bands import simultaneous_band
 from dprl.platform.reports.inference.effects import Estimate, estimate, scale_of
 from dprl.platform.reports.records import summary_row
 from dprl.platform.reports.verdicts import standing, worst_of
-from dprl.platform.results.cell_folder import CellFolder
+from dprl.platform.results.cell_folder import CellFolder, CellResults, DamagedCellError
 from dprl.platform.results.layout import SweepLayout
 from dprl.platform.results.records import by_seed
 
@@ -106,7 +106,7 @@ class ReportCell:
 
     def values_of(self, metric: Metric) -> tuple[np.ndarray, np.ndarray]:
         """Return where blocks end, int64[T], and any of its metrics there, float64[n_seeds, T]."""
-        records = _numbered_apart([_records(folder, metric) for folder in self.folders])
+        records = _numbered_apart([folder.records([metric.name]) for folder in self.folders])
         episodes, values = by_seed(records, metric.name)
         return episodes, values.T
 
@@ -119,25 +119,50 @@ class ReportCell:
 
 @dataclass(frozen=True)
 class _Part:
-    """A cell on the disk with its row of the summary. looks: in how many stages its sweep adds seeds at most."""
+    """A cell on the disk with its row of the summary.
+
+    looks: in how many stages its sweep adds seeds at most. certificate: of the cell. sources: digest of the code that
+    ran. metric: the headline, None without one. episodes, curves: of the headline, as in `ReportCell`.
+    """
 
     folder: CellFolder
     row: Row
     looks: int
+    certificate: Mapping[str, Any]
+    sources: str
+    metric: Metric | None
+    episodes: np.ndarray
+    curves: np.ndarray
 
-    @cached_property
+    @classmethod
+    def read(cls, folder: CellFolder, sweep: str, row: Row | None, looks: int) -> _Part:
+        """Read a finished cell. row: of the summary, if that has one. Raises UserError, DamagedCellError."""
+        results = folder.results()
+        row = {"sweep": sweep, **(row or _row(folder, results))}
+        metric = headline(_known_algorithm(str(row["algorithm.name"])).metrics)
+        episodes, curves = np.empty(0, np.int64), np.empty((int(row["seeds"]), 0))
+        if metric is not None:
+            episodes, values = by_seed(folder.records([metric.name]), metric.name)
+            curves = values.T
+        sources = str(results.versions[_SOURCES])
+        return cls(folder, row, looks, results.certificate, sources, metric, episodes, curves)
+
+    @property
     def settings(self) -> tuple[tuple[str, str], ...]:
         """What it shares with cells that differ in their seeds only: its settings, and the code that ran."""
         known = (key for key in self.row if "." in key or key in _OTHERS)
-        sources = str(self.folder.versions()[_SOURCES])
-        return ((_SOURCES, sources), *((key, plain(self.row[key])) for key in sorted(known)))
+        return ((_SOURCES, self.sources), *((key, plain(self.row[key])) for key in sorted(known)))
 
 
-def read_cells(layouts: Sequence[SweepLayout]) -> list[ReportCell]:
-    """Return what is finished of these sweeps, cells that differ in their seeds only as one. Raises UserError."""
+def read_cells(layouts: Sequence[SweepLayout], damaged: list[str] | None = None) -> list[ReportCell]:
+    """Return the finished cells of these sweeps, cells that differ in their seeds only as one.
+
+    damaged: gets a line for each cell whose files cannot be read, and that is left out; without it such a cell is an
+    error. Raises UserError.
+    """
     pools: dict[tuple[tuple[str, str], ...], dict[object, _Part]] = {}
     looks: dict[tuple[tuple[str, str], ...], dict[str, int]] = {}
-    for part in (part for layout in layouts for part in _parts(layout)):
+    for part in (part for layout in layouts for part in _parts(layout, damaged)):
         pool = pools.setdefault(part.settings, {})
         looks.setdefault(part.settings, {})[str(part.row["sweep"])] = part.looks
         # A cell of the same first seed repeats the seeds of this one, and may have more.
@@ -151,19 +176,25 @@ def read_cells(layouts: Sequence[SweepLayout]) -> list[ReportCell]:
     ]
 
 
-def _parts(layout: SweepLayout) -> list[_Part]:
-    """Return the finished cells of the sweep's grid."""
+def _parts(layout: SweepLayout, damaged: list[str] | None) -> list[_Part]:
+    """Return the finished cells of the sweep's grid that can be read."""
     known = rows_of(layout.summary()) if layout.summary_file.is_file() else []
     rows = {str(row["cell"]): row for row in known}
-    found = [(folder, rows.get(folder.path.name) or _row(folder)) for folder in layout.finished_cells()]
     stages = layout.stages()
     looks = 1 if stages is None else stages.most
-    return [_Part(folder, {"sweep": layout.name, **row}, looks) for folder, row in found]
+    parts = []
+    for folder in layout.finished_cells():
+        try:
+            parts.append(_Part.read(folder, layout.name, rows.get(folder.path.name), looks))
+        except DamagedCellError as error:
+            if damaged is None:
+                raise
+            damaged.append(str(error))
+    return parts
 
 
-def _row(folder: CellFolder) -> Row:
+def _row(folder: CellFolder, results: CellResults) -> Row:
     """Return the row of a cell that no summary has yet."""
-    results = folder.results()
     row = {**summary_row(experiment_of(folder), results), "cell": folder.path.name, "seconds": results.seconds}
     return rows_of(pd.DataFrame([row]))[0]
 
@@ -180,16 +211,12 @@ def _report_cell(parts: Sequence[_Part]) -> ReportCell:
     """Return the cell that `parts`, which differ in their seeds only, are together."""
     row = parts[0].row if len(parts) == 1 else _pooled_row(parts)
     folders = tuple(part.folder for part in parts)
-    certificates = [part.folder.certificate() for part in parts]
+    certificates = [part.certificate for part in parts]
     certificate = certificates[worst_of(certificates)]
     stands = standing(certificate)
     row = {**row, "proved_epsilon": stands.proved, "verdict": stands.verdict}
-    metric = headline(_known_algorithm(str(row["algorithm.name"])).metrics)
-    if metric is None:
-        return ReportCell(row, certificate, None, np.empty(0, np.int64), np.empty((row["seeds"], 0)), folders)
-    found = [by_seed(_records(folder, metric), metric.name) for folder in folders]
-    curves = np.concatenate([values.T for _, values in found])
-    return ReportCell(row, certificate, metric, found[0][0], curves, folders)
+    curves = np.concatenate([part.curves for part in parts])
+    return ReportCell(row, certificate, parts[0].metric, parts[0].episodes, curves, folders)
 
 
 def _known_algorithm(name: str) -> type[AlgorithmConfig]:
@@ -198,10 +225,6 @@ def _known_algorithm(name: str) -> type[AlgorithmConfig]:
         rule = "must have algorithms that are known here"
         raise broken_rule("SWEEP", rule, name, "name its plugin in DPRL_PLUGINS, as when it ran")
     return ALGORITHMS[name]
-
-
-def _records(folder: CellFolder, metric: Metric) -> pd.DataFrame:
-    return pd.read_parquet(folder.records_file, columns=["seed", "episode", metric.name])
 
 
 def _pooled_row(parts: Sequence[_Part]) -> Row:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
-from dprl.platform.errors import broken_rule, counted, suggestion
+from dprl.platform.errors import UserError, broken_rule, counted, suggestion
 from dprl.platform.reports.cell_texts import rows_of
 from dprl.platform.reports.comparing.report_cells import experiment_of
 from dprl.platform.reports.pages.markdown_tables import page
-from dprl.platform.results.cell_folder import CellFolder
+from dprl.platform.results.cell_folder import CellFolder, DamagedCellError
 from dprl.platform.results.finding import nothing_finished, sweep_layout
 from dprl.platform.results.layout import SweepLayout
 
@@ -48,12 +48,16 @@ def report_page(home: Path, names: Sequence[str], wanted: PageRequest) -> str:
     """
     layouts = [sweep_layout(home, name) for name in names]
     about = [] if wanted.preface is None else [_text_of(wanted.preface)]
-    cells = rows_of(summaries(home, names))
+    damaged = _damaged_cells(layouts)
+    cells = [cell for cell in rows_of(summaries(home, names)) if (str(cell["sweep"]), str(cell["cell"])) not in damaged]
+    if not cells:
+        raise UserError(f"SWEEP: must have a cell that can be read: {next(iter(damaged.values()))}")
     known = sorted({str(cell["algorithm.name"]) for cell in cells})
     for name in wanted.compared or ():
         if name not in known:
             raise broken_rule("--compare", "must be algorithms of the sweeps", name, suggestion(name, known))
-    made = [f"Made by `{wanted.command}`.", *_versions(layouts)]
+    made = [f"Made by `{wanted.command}`.", *_versions(layouts, damaged)]
+    made += [f"Left out: {line}" for line in damaged.values()]
     title = wanted.title or f"Results of {', '.join(layout.name for layout in layouts)}"
     return page(title, cells, [*about, "  \n".join(made)], wanted.compared)
 
@@ -93,7 +97,24 @@ def _theorem(layout: SweepLayout, digest: str) -> str:
     return experiment_of(CellFolder(layout.cell_folder(digest))).theorem
 
 
-def _versions(layouts: Sequence[SweepLayout]) -> list[str]:
-    """Return, once each, what made the cells of finished sweeps."""
-    folders = [CellFolder(layout.cell_folder(digest)) for layout in layouts for digest in layout.summary()["cell"]]
-    return list(dict.fromkeys(f"Run with {folder.made_by()}." for folder in folders))
+def _damaged_cells(layouts: Sequence[SweepLayout]) -> dict[tuple[str, str], str]:
+    """Return a line for each cell whose files cannot be read, by its sweep and its digest."""
+    damaged = {}
+    for layout in layouts:
+        for folder in layout.finished_cells():
+            try:
+                folder.results()
+            except DamagedCellError as error:
+                damaged[layout.name, folder.path.name] = str(error)
+    return damaged
+
+
+def _versions(layouts: Sequence[SweepLayout], damaged: Collection[tuple[str, str]]) -> list[str]:
+    """Return, once each, what made the cells of finished sweeps that can be read."""
+    found = [
+        CellFolder(layout.cell_folder(digest)).made_by()
+        for layout in layouts
+        for digest in layout.summary()["cell"]
+        if (layout.name, digest) not in damaged
+    ]
+    return list(dict.fromkeys(f"Run with {text}." for text in found))

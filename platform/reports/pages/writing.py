@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from dprl.platform.errors import broken_rule, counted
+from dprl.platform.errors import UserError, broken_rule, counted
 from dprl.platform.reports.cell_texts import rows_of, shared_settings
 from dprl.platform.reports.comparing.answers import answers_of
 from dprl.platform.reports.comparing.frames import cell_frame, comparison_frame, finding_rows
@@ -66,7 +66,11 @@ class SweepReport:
             if not layout.finished_cells():
                 raise nothing_finished(layout)
         missing = [line for line in map(_missing, layouts) if line]
-        cells = read_cells(layouts)
+        damaged: list[str] = []
+        cells = read_cells(layouts, damaged)
+        if not cells:
+            raise UserError(f"SWEEP: must have a cell that can be read: {damaged[0]}")
+        missing += [f"left out: {line}" for line in damaged]
         # Seeds of several sweeps did not come in the stages of one of them: their cells have prices of their own.
         stages = layouts[0].stages() if len(layouts) == 1 else None
         if stages is not None:
@@ -166,7 +170,7 @@ class SweepReport:
         if shared:
             lines.append(f"All cells: {', '.join(shared)}")
         lines += self._price()
-        versions = dict.fromkeys(folder.made_by() for layout in self.layouts for folder in layout.finished_cells())
+        versions = dict.fromkeys(folder.made_by() for cell in self.cells for folder in cell.folders)
         return [*lines, *(f"Cells were run with {text}" for text in versions)]
 
     def _price(self) -> list[str]:

@@ -93,8 +93,10 @@ def test_where_nothing_is_finished_the_new_grid_takes_the_name(tmp_path: Path) -
 def test_a_damaged_note_is_named(home: Path) -> None:
     file = home / "sweeps" / "small" / "grid.json"
     file.write_text("{}")
-    with pytest.raises(UserError, match=r"grid\.json: must be what an earlier call wrote"):
+    with pytest.raises(UserError, match=r"grid\.json: must be what an earlier call wrote.*; remove it"):
         run_sweep(cells_of(home), options(home))
+    file.unlink()
+    assert len(run_sweep(cells_of(home), options(home)).summary) == 2
     assert len(run_sweep(cells_of(home), options(home, fresh=True)).summary) == 2
 
 

@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from dprl.platform.errors import UserError
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.results.records import columns
 from dprl.platform.sweeps.cell import BLOCKS, CellRun, block_ends
-from dprl.privacy import LedgerError
+from dprl.privacy import LedgerError, NoiseConfig
 
 ARTIFACTS = {
     "experiment.yaml",
@@ -213,28 +214,66 @@ def test_blocks_are_short_at_first_even_later_and_end_with_the_run(episodes: int
     assert (ends[1:] <= factor * ends[:-1] + 2).all()
 
 
-def test_a_checkpoint_with_other_blocks_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    CellRun(experiment(), CellFolder(tmp_path)).advance(0.0)
-    monkeypatch.setattr("dprl.platform.sweeps.cell.BLOCKS", 100)
-    with pytest.raises(UserError, match=r"state\.npz: must have this version's blocks.*--fresh"):
-        CellRun(experiment(), CellFolder(tmp_path))
-
-
 def test_the_smallest_run_has_two_episodes(tmp_path: Path) -> None:
     assert finish(CellRun(experiment(episodes=2, seeds=1), CellFolder(tmp_path)))["episode"].tolist() == [1, 2]
 
 
-def test_the_state_of_another_cell_is_refused(tmp_path: Path) -> None:
+def cut_checkpoint(folder: Path) -> str:
+    file = folder / "state.npz"
+    file.write_bytes(file.read_bytes()[:-40])
+    return "state.npz"
+
+
+def empty_checkpoint(folder: Path) -> str:
+    (folder / "state.npz").write_bytes(b"")
+    return "state.npz"
+
+
+def arrays_that_do_not_fit(folder: Path) -> str:
+    with np.load(folder / "state.npz") as file:
+        arrays = {key: np.ravel(file[key])[:1] if key.startswith("learner/") else file[key] for key in file.files}
+    np.savez(folder / "state.npz", **arrays)
+    return "state.npz"
+
+
+def checkpoint_of_another_cell(folder: Path) -> str:
+    (folder / "state.npz").unlink()
+    CellRun(experiment(episodes=999), CellFolder(folder)).advance(0.0)
+    return "it is of cell"
+
+
+DAMAGES = [cut_checkpoint, empty_checkpoint, arrays_that_do_not_fit, checkpoint_of_another_cell]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_cell_with_a_damaged_checkpoint_starts_again_and_says_so(
+    damage: Callable[[Path], str], tmp_path: Path
+) -> None:
+    whole = finish(CellRun(experiment(), CellFolder(tmp_path / "whole")))
+    folder = CellFolder(tmp_path / "cut")
+    CellRun(experiment(), folder).advance(0.0)
+    named = damage(folder.path)
+    run = CellRun(experiment(), folder)
+    assert run.progress.episodes_done == 0
+    assert named in run.progress.restarted
+    assert finish(run).equals(whole)
+
+
+def test_a_checkpoint_with_other_blocks_starts_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     CellRun(experiment(), CellFolder(tmp_path)).advance(0.0)
-    with pytest.raises(UserError, match="must hold cell"):
-        CellRun(experiment(episodes=999), CellFolder(tmp_path))
+    monkeypatch.setattr("dprl.platform.sweeps.cell.BLOCKS", 100)
+    assert "blocks" in CellRun(experiment(), CellFolder(tmp_path)).progress.restarted
 
 
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 half a file", b"text"])
-def test_a_damaged_checkpoint_is_named(content: bytes, tmp_path: Path) -> None:
-    (tmp_path / "state.npz").write_bytes(content)
-    with pytest.raises(UserError, match=r"state\.npz: must be a checkpoint.*--fresh"):
-        CellRun(experiment(), CellFolder(tmp_path))
+@pytest.mark.parametrize("damage", DAMAGES[:2])
+def test_noise_that_cannot_be_drawn_again_is_no_reason_for_a_second_release(
+    damage: Callable[[Path], str], tmp_path: Path
+) -> None:
+    secret = dataclasses.replace(experiment(), noise=NoiseConfig(arithmetic="exact", entropy="os"))
+    CellRun(secret, CellFolder(tmp_path)).advance(0.0)
+    damage(tmp_path)
+    with pytest.raises(UserError, match=r"second release to the same users: restore .* from a copy, or remove it"):
+        CellRun(secret, CellFolder(tmp_path))
 
 
 def test_a_run_whose_noise_is_not_what_was_charged_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

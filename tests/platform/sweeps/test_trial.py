@@ -80,12 +80,11 @@ def test_a_cell_is_locked_from_its_first_step_until_it_ends(
 
 def test_an_error_of_the_cell_is_a_result_and_lets_go(cells: list[SweepCell]) -> None:
     """Tune runs again what it sees fail, and this would fail again."""
-    cells[0].folder.path.mkdir(parents=True)
-    cells[0].folder.state_file.write_bytes(b"not a checkpoint")
+    cells[0].folder.state_file.mkdir(parents=True)
     trial = trial_of(cells)
     result = trial.step()
     assert result["done"]
-    assert result["cause"].startswith("UserError: ")
+    assert result["cause"].startswith("IsADirectoryError: ")
     assert "Traceback" in result["trace"]
     with FolderLock(cells[0].lock_path):
         pass
