@@ -265,8 +265,10 @@ class CellRun:
 
 def second_release(damage: str, folder: Path) -> str:
     """Return the line that refuses a damaged cell that has noise from the operating system."""
-    rule = "its noise cannot be drawn again, so a rerun is a second release to the same users"
-    return f"{damage}; {rule}: restore {folder} from a copy, or remove it to permit that"
+    return (
+        f"{damage}; its noise cannot be drawn again, so a rerun is a second release to the same users: "
+        f"restore {folder} from a copy, or remove it to permit that"
+    )
 
 
 def _read_arrays(file: Path) -> dict[str, np.ndarray]:

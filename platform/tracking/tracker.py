@@ -52,6 +52,8 @@ _STORES = {
 }
 _NO_SETTING = "none"
 _NO_THEOREM = "none"
+_SQLALCHEMY_ADVICE = "(raised as a result of Query-invoked autoflush"
+"""A line before the error itself."""
 
 
 class Tracker:
@@ -282,8 +284,8 @@ def _mlflow_errors() -> Iterator[None]:
     try:
         yield
     except _errors() as error:
-        first_line = next(iter(str(error).splitlines()), "")
-        raise TrackingError(f"{type(error).__name__}: {first_line}") from error
+        lines = [line for line in str(error).splitlines() if not line.startswith(_SQLALCHEMY_ADVICE)]
+        raise TrackingError(f"{type(error).__name__}: {next(iter(lines), '')}") from error
 
 
 def _errors() -> tuple[type[Exception], ...]:
