@@ -48,7 +48,8 @@ _FIGURES_FILE = "report_figures.json"
 class SweepReport:
     """The report of some sweeps, before it is written.
 
-    layouts: of the sweeps. groups: what is finished of them. missing: a line for each sweep that is not finished.
+    layouts: of the sweeps. groups: what is finished of them. missing: a line for each sweep that is not finished and
+    for each cell whose files cannot be read.
     """
 
     layouts: Sequence[SweepLayout]
