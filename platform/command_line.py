@@ -1,4 +1,4 @@
-"""The `dprl` command: list, run, sweep, submit, report, certify, audit, reproduce, ui."""
+"""The `dprl` command: list, run, sweep, submit, report, plot, certify, audit, reproduce, ui."""
 
 from __future__ import annotations
 
@@ -272,6 +272,22 @@ def _add_report(commands: _Subparsers) -> None:
     _add_json(parser)
 
 
+def _add_plot(commands: _Subparsers) -> None:
+    parser = _add(
+        commands,
+        "plot",
+        "draw one figure of a sweep for a paper or for slides, and print its caption",
+        "plot regret_vs_epsilon frontier --style paper --width 2.7 --out frontier.pdf",
+    )
+    parser.add_argument("sweep", metavar="SWEEP", help="the name of a sweep, or its folder")
+    parser.add_argument("figure", metavar="FIGURE", nargs="?", help="frontier, curves, ...; without it, all are listed")
+    parser.add_argument("--style", choices=["paper", "slides"], default="paper", help="sizes of text and lines")
+    parser.add_argument("--width", metavar="INCHES", help="2.7 is half a page, also 14cm (default: 5.5, slides 11)")
+    parser.add_argument("--format", choices=["pdf", "svg", "png"], help="default: that of --out, else pdf")
+    parser.add_argument("--out", metavar="FILE", help="default: SWEEP_FIGURE.FORMAT in this folder")
+    parser.add_argument("--storage", metavar="URI", help="as for sweep (default: $DPRL_HOME or ./dprl_runs)")
+
+
 def _add_certify(commands: _Subparsers) -> None:
     parser = _add(
         commands,
@@ -329,6 +345,7 @@ _COMMANDS = {
     "sweep": _add_sweep,
     "submit": _add_submit,
     "report": _add_report,
+    "plot": _add_plot,
     "certify": _add_certify,
     "audit": _add_audit,
     "reproduce": _add_reproduce,

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dprl.platform.commands.audit import audit
 from dprl.platform.commands.certify import certify
 from dprl.platform.commands.listing import list_registered
+from dprl.platform.commands.plot import plot
 from dprl.platform.commands.report import report
 from dprl.platform.commands.reproduce import reproduce
 from dprl.platform.commands.submit import submit
@@ -20,6 +21,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "sweep": sweep,
     "submit": submit,
     "report": report,
+    "plot": plot,
     "certify": certify,
     "audit": audit,
     "reproduce": reproduce,

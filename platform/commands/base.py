@@ -43,7 +43,7 @@ def expanded_cells(options: argparse.Namespace) -> list[Experiment]:
 def labels_of(cells: Sequence[Experiment]) -> list[str]:
     """Return names of cells that say the trust model and epsilon first, also of a single cell."""
     keys = list(dict.fromkeys(["privacy.model", "privacy.epsilon", *varying_keys(cells)]))
-    return [cell.label(keys) for cell in cells]
+    return [cell.short_name(keys) for cell in cells]
 
 
 def planned_certificates(cells: Sequence[Experiment]) -> list[dict[str, Any]]:

@@ -185,7 +185,7 @@ def load_cells(path: str | Path, overrides: Sequence[str] = ()) -> list[Experime
     seen: dict[str, Experiment] = {}
     for cell in cells:
         if cell.digest in seen:
-            label = cell.label(varying_keys(cells)) or cell.name
+            label = cell.short_name(varying_keys(cells)) or cell.name
             raise UserError(f"grid: every cell must be different, got {shown(label)} twice; remove one of the two")
         seen[cell.digest] = cell
     return cells

@@ -17,13 +17,15 @@ from dprl.algorithms.base import TrustSettings
 from dprl.envs import ENVIRONMENTS, Env, EnvConfig
 from dprl.platform.configs.sections import field_names, read_dataclass, read_registered, require_mapping, unknown_key
 from dprl.platform.configs.trust_models import BY_RELEASES, check_model, class_of, example_for
-from dprl.platform.errors import UserError, shortened, shown
+from dprl.platform.errors import UserError, broken_rule, shortened, shown
 from dprl.privacy import Certificate, Certifies, NoiseConfig, Streams, source_digest
 
 Scalar = str | float | int
 
 MOST_EPISODES = 10**9
 MOST_SEEDS = 10_000
+MOST_LETTERS = 40
+"""Of a label."""
 LARGEST_SEED = 2**32 - 1
 _USUAL = {"episodes": 200_000, "seeds": 10, "seed": 0}
 NAME_RULE = "must be 1 to 100 letters, digits, '.', '_' or '-', the first no sign"
@@ -39,6 +41,7 @@ _CHOOSERS = {"algorithm": "name", "env": "name", "privacy": "model"}
 NEEDS_ITS_NAME = {"privacy.rewards", "privacy.clipping", "algorithm.value"}
 """Settings whose values are words that say nothing alone."""
 _AUTO = "auto"
+_ALGORITHM_LABEL = "algorithm_label"
 _RAW_SCORES = "simulator"
 _RELEASE_NOISE = {"arithmetic": "exact", "entropy": "os"}
 _EXAMPLES = {
@@ -54,7 +57,8 @@ class Experiment:
     name: of the sweep that it belongs to; letters, digits, '.', '_', '-'. algorithm, env, privacy: the rooms'
     own settings. episodes: per seed, at least 2. seeds: how many. seed: the first one; the others follow. noise: how it
     is drawn. release: whether the noise must be fit for real users. audit: whether an audit's result is attached to the
-    certificate. Raises ValueError on other values.
+    certificate. label, algorithm_label: what figures, tables and pages call the cell and its algorithm, '' for their
+    own names; they change neither the digest nor the noise. Raises ValueError on other values.
     """
 
     name: str
@@ -67,6 +71,8 @@ class Experiment:
     noise: NoiseConfig = field(default_factory=NoiseConfig)
     release: bool = False
     audit: bool = False
+    label: str = ""
+    algorithm_label: str = ""
 
     def __post_init__(self) -> None:
         if not fits_as_name(self.name):
@@ -83,6 +89,8 @@ class Experiment:
                     f"{key} must lie between {least} and {most}, got {getattr(self, key)}; write e.g. {_USUAL[key]}"
                 )
 
+        for key in ("label", "algorithm_label"):
+            _check_label(key, getattr(self, key))
         _check_played(self)
         if self.release:
             _check_release(self)
@@ -97,8 +105,13 @@ class Experiment:
         return mapping | {"noise": dataclasses.asdict(self.noise), "release": self.release, "audit": self.audit}
 
     def to_yaml(self) -> str:
-        """Return the cell as a config file that `dprl run` accepts."""
-        return yaml.safe_dump(self.as_mapping(), sort_keys=False, default_flow_style=None)
+        """Return the cell as a config file that `dprl run` accepts, with its labels."""
+        mapping = self.as_mapping()
+        if self.algorithm_label:
+            mapping["algorithm"]["label"] = self.algorithm_label
+        if self.label:
+            mapping["label"] = self.label
+        return yaml.safe_dump(mapping, sort_keys=False, default_flow_style=None, allow_unicode=True)
 
     def parameters(self) -> dict[str, Scalar]:
         """Return every setting under its dotted path in the config file, without the name."""
@@ -123,8 +136,10 @@ class Experiment:
         """
         return _hash({**self.as_mapping(), "name": None, "seeds": None, "audit": None, "sources": source_digest()})
 
-    def label(self, varying: Sequence[str]) -> str:
-        """Return a short name of the cell among others: its values of the `varying` dotted keys."""
+    def short_name(self, varying: Sequence[str]) -> str:
+        """Return a short name of the cell among others: its label, or its values of the `varying` dotted keys."""
+        if self.label:
+            return self.label
         flat = self.parameters()
         last_names = [key.rpartition(".")[2] for key in varying]
         words = []
@@ -166,6 +181,15 @@ class Experiment:
         return Streams(self.seed + seed_index, self.streams_context, self.noise)
 
 
+def _check_label(key: str, label: str) -> None:
+    """Raise ValueError unless a label fits into a figure."""
+    if len(label) > MOST_LETTERS or not label.isprintable() or label != label.strip():
+        raise ValueError(
+            f"{key} must be at most {MOST_LETTERS} printable characters, no space at either end, got {shown(label)}; "
+            "shorten it"
+        )
+
+
 def _check_played(experiment: Experiment) -> None:
     """Raise ValueError unless the algorithm plays what the environment is."""
     algorithm, env = experiment.algorithm, experiment.env
@@ -202,15 +226,17 @@ def _check_release(experiment: Experiment) -> None:
 def read_experiment(raw: object) -> Experiment:
     """Return the experiment that one expanded config describes. Raises UserError."""
     section = require_mapping(raw, "config", _EXAMPLES["env"])
-    valid = [field.name for field in dataclasses.fields(Experiment)]
+    valid = [field.name for field in dataclasses.fields(Experiment) if field.name != _ALGORITHM_LABEL]
     for key in section:
         if key not in valid:
             raise _unknown_at_the_top(key, valid)
     for key, example in _EXAMPLES.items():
         if key not in section:
             raise UserError(f"{key}: is required, got nothing; write e.g. {example}")
+    algorithm, label = _without_label(section["algorithm"])
     rooms: dict[str, Any] = {
-        "algorithm": read_registered(section["algorithm"], "algorithm", "name", ALGORITHMS),
+        _ALGORITHM_LABEL: label,
+        "algorithm": read_registered(algorithm, "algorithm", "name", ALGORITHMS),
         "env": read_registered(section["env"], "env", "name", ENVIRONMENTS),
     }
     rooms["privacy"] = _read_privacy(section, rooms["algorithm"])
@@ -218,6 +244,20 @@ def read_experiment(raw: object) -> Experiment:
     example = "noise: {arithmetic: exact, entropy: os}"
     rooms["noise"] = read_dataclass(require_mapping(noise, "noise", example), "noise", NoiseConfig)
     return read_dataclass({**section, **rooms}, "", Experiment)
+
+
+def _without_label(algorithm: object) -> tuple[object, str]:
+    """Return the section of the algorithm without its label, and the label. Raises UserError."""
+    if not isinstance(algorithm, dict) or "label" not in algorithm:
+        return algorithm, ""
+    label = algorithm["label"]
+    if not isinstance(label, str):
+        raise broken_rule("algorithm.label", "must be text", label, "put it in quotes")
+    try:
+        _check_label("algorithm.label", label)
+    except ValueError as error:
+        raise UserError(str(error).replace("algorithm.label", "algorithm.label:", 1)) from None
+    return {key: value for key, value in algorithm.items() if key != "label"}, label
 
 
 def _read_privacy(section: Mapping[str, Any], algorithm: AlgorithmConfig) -> object:

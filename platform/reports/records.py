@@ -96,11 +96,17 @@ def summary_row(experiment: Experiment, results: CellResults) -> dict[str, Any]:
     """
     metrics, records = experiment.algorithm.metrics, results.records
     finals = final_numbers(metrics, results)
-    row: dict[str, Any] = {"cell": experiment.digest, **experiment.parameters()}
+    row: dict[str, Any] = {"cell": experiment.digest, **experiment.parameters(), **label_columns(experiment)}
     for metric in metrics:
         row |= _metric_columns(metric, records) or {name: finals[name] for name in _with_ends(metric.name)}
     note = SATURATION_NOTE if always_saturated(records) else ""
     return {**row, **finals, "theorem": results.theorem, "note": note}
+
+
+def label_columns(experiment: Experiment) -> dict[str, str]:
+    """Return the columns with what a config calls its cell and its algorithm, those that it names."""
+    labels = {"cell_label": experiment.label, "algorithm_label": experiment.algorithm_label}
+    return {key: label for key, label in labels.items() if label}
 
 
 def final_numbers(metrics: Sequence[Metric], results: CellResults) -> dict[str, Any]:

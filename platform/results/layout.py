@@ -150,7 +150,7 @@ class SweepLayout:
         return [
             SweepCell(
                 experiment=experiment,
-                label=experiment.label(varying),
+                label=experiment.short_name(varying),
                 folder=CellFolder(self.cell_folder(experiment.digest)),
                 lock_path=self.folder / "locks" / experiment.digest,
             )

@@ -46,7 +46,7 @@ def test_a_sweep_goes_through_tune_to_mlflow(swept: tuple[Path, str]) -> None:
         "report.csv",
         "report.parquet",
         "comparisons.csv",
-        "curves_1.png",
+        "curves.png",
         "frontier.png",
     }
     assert "running 3 cells (6 seeds) on 2 CPUs" in said

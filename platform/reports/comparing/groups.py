@@ -136,9 +136,14 @@ def naming_keys(cells: Sequence[ReportCell]) -> list[str]:
 
 
 def cell_name(cell: ReportCell, keys: Sequence[str]) -> str:
-    """Return algorithm, the settings of these `keys`, trust model, what is proved and the verdict."""
+    """Return algorithm, the settings of these `keys`, trust model, what is proved and the verdict; labels come first.
+
+    The label of a cell stands for algorithm and settings, that of an algorithm for its name.
+    """
     settings = [setting_text(key, cell.row[key]) for key in keys if key in cell.row]
-    return f"{' '.join([str(cell.row['algorithm.name']), *settings])}, {standing_text(cell)}"
+    algorithm = str(cell.row.get("algorithm_label", cell.row["algorithm.name"]))
+    name = str(cell.row.get("cell_label", " ".join([algorithm, *settings])))
+    return f"{name}, {standing_text(cell)}"
 
 
 def standing_text(cell: ReportCell) -> str:

@@ -13,8 +13,16 @@ from dprl.platform.reports.figures.colours import Palette
 from dprl.platform.reports.figures.curves import curve_charts
 from dprl.platform.reports.figures.frontier import frontier_charts, gap_charts
 from dprl.platform.reports.figures.horizons import horizon_charts
+from dprl.platform.reports.figures.layout import compose
 from dprl.platform.reports.figures.lines import algorithm_of
+from dprl.platform.reports.figures.styles import FORMATS, render, style_of
 from dprl.platform.reports.records import gaps_in
+
+
+def chart_files(chart: Chart) -> dict[str, bytes]:
+    """Return the chart as it goes into a paper: a PDF, an SVG and a PNG, by the names of their files."""
+    figure = compose(chart, style_of("paper"))
+    return {f"{chart.name}.{kind}": render(figure, kind) for kind in FORMATS}
 
 
 def palette_of(cells: Sequence[ReportCell]) -> Palette:

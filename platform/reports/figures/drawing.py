@@ -16,12 +16,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
+from dprl.platform.reports.figures.colours import BLACK, BLUE, GREEN, ORANGE, PINK, SKY, VERMILION
 from dprl.platform.reports.inference.intervals import CONFIDENCE
 
-# Okabe and Ito's palette, black last.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+COLOURS = tuple(hue.line for hue in (BLUE, VERMILION, GREEN, PINK, ORANGE, SKY, BLACK))
+"""For lines that are no algorithms, as the metrics of one cell and the mechanisms of a paper."""
 BAND = f"{CONFIDENCE:.0%} t band over seeds"
-BARS = f"{CONFIDENCE:.0%} t intervals over seeds"
 TITLE_SIZE, LEGEND_SIZE = 10, 9
 _LINEAR_SPAN = 30.0
 """Largest ratio of two means whose smaller one can still be read off a linear axis."""

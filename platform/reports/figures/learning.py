@@ -16,6 +16,7 @@ from dprl.algorithms import Metric
 from dprl.algorithms.base import REGRET, headline
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import counted
+from dprl.platform.reports.figures.colours import Palette
 from dprl.platform.reports.figures.drawing import (
     BAND,
     COLOURS,
@@ -77,8 +78,10 @@ def cell_figure(records: pd.DataFrame, experiment: Experiment, certificate: Mapp
     every = figure.subplots(1, panels, squeeze=False)[0]
     if with_regret:
         rate, total = every[:2]
-        _draw_rate(rate, records)
-        _draw_total(total, records)
+        name = experiment.algorithm.name
+        colour = Palette.of([name])[name].line
+        _draw_rate(rate, records, colour)
+        _draw_total(total, records, colour)
     for axes, group in zip(every[2 * with_regret :], drawn, strict=True):
         _draw_values(axes, records, group, f"after the {unit}")
         if with_regret:
@@ -115,17 +118,17 @@ def _setting(experiment: Experiment) -> str:
     return f"{experiment.algorithm.name} on {experiment.env.name} ({', '.join(settings[1:])})"
 
 
-def _draw_rate(axes: Axes, records: pd.DataFrame) -> None:
+def _draw_rate(axes: Axes, records: pd.DataFrame, colour: str) -> None:
     """Draw the regret per episode."""
-    _draw_regret(axes, curve(records, per_episode(REGRET)))
+    _draw_regret(axes, curve(records, per_episode(REGRET)), colour)
     axes.set_xscale("log")
     axes.set_ylabel("regret per episode,\nmean over the block (reward)")
     axes.set_ylim(bottom=0)
 
 
-def _draw_total(axes: Axes, records: pd.DataFrame) -> None:
+def _draw_total(axes: Axes, records: pd.DataFrame, colour: str) -> None:
     """Draw the cumulative regret, with the legend of both panels of regret: it grows, so the lower right stays free."""
-    _draw_regret(axes, curve(records))
+    _draw_regret(axes, curve(records), colour)
     axes.set_ylabel("cumulative regret (reward)")
     axes.yaxis.set_major_formatter(EngFormatter(sep=""))
     axes.set_ylim(bottom=0)
@@ -136,10 +139,10 @@ def _draw_total(axes: Axes, records: pd.DataFrame) -> None:
         axes.text(0.03, 0.95, SATURATION_NOTE, transform=axes.transAxes, va="top", color=COLOURS[1])
 
 
-def _draw_regret(axes: Axes, points: pd.DataFrame) -> None:
-    axes.plot(points["episode"], points["mean"], color=COLOURS[0], label="mean over seeds")
+def _draw_regret(axes: Axes, points: pd.DataFrame, colour: str) -> None:
+    axes.plot(points["episode"], points["mean"], color=colour, label="mean over seeds")
     if not points["lower"].isna().all():
-        style: dict[str, Any] = {"color": COLOURS[0], "alpha": _ALPHA, "lw": 0, "label": BAND}
+        style: dict[str, Any] = {"color": colour, "alpha": _ALPHA, "lw": 0, "label": BAND}
         axes.fill_between(points["episode"], points["lower"], points["upper"], **style)
 
 

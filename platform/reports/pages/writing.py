@@ -18,14 +18,9 @@ from dprl.platform.reports.comparing.frames import cell_frame, comparison_frame,
 from dprl.platform.reports.comparing.groups import Group, groups_of
 from dprl.platform.reports.comparing.report_cells import ReportCell, read_cells
 from dprl.platform.reports.comparing.requested import with_comparison
-from dprl.platform.reports.figures.curve_figures import curve_figure
-from dprl.platform.reports.figures.facets import MOST_CURVES, facets_at_equal_privacy, facets_of, rank
-from dprl.platform.reports.figures.frontier import frontier_figure, with_headline
-from dprl.platform.reports.figures.gaps import gaps_figure, with_gaps
-from dprl.platform.reports.figures.horizon_figure import horizon_figure, lines_over_horizon
-from dprl.platform.reports.figures.panels import MODEL, Panels
+from dprl.platform.reports.figures.catalogue import chart_files, report_charts
+from dprl.platform.reports.figures.styles import FORMATS
 from dprl.platform.reports.pages.web_page import Page, Picture
-from dprl.platform.reports.records import gaps_in
 from dprl.platform.results.atomic_files import write_bytes, write_json
 from dprl.platform.results.finding import nothing_finished, sweep_layout
 from dprl.platform.results.layout import SweepLayout
@@ -35,11 +30,6 @@ PAGE_FILE = "report.html"
 CELLS_FILE = "report.csv"
 PARQUET_FILE = "report.parquet"
 COMPARISONS_FILE = "comparisons.csv"
-_CURVES = "curves_"
-_FRONTIER = "frontier"
-_GAPS = "gaps.png"
-_HORIZON = "horizon.png"
-_EQUAL = "equal_privacy_"
 _FIGURES_FILE = "report_figures.json"
 """Names the figures of a report, so that the next one in the same folder removes those, and nothing of anybody else."""
 
@@ -105,7 +95,11 @@ class SweepReport:
         command: what made the report, which the page names. title: of the page, by default the sweeps' names. Raises
         OSError if the folder cannot be written.
         """
-        pictures = self._pictures()
+        charts = report_charts(self.cells)
+        figures = {chart.name: chart_files(chart) for chart in charts}
+        pictures = [
+            Picture(f"{chart.name}.png", chart.title, figures[chart.name][f"{chart.name}.png"]) for chart in charts
+        ]
         heading = title or f"Report on {', '.join(layout.name for layout in self.layouts)}"
         page = Page(heading, self.groups, pictures, self.missing, self._made(command))
         frame = cell_frame(self.groups)
@@ -114,53 +108,14 @@ class SweepReport:
             CELLS_FILE: frame.to_csv(index=False).encode(),
             PARQUET_FILE: _parquet(frame),
             COMPARISONS_FILE: comparison_frame(self.groups).to_csv(index=False).encode(),
-            **{picture.file: picture.png for picture in pictures},
+            **{file: data for files in figures.values() for file, data in files.items()},
         }
         for old in _figures_before(folder) - content.keys():
             (folder / old).unlink(missing_ok=True)
         for name, data in content.items():
             write_bytes(folder / name, data)
-        write_json(folder / _FIGURES_FILE, [picture.file for picture in pictures])
+        write_json(folder / _FIGURES_FILE, [file for files in figures.values() for file in files])
         return [folder / name for name in content]
-
-    def _pictures(self) -> list[Picture]:
-        summary = pd.DataFrame([cell.row for cell in sorted(self.cells, key=rank)])
-        found = [*self._frontiers(with_headline(summary)), *self._gaps(with_gaps(summary))]
-        lines = lines_over_horizon(self.cells)
-        if lines:
-            found.append(Picture(_HORIZON, "against the horizon", horizon_figure(lines)))
-        for i, group in enumerate((group for group in self.groups if group.metric is not None), start=1):
-            facets = facets_of(group.cells)
-            what = f"{group.amount.partition(' (')[0]} against {group.unit}s"
-            title = f"{what}: {group.title}"
-            found.append(Picture(f"{_CURVES}{i}.png", title, curve_figure(group, facets), half=len(facets) == 1))
-            alike = facets_at_equal_privacy(group.cells)
-            if alike:
-                title = f"{what}, at equal privacy: {group.title}"
-                found.append(Picture(f"{_EQUAL}{i}.png", title, curve_figure(group, alike), half=len(alike) == 1))
-        return found
-
-    def _gaps(self, summary: pd.DataFrame) -> list[Picture]:
-        """Return the gaps of the output policies, if some cell has one."""
-        if summary.empty:
-            return []
-        metric, wanted = gaps_in(summary.columns)[0], set(summary["cell"])
-        curves = {str(cell.row["cell"]): cell.curve_of(metric) for cell in self.cells if cell.row["cell"] in wanted}
-        return [Picture(_GAPS, "gaps of the output policies", gaps_figure(summary, curves))]
-
-    def _frontiers(self, summary: pd.DataFrame) -> list[Picture]:
-        """Return the frontier: in one figure, or where it has many lines in one for each trust model."""
-        if summary.empty:
-            return []
-        title = "utility against proved epsilon"
-        models = [model for model in dict.fromkeys(summary[MODEL]) if model != "none"]
-        if len(Panels.of(summary).styles) <= MOST_CURVES or len(models) < 2:
-            return [Picture(f"{_FRONTIER}.png", title, frontier_figure(summary))]
-        by_model = {model: summary[summary[MODEL].isin(["none", model])] for model in models}
-        return [
-            Picture(f"{_FRONTIER}_{model}.png", f"{title}: {model}", frontier_figure(rows))
-            for model, rows in by_model.items()
-        ]
 
     def _made(self, command: str) -> list[str]:
         cells = counted(len(self.cells), "cell")
@@ -213,7 +168,7 @@ def _figures_before(folder: Path) -> set[str]:
     except (FileNotFoundError, ValueError):
         return set()
     found = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
-    return {name for name in found if name == Path(name).name and name.endswith(".png")}
+    return {name for name in found if name == Path(name).name and Path(name).suffix[1:] in FORMATS}
 
 
 def _missing(layout: SweepLayout) -> str:

@@ -94,23 +94,23 @@ def test_parameters_are_dotted_paths_with_every_default() -> None:
 
 def test_labels_tell_cells_apart_by_what_varies() -> None:
     cells = [cell(privacy={"model": "none"}), cell(privacy=jdp(0.5)), cell(privacy=jdp(2))]
-    assert [one.label(varying_keys(cells)) for one in cells] == ["none", "jdp epsilon=0.5", "jdp epsilon=2"]
+    assert [one.short_name(varying_keys(cells)) for one in cells] == ["none", "jdp epsilon=0.5", "jdp epsilon=2"]
 
 
 def test_a_label_names_epsilon_also_where_only_the_trust_model_varies() -> None:
     cells = [cell(privacy={"model": "none"}), cell(privacy=jdp(1))]
-    assert [one.label(varying_keys(cells)) for one in cells] == ["none", "jdp epsilon=1"]
+    assert [one.short_name(varying_keys(cells)) for one in cells] == ["none", "jdp epsilon=1"]
 
 
 def test_text_settings_show_without_their_key_and_a_single_cell_by_its_privacy() -> None:
     cells = [cell(privacy=jdp(1)), cell(privacy=jdp(1, calibration="printed"))]
-    assert [one.label(varying_keys(cells)) for one in cells] == ["certified", "printed"]
-    assert cell().label(varying_keys([cell()])) == "jdp epsilon=1"
+    assert [one.short_name(varying_keys(cells)) for one in cells] == ["certified", "printed"]
+    assert cell().short_name(varying_keys([cell()])) == "jdp epsilon=1"
 
 
 def test_keys_of_the_same_last_name_are_shown_in_full() -> None:
     one = cell(env={"name": "random_mdp", "seed": 3}, seed=4)
-    assert one.label(["env.seed", "seed"]) == "env.seed=3 seed=4"
+    assert one.short_name(["env.seed", "seed"]) == "env.seed=3 seed=4"
 
 
 def test_an_experiment_cannot_be_changed() -> None:

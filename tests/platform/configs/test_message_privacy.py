@@ -94,7 +94,7 @@ def test_missing_privacy_gets_an_example_that_fits() -> None:
 
 def test_words_that_say_nothing_alone_have_their_names() -> None:
     cells = [cell(NO_CLIPS), cell(PRINTED), cell(NO_CLIPS | {"clipping": "device"}), cell(LAPLACE)]
-    labels = [one.label(varying_keys(cells)) for one in cells]
+    labels = [one.short_name(varying_keys(cells)) for one in cells]
     assert labels[:2] == ["printed clipping=auto rewards=public", "printed clipping=auto rewards=auto"]
     assert len(set(labels)) == len(cells)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +11,6 @@ from matplotlib.figure import Figure
 
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.reports.cell_texts import rows_of
-from dprl.platform.reports.figures.frontier import frontier_figure
 from dprl.platform.reports.figures.learning import cell_figure
 from dprl.platform.reports.pages.markdown_tables import page
 from dprl.platform.reports.records import summary_row
@@ -20,7 +18,7 @@ from dprl.platform.reports.tables import write_summary
 from dprl.platform.reports.verdicts import certificate_text, privacy_text, verdict_line
 from dprl.platform.results.records import columns
 from tests.platform.message_cases import LAPLACE, NO_CLIPS, NONE, PRINTED, cell, votes
-from tests.platform.reports.cases import finished, legend_of
+from tests.platform.reports.cases import finished
 
 
 def records(one: Experiment) -> pd.DataFrame:
@@ -95,26 +93,6 @@ def test_the_table_names_them() -> None:
     write_summary(stream, summary(cell(PRINTED), cell(NO_CLIPS), cell(NONE), cell(LAPLACE), votes(LAPLACE)))
     rows = stream.getvalue().splitlines()[1:6]
     assert ["NO PRIVACY" in row for row in rows] == [True, True, True, False, False]
-
-
-def test_the_frontier_draws_them_as_lines_without_an_epsilon(drawn: list[Figure]) -> None:
-    privacies: list[dict[str, Any]] = [NONE, PRINTED, NO_CLIPS, LAPLACE, LAPLACE | {"epsilon": 8.0}]
-    frontier_figure(summary(*(cell(one) for one in privacies), votes(NONE), votes(LAPLACE)))
-    (figure,) = drawn
-    (axes,) = figure.axes
-    names = [" ".join(name.split()) for name in legend_of(figure)]
-    mean = f"{summary(cell(NONE))['mean_regret'][0]:.2g}"
-    assert [name for name in names if name.endswith(f": mean regret {mean}")] == [
-        name for name in names if name.startswith(("ma_ldp none", "ldp_sign_votes none")) or "NO PRIVACY" in name
-    ]
-    without = [name for name in names if "NO PRIVACY" in name]
-    assert len(without) == 2
-    assert all(name.startswith("ma_ldp ldp ") for name in without)
-    assert all("NO PRIVACY (claimed \u03b5 = 4): " in name for name in without)
-    flat = [line for line in axes.get_lines() if np.array_equal(np.asarray(line.get_xdata()), [0, 1])]
-    assert len(flat) == 4
-    # Those of one algorithm have one colour, and dashes of their own.
-    assert len({(str(line.get_color()), str(line._unscaled_dash_pattern)) for line in flat}) == 4  # type: ignore[attr-defined]
 
 
 def test_the_page_does_not_say_that_every_claim_holds() -> None:

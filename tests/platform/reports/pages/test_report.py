@@ -28,7 +28,7 @@ episodes: 60
 seeds: 3
 """
 FILES = ["report.html", "report.csv", "report.parquet", "comparisons.csv"]
-FIGURES = ["frontier.png", "horizon.png", "curves_1.png", "curves_2.png"]
+FIGURES = ["frontier.png", "horizon.png", "curves.png"]
 
 
 @pytest.fixture(scope="module")
@@ -140,11 +140,12 @@ def test_a_cell_alone_and_of_two_seeds_has_a_page(
     monkeypatch.setenv("DPRL_HOME", str(tmp_path))
     changes = [word for change in (f"privacy={privacy}", "seeds=2", "env.horizon=2") for word in ("--set", change)]
     assert main(["run", str(home / "small.yaml"), *changes]) == 0
-    assert {file.name for file in (tmp_path / "sweeps" / "small").glob("*.png")} == {"curves_1.png", "frontier.png"}
+    frontier = set() if "none" in privacy else {"frontier.png"}
+    assert {file.name for file in (tmp_path / "sweeps" / "small").glob("*.png")} == {"curves.png", *frontier}
     assert "<h1>" in (tmp_path / "sweeps" / "small" / "report.html").read_text()
 
 
-def test_many_cells_are_also_compared_at_equal_privacy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_cells_are_compared_at_one_epsilon_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DPRL_HOME", str(tmp_path))
     scales = {"name": "private_ucb_vi", "bonus_scale": {"grid_search": [0.1, 1.0]}}
     privacy = {"model": "jdp", "epsilon": {"grid_search": [1.0, 2.0, 4.0, 8.0, 16.0]}}
@@ -153,8 +154,14 @@ def test_many_cells_are_also_compared_at_equal_privacy(tmp_path: Path, monkeypat
     (tmp_path / "many.yaml").write_text(yaml.safe_dump(grid | {"name": "many"}))
     assert main(["run", str(tmp_path / "many.yaml")]) == 0
     folder = tmp_path / "sweeps" / "many"
-    assert {file.name for file in folder.glob("*.png")} == {"curves_1.png", "equal_privacy_1.png", "frontier.png"}
-    assert "regret against episodes, at equal privacy: riverswim" in (folder / "report.html").read_text()
+    others = {f"curves_epsilon_{epsilon}.png" for epsilon in (2, 4, 8, 16)}
+    assert {file.name for file in folder.glob("*.png")} == {"curves.png", *others, "frontier.png"}
+    assert {file.name for file in folder.glob("*.pdf")} == {
+        file.with_suffix(".pdf").name for file in folder.glob("*.png")
+    }
+    assert {file.name for file in folder.glob("*.svg")} == {
+        file.with_suffix(".svg").name for file in folder.glob("*.png")
+    }
 
 
 def test_figures_of_an_earlier_report_are_removed_and_nothing_else(home: Path, copy: Path, tmp_path: Path) -> None:
@@ -163,14 +170,14 @@ def test_figures_of_an_earlier_report_are_removed_and_nothing_else(home: Path, c
     (folder / "curves_of_mine.png").write_bytes(b"mine")
     (folder / "gaps.png").write_bytes(b"mine")
     write_report(home, ["small"], folder, "a test")
-    assert (folder / "curves_2.png").is_file()
+    assert (folder / "horizon.pdf").is_file()
     # The cells of one horizon only.
     grid_file = copy / "sweeps" / "small" / "grid.json"
     grid = json.loads(grid_file.read_text())
     grid["cells"] = {digest: cell for digest, cell in grid["cells"].items() if cell["env.horizon"] == 2}
     grid_file.write_text(json.dumps(grid))
     write_report(copy, ["small"], folder, "a test")
-    assert not (folder / "curves_2.png").exists()
+    assert not (folder / "horizon.pdf").exists()
     assert not (folder / "horizon.png").exists()
     assert (folder / "curves_of_mine.png").read_bytes() == b"mine"
     assert (folder / "gaps.png").read_bytes() == b"mine"

@@ -1,0 +1,62 @@
+"""`dprl plot`: one figure of a sweep, for a paper or for slides."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+
+from dprl.platform.commands.base import say
+from dprl.platform.errors import EXIT_DONE, broken_rule, suggestion
+from dprl.platform.results.home import home_folder
+
+_WIDTHS = 1.5, 40.0
+"""In inches."""
+
+
+def plot(options: argparse.Namespace) -> int:
+    """Draw one figure of a sweep into a file and print its caption."""
+    width = None if options.width is None else _width(options.width)
+    file = None if options.out is None else Path(options.out)
+    # Only here: pandas and matplotlib take time to load.
+    from dprl.platform.reports.comparing.report_cells import read_cells  # noqa: PLC0415
+    from dprl.platform.reports.figures.catalogue import report_charts  # noqa: PLC0415
+    from dprl.platform.reports.figures.layout import compose  # noqa: PLC0415
+    from dprl.platform.reports.figures.styles import FORMATS, render, style_of  # noqa: PLC0415
+    from dprl.platform.results.atomic_files import write_bytes  # noqa: PLC0415
+    from dprl.platform.results.finding import nothing_finished, sweep_layout  # noqa: PLC0415
+
+    kind = options.format or (file.suffix[1:].lower() if file is not None else "pdf")
+    if kind not in FORMATS:
+        raise broken_rule("--out", "must end in .pdf, .svg or .png", options.out, "or add --format pdf")
+    layout = sweep_layout(home_folder(options.storage), options.sweep)
+    if not layout.finished_cells():
+        raise nothing_finished(layout)
+    charts = {chart.name: chart for chart in report_charts(read_cells([layout]))}
+    if options.figure not in charts:
+        remedy = suggestion(options.figure or "", list(charts)) if charts else "no cell has a headline to draw"
+        raise broken_rule("FIGURE", f"must be a figure of {layout.name}", options.figure, remedy)
+    chart = charts[options.figure]
+    target = file if file is not None else Path(f"{layout.name}_{chart.name}.{kind}")
+    content = render(compose(chart, style_of(options.style, width=width)), kind)
+    try:
+        write_bytes(target, content)
+    except OSError as error:
+        rule = f"must be a file that can be written ({error.strerror})"
+        raise broken_rule("--out", rule, str(target), "choose another") from None
+    say(f"figure    {target}")
+    say(f"caption   {chart.title}. {chart.caption}")
+    return EXIT_DONE
+
+
+def _width(text: str) -> float:
+    """Return a width in inches, also of '14cm'. Raises UserError."""
+    number, unit = (text[:-2], 2.54) if text.endswith("cm") else (text.removesuffix("in"), 1.0)
+    try:
+        width = float(number) / unit
+    except ValueError:
+        width = math.nan
+    if not _WIDTHS[0] <= width <= _WIDTHS[1]:
+        rule = f"must be {_WIDTHS[0]:g} to {_WIDTHS[1]:g} inches"
+        raise broken_rule("--width", rule, text, "write e.g. 5.5, 2.7 or 14cm")
+    return width

@@ -1,0 +1,214 @@
+"""Charts of made-up cells: lines, intervals, captions, and what is drawn of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dprl.algorithms.base import headline
+from dprl.platform.configs.experiment import Experiment, read_experiment
+from dprl.platform.reports.cell_texts import rows_of
+from dprl.platform.reports.comparing.report_cells import ReportCell
+from dprl.platform.reports.figures.catalogue import palette_of, report_charts
+from dprl.platform.reports.figures.charts import MOST_LINES, MOST_PANELS, Chart, labels_of
+from dprl.platform.reports.figures.colours import BLUE, VERMILION
+from dprl.platform.reports.figures.layout import compose, spread
+from dprl.platform.reports.figures.marks import tick_text
+from dprl.platform.reports.figures.styles import FORMATS, render, style_of
+from dprl.platform.reports.records import summary_row
+from tests.platform.reports.cases import NONE, cell, finished, jdp, records
+
+LDP: dict[str, Any] = {"model": "ldp", "epsilon": 1.0}
+
+
+def report_cell(one: Experiment, factors: Sequence[float] = (1.0, 1.1, 1.2)) -> ReportCell:
+    """A finished cell with regret 5 sqrt(n) times these factors."""
+    results = finished(one, records(one))
+    row = rows_of(pd.DataFrame([summary_row(one, results)]))[0]
+    episodes = np.unique(np.geomspace(1, 1000, 50).astype(np.int64))
+    curves = np.array([0.5 * factor * np.sqrt(episodes) for factor in factors])
+    row = {**row, "seeds": len(factors)}
+    return ReportCell(row, results.certificate, headline(one.algorithm.metrics), episodes, curves, ())
+
+
+def of(algorithm: str, privacy: dict[str, Any], horizon: int = 4, **scales: float) -> Experiment:
+    raw = cell(NONE).as_mapping() | {"privacy": privacy, "algorithm": {"name": algorithm, **scales}}
+    raw["env"] = {**raw["env"], "horizon": horizon}
+    return read_experiment(raw)
+
+
+def chart(name: str, *cells: ReportCell) -> Chart:
+    return {chart.name: chart for chart in report_charts(cells)}[name]
+
+
+MIXED = [
+    report_cell(of("private_ucb_vi", NONE)),
+    report_cell(of("private_ucb_vi", jdp(1.0))),
+    report_cell(of("private_ucb_vi", jdp(4.0))),
+    report_cell(of("best_ucb_vi", jdp(1.0))),
+    report_cell(of("best_ucb_vi", jdp(1.0, delta=1e-6))),
+    report_cell(of("best_ucb_vi", LDP)),
+    report_cell(of("private_ucb_vi", LDP)),
+]
+
+
+def test_an_algorithm_has_one_colour_in_all_panels_of_all_figures() -> None:
+    six = [report_cell(of("best_ucb_vi", jdp(1.0), horizon=6)), report_cell(of("pucb", jdp(1.0), horizon=6))]
+    wanted = {"best_ucb_vi": BLUE, "private_ucb_vi": VERMILION}
+    for found in report_charts([*MIXED, *six]):
+        for line in found.lines:
+            assert line.shades == wanted.get(line.name.algorithm, line.shades), found.name
+    assert palette_of(MIXED)["best_ucb_vi"] == BLUE
+
+
+def test_dashes_and_markers_tell_trust_models() -> None:
+    lines = chart("frontier", *MIXED).lines
+    for model, marker in (("central", "o"), ("local", "s")):
+        looks = {line.look for line in lines if line.name.model == model}
+        assert marker in {look.marker for look in looks}
+        assert len({look.dashes for look in looks}) == 1
+    assert all(line.look.marker == "" for line in lines if line.name.free)
+
+
+def test_delta_is_in_the_label_where_deltas_are_mixed_and_in_the_caption_where_not() -> None:
+    (panel,) = chart("frontier", *MIXED).panels
+    labels = labels_of(chart("frontier", *MIXED), panel.lines, keyed=False)
+    assert "best_ucb_vi, central, \u03b4 = 10\u207b\u2076" in labels
+    assert "best_ucb_vi, central, \u03b4 = 0" in labels
+    assert "private_ucb_vi, no privacy" in labels
+    one = chart("frontier", report_cell(of("best_ucb_vi", jdp(1.0, delta=1e-6))))
+    assert "\u03b4 = 10\u207b\u2076." in one.caption
+    assert labels_of(one, one.lines, keyed=False) == ["central"]
+
+
+def test_intervals_are_computed_on_logs_and_reach_neither_zero_nor_beyond_the_range() -> None:
+    wild = report_cell(of("best_ucb_vi", jdp(1.0)), factors=(0.001, 1.0, 200.0))
+    (line,) = chart("frontier", wild).lines
+    rates = wild.finals / 1000
+    assert line.y[0] == pytest.approx(math.exp(np.log(rates).mean()))
+    assert 0.0 < line.low[0] < rates.min()
+    assert line.high[0] == 4.0  # the horizon
+    (curve,) = chart("curves", wild).lines
+    assert (curve.low > 0.0).all()
+    assert (curve.high <= 4.0).all()
+
+
+def test_a_curve_ends_at_the_value_of_the_frontier() -> None:
+    one = report_cell(of("best_ucb_vi", jdp(1.0)))
+    (curve,), (point,) = chart("curves", one).lines, chart("frontier", one).lines
+    assert curve.y[-1] == pytest.approx(point.y[0])
+
+
+def test_two_seeds_have_no_interval_and_the_caption_says_so() -> None:
+    found = chart("frontier", report_cell(of("best_ucb_vi", jdp(1.0)), factors=(1.0, 2.0)))
+    assert np.isnan(found.lines[0].low).all()
+    assert "no intervals below 3 seeds" in found.caption
+
+
+def test_the_fill_of_a_marker_says_what_became_of_the_claim() -> None:
+    printed = report_cell(of("private_ucb_vi", jdp(1.0, calibration="printed")))
+    (line,) = chart("frontier", printed).lines
+    assert line.fills == ("left",)
+    assert line.claimed == (1.0,)
+    assert line.x[0] == printed.proved > 1.0
+    failing = dataclasses.replace(printed, row={**printed.row, "verdict": "fails"})
+    assert chart("frontier", failing).lines[0].fills == ("none",)
+
+
+def test_cells_without_a_certified_epsilon_are_named_in_the_caption() -> None:
+    broken = report_cell(of("private_ucb_vi", jdp(2.0)))
+    row = {**broken.row, "proved_epsilon": math.inf, "verdict": "fails"}
+    found = chart("frontier", *MIXED, dataclasses.replace(broken, row=row))
+    assert "NO PRIVACY, so not drawn: private_ucb_vi, central (claimed \u03b5 = 2)." in found.caption
+
+
+def test_figures_have_at_most_six_panels_and_panels_at_most_eight_lines() -> None:
+    privacies = [NONE, jdp(1.0), jdp(1.0, delta=1e-6), LDP]
+    names = ("best_ucb_vi", "private_ucb_vi", "private_ucb_po")
+    cells = [
+        report_cell(of(name, privacy, horizon))
+        for horizon in (3, 4, 5, 6, 7)
+        for name in names
+        for privacy in privacies
+    ]
+    found = report_charts(cells)
+    assert {"frontier", "frontier_2", "curves", "curves_2", "horizon"} <= {one.name for one in found}
+    for one in found:
+        assert len(one.panels) <= MOST_PANELS
+        assert all(len(panel.lines) <= MOST_LINES for panel in one.panels)
+
+
+def test_lines_that_are_left_out_are_counted() -> None:
+    cells = [report_cell(of("best_ucb_vi", jdp(1.0), bonus_scale=scale)) for scale in np.linspace(0.1, 1.0, 10)]
+    assert "2 lines of worse values left out" in chart("frontier", *cells).caption
+
+
+def test_names_are_short_the_settings_that_differ_and_epsilon() -> None:
+    cells = [report_cell(of("best_ucb_vi", jdp(e, families=f))) for e in (1.0, 10.0) for f in ("one_hot", "separate")]
+    found = chart("curves", *cells)
+    assert sorted(labels_of(found, found.lines, keyed=False)) == [
+        "one_hot, \u03b5 = 1",
+        "one_hot, \u03b5 = 10",
+        "separate, \u03b5 = 1",
+        "separate, \u03b5 = 10",
+    ]
+    tints = {line.name.words: line.tint for line in found.lines}
+    assert tints["one_hot", "\u03b5 = 1"] > tints["one_hot", "\u03b5 = 10"] == 0.0
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_equal_figures_have_equal_bytes(kind: str) -> None:
+    found = chart("frontier", *MIXED)
+    first, second = (render(compose(found, style_of("paper")), kind) for _ in range(2))
+    assert first == second
+
+
+def test_text_stays_text() -> None:
+    figure = compose(chart("frontier", *MIXED), style_of("page", "dark"))
+    assert b"private_ucb_vi, no privacy</text>" in render(figure, "svg")
+    assert b"/FontType 42" in render(figure, "pdf") or b"/Type0" in render(figure, "pdf")
+    with pytest.raises(ValueError, match="kind must be one of pdf, svg, png, got 'gif'"):
+        render(figure, "gif")
+
+
+@pytest.mark.parametrize(("style", "width"), [("paper", 5.5), ("paper", 2.7), ("slides", None), ("phone", None)])
+def test_no_text_leaves_the_figure_or_lies_on_another(style: str, width: float | None) -> None:
+    wide = [report_cell(of("pucb", jdp(1.0), horizon=6)), report_cell(of("best_ucb_vi", LDP, horizon=6))]
+    for found in report_charts([*MIXED, *wide]):
+        figure = compose(found, style_of(style, width=width))
+        figure.canvas.draw()
+        texts = [text for text in figure.findobj(lambda one: hasattr(one, "get_text")) if text.get_text().strip()]
+        boxes = [text.get_window_extent() for text in texts if text.get_visible()]
+        for i, box in enumerate(boxes):
+            assert box.x0 >= -1.0, texts[i]
+            assert box.x1 <= figure.bbox.width + 1.0, texts[i]
+            assert box.y0 >= -1.0, texts[i]
+            assert box.y1 <= figure.bbox.height + 1.0, texts[i]
+
+
+def test_labels_are_moved_apart_and_stay_in_the_panel() -> None:
+    places = spread([0.5, 0.5, 0.5, 0.99], 0.1)
+    assert np.diff(places).min() >= 0.1 - 1e-9
+    assert places[1] == pytest.approx(0.5)
+    assert max(spread([0.99, 0.99, 1.0], 0.1)) <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("value", "counts", "text"),
+    [
+        (0.001, False, "0.001"),
+        (1.0, False, "1"),
+        (30.0, False, "30"),
+        (1e-6, False, "10\u207b\u2076"),
+        (10_000, True, "10k"),
+        (2_500_000, True, "2.5M"),
+    ],
+)
+def test_ticks_are_plain_numbers(value: float, counts: bool, text: str) -> None:
+    assert tick_text(value, counts=counts) == text
