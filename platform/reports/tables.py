@@ -13,9 +13,14 @@ from rich.text import Text
 
 from dprl.algorithms import Metric
 from dprl.algorithms.base import REGRET
+from dprl.platform.errors import counted
 from dprl.platform.reports.records import SATURATION_REMEDY, full_label, headlines_in, results_in, shared_unit
 from dprl.platform.reports.verdicts import number
 
+_MOST_ROWS = 200
+"""Rows that the terminal shows; all are in summary.csv."""
+_MOST_NAMED = 3
+"""Cells that a warning names; of further ones it says how many."""
 _GOOD = {"low": "lower", "high": "higher"}
 _NOTHING = "NO PRIVACY"
 _VERDICTS = {"holds": "holds", "holds_approximately": "at delta", "fails": "FAILS"}
@@ -65,7 +70,7 @@ def verdict_text(row: Mapping[Any, Any]) -> str:
     return _NOTHING if nothing else _VERDICTS.get(verdict, verdict)
 
 
-_HALF_BAND = "half the band over seeds"
+_HALF_BAND = "95% CI half-width"
 _OF_REGRET = (
     _Column("regret", "regret", lambda row: number(row["regret"])),
     _Column("+-95%", "regret_upper", lambda row: number(row["regret_upper"] - row["regret"]), _HALF_BAND),
@@ -99,7 +104,7 @@ _LAST = (
 
 
 def write_summary(stream: TextIO, summary: pd.DataFrame) -> None:
-    """Write one row a cell, and below it what the reader must know about some of them."""
+    """Write one row per cell, at most 200, and below it what the reader must know about some of them."""
     unit = shared_unit(summary.get("algorithm.name", []))
     results = [column for metric in headlines_in(summary.columns) for column in _of_headline(metric)]
     results += [_of_result(metric, unit) for metric in results_in(summary.columns)]
@@ -108,8 +113,11 @@ def write_summary(stream: TextIO, summary: pd.DataFrame) -> None:
         column for column in (label, *_OF_REGRET, *results, *_OF_PRIVACY, *_LAST) if column.needs in summary.columns
     ]
     rows = summary.to_dict("records")
-    texts = [["-" if pd.isna(row[column.needs]) else column.text(row) for column in columns] for row in rows]
+    shown = rows[:_MOST_ROWS]
+    texts = [["-" if pd.isna(row[column.needs]) else column.text(row) for column in columns] for row in shown]
     write_table(stream, [column.header for column in columns], texts)
+    if len(rows) > len(shown):
+        stream.write(f"... and {counted(len(rows) - len(shown), 'cell')} more, in summary.csv\n")
     meanings = dict.fromkeys(f"{column.header}: {column.meaning}" for column in columns if column.meaning)
     legend = "; ".join(["columns: docs/metrics.md", *meanings])
     if stream.isatty():
@@ -121,7 +129,9 @@ def write_summary(stream: TextIO, summary: pd.DataFrame) -> None:
         if row["note"]:
             warnings.setdefault(str(row["note"]), []).append(str(row["label"]))
     for note, labels in warnings.items():
-        stream.write(f"warning: {note}; try {SATURATION_REMEDY} ({'; '.join(labels)})\n")
+        more = [f"and {len(labels) - _MOST_NAMED:,} more"] if len(labels) > _MOST_NAMED else []
+        named = "; ".join([*labels[:_MOST_NAMED], *more])
+        stream.write(f"warning: {note}; try {SATURATION_REMEDY} ({named})\n")
 
 
 def _of_headline(metric: Metric) -> list[_Column]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 
+import pandas as pd
+
 from dprl.platform.reports.tables import write_summary
 from tests.platform.reports.cases import NONE, cell, game_cell, jdp, summary
 
@@ -38,3 +40,14 @@ def test_a_cell_without_a_gap_beside_one_that_has_it_is_marked() -> None:
     at = headers.index("gap")
     assert rows[0][at : at + 2] == ["-", "-"]
     assert "-" not in rows[1][at : at + 2]
+
+
+def test_a_table_of_many_cells_shows_some_and_says_where_the_others_are() -> None:
+    stream = io.StringIO()
+    rows = pd.concat([summary([cell(NONE), cell(jdp(1))])] * 1000, ignore_index=True)
+    write_summary(stream, rows.assign(note="bonus saturated"))
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == 204
+    assert lines[201] == "... and 1800 cells more, in summary.csv"
+    assert lines[-1].endswith("; and 1,997 more)")
+    assert len(lines[-1]) <= 300
