@@ -1,0 +1,61 @@
+"""`label:` of cells and algorithms in a config."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from dprl.platform.configs.experiment import Experiment, read_experiment
+from dprl.platform.errors import UserError
+from dprl.platform.reports.records import label_columns
+
+
+def read(label: object = None, algorithm: object = None) -> Experiment:
+    raw: dict[str, Any] = {
+        "name": "try",
+        "algorithm": {"name": "private_ucb_vi"},
+        "env": {"name": "riverswim", "n_states": 3, "horizon": 4},
+        "privacy": {"model": "jdp", "epsilon": 1.0},
+        "episodes": 100,
+        "seeds": 2,
+    }
+    if label is not None:
+        raw["label"] = label
+    if algorithm is not None:
+        raw["algorithm"]["label"] = algorithm
+    return read_experiment(raw)
+
+
+def test_labels_change_neither_digest_nor_noise() -> None:
+    named, plain = read("our cell", "Ours"), read()
+    assert (named.label, named.algorithm_label) == ("our cell", "Ours")
+    assert named.digest == plain.digest
+    assert named.streams_context == plain.streams_context
+    assert named.parameters() == plain.parameters()
+    assert label_columns(named) == {"cell_label": "our cell", "algorithm_label": "Ours"}
+    assert label_columns(plain) == {}
+
+
+def test_labels_are_in_the_config_of_a_cell() -> None:
+    named = read("\u03b5 = 1", "Ours")
+    again = read_experiment(yaml.safe_load(named.to_yaml()))
+    assert again == named
+    assert named.short_name([]) == "\u03b5 = 1"
+
+
+@pytest.mark.parametrize("label", ["x" * 41, "two\nlines", " space"])
+def test_labels_fit_into_a_figure(label: str) -> None:
+    for keys in ({"label": label}, {"algorithm": label}):
+        with pytest.raises(UserError, match=r"label: must be at most 40 printable") as told:
+            read(**keys)
+        assert len(str(told.value)) <= 300
+        assert "\n" not in str(told.value)
+
+
+def test_a_label_is_text() -> None:
+    with pytest.raises(UserError, match=r"algorithm\.label: must be text, got 7"):
+        read(algorithm=7)
+    with pytest.raises(UserError, match="label: must be text, got 7"):
+        read(label=7)
