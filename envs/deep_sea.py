@@ -57,7 +57,12 @@ class DeepSea:
         require_integer("seed", self.seed, 0)
         if self.seed >= 2**32:
             raise ValueError(f"seed must be below 2^32 = {2**32}, got {self.seed}; set a smaller seed")
-        require_size(self.name, (self.size, self.size, 2), "size")
+        require_size(self.name, self.sizes, "size")
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """H, S, and the number of actions: known before anything is built."""
+        return int(self.size), int(self.size), 2
 
     def build(self) -> FiniteMDP:
         """Build the grid as arrays: transitions [N, N, 2, N], rewards [N, N, 2], start [N]."""

@@ -49,7 +49,12 @@ class Garnet:
                 f"branching must be at most n_states = {self.n_states}, got {self.branching}; "
                 "lower branching or raise n_states"
             )
-        require_size(self.name, (self.horizon, self.n_states, self.n_actions), "horizon, n_states or n_actions")
+        require_size(self.name, self.sizes, "horizon, n_states or n_actions")
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """H, S, and the number of actions: known before anything is built."""
+        return int(self.horizon), int(self.n_states), int(self.n_actions)
 
     def build(self) -> FiniteMDP:
         """Draw the MDP: transitions [H, S, A, S], rewards [H, S, A], start [S]."""

@@ -65,7 +65,12 @@ class GridWorld:
         require_integer("height", self.height, smallest)
         require_integer("horizon", self.horizon, 1)
         require_number("slip", self.slip, 0.0, 1.0)
-        require_size(self.name, (self.horizon, self.width * self.height, len(_MOVES)), "horizon, width or height")
+        require_size(self.name, self.sizes, "horizon, width or height")
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """H, S, and the number of actions: known before anything is built."""
+        return int(self.horizon), int(self.width) * int(self.height), len(_MOVES)
 
     def build(self) -> FiniteMDP:
         """Build the grid as arrays: transitions [H, S, 4, S], rewards [H, S, 4], start [S]."""

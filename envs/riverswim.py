@@ -64,8 +64,13 @@ class RiverSwim:
     def __post_init__(self) -> None:
         require_integer("n_states", self.n_states, 3)
         require_integer("horizon", self.horizon, 1)
-        require_size(self.name, (self.horizon, self.n_states, 2), "horizon or n_states")
+        require_size(self.name, self.sizes, "horizon or n_states")
         require_choice("version", self.version, _VERSIONS)
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """H, S, and the number of actions: known before anything is built."""
+        return int(self.horizon), int(self.n_states), 2
 
     def build(self) -> FiniteMDP:
         """Build the chain as arrays: transitions [H, S, 2, S], rewards [H, S, 2], start [S]."""

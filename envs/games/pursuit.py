@@ -50,11 +50,12 @@ class Pursuit:
         require_integer("n_columns", self.n_columns, 1)
         require_integer("horizon", self.horizon, 1)
         require_number("slip", self.slip, 0.0, 1.0)
-        require_size(
-            self.name,
-            (self.horizon, int(self.n_rows) * int(self.n_columns), len(_MOVES) ** 2),
-            "horizon, n_rows or n_columns",
-        )
+        require_size(self.name, self.sizes, "horizon, n_rows or n_columns")
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """H, S, and the number of actions or of pairs of them: known before anything is built."""
+        return int(self.horizon), int(self.n_rows) * int(self.n_columns), len(_MOVES) ** 2
 
     def build(self) -> MarkovGame:
         """Build the game: transitions [H, S, 5, 5, S], rewards [H, S, 5, 5], start [S]."""

@@ -53,9 +53,12 @@ class RandomGame:
         require_integer("horizon", self.horizon, 1)
         require_number("concentration", self.concentration, *_CONCENTRATIONS)
         require_integer("seed", self.seed, 0)
-        pairs = int(self.n_max_actions) * int(self.n_min_actions)
-        keys = "horizon, n_states, n_max_actions or n_min_actions"
-        require_size(self.name, (self.horizon, self.n_states, pairs), keys)
+        require_size(self.name, self.sizes, "horizon, n_states, n_max_actions or n_min_actions")
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """H, S, and the number of actions or of pairs of them: known before anything is built."""
+        return int(self.horizon), int(self.n_states), int(self.n_max_actions) * int(self.n_min_actions)
 
     def build(self) -> MarkovGame:
         """Draw the game: transitions [H, S, A, B, S], rewards [H, S, A, B], start [S]."""

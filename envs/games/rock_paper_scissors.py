@@ -53,7 +53,12 @@ class RockPaperScissors:
         require_integer("horizon", self.horizon, 1)
         require_choice("payoffs", self.payoffs, _PAYOFFS)
         require_choice("memory", self.memory, _MEMORIES)
-        require_size(self.name, (self.horizon, _MEMORIES[self.memory], 9), "horizon")
+        require_size(self.name, self.sizes, "horizon")
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """H, S, and the number of actions or of pairs of them: known before anything is built."""
+        return int(self.horizon), _MEMORIES[self.memory], 9
 
     def build(self) -> MarkovGame:
         """Build the game: transitions [H, S, 3, 3, S], rewards [H, S, 3, 3], start [S]."""

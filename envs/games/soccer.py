@@ -75,13 +75,18 @@ class Soccer:
         require_integer("n_columns", self.n_columns, 2)
         require_integer("horizon", self.horizon, 1)
         require_choice("after_goal", self.after_goal, _AFTER_GOAL)
-        require_size(self.name, (self.horizon, self._n_states(), len(_MOVES) ** 2), "horizon, n_rows or n_columns")
+        require_size(self.name, self.sizes, "horizon, n_rows or n_columns")
 
     def configurations(self) -> list[Configuration]:
         """Return the configuration of each state, in order; with after_goal: stop, the last state has none."""
         cells = list(product(range(self.n_rows), range(self.n_columns)))
         everything = (Configuration(*fields) for fields in product(cells, cells, (_MAX_PLAYER, _MIN_PLAYER)))
         return [seen for seen in everything if seen.max_player != seen.min_player and seen == self._folded(seen)]
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """H, S, and the number of actions or of pairs of them: known before anything is built."""
+        return int(self.horizon), self._n_states(), len(_MOVES) ** 2
 
     def build(self) -> MarkovGame:
         """Build the game: transitions [H, S, 5, 5, S], rewards [H, S, 5, 5], start [S]."""

@@ -151,9 +151,7 @@ class NetworkMDP:
         for key in ("gap", "start_forward", "node_leave", "node_forward"):
             require_number(key, getattr(self, key), 0.0, 1.0)
         require_choice("signs", self.signs, _SIGNS)
-        n_actions = 2 ** (int(self.n_agents) * (int(self.dimension) - 1))
-        size = (self.horizon, (int(self.n_intermediate) + 2) ** int(self.n_agents), n_actions)
-        require_size(self.name, size, "horizon, n_agents, n_intermediate or dimension")
+        require_size(self.name, self.sizes, "horizon, n_agents, n_intermediate or dimension")
         if self.node_forward > self.node_leave:
             raise ValueError(
                 f"node_forward must be at most node_leave = {self.node_leave:g}, got {self.node_forward:g}; lower it"
@@ -175,6 +173,12 @@ class NetworkMDP:
     def nodes(self) -> NDArray[np.int64]:
         """Return the node [S, n] of each agent in each state, 0 the first one and q + 1 the goal."""
         return np.array(list(product(range(self.n_intermediate + 2), repeat=self.n_agents)), dtype=np.int64)
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """H, S, and the number of actions of all agents together: known before anything is built."""
+        n_actions = 2 ** (int(self.n_agents) * (int(self.dimension) - 1))
+        return int(self.horizon), (int(self.n_intermediate) + 2) ** int(self.n_agents), n_actions
 
     def build(self) -> LinearMixtureMDP:
         """Build the MDP: S = (q+2)^n states in the order of `nodes`; episodes start with all at the first node."""

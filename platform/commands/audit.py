@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dprl.platform.commands.base import as_json, labels_of, say, unfit_settings
 from dprl.platform.configs.config import config_files, load_cells
+from dprl.platform.configs.memory import require_memory
 from dprl.platform.errors import EXIT_DONE, EXIT_SOME_FAILED, UserError, broken_rule, suggestion
 
 _FEWEST_RUNS, _MOST = 100, 2**31
@@ -80,6 +81,7 @@ def _of_cells(options: argparse.Namespace, runs: int | None, seed: int) -> _Answ
     from dprl.privacy.audits.findings import audit_summary  # noqa: PLC0415
 
     cells = load_cells(options.target, options.set)
+    require_memory(cells, run=False)
     texts, data, violated = [], [], False
     for cell, label in zip(cells, labels_of(cells), strict=True):
         try:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment, varying_keys
+from dprl.platform.configs.memory import require_memory
 from dprl.platform.configs.sections import field_names
 from dprl.platform.errors import (
     EXIT_INTERRUPTED,
@@ -37,7 +38,10 @@ def expanded_cells(options: argparse.Namespace) -> list[Experiment]:
     overrides = list(options.set)
     if getattr(options, "name", None) is not None:
         overrides.append(f"name={json.dumps(options.name)}")
-    return load_cells(options.config, overrides)
+    cells = load_cells(options.config, overrides)
+    # Before anything is built: an environment may need more than there is. `certify` does not run what it certifies.
+    require_memory(cells, run=options.command != "certify", here=getattr(options, "address", None) is None)
+    return cells
 
 
 def labels_of(cells: Sequence[Experiment]) -> list[str]:

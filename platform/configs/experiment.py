@@ -26,6 +26,7 @@ MOST_EPISODES = 10**9
 MOST_SEEDS = 10_000
 MOST_LETTERS = 40
 """Of a label."""
+MOST_MEMORY = 1e6
 LARGEST_SEED = 2**32 - 1
 _USUAL = {"episodes": 200_000, "seeds": 10, "seed": 0}
 NAME_RULE = "must be 1 to 100 letters, digits, '.', '_' or '-', the first no sign"
@@ -58,7 +59,8 @@ class Experiment:
     own settings. episodes: per seed, at least 2. seeds: how many. seed: the first one; the others follow. noise: how it
     is drawn. release: whether the noise must be fit for real users. audit: whether an audit's result is attached to the
     certificate. label, algorithm_label: what figures, tables and pages call the cell and its algorithm, '' for their
-    own names; they change neither the digest nor the noise. Raises ValueError on other values.
+    own names. memory: GB that the cell may use, which Ray then keeps for it. Labels and memory change neither the digest
+    nor the noise. Raises ValueError on other values.
     """
 
     name: str
@@ -73,6 +75,7 @@ class Experiment:
     audit: bool = False
     label: str = ""
     algorithm_label: str = ""
+    memory: float | None = None
 
     def __post_init__(self) -> None:
         if not fits_as_name(self.name):
@@ -91,6 +94,8 @@ class Experiment:
 
         for key in ("label", "algorithm_label"):
             _check_label(key, getattr(self, key))
+        if self.memory is not None and not 0.0 < self.memory <= MOST_MEMORY:
+            raise ValueError(f"memory must lie in (0, {MOST_MEMORY:g}] GB, got {self.memory}; write e.g. 4")
         _check_played(self)
         if self.release:
             _check_release(self)
@@ -105,12 +110,14 @@ class Experiment:
         return mapping | {"noise": dataclasses.asdict(self.noise), "release": self.release, "audit": self.audit}
 
     def to_yaml(self) -> str:
-        """Return the cell as a config file that `dprl run` accepts, with its labels."""
+        """Return the cell as a config file that `dprl run` accepts, with its labels and memory."""
         mapping = self.as_mapping()
         if self.algorithm_label:
             mapping["algorithm"]["label"] = self.algorithm_label
         if self.label:
             mapping["label"] = self.label
+        if self.memory is not None:
+            mapping["memory"] = self.memory
         return yaml.safe_dump(mapping, sort_keys=False, default_flow_style=None, allow_unicode=True)
 
     def parameters(self) -> dict[str, Scalar]:

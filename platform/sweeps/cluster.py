@@ -17,6 +17,7 @@ from ray import tune
 from ray._private import worker
 from ray._private.node import Node
 
+from dprl.platform.configs.memory import GB, machine_bytes
 from dprl.platform.environment_variables import cpu_limit, worker_environment
 from dprl.platform.errors import UserError, broken_rule, counted
 from dprl.platform.program import command
@@ -24,7 +25,7 @@ from dprl.platform.ray_token import provide_token
 from dprl.platform.results.layout import SweepCell
 from dprl.platform.sweeps.execution import Listener, TrialOptions
 from dprl.platform.sweeps.local_ray import LocalRay
-from dprl.platform.sweeps.trial import CellTrial, PassOn
+from dprl.platform.sweeps.trial import CellTrial, PassOn, resources_of
 
 _STDERR = 2
 _OBJECT_STORE_BYTES = 128 * 1024**2
@@ -74,6 +75,7 @@ def _start_here(limit: int | None) -> None:
                 num_cpus=limit,
                 include_dashboard=False,
                 object_store_memory=_OBJECT_STORE_BYTES,
+                _memory=int(machine_bytes(free=False)),
             )
         except Exception as error:
             # Ray gives itself 30 s, whatever it is told, and then raises an Exception of no class of its own.
@@ -140,14 +142,24 @@ def silent_stderr() -> Iterator[None]:
 def run_on_ray(cluster: Cluster, how: TrialOptions, cells: Sequence[SweepCell], listener: Listener) -> None:
     """Run every cell as one Tune trial on one CPU; a failed cell does not stop the others.
 
-    Raises RayLost if Ray was started here and one of its servers dies.
+    Raises RayLost if Ray was started here and one of its servers dies, UserError for a cell that no node has the memory
+    for, for which Ray would wait.
     """
+    largest = max(node["Resources"].get("memory", 0.0) for node in ray.nodes() if node["Alive"])
+    for cell in cells:
+        if (cell.experiment.memory or 0.0) * GB > largest:
+            rule = f"must be at most {largest / GB:.3g} GB, what the largest node has"
+            raise broken_rule(
+                "memory", rule, cell.experiment.memory, f"lower it for {cell.label}, or add a larger node"
+            )
     # The listener tells what failed; Tune would tell it a second time, over many lines.
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
     by_digest = {cell.digest: cell for cell in cells}
     told = PassOn(by_digest, listener)
     tuner = tune.Tuner(
-        tune.with_parameters(CellTrial, cells=by_digest),
+        tune.with_resources(
+            tune.with_parameters(CellTrial, cells=by_digest), lambda config: resources_of(by_digest[config["cell"]])
+        ),
         param_space={"cell": tune.grid_search(list(by_digest))},
         tune_config=tune.TuneConfig(reuse_actors=True, max_concurrent_trials=cluster.n_cpus),
         run_config=tune.RunConfig(

@@ -1,5 +1,5 @@
 """A cell as a Ray Tune trial."""
-# ruff: noqa: ARG002, ARG003 - Tune calls hooks with arguments, needed or not
+# ruff: noqa: ARG002 - Tune calls hooks with arguments, needed or not
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ray import tune
 from ray.exceptions import RayActorError
 from ray.tune.experiment import Trial
 
+from dprl.platform.configs.memory import GB
 from dprl.platform.results.layout import SweepCell
 from dprl.platform.sweeps.execution import CELL_ERRORS, STEP_SECONDS, Listener, LockedCell, cause_of
 
@@ -46,11 +47,6 @@ class CellTrial(tune.Trainable):
         self.cells = cells if cells is not None else {}
         self.cell = LockedCell(self.cells[config["cell"]])
 
-    @classmethod
-    def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory:
-        """Ask for one CPU: the compiled loops use one thread."""
-        return tune.PlacementGroupFactory([{"CPU": 1}])
-
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Choose another cell in the same process."""
         self.cell.close()
@@ -75,6 +71,12 @@ class CellTrial(tune.Trainable):
     def cleanup(self) -> None:
         """Let others write the cell."""
         self.cell.close()
+
+
+def resources_of(cell: SweepCell) -> tune.PlacementGroupFactory:
+    """Return what a cell's trial asks of Ray: one CPU, as compiled loops use one thread, and its `memory`."""
+    memory = cell.experiment.memory
+    return tune.PlacementGroupFactory([{"CPU": 1} | ({} if memory is None else {"memory": int(memory * GB)})])
 
 
 class PassOn(tune.Callback):

@@ -1,0 +1,132 @@
+"""Memory of a cell: estimated from its own sizes before it runs, and compared with what there is."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from dprl.algorithms.tabular.counts import count_families
+from dprl.platform.configs.experiment import Experiment, varying_keys
+from dprl.platform.errors import UserError, broken_rule
+from dprl.privacy import COUNTERS, TRUST_MODELS, Streams
+
+GB = 1e9
+_NUMBER = 8
+"""Bytes."""
+_PROCESS = 0.65 * GB
+"""What a worker's process takes with its libraries and compiled kernels."""
+_TABLES = 6
+"""Arrays of the size of the transitions while an environment is built and played: two stay."""
+_COUNTS = 8
+"""Arrays with an entry for each count: sums, releases, a message, and a checkpoint's copies."""
+_MIXTURE = 3
+"""Copies of a mixture's successor lists while they are made."""
+_FEWEST_EPISODES = 2
+
+
+def build_bytes(cell: Experiment) -> float:
+    """Return about how many bytes a process needs that builds the cell's environment and certifies it."""
+    sizes = getattr(cell.env, "sizes", None)
+    if sizes is None:  # a control task, or a plugin that does not say
+        return _PROCESS
+    if hasattr(cell.env, "n_agents"):
+        return _PROCESS + _mixture_bytes(cell.env)
+    horizon, n_states, n_actions = sizes
+    return _PROCESS + float(_NUMBER * _TABLES * horizon * n_states**2 * n_actions)
+
+
+def run_bytes(cell: Experiment) -> float:
+    """Return about how many bytes a process needs that runs the cell, one seed after the other."""
+    needed = build_bytes(cell)
+    if cell.algorithm.releases == "gradients":
+        return needed + 3.0 * _NUMBER * cell.episodes
+    sizes = getattr(cell.env, "sizes", None)
+    if sizes is None or cell.algorithm.releases != "counts":
+        return needed
+    horizon, n_states, n_actions = sizes
+    n_cells = horizon * n_states * n_actions * (n_states + 2)
+    needed += _NUMBER * _COUNTS * n_cells + _counter_bytes(cell, sizes, n_cells)
+    return needed + _NUMBER * cell.seeds * horizon * n_states * n_actions
+
+
+def require_memory(cells: Sequence[Experiment], *, run: bool, here: bool = True) -> None:
+    """Raise UserError for a cell that needs more memory than its `memory`, or than this machine if it runs `here`."""
+    available = machine_bytes() if here else float("inf")
+    for cell in cells:
+        needed = run_bytes(cell) if run else build_bytes(cell)
+        if run and here and (cell.memory or 0.0) * GB > available:
+            rule = f"must be at most {available / GB:.3g} GB, what this machine has free"
+            raise broken_rule("memory", rule, cell.memory, "lower it, or free memory")
+        limit = available if cell.memory is None else min(cell.memory * GB, available)
+        if needed <= limit:
+            continue
+        where = "this machine has" if limit == available else "its `memory` allows"
+        remedy = "a smaller environment, other privacy.counter or fewer episodes"
+        raise UserError(
+            f"{cell.short_name(varying_keys(cells))}: memory: the cell needs about {needed / GB:.3g} GB, more than the "
+            f"{limit / GB:.3g} GB that {where}; choose {remedy}, or a larger machine"
+        )
+
+
+def machine_bytes(*, free: bool = True) -> float:
+    """Return how much memory a process can have on this machine, `free` or in all, within container and ulimit."""
+    found = [float(_kilobytes("MemAvailable" if free else "MemTotal")) * 1024.0]
+    allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if allowed != resource.RLIM_INFINITY:
+        found.append(float(allowed))
+    group = Path("/sys/fs/cgroup")
+    limit, used = (_number(group / name) for name in ("memory.max", "memory.current"))
+    if limit is not None:
+        # What the container keeps of files is freed when it is needed.
+        cached = _number(group / "memory.stat", "inactive_file") or 0.0
+        found.append(limit - max((used or 0.0) - cached, 0.0) if free else limit)
+    return min(found)
+
+
+def _counter_bytes(cell: Experiment, sizes: tuple[int, int, int], n_cells: int) -> float:
+    """Return what the counter of the cell keeps, and what is made of it at the start."""
+    horizon, n_states, n_actions = sizes
+    stub: Any = SimpleNamespace(horizon=horizon, n_states=n_states, n_actions=n_actions)
+    model = cell.privacy
+    if not isinstance(model, tuple(TRUST_MODELS.values())) or cell.episodes < _FEWEST_EPISODES:
+        return 0.0
+    try:
+        privatizer = model.build(count_families(stub), cell.episodes - 1, Streams(cell.seed, "memory", cell.noise))
+    except ValueError:
+        return 0.0  # settings that do not fit together are refused as such
+    counter = privatizer.noise.counter
+    kept = counter.memory(n_cells)
+    drawn = 0 if counter.name not in {COUNTERS["square_root"].name, COUNTERS["normalized_square_root"].name} else 1
+    # A convolution takes eight columns of 4 T numbers at a time, complex ones.
+    return 2.0 * kept + drawn * 512.0 * counter.n_items
+
+
+def _mixture_bytes(env: Any) -> float:  # noqa: ANN401 - any linear mixture MDP's spec
+    """Return the bytes of the successor lists of a linear mixture MDP: at most three moves an agent from a node."""
+    horizon, n_states, n_actions = env.sizes
+    moves = (3 * (int(env.n_intermediate) + 2)) ** int(env.n_agents)
+    lists = _MIXTURE * moves * (1 + 2 * int(env.n_agents))
+    return float(_NUMBER * (lists + 2 * horizon * n_states * n_actions))
+
+
+def _kilobytes(key: str) -> int:
+    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        if line.startswith(f"{key}:"):
+            return int(line.split()[1])
+    return 2**53
+
+
+def _number(file: Path, key: str = "") -> float | None:
+    """Return the number in a file of the control group, on the line of `key`; None where there is none."""
+    try:
+        lines = file.read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        *name, value = line.split()
+        if name == ([key] if key else []) and value.isdigit():
+            return float(value)
+    return None

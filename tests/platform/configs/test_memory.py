@@ -1,0 +1,72 @@
+"""Memory of a cell: estimated from its sizes, refused before anything is built, no part of what the cell is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dprl.envs import GAMES, MDPS
+from dprl.platform.command_line import main
+from dprl.platform.configs.experiment import Experiment, read_experiment
+from dprl.platform.configs.memory import GB, build_bytes, machine_bytes, require_memory, run_bytes
+from dprl.platform.errors import UserError
+
+LARGE = {"name": "random_mdp", "n_states": 2000, "n_actions": 2, "horizon": 12}
+
+
+def cell(**settings: Any) -> Experiment:
+    usual = {
+        "name": "try",
+        "algorithm": {"name": "private_ucb_vi"},
+        "env": {"name": "riverswim"},
+        "privacy": {"model": "none"},
+        "episodes": 100,
+        "seeds": 1,
+    }
+    return read_experiment(usual | settings)
+
+
+@pytest.mark.parametrize("name", [*MDPS, *GAMES])
+def test_sizes_are_those_of_what_is_built(name: str) -> None:
+    spec: Any = {**MDPS, **GAMES}[name]()
+    env = spec.build()
+    horizon, n_states, n_actions = spec.sizes
+    assert env.rewards.size == horizon * n_states * n_actions
+    assert (env.horizon, env.n_states) == (horizon, n_states)
+
+
+def test_tables_counts_and_rows_of_noise_need_memory() -> None:
+    assert build_bytes(cell(env=LARGE)) > 4 * GB > build_bytes(cell())
+    assert run_bytes(cell(env=LARGE)) > build_bytes(cell(env=LARGE))
+    rows = {"model": "jdp", "epsilon": 1.0, "delta": 1e-6, "counter": "square_root"}
+    few, many = (run_bytes(cell(privacy=rows, episodes=episodes)) for episodes in (100, 30_000))
+    assert many - few > 8 * 29_900 * 20 * 6 * 2 * 8
+    tree = rows | {"counter": "binary_tree"}
+    assert run_bytes(cell(privacy=tree, episodes=10**9)) < 1 * GB
+
+
+def test_a_cell_that_does_not_fit_is_refused_with_a_remedy() -> None:
+    require_memory([cell(), cell(memory=4)], run=True)
+    with pytest.raises(UserError, match=r"needs about .* GB, more than the 0.1 GB that its `memory` allows; choose"):
+        require_memory([cell(), cell(memory=0.1)], run=False)
+    with pytest.raises(UserError, match=r"memory: must be at most .* GB, what this machine has free, got"):
+        require_memory([cell(memory=10 * machine_bytes() / GB)], run=True)
+    require_memory([cell(memory=10 * machine_bytes() / GB)], run=True, here=False)
+
+
+def test_memory_is_no_part_of_what_a_cell_is() -> None:
+    assert cell(memory=4).digest == cell().digest
+    assert cell(memory=4).streams_context == cell().streams_context
+    assert "memory: 4" in cell(memory=4).to_yaml()
+
+
+@pytest.mark.parametrize("words", [["certify"], ["run"], ["sweep"], ["sweep", "--dry-run"], ["audit"]], ids=" ".join)
+def test_nothing_is_built_that_does_not_fit(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("dprl.platform.configs.memory.machine_bytes", lambda: 1 * GB)
+    monkeypatch.setattr("dprl.envs.RandomMDP.build", lambda _: pytest.fail("built"))
+    env = "env={name: random_mdp, n_states: 2000, n_actions: 2, horizon: 12}"
+    assert main([words[0], "smoke", *words[1:], "--set", env]) == 2
+    assert "GB that this machine has" in capsys.readouterr().err
