@@ -21,7 +21,7 @@ _PROCESS = 0.65 * GB
 _TABLES = 6
 """Arrays of the size of the transitions while an environment is built and played: two stay."""
 _COUNTS = 8
-"""Arrays with an entry for each count: sums, releases, a message, and a checkpoint's copies."""
+"""Arrays with an entry for each count: sums, releases, a message, a checkpoint's copies; half without noise."""
 _MIXTURE = 3
 """Copies of a mixture's successor lists while they are made."""
 _FEWEST_EPISODES = 2
@@ -48,7 +48,8 @@ def run_bytes(cell: Experiment) -> float:
         return needed
     horizon, n_states, n_actions = sizes
     n_cells = horizon * n_states * n_actions * (n_states + 2)
-    needed += _NUMBER * _COUNTS * n_cells + _counter_bytes(cell, sizes, n_cells)
+    copies = _COUNTS if cell.privacy.model != "none" else _COUNTS // 2
+    needed += _NUMBER * copies * n_cells + _counter_bytes(cell, sizes, n_cells)
     return needed + _NUMBER * cell.seeds * horizon * n_states * n_actions
 
 
