@@ -59,7 +59,7 @@ class Experiment:
     own settings. episodes: per seed, at least 2. seeds: how many. seed: the first one; the others follow. noise: how it
     is drawn. release: whether the noise must be fit for real users. audit: whether an audit's result is attached to the
     certificate. label, algorithm_label: what figures, tables and pages call the cell and its algorithm, '' for their
-    own names. memory: GB that the cell may use, which Ray then keeps for it. Labels and memory change neither the digest
+    own names. memory: GB that the cell may use, which Ray keeps for it. Labels and memory change neither the digest
     nor the noise. Raises ValueError on other values.
     """
 
