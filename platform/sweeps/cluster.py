@@ -7,7 +7,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -139,6 +139,15 @@ def silent_stderr() -> Iterator[None]:
         os.close(nowhere)
 
 
+def _trainable(cells: Mapping[str, SweepCell]) -> Any:  # noqa: ANN401
+    """Return the trial of Tune, with the memory that some cells ask for."""
+    trial = tune.with_parameters(CellTrial, cells=cells)
+    asked = {digest: cell.experiment.memory for digest, cell in cells.items() if cell.experiment.memory is not None}
+    if not asked:
+        return trial
+    return tune.with_resources(trial, lambda config: resources_of(asked.get(config["cell"])))
+
+
 def run_on_ray(cluster: Cluster, how: TrialOptions, cells: Sequence[SweepCell], listener: Listener) -> None:
     """Run every cell as one Tune trial on one CPU; a failed cell does not stop the others.
 
@@ -157,9 +166,7 @@ def run_on_ray(cluster: Cluster, how: TrialOptions, cells: Sequence[SweepCell], 
     by_digest = {cell.digest: cell for cell in cells}
     told = PassOn(by_digest, listener)
     tuner = tune.Tuner(
-        tune.with_resources(
-            tune.with_parameters(CellTrial, cells=by_digest), lambda config: resources_of(by_digest[config["cell"]])
-        ),
+        _trainable(by_digest),
         param_space={"cell": tune.grid_search(list(by_digest))},
         tune_config=tune.TuneConfig(reuse_actors=True, max_concurrent_trials=cluster.n_cpus),
         run_config=tune.RunConfig(

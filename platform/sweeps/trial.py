@@ -1,5 +1,5 @@
 """A cell as a Ray Tune trial."""
-# ruff: noqa: ARG002 - Tune calls hooks with arguments, needed or not
+# ruff: noqa: ARG002, ARG003 - Tune calls hooks with arguments, needed or not
 
 from __future__ import annotations
 
@@ -47,6 +47,11 @@ class CellTrial(tune.Trainable):
         self.cells = cells if cells is not None else {}
         self.cell = LockedCell(self.cells[config["cell"]])
 
+    @classmethod
+    def default_resource_request(cls, config: dict[str, Any]) -> tune.PlacementGroupFactory:
+        """Ask for one CPU."""
+        return resources_of(None)
+
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Choose another cell in the same process."""
         self.cell.close()
@@ -73,9 +78,8 @@ class CellTrial(tune.Trainable):
         self.cell.close()
 
 
-def resources_of(cell: SweepCell) -> tune.PlacementGroupFactory:
-    """Return what a cell's trial asks of Ray: one CPU, as compiled loops use one thread, and its `memory`."""
-    memory = cell.experiment.memory
+def resources_of(memory: float | None) -> tune.PlacementGroupFactory:
+    """Return what a trial asks of Ray: one CPU, as compiled loops use one thread, and the cell's `memory` in GB."""
     return tune.PlacementGroupFactory([{"CPU": 1} | ({} if memory is None else {"memory": int(memory * GB)})])
 
 
