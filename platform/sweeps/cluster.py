@@ -17,7 +17,7 @@ from ray import tune
 from ray._private import worker
 from ray._private.node import Node
 
-from dprl.platform.configs.memory import GB, machine_bytes
+from dprl.platform.configs.memory import GB
 from dprl.platform.environment_variables import cpu_limit, worker_environment
 from dprl.platform.errors import UserError, broken_rule, counted
 from dprl.platform.program import command
@@ -75,7 +75,6 @@ def _start_here(limit: int | None) -> None:
                 num_cpus=limit,
                 include_dashboard=False,
                 object_store_memory=_OBJECT_STORE_BYTES,
-                _memory=int(machine_bytes(free=False)),
             )
         except Exception as error:
             # Ray gives itself 30 s, whatever it is told, and then raises an Exception of no class of its own.
@@ -154,7 +153,7 @@ def run_on_ray(cluster: Cluster, how: TrialOptions, cells: Sequence[SweepCell], 
     Raises RayLost if Ray was started here and one of its servers dies, UserError for a cell that no node has the memory
     for, for which Ray would wait.
     """
-    largest = max(node["Resources"].get("memory", 0.0) for node in ray.nodes() if node["Alive"])
+    largest = max((node["Resources"].get("memory", 0.0) for node in ray.nodes() if node["Alive"]), default=0.0)
     for cell in cells:
         if (cell.experiment.memory or 0.0) * GB > largest:
             rule = f"must be at most {largest / GB:.3g} GB, what the largest node has"
