@@ -36,6 +36,8 @@ class Metric:
         better: whether 'low' or 'high' values are.
         most: the largest value that it can have, where that is known; it is then at least 0, too.
         headline: whether it stands for the run in progress lines, tables and figures: a sum or a mean with a unit.
+        covered: whether the certificate covers it: it is computed from released values and public facts only. Others
+            are for simulations; with `release: true` they are written nowhere.
 
     Raises ValueError for a median over seeds of anything but the value after the last episode.
     """
@@ -50,6 +52,7 @@ class Metric:
     better: Literal["low", "high"] = "low"
     headline: bool = False
     most: float = math.inf
+    covered: bool = True
 
     def __post_init__(self) -> None:
         if self.across == "median" and self.over != "last":

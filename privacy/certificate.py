@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from dprl.privacy.base import Guarantee, LedgerError, Scope, TrustModel
 from dprl.privacy.ledgers.ledger import Account, Release
 from dprl.privacy.mechanisms.base import IDEALISED
-from dprl.privacy.verdicts import Verdict, in_json, verdict
+from dprl.privacy.verdicts import Tightness, Verdict, in_json, tightness_of, verdict
 
 SCHEMA = "dprl.certificate/2"
 DELTAS = (1e-5, 1e-6)
@@ -51,7 +51,7 @@ class Proof:
 
     Args:
         pure_epsilon: the proved pure epsilon over all pairs of neighbours.
-        tightness: 'exact' if a pair of neighbours attains it, 'upper' if it is only an upper bound.
+        tightness: 'exact' if a pair of neighbours attains it, 'upper' if it is only an upper bound; None if infinite.
         pure_epsilon_public_start: the same when first state and first action are public.
         epsilon_at_claimed_delta: the epsilon to hold against the claim: at its delta, so the pure one for delta 0.
         epsilon_at_delta: delta -> epsilon.
@@ -60,7 +60,7 @@ class Proof:
     """
 
     pure_epsilon: float
-    tightness: Literal["exact", "upper"]
+    tightness: Tightness | None
     pure_epsilon_public_start: float
     epsilon_at_claimed_delta: float
     epsilon_at_delta: dict[float, float]
@@ -176,7 +176,7 @@ def certify(
         )
     proof = Proof(
         pure_epsilon=ledger.pure_epsilon(),
-        tightness="exact" if ledger.attained else "upper",
+        tightness=tightness_of(ledger.pure_epsilon(), ledger.attained),
         pure_epsilon_public_start=ledger.pure_epsilon_public_start(),
         epsilon_at_claimed_delta=ledger.epsilon(0.0 if claimed is None else claimed.delta),
         epsilon_at_delta={delta: ledger.epsilon(delta) for delta in DELTAS},
@@ -215,6 +215,8 @@ def _epsilon_and_delta(guarantee: Guarantee | None) -> dict[str, float | None]:
 
 
 def _tightness(ledger: Account) -> str:
+    if math.isinf(ledger.pure_epsilon()):
+        return "no finite epsilon"
     return f"attained by {ledger.scope.attained_by}" if ledger.attained else "an upper bound"
 
 

@@ -10,6 +10,7 @@ APPROXIMATE_DELTA = 1e-6
 _TOLERANCE = 1e-9
 
 Verdict = Literal["holds", "holds_approximately", "fails", "unbounded"]
+Tightness = Literal["exact", "upper"]
 Number = float | str
 
 
@@ -32,6 +33,13 @@ def verdict(epsilon: float, delta: float, proved_epsilon: float, proved_delta: f
     if delta > 0.0:
         return "holds" if proved_delta <= delta * (1.0 + _TOLERANCE) else "fails"
     return "holds_approximately" if proved_delta <= APPROXIMATE_DELTA else "fails"
+
+
+def tightness_of(pure_epsilon: float, attained: bool) -> Tightness | None:
+    """Return whether a proved pure epsilon is exact or an upper bound; None for an infinite one, which is neither."""
+    if math.isinf(pure_epsilon):
+        return None
+    return "exact" if attained else "upper"
 
 
 def in_json(value: float) -> Number:

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from dprl.algorithms import ALGORITHMS, Algorithm, AlgorithmConfig
+from dprl.algorithms import ALGORITHMS, Algorithm, AlgorithmConfig, Metric
 from dprl.algorithms.base import TrustSettings
 from dprl.envs import ENVIRONMENTS, Env, EnvConfig
 from dprl.platform.configs.sections import field_names, read_dataclass, read_registered, require_mapping, unknown_key
@@ -161,6 +161,14 @@ class Experiment:
         return " ".join(words) or str(flat["privacy.model"])
 
     @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """The metrics that may be written, in files, figures, progress lines and MLflow alike.
+
+        A release has those that its certificate covers. What this leaves out is dropped as soon as it is learned.
+        """
+        return tuple(metric for metric in self.algorithm.metrics if metric.covered or not self.release)
+
+    @property
     def resumable(self) -> bool:
         """Whether a run can continue where it was cut; noise from the operating system is not written down."""
         return self.noise.entropy == "seed"
@@ -227,6 +235,11 @@ def _check_release(experiment: Experiment) -> None:
         raise ValueError(
             f"release must be false with release_scores: {_RAW_SCORES}, got True; "
             "no simulator knows what real users did: write release_scores: private, or none"
+        )
+    if getattr(experiment.algorithm, "padded", True) is False:
+        raise ValueError(
+            "release must be false with algorithm.padded: false, got True; the times in logs and MLflow would tell how "
+            "long episodes are: write algorithm.padded: true"
         )
 
 

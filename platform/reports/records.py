@@ -94,7 +94,7 @@ def summary_row(experiment: Experiment, results: CellResults) -> dict[str, Any]:
 
     Infinity is float inf in the row.
     """
-    metrics, records = experiment.algorithm.metrics, results.records
+    metrics, records = experiment.metrics, results.records
     finals = final_numbers(metrics, results)
     row: dict[str, Any] = {"cell": experiment.digest, **experiment.parameters(), **label_columns(experiment)}
     for metric in metrics:

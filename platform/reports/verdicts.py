@@ -167,7 +167,7 @@ def _where(noises: Sequence[Mapping[str, Any]]) -> str:
 
 def _pure_text(proved: Mapping[str, Any], verdict: str) -> str:
     if all(math.isinf(float(epsilon)) for epsilon in proved["epsilon_at_delta"].values()):
-        return _without_epsilon(proved, verdict)
+        return _without_epsilon(verdict)
     if any(math.isinf(float(epsilon)) for epsilon in proved["epsilon_at_delta"].values()):
         return "no pure epsilon: this noise is bounded, and has one from some delta on only"
     if math.isinf(float(proved["pure_epsilon"])):
@@ -175,10 +175,10 @@ def _pure_text(proved: Mapping[str, Any], verdict: str) -> str:
     return f"pure epsilon {number(float(proved['pure_epsilon']))} ({_tightness(proved['tightness'])})"
 
 
-def _without_epsilon(proved: Mapping[str, Any], verdict: str) -> str:
+def _without_epsilon(verdict: str) -> str:
     """Return what is said where no delta that is looked at has an epsilon."""
     if verdict == "unbounded":
-        return f"pure epsilon inf ({_tightness(proved['tightness'])})"
+        return "pure epsilon inf"
     return "no finite epsilon, neither pure nor at the deltas below"
 
 

@@ -89,7 +89,7 @@ class CellRun:
         self.folder = folder
         self.ends = block_ends(experiment.episodes)
         self._rows: list[list[float]] = []  # of a seed's block: its metrics, in the order of `_names`
-        self._names = [metric.name for metric in experiment.algorithm.metrics]
+        self._names = [metric.name for metric in experiment.metrics]
         self._policies: list[dict[str, np.ndarray]] = []
         self._certificates: list[dict[str, Any]] = []
         self._basis: dict[str, Any] = {}  # what was known of the run before it started, see `CellResults`
@@ -170,7 +170,7 @@ class CellRun:
         arrays = {
             "about": np.array(json.dumps(about)),
             "ends": self.ends,
-            "rows": np.array(kept, dtype=np.float64).reshape(-1, len(self._names)),
+            "rows": np.array(kept, dtype=np.float64).reshape(len(kept), len(self._names)),
         }
         arrays |= {_POLICIES + name: table for name, table in self._tables().items()}
         if self._learner is not None and resumable:
@@ -221,14 +221,14 @@ class CellRun:
             "seed": np.repeat(np.arange(seeds, dtype=np.int64) + self.experiment.seed, blocks),
             "episode": np.tile(self.ends, seeds),
         }
-        for i, metric in enumerate(self.experiment.algorithm.metrics):
+        for i, metric in enumerate(self.experiment.metrics):
             values = rows[:, :, i]
             if metric.over == "sum":
                 found[metric.name] = np.cumsum(values, axis=1).ravel()
                 found[per_episode(metric)] = (values / np.diff(self.ends, prepend=0)).ravel()
             else:
                 found[metric.name] = values.ravel()
-        return {name: found[name] for name in columns(self.experiment.algorithm.metrics)}
+        return {name: found[name] for name in columns(self.experiment.metrics)}
 
     def _tables(self) -> dict[str, np.ndarray]:
         """Return the finished seeds' policies, each table with one entry per seed."""

@@ -294,7 +294,7 @@ class _Sweep:
         """Record the cell and show what it learned."""
         seconds = time.monotonic() - self._started[cell.digest]
         results = self.files.read(cell)
-        learned = _first_and_last(cell.experiment.algorithm.metrics, results.records)
+        learned = _first_and_last(cell.experiment.metrics, results.records)
         self.display.ended(cell.label, f"done in {seconds:.1f} s{learned}")
         self.layout.failure_log(cell.digest).unlink(missing_ok=True)
         self.tracker.record(cell, results)

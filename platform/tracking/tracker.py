@@ -136,7 +136,7 @@ class Tracker:
             run = self._cell_run(cell)
             if RECORDED in self._tags[run]:
                 return
-            metrics = cell_metrics(cell.experiment.algorithm.metrics, results)
+            metrics = cell_metrics(cell.experiment.metrics, results)
             for start in range(0, len(metrics), _BATCH):
                 self.client.log_batch(run, metrics=metrics[start : start + _BATCH])
             if _FAILURE in self._tags[run]:

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from dprl.privacy.accounting.curves import PrivacyCurve
-from dprl.privacy.verdicts import APPROXIMATE_DELTA, Verdict, in_json, verdict
+from dprl.privacy.verdicts import APPROXIMATE_DELTA, Tightness, Verdict, in_json, tightness_of, verdict
 
 SampledVerdict = Literal["refuted", "not refuted", "not sampled"]
-Tightness = Literal["exact", "upper"]
 
 _TOLERANCE = 1e-9
 _NEAR_THE_MOST = 0.98
@@ -33,7 +32,7 @@ class NoiseProof:
 
     Args:
         pure_epsilon: at delta 0; infinite if there is none.
-        tightness: 'exact' if a pair of neighbours attains the pure epsilon, else 'upper'.
+        tightness: 'exact' if a pair of neighbours attains the pure epsilon, else 'upper'; None for an infinite one.
         epsilon: at the claimed delta, or at 1e-6 for a pure claim.
         delta: at the claimed epsilon.
         attained_epsilon, attained_delta: what an explicit pair of neighbours reaches, where that is less than what is
@@ -42,7 +41,7 @@ class NoiseProof:
     """
 
     pure_epsilon: float
-    tightness: Tightness
+    tightness: Tightness | None
     epsilon: float
     delta: float
     attained_epsilon: float | None = None
@@ -196,7 +195,7 @@ def proof_of(curve: PrivacyCurve, claim: Claim, exact: bool, raw: bool = False) 
     delta = claim.delta or APPROXIMATE_DELTA
     return NoiseProof(
         pure_epsilon=curve.pure_epsilon,
-        tightness="exact" if exact else "upper",
+        tightness=tightness_of(curve.pure_epsilon, exact),
         epsilon=curve.epsilon(delta),
         delta=min(1.0, curve.delta(claim.epsilon)),
         raw=raw,

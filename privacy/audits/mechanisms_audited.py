@@ -91,7 +91,7 @@ def _last_bits(noise: Mechanism, delta: float, runs: int) -> Entry:
         f"{noise.name}, last bits",
         "the same on a whole number, in float64",
         nothing,
-        lambda: NoiseProof(math.inf, "exact", math.inf, 1.0, raw=True),
+        lambda: NoiseProof(math.inf, None, math.inf, 1.0, raw=True),
         partial(measure, FloatingPointEvent(noise), nothing, NOTHING_PROVED),
         runs,
         note="for whole numbers use integer noise: arithmetic: exact",

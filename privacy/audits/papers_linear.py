@@ -80,7 +80,7 @@ def _gaussian_note(release: GramRelease, claim: Claim) -> str:
 
 def _gaussian(release: GramRelease, claim: Claim) -> NoiseProof:
     mu = _gaussian_mu(release, claim)
-    return NoiseProof(math.inf, "exact", gaussian_epsilon(claim.delta, mu), gaussian_delta(claim.epsilon, mu))
+    return NoiseProof(math.inf, None, gaussian_epsilon(claim.delta, mu), gaussian_delta(claim.epsilon, mu))
 
 
 def _laplace(release: GramRelease, claim: Claim) -> NoiseProof:
@@ -96,7 +96,7 @@ def _uniform(release: GramRelease, claim: Claim) -> NoiseProof:
     noise = Uniform(printed_uniform_bound(HORIZON, claim.delta))
     l1 = release.n_messages * release.power_sum(2) * l1_upper(release.dimension)
     attained = mass_outside(noise, changed_numbers(release))
-    return NoiseProof(math.inf, "exact", math.inf, min(1.0, l1 / (2.0 * noise.bound)), attained_delta=attained)
+    return NoiseProof(math.inf, None, math.inf, min(1.0, l1 / (2.0 * noise.bound)), attained_delta=attained)
 
 
 def _bounded(release: GramRelease, multiple: float, claim: Claim) -> NoiseProof:
@@ -107,7 +107,7 @@ def _bounded(release: GramRelease, multiple: float, claim: Claim) -> NoiseProof:
     # No delta below one is proved where the log-ratio on the common support may exceed the claim.
     whole = Sensitivity(l1, l1, l1, 1)
     upper = noise.curve(whole).delta(claim.epsilon) if l1 <= scale * claim.epsilon else 1.0
-    return NoiseProof(math.inf, "exact", math.inf, upper, attained_delta=attained)
+    return NoiseProof(math.inf, None, math.inf, upper, attained_delta=attained)
 
 
 def one_number(mechanism: Mechanism, claim: Claim, change: float = FIRST_STAGE_CHANGE) -> Measure:
@@ -173,7 +173,7 @@ def linear_controls() -> list[Entry]:
     claim = Claim(EPSILON, DELTA, "certified")
     change = Sensitivity.of_cells(1, FIRST_STAGE_CHANGE)
     noise = BoundedLaplace.calibrated(EPSILON, DELTA, change)
-    proof = NoiseProof(math.inf, "exact", EPSILON, noise.curve(change).delta(EPSILON))
+    proof = NoiseProof(math.inf, None, EPSILON, noise.curve(change).delta(EPSILON))
     return [
         Entry(
             "M4 ok",

@@ -131,7 +131,7 @@ def floating_point_claim() -> Entry:
     claim = Claim(1.0 / scale, source="any float64 sampler")
     # In [2^-(k+1), 2^-k) one float64 in 2^k is a multiple of 2^-53: the sum over k >= 2 of what is not weighs 5/24 / b.
     at_claim = 5.0 / (24.0 * scale)
-    unbounded = NoiseProof(math.inf, "exact", math.inf, at_claim)
+    unbounded = NoiseProof(math.inf, None, math.inf, at_claim)
     laplace = FloatingPointEvent(Laplace(scale))
     return Entry(
         "F",

@@ -188,7 +188,7 @@ def _scores_of_two_users(world: int) -> Sequence[Message]:
 def _bounded_laplace_sampler() -> Entry:
     probe = PrintedBoundedLaplace(scale=1.0, bound=30.0, change=0.1)
     delta = printed_bounded_laplace_delta(probe.change, probe.scale, probe.bound)
-    claim, proof = Claim(0.1, source="[TH23]"), NoiseProof(math.inf, "exact", math.inf, delta)
+    claim, proof = Claim(0.1, source="[TH23]"), NoiseProof(math.inf, None, math.inf, delta)
     return Entry(
         "M4'",
         "bounded Laplace, eq. (78)",
@@ -230,7 +230,7 @@ def _random_sign() -> Entry:
 
 
 def _raw(name: str, printed: str, claim: Claim, recorder: Recorder, note: str) -> Entry:
-    everything = NoiseProof(math.inf, "exact", math.inf, 1.0, raw=True)
+    everything = NoiseProof(math.inf, None, math.inf, 1.0, raw=True)
 
     def played(_: Attack) -> Measurement:
         return measure_channels(recorder, claim, NOTHING_PROVED, printed)

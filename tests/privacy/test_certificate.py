@@ -16,7 +16,10 @@ from dprl.privacy import (
     Guarantee,
     Ledger,
     LedgerError,
+    LocalGradientPrivacy,
     LocalPrivacy,
+    NoBitPrivacy,
+    NoGradientPrivacy,
     NoiseConfig,
     NoPrivacy,
     PrivacyRequest,
@@ -203,3 +206,18 @@ def test_the_best_noise_is_of_the_arithmetic_that_was_asked_for(
     found = settings.build(tabular_families(5), 999, streams).planned_certificate("x").to_dict()["best_available"]
     assert found["mechanism"] == best
     assert found["ratio"] > 1.5
+
+
+@pytest.mark.parametrize(
+    "privatizer",
+    [
+        LocalGradientPrivacy(1.0, 1e-6, "clipped_gaussian").build(3, 5, Streams(0, "infinite")),
+        NoGradientPrivacy().build(3, 5, Streams(0, "infinite")),
+        NoBitPrivacy().build(5, Streams(0, "infinite")),
+    ],
+    ids=["gaussian", "raw gradients", "raw bits"],
+)
+def test_an_infinite_pure_epsilon_is_neither_exact_nor_an_upper_bound(privatizer: Any) -> None:
+    proved = privatizer.planned_certificate("x").to_dict()["proved"]
+    assert (proved["pure_epsilon"], proved["tightness"]) == ("inf", None)
+    assert "pure: no finite epsilon" in proved["method"]

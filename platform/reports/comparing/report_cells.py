@@ -23,7 +23,7 @@ from dprl.platform.reports.records import summary_row
 from dprl.platform.reports.verdicts import standing, worst_of
 from dprl.platform.results.cell_folder import CellFolder, CellResults, DamagedCellError
 from dprl.platform.results.layout import SweepLayout
-from dprl.platform.results.records import by_seed
+from dprl.platform.results.records import block_column, by_seed
 
 _OTHERS = ("episodes", "release", "audit")
 """Settings that have no dot in their name."""
@@ -141,6 +141,9 @@ class _Part:
         row = {"sweep": sweep, **(row or _row(folder, results))}
         metric = headline(_known_algorithm(str(row["algorithm.name"])).metrics)
         episodes, curves = np.empty(0, np.int64), np.empty((int(row["seeds"]), 0))
+        # Of a release, `Experiment.metrics` may lack the headline.
+        if metric is not None and f"{block_column(metric)}_first" not in row:
+            metric = None
         if metric is not None:
             episodes, values = by_seed(folder.records([metric.name]), metric.name)
             curves = values.T

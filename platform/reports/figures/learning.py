@@ -66,7 +66,7 @@ def cell_figure(records: pd.DataFrame, experiment: Experiment, certificate: Mapp
     Each only if the algorithm reports it; of one with another headline that one is drawn, and its results. One that has
     neither has its metrics drawn. Returns a PNG.
     """
-    metrics, unit = experiment.algorithm.metrics, experiment.algorithm.unit
+    metrics, unit = experiment.metrics, experiment.algorithm.unit
     with_regret = REGRET in metrics
     # What is 0 throughout, as what agents have to learn of public rewards, would be an empty panel.
     drawn = _groups([metric for metric in metrics if metric.headline or records[metric.name].any()])

@@ -25,9 +25,9 @@ def cell_figures(
 
     policies: what each seed has left, by name; the first seed's is played where an episode can be drawn.
     """
-    main = headline(experiment.algorithm.metrics)
+    main = headline(experiment.metrics)
     name = main.name if main is not None else _WITHOUT_HEADLINE
-    found = {f"{name}.png": cell_figure(records, experiment, certificate)}
+    found = {f"{name}.png": cell_figure(records, experiment, certificate)} if experiment.metrics else {}
     first = policies[_POLICY][0]
     # Parameters that have grown without bounds act in no way that could be shown.
     if drawn_as_episode(experiment.env.builds) and np.isfinite(first).all():
