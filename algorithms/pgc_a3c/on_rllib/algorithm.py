@@ -6,11 +6,12 @@ import json
 import time
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
 from ray.rllib.algorithms.algorithm import Algorithm
+from ray.rllib.callbacks.utils import make_callback
 from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 from ray.rllib.env.env_context import EnvContext
@@ -30,6 +31,10 @@ from dprl.privacy import Certificate, GradientPrivatizer, SubmissionJournal
 
 _OWN = "pgc"
 _CERTIFICATE = "certificate.json"
+_USE_THE_MODULE = (
+    "{} belongs to RLlib's old API stack; use "
+    "get_module().forward_inference({{'obs': observations}})['action_dist_inputs'].argmax(-1)"
+)
 
 
 class PGC(Algorithm):
@@ -143,6 +148,7 @@ class PGC(Algorithm):
 
         Return {"env_runners": {"episode_return_mean", "episode_return_min", "episode_return_max", "num_episodes"}}.
         """
+        self._call_back("on_evaluate_start")
         config = self.evaluation_config
         if self._evaluation_env is None:
             self._evaluation_env = self._simulator(config.env_config)
@@ -151,7 +157,27 @@ class PGC(Algorithm):
         returns = [greedy_return(self._evaluation_env, module, int(seed)) for seed in seeds]
         found = {"mean": float(np.mean(returns)), "min": min(returns), "max": max(returns)}
         results = {f"episode_return_{name}": value for name, value in found.items()}
-        return {"env_runners": results | {"num_episodes": len(returns)}}
+        evaluated = {"env_runners": results | {"num_episodes": len(returns)}}
+        self._call_back("on_evaluate_end", evaluation_metrics=evaluated)
+        return evaluated
+
+    def _call_back(self, name: str, **given: object) -> None:
+        """Call the user's callbacks of that name, as RLlib does."""
+        functions = getattr(self.config, f"callbacks_{name}")
+        kwargs = {"algorithm": self, "metrics_logger": self.metrics, **given}
+        make_callback(name, callbacks_objects=self.callbacks, callbacks_functions=functions, kwargs=kwargs)
+
+    def compute_single_action(self, *_: object, **__: object) -> NoReturn:
+        """Raise NotImplementedError, in one line that says what to use."""
+        raise NotImplementedError(_USE_THE_MODULE.format("compute_single_action"))
+
+    def compute_actions(self, *_: object, **__: object) -> NoReturn:
+        """Raise NotImplementedError, in one line that says what to use."""
+        raise NotImplementedError(_USE_THE_MODULE.format("compute_actions"))
+
+    def get_policy(self, *_: object, **__: object) -> NoReturn:
+        """Raise NotImplementedError, in one line that says what to use."""
+        raise NotImplementedError(_USE_THE_MODULE.format("get_policy"))
 
     def restore_env_runners(self, env_runner_group: EnvRunnerGroup) -> list[int]:
         """Take back runners that were started again; they need no state."""

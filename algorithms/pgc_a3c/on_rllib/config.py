@@ -17,6 +17,7 @@ from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from dprl.algorithms.base import check_choice, check_number, check_whole
 from dprl.algorithms.pgc_a3c.config import PGCA3CConfig
 from dprl.algorithms.pgc_a3c.on_rllib.module import ActorCriticModule
+from dprl.algorithms.pgc_a3c.on_rllib.settings import check_settings
 from dprl.envs import CartPoleGravity
 from dprl.privacy import NoiseConfig, Streams, source_digest
 from dprl.privacy.gradients.trust_models import GRADIENT_TRUST_MODELS
@@ -81,8 +82,8 @@ class PGCConfig(AlgorithmConfig):
 
     `environment`, `rl_module`, `evaluation`, `resources`, `fault_tolerance`, `callbacks` and `debugging(seed=)` are
     RLlib's. `training`, `privacy`, `schedule` and `ledger` are this algorithm's, and `env_runners` takes two more
-    settings. What nobody knows is refused: TypeError from a method, AttributeError or ValueError from an attribute or
-    a dict.
+    settings. An unknown setting is refused: TypeError from a method, AttributeError or ValueError from an attribute or
+    a dict. A setting of RLlib that would be ignored here is refused by `validate`; see `settings`.
     """
 
     def __init__(self, algo_class: type | None = None) -> None:
@@ -208,11 +209,9 @@ class PGCConfig(AlgorithmConfig):
             )
 
     def _validate_runners(self) -> None:
-        fixed: dict[str, object] = {"num_learners": 0, "num_envs_per_env_runner": 1, "evaluation_num_env_runners": 0}
-        fixed |= {"evaluation_parallel_to_training": False, "evaluation_duration_unit": "episodes"}
-        for key, value in fixed.items():
-            if getattr(self, key) != value:
-                raise ValueError(f"{key} must be {value!r}, got {getattr(self, key)!r}; leave it out")
+        # RLlib changes some settings of the copy that it makes for evaluation.
+        if not self.in_evaluation:
+            check_settings(self, PGCConfig(), frozenset(_BOX))
         check_whole("evaluation_duration", self.evaluation_duration, 1, _MOST_SUBMISSIONS)
         check_whole("max_requests_in_flight_per_env_runner", self.max_requests_in_flight_per_env_runner, 1, 10_000)
         if self.is_multi_agent or self.env is None:

@@ -217,3 +217,23 @@ def test_replies_leave_at_whole_multiples_of_the_round() -> None:
     assert ROUNDS in excluded
     assert DURATIONS not in excluded
     algorithm.stop()
+
+
+def test_callbacks_of_the_algorithm_are_called_and_see_covered_numbers_only() -> None:
+    seen: dict[str, Any] = {}
+    made = config().privacy(model="ldp", epsilon=5.0, release_scores="none")
+    made = made.evaluation(evaluation_interval=1, evaluation_duration=1).callbacks(
+        on_algorithm_init=lambda **given: seen.update(init=given),
+        on_train_result=lambda **given: seen.update(trained=given["result"]),
+        on_evaluate_start=lambda **given: seen.update(start=given),
+        on_evaluate_end=lambda **given: seen.update(evaluated=given["evaluation_metrics"]),
+    )
+    algo = made.build_algo()
+    result = algo.train()
+    algo.stop()
+    assert set(seen) == {"init", "trained", "start", "evaluated"}
+    assert seen["evaluated"]["env_runners"]["num_episodes"] == 1
+    assert seen["trained"]["pgc"] == result["pgc"]
+    told = {"submissions", "lost", "updates", "submissions_per_s", "driver_share", "agents_charged", "epsilon"}
+    assert set(result["pgc"]) == told
+    assert not [name for name in result.get("env_runners", {}) if "episode" in name]

@@ -1,0 +1,155 @@
+"""Every public setting of RLlib's AlgorithmConfig works, has no effect by nature, or is refused by name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from ray import cloudpickle
+from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+from ray.rllib.callbacks.callbacks import RLlibCallback
+
+from dprl.algorithms.pgc_a3c.on_rllib import PGC, PGCConfig
+from dprl.algorithms.pgc_a3c.on_rllib.settings import NO_EFFECT, REFUSED, WORKS, attribute_of, is_deprecated
+
+REMEDIES = {name: remedy for remedy, names in REFUSED.items() for name in names}
+IGNORED = {name for names in NO_EFFECT.values() for name in names}
+CALLBACKS = sorted(name for name in REMEDIES if name.startswith("callbacks_"))
+# RLlib sets it itself.
+OF_RLLIB = "simple_optimizer"
+# Arguments of methods that make or copy configs, and set nothing.
+NO_SETTINGS = {"copy_frozen", "module_id", "config_dict"}
+
+
+def config() -> PGCConfig:
+    return PGCConfig().privacy(model="ldp", epsilon=2.0)
+
+
+def arguments() -> set[str]:
+    """The arguments of all methods of AlgorithmConfig that return a config, without those that RLlib has given up."""
+    found: set[str] = set()
+    for name, method in inspect.getmembers(AlgorithmConfig, inspect.isfunction):
+        signature = inspect.signature(method)
+        if name.startswith("_") or not any(word in str(signature.return_annotation) for word in ("Self", "Config")):
+            continue
+        named = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+        named = [each for each in named if each.kind is not inspect.Parameter.VAR_POSITIONAL]
+        found |= {each.name for each in named if not is_deprecated(each.default)}
+    return found - {"self"} - NO_SETTINGS
+
+
+def test_every_setting_of_this_rllib_is_classified_once() -> None:
+    plain = AlgorithmConfig()
+    tables = [*WORKS, *IGNORED, *REMEDIES]
+    assert len(tables) == len(set(tables)) == len(WORKS) + sum(map(len, (*NO_EFFECT.values(), *REFUSED.values())))
+    classified = {attribute_of(plain, name) for name in tables}
+    assert classified <= set(vars(plain))
+    public = {name for name, value in vars(plain).items() if not name.startswith("_") and not is_deprecated(value)}
+    assert public - classified == set()
+    assert "env_to_module_connector" in arguments()
+    assert {name for name in arguments() if attribute_of(plain, name) not in classified} == set()
+
+
+def other(value: object) -> object:
+    """A value that is not the default."""
+    match value:
+        case bool():
+            return not value
+        case int() | float():
+            return value + 3
+        case str():
+            return "something else"
+        case dict():
+            return {"something": "else"}
+        case _:
+            return lambda *_: None
+
+
+def deprecated() -> list[str]:
+    return sorted(
+        name for name, value in vars(PGCConfig()).items() if is_deprecated(value) and name != "simple_optimizer"
+    )
+
+
+@pytest.mark.parametrize("name", [*sorted(REMEDIES), *deprecated()])
+def test_what_would_be_ignored_is_refused_by_name_in_one_line(name: str) -> None:
+    made = config()
+    stored = attribute_of(made, name)
+    setattr(made, stored, other(getattr(made, stored)))
+    with pytest.raises(ValueError, match=rf"^{name} must be left at .*, got .*; ") as caught:
+        made.validate()
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) <= 300
+    assert str(caught.value).endswith(REMEDIES.get(name, "it belongs to RLlib's old API stack"))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda made: made.env_runners(env_to_module_connector=lambda env, spaces, device: None),
+        lambda made: made.env_runners(module_to_env_connector=lambda env, spaces: None),
+        lambda made: made.env_runners(explore=False),
+        lambda made: made.env_runners(rollout_fragment_length=7),
+        lambda made: made.env_runners(observation_filter="MeanStdFilter"),
+        lambda made: made.env_runners(num_envs_per_env_runner=2),
+        lambda made: made.callbacks(on_episode_end=lambda **_: None),
+        lambda made: made.callbacks(on_sample_end=lambda **_: None),
+        lambda made: made.learners(num_learners=1),
+        lambda made: made.evaluation(evaluation_num_env_runners=1),
+        lambda made: made.update_from_dict({"grad_clip": 0.5}),
+        lambda made: made.update_from_dict({"lr": 0.5}),
+        lambda made: made.reporting(min_time_s_per_iteration=1),
+    ],
+)
+def test_refused_through_rllibs_own_methods(call: Callable[[PGCConfig], Any]) -> None:
+    made = config()
+    call(made)
+    with pytest.raises(ValueError, match=r"^[a-z_]+ must be left at .*, got .*; .*") as caught:
+        made.validate()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", CALLBACKS)
+def test_a_class_of_callbacks_that_would_not_be_called_is_refused(name: str) -> None:
+    method = name.removeprefix("callbacks_")
+    watching = type("Watching", (RLlibCallback,), {method: lambda self, **_: None})
+    made = config().callbacks(callbacks_class=watching)
+    with pytest.raises(ValueError, match=rf"^callbacks_class must not have {method}, got Watching; "):
+        made.validate()
+
+
+def test_what_works_and_what_has_no_effect_is_accepted() -> None:
+    class Counting(RLlibCallback):
+        def on_train_result(self, **_: object) -> None:
+            """Look at the result."""
+
+    made = config().environment(normalize_actions=False, clip_actions=True, disable_env_checking=True)
+    made = made.env_runners(num_cpus_per_env_runner=0.5, add_default_connectors_to_env_to_module_pipeline=False)
+    made = made.callbacks(callbacks_class=Counting, on_evaluate_end=lambda **_: None)
+    made = made.fault_tolerance(max_num_env_runner_restarts=3).debugging(log_level="ERROR", seed=3)
+    made = made.evaluation(evaluation_interval=1, evaluation_config={"env_config": {}, "explore": False})
+    made.validate()
+
+
+def test_settings_of_evaluation_that_nobody_reads_are_refused() -> None:
+    for settings in ({"explore": True}, {"num_env_runners": 2}):
+        made = config().evaluation(evaluation_config=settings)
+        with pytest.raises(ValueError, match=r"^evaluation_config must have an env_config only, got '"):
+            made.validate()
+
+
+def test_a_config_that_travelled_is_accepted() -> None:
+    cloudpickle.loads(cloudpickle.dumps(config())).validate()
+    PGCConfig().update_from_dict(config().to_dict()).validate()
+    config().copy(copy_frozen=True).validate()
+
+
+@pytest.mark.parametrize("name", ["compute_single_action", "compute_actions", "get_policy"])
+def test_the_old_api_says_what_to_use(name: str) -> None:
+    with pytest.raises(
+        NotImplementedError, match=rf"^{name} belongs to RLlib's old API stack; use get_module"
+    ) as caught:
+        getattr(PGC, name)(object())
+    assert "{'obs': observations}" in str(caught.value)
