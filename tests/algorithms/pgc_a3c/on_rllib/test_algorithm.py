@@ -223,9 +223,9 @@ def test_callbacks_of_the_algorithm_are_called_and_see_covered_numbers_only() ->
     seen: dict[str, Any] = {}
     made = config().privacy(model="ldp", epsilon=5.0, release_scores="none")
     made = made.evaluation(evaluation_interval=1, evaluation_duration=1).callbacks(
-        on_algorithm_init=lambda **given: seen.update(init=given),
+        on_algorithm_init=lambda algorithm, **_: seen.update(init=algorithm),
         on_train_result=lambda **given: seen.update(trained=given["result"]),
-        on_evaluate_start=lambda **given: seen.update(start=given),
+        on_evaluate_start=lambda algorithm, **_: seen.update(start=algorithm),
         on_evaluate_end=lambda **given: seen.update(evaluated=given["evaluation_metrics"]),
     )
     algo = made.build_algo()
