@@ -12,6 +12,7 @@ from benchmarks.timing import Blocks, microseconds_per_episode
 from dprl.algorithms import private_ucb_po, private_ucb_vi
 from dprl.algorithms.tabular import Released
 from dprl.algorithms.tabular.counts import N_FAMILIES
+from dprl.algorithms.tabular.cz22 import Bonus
 from dprl.algorithms.tabular.greedy import GreedyTables
 from dprl.algorithms.tabular.simulator import (
     Simulator,
@@ -30,7 +31,7 @@ _COUNTS_AFTER = 2000
 
 
 @kernel
-def plan_often(n: int, counts: Float64Array, bonus: private_ucb_vi.Bonus, tables: GreedyTables) -> None:
+def plan_often(n: int, counts: Float64Array, bonus: Bonus, tables: GreedyTables) -> None:
     """Plan n times from the same counts, but for one that moves."""
     for _ in range(n):
         counts[0] += 1e-9

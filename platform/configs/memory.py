@@ -47,10 +47,10 @@ def run_bytes(cell: Experiment) -> float:
     if sizes is None or cell.algorithm.releases != "counts":
         return needed
     horizon, n_states, n_actions = sizes
-    n_cells = horizon * n_states * n_actions * (n_states + 2)
+    n_cells = int(horizon * n_states * n_actions * (n_states + 2))
     copies = _COUNTS if cell.privacy.model != "none" else _COUNTS // 2
     needed += _NUMBER * copies * n_cells + _counter_bytes(cell, sizes, n_cells)
-    return needed + _NUMBER * cell.seeds * horizon * n_states * n_actions
+    return float(needed + _NUMBER * cell.seeds * horizon * n_states * n_actions)
 
 
 def require_memory(cells: Sequence[Experiment], *, run: bool, here: bool = True) -> None:
@@ -91,8 +91,8 @@ def _counter_bytes(cell: Experiment, sizes: tuple[int, int, int], n_cells: int) 
     """Return what the counter of the cell keeps, and what is made of it at the start."""
     horizon, n_states, n_actions = sizes
     stub: Any = SimpleNamespace(horizon=horizon, n_states=n_states, n_actions=n_actions)
-    model = cell.privacy
-    if not isinstance(model, tuple(TRUST_MODELS.values())) or cell.episodes < _FEWEST_EPISODES:
+    model: Any = cell.privacy
+    if type(model) not in TRUST_MODELS.values() or cell.episodes < _FEWEST_EPISODES:
         return 0.0
     try:
         privatizer = model.build(count_families(stub), cell.episodes - 1, Streams(cell.seed, "memory", cell.noise))
@@ -102,7 +102,7 @@ def _counter_bytes(cell: Experiment, sizes: tuple[int, int, int], n_cells: int) 
     kept = counter.memory(n_cells)
     drawn = 0 if counter.name not in {COUNTERS["square_root"].name, COUNTERS["normalized_square_root"].name} else 1
     # A convolution takes eight columns of 4 T numbers at a time, complex ones.
-    return 2.0 * kept + drawn * 512.0 * counter.n_items
+    return float(2.0 * kept + drawn * 512.0 * counter.n_items)
 
 
 def _mixture_bytes(env: Any) -> float:  # noqa: ANN401 - any linear mixture MDP's spec

@@ -74,7 +74,7 @@ def test_a_user_who_wants_no_token_gets_none(user: Path) -> None:
     assert not (user / ".ray").exists()
 
 
-class _Door(grpc.ServerInterceptor):  # type: ignore[misc]
+class _Door(grpc.ServerInterceptor):
     """Turns away who lacks the token, and notes what it is shown."""
 
     def __init__(self, token: str | None) -> None:

@@ -135,11 +135,11 @@ def laws() -> dict[str, tuple[Callable[..., Case], Any, NoiseConfig]]:
         settings = LocalGradientPrivacy(2.0, delta, name, release_scores="private", score_epsilon=0.5)
         found[f"gradients {name}"] = (of_gradients, settings, OS)
         found[f"senders {name}"] = (of_senders, settings, OS)
-    for name in set(GRAMS) - {"gram_uniform"}:
+    for name in sorted(set(GRAMS) - {"gram_uniform"}):
         delta = 0.0 if name == "gram_laplace" else 1e-5
         for noise in (OS, EXACT_OS) if name in ("gram_laplace", "gram_gaussian") else (OS,):
-            settings = LocalStatisticsPrivacy(1.0, delta, name)
-            found[f"statistics {name} {noise.arithmetic}"] = (of_statistics, settings, noise)
+            of_grams = LocalStatisticsPrivacy(1.0, delta, name)
+            found[f"statistics {name} {noise.arithmetic}"] = (of_statistics, of_grams, noise)
     printed = LocalStatisticsPrivacy(1.0, 1e-5, "gram_uniform", "printed", clipping="device", rewards="public")
     return found | {"statistics gram_uniform": (of_statistics, printed, OS)}
 

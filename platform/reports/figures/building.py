@@ -80,7 +80,7 @@ class ValueScale(NamedTuple):
 
     def apply(self, values: np.ndarray) -> np.ndarray:
         """Return values that the scale can show."""
-        return np.maximum(values, self.floor)
+        return np.asarray(np.maximum(values, self.floor))
 
     def limits(
         self, lines: Sequence[Line], levels: Sequence[float], range_: tuple[float, float]

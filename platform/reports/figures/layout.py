@@ -123,7 +123,10 @@ def _frame_of(chart: Chart, grid: Sequence[Sequence[Panel | None]], style: Style
     gap = max(0.16 * inch, _tick_room(chart, style))
     # Labels may stand between columns, too, where the last one lacks a line; then columns are further apart.
     inner = any(
-        _unlabelled(row[j], [p for p in row[j + 1 :] if p]) for row in grid for j in range(columns - 1) if (row[j])
+        _unlabelled(panel, [other for other in row[j + 1 :] if other])
+        for row in grid
+        for j, panel in enumerate(row[:-1])
+        if panel
     )
     gap = margin if inner else gap
     panel_width = (style.width - left - margin - (columns - 1) * gap) / columns

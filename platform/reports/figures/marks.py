@@ -128,7 +128,8 @@ SUPERSCRIPTS = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u207
 def line_colour(line: Line, style: Style) -> str:
     """Return the colour of a line, mixed with that of the page by its tint."""
     ends = to_rgb(style.line_colour(line.ink)), to_rgb(style.page)
-    return to_hex([(1 - line.tint) * one + line.tint * other for one, other in zip(*ends, strict=True)])
+    red, green, blue = ((1 - line.tint) * one + line.tint * other for one, other in zip(*ends, strict=True))
+    return to_hex((red, green, blue))
 
 
 def _draw_curve(axes: Axes, line: Line, style: Style) -> None:
@@ -158,7 +159,8 @@ def _draw_points(axes: Axes, line: Line, style: Style, x_axis: Axis, place: floa
     claims = line.claimed or (math.nan,) * len(x)
     if not line.look.marker:
         return
-    for at, y, fill, claimed in zip(x, line.y, line.fills or ("full",) * len(x), claims, strict=True):
+    full: Fill = "full"
+    for at, y, fill, claimed in zip(x, line.y, line.fills or (full,) * len(x), claims, strict=True):
         if not math.isnan(claimed):
             _draw_claim(axes, (claimed, at), y, colour, style)
         draw_marker(axes, (at, y), line.look.marker, colour, fill, style)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
@@ -117,7 +118,7 @@ def text_width(text: str, size: float, *, bold: bool = False) -> float:
     """Return the width of a text of one or several lines, in inches."""
     font = FontProperties(family=font_families(), size=size, weight="bold" if bold else "normal")
     widths = (_renderer().get_text_width_height_descent(line, font, False)[0] for line in text.split("\n"))
-    return max(widths) / _POINTS
+    return float(max(widths)) / _POINTS
 
 
 def text_height(text: str, size: float) -> float:
@@ -126,8 +127,9 @@ def text_height(text: str, size: float) -> float:
 
 
 @cache
-def _renderer() -> RendererAgg:
-    return RendererAgg(1, 1, _POINTS)
+def _renderer() -> Any:  # noqa: ANN401 - matplotlib's class has no types
+    renderer: Any = RendererAgg
+    return renderer(1, 1, _POINTS)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,7 +81,7 @@ def test_a_cell_whose_process_always_dies_fails_and_json_stays_json(tmp_path: Pa
 def test_a_server_of_ray_is_killed(expected: Mapping[str, bytes], tmp_path: Path, server: str) -> None:
     """It is told at once, what is done is written, and the command that is named resumes."""
     home, config = tmp_path / "home", write_config(tmp_path, **LONG)
-    user = {"HOME": str(tmp_path / "user")}
+    user: dict[str, Any] = {"HOME": str(tmp_path / "user")}
     with start(home, "sweep", config, **user) as driver:
         wait_for(lambda: checkpoints(home), driver)
         token = tmp_path / "user" / ".ray" / "auth_token"

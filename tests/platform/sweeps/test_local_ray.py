@@ -42,7 +42,7 @@ def test_the_death_of_a_server_ends_what_waits_for_it(
     server: str, node: FakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ray, "shutdown", lambda: pytest.fail("it would wait for the server"))
-    local, told = LocalRay(node), list[str]()  # type: ignore[arg-type]
+    local, told = LocalRay(node), list[str]()
     before = signal.getsignal(signal.SIGUSR1)
     victim = node.all_processes[server][0].process
     reason = rf"^Ray's {server} \(process {victim.pid}\) died with signal 9$"
@@ -63,7 +63,7 @@ def test_the_death_of_a_server_ends_what_waits_for_it(
 def test_while_all_live_nothing_is_told(node: FakeNode, monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[bool] = []
     monkeypatch.setattr(ray, "shutdown", lambda: ended.append(True))
-    local, told = LocalRay(node), list[str]()  # type: ignore[arg-type]
+    local, told = LocalRay(node), list[str]()
     with local.watched(told.append):
         time.sleep(1.2)
     local.stop()

@@ -71,7 +71,7 @@ class Measured:
     uncovered: set[str]
 
     def learn(self, n: int) -> Segment:
-        segment = self.learner.learn(n)
+        segment: Segment = self.learner.learn(n)
         assert self.uncovered <= set(segment.metrics)
         return replace(segment, metrics={**segment.metrics, **dict.fromkeys(self.uncovered, SENTINEL)})
 

@@ -95,7 +95,7 @@ def with_interval(mean: float, half: float) -> list[float]:
     """Four seeds whose mean has this Student interval."""
     shape = np.array([-1.2, -0.2, 0.3, 1.1])
     shape /= shape.std(ddof=1)
-    return (mean + shape * half * 2.0 / float(t.ppf(0.975, 3))).tolist()
+    return [float(value) for value in mean + shape * half * 2.0 / float(t.ppf(0.975, 3))]
 
 
 def test_a_large_difference_is_significant_among_many_cells() -> None:

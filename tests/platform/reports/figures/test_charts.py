@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.text import Text
 
 from dprl.algorithms.base import headline
 from dprl.platform.configs.experiment import Experiment, read_experiment
@@ -183,7 +184,7 @@ def test_no_text_leaves_the_figure_or_lies_on_another(style: str, width: float |
     for found in report_charts([*MIXED, *wide]):
         figure = compose(found, style_of(style, width=width))
         figure.canvas.draw()
-        texts = [text for text in figure.findobj(lambda one: hasattr(one, "get_text")) if text.get_text().strip()]
+        texts: list[Any] = [text for text in figure.findobj(Text) if text.get_text().strip()]
         boxes = [text.get_window_extent() for text in texts if text.get_visible()]
         for i, box in enumerate(boxes):
             assert box.x0 >= -1.0, texts[i]

@@ -180,4 +180,4 @@ def test_a_cell_with_a_seed_at_zero_is_compared_by_differences_and_keeps_the_see
 def test_an_interval_in_stages_has_their_price() -> None:
     cells = list(np.random.default_rng(7).lognormal(size=(2, 6)))
     (found,) = family_in_stages(cells, [(0, 1)], 3, 4, log=True)
-    assert found.effect == pytest.approx(effect(*cells, "log", looks=4))
+    assert found.effect == pytest.approx(effect(cells[0], cells[1], "log", looks=4))
