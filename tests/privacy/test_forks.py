@@ -126,7 +126,7 @@ def laws() -> dict[str, tuple[Callable[..., Case], Any, NoiseConfig]]:
     }
     for name in COUNTERS:
         found[f"counts jdp {name}"] = (of_counts, CentralPrivacy(1.0, 1e-6, counter=name), OS)
-    for name in set(report_names()) - {AUTO}:
+    for name in sorted(set(report_names()) - {AUTO}):
         delta = 1e-6 if "gaussian" in name or "bounded" in name or "truncated" in name else 0.0
         noise = EXACT_OS if name.startswith("discrete") else OS
         found[f"counts ldp {name}"] = (of_counts, LocalPrivacy(1.0, delta, mechanism=name, families="one_hot"), noise)
