@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 from dprl.platform.reports.inference.effects import Effect, Estimate
 
@@ -45,6 +47,12 @@ def estimate_text(found: Estimate, digits: int = _TABLE) -> str:
     """Return an estimate with its interval if it has one, e.g. '0.0122 [0.0108, 0.0138]'."""
     ends = f" [{rounded(found.lower, digits)}, {rounded(found.upper, digits)}]" if found.has_interval else ""
     return rounded(found.value, digits) + ends
+
+
+def row_estimate(row: Mapping[str, Any], name: str) -> Estimate:
+    """Return a column of a row of summary.csv with the ends of its interval, if it has them."""
+    lower, upper = (float(row.get(f"{name}_{end}", math.nan)) for end in ("lower", "upper"))
+    return Estimate(float(row[name]), lower, upper, "linear")
 
 
 def effect_text(found: Effect) -> str:

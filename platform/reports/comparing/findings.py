@@ -108,7 +108,7 @@ def _finding(group: Group, budget: Budget) -> Finding:
     mine = (factors[best].algorithm, factors[best].noise)
     unlike = [i for i in others if (factors[i].algorithm, factors[i].noise) != mine]
     rivals = [i for i in unlike if factors[i].algorithm != mine[0] and _kind(group, best, i) == "algorithm"]
-    reference = _reference(group, best) if budget.model != "none" else None
+    reference = reference_of(group, best) if budget.model != "none" else None
     return Finding(
         budget,
         best,
@@ -139,7 +139,7 @@ def _rival(group: Group, best: int, places: Sequence[int]) -> Rival | None:
     return Rival(place, differs_in, effect, test.adjusted, test.significant, declared=True)
 
 
-def _reference(group: Group, best: int) -> int | None:
+def reference_of(group: Group, best: int) -> int | None:
     """Return the place of the cell without privacy of the same algorithm and constants, None if there is none.
 
     Where the algorithm has only one cell without privacy it is that one, whatever its constants.

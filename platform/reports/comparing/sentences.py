@@ -6,11 +6,20 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from dprl.algorithms import Metric
 from dprl.platform.reports.comparing.findings import Budget, Finding, Rival, findings_of
 from dprl.platform.reports.comparing.groups import Group
 from dprl.platform.reports.inference.effects import Effect
 from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
-from dprl.platform.reports.numbers import delta_number, effect_text, rounded, sentence_number
+from dprl.platform.reports.numbers import (
+    delta_number,
+    effect_text,
+    estimate_text,
+    rounded,
+    row_estimate,
+    sentence_number,
+)
+from dprl.platform.reports.records import gaps_in
 
 NO_TEST = f"fewer than {FEWEST_SEEDS} seeds: no test"
 MIXED = "algorithm and noise differ"
@@ -101,12 +110,14 @@ def lead(groups: Sequence[Group]) -> list[str]:
     if not told:
         return []
     chosen = _at_one_budget(told)
-    clauses = [_clause(each) for each in chosen]
+    clauses = [_clause(each, named=i == 0 or not _alike(chosen)) for i, each in enumerate(chosen)]
     epsilon = epsilon_number(chosen[0].finding.budget.epsilon)
     has_interval = any(each.group.cells[each.best].estimate.has_interval for each in chosen)
-    where = f" ({chosen[0].group.title}{', 95 % intervals' if has_interval else ''})"
+    words = [chosen[0].group.title] if len(groups) > 1 else []
+    words += ["95% intervals"] if has_interval else []
+    where = f" ({', '.join(words)})" if words else ""
     sentences = [f"At certified \u03b5 \u2264 {epsilon}, {', and '.join(clauses)}{where}."]
-    return [*sentences, *_tests(told), *_mixed(chosen), *_failed(told)]
+    return [*_output_policies(chosen), *sentences, *_tests(told), *_mixed(chosen), *_failed(told)]
 
 
 def headline_finding(groups: Sequence[Group]) -> tuple[Group, Finding] | None:
@@ -143,8 +154,11 @@ def _of_one_algorithm(told: Sequence[_Told]) -> str:
     each = _at_one_budget(told)[0]
     budget, cost = each.finding.budget, each.finding.cost
     at = f"{each.algorithm} at certified \u03b5 \u2264 {epsilon_number(budget.epsilon)} ({model_text(budget.model)})"
+    if _gaps(each):
+        row = each.group.cells[each.best].row
+        return f"{at}: {', '.join(f'{metric.label} {sentence_number(row[metric.name])}' for metric in _gaps(each))}"
     if cost is None or cost.scale != "log":
-        return f"{at}: {_amount(each)}"
+        return f"{at}: {_amount(each).removeprefix('has a ')}"
     metric = each.group.metric
     return f"{at}: {_times(cost.value)} its {metric.label if metric else ''} without privacy"
 
@@ -192,9 +206,14 @@ def _at_one_budget(told: Sequence[_Told]) -> list[_Told]:
     return list(chosen.values())
 
 
-def _clause(each: _Told) -> str:
+def _alike(told: Sequence[_Told]) -> bool:
+    return len({each.algorithm for each in told}) == 1
+
+
+def _clause(each: _Told, *, named: bool) -> str:
     delta = f"\u03b4 = {delta_number(float(each.group.cells[each.best].row.get('claimed_delta', 0.0)))}"
-    text = f"{each.algorithm} {_amount(each)} under {model_text(each.finding.budget.model)} ({delta})"
+    subject = f"{each.algorithm} " if named else ""
+    text = f"{subject}{_amount(each)} under {model_text(each.finding.budget.model)} ({delta})"
     cost = each.finding.cost
     if cost is None:
         return text
@@ -241,18 +260,41 @@ def _tests(told: Sequence[_Told]) -> list[str]:
 
 def _mixed(chosen: Sequence[_Told]) -> list[str]:
     """Return, where the next best cell differs in algorithm and noise, that it does, and the ratio at equal noise."""
-    sentences = []
+    told: dict[str, list[str]] = {}
     for each in chosen:
         rival, equal = each.finding.next_best, each.finding.other_algorithm
         if rival is None or not rival.mixed:
             continue
-        where = f"Under {model_text(each.finding.budget.model)}"
-        text = f"{where} {MIXED} between the best cell and the next best, {each.group.names[rival.place]}"
+        text = f"{MIXED} between the best cell and the next best ({_algorithm(each.group, rival)})"
         text += "; no cell of another algorithm has the same noise" if equal is None else ""
         if equal is not None:
             text += f"; at equal noise, {rival_text(each.group, equal)}"
-        sentences.append(f"{text}.")
-    return sentences
+        told.setdefault(text, []).append(model_text(each.finding.budget.model))
+    return [f"Under {' and '.join(models)}, {text}." for text, models in told.items()]
+
+
+def _algorithm(group: Group, rival: Rival) -> str:
+    return str(group.cells[rival.place].row["algorithm.name"])
+
+
+def _gaps(each: _Told) -> list[Metric]:
+    """Return the gaps that the output policy of the best cell has, exploitability first."""
+    return gaps_in(each.group.cells[each.best].row)[::-1]
+
+
+def _output_policies(chosen: Sequence[_Told]) -> list[str]:
+    """Return the gaps of the output policies of the best cells, of games only."""
+    told = []
+    for each in (each for each in chosen if _gaps(each)):
+        cell, reference = each.group.cells[each.best], each.finding.reference
+        values = [f"{metric.label} {estimate_text(row_estimate(cell.row, metric.name), 2)}" for metric in _gaps(each)]
+        text = f"Under {model_text(each.finding.budget.model)}, the output policy has {' and '.join(values)}"
+        if reference is not None:
+            row = each.group.cells[reference].row
+            free = [sentence_number(row[metric.name]) for metric in _gaps(each)]
+            text += f" (without privacy {' and '.join(free)})"
+        told.append(f"{text}.")
+    return told
 
 
 def _failed(told: Sequence[_Told]) -> list[str]:

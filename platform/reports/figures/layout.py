@@ -164,7 +164,7 @@ def _y_ticks(chart: Chart) -> list[float]:
 
 def _margin(chart: Chart, panels: Sequence[Panel], style: Style, *, keyed: bool) -> float:
     texts = [text for panel in panels for text in labels_of(chart, panel.lines, keyed=keyed)]
-    return max(text_width(text, style.labels) for text in texts) + (_LEADER + 0.08) * style.inch
+    return max((text_width(text, style.labels) for text in texts), default=0.0) + (_LEADER + 0.08) * style.inch
 
 
 def _axes(figure: Figure, frame: _Frame, height: float, at: tuple[int, float]) -> Axes:

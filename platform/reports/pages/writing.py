@@ -11,8 +11,9 @@ from typing import Any
 
 import pandas as pd
 
+from dprl.platform.configs.experiment import varies
 from dprl.platform.errors import UserError, broken_rule, counted
-from dprl.platform.reports.cell_texts import rows_of, shared_settings
+from dprl.platform.reports.cell_texts import rows_of, setting_text, shared_settings
 from dprl.platform.reports.comparing.answers import answers_of
 from dprl.platform.reports.comparing.frames import cell_frame, comparison_frame, finding_rows
 from dprl.platform.reports.comparing.groups import Group, groups_of
@@ -20,16 +21,18 @@ from dprl.platform.reports.comparing.report_cells import ReportCell, read_cells
 from dprl.platform.reports.comparing.requested import with_comparison
 from dprl.platform.reports.figures.catalogue import chart_files, report_charts
 from dprl.platform.reports.figures.styles import FORMATS
-from dprl.platform.reports.pages.web_page import Page, Picture
+from dprl.platform.reports.pages.web_page import Page
 from dprl.platform.results.atomic_files import write_bytes, write_json
 from dprl.platform.results.finding import nothing_finished, sweep_layout
 from dprl.platform.results.layout import SweepLayout
-from dprl.platform.results.named_grid import Stages
+from dprl.platform.results.named_grid import Grid, Stages
 
 PAGE_FILE = "report.html"
 CELLS_FILE = "report.csv"
 PARQUET_FILE = "report.parquet"
 COMPARISONS_FILE = "comparisons.csv"
+_MOST_NAMED = 6
+"""Unfinished cells that a page names."""
 _FIGURES_FILE = "report_figures.json"
 """Names the figures of a report, so that the next one in the same folder removes those, and nothing of anybody else."""
 
@@ -97,11 +100,7 @@ class SweepReport:
         """
         charts = report_charts(self.cells)
         figures = {chart.name: chart_files(chart) for chart in charts}
-        pictures = [
-            Picture(f"{chart.name}.png", chart.title, figures[chart.name][f"{chart.name}.png"]) for chart in charts
-        ]
-        heading = title or f"Report on {', '.join(layout.name for layout in self.layouts)}"
-        page = Page(heading, self.groups, pictures, self.missing, self._made(command))
+        page = Page(title, self.groups, charts, self._sweeps(), self.missing, self._made(), command)
         frame = cell_frame(self.groups)
         content: dict[str, bytes] = {
             PAGE_FILE: page.html().encode(),
@@ -117,11 +116,17 @@ class SweepReport:
         write_json(folder / _FIGURES_FILE, [file for files in figures.values() for file in files])
         return [folder / name for name in content]
 
-    def _made(self, command: str) -> list[str]:
-        cells = counted(len(self.cells), "cell")
-        lines = [f"Written by: {command}", f"{cells} of {counted(len(self.layouts), 'sweep')}"]
+    def _sweeps(self) -> list[str]:
+        """Return each sweep's name and how far it is."""
+        found = []
         for layout in self.layouts:
-            lines.append(f"{layout.name} was run by: {layout.status().command}")
+            status = layout.status()
+            done = len(layout.finished_cells())
+            found.append(f"{layout.name}: {done} of {counted(max(done, status.cells), 'cell')} done")
+        return found
+
+    def _made(self) -> list[str]:
+        lines = [f"{layout.name} was run by: {layout.status().command}" for layout in self.layouts]
         shared = shared_settings([cell.row for cell in self.cells])
         if shared:
             lines.append(f"All cells: {', '.join(shared)}")
@@ -178,10 +183,27 @@ def _missing(layout: SweepLayout) -> str:
     if status.cells and not lacks:
         return ""
     failed = f", {status.cells_failed} of them failed (logs in {layout.logs})" if status.cells_failed else ""
-    told = f"{layout.name} lacks {lacks} of {counted(status.cells, 'cell')}{failed}"
+    told = f"{layout.name} lacks {lacks} of {counted(status.cells, 'cell')}{failed}{_names_of_missing(layout)}"
     if not status.cells:
         told = f"{layout.name} does not say how many cells it has"
     return f"{told}; resume with: {status.command}"
+
+
+def _names_of_missing(layout: SweepLayout) -> str:
+    """Return the unfinished cells of a sweep's grid by the settings in which its cells differ, some of many."""
+    grid = Grid.read(layout.grid_file)
+    if grid is None:
+        return ""
+    rows = list(grid.cells.values())
+    keys = [key for key in dict.fromkeys(key for row in rows for key in row) if varies(key, rows)]
+    finished = {folder.path.name for folder in layout.finished_cells()}
+    names = [
+        " ".join(setting_text(key, row[key]) for key in keys if key in row)
+        for digest, row in grid.cells.items()
+        if digest not in finished
+    ]
+    more = [f"and {len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []
+    return f": {'; '.join([*names[:_MOST_NAMED], *more])}" if any(names) else ""
 
 
 def _parquet(frame: pd.DataFrame) -> bytes:

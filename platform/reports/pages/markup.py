@@ -1,0 +1,171 @@
+"""Small parts of a report in HTML: numbers with intervals, names with swatches, badges of claims."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from markupsafe import Markup
+from matplotlib.markers import MarkerStyle
+from matplotlib.path import Path as MarkerPath
+
+from dprl.platform.reports.comparing.report_cells import ReportCell
+from dprl.platform.reports.figures.colours import Palette, Shades, look
+from dprl.platform.reports.inference.effects import Effect
+from dprl.platform.reports.numbers import effect_text
+from dprl.platform.reports.verdicts import standing
+
+DASH = Markup("&ndash;")
+_DASHES = {"none": "", "jdp": "", "ldp": "6 4"}
+_OTHER_DASHES = "8 2 2 2"
+_CODES = {MarkerPath.MOVETO: "M", MarkerPath.LINETO: "L", MarkerPath.CURVE3: "Q", MarkerPath.CURVE4: "C"}
+_MARKER_SIZE = 7.5
+
+
+class Badge(NamedTuple):
+    """A verdict on a claim: a style, an icon as SVG paths, words, and what they mean."""
+
+    css: str
+    icon: Markup
+    words: str
+    meaning: str
+
+    @property
+    def html(self) -> Markup:
+        """The badge; styles differ in icon, words, shape and border, not in colour only."""
+        return Markup('<span class="badge {}">{}{}</span>').format(self.css, self.drawing, self.words)
+
+    @property
+    def drawing(self) -> Markup:
+        """The icon, '' if there is none."""
+        if not self.icon:
+            return Markup("")
+        return Markup('<svg viewBox="0 0 12 12" aria-hidden="true">{}</svg>').format(self.icon)
+
+
+_CROSS = Markup('<path d="M3 3l6 6M9 3l-6 6"/>')
+BADGES = {
+    "holds": Badge(
+        "holds",
+        Markup('<path d="M2 6.5l2.7 2.7L10 3.3"/>'),
+        "holds",
+        "The noise certifies the claimed \u03b5 at the claimed \u03b4.",
+    ),
+    "delta": Badge(
+        "delta",
+        Markup('<circle cx="6" cy="6" r="4.8"/><path d="M6 1.2a4.8 4.8 0 0 0 0 9.6z" fill="currentColor"/>'),
+        "holds only for \u03b4 > 0",
+        "The claim of pure privacy fails; the same \u03b5 holds at \u03b4 = 10\u207b\u2076.",
+    ),
+    "fails": Badge("fails", _CROSS, "FAILS", "The noise certifies only a larger \u03b5."),
+    "nothing": Badge(
+        "nothing",
+        Markup('<circle cx="6" cy="6" r="4.8"/><path d="M2.7 9.3l6.6-6.6"/>'),
+        "NO PRIVACY",
+        "The noise certifies no finite \u03b5, although the cell claims one.",
+    ),
+    "refuted": Badge(
+        "refuted",
+        Markup('<path d="M6 1l5 9.5H1zM6 4.5v2.8M6 9v.1"/>'),
+        "REFUTED",
+        "An audit has measured a larger \u03b5 than the claimed or the certified one.",
+    ),
+    "reference": Badge("reference", Markup(""), "reference", "Without privacy."),
+}
+"""Verdicts on cells, in the order of a page."""
+
+
+def badge_of(cell: ReportCell) -> str:
+    """Return the key of a cell's badge."""
+    if standing(cell.certificate).refuted:
+        return "refuted"
+    if not cell.private:
+        return "reference"
+    if math.isinf(cell.proved):
+        return "nothing"
+    return {"holds": "holds", "holds_approximately": "delta"}.get(str(cell.row["verdict"]), "fails")
+
+
+def with_grey_interval(text: str) -> Markup:
+    """Return a number with its interval '[a, b]' in grey."""
+    value, bracket, interval = text.partition(" [")
+    if not bracket:
+        return Markup("{}").format(text)
+    return Markup('{} <span class="iv">[{}</span>').format(value, interval)
+
+
+def effect_html(found: Effect | None) -> Markup:
+    """Return a ratio or a difference, in bold, with its interval in grey."""
+    if found is None:
+        return DASH
+    value, bracket, interval = effect_text(found).partition(" [")
+    bold = Markup("<b>{}</b>").format(value)
+    return bold + Markup(' <span class="iv">[{}</span>').format(interval) if bracket else bold
+
+
+@dataclass(frozen=True)
+class Names:
+    """Names of cells' algorithms with their swatches. cells: all of the report. palette: colours of algorithms."""
+
+    cells: Sequence[ReportCell]
+    palette: Palette
+
+    @cached_property
+    def shades(self) -> list[Shades]:
+        """The shades of classes p0, p1, ..."""
+        return list(dict.fromkeys(self.palette[str(cell.row["algorithm.name"])] for cell in self.cells))
+
+    def css(self, cell: ReportCell) -> str:
+        """Return the class of a cell's algorithm."""
+        return f"p{self.shades.index(self.palette[str(cell.row['algorithm.name'])])}"
+
+    def swatch(self, cell: ReportCell) -> Markup:
+        """Return a piece of the cell's line in figures."""
+        model = str(cell.row["privacy.model"])
+        css = self.css(cell) if cell.private else "free"
+        return Markup('<svg class="sw {}" viewBox="0 0 26 12" aria-hidden="true">{}</svg>').format(css, _line(model))
+
+    def html(self, cell: ReportCell) -> Markup:
+        """Return swatch and name on one line."""
+        return Markup('<span class="one">{}{}</span>').format(self.swatch(cell), self.plain(cell))
+
+    def plain(self, cell: ReportCell) -> Markup:
+        """Return the name in its colour."""
+        return Markup('<span class="nm {}">{}</span>').format(self.css(cell), algorithm_name(cell))
+
+
+def small(words: Iterable[str]) -> Markup:
+    """Return settings in small type, '' of none."""
+    text = ", ".join(words)
+    return Markup("<small>{}</small>").format(text) if text else Markup("")
+
+
+def algorithm_name(cell: ReportCell) -> str:
+    """Return the label of a cell's algorithm that the config gives, or its name."""
+    return str(cell.row.get("algorithm_label") or cell.row["algorithm.name"])
+
+
+def _line(model: str) -> Markup:
+    dashes = _DASHES.get(model, _OTHER_DASHES)
+    drawn = Markup('<path d="M0 6H26"{}/>').format(
+        Markup(' stroke-dasharray="{}"').format(dashes) if dashes else Markup("")
+    )
+    marker = look(model).marker
+    return drawn + Markup('<path class="mk" d="{}"/>').format(_marker_path(marker)) if marker else drawn
+
+
+def _marker_path(marker: str) -> str:
+    """Return a marker of figures as an SVG path in the middle of a swatch."""
+    style = MarkerStyle(marker)
+    path = style.get_path().transformed(style.get_transform())
+    words = []
+    for points, code in path.iter_segments(simplify=False):
+        if code == MarkerPath.CLOSEPOLY:
+            words.append("Z")
+            continue
+        places = (f"{13 + _MARKER_SIZE * x:.1f} {6 - _MARKER_SIZE * y:.1f}" for x, y in points.reshape(-1, 2))
+        words.append(f"{_CODES[code]}{' '.join(places)}")
+    return "".join(words)

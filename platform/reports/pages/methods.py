@@ -1,0 +1,27 @@
+"""The small print of a report: how its intervals, budgets, tests and epsilons are made."""
+
+from __future__ import annotations
+
+from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
+
+_INTERVALS = f"""\
+Each value of a positive metric is the geometric mean over seeds. The 95% interval is Student's interval of the mean
+log value, transformed back, and cut at the range of the metric. Other metrics have the ordinary mean and Student's
+interval. The interval of a ratio is Welch's, on logs. Bands of curves are simultaneous (sup-t, multiplier bootstrap
+of whole seeds' curves): with 3 or 4 seeds those of rough curves cover 80 to 90% only. With fewer than {FEWEST_SEEDS}
+seeds there is no interval and no test."""
+_BUDGETS = """\
+A cell is within the budget (\u03b5, \u03b4) if its noise certifies at most \u03b5 at some \u03b4 no larger than the
+budget's. Figures show a cell at the \u03b5 that its noise certifies, never at one that it only claims."""
+_TESTS = """\
+Comparisons are declared before any result is seen: the same privacy and noise, another algorithm; the same algorithm
+and privacy, other noise; the same algorithm and noise, the next \u03b5. "Significant" means Welch's test, on logs
+where values are positive, with Holm's adjustment at 5% for all declared comparisons of a group of cells. "Not
+significant" does not mean equal. "Other noise, too" marks a next best cell that differs in algorithm and noise: no
+ratio of algorithms can be read off there. All comparisons are in comparisons.csv."""
+_PRIVACY = """\
+\u03b5 and \u03b4 are computed from the noise that ran. Central: joint differential privacy, against all other users.
+Local: against the server as well. Each cell's certificate.json names its neighbours, threat model and channels that
+are not covered. "No privacy" is the same algorithm without noise. "No learning" is the regret of the first episodes."""
+METHODS = (("Intervals", _INTERVALS), ("Budgets", _BUDGETS), ("Tests", _TESTS), ("Privacy", _PRIVACY))
+"""Headings and texts."""

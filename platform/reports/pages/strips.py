@@ -1,0 +1,66 @@
+"""Costs of privacy as points with intervals on one logarithmic axis, a strip for each row of a table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from dprl.platform.reports.inference.effects import Effect
+from dprl.platform.reports.numbers import rounded
+
+_WIDTH, _HEIGHT, _EDGE = 112, 16, 8
+_MOST_TICKS = 3
+
+
+class Strips:
+    """The common axis of the costs of a table, those that are ratios."""
+
+    def __init__(self, costs: Sequence[Effect | None]) -> None:
+        ends = [end for cost in costs for end in _ends(cost)]
+        self.low, self.high = (math.log10(min(ends)), math.log10(max(ends))) if ends else (0.0, 0.0)
+        powers = range(math.ceil(self.low), math.floor(self.high) + 1)
+        self.ticks = [10.0**power for power in powers[:: max(1, math.ceil(len(powers) / _MOST_TICKS))]] if ends else []
+
+    @property
+    def drawn(self) -> bool:
+        """Whether there is anything to compare."""
+        return self.high > self.low
+
+    def header(self) -> Markup:
+        """Return the ticks of the axis."""
+        if not self.drawn:
+            return Markup("")
+        texts = (
+            Markup('<text x="{}" y="12">{}\u00d7</text>').format(self._at(tick), rounded(tick, 1))
+            for tick in self.ticks
+        )
+        return _svg(Markup("").join(texts))
+
+    def strip(self, cost: Effect | None) -> Markup:
+        """Return the strip of one row, '' without a ratio."""
+        ends = _ends(cost)
+        if cost is None or not ends or not self.drawn:
+            return Markup("")
+        grid = "".join(f"M{self._at(tick)} 3V13" for tick in self.ticks)
+        parts = [Markup('<path class="grid" d="{}"/>').format(grid)]
+        if not math.isnan(cost.lower):
+            parts.append(Markup('<path d="M{} 8H{}"/>').format(self._at(ends[0]), self._at(ends[-1])))
+        parts.append(Markup('<circle cx="{}" cy="8" r="3.2"/>').format(self._at(cost.value)))
+        return _svg(Markup("").join(parts))
+
+    def _at(self, value: float) -> str:
+        share = (math.log10(value) - self.low) / (self.high - self.low)
+        return f"{_EDGE + share * (_WIDTH - 2 * _EDGE):.1f}"
+
+
+def _ends(cost: Effect | None) -> list[float]:
+    """Return the ends of a ratio's interval with its value between them, nothing of another effect."""
+    if cost is None or cost.scale != "log":
+        return []
+    return [x for x in (cost.lower, cost.value, cost.upper) if math.isfinite(x) and x > 0.0]
+
+
+def _svg(content: Markup) -> Markup:
+    return Markup('<svg class="strip" viewBox="0 0 {} {}" aria-hidden="true">{}</svg>').format(_WIDTH, _HEIGHT, content)

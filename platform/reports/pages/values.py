@@ -1,0 +1,77 @@
+"""The numbers and the words of a group's cells, as every table of a page has them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dprl.algorithms import Metric
+from dprl.platform.configs.experiment import varies
+from dprl.platform.reports.cell_texts import Row, result_band, setting_text
+from dprl.platform.reports.comparing.groups import Group, naming_keys
+from dprl.platform.reports.comparing.report_cells import ReportCell
+from dprl.platform.reports.inference.effects import Estimate
+from dprl.platform.reports.numbers import estimate_text, row_estimate
+
+_WORDS = {"riverswim": "RiverSwim", "cartpole_gravity": "CartPole with gravity"}
+
+
+def shown(group: Group, cell: ReportCell) -> Estimate:
+    """Return a cell's headline over seeds, of a sum the mean per episode."""
+    found = cell.estimate
+    if group.metric is None or group.metric.over != "sum":
+        return found
+    value, lower, upper = (x / group.episodes for x in found[:3])
+    return Estimate(value, lower, upper, found.scale)
+
+
+def value_label(group: Group) -> str:
+    """Return the name of what `shown` returns, e.g. 'Regret per episode'."""
+    if group.metric is None:
+        return ""
+    label = group.metric.label.capitalize()
+    return f"{label} per {group.unit}" if group.metric.over == "sum" else label
+
+
+def result_text(row: Row, metric: Metric) -> str:
+    """Return a metric after the last episode with its interval, '' if the cell's algorithm does not report it."""
+    if metric.unit == "episodes" or metric.name not in row:
+        return result_band(row, metric)
+    return estimate_text(row_estimate(row, metric.name))
+
+
+def settings_of(group: Group, cell: ReportCell) -> list[str]:
+    """Return the settings that tell a cell from others of its algorithm, besides privacy."""
+    same = [each for each in group.cells if each.row["algorithm.name"] == cell.row["algorithm.name"]]
+    return [setting_text(key, cell.row[key]) for key in naming_keys(same) if key in cell.row]
+
+
+def short_title(group: Group, groups: Sequence[Group]) -> str:
+    """Return what tells a group from others of the report, e.g. 'horizon 6', its title if nothing short does."""
+    rows = [each.cells[0].row for each in groups]
+    keys = [key for key in rows[0] if (key.startswith("env.") or key == "episodes") and varies(key, rows)]
+    row = group.cells[0].row
+    words = [_setting(key, row[key]) for key in keys if key in row]
+    return ", ".join(words) if words else group.title
+
+
+def environment_words(groups: Sequence[Group]) -> list[str]:
+    """Return what all groups share: the environment and its settings, and the number of episodes."""
+    rows = [group.cells[0].row for group in groups]
+    keys = [key for key in rows[0] if key.startswith("env.") and not varies(key, rows)]
+    named = [key for key in keys if key == "env.name"]
+    words = [_WORDS.get(str(rows[0][key]), str(rows[0][key])) for key in named]
+    words += [_setting(key, rows[0][key]) for key in keys if key not in named]
+    found = [", ".join(words)] if words else []
+    units = {group.unit for group in groups}
+    if not varies("episodes", rows):
+        found.append(f"{groups[0].episodes:,} {units.pop() if len(units) == 1 else 'episode'}s")
+    return found
+
+
+def _setting(key: str, value: object) -> str:
+    if key == "episodes" and isinstance(value, int | float):
+        return f"{int(value):,} episodes"
+    if key == "env.n_states":
+        return f"{value} states"
+    text = setting_text(key, value)
+    return text.replace("_", " ").replace("=", " ")
