@@ -87,9 +87,11 @@ class ValueScale(NamedTuple):
     ) -> tuple[float, float]:
         """Return the ends of the axis: intervals that reach further are cut off there."""
         every = np.concatenate([*(line.y for line in lines), [level for level in levels if math.isfinite(level)]])
-        low, high = float(every.min()), float(every.max())
         if self.scale == "log":
-            return low / _ROOM, high * _ROOM
+            # Nothing stands below the floor, not even what an environment without anything to learn loses at the start.
+            every = np.maximum(every, self.floor)
+            return float(every.min()) / _ROOM, float(every.max()) * _ROOM
+        low, high = float(every.min()), float(every.max())
         ends = [end for line in lines for end in (line.low, line.high)]
         reach = np.concatenate([*ends, every])
         least, most = float(np.nanmin(reach)), float(np.nanmax(reach))

@@ -84,8 +84,9 @@ class CellTables:
         places = [_Place(group, i) for group in groups for i in range(len(group.cells))]
         kept = places
         if len(places) > most:
-            kept = sorted(places, key=lambda each: each.place)[:most]
-            kept = [each for each in places if each in set(kept)] if len(groups) > 1 else kept
+            # The best of every group, in the order of the groups.
+            best = sorted(range(len(places)), key=lambda i: places[i].place)[:most]
+            kept = [places[i] for i in sorted(best)]
         rows = [each.cell.row for each in places]
         keys = _setting_keys(rows)
         results = [metric for metric in results_in({key for row in rows for key in row}) if metric != groups[0].metric]

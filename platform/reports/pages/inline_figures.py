@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from dprl.platform.reports.figures.charts import Chart
 from dprl.platform.reports.figures.layout import compose
+from dprl.platform.reports.figures.marks import line_colour
 from dprl.platform.reports.figures.styles import Style, render, style_of
 from dprl.platform.reports.pages.stylesheet import colour_name
 
@@ -16,10 +18,12 @@ _HEAD = re.compile(r'<svg[^>]*?viewBox="([^"]*)"[^>]*>')
 _DROPPED = re.compile(r"<metadata>.*?</metadata>|<!--.*?-->|<style[^>]*>\*\{[^<]*</style>", re.DOTALL)
 
 
-def frame_colours() -> list[tuple[str, str]]:
-    """Return the colours of frames of figures, on a light and on a dark page."""
+def figure_colours(charts: Sequence[Chart]) -> list[tuple[str, str]]:
+    """Return the colours of frames and of lines of figures, on a light and on a dark page."""
     light, dark = style_of("page", "light"), style_of("page", "dark")
-    return [(getattr(light, name), getattr(dark, name)) for name in _FRAME]
+    lines = [line for chart in charts for line in chart.lines]
+    drawn = dict.fromkeys((line_colour(line, light), line_colour(line, dark)) for line in lines)
+    return [*drawn, *((getattr(light, name), getattr(dark, name)) for name in _FRAME)]
 
 
 def inline_figure(chart: Chart, identifier: str) -> tuple[str, str]:

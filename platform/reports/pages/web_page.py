@@ -18,7 +18,7 @@ from dprl.platform.reports.figures.catalogue import palette_of
 from dprl.platform.reports.figures.charts import Chart
 from dprl.platform.reports.pages.budget_tables import BudgetTables
 from dprl.platform.reports.pages.cell_tables import CellTables
-from dprl.platform.reports.pages.inline_figures import frame_colours, inline_figure
+from dprl.platform.reports.pages.inline_figures import figure_colours, inline_figure
 from dprl.platform.reports.pages.markup import Names
 from dprl.platform.reports.pages.methods import METHODS
 from dprl.platform.reports.pages.stylesheet import stylesheet
@@ -65,7 +65,7 @@ class Page:
         environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=False)
         return environment.from_string(PAGE).render(
             title=self.title or answer,
-            style=Markup(stylesheet(self._names.shades, frame_colours())),
+            style=Markup(stylesheet(self._names.shades, figure_colours(self.charts))),
             eyebrow=self._eyebrow(),
             missing=self.missing,
             heading=answer,
