@@ -27,7 +27,7 @@ class _MessagesSeal:
     """Made by a sender of the privatizer `issuer`: no other numbers can use it."""
 
     issuer: str
-    submissions: Int64Array = field(repr=False)
+    first: int
     values: Float64Array = field(repr=False)
 
 
@@ -84,31 +84,38 @@ class PrivateMessages:
     """Messages of agents that an aggregator may use: each went through a release that the ledger has charged.
 
     Args:
-        submissions: int64[k], their numbers. values: float64[k, m], read-only: a message a row.
+        first: the submission of the first one; the others follow it. values: float64[k, m], read-only: one row per
+            message.
     """
 
-    submissions: Int64Array = field(repr=False)
+    first: int
     values: Float64Array = field(repr=False)
     seal: _MessagesSeal = field(repr=False)
 
     def __post_init__(self) -> None:
         seal = self.seal
-        if (
-            not isinstance(seal, _MessagesSeal)
-            or seal.values is not self.values
-            or seal.submissions is not self.submissions
-        ):
+        if not isinstance(seal, _MessagesSeal) or seal.values is not self.values or seal.first != self.first:
             raise TypeError("PrivateMessages are issued by a GradientSender only; call send")
 
     def __len__(self) -> int:
-        return int(self.submissions.shape[0])
+        return int(self.values.shape[0])
+
+    @property
+    def last(self) -> int:
+        """The submission of the last one."""
+        return self.first + len(self) - 1
+
+    @property
+    def submissions(self) -> Int64Array:
+        """Their numbers, int64[k]."""
+        return np.arange(self.first, self.last + 1, dtype=np.int64)
 
     def __repr__(self) -> str:
         return f"PrivateMessages({len(self)} messages of {self.values.shape[1]} numbers)"
 
     def __reduce__(self) -> tuple[object, ...]:
         # A copy must be as immutable as the original.
-        return issue_private_messages, (self.seal.issuer, self.submissions, self.values)
+        return issue_private_messages, (self.seal.issuer, self.first, self.values)
 
 
 def agents_of(submissions: Int64Array, n_agents: int) -> Int64Array:
@@ -121,8 +128,9 @@ def issue_lease(issuer: str, first: int, last: int, n_agents: int) -> Lease:
     return Lease(first, last, n_agents, _LeaseSeal(issuer, first, last, n_agents))
 
 
-def issue_private_messages(issuer: str, submissions: Int64Array, values: Float64Array) -> PrivateMessages:
-    """Seal a copy of messages float64[k, m]; for senders only (an architecture test says so)."""
-    numbers = np.frombuffer(submissions.astype(np.int64).tobytes(), dtype=np.int64)
+def issue_private_messages(issuer: str, first: int, values: Float64Array) -> PrivateMessages:
+    """Seal a copy of the messages float64[k, m] of submissions first, first + 1, ...; for senders only (an
+    architecture test says so).
+    """
     kept = np.frombuffer(values.tobytes(), dtype=np.float64).reshape(values.shape)
-    return PrivateMessages(numbers, kept, _MessagesSeal(issuer, numbers, kept))
+    return PrivateMessages(first, kept, _MessagesSeal(issuer, first, kept))

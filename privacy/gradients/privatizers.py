@@ -14,7 +14,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from dprl.privacy.base import Float64Array, Int64Array, LedgerError, TrustModel
+from dprl.privacy.base import Float64Array, LedgerError, TrustModel
 from dprl.privacy.certificate import ENTROPY, Certificate, PrivacyRequest, certify
 from dprl.privacy.gradients.channels import (
     CHARGED,
@@ -26,9 +26,10 @@ from dprl.privacy.gradients.channels import (
     estimate_all,
     fixed_part,
 )
-from dprl.privacy.gradients.leases import Lease, PrivateMessages, agents_of, issue_lease
+from dprl.privacy.gradients.leases import Lease, PrivateMessages, issue_lease
 from dprl.privacy.gradients.parts import GradientParts, releases
 from dprl.privacy.gradients.senders import SenderSpec
+from dprl.privacy.ledgers.ranges import RangeSet
 from dprl.privacy.ledgers.submissions import Journal, SubmissionLedger
 from dprl.privacy.mechanisms.vectors import RawVector
 from dprl.privacy.randomness.streams import Streams
@@ -77,7 +78,7 @@ class GradientPrivatizer:
             noise, score, np.zeros(4, dtype=np.int64), np.zeros(parts.randomisers.message_length)
         )
         self._source = _NOBODY
-        self._received = np.zeros(1 + self.capacity, dtype=np.bool_)
+        self._received = RangeSet()
         self._lost = 0
         self._charged = 0
         self._skip_to(self._in_ledger())
@@ -174,14 +175,12 @@ class GradientPrivatizer:
             LedgerError: if a message was accepted before, its submission is not charged, or it is another privatizer's.
         """
         self._require_ours(messages)
-        numbers = messages.submissions
-        if not self._source == _SENDERS or numbers.min() < 1 or numbers.max() > self.charged:
+        if not self._source == _SENDERS or messages.first < 1 or messages.last > self.charged:
             raise LedgerError("a message is of a submission that is leased; lease it first")
-        if self._received[numbers].any() or np.unique(numbers).shape != numbers.shape:
-            raise LedgerError(
-                f"submission {_first_again(self._received, numbers)} was received already; send each once"
-            )
-        self._received[numbers] = True
+        again = self._received.first_common(messages.first, messages.last)
+        if again is not None:
+            raise LedgerError(f"submission {again} was received already; send each once")
+        self._received.add(messages.first, messages.last)
         out = np.empty((len(messages), self.dimension))
         estimate_all(out, np.ascontiguousarray(messages.values), self._channel.noise)
         return out
@@ -196,8 +195,7 @@ class GradientPrivatizer:
     def planned_ledger(self) -> SubmissionLedger:
         """Return the ledger of a run that uses all submissions, nothing released."""
         ledger = self._new_ledger(None)
-        for _ in range(self.submissions):
-            ledger.charge_all(np.arange(1, self.n_agents + 1))
+        ledger.charge_range(1, self.capacity)
         return ledger
 
     def planned_certificate(self, algorithm: str) -> Certificate:
@@ -213,9 +211,9 @@ class GradientPrivatizer:
         charged, sent, messages, received = (int(count) for count in self._channel.state)
         in_loop = received <= sent <= charged and messages == sent - self._lost
         if self._source == _LOOP:
-            accounted = in_loop and charged == self.charged and not self._received.any()
+            accounted = in_loop and charged == self.charged and self._received.size == 0
         else:
-            accounted = in_loop and messages == 0 and not self._received[self.charged + 1 :].any()
+            accounted = in_loop and messages == 0 and self._received.last <= self.charged
         if not (accounted and fixed_part(self._channel) == self._fixed and self._is_drawn() and self._in_order()):
             raise LedgerError("the noise that ran is not the noise that was charged; nothing can be certified")
         return certify(self._ledger, self.request, algorithm)
@@ -233,7 +231,7 @@ class GradientPrivatizer:
         state = {
             "submitted": self._ledger.submitted,
             "state": np.concatenate([self._channel.state, source]),
-            "received": self._received,
+            "received": self._received_mask(),
         }
         return sealed(self._sealing, state)
 
@@ -261,7 +259,9 @@ class GradientPrivatizer:
         *counts, source, lost = (int(count) for count in state["state"])
         self._source, self._lost = source, lost
         self._channel.state[:] = counts
-        self._received[:] = state["received"]
+        self._received = RangeSet()
+        for number in np.flatnonzero(state["received"]).tolist():
+            self._received.add(number, number)
         self._charged = self._in_ledger()
         if self._journaled:
             self._skip_to(self._charged)
@@ -292,20 +292,21 @@ class GradientPrivatizer:
                 f"submission {last} cannot be charged: {self.n_agents} agents submit {self.submissions} times at most; "
                 "build for more submissions"
             )
-        submissions = np.arange(first, last + 1)
-        numbers = self._ledger.charge_all(agents_of(submissions, self.n_agents))
+        self._ledger.charge_range(first, last)
         self._charged = last
-        if np.any(numbers != (submissions - 1) // self.n_agents + 1):
-            raise LedgerError("agents were charged out of their turn; charge submissions by charge and lease only")
 
     def _in_ledger(self) -> int:
-        return int(self._ledger.submitted.sum())
+        return self._ledger.charged
 
     def _in_order(self) -> bool:
         """Whether the agents that are charged are those of the submissions that were charged here."""
-        rounds, rest = divmod(self.charged, self.n_agents)
-        submitted = self._ledger.submitted
-        return bool(np.all(submitted[:rest] == rounds + 1) and np.all(submitted[rest:] == rounds))
+        return self._ledger.ranges == ([(1, self.charged)] if self.charged else [])
+
+    def _received_mask(self) -> np.ndarray:
+        mask = np.zeros(1 + self.capacity, dtype=np.bool_)
+        for first, last in self._received.ranges:
+            mask[first : last + 1] = True
+        return mask
 
     def _require_ours(self, messages: PrivateMessages) -> None:
         if messages.seal.issuer != self._issuer:
@@ -331,12 +332,3 @@ class GradientPrivatizer:
         parts = self.parts
         released = releases(parts.randomisers, ENTROPY[self._streams.noise.entropy])
         return SubmissionLedger(self.trust_model, released, parts.scope, parts.n_agents, parts.submissions, journal)
-
-
-def _first_again(received: np.ndarray, numbers: Int64Array) -> int:
-    """Return a submission that is there twice."""
-    again = numbers[received[numbers]]
-    if again.shape[0]:
-        return int(again[0])
-    values, counts = np.unique(numbers, return_counts=True)
-    return int(values[counts > 1][0])

@@ -11,6 +11,7 @@ import numpy as np
 from dprl.privacy.base import Float64Array, LedgerError
 from dprl.privacy.gradients.channels import ScoreNoise, send_all
 from dprl.privacy.gradients.leases import Lease, PrivateMessages, issue_private_messages
+from dprl.privacy.ledgers.ranges import RangeSet
 from dprl.privacy.mechanisms.gradients import VectorMechanism
 from dprl.privacy.mechanisms.randomized_response import RandomizedResponse
 from dprl.privacy.mechanisms.vectors import RawVector, VectorNoise
@@ -72,7 +73,7 @@ class GradientSender:
     def __init__(self, spec: SenderSpec) -> None:
         self.spec = spec
         self._noise, self._score = spec.randomisers.noise(spec.streams)
-        self._sent: set[int] = set()
+        self._sent = RangeSet()
 
     def send(self, lease: Lease, gradients: Float64Array, scores: Float64Array | None = None) -> PrivateMessages:
         """Return the messages of a lease's submissions for gradients float64[k, d] and, if a bit is sent, scores [k].
@@ -85,14 +86,13 @@ class GradientSender:
         given, reached = self._checked(gradients, scores, len(lease))
         if lease.seal.issuer != self.spec.issuer:
             raise LedgerError("a lease is used by the senders of the privatizer that issued it")
-        numbers = range(lease.first, lease.last + 1)
-        if not self._sent.isdisjoint(numbers):
-            again = min(self._sent.intersection(numbers))
+        again = self._sent.first_common(lease.first, lease.last)
+        if again is not None:
             raise LedgerError(f"submission {again} was sent already; a message that was lost takes a new number")
-        self._sent.update(numbers)
+        self._sent.add(lease.first, lease.last)
         values = np.empty((len(lease), self.spec.randomisers.message_length))
         send_all(values, given, reached, self._noise, self._score, lease.first)
-        return issue_private_messages(self.spec.issuer, lease.submissions, values)
+        return issue_private_messages(self.spec.issuer, lease.first, values)
 
     def __reduce__(self) -> NoReturn:
         # A copy would send other data under the same noise.

@@ -1,8 +1,8 @@
 """A journal of charges in a file of its own, outside of any checkpoint: what was charged once stays charged.
 
-One line of text for every run of consecutive agents that are charged for the same number, with a checksum that goes on
-from that of the line before. What `write` has returned from is with the operating system: it survives a kill. With
-`durable` it is on the disk: it survives a loss of power.
+One line of text for each range of consecutive agents that are charged for the same number of theirs, with a checksum
+that continues the checksum of the line before. What `write` has returned from is with the operating system: it survives
+a kill. With `durable` it is on the disk: it survives a loss of power.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import io
 import os
 import secrets
 import zlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from threading import Lock
 from typing import NoReturn
 
-import numpy as np
-
-from dprl.privacy.base import Int64Array, LedgerError
+from dprl.privacy.base import LedgerError
+from dprl.privacy.ledgers.ranges import RangeSet
 
 _KIND = "dprl submissions 2"
 
@@ -44,6 +44,7 @@ class SubmissionJournal:
         self._owner = 0
         self._length = 0
         self._checksum = 0
+        self._n_agents = 0
         self._lock = Lock()
 
     @property
@@ -51,20 +52,20 @@ class SubmissionJournal:
         """A random name of the file, written in its first line; before there is a file, the one it will have."""
         return self._identity
 
-    def recorded(self, terms: str, n_agents: int) -> Int64Array:
-        """Return how many submissions of each agent are written, int64[n_agents]; all 0 if there is no file.
+    def recorded(self, terms: str, n_agents: int) -> RangeSet:
+        """Return the submissions that are written; none if there is no file.
 
         Raises LedgerError if it was written for other terms, is another file, or is not as it was written.
         """
         try:
             text = self.path.read_bytes()
         except FileNotFoundError:
-            return np.zeros(n_agents, dtype=np.int64)
+            return RangeSet()
         except OSError as error:
             raise self._refusal("read", error) from error
         return self._read(text, terms, n_agents)[0]
 
-    def begin(self, terms: str, n_agents: int) -> Int64Array:
+    def begin(self, terms: str, n_agents: int) -> RangeSet:
         """Take the file for writing and return what is recorded.
 
         Raises LedgerError if another run writes it, or it cannot be written.
@@ -74,7 +75,7 @@ class SubmissionJournal:
                 raise LedgerError(f"journal {self.path} is written by a ledger of this run already; give each its own")
             file = self._taken()
             try:
-                submitted, length, checksum = self._read(file.readall(), terms, n_agents)
+                charged, length, checksum = self._read(file.readall(), terms, n_agents)
                 if length == 0:
                     header = _line(f"{_KIND} {terms} {n_agents} {self._identity}", 0)
                     file.truncate(0)
@@ -91,17 +92,18 @@ class SubmissionJournal:
                 file.close()
                 raise
             self._file, self._owner, self._length, self._checksum = file, os.getpid(), length, checksum
-            return submitted
+            self._n_agents = n_agents
+            return charged
 
-    def write(self, agents: Int64Array, numbers: Int64Array) -> None:
-        """Write that agents int64[k] are charged for their submissions of numbers int64[k], and flush.
+    def write(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Write that submissions first..last of each range are charged, and flush.
 
         Raises LedgerError, with the file as it was before, if not all of it is written.
         """
         with self._lock:
             file = self._open_file()
             self._require_in_place(file)
-            text, checksum = _lines(agents, numbers, self._checksum)
+            text, checksum = _lines(ranges, self._n_agents, self._checksum)
             try:
                 _write(file, text)
                 if self._durable:
@@ -195,14 +197,14 @@ class SubmissionJournal:
         finally:
             os.close(folder)
 
-    def _read(self, text: bytes, terms: str, n_agents: int) -> tuple[Int64Array, int, int]:
+    def _read(self, text: bytes, terms: str, n_agents: int) -> tuple[RangeSet, int, int]:
         """Return what is recorded, how many bytes of it are whole lines, and the checksum of the last one."""
-        submitted = np.zeros(n_agents, dtype=np.int64)
+        charged = RangeSet()
         length = text.rfind(b"\n") + 1
         if length == 0:
             if not f"{_KIND} ".encode().startswith(text[: len(_KIND) + 1]):
                 raise LedgerError(f"journal {self.path} must be a journal of submissions; name another file")
-            return submitted, 0, 0
+            return charged, 0, 0
         lines = text[:length].splitlines(keepends=True)
         self._check_header(lines[0], terms, n_agents)
         checksum = zlib.crc32(lines[0])
@@ -212,11 +214,14 @@ class SubmissionJournal:
                 raise LedgerError(
                     f"journal {self.path} is damaged in line {number}; restore it, or count its agents as used up"
                 )
-            first, last, charged = run
-            part = submitted[first - 1 : last]
-            np.maximum(part, charged, out=part)
+            first, last, turn = run
+            # An agent's earlier submissions were charged before this one.
+            for r in reversed(range(turn)):
+                if charged.covers(r * n_agents + first, r * n_agents + last):
+                    break
+                charged.add(r * n_agents + first, r * n_agents + last)
             checksum = zlib.crc32(line)
-        return submitted, length, checksum
+        return charged, length, checksum
 
     def _check_header(self, line: bytes, terms: str, n_agents: int) -> None:
         """Check the first line, and take the file's identity from it."""
@@ -257,15 +262,23 @@ def _line(content: str, checksum: int) -> bytes:
     return text + f" {zlib.crc32(text, checksum):08x}\n".encode()
 
 
-def _lines(agents: Int64Array, numbers: Int64Array, checksum: int) -> tuple[bytes, int]:
-    """Return the lines of a charge, one for each run of consecutive agents and equal numbers, and the last checksum."""
-    breaks = np.flatnonzero((np.diff(agents) != 1) | (np.diff(numbers) != 0)) + 1
-    starts, stops = [0, *breaks.tolist()], [*breaks.tolist(), agents.shape[0]]
+def _lines(ranges: Iterable[tuple[int, int]], n_agents: int, checksum: int) -> tuple[bytes, int]:
+    """Return the lines of a charge and the last checksum."""
     found = []
-    for start, stop in zip(starts, stops, strict=True):
-        found.append(_line(f"{agents[start]} {agents[stop - 1]} {numbers[start]}", checksum))
-        checksum = zlib.crc32(found[-1])
+    for first, last in ranges:
+        for start, stop, number in _rounds(first, last, n_agents):
+            found.append(_line(f"{start} {stop} {number}", checksum))
+            checksum = zlib.crc32(found[-1])
     return b"".join(found), checksum
+
+
+def _rounds(first: int, last: int, n_agents: int) -> Iterator[tuple[int, int, int]]:
+    """Yield (first agent, last agent, number) of submissions first..last: an agent is there once in each."""
+    while first <= last:
+        number, agent = divmod(first - 1, n_agents)
+        stop = min(last, (number + 1) * n_agents)
+        yield agent + 1, stop - number * n_agents, number + 1
+        first = stop + 1
 
 
 def _parsed(line: bytes, checksum: int, n_agents: int) -> tuple[int, int, int] | None:

@@ -1,9 +1,14 @@
-"""A ledger for agents that submit in any order, each up to a cap that is fixed before the first submission."""
+"""A ledger for agents that submit in any order, each up to a cap that is fixed before the first submission.
+
+Submission (r - 1) n_agents + a is the r-th submission of agent a. The ledger keeps ranges of these numbers: agents who
+submit in turn cost no memory, and a lease on many submissions is charged as one range.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import operator
+from bisect import bisect_left
 from collections.abc import Iterable
 from threading import Lock
 from typing import NoReturn, Protocol
@@ -13,23 +18,24 @@ import numpy.typing as npt
 
 from dprl.privacy.base import Int64Array, LedgerError, Scope, TrustModel
 from dprl.privacy.ledgers.ledger import Account, Release
+from dprl.privacy.ledgers.ranges import RangeSet
 from dprl.privacy.states import check_arrays
 
 
 class Journal(Protocol):
     """Where charges survive a crash; see journal.py for one in a file. It must not call the ledger."""
 
-    def recorded(self, terms: str, n_agents: int) -> Int64Array:
-        """Return how many submissions of each agent are in it, int64[n_agents]; reads only.
+    def recorded(self, terms: str, n_agents: int) -> RangeSet:
+        """Return the submissions that are in it; reads only.
 
         Raises LedgerError if it was written for other terms or agents.
         """
 
-    def begin(self, terms: str, n_agents: int) -> Int64Array:
+    def begin(self, terms: str, n_agents: int) -> RangeSet:
         """Take it for writing, before the first charge, and return what `recorded` does: others may have written."""
 
-    def write(self, agents: Int64Array, numbers: Int64Array) -> None:
-        """Write that agents int64[k] are charged for submissions of theirs of these numbers int64[k]: all or nothing.
+    def write(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Write that submissions first..last of each range are charged: all or nothing.
 
         Returns when it is where it survives; raises LedgerError if it is not.
         """
@@ -42,10 +48,10 @@ class SubmissionLedger(Account):
     adaptive composition, whether the agent uses its cap or not. The cap is fixed beforehand, so it does not matter if
     data decide who submits when.
 
-    A submission is charged before anything of it is released: `charge_all` first writes to the journal, then counts,
-    then returns. If the journal raises, nothing is counted and nothing may be released; the next attempt gets the same
-    numbers. A submission that was journaled and then lost stays charged: with a journal the ledger starts from what is
-    written there.
+    A submission is charged before anything of it is released: `charge_range` and `charge_all` first write to the
+    journal, then count, then return. If the journal raises, nothing is counted and nothing may be released; the next
+    attempt gets the same numbers. A submission that was journaled and then lost stays charged: with a journal the
+    ledger starts from what is written there.
 
     Args:
         trust_model: what the releases make it.
@@ -71,26 +77,43 @@ class SubmissionLedger(Account):
         self._journal = journal
         self._writing = journal is None
         self._loadable = True
-        self._submitted = np.zeros(n_agents, dtype=np.int64)
+        self._n_agents = operator.index(n_agents)
+        self._ranges = RangeSet()
         if journal is not None:
-            self._raise_to(journal.recorded(self.terms, n_agents))
+            self._include(journal.recorded(self.terms, n_agents))
         # Of two charges at the same time both could be the last one.
         self._lock = Lock()
 
     @property
     def n_agents(self) -> int:
         """How many agents there are."""
-        return self._submitted.shape[0]
+        return self._n_agents
 
     @property
     def users_charged(self) -> int:
         """How many agents have been charged at least once."""
-        return int(np.count_nonzero(self._submitted))
+        return sum(min(last, self._n_agents) - first + 1 for first, last in self.ranges if first <= self._n_agents)
+
+    @property
+    def charged(self) -> int:
+        """How many submissions are charged in all."""
+        return self._ranges.size
+
+    @property
+    def ranges(self) -> list[tuple[int, int]]:
+        """All charged submissions as ranges (first, last), ascending; one range from 1 on if agents submit in turn."""
+        return self._ranges.ranges
 
     @property
     def submitted(self) -> Int64Array:
         """How many submissions each agent has been charged for, a copy: int64[n_agents]."""
-        return self._submitted.copy()
+        found = np.zeros(self._n_agents, dtype=np.int64)
+        for first, last in self.ranges:
+            (rounds, start), (end, stop) = divmod(first - 1, self._n_agents), divmod(last, self._n_agents)
+            found += end - rounds
+            found[:start] -= 1
+            found[:stop] += 1
+        return found
 
     @property
     def terms(self) -> str:
@@ -124,17 +147,38 @@ class SubmissionLedger(Account):
             raise ValueError(f"agent must lie in 1..{self.n_agents}, got {wrong[0]}; build the ledger for more agents")
         with self._lock:
             self._begin()
-            numbers: Int64Array = self._submitted[charged - 1] + 1 + _earlier(charged)
+            numbers: Int64Array = np.array([self._count(agent) for agent in charged.tolist()]) + 1 + _earlier(charged)
             late = charged[numbers > self.submissions]
             if late.shape[0]:
                 raise LedgerError(
                     f"agent {late[0]} cannot submit: all of its {self.submissions} submissions are charged"
                 )
-            if self._journal is not None:
-                self._journal.write(charged, numbers)
-            np.maximum.at(self._submitted, charged - 1, numbers)
-            self._loadable = False
+            self._write(_runs((numbers - 1) * self._n_agents + charged))
         return numbers
+
+    def charge_range(self, first: int, last: int) -> None:
+        """Charge submissions first..last (inclusive), before they are released: all or none of them.
+
+        Raises:
+            LedgerError: if one of them is charged already or exceeds the cap, an agent would leave out one of its
+                numbers, or the journal cannot be written.
+        """
+        first, last = operator.index(first), operator.index(last)
+        with self._lock:
+            self._begin()
+            if not 1 <= first <= last <= self._n_agents * self.submissions:
+                raise LedgerError(
+                    f"submissions {first}..{last} cannot be charged: {self._n_agents} agents submit {self.submissions} "
+                    "times at most; build for more submissions"
+                )
+            again = self._ranges.first_common(first, last)
+            if again is not None:
+                raise LedgerError(f"submission {again} cannot be charged: it is charged already")
+            if not self._ranges.covers(max(1, first - self._n_agents), min(first - 1, last - self._n_agents)):
+                raise LedgerError(
+                    f"submissions {first}..{last} cannot be charged: an agent would leave out an earlier one"
+                )
+            self._write([(first, last)])
 
     def begin(self) -> None:
         """Take the journal for writing and count what others have written there; done by the first charge otherwise."""
@@ -160,7 +204,7 @@ class SubmissionLedger(Account):
         check_arrays(state, self.state_dict())
         if not np.array_equal(state["terms"], self._terms()):
             raise ValueError("the state is of other releases, neighbours or cap; resume with the same settings")
-        self._raise_to(state["submitted"])
+        self._include(_first_submissions(state["submitted"], self.submissions))
 
     def __reduce__(self) -> NoReturn:
         # Each of two copies would let every agent submit as often as it may.
@@ -168,13 +212,31 @@ class SubmissionLedger(Account):
 
     def _begin(self) -> None:
         if not self._writing and self._journal is not None:
-            self._raise_to(self._journal.begin(self.terms, self.n_agents))
+            self._include(self._journal.begin(self.terms, self._n_agents))
             self._writing = True
 
-    def _raise_to(self, submitted: Int64Array) -> None:
-        if submitted.min() < 0 or submitted.max() > self.submissions:
-            raise ValueError(f"submitted must lie in 0..{self.submissions}, got {submitted}; start anew")
-        np.maximum(self._submitted, submitted, out=self._submitted)
+    def _write(self, ranges: list[tuple[int, int]]) -> None:
+        """Charge ranges: in the journal first, then here."""
+        if self._journal is not None:
+            self._journal.write(ranges)
+        for first, last in ranges:
+            self._ranges.add(first, last)
+        self._loadable = False
+
+    def _count(self, agent: int) -> int:
+        """Return how many submissions an agent is charged for; they are its first ones."""
+        rounds = range(self.submissions)
+        return bisect_left(rounds, True, key=lambda r: not self._is_charged(r * self._n_agents + agent))
+
+    def _is_charged(self, submission: int) -> bool:
+        return self._ranges.covers(submission, submission)
+
+    def _include(self, charged: RangeSet) -> None:
+        """Count what was charged elsewhere, too."""
+        most = self._n_agents * self.submissions
+        if charged.last > most:
+            raise ValueError(f"submissions must lie in 1..{most}, got {charged.last}; start anew")
+        self._ranges.update(charged)
 
     def _terms(self) -> np.ndarray:
         # Not the rest of the scope: other words for the same must not part a run from its journal.
@@ -191,3 +253,22 @@ def _earlier(agents: Int64Array) -> Int64Array:
     earlier = np.empty_like(agents)
     earlier[order] = np.arange(agents.shape[0]) - np.repeat(starts, counts)
     return earlier
+
+
+def _runs(submissions: Int64Array) -> list[tuple[int, int]]:
+    """Return submissions as ranges, each as long as they follow one another."""
+    breaks = np.flatnonzero(np.diff(submissions) != 1) + 1
+    starts, stops = [0, *breaks.tolist()], [*breaks.tolist(), submissions.shape[0]]
+    return [(int(submissions[i]), int(submissions[j - 1])) for i, j in zip(starts, stops, strict=True)]
+
+
+def _first_submissions(submitted: Int64Array, cap: int) -> RangeSet:
+    """Return the submissions of agents who have made so many each, int64[n_agents]."""
+    if submitted.min() < 0 or submitted.max() > cap:
+        raise ValueError(f"submitted must lie in 0..{cap}, got {submitted}; start anew")
+    found = RangeSet()
+    for number in range(int(submitted.max())):
+        agents = np.flatnonzero(submitted > number) + 1
+        for first, last in _runs(number * submitted.shape[0] + agents):
+            found.add(first, last)
+    return found

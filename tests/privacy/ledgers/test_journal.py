@@ -52,6 +52,15 @@ def test_consecutive_agents_are_one_line(path: Path) -> None:
     assert [line.rpartition(" ")[0] for line in lines[1:]] == ["1 4 1", "5 7 1", "1 2 2"]
 
 
+def test_a_range_is_one_line_per_round_of_agents(path: Path) -> None:
+    ledger = ledger_of(path)
+    ledger.charge_range(1, 4)
+    ledger.charge_range(5, 16)
+    lines = path.read_text().splitlines()
+    assert [line.rpartition(" ")[0] for line in lines[1:]] == ["1 4 1", "5 7 1", "1 7 2", "1 2 3"]
+    assert ledger_of(path).ranges == [(1, 16)]
+
+
 def test_reading_locks_and_makes_nothing(path: Path) -> None:
     writer = ledger_of(path)
     writer.charge(1)

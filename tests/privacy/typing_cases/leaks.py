@@ -24,5 +24,5 @@ def of_gradients(privatizer: GradientPrivatizer, lease: Lease, messages: Private
     privatizer.estimates(lease)  # LEAK: not yet sent
     Lease(1, 2, 3, object())  # LEAK: submissions that are not charged
     Lease(1, 2, 3, messages.seal)  # LEAK: the seal of messages
-    PrivateMessages(messages.submissions, np.zeros((1, 3)), object())  # LEAK: a raw gradient dressed as messages
-    PrivateMessages(messages.submissions, messages.values, lease.seal)  # LEAK: the seal of a lease
+    PrivateMessages(messages.first, np.zeros((1, 3)), object())  # LEAK: a raw gradient dressed as messages
+    PrivateMessages(messages.first, messages.values, lease.seal)  # LEAK: the seal of a lease

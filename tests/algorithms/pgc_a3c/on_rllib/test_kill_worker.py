@@ -47,7 +47,7 @@ class Trap(PrivateEnvRunner):
     def report(self, batch: Batch, spec: SenderSpec) -> Reply:
         submissions = super().report(batch, spec).messages.submissions
         values = np.random.laplace(size=(len(submissions), 80))
-        return Reply(issue_private_messages(spec.issuer, submissions, values))
+        return Reply(issue_private_messages(spec.issuer, int(submissions[0]), values))
 
 
 class Replays(PrivateEnvRunner):

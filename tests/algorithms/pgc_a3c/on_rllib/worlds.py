@@ -319,7 +319,7 @@ class LeavesOut(PrivateEnvRunner):
     def report(self, batch: Batch, spec: Any) -> Reply:
         messages = super().report(batch, spec).messages
         n = len(messages) - (self.env.longest > 5)
-        return Reply(issue_private_messages(spec.issuer, messages.submissions[:n], messages.values[:n]))
+        return Reply(issue_private_messages(spec.issuer, messages.first, messages.values[:n]))
 
 
 class Remembers(PrivateEnvRunner):
