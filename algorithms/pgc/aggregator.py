@@ -13,7 +13,7 @@ import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array, check_number
 from dprl.algorithms.pgc.base import Batch
-from dprl.algorithms.pgc.in_order import InOrder
+from dprl.algorithms.pgc.reorder_buffer import ReorderBuffer
 from dprl.algorithms.pgc.schedule import Schedule, last_startable, version_of
 from dprl.privacy import Lease, PrivateMessages
 from dprl.privacy.compiled import inlined, kernel
@@ -168,7 +168,7 @@ class Aggregator:
         self.rules = rules
         self._reader = reader
         self._state = aggregator_state(rules.schedule, parameters)
-        self._arrived: InOrder[tuple[Float64Array, float]] = InOrder()
+        self._arrived: ReorderBuffer[tuple[Float64Array, Float64Array]] = ReorderBuffer()
 
     @property
     def parameters(self) -> Float64Array:
@@ -190,34 +190,33 @@ class Aggregator:
         return last_startable(self.rules.schedule, self.applied) - begun if self.rules.ordered else math.inf
 
     def batch(self, lease: Lease, slots: Int64Array) -> Batch:
-        """Return what the agents of a lease get, for slots int64[k] that are startable."""
+        """Return what the agents of a lease get, for consecutive slots int64[k] that are startable."""
         if not self.rules.ordered:
             return Batch(lease, slots, self.parameters[np.newaxis], np.zeros(len(slots), dtype=np.int64))
-        wanted = [version_of(self.rules.schedule, int(slot)) for slot in slots]
-        kept, version = np.unique(wanted, return_inverse=True)
-        versions = self._state.versions
-        return Batch(lease, slots, versions[kept % versions.shape[0]], version.astype(np.int64))
+        schedule, versions = self.rules.schedule, self._state.versions
+        wanted = np.maximum(0, slots - 1 - schedule.staleness) // schedule.buffer_size
+        needed = np.arange(wanted[0], wanted[-1] + 1)
+        return Batch(lease, slots, versions[needed % versions.shape[0]], wanted - wanted[0])
 
     def receive(self, slots: Int64Array, messages: PrivateMessages) -> None:
-        """Take the messages for slots int64[k]; apply what is next in order.
+        """Take the messages for consecutive slots int64[k]; apply what is next in order.
 
         Raises TypeError for anything but sealed messages, ValueError for a slot that is filled already.
         """
         if type(messages) is not PrivateMessages:
             raise TypeError(f"messages must be PrivateMessages, got {type(messages).__name__}; send them by a sender")
-        if len(set(slots.tolist())) != len(slots) or len(slots) != len(messages.submissions):
-            raise ValueError(f"slots must be different, one for each message, got {len(slots)}; send each once")
-        if self.rules.ordered and any(self._arrived.has(slot) for slot in slots.tolist()):
-            raise ValueError(
-                f"slots must be filled once, got one of {slots} again; give each message a slot of its own"
-            )
+        first, last = int(slots[0]), int(slots[-1])
+        if not len(slots) == len(messages) == last - first + 1:
+            raise ValueError(f"slots must be consecutive, one for each of {len(messages)} messages, got {len(slots)}")
+        if self.rules.ordered and self._arrived.has(first, last):
+            raise ValueError(f"slots must be filled once, got one of {first}..{last} again; give each message its own")
         estimates, bits = self._reader.estimates(messages), self._reader.score_bits(messages)
         bits = np.zeros(len(slots)) if bits is None else bits
         if not self.rules.ordered:
             self._apply(estimates, bits)
             return
-        if ready := self._arrived.put(slots.tolist(), zip(estimates, bits, strict=True)):
-            self._apply(np.array([estimate for estimate, _ in ready]), np.array([bit for _, bit in ready]))
+        for block in self._arrived.put(first, last, (estimates, bits)):
+            self._apply(*block)
 
     def _apply(self, estimates: Float64Array, bits: Float64Array) -> None:
         aggregate_all(self._state, self.rules.schedule, self.rules.step, estimates, bits)
@@ -232,4 +231,4 @@ class Aggregator:
         check_arrays(state, own)
         for name, array in own.items():
             array[:] = state[name]
-        self._arrived = InOrder(self.applied)
+        self._arrived = ReorderBuffer(self.applied)

@@ -21,7 +21,7 @@ class Batch:
 
     Args:
         lease: whose submissions they are; charged already.
-        slots: int64[k], the places in the order of application that the messages will take, from 1 on.
+        slots: int64[k], consecutive: the places in the order of application that the messages will take, from 1 on.
         parameters: float64[v, d], the versions that these agents need.
         version: int64[k], the row of `parameters` that each of them starts from.
     """
@@ -72,8 +72,8 @@ class LocalAgents(Protocol):
 class Runners(Protocol):
     """Any number of places with agents, asked one batch at a time; what they send comes in any order, or is lost."""
 
-    def free(self) -> list[int]:
-        """Return the runners that have room for a batch, idle ones first."""
+    def free(self) -> dict[int, int]:
+        """Return how many batches each runner with room for another one has, idle runners first."""
 
     def send(self, runner: int, batch: Batch) -> None:
         """Let a runner play a batch."""

@@ -13,7 +13,7 @@ import numpy as np
 from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.pgc.aggregator import Aggregator
 from dprl.algorithms.pgc.base import Runners
-from dprl.algorithms.pgc.in_order import InOrder
+from dprl.algorithms.pgc.reorder_buffer import ReorderBuffer
 from dprl.privacy import Lease
 
 _PAUSE_SECONDS = 0.02
@@ -51,8 +51,8 @@ class Collecting:
         self._aggregator, self._workers, self._lease, self._limits = aggregator, workers, lease, limits
         self._tell = tell
         self._begun = 0
-        self._again: list[int] = []
-        self._scores: InOrder[float] = InOrder()
+        self._again: list[tuple[int, int]] = []
+        self._scores: ReorderBuffer[Float64Array] = ReorderBuffer()
         self._lost_in_a_row = 0
 
     def until(self, goal: int) -> None:
@@ -65,7 +65,7 @@ class Collecting:
         self._aggregator.load_state_dict(self._aggregator.state_dict())
         self._begun = self._aggregator.applied
         self._again.clear()
-        self._scores = InOrder(self._begun)
+        self._scores = ReorderBuffer(self._begun)
         alive = time.monotonic()
         while self._aggregator.applied < goal:
             self._workers.restore()
@@ -91,30 +91,40 @@ class Collecting:
     def _dispatch(self, goal: int) -> None:
         """Give batches to runners that have room, while slots can begin."""
         while free := self._workers.free():
-            available = len(self._again) + min(goal - self._begun, self._aggregator.startable(self._begun))
-            if available <= 0:
+            fresh = min(goal - self._begun, self._aggregator.startable(self._begun))
+            lost = sum(last - first + 1 for first, last in self._again)
+            if lost + fresh <= 0:
+                return
+            runner, load = next(iter(free.items()))
+            # A busy runner waits for a full batch, unless these are the last ones: small batches cost as much as large.
+            if load and lost + fresh < self._limits.agents_per_call and fresh < goal - self._begun:
                 return
             # A few for each, where there are fewer than would fill their batches.
-            share = math.ceil(available / len(free))
-            slots = self._next_slots(min(self._limits.agents_per_call, share))
-            self._workers.send(free[0], self._aggregator.batch(self._lease(len(slots)), slots))
+            share = math.ceil((lost + fresh) / (list(free.values()).count(0) or len(free)))
+            first, last = self._next_slots(min(self._limits.agents_per_call, share), int(fresh))
+            slots = np.arange(first, last + 1)
+            self._workers.send(runner, self._aggregator.batch(self._lease(len(slots)), slots))
 
-    def _next_slots(self, k: int) -> Int64Array:
-        """Return the next k slots: first those whose messages were lost."""
-        slots = [heapq.heappop(self._again) for _ in range(min(k, len(self._again)))]
-        fresh = k - len(slots)
-        slots += range(self._begun + 1, self._begun + fresh + 1)
-        self._begun += fresh
-        return np.array(slots, dtype=np.int64)
+    def _next_slots(self, k: int, fresh: int) -> tuple[int, int]:
+        """Return the first and the last of the next k slots at most, of which `fresh` can begin: lost ones first."""
+        if not self._again:
+            first, last = self._begun + 1, self._begun + min(k, fresh)
+            self._begun = last
+            return first, last
+        first, last = heapq.heappop(self._again)
+        stop = min(last, first + k - 1)
+        if stop < last:
+            heapq.heappush(self._again, (stop + 1, last))
+        return first, stop
 
     def _lose(self, slots: Int64Array) -> None:
-        for slot in slots.tolist():
-            heapq.heappush(self._again, slot)
+        heapq.heappush(self._again, (int(slots[0]), int(slots[-1])))
         self._lost_in_a_row += 1
         if self._lost_in_a_row > self._limits.losses:
             raise RuntimeError(f"{self._lost_in_a_row} batches in a row were lost with their runners; see why they die")
 
     def _note(self, slots: Int64Array, scores: Float64Array | None) -> None:
         """Tell the scores in the order in which the messages are applied."""
-        if scores is not None and (ready := self._scores.put(slots.tolist(), scores.tolist())):
-            self._tell(np.array(ready))
+        if scores is not None:
+            for block in self._scores.put(int(slots[0]), int(slots[-1]), scores):
+                self._tell(block)

@@ -1,32 +1,37 @@
-"""What arrives in any order, and is taken in the order of its numbers."""
+"""Buffer for blocks that arrive in any order and are taken in the order of their slots."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Generic, TypeVar
+
+from dprl.privacy.ledgers.ranges import RangeSet
 
 T = TypeVar("T")
 
 
-class InOrder(Generic[T]):
-    """Items with the numbers 1, 2, ..., each handed out when all before it have been.
+class ReorderBuffer(Generic[T]):
+    """Blocks of consecutive slots; a block is handed out when all slots before it have been.
 
-    taken: the last number that was handed out before.
+    Args:
+        taken: slots 1..taken were handed out before.
     """
 
     def __init__(self, taken: int = 0) -> None:
         self.taken = taken
-        self._waiting: dict[int, T] = {}
+        self._filled = RangeSet()
+        self._filled.add(1, taken)
+        self._waiting: dict[int, tuple[int, T]] = {}
 
-    def has(self, number: int) -> bool:
-        """Return whether an item of this number was put in before, whatever has become of it."""
-        return number <= self.taken or number in self._waiting
+    def has(self, first: int, last: int) -> bool:
+        """Return whether one of the slots first..last was filled before."""
+        return self._filled.first_common(first, last) is not None
 
-    def put(self, numbers: Iterable[int], items: Iterable[T]) -> list[T]:
-        """Put items in, with their numbers, and return those that are next, in order."""
-        self._waiting.update(zip(numbers, items, strict=True))
+    def put(self, first: int, last: int, block: T) -> list[T]:
+        """Fill slots first..last with a block; return all blocks that are next, in order."""
+        self._filled.add(first, last)
+        self._waiting[first] = last, block
         ready: list[T] = []
         while self.taken + 1 in self._waiting:
-            self.taken += 1
-            ready.append(self._waiting.pop(self.taken))
+            self.taken, following = self._waiting.pop(self.taken + 1)
+            ready.append(following)
         return ready

@@ -12,6 +12,7 @@ from dprl.algorithms.base import check_whole
 from dprl.privacy.compiled import inlined
 
 LARGEST_STALENESS, LARGEST_BUFFER = 10_000, 100_000
+AGENTS_PER_CALL = 9
 
 
 class Schedule(NamedTuple):
@@ -53,3 +54,36 @@ def version_of(schedule: Schedule, slot: int) -> int:
 def last_startable(schedule: Schedule, applied: int) -> int:
     """Return the last slot whose agent can start once the messages of slots 1..applied are in."""
     return schedule.staleness + (applied // schedule.buffer_size + 1) * schedule.buffer_size
+
+
+class CallPlan(NamedTuple):
+    """Number of agents per call to a runner, and the staleness that keeps all runners busy."""
+
+    agents_per_call: int
+    staleness: int
+
+
+def call_plan(
+    runners: int, calls_per_runner: int, buffer_size: int, agents_per_call: int | None, staleness: int | None
+) -> CallPlan:
+    """Return the number of agents per call and the staleness; None for one that is to be chosen.
+
+    A run without remote runners has one call under way, others `runners * calls_per_runner`. The default staleness is
+    the number of agents in all these calls but one. The default number of agents per call is AGENTS_PER_CALL, or as
+    many as a given staleness allows: without runners the staleness is 8, that of the paper's nine threads.
+
+    Raises ValueError if a given staleness leaves no room for a full call of every runner.
+    """
+    at_once = max(1, runners)
+    if agents_per_call is None:
+        allowed = AGENTS_PER_CALL if staleness is None else (staleness + buffer_size) // at_once
+        agents_per_call = max(1, min(AGENTS_PER_CALL, allowed))
+    elif staleness is not None and agents_per_call * at_once > staleness + buffer_size:
+        raise ValueError(
+            f"agents_per_call must be at most {(staleness + buffer_size) // at_once} for {at_once} runners with "
+            f"staleness {staleness} and buffer_size {buffer_size}, which let {staleness + buffer_size} agents play at "
+            f"once, got {agents_per_call}; leave out agents_per_call or staleness"
+        )
+    if staleness is None:
+        staleness = min(max(1, runners * calls_per_runner) * agents_per_call - 1, LARGEST_STALENESS)
+    return CallPlan(agents_per_call, staleness)

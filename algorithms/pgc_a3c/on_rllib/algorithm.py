@@ -80,7 +80,7 @@ class PGC(Algorithm):
         in_flight = self.config.max_requests_in_flight_per_env_runner
         self._workers = Workers(self.env_runner_group, self._book, in_flight, self.config.sample_timeout_s)
         limits = Limits(
-            self.config.agents_per_call,
+            self.config.call_plan.agents_per_call,
             self.config.num_consecutive_env_runner_failures_tolerance,
             self.config.env_runner_restore_timeout_s,
         )

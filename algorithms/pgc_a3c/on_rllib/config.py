@@ -15,6 +15,7 @@ from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
 from dprl.algorithms.base import check_choice, check_number, check_whole
+from dprl.algorithms.pgc.schedule import CallPlan, Schedule, call_plan
 from dprl.algorithms.pgc_a3c.config import PGCA3CConfig
 from dprl.algorithms.pgc_a3c.on_rllib.module import ActorCriticModule
 from dprl.algorithms.pgc_a3c.on_rllib.settings import check_settings
@@ -42,7 +43,7 @@ class TrainingSettings(TypedDict, total=False):
     halving: float
     success_memory: float
     success_full: float
-    staleness: int
+    staleness: int | None
     discount: float
     value_weight: float
     entropy_weight: float
@@ -73,7 +74,7 @@ class ScheduleSettings(TypedDict, total=False):
 class RunnerSettings(TypedDict, total=False):
     """What `env_runners` takes besides RLlib's own settings."""
 
-    agents_per_call: int
+    agents_per_call: int | None
     lane: Literal["auto", "compiled", "torch"]
 
 
@@ -93,11 +94,13 @@ class PGCConfig(AlgorithmConfig):
         for name in _BOX:
             setattr(self, name, getattr(box, name))
         self.reward: str | None = None
+        self.staleness: int | None = None
         self.n_submissions, self.submissions_per_iteration = 90_000, 1000
         self.privacy_settings: dict[str, Any] = {}
         self.deterministic, self.round_seconds = True, 0.0
         self.reserve: int | None = None
-        self.agents_per_call, self.lane = 50, "auto"
+        self.agents_per_call: int | None = None
+        self.lane = "auto"
         self.ledger_folder: str | None = None
         self.env, self.seed = CART_POLE, 0
         self._leave_runners_alone()
@@ -118,7 +121,9 @@ class PGCConfig(AlgorithmConfig):
         """Set what is learned and for how long; see `PGCA3CConfig`.
 
         reward: left out, it is 'terminal' on CartPole with gravity, and elsewhere 'literal', what the environment
-        gives. n_submissions: messages to be applied in all. submissions_per_iteration: in one call of `train`.
+        gives. staleness: left out, it keeps all runners busy, see `call_plan` of `dprl.algorithms.pgc.schedule`; with a
+        given number, results do not depend on the number of runners. n_submissions: messages to be applied in all.
+        submissions_per_iteration: in one call of `train`.
         """
         return self._set("training", settings, TrainingSettings.__annotations__)
 
@@ -149,7 +154,8 @@ class PGCConfig(AlgorithmConfig):
     def env_runners(self, **settings: Any) -> Self:  # noqa: ANN401 - RLlib's own
         """Set how many runners there are and how agents come to them; the rest is RLlib's.
 
-        agents_per_call: how many agents play for one message between processes. lane: 'compiled' for CartPole with
+        agents_per_call: how many agents play for one message between processes; left out, 9, or fewer if a given
+        staleness leaves no room for them. lane: 'compiled' for CartPole with
         gravity and the default module, 'torch' for all others, 'auto' to choose. RLlib's sample_timeout_s: how long a
         remote runner may take for a batch before the batch is lost and the runner started again.
         """
@@ -181,8 +187,8 @@ class PGCConfig(AlgorithmConfig):
         # First: what RLlib says of the same takes several lines.
         self._validate_runners()
         super().validate()
-        for key, least in (("n_submissions", 1), ("submissions_per_iteration", 1), ("agents_per_call", 1)):
-            check_whole(key, getattr(self, key), least, _MOST_SUBMISSIONS)
+        for key in ("n_submissions", "submissions_per_iteration"):
+            check_whole(key, getattr(self, key), 1, _MOST_SUBMISSIONS)
         if self.reserve is not None:
             check_whole("reserve", self.reserve, 0, _MOST_SUBMISSIONS)
         check_number("round_seconds", self.round_seconds, 0.0)
@@ -201,6 +207,9 @@ class PGCConfig(AlgorithmConfig):
             self.cart_pole()
 
     def _validate_box(self) -> None:
+        if self.agents_per_call is not None:
+            check_whole("agents_per_call", self.agents_per_call, 1, _MOST_SUBMISSIONS)
+        Schedule(self.staleness or 0, self.buffer_size).checked()
         trust = self.trust_model()
         if self.box().success_memory > 0.0 and trust.release_scores != "private":
             raise ValueError(
@@ -228,8 +237,18 @@ class PGCConfig(AlgorithmConfig):
     def box(self) -> PGCA3CConfig:
         """Return the settings of the algorithm's box; raises ValueError."""
         settings = {name: getattr(self, name) for name in _BOX}
+        settings["staleness"] = self.call_plan.staleness
         settings["reward"] = self.reward or ("terminal" if self.env == CART_POLE else "literal")
         return PGCA3CConfig(**settings)
+
+    @property
+    def call_plan(self) -> CallPlan:
+        """The number of agents per call and the staleness, a function of the settings; raises ValueError."""
+        # Messages that are applied as they arrive wait for no others.
+        staleness = self.staleness if self.deterministic or self.agents_per_call is None else None
+        calls = self.max_requests_in_flight_per_env_runner
+        found = call_plan(self.num_env_runners or 0, calls, self.buffer_size, self.agents_per_call, staleness)
+        return found if self.staleness is None else found._replace(staleness=self.staleness)
 
     def trust_model(self) -> Any:  # noqa: ANN401 - one of GRADIENT_TRUST_MODELS
         """Return the trust model; raises ValueError."""

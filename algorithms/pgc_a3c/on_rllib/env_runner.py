@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import torch
@@ -40,8 +41,6 @@ class PrivateEnvRunner(EnvRunner, Checkpointable):
         self._create_env = kwargs["env_creator"]
         self._issuer = ""
         self._agents: LocalAgents | None = None
-        if self.worker_index:
-            torch.set_num_threads(1)
         self.make_env()
         self.make_module()
 
@@ -98,7 +97,7 @@ class PrivateEnvRunner(EnvRunner, Checkpointable):
         started, reply = time.monotonic(), None
         # Not sealed: what is wrong with settings, environment or module as such is no secret.
         agents = self._agents_of(spec)
-        with Sealed(refusals=True), silent():
+        with Sealed(refusals=True), silent(), _one_thread():
             reply = agents.report(batch)
         _hold(started, self.config.round_seconds)
         if reply is None:
@@ -115,12 +114,23 @@ class PrivateEnvRunner(EnvRunner, Checkpointable):
         config, sender, streams = self.config, GradientSender(spec), self.config.streams()
         box, shows_scores = config.box(), config.shows_scores
         if config.compiled:
-            lanes, sampled = min(_LANES, config.agents_per_call), box.acting == "sampled"
+            lanes, sampled = min(_LANES, config.call_plan.agents_per_call), box.acting == "sampled"
             people = crowd(lanes, config.cart_pole().build(), streams, sampled=sampled, padded=box.padded)
             return CompiledAgents(box, people, sender, shows_scores=shows_scores)
         key = tuple(int(word) for word in streams.key("exploration", "episodes"))
         world = World(self.env, self.module, key, streams.key("env", "gravity"))
         return TorchAgents(box, world, sender, shows_scores=shows_scores)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Let torch compute on one thread: agents' networks are small, and bits must not depend on the machine's cores."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _hold(started: float, seconds: float) -> None:

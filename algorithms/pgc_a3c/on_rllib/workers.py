@@ -42,15 +42,15 @@ class Workers:
         self._probed = 0.0
         self.waited = 0.0
 
-    def free(self) -> list[int]:
-        """Return the runners that have room for a batch, idle ones first."""
+    def free(self) -> dict[int, int]:
+        """Return how many batches each runner with room for another one has, idle runners first."""
         if self._group.num_remote_env_runners() == 0:
-            return [] if self._played else [LOCAL]
+            return {} if self._played else {LOCAL: 0}
         load = dict.fromkeys(self._group.healthy_env_runner_ids(), 0)
         for runner, _ in self._pending.values():
             if runner in load:
                 load[runner] += 1
-        return [runner for runner in sorted(load, key=load.__getitem__) if load[runner] < self._in_flight]
+        return {runner: load[runner] for runner in sorted(load, key=load.__getitem__) if load[runner] < self._in_flight}
 
     def send(self, runner: int, batch: Batch) -> None:
         """Let a runner play a batch."""
@@ -75,9 +75,8 @@ class Workers:
         if played or not self._pending:
             return played
         started, pending = time.perf_counter(), list(self._pending)
-        ray.wait(pending, num_returns=1, timeout=self._remaining())
+        ready, _ = ray.wait(pending, num_returns=1, timeout=self._remaining())
         self.waited += time.perf_counter() - started
-        ready, _ = ray.wait(pending, num_returns=len(pending), timeout=0)
         answers = [self._answer(reference) for reference in ready]
         return answers + self._give_up_late_ones()
 

@@ -38,10 +38,10 @@ class Pretended:
         self.sizes: list[int] = []
         self.sent = self.gone = 0
 
-    def free(self) -> list[int]:
+    def free(self) -> dict[int, int]:
         busy = [runner for runner, _ in self.under_way]
         found = [r for r in range(len(self.runners)) if busy.count(r) < 2]
-        return sorted(found, key=busy.count)
+        return {runner: busy.count(runner) for runner in sorted(found, key=busy.count)}
 
     def send(self, runner: int, batch: Batch) -> None:
         self.under_way.append((runner, batch))
@@ -124,6 +124,12 @@ def test_batches_are_as_large_as_allowed_and_shared_among_runners(tmp_path: Path
     shared.collecting.until(40)
     assert alone.workers.sizes[0] == 30
     assert shared.workers.sizes[0] == 20
+
+
+def test_busy_runners_get_full_batches_only(tmp_path: Path) -> None:
+    run = Run(tmp_path, PGCA3CConfig(), 200, lanes=[8, 8], agents_per_call=4)
+    run.collecting.until(200)
+    assert run.workers.sizes == [4] * 50
 
 
 def test_a_lost_message_is_replaced_by_a_fresh_agent(tmp_path: Path) -> None:

@@ -1,29 +1,33 @@
-"""Items come out in the order of their numbers, each once, whatever the order in which they came in."""
+"""Blocks come out in the order of their slots, each once, whatever the order in which they came in."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dprl.algorithms.pgc.in_order import InOrder
+from dprl.algorithms.pgc.reorder_buffer import ReorderBuffer
 
 
-@given(st.permutations(range(1, 9)), st.integers(1, 8))
-def test_they_come_out_in_order_as_soon_as_they_can(arriving: list[int], at_once: int) -> None:
-    waiting: InOrder[str] = InOrder()
-    out: list[str] = []
-    for start in range(0, 8, at_once):
-        numbers = arriving[start : start + at_once]
-        assert not any(waiting.has(number) for number in numbers)
-        out += waiting.put(numbers, [str(number) for number in numbers])
-        assert all(waiting.has(number) for number in numbers)
-        there = set(arriving[: start + at_once])
-        first_missing = min(set(range(1, 10)) - there)
-        assert out == [str(number) for number in range(1, first_missing)]
-        assert waiting.taken == len(out)
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=9), st.randoms(use_true_random=False))
+def test_blocks_come_out_in_order_as_soon_as_they_can(lengths: list[int], order: object) -> None:
+    ends = [sum(lengths[: i + 1]) for i in range(len(lengths))]
+    blocks = [(end - length + 1, end) for end, length in zip(ends, lengths, strict=True)]
+    arriving = list(blocks)
+    order.shuffle(arriving)  # type: ignore[attr-defined]
+    waiting: ReorderBuffer[tuple[int, int]] = ReorderBuffer()
+    out: list[tuple[int, int]] = []
+    for i, block in enumerate(arriving, start=1):
+        assert not waiting.has(*block)
+        out += waiting.put(*block, block)
+        assert all(waiting.has(slot, slot) for slot in range(block[0], block[1] + 1))
+        there = set(arriving[:i])
+        missing = [other for other in blocks if other not in there]
+        assert out == [other for other in blocks if not missing or other < missing[0]]
+        assert waiting.taken == (out[-1][1] if out else 0)
 
 
-def test_one_can_begin_later() -> None:
-    waiting: InOrder[int] = InOrder(taken=5)
-    assert waiting.has(5)
-    assert waiting.put([7, 6], [70, 60]) == [60, 70]
+def test_a_buffer_can_begin_later() -> None:
+    waiting: ReorderBuffer[str] = ReorderBuffer(taken=5)
+    assert waiting.has(5, 6)
+    assert waiting.put(7, 9, "later") == []
+    assert waiting.put(6, 6, "next") == ["next", "later"]

@@ -41,7 +41,7 @@ def home(cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     return tmp_path
 
 
-def config(runners: int = 0, agents_per_call: int = 50, **training: Any) -> PGCConfig:
+def config(runners: int = 0, agents_per_call: int | None = None, **training: Any) -> PGCConfig:
     settings: dict[str, Any] = {"n_submissions": 300, "submissions_per_iteration": 150} | training
     made: PGCConfig = (
         PGCConfig()
@@ -90,7 +90,7 @@ def in_one_process(settings: PGCConfig) -> Float64Array:
 def test_any_number_of_runners_gives_the_bits_of_one_process(staleness: int, buffer_size: int) -> None:
     box = {"staleness": staleness, "buffer_size": buffer_size}
     expected = in_one_process(config(**box))
-    for runners, agents_per_call in ((0, 50), (1, 7), (2, 30)):
+    for runners, agents_per_call in ((0, None), (1, min(7, staleness + buffer_size)), (2, None)):
         assert np.array_equal(parameters_of(config(runners, agents_per_call, **box)), expected)
 
 

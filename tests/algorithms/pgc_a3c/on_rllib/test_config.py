@@ -139,6 +139,40 @@ def test_privacy_is_no_default() -> None:
         PGCConfig().validate()
 
 
+@pytest.mark.parametrize(
+    ("runners", "agents_per_call", "staleness", "buffer_size", "plan"),
+    [
+        (0, None, None, 1, (9, 8)),
+        (1, None, None, 1, (9, 17)),
+        (2, None, None, 100, (9, 35)),
+        (2, 50, None, 1, (50, 199)),
+        (0, 50, None, 1, (50, 49)),
+        (2, None, 8, 1, (4, 8)),
+        (2, None, 8, 10, (9, 8)),
+        (2, None, 0, 1, (1, 0)),
+        (3, 3, 8, 1, (3, 8)),
+        (1000, None, None, 1, (9, 10_000)),
+    ],
+)
+def test_agents_per_call_and_staleness_fit_together(
+    runners: int, agents_per_call: int | None, staleness: int | None, buffer_size: int, plan: tuple[int, int]
+) -> None:
+    made = config(buffer_size=buffer_size, staleness=staleness)
+    made.env_runners(num_env_runners=runners, agents_per_call=agents_per_call).validate()
+    assert made.call_plan == plan
+    assert made.box().staleness == plan[1]
+
+
+def test_agents_per_call_that_a_given_staleness_cannot_fill_are_refused() -> None:
+    made = config(staleness=8).env_runners(num_env_runners=2, agents_per_call=50)
+    rule = "^agents_per_call must be at most 4 for 2 runners with staleness 8 and buffer_size 1, which let 9 agents"
+    with pytest.raises(ValueError, match=f"{rule} play at once, got 50; leave out agents_per_call or staleness$"):
+        made.validate()
+    # Messages that are applied as they arrive wait for no others.
+    made.schedule(deterministic=False).validate()
+    assert made.call_plan == (50, 8)
+
+
 def test_who_plays_where() -> None:
     assert config().compiled
     assert not config().env_runners(lane="torch").compiled
@@ -147,11 +181,14 @@ def test_who_plays_where() -> None:
 
 
 def test_the_streams_are_those_of_the_run_not_of_its_processes() -> None:
-    streams = config().streams()
-    same = config(padded=True).env_runners(num_env_runners=3, agents_per_call=7).schedule(round_seconds=1.0)
+    streams = config(staleness=30).streams()
+    same = (
+        config(padded=True, staleness=30).env_runners(num_env_runners=3, agents_per_call=7).schedule(round_seconds=1.0)
+    )
     assert same.streams() == streams
     for other in (
         config(learning_rate=0.1),
+        config(staleness=31),
         config().schedule(reserve=5),
         config().schedule(deterministic=False),
         config().privacy(model="ldp", epsilon=1.0, mechanism="clipped_laplace"),
