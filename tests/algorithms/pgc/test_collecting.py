@@ -126,8 +126,8 @@ def test_batches_are_as_large_as_allowed_and_shared_among_runners(tmp_path: Path
     assert shared.workers.sizes[0] == 20
 
 
-def test_busy_runners_get_full_batches_only(tmp_path: Path) -> None:
-    run = Run(tmp_path, PGCA3CConfig(), 200, lanes=[8, 8], agents_per_call=4)
+def test_a_busy_runner_gets_full_batches_only(tmp_path: Path) -> None:
+    run = Run(tmp_path, PGCA3CConfig(), 200, lanes=[8], agents_per_call=4)
     run.collecting.until(200)
     assert run.workers.sizes == [4] * 50
 

@@ -351,7 +351,7 @@ def test_agents_that_are_charged_out_of_turn_end_a_run() -> None:
     privatizer.ledger.charge(6)
     with pytest.raises(LedgerError, match="the noise that ran is not the noise that was charged"):
         privatizer.certificate("x")
-    with pytest.raises(LedgerError, match="agents were charged out of their turn"):
+    with pytest.raises(LedgerError, match="submission 6 cannot be charged: it is charged already"):
         privatizer.charge(5, 6)
     with pytest.raises(LedgerError, match="after the ledger has charged them"):
         sent_in_loop(privatizer, 1, 5)
