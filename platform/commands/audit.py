@@ -66,23 +66,24 @@ def _of_papers(options: argparse.Namespace, seed: int) -> _Answer:
 
 def _of_mechanism(options: argparse.Namespace, runs: int | None, seed: int) -> _Answer:
     from dprl.platform.audits.experiments import audit_mechanism  # noqa: PLC0415
-    from dprl.platform.reports.audits import block  # noqa: PLC0415
+    from dprl.platform.reports.audits import block, outcome  # noqa: PLC0415
 
     if options.set:
         raise broken_rule("--set", "must be left out with a mechanism", options.set[0], "name a config to set it in")
     findings = audit_mechanism(options.target, runs, seed)
     data = {"mechanism": options.target, "findings": [finding.to_dict() for finding in findings]}
-    return _Answer(block(options.target, findings), [data], any(finding.violated for finding in findings))
+    failing = [options.target] if any(finding.violated for finding in findings) else []
+    return _Answer("\n\n".join([block(options.target, findings), outcome(failing, 1)]), [data], bool(failing))
 
 
 def _of_cells(options: argparse.Namespace, runs: int | None, seed: int) -> _Answer:
     from dprl.platform.audits.experiments import DEFAULT_RUNS, audit_experiment, last_bits  # noqa: PLC0415
-    from dprl.platform.reports.audits import block  # noqa: PLC0415
+    from dprl.platform.reports.audits import block, outcome  # noqa: PLC0415
     from dprl.privacy.audits.findings import audit_summary  # noqa: PLC0415
 
     cells = load_cells(options.target, options.set)
     require_memory(cells, run=False)
-    texts, data, violated = [], [], False
+    texts, data, failing = list[str](), [], list[str]()
     for cell, label in zip(cells, labels_of(cells), strict=True):
         try:
             findings = audit_experiment(cell, runs or DEFAULT_RUNS, seed)
@@ -96,8 +97,8 @@ def _of_cells(options: argparse.Namespace, runs: int | None, seed: int) -> _Answ
             "last_bits": told,
         }
         data.append({"cell": cell.digest, "parameters": cell.parameters(), **found})
-        violated |= any(finding.violated for finding in findings)
-    return _Answer("\n\n".join(texts), data, violated)
+        failing += [label] if any(finding.violated for finding in findings) else []
+    return _Answer("\n\n".join([*texts, outcome(failing, len(cells))]), data, bool(failing))
 
 
 def _whole_number(name: str, text: str, least: int, remedy: str) -> int:

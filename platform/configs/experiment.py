@@ -41,6 +41,8 @@ _CLASSES: tuple[tuple[str, Mapping[str, type[Any]]], ...] = (
 _CHOOSERS = {"algorithm": "name", "env": "name", "privacy": "model"}
 NEEDS_ITS_NAME = {"privacy.rewards", "privacy.clipping", "algorithm.value"}
 """Settings whose values are words that say nothing alone."""
+_ALWAYS_TOLD = {"algorithm.name", "env.name", "privacy.model", "privacy.epsilon", "privacy.mechanism"}
+"""Settings that a label has wherever they vary."""
 _AUTO = "auto"
 _ALGORITHM_LABEL = "algorithm_label"
 _RAW_SCORES = "simulator"
@@ -308,15 +310,35 @@ def fits_as_name(text: str) -> bool:
 def varying_keys(cells: Sequence[Experiment]) -> list[str]:
     """Return the dotted keys that tell `cells` apart, in the order of the config file.
 
-    A key that only some cells have does not count, except epsilon where the trust model varies. Where nothing
-    varies, trust model and epsilon are what a reader asks for first.
+    A key that only some cells have does not count, except epsilon where the trust model varies. Keys beside
+    `_ALWAYS_TOLD` are left out where the others tell the same cells apart: a label stays short though many settings
+    vary together. Where nothing varies, trust model and epsilon are what a reader asks for first.
     """
     flats = [cell.parameters() for cell in cells]
     order = list(dict.fromkeys(key for flat in flats for key in flat))
     varying = [key for key in order if varies(key, flats)]
     if "privacy.model" in varying and "privacy.epsilon" in order and "privacy.epsilon" not in varying:
         varying.insert(varying.index("privacy.model") + 1, "privacy.epsilon")
-    return varying or ["privacy.model", "privacy.epsilon"]
+    always = [key for key in varying if key in _ALWAYS_TOLD]
+    needed = {*always, *needed_keys(flats, [key for key in varying if key not in always], always)}
+    return [key for key in varying if key in needed] or ["privacy.model", "privacy.epsilon"]
+
+
+def needed_keys(cells: Sequence[Mapping[str, Any]], keys: Sequence[str], always: Sequence[str]) -> list[str]:
+    """Return those of `keys` that are needed, beside the settings `always`, to tell `cells` apart; first ones first.
+
+    What goes with the algorithm, or with another setting, says nothing more.
+    """
+
+    def told_apart(known: Sequence[str]) -> int:
+        return len({tuple(cell.get(key) for key in (*always, *known)) for cell in cells})
+
+    kept, count = list(keys), told_apart(keys)
+    for key in reversed(keys):
+        others = [other for other in kept if other != key]
+        if told_apart(others) == count:
+            kept = others
+    return kept
 
 
 def varies(key: str, flats: Sequence[Mapping[str, Any]]) -> bool:

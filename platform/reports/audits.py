@@ -6,6 +6,7 @@ import math
 import textwrap
 from collections.abc import Sequence
 
+from dprl.platform.errors import EXIT_DONE, EXIT_SOME_FAILED, counted
 from dprl.platform.reports.verdicts import number
 from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof
 from dprl.privacy.audits.papers import OTHER_READINGS, REPEATS, PapersPage
@@ -14,6 +15,8 @@ from dprl.privacy.verdicts import APPROXIMATE_DELTA
 
 _WIDTH = 116
 _LAST_BITS = "last bits"
+_MOST_NAMED = 5
+"""Cells that fail and are named at the end; their blocks above say why."""
 _WHITE_BOX = {"holds_approximately": "at delta"}
 _HEAD = ("", "from", "noise as printed", "claimed", "pure", "at a delta", "by proof", "measured*", "by sampling")
 
@@ -33,6 +36,16 @@ def block(label: str, findings: Sequence[Finding], last_bits: str | None = None)
         lines += textwrap.wrap(text, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
         previous = name
     return "\n".join(lines)
+
+
+def outcome(failing: Sequence[str], audited: int) -> str:
+    """Return the last lines of an audit: which of the audited cells or mechanisms fail, and the exit code."""
+    if not failing:
+        return f"exit code {EXIT_DONE}: no claim fails ({audited} audited)"
+    named = "; ".join(failing[:_MOST_NAMED])
+    more = f"; {counted(len(failing) - _MOST_NAMED, 'other')}" if len(failing) > _MOST_NAMED else ""
+    why = f"claims fail in {len(failing)} of {audited} audited, by proof or by sampling: {named}{more}"
+    return "\n".join(_unbroken(f"exit code {EXIT_SOME_FAILED}: {why}"))
 
 
 def _unbroken(text: str) -> list[str]:

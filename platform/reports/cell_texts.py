@@ -78,23 +78,6 @@ def _settings(cells: Sequence[Row]) -> list[str]:
     return [key for key in known if not key.endswith("_scale")]
 
 
-def needed_keys(cells: Sequence[Row], keys: Sequence[str], always: Sequence[str]) -> list[str]:
-    """Return those of `keys` that are needed, beside the settings `always`, to tell `cells` apart; first ones first.
-
-    What goes with the algorithm, or with another setting, says nothing more.
-    """
-
-    def told_apart(known: Sequence[str]) -> int:
-        return len({tuple(cell.get(key) for key in (*always, *known)) for cell in cells})
-
-    kept, count = list(keys), told_apart(keys)
-    for key in reversed(keys):
-        others = [other for other in kept if other != key]
-        if told_apart(others) == count:
-            kept = others
-    return kept
-
-
 def settings_text(cell: Row, keys: Sequence[str], sections: tuple[str, ...]) -> str:
     """Return the cell's values of those `keys` that lie in `sections`."""
     return " ".join(setting_text(key, cell[key]) for key in keys if key.startswith(sections) and key in cell)

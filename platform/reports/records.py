@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from dprl.algorithms import ALGORITHMS, Metric
-from dprl.algorithms.base import REGRET, SATURATED
+from dprl.algorithms.base import REGRET, SATURATED, headline
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.reports.halving import halving_columns
 from dprl.platform.reports.inference.intervals import band, bands, median_interval
@@ -107,6 +107,13 @@ def label_columns(experiment: Experiment) -> dict[str, str]:
     """Return the columns with what a config calls its cell and its algorithm, those that it names."""
     labels = {"cell_label": experiment.label, "algorithm_label": experiment.algorithm_label}
     return {key: label for key, label in labels.items() if label}
+
+
+def headline_numbers(metrics: Sequence[Metric], records: pd.DataFrame) -> dict[str, float]:
+    """Return the headline of the whole run, as the summary has it, with the ends of its interval; {} without one."""
+    metric = headline(metrics)
+    columns = {} if metric is None else _metric_columns(metric, records)
+    return {} if metric is None else {name: columns[name] for name in _with_ends(metric.name) if name in columns}
 
 
 def final_numbers(metrics: Sequence[Metric], results: CellResults) -> dict[str, Any]:

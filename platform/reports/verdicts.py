@@ -128,6 +128,16 @@ def verdict_line(certificate: Mapping[str, Any]) -> str:
 
 def certificate_text(label: str, certificate: Mapping[str, Any]) -> str:
     """Return a certificate for a reader in a hurry: the verdict in the first line, the grounds below it."""
+    lines, previous = [f"{label}: {verdict_line(certificate)}"], ""
+    for name, text in certificate_facts(certificate):
+        head = f"  {name if name != previous else '':<12}"
+        lines += textwrap.wrap(text, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
+        previous = name
+    return "\n".join(lines)
+
+
+def certificate_facts(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the grounds of a verdict: what each line is about, and its text."""
     requested, claimed, proved = (certificate[key] for key in ("requested", "claimed", "proved"))
     facts = [("protects", f"{certificate['unit']}; neighbours: {certificate['adjacency']}")]
     facts.append(("observer", f"{certificate['trust_model']}: {certificate['observer']}"))
@@ -151,12 +161,7 @@ def certificate_text(label: str, certificate: Mapping[str, Any]) -> str:
         facts.append(("measured", audit_text(certificate["audit"])))
     facts += [("covered", name) for name in certificate["covered_channels"]]
     facts += [("not covered", name) for name in certificate["excluded_channels"]]
-    lines, previous = [f"{label}: {verdict_line(certificate)}"], ""
-    for name, text in facts:
-        head = f"  {name if name != previous else '':<12}"
-        lines += textwrap.wrap(text, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
-        previous = name
-    return "\n".join(lines)
+    return facts
 
 
 def _where(noises: Sequence[Mapping[str, Any]]) -> str:

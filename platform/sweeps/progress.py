@@ -10,17 +10,36 @@ from rich.console import Console
 from rich.progress import (
     BarColumn,
     Progress,
+    ProgressColumn,
     SpinnerColumn,
+    Task,
     TaskID,
     TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
 )
+from rich.table import Column
+from rich.text import Text
 
 from dprl.platform.errors import counted
 
 _PLAIN_INTERVAL = 10.0
 """Seconds between two plain lines about a cell that is still running."""
+
+
+_BAR_WIDTH = 16
+_TIMES_WIDTH = len("90 min elapsed, 90 min left")
+
+
+class _TimesColumn(ProgressColumn):
+    """The times of a bar in words: '5 min elapsed, 40 s left'."""
+
+    max_refresh = 0.5
+
+    def render(self, task: Task) -> Text:
+        """Return the time elapsed and, where it can be told, the time left."""
+        elapsed = 0.0 if task.elapsed is None else task.elapsed
+        left = task.time_remaining
+        known = "" if left is None or task.finished else f", {duration(left)} left"
+        return Text(f"{duration(elapsed)} elapsed{known}", style="progress.elapsed")
 
 
 class ProgressDisplay(Protocol):
@@ -119,7 +138,10 @@ class PlainProgress:
 
 
 class TerminalProgress:
-    """A bar over all cells with the time left, one bar per running cell, finished cells as lines above."""
+    """A bar over all cells, one bar per running cell, finished cells as lines above.
+
+    Each bar says how long it has run and, once that is known, how long it has left.
+    """
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -141,13 +163,12 @@ class TerminalProgress:
     def begin(self, total: int) -> None:
         """Show the bars."""
         self._total = total
-        left = TimeRemainingColumn(elapsed_when_finished=True)
         columns = (
             SpinnerColumn(),
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            TimeElapsedColumn(),
-            left,
+            # On a narrow terminal the name is cut, not the times.
+            TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis")),
+            BarColumn(bar_width=_BAR_WIDTH, table_column=Column(min_width=_BAR_WIDTH)),
+            _TimesColumn(table_column=Column(no_wrap=True, min_width=_TIMES_WIDTH)),
         )
         self._bar = Progress(*columns, console=self._console, transient=True)
         self._all = self._bar.add_task(counted(total, "cell"), total=float(total))

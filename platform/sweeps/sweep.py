@@ -340,6 +340,8 @@ class _Sweep:
             summary = self.files.summary(finished)
             files = self.files.write(summary, self.options.command) if finished else []
         finally:
+            if self.files.entries is not None:
+                self.tracker.describe(self.files.entries)
             # Whatever the report came to, no run stays running.
             missed = self.tracker.close(files, counts, status, patient=status != "KILLED" and not self.store.local)
         again = f"nothing is lost, the same command writes it later: {self.options.command}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -13,6 +14,9 @@ from dprl.platform.results.atomic_files import write_text
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.layout import SweepCell, SweepLayout
 from dprl.platform.results.status import SweepStatus
+
+if TYPE_CHECKING:
+    from dprl.platform.tracking.sweep_entries import SweepEntries
 
 SECONDS = "seconds"
 """The column of the summary that is shown and not written: all that is written is the same in every run."""
@@ -25,6 +29,8 @@ class SweepFiles:
         self.layout = layout
         self.problems: list[str] = []
         """A line for each file that could not be written."""
+        self.entries: SweepEntries | None = None
+        """What MLflow has of the sweep as a whole, once the report is made."""
         self._rows: dict[str, dict[str, object]] = {}
 
     def read(self, cell: SweepCell) -> CellResults:
@@ -49,11 +55,14 @@ class SweepFiles:
 
     def _write_report(self, command: str) -> list[Path]:
         # Only here: matplotlib takes time to load.
-        from dprl.platform.reports.pages.writing import write_report  # noqa: PLC0415
+        from dprl.platform.reports.pages.writing import SweepReport  # noqa: PLC0415
+        from dprl.platform.tracking.sweep_entries import sweep_entries  # noqa: PLC0415
 
         layout = self.layout
         try:
-            return write_report(layout.home, [layout.name], layout.folder, command)
+            report = SweepReport.of(layout.home, [layout.name])
+            self.entries = sweep_entries(report.groups, command)
+            return report.write(layout.folder, command)
         except OSError as error:
             self.problems.append(f"{layout.folder}: cannot be written ({error.strerror or error})")
             return []

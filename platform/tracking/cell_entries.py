@@ -1,8 +1,8 @@
-"""What MLflow is told of a finished cell: the points of its metrics, and what its certificate says in a word."""
+"""Entries of a finished cell in MLflow: parameters, points of its metrics, and its certificate as tags and in words."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,41 +10,58 @@ import pandas as pd
 from mlflow import entities
 
 from dprl.algorithms import Metric
-from dprl.platform.reports.records import curve, final_numbers, is_result
-from dprl.platform.reports.verdicts import privacy_columns, standing, verdict_line
+from dprl.platform.configs.experiment import Experiment, Scalar
+from dprl.platform.reports.records import curve, final_numbers, headline_numbers, is_result
+from dprl.platform.reports.verdicts import certificate_facts, privacy_columns, standing, verdict_line
 from dprl.platform.results.cell_folder import CellResults
 
 _CURVE_POINTS = 40
 """Of a curve in MLflow at most; each costs a row of its database, and records.parquet has them all."""
+_FIRST_STEP = 0
+"""The step of a constant: MLflow draws a bar chart of a metric without later steps, and a line chart of any other."""
+_GROUPS = {
+    "claimed_epsilon": "privacy/claimed_epsilon",
+    "proved_epsilon": "privacy/certified_epsilon",
+    "seconds": "time/seconds",
+}
 _EPSILONS = {"claimed_epsilon", "proved_epsilon"}
+_IDENTITY = {"Algorithm": "algorithm.name", "Epsilon": "privacy.epsilon", "Trust model": "privacy.model"}
+_REACHED = "reached/"
+_DERIVED = "derived_"
+CERTIFICATE_HEADING = "### Certificate"
 
 
 def cell_metrics(metrics: Sequence[Metric], results: CellResults) -> list[entities.Metric]:
-    """The curves of a finished cell with these metrics (mean over seeds, step = episode) and its final numbers.
+    """Return the curves and the constants of a finished cell with these metrics, as points for MLflow.
 
-    Of a curve at most `_CURVE_POINTS` episodes, the last among them, half of them dense at the start as the records
-    are. Headlines, sums and results have bands, too; medians have their last value alone, if it is finite. The seeds'
-    own curves are an artifact.
+    Curves are means over seeds with step = episode, at most `_CURVE_POINTS` each, the last episode among them, half of
+    them dense at the start as the records are. Headlines, sums and results have the ends of their intervals, too. The
+    seeds' own curves are an artifact. Constants are at step 0: the headline of the whole run, medians, halving,
+    epsilons, derived numbers and the time of computing; infinite ones are left out.
+
+    The part of a key before the slash is its group, which MLflow's charts show as a section. The sections and the
+    axes of the compare page come in alphabetical order, so the headline's group `cell` is the first.
+
     The time stamp is that of the cell's end, not of the call: MLflow keeps equal points once, so that writing
     twice changes nothing.
     """
     stamp = int(results.finished_at * 1000)
-    records = results.records
-    points = []
+    points = [entities.Metric(key, value, stamp, step) for key, value, step in _curve_points(metrics, results.records)]
+    constants = {key: value for key, value in _constants(metrics, results).items() if np.isfinite(value)}
+    return points + [entities.Metric(key, value, stamp, _FIRST_STEP) for key, value in constants.items()]
+
+
+def _curve_points(metrics: Sequence[Metric], records: pd.DataFrame) -> Iterator[tuple[str, float, int]]:
+    """Yield key, value and episode of every finite point; a median has no curve."""
     with_bands = {metric.name for metric in metrics if _has_band(metric)}
     medians = {metric.name for metric in metrics if metric.across == "median"}
     for column in records.columns.drop(["seed", "episode", *medians]):
         found = _thinned(curve(records, column))
         for end in ("mean", "lower", "upper") if column in with_bands else ("mean",):
-            name = column if end == "mean" else f"{column}_{end}"
-            points += [
-                entities.Metric(name, float(value), stamp, int(episode))
-                for episode, value in zip(found["episode"], found[end], strict=True)
-                if np.isfinite(value)
-            ]
-    last = int(records["episode"].max())
-    finals = {name: value for name, value in _final_numbers(metrics, results).items() if np.isfinite(value)}
-    return points + [entities.Metric(name, value, stamp, last) for name, value in finals.items()]
+            key = f"curve/{column}" if end == "mean" else f"interval/{column}_{end}"
+            for episode, value in zip(found["episode"], found[end], strict=True):
+                if np.isfinite(value):
+                    yield key, float(value), int(episode)
 
 
 def _thinned(points: pd.DataFrame) -> pd.DataFrame:
@@ -58,11 +75,31 @@ def _has_band(metric: Metric) -> bool:
     return metric.across == "mean" and (metric.headline or metric.over == "sum" or is_result(metric))
 
 
-def _final_numbers(metrics: Sequence[Metric], results: CellResults) -> dict[str, float]:
+def _constants(metrics: Sequence[Metric], results: CellResults) -> dict[str, float]:
+    """Return the numbers of a cell that have no curve, by their keys in MLflow."""
     # MLflow draws a chart for each: the rest of what is proved stands in certificate.json.
     left_out = privacy_columns(results.certificate).keys() - _EPSILONS
     numbers = {"seconds": results.seconds, **final_numbers(metrics, results)}
-    return {name: float(value) for name, value in numbers.items() if name not in left_out and value is not None}
+    constants = {_grouped(name): number for name, number in numbers.items() if name not in left_out}
+    constants |= {f"cell/{name}": number for name, number in headline_numbers(metrics, results.records).items()}
+    return {key: float(number) for key, number in constants.items() if number is not None}
+
+
+def _grouped(name: str) -> str:
+    """Return the key in MLflow of a number that is known at a cell's end alone."""
+    if name.startswith(_DERIVED):
+        return f"derived/{name.removeprefix(_DERIVED)}"
+    return _GROUPS.get(name, f"{_REACHED}{name}")
+
+
+def cell_parameters(experiment: Experiment) -> dict[str, Scalar]:
+    """Return the settings under their dotted paths, and before them what a cell is known by.
+
+    MLflow's compare page sorts parameters by their characters, capitals first, and plots the first three that differ.
+    """
+    settings = experiment.parameters()
+    known = {name: settings[key] for name, key in _IDENTITY.items() if key in settings}
+    return known | settings
 
 
 def certificate_tags(certificate: Mapping[str, Any]) -> dict[str, str]:
@@ -81,3 +118,13 @@ def failing_claim(certificate: Mapping[str, Any]) -> str:
     stands = standing(certificate)
     fails = stands.refuted or (stands.verdict != "holds" and certificate["trust_model"] != "none")
     return verdict_line(certificate).partition(":")[0] if fails else ""
+
+
+def certificate_note(certificate: Mapping[str, Any]) -> str:
+    """Return the certificate in words, as Markdown for the description of a run."""
+    rows, previous = [], ""
+    for name, text in certificate_facts(certificate):
+        escaped = text.replace("|", "\\|")
+        rows.append(f"| {name if name != previous else ''} | {escaped} |")
+        previous = name
+    return "\n".join([f"{CERTIFICATE_HEADING}\n", f"**{verdict_line(certificate)}**\n", "| | |", "|:--|:--|", *rows])

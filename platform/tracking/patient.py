@@ -9,6 +9,7 @@ from pathlib import Path
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.layout import SweepCell
 from dprl.platform.tracking.store import TrackingError
+from dprl.platform.tracking.sweep_entries import SweepEntries
 from dprl.platform.tracking.tracker import Tracker
 
 _PAUSE_SECONDS = 15.0
@@ -33,6 +34,7 @@ class PatientTracker:
         self._refused: dict[str, Callable[[], None]] = {}
         self._refusal: TrackingError | None = None
         self._told: set[str] = set()
+        self._entries: SweepEntries | None = None
         self._next_try = 0.0
 
     def open(self, cells: Sequence[SweepCell], fresh: bool, older: Collection[str]) -> None:
@@ -55,8 +57,19 @@ class PatientTracker:
         """The cell failed."""
         self._write(cell, lambda: self._tracker.fail(cell, cause))
 
+    def describe(self, entries: SweepEntries) -> None:
+        """Keep the sweep's own metrics and description, which are written when it ends."""
+        self._entries = entries
+
     def close(self, files: Sequence[Path], counts: Mapping[str, int], status: str, patient: bool) -> str | None:
         """End the sweep's runs, if `patient` after waiting for the store; return what it did not take, and why."""
+
+        def end() -> None:
+            # First: no run stays running because of a number that is refused.
+            self._tracker.close(files, dict(counts), status)
+            if self._entries is not None:
+                self._tracker.describe(self._entries)
+
         deadline = time.monotonic() + (_PATIENCE_SECONDS if patient else 0.0)
         while True:
             # What was refused has one more chance.
@@ -66,7 +79,7 @@ class PatientTracker:
             away = self._flush()
             refusal = self._refusal if self._refused or self._pending else None
             if away is None:
-                error = self._attempt(lambda: self._tracker.close(files, dict(counts), status))
+                error = self._attempt(end)
                 away = error if error is not None and self._is_away() else None
                 refusal = error or refusal
             if away is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +18,14 @@ from dprl.platform.environment_variables import set_environment
 from dprl.platform.errors import broken_rule
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.layout import SweepCell
-from dprl.platform.tracking.cell_entries import cell_metrics, certificate_tags, failing_claim
+from dprl.platform.tracking.cell_entries import (
+    CERTIFICATE_HEADING,
+    cell_metrics,
+    cell_parameters,
+    certificate_note,
+    certificate_tags,
+    failing_claim,
+)
 from dprl.platform.tracking.database import only_maker
 from dprl.platform.tracking.runs import (
     DIGEST,
@@ -33,6 +41,7 @@ from dprl.platform.tracking.runs import (
     tagged,
 )
 from dprl.platform.tracking.store import TrackingError, TrackingStore
+from dprl.platform.tracking.sweep_entries import ANSWER_HEADING, SweepEntries, unfinished_note
 
 _BATCH = 1000
 _PARAMETERS_A_BATCH = 100
@@ -44,6 +53,9 @@ _STANDS = " | "
 _NAME = "mlflow.runName"
 _RUNNING, _FINISHED = "RUNNING", "FINISHED"
 _COMMAND_FILE = "command.txt"
+_NOTE = "mlflow.note.content"
+_LONGEST_NOTE = 8000
+"""MLflow's limit of a tag."""
 _STORES = {
     "boto3.exceptions": ("Boto3Error",),
     "botocore.exceptions": ("BotoCoreError", "ClientError"),
@@ -91,7 +103,7 @@ class Tracker:
         older: digests of cells whose runs may be of an older version, which did not tag them with the sweep's id.
         Raises UserError for a useless store.
         """
-        self._keys = list(dict.fromkeys(key for cell in cells for key in cell.experiment.parameters()))
+        self._keys = list(dict.fromkeys(key for cell in cells for key in cell_parameters(cell.experiment)))
         try:
             with _mlflow_errors():
                 self._client = _client(self.store)
@@ -145,7 +157,8 @@ class Tracker:
             if failing:
                 self._rename(run, f"{cell.label}{_STANDS}{failing}")
             theorem = {"theorem": results.theorem or _NO_THEOREM}
-            self._tag(run, certificate_tags(results.certificate) | theorem)
+            note = self._note(run, certificate_note(results.certificate))
+            self._tag(run, certificate_tags(results.certificate) | theorem | note)
             self._end(run, _FINISHED)
             self._upload(run, cell.folder.artifacts())
             # Last: a call that ends before writes all of it again, which changes nothing.
@@ -157,6 +170,20 @@ class Tracker:
             run = self._cell_run(cell)
             self._tag(run, {_FAILURE: cause[:500]})
             self._end(run, "FAILED")
+
+    def describe(self, entries: SweepEntries) -> None:
+        """Write the sweep's own metrics, as constants, and its description. Raises TrackingError."""
+        if not self._parent:
+            return  # `open` did not come so far
+        with _mlflow_errors():
+            run = self.client.get_run(self._parent)
+            self._tags[self._parent] = dict(run.data.tags)
+            stamp = int(time.time() * 1000)
+            changed = {key: value for key, value in entries.metrics.items() if run.data.metrics.get(key) != value}
+            metrics = [entities.Metric(key, value, stamp, 0) for key, value in changed.items()]
+            for start in range(0, len(metrics), _BATCH):
+                self.client.log_batch(self._parent, metrics=metrics[start : start + _BATCH])
+            self._tag(self._parent, self._note(self._parent, entries.note))
 
     def close(self, files: Sequence[Path], counts: dict[str, int], status: str) -> None:
         """End the sweep's run, with its files and counts, and whatever still runs. Raises TrackingError.
@@ -193,7 +220,8 @@ class Tracker:
         found = adopted(runs, self._parent, self._cells)
         for run_id in found.surplus:
             self.client.delete_run(run_id)
-        self._parent = found.parent or self._create_run(self.sweep, {ROLE: SWEEP_ROLE})
+        tags = {ROLE: SWEEP_ROLE, _NOTE: unfinished_note(self.command)}
+        self._parent = found.parent or self._create_run(self.sweep, tags)
         for digest, run in found.cells.items():
             run_id = run.info.run_id
             self._cells[digest] = run_id
@@ -251,7 +279,7 @@ class Tracker:
 
         MLflow's compare page would call it unknown.
         """
-        settings = dict.fromkeys(self._keys, _NO_SETTING) | cell.experiment.parameters()
+        settings = dict.fromkeys(self._keys, _NO_SETTING) | cell_parameters(cell.experiment)
         missing = [entities.Param(key, str(value)) for key, value in settings.items() if key not in self._params[run]]
         for start in range(0, len(missing), _PARAMETERS_A_BATCH):
             self.client.log_batch(run, params=missing[start : start + _PARAMETERS_A_BATCH])
@@ -260,6 +288,13 @@ class Tracker:
     def _create_run(self, name: str, tags: dict[str, str]) -> str:
         tags = tags | {SWEEP: self.sweep, SWEEP_ID: self.sweep_id, "mlflow.source.name": self.command}
         return str(self.client.create_run(self._experiment, tags=tags, run_name=name).info.run_id)
+
+    def _note(self, run: str, text: str) -> dict[str, str]:
+        """Return the tag with the description of a run, {} where a user has written another one."""
+        before = self._tags[run].get(_NOTE, "")
+        if before and not before.startswith((CERTIFICATE_HEADING, ANSWER_HEADING)):
+            return {}
+        return {_NOTE: text if len(text) <= _LONGEST_NOTE else text[: _LONGEST_NOTE - 4] + " ..."}
 
     def _tag(self, run: str, tags: dict[str, str]) -> None:
         self.client.log_batch(run, tags=[entities.RunTag(key, value) for key, value in tags.items()])

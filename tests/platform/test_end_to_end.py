@@ -37,7 +37,7 @@ def test_a_sweep_goes_through_tune_to_mlflow(swept: tuple[Path, str]) -> None:
     assert {run.info.status for run in runs} == {"FINISHED"}
     assert {cell.info.run_name for cell in cells} == {"none", "jdp epsilon=1", "ldp epsilon=1"}
     assert {cell.data.params["privacy.model"] for cell in cells} == {"none", "jdp", "ldp"}
-    assert all(cell.data.metrics["regret"] > 0 for cell in cells)
+    assert all(cell.data.metrics["cell/regret"] > 0 for cell in cells)
     client = MlflowClient(f"sqlite:///{home}/mlflow.db")
     assert {file.path for file in client.list_artifacts(parents[0].info.run_id)} == {
         "command.txt",

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dprl.algorithms import Metric
-from dprl.platform.configs.experiment import varies
-from dprl.platform.reports.cell_texts import needed_keys, plain, setting_text
+from dprl.platform.configs.experiment import needed_keys, varies
+from dprl.platform.reports.cell_texts import plain, setting_text
 from dprl.platform.reports.comparing.declared import Factors, Kind, declared_pairs, factors_of
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.inference.effects import Effect, effect, scale_of

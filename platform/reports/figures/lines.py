@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from dprl.platform.reports.cell_texts import Row, needed_keys, plain, short_setting
+from dprl.platform.configs.experiment import needed_keys
+from dprl.platform.reports.cell_texts import Row, plain, short_setting
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.figures.charts import Fill, LineName
 from dprl.platform.reports.figures.colours import Look, Palette, Shades, look

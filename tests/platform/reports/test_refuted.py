@@ -69,7 +69,7 @@ def test_tables_pages_and_mlflow_show_no_epsilon() -> None:
     assert certificate_tags(results.certificate)["verdict"] == "fails"
     assert certificate_tags(results.certificate)["proved_epsilon"] == "inf"
     # MLflow's stores take finite numbers only.
-    assert "proved_epsilon" not in {point.key for point in cell_metrics(one.algorithm.metrics, results)}
+    assert "privacy/certified_epsilon" not in {point.key for point in cell_metrics(one.algorithm.metrics, results)}
 
 
 def test_the_worst_is_what_is_contradicted() -> None:

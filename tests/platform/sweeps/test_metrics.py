@@ -123,7 +123,12 @@ def test_only_what_is_declared_has_columns_and_figures(tmp_path: Path, monkeypat
     assert "| scoring | jdp | 1 | 0 |" in text
     folder = CellFolder(result.folder / "cells" / result.summary["cell"][1])
     points = cell_metrics(ScoringConfig.metrics, folder.results())
-    assert {point.key for point in points} == {"score", "claimed_epsilon", "proved_epsilon", "seconds"}
+    assert {point.key for point in points} == {
+        "curve/score",
+        "privacy/claimed_epsilon",
+        "privacy/certified_epsilon",
+        "time/seconds",
+    }
 
 
 def test_it_is_marked_beside_an_algorithm_that_has_regret(tmp_path: Path) -> None:

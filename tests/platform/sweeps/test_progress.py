@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from rich.progress import Progress
 
 from dprl.platform.sweeps.progress import (
     PlainProgress,
     ProgressDisplay,
     QuietProgress,
     TerminalProgress,
+    _TimesColumn,
     duration,
     progress_display,
 )
@@ -70,6 +72,29 @@ def test_a_terminal_keeps_the_lines_of_ended_cells() -> None:
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", stream.getvalue())
     assert "[1/2] jdp: done in 60.0 s" in shown
     assert "[2/2] none: FAILED: ValueError: no" in shown
+
+
+def test_a_terminal_says_which_time_is_elapsed_and_which_is_left() -> None:
+    now = [0.0]
+    column, stream = _TimesColumn(), io.StringIO()
+    bar = Progress(console=Console(file=stream), get_time=lambda: now[0])
+    cell = bar.add_task("a cell", total=1.0)
+    assert column.render(bar.tasks[0]).plain == "1 s elapsed"
+    for fraction in (0.1, 0.2, 0.3):
+        now[0] += 9.0
+        bar.update(cell, completed=fraction)
+    assert column.render(bar.tasks[0]).plain == "27 s elapsed, 63 s left"
+
+
+def test_a_narrow_terminal_cuts_the_name_and_keeps_the_times() -> None:
+    stream = io.StringIO()
+    display = TerminalProgress(Console(file=stream, force_terminal=True, width=80))
+    display.begin(2)
+    display.advanced("learning_rate=0.5 discount=0.99 gradient epsilon=5 projected_random_sign", 0.5, "1 of 60")
+    display.close()
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", stream.getvalue())
+    assert "s elapsed" in shown
+    assert max(map(len, re.split(r"[\r\n]+", shown))) <= 80
 
 
 def test_the_log_has_everything_with_its_time(tmp_path: Path, clock: list[float]) -> None:

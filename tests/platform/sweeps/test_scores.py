@@ -97,10 +97,11 @@ def test_tables_pages_and_mlflow_tell_scores(tmp_path: Path) -> None:
     assert "1 \u2192 20" in text
     points = cell_metrics(METRICS, CellFolder(result.folder / "cells" / result.summary["cell"][1]).results())
     keys = [point.key for point in points]
-    assert {"score", "score_lower", "score_upper", "final_score", "success", "drift"} <= set(keys)
-    assert keys.count("first_success_lower") == 1
-    assert "first_success" not in keys  # infinite
-    assert "drift_lower" not in keys
+    assert {f"curve/{name}" for name in ("score", "final_score", "success", "drift")} <= set(keys)
+    assert {"interval/score_lower", "interval/score_upper", "cell/score"} <= set(keys)
+    assert keys.count("reached/first_success_lower") == 1
+    assert "reached/first_success" not in keys  # infinite
+    assert "interval/drift_lower" not in keys
 
 
 def test_a_cut_run_of_gradients_is_the_same_run(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def test_cells_are_selected_and_compared(home: Path, address: str, browser: Any,
     browser.save_screenshot(str(tmp_path / "runs.png"))
     _click(browser, "//button[normalize-space()='Compare']")
 
-    text = _wait_for_text(browser, ("Comparing 3 Runs", *LABELS, "privacy.epsilon", "proved_epsilon"))
+    text = _wait_for_text(browser, ("Comparing 3 Runs", *LABELS, "Trust model", "privacy/certified_epsilon"))
     browser.save_screenshot(str(tmp_path / "compare.png"))
     assert {"1.5", "2.5", "jdp", "ldp"} <= set(text.split())
     assert (tmp_path / "compare.png").stat().st_size > 10_000
@@ -146,7 +146,7 @@ def test_200_cells_are_compared(home: Path, address: str, browser: Any, tmp_path
     chosen = {"runs": [run.info.run_id for run in found], "experiments": [experiment.experiment_id]}
     query = "&".join(f"{key}={quote(json.dumps(ids))}" for key, ids in chosen.items())
     browser.get(f"{address}/#/compare-runs?{query}")
-    _wait_for_text(browser, ("Comparing 200 Runs", "privacy.epsilon", "proved_epsilon", "epsilon=200"))
+    _wait_for_text(browser, ("Comparing 200 Runs", "Trust model", "privacy/certified_epsilon", "epsilon=200"))
     _wait_for_elements(browser, "//*[name()='svg']//*[name()='text'][contains(., 'regret')]", 1)
     browser.save_screenshot(str(tmp_path / "compare_200.png"))
 

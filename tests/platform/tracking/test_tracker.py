@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,15 @@ from mlflow.exceptions import MlflowException
 
 from dprl.platform.configs.config import load_cells
 from dprl.platform.errors import UserError
+from dprl.platform.reports.comparing.groups import Group
+from dprl.platform.reports.comparing.sentences import heading
+from dprl.platform.reports.pages.writing import SweepReport
+from dprl.platform.reports.records import summary_row
 from dprl.platform.results.layout import SweepCell, SweepLayout
+from dprl.platform.results.named_grid import Grid
 from dprl.platform.sweeps.execution import LockedCell
 from dprl.platform.tracking.store import EXPERIMENT, TrackingError, TrackingStore
+from dprl.platform.tracking.sweep_entries import SweepEntries, sweep_entries
 from dprl.platform.tracking.tracker import Tracker
 from tests.platform.tracking.cases import CONFIG, cells_in, client_of, opened, record_all, runs
 
@@ -33,7 +40,11 @@ def test_a_cell_is_a_nested_run_with_its_parameters_curves_and_artifacts(home: P
         assert child.info.status == "FINISHED"
         settings = {name: str(value) for name, value in cell.experiment.parameters().items()}
         others = {name: "none" for other in cells for name in other.experiment.parameters()}
-        assert child.data.params == others | settings
+        known = {"Algorithm": "algorithm.name", "Epsilon": "privacy.epsilon", "Trust model": "privacy.model"}
+        first = {name: settings.get(key, "none") for name, key in known.items()}
+        assert child.data.params == others | settings | first
+        # The order of MLflow's compare page, which plots the first three that differ.
+        assert sorted(child.data.params)[:3] == ["Algorithm", "Epsilon", "Trust model"]
         assert child.data.tags["digest"] == cell.digest
         artifacts = {file.path for file in client.list_artifacts(child.info.run_id)}
         assert artifacts == {file.name for file in cell.folder.artifacts()}
@@ -41,8 +52,12 @@ def test_a_cell_is_a_nested_run_with_its_parameters_curves_and_artifacts(home: P
         assert not artifacts & {"state.npz", "finished.json"}
     private = children[1].data
     assert private.params["privacy.epsilon"] == "1.0"
-    assert (private.metrics["claimed_epsilon"], private.metrics["proved_epsilon"]) == (1.0, 1.0)
-    assert private.metrics["seconds"] > 0
+    epsilons = (private.metrics["privacy/claimed_epsilon"], private.metrics["privacy/certified_epsilon"])
+    assert epsilons == (1.0, 1.0)
+    assert private.metrics["time/seconds"] > 0
+    note = private.tags["mlflow.note.content"]
+    assert note.startswith("### Certificate\n\n**HOLDS")
+    assert "| protects | " in note
     assert (private.tags["trust_model"], private.tags["verdict"]) == ("jdp", "holds")
     assert (private.tags["algorithm"], private.tags["proved_epsilon"]) == ("private_ucb_vi", "1")
     assert [child.data.tags["theorem"] for child in children] == [cell.experiment.theorem or "none" for cell in cells]
@@ -52,7 +67,98 @@ def test_counts_are_tags_so_that_they_draw_no_charts(home: Path) -> None:
     record_all(opened(home), cells_in(home))
     parent, _ = runs(home)
     assert parent.data.tags["cells"] == "2"
-    assert parent.data.metrics == {}
+    assert not {key for key in parent.data.metrics if "cells" in key}
+
+
+def test_constants_are_at_step_0_in_groups(home: Path) -> None:
+    """MLflow draws a bar chart of a metric whose last step is 0; the group is the section of its charts."""
+    cells = cells_in(home)
+    record_all(opened(home), cells)
+    run = runs(home)[1][1]
+    curves = {key for key in run.data.metrics if key.startswith(("curve/", "interval/"))}
+    constants = run.data.metrics.keys() - curves
+    groups = {key.partition("/")[0] for key in constants}
+    assert {"cell", "privacy", "reached", "time"} <= groups <= {"cell", "derived", "privacy", "reached", "time"}
+    client = client_of(home)
+    for key in constants:
+        assert [point.step for point in client.get_metric_history(run.info.run_id, key)] == [0], key
+    # What MLflow's compare page plots first is what reports compare.
+    assert min(run.data.metrics) == "cell/regret"
+    row = summary_row(cells[1].experiment, cells[1].folder.results())
+    for name in ("regret", "regret_lower", "regret_upper"):
+        assert run.data.metrics[f"cell/{name}"] == pytest.approx(row[name], rel=1e-12)
+
+
+def groups_of(home: Path, cells: list[SweepCell]) -> Sequence[Group]:
+    grid = Grid.of([cell.experiment for cell in cells], None)
+    layout = SweepLayout(home, "tracked")
+    grid.write(layout.grid_file)
+    return SweepReport.of(home, ["tracked"]).groups
+
+
+def entries_of(home: Path, cells: list[SweepCell]) -> SweepEntries:
+    return sweep_entries(groups_of(home, cells), "dprl run tracked.yaml")
+
+
+def test_the_sweep_s_run_has_the_headline_of_its_best_cells_and_its_answer(home: Path) -> None:
+    cells = cells_in(home)
+    tracker = opened(home)
+    note = runs(home)[0].data.tags["mlflow.note.content"]
+    assert "No cell is finished" in note
+    assert "\n    dprl run tracked.yaml\n" in note
+    for cell in cells:
+        tracker.record(cell, cell.folder.results())
+    for _ in range(2):
+        tracker.close([], {}, "FINISHED")
+        tracker.describe(entries_of(home, cells))
+        parent, children = runs(home)
+        regrets = [child.data.metrics["cell/regret"] for child in children]
+        assert parent.data.metrics == {
+            "best/regret": pytest.approx(regrets[1]),
+            "best/certified_epsilon": 1.0,
+            "best/jdp/regret": pytest.approx(regrets[1]),
+            "best/jdp/certified_epsilon": 1.0,
+            "best/none/regret": pytest.approx(regrets[0]),
+        }
+        history = client_of(home).get_metric_history(parent.info.run_id, "best/regret")
+        assert [point.step for point in history] == [0]
+        note = parent.data.tags["mlflow.note.content"]
+        assert note.startswith(f"### Answer\n\n**{heading(groups_of(home, cells))}.**")
+        assert "private_ucb_vi" in note
+        assert "\n    dprl run tracked.yaml\n" in note
+
+
+def test_a_user_s_own_description_is_kept(home: Path) -> None:
+    cells = cells_in(home)
+    record_all(opened(home), cells)
+    client, (parent, children) = client_of(home), runs(home)
+    for run in (parent, children[0]):
+        client.set_tag(run.info.run_id, "mlflow.note.content", "mine")
+        client.delete_tag(run.info.run_id, "recorded") if run is not parent else None
+    tracker = opened(home)
+    record_all(tracker, cells)
+    tracker.describe(entries_of(home, cells))
+    parent, children = runs(home)
+    assert {run.data.tags["mlflow.note.content"] for run in (parent, children[0])} == {"mine"}
+
+
+def test_environments_have_metrics_of_their_own(tmp_path: Path) -> None:
+    settings = CONFIG | {"env": CONFIG["env"] | {"horizon": {"grid_search": [2, 3]}}, "privacy": {"model": "none"}}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(settings))
+    cells = SweepLayout(tmp_path, "tracked").cells(load_cells(tmp_path / "config.yaml"))
+    for cell in cells:
+        locked = LockedCell(cell)
+        while not locked.advance(10.0).finished:
+            pass
+        locked.close()
+    tracker = Tracker(TrackingStore.choose(tmp_path, None), "tracked", "dprl run tracked.yaml")
+    tracker.open(cells, fresh=False)
+    tracker.describe(entries_of(tmp_path, cells))
+    assert runs(tmp_path)[0].data.metrics.keys() == {
+        "best/regret",
+        "best/riverswim horizon 2/none/regret",
+        "best/riverswim horizon 3/none/regret",
+    }
 
 
 def record_grid(home: Path, grid: list[SweepCell]) -> None:
@@ -111,9 +217,9 @@ def test_an_infinite_epsilon_is_a_tag_and_no_metric(home: Path) -> None:
     record_all(opened(home), cells_in(home))
     open_run = runs(home)[1][0]
     assert open_run.info.run_name == "none"
-    assert "proved_epsilon" not in open_run.data.metrics
+    assert "privacy/certified_epsilon" not in open_run.data.metrics
     metrics = open_run.data.metrics
-    assert ("halved_at" in metrics) == (metrics["halved_share"] > 0.5)
+    assert ("reached/halved_at" in metrics) == (metrics["reached/halved_share"] > 0.5)
     assert open_run.data.tags["proved_epsilon"] == "inf"
 
 
@@ -121,7 +227,7 @@ def test_curves_are_means_over_seeds_by_episode(home: Path) -> None:
     cell = cells_in(home)[0]
     record_all(opened(home), cells_in(home))
     records = cell.folder.results().records
-    history = client_of(home).get_metric_history(runs(home)[1][0].info.run_id, "regret")
+    history = client_of(home).get_metric_history(runs(home)[1][0].info.run_id, "curve/regret")
     means = records.groupby("episode")["regret"].mean()
     steps = [point.step for point in history]
     assert len(means) > 100
@@ -132,7 +238,7 @@ def test_curves_are_means_over_seeds_by_episode(home: Path) -> None:
     assert sum(step <= 30 for step in steps) >= 8
     np.testing.assert_allclose([point.value for point in history], means[steps].to_numpy(), rtol=1e-12)
     assert not {name for name in runs(home)[1][0].data.metrics if "gap" in name}
-    for name in ("regret_lower", "regret_upper", "regret_per_episode", "saturated"):
+    for name in ("interval/regret_lower", "interval/regret_upper", "curve/regret_per_episode", "curve/saturated"):
         points = client_of(home).get_metric_history(runs(home)[1][0].info.run_id, name)
         assert len(points) == 40
 
@@ -156,19 +262,20 @@ def test_a_game_has_curves_of_its_gaps_and_what_it_gives_out_has_bands(tmp_path:
     tracker.open([cell], fresh=False)
     record_all(tracker, [cell])
     (run,) = runs(tmp_path)[1]
-    with_bands = {f"{name}_{end}" for name in ("smallest_gap", "exploitability") for end in ("lower", "upper")}
-    of_games = {"gap", "smallest_gap", "exploitability", "infeasible"} | with_bands
+    with_bands = {f"interval/{name}_{end}" for name in ("smallest_gap", "exploitability") for end in ("lower", "upper")}
+    curves = {f"curve/{name}" for name in ("gap", "smallest_gap", "exploitability", "infeasible")}
+    of_games = curves | with_bands
     assert {name for name in run.data.metrics if "gap" in name or "exploit" in name or "feas" in name} == of_games
     records = cell.folder.results().records
     for name in ("gap", "smallest_gap", "exploitability", "infeasible"):
-        points = client_of(tmp_path).get_metric_history(run.info.run_id, name)
+        points = client_of(tmp_path).get_metric_history(run.info.run_id, f"curve/{name}")
         means = records.groupby("episode")[name].mean()
         steps = [point.step for point in points]
         assert len(steps) == 40
         np.testing.assert_allclose([point.value for point in points], means[steps].to_numpy(), rtol=1e-12, atol=1e-15)
         # What MLflow shows of a run is the last point: the number after the last episode.
-        assert run.data.metrics[name] == points[-1].value
-    assert run.data.metrics["smallest_gap_lower"] <= run.data.metrics["smallest_gap"]
+        assert run.data.metrics[f"curve/{name}"] == points[-1].value
+    assert run.data.metrics["interval/smallest_gap_lower"] <= run.data.metrics["curve/smallest_gap"]
 
 
 def test_recording_again_adds_nothing(home: Path) -> None:
@@ -185,7 +292,7 @@ def test_recording_again_adds_nothing(home: Path) -> None:
     after = runs(home)
     assert after[0].info.run_id == before[0].info.run_id
     for run in after[1]:
-        steps = [point.step for point in client.get_metric_history(run.info.run_id, "regret")]
+        steps = [point.step for point in client.get_metric_history(run.info.run_id, "curve/regret")]
         assert len(steps) == len(set(steps)) == 40
 
 

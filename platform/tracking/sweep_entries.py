@@ -1,0 +1,94 @@
+"""Entries of a whole sweep in MLflow: headline metrics of its best cells, and its answer in words."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from dprl.platform.reports.comparing.answers import answers_of
+from dprl.platform.reports.comparing.groups import Group
+from dprl.platform.reports.comparing.report_cells import ReportCell
+from dprl.platform.reports.comparing.sentences import heading, headline_finding, lead
+
+ANSWER_HEADING = "### Answer"
+_BEST = "best"
+_MOST_GROUPS = 12
+"""Environments with metrics of their own: each is a section of MLflow's charts."""
+_MOST_LINES = 30
+_NOT_IN_KEYS = re.compile(r"[^\w.\- /:]")
+_UNFINISHED = "No cell is finished that could be compared."
+
+
+class SweepEntries(NamedTuple):
+    """What a sweep's own run has. metrics: constants by key. note: its description, in Markdown."""
+
+    metrics: dict[str, float]
+    note: str
+
+
+def sweep_entries(groups: Sequence[Group], command: str) -> SweepEntries:
+    """Return the entries of a sweep with these groups of finished cells, which `command` runs and resumes.
+
+    The metrics are the headline, as mean over seeds, and the certified epsilon of the best cell of each trust model,
+    `best/MODEL/...`; in `best/...` those of the cell that the report's first sentence names, at its privacy budget, or
+    without one of the best cell. Of several environments each has metrics under its title. A private cell that
+    certifies no finite epsilon is never the best.
+    """
+    compared = [group for group in groups if group.metric is not None][:_MOST_GROUPS]
+    metrics = dict[str, float]()
+    for group in compared:
+        best = dict(_best_cells(group))
+        folder = _BEST if len(compared) == 1 else f"{_BEST}/{_NOT_IN_KEYS.sub(' ', group.title)}"
+        for model, cell in best.items():
+            metrics |= _numbers(f"{folder}/{model}", cell)
+        if group is compared[0] and best:
+            metrics |= _numbers(_BEST, next(iter(best.values())))
+    named = headline_finding(groups)
+    if named is not None and named[1].best is not None:
+        metrics |= _numbers(_BEST, named[0].cells[named[1].best])
+    return SweepEntries(metrics, _note(groups, command))
+
+
+def unfinished_note(command: str) -> str:
+    """Return the description of a sweep without a finished cell."""
+    return _with_command(_UNFINISHED, command)
+
+
+def _best_cells(group: Group) -> Iterator[tuple[str, ReportCell]]:
+    """Yield every trust model with its best cell, which comes first in the group."""
+    for model in dict.fromkeys(str(cell.row["privacy.model"]) for cell in group.cells):
+        fit = [cell for cell in group.cells if cell.row["privacy.model"] == model]
+        found = next((cell for cell in fit if not cell.private or math.isfinite(cell.proved)), None)
+        if found is not None:
+            yield model, found
+
+
+def _numbers(folder: str, cell: ReportCell) -> dict[str, float]:
+    """Return the finite numbers of a best cell by their keys."""
+    if cell.metric is None:
+        return {}
+    numbers = {f"{folder}/{cell.metric.name}": float(cell.finals.mean())}
+    if cell.private:
+        numbers[f"{folder}/certified_epsilon"] = cell.proved
+    return {key: number for key, number in numbers.items() if math.isfinite(number)}
+
+
+def _note(groups: Sequence[Group], command: str) -> str:
+    """Return the answer of the report's heading, its numbers, and the best cell within each privacy budget."""
+    answer = heading(groups)
+    if not answer:
+        return unfinished_note(command)
+    lines = []
+    for group in groups:
+        found = [each for each in answers_of(group) if each.best]
+        lines += ["", f"{group.title}, {group.amount}:", ""] if found else []
+        lines += [f"- {each.need}: {each.best}: {each.value}" for each in found]
+    if len(lines) > _MOST_LINES:
+        lines = [*lines[:_MOST_LINES], "- all others: report.html"]
+    return _with_command("\n".join([f"**{answer}.**", "", " ".join(lead(groups)), *lines]), command)
+
+
+def _with_command(answer: str, command: str) -> str:
+    return f"{ANSWER_HEADING}\n\n{answer}\n\nThis command resumes or repeats the sweep:\n\n    {command}\n"
