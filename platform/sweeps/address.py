@@ -80,9 +80,9 @@ def _refuses(server: str, token: str | None) -> bool:
     import grpc  # noqa: PLC0415
 
     metadata = [] if token is None else [("authorization", f"Bearer {token}")]
-    with grpc.insecure_channel(server, [("grpc.enable_http_proxy", 0)]) as channel:
+    with grpc.insecure_channel(server, [("grpc.enable_http_proxy", 0)]) as connection:
         try:
-            channel.unary_unary(_ANY_CALL)(b"", timeout=_CONNECT_SECONDS, metadata=metadata)
+            connection.unary_unary(_ANY_CALL)(b"", timeout=_CONNECT_SECONDS, metadata=metadata)
         except grpc.RpcError as error:
             return bool(error.code() == grpc.StatusCode.UNAUTHENTICATED)
     return False

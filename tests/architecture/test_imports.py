@@ -37,7 +37,7 @@ LIBRARIES = {
             "rich",
             "scipy",
         ),
-        *("aiohttp", "gymnasium", "packaging", "sqlalchemy", "yaml"),
+        *("aiohttp", "grpc", "gymnasium", "markupsafe", "packaging", "sqlalchemy", "yaml"),
     },
     "platform/policies": {"gymnasium", "numpy", "ray", "torch"},
 }
@@ -49,7 +49,8 @@ ORDER = {
     ),
     "platform": (
         *("errors", "program", "environment_variables", "plugins", "configs", "results", "policies", "reports"),
-        *("audits", "tracking", "sweeps", "reproductions", "submission", "sweep_flags", "commands", "command_line"),
+        *("audits", "tracking", "ray_token", "sweep_flags", "sweeps", "reproductions", "submission", "commands"),
+        "command_line",
         "submitted_job",
     ),
 }

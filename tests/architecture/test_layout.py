@@ -15,7 +15,7 @@ ROOMS = ("privacy", "envs", "algorithms", "platform")
 WITHOUT_ROOM = {"dprl", "dprl.tune_configs"}
 """Packages without code of a room: `dprl` itself, in package/, and the configs."""
 DRAWERS = {"utils", "util", "common", "helpers", "helper", "misc", "shared"}
-IMPORTED_AS = {"pyyaml": "yaml", "dp-accounting": "dp_accounting"}
+IMPORTED_AS = {"pyyaml": "yaml", "dp-accounting": "dp_accounting", "grpcio": "grpc"}
 PART_OF = {"pydantic_core": "pydantic"}
 LOADED_BY_NAME = {"pyarrow"}  # pandas' engine for Parquet
 # Not dependencies yet, but wrapped here or soon to be.

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from dprl.platform.command_line import main
-from dprl.platform.errors import UserError, below
 
 GOOD = """\
 name: try
@@ -390,22 +389,6 @@ def test_a_home_that_is_a_file_is_refused(
     (outside / "try.yaml").write_text(GOOD)
     monkeypatch.setenv("DPRL_HOME", str(outside / "try.yaml"))
     assert_refused(["run", "try.yaml"], ["$DPRL_HOME: must be a folder that can be written"], outside, capsys)
-
-
-@pytest.mark.parametrize("long", ["x" * 5000, "\x00" * 400, "x, " * 500])
-def test_a_line_has_at_most_300_characters_and_keeps_its_place_and_remedy(long: str) -> None:
-    line = f"dprl: {UserError(f'env.name: must be short, got {long}; write less')}"
-    assert len(line) <= 300
-    assert line.startswith("dprl: env.name: must be short")
-    assert line.endswith("; write less")
-
-
-def test_a_message_that_names_no_key_of_the_section_stays_as_it_is() -> None:
-    keys = ["epsilon", "counter"]
-    assert below("privacy", keys, "counter: x takes y") == "privacy.counter: x takes y"
-    assert below("privacy", keys, "epsilon must be y") == "privacy.epsilon must be y"
-    assert below("privacy", keys, "n_users must be y") == "n_users must be y"
-    assert below("privacy", keys, "epsilons must be y") == "epsilons must be y"
 
 
 def test_an_unknown_option_without_a_mapping_says_nothing_of_quotes(

@@ -46,8 +46,7 @@ def test_a_sweep_goes_through_tune_to_mlflow(swept: tuple[Path, str]) -> None:
         "report.csv",
         "report.parquet",
         "comparisons.csv",
-        "curves.png",
-        "frontier.png",
+        *(f"{name}.{kind}" for name in ("curves", "frontier") for kind in ("pdf", "svg", "png")),
     }
     assert "running 3 cells (6 seeds) on 2 CPUs" in said
     assert "[3/3]" in said

@@ -9,7 +9,7 @@ from dprl.platform.reports.comparing.findings import Finding, findings_of
 from dprl.platform.reports.comparing.groups import Group
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.comparing.sentences import MIXED, budget_text, comparison_text, rival_text
-from dprl.platform.reports.numbers import effect_text, estimate_text
+from dprl.platform.reports.number_texts import effect_text, estimate_text
 
 
 @dataclass(frozen=True)

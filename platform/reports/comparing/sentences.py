@@ -11,7 +11,7 @@ from dprl.platform.reports.comparing.findings import Budget, Finding, Rival, fin
 from dprl.platform.reports.comparing.groups import Group
 from dprl.platform.reports.inference.effects import Effect
 from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
-from dprl.platform.reports.numbers import (
+from dprl.platform.reports.number_texts import (
     delta_number,
     effect_text,
     estimate_text,

@@ -14,7 +14,7 @@ from dprl.platform.reports.comparing.findings import Budget, Finding, Rival, fin
 from dprl.platform.reports.comparing.groups import Group
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.comparing.sentences import epsilon_number, headline_finding
-from dprl.platform.reports.numbers import delta_number, effect_text, estimate_text
+from dprl.platform.reports.number_texts import delta_number, effect_text, estimate_text
 from dprl.platform.reports.pages.markup import BADGES, DASH, Names, badge_of, effect_html, small, with_grey_interval
 from dprl.platform.reports.pages.strips import Strips
 from dprl.platform.reports.pages.values import result_text, settings_of, short_title, shown, value_label

@@ -15,7 +15,7 @@ from dprl.platform.reports.comparing.findings import reference_of
 from dprl.platform.reports.comparing.groups import Group
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.comparing.sentences import epsilon_number
-from dprl.platform.reports.numbers import delta_number, effect_text, estimate_text, rounded
+from dprl.platform.reports.number_texts import delta_number, effect_text, estimate_text, rounded
 from dprl.platform.reports.pages.markup import BADGES, DASH, Names, algorithm_name, badge_of, with_grey_interval
 from dprl.platform.reports.pages.values import result_text, shown, value_label
 from dprl.platform.reports.records import results_in

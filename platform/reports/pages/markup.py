@@ -15,7 +15,7 @@ from matplotlib.path import Path as MarkerPath
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.figures.colours import Palette, Shades, look
 from dprl.platform.reports.inference.effects import Effect
-from dprl.platform.reports.numbers import effect_text
+from dprl.platform.reports.number_texts import effect_text
 from dprl.platform.reports.verdicts import standing
 
 DASH = Markup("&ndash;")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from dprl.platform.reports.inference.effects import Effect
-from dprl.platform.reports.numbers import rounded
+from dprl.platform.reports.number_texts import rounded
 
 _WIDTH, _HEIGHT, _EDGE = 112, 16, 8
 _MOST_TICKS = 3

@@ -10,7 +10,7 @@ from dprl.platform.reports.cell_texts import Row, result_band, setting_text
 from dprl.platform.reports.comparing.groups import Group, naming_keys
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.inference.effects import Estimate
-from dprl.platform.reports.numbers import estimate_text, row_estimate
+from dprl.platform.reports.number_texts import estimate_text, row_estimate
 
 _WORDS = {"riverswim": "RiverSwim", "cartpole_gravity": "CartPole with gravity"}
 

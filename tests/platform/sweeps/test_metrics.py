@@ -133,7 +133,7 @@ def test_only_what_is_declared_has_columns_and_figures(tmp_path: Path, monkeypat
 
 def test_it_is_marked_beside_an_algorithm_that_has_regret(tmp_path: Path) -> None:
     result = run(tmp_path, scoring(JDP), cell(JDP))
-    assert {file.name for file in result.folder.glob("*.png")} == {"frontier.png", "curves_1.png"}
+    assert {file.name for file in result.folder.glob("*.png")} == {"frontier.png", "curves.png"}
     header, scored, other, *_ = (line.split() for line in table(result.summary))
     assert header[:5] == ["cell", "regret", "+-95%", "regret/ep.", "halved"]
     assert scored[1:5] == ["-"] * 4

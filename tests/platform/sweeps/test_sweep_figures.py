@@ -14,8 +14,12 @@ MDP = {"name": "riverswim", "n_states": 3, "horizon": 2}
 GAME = {"name": "random_game", "n_states": 2, "n_max_actions": 2, "n_min_actions": 2, "horizon": 2}
 
 
-def cell(algorithm: str, env: dict[str, Any], seeds: int = 3) -> Experiment:
-    settings = {"algorithm": {"name": algorithm}, "env": env, "privacy": {"model": "none"}}
+NONE = {"model": "none"}
+JDP = {"model": "jdp", "epsilon": 1.0}
+
+
+def cell(algorithm: str, env: dict[str, Any], privacy: dict[str, Any], seeds: int = 3) -> Experiment:
+    settings = {"algorithm": {"name": algorithm}, "env": env, "privacy": privacy}
     return read_experiment({"name": "drawn", **settings, "episodes": 20, "seeds": seeds})
 
 
@@ -35,20 +39,22 @@ def run(home: Path, *cells: Experiment) -> SweepResult:
 
 
 def figures(folder: Path) -> set[str]:
-    """The figures of the whole sweep, without those of the report's groups."""
-    return {file.name for file in folder.glob("*.png") if not file.name.startswith("curves_")}
+    """The figures of the whole sweep but the curves, each as PDF, SVG and PNG."""
+    names = [{file.stem for file in folder.glob(f"*.{kind}")} for kind in ("pdf", "svg", "png")]
+    assert names[0] == names[1] == names[2]
+    return {name for name in names[0] if not name.startswith("curves")}
 
 
 def test_a_sweep_of_games_has_a_figure_of_gaps_until_its_grid_has_no_game(tmp_path: Path) -> None:
-    result = run(tmp_path, cell("dp_nash_vi", GAME))
-    assert figures(result.folder) == {"frontier.png", "gaps.png"}
+    result = run(tmp_path, cell("dp_nash_vi", GAME, JDP))
+    assert figures(result.folder) == {"frontier", "gaps"}
     client = MlflowClient(result.tracking_uri)
     (parent,) = client.search_runs(["1"], "tags.role = 'sweep'")
     logged = {file.path for file in client.list_artifacts(parent.info.run_id)}
     assert {"summary.csv", "frontier.png", "gaps.png"} <= logged
     # The finished cell is read again, and drawn with a new one that has no gap.
-    result = run(tmp_path, cell("dp_nash_vi", GAME), cell("private_ucb_vi", MDP))
-    assert figures(result.folder) == {"frontier.png", "gaps.png"}
+    result = run(tmp_path, cell("dp_nash_vi", GAME, JDP), cell("private_ucb_vi", MDP, NONE))
+    assert figures(result.folder) == {"frontier", "gaps"}
     assert result.summary["smallest_gap"].isna().tolist() == [False, True]
-    result = run(tmp_path, cell("private_ucb_vi", MDP))
-    assert figures(result.folder) == {"frontier.png"}
+    result = run(tmp_path, cell("private_ucb_vi", MDP, NONE))
+    assert figures(result.folder) == set()

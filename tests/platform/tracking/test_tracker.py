@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +15,10 @@ from mlflow.exceptions import MlflowException
 
 from dprl.platform.configs.config import load_cells
 from dprl.platform.errors import UserError
-from dprl.platform.reports.comparing.groups import Group
-from dprl.platform.reports.comparing.sentences import heading
-from dprl.platform.reports.pages.writing import SweepReport
 from dprl.platform.reports.records import summary_row
 from dprl.platform.results.layout import SweepCell, SweepLayout
-from dprl.platform.results.named_grid import Grid
 from dprl.platform.sweeps.execution import LockedCell
 from dprl.platform.tracking.store import EXPERIMENT, TrackingError, TrackingStore
-from dprl.platform.tracking.sweep_entries import SweepEntries, sweep_entries
 from dprl.platform.tracking.tracker import Tracker
 from tests.platform.tracking.cases import CONFIG, cells_in, client_of, opened, record_all, runs
 
@@ -87,78 +81,6 @@ def test_constants_are_at_step_0_in_groups(home: Path) -> None:
     row = summary_row(cells[1].experiment, cells[1].folder.results())
     for name in ("regret", "regret_lower", "regret_upper"):
         assert run.data.metrics[f"cell/{name}"] == pytest.approx(row[name], rel=1e-12)
-
-
-def groups_of(home: Path, cells: list[SweepCell]) -> Sequence[Group]:
-    grid = Grid.of([cell.experiment for cell in cells], None)
-    layout = SweepLayout(home, "tracked")
-    grid.write(layout.grid_file)
-    return SweepReport.of(home, ["tracked"]).groups
-
-
-def entries_of(home: Path, cells: list[SweepCell]) -> SweepEntries:
-    return sweep_entries(groups_of(home, cells), "dprl run tracked.yaml")
-
-
-def test_the_sweep_s_run_has_the_headline_of_its_best_cells_and_its_answer(home: Path) -> None:
-    cells = cells_in(home)
-    tracker = opened(home)
-    note = runs(home)[0].data.tags["mlflow.note.content"]
-    assert "No cell is finished" in note
-    assert "\n    dprl run tracked.yaml\n" in note
-    for cell in cells:
-        tracker.record(cell, cell.folder.results())
-    for _ in range(2):
-        tracker.close([], {}, "FINISHED")
-        tracker.describe(entries_of(home, cells))
-        parent, children = runs(home)
-        regrets = [child.data.metrics["cell/regret"] for child in children]
-        assert parent.data.metrics == {
-            "best/regret": pytest.approx(regrets[1]),
-            "best/certified_epsilon": 1.0,
-            "best/jdp/regret": pytest.approx(regrets[1]),
-            "best/jdp/certified_epsilon": 1.0,
-            "best/none/regret": pytest.approx(regrets[0]),
-        }
-        history = client_of(home).get_metric_history(parent.info.run_id, "best/regret")
-        assert [point.step for point in history] == [0]
-        note = parent.data.tags["mlflow.note.content"]
-        assert note.startswith(f"### Answer\n\n**{heading(groups_of(home, cells))}.**")
-        assert "private_ucb_vi" in note
-        assert "\n    dprl run tracked.yaml\n" in note
-
-
-def test_a_user_s_own_description_is_kept(home: Path) -> None:
-    cells = cells_in(home)
-    record_all(opened(home), cells)
-    client, (parent, children) = client_of(home), runs(home)
-    for run in (parent, children[0]):
-        client.set_tag(run.info.run_id, "mlflow.note.content", "mine")
-        client.delete_tag(run.info.run_id, "recorded") if run is not parent else None
-    tracker = opened(home)
-    record_all(tracker, cells)
-    tracker.describe(entries_of(home, cells))
-    parent, children = runs(home)
-    assert {run.data.tags["mlflow.note.content"] for run in (parent, children[0])} == {"mine"}
-
-
-def test_environments_have_metrics_of_their_own(tmp_path: Path) -> None:
-    settings = CONFIG | {"env": CONFIG["env"] | {"horizon": {"grid_search": [2, 3]}}, "privacy": {"model": "none"}}
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(settings))
-    cells = SweepLayout(tmp_path, "tracked").cells(load_cells(tmp_path / "config.yaml"))
-    for cell in cells:
-        locked = LockedCell(cell)
-        while not locked.advance(10.0).finished:
-            pass
-        locked.close()
-    tracker = Tracker(TrackingStore.choose(tmp_path, None), "tracked", "dprl run tracked.yaml")
-    tracker.open(cells, fresh=False)
-    tracker.describe(entries_of(tmp_path, cells))
-    assert runs(tmp_path)[0].data.metrics.keys() == {
-        "best/regret",
-        "best/riverswim horizon 2/none/regret",
-        "best/riverswim horizon 3/none/regret",
-    }
 
 
 def record_grid(home: Path, grid: list[SweepCell]) -> None:

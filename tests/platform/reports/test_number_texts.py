@@ -7,7 +7,7 @@ import math
 import pytest
 
 from dprl.platform.reports.inference.effects import Effect, Estimate
-from dprl.platform.reports.numbers import delta_number, effect_text, estimate_text, rounded, sentence_number
+from dprl.platform.reports.number_texts import delta_number, effect_text, estimate_text, rounded, sentence_number
 
 
 @pytest.mark.parametrize(

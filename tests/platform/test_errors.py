@@ -1,0 +1,23 @@
+"""The one line of an error: its length, and the keys that it names."""
+
+from __future__ import annotations
+
+import pytest
+
+from dprl.platform.errors import UserError, below
+
+
+@pytest.mark.parametrize("long", ["x" * 5000, "\x00" * 400, "x, " * 500])
+def test_a_line_has_at_most_300_characters_and_keeps_its_place_and_remedy(long: str) -> None:
+    line = f"dprl: {UserError(f'env.name: must be short, got {long}; write less')}"
+    assert len(line) <= 300
+    assert line.startswith("dprl: env.name: must be short")
+    assert line.endswith("; write less")
+
+
+def test_a_message_that_names_no_key_of_the_section_stays_as_it_is() -> None:
+    keys = ["epsilon", "counter"]
+    assert below("privacy", keys, "counter: x takes y") == "privacy.counter: x takes y"
+    assert below("privacy", keys, "epsilon must be y") == "privacy.epsilon must be y"
+    assert below("privacy", keys, "n_users must be y") == "n_users must be y"
+    assert below("privacy", keys, "epsilons must be y") == "epsilons must be y"
