@@ -76,10 +76,9 @@ def test_a_user_s_own_description_is_kept(home: Path) -> None:
 
 
 def test_environments_have_metrics_of_their_own(tmp_path: Path) -> None:
-    settings: dict[str, Any] = CONFIG | {
-        "env": dict(CONFIG["env"]) | {"horizon": {"grid_search": [2, 3]}},
-        "privacy": {"model": "none"},
-    }
+    base: dict[str, Any] = dict(CONFIG)
+    env = {**base["env"], "horizon": {"grid_search": [2, 3]}}
+    settings = {**base, "env": env, "privacy": {"model": "none"}}
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(settings))
     cells = SweepLayout(tmp_path, "tracked").cells(load_cells(tmp_path / "config.yaml"))
     for cell in cells:
