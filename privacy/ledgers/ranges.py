@@ -33,7 +33,7 @@ class RangeSet:
     def first_common(self, first: int, last: int) -> int | None:
         """Return the smallest number of first..last that is in the set, None if there is none."""
         i = bisect_left(self._lasts, first)
-        if i == len(self._firsts) or self._firsts[i] > last:
+        if first > last or i == len(self._firsts) or self._firsts[i] > last:
             return None
         return max(first, self._firsts[i])
 

@@ -144,6 +144,8 @@ def reference_of(group: Group, best: int) -> int | None:
 
     Where the algorithm has only one cell without privacy it is that one, whatever its constants.
     """
+    if group.metric is None:
+        return None
     mine, name = group.factors[best], group.cells[best].row["algorithm.name"]
     free = [i for i, cell in enumerate(group.cells) if not cell.private and cell.row["algorithm.name"] == name]
     for i in free:

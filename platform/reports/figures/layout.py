@@ -129,7 +129,10 @@ def _frame_of(chart: Chart, grid: Sequence[Sequence[Panel | None]], style: Style
         if panel
     )
     gap = margin if inner else gap
-    panel_width = (style.width - left - margin - (columns - 1) * gap) / columns
+    around = left + margin + (columns - 1) * gap
+    # Labels that leave no room for panels make the figure wider.
+    panel_width = max((style.width - around) / columns, _NARROWEST * inch)
+    width = around + columns * panel_width
     most = max(len(panel.lines) for panel in panels)
     needed = most * text_height("x", style.labels) * 1.12
     wanted = min(max(_ASPECT * panel_width, _SHORTEST * inch), _TALLEST * inch)
@@ -141,7 +144,7 @@ def _frame_of(chart: Chart, grid: Sequence[Sequence[Panel | None]], style: Style
     head = text_height(_colour_rows(chart, style), style.labels) * 1.15 + 0.09 * inch if keyed else 0.02 * inch
     titles = text_height("x", style.text) + 0.09 * inch if titled else 0.1 * inch
     return _Frame(
-        style.width, panel_width, max(wanted, needed), left, margin, gap, titles, head, foot, 0.17 * inch, keyed
+        width, panel_width, max(wanted, needed), left, margin, gap, titles, head, foot, 0.17 * inch, keyed
     )
 
 
