@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dprl.algorithms import Metric
+from dprl.platform.errors import counted
 from dprl.platform.reports.comparing.findings import Budget, Finding, Rival, findings_of
 from dprl.platform.reports.comparing.groups import Group
 from dprl.platform.reports.inference.effects import Effect
@@ -255,7 +256,9 @@ def _tests(told: Sequence[_Told]) -> list[str]:
         return [f"{NO_TEST.capitalize()}."]
     significant = sum(bool(rival.significant) for rival in tested)
     whose = "Its lead" if len({each.algorithm for each in told}) == 1 else "The lead of the best algorithm"
-    return [f"{whose} over the next algorithm at equal noise is significant at {significant} of {len(tested)} budgets."]
+    return [
+        f"{whose} over the next algorithm at equal noise is significant at {significant} of {counted(len(tested), 'budget')}."
+    ]
 
 
 def _mixed(chosen: Sequence[_Told]) -> list[str]:
@@ -265,7 +268,9 @@ def _mixed(chosen: Sequence[_Told]) -> list[str]:
         rival, equal = each.finding.next_best, each.finding.other_algorithm
         if rival is None or not rival.mixed:
             continue
-        text = f"{MIXED} between the best cell and the next best ({_algorithm(each.group, rival)})"
+        name = _algorithm(each.group, rival)
+        mixed = MIXED if name != each.algorithm else "settings and noise differ"
+        text = f"{mixed} between the best cell and the next best ({name})"
         text += "; no cell of another algorithm has the same noise" if equal is None else ""
         if equal is not None:
             text += f"; at equal noise, {rival_text(each.group, equal)}"

@@ -96,8 +96,9 @@ class BudgetTables:
         axis = Strips([each.cost for each in cut])
         starts = [i == 0 or not _same(each.budget.epsilon, cut[i - 1].budget.epsilon) for i, each in enumerate(cut)]
         several = len(self.groups) > 1
+        where = "at each budget" if any(each.budget.model != "none" for each in cut) else "without privacy"
         return {
-            "title": f"Best algorithm at each budget{', ' + short_title(group, self.groups) if several else ''}",
+            "title": f"Best algorithm {where}{', ' + short_title(group, self.groups) if several else ''}",
             "label": value_label(group),
             "rows": [self._row(group, each, axis) | {"first": first} for each, first in zip(cut, starts, strict=True)],
             "ticks": axis.header(),

@@ -64,11 +64,13 @@ class CellTables:
         return [self._table(groups, most, several=several) for groups in by_metric.values()]
 
     def claims(self) -> list[dict[str, Any]]:
-        """Return the verdicts, those that some claim can have and 'refuted' where some cell is."""
+        """Return the verdicts that claims can have, 'refuted' only where some cell is; nothing without claims."""
         found: dict[str, list[ReportCell]] = {}
         for group in self.groups:
             for cell in group.cells:
                 found.setdefault(badge_of(cell), []).append(cell)
+        if found.keys() <= {"reference"}:
+            return []
         kinds = [key for key in BADGES if key != "reference" and (key != "refuted" or key in found)]
         return [
             {

@@ -96,7 +96,7 @@ th{font-weight:600;font-size:13px;color:var(--muted);border-bottom:1px solid var
 th.n,td.n{text-align:right}td.wrap{white-space:normal;min-width:11em}
 .budgets{font-size:13.5px}.budgets th,.budgets td{padding-left:9px;padding-right:9px}
 .budgets td.best,.budgets td.next{white-space:normal}
-.best small,.next small{display:block;max-width:24em}
+.best small,.next small,.card small{display:block;max-width:24em}
 .budgets th:first-child,.budgets td:first-child{padding-left:0}
 .budgets th:last-child,.budgets td:last-child{padding-right:0}
 .budgets .again{visibility:hidden}.budgets tr.first td{border-top:1px solid var(--line)}

@@ -101,6 +101,7 @@ PAGE = """\
 </section>
 {%- endif %}
 
+{%- if claims %}
 <section id="claims">
 <h2>Do the claims hold?</h2>
 <div class="verdicts">
@@ -110,6 +111,7 @@ PAGE = """\
 {%- endfor %}
 </div>
 </section>
+{%- endif %}
 
 <section id="cells">
 <h2>{{ cells_title }}</h2>

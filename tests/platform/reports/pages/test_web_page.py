@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from pathlib import Path
@@ -114,3 +115,10 @@ def test_strips_share_an_axis_and_leave_out_what_is_no_ratio() -> None:
     assert 'class="grid"' in strips.strip(ratios[0])
     assert strips.strip(None) == ""
     assert Strips([ratios[1]]).strip(ratios[1]) == ""
+
+
+def test_a_report_without_claims_asks_nothing_about_claims(report: SweepReport, tmp_path: Path) -> None:
+    free = [dataclasses.replace(group, cells=tuple(c for c in group.cells if not c.private)) for group in report.groups]
+    page = dataclasses.replace(report, groups=free).write(tmp_path, "a test")[0].read_text()
+    assert "Do the claims hold?" not in page
+    assert "Best algorithm without privacy" in page
