@@ -84,9 +84,11 @@ def curve(records: pd.DataFrame, column: str = REGRET.name) -> pd.DataFrame:
     return pd.DataFrame({"episode": episodes, "mean": mean, "lower": mean - half, "upper": mean + half})
 
 
-def always_saturated(records: pd.DataFrame) -> bool:
-    """Whether the bonus was saturated in over 99 % of the cells throughout, so that nothing was learned."""
-    return SATURATED.name in records and bool(curve(records, SATURATED.name)["mean"].min() > _MOST_SATURATED)
+def learned_nothing(records: pd.DataFrame) -> bool:
+    """Whether over 99 % of the estimates stayed at their caps throughout, and some regret was left to reduce."""
+    if SATURATED.name not in records or (REGRET.name in records and not records[REGRET.name].any()):
+        return False
+    return bool(curve(records, SATURATED.name)["mean"].min() > _MOST_SATURATED)
 
 
 def summary_row(experiment: Experiment, results: CellResults) -> dict[str, Any]:
@@ -99,7 +101,7 @@ def summary_row(experiment: Experiment, results: CellResults) -> dict[str, Any]:
     row: dict[str, Any] = {"cell": experiment.digest, **experiment.parameters(), **label_columns(experiment)}
     for metric in metrics:
         row |= _metric_columns(metric, records) or {name: finals[name] for name in _with_ends(metric.name)}
-    note = SATURATION_NOTE if always_saturated(records) else ""
+    note = SATURATION_NOTE if learned_nothing(records) else ""
     return {**row, **finals, "theorem": results.theorem, "note": note}
 
 

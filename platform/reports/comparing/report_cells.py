@@ -65,8 +65,8 @@ class ReportCell:
 
     @property
     def saturated(self) -> bool:
-        """Whether nothing was learned."""
-        return bool(self.row.get("note"))
+        """Whether nothing was learned; earlier versions also noted cells without any regret."""
+        return bool(self.row.get("note")) and bool(self.finals.any())
 
     @property
     def positive(self) -> bool:

@@ -147,6 +147,9 @@ def _without_budgets(groups: Sequence[Group]) -> str:
         return "The best algorithm without privacy depends on the environment" if winners else ""
     metric = free[0].group.metric
     what = f"{_EXTREME[metric.better]} {metric.label}" if metric is not None else ""
+    rivals = [each.finding.other_algorithm for each in free if each.finding.other_algorithm is not None]
+    if rivals and all(rival.significant is False for rival in rivals):
+        return "No algorithm is significantly best without privacy"
     several = any(each.finding.others for each in free)
     return f"{winners.pop()} {f'has the {what} ' if several else ''}without privacy"
 
@@ -159,7 +162,7 @@ def _of_one_algorithm(told: Sequence[_Told]) -> str:
         row = each.group.cells[each.best].row
         return f"{at}: {', '.join(f'{metric.label} {sentence_number(row[metric.name])}' for metric in _gaps(each))}"
     if cost is None or cost.scale != "log":
-        return f"{at}: {_amount(each).removeprefix('has a ')}"
+        return f"{at}: {_amount(each).removeprefix('has ').removeprefix('a ')}"
     metric = each.group.metric
     return f"{at}: {_times(cost.value)} its {metric.label if metric else ''} without privacy"
 
@@ -221,7 +224,20 @@ def _clause(each: _Told, *, named: bool) -> str:
     metric = each.group.metric.label if each.group.metric is not None else ""
     if cost.scale == "log":
         return f"{text}, {_times(cost.value)}{_interval(cost)} its {metric} without privacy"
-    return f"{text}, {effect_text(cost)} against its {metric} without privacy"
+    return f"{text}, {_difference(each, cost)}"
+
+
+def _difference(each: _Told, cost: Effect) -> str:
+    """Return the cost of privacy as a difference, per episode if the headline is a sum."""
+    metric = each.group.metric
+    if cost.value == 0.0:
+        return "the same as without privacy"
+    per_episode = ""
+    if metric is not None and metric.over == "sum":
+        cost = cost._replace(**{key: getattr(cost, key) / each.group.episodes for key in ("value", "lower", "upper")})
+        per_episode = f" per {each.group.unit}"
+    label = metric.label if metric is not None else ""
+    return f"a difference of {effect_text(cost)}{per_episode} from its {label} without privacy"
 
 
 def _amount(each: _Told) -> str:
@@ -231,6 +247,8 @@ def _amount(each: _Told) -> str:
         return ""
     if metric.over != "sum":
         return f"has a {metric.label} of {sentence_number(value)}"
+    if value == 0.0:
+        return f"has no {metric.label}"
     per_episode = sentence_number(value / each.group.episodes)
     return f"loses {per_episode} {metric.unit} per {each.group.unit}"
 
@@ -256,9 +274,8 @@ def _tests(told: Sequence[_Told]) -> list[str]:
         return [f"{NO_TEST.capitalize()}."]
     significant = sum(bool(rival.significant) for rival in tested)
     whose = "Its lead" if len({each.algorithm for each in told}) == 1 else "The lead of the best algorithm"
-    return [
-        f"{whose} over the next algorithm at equal noise is significant at {significant} of {counted(len(tested), 'budget')}."
-    ]
+    where = f"{significant} of {counted(len(tested), 'budget')}"
+    return [f"{whose} over the next algorithm at equal noise is significant at {where}."]
 
 
 def _mixed(chosen: Sequence[_Told]) -> list[str]:

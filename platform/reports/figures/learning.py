@@ -33,10 +33,10 @@ from dprl.platform.reports.figures.drawing import (
 from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
 from dprl.platform.reports.records import (
     SATURATION_NOTE,
-    always_saturated,
     curve,
     full_label,
     is_result,
+    learned_nothing,
 )
 from dprl.platform.reports.verdicts import privacy_text
 from dprl.platform.results.records import per_episode
@@ -135,7 +135,7 @@ def _draw_total(axes: Axes, records: pd.DataFrame, colour: str) -> None:
     seeds = records["seed"].nunique()
     title = counted(seeds, "seed") + ("" if seeds >= FEWEST_SEEDS else ", no band")
     axes.legend(title=title, frameon=False, loc="lower right")
-    if always_saturated(records):
+    if learned_nothing(records):
         axes.text(0.03, 0.95, SATURATION_NOTE, transform=axes.transAxes, va="top", color=COLOURS[1])
 
 

@@ -15,10 +15,10 @@ from dprl.platform.configs.experiment import read_experiment
 from dprl.platform.reports.inference.intervals import band
 from dprl.platform.reports.records import (
     SATURATION_NOTE,
-    always_saturated,
     curve,
     final_numbers,
     full_label,
+    learned_nothing,
     results_in,
     summary_row,
 )
@@ -115,14 +115,22 @@ def test_a_cell_without_privacy_has_infinite_proved_epsilon_and_no_claim() -> No
 def test_a_bonus_that_stays_saturated_is_noted(share: float, noted: bool) -> None:
     one = read_experiment(RAW)
     some = records([[1.0, 1.0], [1.0, 1.0]], saturated=share)
-    assert always_saturated(some) is noted
+    assert learned_nothing(some) is noted
     assert (summary_row(one, finished(one, some))["note"] == SATURATION_NOTE) is noted
 
 
 def test_a_bonus_that_comes_down_at_the_end_is_not_noted() -> None:
     some = records([[1.0, 1.0], [1.0, 1.0]], saturated=1.0)
     some.loc[some["episode"] == 4, "saturated"] = 0.5
-    assert not always_saturated(some)
+    assert not learned_nothing(some)
+
+
+def test_a_cell_without_regret_is_not_said_to_have_learned_nothing() -> None:
+    one = read_experiment(RAW)
+    some = records([[0.0, 0.0], [0.0, 0.0]], saturated=1.0)
+    assert not learned_nothing(some)
+    assert summary_row(one, finished(one, some))["note"] == ""
+    assert learned_nothing(records([[0.0, 0.0], [0.0, 1.0]], saturated=1.0))
 
 
 def test_the_summary_row_of_a_game_has_gaps_with_their_bands() -> None:

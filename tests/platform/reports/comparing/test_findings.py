@@ -115,3 +115,23 @@ def test_where_nothing_certifies_the_heading_says_so() -> None:
     group, _ = found(report_cell(LOW, proved=float("inf")))
     assert heading([group]) == "No cell certifies a finite \u03b5"
     assert lead([group]) == []
+
+
+def test_a_regret_of_0_is_told_as_no_regret() -> None:
+    none = [0.0, 0.0, 0.0]
+    group, _ = found(report_cell(none, note="saturated"), report_cell(none, "none"))
+    assert heading([group]) == "private_ucb_vi at certified \u03b5 \u2264 1 (central privacy): no regret"
+    assert lead([group])[0] == (
+        "At certified \u03b5 \u2264 1, private_ucb_vi has no regret under central privacy (\u03b4 = 0), "
+        "the same as without privacy (95% intervals)."
+    )
+    without, _ = found(report_cell(none, "none"), report_cell(none, "none", algorithm="pucb"))
+    assert heading([without]) == "No algorithm is significantly best without privacy"
+
+
+def test_a_difference_is_per_episode_as_the_regret_before_it() -> None:
+    group, _ = found(report_cell([0.0, 0.0, 0.0]), report_cell(LOW, "none"))
+    assert (
+        "a difference of \u22120.100 [\u22120.125, \u22120.0752] per episode from its regret without"
+        in lead([group])[0]
+    )
