@@ -78,26 +78,26 @@ _OF_REGRET = (
         "regret/ep.",
         "regret_per_episode_first",
         lambda row: f"{row['regret_per_episode_first']:.2g}->{row['regret_per_episode_last']:.2g}",
-        "first -> last block",
+        "regret per episode, first -> last block",
     ),
     _Column(
-        "halved",
+        "halving",
         "halved_at",
         lambda row: episode_reached(row["halved_at"], row["episodes"]),
-        "the episode, median over seeds",
+        "episodes to half regret, median over seeds",
     ),
 )
 _OF_PRIVACY = (
     _Column("claim", "claimed_epsilon", lambda row: number(row["claimed_epsilon"])),
-    _Column("proved", "proved_epsilon", lambda row: number(row["proved_epsilon"])),
+    _Column("certified", "proved_epsilon", lambda row: number(row["proved_epsilon"])),
     _Column("verdict", "verdict", verdict_text),
 )
 _LAST = (
     _Column(
-        "satur.",
+        "caps",
         "saturated",
         lambda row: f"{row['saturated']:.0%}",
-        "share of (h,s,a), a of all players or agents, whose bounds are at their caps",
+        "share of (h, s, a), a of all players or agents, whose estimates are at their caps",
     ),
     _Column("s", "seconds", lambda row: f"{row['seconds']:.1f}"),
 )

@@ -100,7 +100,7 @@ def _proof_text(certificate: Mapping[str, Any]) -> str:
             f"{model}, NO PRIVACY: the noise proves no finite \u03b5 (the claim of {number(claimed['epsilon'])} fails)"
         )
     at = f" at \u03b4 = {claimed['delta']:g}" if claimed["delta"] else ""
-    text = f"{model}, proved \u03b5 = {number(_proved_epsilon(certificate))}{at}"
+    text = f"{model}, certified \u03b5 = {number(_proved_epsilon(certificate))}{at}"
     return text if certificate["verdict"] == "holds" else f"{text} (the claim of {number(claimed['epsilon'])} fails)"
 
 

@@ -146,7 +146,7 @@ def test_a_dry_run_shows_the_cells_and_writes_nothing(config: Path, capsys: pyte
 def test_run_prints_a_table_and_leaves_the_artifacts(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = output(capsys, "run", str(config)).splitlines()
     assert table[0].split() == [
-        *("cell", "regret", "+-95%", "regret/ep.", "halved", "claim", "proved", "verdict", "satur.", "s")
+        *("cell", "regret", "+-95%", "regret/ep.", "halving", "claim", "certified", "verdict", "caps", "s")
     ]
     assert [row.split()[0] for row in table[1:4]] == ["none", "jdp", "ldp"]
     assert [re.split(r" {2,}", row)[-3] for row in table[1:4]] == ["NO PRIVACY", "at delta", "holds"]

@@ -32,21 +32,21 @@ from dprl.platform.reports.tables import verdict_text
 
 _MOST_COLUMNS = 4
 """Joint values of the scales that still fit side by side."""
-_ALGORITHM, _MODEL, _EPSILON, _DELTA = "algorithm", "trust model", "proved \u03b5", "\u03b4"
+_ALGORITHM, _MODEL, _EPSILON, _DELTA = "algorithm", "trust model", "certified \u03b5", "\u03b4"
 _NOISE, _VERDICT, _SCALES = "noise", "verdict", "scales"
 _ROW = (_ALGORITHM, _MODEL, _EPSILON, _DELTA, _NOISE, _VERDICT)
-"""What tells rows apart when scales stand side by side."""
+"""Columns that identify a row when scales stand side by side."""
 _TEXTS = (_ALGORITHM, _MODEL, _NOISE, _VERDICT, _SCALES)
 _PRIVACY = ("privacy.", "noise.")
 _COUNTS = {"episodes": "K", "seeds": "seeds", "seed": "first seed"}
-"""Settings that are no part of algorithm, environment or privacy: what they are called."""
+"""Headers of the settings outside algorithm, environment and privacy."""
 _REGRET_EXPLAINED = """\
-`halved at`: episodes until the regret per episode is at most half of that of the first episode, and stays so; median
-over seeds [95 % interval, from 6 seeds on], and `>K` where so many seeds have not halved within the K episodes of their
-run. Regret is exact pseudo-regret of the published policies, its interval there from 3 seeds on; `first \u2192 last`
-are its means over the first and the last block of episodes."""
+`episodes to half regret`: episodes until the regret per episode is at most half of that of the first episode, and stays
+so; median over seeds [95 % interval, from 6 seeds on]. `>K`: not halved within the K episodes of the run. Regret is
+exact pseudo-regret of the published policies, its interval there from 3 seeds on; `first \u2192 last` are its means
+over the first and the last block of episodes."""
 _EXPLAINED = """\
-The proved \u03b5 is what the noise that ran proves at that \u03b4. All definitions: docs/metrics.md."""
+The certified \u03b5 is the \u03b5 that the noise of the run proves at that \u03b4. All definitions: docs/metrics.md."""
 _RESULTS_EXPLAINED = """\
 All after the last episode, means over seeds; docs/metrics.md says when a bound is proved."""
 _MEDIANS_EXPLAINED = """\
@@ -55,6 +55,7 @@ _MEANS_EXPLAINED = """\
 Its mean is over the run, and over seeds; `first \u2192 last` are those of the first and the last block."""
 _GOOD = {"low": "lower is better", "high": "higher is better"}
 _REGRET = "mean_regret"
+_HALVING = "episodes to half regret"
 _WIDTH = 120
 _EACH_K = """\
 K differs between runs, and noise and bonuses depend on it: both are made for the K episodes of a run, so a run of
@@ -209,16 +210,16 @@ class _Section:
         found: dict[str, Callable[[Row], str]] = {}
         if with_regret:
             few = any("halved_at_lower" not in cell for cell in with_regret)
-            found["halved at [95 %, from 6 seeds on]" if few else "halved at [95 %]"] = halved_text
+            found[f"{_HALVING} [95 %, from 6 seeds on]" if few else f"{_HALVING} [95 %]"] = halved_text
         found |= {text: partial(_setting_text, key=key) for key, text in self.counts.items()}
         if with_regret:
-            found["regret/episode first \u2192 last"] = first_and_last
+            found["regret per episode, first \u2192 last"] = first_and_last
         for metric in _means(self.cells):
             found[f"{metric.label} first \u2192 last"] = partial(ends_text, column=metric.name)
             found[f"{metric.label} [95 %]"] = partial(band_text, column=metric.name)
         found |= {f"{metric.label} [95 %]": partial(result_band, metric=metric) for metric in _results(self.cells)}
         if with_regret and (not self.aside or len(self.columns) == 1):
-            found["regret / K [95 %]"] = partial(band_text, column=_REGRET)
+            found["mean regret per episode [95 %]"] = partial(band_text, column=_REGRET)
         if not found or any(self._mark(cell) for cell in self.cells):
             found["theorem"] = self._mark
         return found

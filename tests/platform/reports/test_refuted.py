@@ -52,7 +52,7 @@ def test_a_claim_that_is_refuted_within_its_proof_keeps_the_proof() -> None:
     certificate = audited({**AUDIT, "contradicts_proof": False}).certificate
     assert standing(certificate)[1:] == ("holds", True, False)
     assert standing(certificate)[0] == pytest.approx(1.0)
-    assert privacy_text(certificate) == "jdp, proved \u03b5 = 1, REFUTED by its audit"
+    assert privacy_text(certificate) == "jdp, certified \u03b5 = 1, REFUTED by its audit"
 
 
 def test_tables_pages_and_mlflow_show_no_epsilon() -> None:

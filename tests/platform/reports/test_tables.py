@@ -21,7 +21,7 @@ def table(*cells: object) -> tuple[list[str], list[list[str]], str]:
 
 def test_a_sweep_of_games_has_columns_of_gap_and_exploitability() -> None:
     headers, rows, legend = table(game_cell(NONE), game_cell(jdp(1)))
-    at = headers.index("halved") + 1
+    at = headers.index("halving") + 1
     assert headers[at : at + 3] == ["gap", "exploit.", "claim"]
     found = summary([game_cell(jdp(1))]).iloc[0]
     assert rows[1][at : at + 2] == [f"{found['smallest_gap']:.2g}", f"{found['exploitability']:.2g}"]

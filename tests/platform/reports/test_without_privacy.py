@@ -58,12 +58,12 @@ def summary(*cells: Experiment) -> pd.DataFrame:
         (
             cell(LAPLACE),
             "HOLDS in simulation (seeded, float64-idealised): certified noise proves 4, claimed 4",
-            "ldp, proved \u03b5 = 4",
+            "ldp, certified \u03b5 = 4",
         ),
         (
             votes(LAPLACE),
             "HOLDS in simulation (seeded): certified noise proves 4, claimed 4",
-            "ldp, proved \u03b5 = 4",
+            "ldp, certified \u03b5 = 4",
         ),
     ],
     ids=["open rewards", "no clips", "none", "laplace", "bits"],

@@ -116,7 +116,7 @@ def test_only_what_is_declared_has_columns_and_figures(tmp_path: Path, monkeypat
     assert not [key for key in map(str, result.summary) if "regret" in key or "halved" in key or "saturated" in key]
     assert list(result.folder.glob("*.png")) == []
     header, *_, legend = table(result.summary)
-    assert header.split() == ["cell", "claim", "proved", "verdict", "s"]
+    assert header.split() == ["cell", "claim", "certified", "verdict", "s"]
     assert legend == "columns: docs/metrics.md"
     text = page("Scores", rows_of(result.summary), [])
     assert "regret" not in text
@@ -135,7 +135,7 @@ def test_it_is_marked_beside_an_algorithm_that_has_regret(tmp_path: Path) -> Non
     result = run(tmp_path, scoring(JDP), cell(JDP))
     assert {file.name for file in result.folder.glob("*.png")} == {"frontier.png", "curves.png"}
     header, scored, other, *_ = (line.split() for line in table(result.summary))
-    assert header[:5] == ["cell", "regret", "+-95%", "regret/ep.", "halved"]
+    assert header[:5] == ["cell", "regret", "+-95%", "regret/ep.", "halving"]
     assert scored[1:5] == ["-"] * 4
     assert "-" not in other
     lines = page("Both", rows_of(result.summary), [], ("scoring", "private_ucb_vi")).splitlines()

@@ -31,11 +31,11 @@ def test_each_budget_has_its_best_cell_and_the_next_best() -> None:
         "no privacy",
     ]
     one, four, free = found.values()
-    assert one.best == "best_ucb_vi, jdp, proved \u03b5 = 1, holds"
+    assert one.best == "best_ucb_vi, jdp, certified \u03b5 = 1, holds"
     assert one.value == "9.97 [7.77, 12.8]"
-    assert one.next_best.startswith("pucb, jdp, proved \u03b5 = 1, holds: 1.1\u00d7 [0.83, 1.4] (no significant")
+    assert one.next_best.startswith("pucb, jdp, certified \u03b5 = 1, holds: 1.1\u00d7 [0.83, 1.4] (no significant")
     assert one.cost == ""
-    assert four.best == "private_ucb_vi, jdp, proved \u03b5 = 4, holds"
+    assert four.best == "private_ucb_vi, jdp, certified \u03b5 = 4, holds"
     assert four.cost.startswith("8.7\u00d7 [3.4, ")
     assert (free.best, free.note) == ("private_ucb_vi, no privacy (\u03b5 = \u221e)", "the only cell")
 
@@ -46,7 +46,7 @@ def test_a_claim_that_fails_counts_at_the_certified_epsilon_only() -> None:
     assert (one.best, one.note) == ("", "no cell certifies it")
     assert one.need == "central privacy, certified \u03b5 \u2264 1"
     assert three.need == "central privacy, certified \u03b5 \u2264 3"
-    assert three.best == "private_ucb_vi, jdp, proved \u03b5 = 3 (the claim of 1 fails)"
+    assert three.best == "private_ucb_vi, jdp, certified \u03b5 = 3 (the claim of 1 fails)"
 
 
 def test_what_proves_nothing_is_no_answer() -> None:
@@ -102,5 +102,5 @@ def test_names_have_the_settings_that_are_needed_and_no_others() -> None:
     larger: dict[str, Any] = dict.fromkeys(scales, 1.0)
     (group,) = groups_of([report_cell(LOW, **scales), report_cell(HIGH, **larger)])
     assert list(group.names.values()) == [
-        f"private_ucb_vi bonus_scale={scale}, jdp, proved \u03b5 = 1, holds" for scale in ("0.1", "1")
+        f"private_ucb_vi bonus_scale={scale}, jdp, certified \u03b5 = 1, holds" for scale in ("0.1", "1")
     ]

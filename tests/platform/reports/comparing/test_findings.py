@@ -106,8 +106,9 @@ def test_one_algorithm_is_told_by_what_privacy_costs() -> None:
 
 def test_a_claim_that_fails_among_the_best_is_named() -> None:
     group, _ = found(report_cell(LOW, proved=3.0), report_cell(HIGH, algorithm="pucb", claimed=3.0, proved=3.0))
-    assert "Claims fail among the best cells: private_ucb_vi, jdp, proved \u03b5 = 3 (the claim of 1 fails)." in lead(
-        [group]
+    assert (
+        "Claims fail among the best cells: private_ucb_vi, jdp, certified \u03b5 = 3 (the claim of 1 fails)."
+        in lead([group])
     )
 
 

@@ -25,10 +25,10 @@ def draw_cell(one: Experiment, saturated: float = 0.3) -> bytes:
     ("privacy", "title"),
     [
         (NONE, "no privacy (\u03b5 = \u221e)"),
-        (jdp(1.5), "jdp, proved \u03b5 = 1.5"),
-        (jdp(1, calibration="printed"), "jdp, proved \u03b5 = 2.895 (the claim of 1 fails)"),
-        ({"model": "ldp", "epsilon": 1, "calibration": "printed"}, "ldp, proved \u03b5 = 2 (the claim of 1 fails)"),
-        (jdp(1, delta=1e-6), "jdp, proved \u03b5 = 1 at \u03b4 = 1e-06"),
+        (jdp(1.5), "jdp, certified \u03b5 = 1.5"),
+        (jdp(1, calibration="printed"), "jdp, certified \u03b5 = 2.895 (the claim of 1 fails)"),
+        ({"model": "ldp", "epsilon": 1, "calibration": "printed"}, "ldp, certified \u03b5 = 2 (the claim of 1 fails)"),
+        (jdp(1, delta=1e-6), "jdp, certified \u03b5 = 1 at \u03b4 = 1e-06"),
     ],
 )
 def test_the_title_of_a_cell_names_what_is_proved(privacy: dict[str, Any], title: str, drawn: list[Figure]) -> None:

@@ -70,14 +70,14 @@ def test_a_page_has_a_table_for_each_environment(home: Path, capsys: pytest.Capt
     (free, private), others = tables(page)
     assert len(others) == 2
     assert (private["algorithm"], private["trust model"]) == ("private_ucb_vi", "jdp")
-    assert (private["proved \u03b5"], private["\u03b4"]) == ("1", "1e-06")
-    at_1, k_1 = "bonus_scale 0.1, precision_scale 1: halved at [95 %]", "K"
-    assert (private["scales 1: halved at [95 %]"], private[k_1 + "+"]) == (">300", "300")
+    assert (private["certified \u03b5"], private["\u03b4"]) == ("1", "1e-06")
+    at_1, k_1 = "bonus_scale 0.1, precision_scale 1: episodes to half regret [95 %]", "K"
+    assert (private["scales 1: episodes to half regret [95 %]"], private[k_1 + "+"]) == (">300", "300")
     assert (private["theorem+"], private["theorem"]) == ("T1", "")
     assert (private[at_1], private[k_1]) == ("", "")
     assert (free["trust model"], free["\u03b4"], free[k_1]) == ("none", "", "500")
     assert free[at_1]
-    assert free["scales 1: halved at [95 %]"] == ""
+    assert free["scales 1: episodes to half regret [95 %]"] == ""
     assert "In all rows: seeds 6, first seed 0, beta 0.1, replan_growth 0, " in page
     assert "with its settings and noise: T1 [CZ22] Theorem" in " ".join(page.split())
     assert "K differs between runs" in page
@@ -89,14 +89,14 @@ def test_scales_stand_side_by_side_where_only_they_and_the_episodes_differ(
     copy = Path(shutil.copytree(home, tmp_path / "copy"))
     change(copy, lambda summary: pd.concat([summary, summary.iloc[1:].assign(episodes=900, **SCALES)]))
     ((_, private),) = tables(output(capsys, copy, "a"))
-    assert (private["scales 1: halved at [95 %]"], private["K+"]) == (">300", "300")
-    assert (private["scales 0.03: halved at [95 %]"], private["K++"]) == (">900", "900")
+    assert (private["scales 1: episodes to half regret [95 %]"], private["K+"]) == (">300", "300")
+    assert (private["scales 0.03: episodes to half regret [95 %]"], private["K++"]) == (">900", "900")
     # Two cells in one place: every cell has a row.
     change(copy, lambda summary: pd.concat([summary, summary.iloc[1:2].assign(episodes=800)]))
     (plain,) = tables(output(capsys, copy, "a"))
     assert [row["scales"] for row in plain[1:]] == ["scales 1", "scales 0.03", "scales 1"]
     assert [row["K"] for row in plain] == ["500", "300", "900", "800"]
-    assert all(row["regret / K [95 %]"] for row in plain)
+    assert all(row["mean regret per episode [95 %]"] for row in plain)
 
 
 def test_few_seeds_have_no_interval_and_the_head_says_from_when_on(
@@ -104,7 +104,7 @@ def test_few_seeds_have_no_interval_and_the_head_says_from_when_on(
 ) -> None:
     copy = Path(shutil.copytree(home, tmp_path / "copy"))
     change(copy, lambda summary: summary.assign(halved_at_lower=None, halved_at_upper=None))
-    assert "scales 1: halved at [95 %, from 6 seeds on]" in rows(output(capsys, copy, "a"))[0]
+    assert "scales 1: episodes to half regret [95 %, from 6 seeds on]" in rows(output(capsys, copy, "a"))[0]
 
 
 def test_two_algorithms_are_compared_at_equal_privacy_and_scales(
