@@ -159,7 +159,7 @@ def _add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_list(commands: _Subparsers) -> None:
-    parser = _add(commands, "list", "show what a config can name", "list envs")
+    parser = _add(commands, "list", "list the names that a config can use", "list envs")
     kinds = ["algorithms", "envs", "trust_models", "counters", "mechanisms", "configs"]
     parser.add_argument("kind", nargs="?", choices=kinds, help="one kind, with all keys (default: only names)")
     _add_json(parser)
@@ -181,16 +181,16 @@ def _add_sweep(commands: _Subparsers) -> None:
     parser = _add(
         commands,
         "sweep",
-        "run every cell of a config as a Ray Tune trial; again with the same name, it resumes",
+        "run every cell of a config as a Ray Tune trial; repeat the command to resume",
         "sweep tune_configs/regret_vs_epsilon.yaml --name first_try",
     )
     _add_config(parser)
     _add_how_to_sweep(parser)
-    parser.add_argument("--address", metavar="ADDR", help="of a running Ray cluster (default: this machine)")
+    parser.add_argument("--address", metavar="ADDR", help="address of a running Ray cluster (default: this machine)")
     parser.add_argument(
         "--tracking-uri",
         metavar="URI",
-        help="of MLflow (default: $MLFLOW_TRACKING_URI, or a database in the results' folder)",
+        help="URI of MLflow (default: $MLFLOW_TRACKING_URI, or a database in the results' folder)",
     )
     parser.add_argument(
         "--storage",
@@ -212,17 +212,17 @@ def _add_submit(commands: _Subparsers) -> None:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("config", metavar="CONFIG", nargs="?", help="as for sweep: a YAML file of this machine")
     what.add_argument("--follow", metavar="JOB", help="show the log of a job that was submitted, until it ends")
-    what.add_argument("--stop", metavar="JOB", help="stop a job; submitted again, the sweep resumes")
-    parser.add_argument("--address", metavar="URL", required=True, help="of Ray's dashboard, http://HOST:8265")
+    what.add_argument("--stop", metavar="JOB", help="stop a job; submit the sweep again to resume it")
+    parser.add_argument("--address", metavar="URL", required=True, help="URL of Ray's dashboard, http://HOST:8265")
     _add_set(parser)
     _add_how_to_sweep(parser)
     parser.add_argument(
         "--tracking-uri",
         metavar="URI",
-        help="of MLflow, as the cluster's head reaches it (default: $MLFLOW_TRACKING_URI)",
+        help="URI of MLflow, as the cluster's head reaches it (default: $MLFLOW_TRACKING_URI)",
     )
     parser.add_argument("--storage", metavar="URI", help="a folder for all results, at the same path on every node")
-    parser.add_argument("--no-wait", action="store_true", help="return once the job is handed in")
+    parser.add_argument("--no-wait", action="store_true", help="return once the job is submitted")
     _add_json(parser)
     parser.epilog = (
         f"{parser.epilog}\n\nThe exit code is the sweep's; 130 if the job was stopped, or is no longer followed."
@@ -231,7 +231,7 @@ def _add_submit(commands: _Subparsers) -> None:
 
 
 def _add_naming(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--name", help="of the sweep, and of its folder (default: the config's name)")
+    parser.add_argument("--name", help="name of the sweep and of its folder (default: the config's name)")
     _add_flags(parser, HOW_TO_RUN)
 
 
@@ -239,8 +239,8 @@ def _add_how_to_sweep(parser: argparse.ArgumentParser) -> None:
     """Add what `sweep` and `submit` take alike; `sweep_words` hands it on."""
     _add_naming(parser)
     _add_flags(parser, HOW_TO_SWEEP)
-    parser.add_argument(MOST_SEEDS, metavar="N", help="with --adaptive: of a cell (default: 5 times the config's)")
-    restarts = "how often a cell goes on elsewhere after its worker or node is lost; -1: always (default: 3)"
+    parser.add_argument(MOST_SEEDS, metavar="N", help="with --adaptive: most seeds per cell (default: 5 times seeds)")
+    restarts = "how often a cell restarts elsewhere after its worker or node is lost; -1: no limit (default: 3)"
     parser.add_argument(MAX_RESTARTS, metavar="N", help=restarts)
 
 
@@ -253,20 +253,20 @@ def _add_report(commands: _Subparsers) -> None:
     parser = _add(
         commands,
         "report",
-        "say which algorithm is best at which epsilon: a page with figures, tables and tests",
+        "report the best algorithm at each epsilon: a page with figures, tables and tests",
         "report regret_vs_epsilon",
     )
     parser.add_argument("sweeps", metavar="SWEEP", nargs="+", help="the name of a sweep, or its folder")
     where = "folder of report.html and its files (default: that of the only sweep), or a file for a Markdown page"
     parser.add_argument("--out", metavar="DIR|FILE.md", help=where)
-    parser.add_argument("--title", help="of the page (default: the names of the sweeps)")
+    parser.add_argument("--title", help="title of the page (default: the names of the sweeps)")
     parser.add_argument("--preface", metavar="FILE.md", help="Markdown for the top of a Markdown page")
     parser.add_argument(
         "--compare",
         metavar=("ONE", "OTHER"),
         nargs=2,
-        help="test these two algorithms or cells, too; on a Markdown page: how many times fewer episodes ONE algorithm "
-        "needs to half regret",
+        help="also test these two algorithms or cells; on a Markdown page: ratio of the episodes to half regret, OTHER "
+        "algorithm to ONE",
     )
     parser.add_argument("--storage", metavar="URI", help="as for sweep (default: $DPRL_HOME or ./dprl_runs)")
     _add_json(parser)
@@ -292,7 +292,7 @@ def _add_certify(commands: _Subparsers) -> None:
     parser = _add(
         commands,
         "certify",
-        "say what the noise of each cell will prove, without running it",
+        "show the privacy certificate of each cell without running it",
         "certify regret_vs_epsilon --set episodes=1000",
     )
     _add_config(parser)
@@ -305,11 +305,11 @@ def _add_audit(commands: _Subparsers) -> None:
         "attack the noise of each cell, of one mechanism or of every paper's claims: lower bounds on epsilon",
         "audit smoke --runs 200000",
     )
-    parser.add_argument("target", metavar="CONFIG|MECHANISM", nargs="?", help="a config as elsewhere, or e.g. laplace")
+    parser.add_argument("target", metavar="CONFIG|MECHANISM", nargs="?", help="a config or a mechanism, e.g. laplace")
     parser.add_argument("--papers", action="store_true", help="audit every printed claim of the four papers")
     _add_set(parser, "replace a value of the config")
-    parser.add_argument("--runs", metavar="N", help="how often each world is played, for each bound")
-    parser.add_argument("--seed", metavar="S", default="0", help="of the audit's draws (default: 0)")
+    parser.add_argument("--runs", metavar="N", help="samples from each of two neighbouring inputs, per bound")
+    parser.add_argument("--seed", metavar="S", default="0", help="random seed of the audit (default: 0)")
     parser.epilog = (
         f"{parser.epilog}\n\nExit codes: 0 nothing refuted, 1 a claim is refuted or a proof fails, 2 bad input."
     )
@@ -322,13 +322,13 @@ def _add_reproduce(commands: _Subparsers) -> None:
     parser = _add(
         commands,
         "reproduce",
-        "run a paper's experiments and write its numbers beside ours; again, it resumes",
+        "run a paper's experiments and compare its numbers with ours; repeat the command to resume",
         "reproduce pgc-a3c --quick",
     )
     parser.add_argument("paper", metavar="PAPER", nargs="?", default="all", help="pgc-a3c, ma-ldp, or all (default)")
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="as many trials as the paper has: 20, or 10 for ma-ldp")
-    size.add_argument("--full", action="store_true", help="100 trials, whose intervals say more (default)")
+    size.add_argument("--full", action="store_true", help="100 trials, for narrower intervals (default)")
     parser.add_argument("--fresh", action="store_true", help=HOW_TO_RUN["--fresh"])
     _add_json(parser)
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 import argparse
 
 HOW_TO_RUN = {
-    "--fresh": "delete what earlier calls under this name did",
-    "--quiet": "no progress: results, and what goes wrong",
+    "--fresh": "delete earlier results of this name and restart",
+    "--quiet": "print only results and errors",
 }
-"""Of `run`, `sweep` and `submit`; with what each does."""
+"""Flags of `run`, `sweep` and `submit`, with their help."""
 HOW_TO_SWEEP = {
     "--adaptive": "add seeds, as many as the config has at a time, to cells with a comparison that is not significant",
 }
-"""Of `sweep` and `submit` besides."""
+"""Further flags of `sweep` and `submit`."""
 MOST_SEEDS = "--most-seeds"
 MAX_RESTARTS = "--max-restarts"
 """Both take a number."""
 DEFAULT_RESTARTS = 3
-"""Of `--max-restarts`: a cell that needs more memory than there is dies each time."""
+"""Default of `--max-restarts`, finite because a cell that needs too much memory dies each time."""
 
 
 def sweep_words(options: argparse.Namespace) -> list[str]:
