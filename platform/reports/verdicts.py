@@ -248,7 +248,7 @@ def audit_text(audit: Mapping[str, Any]) -> str:
 
 def _noise_text(noise: Mapping[str, Any]) -> str:
     if noise["mechanism"] == "raw":
-        return f"{noise['release']}: none, {noise['cells']} cells leave as they are"
+        return f"{noise['release']}: none, {noise['cells']} numbers released without noise"
     nodes = noise.get("nodes_per_user", 1)
     tree = f", a user is in up to {nodes} noisy sums of each" if nodes > 1 else ""
     # Of a Gram mechanism every stage has its own; 0 where nothing is sent.
