@@ -158,14 +158,6 @@ def _check_stages(layout: SweepLayout, cells: Sequence[ReportCell], stages: Stag
         raise broken_rule("SWEEP", rule, most, again)
 
 
-def write_report(home: Path, names: Sequence[str], folder: Path, command: str) -> list[Path]:
-    """Write the report of the sweeps `names` in `home` into `folder`; return the files, report.html first.
-
-    command: what made it, which the page names. Raises UserError if a sweep has no finished cell.
-    """
-    return SweepReport.of(home, names).write(folder, command)
-
-
 def _figures_before(folder: Path) -> set[str]:
     """Return the names of the figures that an earlier report has written into `folder`."""
     try:

@@ -143,8 +143,9 @@ def test_privacy_is_no_default() -> None:
     ("runners", "agents_per_call", "staleness", "buffer_size", "plan"),
     [
         (0, None, None, 1, (9, 8)),
-        (1, None, None, 1, (9, 17)),
-        (2, None, None, 100, (9, 35)),
+        (1, None, None, 1, (24, 47)),
+        (2, None, None, 100, (12, 47)),
+        (4, None, None, 1, (9, 71)),
         (2, 50, None, 1, (50, 199)),
         (0, 50, None, 1, (50, 49)),
         (2, None, 8, 1, (4, 8)),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dprl.platform.reports.pages.writing import write_report
+from dprl.platform.reports.pages.writing import SweepReport
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 
@@ -69,7 +69,7 @@ return wide;
 
 @pytest.fixture(scope="module")
 def address(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
-    return write_report(finished, ["small"], tmp_path_factory.mktemp("page"), "a test")[0].as_uri()
+    return SweepReport.of(finished, ["small"]).write(tmp_path_factory.mktemp("page"), "a test")[0].as_uri()
 
 
 @pytest.fixture(scope="module")
