@@ -12,7 +12,7 @@ from dprl.algorithms.base import check_whole
 from dprl.privacy.compiled import inlined
 
 LARGEST_STALENESS, LARGEST_BUFFER = 10_000, 100_000
-AGENTS_PER_CALL = 9
+AGENTS_PER_CALL, AGENTS_OF_ALL_CALLS = 9, 24
 
 
 class Schedule(NamedTuple):
@@ -69,15 +69,17 @@ def call_plan(
     """Return the number of agents per call and the staleness; None for one that is to be chosen.
 
     A run without remote runners has one call under way, others `runners * calls_per_runner`. The default staleness is
-    the number of agents in all these calls but one. The default number of agents per call is AGENTS_PER_CALL, or as
-    many as a given staleness allows: without runners the staleness is 8, that of the paper's nine threads.
+    the number of agents in all these calls but one. The default number of agents per call is AGENTS_PER_CALL, with
+    one or two runners AGENTS_OF_ALL_CALLS divided by their number, and never more than a given staleness allows:
+    without runners the staleness is 8, that of the paper's nine threads, and with one or two runners it is 47.
 
     Raises ValueError if a given staleness leaves no room for a full call of every runner.
     """
     at_once = max(1, runners)
     if agents_per_call is None:
-        allowed = AGENTS_PER_CALL if staleness is None else (staleness + buffer_size) // at_once
-        agents_per_call = max(1, min(AGENTS_PER_CALL, allowed))
+        agents_per_call = max(AGENTS_PER_CALL, AGENTS_OF_ALL_CALLS // runners) if runners else AGENTS_PER_CALL
+        if staleness is not None:
+            agents_per_call = max(1, min(agents_per_call, (staleness + buffer_size) // at_once))
     elif staleness is not None and agents_per_call * at_once > staleness + buffer_size:
         raise ValueError(
             f"agents_per_call must be at most {(staleness + buffer_size) // at_once} for {at_once} runners with "
