@@ -20,6 +20,8 @@ _ALGORITHM = "algorithm."
 _NAME = "algorithm.name"
 _NOISE = ("privacy.", "noise.")
 _PRIVACY = ("privacy.model", "privacy.epsilon", "privacy.delta")
+MOST_PAIRS = 200
+"""Comparisons of cells at one privacy, beyond which none is declared: the tests of a large grid would all be lost."""
 SAME_EPSILON = 1.0 + 1e-6
 """Certified epsilons may exceed a claim by rounding errors."""
 
@@ -95,7 +97,8 @@ def declared_pairs(factors: Sequence[Factors]) -> dict[tuple[int, int], Kind]:
     """Return the comparisons of a group, pairs of places, the smaller first, each with the factor that differs.
 
     They are: the same privacy and noise, another algorithm; the same algorithm and privacy, other noise; the same
-    algorithm and noise, the next epsilon.
+    algorithm and noise, the next epsilon. Of a grid so large that one privacy has more than MOST_PAIRS comparisons of
+    algorithms, or one algorithm and privacy as many of noise, none of these is declared.
     """
     found: dict[tuple[int, int], Kind] = {}
     for i, j in _other_algorithm(factors):
@@ -118,12 +121,20 @@ def _other_algorithm(factors: Sequence[Factors]) -> Iterable[tuple[int, int]]:
 
     So algorithms that were tuned, each with constants of its own, are compared as they were tuned.
     """
+    for bucket in _buckets(factors, lambda each: (each.model, each.delta, each.epsilon, each.noise)):
+        pairs = (pair for pair in itertools.combinations(bucket, 2) if _algorithms_differ(factors, *pair))
+        yield from _few(_comparable_constants(factors, pairs))
+
+
+def _algorithms_differ(factors: Sequence[Factors], i: int, j: int) -> bool:
+    return factors[i].algorithm != factors[j].algorithm
+
+
+def _comparable_constants(factors: Sequence[Factors], pairs: Iterable[tuple[int, int]]) -> Iterable[tuple[int, int]]:
+    """Give the pairs with equal constants, and those of cells that have none of the other algorithm."""
     equal: set[tuple[int, str]] = set()
     mixed: list[tuple[int, int]] = []
-    buckets = _buckets(factors, lambda each: (each.model, each.delta, each.epsilon, each.noise))
-    for i, j in (pair for bucket in buckets for pair in itertools.combinations(bucket, 2)):
-        if factors[i].algorithm == factors[j].algorithm:
-            continue
+    for i, j in pairs:
         if compatible(factors[i].constants, factors[j].constants):
             equal |= {(i, factors[j].algorithm), (j, factors[i].algorithm)}
             yield i, j
@@ -137,9 +148,8 @@ def _other_algorithm(factors: Sequence[Factors]) -> Iterable[tuple[int, int]]:
 def _other_noise(factors: Sequence[Factors]) -> Iterable[tuple[int, int]]:
     buckets = _buckets(factors, lambda each: (each.algorithm, each.constants, each.model, each.delta, each.epsilon))
     for bucket in buckets:
-        for i, j in itertools.combinations(bucket, 2):
-            if factors[i].noise != factors[j].noise:
-                yield i, j
+        pairs = itertools.combinations(bucket, 2)
+        yield from _few((i, j) for i, j in pairs if factors[i].noise != factors[j].noise)
 
 
 def _next_epsilon(factors: Sequence[Factors]) -> Iterable[tuple[int, int]]:
@@ -150,6 +160,12 @@ def _next_epsilon(factors: Sequence[Factors]) -> Iterable[tuple[int, int]]:
             by_epsilon.setdefault(factors[i].epsilon, []).append(i)
         for less, more in itertools.pairwise(sorted(by_epsilon)):
             yield from itertools.product(by_epsilon[less], by_epsilon[more])
+
+
+def _few(pairs: Iterable[tuple[int, int]]) -> Iterable[tuple[int, int]]:
+    """Give all of the pairs, or none if they are more than MOST_PAIRS."""
+    found = list(itertools.islice(pairs, MOST_PAIRS + 1))
+    return found if len(found) <= MOST_PAIRS else []
 
 
 def _buckets(factors: Sequence[Factors], key: Callable[[Factors], Hashable]) -> Iterable[list[int]]:

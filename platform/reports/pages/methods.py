@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dprl.platform.reports.comparing.declared import MOST_PAIRS
 from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
 
 _INTERVALS = f"""\
@@ -13,12 +14,13 @@ seeds there is no interval and no test."""
 _BUDGETS = """\
 A cell is within the budget (\u03b5, \u03b4) if its noise certifies at most \u03b5 at some \u03b4 no larger than the
 budget's. Figures show a cell at the \u03b5 that its noise certifies, never at one that it only claims."""
-_TESTS = """\
+_TESTS = f"""\
 Comparisons are declared before any result is seen: the same privacy and noise, another algorithm; the same algorithm
 and privacy, other noise; the same algorithm and noise, the next \u03b5. "Significant" means Welch's test, on logs
 where values are positive, with Holm's adjustment at 5% for all declared comparisons of a group of cells. "Not
 significant" does not mean equal. "Other noise, too" marks a next best cell that differs in algorithm and noise: no
-ratio of algorithms can be read off there. All comparisons are in comparisons.csv."""
+ratio of algorithms can be read off there. All comparisons are in comparisons.csv. A grid with more than {MOST_PAIRS}
+comparisons of algorithms or of noise at one privacy declares none of them; --compare declares one that you name."""
 _PRIVACY = """\
 \u03b5 and \u03b4 are computed from the noise that ran. Central: joint differential privacy, against all other users.
 Local: against the server as well. Each cell's certificate.json names its neighbours, threat model and channels that

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 from typing import Any
 
@@ -73,6 +74,21 @@ def test_algorithms_are_compared_at_equal_constants_or_each_as_it_was_tuned() ->
 def test_settings_of_the_only_algorithm_stand_for_algorithms() -> None:
     cells = [report_cell(finals(10 * x), **dict[str, Any]({"algorithm.bonus_scale": x})) for x in (1.0, 2.0, 3.0)]
     assert len(group_of(*cells).comparisons) == 3
+
+
+def test_a_large_grid_of_settings_declares_only_the_next_epsilon() -> None:
+    scales = [0.1 * i for i in range(1, 22)]
+    cells = [
+        report_cell(finals(10 * x), claimed=epsilon, proved=epsilon, **dict[str, Any]({"algorithm.bonus_scale": x}))
+        for x in scales
+        for epsilon in (1.0, 3.0)
+    ]
+    few = [cell for cell in cells if cell.row["algorithm.bonus_scale"] < 2.05]
+    assert collections.Counter(kind for kind, _ in group_of(*few).comparisons.values()) == {
+        "algorithm": 2 * 190,
+        "epsilon": 20,
+    }
+    assert {kind for kind, _ in group_of(*cells).comparisons.values()} == {"epsilon"}
 
 
 def test_what_certifies_nothing_is_in_no_comparison() -> None:
