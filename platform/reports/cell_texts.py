@@ -25,6 +25,11 @@ def rows_of(summary: pd.DataFrame) -> list[Row]:
     return [{str(key): value for key, value in row.items() if pd.notna(value)} for row in summary.to_dict("records")]
 
 
+def algorithm_name(cell: Row) -> str:
+    """Return what the config calls the cell's algorithm, by default its name."""
+    return str(cell.get("algorithm_label") or cell["algorithm.name"])
+
+
 def by_environment(cells: Sequence[Row]) -> dict[str, list[Row]]:
     """Return the cells of each environment, which the key describes."""
     found: dict[str, list[Row]] = {}

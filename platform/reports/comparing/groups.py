@@ -11,7 +11,7 @@ import numpy as np
 
 from dprl.algorithms import Metric
 from dprl.platform.configs.experiment import needed_keys, varies
-from dprl.platform.reports.cell_texts import plain, setting_text
+from dprl.platform.reports.cell_texts import algorithm_name, plain, setting_text
 from dprl.platform.reports.comparing.declared import Factors, Kind, declared_pairs, factors_of
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.inference.effects import Effect, effect, scale_of
@@ -141,8 +141,7 @@ def cell_name(cell: ReportCell, keys: Sequence[str]) -> str:
     The label of a cell stands for algorithm and settings, that of an algorithm for its name.
     """
     settings = [setting_text(key, cell.row[key]) for key in keys if key in cell.row]
-    algorithm = str(cell.row.get("algorithm_label", cell.row["algorithm.name"]))
-    name = str(cell.row.get("cell_label", " ".join([algorithm, *settings])))
+    name = str(cell.row.get("cell_label", " ".join([algorithm_name(cell.row), *settings])))
     return f"{name}, {standing_text(cell)}"
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from dprl.algorithms import Metric
 from dprl.platform.errors import counted
+from dprl.platform.reports.cell_texts import algorithm_name
 from dprl.platform.reports.comparing.findings import Budget, Finding, Rival, findings_of
 from dprl.platform.reports.comparing.groups import Group
 from dprl.platform.reports.inference.effects import Effect
@@ -42,7 +43,7 @@ class _Told(NamedTuple):
 
     @property
     def algorithm(self) -> str:
-        return str(self.group.cells[self.best].row["algorithm.name"])
+        return algorithm_name(self.group.cells[self.best].row)
 
     @property
     def saturated(self) -> bool:
@@ -99,7 +100,7 @@ def heading(groups: Sequence[Group]) -> str:
     what = f"{_EXTREME[metric.better]} {metric.label}" if metric is not None else ""
     if all(each.saturated for each in told):
         return "Nothing was learned at any certified privacy budget"
-    names = {str(cell.row["algorithm.name"]) for each in told for cell in each.group.cells if cell.private}
+    names = {algorithm_name(cell.row) for each in told for cell in each.group.cells if cell.private}
     if len(names) == 1:
         return _of_one_algorithm(told)
     return _of_several(told, what)
@@ -296,7 +297,7 @@ def _mixed(chosen: Sequence[_Told]) -> list[str]:
 
 
 def _algorithm(group: Group, rival: Rival) -> str:
-    return str(group.cells[rival.place].row["algorithm.name"])
+    return algorithm_name(group.cells[rival.place].row)
 
 
 def _gaps(each: _Told) -> list[Metric]:

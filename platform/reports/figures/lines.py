@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dprl.platform.configs.experiment import needed_keys
-from dprl.platform.reports.cell_texts import Row, plain, short_setting
+from dprl.platform.reports.cell_texts import Row, algorithm_name, plain, short_setting
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.figures.charts import Fill, LineName
 from dprl.platform.reports.figures.colours import Look, Palette, Shades, look
@@ -127,7 +127,7 @@ class Lines:
         given = str(row.get("cell_label", ""))
         if given:
             return LineName(given, "", (), not cell.private, given=True)
-        algorithm = str(row.get("algorithm_label", "")) or algorithm_of(cell)
+        algorithm = algorithm_name(row)
         keys = self._needed[algorithm_of(cell), model]
         words = [short_setting(key, row[key]) for key in keys if key in row and key != self.over]
         if not cell.private:

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 from dprl.algorithms import Metric
 from dprl.platform.configs.experiment import varies
 from dprl.platform.errors import counted
-from dprl.platform.reports.cell_texts import plain
+from dprl.platform.reports.cell_texts import algorithm_name, plain
 from dprl.platform.reports.comparing.findings import reference_of
 from dprl.platform.reports.comparing.groups import Group
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.comparing.sentences import epsilon_number
 from dprl.platform.reports.number_texts import delta_number, effect_text, estimate_text, rounded
-from dprl.platform.reports.pages.markup import BADGES, DASH, Names, algorithm_name, badge_of, with_grey_interval
+from dprl.platform.reports.pages.markup import BADGES, DASH, Names, badge_of, with_grey_interval
 from dprl.platform.reports.pages.values import result_text, shown, value_label
 from dprl.platform.reports.records import results_in
 
@@ -182,7 +182,7 @@ def _kinds(cells: Sequence[ReportCell]) -> str:
     factors: dict[str, list[float]] = {}
     for cell in cells:
         row = cell.row
-        words = [algorithm_name(cell), _MODELS.get(str(row["privacy.model"]), str(row["privacy.model"]))]
+        words = [algorithm_name(row), _MODELS.get(str(row["privacy.model"]), str(row["privacy.model"]))]
         if "privacy.calibration" in row:
             words.append(f"{row['privacy.calibration']} noise")
         factors.setdefault(", ".join(words), []).append(float(row.get("factor", math.nan)))

@@ -10,6 +10,7 @@ from dprl.algorithms import Metric
 from dprl.platform.reports.cell_texts import (
     Row,
     Scales,
+    algorithm_name,
     band_text,
     by_environment,
     common_settings,
@@ -195,7 +196,7 @@ class _Section:
 
     def _fixed(self, cell: Row) -> dict[str, str]:
         return {
-            _ALGORITHM: f"{cell['algorithm.name']} {settings_text(cell, self.varying, ('algorithm.',))}".strip(),
+            _ALGORITHM: f"{algorithm_name(cell)} {settings_text(cell, self.varying, ('algorithm.',))}".strip(),
             _MODEL: str(cell["privacy.model"]),
             _EPSILON: epsilon_text(cell),
             _DELTA: delta_text(cell),

@@ -12,6 +12,7 @@ from markupsafe import Markup
 from matplotlib.markers import MarkerStyle
 from matplotlib.path import Path as MarkerPath
 
+from dprl.platform.reports.cell_texts import algorithm_name
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.figures.colours import Palette, Shades, look
 from dprl.platform.reports.inference.effects import Effect
@@ -134,18 +135,13 @@ class Names:
 
     def plain(self, cell: ReportCell) -> Markup:
         """Return the name in its colour."""
-        return Markup('<span class="nm {}">{}</span>').format(self.css(cell), algorithm_name(cell))
+        return Markup('<span class="nm {}">{}</span>').format(self.css(cell), algorithm_name(cell.row))
 
 
 def small(words: Iterable[str]) -> Markup:
     """Return settings in small type, '' of none."""
     text = ", ".join(words)
     return Markup("<small>{}</small>").format(text) if text else Markup("")
-
-
-def algorithm_name(cell: ReportCell) -> str:
-    """Return the label of a cell's algorithm that the config gives, or its name."""
-    return str(cell.row.get("algorithm_label") or cell.row["algorithm.name"])
 
 
 def _line(model: str) -> Markup:

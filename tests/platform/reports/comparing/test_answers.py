@@ -7,6 +7,7 @@ from typing import Any
 from dprl.platform.reports.comparing.answers import Answer, answers_of
 from dprl.platform.reports.comparing.groups import groups_of, standing_text
 from dprl.platform.reports.comparing.report_cells import ReportCell
+from dprl.platform.reports.comparing.sentences import heading, lead
 from tests.platform.reports.comparing.cases import report_cell
 
 LOW, MIDDLE, HIGH = [9.0, 10.0, 11.0], [9.5, 10.5, 12.0], [99.0, 100.0, 101.0]
@@ -104,3 +105,16 @@ def test_names_have_the_settings_that_are_needed_and_no_others() -> None:
     assert list(group.names.values()) == [
         f"private_ucb_vi bonus_scale={scale}, jdp, certified \u03b5 = 1, holds" for scale in ("0.1", "1")
     ]
+
+
+def test_the_answer_calls_algorithms_by_their_labels() -> None:
+    groups = groups_of(
+        [
+            report_cell([10.0, 11.0, 12.0], algorithm_label="Ours"),
+            report_cell([20.0, 21.0, 22.0], algorithm="pucb", algorithm_label="Theirs"),
+        ]
+    )
+    text = " ".join([heading(groups), *lead(groups)])
+    assert "Ours" in text
+    assert "pucb" not in text
+    assert "private_ucb_vi" not in text

@@ -52,6 +52,11 @@ def test_algorithms_without_gaps_leave_blanks_beside_those_that_have_them() -> N
     assert sorted(line[headers.index(GAP)] == "" for line in lines) == [False, True]
 
 
+def test_an_algorithm_is_shown_by_its_label() -> None:
+    labelled = summary([cell(jdp(1.0))]).assign(algorithm_label="Ours")
+    assert rows(page("Labels", rows_of(labelled), []))[1][0] == "Ours"
+
+
 def test_other_pages_are_without_gaps() -> None:
     text = page("Regret", rows_of(summary([cell(NONE), cell(jdp(1))])), [])
     assert "gap" not in text
