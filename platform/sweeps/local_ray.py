@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import _thread
 import atexit
+import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,14 +15,25 @@ from types import FrameType
 import ray
 from ray._private.node import Node
 
+from dprl.platform.errors import EXIT_SOME_FAILED
 from dprl.platform.sweeps.execution import RayLost
 
 _POLL_SECONDS = 0.5
 _SERVERS = ("gcs_server", "raylet")
-_SIGNAL = signal.SIGUSR1
+_INTERRUPT_SECONDS = 5.0
+"""While a GCS without raylet lives, Ray ends this process within ten seconds; without a GCS, in a minute."""
+_SIGNAL = signal.SIGUSR2
+"""Tune takes SIGUSR1 for itself."""
 
-_KEPT: list[RayLost] = []
+_KEPT: list[KeyboardInterrupt] = []
 """Their tracebacks hold Ray's objects: when one is freed without a raylet, Ray's compiled part ends the process."""
+
+
+def _leave() -> None:
+    """End this process without what Ray does at its end: it would wait for dead servers, and then crash."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(EXIT_SOME_FAILED)
 
 
 class LocalRay:
@@ -49,29 +62,33 @@ class LocalRay:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        over, reasons = threading.Event(), list[str]()
+        over, interrupted, reasons = threading.Event(), threading.Event(), list[str]()
 
         def watch() -> None:
             while not over.wait(_POLL_SECONDS):
                 if self.death:
                     reasons.append(self.death)
-                    # While a GCS without raylet lives, Ray ends this process within ten seconds; without, in a minute.
-                    self._kill()
                     tell(reasons[0])
                     _thread.interrupt_main(_SIGNAL)
+                    interrupted.wait(_INTERRUPT_SECONDS)
+                    self._kill()
                     return
 
         def interrupt(_: int, __: FrameType | None) -> None:
-            raise RayLost(reasons[0])
+            interrupted.set()
+            # All that Ray's compiled part lets through; it makes an Exception of others, which Tune catches.
+            raise KeyboardInterrupt
 
         before = signal.signal(_SIGNAL, interrupt)
         watcher = threading.Thread(target=watch, daemon=True)
         watcher.start()
         try:
             yield
-        except RayLost as error:
+        except KeyboardInterrupt as error:
+            if not interrupted.is_set():
+                raise
             _KEPT.append(error)
-            raise
+            raise RayLost(reasons[0]) from error
         finally:
             over.set()
             watcher.join()
@@ -83,8 +100,8 @@ class LocalRay:
             ray.shutdown()
             return
         self._kill()
-        # It would wait for the servers that have died.
-        atexit.unregister(ray.shutdown)
+        # The last that is registered is the first that runs.
+        atexit.register(_leave)
 
     def _kill(self) -> None:
         self._node.kill_all_processes(check_alive=False, allow_graceful=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import signal
 import subprocess
 import time
@@ -41,9 +42,11 @@ def node() -> Iterator[FakeNode]:
 def test_the_death_of_a_server_ends_what_waits_for_it(
     server: str, node: FakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    at_exit: list[object] = []
     monkeypatch.setattr(ray, "shutdown", lambda: pytest.fail("it would wait for the server"))
+    monkeypatch.setattr(atexit, "register", at_exit.append)
     local, told = LocalRay(node), list[str]()
-    before = signal.getsignal(signal.SIGUSR1)
+    before = signal.getsignal(signal.SIGUSR2)
     victim = node.all_processes[server][0].process
     reason = rf"^Ray's {server} \(process {victim.pid}\) died with signal 9$"
 
@@ -56,8 +59,9 @@ def test_the_death_of_a_server_ends_what_waits_for_it(
         wait_without_end()
     assert told == [str(lost.value)]
     assert all(one.process.poll() is not None for (one,) in node.all_processes.values())
-    assert signal.getsignal(signal.SIGUSR1) == before
+    assert signal.getsignal(signal.SIGUSR2) == before
     local.stop()
+    assert len(at_exit) == 1
 
 
 def test_while_all_live_nothing_is_told(node: FakeNode, monkeypatch: pytest.MonkeyPatch) -> None:

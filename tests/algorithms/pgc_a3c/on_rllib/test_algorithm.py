@@ -55,7 +55,7 @@ def config(runners: int = 0, agents_per_call: int | None = None, **training: Any
 
 def corridor(env: type[Corridor] = Corridor, runners: int = 0) -> PGCConfig:
     spec = RLModuleSpec(module_class=TwoHeads)
-    made: PGCConfig = config(runners).environment(env).rl_module(rl_module_spec=spec)
+    made: PGCConfig = config(runners).environment(env).rl_module(rl_module_spec=spec).training(staleness=8)
     return made
 
 

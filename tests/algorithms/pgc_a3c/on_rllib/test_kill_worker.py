@@ -17,6 +17,7 @@ import ray
 
 from dprl.algorithms.pgc.base import Batch, Reply
 from dprl.algorithms.pgc.book import JOURNAL
+from dprl.algorithms.pgc_a3c.on_rllib import config as settings_of_rllib
 from dprl.algorithms.pgc_a3c.on_rllib.env_runner import PrivateEnvRunner
 from dprl.privacy import LedgerError, SenderSpec
 from dprl.privacy.gradients.leases import issue_private_messages
@@ -146,15 +147,15 @@ def test_an_agent_submits_three_times_and_never_more(tmp_path: Path) -> None:
     assert repeats(found.values) == 0
 
 
-def test_noise_of_a_global_generator_would_come_again(tmp_path: Path) -> None:
+def test_noise_of_a_global_generator_would_come_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings_of_rllib, "_runner", lambda: Trap)
     run = Run(tmp_path, 1, env={"seconds": 0.01})
-    run.config.env_runner_cls = Trap
     assert repeats(run.until_killed_and_back(1).values) > 0
 
 
-def test_a_reply_that_comes_again_is_refused(tmp_path: Path) -> None:
+def test_a_reply_that_comes_again_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings_of_rllib, "_runner", lambda: Replays)
     run = Run(tmp_path, 0)
-    run.config.env_runner_cls = Replays
     algorithm = run.config.build_algo()
     before = algorithm.parameters
     with pytest.raises(LedgerError, match="submission 1 was received already; send each once"):
