@@ -100,7 +100,8 @@ def summary_row(experiment: Experiment, results: CellResults) -> dict[str, Any]:
     finals = final_numbers(metrics, results)
     row: dict[str, Any] = {"cell": experiment.digest, **experiment.parameters(), **label_columns(experiment)}
     for metric in metrics:
-        row |= _metric_columns(metric, records) or {name: finals[name] for name in _with_ends(metric.name)}
+        columns = _metric_columns(metric, records, horizon_of(experiment))
+        row |= columns or {name: finals[name] for name in _with_ends(metric.name)}
     note = SATURATION_NOTE if learned_nothing(records) else ""
     return {**row, **finals, "theorem": results.theorem, "note": note}
 
@@ -111,10 +112,10 @@ def label_columns(experiment: Experiment) -> dict[str, str]:
     return {key: label for key, label in labels.items() if label}
 
 
-def headline_numbers(metrics: Sequence[Metric], records: pd.DataFrame) -> dict[str, float]:
+def headline_numbers(metrics: Sequence[Metric], records: pd.DataFrame, horizon: float) -> dict[str, float]:
     """Return the headline of the whole run, as the summary has it, with the ends of its interval; {} without one."""
     metric = headline(metrics)
-    columns = {} if metric is None else _metric_columns(metric, records)
+    columns = {} if metric is None else _metric_columns(metric, records, horizon)
     return {} if metric is None else {name: columns[name] for name in _with_ends(metric.name) if name in columns}
 
 
@@ -131,34 +132,40 @@ def final_numbers(metrics: Sequence[Metric], results: CellResults) -> dict[str, 
     return {**found, **privacy_columns(results.certificate), **derived}
 
 
-def _metric_columns(metric: Metric, records: pd.DataFrame) -> dict[str, float]:
+def horizon_of(experiment: Experiment) -> float:
+    """Return the largest number of steps of an episode."""
+    return float(experiment.parameters().get("env.horizon", math.inf))
+
+
+def _metric_columns(metric: Metric, records: pd.DataFrame, horizon: float) -> dict[str, float]:
     """Return what the summary has of a metric beside the final numbers, nothing of a median; see docs/metrics.md."""
+    low, high = metric.range(horizon)
     name, episodes = metric.name, records["episode"]
     last = records[episodes == episodes.max()]
     if metric.over == "mean":
         if metric.headline:
-            return _headline_columns(metric, records)
+            return _headline_columns(metric, records, (low, high))
         points = curve(records, name)
         lengths = np.diff(points["episode"], prepend=0)
         return {name: float(np.average(points["mean"], weights=lengths)), f"{name}_last": float(last[name].mean())}
     if metric.over == "last":
-        return _with_band(name, last[name], metric.most) if metric.across == "mean" else {}
-    each = per_episode(metric)
+        return _with_band(name, last[name], (low, high)) if metric.across == "mean" else {}
+    each, n_episodes = per_episode(metric), episodes.max()
     return {
-        **_with_band(name, last[name]),
-        **_with_band(f"mean_{name}", last[name] / episodes.max()),
-        **_with_band(f"{each}_last", last[each]),
+        **_with_band(name, last[name], (low * n_episodes, high * n_episodes)),
+        **_with_band(f"mean_{name}", last[name] / n_episodes, (low, high)),
+        **_with_band(f"{each}_last", last[each], (low, high)),
         f"{each}_first": float(records[episodes == episodes.min()][each].mean()),
     }
 
 
-def _headline_columns(metric: Metric, records: pd.DataFrame) -> dict[str, float]:
+def _headline_columns(metric: Metric, records: pd.DataFrame, bounds: tuple[float, float]) -> dict[str, float]:
     """Return what the summary has of a headline that is a mean over the block."""
     name = metric.name
     episodes, values = by_seed(records, name)
     return {
-        **_with_band(name, pd.Series(np.average(values, axis=0, weights=np.diff(episodes, prepend=0)))),
-        **_with_band(f"{name}_last", pd.Series(values[-1])),
+        **_with_band(name, pd.Series(np.average(values, axis=0, weights=np.diff(episodes, prepend=0))), bounds),
+        **_with_band(f"{name}_last", pd.Series(values[-1]), bounds),
         f"{name}_first": float(values[0].mean()),
     }
 
@@ -169,11 +176,11 @@ def _final_median(metric: Metric, records: pd.DataFrame) -> dict[str, float]:
     return _named(metric.name, median_interval(last[metric.name].to_numpy()))
 
 
-def _with_band(name: str, values: pd.Series[float], most: float = math.inf) -> dict[str, float]:
-    """Return the mean over seeds and the ends of its band, which does not leave [0, most] where that is known."""
+def _with_band(name: str, values: pd.Series[float], bounds: tuple[float, float]) -> dict[str, float]:
+    """Return the mean over seeds and the ends of its band, NaN for few seeds, cut at the bounds."""
     mean, lower, upper = band(values.to_numpy())
-    if math.isfinite(most) and math.isfinite(lower):
-        lower, upper = max(lower, 0.0), min(upper, most)
+    if math.isfinite(lower):
+        lower, upper = max(lower, bounds[0]), min(upper, bounds[1])
     return _named(name, (mean, lower, upper))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -31,8 +32,10 @@ _DERIVED = "derived_"
 CERTIFICATE_HEADING = "### Certificate"
 
 
-def cell_metrics(metrics: Sequence[Metric], results: CellResults) -> list[entities.Metric]:
+def cell_metrics(metrics: Sequence[Metric], results: CellResults, horizon: float = math.inf) -> list[entities.Metric]:
     """Return the curves and the constants of a finished cell with these metrics, as points for MLflow.
+
+    horizon: the largest number of steps of an episode, at whose range intervals of the headline are cut.
 
     Curves are means over seeds with step = episode, at most `_CURVE_POINTS` each, the last episode among them, half of
     them dense at the start as the records are. Headlines, sums and results have the ends of their intervals, too. The
@@ -47,7 +50,7 @@ def cell_metrics(metrics: Sequence[Metric], results: CellResults) -> list[entiti
     """
     stamp = int(results.finished_at * 1000)
     points = [entities.Metric(key, value, stamp, step) for key, value, step in _curve_points(metrics, results.records)]
-    constants = {key: value for key, value in _constants(metrics, results).items() if np.isfinite(value)}
+    constants = {key: value for key, value in _constants(metrics, results, horizon).items() if np.isfinite(value)}
     return points + [entities.Metric(key, value, stamp, _FIRST_STEP) for key, value in constants.items()]
 
 
@@ -75,13 +78,14 @@ def _has_band(metric: Metric) -> bool:
     return metric.across == "mean" and (metric.headline or metric.over == "sum" or is_result(metric))
 
 
-def _constants(metrics: Sequence[Metric], results: CellResults) -> dict[str, float]:
+def _constants(metrics: Sequence[Metric], results: CellResults, horizon: float) -> dict[str, float]:
     """Return the numbers of a cell that have no curve, by their keys in MLflow."""
     # MLflow draws a chart for each: the rest of what is proved stands in certificate.json.
     left_out = privacy_columns(results.certificate).keys() - _EPSILONS
     numbers = {"seconds": results.seconds, **final_numbers(metrics, results)}
     constants = {_grouped(name): number for name, number in numbers.items() if name not in left_out}
-    constants |= {f"cell/{name}": number for name, number in headline_numbers(metrics, results.records).items()}
+    headlines = headline_numbers(metrics, results.records, horizon)
+    constants |= {f"cell/{name}": number for name, number in headlines.items()}
     return {key: float(number) for key, number in constants.items() if number is not None}
 
 

@@ -16,6 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from dprl.platform.environment_variables import set_environment
 from dprl.platform.errors import broken_rule
+from dprl.platform.reports.records import horizon_of
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.layout import SweepCell
 from dprl.platform.tracking.cell_entries import (
@@ -148,7 +149,7 @@ class Tracker:
             run = self._cell_run(cell)
             if RECORDED in self._tags[run]:
                 return
-            metrics = cell_metrics(cell.experiment.metrics, results)
+            metrics = cell_metrics(cell.experiment.metrics, results, horizon_of(cell.experiment))
             for start in range(0, len(metrics), _BATCH):
                 self.client.log_batch(run, metrics=metrics[start : start + _BATCH])
             if _FAILURE in self._tags[run]:

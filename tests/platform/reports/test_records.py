@@ -80,6 +80,15 @@ def test_the_summary_row_has_settings_regret_and_privacy() -> None:
     assert (row["halved_at"], row["halved_share"]) == (math.inf, 0.0)
 
 
+def test_intervals_do_not_leave_the_range_of_their_metric() -> None:
+    """An episode of 4 steps loses between 0 and 4, and the intervals of these seeds reach beyond both."""
+    one = read_experiment(RAW)
+    row = summary_row(one, finished(one, records([[0.0, 0.0], [0.0, 4.0], [4.0, 4.0]])))
+    assert (row["regret_lower"], row["regret_upper"]) == (0.0, 16.0)
+    assert (row["mean_regret_lower"], row["mean_regret_upper"]) == (0.0, 4.0)
+    assert (row["regret_per_episode_last_lower"], row["regret_per_episode_last_upper"]) == (0.0, 4.0)
+
+
 def test_the_summary_row_names_the_theorem_that_covers_the_settings() -> None:
     found = []
     for settings in ({}, {"bonus_scale": 0.5}, {"name": "pucb"}):
