@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -21,23 +22,25 @@ from dprl.platform.reports.cell_texts import (
 )
 from dprl.platform.reports.tables import episode_reached
 
-_ENVIRONMENT, _ALGORITHM, _MODEL, _NOISE, _NOISES = (
+_ENVIRONMENT, _ALGORITHM, _SETTINGS, _MODEL, _NOISE, _NOISES = (
     "environment",
     "algorithm",
+    "settings",
     "trust model",
     "noise",
     "noise: from, to",
 )
-_TEXTS = (_ENVIRONMENT, _ALGORITHM, _MODEL, _NOISE, _NOISES)
+_TEXTS = (_ENVIRONMENT, _ALGORITHM, _SETTINGS, _MODEL, _NOISE, _NOISES)
 _PRIVACY = (_MODEL, "certified \u03b5", "\u03b4")
 _SECTIONS = ("privacy.", "noise.")
+_OF_ALGORITHM = "algorithm."
 _WIDTH = 120
 _BOUNDS = """\
 Both medians are in brackets. `> x`: the first had not halved when its run ended; `< x`: the second had not."""
 
 
 class _Pair(NamedTuple):
-    """Two cells of equal environment, privacy and scales. key: the columns that name the pair."""
+    """Two cells of equal environment, privacy and settings of the algorithm. key: the columns that name the pair."""
 
     key: tuple[str, ...]
     first: Row
@@ -47,21 +50,21 @@ class _Pair(NamedTuple):
 def comparison(cells: Sequence[Row], one: str, other: str) -> str:
     """Return Markdown sections on algorithm `one` against `other`, and on the noise of each; '' without any pair.
 
-    Algorithms are compared at equal trust model, certified epsilon, delta, noise and scales only, and noises only for
-    one algorithm: no ratio mixes the two effects.
+    Algorithms are compared at equal trust model, certified epsilon, delta, noise, scales and settings that both have
+    only, and noises only for one algorithm of equal settings: no ratio mixes two effects.
     """
     sections = (
         _section(
             f"{one} against {other} at equal noise",
             f"Median episodes to half regret of {other}, divided by those of {one}: above 1, {one} needs fewer.",
-            (_ENVIRONMENT, *_PRIVACY, _NOISE),
+            (_ENVIRONMENT, _SETTINGS, *_PRIVACY, _NOISE),
             list(_algorithm_pairs(cells, one, other)),
         ),
         _section(
             "Effect of the noise at equal algorithms",
             "Median episodes to half regret with the first noise, divided by those with the second: above 1, the "
             "second noise needs fewer. Both certify the same \u03b5 and \u03b4.",
-            (_ENVIRONMENT, _ALGORITHM, *_PRIVACY, _NOISES),
+            (_ENVIRONMENT, _ALGORITHM, _SETTINGS, *_PRIVACY, _NOISES),
             list(_noise_pairs(cells)),
         ),
     )
@@ -69,35 +72,38 @@ def comparison(cells: Sequence[Row], one: str, other: str) -> str:
 
 
 def _algorithm_pairs(cells: Sequence[Row], one: str, other: str) -> Iterator[_Pair]:
-    for environment, found in _private(cells).items():
+    for environment, settings, found in _private(cells):
         for noise, alike in found:
             ours, theirs = ([cell for cell in alike if cell["algorithm.name"] == name] for name in (one, other))
-            for cell in ours:
-                key = (environment, *_privacy(cell), noise or "default")
-                yield from (_Pair(key, rival, cell) for rival in theirs if _asked(rival) == _asked(cell))
+            for cell, rival in itertools.product(ours, theirs):
+                if _alike(cell, rival, settings):
+                    told = settings_text({**rival, **cell}, settings, (_OF_ALGORITHM,))
+                    yield _Pair((environment, told, *_privacy(cell), noise or "default"), rival, cell)
 
 
 def _noise_pairs(cells: Sequence[Row]) -> Iterator[_Pair]:
-    for environment, found in _private(cells).items():
-        for i, (before, firsts) in enumerate(found):
-            for after, seconds in found[i + 1 :]:
-                for first in firsts:
-                    key = (environment, str(first["algorithm.name"]), *_privacy(first), f"{before}, {after}")
-                    alike = (cell for cell in seconds if cell["algorithm.name"] == first["algorithm.name"])
-                    yield from (_Pair(key, first, cell) for cell in alike if _asked(cell) == _asked(first))
+    for environment, settings, found in _private(cells):
+        for (before, firsts), (after, seconds) in itertools.combinations(found, 2):
+            for first, second in itertools.product(firsts, seconds):
+                name = str(first["algorithm.name"])
+                if name == second["algorithm.name"] and _alike(first, second, settings):
+                    told = settings_text(first, settings, (_OF_ALGORITHM,))
+                    yield _Pair((environment, name, told, *_privacy(first), f"{before}, {after}"), first, second)
 
 
-def _private(cells: Sequence[Row]) -> dict[str, list[tuple[str, list[Row]]]]:
-    """Return the private cells that have a halving, by environment and noise, in the order of `_rank`."""
-    found: dict[str, list[tuple[str, list[Row]]]] = {}
+def _private(cells: Sequence[Row]) -> Iterator[tuple[str, list[str], list[tuple[str, list[Row]]]]]:
+    """Yield each environment, its settings of algorithms that vary, and its private cells that have a halving.
+
+    These come by their noise, in the order of `_rank`.
+    """
     for environment, members in by_environment(cells).items():
         varying = varying_settings(members)
         by_noise: dict[str, list[Row]] = {}
         for cell in members:
             if cell["privacy.model"] != "none" and "halved_at" in cell:
                 by_noise.setdefault(settings_text(cell, varying, _SECTIONS), []).append(cell)
-        found[environment] = [(noise, sorted(alike, key=_rank)) for noise, alike in by_noise.items()]
-    return found
+        settings = [key for key in varying if key.startswith(_OF_ALGORITHM)]
+        yield environment, settings, [(noise, sorted(alike, key=_rank)) for noise, alike in by_noise.items()]
 
 
 def _section(title: str, meaning: str, headers: Sequence[str], pairs: Sequence[_Pair]) -> str:
@@ -111,17 +117,25 @@ def _section(title: str, meaning: str, headers: Sequence[str], pairs: Sequence[_
             columns.append(column)
     if not rows:
         return ""
-    lines = [[*key, *("; ".join(row.get(column, [])) for column in columns)] for key, row in rows.items()]
+    kept = [i for i in range(len(headers)) if any(key[i] for key in rows)]
+    lines = [
+        [*(key[i] for i in kept), *("; ".join(row.get(column, [])) for column in columns)] for key, row in rows.items()
+    ]
     told = textwrap.fill(" ".join(f"{meaning} {_BOUNDS}".split()), _WIDTH)
-    return "\n\n".join([f"## {title}", told, table([*headers, *map(scales_text, columns)], lines, _TEXTS)])
+    return "\n\n".join(
+        [f"## {title}", told, table([*(headers[i] for i in kept), *map(scales_text, columns)], lines, _TEXTS)]
+    )
 
 
 def _privacy(cell: Row) -> tuple[str, str, str]:
     return str(cell["privacy.model"]), epsilon_text(cell), delta_text(cell)
 
 
-def _asked(cell: Row) -> tuple[object, ...]:
-    return *_privacy(cell), scales(cell)
+def _alike(one: Row, other: Row, settings: Sequence[str]) -> bool:
+    """Whether privacy, scales and those of the settings that both have are equal."""
+    both = [key for key in settings if key in one and key in other]
+    asked = ((*_privacy(cell), scales(cell), *(cell[key] for key in both)) for cell in (one, other))
+    return next(asked) == next(asked)
 
 
 def _rank(cell: Row) -> tuple[object, ...]:

@@ -155,6 +155,32 @@ def test_a_ratio_never_mixes_algorithm_and_noise(
     assert row["noise: from, to"] == "separate binary_tree, one_hot auto"
 
 
+def test_other_settings_of_an_algorithm_are_never_mixed_either(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def add(summary: pd.DataFrame) -> pd.DataFrame:
+        one = summary.iloc[1:]
+        beta, other = {"algorithm.beta": 0.2}, {"algorithm.name": "other", "algorithm.beta": math.nan}
+        two = [one.assign(halved_at=200.0), one.assign(**beta, halved_at=80.0), one.assign(**other, halved_at=40.0)]
+        less = [row.assign(**{"privacy.families": "one_hot"}, halved_at=row["halved_at"] / 2.0) for row in two]
+        return pd.concat([summary.iloc[:1], *two, *less])
+
+    copy = Path(shutil.copytree(home, tmp_path / "copy"))
+    change(copy, add)
+    algorithms, noises, *_ = tables(output(capsys, copy, "a", "--compare", "private_ucb_vi", "other"))
+    found = {(row["settings"], row["noise"]): row["scales 1"] for row in algorithms}
+    assert {setting: text for (setting, noise), text in found.items() if noise == "separate"} == {
+        "beta=0.1": "0.2 (40 / 200)",
+        "beta=0.2": "0.5 (40 / 80)",
+    }
+    assert len(found) == 4
+    assert {(row["algorithm"], row["settings"], row["scales 1"]) for row in noises} == {
+        ("private_ucb_vi", "beta=0.1", "2 (200 / 100)"),
+        ("private_ucb_vi", "beta=0.2", "2 (80 / 40)"),
+        ("other", "", "2 (40 / 20)"),
+    }
+
+
 SCALES: dict[str, Any] = {"algorithm.bonus_scale": 0.03, "algorithm.precision_scale": 0.03}
 
 
