@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from markupsafe import Markup
+
 from dprl.algorithms import Metric
 from dprl.platform.configs.experiment import varies
 from dprl.platform.errors import counted
@@ -25,6 +27,8 @@ _MOST_ROWS = 300
 """Cells of a page; all of them are in report.csv."""
 _MOST_COLUMNS = 8
 """Settings with a column of their own; further ones stand in one column."""
+_NARROW_COLUMNS = 9
+"""Columns that fit beside each other with intervals on the line of their values."""
 _MOST_KINDS = 4
 """Kinds of cells that a verdict names."""
 
@@ -94,12 +98,20 @@ class CellTables:
         results = [metric for metric in results_in({key for row in rows for key in row}) if metric != groups[0].metric]
         costs = any(reference_of(each.group, each.place) is not None for each in kept if each.cell.private)
         words = {key for key in keys if any(isinstance(row.get(key), str) for row in rows)}
-        columns = _columns(groups[0], {key: "" if key in words else "n" for key in keys}, results, costs=costs)
+        columns = _columns(groups[0], {key: "word" if key in words else "n" for key in keys}, results, costs=costs)
         told = [self._row(each, keys, results, costs=costs) for each in kept]
         empty = {i for i in range(len(columns)) if not any(each["texts"][i] for each in told)}
         if len({each.cell.seeds for each in places}) == 1:
             empty.add(len(columns) - 2)
+        private = [each["texts"] for each, at in zip(told, kept, strict=True) if at.cell.private]
+        claimed, delta, certified = range(2 + len(keys), 5 + len(keys))
+        if all(texts[claimed] == texts[certified] for texts in private):
+            empty.add(claimed)
+        if private and all(texts[delta] == delta_number(0.0) for texts in private):
+            empty.add(delta)
+            columns[certified] = _Column("Certified \u03b5, \u03b4 = 0", "n")
         return {
+            "stacked": len(columns) - len(empty) > _NARROW_COLUMNS,
             "title": value_label(groups[0]) if several else "",
             "columns": [column for i, column in enumerate(columns) if i not in empty],
             "rows": [
@@ -150,10 +162,12 @@ def _header(key: str) -> str:
     return "Environment" if key == "env.name" else key.rpartition(".")[2].replace("_", " ").capitalize()
 
 
-def _value(row: Mapping[str, Any], key: str) -> str:
+def _value(row: Mapping[str, Any], key: str) -> Markup:
+    """Return a setting; a long name may go on a second line after each of its underscores."""
     if key not in row:
-        return ""
-    return f"{int(row[key]):,}" if key == "episodes" else plain(row[key])
+        return Markup("")
+    text = f"{int(row[key]):,}" if key == "episodes" else plain(row[key])
+    return Markup("_<wbr>").join(text.split("_"))
 
 
 def _privacy(cell: ReportCell) -> list[object]:

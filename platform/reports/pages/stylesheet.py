@@ -102,7 +102,9 @@ th.n,td.n{text-align:right}td.wrap{white-space:normal;min-width:11em}
 .budgets .again{visibility:hidden}.budgets tr.first td{border-top:1px solid var(--line)}
 .tag{display:inline-block;font-size:12.5px;color:var(--muted);border:1px dashed var(--axis);border-radius:4px;\
 padding:0 6px;white-space:nowrap}
-.all{font-size:13.5px}.all th,.all td{padding:5px 9px}
+.all{font-size:13.5px}.all th,.all td{padding:5px 9px}.stacked .iv{display:block}\
+.all.stacked th,.all.stacked td{padding:5px 7px}.stacked td.word{white-space:normal}\
+.stacked td.wrap{min-width:7em;overflow-wrap:anywhere}
 .all th{white-space:normal;vertical-align:bottom;line-height:1.25}
 .all thead th{position:sticky;top:0;background:var(--panel);z-index:1;border-bottom:0;\
 box-shadow:inset 0 -1px 0 var(--axis)}

@@ -119,7 +119,7 @@ PAGE = """\
 {%- if table.title %}
 <h3>{{ table.title }}</h3>
 {%- endif %}
-<div class="tall" tabindex="0"><table class="all">
+<div class="tall" tabindex="0"><table class="all{% if table.stacked %} stacked{% endif %}">
 <thead><tr>
 {%- for column in table.columns %}<th class="{{ column.css }}">{{ column.header }}</th>{% endfor -%}
 </tr></thead>
