@@ -104,8 +104,7 @@ that is 50 %."""
 _CEILING = """\
 Without noise, rewards known: R_K for each reading of V and each constant c of the bonus; actions at random lose
 {uniform}. **These runs are NOT PRIVATE.** Maxmin takes the worst of the others' actions, so its values are lower than
-those of the Bellman equation of sec. 2.1, yet its regret, against the same V\\*, is the smaller one wherever c lets
-anything be learned."""
+those of the Bellman equation of sec. 2.1; its regret, against the same V\\*, need not be larger."""
 _NEEDED = """\
 Noise is added to sums over users. The shift that makes them positive definite grows like the square root of the
 users' number, what users tell in proportion to it: the last column of the first table under Figure 1 says how many
