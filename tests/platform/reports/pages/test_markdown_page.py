@@ -160,7 +160,8 @@ def test_other_settings_of_an_algorithm_are_never_mixed_either(
 ) -> None:
     def add(summary: pd.DataFrame) -> pd.DataFrame:
         one = summary.iloc[1:]
-        beta, other = {"algorithm.beta": 0.2}, {"algorithm.name": "other", "algorithm.beta": math.nan}
+        beta: dict[str, Any] = {"algorithm.beta": 0.2}
+        other: dict[str, Any] = {"algorithm.name": "other", "algorithm.beta": math.nan}
         two = [one.assign(halved_at=200.0), one.assign(**beta, halved_at=80.0), one.assign(**other, halved_at=40.0)]
         less = [row.assign(**{"privacy.families": "one_hot"}, halved_at=row["halved_at"] / 2.0) for row in two]
         return pd.concat([summary.iloc[:1], *two, *less])
