@@ -16,6 +16,8 @@ from dprl.platform.reports.figures.marks import SUPERSCRIPTS
 
 EPISODES = "episodes"
 _MODEL, _EPSILON, _DELTA = "privacy.model", "privacy.epsilon", "privacy.delta"
+_MOST_NOISES = 4
+"""Kinds of noise that a caption names."""
 _ALWAYS = ("algorithm.name", _MODEL, _EPSILON, _DELTA)
 _NOISE = ("privacy.", "noise.")
 _PRINTED = ("printed", "separate", "binary_tree")
@@ -167,7 +169,9 @@ class Lines:
             shared = set.intersection(*map(set, kinds))
             names = [" ".join(word for word in kind if word not in shared) or "plain" for kind in kinds]
             what = MODEL_WORDS.get(model, model)
-            told.append(f"Noise, {what}: {names[0]} (heavy lines); {', '.join(names[1:])} (thin lines).")
+            more = [f"and {len(names) - _MOST_NOISES} more"] if len(names) > _MOST_NOISES else []
+            thin = ", ".join(names[1:_MOST_NOISES] + more)
+            told.append(f"Noise, {what}: {names[0]} (heavy lines); {thin} (thin lines).")
         return told
 
 

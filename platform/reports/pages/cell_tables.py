@@ -110,6 +110,10 @@ class CellTables:
         if private and all(texts[delta] == delta_number(0.0) for texts in private):
             empty.add(delta)
             columns[certified] = _Column("Certified \u03b5, \u03b4 = 0", "n")
+        notes = {str(each["texts"][-1]) for each in told}
+        note = notes.pop() if len(told) > 1 and len(notes) == 1 else ""
+        if note:
+            empty.add(len(columns) - 1)
         return {
             "stacked": len(columns) - len(empty) > _NARROW_COLUMNS,
             "title": value_label(groups[0]) if several else "",
@@ -118,6 +122,7 @@ class CellTables:
                 each | {"texts": [text for i, text in enumerate(each["texts"]) if i not in empty]} for each in told
             ],
             "left_out": len(places) - len(kept),
+            "note": f"All cells above: {note}." if note else "",
         }
 
     def _row(self, at: _Place, keys: Sequence[str], results: Sequence[Metric], *, costs: bool) -> dict[str, Any]:

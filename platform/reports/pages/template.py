@@ -129,6 +129,9 @@ PAGE = """\
 {%- for text in row.texts %}<td class="{{ table.columns[loop.index0].css }}">{{ text }}</td>{% endfor %}</tr>
 {%- endfor %}
 </tbody></table></div>
+{%- if table.note %}
+<p class="note">{{ table.note }}</p>
+{%- endif %}
 {%- if table.left_out %}
 <p class="note">The best cells. {{ "{:,}".format(table.left_out) }} further ones are in <code>report.csv</code>.</p>
 {%- endif %}

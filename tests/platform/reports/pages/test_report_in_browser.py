@@ -65,6 +65,9 @@ for (const node of document.querySelectorAll('main *')) {
 }
 return wide;
 """
+_SCROLLED = """
+return [...document.querySelectorAll('.tall, .box')].map(e => e.scrollWidth - e.clientWidth).filter(over => over > 0)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +106,7 @@ def test_nothing_is_cut_off_and_all_text_is_readable(browser: Any, address: str,
     show(browser, address, width, theme)
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
     assert browser.execute_script(_CUT) == []
+    assert width < 1280 or browser.execute_script(_SCROLLED) == []
     assert browser.execute_script(_CONTRAST) == []
     shown = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
     assert (shown == "rgb(255, 255, 255)") == (theme == "light")

@@ -77,6 +77,13 @@ def test_a_large_table_is_cut_and_says_so(report: SweepReport, monkeypatch: pyte
     assert "4 further ones are in <code>report.csv</code>" in table
 
 
+def test_a_note_of_all_cells_is_said_once(report: SweepReport, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(cell_tables, "_note", lambda _: "covered by Theorem 0")
+    page = report.write(tmp_path, "again")[0].read_text()
+    assert page.count("covered by Theorem 0") == 1
+    assert ">Note</th>" not in page
+
+
 def test_every_colour_of_figures_has_a_counterpart_in_the_dark(report: SweepReport, page: str) -> None:
     used = set(re.findall(r"var\((--c[0-9A-F]{6})", page))
     light, dark = re.findall(r":root\{([^}]*)\}", page)[:2]
