@@ -185,6 +185,9 @@ def _of_several(told: Sequence[_Told], what: str) -> str:
         first, *others = [(next(iter(winners)), model_text(model)) for model, winners in by_model.items()]
         rest = ", ".join(f"{name} under {model}" for name, model in others)
         return f"{first[0]} has the {what} under {first[1]}, {rest}{untested}"
+    leads = [each.algorithm for each in told if (rival := each.finding.other_algorithm) and rival.significant]
+    if len(set(leads)) == 1:
+        return f"Only {leads[0]} is significantly best, at {len(leads)} of {len(tests)} privacy budgets"
     return f"The algorithm with the {what} depends on the privacy budget{untested}"
 
 

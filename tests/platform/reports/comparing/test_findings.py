@@ -92,6 +92,16 @@ def test_no_winner() -> None:
     assert heading([group]) == "No algorithm is significantly best at \u03b5 \u2264 1"
 
 
+def test_winners_that_differ_without_a_test_are_not_told_apart() -> None:
+    group, _ = found(
+        report_cell(LOW),
+        report_cell(HIGH, algorithm="pucb"),
+        report_cell([x / 3 for x in LOW], "jdp", 3.0, 3.0, "pucb"),
+        report_cell([x / 3 for x in MIDDLE], "jdp", 3.0, 3.0),
+    )
+    assert heading([group]) == "Only private_ucb_vi is significantly best, at 1 of 2 privacy budgets"
+
+
 def test_fewer_than_three_seeds_have_no_test() -> None:
     group, _ = found(report_cell(LOW[:2]), report_cell(HIGH[:2], algorithm="pucb"))
     assert heading([group]).endswith("at every certified privacy budget (fewer than 3 seeds: no test)")
