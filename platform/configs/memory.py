@@ -64,11 +64,13 @@ def require_memory(cells: Sequence[Experiment], *, run: bool, here: bool = True)
         limit = available if cell.memory is None else min(cell.memory * GB, available)
         if needed <= limit:
             continue
-        where = "this machine has" if limit == available else "its `memory` allows"
-        remedy = "a smaller environment, other privacy.counter or fewer episodes"
+        limited = limit != available
+        where = "its `memory` allows" if limited else "this machine has"
+        more = "more `memory`" if limited else "a larger machine"
         raise UserError(
             f"{cell.short_name(varying_keys(cells))}: memory: the cell needs about {needed / GB:.3g} GB, more than the "
-            f"{limit / GB:.3g} GB that {where}; choose {remedy}, or a larger machine"
+            f"{limit / GB:.3g} GB that {where}; choose a smaller environment, another privacy.counter, fewer episodes "
+            f"or {more}"
         )
 
 
