@@ -14,7 +14,6 @@ from dprl.privacy import (
     CountFamilies,
     LocalPrivacy,
     Privatizer,
-    Report,
     Streams,
 )
 from dprl.privacy.counts.exchange import exchange
@@ -87,15 +86,6 @@ def test_local_reports_have_the_certified_scale_and_no_other(tabular_families: F
     assert stats.kstest(noise, stats.laplace(scale=scale).cdf).pvalue > 1e-3
     for factor in (2 / 3, 3 / 2):
         assert stats.kstest(noise, stats.laplace(scale=scale * factor).cdf).pvalue < 1e-20
-
-
-def test_reports_of_two_users_share_no_noise(tabular_families: Families) -> None:
-    families = tabular_families(HORIZON)
-    privatizer = LocalPrivacy(1.0).build(families, 2, Streams(0, "x"))
-    nobody = Contribution(np.zeros((HORIZON, 3), dtype=np.int64), np.zeros((HORIZON, 3)))
-    first, second = privatizer.encode(nobody, 1), privatizer.encode(nobody, 2)
-    assert isinstance(first, Report)
-    assert not np.isclose(first.values, second.values).any()
 
 
 @pytest.mark.parametrize(

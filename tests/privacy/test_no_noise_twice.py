@@ -1,0 +1,189 @@
+"""No noise occurs twice: not in two messages of a run, at any position, and not in runs of other names or seeds.
+
+Two messages whose noise is the same, shifted or not, give the difference of what two users sent away. Continuous noise
+is compared number by number, over all positions: two equal numbers of 53 bits have probability below 1e-8 here. Noise
+on a grid, coins and directions repeat numbers by chance: there no window of 64 neighbours may be, up to scale and sign,
+that of another message. For independent windows a correlation of 0.9 has probability below 1e-20.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.lib.stride_tricks import sliding_window_view
+
+from dprl.privacy import (
+    CentralPrivacy,
+    Contribution,
+    GradientSender,
+    LocalBitPrivacy,
+    LocalGradientPrivacy,
+    LocalPrivacy,
+    LocalStatisticsPrivacy,
+    NoiseConfig,
+    StatisticsLayout,
+    Streams,
+    add_statistics,
+    receive_bit,
+    send_bit,
+    send_statistics,
+)
+from dprl.privacy.counts.calibration import AUTO, report_names
+from dprl.privacy.mechanisms import GRAMS, VECTORS
+
+N_USERS, HORIZON, DIMENSION, WINDOW = 5, 6, 300, 64
+LAYOUT = StatisticsLayout(horizon=4, dimension=8, n_messages=2, n_agents=2, reward_dimension=8)
+FAST, EXACT = NoiseConfig(), NoiseConfig(arithmetic="exact")
+Messages = list[np.ndarray]
+
+
+def of_counts(settings: LocalPrivacy, streams: Streams, families: Any) -> Messages:
+    privatizer = settings.build(families(HORIZON, n_states=5, n_actions=3), N_USERS, streams)
+    shape = (HORIZON, len(privatizer.families.families))
+    nobody = Contribution(np.zeros(shape, dtype=np.int64), np.zeros(shape))
+    return [privatizer.encode(nobody, user).values.copy() for user in range(1, N_USERS + 1)]
+
+
+def of_coins(settings: LocalPrivacy, streams: Streams, families: Any) -> Messages:
+    """The coins that turn rewards into bits."""
+    privatizer = settings.build(families(HORIZON * 6, n_states=2, n_actions=2), N_USERS, streams)
+    shape = (HORIZON * 6, len(privatizer.families.families))
+    found = []
+    for user in range(1, N_USERS + 1):
+        privatizer.encode(Contribution(np.zeros(shape, dtype=np.int64), np.full(shape, 0.5)), user)
+        found.append(privatizer.channel.sender.coins.copy())
+    return found
+
+
+def of_gradients(settings: LocalGradientPrivacy, streams: Streams, _: object) -> Messages:
+    privatizer = settings.build(DIMENSION, 2 * N_USERS, streams)
+    lease = privatizer.lease(2 * N_USERS)
+    sent = GradientSender(privatizer.sender_spec).send(lease, np.zeros((len(lease), DIMENSION)), np.zeros(len(lease)))
+    return list(privatizer.estimates(sent))
+
+
+def of_statistics(settings: LocalStatisticsPrivacy, streams: Streams, _: object) -> Messages:
+    privatizer = settings.build(LAYOUT, N_USERS, streams)
+    privatizer.charge(1, N_USERS)
+    m, h, d = LAYOUT.n_messages, LAYOUT.horizon, LAYOUT.dimension
+    corner = np.triu_indices(d)
+    found = []
+    for user in range(1, N_USERS + 1):
+        matrices, vectors = np.zeros((m, h, d, d)), np.zeros((m, h, d))
+        given = np.zeros((m, h, d)), np.zeros((m, h)), np.zeros((LAYOUT.n_agents, h, LAYOUT.reward_dimension))
+        send_statistics(privatizer.channel, *given, user)
+        add_statistics(privatizer.channel, matrices, vectors, np.zeros_like(given[2]))
+        # The last stage has nothing to send.
+        found.append(np.concatenate([matrices[:, :-1, *corner].ravel(), vectors[:, :-1].ravel()]))
+    return found
+
+
+def of_bits(settings: LocalBitPrivacy, streams: Streams, _: object) -> Messages:
+    """One bit from each of many users: parts of one row of them."""
+    privatizer = settings.build(N_USERS * 400, streams)
+    privatizer.charge(1, N_USERS * 400)
+    bits = np.empty(N_USERS * 400)
+    for user in range(1, bits.shape[0] + 1):
+        send_bit(privatizer.channel, 0, user)
+        bits[user - 1] = receive_bit(privatizer.channel)
+    return list(bits.reshape(N_USERS, -1))
+
+
+def cases() -> dict[str, tuple[Callable[..., Messages], Any, NoiseConfig]]:
+    """Every law of the user's side, by a name that says it."""
+    found: dict[str, tuple[Callable[..., Messages], Any, NoiseConfig]] = {
+        "bits": (of_bits, LocalBitPrivacy(0.5), FAST),
+        "coins": (of_coins, LocalPrivacy(1.0, mechanism="symmetric_unary_encoding", families="one_hot"), FAST),
+        "coins, exact": (of_coins, LocalPrivacy(1.0, mechanism="symmetric_unary_encoding", families="one_hot"), EXACT),
+        "counts, exact": (of_counts, LocalPrivacy(1.0), EXACT),
+    }
+    for name in sorted(set(report_names()) - {AUTO}):
+        delta = 1e-6 if any(word in name for word in ("gaussian", "bounded", "truncated")) else 0.0
+        noise = EXACT if name.startswith("discrete") else FAST
+        found[f"counts {name}"] = (of_counts, LocalPrivacy(1.0, delta, mechanism=name, families="one_hot"), noise)
+    for name in VECTORS:
+        delta = 1e-6 if name == "clipped_gaussian" else 0.0
+        settings = LocalGradientPrivacy(4.0, delta, name, release_scores="private", score_epsilon=0.5, submissions=2)
+        found[f"gradients {name}"] = (of_gradients, settings, FAST)
+    for name in sorted(set(GRAMS) - {"gram_uniform"}):
+        delta = 0.0 if name == "gram_laplace" else 1e-5
+        for noise in (FAST, EXACT) if name in ("gram_laplace", "gram_gaussian") else (FAST,):
+            found[f"statistics {name} {noise.arithmetic}"] = (
+                of_statistics,
+                LocalStatisticsPrivacy(1.0, delta, name),
+                noise,
+            )
+    printed = LocalStatisticsPrivacy(1.0, 1e-5, "gram_uniform", "printed", clipping="device", rewards="public")
+    return found | {"statistics gram_uniform": (of_statistics, printed, FAST)}
+
+
+CASES = cases()
+
+
+@pytest.fixture(params=CASES)
+def case(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def messages(case: str, tabular_families: Any) -> Callable[[int, str], Messages]:
+    """Return what users send who have nothing to send: noise and nothing else, by seed and name of the run."""
+    make, settings, noise = CASES[case]
+    return lambda seed, name: make(settings, Streams(seed, name, noise), tabular_families)
+
+
+def shared(one: np.ndarray, other: np.ndarray, on_grid: bool) -> bool:
+    """Whether some noise of two messages is the same."""
+    distinct = np.unique(one).size == one.size and np.unique(other).size == other.size
+    if distinct and not on_grid and np.intersect1d(np.abs(one), np.abs(other)).size:
+        return True
+    first, second = windows(one), windows(other)
+    return bool(first.size and second.size and np.abs(first @ second.T).max() > 0.9)
+
+
+def windows(message: np.ndarray) -> np.ndarray:
+    """Return all windows, centred and of norm 1."""
+    found = sliding_window_view(message, WINDOW) - sliding_window_view(message, WINDOW).mean(axis=1, keepdims=True)
+    norms = np.linalg.norm(found, axis=1, keepdims=True)
+    kept = norms[:, 0] > 0.0
+    return np.asarray(found[kept] / norms[kept])
+
+
+def test_no_two_messages_share_noise_at_any_position(case: str, messages: Callable[[int, str], Messages]) -> None:
+    found = messages(7, "one")
+    assert all(message.size >= WINDOW for message in found)
+    on_grid = CASES[case][2] == EXACT
+    assert [(i, j) for j in range(len(found)) for i in range(j) if shared(found[i], found[j], on_grid)] == []
+
+
+@pytest.mark.parametrize(("seed", "name"), [(8, "one"), (7, "two")])
+def test_runs_of_another_seed_or_name_share_no_noise(
+    case: str, messages: Callable[[int, str], Messages], seed: int, name: str
+) -> None:
+    ours, others, on_grid = messages(7, "one"), messages(seed, name), CASES[case][2] == EXACT
+    assert not any(shared(one, other, on_grid) for one in ours for other in others)
+
+
+@pytest.mark.parametrize("shift", [0, 1, 7, 399])
+@pytest.mark.parametrize("on_grid", [False, True])
+def test_shared_noise_is_found(shift: int, on_grid: bool) -> None:
+    rng = np.random.default_rng(0)
+    row = rng.integers(0, 2, size=800).astype(float) if on_grid else rng.normal(size=800)
+    assert shared(row[:400], 3.0 * row[shift : shift + 400] if on_grid else -row[shift : shift + 400], on_grid) == (
+        not on_grid or shift < 399
+    )
+    assert not shared(row[:400], row[400:], on_grid)
+
+
+def test_released_noise_differs_between_cells_and_runs(tabular_families: Any) -> None:
+    """On the server's side: every number of a first release has noise of its own."""
+    numbers = []
+    for seed, name in ((7, "one"), (8, "one"), (7, "two")):
+        privatizer = CentralPrivacy(1.0).build(tabular_families(HORIZON), 3, Streams(seed, name))
+        shape = (HORIZON, len(privatizer.families.families))
+        nobody = Contribution(np.zeros(shape, dtype=np.int64), np.zeros(shape))
+        numbers.append(privatizer.absorb(privatizer.encode(nobody, 1)).values)
+    assert np.unique(numbers).size == np.size(numbers)
