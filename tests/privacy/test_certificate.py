@@ -25,11 +25,13 @@ from dprl.privacy import (
     PrivacyRequest,
     Release,
     Streams,
+    SubmissionLedger,
     certify,
 )
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.scopes import COUNTS
+from dprl.privacy.verdicts import verdict
 
 Families = Callable[..., CountFamilies]
 
@@ -221,3 +223,26 @@ def test_an_infinite_pure_epsilon_is_neither_exact_nor_an_upper_bound(privatizer
     proved = privatizer.planned_certificate("x").to_dict()["proved"]
     assert (proved["pure_epsilon"], proved["tightness"]) == ("inf", None)
     assert "pure: no finite epsilon" in proved["method"]
+
+
+@pytest.mark.parametrize(("off", "told"), [(-1e-6, "holds"), (0.0, "holds"), (1e-6, "fails")])
+def test_a_claim_holds_up_to_rounding_and_no_further(off: float, told: str) -> None:
+    near = 1.0 + off
+    assert verdict(0.7, 0.0, 0.7 * near, 1.0, raw=False) == told
+    assert verdict(0.7, 1e-5, 0.7 * near, 1.0, raw=False) == told
+    assert verdict(0.7, 1e-5, math.inf, 1e-5 * near, raw=False) == told
+    approximately = "holds_approximately" if off <= 0.0 else "fails"
+    assert verdict(0.7, 0.0, math.inf, 1e-6 * near, raw=False) == approximately
+    assert verdict(0.7, 1e-5, 0.7 * near, 1e-5, raw=True) == "unbounded"
+
+
+def test_every_submission_counts_and_one_release_that_does_not_attain_its_bound_is_enough() -> None:
+    one, other = release(), release(attainable=False, public_start=Sensitivity.of_cells(1))
+    for submissions in (1, 3):
+        both = SubmissionLedger("ldp", [one, other], COUNTS["ldp"], 5, submissions)
+        assert both.pure_epsilon() == pytest.approx(submissions * 2.0 * one.curve().pure_epsilon)
+        each = [each.pure_epsilon_public_start() for each in (one, other)]
+        assert 0.0 < each[1] < each[0]
+        assert both.pure_epsilon_public_start() == pytest.approx(submissions * sum(each))
+        assert not both.attained
+        assert SubmissionLedger("ldp", [one, one], COUNTS["ldp"], 5, submissions).attained

@@ -56,6 +56,14 @@ def test_the_proofs_shift_makes_noise_positive_definite() -> None:
     assert needed[0.0] > 190
 
 
+def test_the_shift_is_that_of_the_proof() -> None:
+    """2 Gamma_k over the root of the messages, Gamma_k for 1 - alpha / 6 at all H stages together."""
+    deviations, alpha = np.array([3.0, 0.5, 0.0, 1.0, 2.0]), 0.1
+    expected = 2.0 * deviations * (math.sqrt(4 * 6) + 2.0 * math.log(6 * 5 / alpha))
+    np.testing.assert_allclose(shift_rates(deviations, 6, alpha, 1.0), expected, rtol=1e-12)
+    np.testing.assert_allclose(shift_rates(deviations, 6, alpha, 0.25), expected / 4.0, rtol=1e-12)
+
+
 def test_radii_are_those_of_the_theorems() -> None:
     sizes, alpha = (4, 5, 8500), 0.1
     common = 4**0.75 * math.log(4 * 8500 * 5 / 0.1)

@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from dprl.algorithms.ma_ldp.beliefs import beliefs, update
 from dprl.algorithms.ma_ldp.graphs import (
     GRAPHS,
     LEAST_WEIGHT,
     SAMPLED_GRAPHS,
     Complete,
+    ConsensusMatrices,
     CustomGraph,
     Gossip,
     Graph,
@@ -29,7 +31,8 @@ from dprl.algorithms.ma_ldp.graphs import (
     matrix_number,
     metropolis,
 )
-from dprl.algorithms.ma_ldp.rewards import correct, reward_step
+from dprl.algorithms.ma_ldp.rewards import RewardStep, correct, reward_step
+from dprl.envs import NetworkMDP
 from dprl.privacy.compiled import kernel
 from tests.without_compiler import printed_both_ways
 
@@ -189,6 +192,24 @@ def test_numbers_of_matrices_follow_the_probabilities() -> None:
     many = np.cumsum(np.full(37, 1 / 37))
     for uniform in np.random.default_rng(0).random(500):
         assert matrix_number(many, False, 0, float(uniform)) == np.searchsorted(many, uniform, side="right")
+
+
+def test_a_cycle_begins_with_its_first_matrix_and_goes_on_over_episodes() -> None:
+    """Stage h of user k has matrix (k - 1) H + h, from 0 on."""
+    (matrices, probabilities), horizon = Gossip("ring").matrices(3), 2
+    assert matrices.shape[0] == 3
+    mdp = NetworkMDP(n_agents=3, horizon=horizon, gap=0.05).build()
+    talks = ConsensusMatrices(matrices, probabilities), True, np.zeros(5, dtype=np.uint64)
+    found = beliefs(mdp, True, False, RewardStep(1.0, 1.0), talks, 1)
+    rng = np.random.default_rng(0)
+    expected = found.weights.copy()
+    for user in (1, 2, 3):
+        found.corrections[...] = rng.normal(size=found.corrections.shape)
+        for h in range(horizon):
+            turn = (user - 1) * horizon + h
+            expected[h] = matrices[turn % 3] @ (expected[h] + found.corrections[:, h] / user)
+        update(found, user)
+        np.testing.assert_allclose(found.weights, expected, rtol=1e-12)
 
 
 def test_consensus_is_a_product_in_place() -> None:

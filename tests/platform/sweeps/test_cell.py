@@ -96,6 +96,15 @@ def test_every_advance_runs_one_block_at_least_and_tells_how_far_it_is(tmp_path:
     assert (last.episodes_done, last.seed_index) == (1001, 1)
 
 
+def test_seeds_that_released_different_things_are_not_one_cell(tmp_path: Path) -> None:
+    run = CellRun(experiment(episodes=6), CellFolder(tmp_path))
+    finish(run)
+    assert run.certificate() == json.loads(run.folder.certificate_file.read_text())
+    run._certificates[1] = {**run._certificates[1], "proved_epsilon": 6.0}
+    with pytest.raises(RuntimeError, match="the seeds of one cell released different things"):
+        run.certificate()
+
+
 class Killed(BaseException):
     """Stands for the end of the process."""
 

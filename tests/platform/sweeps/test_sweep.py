@@ -141,6 +141,8 @@ def test_a_failing_cell_is_named_and_the_others_are_kept(tmp_path: Path, capsys:
     assert "Traceback" in log.read_text()
     assert list(result.summary["cell"]) == [cells[1].digest]
     assert "FAILED" in capsys.readouterr().err
+    status = json.loads(SweepLayout(tmp_path / "home", "small").status_file.read_text())
+    assert (status["cells"], status["cells_finished"], status["cells_failed"]) == (2, 1, 1)
 
     (broken / "state.npz").rmdir()
     repaired = run_sweep(cells, options(tmp_path / "home"))

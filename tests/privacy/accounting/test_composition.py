@@ -39,7 +39,7 @@ CURVES = st.one_of(
     st.builds(OptimizedUnaryEncodings, st.integers(1, 20), st.sampled_from([0.05, 0.2]), st.just(False)),
     SMALL.map(GaussianLoss),
     st.floats(1e-4, 0.5).map(ConcentratedLoss),
-    st.builds(DiscreteGaussianLoss, st.integers(1, 9), st.sampled_from([5.0, 20.0])),
+    st.builds(DiscreteGaussianLoss, st.integers(1, 9), st.floats(0.3, 50.0)),
     st.builds(ApproximateLoss, st.floats(0.01, 1.0), st.sampled_from([1e-9, 1e-7])),
 )
 LISTS = st.lists(CURVES, min_size=2, max_size=4)
@@ -318,6 +318,13 @@ def test_unary_encodings_beside_others_cost_what_listing_says() -> None:
             for outcome in itertools.product(one, one, one, last)
         )
         assert curve.delta(epsilon) == pytest.approx(listed, rel=3e-9)
+
+
+def test_discrete_gaussians_that_are_not_listed_count_with_their_rho() -> None:
+    together = compose([DiscreteGaussianLoss(4, 1.0), DiscreteGaussianLoss(9, 2.0)])
+    assert isinstance(together, ComposedLoss)
+    assert together.rho == 4 / 2 + 9 / 8
+    assert together.epsilon(1e-6) == pytest.approx(15.3, abs=0.05)
 
 
 @pytest.mark.parametrize("times", [2, 7])
