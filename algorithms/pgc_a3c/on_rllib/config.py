@@ -17,6 +17,8 @@ from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from dprl.algorithms.base import check_choice, check_number, check_whole
 from dprl.algorithms.pgc.schedule import CallPlan, Schedule, call_plan
 from dprl.algorithms.pgc_a3c.config import PGCA3CConfig
+from dprl.algorithms.pgc_a3c.on_rllib.env_runner import PrivateEnvRunner
+from dprl.algorithms.pgc_a3c.on_rllib.learner import PGCLearner
 from dprl.algorithms.pgc_a3c.on_rllib.module import ActorCriticModule
 from dprl.algorithms.pgc_a3c.on_rllib.settings import check_settings
 from dprl.envs import CartPoleGravity
@@ -108,7 +110,7 @@ class PGCConfig(AlgorithmConfig):
 
     def _leave_runners_alone(self) -> None:
         """Turn off what RLlib does with runners that play for learners: parameters travel with every call here."""
-        self.env_runner_cls = _runner()
+        self.env_runner_cls = PrivateEnvRunner
         self._dont_auto_sync_env_runner_states = True
         self.merge_env_runner_states = self.broadcast_env_runner_states = False
         self.restart_failed_env_runners = True
@@ -332,8 +334,6 @@ class PGCConfig(AlgorithmConfig):
 
     def get_default_learner_class(self) -> type:
         """Return `PGCLearner`."""
-        from dprl.algorithms.pgc_a3c.on_rllib.learner import PGCLearner  # noqa: PLC0415 - it imports this file
-
         return PGCLearner
 
     def _set(self, method: str, settings: Mapping[str, object], known: Collection[str]) -> Self:
@@ -347,12 +347,6 @@ def _algorithm() -> type:
     from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGC  # noqa: PLC0415 - it imports this file
 
     return PGC
-
-
-def _runner() -> type:
-    from dprl.algorithms.pgc_a3c.on_rllib.env_runner import PrivateEnvRunner  # noqa: PLC0415 - it imports this file
-
-    return PrivateEnvRunner
 
 
 def _names_of(config: AlgorithmConfig) -> list[str]:

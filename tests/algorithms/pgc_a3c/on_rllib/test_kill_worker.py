@@ -148,13 +148,13 @@ def test_an_agent_submits_three_times_and_never_more(tmp_path: Path) -> None:
 
 
 def test_noise_of_a_global_generator_would_come_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settings_of_rllib, "_runner", lambda: Trap)
+    monkeypatch.setattr(settings_of_rllib, "PrivateEnvRunner", Trap)
     run = Run(tmp_path, 1, env={"seconds": 0.01})
     assert repeats(run.until_killed_and_back(1).values) > 0
 
 
 def test_a_reply_that_comes_again_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settings_of_rllib, "_runner", lambda: Replays)
+    monkeypatch.setattr(settings_of_rllib, "PrivateEnvRunner", Replays)
     run = Run(tmp_path, 0)
     algorithm = run.config.build_algo()
     before = algorithm.parameters
