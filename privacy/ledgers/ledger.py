@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -108,6 +109,8 @@ class Account(ABC):
             raise LedgerError(f"submissions must be at least 1, got {submissions}; a user who sends nothing needs none")
         self._scope = scope
         self._submissions = submissions
+        secret = any(release.mechanism is not None and release.entropy == "os" for release in self._releases)
+        self._owner = os.getpid() if secret else None
 
     @property
     @abstractmethod
@@ -165,6 +168,18 @@ class Account(ABC):
         """Return a delta that holds at `epsilon`; 1 with a raw release."""
         return 1.0 if self.has_raw_release else self.curve.delta(epsilon)
 
+    def _require_own_process(self) -> None:
+        """Raise LedgerError in a process that inherited this by a fork, unless its noise is seeded.
+
+        Parent and child would charge the same users once each, and with noise from the operating system that is two
+        releases. With seeded noise the two are the same release.
+        """
+        if self._owner not in (None, os.getpid()):
+            raise LedgerError(
+                "noise from the operating system is drawn in one process only, and this process was forked from it; "
+                "nobody can be charged here: build a new privatizer"
+            )
+
 
 class Ledger(Account):
     """All releases of one run and how many users they have been charged for: users 1, 2, ... submit once, in order.
@@ -190,8 +205,10 @@ class Ledger(Account):
         """Record, before it happens, that users first..last (1-based, inclusive) submit.
 
         Raises:
-            LedgerError: if a user of the range was charged before, or users would be left out.
+            LedgerError: if a user of the range was charged before, users would be left out, or this process was forked
+                from the one that may charge.
         """
+        self._require_own_process()
         if first_user != self._users_charged + 1:
             raise LedgerError(f"user {first_user} cannot submit: users up to {self._users_charged} are charged already")
         self._users_charged = max(self._users_charged, last_user)

@@ -211,6 +211,7 @@ class SubmissionLedger(Account):
         raise LedgerError("a ledger of submissions cannot be copied or pickled; continue from state_dict")
 
     def _begin(self) -> None:
+        self._require_own_process()
         if not self._writing and self._journal is not None:
             self._include(self._journal.begin(self.terms, self._n_agents))
             self._writing = True

@@ -206,6 +206,24 @@ def test_a_forked_process_draws_nothing_for_other_data(law: str, make: Callable[
         assert case.release(user, 2)
 
 
+@pytest.mark.parametrize("law", [law for law in LAWS if not law.startswith("senders")])
+def test_a_forked_process_charges_nobody(law: str, make: Callable[..., Case]) -> None:
+    """Parent and child would release what the same users sent, each with noise of its own, and charge for one."""
+    case = make(*LAWS[law])
+    said = in_a_fork(lambda: case.privatizer.charge(1, 1) or b"charged")
+    assert said.startswith(REFUSED), said[:80]
+    charge_all(case)
+    assert case.release(1, 1)
+
+
+def test_a_forked_process_leases_nothing(make: Callable[..., Case]) -> None:
+    settings = LocalGradientPrivacy(2.0)
+    privatizer = make(of_gradients, settings, OS).privatizer
+    said = in_a_fork(lambda: bytes(len(privatizer.lease(1))))
+    assert said.startswith(REFUSED), said[:80]
+    assert len(privatizer.lease(1)) == 1
+
+
 @pytest.mark.parametrize("law", LAWS)
 def test_the_parent_and_a_new_privatizer_in_the_child_go_on(law: str, make: Callable[..., Case]) -> None:
     case = make(*LAWS[law])
