@@ -44,7 +44,7 @@ _DAMAGE = (OSError, ValueError, KeyError, TypeError, IndexError, EOFError, zipfi
 class CellProgress:
     """How far a cell is; episodes count over all its seeds, `seed_index` is the one that runs.
 
-    restarted: why the checkpoint of an earlier process could not be used, '' if it could or there was none.
+    restarted: what starts again, and why, as an earlier process's work could not be continued; '' if nothing does.
     """
 
     episodes_done: int
@@ -81,7 +81,8 @@ class CellRun:
     records so far and the learner of the current seed; it is replaced as a whole, so a kill loses work but
     never consistency. A repeated stretch draws the same noise: it repeats a release, and makes no second one. So does
     a cell that starts again because its checkpoint is damaged; `progress` says so. Where noise comes from the operating
-    system, starting again would be a second release. Raises UserError for a damaged checkpoint of such a cell.
+    system, starting again is a second release: `progress` says so of a seed that was cut. Raises UserError for a
+    damaged checkpoint of such a cell.
     """
 
     def __init__(self, experiment: Experiment, folder: CellFolder) -> None:
@@ -163,6 +164,7 @@ class CellRun:
             "seconds": self._seconds,
             "certificates": self._certificates,
             "basis": self._basis,
+            "cut": self._learner is not None,
         }
         # A learner whose noise must not be written down cannot be continued: its seed starts over, with other noise.
         resumable = self.experiment.resumable
@@ -190,7 +192,7 @@ class CellRun:
             ]
             if not self.experiment.resumable:
                 raise UserError(second_release(damage, self.folder.path)) from None
-            self._restarted = damage
+            self._restarted = f"starts again, its checkpoint cannot be read ({damage})"
             self._rows, self._policies, self._certificates = [], [], []
             self._basis, self._seconds, self._learner = {}, 0.0, None
 
@@ -207,6 +209,9 @@ class CellRun:
         self._certificates = about["certificates"]
         self._basis = about["basis"]
         self._seconds = float(about["seconds"])
+        if about.get("cut") and not self.experiment.resumable:
+            seed = len(self._policies) + 1
+            self._restarted = f"seed {seed} was cut and starts again with other noise: a second release to its users"
         learner = _below(_LEARNER, arrays)
         if learner:
             self._learner = self.experiment.build(len(self._policies))

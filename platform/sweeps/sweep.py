@@ -283,10 +283,10 @@ class _Sweep:
         self.tracker.begin(cell)
 
     def advanced(self, cell: SweepCell, progress: CellProgress) -> None:
-        """Show how far the cell is, and once that it had to start again."""
+        """Show how far the cell is, and once what of it had to start again."""
         if progress.restarted and cell.digest not in self._restarted:
             self._restarted.add(cell.digest)
-            self.display.warn(f"{cell.label}: starts again, its checkpoint cannot be read ({progress.restarted})")
+            self.display.warn(f"{cell.label}: {progress.restarted}")
         seed = f"{progress.seed_index + 1} of {cell.experiment.seeds}"
         self.display.advanced(cell.label, progress.fraction, seed)
 

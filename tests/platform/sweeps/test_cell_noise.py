@@ -50,10 +50,25 @@ def test_noise_of_the_operating_system_is_never_written_down_and_its_seed_starts
     again = CellRun(cell, CellFolder(tmp_path))
     assert again._rows == done
     assert again._learner is None
+    assert again.progress.restarted == (
+        "seed 2 was cut and starts again with other noise: a second release to its users"
+    )
     while not again.finished:
         again.advance(60.0)
     records = pd.read_parquet(tmp_path / "records.parquet")
     assert sorted(records["seed"].unique()) == [0, 1]
+
+
+def test_a_cut_between_seeds_is_no_second_release(tmp_path: Path) -> None:
+    """All that was released is in the checkpoint; and seeded noise is drawn again, wherever the cut is."""
+    secret, seeded = experiment(noise={"entropy": "os"}), experiment()
+    for name, cell, ended in (("os", secret, True), ("seed", seeded, False)):
+        folder = CellFolder(tmp_path / name)
+        folder.path.mkdir()
+        run = CellRun(cell, folder)
+        while not run._rows or (len(run._rows) % len(run.ends) == 0) != ended:
+            run.advance(0.0)
+        assert CellRun(cell, folder).progress.restarted == ""
 
 
 def test_a_cut_among_the_artifacts_is_no_second_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
