@@ -13,6 +13,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 pytestmark = pytest.mark.slow
 
@@ -121,7 +122,11 @@ def test_the_wheel_holds_every_module_and_nothing_else(root: Path, wheel: Path) 
         for path in (root / room).rglob("*.py")
         if "__pycache__" not in path.parts
     }
-    expected |= {"dprl/__init__.py", *(f"dprl/tune_configs/{path.name}" for path in root.glob("tune_configs/*.yaml"))}
+    expected |= {
+        "dprl/__init__.py",
+        "dprl/py.typed",
+        *(f"dprl/tune_configs/{path.name}" for path in root.glob("tune_configs/*.yaml")),
+    }
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {name for name in names if ".dist-info/" not in name} == expected
     assert "dprl/platform/command_line.py" in names
@@ -183,3 +188,8 @@ def test_the_command_works(python: Path, tmp_path: Path) -> None:
     assert "sweep" in run(script, "--help", cwd=tmp_path)
     run(script, "sweep", "no_such_file.yaml", cwd=tmp_path, code=2)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_citation_names_this_version(root: Path) -> None:
+    citation = yaml.safe_load((root / "CITATION.cff").read_text())
+    assert citation["version"] == importlib.metadata.version("dprl")
