@@ -1,0 +1,116 @@
+"""Certificates are those of the file certificates.json, number by number: a rewrite of the core must not change them.
+
+`DPRL_WRITE_GOLDEN=1 pytest tests/golden` writes the file anew; its difference then says what a change has changed.
+Sentences are left out, as they may be put better. Numbers agree to 1e-9: other processors round differently.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dprl.platform.configs.config import config_files, load_cells
+from dprl.platform.configs.experiment import Experiment
+from tests.privacy.conftest import KINDS, _privatizer
+from tests.privacy.gradients.test_privatizers import CONFIGS as GRADIENTS
+from tests.privacy.gradients.test_privatizers import built as of_gradients
+from tests.privacy.linear_statistics.test_privatizers import CONFIGS as STATISTICS
+from tests.privacy.linear_statistics.test_privatizers import built as of_statistics
+from tests.privacy.test_bits import built as of_bits
+
+FILE = Path(__file__).with_name("certificates.json")
+WRITES = os.environ.get("DPRL_WRITE_GOLDEN") == "1"
+MOST_CELLS, LONGEST_WORD = 12, 24
+Leaf = float | str | bool | None
+
+
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Leaf]]:
+    """Yield the numbers and words of a certificate by their paths, no sentences."""
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from leaves(each, f"{path}.{key}".lstrip("."))
+    elif isinstance(value, list | tuple):
+        for i, each in enumerate(value):
+            yield from leaves(each, f"{path}[{i}]")
+    elif not isinstance(value, str) or (len(value) <= LONGEST_WORD and " " not in value):
+        yield path, value
+
+
+def spread(cells: list[Experiment]) -> list[Experiment]:
+    """Return at most MOST_CELLS of them, evenly spaced."""
+    step = max(1, math.ceil(len(cells) / MOST_CELLS))
+    return cells[::step]
+
+
+def of_config(name: str) -> dict[str, dict[str, Leaf]]:
+    """Return the certificates of a config's cells, by what is varied in them."""
+    found = {}
+    for i, cell in enumerate(spread(load_cells(config_files()[name]))):
+        found[f"{i} {cell.algorithm.name} {cell.privacy.model}"] = dict(leaves(cell.certificate().to_dict()))
+    return found
+
+
+def planned(privatizers: Mapping[str, Any]) -> dict[str, dict[str, Leaf]]:
+    """Return the certificates of privatizers whose users have all submitted."""
+    return {name: dict(leaves(each.planned_certificate("x").to_dict())) for name, each in privatizers.items()}
+
+
+SOURCES: dict[str, Callable[[], dict[str, dict[str, Leaf]]]] = {
+    **{name: partial(of_config, name) for name in sorted(config_files())},
+    "counts": lambda: planned({kind: _privatizer(kind) for kind in KINDS}),
+    "gradients": lambda: planned({name: of_gradients(name) for name in GRADIENTS}),
+    "statistics": lambda: planned({name: of_statistics(name) for name in STATISTICS}),
+    "bits": lambda: planned({str(epsilon): of_bits(epsilon) for epsilon in (None, 0.1, 1.0)}),
+}
+
+
+@pytest.fixture(scope="module")
+def golden() -> Iterator[dict[str, Any]]:
+    """The file's content, or what is to be written into it."""
+    found: dict[str, Any] = {} if WRITES else json.loads(FILE.read_text())
+    yield found
+    if WRITES:
+        lines = [f'"{source}": {{\n' + ",\n".join(of_one(each)) + "\n}" for source, each in sorted(found.items())]
+        FILE.write_text("{" + ",\n".join(lines) + "}\n")
+
+
+def of_one(certificates: Mapping[str, Any]) -> list[str]:
+    return [f"{json.dumps(name)}: {json.dumps(each)}" for name, each in certificates.items()]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_certificates_are_unchanged(source: str, golden: dict[str, Any]) -> None:
+    found = SOURCES[source]()
+    if WRITES:
+        golden[source] = found
+        return
+    assert found.keys() == golden[source].keys()
+    changed = [
+        f"{name}: {path}: {before} -> {after}"
+        for name, certificate in golden[source].items()
+        for path, before, after in differences(certificate, found[name])
+    ]
+    assert not changed, "\n".join(changed[:20])
+
+
+def differences(before: Mapping[str, Leaf], after: Mapping[str, Leaf]) -> Iterator[tuple[str, Leaf, Leaf]]:
+    for path in before.keys() | after.keys():
+        old, new = before.get(path), after.get(path)
+        numbers = type(old) in (int, float) and type(new) in (int, float)
+        same = math.isclose(old, new, rel_tol=1e-9) if numbers else old == new  # type: ignore[arg-type]
+        if not same:
+            yield path, old, new
+
+
+def test_a_difference_is_found() -> None:
+    before: dict[str, Leaf] = {"a": 1.0, "b": "holds", "c": None}
+    assert list(differences(before, {"a": 1.0 + 1e-12, "b": "holds", "c": None})) == []
+    assert len(list(differences(before, {"a": 1.0 + 1e-6, "b": "fails"}))) == 2
+    assert list(differences(before, {**before, "d": 2.0})) == [("d", None, 2.0)]
