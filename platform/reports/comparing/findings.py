@@ -35,7 +35,8 @@ class Rival(NamedTuple):
     place: in the group. differs_in: the factors in which it differs from the best cell. effect: of it against the best
     cell, on the log scale their ratio; None where both algorithm and noise differ, as no ratio of algorithms is to be
     seen there. p_value: of the declared test, adjusted for its family; NaN without one. significant: None without a
-    test. declared: whether the comparison is declared; it may still have too few seeds for a test.
+    test. declared: whether the comparison is declared; it may still have too few seeds for a test. behind: whether it
+    is significantly worse than the best cell, which a difference of means need not say of geometric means.
     """
 
     place: int
@@ -44,6 +45,7 @@ class Rival(NamedTuple):
     p_value: float
     significant: bool | None
     declared: bool
+    behind: bool = False
 
     @property
     def mixed(self) -> bool:
@@ -57,7 +59,8 @@ class Finding:
 
     best: its place in the group, None if no cell is within the budget. next_best: the best of the cells that differ
     from it in algorithm or noise. other_algorithm: the best of the cells of other algorithms at the same privacy and
-    noise, a declared comparison. reference: the place of the cell without privacy of the same algorithm. cost: the
+    noise, a declared comparison. ahead: whether the best cell is significantly better than every one of these, None
+    where tests are missing. reference: the place of the cell without privacy of the same algorithm. cost: the
     effect of the best cell against that reference. others: how many other cells are within the budget.
     """
 
@@ -65,6 +68,7 @@ class Finding:
     best: int | None
     next_best: Rival | None = None
     other_algorithm: Rival | None = None
+    ahead: bool | None = None
     reference: int | None = None
     cost: Effect | None = None
     others: int = 0
@@ -114,6 +118,7 @@ def _finding(group: Group, budget: Budget) -> Finding:
         best,
         next_best=_rival(group, best, unlike),
         other_algorithm=_rival(group, best, rivals),
+        ahead=_ahead([rival for i in rivals if (rival := _rival(group, best, [i]))]),
         reference=reference,
         cost=None if reference is None else group.effect(best, reference),
         others=len(others),
@@ -123,6 +128,13 @@ def _finding(group: Group, budget: Budget) -> Finding:
 def _kind(group: Group, one: int, other: int) -> str:
     comparison = group.comparison(one, other)
     return "" if comparison is None else comparison.kind
+
+
+def _ahead(rivals: Sequence[Rival]) -> bool | None:
+    """Whether all rivals are significantly worse; None where none is known not to be, and a test is missing."""
+    if any(rival.significant is not None and not rival.behind for rival in rivals):
+        return False
+    return True if rivals and all(rival.behind for rival in rivals) else None
 
 
 def _rival(group: Group, best: int, places: Sequence[int]) -> Rival | None:
@@ -136,7 +148,8 @@ def _rival(group: Group, best: int, places: Sequence[int]) -> Rival | None:
     if comparison is None or not comparison.test.tested:
         return Rival(place, differs_in, effect, math.nan, None, comparison is not None)
     test = comparison.test
-    return Rival(place, differs_in, effect, test.adjusted, test.significant, declared=True)
+    behind = group.metric is not None and test.better(group.metric.better) == best
+    return Rival(place, differs_in, effect, test.adjusted, test.significant, declared=True, behind=behind)
 
 
 def reference_of(group: Group, best: int) -> int | None:

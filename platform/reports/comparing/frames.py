@@ -51,8 +51,8 @@ def comparison_frame(groups: Sequence[Group]) -> pd.DataFrame:
         for (i, j), (kind, test) in group.comparisons.items():
             one, other = group.cells[i], group.cells[j]
             about = (group.title, group.names[i], group.names[j], str(one.row["cell"]), str(other.row["cell"]), metric)
-            # Cells of a group are ordered, the best first.
-            better = group.names[i] if test.significant else ""
+            place = None if group.metric is None else test.better(group.metric.better)
+            better = "" if place is None else group.names[place]
             tested = (test.p_value, test.adjusted, test.significant, better, i == 0)
             found = test.effect
             effect = (kind, found.scale, found.value, found.lower, found.upper)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -143,14 +144,16 @@ def _without_budgets(groups: Sequence[Group]) -> str:
     if any(cell.private for group in groups for cell in group.cells):
         return "No cell certifies a finite \u03b5"
     free = [_Told(group, found) for group in groups for found in findings_of(group) if found.best is not None]
+    tested, leads = _leads(free)
+    if tested and not leads:
+        return "No algorithm is significantly best without privacy"
+    if tested and leads.total() < len(free):
+        return _partly(leads, "in", f"{len(free)} environments without privacy")
     winners = {each.algorithm for each in free}
     if len(winners) != 1:
         return "The best algorithm without privacy depends on the environment" if winners else ""
     metric = free[0].group.metric
     what = f"{_EXTREME[metric.better]} {metric.label}" if metric is not None else ""
-    rivals = [each.finding.other_algorithm for each in free if each.finding.other_algorithm is not None]
-    if rivals and all(rival.significant is False for rival in rivals):
-        return "No algorithm is significantly best without privacy"
     several = any(each.finding.others for each in free)
     return f"{winners.pop()} {f'has the {what} ' if several else ''}without privacy"
 
@@ -169,13 +172,15 @@ def _of_one_algorithm(told: Sequence[_Told]) -> str:
 
 
 def _of_several(told: Sequence[_Told], what: str) -> str:
-    """Return the heading where algorithms compete."""
-    rivals = [each.finding.other_algorithm for each in told if each.finding.other_algorithm is not None]
-    tests = [rival.significant for rival in rivals if rival.significant is not None]
-    if tests and not any(tests):
-        most = max(each.finding.budget.epsilon for each in told if each.finding.other_algorithm is not None)
+    """Return the heading where algorithms compete: of the best one at every budget only if all its leads are tested."""
+    tested, leads = _leads(told)
+    if tested and not leads:
+        most = max(each.finding.budget.epsilon for each in tested)
         return f"No algorithm is significantly best at \u03b5 \u2264 {epsilon_number(most)}"
-    untested = "" if tests else f" ({NO_TEST})" if rivals else " (no comparison at equal noise)"
+    if tested and leads.total() < len(told):
+        return _partly(leads, "at", f"{len(told)} privacy budgets")
+    rivals = any(each.finding.other_algorithm for each in told)
+    untested = "" if tested else f" ({NO_TEST})" if rivals else " (no comparison at equal noise)"
     by_model: dict[str, set[str]] = {}
     for each in told:
         by_model.setdefault(each.finding.budget.model, set()).add(each.algorithm)
@@ -185,10 +190,22 @@ def _of_several(told: Sequence[_Told], what: str) -> str:
         first, *others = [(next(iter(winners)), model_text(model)) for model, winners in by_model.items()]
         rest = ", ".join(f"{name} under {model}" for name, model in others)
         return f"{first[0]} has the {what} under {first[1]}, {rest}{untested}"
-    leads = [each.algorithm for each in told if (rival := each.finding.other_algorithm) and rival.significant]
-    if len(set(leads)) == 1:
-        return f"Only {leads[0]} is significantly best, at {len(leads)} of {len(tests)} privacy budgets"
     return f"The algorithm with the {what} depends on the privacy budget{untested}"
+
+
+def _leads(told: Sequence[_Told]) -> tuple[list[_Told], Counter[str]]:
+    """Return what is tested, and how often each algorithm is significantly better than all others at equal noise."""
+    tested = [each for each in told if each.finding.ahead is not None]
+    return tested, Counter(each.algorithm for each in tested if each.finding.ahead)
+
+
+def _partly(leads: Counter[str], at: str, places: str) -> str:
+    """Return which algorithms are significantly best at some of these places, where not all have such a one."""
+    (first, count), *others = leads.most_common()
+    if not others:
+        return f"Only {first} is significantly best, {at} {count} of {places}"
+    rest = "".join(f", {name} {at} {number}" for name, number in others)
+    return f"{first} is significantly best {at} {count} of {places}{rest}"
 
 
 def _at_one_budget(told: Sequence[_Told]) -> list[_Told]:
@@ -276,7 +293,7 @@ def _tests(told: Sequence[_Told]) -> list[str]:
     tested = [rival for rival in rivals if rival.significant is not None]
     if not tested:
         return [f"{NO_TEST.capitalize()}."]
-    significant = sum(bool(rival.significant) for rival in tested)
+    significant = sum(rival.behind for rival in tested)
     whose = "Its lead" if len({each.algorithm for each in told}) == 1 else "The lead of the best algorithm"
     where = f"{significant} of {counted(len(tested), 'budget')}"
     return [f"{whose} over the next algorithm at equal noise is significant at {where}."]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,16 @@ class Pair(NamedTuple):
     def significant(self) -> bool:
         """Whether the difference is significant in its family."""
         return self.adjusted <= LEVEL
+
+    def better(self, side: Literal["low", "high"]) -> int | None:
+        """Return the cell that is significantly better where `side` values are, None if neither is.
+
+        Which cell has the better centre does not tell: a geometric mean may be lower where the tested mean is higher.
+        """
+        if not self.significant:
+            return None
+        equal = 1.0 if self.effect.scale == "log" else 0.0
+        return self.first if (self.effect.value < equal) == (side == "low") else self.second
 
 
 def family(

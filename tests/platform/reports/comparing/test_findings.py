@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from dprl.platform.reports.comparing.findings import Finding, findings_of
+from dprl.platform.reports.comparing.frames import comparison_frame
 from dprl.platform.reports.comparing.groups import Group, groups_of
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.comparing.sentences import MIXED, heading, headline_finding, lead
@@ -100,6 +101,70 @@ def test_winners_that_differ_without_a_test_are_not_told_apart() -> None:
         report_cell([x / 3 for x in MIDDLE], "jdp", 3.0, 3.0),
     )
     assert heading([group]) == "Only private_ucb_vi is significantly best, at 1 of 2 privacy budgets"
+
+
+def test_a_winner_everywhere_whose_lead_is_not_significant_everywhere_is_not_called_so() -> None:
+    group, _ = found(
+        report_cell(LOW),
+        report_cell(HIGH, algorithm="pucb"),
+        report_cell([x / 3 for x in LOW], "jdp", 3.0, 3.0),
+        report_cell([x / 3 for x in MIDDLE], "jdp", 3.0, 3.0, "pucb"),
+    )
+    assert heading([group]) == "Only private_ucb_vi is significantly best, at 1 of 2 privacy budgets"
+
+
+def test_winners_by_trust_model_need_significant_leads() -> None:
+    group, _ = found(
+        report_cell(LOW, algorithm="pucb"),
+        report_cell(HIGH),
+        report_cell(LOW, "ldp"),
+        report_cell(MIDDLE, "ldp", algorithm="pucb"),
+    )
+    assert heading([group]) == "Only pucb is significantly best, at 1 of 2 privacy budgets"
+
+
+def test_several_winners_of_which_not_all_leads_are_significant_are_counted() -> None:
+    cells = [
+        report_cell([x / e for x in values], "jdp", e, e, algorithm)
+        for e, order in ((1.0, (LOW, HIGH)), (3.0, (HIGH, LOW)), (4.0, (LOW, MIDDLE)), (9.0, (LOW, HIGH)))
+        for algorithm, values in zip(("private_ucb_vi", "pucb"), order, strict=True)
+    ]
+    group, _ = found(*cells)
+    assert heading([group]) == "private_ucb_vi is significantly best at 2 of 4 privacy budgets, pucb at 1"
+
+
+def test_the_best_must_be_ahead_of_all_others_not_of_the_next_only() -> None:
+    spread = [11.0, 100.0, 1000.0]
+    group, (finding,) = found(
+        report_cell(LOW),
+        report_cell([30.0, 31.0, 32.0], algorithm="pucb"),
+        report_cell(spread, algorithm="best_ucb_vi"),
+    )
+    assert finding.other_algorithm is not None
+    assert finding.other_algorithm.significant
+    assert finding.ahead is False
+    assert heading([group]) == "No algorithm is significantly best at \u03b5 \u2264 1"
+
+
+def test_a_geometric_mean_that_a_mean_contradicts_is_no_lead() -> None:
+    """Cells with a seed at 0 are compared by means, so the cell of the lowest centre can be the worse one."""
+    skewed, even = [1.0] * 9 + [500.0 + i for i in range(11)], [0.0] + [60.0 + i / 10 for i in range(19)]
+    group, (finding,) = found(report_cell(skewed), report_cell(even, algorithm="pucb"))
+    assert finding.other_algorithm is not None
+    assert finding.other_algorithm.significant
+    assert finding.ahead is False
+    (row,) = comparison_frame([group]).to_dict("records")
+    assert row["told_apart"]
+    assert row["better"] == group.names[1]
+    assert "is significant at 0 of 1 budget" in lead([group])[1]
+
+
+def test_without_privacy_leads_must_be_significant_too() -> None:
+    river = [report_cell(LOW, "none"), report_cell(HIGH, "none", algorithm="pucb")]
+    other = {"env.name": "random_mdp"}
+    random = [report_cell(LOW, "none", **other), report_cell(MIDDLE, "none", algorithm="pucb", **other)]
+    expected = "Only private_ucb_vi is significantly best, in 1 of 2 environments without privacy"
+    assert heading(groups_of([*river, *random])) == expected
 
 
 def test_fewer_than_three_seeds_have_no_test() -> None:
