@@ -269,7 +269,10 @@ def vote_table(found: Found) -> str:
 
 
 def at_random(found: Found) -> dict[Key, float]:
-    """Return, for private cells of MA-LDP, the two-sided p-value that R_K is not random's; t test, by Holm."""
+    """Return, for cells of MA-LDP with printed or certified noise, the p-value that R_K is not random's.
+
+    It is of a two-sided t test, by Holm.
+    """
     private = {group.name for group in GROUPS if group.private and group.name != VOTES}
     keys = [key for key in found.runs if key.group in private]
     return dict(zip(keys, holm([_not_at(found.runs[key], found.levels.uniform) for key in keys]), strict=True))
