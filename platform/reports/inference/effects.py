@@ -38,7 +38,7 @@ class Effect(NamedTuple):
     """The effect of one cell against another: a ratio on the log scale, a difference on the linear scale.
 
     lower, upper: the ends of Welch's 95 % interval. p_value: of Welch's two-sided test. All three are NaN where a cell
-    has fewer than 3 seeds, and pay for `looks`.
+    has fewer than 3 seeds or a value that is not finite, and pay for `looks`.
     """
 
     value: float
@@ -82,7 +82,7 @@ def effect(first: np.ndarray, second: np.ndarray, scale: Scale, looks: int = 1) 
     one, other = (np.log(values) if scale == "log" else values for values in (first, second))
     difference = float(one.mean() - other.mean())
     half, p_value = math.nan, math.nan
-    if min(len(one), len(other)) >= FEWEST_SEEDS:
+    if min(len(one), len(other)) >= FEWEST_SEEDS and math.isfinite(difference):
         half, p_value = _welch(one, other, difference, scale, looks)
     ends = (difference, difference - half, difference + half)
     value, lower, upper = (float(np.exp(x)) for x in ends) if scale == "log" else ends

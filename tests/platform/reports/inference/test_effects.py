@@ -94,6 +94,14 @@ def test_cells_that_do_not_vary() -> None:
         assert found.lower == found.value == found.upper
 
 
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+@pytest.mark.parametrize("strange", [math.inf, math.nan])
+def test_a_value_that_is_not_finite_is_no_significant_difference(strange: float) -> None:
+    one, other = np.array([1.0, strange, 2.0]), np.array([1.0, 2.0, 3.0])
+    for found in (effect(one, other, scale_of(one, other)), effect(other, one, scale_of(one, other))):
+        assert all(math.isnan(x) for x in (found.lower, found.upper, found.p_value))
+
+
 @pytest.mark.parametrize("seeds", [3, 5, 10])
 def test_log_intervals_cover_the_geometric_mean(seeds: int) -> None:
     """Log-normal samples, 95 %: outside 0.935..0.965 with probability 0.2 %."""
