@@ -177,9 +177,9 @@ def _final_median(metric: Metric, records: pd.DataFrame) -> dict[str, float]:
 
 
 def _with_band(name: str, values: pd.Series[float], bounds: tuple[float, float]) -> dict[str, float]:
-    """Return the mean over seeds and the ends of its band, NaN for few seeds, cut at the bounds."""
+    """Return the mean over seeds and the ends of its band, NaN for few seeds, cut at bounds that hold the mean."""
     mean, lower, upper = band(values.to_numpy())
-    if math.isfinite(lower):
+    if math.isfinite(lower) and bounds[0] <= mean <= bounds[1]:
         lower, upper = max(lower, bounds[0]), min(upper, bounds[1])
     return _named(name, (mean, lower, upper))
 

@@ -161,7 +161,7 @@ def test_a_geometric_mean_that_a_mean_contradicts_is_no_lead() -> None:
 
 def test_without_privacy_leads_must_be_significant_too() -> None:
     river = [report_cell(LOW, "none"), report_cell(HIGH, "none", algorithm="pucb")]
-    other = {"env.name": "random_mdp"}
+    other: dict[str, Any] = {"env.name": "random_mdp"}
     random = [report_cell(LOW, "none", **other), report_cell(MIDDLE, "none", algorithm="pucb", **other)]
     expected = "Only private_ucb_vi is significantly best, in 1 of 2 environments without privacy"
     assert heading(groups_of([*river, *random])) == expected
