@@ -102,7 +102,7 @@ def _counter_bytes(cell: Experiment, sizes: tuple[int, int, int], n_cells: int) 
         return 0.0  # settings that do not fit together are refused as such
     counter = privatizer.noise.counter
     kept = counter.memory(n_cells)
-    drawn = 0 if counter.name not in {COUNTERS["square_root"].name, COUNTERS["normalized_square_root"].name} else 1
+    drawn = int(counter.name == COUNTERS["normalized_square_root"].name)
     # A convolution takes eight columns of 4 T numbers at a time, complex ones.
     return float(2.0 * kept + drawn * 512.0 * counter.n_items)
 

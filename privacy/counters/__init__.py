@@ -6,29 +6,29 @@ from dprl.privacy.counters.base import Counter, CounterState
 from dprl.privacy.counters.binary_tree import BinaryTree
 from dprl.privacy.counters.buffered_toeplitz import BufferedToeplitz
 from dprl.privacy.counters.exact import ExactCounter
-from dprl.privacy.counters.honaker import Honaker
 from dprl.privacy.counters.kary_tree import KaryTree
+from dprl.privacy.counters.normalized_square_root import NormalizedSquareRoot
 from dprl.privacy.counters.release import release_prefix
-from dprl.privacy.counters.square_root import NormalizedSquareRoot, SquareRoot
 
-AnyCounter = BinaryTree | KaryTree | Honaker | SquareRoot | NormalizedSquareRoot | BufferedToeplitz
+AnyCounter = BinaryTree | KaryTree | NormalizedSquareRoot | BufferedToeplitz
 COUNTERS: dict[str, type[AnyCounter]] = {
-    counter.name: counter
-    for counter in (BinaryTree, KaryTree, Honaker, SquareRoot, NormalizedSquareRoot, BufferedToeplitz)
+    counter.name: counter for counter in (BinaryTree, KaryTree, NormalizedSquareRoot, BufferedToeplitz)
 }
-"""What `counter` in a config can name."""
+"""Counters by the name that a config gives."""
+
+RETIRED = {"honaker": BufferedToeplitz.name, "square_root": BufferedToeplitz.name}
+"""Counters of earlier versions, each with one that has at most its error for every number of users."""
 
 __all__ = [
     "COUNTERS",
+    "RETIRED",
     "AnyCounter",
     "BinaryTree",
     "BufferedToeplitz",
     "Counter",
     "CounterState",
     "ExactCounter",
-    "Honaker",
     "KaryTree",
     "NormalizedSquareRoot",
-    "SquareRoot",
     "release_prefix",
 ]

@@ -24,8 +24,8 @@ from dprl.privacy.mechanisms.base import (
     Sensitivity,
 )
 
-# What the release kernel does for a counter.
-EXACT, TREE, HONAKER, ROWS, BUFFERED = range(5)
+# Kinds of counter states in the release kernel. Checkpoints hold these numbers; 2 was a kind of earlier versions.
+EXACT, TREE, ROWS, BUFFERED = 0, 1, 3, 4
 # As a config names them, the one to recommend first.
 _LAW_NAMES = {
     GAUSSIAN: "gaussian",

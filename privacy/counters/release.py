@@ -13,7 +13,7 @@ import numpy as np
 
 from dprl.privacy.base import Float64Array
 from dprl.privacy.compiled import borrowing, kernel
-from dprl.privacy.counters.base import BUFFERED, EXACT, HONAKER, ROWS, TREE, CounterState
+from dprl.privacy.counters.base import BUFFERED, EXACT, ROWS, TREE, CounterState
 from dprl.privacy.mechanisms.base import Noise
 from dprl.privacy.mechanisms.sampling import BLOCK, extend_noise, fill_noise
 from dprl.privacy.randomness.bits import require_generator
@@ -36,8 +36,6 @@ def release_prefix(released: Float64Array, totals: Float64Array, state: CounterS
         require_generator(state.node.key)
     if state.kind == TREE:
         _release_tree(released, totals, state, item)
-    elif state.kind == HONAKER:
-        _release_honaker(released, totals, state, item)
     elif state.kind == ROWS:
         noise = state.rows[item - 1]
         for i in range(released.shape[0]):
@@ -55,9 +53,7 @@ def row_of_prefix(state: CounterState, item: int) -> int:
     """Return which row of `state.rows` holds the noise of the prefix released last, item >= 1."""
     if state.kind == TREE:
         return int(_row_of(item, state.base))
-    if state.kind == ROWS:
-        return item - 1
-    return 0 if state.kind == BUFFERED else 1 + int(trailing_zeros(item))
+    return item - 1 if state.kind == ROWS else 0
 
 
 @kernel
@@ -131,46 +127,6 @@ def _release_tree(released: Float64Array, totals: Float64Array, state: CounterSt
         noise = rows[_row_of(item, base)]
         for i in range(released.shape[0]):
             released[i] = totals[i] + noise[i]
-
-
-@borrowing
-def _release_honaker(released: Float64Array, totals: Float64Array, state: CounterState, item: int) -> None:
-    """Estimate the blocks that end at each item since the last; add that of `item` to the prefix before it.
-
-    Rows: zeros, then the prefix of each level, then the estimate of the last left block of each level; held[0] is the
-    last item that they know of.
-    """
-    level = trailing_zeros(item)
-    for start in range(0, released.shape[0], BLOCK):
-        stop = start + BLOCK
-        out, total, prefix = released[start:stop], totals[start:stop], state.rows[1 + level][start:stop]
-        for further in range(state.held[0] + 1, item + 1):
-            _estimate_block(out, state, further, start, released.shape[0])
-        for j in range(out.shape[0]):
-            out[j] = prefix[j] + total[j]
-    state.held[0] = item
-
-
-@borrowing
-def _estimate_block(spare: Float64Array, state: CounterState, item: int, start: int, n_cells: int) -> None:
-    """Estimate the block that ends at `item` from its own noise and its halves' estimates; add it to the prefix before.
-
-    For as many cells from `start` on as there are in `spare`, which is overwritten.
-    """
-    rows, shares = state.rows, state.coefficients
-    levels, stop = shares.shape[0], start + spare.shape[0]
-    level, parent = trailing_zeros(item), item & (item - 1)
-    above = rows[0 if parent == 0 else 1 + trailing_zeros(parent)][start:stop]
-    kept, below = rows[1 + levels + level][start:stop], rows[1 + level][start:stop]
-    # The block of level i that ends at k has the number 2k - 2^i: the order of the nodes from left to right.
-    fill_noise(kept, state.node, np.uint64(2 * item - 1) * np.uint64(n_cells) + np.uint64(start))
-    for i in range(level):
-        left, share, number = rows[1 + levels + i][start:stop], shares[i + 1], 2 * item - (2 << i)
-        fill_noise(spare, state.node, np.uint64(number) * np.uint64(n_cells) + np.uint64(start))
-        for j in range(spare.shape[0]):
-            kept[j] = share * spare[j] + (1.0 - share) * (left[j] + kept[j])
-    for j in range(spare.shape[0]):
-        below[j] = above[j] + kept[j]
 
 
 @borrowing

@@ -7,18 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from dprl.privacy.counters import (
-    COUNTERS,
-    AnyCounter,
-    BufferedToeplitz,
-    Honaker,
-    KaryTree,
-    NormalizedSquareRoot,
-    SquareRoot,
-)
+from dprl.privacy.counters import COUNTERS, AnyCounter, BufferedToeplitz, KaryTree, NormalizedSquareRoot
 from dprl.privacy.counters.base import law_names, node_of
 from dprl.privacy.counters.kary_tree import mean_blocks
-from dprl.privacy.counters.square_root import MEMORY_LIMIT
+from dprl.privacy.counters.normalized_square_root import MEMORY_LIMIT
 from dprl.privacy.mechanisms.base import INTEGER, Mechanism, Sensitivity
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
@@ -27,7 +19,7 @@ from dprl.privacy.mechanisms.laplace import Laplace
 
 NODES: tuple[type[Mechanism], ...] = (Laplace, Gaussian, DiscreteLaplace, DiscreteGaussian)
 """The noise that `choose` tries in every counter that can use it."""
-# Beyond, the error of the normalised square root takes seconds; the square root's is a few per cent larger.
+# Beyond, the error of the normalised square root takes seconds.
 _QUICK_PROFILE = 5000
 _GB, _GIB = 1e9, 2.0**30
 
@@ -155,7 +147,7 @@ def _too_large(counter: AnyCounter, wanted: Wanted) -> str:
     limit = f"{wanted.memory / _GIB:.3g} GiB"
     smaller = BufferedToeplitz(wanted.n_items)
     fits = not isinstance(counter, BufferedToeplitz) and smaller.memory(wanted.n_cells) <= wanted.memory
-    other = BufferedToeplitz.name if fits else f"{Honaker.name} or {KaryTree.name}"
+    other = BufferedToeplitz.name if fits else KaryTree.name
     return f"needs {needed / _GB:.3g} GB of noise, more than {limit}; use {other}"
 
 
@@ -196,8 +188,5 @@ def _errors(counter: AnyCounter) -> tuple[float, float, str]:
 def _unit_errors(shape: AnyCounter) -> tuple[float, float, str]:
     """Return the same for noise of variance 1."""
     if isinstance(shape, NormalizedSquareRoot) and shape.n_items > _QUICK_PROFILE:
-        plain = SquareRoot(shape.n_items)
-        rms, largest = plain.errors()
-        cost = plain.sensitivity(Sensitivity.of_cells(1)).l2
-        return rms * cost, largest * cost, "at most: the square root's error"
+        return (*shape.errors_at_most(), "at most: the square root's error")
     return (*shape.errors(), "")

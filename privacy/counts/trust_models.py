@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, Protocol
 from dprl.privacy.base import CountFamilies, Guarantee, TrustModel
 from dprl.privacy.certificate import PrivacyRequest
 from dprl.privacy.checks import check_budget, check_choice
-from dprl.privacy.counters import ExactCounter
+from dprl.privacy.counters import RETIRED, ExactCounter
 from dprl.privacy.counters.binary_tree import BinaryTree
 from dprl.privacy.counts.calibration import (
     AUTO,
@@ -148,6 +148,8 @@ class CentralPrivacy(_Calibrated):
     def __post_init__(self) -> None:
         super().__post_init__()
         counters, laws = counter_names()
+        if other := RETIRED.get(self.counter):
+            raise ValueError(f"counter must not be {self.counter}: {other} has less error; write counter: {other}")
         check_choice("counter", self.counter, counters)
         check_choice("mechanism", self.mechanism, laws)
         if self.calibration == "printed" and (

@@ -17,7 +17,7 @@ from dprl.privacy.base import Float64Array
 from tests.algorithms.cases import Learner, optimal_q
 
 HORIZON, STATES, ACTIONS = 4, 3, 2
-GAUSSIAN_COUNTER = CentralPrivacy(30.0, delta=1e-6, counter="honaker", families="one_hot")
+GAUSSIAN_COUNTER = CentralPrivacy(30.0, delta=1e-6, counter="buffered_toeplitz", families="one_hot")
 
 
 def bonus_of(scale: float, *, consistent: bool, noise: float = 6.0) -> Bonus:

@@ -75,19 +75,19 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
     ),
     "release a word": (GOOD + "release: yes\n", ["release: must be true or false, got 'yes'; write true or false"]),
     "noise that the counter cannot have": (
-        with_privacy("{model: jdp, epsilon: 1, delta: 1e-6, counter: honaker, mechanism: laplace}"),
+        with_privacy("{model: jdp, epsilon: 1, delta: 1e-6, counter: buffered_toeplitz, mechanism: laplace}"),
         [
-            "jdp epsilon=1: privacy.counter: honaker takes gaussian noise only, got mechanism laplace; ",
+            "jdp epsilon=1: privacy.counter: buffered_toeplitz takes g",
             "; write mechanism: gaussian, or counter: kary_tree",
         ],
     ),
     "whole-number noise that the counter cannot have": (
-        with_privacy("{model: jdp, epsilon: 1, delta: 1e-6, counter: square_root, mechanism: discrete_gaussian}"),
-        ["privacy.counter: square_root takes gaussian noise only, got mechanism discrete_gaussian; write mechanism: g"],
+        with_privacy("{model: jdp, epsilon: 1, delta: 1e-6, counter: buffered_toeplitz, mechanism: discrete_gaussian}"),
+        ["privacy.counter: buffered_toeplitz takes gaussian noise only, got mechanism discrete_gaussian; write mech"],
     ),
     "a counter that has no pure noise": (
-        with_privacy("{model: jdp, epsilon: 1, counter: square_root}"),
-        ["privacy.counter: square_root takes gaussian noise only, which needs a delta above 0; add delta: 1e-6"],
+        with_privacy("{model: jdp, epsilon: 1, counter: normalized_square_root}"),
+        ["privacy.counter: normalized_square_root takes gaussian noise only, which needs a delta above 0; add delta: "],
     ),
     "Gaussian noise for a pure guarantee": (
         with_privacy("{model: ldp, epsilon: 1, mechanism: gaussian}"),
@@ -108,14 +108,14 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
         ["jdp epsilon=1: privacy.precision must be exact with best_ucb_vi, got 'printed'; "],
     ),
     "noise beyond memory": (
-        with_privacy("{model: jdp, epsilon: 1, delta: 1e-6, counter: square_root}").replace("100", "1e8"),
-        ["privacy.counter: square_root needs 96 GB of noise, more than 2 GiB; use buffered_toeplitz"],
+        with_privacy("{model: jdp, epsilon: 1, delta: 1e-6, counter: normalized_square_root}").replace("100", "1e8"),
+        ["privacy.counter: normalized_square_root needs 96 GB of noise, more than 2 GiB; use buffered_toeplitz"],
     ),
     "noise beyond memory, its law named": (
-        with_privacy("{model: jdp, epsilon: 1, delta: 1e-6, counter: square_root, mechanism: gaussian}").replace(
-            "100", "1e8"
-        ),
-        ["privacy.counter: square_root needs 96 GB of noise, more than 2 GiB; use buffered_toeplitz"],
+        with_privacy(
+            "{model: jdp, epsilon: 1, delta: 1e-6, counter: normalized_square_root, mechanism: gaussian}"
+        ).replace("100", "1e8"),
+        ["privacy.counter: normalized_square_root needs 96 GB of noise, more than 2 GiB; use buffered_toeplitz"],
     ),
     "epsilon too small for its noise": (with_epsilon("1e-320"), ["epsilon"]),
     "delta 1": (with_privacy("{model: jdp, epsilon: 1, delta: 1}"), ["privacy.delta: ", "got 1"]),

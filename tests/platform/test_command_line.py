@@ -78,7 +78,7 @@ def test_list_shows_what_a_config_can_name(capsys: pytest.CaptureFixture[str]) -
         "version  osband | strehl_littman | bourel, default osband",
         "horizon   a whole number, default 20",
         "calibration  certified | printed, default certified",
-        "counter      binary_tree | kary_tree | honaker",
+        "counter      binary_tree | kary_tree | normalized",
         "epsilon      a number, required",
     ):
         assert " ".join(line.split()) in " ".join(shown.split())

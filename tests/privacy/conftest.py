@@ -28,8 +28,6 @@ KINDS: dict[str, tuple[PrivacyConfig, NoiseConfig]] = {
     "jdp, marginal": (CentralPrivacy(1.0, families="marginal"), FAST),
     "jdp, k-ary tree, one-hot": (CentralPrivacy(1.0, counter="kary_tree", families="one_hot"), FAST),
     "jdp, Gaussian tree": (CentralPrivacy(1.0, delta=1e-6, mechanism="gaussian"), FAST),
-    "jdp, Honaker": (CentralPrivacy(1.0, delta=1e-6, counter="honaker"), FAST),
-    "jdp, square root": (CentralPrivacy(1.0, delta=1e-6, counter="square_root", families="one_hot"), FAST),
     "jdp, normalised": (CentralPrivacy(1.0, delta=1e-6, counter="normalized_square_root"), FAST),
     "jdp, buffered": (CentralPrivacy(1.0, delta=1e-6, counter="buffered_toeplitz"), FAST),
     "jdp, exact": (CentralPrivacy(1.0), EXACT),

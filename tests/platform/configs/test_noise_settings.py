@@ -67,7 +67,7 @@ def test_anything_else_is_refused_in_one_line(changes: dict[str, Any], message: 
 @pytest.mark.parametrize(
     ("privacy", "message"),
     [
-        ({"model": "jdp", "epsilon": 1.0, "delta": 1e-6, "counter": "honaker"}, "counter must be one of binary_tree"),
+        ({"model": "jdp", "epsilon": 1.0, "delta": 1e-6, "counter": "buffered_toeplitz"}, "counter must be one of b"),
         ({"model": "jdp", "epsilon": 1.0, "mechanism": "gaussian"}, "Gaussian noise needs a delta above 0"),
         ({"model": "ldp", "epsilon": 1.0, "mechanism": "optimized_unary_encoding"}, "use families: one_hot"),
     ],

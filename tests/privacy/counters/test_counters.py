@@ -58,7 +58,7 @@ def entered_nodes(counter: AnyCounter, b: Matrix) -> Matrix:
     n_items, n_nodes = counter.n_items, b.shape[1]
     ones = np.tril(np.ones((n_items, n_items)))
     c = np.zeros((n_nodes, n_items))
-    if counter.name not in ("binary_tree", "kary_tree", "honaker"):
+    if counter.name not in ("binary_tree", "kary_tree"):
         c[1 : n_items + 1] = np.linalg.solve(b[:, 1 : n_items + 1], ones)
         return c
     for node in range(1, n_nodes):
@@ -71,10 +71,6 @@ def entered_nodes(counter: AnyCounter, b: Matrix) -> Matrix:
 
 def block_of(counter: AnyCounter, node: int) -> tuple[int, int]:
     """The items start+1..end of node number `node`, by the definition of each tree."""
-    if counter.name == "honaker":
-        level = (node & -node).bit_length() - 1
-        end = (node + 2**level) // 2
-        return end - 2**level, end
     if counter.name == "binary_tree":
         return node - (node & -node), node
     k, size = counter.k, 1  # type: ignore[union-attr]
@@ -122,7 +118,7 @@ def test_exact_distance_of_two_worlds_is_what_is_charged(name: str, n_items: int
     if counter.attained:
         assert distances.max() == pytest.approx(charged, rel=1e-7)
     else:
-        assert name in ("honaker", "kary_tree")
+        assert name == "kary_tree"
 
 
 @pytest.mark.parametrize("name", sorted(COUNTERS))
@@ -222,7 +218,7 @@ for name in sorted(COUNTERS):
 
 
 def test_compiled_and_uncompiled_release_the_same_bits() -> None:
-    assert printed_both_ways(UNCOMPILED, "ignore::RuntimeWarning").count("\n") == 8 * 16
+    assert printed_both_ways(UNCOMPILED, "ignore::RuntimeWarning").count("\n") == 6 * 16
 
 
 @pytest.mark.parametrize("name", sorted(COUNTERS))
@@ -279,7 +275,7 @@ def test_depths_are_those_of_the_first_prefixes(counter: BinaryTree | KaryTree) 
         assert_array_equal(counter.depths(users), np.unique(depths[:users], return_counts=True))
 
 
-@pytest.mark.parametrize("name", ["binary_tree", "kary_tree", "honaker"])
+@pytest.mark.parametrize("name", ["binary_tree", "kary_tree"])
 def test_the_largest_run_is_described_without_an_array_over_users(name: str) -> None:
     counter = with_node(name, 10**9, 2.0)
     tracemalloc.start()
@@ -294,7 +290,7 @@ def test_the_largest_run_is_described_without_an_array_over_users(name: str) -> 
     assert peak < 1e7
 
 
-PROCESSES = ("honaker", "square_root", "normalized_square_root", "buffered_toeplitz")
+PROCESSES = ("normalized_square_root", "buffered_toeplitz")
 
 
 @pytest.mark.parametrize("name", PROCESSES)

@@ -32,12 +32,8 @@ def errors(name: str, n_items: int) -> tuple[float, float]:
         # privacy.md sec. 2.4.
         ("binary_tree", 999, 7.03, 9.49),
         ("binary_tree", 99_999, 11.77, 16.49),
-        ("honaker", 999, 5.36, 7.28),
-        ("honaker", 99_999, 8.72, 12.23),
         ("kary_tree", 999, 5.16, 6.93),
         ("kary_tree", 99_999, 8.43, 10.95),
-        ("square_root", 999, 3.10, 3.27),
-        ("square_root", 99_999, 4.57, 4.73),
         ("normalized_square_root", 999, 2.9836, 3.0730),
         ("normalized_square_root", 99_999, 4.44, 4.53),
         ("buffered_toeplitz", 999, 2.98, 3.07),
@@ -58,12 +54,9 @@ def test_error_multipliers_of_the_table(name: str, n_items: int, rms: float, lar
         (999, 0.0, "kary_tree", "laplace", 131, 180),
         (999, 1e-6, "binary_tree", "gaussian", 94, 127),
         (999, 1e-6, "binary_tree", "laplace", 131, 177),
-        (999, 1e-6, "honaker", "gaussian", 72, 97),
-        (999, 1e-6, "square_root", "gaussian", 41.4, 43.6),
         (999, 1e-6, "normalized_square_root", "gaussian", 39.9, 41.1),
         (99_999, 0.0, "kary_tree", "laplace", 261, 362),
         (99_999, 1e-6, "binary_tree", "gaussian", 157, 220),
-        (99_999, 1e-6, "honaker", "gaussian", 117, 163),
         (99_999, 1e-6, "binary_tree", "laplace", 221, 309),
         (99_999, 1e-6, "buffered_toeplitz", "gaussian", 59.3, 60.5),
     ],
@@ -127,25 +120,27 @@ def test_what_does_not_fit_in_memory_is_out_and_long_runs_are_quick() -> None:
     choice = choose(Wanted(1.0, 1e-6, ROW, 1_000_000, 10_000))
     assert choice.counter.name == "buffered_toeplitz"
     out = {c.counter: c.note for c in choice.candidates if "needs" in c.note}
-    assert sorted(out) == ["normalized_square_root", "square_root"]
-    small = choose(Wanted(1.0, 1e-6, ROW, 1_000_000, 10), counters=["normalized_square_root", "square_root"])
-    assert {c.note for c in small.candidates} == {"", "at most: the square root's error"}
+    assert sorted(out) == ["normalized_square_root"]
+    small = choose(Wanted(1.0, 1e-6, ROW, 1_000_000, 10), counters=["normalized_square_root"])
+    assert {c.note for c in small.candidates} == {"at most: the square root's error"}
 
 
 def test_nothing_possible_is_refused_with_reasons() -> None:
     with pytest.raises(ValueError, match=r"counter must be one that can .* got none: .*needs 0\.8 GB") as error:
         choose(Wanted(1.0, 1e-6, ROW, 10_000, 10_000, memory=10_000))
     assert "\n" not in str(error.value)
-    large = "counter: square_root needs 96 GB of noise, more than 2 GiB; use buffered_toeplitz"
+    large = "counter: normalized_square_root needs 96 GB of noise, more than 2 GiB; use buffered_toeplitz"
     with pytest.raises(ValueError, match=f"^{large}$"):
-        choose(Wanted(1.0, 1e-6, ROW, 10**8, 120), counters=["square_root"])
+        choose(Wanted(1.0, 1e-6, ROW, 10**8, 120), counters=["normalized_square_root"])
     with pytest.raises(ValueError, match=f"^{large}$"):
-        check_memory(COUNTERS["square_root"](10**8), Wanted(1.0, 1e-6, ROW, 10**8, 120))
+        check_memory(COUNTERS["normalized_square_root"](10**8), Wanted(1.0, 1e-6, ROW, 10**8, 120))
     check_memory(COUNTERS["buffered_toeplitz"](10**6), Wanted(1.0, 1e-6, ROW, 10**6, 120))
-    with pytest.raises(ValueError, match=r"^counter: honaker takes gaussian noise only, which needs a delta above 0"):
-        choose(Wanted(1.0, 0.0, ROW, 100, 10), counters=["honaker"], mechanisms=[Laplace])
-    with pytest.raises(ValueError, match="square_root with gaussian: delta must be above 0"):
-        choose(Wanted(1.0, 0.0, ROW, 100, 10), counters=["square_root"])
+    with pytest.raises(
+        ValueError, match=r"^counter: buffered_toeplitz takes gaussian noise only, which needs a delta above 0"
+    ):
+        choose(Wanted(1.0, 0.0, ROW, 100, 10), counters=["buffered_toeplitz"], mechanisms=[Laplace])
+    with pytest.raises(ValueError, match="normalized_square_root with gaussian: delta must be above 0"):
+        choose(Wanted(1.0, 0.0, ROW, 100, 10), counters=["normalized_square_root"])
 
 
 def test_a_composed_tree_pays_for_a_users_nodes_of_a_cell_as_one() -> None:

@@ -20,10 +20,8 @@ from dprl.privacy.counters import (
     AnyCounter,
     BinaryTree,
     BufferedToeplitz,
-    Honaker,
     KaryTree,
     NormalizedSquareRoot,
-    SquareRoot,
     release_prefix,
 )
 from dprl.privacy.counters.base import Tally
@@ -58,8 +56,6 @@ COUNTERS: list[AnyCounter] = [
     KaryTree(USERS, Gaussian(3.0), 3),
     KaryTree(USERS, DiscreteLaplace(2.0), 3),
     KaryTree(USERS, DiscreteGaussian(4.0), 5),
-    Honaker(USERS, Gaussian(3.0)),
-    SquareRoot(USERS, Gaussian(3.0)),
     NormalizedSquareRoot(USERS, Gaussian(3.0)),
     BufferedToeplitz(USERS, Gaussian(3.0)),
 ]

@@ -1,4 +1,4 @@
-"""Square-root factorisations: coefficients, the printed recipe, the trap, error table, memory."""
+"""Normalised square-root factorisation: coefficients, the printed recipe, the trap, error table, memory."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dprl.privacy.counters import NormalizedSquareRoot, SquareRoot, release_prefix
-from dprl.privacy.counters.square_root import _normalized_profile, row_norms
+from dprl.privacy.counters import NormalizedSquareRoot, release_prefix
+from dprl.privacy.counters.normalized_square_root import _normalized_profile, row_norms
 from dprl.privacy.counters.toeplitz import (
     convolve_columns,
     inverse_root_coefficients,
@@ -49,15 +49,11 @@ def test_noise_is_the_printed_recipe(n_items: int) -> None:
         fill_noise(w[j], node.noise(KEY), np.uint64((j + 1) * n_cells))
     c, e = root_coefficients(n_items), inverse_root_coefficients(n_items)
     g = np.sqrt(np.cumsum(c * c))[::-1]
-    plain, normalized = lower_toeplitz(c) @ w, np.cumsum(g[:, None] * (lower_toeplitz(e) @ w), axis=0)
-    for state, noise in (
-        (SquareRoot(n_items, node).open(n_cells, KEY), plain),
-        (NormalizedSquareRoot(n_items, node).open(n_cells, KEY), normalized),
-    ):
-        released = np.empty(n_cells)
-        for item in range(1, n_items + 1):
-            release_prefix(released, np.zeros(n_cells), state, item)
-            assert released == pytest.approx(noise[item - 1], abs=1e-11)
+    noise = np.cumsum(g[:, None] * (lower_toeplitz(e) @ w), axis=0)
+    state, released = NormalizedSquareRoot(n_items, node).open(n_cells, KEY), np.empty(n_cells)
+    for item in range(1, n_items + 1):
+        release_prefix(released, np.zeros(n_cells), state, item)
+        assert released == pytest.approx(noise[item - 1], abs=1e-11)
 
 
 def test_the_shortcut_would_not_be_what_is_charged() -> None:
@@ -100,9 +96,12 @@ def test_interpolated_profile_agrees_with_all_rows(n_items: int) -> None:
 
 def test_the_normalised_error_is_at_most_the_square_roots() -> None:
     for n_items in (1, 2, 3, 17, 999, 20_000):
-        plain = SquareRoot(n_items)
-        cost = plain.sensitivity(Sensitivity.of_cells(1)).l2
-        assert np.all(NormalizedSquareRoot(n_items).profile() <= plain.profile() * cost)
+        counter, c = NormalizedSquareRoot(n_items), root_coefficients(n_items)
+        plain = np.sqrt(np.cumsum(c * c)) * np.linalg.norm(c) * (1.0 + 1e-9)
+        assert np.all(counter.profile() <= plain)
+        rms, largest = counter.errors_at_most()
+        assert (rms, largest) == pytest.approx((np.sqrt(np.mean(plain**2)), plain[-1]), rel=1e-8)
+        assert counter.errors() <= (rms, largest)
 
 
 def test_convolution_of_columns_for_any_number_of_columns() -> None:
@@ -114,8 +113,7 @@ def test_convolution_of_columns_for_any_number_of_columns() -> None:
         assert rows == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("counter", [SquareRoot, NormalizedSquareRoot])
-def test_too_much_memory_is_refused_with_the_remedy(counter: type[SquareRoot | NormalizedSquareRoot]) -> None:
+def test_too_much_memory_is_refused_with_the_remedy() -> None:
     message = "n_items = 1000000 with 10000 cells needs 80000000000 bytes .* choose counter: buffered_toeplitz"
     with pytest.raises(ValueError, match=message):
-        counter(1_000_000, Gaussian(1.0)).open(10_000, KEY)
+        NormalizedSquareRoot(1_000_000, Gaussian(1.0)).open(10_000, KEY)

@@ -1,4 +1,4 @@
-"""Square-root factorisations: correlated Gaussian noise, all drawn at the start, with an error close to the least."""
+"""Normalised square-root factorisation: correlated Gaussian noise with nearly the least error, drawn at the start."""
 
 from __future__ import annotations
 
@@ -28,78 +28,9 @@ from dprl.privacy.counters.toeplitz import (
 from dprl.privacy.mechanisms.base import GAUSSIAN, Mechanism, Sensitivity
 
 MEMORY_LIMIT = 2 << 30
-"""Bytes of noise that a factorisation may keep."""
+"""Largest number of bytes of noise that a counter keeps."""
 # Up to here every prefix's error is computed; beyond, that of some, and those between are interpolated.
 _ALL_PREFIXES = 5000
-
-
-@dataclass(frozen=True)
-class SquareRoot:
-    """The square-root factorisation: the noise of prefix t is sum_{j<=t} c_{t-j} w_j, c of (1-x)^(-1/2), w Gaussian.
-
-    *Formal guarantee.* If replacing one item (one user's row) changes it by `row`, the whole sequence of T noisy prefix
-    vectors is mu-GDP for mu = l2 * ||c||_2 / sigma, ||c||_2^2 = sum_{j<T} c_j^2 (about 1 + ln(T)/pi), also when later
-    rows depend on earlier outputs. Attained by item 1.
-
-    Args:
-        n_items: T, how many items there will be at most.
-        node: the noise of every row w_j; None for the mere geometry.
-
-    Paper: Fichtenberger, Henzinger, Upadhyay 2023, "Constant matters".
-    """
-
-    n_items: int
-    node: Mechanism | None = None
-    name: ClassVar[str] = "square_root"
-    laws: ClassVar[tuple[int, ...]] = (GAUSSIAN,)
-    keeps_integers: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        check_geometry(self.name, self.n_items, self.node, self.laws)
-
-    def suited(self, norm: str) -> SquareRoot:  # noqa: ARG002 - as every counter
-        """Return the counter: nothing is left open."""
-        return self
-
-    def sensitivity(self, row: Sensitivity) -> Sensitivity:
-        """Return that of item 1, which enters all rows."""
-        return self.user_sensitivity(1, row)
-
-    def user_sensitivity(self, item: int, row: Sensitivity) -> Sensitivity:
-        """Return `row` through the column c_0 ... c_{T-item}."""
-        check_item(item, self.n_items)
-        column = root_coefficients(self.n_items)[: self.n_items - item + 1]
-        return through_column(row, column, root_slack(self.n_items))
-
-    @property
-    def attained(self) -> bool:
-        """Yes: prefixes and rows of noise determine each other."""
-        return True
-
-    def profile(self) -> Float64Array:
-        """Return the norms of the rows of the square root, float64[T]."""
-        coefficients = root_coefficients(self.n_items)
-        return np.sqrt(np.cumsum(coefficients * coefficients))
-
-    def errors(self) -> tuple[float, float]:
-        """Return root mean square and maximum of the profile."""
-        return errors_of([self.profile()])
-
-    def error_bound(self, n_cells: int, beta: float, summands: int = 1, users: int | None = None) -> float:
-        """Return E: with probability 1 - beta none of n_cells sums of `summands` cells is off by more, at 1..users."""
-        sigma = node_of(self).scale * math.sqrt(summands)
-        steps = _inverse_row_norms(self.n_items)
-        return gaussian_process_bound(sigma * self.profile()[:users], sigma * steps[:users], n_cells, beta)
-
-    def memory(self, n_cells: int) -> int:
-        """Return the bytes of one row an item."""
-        return self.n_items * n_cells * 8
-
-    def open(self, n_cells: int, key: npt.NDArray[np.uint64]) -> CounterState:
-        """Draw all noise; raise ValueError if it does not fit in MEMORY_LIMIT."""
-        rows, state = _drawn_rows(self, n_cells, key)
-        convolve_columns(rows, root_coefficients(self.n_items))
-        return state
 
 
 @dataclass(frozen=True)
@@ -165,10 +96,22 @@ class NormalizedSquareRoot:
         """Return root mean square and maximum of the profile."""
         return errors_of([self.profile()])
 
+    def errors_at_most(self) -> tuple[float, float]:
+        """Return upper bounds on both errors, a few per cent above them, in T steps: those of the plain square root.
+
+        Its prefix t has noise of variance sum_{j<t} c_j^2 and its first user pays the norm of all c.
+        """
+        squares = np.cumsum(root_coefficients(self.n_items) ** 2)
+        rms, largest = errors_of([np.sqrt(squares)])
+        cost = math.sqrt(float(squares[-1])) * root_slack(self.n_items)
+        return rms * cost, largest * cost
+
     def error_bound(self, n_cells: int, beta: float, summands: int = 1, users: int | None = None) -> float:
         """Return E: with probability 1 - beta none of n_cells sums of `summands` cells is off by more, at 1..users."""
         sigma = node_of(self).scale * math.sqrt(summands)
-        steps = self.column_norms() * _inverse_row_norms(self.n_items)
+        inverse = inverse_root_coefficients(self.n_items)
+        # The noise that prefix t adds: row t of the inverse square root, times g_t.
+        steps = self.column_norms() * np.sqrt(np.cumsum(inverse * inverse))
         return gaussian_process_bound(sigma * self.profile()[:users], sigma * steps[:users], n_cells, beta)
 
     def memory(self, n_cells: int) -> int:
@@ -177,33 +120,18 @@ class NormalizedSquareRoot:
 
     def open(self, n_cells: int, key: npt.NDArray[np.uint64]) -> CounterState:
         """Draw all noise; raise ValueError if it does not fit in MEMORY_LIMIT."""
-        rows, state = _drawn_rows(self, n_cells, key)
+        needed = self.memory(n_cells)
+        if needed > MEMORY_LIMIT:
+            raise ValueError(
+                f"n_items = {self.n_items} with {n_cells} cells needs {needed} bytes of noise, more than "
+                f"{MEMORY_LIMIT}; choose counter: buffered_toeplitz"
+            )
+        node, rows = node_of(self).noise(key), np.empty((self.n_items, n_cells))
+        fill_rows(rows, node)
         convolve_columns(rows, inverse_root_coefficients(self.n_items))
         rows *= self.column_norms()[:, None]
         np.cumsum(rows, axis=0, out=rows)
-        return state
-
-
-def _inverse_row_norms(n_items: int) -> Float64Array:
-    """Return the norms of the rows of the inverse square root: what the noise of a prefix adds, before any g."""
-    coefficients = inverse_root_coefficients(n_items)
-    return np.sqrt(np.cumsum(coefficients * coefficients))
-
-
-def _drawn_rows(
-    counter: SquareRoot | NormalizedSquareRoot, n_cells: int, key: npt.NDArray[np.uint64]
-) -> tuple[Float64Array, CounterState]:
-    """Return independent rows float64[T, cells] and the state that holds them."""
-    needed = counter.memory(n_cells)
-    if needed > MEMORY_LIMIT:
-        raise ValueError(
-            f"n_items = {counter.n_items} with {n_cells} cells needs {needed} bytes of noise, more than "
-            f"{MEMORY_LIMIT}; choose counter: buffered_toeplitz"
-        )
-    node = node_of(counter).noise(key)
-    rows = np.empty((counter.n_items, n_cells))
-    fill_rows(rows, node)
-    return rows, CounterState(ROWS, 2, node, rows, np.zeros(0, np.int64), np.zeros(0))
+        return CounterState(ROWS, 2, node, rows, np.zeros(0, np.int64), np.zeros(0))
 
 
 @lru_cache(maxsize=4)
