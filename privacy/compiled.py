@@ -1,8 +1,8 @@
-"""How hot loops are compiled: one set of flags, and an on-disk cache that cannot run stale noise.
+"""Compilation of hot loops: one set of flags, and an on-disk cache that cannot run stale noise.
 
-Numba's own cache looks only at the file of the function that is called; a kernel that was compiled together with an
-older `laplace.py` would still be found. Here the cache folder is named by a digest of every source that a kernel can
-reach, so editing any of them compiles anew.
+Numba's own cache looks only at the file of the called function; a kernel that was compiled together with an older
+`laplace.py` would still be found. Here the cache folder is named by a digest of every source that a kernel can reach,
+so a change of any of them compiles anew. Comments, docstrings and layout are no change.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
@@ -21,44 +21,22 @@ from typing import Any, Literal, NamedTuple, TypeVar, cast
 import llvmlite.binding as llvm
 from numba import cfunc, njit
 from numba.core import config, sigutils, types
+from numba.core.caching import CompileResultCacheImpl, UserProvidedCacheLocator
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.typing.templates import Signature
 
-from dprl.privacy.plugins import plugin_sources
+from dprl.privacy.sources import cache_base, is_ours, source_digest
 
 F = TypeVar("F", bound=Callable[..., object])
 
-_ROOMS = ("privacy", "envs", "algorithms")
-_KEPT_CACHES = 6
+_KEPT_CACHES, _KEPT_DIGESTS = 6, 60
 PLAIN = bool(vars(config)["DISABLE_JIT"])
 """Whether kernels run uncompiled."""
 
 
-@cache
-def source_digest() -> str:
-    """Return 16 hex digits that change with any source file of the rooms whose kernels call each other, or a plugin."""
-    top = Path(__file__).resolve().parent.parent
-    digest = hashlib.sha256()
-    for room in _ROOMS:
-        for path in sorted((top / room).rglob("*.py")):
-            digest.update(path.relative_to(top).as_posix().encode())
-            digest.update(path.read_bytes())
-    for name, source in plugin_sources():
-        digest.update(name.encode())
-        digest.update(source)
-    return digest.hexdigest()[:16]
-
-
-def sources_are_unchanged() -> bool:
-    """Whether the sources are what they were when `source_digest` was first asked for."""
-    return source_digest.__wrapped__() == source_digest()
-
-
 def cache_folder() -> Path:
-    """Return where compiled kernels belong: `$NUMBA_CACHE_DIR`, else `$XDG_CACHE_HOME/dprl` or `~/.cache/dprl`."""
-    chosen = os.environ.get("NUMBA_CACHE_DIR")
-    base = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dprl"
-    return base / f"kernels-{source_digest()}"
+    """Return the folder for compiled kernels, below `cache_base`."""
+    return cache_base() / f"kernels-{source_digest()}"
 
 
 @cache
@@ -70,11 +48,53 @@ def prepared_folder() -> str:
         os.utime(folder)
     except OSError:
         return tempfile.mkdtemp(prefix="dprl-kernels-")
-    others = [path for path in folder.parent.glob("kernels-*") if path != folder]
-    others.sort(key=lambda path: path.stat().st_mtime, reverse=True)
-    for stale in others[_KEPT_CACHES - 1 :]:
+    for stale in _oldest({*folder.parent.glob("kernels-*")} - {folder}, _KEPT_CACHES - 1):
         shutil.rmtree(stale, ignore_errors=True)
+    for stale in _oldest(folder.parent.glob("digest-*"), _KEPT_DIGESTS):
+        stale.unlink(missing_ok=True)
     return str(folder)
+
+
+def _oldest(paths: Iterable[Path], kept: int) -> list[Path]:
+    """Return all but the newest `kept` of the paths."""
+    ages = {}
+    for path in paths:
+        with suppress(OSError):  # another process tidies up as well
+            ages[path] = path.stat().st_mtime
+    return sorted(ages, key=lambda path: ages[path], reverse=True)[kept:]
+
+
+class _Locator(UserProvidedCacheLocator):
+    """Numba's key to cached code of our files: neither line numbers nor bytes count, but what the code does.
+
+    Callees and constants of other files are in `source_digest`, which is part of the key.
+    """
+
+    def __init__(self, function: FunctionType, file: str) -> None:
+        super().__init__(function, file)  # type: ignore[no-untyped-call]
+        self._code = hashlib.sha256(repr(_code_text(function.__code__)).encode()).hexdigest()[:12]
+
+    @classmethod
+    def from_function(cls, function: FunctionType, file: str) -> Any:  # noqa: ANN401 - as Numba's
+        ours = vars(config)["CACHE_DIR"] == prepared_folder() and is_ours(file)
+        return super().from_function(function, file) if ours else None  # type: ignore[no-untyped-call]
+
+    def get_source_stamp(self) -> str:
+        return source_digest()
+
+    def get_disambiguator(self) -> str:
+        return self._code
+
+
+CompileResultCacheImpl._locator_classes.insert(0, _Locator)
+
+
+def _code_text(code: CodeType) -> tuple[object, ...]:
+    """Return the instructions, names and constants of a function, without its lines and its docstring."""
+    constants = [_code_text(one) if isinstance(one, CodeType) else one for one in code.co_consts]
+    if constants and isinstance(constants[0], str):
+        constants[0] = None
+    return code.co_code, code.co_names, code.co_varnames, constants
 
 
 def kernel(function: F) -> F:

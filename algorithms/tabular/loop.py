@@ -14,6 +14,7 @@ from dprl.algorithms.tabular.counts import Released
 from dprl.algorithms.tabular.simulator import play, regret
 from dprl.privacy.compiled import borrowing, inlined
 from dprl.privacy.counts.exchange import Channel, exchange, exchange_unreleased
+from dprl.privacy.sources import is_ours, tree_or_bytes
 
 Run = Callable[..., tuple[float, float]]
 
@@ -73,13 +74,16 @@ def _loop(  # noqa: PLR0913 - a kernel has no object to hold them
 
 
 def _identity(part: Callable[..., object]) -> str:
-    """Return a kernel's name with a digest of its file: a loop is compiled anew when a part of it changes."""
+    """Return a kernel's name, with a digest of its file if `source_digest` does not follow that one."""
     function: Any = getattr(part, "py_func", part)
+    name, file = f"{function.__module__}.{function.__qualname__}", Path(function.__code__.co_filename)
+    if is_ours(file):
+        return name
     try:
-        source = Path(function.__code__.co_filename).read_bytes()
+        source = tree_or_bytes(file.name, file.read_bytes())
     except OSError:  # typed in, not in a file
         source = function.__code__.co_code + repr(function.__code__.co_consts).encode()
-    return f"{function.__module__}.{function.__qualname__}.{hashlib.sha256(source).hexdigest()[:8]}"
+    return f"{name}.{hashlib.sha256(source).hexdigest()[:8]}"
 
 
 def learning_loop(

@@ -44,7 +44,18 @@ LIBRARIES = {
 }
 ORDER = {
     "privacy": (
-        *("plugins", "compiled", "base", "verdicts", "checks", "states", "scopes", "randomness", "accounting"),
+        *(
+            "plugins",
+            "sources",
+            "compiled",
+            "base",
+            "verdicts",
+            "checks",
+            "states",
+            "scopes",
+            "randomness",
+            "accounting",
+        ),
         *("mechanisms", "counters", "ledgers", "certificate", "submitting", "counts", "gradients"),
         *("linear_statistics", "bits", "audits"),
     ),

@@ -28,10 +28,10 @@ from dprl.platform.plugins import (
 )
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.sweeps.cell import CellRun
-from dprl.privacy.compiled import source_digest
 from dprl.privacy.mechanisms import ADDITIVE, MECHANISMS
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.plugins import plugin_modules, plugin_sources
+from dprl.privacy.sources import source_digest
 
 SMALL = {
     "name": "small",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,28 +13,6 @@ import pytest
 
 from dprl.privacy import compiled
 from dprl.privacy.base import Float64Array
-
-
-def test_digest_follows_every_source_of_the_three_rooms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for room in ("privacy", "envs", "algorithms", "platform"):
-        (tmp_path / room).mkdir()
-        (tmp_path / room / "base.py").write_text("x = 1\n")
-    monkeypatch.setattr(compiled, "__file__", str(tmp_path / "privacy" / "compiled.py"))
-
-    def digest() -> str:
-        compiled.source_digest.cache_clear()
-        return compiled.source_digest()
-
-    try:
-        seen = {digest()}
-        for room in ("privacy", "envs", "algorithms"):
-            (tmp_path / room / "base.py").write_text("x = 2\n")
-            seen.add(digest())
-        assert len(seen) == 4
-        (tmp_path / "platform" / "base.py").write_text("x = 2\n")
-        assert digest() in seen
-    finally:
-        compiled.source_digest.cache_clear()
 
 
 def test_old_caches_are_dropped_and_foreign_files_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,6 +40,57 @@ def test_a_cache_that_cannot_be_written_is_replaced(tmp_path: Path, monkeypatch:
         compiled.prepared_folder.cache_clear()
     assert folder.is_dir()
     folder.rmdir()
+
+
+TOY = """
+from dprl.privacy.compiled import kernel, shared
+# A comment.
+@shared("float64(float64)")
+def _scaled(x):
+    "A docstring."
+    return SCALE * x
+
+SCALE = 2.0
+
+@kernel
+def scaled(x):
+    "A docstring."
+    return _scaled(x) + 1.0
+"""
+COUNTED = """
+import dprl.privacy.compiled as compiled, dprl.privacy.toy as toy
+value = toy.scaled(3.0)
+compiled_anew = sum(toy.scaled.stats.cache_misses.values())
+shared_anew = sum(1 - one.cache_hits for one in compiled._compiled_shared)
+print(compiled.source_digest(), value, compiled_anew, shared_anew)
+"""
+
+
+def test_kernels_are_compiled_anew_for_changed_code_only(root: Path, tmp_path: Path) -> None:
+    """Neither for a changed docstring, comment or line number; a function called by its address counts as well."""
+    toy = tmp_path / "dprl" / "privacy" / "toy.py"
+    toy.parent.mkdir(parents=True)
+    for name in ("compiled", "sources", "plugins"):
+        shutil.copy(root / "privacy" / f"{name}.py", toy.with_name(f"{name}.py"))
+    for folder in (toy.parent, toy.parent.parent):
+        (folder / "__init__.py").touch()
+
+    def run(source: str) -> list[str]:
+        toy.write_text(source)
+        paths = {"PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache"), "DPRL_PLUGINS": ""}
+        command = [sys.executable, "-P", "-c", COUNTED]
+        shown = subprocess.run(command, env={**os.environ, **paths}, capture_output=True, text=True, check=False)
+        assert shown.returncode == 0, shown.stderr
+        return shown.stdout.split()
+
+    digest, *first = run(TOY)
+    assert first == ["7.0", "1", "1"]
+    better = TOY.replace("# A comment.", "# Another,\n# of two lines.").replace('"A docstring."', "'A better one.'")
+    assert run(better) == [digest, "7.0", "0", "0"]
+    other, *changed = run(better.replace("SCALE = 2.0", "SCALE = 4.0"))
+    assert other != digest
+    assert changed == ["13.0", "1", "1"]
+    assert run(TOY) == [digest, "7.0", "0", "0"]
 
 
 @compiled.kernel

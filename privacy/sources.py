@@ -1,0 +1,89 @@
+"""Digest of the sources that decide a cell's numbers, by their syntax trees."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+import re
+import warnings
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+from dprl.privacy.plugins import plugin_sources
+
+_TOP = Path(__file__).resolve().parent.parent
+_ROOMS = ("privacy", "envs", "algorithms")
+
+
+@cache
+def source_digest() -> str:
+    """Return 16 hex digits that change with the code of any plugin or of the rooms whose kernels call each other.
+
+    Python files count by their syntax trees without docstrings, so that comments and layout change nothing; other files
+    of plugins count by their bytes. Parsing takes a second, so the digest of the same bytes is kept on disk.
+    """
+    ours = [path for room in _ROOMS for path in sorted((_TOP / room).rglob("*.py"))]
+    files = [(path.relative_to(_TOP).as_posix(), path.read_bytes()) for path in ours] + [*plugin_sources()]
+    known = cache_base() / f"digest-{_hash(files)}"
+    with suppress(OSError):
+        if re.fullmatch("[0-9a-f]{16}", found := known.read_text()):
+            return found
+    digest = _hash((name, tree_or_bytes(name, source)) for name, source in files)[:16]
+    with suppress(OSError):
+        known.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = known.with_suffix(f".{os.getpid()}")
+        unfinished.write_text(digest)
+        unfinished.replace(known)
+    return digest
+
+
+def tree_or_bytes(name: str, source: bytes) -> bytes:
+    """Return the syntax tree of a Python file without docstrings, and of any other file the bytes."""
+    if name.endswith(".py"):
+        with suppress(SyntaxError, ValueError, RecursionError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about escapes, once the file is imported
+            return _tree_text(ast.parse(source)).encode()
+    return source
+
+
+def _tree_text(part: object) -> str:
+    """Return a syntax tree as text, the same in all versions of Python: `ast.dump` shows empty fields in some only."""
+    if not isinstance(part, ast.AST):
+        return ascii(part)
+    words = [type(part).__name__]
+    for name, value in ast.iter_fields(part):
+        if isinstance(value, list):
+            shown = [_tree_text(one) for one in value if not _is_docstring(one)]
+            words += [f"{name}=[{' '.join(shown)}]"] if shown else []
+        elif value is not None:
+            words.append(f"{name}={_tree_text(value)}")
+    return f"({' '.join(words)})"
+
+
+def _is_docstring(part: object) -> bool:
+    """Whether a statement is a string alone: a docstring, or the text below a constant."""
+    return isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant) and isinstance(part.value.value, str)
+
+
+def _hash(files: Iterable[tuple[str, bytes]]) -> str:
+    digests = (hashlib.sha256(part).digest() for name, text in files for part in (name.encode(), text))
+    return hashlib.sha256(b"".join(digests)).hexdigest()
+
+
+def is_ours(file: str | Path) -> bool:
+    """Whether a file is one of those whose code `source_digest` follows (plugins aside)."""
+    return any(Path(file).resolve().is_relative_to(_TOP / room) for room in _ROOMS)
+
+
+def sources_are_unchanged() -> bool:
+    """Whether the sources are what they were when `source_digest` was first asked for."""
+    return source_digest.__wrapped__() == source_digest()
+
+
+def cache_base() -> Path:
+    """Return the folder for caches: `$NUMBA_CACHE_DIR`, else `$XDG_CACHE_HOME/dprl` or `~/.cache/dprl`."""
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    return Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dprl"
