@@ -246,7 +246,22 @@ def _check_release(experiment: Experiment) -> None:
 
 
 def read_experiment(raw: object) -> Experiment:
-    """Return the experiment that one expanded config describes. Raises UserError."""
+    """Return the experiment that one expanded config describes. Raises UserError.
+
+    >>> experiment = read_experiment({
+    ...     "name": "first_try",
+    ...     "algorithm": {"name": "private_ucb_vi"},
+    ...     "env": {"name": "riverswim", "horizon": 10},
+    ...     "privacy": {"model": "jdp", "epsilon": 1.0},
+    ...     "episodes": 1000,
+    ...     "seeds": 2,
+    ... })
+    >>> certificate = experiment.certificate()
+    >>> certificate.verdict, round(certificate.proved_epsilon, 9)
+    ('holds', 1.0)
+    >>> [(release.channel, release.nodes_per_user) for release in certificate.releases]
+    [('transitions', 10), ('visits', 10), ('rewards', 10)]
+    """
     section = require_mapping(raw, "config", _EXAMPLES["env"])
     valid = [field.name for field in dataclasses.fields(Experiment) if field.name != _ALGORITHM_LABEL]
     for key in section:

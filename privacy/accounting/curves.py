@@ -68,6 +68,10 @@ class Unbounded:
 class PureLoss:
     """epsilon-DP, with the smaller epsilons that hold at a delta above 0: those of one randomised response.
 
+    >>> loss = PureLoss(1.0)
+    >>> loss.epsilon(0.0), round(loss.epsilon(0.01), 3), round(loss.delta(0.5), 3)
+    (1.0, 0.986, 0.288)
+
     Paper: Kairouz, Oh, Viswanath 2015, Theorem 3.3 with one release.
     """
 
@@ -180,7 +184,12 @@ class RandomizedResponses:
 
 @dataclass(frozen=True)
 class GaussianLoss:
-    """mu-GDP: the loss of a Gaussian release with mu = L2 sensitivity / sigma (Balle, Wang 2018), also adaptively."""
+    """mu-GDP: the loss of a Gaussian release with mu = L2 sensitivity / sigma (Balle, Wang 2018), also adaptively.
+
+    >>> loss = GaussianLoss(0.5)
+    >>> round(loss.epsilon(1e-6), 3), round(loss.delta(1.0), 6)
+    (2.254, 0.00683)
+    """
 
     mu: float
     exact: bool = False

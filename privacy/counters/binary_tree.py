@@ -37,6 +37,13 @@ class BinaryTree:
     Only the noise is kept in the tree: the noise of prefix k is that of prefix k - lowbit(k) plus one fresh draw (the
     Fenwick recursion), so a step costs one draw a cell whatever T is, and the sums of the counts stay exact.
 
+    >>> from dprl.privacy.mechanisms.laplace import Laplace
+    >>> tree = BinaryTree(1000, Laplace(10.0))
+    >>> tree.levels, tree.sensitivity(Sensitivity.of_cells(1)).l1
+    (10, 10.0)
+    >>> round(tree.error_bound(n_cells=1, beta=0.05), 1)  # of any of 1000 running sums
+    154.7
+
     Args:
         n_items: T, how many items there will be at most.
         node: the noise of every node; None for the mere geometry.

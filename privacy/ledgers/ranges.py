@@ -9,6 +9,12 @@ class RangeSet:
     """A set of whole numbers from 1 on; its memory grows with the number of ranges, not with the numbers in them.
 
     Ranges that touch are merged: numbers that are added in order are one range. All ranges include both ends.
+
+    >>> charged = RangeSet()
+    >>> charged.add(1, 10)
+    >>> charged.add(11, 20)
+    >>> charged.ranges, charged.size, charged.first_common(15, 30)
+    ([(1, 20)], 20, 15)
     """
 
     def __init__(self) -> None:

@@ -22,6 +22,10 @@ INTEGER = "integer"
 class Sensitivity:
     """How far apart the vectors of two neighbours can be.
 
+    >>> two_steps = Sensitivity.of_cells(4)
+    >>> two_steps.repeated(4)
+    Sensitivity(l1=16.0, l2=4.0, linf=1.0, cells=16)
+
     Args:
         l1, l2, linf: bounds on the norms of their difference.
         cells: how many numbers can differ.

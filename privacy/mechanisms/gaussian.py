@@ -57,6 +57,11 @@ class Gaussian:
         """Return the least Gaussian noise that is (epsilon, delta)-DP at `sensitivity`, rounded up.
 
         Raises ValueError for delta = 0.
+
+        >>> ten_numbers = Sensitivity.of_cells(10)
+        >>> noise = Gaussian.calibrated(epsilon=1.0, delta=1e-6, sensitivity=ten_numbers)
+        >>> round(noise.scale, 3), round(noise.curve(ten_numbers).epsilon(1e-6), 3)
+        (13.36, 1.0)
         """
         if delta <= 0.0:
             raise ValueError(f"delta must be above 0 for Gaussian noise, got {delta}; give a delta, or choose laplace")

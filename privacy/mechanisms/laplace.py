@@ -63,7 +63,12 @@ class Laplace:
 
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> Laplace:
-        """Return the least noise that is (epsilon, delta)-DP at `sensitivity`: scale l1 / epsilon for delta = 0."""
+        """Return the least noise that is (epsilon, delta)-DP at `sensitivity`: scale l1 / epsilon for delta = 0.
+
+        >>> ten_numbers = Sensitivity.of_cells(10)
+        >>> Laplace.calibrated(epsilon=0.5, delta=0.0, sensitivity=ten_numbers)
+        Laplace(scale=20.0)
+        """
         return cls(calibrated_scale(epsilon, delta, sensitivity))
 
     @property

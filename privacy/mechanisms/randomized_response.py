@@ -49,6 +49,9 @@ class RandomizedResponse:
     The coins are exact: the probability is the stated one rounded down to 256 bits, so the loss is at most epsilon in
     computer arithmetic too, as far as the generator's words are uniform.
 
+    >>> RandomizedResponse(1.0).curve(Sensitivity.of_cells(3)).pure_epsilon
+    3.0
+
     Args:
         epsilon: of one bit, above 0 and at most 100.
 

@@ -150,6 +150,12 @@ class OptimizedUnaryEncoding(UnaryEncoding):
     e^epsilon, exactly, in computer arithmetic too (q is rounded up to 256 bits). A step drawn independently of the data
     may be sent in clear with the encoding of that step: the guarantee of the report is that of the encoding.
 
+    >>> encoding = OptimizedUnaryEncoding(math.log(3.0))
+    >>> encoding.hot_probability, round(encoding.cold_probability, 6)
+    (0.5, 0.25)
+    >>> encoding.estimate(np.array([1.0, 0.0])).round(6)
+    array([ 3., -1.])
+
     Paper: Wang, Blocki, Li, Jha 2017, sec. 4.3.
     """
 

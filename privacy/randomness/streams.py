@@ -30,6 +30,11 @@ class Streams:
     the seed can subtract the noise. With entropy 'os' every call for a key of noise gives another one, from the
     operating system, for a cryptographic generator; environment and exploration stay seeded.
 
+    >>> noise, again = Streams(7, "first cell").key("user_noise"), Streams(7, "first cell").key("user_noise")
+    >>> other = Streams(7, "second cell").key("user_noise")
+    >>> bool((noise == again).all()), bool((noise[1:] == other[1:]).any())
+    (True, False)
+
     Args:
         seed: the run's seed, >= 0.
         context: what else tells this run from others (the digest of a grid cell and of the sources). Two releases with
