@@ -1,0 +1,66 @@
+"""Upper bounds on lines, public classes and question words: lower them whenever the numbers fall."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+MOST_LINES = 52_500
+"""Of Python below all FOLDERS, blank ones included. The target is 40,500."""
+MOST_CLASSES = 423
+"""Public classes at the top of modules, without benchmarks. The target is 290."""
+MOST_QUESTION_WORDS = 14.7
+"""Of 1,000 words in docstrings and pages. The target is 2."""
+
+FOLDERS = ("privacy", "envs", "algorithms", "platform", "benchmarks")
+PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+QUESTION_WORDS = re.compile(r"\b(what|whose|whom|which)\b", re.IGNORECASE)
+REMEDY = "merge or delete something, or, if the numbers fell elsewhere, pull first"
+
+
+def sources(root: Path, *folders: str) -> list[str]:
+    """Return the texts of all Python files below the folders."""
+    files = sorted(file for folder in folders for file in (root / folder).rglob("*.py"))
+    return [file.read_text() for file in files if "__pycache__" not in file.parts]
+
+
+def public_classes(source: str) -> int:
+    """Return how many classes at the top of a module have a public name."""
+    return sum(isinstance(node, ast.ClassDef) and not node.name.startswith("_") for node in ast.parse(source).body)
+
+
+def docstrings(source: str) -> str:
+    """Return all docstrings of a module."""
+    documented = ast.Module | ast.ClassDef | ast.FunctionDef
+    return "\n".join(
+        ast.get_docstring(node) or "" for node in ast.walk(ast.parse(source)) if isinstance(node, documented)
+    )
+
+
+def question_words(text: str) -> float:
+    """Return how many of 1,000 words are what, whose, whom or which."""
+    return 1000 * len(QUESTION_WORDS.findall(text)) / max(1, len(re.findall(r"[A-Za-z']+", text)))
+
+
+def test_the_source_does_not_grow(root: Path) -> None:
+    lines = sum(source.count("\n") for source in sources(root, *FOLDERS))
+    assert lines <= MOST_LINES, REMEDY
+
+
+def test_public_classes_do_not_get_more(root: Path) -> None:
+    assert sum(map(public_classes, sources(root, *FOLDERS[:-1]))) <= MOST_CLASSES, REMEDY
+
+
+def test_sentences_do_not_get_more_twisted(root: Path) -> None:
+    pages = [root / page for page in PAGES] + sorted((root / "docs").rglob("*.md"))
+    texts = [page.read_text() for page in pages] + [docstrings(source) for source in sources(root, *FOLDERS)]
+    assert question_words("\n".join(texts)) <= MOST_QUESTION_WORDS, "write subject, verb, object"
+
+
+def test_the_yardsticks_measure() -> None:
+    source = '''"""What it is."""\n\nclass A:\n    """One which counts."""\n\nclass _B:\n    class C: ...\n'''
+    assert public_classes(source) == 1
+    assert docstrings(source).split() == ["What", "it", "is.", "One", "which", "counts."]
+    assert question_words(docstrings(source)) == 1000 * 2 / 6
+    assert question_words("nothing whatever") == 0
