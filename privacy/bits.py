@@ -17,7 +17,7 @@ from dprl.privacy.compiled import borrowing
 from dprl.privacy.ledgers.ledger import Release
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.randomized_response import LARGEST_EPSILON, RandomizedResponse, fill_responses
-from dprl.privacy.randomness.streams import Streams
+from dprl.privacy.randomness.streams import Streams, noise_identity
 from dprl.privacy.scopes import of_bits
 from dprl.privacy.submitting import SENT, SubmittingUsers, Terms, take_message, take_turn
 
@@ -86,7 +86,7 @@ class BitPrivatizer(SubmittingUsers):
         self.response = response
         model: TrustModel = "none" if response is None else "ldp"
         terms = Terms(model, _releases(response, ENTROPY[streams.noise.entropy]), of_bits(model), n_users)
-        self._channel = _open_channel(response, streams.key("user_coins", f"bits|{response}"))
+        self._channel = _open_channel(response, streams.key("user_coins", f"bits|{noise_identity(response)}"))
         super().__init__(request, terms, streams)
 
     @property

@@ -18,7 +18,7 @@ from dprl.privacy.mechanisms.base import INTEGER, NO_NOISE, Mechanism, Noise, Se
 from dprl.privacy.mechanisms.sampling import SILENT
 from dprl.privacy.mechanisms.tabulated import TabulatedMechanism, is_its_table
 from dprl.privacy.mechanisms.unary_report import UnaryReport
-from dprl.privacy.randomness.streams import Streams
+from dprl.privacy.randomness.streams import Streams, noise_identity
 
 
 class NoiseParts(NamedTuple):
@@ -84,7 +84,7 @@ def open_channel(layout: Layout, noise: NoiseParts, streams: Streams) -> Channel
     released = layout.released
     n_cells, n_steps = released.n_cells, released.n_steps
     # What else is drawn from the same streams, with another scale for instance, must not be drawn from the same bits.
-    purpose = f"{layout}|{noise.report}|{noise.counter}"
+    purpose = f"counts|{noise_identity(layout, noise.report, noise.counter)}"
     slots = layout.slots()
     totals = np.zeros(n_cells)
     exact = noise.counter.node is None

@@ -15,7 +15,7 @@ from dprl.privacy.ledgers.ranges import RangeSet
 from dprl.privacy.mechanisms.gradients import VectorMechanism
 from dprl.privacy.mechanisms.randomized_response import RandomizedResponse
 from dprl.privacy.mechanisms.vectors import RawVector, VectorNoise
-from dprl.privacy.randomness.streams import Streams
+from dprl.privacy.randomness.streams import Streams, noise_identity
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Randomisers:
     def noise(self, streams: Streams) -> tuple[VectorNoise, ScoreNoise]:
         """Return what the kernels need: with entropy `seed` the same every time, with `os` other keys every time."""
         # What else is drawn from the same streams, with another scale for instance, must not be from the same bits.
-        purpose = f"gradients|{self}"
+        purpose = f"gradients|{noise_identity(self.mechanism, self.response, self.target_score)}"
         table = np.zeros(0, dtype=np.uint64) if self.response is None else self.response.table()
         score = ScoreNoise(streams.key("user_coins", purpose), table, self.target_score, np.zeros(1))
         return self.mechanism.vector_noise(streams.key("user_noise", purpose)), score

@@ -20,7 +20,8 @@ from typing import NoReturn
 from dprl.privacy.base import LedgerError
 from dprl.privacy.ledgers.ranges import RangeSet
 
-_KIND = "dprl submissions 2"
+_KIND = "dprl charges 3"
+_EARLIER_KIND = b"dprl submissions "
 
 
 class SubmissionJournal:
@@ -203,7 +204,7 @@ class SubmissionJournal:
         length = text.rfind(b"\n") + 1
         if length == 0:
             if not f"{_KIND} ".encode().startswith(text[: len(_KIND) + 1]):
-                raise LedgerError(f"journal {self.path} must be a journal of submissions; name another file")
+                raise self._foreign(text)
             return charged, 0, 0
         lines = text[:length].splitlines(keepends=True)
         self._check_header(lines[0], terms, n_agents)
@@ -226,7 +227,7 @@ class SubmissionJournal:
     def _check_header(self, line: bytes, terms: str, n_agents: int) -> None:
         """Check the first line, and take the file's identity from it."""
         if not line.startswith(f"{_KIND} ".encode()):
-            raise LedgerError(f"journal {self.path} must be a journal of submissions; name another file")
+            raise self._foreign(line)
         identity = line.split(b" ")[-2].decode("ascii", errors="replace")
         if line != _line(f"{_KIND} {terms} {n_agents} {identity}", 0):
             raise LedgerError(
@@ -239,6 +240,15 @@ class SubmissionJournal:
                 "asked; bring it back, or start a run with new agents"
             )
         self._identity, self._identified = identity, True
+
+    def _foreign(self, text: bytes) -> LedgerError:
+        """Return the error for a file that is no journal of this version."""
+        if text.startswith(_EARLIER_KIND):
+            return LedgerError(
+                f"journal {self.path} was written by an earlier version, which names releases in another way; finish "
+                "that run with that version, or start a new journal for new agents"
+            )
+        return LedgerError(f"journal {self.path} must be a journal of charges; name another file")
 
     def _refusal(self, done: str, error: OSError) -> LedgerError:
         return LedgerError(

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from dprl.privacy.base import Int64Array, LedgerError, Scope, TrustModel
 from dprl.privacy.ledgers.ledger import Account, Release
 from dprl.privacy.ledgers.ranges import RangeSet
+from dprl.privacy.randomness.streams import noise_identity
 from dprl.privacy.states import check_arrays
 
 
@@ -241,7 +242,11 @@ class SubmissionLedger(Account):
 
     def _terms(self) -> np.ndarray:
         # Not the rest of the scope: other words for the same must not part a run from its journal.
-        terms = repr((self.trust_model, self.releases, self.scope.adjacency, self.submissions))
+        releases = [
+            noise_identity(release.channel, release.mechanism, release.sensitivity, release.cells, release.entropy)
+            for release in self.releases
+        ]
+        terms = noise_identity(self.trust_model, *releases, self.scope.adjacency, self.submissions)
         return np.frombuffer(hashlib.blake2b(terms.encode()).digest(), dtype=np.uint8)
 
 

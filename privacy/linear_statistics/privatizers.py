@@ -37,7 +37,7 @@ from dprl.privacy.mechanisms.gram_keys import stage_key
 from dprl.privacy.mechanisms.sampling import SILENT
 from dprl.privacy.mechanisms.vectors import RawVector
 from dprl.privacy.randomness.bits import KEY_WORDS
-from dprl.privacy.randomness.streams import Streams, forgotten_by_forks
+from dprl.privacy.randomness.streams import Streams, forgotten_by_forks, noise_identity
 from dprl.privacy.scopes import of_statistics
 from dprl.privacy.submitting import SubmittingUsers, Terms
 
@@ -165,8 +165,8 @@ class StatisticsPrivatizer(SubmittingUsers):
         if n_users >= _MOST_DRAWS // numbers:
             raise ValueError(f"n_users must be below 2^53 / {numbers}, got {n_users}; a key lasts no longer")
         self.parts = parts
-        purpose = f"statistics|{parts}"
-        keys = streams.key("user_noise", purpose), streams.key("user_noise", f"reward corrections|{parts}")
+        sent = noise_identity(parts.layout, parts.mechanism, parts.rewards, parts.reward_noise, parts.reward_clip)
+        keys = streams.key("user_noise", f"statistics|{sent}"), streams.key("user_noise", f"reward corrections|{sent}")
         self._channel = open_channel(parts, *keys)
         super().__init__(request, terms, streams)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -65,6 +65,33 @@ class Streams:
             return forgotten_by_forks(key)
         text = f"{stream}|{self.seed}|{len(self.context)}|{self.context}|{purpose}".encode()
         return _hashed(SPLITMIX64, text)
+
+
+def noise_identity(*parts: object) -> str:
+    """Return text that identifies noise: registered names, fields by name, and floats to the last bit.
+
+    It names no Python class, so renaming or moving a class changes neither a key nor a journal.
+
+    Args:
+        parts: dataclass instances, tuples, numbers, strings or None, nested as they are.
+
+    Raises TypeError for anything else: its text might differ between two runs.
+    """
+    return "|".join(_identity(part) for part in parts)
+
+
+def _identity(part: object) -> str:
+    if isinstance(part, float):
+        return float(part).hex()
+    if part is None or isinstance(part, bool | int | str):
+        return repr(part)
+    if isinstance(part, tuple):
+        return f"({','.join(_identity(one) for one in part)})"
+    if not is_dataclass(part) or isinstance(part, type):
+        raise TypeError(f"noise must be described by dataclasses, tuples, numbers and strings, got {type(part)}")
+    names = sorted(entry.name for entry in fields(part))
+    registered = "" if "name" in names else getattr(part, "name", "")
+    return f"{registered}[{','.join(f'{name}={_identity(getattr(part, name))}' for name in names)}]"
 
 
 _secret_keys: WeakValueDictionary[int, npt.NDArray[np.uint64]] = WeakValueDictionary()

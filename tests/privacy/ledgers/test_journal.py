@@ -164,11 +164,17 @@ def test_a_file_that_is_replaced_while_it_is_locked_is_not_taken(path: Path, mon
 @pytest.mark.parametrize("content", [b"my notes", b"my notes\n", b"\0" * 50])
 def test_a_file_of_another_kind_is_left_as_it_is(path: Path, content: bytes) -> None:
     path.write_bytes(content)
-    with pytest.raises(LedgerError, match="must be a journal of submissions; name another file"):
+    with pytest.raises(LedgerError, match="must be a journal of charges; name another file"):
         ledger_of(path)
-    with pytest.raises(LedgerError, match="must be a journal of submissions; name another file"):
+    with pytest.raises(LedgerError, match="must be a journal of charges; name another file"):
         SubmissionJournal(path).begin("x", 3)
     assert path.read_bytes() == content
+
+
+def test_a_journal_of_an_earlier_version_is_refused_with_the_remedy(path: Path) -> None:
+    path.write_bytes(b"dprl submissions 2 0123abcd 3 89ef 5f1a0b2c\n1 2 1 00c0ffee\n")
+    with pytest.raises(LedgerError, match="written by an earlier version.*finish that run .* new agents"):
+        ledger_of(path)
 
 
 def written(path: Path) -> bytes:

@@ -1,0 +1,20 @@
+"""Everything that a learner's privatizer has released, as one array: what a change of noise cannot leave as it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def released(learner: Any) -> np.ndarray:
+    """Return counts, sums of statistics or votes, or parameters made of gradients."""
+    kind = learner.config.releases if hasattr(learner, "config") else "bits"
+    if kind == "counts":
+        return np.asarray(learner.privatizer.private_counts().values)
+    if kind == "gradients":
+        return np.asarray(learner.parameters)
+    if kind == "statistics":
+        sums = learner._server.sums
+        return np.concatenate([sums.matrices.ravel(), sums.vectors.ravel()])
+    return np.concatenate([part.ravel() for part in learner._server.votes])
