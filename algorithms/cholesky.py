@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from dprl.algorithms.base import Float64Array
-from dprl.privacy.compiled import borrowing, inlined
+from dprl.privacy.compiled import inlined, no_alloc_kernel
 
 
-@borrowing
+@no_alloc_kernel
 def inverted(matrix: Float64Array, shift: float, factor: Float64Array, inverse: Float64Array) -> bool:
     """Fill `inverse` [D, D] of matrix + shift I, whose upper triangle is read; return False if it has a pivot <= 0."""
     d = matrix.shape[0]

@@ -28,7 +28,7 @@ from dprl.algorithms.tabular import Released, TabularMDPConfig, learning_loop
 from dprl.algorithms.tabular.greedy import GreedyTables, act_greedily, greedy_tables, sum_of_next_values
 from dprl.envs import FiniteMDP
 from dprl.privacy import Privatizer
-from dprl.privacy.compiled import borrowing
+from dprl.privacy.compiled import no_alloc_kernel
 
 
 class Bonus(NamedTuple):
@@ -46,7 +46,7 @@ class Bonus(NamedTuple):
     transition_count: float
 
 
-@borrowing
+@no_alloc_kernel
 def plan(counts: Released, bonus: Bonus, tables: GreedyTables) -> tuple[bool, float]:
     """Optimistic backward induction; writes the greedy policy, returns (did it change, share of saturated cells).
 

@@ -14,10 +14,10 @@ from dprl.algorithms.tabular.cz22 import Bonus, CZ22Config, optimistic_q
 from dprl.algorithms.tabular.greedy import GreedyTables, act_greedily, greedy_tables
 from dprl.envs import FiniteMDP
 from dprl.privacy import Privatizer
-from dprl.privacy.compiled import borrowing
+from dprl.privacy.compiled import no_alloc_kernel
 
 
-@borrowing
+@no_alloc_kernel
 def plan(counts: Released, bonus: Bonus, tables: GreedyTables) -> tuple[bool, float]:
     """Optimistic value iteration; writes the greedy policy, returns (did it change, share of saturated cells).
 

@@ -26,7 +26,7 @@ from dprl.algorithms.tabular import Released, TabularMDPConfig, learning_loop
 from dprl.algorithms.tabular.greedy import GreedyTables, act_greedily, greedy_tables, sum_of_next_values
 from dprl.envs import FiniteMDP
 from dprl.privacy import Privatizer
-from dprl.privacy.compiled import borrowing
+from dprl.privacy.compiled import no_alloc_kernel
 
 
 class Bonus(NamedTuple):
@@ -43,7 +43,7 @@ class Bonus(NamedTuple):
     per_square: float
 
 
-@borrowing
+@no_alloc_kernel
 def plan(counts: Released, bonus: Bonus, tables: GreedyTables) -> tuple[bool, float]:
     """Private planning; writes the greedy policy, returns (did it change, share of cells with Q = H).
 

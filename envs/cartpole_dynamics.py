@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dprl.envs.compiled import borrowing, inlined
+from dprl.envs.compiled import inlined, no_alloc_kernel
 
 __all__ = ["ANGLE_LIMIT", "HALF_POLE", "POSITION_LIMIT", "fallen", "first_state", "step_lanes"]
 
@@ -63,7 +63,7 @@ def _cosine(square: float) -> float:
     return 1.0 - (0.5 * square - fourth * (low + fourth * (middle + fourth * high)))
 
 
-@borrowing
+@no_alloc_kernel
 def step_lanes(state: Floats, action: Floats, gravity: Floats) -> None:
     """Move every lane on by one step of 0.02 s, in place; a lane that has fallen stays as it is.
 
@@ -88,7 +88,7 @@ def step_lanes(state: Floats, action: Floats, gravity: Floats) -> None:
         state[3, lane] = spin + step * spin_change
 
 
-@borrowing
+@no_alloc_kernel
 def first_state(state: Floats, lane: int, uniforms: Floats) -> None:
     """Put a lane at the start of an episode: four numbers uniform in [-0.05, 0.05); uniforms: [4], in [0, 1)."""
     for row in range(4):

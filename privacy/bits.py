@@ -13,7 +13,7 @@ import numpy.typing as npt
 from dprl.privacy.base import Float64Array, Guarantee, Int64Array, TrustModel
 from dprl.privacy.certificate import ENTROPY, PrivacyRequest
 from dprl.privacy.checks import check_budget
-from dprl.privacy.compiled import borrowing
+from dprl.privacy.compiled import no_alloc_kernel
 from dprl.privacy.ledgers.ledger import Release
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.randomized_response import LARGEST_EPSILON, RandomizedResponse, fill_responses
@@ -44,7 +44,7 @@ class BitChannel(NamedTuple):
         raise TypeError("noise cannot be copied or pickled: its key must not be written down or used twice")
 
 
-@borrowing
+@no_alloc_kernel
 def send_bit(channel: BitChannel, bit: int, user: int) -> None:
     """User side: send the bit of `user` (from 1 on), which is all that leaves the user's side here; 1 or else 0.
 
@@ -60,7 +60,7 @@ def send_bit(channel: BitChannel, bit: int, user: int) -> None:
         fill_responses(channel.message, channel.bit, channel.key, np.uint64(user), channel.table)
 
 
-@borrowing
+@no_alloc_kernel
 def receive_bit(channel: BitChannel) -> int:
     """Server side: return the bit under way, 0 or 1. Raises LedgerError unless there is one. Post-processing."""
     take_message(channel.turns)

@@ -30,7 +30,7 @@ from dprl.privacy.sources import cache_base, is_ours, source_digest
 F = TypeVar("F", bound=Callable[..., object])
 
 _KEPT_CACHES, _KEPT_DIGESTS = 6, 60
-PLAIN = bool(vars(config)["DISABLE_JIT"])
+JIT_DISABLED = bool(vars(config)["DISABLE_JIT"])
 """Whether kernels run uncompiled."""
 
 
@@ -116,16 +116,17 @@ def inlined(function: F) -> F:
     return _compiled(function, inline="always")
 
 
-def borrowing(function: F) -> F:
+def no_alloc_kernel(function: F) -> F:
     """Compile `function` as `kernel` does, but let it borrow the arrays of its caller: no references are counted.
 
-    For what is called in every episode with tuples of many arrays: counting took 0.9 of 2.6 us of an exchange. It may
-    index, slice and reshape what it is given, write there and pass it on; it must neither make arrays nor return any.
+    For functions that are called in every episode with tuples of many arrays: counting took 0.9 of 2.6 us of an
+    exchange. They may index, slice and reshape their arguments, write there and pass them on; they must neither make
+    arrays nor return any.
     """
     return _compiled(function, inline="never", counted=False)
 
 
-def shared(signature: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
+def extern_kernel(signature: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
     """Compile `function` once for all kernels, which call it by its address.
 
     What a kernel calls is otherwise optimised anew for every kernel that calls it, and the samplers alone take many
@@ -154,10 +155,10 @@ class _Waiting(NamedTuple):
 
 _waiting: dict[str, _Waiting] = {}
 _under_way: list[str] = []
-_compiled_shared: list[object] = []
+_compiled_extern: list[object] = []
 
 
-def _compile_shared(function: Callable[..., object]) -> None:
+def _compile_extern(function: Callable[..., object]) -> None:
     """Compile what is waiting and `function` may call, in the order in which it was declared, before it is linked.
 
     What is on disk is taken too, which takes no time: a kernel that is on disk may call it in ways not seen here.
@@ -165,7 +166,7 @@ def _compile_shared(function: Callable[..., object]) -> None:
     with global_compiler_lock:  # another thread must wait until the names are there; this one comes back to nothing
         reached = _reached(function)
         for name, one in list(_waiting.items()):
-            marker = Path(prepared_folder()) / f"{name}.shared"
+            marker = Path(prepared_folder()) / f"{name}.extern"
             # While one is compiled, its name is not there yet: of others only those that it calls may be.
             if name in _waiting and (name in reached or (not _under_way and marker.exists())):
                 _waiting.pop(name)
@@ -180,12 +181,12 @@ def _compile_one(one: _Waiting) -> None:
             compiled = cfunc(one.signature, cache=True, error_model="numpy", fastmath=False)(one.function)
     finally:
         _under_way.pop()
-    _compiled_shared.append(compiled)  # its code must stay
+    _compiled_extern.append(compiled)  # its code must stay
     llvm.add_symbol(one.name, compiled.address)
 
 
 def _reached(function: Callable[..., object]) -> set[str]:
-    """Return the names of the shared functions that a function reaches by what it names, however many calls away."""
+    """Return the names of the `extern_kernel`s that a function reaches by what it names, however many calls away."""
     found: set[str] = set()
     seen: set[object] = set()
     following: list[object] = [function]
@@ -230,13 +231,13 @@ def _compiled(function: F, inline: Literal["never", "always"], *, counted: bool 
         # Said each time: a kernel that is first compiled for a caller would take over what that one has.
         options: dict[str, Any] = {"error_model": "numpy", "fastmath": False, "inline": inline, "_nrt": counted}
         dispatcher: Any = njit(cache=True, **options)(function)
-    if PLAIN:
+    if JIT_DISABLED:
         return cast("F", dispatcher)
     compile_kernel = dispatcher.compile
 
-    def compile_after_shared(signature: Any) -> Any:  # noqa: ANN401 - as Numba's
-        _compile_shared(function)
+    def compile_after_extern(signature: Any) -> Any:  # noqa: ANN401 - as Numba's
+        _compile_extern(function)
         return compile_kernel(signature)
 
-    dispatcher.compile = compile_after_shared
+    dispatcher.compile = compile_after_extern
     return cast("F", dispatcher)

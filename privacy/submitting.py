@@ -15,7 +15,7 @@ import numpy as np
 
 from dprl.privacy.base import Int64Array, LedgerError, Scope, TrustModel
 from dprl.privacy.certificate import Certificate, PrivacyRequest, certify
-from dprl.privacy.compiled import borrowing
+from dprl.privacy.compiled import no_alloc_kernel
 from dprl.privacy.ledgers.ledger import Ledger, Release
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.states import check_sealed, counts_in, require_seeded, sealed
@@ -24,7 +24,7 @@ CHARGED, SENT, MESSAGES, RECEIVED = range(4)
 """Of int64[4]: the last user charged, the last one who sent, how many messages were sent, the last one received."""
 
 
-@borrowing
+@no_alloc_kernel
 def take_turn(turns: Int64Array, user: int) -> None:
     """User side: raise LedgerError unless `user` is charged and is the next one who has not sent yet."""
     if user != turns[SENT] + 1 or user > turns[CHARGED]:
@@ -33,7 +33,7 @@ def take_turn(turns: Int64Array, user: int) -> None:
     turns[MESSAGES] += 1  # is more than was charged if somebody was sent back
 
 
-@borrowing
+@no_alloc_kernel
 def take_message(turns: Int64Array) -> None:
     """Server side: raise LedgerError unless a message is under way."""
     if turns[RECEIVED] >= turns[SENT]:

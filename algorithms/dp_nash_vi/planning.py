@@ -22,7 +22,7 @@ from dprl.envs.games.equilibria import (
     coarse_correlated_equilibrium,
     equilibrium_scratch,
 )
-from dprl.privacy.compiled import borrowing, inlined
+from dprl.privacy.compiled import inlined, no_alloc_kernel
 
 
 class Bonus(NamedTuple):
@@ -111,7 +111,7 @@ class Tables(NamedTuple):
         )
 
 
-@borrowing
+@no_alloc_kernel
 def plan(counts: Released, planner: Planner, tables: Tables) -> tuple[bool, float]:
     """Plan from private counts; returns (True, share of cells of which both bounds are at their caps).
 

@@ -16,7 +16,7 @@ from dprl.envs.network_mdp.base import action_vectors
 from dprl.envs.network_mdp.dynamics import NOTHING, SuccessorLists, policy_value
 from dprl.privacy import BitPrivacyConfig, BitPrivatizer, Streams
 from dprl.privacy.bits import BitChannel, receive_bit, send_bit
-from dprl.privacy.compiled import borrowing, inlined
+from dprl.privacy.compiled import inlined, no_alloc_kernel
 from dprl.privacy.randomness.bits import fill_uniform
 
 RIGHT_SIGNS = Metric(
@@ -86,7 +86,7 @@ class Server(NamedTuple):
         return f"Server({self.actions.shape[0]} agents)"
 
 
-@borrowing
+@no_alloc_kernel
 def play(users: Users, actions: Float64Array, user: int) -> None:
     """User side: episode `user` with actions float64[n, d-1]; leaves the vote on the user's agent in users.device."""
     own, (horizon, _, n) = users.device, users.tests.directions.shape
@@ -130,7 +130,7 @@ def _drift(users: Users, actions: Float64Array, agent: int) -> float:
     return total
 
 
-@borrowing
+@no_alloc_kernel
 def regret(users: Users, actions: Float64Array) -> float:
     """Return V* - V^pi at the start, exact, of the actions float64[n, d-1]."""
     horizon, n_states, n = users.means.shape
@@ -144,7 +144,7 @@ def regret(users: Users, actions: Float64Array) -> float:
     return found
 
 
-@borrowing
+@no_alloc_kernel
 def run(users: Users, channel: BitChannel, server: Server, first: int, last: int) -> float:
     """Run episodes first..last (from 1 on, inclusive) of K; return the summed regret. Their users must be charged."""
     actions, uniforms = server.actions, server.uniforms

@@ -9,7 +9,7 @@ import numpy as np
 
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.cholesky import inverted
-from dprl.privacy.compiled import borrowing, inlined
+from dprl.privacy.compiled import inlined, no_alloc_kernel
 
 RIDGE = 1.0
 """What is added to the Gram matrices: a vote's worth, so that the first ones are not believed too much."""
@@ -42,7 +42,7 @@ def no_votes(n_agents: int, length: int) -> tuple[Votes, Fit]:
     return votes, Fit(np.zeros((n_agents, length)), np.ones((n_agents, length)), np.zeros(square), np.zeros(square))
 
 
-@borrowing
+@no_alloc_kernel
 def add_vote(votes: Votes, agent: int, action: Float64Array, vote: float) -> None:
     """Add a randomised vote, 1 or -1, on an agent's action float64[d-1]."""
     for e in range(action.shape[0]):
@@ -51,7 +51,7 @@ def add_vote(votes: Votes, agent: int, action: Float64Array, vote: float) -> Non
             votes.gram[agent, e, g] += action[e] * action[g]
 
 
-@borrowing
+@no_alloc_kernel
 def refit(votes: Votes, agent: int, fit: Fit) -> None:
     """Fit an agent's slopes again. A vote has variance 1 at most."""
     inverted(votes.gram[agent], RIDGE, fit.factor, fit.inverse)
@@ -63,7 +63,7 @@ def refit(votes: Votes, agent: int, fit: Fit) -> None:
         fit.spread[agent, e] = math.sqrt(fit.inverse[e, e])
 
 
-@borrowing
+@no_alloc_kernel
 def act(fit: Fit, exploration: float, uniforms: Float64Array, actions: Float64Array) -> bool:
     """Fill actions float64[n, d-1] with the signs of slopes, perturbed by `exploration` deviations; did they change?
 

@@ -12,7 +12,7 @@ from dprl.algorithms.ma_ldp.graphs import ConsensusMatrices, consensus, matrix_n
 from dprl.algorithms.ma_ldp.joint_actions import padded
 from dprl.algorithms.ma_ldp.rewards import RewardStep, correct, reward_step
 from dprl.envs.network_mdp import LinearMixtureMDP
-from dprl.privacy.compiled import borrowing, inlined
+from dprl.privacy.compiled import inlined, no_alloc_kernel
 from dprl.privacy.randomness.bits import fill_uniform
 
 
@@ -22,7 +22,7 @@ class Beliefs(NamedTuple):
     learned: 1, or 0 where rewards are public. weights float64[H, n, p]; believed float64[M, H, W]: <psi(s), w>, cut to
     [0, 1] if `cut` is 1. corrections float64[n, H, p]: as released. psi float64[S, p]. step, decay: of gamma_k.
     matrices float64[m, n, n], reached float64[m]: consensus matrices and the sums of their chances; cycled: 1 if they
-    come in order. key uint64[5]: of their draws. draws float64[H], room float64[n, p], own float64[n, p]: scratch.
+    come in order. key uint64[5]: of their draws. draws float64[H], workspace float64[n, p], own float64[n, p]: scratch.
     """
 
     learned: int
@@ -38,7 +38,7 @@ class Beliefs(NamedTuple):
     cycled: int
     key: np.ndarray
     draws: Float64Array
-    room: Float64Array
+    workspace: Float64Array
     own: Float64Array
 
     def __repr__(self) -> str:
@@ -76,12 +76,12 @@ def beliefs(
         cycled=int(cycled),
         key=key,
         draws=np.zeros(horizon),
-        room=np.zeros((n, p)),
+        workspace=np.zeros((n, p)),
         own=np.zeros((n, p)),
     )
 
 
-@borrowing
+@no_alloc_kernel
 def update(beliefs: Beliefs, user: int) -> None:
     """Step along the corrections that user k released, agree with who is in reach, and believe what comes of it.
 
@@ -97,7 +97,7 @@ def update(beliefs: Beliefs, user: int) -> None:
         correct(beliefs.weights[h], beliefs.own, gamma)
         turn = (user - 1) * n_stages + h
         number = matrix_number(beliefs.reached, beliefs.cycled == 1, turn, beliefs.draws[h])
-        consensus(beliefs.weights[h], beliefs.matrices[number], beliefs.room)
+        consensus(beliefs.weights[h], beliefs.matrices[number], beliefs.workspace)
     _believe(beliefs)
 
 

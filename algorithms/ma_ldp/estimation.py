@@ -9,7 +9,7 @@ import numpy as np
 
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.cholesky import inverted
-from dprl.privacy.compiled import borrowing, inlined
+from dprl.privacy.compiled import inlined, no_alloc_kernel
 
 RIDGE = 1.0
 """eta of line 37, which the paper sets to 1; it also stands for the lambda of Lambda_1."""
@@ -64,7 +64,7 @@ def shift_rates(deviations: Float64Array, dimension: int, alpha: float, scale: f
     return scale * 2.0 * deviations * factor
 
 
-@borrowing
+@no_alloc_kernel
 def estimate(sums: Sums, rates: Float64Array, n_messages: int, estimates: Estimates) -> int:
     """Fill `estimates` from the sums of so many messages; return how many matrices needed more than their shift.
 

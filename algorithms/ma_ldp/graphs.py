@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dprl.algorithms.base import Float64Array, check_choice, check_number, check_whole
-from dprl.privacy.compiled import borrowing
+from dprl.privacy.compiled import no_alloc_kernel
 
 Bools = NDArray[np.bool_]
 Edges = list[tuple[int, int]]
@@ -325,7 +325,7 @@ def _adjacency(n_agents: int, edges: Edges) -> Bools:
 
 
 # D23: sec. 2.1 has the graph of time t = kh, which is the same for stage 3 of user 2 and stage 2 of user 3.
-@borrowing
+@no_alloc_kernel
 def matrix_number(reached: Float64Array, cycled: bool, turn: int, uniform: float) -> int:
     """Return which of m matrices is that of a stage: in order if `cycled`, otherwise by a uniform draw in [0, 1).
 
@@ -344,9 +344,9 @@ def matrix_number(reached: Float64Array, cycled: bool, turn: int, uniform: float
     return low
 
 
-@borrowing
-def consensus(weights: Float64Array, matrix: Float64Array, room: Float64Array) -> None:
-    """Replace weights [n, p], one row for each agent, by matrix [n, n] @ weights; room [n, p] is written over.
+@no_alloc_kernel
+def consensus(weights: Float64Array, matrix: Float64Array, workspace: Float64Array) -> None:
+    """Replace weights [n, p], one row for each agent, by matrix [n, n] @ weights; workspace [n, p] is written over.
 
     Paper: [TH23] Algorithm 1, line 42.
     """
@@ -355,7 +355,7 @@ def consensus(weights: Float64Array, matrix: Float64Array, room: Float64Array) -
             total = 0.0
             for j in range(weights.shape[0]):
                 total += matrix[i, j] * weights[j, m]
-            room[i, m] = total
+            workspace[i, m] = total
     for i in range(weights.shape[0]):
         for m in range(weights.shape[1]):
-            weights[i, m] = room[i, m]
+            weights[i, m] = workspace[i, m]

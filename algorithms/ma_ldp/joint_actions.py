@@ -11,7 +11,7 @@ import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.ma_ldp.forms import Forms
-from dprl.privacy.compiled import borrowing, inlined
+from dprl.privacy.compiled import inlined, no_alloc_kernel
 
 _LANES = 16
 """States are padded to a multiple of it; what a compiler makes of a shorter rest is not in vectors."""
@@ -67,8 +67,8 @@ def padded(n_states: int) -> int:
     return -(-n_states // _LANES) * _LANES
 
 
-def room(n_agents: int, n_actions: int, width: int, joint: bool) -> tuple[Rows, Worst]:
-    """Return room for all that; joint: whether the best joint action is looked for."""
+def workspace(n_agents: int, n_actions: int, width: int, joint: bool) -> tuple[Rows, Worst]:
+    """Return the workspace for all that; joint: whether the best joint action is looked for."""
     rows = Rows(
         own=np.zeros((n_agents, n_actions, width)),
         own_square=np.zeros((n_agents, n_actions, width)),
@@ -82,7 +82,7 @@ def room(n_agents: int, n_actions: int, width: int, joint: bool) -> tuple[Rows, 
     return rows, Worst(least, np.zeros(width), np.zeros(n_agents, dtype=np.int64), int(joint))
 
 
-@borrowing
+@no_alloc_kernel
 def fill_worst(
     forms: Forms, features: Features, bounds: Bounds, rows: Rows, worst: Worst, agents: tuple[int, int]
 ) -> int:

@@ -13,7 +13,7 @@ from dprl.algorithms.ma_ldp.bonus import EXPONENT
 from dprl.algorithms.ma_ldp.estimation import Estimates, Sums, estimate
 from dprl.algorithms.ma_ldp.planning import Planning, make_plan
 from dprl.algorithms.ma_ldp.users import Users, play, regret
-from dprl.privacy.compiled import borrowing
+from dprl.privacy.compiled import no_alloc_kernel
 from dprl.privacy.linear_statistics.channels import StatisticsChannel, add_statistics, send_statistics
 
 
@@ -35,7 +35,7 @@ class Server(NamedTuple):
         return f"Server({self.beta_rates.shape[0]} stages)"
 
 
-@borrowing
+@no_alloc_kernel
 def run(
     users: Users, planning: Planning, channel: StatisticsChannel, server: Server, first: int, last: int
 ) -> tuple[float, int, int]:

@@ -13,12 +13,12 @@ import numpy as np
 
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.ma_ldp.forms import Forms, empty_forms, fill_forms
-from dprl.algorithms.ma_ldp.joint_actions import Bounds, Features, Rows, Worst, fill_worst, higher, padded, room
+from dprl.algorithms.ma_ldp.joint_actions import Bounds, Features, Rows, Worst, fill_worst, higher, padded, workspace
 from dprl.algorithms.ma_ldp.two_agents import fill_worst_of_two
 from dprl.envs import LinearMixtureMDP
 from dprl.envs.network_mdp.base import action_vectors
 from dprl.envs.network_mdp.dynamics import SuccessorLists
-from dprl.privacy.compiled import borrowing, inlined
+from dprl.privacy.compiled import inlined, no_alloc_kernel
 
 
 class Rules(NamedTuple):
@@ -80,10 +80,10 @@ def planning(mdp: LinearMixtureMDP, floor: float, joint: bool, n_messages: int) 
         chances=np.full((horizon, n_states, n, n_actions), 1.0 / n_actions),
     )
     rules = Rules(mdp.lists, action_vectors(mdp.dimension), n, floor)
-    return Planning(rules, plan, empty_forms(n, n_actions, mdp.dimension - 1), *room(n, n_actions, width, joint))
+    return Planning(rules, plan, empty_forms(n, n_actions, mdp.dimension - 1), *workspace(n, n_actions, width, joint))
 
 
-@borrowing
+@no_alloc_kernel
 def make_plan(
     planning: Planning, estimates: Float64Array, inverses: Float64Array, rewards: Float64Array, betas: Float64Array
 ) -> tuple[bool, int]:

@@ -9,10 +9,10 @@ import numpy as np
 
 from dprl.algorithms.ma_ldp.forms import Forms
 from dprl.algorithms.ma_ldp.joint_actions import Bounds, Features, Rows, Worst, higher, lower
-from dprl.privacy.compiled import borrowing, inlined
+from dprl.privacy.compiled import inlined, no_alloc_kernel
 
 
-@borrowing
+@no_alloc_kernel
 def fill_worst_of_two(
     forms: Forms, features: Features, bounds: Bounds, rows: Rows, worst: Worst, agents: tuple[int, int]
 ) -> int:

@@ -12,7 +12,7 @@ from dprl.algorithms.ma_ldp.planning import Plan, Rules
 from dprl.envs.network_mdp import LinearMixtureMDP
 from dprl.envs.network_mdp.dynamics import next_state, team_value
 from dprl.privacy import Streams
-from dprl.privacy.compiled import borrowing, inlined
+from dprl.privacy.compiled import inlined, no_alloc_kernel
 from dprl.privacy.randomness.bits import fill_uniform
 
 
@@ -91,7 +91,7 @@ def users_of(mdp: LinearMixtureMDP, episodes: int, streams: Streams, n_messages:
     )
 
 
-@borrowing
+@no_alloc_kernel
 def play(users: Users, rules: Rules, plan: Plan, believed: Float64Array, user: int) -> None:
     """User side: episode `user`; leaves what the device would send, but for noise, in users.device.
 
@@ -155,7 +155,7 @@ def _look(users: Users, rules: Rules, plan: Plan, h: int, state: int, after: int
         own.targets[m, h] = share * plan.values[m, h + 1, after]
 
 
-@borrowing
+@no_alloc_kernel
 def regret(users: Users, rules: Rules, plan: Plan) -> float:
     """Return V* - V^pi at the start, exact, of agents who break ties at random: the mean over agents' rewards.
 

@@ -10,7 +10,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from dprl.algorithms.base import Float64Array
-from dprl.privacy.compiled import PLAIN
+from dprl.privacy.compiled import JIT_DISABLED
 
 Four = tuple[float, float, float, float]
 
@@ -43,5 +43,5 @@ def _add_products_at_once(_: Any, sums: Any, at: Any, z: Any, y: Any, s: Any) ->
 
 
 add_products: Callable[[Float64Array, int, float, float, Four], None] = (
-    _add_products if PLAIN else cast(Any, _add_products_at_once)
+    _add_products if JIT_DISABLED else cast(Any, _add_products_at_once)
 )

@@ -36,7 +36,7 @@ from dprl.algorithms.pgc_a3c.network import (
 )
 from dprl.envs.cartpole import CartPole, fallen, first_state, step_lanes
 from dprl.privacy import Streams
-from dprl.privacy.compiled import borrowing
+from dprl.privacy.compiled import no_alloc_kernel
 from dprl.privacy.mechanisms.logarithm import one_to_two
 from dprl.privacy.randomness.bits import fill_uniform, splitmix64
 
@@ -136,7 +136,7 @@ def crowd(n_lanes: int, task: CartPole, streams: Streams, *, sampled: bool = Fal
     )
 
 
-@borrowing
+@no_alloc_kernel
 def deliver(crowd: Crowd, lane: int, theta: Float64Array, submission: int, agent: int, exploration: float) -> None:
     """Let `agent` begin an episode in a lane, with a copy of theta float64[112]; what was under way there is lost.
 
@@ -160,20 +160,20 @@ def deliver(crowd: Crowd, lane: int, theta: Float64Array, submission: int, agent
     crowd.begin[lane], crowd.ended[lane] = crowd.clock[0], 0
 
 
-@borrowing
+@no_alloc_kernel
 def idle(crowd: Crowd, lane: int) -> None:
     """Leave a lane without an agent; what was under way there is lost."""
     crowd.table[lane // WIDTH, _LEFT, lane & (WIDTH - 1)] = 0.0
     crowd.ended[lane] = 0
 
 
-@borrowing
+@no_alloc_kernel
 def is_idle(crowd: Crowd, lane: int) -> bool:
     """Return whether a lane has neither an agent under way nor one whose gradient is not taken."""
     return bool(crowd.ended[lane] == 0 and crowd.table[lane // WIDTH, _LEFT, lane & (WIDTH - 1)] == 0.0)
 
 
-@borrowing
+@no_alloc_kernel
 def tick(crowd: Crowd) -> int:
     """Let every agent take one step; return how many episodes ended, which crowd.ended then says."""
     ended = 0
@@ -192,7 +192,7 @@ def tick(crowd: Crowd) -> int:
     return ended
 
 
-@borrowing
+@no_alloc_kernel
 def advance(crowd: Crowd) -> int:
     """Tick until an episode ends; return how many did, 0 if no agent is under way."""
     under_way, ended = False, 0
@@ -203,7 +203,7 @@ def advance(crowd: Crowd) -> int:
     return ended
 
 
-@borrowing
+@no_alloc_kernel
 def look_ahead(lanes: Float64Array) -> None:
     """Write what the networks of a group say of the states of their lanes."""
     signs = lanes.view(np.uint64)
@@ -230,17 +230,17 @@ def look_ahead(lanes: Float64Array) -> None:
             signs[ON * WIDTH + at] |= (_if_on(b0, h0) | _if_on(b1, h1)) | (_if_on(b2, h2) | _if_on(b3, h3))
 
 
-@borrowing
+@no_alloc_kernel
 def _bit(i: int) -> np.uint64:
     return np.uint64(1) << np.uint64(i)
 
 
-@borrowing
+@no_alloc_kernel
 def _if_on(bit: np.uint64, h: float) -> np.uint64:
     return bit if h > 0.0 else np.uint64(0)
 
 
-@borrowing
+@no_alloc_kernel
 def _unit(lanes: Float64Array, i: int, at: int) -> float:
     c = (_THETA + INPUTS * i) * WIDTH + at
     h = (lanes[c] * lanes[at] + lanes[c + WIDTH] * lanes[WIDTH + at]) + (
@@ -249,7 +249,7 @@ def _unit(lanes: Float64Array, i: int, at: int) -> float:
     return h if h > 0.0 else 0.0
 
 
-@borrowing
+@no_alloc_kernel
 def choose(lanes: Float64Array, key: UInt64Array, sampled: bool) -> None:
     """Choose the action of every lane of a group: one draw decides whether it is at random, and which."""
     draws, words = lanes.view(np.uint64), (key[0], key[1], key[2])
@@ -265,7 +265,7 @@ def choose(lanes: Float64Array, key: UInt64Array, sampled: bool) -> None:
         lanes[ACTION * WIDTH + at] = coin if uniform < exploration else own
 
 
-@borrowing
+@no_alloc_kernel
 def remember(traces: Float64Array, lanes: Float64Array) -> None:
     """Copy what a step started from into the traces of a group; without an agent, into a column of no step."""
     places = lanes.view(np.uint64)
@@ -275,7 +275,7 @@ def remember(traces: Float64Array, lanes: Float64Array) -> None:
             trace[row, t] = lanes[row * WIDTH + at]
 
 
-@borrowing
+@no_alloc_kernel
 def count(lanes: Float64Array, horizon: float, padded: bool) -> int:
     """Count the step that every lane of a group has taken; return how many episodes ended with it."""
     ends, total = 0.0 if padded else 1.0, 0
@@ -297,7 +297,7 @@ def count(lanes: Float64Array, horizon: float, padded: bool) -> int:
     return total
 
 
-@borrowing
+@no_alloc_kernel
 def local_update(crowd: Crowd, lane: int, loss: LossTables, gradient: Float64Array) -> float:
     """Write the raw gradient float64[112] of the episode that has ended in a lane, and leave it idle; return its score.
 
@@ -319,7 +319,7 @@ def local_update(crowd: Crowd, lane: int, loss: LossTables, gradient: Float64Arr
     return np.float64(steps)
 
 
-@borrowing
+@no_alloc_kernel
 def run_agents(crowd: Crowd, loss: LossTables, orders: Orders, gradients: Float64Array, scores: Float64Array) -> None:
     """Let k agents play, each as soon as a lane is free; write gradients float64[k, 112] and scores float64[k].
 
@@ -342,7 +342,7 @@ def run_agents(crowd: Crowd, loss: LossTables, orders: Orders, gradients: Float6
                 following += 1
 
 
-@borrowing
+@no_alloc_kernel
 def start(crowd: Crowd, lane: int, orders: Orders, j: int) -> None:
     """Deliver order j to a lane."""
     crowd.order[lane] = j

@@ -25,7 +25,7 @@ from dprl.algorithms.pgc_a3c.network import (
     VALUE,
     exponential,
 )
-from dprl.privacy.compiled import borrowing
+from dprl.privacy.compiled import no_alloc_kernel
 from dprl.privacy.mechanisms.logarithm import log_of_reduced, reduced
 
 UInt64Array = npt.NDArray[np.uint64]
@@ -141,7 +141,7 @@ def gradient_of(states: Float64Array, actions: Int64Array, theta: Float64Array, 
     return out
 
 
-@borrowing
+@no_alloc_kernel
 def look(trace: Float64Array, t: int, theta: Float64Array) -> float:
     """Write what the network says of state t of a trace; return the value."""
     difference, value, on = 0.0, 0.0, np.uint64(0)
@@ -158,7 +158,7 @@ def look(trace: Float64Array, t: int, theta: Float64Array) -> float:
     return value
 
 
-@borrowing
+@no_alloc_kernel
 def write_gradient(
     out: Float64Array, theta: Float64Array, trace: Float64Array, steps: int, loss: LossTables, padded: bool
 ) -> None:
@@ -178,7 +178,7 @@ def write_gradient(
     assemble(out, theta, loss.sums)
 
 
-@borrowing
+@no_alloc_kernel
 def weigh(trace: Float64Array, loss: LossTables, lengths: tuple[int, int], sign: float, final: float) -> None:
     """Write z and y of an episode's steps, zeros for those up to the second length and for the last state.
 
@@ -205,7 +205,7 @@ def weigh(trace: Float64Array, loss: LossTables, lengths: tuple[int, int], sign:
     out[_BY_POLICY, last], out[_BY_VALUE, last] = 0.0, 0.0
 
 
-@borrowing
+@no_alloc_kernel
 def weigh_differentiated(
     trace: Float64Array, loss: LossTables, lengths: tuple[int, int], sign: float, final: float
 ) -> float:
@@ -225,7 +225,7 @@ def weigh_differentiated(
     return total
 
 
-@borrowing
+@no_alloc_kernel
 def add_steps(patterns: Float64Array, trace: Float64Array, derivatives: Float64Array, n: int) -> None:
     """Add z s and y s of the first n columns of a trace to the sums of the patterns in which units are on."""
     patterns[:] = 0.0
@@ -238,7 +238,7 @@ def add_steps(patterns: Float64Array, trace: Float64Array, derivatives: Float64A
             add_products(sums, (pattern * _GROUPS + group) * _SUMS, z, y, s)
 
 
-@borrowing
+@no_alloc_kernel
 def add_patterns(sums: Float64Array, patterns: Float64Array) -> None:
     """Write the sums of every unit: over the patterns in which it is on."""
     sums[:] = 0.0
@@ -249,7 +249,7 @@ def add_patterns(sums: Float64Array, patterns: Float64Array) -> None:
                     sums[unit, k] += patterns[pattern, k]
 
 
-@borrowing
+@no_alloc_kernel
 def assemble(out: Float64Array, theta: Float64Array, sums: Float64Array) -> None:
     """Write the gradient from the sums of the units."""
     for i in range(UNITS):

@@ -15,7 +15,7 @@ from dprl.algorithms.pgc.schedule import Schedule, last_startable
 from dprl.algorithms.pgc.scores import ScoreKeeper, record
 from dprl.algorithms.pgc_a3c.crowd import Crowd, deliver, is_idle, local_update, tick
 from dprl.algorithms.pgc_a3c.gradient import LossTables
-from dprl.privacy.compiled import borrowing, inlined
+from dprl.privacy.compiled import inlined, no_alloc_kernel
 from dprl.privacy.gradients.channels import GradientChannel, receive, submit
 
 
@@ -90,7 +90,7 @@ def exploration_rates(behaviour: Behaviour, slots: Int64Array) -> Float64Array:
     return np.maximum(behaviour.floor, behaviour.exploration * (1.0 - slots / behaviour.fading))
 
 
-@borrowing
+@no_alloc_kernel
 def run(agents: Agents, channel: GradientChannel, server: Server, keeper: ScoreKeeper, first: int, last: int) -> float:
     """Let the agents of slots first..last act and report, and aggregate; return the sum of their scores.
 

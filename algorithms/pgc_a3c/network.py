@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from dprl.algorithms.base import Float64Array
-from dprl.privacy.compiled import borrowing, kernel
+from dprl.privacy.compiled import kernel, no_alloc_kernel
 from dprl.privacy.mechanisms.logarithm import open_unit
 from dprl.privacy.randomness.bits import fill_bits
 
@@ -88,7 +88,7 @@ def probability_of_right(difference: float) -> float:
     return larger if difference > 0.0 else e * larger
 
 
-@borrowing
+@no_alloc_kernel
 def forward(theta: Float64Array, state: Float64Array) -> tuple[float, float]:
     """Return (logit 1 minus logit 0, value) of one state float64[4]."""
     difference, value = 0.0, 0.0

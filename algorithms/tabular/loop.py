@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.tabular.counts import Released
 from dprl.algorithms.tabular.simulator import play, regret
-from dprl.privacy.compiled import borrowing, inlined
+from dprl.privacy.compiled import inlined, no_alloc_kernel
 from dprl.privacy.counts.exchange import Channel, exchange, exchange_unreleased
 from dprl.privacy.sources import is_ours, tree_or_bytes
 
@@ -101,8 +101,8 @@ def learning_loop(
     user plays it and sends their contribution. The user of episode K sends nothing: no later policy could use it.
     Counts are released before a plan and at the end of a stretch: the same bits as when they are after every user.
 
-    The loop borrows its arrays (`borrowing`), and `plan` should: then it may slice and reshape what it is given, not
-    make arrays. One that makes arrays is a `kernel`.
+    The loop is a `no_alloc_kernel`, and `plan` should be one: it may then slice and reshape its arguments, not make
+    arrays. A plan that makes arrays is a `kernel`.
 
     The parts are bound by name, as if the loop stood in the algorithm's file: kernels that are passed as arguments are
     compiled anew in every process.
@@ -111,4 +111,4 @@ def learning_loop(
     run = FunctionType(_loop.__code__, _loop.__globals__ | parts, "run")
     run.__qualname__ = f"run-{'-'.join(_identity(part) for part in parts.values())}"  # the on-disk cache looks at it
     run.__module__ = plan.__module__
-    return cast("Run", borrowing(run))
+    return cast("Run", no_alloc_kernel(run))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dprl.envs.compiled import borrowing
+from dprl.envs.compiled import no_alloc_kernel
 
 __all__ = ["TOLERANCE", "Dictionary", "dictionary", "exact_sum", "precise_sum", "solve"]
 
@@ -62,7 +62,7 @@ def dictionary(n_rows: int, n_columns: int) -> Dictionary:
     )
 
 
-@borrowing
+@no_alloc_kernel
 def exact_sum(x: float, y: float) -> tuple[float, float]:
     """Return the rounded sum and its error, exactly (Knuth)."""
     total = x + y
@@ -70,7 +70,7 @@ def exact_sum(x: float, y: float) -> tuple[float, float]:
     return total, (x - (total - part)) + (y - part)
 
 
-@borrowing
+@no_alloc_kernel
 def precise_sum(x: float, x_low: float, y: float, y_low: float) -> tuple[float, float]:
     """Return the sum of two double-double numbers."""
     high, low = exact_sum(x, y)
@@ -79,7 +79,7 @@ def precise_sum(x: float, x_low: float, y: float, y_low: float) -> tuple[float, 
     return exact_sum(high, low + next_low)
 
 
-@borrowing
+@no_alloc_kernel
 def _precise_product(x: float, x_low: float, y: float, y_low: float) -> tuple[float, float]:
     """Return the product of two double-double numbers; the error of x * y is that of Dekker."""
     product = x * y
@@ -92,14 +92,14 @@ def _precise_product(x: float, x_low: float, y: float, y_low: float) -> tuple[fl
     return exact_sum(product, error + (x * y_low + x_low * y))
 
 
-@borrowing
+@no_alloc_kernel
 def _add(x: Floats, y: Floats, f: float) -> None:
     # By itself: rows of unknown length are what the compiler makes vectors of.
     for k in range(x.shape[0]):
         x[k] += f * y[k]
 
 
-@borrowing
+@no_alloc_kernel
 def _pivot(table: Floats, column: Floats, row: Floats, r: int, e: int) -> None:
     """Exchange the basic variable of row r with the nonbasic one of column e; column and row are working memory."""
     inverse = 1.0 / table[r, e]
@@ -115,7 +115,7 @@ def _pivot(table: Floats, column: Floats, row: Floats, r: int, e: int) -> None:
         table[r, k] = row[k]
 
 
-@borrowing
+@no_alloc_kernel
 def _precise_pivot(entries: Dictionary, r: int, e: int) -> None:
     """Exchange as `_pivot` does, in double-double numbers."""
     rows, columns = entries.basic.shape[0], entries.nonbasic.shape[0]
@@ -137,7 +137,7 @@ def _precise_pivot(entries: Dictionary, r: int, e: int) -> None:
                 high[i, k], low[i, k] = precise_sum(high[i, k], low[i, k], x, x_low)
 
 
-@borrowing
+@no_alloc_kernel
 def _leaving(table: Floats, basic: Integers, bland: bool) -> int:
     """Return the row of the most negative constant, by Bland's rule that of the lowest variable, -1 if none is left."""
     worst = -TOLERANCE
@@ -155,7 +155,7 @@ def _leaving(table: Floats, basic: Integers, bland: bool) -> int:
     return r
 
 
-@borrowing
+@no_alloc_kernel
 def _entering(row: Floats, cost: Floats, ratios: Floats, nonbasic: Integers, smallest_pivot: float, bland: bool) -> int:
     """Return the column of the smallest ratio of cost to pivot, -1 if no pivot is large enough."""
     for k in range(ratios.shape[0]):
@@ -181,7 +181,7 @@ def _entering(row: Floats, cost: Floats, ratios: Floats, nonbasic: Integers, sma
     return e
 
 
-@borrowing
+@no_alloc_kernel
 def solve(entries: Dictionary, precise: bool) -> bool:
     """Pivot until no constant is below -TOLERANCE; return whether that was reached without small pivots.
 

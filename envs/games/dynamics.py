@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dprl.envs.compiled import borrowing, inlined, kernel
+from dprl.envs.compiled import inlined, kernel, no_alloc_kernel
 from dprl.envs.dynamics import expectation
 
 __all__ = [
@@ -192,7 +192,7 @@ def _responses(policy: Floats, s: int, scratch: GapScratch) -> None:
     scratch.lower[s] = best
 
 
-@borrowing
+@no_alloc_kernel
 def duality_gap(tables: GapTables, policy: Floats, scratch: GapScratch) -> None:
     """Fill scratch.upper [S] = V^{dagger,nu}_1 and scratch.lower [S] = V^{mu,dagger}_1 for the marginals of a policy.
 

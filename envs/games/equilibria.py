@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dprl.envs.compiled import borrowing
+from dprl.envs.compiled import no_alloc_kernel
 from dprl.envs.games.dual_simplex import TOLERANCE, Dictionary, dictionary, exact_sum, precise_sum, solve
 
 __all__ = [
@@ -82,13 +82,13 @@ def equilibrium_scratch(n_max_actions: int, n_min_actions: int) -> EquilibriumSc
     )
 
 
-@borrowing
+@no_alloc_kernel
 def _unit(scale: float) -> float:
     """Return the power of two that brings scale to [1/2, 1): multiplying by it is exact."""
     return math.ldexp(1.0, -math.frexp(scale)[1])
 
 
-@borrowing
+@no_alloc_kernel
 def _scale(upper: Floats, lower: Floats) -> float:
     """Return the largest absolute entry, infinity if any entry is not a finite number."""
     largest = _SMALLEST
@@ -101,7 +101,7 @@ def _scale(upper: Floats, lower: Floats) -> float:
     return largest
 
 
-@borrowing
+@no_alloc_kernel
 def _pure_equilibrium(upper: Floats, lower: Floats, best_upper: Floats, best_lower: Floats) -> int:
     """Return the joint action of rule 1, -1 if no pair of pure actions is an equilibrium."""
     n_max, n_min = upper.shape
@@ -121,7 +121,7 @@ def _pure_equilibrium(upper: Floats, lower: Floats, best_upper: Floats, best_low
     return chosen
 
 
-@borrowing
+@no_alloc_kernel
 def _start(upper: Floats, lower: Floats, scale: float, scratch: EquilibriumScratch) -> None:
     """Fill the dictionary whose basis is the joint action of the smallest cost and all slacks of deviations.
 
@@ -168,7 +168,7 @@ def _start(upper: Floats, lower: Floats, scale: float, scratch: EquilibriumScrat
     scratch.dictionary.basic[rows - 1] = first
 
 
-@borrowing
+@no_alloc_kernel
 def _precise_start(upper: Floats, lower: Floats, scale: float, scratch: EquilibriumScratch) -> None:
     """Replace the dictionary of `_start` by one in double-double numbers: table + remainder."""
     n_max, n_min = upper.shape
@@ -199,7 +199,7 @@ def _precise_start(upper: Floats, lower: Floats, scale: float, scratch: Equilibr
         table[rows, k], remainder[rows, k] = high, low
 
 
-@borrowing
+@no_alloc_kernel
 def _violation(upper: Floats, lower: Floats, policy: Floats, row: Floats, column: Floats) -> float:
     """Return the largest gain of a deviation under policy [A, B]; row [A] and column [B] are filled with marginals."""
     n_max, n_min = upper.shape
@@ -227,7 +227,7 @@ def _violation(upper: Floats, lower: Floats, policy: Floats, row: Floats, column
     return worst
 
 
-@borrowing
+@no_alloc_kernel
 def _read_policy(upper: Floats, lower: Floats, scale: float, scratch: EquilibriumScratch, policy: Floats) -> float:
     """Fill policy [A, B] with the probabilities of the dictionary and return its violation, relative to scale."""
     n_max, n_min = policy.shape
@@ -248,7 +248,7 @@ def _read_policy(upper: Floats, lower: Floats, scale: float, scratch: Equilibriu
     return _violation(upper, lower, policy, scratch.best_lower, scratch.best_upper) / scale
 
 
-@borrowing
+@no_alloc_kernel
 def coarse_correlated_equilibrium(upper: Floats, lower: Floats, scratch: EquilibriumScratch, policy: Floats) -> float:
     """Fill policy [A, B] with the coarse correlated equilibrium of this module's rule; return its violation.
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dprl.envs.compiled import borrowing, inlined, kernel
+from dprl.envs.compiled import inlined, kernel, no_alloc_kernel
 
 __all__ = [
     "NOTHING",
@@ -56,7 +56,7 @@ def _probability(lists: SuccessorLists, drifts: Floats, actions: Integers, entry
     return total if total > NOTHING else 0.0
 
 
-@borrowing
+@no_alloc_kernel
 def next_state(lists: SuccessorLists, drifts: Floats, state: int, actions: Integers, uniform: float) -> int:
     """Return the state that follows, for a uniform draw in [0, 1).
 
@@ -99,7 +99,7 @@ def probabilities(lists: SuccessorLists, drifts: Floats, joint: Integers, dense:
                 dense[state, action, lists.state[entry]] = _probability(lists, drifts, joint[action], entry)
 
 
-@borrowing
+@no_alloc_kernel
 def _weigh(lists: SuccessorLists, after: Floats, state: int, slopes: Floats, levels: Floats) -> None:
     """Fill slopes [n] and levels [n] of one state, as `value_features` says."""
     for i in range(slopes.shape[0]):
@@ -141,7 +141,7 @@ def policy_value(lists: SuccessorLists, rewards: Floats, means: Floats, values: 
             values[h, state] = total
 
 
-@borrowing
+@no_alloc_kernel
 def team_value(
     lists: SuccessorLists, rewards: Floats, drifts: Floats, chances: Floats, reached: Bools, values: Floats
 ) -> None:

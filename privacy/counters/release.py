@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from dprl.privacy.base import Float64Array
-from dprl.privacy.compiled import borrowing, kernel
+from dprl.privacy.compiled import kernel, no_alloc_kernel
 from dprl.privacy.counters.base import BUFFERED, EXACT, ROWS, TREE, CounterState
 from dprl.privacy.mechanisms.base import Noise
 from dprl.privacy.mechanisms.sampling import BLOCK, extend_noise, fill_noise
@@ -23,7 +23,7 @@ _NEAR_BLOCK = 512
 _Three = tuple[Float64Array, Float64Array, Float64Array]
 
 
-@borrowing
+@no_alloc_kernel
 def release_prefix(released: Float64Array, totals: Float64Array, state: CounterState, item: int) -> None:
     """Write totals + noise of prefix `item` into `released`, float64[cells]; items rise, and some may be left out.
 
@@ -105,7 +105,7 @@ def _ancestor(prefix: int, base: int, steps: int) -> int:
     return prefix
 
 
-@borrowing
+@no_alloc_kernel
 def _release_tree(released: Float64Array, totals: Float64Array, state: CounterState, item: int) -> None:
     """Noise of a prefix = noise of its parent +- one fresh node; ancestors that are not held are drawn first.
 
@@ -129,7 +129,7 @@ def _release_tree(released: Float64Array, totals: Float64Array, state: CounterSt
             released[i] = totals[i] + noise[i]
 
 
-@borrowing
+@no_alloc_kernel
 def _release_buffered(released: Float64Array, totals: Float64Array, state: CounterState, item: int) -> None:
     """V = w - sum_i omega_i s_i; s_i = theta_i s_i + v; prefix noise grows by g v, for each item since the last.
 
@@ -159,7 +159,7 @@ def _release_buffered(released: Float64Array, totals: Float64Array, state: Count
     state.held[0] = item
 
 
-@borrowing
+@no_alloc_kernel
 def _subtract(v: Float64Array, buffers: _Three, weights: Float64Array) -> None:
     """Take three weighted buffers from v: at a time as many as the compiler can tell to lie apart."""
     first, second, third = buffers
@@ -168,7 +168,7 @@ def _subtract(v: Float64Array, buffers: _Three, weights: Float64Array) -> None:
         v[i] = v[i] - a * first[i] - b * second[i] - c * third[i]
 
 
-@borrowing
+@no_alloc_kernel
 def _carry_on(buffers: _Three, v: Float64Array, decays: Float64Array) -> None:
     """Let three buffers decay, and add v to each."""
     first, second, third = buffers

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dprl.privacy.base import Float64Array, Int64Array, LedgerError
-from dprl.privacy.compiled import borrowing, inlined
+from dprl.privacy.compiled import inlined, no_alloc_kernel
 from dprl.privacy.counters.base import EXACT, CounterState
 from dprl.privacy.counters.release import release_prefix
 from dprl.privacy.counts.layouts import Slots, add_contribution, collect, hot_cell
@@ -116,7 +116,7 @@ def toss_coins(channel: Channel, user: int) -> None:
         fill_uniform(coins, channel.sender.coins_key, np.uint64(user) * np.uint64(coins.shape[0]))
 
 
-@borrowing
+@no_alloc_kernel
 def encode(channel: Channel, index: Int64Array, value: Float64Array, user: int) -> None:
     """User side: write user `user`'s (1-based) message into channel.sender.message. Raises LedgerError.
 
@@ -146,7 +146,7 @@ def encode(channel: Channel, index: Int64Array, value: Float64Array, user: int) 
         fill_unary(message[1:], hot, sender.noise.key, np.uint64(user) * np.uint64(slots.block), sender.table)
 
 
-@borrowing
+@no_alloc_kernel
 def release(channel: Channel) -> None:
     """Server side: write the released sums of all users absorbed so far, with the counter's noise if there is any."""
     receiver, absorbed = channel.receiver, channel.users[ABSORBED]
@@ -157,7 +157,7 @@ def release(channel: Channel) -> None:
     channel.users[RELEASED] = absorbed
 
 
-@borrowing
+@no_alloc_kernel
 def absorb(channel: Channel, user: int) -> None:
     """Server side: add the message of user `user` and release the sums of users 1..user. Raises LedgerError.
 
@@ -167,7 +167,7 @@ def absorb(channel: Channel, user: int) -> None:
     release(channel)
 
 
-@borrowing
+@no_alloc_kernel
 def add_message(channel: Channel, user: int) -> None:
     """Server side: add the message of user `user` to the sums, which stay on the server. Raises LedgerError."""
     admit(channel, user)
@@ -186,14 +186,14 @@ def add_message(channel: Channel, user: int) -> None:
             totals[start + i] += (message[i + 1] - receiver.shift) * receiver.factor
 
 
-@borrowing
+@no_alloc_kernel
 def exchange(channel: Channel, index: Int64Array, value: Float64Array, user: int) -> None:
     """Encode and absorb in one call, bit for bit; a noiseless message is added where it is not zero."""
     _send_and_add(channel, index, value, user)
     release(channel)
 
 
-@borrowing
+@no_alloc_kernel
 def exchange_unreleased(channel: Channel, index: Int64Array, value: Float64Array, user: int) -> None:
     """Do what `exchange` does but for the release: `channel.released` must not be read before the next `exchange`.
 
@@ -210,7 +210,7 @@ def exchange_unreleased(channel: Channel, index: Int64Array, value: Float64Array
     _send_and_add(channel, index, value, user)
 
 
-@borrowing
+@no_alloc_kernel
 def _send_and_add(channel: Channel, index: Int64Array, value: Float64Array, user: int) -> None:
     """Do all of `exchange` but for the release: add the message of user `user` to the sums."""
     if channel.sender.kind != SUMS or channel.sender.noise.law != NO_NOISE:

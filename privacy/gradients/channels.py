@@ -13,7 +13,7 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 
 from dprl.privacy.base import Float64Array, Int64Array, LedgerError
-from dprl.privacy.compiled import borrowing
+from dprl.privacy.compiled import no_alloc_kernel
 from dprl.privacy.mechanisms.randomized_response import fill_responses
 from dprl.privacy.mechanisms.vectors import VectorNoise, fill_estimate, fill_message
 
@@ -74,7 +74,7 @@ def described(noise: VectorNoise) -> bytes:
     return repr(numbers).encode() + noise.noise.table.tobytes() + noise.open_key.tobytes()
 
 
-@borrowing
+@no_alloc_kernel
 def write_message(
     message: Float64Array, gradient: Float64Array, reached: float, noise: VectorNoise, score: ScoreNoise, number: int
 ) -> None:
@@ -93,7 +93,7 @@ def write_message(
     fill_responses(message[m:], score.bit, score.key, np.uint64(number), score.table)
 
 
-@borrowing
+@no_alloc_kernel
 def submit(channel: GradientChannel, gradient: Float64Array, score: float, submission: int) -> None:
     """User side: send the message of submission `submission` (from 1 on) for `gradient` float64[d].
 
@@ -111,7 +111,7 @@ def submit(channel: GradientChannel, gradient: Float64Array, score: float, submi
     write_message(channel.message, gradient, score, channel.noise, channel.score, submission)
 
 
-@borrowing
+@no_alloc_kernel
 def receive(channel: GradientChannel, out: Float64Array) -> float:
     """Server side: write the estimate of the gradient into `out` float64[d]; return the randomised bit, or NaN.
 
@@ -129,7 +129,7 @@ def receive(channel: GradientChannel, out: Float64Array) -> float:
     return float(channel.message[m])
 
 
-@borrowing
+@no_alloc_kernel
 def send_all(
     values: Float64Array,
     gradients: Float64Array,
@@ -146,7 +146,7 @@ def send_all(
         write_message(values[i], gradients[i], scores[i], noise, score, first + i)
 
 
-@borrowing
+@no_alloc_kernel
 def estimate_all(out: Float64Array, values: Float64Array, noise: VectorNoise) -> None:
     """Server side: write the estimates float64[k, d] of messages float64[k, m]; post-processing."""
     for i in range(out.shape[0]):

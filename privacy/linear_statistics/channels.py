@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprl.privacy.base import Float64Array, Int64Array
-from dprl.privacy.compiled import borrowing, inlined
+from dprl.privacy.compiled import inlined, no_alloc_kernel
 from dprl.privacy.mechanisms.base import Noise
 from dprl.privacy.mechanisms.clipping import L2, MOST, fill_clipped
 from dprl.privacy.mechanisms.gram import add_gram, clip_features, clip_value, finish_gram
@@ -118,7 +118,7 @@ def digest_of(channel: StatisticsChannel) -> str:
     return digest.hexdigest()
 
 
-@borrowing
+@no_alloc_kernel
 def send_statistics(
     channel: StatisticsChannel, features: Float64Array, targets: Float64Array, corrections: Float64Array, user: int
 ) -> None:
@@ -159,7 +159,7 @@ def send_statistics(
     _send_corrections(channel, channel.message[wide:], corrections, user)
 
 
-@borrowing
+@no_alloc_kernel
 def add_statistics(
     channel: StatisticsChannel, matrices: Float64Array, vectors: Float64Array, corrections: Float64Array
 ) -> None:
@@ -255,7 +255,7 @@ def _send_corrections(channel: StatisticsChannel, message: Float64Array, correct
     fill_noisy(message, rewards.clipped.reshape(rewards.clipped.size), rewards.noise, first)
 
 
-@borrowing
+@no_alloc_kernel
 def _clip_rows(out: Float64Array, flat: Float64Array, radius: float, norm: int) -> None:
     """Fill `out` float64[rows, p] with the rows of `flat` float64[rows p], each shrunk into the ball of that radius.
 

@@ -8,14 +8,14 @@ from ctypes import c_void_p
 import numpy as np
 from numba.np.numpy_support import carray
 
-from dprl.privacy.compiled import PLAIN, borrowing, kernel, shared
+from dprl.privacy.compiled import JIT_DISABLED, extern_kernel, kernel, no_alloc_kernel
 from dprl.privacy.mechanisms.clipping import finite_magnitude
 from dprl.privacy.randomness.bits import KEY_WORDS, fill_bits, require_generator
 
 _TWO_PI = 2.0 * math.pi
 
 
-def room_for_cap(dimension: int) -> tuple[int, int]:
+def workspace_for_cap(dimension: int) -> tuple[int, int]:
     """Return how many numbers and words the kernels below work with; the words are three for two coordinates."""
     return 2 * dimension, 3 * ((dimension + 1) // 2)
 
@@ -24,7 +24,7 @@ def room_for_cap(dimension: int) -> tuple[int, int]:
 def fill_direction(out: np.ndarray, words: np.ndarray, key: np.ndarray, first: np.uint64) -> np.uint64:
     """Fill `out` float64[d] with a uniform direction from draws first, ...; return the number of the next draw.
 
-    words: uint64[3 * ceil(d/2)], room. Box-Muller with radii that are accurate relative to their size, near 0 too:
+    words: uint64[3 * ceil(d/2)], workspace. Box-Muller with radii that are accurate relative to their size, near 0 too:
     128 bits of a number in (0, 1/2), and one bit for which end of (0, 1) it is measured from.
     """
     fill_bits(words, key, first)
@@ -96,16 +96,16 @@ def privunit_fast(
     cap: tuple[float, float],
     key: np.ndarray,
     first: np.uint64,
-    room: tuple[np.ndarray, np.ndarray],
+    workspace: tuple[np.ndarray, np.ndarray],
 ) -> None:
     """Fill `out` float64[d] with PrivUnit's message for `vector`, from draws first, ... (2^32 are kept for it).
 
-    cap: (probability, gamma); room: what `room_for_cap` says.
+    cap: (probability, gamma); workspace: what `workspace_for_cap` says.
 
     *Formal guarantee.* See PrivUnit; in real arithmetic.
     """
     d = out.shape[0]
-    (probability, gamma), (numbers, words) = cap, room
+    (probability, gamma), (numbers, words) = cap, workspace
     unit = numbers[:d]
     fill_bits(words[:1], key, first)
     inside = bool(np.float64(words[0] >> np.uint64(11)) * 2.0**-53 < probability)
@@ -131,14 +131,14 @@ def privunit_exact(
     cap: tuple[float, float],
     key: np.ndarray,
     first: np.uint64,
-    room: tuple[np.ndarray, np.ndarray],
+    workspace: tuple[np.ndarray, np.ndarray],
 ) -> None:
     """Fill `out` as privunit_fast does, with one of the directions that are drawn whatever `vector` is.
 
     *Formal guarantee.* See PrivUnit: rests on the coin and on the mass of the cap.
     """
     d = out.shape[0]
-    (probability, gamma), (numbers, words) = cap, room
+    (probability, gamma), (numbers, words) = cap, workspace
     unit, drawn = numbers[:d], numbers[d : 2 * d]
     fill_bits(words[:1], key, first)
     inside = bool(np.float64(words[0] >> np.uint64(11)) * 2.0**-53 < probability)
@@ -161,7 +161,7 @@ def privunit_exact(
                 out[i] = drawn[i]
 
 
-@shared("int64(voidptr, voidptr, int64, float64, float64, int64, voidptr, uint64, voidptr, voidptr, int64)")
+@extern_kernel("int64(voidptr, voidptr, int64, float64, float64, int64, voidptr, uint64, voidptr, voidptr, int64)")
 def _send_direction(  # noqa: PLR0913 - what can be passed by address
     out: c_void_p,
     vector: c_void_p,
@@ -176,33 +176,33 @@ def _send_direction(  # noqa: PLR0913 - what can be passed by address
     n_words: int,
 ) -> int:
     message, given = carray(out, (d,), np.float64), carray(vector, (d,), np.float64)
-    room = carray(numbers, (2 * d,), np.float64), carray(words, (n_words,), np.uint64)
+    workspace = carray(numbers, (2 * d,), np.float64), carray(words, (n_words,), np.uint64)
     cap, stream = (probability, gamma), carray(key, (KEY_WORDS,), np.uint64)
     if exact != 0:
-        privunit_exact(message, given, cap, stream, first, room)
+        privunit_exact(message, given, cap, stream, first, workspace)
     else:
-        privunit_fast(message, given, cap, stream, first, room)
+        privunit_fast(message, given, cap, stream, first, workspace)
     return 1
 
 
-@borrowing
-def send_direction(  # noqa: PLR0913 - with its room
+@no_alloc_kernel
+def send_direction(  # noqa: PLR0913 - with its workspace
     out: np.ndarray,
     vector: np.ndarray,
     cap: tuple[float, float],
     exact: bool,
     key: np.ndarray,
     first: np.uint64,
-    room: tuple[np.ndarray, np.ndarray],
+    workspace: tuple[np.ndarray, np.ndarray],
 ) -> None:
     """Do what `privunit_exact` or `privunit_fast` does; raise as `require_generator` does.
 
     *Formal guarantee.* See PrivUnit.
     """
-    numbers, words = room[0].reshape(2 * out.size), room[1].reshape(3 * ((out.size + 1) // 2))
+    numbers, words = workspace[0].reshape(2 * out.size), workspace[1].reshape(3 * ((out.size + 1) // 2))
     message, given, stream = out.reshape(out.size), vector.reshape(out.size), key.reshape(KEY_WORDS)
     require_generator(stream)
-    if not PLAIN:
+    if not JIT_DISABLED:
         addresses, work = (message.ctypes, given.ctypes), (numbers.ctypes, words.ctypes)
         _send_direction(*addresses, out.size, *cap, int(exact), stream.ctypes, first, *work, words.size)
     elif exact:

@@ -29,7 +29,7 @@ from dprl.privacy.mechanisms.vectors import (
     checked_vector,
     lasting,
     randomized,
-    room,
+    workspace,
 )
 
 __all__ = ["GRID", "ClippedGaussian", "ClippedLaplace", "VectorMechanism", "checked_vector", "clipped", "whole_units"]
@@ -151,7 +151,7 @@ class _Clipped:
 
     def vector_noise(self, key: npt.NDArray[np.uint64]) -> VectorNoise:
         """Return what the kernels need."""
-        numbers, words = room(self.dimension, self.dimension if self.grid else 0)
+        numbers, words = workspace(self.dimension, self.dimension if self.grid else 0)
         return VectorNoise(
             kind=GRIDDED if self.grid else CLIPPED,
             dimension=self.dimension,

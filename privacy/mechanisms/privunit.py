@@ -18,10 +18,10 @@ from scipy.special import betainc, betaincinv, betaln
 from dprl.privacy.accounting.curves import PureLoss
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.base import IDEALISED
-from dprl.privacy.mechanisms.caps import room_for_cap
+from dprl.privacy.mechanisms.caps import workspace_for_cap
 from dprl.privacy.mechanisms.clipping import ANY
 from dprl.privacy.mechanisms.sampling import SILENT
-from dprl.privacy.mechanisms.vectors import CAP, EXACT_CAP, VectorNoise, randomized, room
+from dprl.privacy.mechanisms.vectors import CAP, EXACT_CAP, VectorNoise, randomized, workspace
 
 COMMON_SUPPORT = "common support"
 """The messages that can occur, and their law before the cap is chosen, are the same for every input."""
@@ -163,7 +163,7 @@ class PrivUnit:
 
     def vector_noise(self, key: npt.NDArray[np.uint64]) -> VectorNoise:
         """Return what the kernels need."""
-        numbers, words = room(*room_for_cap(self.dimension))
+        numbers, words = workspace(*workspace_for_cap(self.dimension))
         return VectorNoise(
             kind=EXACT_CAP if self.exact else CAP,
             dimension=self.dimension,

@@ -20,8 +20,8 @@ from dprl.privacy.mechanisms.base import INTEGER
 from dprl.privacy.mechanisms.clipping import ANY
 from dprl.privacy.mechanisms.randomized_response import RandomizedResponse
 from dprl.privacy.mechanisms.sampling import SILENT
-from dprl.privacy.mechanisms.signs import SEED_NUMBERS, fill_projection, fill_signs, room_for_signs
-from dprl.privacy.mechanisms.vectors import SIGNS, VectorNoise, estimated, lasting, randomized, room
+from dprl.privacy.mechanisms.signs import SEED_NUMBERS, fill_projection, fill_signs, workspace_for_signs
+from dprl.privacy.mechanisms.vectors import SIGNS, VectorNoise, estimated, lasting, randomized, workspace
 from dprl.privacy.randomness.streams import derived_key
 
 __all__ = ["ProjectedRandomSign", "fill_projection", "fill_signs"]
@@ -139,7 +139,7 @@ class ProjectedRandomSign:
 
     def vector_noise(self, key: npt.NDArray[np.uint64]) -> VectorNoise:
         """Return what the kernels need."""
-        numbers, words = room(*room_for_signs(self.dimension, self.projections))
+        numbers, words = workspace(*workspace_for_signs(self.dimension, self.projections))
         draws = 2 * self.projections
         return VectorNoise(
             kind=SIGNS,

@@ -8,7 +8,7 @@ import numpy as np
 from numba.np.numpy_support import carray
 
 from dprl.privacy.base import Float64Array
-from dprl.privacy.compiled import PLAIN, borrowing, kernel, shared
+from dprl.privacy.compiled import JIT_DISABLED, extern_kernel, kernel, no_alloc_kernel
 from dprl.privacy.mechanisms.base import (
     BOUNDED_LAPLACE,
     DISCRETE_GAUSSIAN,
@@ -61,7 +61,7 @@ def draw(out: Float64Array, noise: Noise, first: np.uint64) -> int:
     return 1
 
 
-@shared("int64(voidptr, int64, int64, float64, float64, voidptr, voidptr, int64, uint64)")
+@extern_kernel("int64(voidptr, int64, int64, float64, float64, voidptr, voidptr, int64, uint64)")
 def _draw(  # noqa: PLR0913 - what can be passed by address
     out: c_void_p,
     n: int,
@@ -79,7 +79,7 @@ def _draw(  # noqa: PLR0913 - what can be passed by address
     )
 
 
-@borrowing
+@no_alloc_kernel
 def fill_noise(out: Float64Array, noise: Noise, first: np.uint64) -> None:
     """Fill `out` float64[n], contiguous, with draws number first, first+1, ... of `noise`; zeros for no noise.
 
@@ -94,7 +94,7 @@ def fill_noise(out: Float64Array, noise: Noise, first: np.uint64) -> None:
     flat, words, thresholds = out.reshape(out.size), noise.key.reshape(KEY_WORDS), noise.table.reshape(noise.table.size)
     if flat.nbytes != 8 * flat.size or words.nbytes != 8 * KEY_WORDS or thresholds.nbytes != 8 * thresholds.size:
         raise ValueError("out, key and table must be of 64-bit numbers; take the noise from a mechanism")
-    if PLAIN:
+    if JIT_DISABLED:
         done = draw(flat, noise, first)
     else:
         law, scale, bound, table = noise.law, noise.scale, noise.bound, thresholds.ctypes
@@ -106,7 +106,7 @@ def fill_noise(out: Float64Array, noise: Noise, first: np.uint64) -> None:
         )
 
 
-@shared("int64(voidptr, voidptr, voidptr, voidptr, int64, voidptr, uint64, float64)")
+@extern_kernel("int64(voidptr, voidptr, voidptr, voidptr, int64, voidptr, uint64, float64)")
 def _extend(  # noqa: PLR0913 - what can be passed by address
     released: c_void_p,
     totals: c_void_p,
@@ -123,7 +123,7 @@ def _extend(  # noqa: PLR0913 - what can be passed by address
     return 1
 
 
-@borrowing
+@no_alloc_kernel
 def _extend_by_laplace(rows: FourRows, noise: Noise, first: np.uint64, sign: float) -> None:
     """Do what `extend_noise` does for Laplace noise and two different rows, in one pass."""
     n = rows[0].size
@@ -133,14 +133,14 @@ def _extend_by_laplace(rows: FourRows, noise: Noise, first: np.uint64, sign: flo
     if words.nbytes != 8 * KEY_WORDS or not sizes:
         raise ValueError("rows and key must be of 64-bit numbers; take the key from Streams.key")
     require_generator(words)
-    if PLAIN:
+    if JIT_DISABLED:
         extend_laplace((released, totals, parent, row), words, first, sign * noise.scale)
     else:
         addresses = released.ctypes, totals.ctypes, parent.ctypes, row.ctypes
         _extend(*addresses, n, words.ctypes, first, sign * noise.scale)
 
 
-@borrowing
+@no_alloc_kernel
 def extend_noise(
     released: Float64Array, totals: Float64Array, parent: Float64Array, row: Float64Array, noise: Noise, node: int
 ) -> None:

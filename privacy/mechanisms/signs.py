@@ -8,7 +8,7 @@ from ctypes import c_void_p
 import numpy as np
 from numba.np.numpy_support import carray
 
-from dprl.privacy.compiled import PLAIN, borrowing, kernel, shared
+from dprl.privacy.compiled import JIT_DISABLED, extern_kernel, kernel, no_alloc_kernel
 from dprl.privacy.mechanisms.clipping import LEAST, MOST, dot, largest_magnitude, without_nonfinite
 from dprl.privacy.mechanisms.randomized_response import fill_responses
 from dprl.privacy.randomness.bits import KEY_WORDS, SPLITMIX64, fill_bits, require_generator
@@ -23,7 +23,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 @kernel
-def room_for_signs(dimension: int, projections: int) -> tuple[int, int]:
+def workspace_for_signs(dimension: int, projections: int) -> tuple[int, int]:
     """Return how many numbers and words the kernels below work with."""
     return 2 * dimension + projections, KEY_WORDS + projections + dimension
 
@@ -38,7 +38,7 @@ def _set_seed(words: np.ndarray, seed: np.uint64) -> np.ndarray:
 
 @kernel
 def _project(row: np.ndarray, words: np.ndarray, key: np.ndarray, number: int) -> None:
-    """Fill `row` float64[d] with row `number` of the projection of `key`; words: uint64[d], room."""
+    """Fill `row` float64[d] with row `number` of the projection of `key`; words: uint64[d], workspace."""
     fill_bits(words, key, np.uint64(number) * np.uint64(row.shape[0]))
     for j in range(row.shape[0]):
         side = ((words[j] >> _HALF_WORD) * np.uint64(6)) >> _HALF_WORD
@@ -53,7 +53,7 @@ def fill_projection(row: np.ndarray, seed: np.uint64, number: int) -> None:
 
 
 @kernel
-def fill_signs(  # noqa: PLR0913 - what send_signs takes, but for the room
+def fill_signs(  # noqa: PLR0913 - what send_signs takes, but for the workspace
     message: np.ndarray,
     vector: np.ndarray,
     clip: float,
@@ -69,13 +69,13 @@ def fill_signs(  # noqa: PLR0913 - what send_signs takes, but for the room
 
     *Formal guarantee.* See ProjectedRandomSign.
     """
-    n_numbers, n_words = room_for_signs(vector.shape[0], message.shape[0] - SEED_NUMBERS)
+    n_numbers, n_words = workspace_for_signs(vector.shape[0], message.shape[0] - SEED_NUMBERS)
     numbers, words = np.empty(n_numbers), np.empty(n_words, dtype=np.uint64)
     _fill_signs(message, vector, clip, table, key, first, seed, numbers, words)
 
 
 @kernel
-def _fill_signs(  # noqa: PLR0913 - with its room
+def _fill_signs(  # noqa: PLR0913 - with its workspace
     message: np.ndarray,
     vector: np.ndarray,
     clip: float,
@@ -109,7 +109,7 @@ def _fill_signs(  # noqa: PLR0913 - with its room
 
 @kernel
 def project_back(out: np.ndarray, message: np.ndarray, scale: float, numbers: np.ndarray, words: np.ndarray) -> None:
-    """Fill `out` float64[d] with scale * M^T (2 bits - 1), M drawn again from the message's seed, in room given."""
+    """Fill `out` float64[d] with scale * M^T (2 bits - 1), M drawn again from the message's seed."""
     d, n = out.shape[0], message.shape[0] - SEED_NUMBERS
     seed = (np.uint64(message[n]) << _HALF_WORD) | np.uint64(message[n + 1])
     row, projection = numbers[:d], _set_seed(words, seed)
@@ -124,7 +124,7 @@ def project_back(out: np.ndarray, message: np.ndarray, scale: float, numbers: np
                 out[j] += sign * row[j]
 
 
-@shared(
+@extern_kernel(
     "int64(voidptr, int64, voidptr, int64, float64, voidptr, int64, voidptr, uint64, uint64, "
     "voidptr, int64, voidptr, int64)"
 )
@@ -146,13 +146,13 @@ def _send_signs(  # noqa: PLR0913 - what can be passed by address
 ) -> int:
     out, given = carray(message, (m,), np.float64), carray(vector, (d,), np.float64)
     coins, stream = carray(table, (n_table,), np.uint64), carray(key, (KEY_WORDS,), np.uint64)
-    room = carray(numbers, (n_numbers,), np.float64), carray(words, (n_words,), np.uint64)
-    _fill_signs(out, given, clip, coins, stream, first, seed, *room)
+    workspace = carray(numbers, (n_numbers,), np.float64), carray(words, (n_words,), np.uint64)
+    _fill_signs(out, given, clip, coins, stream, first, seed, *workspace)
     return 1
 
 
-@borrowing
-def send_signs(  # noqa: PLR0913 - with its room
+@no_alloc_kernel
+def send_signs(  # noqa: PLR0913 - with its workspace
     message: np.ndarray,
     vector: np.ndarray,
     clip: float,
@@ -160,18 +160,18 @@ def send_signs(  # noqa: PLR0913 - with its room
     key: np.ndarray,
     first: np.uint64,
     seed: np.uint64,
-    room: tuple[np.ndarray, np.ndarray],
+    workspace: tuple[np.ndarray, np.ndarray],
 ) -> None:
-    """Do what `fill_signs` does in the room given; raise as `require_generator` does.
+    """Do what `fill_signs` does in the workspace given; raise as `require_generator` does.
 
     *Formal guarantee.* See ProjectedRandomSign.
     """
-    n_numbers, n_words = room_for_signs(vector.size, message.size - SEED_NUMBERS)
-    numbers, words = room[0].reshape(n_numbers), room[1].reshape(n_words)
+    n_numbers, n_words = workspace_for_signs(vector.size, message.size - SEED_NUMBERS)
+    numbers, words = workspace[0].reshape(n_numbers), workspace[1].reshape(n_words)
     out, given, stream = message.reshape(message.size), vector.reshape(vector.size), key.reshape(KEY_WORDS)
     coins = table.reshape(table.size)
     require_generator(stream)
-    if PLAIN:
+    if JIT_DISABLED:
         _fill_signs(out, given, clip, coins, stream, first, seed, numbers, words)
     else:
         sent, projected = (out.ctypes, out.size), (given.ctypes, given.size)

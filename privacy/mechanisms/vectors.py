@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprl.privacy.base import Float64Array
-from dprl.privacy.compiled import borrowing
+from dprl.privacy.compiled import no_alloc_kernel
 from dprl.privacy.mechanisms.base import Noise
 from dprl.privacy.mechanisms.caps import send_direction
 from dprl.privacy.mechanisms.clipping import NORMS, fill_clipped, fill_units
@@ -29,13 +29,13 @@ _MOST_DRAWS = 2**53
 
 
 class VectorNoise(NamedTuple):
-    """A vector mechanism as the kernels see it, with the room they work in: for one thread.
+    """A vector mechanism as the kernels see it, with their workspace: for one thread.
 
     kind: one of the codes above; dimension: d; message_length: numbers of a message; norm: of the ball that vectors are
     shrunk into, a code in clipping.py; clip: its radius, what projections are clipped to, or the threshold of the cap;
     probability: of the cap; grid: 0, or the unit of the message; factor: what the estimate is multiplied by (signs) or
     divided by (caps); draws: how many a submission takes; submissions: how many a key lasts for; noise: that of one
-    number, or only the key and the table of the coins; numbers float64[n], words uint64[m]: the room; open_key
+    number, or only the key and the table of the coins; numbers float64[n], words uint64[m]: the workspace; open_key
     uint64[5]: of what a message says in clear, which must not be drawn from the key of the noise.
     """
 
@@ -55,14 +55,14 @@ class VectorNoise(NamedTuple):
     open_key: npt.NDArray[np.uint64] = SILENT.key
 
     def __repr__(self) -> str:
-        # The room holds what was sent last before there was noise on it.
+        # The workspace holds what was sent last before there was noise on it.
         return f"VectorNoise(kind={self.kind}, {self.dimension} numbers)"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("noise cannot be copied or pickled: its key must not be written down or used twice")
 
 
-@borrowing
+@no_alloc_kernel
 def fill_message(message: Float64Array, vector: Float64Array, noise: VectorNoise, number: int) -> None:
     """User side: write the message float64[m] of submission `number` >= 0 for `vector` float64[d].
 
@@ -85,13 +85,13 @@ def fill_message(message: Float64Array, vector: Float64Array, noise: VectorNoise
         fill_bits(seed, noise.open_key, np.uint64(number))
         send_signs(message, vector, noise.clip, table, key, first, seed[0], (noise.numbers, noise.words))
     elif noise.kind in (CAP, EXACT_CAP):
-        cap, room = (noise.probability, noise.clip), (noise.numbers, noise.words)
-        send_direction(message, vector, cap, noise.kind == EXACT_CAP, noise.noise.key, first, room)
+        cap, workspace = (noise.probability, noise.clip), (noise.numbers, noise.words)
+        send_direction(message, vector, cap, noise.kind == EXACT_CAP, noise.noise.key, first, workspace)
     else:
         raise ValueError("kind must be one of the codes in dprl.privacy.mechanisms.vectors")
 
 
-@borrowing
+@no_alloc_kernel
 def fill_noisy(message: Float64Array, vector: Float64Array, noise: VectorNoise, first: np.uint64) -> None:
     """User side: write the clipped vector with noise into `message` float64[d], for the kinds CLIPPED and GRIDDED.
 
@@ -112,7 +112,7 @@ def fill_noisy(message: Float64Array, vector: Float64Array, noise: VectorNoise, 
             message[i] += shrunk[i]
 
 
-@borrowing
+@no_alloc_kernel
 def fill_estimate(out: Float64Array, message: Float64Array, noise: VectorNoise) -> None:
     """Server side: write what a message float64[m] says of the vector into `out` float64[d]; post-processing."""
     if message.shape[0] != noise.message_length or out.shape[0] != noise.dimension:
@@ -127,8 +127,8 @@ def fill_estimate(out: Float64Array, message: Float64Array, noise: VectorNoise) 
             out[i] = message[i]
 
 
-def room(numbers: int, words: int) -> tuple[Float64Array, npt.NDArray[np.uint64]]:
-    """Return the room that kernels work in."""
+def workspace(numbers: int, words: int) -> tuple[Float64Array, npt.NDArray[np.uint64]]:
+    """Return the workspace of kernels."""
     return np.zeros(numbers), np.zeros(words, dtype=np.uint64)
 
 
@@ -197,7 +197,7 @@ class RawVector:
 
     def vector_noise(self, key: npt.NDArray[np.uint64]) -> VectorNoise:
         """Return what the kernels need; nothing is drawn from `key`."""
-        numbers, words = room(0, 0)
+        numbers, words = workspace(0, 0)
         radius, norm = self.clip / 2.0, NORMS[self.norm]
         return VectorNoise(
             RAW, self.dimension, self.dimension, norm, radius, 0.0, 0.0, 1.0, 1, _MOST_DRAWS,

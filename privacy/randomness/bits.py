@@ -15,7 +15,7 @@ import numpy as np
 from numba.np.numpy_support import carray
 
 from dprl.privacy.base import LedgerError
-from dprl.privacy.compiled import PLAIN, borrowing, inlined, kernel, shared
+from dprl.privacy.compiled import JIT_DISABLED, extern_kernel, inlined, kernel, no_alloc_kernel
 from dprl.privacy.randomness.chacha20 import fill_chacha20
 
 SPLITMIX64, CHACHA20, FORKED = 0, 1, 255
@@ -71,12 +71,12 @@ def generate(out: np.ndarray, key: np.ndarray, first: np.uint64) -> int:
     return 0
 
 
-@shared("int64(voidptr, int64, voidptr, uint64)")
+@extern_kernel("int64(voidptr, int64, voidptr, uint64)")
 def _generate(out: c_void_p, n: int, key: c_void_p, first: np.uint64) -> int:
     return generate(carray(out, (n,), np.uint64), carray(key, (KEY_WORDS,), np.uint64), first)
 
 
-@borrowing
+@no_alloc_kernel
 def fill_bits(out: np.ndarray, key: np.ndarray, first: np.uint64) -> None:
     """Fill `out` uint64[n], contiguous, with draws first, first+1, ... of `key`, all modulo 2^64.
 
@@ -86,12 +86,12 @@ def fill_bits(out: np.ndarray, key: np.ndarray, first: np.uint64) -> None:
     flat, words = out.reshape(out.size), key.reshape(KEY_WORDS)
     if flat.nbytes != 8 * flat.size or words.nbytes != 8 * KEY_WORDS:
         raise ValueError("out and key must be of 64-bit numbers; take the key from Streams.key")
-    done = generate(flat, words, first) if PLAIN else _generate(flat.ctypes, flat.size, words.ctypes, first)
+    done = generate(flat, words, first) if JIT_DISABLED else _generate(flat.ctypes, flat.size, words.ctypes, first)
     if done == 0:
         require_generator(words)
 
 
-@borrowing
+@no_alloc_kernel
 def fill_uniform(out: np.ndarray, key: np.ndarray, first: np.uint64) -> None:
     """Fill `out` float64[n], contiguous, with draws first, first+1, ..., uniform on the 2^53 points of [0, 1)."""
     bits = out.view(np.uint64)

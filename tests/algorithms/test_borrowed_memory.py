@@ -1,4 +1,4 @@
-"""Loops and plans borrow their arrays, uncounted (see `privacy.compiled.borrowing`): nothing may stay behind them."""
+"""Loops and plans count no references to their arrays (see `no_alloc_kernel`): no memory may stay behind them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from dprl.privacy import CentralPrivacy, LocalPrivacy
 from dprl.privacy.base import Float64Array
-from dprl.privacy.compiled import borrowing, kernel
+from dprl.privacy.compiled import kernel, no_alloc_kernel
 from dprl.privacy.counters import COUNTERS
 from tests.algorithms.cases import EACH, PRACTICAL, PRIVACY, Environments, Learner
 
@@ -85,7 +85,7 @@ def _doubled(x: Float64Array) -> Float64Array:
     return x + x
 
 
-@borrowing
+@no_alloc_kernel
 def _makes_an_array(x: Float64Array) -> float:
     return float(_doubled(x)[0])
 
@@ -104,7 +104,7 @@ def _passed_on(x: Float64Array) -> Float64Array:
     return x
 
 
-@borrowing
+@no_alloc_kernel
 def _takes_a_reference(x: Float64Array) -> float:
     return float(_passed_on(x)[0])
 

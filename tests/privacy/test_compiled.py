@@ -43,9 +43,9 @@ def test_a_cache_that_cannot_be_written_is_replaced(tmp_path: Path, monkeypatch:
 
 
 TOY = """
-from dprl.privacy.compiled import kernel, shared
+from dprl.privacy.compiled import kernel, extern_kernel
 # A comment.
-@shared("float64(float64)")
+@extern_kernel("float64(float64)")
 def _scaled(x):
     "A docstring."
     return SCALE * x
@@ -61,8 +61,8 @@ COUNTED = """
 import dprl.privacy.compiled as compiled, dprl.privacy.toy as toy
 value = toy.scaled(3.0)
 compiled_anew = sum(toy.scaled.stats.cache_misses.values())
-shared_anew = sum(1 - one.cache_hits for one in compiled._compiled_shared)
-print(compiled.source_digest(), value, compiled_anew, shared_anew)
+extern_anew = sum(1 - one.cache_hits for one in compiled._compiled_extern)
+print(compiled.source_digest(), value, compiled_anew, extern_anew)
 """
 
 
@@ -106,30 +106,30 @@ def _sum_of_doubled(x: Float64Array) -> float:
     return total
 
 
-@compiled.borrowing
-def _borrowed(x: Float64Array) -> float:
+@compiled.no_alloc_kernel
+def _unallocated(x: Float64Array) -> float:
     part = x[1:]
     part[0] = 5.0
     return _sum_of_doubled(part)
 
 
-def test_borrowing_changes_nothing_for_what_it_calls_and_keeps_the_references() -> None:
-    # The kernels are compiled for the borrowing caller first: they must make and free arrays all the same.
+def test_no_alloc_kernels_change_nothing_for_what_they_call_and_keep_the_references() -> None:
+    # The kernels are compiled for the caller without allocations first: they must make and free arrays all the same.
     x = np.ones(4)
     before = sys.getrefcount(x)
-    assert [_borrowed(x) for _ in range(100)] == [14.0] * 100
+    assert [_unallocated(x) for _ in range(100)] == [14.0] * 100
     assert sys.getrefcount(x) == before
     assert np.array_equal(_doubled(x), [2.0, 10.0, 2.0, 2.0])
 
 
-SHARED = """
+EXTERN = """
 import sys
 import numpy as np
 from dprl.privacy import Streams
 from dprl.privacy.compiled import _waiting
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.sampling import fill_noise
-from dprl.privacy.mechanisms.signs import room_for_signs
+from dprl.privacy.mechanisms.signs import workspace_for_signs
 from dprl.privacy.randomness.bits import fill_bits
 
 if sys.argv[1] == "bits":
@@ -137,18 +137,18 @@ if sys.argv[1] == "bits":
 if sys.argv[1] == "noise":
     fill_noise(np.empty(3), Laplace(1.0).noise(Streams(1, "shared").key("user_noise")), np.uint64(0))
 if sys.argv[1] == "no bits":
-    room_for_signs(3, 1)
+    workspace_for_signs(3, 1)
 print(" ".join(name.split(".")[-2] for name in _waiting))
 """
 
 
 @pytest.mark.slow
-def test_shared_functions_are_compiled_for_those_who_call_them(tmp_path: Path) -> None:
+def test_extern_kernels_are_compiled_for_those_who_call_them(tmp_path: Path) -> None:
     """Also those on disk are there at once: a kernel on disk may call them."""
 
     def left(what: str) -> set[str]:
         shown = subprocess.run(
-            [sys.executable, "-P", "-c", SHARED, what],
+            [sys.executable, "-P", "-c", EXTERN, what],
             env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
             capture_output=True,
             text=True,

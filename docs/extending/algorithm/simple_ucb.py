@@ -11,7 +11,7 @@ from dprl.algorithms.tabular.greedy import GreedyTables, act_greedily, greedy_ta
 from dprl.envs import FiniteMDP
 from dprl.platform.plugins import register_algorithm
 from dprl.privacy import Privatizer
-from dprl.privacy.compiled import borrowing
+from dprl.privacy.compiled import no_alloc_kernel
 
 
 class Bonus(NamedTuple):
@@ -22,7 +22,7 @@ class Bonus(NamedTuple):
     per_count: float
 
 
-@borrowing
+@no_alloc_kernel
 def plan(counts: Released, bonus: Bonus, tables: GreedyTables) -> tuple[bool, float]:
     """Plan by backward induction; return whether the policy changed, and the share of values at their cap."""
     policy, optimistic, q = tables

@@ -82,7 +82,7 @@ def test_the_tables_run_along_the_cells() -> None:
         np.testing.assert_array_equal(tables.rewards[:, cell], game.rewards[:, s, a, b])
 
 
-@pytest.mark.parametrize("options", [{}, {"_nrt": False}], ids=["counting", "borrowing"])
+@pytest.mark.parametrize("options", [{}, {"_nrt": False}], ids=["counting", "no_alloc_kernel"])
 def test_it_compiles_into_other_kernels(options: dict[str, Any]) -> None:
     @njit(error_model="numpy", **options)
     def total_regret(tables: GapTables, policies: Floats, scratch: GapScratch) -> float:
