@@ -87,12 +87,6 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(params=KINDS)
-def other_kind(request: pytest.FixtureRequest) -> str:
-    """Return the name of each kind again."""
-    return str(request.param)
-
-
 @pytest.fixture
 def privatizer(kind: str) -> Privatizer:
     """Return a privatizer of each kind: 4 steps, 3 families, 21 users."""
