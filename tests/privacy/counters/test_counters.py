@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from dprl.privacy.counters import COUNTERS, AnyCounter, BinaryTree, CounterState, ExactCounter, KaryTree, release_prefix
@@ -119,6 +121,25 @@ def test_exact_distance_of_two_worlds_is_what_is_charged(name: str, n_items: int
         assert distances.max() == pytest.approx(charged, rel=1e-7)
     else:
         assert name == "kary_tree"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(sorted(COUNTERS)), st.integers(1, 300), st.data())
+def test_the_dearest_user_pays_the_sensitivity_and_prefixes_are_all_counted(
+    name: str, n_items: int, data: st.DataObject
+) -> None:
+    counter = with_node(name, n_items)
+    paid = [counter.user_sensitivity(item, ROW) for item in range(1, n_items + 1)]
+    worst = counter.sensitivity(ROW)
+    assert max(each.l2 for each in paid) == pytest.approx(worst.l2, rel=1e-9)
+    assert all(each.l1 <= worst.l1 * (1 + 1e-9) and each.linf <= worst.linf * (1 + 1e-9) for each in paid)
+    profile = counter.profile()
+    assert counter.errors() == pytest.approx((np.sqrt(np.mean(profile**2)), profile.max()), rel=1e-6)
+    if isinstance(counter, Tree):
+        users = data.draw(st.integers(1, n_items))
+        assert counter.losses().numbers.sum() == n_items
+        assert counter.losses().values.max() <= counter.levels
+        assert counter.depths(users).numbers.sum() == users
 
 
 @pytest.mark.parametrize("name", sorted(COUNTERS))

@@ -173,7 +173,7 @@ def test_a_file_of_another_kind_is_left_as_it_is(path: Path, content: bytes) -> 
 
 def test_a_journal_of_an_earlier_version_is_refused_with_the_remedy(path: Path) -> None:
     path.write_bytes(b"dprl submissions 2 0123abcd 3 89ef 5f1a0b2c\n1 2 1 00c0ffee\n")
-    with pytest.raises(LedgerError, match="written by an earlier version.*finish that run .* new agents"):
+    with pytest.raises(LedgerError, match=r"written by an earlier version.*finish that run .* new agents"):
         ledger_of(path)
 
 

@@ -1,0 +1,98 @@
+"""Errors that only code of ours can cause: each says what is wrong, and none is unreachable."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from dprl.privacy import CountFamilies, CountFamily, Ledger, LedgerError, PrivacyRequest, Release, certify
+from dprl.privacy.accounting.closed_forms import gaussian_mu
+from dprl.privacy.counters import KaryTree
+from dprl.privacy.counters.tabulated_bounds import tabulated_sum_bound
+from dprl.privacy.counters.weighted_bounds import weighted_sum_bound
+from dprl.privacy.ledgers.journal import SubmissionJournal
+from dprl.privacy.mechanisms.base import Sensitivity
+from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
+from dprl.privacy.mechanisms.gram import GramRelease
+from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.mechanisms.vectors import RawVector
+from dprl.privacy.scopes import COUNTS
+from tests.privacy.ledgers.cases import CAP, Notes, agents
+
+VISITS = CountFamily("visits", 6, 0)
+
+
+def of_families(*families: CountFamily, steps: int = 2) -> CountFamilies:
+    return CountFamilies(steps, families)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Sensitivity(0.0, 1.0, 1.0, 1), "finite and above 0 in every norm"),
+        (lambda: Sensitivity(1.0, 1.0, float("inf"), 1), "finite and above 0 in every norm"),
+        (lambda: Sensitivity(1.0, 1.0, 1.0, 0), "finite and above 0 in every norm"),
+        (lambda: CountFamily("visits", 0, 0), "width must be at least 1"),
+        (lambda: CountFamily("visits", 1, 3), "public_start_change 0, 1 or 2"),
+        (lambda: of_families(VISITS, steps=0), "must have a step and different names"),
+        (lambda: of_families(VISITS, VISITS), "two would share their cells"),
+        (lambda: of_families(VISITS, CountFamily("rewards", 4, 1, marginal_of="visits")), "a multiple of 4 cells"),
+        (lambda: of_families(CountFamily("rewards", 4, 1, marginal_of="visits")), "marginal_of must name a family"),
+        (lambda: gaussian_mu(1.0, 0.0), "delta must be above 0 and below 1"),
+        (lambda: KaryTree(1000, DiscreteGaussian(1.0)), r"at least sqrt\(3 h\) in a kary_tree of h = "),
+        (lambda: tabulated_sum_bound(10, Laplace(1.0), 0.1), "law must be one of a table, got laplace"),
+        (
+            lambda: weighted_sum_bound(10, Laplace(1.0), 2, 0.1),
+            "law must be one of discrete_laplace, ",
+        ),
+        (lambda: GramRelease(0, (1.0,), 1), "dimension and n_messages must be at least 1"),
+        (lambda: GramRelease(2, (0.0, 0.0), 1), "at least 0 and not all 0"),
+        (lambda: RawVector(0, "l2", 1.0), "dimension must be at least 1"),
+        (lambda: RawVector(2, "l3", 1.0), "norm must be one of none, l1, l2"),  # type: ignore[arg-type]
+        (lambda: RawVector(2, "l2", float("nan")), "clip must be finite and above 0"),
+    ],
+)
+def test_what_describes_nothing_is_refused(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_noise_without_a_claim_is_refused() -> None:
+    release = Release("visits", Laplace(10.0), Sensitivity.of_cells(4), None, True, 1, 8, "seeded")
+    with pytest.raises(ValueError, match="the request must say what is claimed for it"):
+        certify(Ledger("jdp", [release], COUNTS["jdp"]), PrivacyRequest(None, None, "certified", "a test"), "x")
+
+
+def failing(*arguments: Any) -> NoReturn:
+    raise OSError(5, "Input/output error")
+
+
+@pytest.mark.parametrize(
+    ("broken", "done"), [((fcntl, "flock"), "locked"), ((os, "fsync"), "written"), ((Path, "stat"), "found")]
+)
+def test_a_disk_that_fails_is_named_and_nothing_is_charged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: tuple[object, str], done: str
+) -> None:
+    journal = SubmissionJournal(tmp_path / "charges")
+    with monkeypatch.context() as patched:
+        patched.setattr(*broken, failing)
+        with pytest.raises(LedgerError, match=rf"cannot be {done} \(Input/output error\); nothing is charged"):
+            journal.begin("terms", 3)
+    with pytest.raises(LedgerError, match="is not open for writing"):
+        journal.write([(1, 1)])
+    assert journal.begin("terms", 3).ranges == []
+    monkeypatch.setattr(os, "fsync", failing)
+    with pytest.raises(LedgerError, match=r"cannot be written \(Input/output error\)"):
+        journal.sync()
+
+
+def test_what_others_charged_beyond_the_cap_is_refused() -> None:
+    journal = Notes()
+    journal.lines = [(1, CAP + 1)]
+    with pytest.raises(ValueError, match=r"submissions must lie in 1\.\.15, got 16; start anew"):
+        agents(journal=journal)
