@@ -84,7 +84,6 @@ typing:  # the tree that the type checker reads: dprl/X is X/
 bench: setup  ## our implementations against naive ones, as ratios
 	@$(BIN)/python -m benchmarks.noise $(filter --quick,$(BENCH_ARGS))
 	@$(BIN)/python -m benchmarks.tabular $(BENCH_ARGS)
-	@$(BIN)/python -m benchmarks.lazy_planning $(filter --quick,$(BENCH_ARGS))
 	@$(BIN)/python -m benchmarks.games $(filter --quick,$(BENCH_ARGS))
 	@$(BIN)/python -m benchmarks.ma_ldp $(filter --quick,$(BENCH_ARGS))
 	@$(BIN)/python -m benchmarks.pgc $(filter --quick,$(BENCH_ARGS))

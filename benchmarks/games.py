@@ -6,16 +6,24 @@ Run from the repository's root: python -m benchmarks.games [--quick] [--json PAT
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from itertools import product
 from typing import Literal, NamedTuple
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
+from benchmarks.harness import (
+    TRUST_MODELS,
+    Blocks,
+    Row,
+    Run,
+    command_line,
+    race,
+    repeated,
+    show,
+    verdict,
+)
 from benchmarks.naive_dp_nash_vi import (
     ClosedFormNashVI,
     Game,
@@ -26,20 +34,17 @@ from benchmarks.naive_dp_nash_vi import (
     nearest_by_linprog,
     pure_equilibrium,
 )
-from benchmarks.subjects import PLANNED_EPISODES
-from benchmarks.tabular import verdict
-from benchmarks.timing import Blocks, machine, microseconds_per_episode
+from benchmarks.subjects import PLANNED_EPISODES, Model, trust
 from dprl.algorithms import DPNashVIConfig
 from dprl.algorithms.dp_nash_vi.postprocessing import Postprocessed, postprocess
 from dprl.envs.games import MarkovGame, RandomGame
 from dprl.envs.games.equilibria import EquilibriumScratch, coarse_correlated_equilibrium, equilibrium_scratch
-from dprl.privacy import CentralPrivacy, LocalPrivacy, Privatizer, Streams, kernel
+from dprl.privacy import Privatizer, Streams, kernel
 from dprl.privacy.base import Float64Array
 
-Model = Literal["jdp", "ldp"]
 Kind = Literal["any", "no pure"]
 Visits = Literal["few", "many"]
-MODELS: dict[Model, str] = {"jdp": "central", "ldp": "local"}
+MODELS: tuple[Model, ...] = ("jdp", "ldp")
 EPSILON = 100.0
 # With the paper's bonus all bounds stay clipped at these K and every equilibrium is pure: the cheap case. With a small
 # one most equilibria are mixed.
@@ -49,18 +54,15 @@ START = 100_000
 KINDS: tuple[Kind, ...] = ("any", "no pure")
 VISITS: tuple[Visits, ...] = ("few", "many")
 EQUILIBRIUM_SIZES = (2, 3, 4, 6)
+# Goals on AVX-512: microseconds of an equilibrium by size, nanoseconds of a row of eq. (8).
 MOST_AN_EQUILIBRIUM = {3: 1.0, 4: 2.0}
 MOST_A_ROW, LEAST_OVER_LINPROG_A_ROW = 15.0, 50_000.0
 _GAMES, _TABLES = 300, 16
 _NOISE = 10.0
 
 
-@dataclass(frozen=True)
-class Case:
-    """One random game, how long to run on it, and what we aim at on AVX-512.
-
-    least_over_linprog, least_over_closed_form: how many times as long those programs take.
-    """
+class Case(NamedTuple):
+    """One random game, how long to run on it, and goals on AVX-512: microseconds, and ratios of others to ours."""
 
     label: str
     spec: RandomGame
@@ -72,71 +74,18 @@ class Case:
     least_over_closed_form: float
 
 
+def _game(n_states: int, n_actions: int) -> RandomGame:
+    return RandomGame(n_states, n_actions, n_actions, horizon=n_states, concentration=0.3)
+
+
 CASES = (
-    Case(
-        "S=5 A=B=3 H=5",
-        RandomGame(n_states=5, n_max_actions=3, n_min_actions=3, horizon=5, concentration=0.3),
-        Blocks(5_000),
-        Blocks(2, repeats=3),
-        Blocks(10, repeats=3),
-        most_microseconds=20.0,
-        least_over_linprog=10_000.0,
-        least_over_closed_form=1_000.0,
-    ),
-    Case(
-        "S=10 A=B=4 H=10",
-        RandomGame(n_states=10, n_max_actions=4, n_min_actions=4, horizon=10, concentration=0.3),
-        Blocks(700),
-        Blocks(1, repeats=2),
-        Blocks(4, repeats=3),
-        most_microseconds=150.0,
-        least_over_linprog=10_000.0,
-        least_over_closed_form=600.0,
-    ),
+    Case("S=5 A=B=3 H=5", _game(5, 3), Blocks(5_000), Blocks(2, 3), Blocks(10, 3), 20.0, 10_000.0, 1_000.0),
+    Case("S=10 A=B=4 H=10", _game(10, 4), Blocks(700), Blocks(1, 2), Blocks(4, 3), 150.0, 10_000.0, 600.0),
 )
 
 
-@dataclass(frozen=True)
-class Row:
-    """CPU microseconds per episode on one game with one bonus under one trust model.
-
-    mixed, mixed_naive: the share of steps and states where the policy deployed last, ours and theirs, is not pure.
-    """
-
-    case: str
-    bonus: str
-    model: Model
-    ours: float
-    linprog: float
-    closed_form: float
-    pure_first: float
-    mixed: float
-    mixed_naive: float
-
-
-@dataclass(frozen=True)
-class EquilibriumRow:
-    """CPU microseconds per equilibrium of games of size x size actions, all drawn or those without a pure one."""
-
-    size: int
-    games: Kind
-    ours: float
-    linprog: float
-
-
-@dataclass(frozen=True)
-class PostprocessingRow:
-    """CPU nanoseconds per row of eq. (8), few visits beside the noise or many."""
-
-    n_states: int
-    cells: int
-    visits: Visits
-    ours: float
-    linprog: float
-
-
 class Programmes(NamedTuple):
-    """Tables of released counts of one step [tables, S'+1, X], the slack E/4, and what post-processing works on."""
+    """Tables of released counts of one step [tables, S'+1, X], the slack E/4, and scratch of post-processing."""
 
     tables: Float64Array
     slack: float
@@ -163,28 +112,7 @@ def postprocess_often(n: int, tables: Float64Array, slack: float, found: Postpro
 
 def privatizer(chosen: DPNashVIConfig, game: MarkovGame, model: Model, episodes: int) -> Privatizer:
     """The certified privatizer of a run of `episodes` episodes."""
-    trust = CentralPrivacy(EPSILON) if model == "jdp" else LocalPrivacy(EPSILON)
-    return chosen.privatizer(game, trust, episodes, Streams(0, "benchmark"))
-
-
-def settings_of(private: Privatizer, chosen: DPNashVIConfig) -> Settings:
-    """The same noise scale, precision and bonus as ours has; no count is off by more than E/4."""
-    report, counter, _ = private.noise
-    noise = report or counter.node
-    return Settings(
-        trust_model=private.trust_model,
-        noise_scale=0.0 if noise is None else noise.scale,
-        error=4.0 * chosen.precision_scale * max(private.precision(chosen.beta / 3.0).bounds.values()),
-        bonus_scale=chosen.bonus_scale,
-        c1=chosen.c1,
-        c2=chosen.c2,
-        beta=chosen.beta,
-    )
-
-
-def arrays(game: MarkovGame) -> Game:
-    """A game as the linprog programs take it."""
-    return Game(game.transitions, game.rewards, game.start)
+    return chosen.privatizer(game, trust(model, EPSILON), episodes, Streams(0, "benchmark"))
 
 
 def mixed_share(policy: Float64Array) -> float:
@@ -193,33 +121,42 @@ def mixed_share(policy: Float64Array) -> float:
 
 
 def against_linprog(case: Case, bonus: str, model: Model, start: int) -> Row:
-    """Time ours before and after the three programs, so that drift of the machine shows as a larger minimum."""
+    """Time ours and the three programs, from episode `start` on."""
     game, chosen = case.spec.build(), BONUSES[bonus]
     private = privatizer(chosen, game, model, PLANNED_EPISODES)
     learner = chosen.build(game, private, PLANNED_EPISODES, Streams(0, "benchmark"))
     learner.learn(start)
-    before = microseconds_per_episode(learner.learn, case.ours)
-    linprog, closed, pure = (
-        program(arrays(game), PLANNED_EPISODES, settings_of(private, chosen), np.random.default_rng(0))
-        for program in (NaiveNashVI, ClosedFormNashVI, PureFirstNashVI)
-    )
-    solved = _time_naive(linprog, start, case.linprog)
-    projected, pure_first = (_time_naive(theirs, start, case.closed_form) for theirs in (closed, pure))
-    after = microseconds_per_episode(learner.learn, case.ours)
+
+    def program(of: type[NaiveNashVI]) -> NaiveNashVI:
+        settings = Settings.of(private, chosen)
+        theirs = of(Game.of(game), PLANNED_EPISODES, settings, np.random.default_rng(0))
+        theirs.jump_to(start)
+        return theirs
+
+    linprog, closed, pure = (program(of) for of in (NaiveNashVI, ClosedFormNashVI, PureFirstNashVI))
+    others = {
+        "linprog": (repeated(linprog.episode), case.linprog),
+        "closed_form": (repeated(closed.episode), case.closed_form),
+        "pure_first": (repeated(pure.episode), case.closed_form),
+    }
+    row = {"case": case.label, "bonus": bonus, "model": model, **race(learner.learn, case.ours, others)}
     mixed = mixed_share(np.asarray(learner.policy, dtype=np.float64))
-    shares = mixed, mixed_share(pure.policy)
-    return Row(case.label, bonus, model, min(before, after), solved, projected, pure_first, *shares)
+    return row | {"mixed": mixed, "mixed_naive": mixed_share(pure.policy)}
 
 
-def _time_naive(learner: NaiveNashVI, start: int, blocks: Blocks) -> float:
-    learner.jump_to(start)
-
-    def run(n: int) -> None:
-        for _ in range(n):
-            learner.episode()
-
-    run(1)
-    return microseconds_per_episode(run, blocks)
+def judged(row: Row) -> Row:
+    """Return a row of `against_linprog` with its ratios and goals."""
+    case = next(case for case in CASES if case.label == row["case"])
+    linprog, closed, pure = (row[name] / row["ours"] for name in ("linprog", "closed_form", "pure_first"))
+    return row | {
+        "privacy": TRUST_MODELS[row["model"]],
+        "most": verdict(row["ours"], case.most_microseconds, at_most=True),
+        "over_linprog": linprog,
+        "least": verdict(linprog, case.least_over_linprog),
+        "over_closed": closed,
+        "least_closed": verdict(closed, case.least_over_closed_form),
+        "over_pure": pure,
+    }
 
 
 def matrix_games(size: int, games: Kind) -> tuple[Float64Array, Float64Array]:
@@ -234,23 +171,28 @@ def matrix_games(size: int, games: Kind) -> tuple[Float64Array, Float64Array]:
     return np.array([upper for upper, _ in found]), np.array([lower for _, lower in found])
 
 
-def measure_equilibria(size: int, games: Kind, effort: int) -> EquilibriumRow:
-    """Time our kernel on all games, `effort` times over, before and after linprog on some of them."""
+def _beside_linprog(often: Run, number: int, effort: int, linprog: tuple[Run, Blocks]) -> Row:
+    """Microseconds of one of `number` problems, all solved by our kernel `effort` times, and by linprog."""
+    often(1)
+    linprog[0](2)
+    times = race(often, Blocks(effort), {"linprog": linprog})
+    ours = times["ours"] / number
+    return {"ours": ours, "linprog": times["linprog"], "ratio": times["linprog"] / ours}
+
+
+def measure_equilibria(size: int, games: Kind, effort: int) -> Row:
+    """CPU microseconds per equilibrium of games of size x size actions, all drawn or those without a pure one."""
     upper, lower = matrix_games(size, games)
     scratch, policy = equilibrium_scratch(size, size), np.zeros((size, size))
-
-    def timed() -> float:
-        return microseconds_per_episode(lambda n: solve_often(n, upper, lower, scratch, policy), Blocks(effort))
 
     def solve(n: int) -> None:
         for i in range(n):
             equilibrium_by_linprog(upper[i], lower[i])
 
-    solve_often(1, upper, lower, scratch, policy)
-    solve(2)
-    before = timed()
-    linprog = microseconds_per_episode(solve, Blocks(40, repeats=3))
-    return EquilibriumRow(size, games, min(before, timed()) / len(upper), linprog)
+    linprog = solve, Blocks(40, repeats=3)
+    row = _beside_linprog(lambda n: solve_often(n, upper, lower, scratch, policy), len(upper), effort, linprog)
+    goal = verdict(row["ours"], MOST_AN_EQUILIBRIUM.get(size), at_most=True)
+    return {"size": size, "games": games, **row, "goal": goal}
 
 
 def programmes(n_states: int, cells: int, visits: Visits) -> Programmes:
@@ -262,123 +204,60 @@ def programmes(n_states: int, cells: int, visits: Visits) -> Programmes:
     return Programmes(tables, 4.0 * _NOISE, Postprocessed.zeros(n_states, cells))
 
 
-def measure_postprocessing(n_states: int, cells: int, visits: Visits, effort: int) -> PostprocessingRow:
-    """Time our kernel on all tables, `effort` times over, before and after linprog on the first one's rows."""
+def measure_postprocessing(n_states: int, cells: int, visits: Visits, effort: int) -> Row:
+    """CPU nanoseconds per row of eq. (8), few visits beside the noise or many; linprog solves rows of one table."""
     given = programmes(n_states, cells, visits)
-    rows = len(given.tables) * cells
-
-    def timed() -> float:
-        return microseconds_per_episode(lambda n: postprocess_often(n, *given), Blocks(effort)) / rows * 1000.0
 
     def solve(n: int) -> None:
         for row in given.tables[0].T[:n]:
             nearest_by_linprog(row[:-1], row[-1], given.slack)
 
-    postprocess_often(1, *given)
-    solve(2)
-    before = timed()
-    linprog = microseconds_per_episode(solve, Blocks(min(40, cells), repeats=3)) * 1000.0
-    return PostprocessingRow(n_states, cells, visits, min(before, timed()), linprog)
+    linprog = solve, Blocks(min(40, cells), repeats=3)
+    found = _beside_linprog(lambda n: postprocess_often(n, *given), len(given.tables) * cells, effort, linprog)
+    found |= {"ours": 1000.0 * found["ours"], "linprog": 1000.0 * found["linprog"]}
+    goals = {
+        "most": verdict(found["ours"], MOST_A_ROW, True),
+        "least": verdict(found["ratio"], LEAST_OVER_LINPROG_A_ROW),
+    }
+    return {"n_states": n_states, "cells": cells, "visits": visits, **found, **goals}
 
 
-def report_learners(console: Console, rows: list[Row]) -> None:
+def run(console: Console, options: argparse.Namespace) -> Row:
+    effort, start = (20, 1_000) if options.quick else (200, START)
+    equilibria = [measure_equilibria(n, kind, max(1, effort // n**2)) for n, kind in product(EQUILIBRIUM_SIZES, KINDS)]
+    show(
+        console,
+        "Coarse correlated equilibria: CPU microseconds each (goals: AVX-512)",
+        equilibria,
+        "actions {size}x{size} | games {games} | ours {ours:.3f} | goal {goal} | linprog {linprog:.0f} "
+        "| ratio {ratio:.0f}",
+    )
+    sizes = [(case.spec.n_states, case.spec.n_states * case.spec.n_max_actions**2) for case in CASES]
+    postprocessing = [measure_postprocessing(*size, visits, effort) for size, visits in product(sizes, VISITS)]
+    show(
+        console,
+        "Post-processing, eq. (8): CPU nanoseconds a row (goals: AVX-512)",
+        postprocessing,
+        "S {n_states} | rows at once {cells} | visits {visits} | ours {ours:.1f} | goal {most} | linprog {linprog:.0f} "
+        "| ratio {ratio:.0f} | goal {least}",
+    )
+    learners = [judged(against_linprog(*cell, start)) for cell in product(CASES, BONUSES, MODELS)]
+    report(console, learners)
+    return {"learners": learners, "equilibria": equilibria, "postprocessing": postprocessing}
+
+
+def report(console: Console, rows: list[Row]) -> None:
     """Ours against the three programs; goals are for the two that leave every equilibrium to linprog."""
-    table = Table(title="dp_nash_vi: CPU microseconds per episode, and ratios to ours (goals: AVX-512)")
-    left = {"game", "bonus", "privacy", "goal", "mixed"}
-    headings = ("game", "bonus", "privacy", "ours", "goal", "linprog", "ratio", "goal", "closed form", "ratio", "goal")
-    for heading in (*headings, "pure first", "ratio", "mixed"):
-        table.add_column(heading, justify="left" if heading in left else "right")
-    cases = {case.label: case for case in CASES}
-    for row in rows:
-        case = cases[row.case]
-        table.add_row(
-            row.case,
-            row.bonus,
-            MODELS[row.model],
-            f"{row.ours:.1f}",
-            verdict(row.ours, case.most_microseconds, at_most=True),
-            f"{row.linprog:.0f}",
-            f"{row.linprog / row.ours:.0f}",
-            verdict(row.linprog / row.ours, case.least_over_linprog),
-            f"{row.closed_form:.0f}",
-            f"{row.closed_form / row.ours:.0f}",
-            verdict(row.closed_form / row.ours, case.least_over_closed_form),
-            f"{row.pure_first:.0f}",
-            f"{row.pure_first / row.ours:.0f}",
-            f"{row.mixed:.0%}, theirs {row.mixed_naive:.0%}",
-        )
-    console.print(table)
-
-
-def report_equilibria(console: Console, rows: list[EquilibriumRow]) -> None:
-    """One line for every size and kind of games."""
-    table = Table(title="Coarse correlated equilibria: CPU microseconds each (goals: AVX-512)")
-    for heading in ("actions", "games", "ours", "goal", "linprog", "ratio"):
-        table.add_column(heading, justify="left" if heading in {"actions", "games", "goal"} else "right")
-    for row in rows:
-        most = MOST_AN_EQUILIBRIUM.get(row.size)
-        table.add_row(
-            f"{row.size}x{row.size}",
-            row.games,
-            f"{row.ours:.3f}",
-            "" if most is None else verdict(row.ours, most, at_most=True),
-            f"{row.linprog:.0f}",
-            f"{row.linprog / row.ours:.0f}",
-        )
-    console.print(table)
-
-
-def report_postprocessing(console: Console, rows: list[PostprocessingRow]) -> None:
-    """One line for every size and kind of counts."""
-    table = Table(title="Post-processing, eq. (8): CPU nanoseconds a row (goals: AVX-512)")
-    for heading in ("S", "rows at once", "visits", "ours", "goal", "linprog", "ratio", "goal"):
-        table.add_column(heading, justify="left" if heading in {"visits", "goal"} else "right")
-    for row in rows:
-        table.add_row(
-            str(row.n_states),
-            str(row.cells),
-            row.visits,
-            f"{row.ours:.1f}",
-            verdict(row.ours, MOST_A_ROW, at_most=True),
-            f"{row.linprog:.0f}",
-            f"{row.linprog / row.ours:.0f}",
-            verdict(row.linprog / row.ours, LEAST_OVER_LINPROG_A_ROW),
-        )
-    console.print(table)
-
-
-def main() -> int:
-    """Measure, print, and write JSON if asked to."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.games", description=__doc__)
-    parser.add_argument("--json", type=Path, metavar="PATH", help="also write all figures here")
-    parser.add_argument("--quick", action="store_true", help="shorter blocks, and episodes from 1000 on")
-    arguments = parser.parse_args()
-    console = Console(width=None if sys.stdout.isatty() else 180, highlight=False)
-    here = machine()
-    console.print(", ".join(f"{key} {value}" for key, value in here.items()))
-    effort, start = (20, 1_000) if arguments.quick else (200, START)
-    equilibria = [
-        measure_equilibria(size, games, max(1, effort // size**2)) for size in EQUILIBRIUM_SIZES for games in KINDS
-    ]
-    report_equilibria(console, equilibria)
-    postprocessing = [
-        measure_postprocessing(spec.n_states, spec.n_states * spec.n_max_actions * spec.n_min_actions, visits, effort)
-        for spec in (case.spec for case in CASES)
-        for visits in VISITS
-    ]
-    report_postprocessing(console, postprocessing)
-    learners = [against_linprog(case, bonus, model, start) for case in CASES for bonus in BONUSES for model in MODELS]
-    report_learners(console, learners)
-    if arguments.json:
-        document = {
-            "machine": here,
-            "learners": [asdict(row) for row in learners],
-            "equilibria": [asdict(row) for row in equilibria],
-            "postprocessing": [asdict(row) for row in postprocessing],
-        }
-        arguments.json.write_text(json.dumps(document, indent=2) + "\n")
-    return 0
+    show(
+        console,
+        "dp_nash_vi: CPU microseconds per episode, and ratios to ours (goals: AVX-512)",
+        rows,
+        "game {case} | bonus {bonus} | privacy {privacy} | ours {ours:.1f} | goal {most} | linprog {linprog:.0f} "
+        "| ratio {over_linprog:.0f} | goal {least} | closed form {closed_form:.0f} | ratio {over_closed:.0f} "
+        "| goal {least_closed} | pure first {pure_first:.0f} | ratio {over_pure:.0f} "
+        "| mixed {mixed:.0%}, theirs {mixed_naive:.0%}",
+    )
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command_line(run, __doc__))

@@ -6,18 +6,14 @@ Run from the repository's root: python -m benchmarks.ma_ldp [--quick] [--json PA
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
+from benchmarks.harness import Blocks, Row, command_line, machine, microseconds_per_episode, show, verdict
 from benchmarks.naive_ma_ldp import NaiveMALDP, TensorPlanner
-from benchmarks.tabular import verdict
-from benchmarks.timing import Blocks, machine, microseconds_per_episode
 from dprl.algorithms.ldp_sign_votes import LDPSignVotesConfig
 from dprl.algorithms.ma_ldp import MALDPConfig
 from dprl.algorithms.ma_ldp.learner import MALDPLearner
@@ -31,40 +27,23 @@ WITHOUT_AVX512 = 1.25
 """Goals in microseconds are for AVX-512; with narrower vectors they are so many times as long."""
 
 
-@dataclass(frozen=True)
-class Goal:
-    """Of n agents with d features: at most so many microseconds an episode, at least so many times NumPy's speed."""
+class Case(NamedTuple):
+    """n agents with d features: at most so many microseconds an episode, at least so many times NumPy's speed."""
 
     agents: int
     dimension: int
-    microseconds: float | None
-    over_naive: float | None
+    most: float | None
+    least: float | None
     gap: float = 1 / 6
 
 
-GOALS = (
-    Goal(2, 2, 10.0, 50.0),
-    Goal(2, 3, 15.0, 50.0),
-    Goal(2, 4, 30.0, 50.0),
-    Goal(3, 3, None, None, gap=0.02),
-    Goal(4, 3, 1500.0, 150.0, gap=0.01),
+CASES = (
+    Case(2, 2, 10.0, 50.0),
+    Case(2, 3, 15.0, 50.0),
+    Case(2, 4, 30.0, 50.0),
+    Case(3, 3, None, None, gap=0.02),
+    Case(4, 3, 1500.0, 150.0, gap=0.01),
 )
-
-
-@dataclass(frozen=True)
-class Row:
-    """CPU microseconds an episode of n agents with d features."""
-
-    agents: int
-    dimension: int
-    ours: float
-    learning_rewards: float
-    shared: float
-    naive: float
-
-    @property
-    def over_naive(self) -> float:
-        return self.naive / self.ours
 
 
 def learner(env: LinearMixtureMDP, rewards: str, share: bool = False) -> MALDPLearner:
@@ -83,21 +62,23 @@ def naive(env: LinearMixtureMDP) -> NaiveMALDP:
     return NaiveMALDP(env, ours.beta_rates, ours.shift_rates, np.array(mechanism.scales))
 
 
-def measure(goal: Goal, quick: bool) -> Row:
-    """Time everything on one network."""
-    env = NetworkMDP(n_agents=goal.agents, dimension=goal.dimension, gap=goal.gap).build()
-    small = goal.agents == 2
+def measure(case: Case, quick: bool, allowance: float) -> Row:
+    """CPU microseconds an episode on one network; goals in microseconds are taken `allowance` times."""
+    env = NetworkMDP(n_agents=case.agents, dimension=case.dimension, gap=case.gap).build()
+    small = case.agents == 2
     blocks = Blocks(200, 100 if quick else 400) if small else Blocks(4, 10 if quick else 50)
-    times = []
-    for settings in (("public", False), ("noisy", False), ("public", True)):
-        compiled = learner(env, *settings)
+    row: Row = {"agents": case.agents, "dimension": case.dimension}
+    for name, settings in {"ours": ("public",), "learning_rewards": ("noisy",), "shared": ("public", True)}.items():
+        compiled = learner(env, *settings)  # type: ignore[arg-type]
         compiled.learn(10)
-        times.append(microseconds_per_episode(compiled.learn, blocks))
+        row[name] = microseconds_per_episode(compiled.learn, blocks)
     theirs = naive(env)
     theirs.run(2)
     slow = Blocks(40, 3 if quick else 10) if small else Blocks(2, 2 if quick else 5)
-    ours, learning, shared = times
-    return Row(goal.agents, goal.dimension, ours, learning, shared, microseconds_per_episode(theirs.run, slow))
+    row["naive"] = microseconds_per_episode(theirs.run, slow)
+    row["ratio"] = row["naive"] / row["ours"]
+    row["most"] = verdict(row["ours"], case.most and allowance * case.most, at_most=True)
+    return row | {"least": verdict(row["ratio"], case.least)}
 
 
 def votes(quick: bool) -> float:
@@ -107,26 +88,6 @@ def votes(quick: bool) -> float:
     ours = config.build(env, privatizer, MOST_EPISODES, streams)
     ours.learn(10)
     return microseconds_per_episode(ours.learn, Blocks(1000, 50 if quick else 200))
-
-
-def table(rows: list[Row], allowance: float) -> Table:
-    """Return what is printed; goals in microseconds are taken `allowance` times."""
-    found = Table(title="MA-LDP, CPU microseconds an episode (H = 5, q = 1, Laplace noise)")
-    for header in ("n", "d", "ours", "goal", "rewards learned", "one message", "NumPy, tensor", "ratio", "goal "):
-        found.add_column(header, justify="right")
-    for goal, row in zip(GOALS, rows, strict=True):
-        found.add_row(
-            str(row.agents),
-            str(row.dimension),
-            f"{row.ours:.1f}",
-            "" if goal.microseconds is None else verdict(row.ours, allowance * goal.microseconds, at_most=True),
-            f"{row.learning_rewards:.1f}",
-            f"{row.shared:.1f}",
-            f"{row.naive:.0f}",
-            f"{row.over_naive:.0f}",
-            "" if goal.over_naive is None else verdict(row.over_naive, goal.over_naive),
-        )
-    return found
 
 
 def disagreement(repetitions: int) -> float:
@@ -156,26 +117,23 @@ def random_estimates(env: LinearMixtureMDP, generator: np.random.Generator) -> t
     return theta, root @ root.swapaxes(2, 3) / dimension, generator.random((n, horizon, env.n_states))
 
 
-def main() -> int:
-    """Check that both agree, measure, print, and write JSON if asked to."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.ma_ldp", description=__doc__)
-    parser.add_argument("--json", type=Path, metavar="PATH", help="also write all figures here")
-    parser.add_argument("--quick", action="store_true", help="shorter blocks")
-    arguments = parser.parse_args()
-    console = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
-    here, worst = machine(), disagreement(2)
-    console.print(", ".join(f"{key} {value}" for key, value in here.items()))
+def run(console: Console, options: argparse.Namespace) -> Row:
+    """Check that both planners agree, then measure and print."""
+    worst = disagreement(2)
     console.print(f"values of both planners on the same estimates: difference at most {worst:.1e}")
-    rows = [measure(goal, arguments.quick) for goal in GOALS]
-    allowance = 1.0 if here["vectors"] == "AVX-512" else WITHOUT_AVX512
-    console.print(table(rows, allowance))
-    bits = votes(arguments.quick)
+    allowance = 1.0 if machine()["vectors"] == "AVX-512" else WITHOUT_AVX512
+    rows = [measure(case, options.quick, allowance) for case in CASES]
+    show(
+        console,
+        "MA-LDP, CPU microseconds an episode (H = 5, q = 1, Laplace noise)",
+        rows,
+        "n {agents} | d {dimension} | ours {ours:.1f} | goal {most} | rewards learned {learning_rewards:.1f} "
+        "| one message {shared:.1f} | NumPy, tensor {naive:.0f} | ratio {ratio:.0f} | goal {least}",
+    )
+    bits = votes(options.quick)
     console.print(f"LDP-SignVotes, n = d = 2: {bits:.2f} us an episode")
-    if arguments.json:
-        document = {"machine": here, "disagreement": worst, "rows": [asdict(row) for row in rows], "votes": bits}
-        arguments.json.write_text(json.dumps(document, indent=2) + "\n")
-    return 0
+    return {"disagreement": worst, "rows": rows, "votes": bits}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command_line(run, __doc__))

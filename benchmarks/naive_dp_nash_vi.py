@@ -13,8 +13,11 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from scipy.optimize import linprog
 
-from benchmarks.naive_ucb_vi import BinaryTree, Counts, Floats, Integers, laplace_noise
+from benchmarks.naive_ucb_vi import Counts, Floats, Integers, NaiveLearner
+from dprl.algorithms import DPNashVIConfig
+from dprl.envs.games import MarkovGame
 from dprl.envs.games.equilibria import tie_weights
+from dprl.privacy import Privatizer
 from dprl.privacy.base import TrustModel
 
 # The tightest that HiGHS allows; its default 1e-7 is as large as the perturbation that chooses among equilibria.
@@ -31,10 +34,14 @@ class Game(NamedTuple):
     rewards: Floats
     start: Floats
 
+    @classmethod
+    def of(cls, game: MarkovGame) -> Game:
+        return cls(game.transitions, game.rewards, game.start)
+
 
 @dataclass(frozen=True)
 class Settings:
-    """What the privatizer adds, what the planner is told about it, and the bonus.
+    """Noise of the privatizer, its precision as the planner knows it, and the bonus.
 
     noise_scale: of each Laplace draw, one per tree node and cell (jdp) or per user and cell (ldp);
     error: the precision E; bonus_scale: c, multiplies gamma + Gamma; beta: the failure probability.
@@ -47,6 +54,21 @@ class Settings:
     c1: float = 1.0
     c2: float = 1.0
     beta: float = 0.1
+
+    @classmethod
+    def of(cls, private: Privatizer, chosen: DPNashVIConfig) -> Settings:
+        """The same noise scale, precision and bonus as ours has; no count is off by more than E/4."""
+        report, counter, _ = private.noise
+        noise = report or counter.node
+        return cls(
+            private.trust_model,
+            0.0 if noise is None else noise.scale,
+            error=4.0 * chosen.precision_scale * max(private.precision(chosen.beta / 3.0).bounds.values()),
+            bonus_scale=chosen.bonus_scale,
+            c1=chosen.c1,
+            c2=chosen.c2,
+            beta=chosen.beta,
+        )
 
 
 class Plan(NamedTuple):
@@ -164,7 +186,7 @@ def exploitability(game: Game, max_player: Floats, min_player: Floats) -> float:
     return float(game.start @ (against_min - against_max))
 
 
-class NaiveNashVI:
+class NaiveNashVI(NaiveLearner):
     """DP-Nash-VI with both linear programmes left to linprog: eq. (8) for every row, an equilibrium for every state.
 
     game: the simulator; n_users: the planned number of episodes K, which enters iota. output: the policy
@@ -174,15 +196,13 @@ class NaiveNashVI:
     by_our_rule: ClassVar[bool] = False
 
     def __init__(self, game: Game, n_users: int, settings: Settings, rng: np.random.Generator) -> None:
-        self.game, self.settings, self.rng = game, settings, rng
+        # Rewards are known, so none are counted.
+        zeros = Counts(np.zeros(game.rewards.shape), np.zeros(game.transitions.shape), np.zeros(0))
+        super().__init__(zeros, settings.trust_model, settings.noise_scale, rng)
+        self.game, self.settings = game, settings
         self.horizon, self.n_states, self.n_max, self.n_min = game.rewards.shape
         self.iota = math.log(30 * game.rewards.size * n_users / settings.beta)
         self.ties = _TIE * tie_weights(self.n_max * self.n_min).reshape(self.n_max, self.n_min)
-        # Rewards are known, so none are counted.
-        self.counts = Counts(np.zeros(game.rewards.shape), np.zeros(game.transitions.shape), np.zeros(0))
-        self.local_noise = Counts(np.zeros(game.rewards.shape), np.zeros(game.transitions.shape), np.zeros(0))
-        self.tree = BinaryTree(self.counts, n_users if settings.trust_model == "jdp" else 0, settings.noise_scale, rng)
-        self.episodes_done = 0
         self.policy: Floats = np.full(game.rewards.shape, 1.0 / (self.n_max * self.n_min))
         self.output, self.smallest_gap = self.policy, float(self.horizon)
 
@@ -199,14 +219,6 @@ class NaiveNashVI:
         gap = float(self.game.start @ (plan.upper[0] - plan.lower[0]))
         if gap < self.smallest_gap:
             self.output, self.smallest_gap = plan.policy, gap
-
-    def private_counts(self) -> Counts:
-        """What the server may see of the episodes so far."""
-        if self.episodes_done == 0 or self.settings.trust_model == "none":
-            return self.counts
-        if self.settings.trust_model == "jdp":
-            return self.counts + self.tree.prefix_noise(self.episodes_done)
-        return self.counts + self.local_noise
 
     def plan(self, private: Counts) -> Plan:
         """Optimistic and pessimistic value iteration on the private counts."""
@@ -303,31 +315,19 @@ class NaiveNashVI:
         cells = (np.arange(self.horizon), states[:-1], *np.divmod(actions, self.n_min))
         self.counts.visits[cells] += 1.0
         self.counts.transitions[(*cells, states[1:])] += 1.0
-        self.episodes_done += 1
-        if self.settings.trust_model == "jdp":
-            self.tree.close_node(self.episodes_done)
-        elif self.settings.trust_model == "ldp":
-            fresh = laplace_noise(self.counts, self.settings.noise_scale, self.rng)
-            self.local_noise = self.local_noise + fresh
+        self.add_noise()
 
     def jump_to(self, episode: int) -> None:
         """Continue as if users had played uniformly for `episode` episodes: their expected counts, and fresh noise.
 
-        As for Private-UCB-VI: an episode costs more with every binary digit of its number. Counts matter here, since
-        without any all bounds are clipped and all equilibria pure. Of a local sum's noise only the variance is right.
+        Counts matter here, since without any all bounds are clipped and all equilibria pure.
         """
-        self.episodes_done, reached = episode, episode * self.game.start
+        super().jump_to(episode)
+        reached = episode * self.game.start
         for h in range(self.horizon):
             self.counts.visits[h] = reached[:, None, None] / (self.n_max * self.n_min)
             self.counts.transitions[h] = self.counts.visits[h, ..., None] * self.game.transitions[h]
             reached = self.counts.transitions[h].sum(axis=(0, 1, 2))
-        if self.settings.trust_model == "jdp":
-            for level in range(episode.bit_length()):
-                self.tree.close_node(1 << level)
-        elif self.settings.trust_model == "ldp":
-            sums = laplace_noise(self.counts, 1.0, self.rng)
-            deviation = self.settings.noise_scale * math.sqrt(episode)
-            self.local_noise = Counts(deviation * sums.visits, deviation * sums.transitions, sums.rewards)
 
 
 class ClosedFormNashVI(NaiveNashVI):

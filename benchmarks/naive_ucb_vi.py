@@ -5,6 +5,7 @@ Paper: [CZ22] Algorithm 2, in rewards instead of costs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +24,7 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Settings:
-    """What the privatizer adds, what the planner is told about it, and the bonus.
+    """Noise of the privatizer, its precision as the planner knows it, and the bonus.
 
     noise_scale: of each Laplace draw, one per tree node and cell (jdp) or per user and cell (ldp);
     visits_error, transitions_error: the precisions E1 and E2; beta: the failure probability of the bonus.
@@ -54,7 +55,7 @@ class Settings:
 
 @dataclass
 class Counts:
-    """Sums over episodes: visits [H,S,A], transitions [H,S,A,S'], rewards [H,S,A]."""
+    """Sums over episodes: visits [H,S,A], transitions [H,S,A,S'], rewards [H,S,A]; in a game, A stands for A, B."""
 
     visits: Floats
     transitions: Floats
@@ -68,61 +69,73 @@ class Counts:
     def __add__(self, other: Counts) -> Counts:
         return Counts(self.visits + other.visits, self.transitions + other.transitions, self.rewards + other.rewards)
 
+    def __rmul__(self, factor: float) -> Counts:
+        return Counts(factor * self.visits, factor * self.transitions, factor * self.rewards)
+
 
 def laplace_noise(like: Counts, scale: float, rng: np.random.Generator) -> Counts:
     """One Laplace draw for every cell of `like`."""
-    return Counts(
-        rng.laplace(0.0, scale, like.visits.shape),
-        rng.laplace(0.0, scale, like.transitions.shape),
-        rng.laplace(0.0, scale, like.rewards.shape),
-    )
+    parts = (like.visits, like.transitions, like.rewards)
+    return Counts(*(rng.laplace(0.0, scale, part.shape) for part in parts))
 
 
-class BinaryTree:
-    """The binary counter of Chan, Shi and Song (2011), its noise alone: one active node a level.
+class NaiveLearner:
+    """Episodes of a learner from private counts: exact counts, and beside them the noise of the trust model.
 
-    The true sums are kept beside it, which gives the same releases and spares the partial sums.
+    Keeping them apart gives the same releases and spares the partial sums of the tree. jdp: the binary counter of Chan,
+    Shi and Song (2011), one active node a level; ldp: one draw per user and cell.
     """
 
-    def __init__(self, like: Counts, n_users: int, scale: float, rng: np.random.Generator) -> None:
-        levels = n_users.bit_length()
-        self.visits = np.zeros((levels, *like.visits.shape))
-        self.transitions = np.zeros((levels, *like.transitions.shape))
-        self.rewards = np.zeros((levels, *like.rewards.shape))
-        self.like, self.scale, self.rng = like, scale, rng
+    def __init__(self, zeros: Counts, trust_model: TrustModel, noise_scale: float, rng: np.random.Generator) -> None:
+        self.counts, self.local_noise = 1.0 * zeros, 1.0 * zeros
+        self.trust_model, self.noise_scale, self.rng = trust_model, noise_scale, rng
+        self.nodes: dict[int, Counts] = {}
+        self.episodes_done = 0
 
-    def close_node(self, user: int) -> None:
-        """Draw the noise of the node that ends at `user` (counted from 1)."""
-        level = (user & -user).bit_length() - 1
-        fresh = laplace_noise(self.like, self.scale, self.rng)
-        self.visits[level], self.transitions[level] = fresh.visits, fresh.transitions
-        self.rewards[level] = fresh.rewards
+    def private_counts(self) -> Counts:
+        """Counts of the episodes so far as the server sees them; the tree has a node for each binary digit 1."""
+        if self.trust_model == "ldp":
+            return self.counts + self.local_noise
+        return sum((noise for level, noise in self.nodes.items() if self.episodes_done >> level & 1), self.counts)
 
-    def prefix_noise(self, users: int) -> Counts:
-        """The noise in the sum over the first `users` users: one node for every binary digit that is 1."""
-        nodes = [level for level in range(users.bit_length()) if users >> level & 1]
-        return Counts(
-            self.visits[nodes].sum(axis=0),
-            self.transitions[nodes].sum(axis=0),
-            self.rewards[nodes].sum(axis=0),
-        )
+    def add_noise(self) -> None:
+        """Draw the noise that one more user brings; in the tree that of the node that ends at this user."""
+        self.episodes_done += 1
+        if self.trust_model == "jdp":
+            self.close_node((self.episodes_done & -self.episodes_done).bit_length() - 1)
+        elif self.trust_model == "ldp":
+            self.local_noise = self.local_noise + laplace_noise(self.counts, self.noise_scale, self.rng)
+
+    def close_node(self, level: int) -> None:
+        self.nodes[level] = laplace_noise(self.counts, self.noise_scale, self.rng)
+
+    def jump_to(self, episode: int) -> None:
+        """Continue as if `episode` episodes were done, with their noise but without their counts.
+
+        The cost of an episode in the central model grows with the binary digits of its number, so a timing that starts
+        at 0 would flatter this implementation. Of a local sum's noise only the variance is right.
+        """
+        self.episodes_done = episode
+        if self.trust_model == "jdp":
+            for level in range(episode.bit_length()):
+                self.close_node(level)
+        elif self.trust_model == "ldp":
+            self.local_noise = math.sqrt(episode) * laplace_noise(self.counts, self.noise_scale, self.rng)
 
 
-class NaiveUCBVI:
+class NaiveUCBVI(NaiveLearner):
     """Private-UCB-VI, one NumPy call per step and formula.
 
-    mdp: the simulator; n_users: the planned number of episodes K, which enters the logarithm of the bonus.
+    mdp: the simulator, whose known rewards users observe; n_users: the planned number of episodes K, which
+    enters the bonus; settings: noise and precision. policy: the one of the next episode.
     """
 
     def __init__(self, mdp: FiniteMDP, n_users: int, settings: Settings, rng: np.random.Generator) -> None:
-        self.mdp, self.settings, self.rng = mdp, settings, rng
-        steps = n_users * mdp.horizon
-        self.log_term = np.sqrt(2.0 * np.log(4 * mdp.n_states * mdp.n_actions * steps / settings.beta))
+        super().__init__(Counts.zeros(mdp), settings.trust_model, settings.noise_scale, rng)
+        self.mdp, self.settings = mdp, settings
         self.optimum = mdp.optimal_start_value()
-        self.counts = Counts.zeros(mdp)
-        self.local_noise = Counts.zeros(mdp)
-        self.tree = BinaryTree(self.counts, n_users if settings.trust_model == "jdp" else 0, settings.noise_scale, rng)
-        self.episodes_done = 0
+        cells = mdp.n_states * mdp.n_actions * n_users * mdp.horizon
+        self.log_term = np.sqrt(2.0 * np.log(4 * cells / settings.beta))
         self.policy: Integers | Floats = np.zeros((mdp.horizon, mdp.n_states), dtype=np.int64)
 
     def episode(self) -> float:
@@ -132,14 +145,6 @@ class NaiveUCBVI:
         states, actions = self.roll_out()
         self.absorb(states, actions)
         return regret
-
-    def private_counts(self) -> Counts:
-        """What the server may see of the episodes so far."""
-        if self.episodes_done == 0 or self.settings.trust_model == "none":
-            return self.counts
-        if self.settings.trust_model == "jdp":
-            return self.counts + self.tree.prefix_noise(self.episodes_done)
-        return self.counts + self.local_noise
 
     def bonus(self, denominator: Floats) -> Floats:
         """The exploration bonus at D = max(1, N~ + E1), same shape."""
@@ -211,29 +216,11 @@ class NaiveUCBVI:
         self.counts.visits[cells] += 1.0
         self.counts.transitions[(*cells, states[1:])] += 1.0
         self.counts.rewards[cells] += self.mdp.rewards[cells]
-        self.episodes_done += 1
-        if self.settings.trust_model == "jdp":
-            self.tree.close_node(self.episodes_done)
-        elif self.settings.trust_model == "ldp":
-            fresh = laplace_noise(self.counts, self.settings.noise_scale, self.rng)
-            self.local_noise.visits += fresh.visits
-            self.local_noise.transitions += fresh.transitions
-            self.local_noise.rewards += fresh.rewards
-
-    def jump_to(self, episode: int) -> None:
-        """Continue as if `episode` episodes were done, with their tree noise but without their counts.
-
-        The cost of an episode in the central model grows with the binary digits of its number, so a timing
-        that starts at 0 would flatter this implementation.
-        """
-        self.episodes_done = episode
-        if self.settings.trust_model == "jdp":
-            for level in range(episode.bit_length()):
-                self.tree.close_node(1 << level)
+        self.add_noise()
 
 
 class TunedUCBVI(NaiveUCBVI):
-    """The same with what a patient NumPy programmer would do next.
+    """The same as a patient NumPy programmer would write it next.
 
     Denominators, bonuses and estimates of all steps at once, and inverse-CDF sampling instead of
     Generator.choice, which checks its probabilities at every call.

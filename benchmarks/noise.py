@@ -6,20 +6,14 @@ Run from the repository's root: python -m benchmarks.noise [--quick] [--json PAT
 from __future__ import annotations
 
 import argparse
-import json
-import math
 import sys
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from itertools import product
 from typing import Literal
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
-from benchmarks.tabular import verdict
-from benchmarks.timing import Blocks, machine, microseconds_per_episode
+from benchmarks.harness import Blocks, Row, Run, command_line, microseconds_per_episode, repeated, show, verdict
 from dprl.privacy.base import Float64Array
 from dprl.privacy.compiled import kernel
 from dprl.privacy.counters.base import CounterState
@@ -48,36 +42,20 @@ MECHANISMS: tuple[Mechanism, ...] = (
     Uniform(SCALE),
     BoundedLaplace(SCALE, 3.0 * SCALE),
 )
+# Laws of the papers' counters, and their integer versions.
+IN_TREES = {"laplace", "gaussian", "discrete_laplace", "discrete_gaussian"}
 GENERATORS: dict[Entropy, str] = {"seed": "SplitMix64", "os": "ChaCha20"}
-# Nanoseconds, on AVX-512: a draw of the continuous laws, and a cell of a counter step.
-MOST_A_DRAW: dict[tuple[str, Entropy], float] = {
-    ("laplace", "seed"): 0.7,
-    ("laplace", "os"): 1.8,
-    ("gaussian", "seed"): 1.0,
-    ("gaussian", "os"): 2.0,
+# Most nanoseconds on AVX-512, of a draw and of a cell of a counter step.
+GOALS = {
+    ("draw", "laplace", "seed"): 0.7,
+    ("draw", "laplace", "os"): 1.8,
+    ("draw", "gaussian", "seed"): 1.0,
+    ("draw", "gaussian", "os"): 2.0,
+    ("tree step", "laplace", "seed"): 1.0,
+    ("tree step", "laplace", "os"): 2.0,
 }
-MOST_A_CELL: dict[Entropy, float] = {"seed": 1.0, "os": 2.0}
 _DRAWS_A_BLOCK, _QUICK_DRAWS_A_BLOCK = 8_000_000, 400_000
 _REPEATS = 7
-
-
-@dataclass(frozen=True)
-class Row:
-    """CPU nanoseconds per draw, or per cell of a counter step, ours and NumPy's for as many."""
-
-    what: Literal["draw", "tree step"]
-    law: str
-    entropy: Entropy
-    size: int
-    ours: float
-    numpy: float
-
-    @property
-    def most(self) -> float:
-        """Our goal; infinite if there is none."""
-        if self.what == "draw":
-            return MOST_A_DRAW.get((self.law, self.entropy), math.inf)
-        return MOST_A_CELL[self.entropy] if self.law == "laplace" else math.inf
 
 
 @kernel
@@ -94,95 +72,62 @@ def release_often(n: int, released: Float64Array, totals: Float64Array, state: C
         release_prefix(released, totals, state, item)
 
 
-def nanoseconds(run: Callable[[int], object], size: int, draws: int) -> float:
+def nanoseconds(run: Run, size: int, draws: int) -> float:
     """CPU nanoseconds per number of `run(n)`, which makes n times `size` numbers; about `draws` a block."""
     run(1)
-    times = max(1, draws // size)
-    return microseconds_per_episode(run, Blocks(times, _REPEATS)) * 1000.0 / size
+    return microseconds_per_episode(run, Blocks(max(1, draws // size), _REPEATS)) * 1000.0 / size
 
 
-def numpy_nanoseconds(law: str, size: int, draws: int) -> float:
-    """CPU nanoseconds per draw of NumPy's Generator, called for `size` numbers: normal, or else laplace."""
+def numpy_draws(law: str, size: int) -> Run:
+    """NumPy's Generator, called for `size` numbers: normal, or else laplace."""
     rng = np.random.default_rng(0)
     draw = rng.normal if "gaussian" in law else rng.laplace
-
-    def run(n: int) -> None:
-        for _ in range(n):
-            draw(0.0, SCALE, size)
-
-    return nanoseconds(run, size, draws // 4)
+    return repeated(lambda: draw(0.0, SCALE, size))
 
 
-def time_draws(mechanism: Mechanism, entropy: Entropy, size: int, draws: int) -> float:
-    """CPU nanoseconds per draw of ours."""
+def our_draws(mechanism: Mechanism, entropy: Entropy, size: int) -> Run:
     out = np.empty(size)
     noise = mechanism.noise(Streams(0, "benchmark", NoiseConfig(entropy=entropy)).key("user_noise"))
-    return nanoseconds(lambda n: draw_often(n, out, noise), size, draws)
+    return lambda n: draw_often(n, out, noise)
 
 
-def time_tree_steps(mechanism: Mechanism, entropy: Entropy, size: int, draws: int) -> float:
-    """CPU nanoseconds per cell and step of the binary tree."""
-    counter = BinaryTree(2**20, mechanism)
-    state = counter.open(size, Streams(0, "benchmark", NoiseConfig(entropy=entropy)).key("server_noise"))
+def tree_steps(mechanism: Mechanism, entropy: Entropy, size: int) -> Run:
+    """Steps of the binary tree of `size` counters."""
+    key = Streams(0, "benchmark", NoiseConfig(entropy=entropy)).key("server_noise")
+    state = BinaryTree(2**20, mechanism).open(size, key)
     released, totals = np.empty(size), np.zeros(size)
-    return nanoseconds(lambda n: release_often(n, released, totals, state), size, draws)
+    return lambda n: release_often(n, released, totals, state)
 
 
 def measure(draws: int) -> list[Row]:
     """Time every law with both generators, and tree steps; NumPy before and after, so that drift shows as a minimum."""
-    rows = []
-    for size in SIZES:
-        for mechanism in MECHANISMS:
-            before = numpy_nanoseconds(mechanism.name, size, draws)
-            drawn = {e: time_draws(mechanism, e, size, draws) for e in GENERATORS}
-            steps = {e: time_tree_steps(mechanism, e, size, draws) for e in GENERATORS if in_a_tree(mechanism)}
-            numpy = min(before, numpy_nanoseconds(mechanism.name, size, draws))
-            rows += [Row("draw", mechanism.name, e, size, took, numpy) for e, took in drawn.items()]
-            rows += [Row("tree step", mechanism.name, e, size, took, numpy) for e, took in steps.items()]
-    return rows
+    rows: list[Row] = []
+    for size, mechanism in product(SIZES, MECHANISMS):
+        law = mechanism.name
+        before = nanoseconds(numpy_draws(law, size), size, draws // 4)
+        ours = {("draw", e): nanoseconds(our_draws(mechanism, e, size), size, draws) for e in GENERATORS}
+        if law in IN_TREES:
+            ours |= {("tree step", e): nanoseconds(tree_steps(mechanism, e, size), size, draws) for e in GENERATORS}
+        numpy = min(before, nanoseconds(numpy_draws(law, size), size, draws // 4))
+        for (what, entropy), took in ours.items():
+            row = {"what": what, "law": law, "entropy": entropy, "size": size, "ours": took, "numpy": numpy}
+            rows.append(row | {"ratio": numpy / took, "goal": verdict(took, GOALS.get((what, law, entropy)), True)})
+    return sorted(rows, key=lambda row: str(row["what"]))
 
 
-def in_a_tree(mechanism: Mechanism) -> bool:
-    """Whether a tree's step is timed with this law: the two of the papers' counters and their integer versions."""
-    return mechanism.name in {"laplace", "gaussian", "discrete_laplace", "discrete_gaussian"}
-
-
-def report(console: Console, rows: list[Row]) -> None:
-    """One line for every law, generator and size."""
-    title = "CPU nanoseconds per number; NumPy's Generator.laplace, for the Gaussians Generator.normal"
-    table = Table(title=f"{title} (goals: AVX-512)")
-    for heading in ("what", "law", "generator", "numbers", "ours", "goal", "NumPy", "ratio"):
-        table.add_column(heading, justify="left" if heading in {"what", "law", "generator"} else "right")
-    for row in sorted(rows, key=lambda row: row.what):
-        table.add_row(
-            row.what,
-            row.law,
-            GENERATORS[row.entropy],
-            f"{row.size:,}",
-            f"{row.ours:.2f}",
-            "" if math.isinf(row.most) else verdict(row.ours, row.most, at_most=True),
-            f"{row.numpy:.2f}",
-            f"{row.numpy / row.ours:.1f}",
-        )
-    console.print(table)
-
-
-def main() -> int:
-    """Measure, print, and write JSON if asked to."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.noise", description=__doc__)
-    parser.add_argument("--json", type=Path, metavar="PATH", help="also write all figures here")
-    parser.add_argument("--quick", action="store_true", help="shorter blocks")
-    arguments = parser.parse_args()
-    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
-    here = machine()
-    console.print(", ".join(f"{key} {value}" for key, value in here.items()))
-    rows = measure(_QUICK_DRAWS_A_BLOCK if arguments.quick else _DRAWS_A_BLOCK)
-    report(console, rows)
-    if arguments.json:
-        document = {"machine": here, "rows": [asdict(row) for row in rows]}
-        arguments.json.write_text(json.dumps(document, indent=2) + "\n")
-    return 0
+def run(console: Console, options: argparse.Namespace) -> Row:
+    """Time everything and print one line for every law, generator and size."""
+    rows = measure(_QUICK_DRAWS_A_BLOCK if options.quick else _DRAWS_A_BLOCK)
+    title = "CPU nanoseconds per number; NumPy's Generator.laplace, for the Gaussians Generator.normal (goals: AVX-512)"
+    show(
+        console,
+        title,
+        [row | {"generator": GENERATORS[row["entropy"]]} for row in rows],
+        "kind {what} | law {law} | generator {generator} | numbers {size:,} | ours {ours:.2f} | goal {goal} "
+        "| NumPy {numpy:.2f} | ratio {ratio:.1f}",
+    )
+    return {"rows": rows}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command_line(run, __doc__))

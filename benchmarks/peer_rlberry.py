@@ -9,12 +9,12 @@ import subprocess
 import sys
 import tempfile
 import venv
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.harness import Blocks
 from dprl.envs import FiniteMDP
 
 _HERE = Path(__file__).resolve().parent
@@ -29,37 +29,21 @@ class PeerUnavailableError(Exception):
     """The peer cannot be measured here; the message is one line."""
 
 
-@dataclass(frozen=True)
-class PeerTiming:
-    """What a peer reported: its name and version, and process CPU time per episode."""
+def measure(mdp: FiniteMDP, blocks: Blocks, compiled: bool = False) -> tuple[str, float]:
+    """Return name and version of rlberry-scool's UCBVI, and its CPU microseconds per episode.
 
-    name: str
-    microseconds: float
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How long to measure: untimed episodes first, then the best of `repeats` blocks of `episodes`."""
-
-    episodes: int
-    warm_up: int = 50
-    repeats: int = 5
-
-
-def measure(mdp: FiniteMDP, effort: Effort, compiled: bool = False) -> PeerTiming:
-    """Time rlberry-scool's UCBVI; `compiled` has numba compile its backward induction, so not as shipped.
-
-    Raises PeerUnavailableError if it cannot be installed or run, ValueError for an MDP it cannot express.
+    `compiled` has numba compile its backward induction, so not as shipped. Raises PeerUnavailableError if it cannot be
+    installed or run, ValueError for an MDP it cannot express.
     """
     python = install()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "mdp.npz"
         save(mdp, path)
         command = [str(python), "-I", str(_SCRIPT), str(path)]
-        command += ["--episodes", str(effort.episodes), "--warm-up", str(effort.warm_up)]
-        command += ["--repeats", str(effort.repeats), *(["--compile"] if compiled else [])]
+        command += ["--episodes", str(blocks.episodes), "--repeats", str(blocks.repeats)]
+        command += ["--compile"] if compiled else []
         answer = json.loads(_run(command, _RUN_SECONDS).splitlines()[-1])
-    return PeerTiming(answer["name"], float(answer["microseconds"]))
+    return answer["name"], float(answer["microseconds"])
 
 
 def save(mdp: FiniteMDP, path: Path) -> None:

@@ -6,20 +6,15 @@ Run from the repository's root: python -m benchmarks.pgc [--quick] [--json PATH]
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import torch
 from rich.console import Console
-from rich.table import Table
 
+from benchmarks.harness import Blocks, Row, Run, command_line, microseconds_per_episode, race, repeated, show, verdict
 from benchmarks.naive_pgc import NaivePGC
-from benchmarks.tabular import verdict
-from benchmarks.timing import Blocks, machine, microseconds_per_episode
 from dprl.algorithms.pgc_a3c.crowd import GRAVITY, Crowd, advance, crowd, deliver, idle, local_update, tick
 from dprl.algorithms.pgc_a3c.gradient import ACTION, Loss, LossTables, loss_tables
 from dprl.algorithms.pgc_a3c.network import DIMENSION, INPUTS, initial_parameters
@@ -36,21 +31,6 @@ CLIP, EPSILON = 0.01, 1.0
 LANES = (1, 8, 9, 16)
 GOAL_LANES = 8
 MOST_NANOSECONDS_A_STEP, MOST_MICROSECONDS_SHORT, LEAST_OVER_NAIVE = 50.0, 4.0, 2_000.0
-
-
-@dataclass(frozen=True)
-class Row:
-    """Submissions of one policy: their mean length in steps, CPU microseconds each, ours and theirs (0: not run)."""
-
-    policy: str
-    lanes: int
-    steps: float
-    ours: float
-    naive: float
-
-    @property
-    def nanoseconds_a_step(self) -> float:
-        return self.ours / self.steps * 1000.0
 
 
 def balancing() -> Float64Array:
@@ -154,89 +134,64 @@ def noise_alone(repetitions: int) -> dict[str, float]:
 
 
 def measure(policy: str, n_lanes: int, task: CartPole, blocks: Blocks, naive: Blocks | None) -> Row:
-    """Time ours before and after the naive program, so that drift of the machine shows as a larger minimum."""
+    """Submissions of one policy: their mean length in steps, CPU microseconds each, ours and theirs (0: not run)."""
     streams = Streams(0, "benchmark")
     theta, exploration = (balancing(), 0.0) if policy == "balancing" else (untrained(streams), 0.5)
     lanes, tables = crowd(n_lanes, task, streams), loss_tables(LOSS, task.horizon)
     noise = ClippedLaplace.calibrated(EPSILON, 0.0, DIMENSION, CLIP).vector_noise(streams.key("user_noise"))
     lengths = [submit_often(10, lanes, tables, noise, theta, exploration)]
 
-    def run(n: int) -> None:
+    def submit(n: int) -> None:
         lengths.append(submit_often(n, lanes, tables, noise, theta, exploration))
 
-    before, theirs = microseconds_per_episode(run, blocks), 0.0
+    others: dict[str, tuple[Run, Blocks]] = {}
     if naive is not None:
         program = NaivePGC(theta, CLIP, EPSILON, learning_rate=0.0)
-        program.submission(exploration)
+        others["naive"] = repeated(lambda: program.submission(exploration)), naive
+    times = {"naive": 0.0} | race(submit, blocks, others)
+    return {"policy": policy, "lanes": n_lanes, "steps": lengths[-1], **times}
 
-        def submit(n: int) -> None:
-            for _ in range(n):
-                program.submission(exploration)
 
-        theirs = microseconds_per_episode(submit, naive)
-    return Row(policy, n_lanes, lengths[-1], min(before, microseconds_per_episode(run, blocks)), theirs)
+def judged(row: Row) -> Row:
+    """Return a row of `measure` with what is printed; goals are for GOAL_LANES lanes."""
+    full, ours, ratio = row["policy"] == "balancing", row["ours"], row["naive"] / row["ours"]
+    judged, a_step = row["lanes"] == GOAL_LANES, ours / row["steps"] * 1000.0
+    return row | {
+        "ns_a_step": a_step,
+        "most_a_step": verdict(a_step, MOST_NANOSECONDS_A_STEP if judged and full else None, at_most=True),
+        "most_short": verdict(ours, MOST_MICROSECONDS_SHORT if judged and not full else None, at_most=True),
+        "torch": f"{row['naive']:.0f}" if ratio else "",
+        "ratio": f"{ratio:.0f}" if ratio else "",
+        "least": verdict(ratio, LEAST_OVER_NAIVE if judged and full and ratio else None),
+    }
 
 
 def report(console: Console, rows: list[Row]) -> None:
-    """One line for every policy and number of lanes; goals are for GOAL_LANES lanes."""
-    table = Table(title="PGC-A3C: CPU time of a submission with gradient, noise and update (goals: AVX-512)")
-    for heading in ("policy", "lanes", "steps", "ns a step", "goal", "us", "goal", "torch: us", "ratio", "goal"):
-        table.add_column(heading, justify="left" if heading in {"policy", "goal"} else "right")
-    for row in rows:
-        full, judged, against = row.policy == "balancing", row.lanes == GOAL_LANES, row.naive > 0.0
-        ratio = row.naive / row.ours
-        table.add_row(
-            row.policy,
-            str(row.lanes),
-            f"{row.steps:.0f}",
-            f"{row.nanoseconds_a_step:.1f}",
-            verdict(row.nanoseconds_a_step, MOST_NANOSECONDS_A_STEP, at_most=True) if full and judged else "",
-            f"{row.ours:.2f}",
-            verdict(row.ours, MOST_MICROSECONDS_SHORT, at_most=True) if judged and not full else "",
-            f"{row.naive:.0f}" if against else "",
-            f"{ratio:.0f}" if against else "",
-            verdict(ratio, LEAST_OVER_NAIVE) if full and judged and against else "",
-        )
-    console.print(table)
+    """One line for every policy and number of lanes."""
+    show(
+        console,
+        "PGC-A3C: CPU time of a submission with gradient, noise and update (goals: AVX-512)",
+        [judged(row) for row in rows],
+        "policy {policy} | lanes {lanes} | steps {steps:.0f} | ns a step {ns_a_step:.1f} | goal {most_a_step} "
+        "| us {ours:.2f} | goal {most_short} | torch: us {torch} | ratio {ratio} | goal {least}",
+    )
 
 
-def main() -> int:
-    """Check that both agree, measure, print, and write JSON if asked to."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.pgc", description=__doc__)
-    parser.add_argument("--json", type=Path, metavar="PATH", help="also write all figures here")
-    parser.add_argument("--quick", action="store_true", help="shorter blocks")
-    arguments = parser.parse_args()
+def run(console: Console, options: argparse.Namespace) -> Row:
+    """Check that both programs agree, then measure and print."""
     torch.set_num_threads(1)
-    console = Console(width=None if sys.stdout.isatty() else 180, highlight=False)
-    here, worst = machine(), disagreement(4 if arguments.quick else 20)
-    console.print(", ".join(f"{key} {value}" for key, value in here.items()))
+    worst = disagreement(4 if options.quick else 20)
     console.print(f"gradients of both programs on the same actions: relative difference at most {worst:.1e}")
-    task, effort = CartPoleGravity().build(), 200 if arguments.quick else 2_000
-    rows = [
-        measure(
-            policy,
-            n_lanes,
-            task,
-            Blocks(effort if policy == "balancing" else 5 * effort, repeats=20),
-            Blocks(2 if policy == "balancing" else 15, repeats=3) if n_lanes == GOAL_LANES else None,
-        )
-        for policy in ("balancing", "untrained")
-        for n_lanes in LANES
-    ]
+    task, effort, rows = CartPoleGravity().build(), 200 if options.quick else 2_000, []
+    for policy, ours, theirs in (("balancing", effort, Blocks(2, 3)), ("untrained", 5 * effort, Blocks(15, 3))):
+        for lanes in LANES:
+            rows.append(measure(policy, lanes, task, Blocks(ours, 20), theirs if lanes == GOAL_LANES else None))
     report(console, rows)
     alone = noise_alone(100 * effort)
     costs = ", ".join(f"{name} {microseconds:.2f}" for name, microseconds in alone.items())
     console.print(f"noise and estimate alone, us a submission: {costs}")
-    if arguments.json:
-        document = {
-            "machine": here,
-            "disagreement": worst,
-            "submissions": [asdict(row) for row in rows],
-            "noise": alone,
-        }
-        arguments.json.write_text(json.dumps(document, indent=2) + "\n")
-    return 0
+    return {"disagreement": worst, "submissions": rows, "noise": alone}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command_line(run, __doc__))

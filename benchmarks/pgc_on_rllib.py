@@ -14,20 +14,17 @@ Run from the repository's root: python -m benchmarks.pgc_on_rllib [--quick] [--j
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import statistics
 import sys
 import tempfile
 import time
-from pathlib import Path
 from typing import NamedTuple
 
 import ray
 from rich.console import Console
-from rich.table import Table
 
-from benchmarks.timing import machine
+from benchmarks.harness import Row, command_line, show
 from dprl.algorithms.pgc.base import Batch, Reply
 from dprl.algorithms.pgc_a3c.on_rllib import PGC, PGCConfig
 from dprl.algorithms.pgc_a3c.on_rllib.env_runner import PrivateEnvRunner
@@ -58,7 +55,7 @@ class PaddedConfig(PGCConfig):
 
 
 class Case(NamedTuple):
-    """What is measured: schedule, cost of an episode, and submissions of an iteration."""
+    """Schedule, cost of an episode, and submissions of an iteration."""
 
     name: str
     free_running: bool
@@ -71,19 +68,6 @@ CASES = (
     Case("defaults, 1 ms episodes", False, True, 1_000),
     Case("free-running, 200 a call, short episodes", True, False, 40_000),
 )
-
-
-class Row(NamedTuple):
-    """One case: medians of submissions a second, of the ratio to 0 runners of the same turn, of driver CPU in us."""
-
-    case: str
-    runners: int
-    agents_per_call: int
-    staleness: int
-    per_second: float
-    ratio: float
-    least_ratio: float
-    driver_microseconds: float
 
 
 def config(case: Case, runners: int, iterations: int, folder: str) -> PGCConfig:
@@ -110,7 +94,7 @@ def timed(algorithm: PGC, submissions: int) -> tuple[float, float]:
 
 
 def measure(case: Case, repeats: int) -> list[Row]:
-    """Return a row for each number of runners, after an iteration that compiles."""
+    """Return a row for each number of runners, after an iteration that compiles: medians over the turns."""
     with tempfile.TemporaryDirectory() as folder:
         built = {runners: config(case, runners, repeats + 1, folder).build_algo() for runners in RUNNERS}
         try:
@@ -122,54 +106,33 @@ def measure(case: Case, repeats: int) -> list[Row]:
                 algorithm.stop()
     rows = []
     for runners in RUNNERS:
-        ratios = [turn[runners][0] / turn[0][0] for turn in turns]
-        rates, used = ([turn[runners][i] for turn in turns] for i in range(2))
         agents_per_call, staleness = built[runners].config.call_plan
-        rate, ratio, cpu = (statistics.median(numbers) for numbers in (rates, ratios, used))
-        rows.append(Row(case.name, runners, agents_per_call, staleness, rate, ratio, min(ratios), cpu))
+        row = {"case": case.name, "runners": runners, "agents_per_call": agents_per_call, "staleness": staleness}
+        ratios = [turn[runners][0] / turn[0][0] for turn in turns]
+        rate, cpu = (statistics.median(turn[runners][i] for turn in turns) for i in range(2))
+        row |= {"per_second": rate, "ratio": statistics.median(ratios), "least_ratio": min(ratios)}
+        rows.append(row | {"driver_microseconds": cpu})
     return rows
 
 
-def report(console: Console, rows: list[Row]) -> None:
-    """Print one line per number of runners of one case."""
-    table = Table(title=f"PGC-A3C on RLlib, {rows[0].case}, clipped Laplace noise: medians")
-    for heading in (
-        "runners",
-        "a call",
-        "staleness",
-        "submissions/s",
-        "of 0 runners",
-        "least",
-        "driver CPU, us",
-    ):
-        table.add_column(heading, justify="right")
-    for row in rows:
-        numbers = (f"{row.per_second:,.0f}", f"{row.ratio:.2f}", f"{row.least_ratio:.2f}")
-        plan = (str(row.runners), str(row.agents_per_call), str(row.staleness))
-        table.add_row(*plan, *numbers, f"{row.driver_microseconds:.1f}")
-    console.print(table)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="fewer iterations")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write the rows as JSON, too")
-    options = parser.parse_args()
-    console = Console(width=120)
-    console.print(" ".join(f"{key}={value}" for key, value in machine().items()))
+def run(console: Console, options: argparse.Namespace) -> Row:
     ray.init(address="local", num_cpus=max(RUNNERS) + 1, include_dashboard=False, logging_level=logging.ERROR)
     rows: list[Row] = []
     try:
         for case in CASES:
-            found = measure(case, 3 if options.quick else 7)
-            report(console, found)
-            rows += found
+            rows += measure(case, 3 if options.quick else 7)
+            show(
+                console,
+                f"PGC-A3C on RLlib, {case.name}, clipped Laplace noise: medians",
+                rows[-len(RUNNERS) :],
+                "runners {runners} | a call {agents_per_call} | staleness {staleness} "
+                "| submissions/s {per_second:,.0f} | of 0 runners {ratio:.2f} | least {least_ratio:.2f} "
+                "| driver CPU, us {driver_microseconds:.1f}",
+            )
     finally:
         ray.shutdown()
-    if options.json is not None:
-        options.json.write_text(json.dumps([row._asdict() for row in rows], indent=1) + "\n")
-    return 0
+    return {"rows": rows}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command_line(run, __doc__))

@@ -1,7 +1,12 @@
-"""What is compared: two MDPs, three trust models, and the learners on them."""
+"""Subjects of the tabular benchmark: two MDPs, three trust models, and the learners on them.
+
+As a program it times one private episode in a fresh process and prints a line of JSON.
+"""
 
 from __future__ import annotations
 
+import json
+import time
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,9 +18,7 @@ from dprl.algorithms import PrivateUCBPOConfig, PrivateUCBVIConfig, TabularLearn
 from dprl.envs import FiniteMDP, RandomMDP, RiverSwim
 from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, Privatizer, Streams
 
-EPSILON = 1.0
 PLANNED_EPISODES = 1_000_000
-Trust = NoPrivacy | CentralPrivacy | LocalPrivacy
 Model = Literal["none", "jdp", "ldp"]
 MODELS: tuple[Model, ...] = ("none", "jdp", "ldp")
 
@@ -28,8 +31,12 @@ class Subject:
     naive: type[NaiveUCBVI]
     tuned: type[NaiveUCBVI]
 
+    @property
+    def name(self) -> str:
+        return self.settings.name
+
     def privatizer(self, mdp: FiniteMDP, model: Model, episodes: int) -> Privatizer:
-        """The privatizer of a run of `episodes` episodes; the last one's user sends nothing."""
+        """The certified privatizer of a run of `episodes` episodes; the last one's user sends nothing."""
         return self.settings.privatizer(mdp, trust(model), episodes, Streams(0, "benchmark"))
 
     def ours(self, mdp: FiniteMDP, model: Model, episodes: int) -> TabularLearner:
@@ -65,8 +72,14 @@ def random_mdp() -> FiniteMDP:
     return FiniteMDP("random S20 A4 H20", transitions, rewards, drawn.start)
 
 
-def trust(model: Model) -> Trust:
-    """The certified settings of a trust model at EPSILON."""
+def trust(model: Model, epsilon: float = 1.0) -> NoPrivacy | CentralPrivacy | LocalPrivacy:
+    """The certified settings of a trust model."""
     if model == "none":
         return NoPrivacy()
-    return CentralPrivacy(EPSILON) if model == "jdp" else LocalPrivacy(EPSILON)
+    return CentralPrivacy(epsilon) if model == "jdp" else LocalPrivacy(epsilon)
+
+
+if __name__ == "__main__":
+    imported = time.process_time()
+    UCB_VI.ours(riverswim(), "jdp", episodes=1000)
+    print(json.dumps({"import": imported, "first_episode": time.process_time() - imported}))

@@ -1,15 +1,14 @@
-"""What a sweep costs beside its cells: 200 small ones on Ray Tune, told to MLflow; and one killed again and again.
+"""Cost of a sweep beside its cells: 200 small ones on Ray Tune, told to MLflow; and one killed again and again.
 
 Run from the repository's root: python -m benchmarks.sweeps [--quick] [--seeds N] [--kills N] [--json PATH]
 
-In one run: the whole time beside the cells' own compute spread over the CPUs, and what a cell costs beside its compute,
-with and without the reuse of worker processes, which Ray Tune leaves out by default.
+In one run: the whole time beside the cells' own compute spread over the CPUs, and the overhead of a cell, with and
+without the reuse of worker processes; by default, Ray Tune does not reuse them.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import signal
@@ -21,9 +20,8 @@ from pathlib import Path
 
 import yaml
 from rich.console import Console
-from rich.table import Table
 
-from benchmarks.timing import machine
+from benchmarks.harness import Row, command_line, show
 from dprl.platform.results.layout import SweepLayout
 
 _NAME = "many"
@@ -96,15 +94,8 @@ def killed(home: Path, file: Path, kills: int) -> int:
     return count
 
 
-def main() -> None:
-    """Measure and tell."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="20 cells")
-    parser.add_argument("--seeds", type=int, default=12, help="of a cell; a small cell computes for a second (12)")
-    parser.add_argument("--kills", type=int, default=0, help="also kill the driver so often, and compare the tables")
-    parser.add_argument("--json", metavar="PATH", type=Path)
-    options = parser.parse_args()
-    console, cpus = Console(), len(os.sched_getaffinity(0))
+def run(console: Console, options: argparse.Namespace) -> Row:
+    cpus = len(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as folder:
         file, home = Path(folder) / "many.yaml", Path(folder) / "home"
         file.write_text(yaml.safe_dump(config([5] if options.quick else list(range(3, 13)), options.seeds)))
@@ -121,18 +112,15 @@ def main() -> None:
             "overhead_a_cell": overhead,
             "overhead_a_cell_without_reuse": without_reuse(file, min(n_cells, 12)),
         }
+        found["without reuse / with"] = found["overhead_a_cell_without_reuse"] / overhead
         if options.kills:
             other = Path(folder) / "killed"
             found["kills"] = killed(other, file, options.kills)
             tables = [SweepLayout(where, _NAME).summary_file.read_bytes() for where in (home, other)]
             found["same_table"] = float(tables[0] == tables[1])
-    table = Table("what", "measured", title=f"{n_cells} cells on {cpus} CPUs, {machine()}")
-    for name, value in found.items():
-        table.add_row(name, f"{value:.3g}")
-    table.add_row("without reuse / with", f"{found['overhead_a_cell_without_reuse'] / overhead:.2f}")
-    console.print(table)
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=2) + "\n")
+    rows = [{"name": name, "value": value} for name, value in found.items()]
+    show(console, f"{n_cells} cells on {cpus} CPUs", rows, "figure {name} | measured {value:.3g}")
+    return found
 
 
 def _one_cell(file: Path) -> Path:
@@ -144,5 +132,11 @@ def _one_cell(file: Path) -> Path:
     return one
 
 
+FLAGS = {
+    "--seeds": {"type": int, "default": 12, "help": "of a cell; a small cell computes for a second (12)"},
+    "--kills": {"type": int, "default": 0, "help": "also kill the driver so often, and compare the tables"},
+}
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(command_line(run, __doc__, FLAGS))

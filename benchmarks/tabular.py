@@ -1,5 +1,6 @@
 """Private-UCB-VI and Private-UCB-PO: ours against NumPy and, the first, rlberry-scool, in one run and as ratios.
 
+Also the parts of our episode, each called alone, and plans on a schedule against a plan before every episode.
 Run from the repository's root: python -m benchmarks.tabular [--quick] [--no-peers] [--json PATH]
 """
 
@@ -12,27 +13,52 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import numpy as np
 from rich.console import Console
-from rich.table import Table
 
-from benchmarks import breakdown, peer_rlberry, subjects
-from benchmarks.naive_ucb_vi import NaiveUCBVI
-from benchmarks.timing import Blocks, machine, microseconds_per_episode
+from benchmarks import peer_rlberry, subjects
+from benchmarks.harness import (
+    TRUST_MODELS,
+    Blocks,
+    Row,
+    Run,
+    command_line,
+    microseconds_per_episode,
+    race,
+    repeated,
+    show,
+    verdict,
+)
+from dprl.algorithms import PrivateUCBVIConfig
+from dprl.algorithms.tabular import Released
+from dprl.algorithms.tabular.counts import N_FAMILIES
+from dprl.algorithms.tabular.simulator import (
+    play,
+    play_stochastic,
+    policy_value,
+    simulator,
+    stochastic_policy_value,
+)
 from dprl.envs import FiniteMDP
+from dprl.privacy import Streams, kernel
+from dprl.privacy.base import Float64Array, Int64Array
+from dprl.privacy.counts.exchange import CHARGED, Channel, exchange
 
 _ROOT = Path(__file__).resolve().parent.parent
 # Timing starts here: at the very first episodes a tree has few levels, which would flatter NumPy.
 START = 100_000
+_COUNTS_AFTER = 2000
 
 
-@dataclass(frozen=True)
-class Case:
-    """One MDP, how long to run on it, and what we aim at in the central model on AVX-512.
+class Case(NamedTuple):
+    """One MDP, how long to run on it, and goals in the central model on AVX-512.
 
-    most_microseconds: for an episode of each algorithm, by its name.
+    most: microseconds of an episode of each algorithm, by its name; least: ratios of other programs to ours.
     """
 
     label: str
@@ -40,10 +66,8 @@ class Case:
     ours: Blocks
     naive: Blocks
     peer: Blocks
-    most_microseconds: dict[str, float]
-    least_over_numpy: float
-    least_over_peer: float
-    least_over_compiled_peer: float
+    most: dict[str, float]
+    least: dict[str, float]
 
 
 CASES = (
@@ -53,10 +77,8 @@ CASES = (
         Blocks(20_000),
         Blocks(300),
         Blocks(200),
-        most_microseconds={"private_ucb_vi": 4.0, "private_ucb_po": 5.0},
-        least_over_numpy=100.0,
-        least_over_peer=150.0,
-        least_over_compiled_peer=60.0,
+        most={"private_ucb_vi": 4.0, "private_ucb_po": 5.0},
+        least={"NumPy": 100.0, "as shipped": 150.0, "compiled": 60.0},
     ),
     Case(
         "random S=20 A=4 H=20",
@@ -64,95 +86,99 @@ CASES = (
         Blocks(2_000),
         Blocks(150),
         Blocks(60),
-        most_microseconds={"private_ucb_vi": 40.0},
-        least_over_numpy=20.0,
-        least_over_peer=150.0,
-        least_over_compiled_peer=5.0,
+        most={"private_ucb_vi": 40.0},
+        least={"NumPy": 20.0, "as shipped": 150.0, "compiled": 5.0},
     ),
 )
 
 
-@dataclass(frozen=True)
-class Row:
-    """CPU microseconds per episode of one algorithm on one MDP under one trust model."""
-
-    algorithm: str
-    case: str
-    model: subjects.Model
-    ours: float
-    naive: float
-    tuned: float
-
-
-@dataclass(frozen=True)
-class PeerRow:
-    """A peer's CPU microseconds per episode, and the goal for the ratio to ours in the central model."""
-
-    case: str
-    name: str
-    peer: float
-    ours_none: float
-    ours_central: float
-    goal: float
-
-
 def against_numpy(subject: subjects.Subject, case: Case, model: subjects.Model, start: int) -> Row:
-    """Time ours before and after the two NumPy programs, so that drift of the machine shows as a larger minimum."""
+    """Time ours and the two NumPy programs from episode `start` on."""
     mdp = case.build()
     learner = subject.ours(mdp, model, subjects.PLANNED_EPISODES)
     learner.learn(start - 1)
-    before = microseconds_per_episode(learner.learn, case.ours)
-    naive, tuned = (
-        _time_numpy(subject.yardstick(program, mdp, model, subjects.PLANNED_EPISODES), start, case.naive)
-        for program in (subject.naive, subject.tuned)
+    others = {}
+    for name in ("naive", "tuned"):
+        program = subject.yardstick(getattr(subject, name), mdp, model, subjects.PLANNED_EPISODES)
+        program.jump_to(start)
+        others[name] = repeated(program.episode, warm=20), case.naive
+    times = race(learner.learn, case.ours, others)
+    return {"algorithm": subject.name, "case": case.label, "model": model, **times}
+
+
+def report_numpy(console: Console, rows: list[Row]) -> None:
+    """Ours against the two NumPy programs, a table for each algorithm."""
+    for name in dict.fromkeys(row["algorithm"] for row in rows):
+        show(
+            console,
+            f"{name}: CPU microseconds per episode, and ratios to ours (goals: central, AVX-512)",
+            [_judged(row) for row in rows if row["algorithm"] == name],
+            "MDP {case} | privacy {privacy} | ours {ours:.2f} | goal {most} | NumPy {naive:.0f} "
+            "| ratio {over_naive:.0f} | goal {least} | tuned NumPy {tuned:.0f} | ratio {over_tuned:.0f}",
+        )
+
+
+def _judged(row: Row) -> Row:
+    case, ours, ratio = (
+        next(case for case in CASES if case.label == row["case"]),
+        row["ours"],
+        row["naive"] / row["ours"],
     )
-    after = microseconds_per_episode(learner.learn, case.ours)
-    return Row(subject.settings.name, case.label, model, min(before, after), naive, tuned)
+    central = row["model"] == "jdp"
+    return row | {
+        "privacy": TRUST_MODELS[row["model"]],
+        "most": verdict(ours, case.most.get(row["algorithm"]) if central else None, at_most=True),
+        "over_naive": ratio,
+        "least": verdict(ratio, case.least["NumPy"] if central else None),
+        "over_tuned": row["tuned"] / ours,
+    }
 
 
-def _time_numpy(learner: NaiveUCBVI, start: int, blocks: Blocks) -> float:
-    learner.jump_to(start)
+def measure_peers(console: Console, rows: list[Row]) -> list[Row]:
+    """Time rlberry-scool as shipped, and with its planner compiled, the harder comparison; or print why not.
 
-    def run(n: int) -> None:
-        for _ in range(n):
-            learner.episode()
-
-    run(20)
-    return microseconds_per_episode(run, blocks)
-
-
-def against_peer(case: Case, rows: list[Row]) -> list[PeerRow]:
-    """rlberry-scool as shipped, and with its planner compiled, which is the harder comparison."""
-    name = subjects.UCB_VI.settings.name
-    ours = {row.model: row.ours for row in rows if row.case == case.label and row.algorithm == name}
-    mdp = case.build()
-    answers = []
-    for compiled, goal in ((False, case.least_over_peer), (True, case.least_over_compiled_peer)):
-        effort = peer_rlberry.Effort(case.peer.episodes, repeats=case.peer.repeats)
-        timing = peer_rlberry.measure(mdp, effort, compiled)
-        peer = f"{timing.name}, {'compiled' if compiled else 'as shipped'}"
-        answers.append(PeerRow(case.label, peer, timing.microseconds, ours["none"], ours["jdp"], goal))
-    return answers
+    It draws no noise; the fair ratio is the one without privacy.
+    """
+    peers: list[Row] = []
+    ours = {(row["case"], row["model"]): row["ours"] for row in rows if row["algorithm"] == subjects.UCB_VI.name}
+    try:
+        for case, how in product(CASES, ("as shipped", "compiled")):
+            name, took = peer_rlberry.measure(case.build(), case.peer, how == "compiled")
+            none, central = (took / ours[case.label, model] for model in ("none", "jdp"))
+            goal = verdict(central, case.least[how])
+            row = {"case": case.label, "name": f"{name}, {how}", "peer": took, "goal": goal}
+            peers.append(row | {"over_none": none, "over_central": central})
+    except peer_rlberry.PeerUnavailableError as error:
+        console.print(f"rlberry not measured: {error}", soft_wrap=True)
+        return []
+    show(
+        console,
+        "A peer that draws no noise: CPU microseconds per episode, and ratios to ours",
+        peers,
+        "MDP {case} | peer {name} | peer us {peer:.0f} | over ours, none {over_none:.0f} "
+        "| over ours, central {over_central:.1f} | goal {goal}",
+    )
+    return peers
 
 
 def by_length(subject: subjects.Subject, lengths: tuple[int, ...]) -> dict[int, float]:
-    """CPU microseconds per episode of whole central runs on RiverSwim, by their number of episodes K."""
+    """CPU microseconds per episode of whole central runs on RiverSwim, by their number of episodes K.
+
+    The cost of an episode must not grow with the length of the run.
+    """
     mdp = subjects.riverswim()
-    best = {}
-    for episodes in lengths:
-        times = []
-        for _ in range(max(1, min(7, 200_000 // episodes))):
-            learner = subject.ours(mdp, "jdp", episodes)
-            times.append(microseconds_per_episode(learner.learn, Blocks(episodes - 1, repeats=1)))
-        best[episodes] = min(times)
-    return best
+
+    def once(episodes: int) -> float:
+        return microseconds_per_episode(subject.ours(mdp, "jdp", episodes).learn, Blocks(episodes - 1, repeats=1))
+
+    return {k: min(once(k) for _ in range(max(1, min(7, 200_000 // k)))) for k in lengths}
 
 
 def first_result() -> dict[str, dict[str, float]]:
     """CPU seconds of the first episode of a process, compiled afresh and taken from the cache on disk."""
     with tempfile.TemporaryDirectory() as cache:
         environment = os.environ | {"NUMBA_CACHE_DIR": cache}
-        command = [sys.executable, "-m", "benchmarks.first_result"]
+        command = [sys.executable, "-m", "benchmarks.subjects"]
         answers = [
             subprocess.run(command, cwd=_ROOT, env=environment, capture_output=True, text=True, check=True)
             for _ in range(2)
@@ -160,139 +186,160 @@ def first_result() -> dict[str, dict[str, float]]:
     return {name: json.loads(answer.stdout) for name, answer in zip(("cold", "cached"), answers, strict=True)}
 
 
-def main() -> int:
-    """Measure, print, and write JSON if asked to."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.tabular", description=__doc__)
-    parser.add_argument("--json", type=Path, metavar="PATH", help="also write all figures here")
-    parser.add_argument("--no-peers", action="store_true", help="do not install and run rlberry")
-    parser.add_argument("--quick", action="store_true", help="shorter runs that start at episode 1000")
-    arguments = parser.parse_args()
-    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
-    here = machine()
-    console.print(", ".join(f"{key} {value}" for key, value in here.items()))
-    compile_seconds = first_result()
-    report_first_result(console, compile_seconds)
-    start = 1_000 if arguments.quick else START
-    rows = [
-        against_numpy(subject, case, model, start)
-        for subject in subjects.SUBJECTS
-        for case in CASES
-        for model in subjects.MODELS
-    ]
-    report_numpy(console, rows)
-    peers = [] if arguments.no_peers else measure_peers(console, rows)
-    lengths = (1_000, 10_000, 100_000) if arguments.quick else (1_000, 10_000, 100_000, 1_000_000)
-    lengths_taken = {subject.settings.name: by_length(subject, lengths) for subject in subjects.SUBJECTS}
-    report_lengths(console, lengths_taken)
-    parts = {
-        f"{subject.settings.name}, {case.label}, {model}": breakdown.parts(subject, case.build(), model, case.ours)
-        for subject in subjects.SUBJECTS
-        for case in CASES
-        for model in subjects.MODELS
+def _plans(plan: Callable[..., Any]) -> Callable[..., None]:
+    """Return a kernel that plans n times from the same counts, but for one that moves."""
+
+    @kernel
+    def plan_often(n: int, counts: Float64Array, bonus: Any, tables: Any) -> None:  # noqa: ANN401
+        for _ in range(n):
+            counts[0] += 1e-9
+            plan(Released(counts, 1, 1), bonus, tables)
+
+    return plan_often
+
+
+def _values(value: Callable[..., Any]) -> Callable[..., None]:
+    """Return a kernel that computes the exact value of n policies; any two in a row differ in one entry."""
+
+    @kernel
+    def value_often(n: int, simulator: Any, policy: Any) -> None:  # noqa: ANN401
+        flat = policy.reshape(policy.size)
+        for i in range(n):
+            flat[0] = i & 1
+            value(simulator, policy)
+
+    return value_often
+
+
+def _plays(play: Callable[..., Any]) -> Callable[..., None]:
+    """Return a kernel that draws, rolls out and writes down n episodes."""
+
+    @kernel
+    def play_often(n: int, simulator: Any, policy: Any) -> None:  # noqa: ANN401
+        for user in range(1, n + 1):
+            play(simulator, policy, user)
+
+    return play_often
+
+
+@kernel
+def _exchange_often(n: int, channel: Channel, cells: Int64Array, amounts: Float64Array) -> None:
+    for user in range(1, n + 1):
+        channel.users[:] = user - 1
+        channel.users[CHARGED] = user
+        exchange(channel, cells, amounts, user)
+
+
+_OWN_PARTS = {
+    "private_ucb_vi": (_plays(play), _values(policy_value)),
+    "private_ucb_po": (_plays(play_stochastic), _values(stochastic_policy_value)),
+}
+
+
+def parts(subject: subjects.Subject, mdp: FiniteMDP, model: subjects.Model, blocks: Blocks) -> dict[str, float]:
+    """CPU microseconds of each part of an episode; `exact value` is paid only when the policy has changed."""
+    episodes, settings = subjects.PLANNED_EPISODES, subject.settings
+    learner = subject.ours(mdp, model, episodes)
+    learner.learn(_COUNTS_AFTER)
+    plan_often, (play_often, value_often) = _plans(type(settings).plan), _OWN_PARTS[subject.name]
+    bonus, tables = settings.bonus(mdp, learner.privatizer, episodes), settings.tables(mdp, episodes)
+    counts, policy = learner.privatizer.private_counts().values.copy(), learner.policy
+    users = simulator(mdp, episodes, Streams(0, "breakdown"))
+    cells = np.zeros((mdp.horizon, N_FAMILIES), dtype=np.int64)
+    amounts, channel = np.ones((mdp.horizon, N_FAMILIES)), subject.privatizer(mdp, model, episodes).channel
+    runs: dict[str, Run] = {
+        "plan": lambda n: plan_often(n, counts, bonus, tables),
+        "roll-out": lambda n: play_often(n, users, policy),
+        "exchange": lambda n: _exchange_often(n, channel, cells, amounts),
+        "exact value": lambda n: value_often(n, users, policy),
     }
-    report_parts(console, parts)
-    if arguments.json:
-        document = {
-            "machine": here,
-            "first_result_cpu_seconds": compile_seconds,
-            "against_numpy": [asdict(row) for row in rows],
-            "against_peers": [asdict(row) for row in peers],
-            "by_length": lengths_taken,
-            "parts": parts,
-        }
-        arguments.json.write_text(json.dumps(document, indent=2) + "\n")
-    return 0
+    for run in runs.values():
+        run(1)
+    return {name: microseconds_per_episode(run, blocks) for name, run in runs.items()}
 
 
-def measure_peers(console: Console, rows: list[Row]) -> list[PeerRow]:
-    """Measure and report the peers, or say in one line why not."""
-    try:
-        peers = [answer for case in CASES for answer in against_peer(case, rows)]
-    except peer_rlberry.PeerUnavailableError as error:
-        console.print(f"rlberry not measured: {error}", soft_wrap=True)
-        return []
-    report_peers(console, peers)
-    return peers
+# Scales at which the policy moves within a run of this length at this epsilon.
+_LAZY_EPSILON, _LAZY_PLANNER = 100.0, PrivateUCBVIConfig(bonus_scale=0.05, precision_scale=0.001)
+GROWTHS = (0.0, 0.002, 0.01)
+_LEAST_RATIO, _MOST_LOSS = 8.0, 0.02
 
 
-def verdict(value: float, goal: float, at_most: bool = False) -> str:
-    """The goal beside its number."""
-    met = value <= goal if at_most else value >= goal
-    return f"{'<=' if at_most else '>='} {goal:g} {'[green]met[/]' if met else '[red]missed[/]'}"
+def lazy_run(mdp: FiniteMDP, model: subjects.Model, growth: float, seed: int, episodes: int) -> tuple[float, float]:
+    """CPU microseconds per episode and regret of a run from its first episode to its last."""
+    config = replace(_LAZY_PLANNER, replan_growth=growth)
+    streams, trust = Streams(seed, "benchmark"), subjects.trust(model, _LAZY_EPSILON)
+    learner = config.build(mdp, config.privatizer(mdp, trust, episodes, streams), episodes, streams)
+    regrets = [learner.learn(1).regret]  # compiled before the clock starts
+    took = microseconds_per_episode(lambda n: regrets.append(learner.learn(n).regret), Blocks(episodes - 1, repeats=1))
+    return took, sum(regrets)
 
 
-def report_first_result(console: Console, seconds: dict[str, dict[str, float]]) -> None:
-    """Compilation, apart from everything else."""
-    for name, took in seconds.items():
-        console.print(
-            f"first private episode of a process, {name}: {took['first_episode']:.2f} s CPU "
-            f"after {took['import']:.2f} s of imports"
-        )
+def lazy_planning(episodes: int, seeds: int, mdp: FiniteMDP | None = None) -> list[Row]:
+    """Time plans on a schedule, by trust model and `replan_growth`: the cheapest run, and the mean regret of all.
+
+    Schedules take turns within a seed, so that drift of the machine meets all. Goals are for the central model.
+    """
+    mdp, rows = mdp or subjects.riverswim(), []
+    models: tuple[subjects.Model, ...] = ("jdp", "ldp", "none")
+    for model in models:
+        runs = np.array([[lazy_run(mdp, model, growth, seed, episodes) for growth in GROWTHS] for seed in range(seeds)])
+        took, regret = runs[:, :, 0].min(axis=0), runs[:, :, 1].mean(axis=0)
+        for i, growth in enumerate(GROWTHS):
+            ratio, loss, judged = took[0] / took[i], regret[i] / regret[0] - 1.0, model == "jdp" and i == 1
+            row = {"model": model, "growth": growth, "microseconds": took[i], "regret": regret[i], "ratio": ratio}
+            row |= {"faster": verdict(ratio, _LEAST_RATIO if judged else None), "loss": loss}
+            rows.append(row | {"more": verdict(loss, _MOST_LOSS if judged else None, at_most=True)})
+    return rows
 
 
-def report_numpy(console: Console, rows: list[Row]) -> None:
-    """Ours against the two NumPy programs, a table for each algorithm."""
-    for name in dict.fromkeys(row.algorithm for row in rows):
-        _report_algorithm(console, name, [row for row in rows if row.algorithm == name])
-
-
-def _report_algorithm(console: Console, name: str, rows: list[Row]) -> None:
-    table = Table(title=f"{name}: CPU microseconds per episode, and ratios to ours (goals: central, AVX-512)")
-    for heading in ("MDP", "privacy", "ours", "goal", "NumPy", "ratio", "goal", "tuned NumPy", "ratio"):
-        table.add_column(heading, justify="left" if heading in ("MDP", "privacy", "goal") else "right")
-    cases = {case.label: case for case in CASES}
-    for row in rows:
-        case, central = cases[row.case], row.model == "jdp"
-        most = case.most_microseconds.get(name)
-        table.add_row(
-            row.case,
-            {"none": "none", "jdp": "central", "ldp": "local"}[row.model],
-            f"{row.ours:.2f}",
-            verdict(row.ours, most, at_most=True) if central and most else "",
-            f"{row.naive:.0f}",
-            f"{row.naive / row.ours:.0f}",
-            verdict(row.naive / row.ours, case.least_over_numpy) if central else "",
-            f"{row.tuned:.0f}",
-            f"{row.tuned / row.ours:.0f}",
-        )
-    console.print(table)
-
-
-def report_peers(console: Console, peers: list[PeerRow]) -> None:
-    """Ours against rlberry-scool, which draws no noise; the fair ratio is the one without privacy."""
-    table = Table(title="A peer that draws no noise: CPU microseconds per episode, and ratios to ours")
-    for heading in ("MDP", "peer", "peer us", "over ours, none", "over ours, central", "goal"):
-        table.add_column(heading, justify="left" if heading in ("MDP", "peer", "goal") else "right")
-    for row in peers:
-        ratio = row.peer / row.ours_central
-        table.add_row(
-            row.case,
-            row.name,
-            f"{row.peer:.0f}",
-            f"{row.peer / row.ours_none:.0f}",
-            f"{ratio:.1f}",
-            verdict(ratio, row.goal),
-        )
-    console.print(table)
-
-
-def report_lengths(console: Console, best: dict[str, dict[int, float]]) -> None:
-    """The cost of an episode must not grow with the length of the run."""
+def run(console: Console, options: argparse.Namespace) -> Row:
+    compile_seconds = first_result()
+    for name, took in compile_seconds.items():
+        seconds = f"{took['first_episode']:.2f} s CPU after {took['import']:.2f} s of imports"
+        console.print(f"first private episode of a process, {name}: {seconds}")
+    cells = list(product(subjects.SUBJECTS, CASES, subjects.MODELS))
+    rows = [against_numpy(*cell, 1_000 if options.quick else START) for cell in cells]
+    report_numpy(console, rows)
+    peers = [] if options.no_peers else measure_peers(console, rows)
+    lengths = (1_000, 10_000, 100_000) if options.quick else (1_000, 10_000, 100_000, 1_000_000)
+    best = {subject.name: by_length(subject, lengths) for subject in subjects.SUBJECTS}
     for name, times in best.items():
         listed = ", ".join(f"K={episodes:.0e}: {took:.2f}" for episodes, took in times.items())
         console.print(f"whole central runs of {name} on RiverSwim, us per episode: {listed}".replace("e+0", "e"))
+    split = {
+        f"{subject.name}, {case.label}, {model}": parts(subject, case.build(), model, case.ours)
+        for subject, case, model in cells
+    }
+    show(
+        console,
+        "Parts of our episode called alone, CPU microseconds",
+        [{"label": label} | took for label, took in split.items()],
+        "algorithm, MDP, privacy {label} | plan {plan:.2f} | roll-out {roll-out:.2f} | exchange {exchange:.2f} "
+        "| exact value {exact value:.2f}",
+    )
+    episodes, seeds = (50_000, 2) if options.quick else (300_000, 5)
+    lazy = lazy_planning(episodes, seeds)
+    scales = f"bonus_scale {_LAZY_PLANNER.bonus_scale:g}, precision_scale {_LAZY_PLANNER.precision_scale:g}"
+    show(
+        console,
+        f"Plans on a schedule: RiverSwim S=6 A=2 H=20, K={episodes:,}, epsilon {_LAZY_EPSILON:g}, {scales}, "
+        f"{seeds} seeds (goal: central, AVX-512)",
+        [row | {"privacy": TRUST_MODELS[row["model"]]} for row in lazy],
+        "privacy {privacy} | replan_growth {growth:g} | us an episode {microseconds:.2f} | times faster {ratio:.1f} "
+        "| goal {faster} | regret {regret:.0f} | more regret {loss:+.1%} | goal {more}",
+    )
+    return {
+        "first_result_cpu_seconds": compile_seconds,
+        "against_numpy": rows,
+        "against_peers": peers,
+        "by_length": best,
+        "parts": split,
+        "lazy_planning": {"episodes": episodes, "seeds": seeds, "rows": lazy},
+    }
 
 
-def report_parts(console: Console, parts: dict[str, dict[str, float]]) -> None:
-    """Where our time goes."""
-    table = Table(title="Parts of our episode called alone, CPU microseconds")
-    table.add_column("algorithm, MDP, privacy")
-    for heading in next(iter(parts.values())):
-        table.add_column(heading, justify="right")
-    for label, took in parts.items():
-        table.add_row(label, *(f"{value:.2f}" for value in took.values()))
-    console.print(table)
+NO_PEERS = {"--no-peers": {"action": "store_true", "help": "do not install and run rlberry"}}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command_line(run, __doc__, NO_PEERS))

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks.naive_ucb_vi import BinaryTree, Counts, NaiveUCBVI, Settings, TunedUCBVI
+from benchmarks.naive_ucb_vi import Counts, NaiveLearner, NaiveUCBVI, Settings, TunedUCBVI
 from dprl.envs import FiniteMDP
 
 H, S, A, K = 4, 3, 2, 1000
@@ -50,19 +50,18 @@ def test_the_plan_is_the_papers(
 
 
 def test_tree_noise_is_the_sum_over_the_dyadic_nodes(mdp: FiniteMDP) -> None:
-    n_users = 300
-    tree = BinaryTree(Counts.zeros(mdp), n_users, 1.0, np.random.default_rng(3))
+    learner = NaiveLearner(Counts.zeros(mdp), "jdp", 1.0, np.random.default_rng(3))
     node_noise: dict[tuple[int, int], float] = {}
-    for user in range(1, n_users + 1):
-        tree.close_node(user)
+    for user in range(1, 301):
+        learner.add_noise()
         level = (user & -user).bit_length() - 1
-        node_noise[user - (1 << level), user] = float(tree.transitions[level, 1, 2, 0, 1])
+        node_noise[user - (1 << level), user] = float(learner.nodes[level].transitions[1, 2, 0, 1])
         end, expected = user, 0.0
         while end:
             start = end - (end & -end)
             expected += node_noise[start, end]
             end = start
-        assert tree.prefix_noise(user).transitions[1, 2, 0, 1] == pytest.approx(expected, abs=1e-9)
+        assert learner.private_counts().transitions[1, 2, 0, 1] == pytest.approx(expected, abs=1e-9)
 
 
 def test_a_jump_leaves_the_tree_as_it_would_be(mdp: FiniteMDP) -> None:

@@ -1,4 +1,4 @@
-"""What the peer is given, and that its absence is one line; `make bench` alone installs the peer."""
+"""Input of the peer, and its absence in one line; `make bench` alone installs the peer."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks import peer_rlberry
+from benchmarks.harness import Blocks
 from dprl.envs import FiniteMDP
 
 
@@ -55,5 +56,5 @@ def test_a_missing_peer_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(peer_rlberry, "_SCRIPT", failing)
     mdp = homogeneous(np.full((2, 2, 2), 0.5), np.array([1.0, 0.0]))
     with pytest.raises(peer_rlberry.PeerUnavailableError) as raised:
-        peer_rlberry.measure(mdp, peer_rlberry.Effort(episodes=1))
+        peer_rlberry.measure(mdp, Blocks(1))
     assert str(raised.value) == "ERROR: no such package"

@@ -8,9 +8,9 @@ import time
 import pytest
 from rich.console import Console
 
-from benchmarks import breakdown, peer_rlberry, subjects, tabular
+from benchmarks import peer_rlberry, subjects, tabular
+from benchmarks.harness import Blocks, Row, machine, microseconds_per_episode, race, show, verdict
 from benchmarks.naive_ucb_vi import NaiveUCBVI
-from benchmarks.timing import Blocks, machine, microseconds_per_episode
 from dprl.envs import RiverSwim
 
 
@@ -45,19 +45,51 @@ def test_the_yardstick_has_the_certified_noise() -> None:
 
 @pytest.mark.parametrize("subject", subjects.SUBJECTS, ids=lambda subject: subject.settings.name)
 def test_every_part_is_measured(subject: subjects.Subject) -> None:
-    parts = breakdown.parts(subject, RiverSwim(n_states=3, horizon=4).build(), "jdp", Blocks(50, repeats=2))
+    parts = tabular.parts(subject, RiverSwim(n_states=3, horizon=4).build(), "jdp", Blocks(50, repeats=2))
     assert set(parts) == {"plan", "roll-out", "exchange", "exact value"}
     assert all(0.0 < took < 1000.0 for took in parts.values())
+
+
+def row(algorithm: str, case: str, model: str, ours: float, naive: float) -> Row:
+    return {"algorithm": algorithm, "case": case, "model": model, "ours": ours, "naive": naive, "tuned": naive}
+
+
+def test_ours_is_timed_before_and_after_the_others() -> None:
+    order: list[str] = []
+    others = {"theirs": (lambda n: order.append(f"theirs {n}"), Blocks(3, 1))}
+    times = race(lambda n: order.append(f"ours {n}"), Blocks(2, 1), others)
+    assert order == ["ours 2", "theirs 3", "ours 2"]
+    assert set(times) == {"ours", "theirs"}
+
+
+def test_a_table_has_a_line_per_row_and_a_column_per_heading() -> None:
+    screen, text = console()
+    rows = [{"name": "a", "value": 1.26, "goal": verdict(1.0, 2.0)}, {"name": "b", "value": 30.0, "goal": ""}]
+    show(screen, "Title", rows, "what {name} | us {value:.1f} | goal {goal}")
+    lines = text.getvalue().splitlines()
+    assert "what" in lines[2]
+    assert [cell.strip() for cell in lines[4].split("│")[1:-1]] == ["a", "1.3", ">= 2 missed"]
+    assert lines[4].index("1.3") == lines[5].index("30.0") + 1  # numbers are on the right
+    assert verdict(1.0, None) == ""
+    assert "met" in verdict(1.0, 2.0, at_most=True)
 
 
 def test_the_table_says_what_was_met() -> None:
     case = tabular.CASES[0].label
     screen, text = console()
-    tabular.report_numpy(screen, [tabular.Row("private_ucb_vi", case, "jdp", ours=4.5, naive=600.0, tuned=250.0)])
-    tabular.report_numpy(screen, [tabular.Row("private_ucb_po", case, "jdp", ours=4.5, naive=600.0, tuned=250.0)])
+    rows = [row(name, case, "jdp", ours=4.5, naive=600.0) for name in ("private_ucb_vi", "private_ucb_po")]
+    tabular.report_numpy(screen, rows)
     assert "<= 4 missed" in text.getvalue()
     assert "<= 5 met" in text.getvalue()
     assert ">= 100 met" in text.getvalue()
+
+
+def test_plans_on_a_schedule_are_compared_with_a_plan_before_every_episode() -> None:
+    rows = tabular.lazy_planning(60, 1, RiverSwim(n_states=3, horizon=4).build())
+    assert [(each["model"], each["growth"]) for each in rows[:3]] == [("jdp", growth) for growth in tabular.GROWTHS]
+    assert [bool(each["faster"]) for each in rows] == [False, True, *[False] * 7]
+    assert all(each["regret"] > 0.0 and each["microseconds"] > 0.0 for each in rows)
+    assert all(each["ratio"] == 1.0 and each["loss"] == 0.0 for each in rows[::3])
 
 
 def test_a_missing_peer_does_not_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,11 +97,20 @@ def test_a_missing_peer_does_not_end_the_run(monkeypatch: pytest.MonkeyPatch) ->
         raise peer_rlberry.PeerUnavailableError("ERROR: no network")
 
     monkeypatch.setattr(peer_rlberry, "measure", unavailable)
-    rows = [
-        tabular.Row("private_ucb_vi", case.label, model, 1.0, 2.0, 2.0)
-        for case in tabular.CASES
-        for model in subjects.MODELS
-    ]
+    rows = [row("private_ucb_vi", case.label, model, 1.0, 2.0) for case in tabular.CASES for model in subjects.MODELS]
     screen, text = console()
     assert tabular.measure_peers(screen, rows) == []
     assert text.getvalue() == "rlberry not measured: ERROR: no network\n"
+
+
+def test_a_peer_is_compared_with_ours_of_the_same_mdp(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peer_rlberry, "measure", lambda *given: ("rlberry", 500.0 if given[2] else 900.0))
+    ours = {"none": 2.0, "jdp": 5.0, "ldp": 4.0}
+    rows = [row("private_ucb_vi", case.label, model, ours[model], 2.0) for case in tabular.CASES for model in ours]
+    screen, text = console()
+    peers = tabular.measure_peers(screen, rows)
+    assert [(peer["name"], peer["over_central"]) for peer in peers[:2]] == [
+        ("rlberry, as shipped", 180.0),
+        ("rlberry, compiled", 100.0),
+    ]
+    assert ">= 150 met" in text.getvalue()

@@ -7,8 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.games import arrays, settings_of
-from benchmarks.naive_dp_nash_vi import CheckedNashVI, NaiveNashVI, PureFirstNashVI, exploitability, marginals
+from benchmarks.naive_dp_nash_vi import (
+    CheckedNashVI,
+    Game,
+    NaiveNashVI,
+    PureFirstNashVI,
+    Settings,
+    exploitability,
+    marginals,
+)
 from benchmarks.naive_ucb_vi import Counts
 from dprl.algorithms import DPNashVIConfig
 from dprl.envs.games import MarkovGame, RandomGame
@@ -26,8 +33,8 @@ def random_game(seed: int) -> MarkovGame:
 
 
 def twin(program: type[NaiveNashVI], learner: Any, game: MarkovGame) -> NaiveNashVI:
-    settings = settings_of(learner.privatizer, DPNashVIConfig(**SETTINGS))
-    return program(arrays(game), learner.episodes, settings, np.random.default_rng(0))
+    settings = Settings.of(learner.privatizer, DPNashVIConfig(**SETTINGS))
+    return program(Game.of(game), learner.episodes, settings, np.random.default_rng(0))
 
 
 def released(learner: Any, game: MarkovGame) -> Counts:

@@ -1,0 +1,118 @@
+"""Timer, table and command line of all benchmarks: process CPU time, minimum over blocks, nothing compiled inside."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from llvmlite import binding
+from rich.console import Console
+from rich.table import Table
+
+Row = dict[str, Any]
+Run = Callable[[int], object]
+TRUST_MODELS = {"none": "none", "jdp": "central", "ldp": "local"}
+
+
+class Blocks(NamedTuple):
+    """Length and number of the timed blocks: the cheapest of `repeats` blocks of `episodes` episodes counts."""
+
+    episodes: int
+    repeats: int = 5
+
+
+def microseconds_per_episode(run: Run, blocks: Blocks) -> float:
+    """CPU microseconds per episode of the cheapest block; `run(n)` runs the next n episodes and must be warm.
+
+    CPU time and the minimum: other processes on the machine can only add to a block, never make it cheaper.
+    """
+    seconds = []
+    for _ in range(blocks.repeats):
+        start = time.process_time()
+        run(blocks.episodes)
+        seconds.append(time.process_time() - start)
+    return min(seconds) / blocks.episodes * 1e6
+
+
+def race(ours: Run, blocks: Blocks, others: Mapping[str, tuple[Run, Blocks]]) -> dict[str, float]:
+    """CPU microseconds per episode of our program ('ours') and of others, by name; all must be warm.
+
+    Ours is timed before and after the others, so that drift of the machine shows as a larger minimum.
+    """
+    before = microseconds_per_episode(ours, blocks)
+    times = {name: microseconds_per_episode(*other) for name, other in others.items()}
+    return {"ours": min(before, microseconds_per_episode(ours, blocks)), **times}
+
+
+def repeated(step: Callable[[], object], warm: int = 1) -> Run:
+    """Return run(n), which calls `step` n times, after `warm` untimed calls."""
+
+    def run(n: int) -> None:
+        for _ in range(n):
+            step()
+
+    run(warm)
+    return run
+
+
+def machine() -> dict[str, str | int]:
+    """Facts that decide the figures: vector width, cores, compiler and library versions."""
+    features = binding.get_host_cpu_features()
+    vectors = "AVX-512" if features.get("avx512f") else "AVX2" if features.get("avx2") else "no AVX2"
+    return {
+        "vectors": vectors,
+        "processor": binding.get_host_cpu_name(),
+        "cores": os.cpu_count() or 0,
+        "python": sys.version.split()[0],
+        "numpy": version("numpy"),
+        "numba": version("numba"),
+    }
+
+
+def verdict(value: float, goal: float | None, at_most: bool = False) -> str:
+    """Return the goal beside its number; nothing without a goal."""
+    if goal is None:
+        return ""
+    met = value <= goal if at_most else value >= goal
+    return f"{'<=' if at_most else '>='} {goal:g} {'[green]met[/]' if met else '[red]missed[/]'}"
+
+
+def show(console: Console, title: str, rows: Sequence[Row], columns: str) -> None:
+    """Print a table of one line per row; columns: 'heading {field:.2f} | ...'. Columns of numbers are on the right."""
+    parts = [column.strip().partition("{") for column in columns.split("|")]
+    table = Table(title=title)
+    texts = [[(brace + rest).format_map(row) for _, brace, rest in parts] for row in rows]
+    for (heading, *_), column in zip(parts, zip(*texts, strict=True), strict=True):
+        numbers = any(column) and all(text[:1] in "0123456789+-" for text in column)
+        table.add_column(heading.strip(), justify="right" if numbers else "left")
+    for line in texts:
+        table.add_row(*line)
+    console.print(table)
+
+
+def command_line(
+    measure: Callable[[Console, argparse.Namespace], Row],
+    description: str | None,
+    flags: Mapping[str, Mapping[str, Any]] | None = None,
+) -> int:
+    """Measure and print, and write the machine and all figures as JSON if asked to; `flags` are further ones."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, metavar="PATH", help="also write all figures here")
+    parser.add_argument("--quick", action="store_true", help="shorter runs, and fewer of them")
+    for flag, settings in (flags or {}).items():
+        parser.add_argument(flag, **settings)
+    options = parser.parse_args()
+    console = Console(width=None if sys.stdout.isatty() else 180, highlight=False)
+    here = machine()
+    console.print(", ".join(f"{key} {value}" for key, value in here.items()))
+    document = {"machine": here, **measure(console, options)}
+    if options.json:
+        options.json.write_text(json.dumps(document, indent=2) + "\n")
+    return 0
