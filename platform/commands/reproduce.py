@@ -16,8 +16,8 @@ def reproduce(options: argparse.Namespace) -> int:
     """Run papers' experiments, as far as they are not finished, and write their numbers beside ours."""
     # Only here: pandas and the compiled loops take time to load.
     from dprl.platform.reports.tables import write_table  # noqa: PLC0415
+    from dprl.platform.reproductions.engine import Request  # noqa: PLC0415
     from dprl.platform.reproductions.papers import PAPERS, wanted  # noqa: PLC0415
-    from dprl.platform.reproductions.request import Request  # noqa: PLC0415
 
     papers = wanted(options.paper)
     home, uri = home_folder(None), tracking_uri(None)

@@ -1,18 +1,16 @@
-"""Which papers can be reproduced, by the name of the algorithm."""
+"""Papers that can be reproduced, by the name of the algorithm."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from dprl.platform.errors import broken_rule, suggestion
-from dprl.platform.reproductions.ma_ldp import reproduction as ma_ldp
-from dprl.platform.reproductions.pgc_a3c import reproduction as pgc_a3c
-from dprl.platform.reproductions.request import Reproduced, Request
+from dprl.platform.reproductions import ma_ldp_page, pgc_a3c_page
+from dprl.platform.reproductions.engine import Reproduced, Request
 
 ALL = "all"
 PAPERS: dict[str, Callable[[Request], Reproduced]] = {
-    pgc_a3c.NAME: pgc_a3c.reproduce,
-    ma_ldp.NAME: ma_ldp.reproduce,
+    paper.name: paper for paper in (pgc_a3c_page.PAPER, ma_ldp_page.PAPER)
 }
 
 

@@ -1,4 +1,4 @@
-"""What trials say of a cell, how sure that is, and what as many as a paper has would have said.
+"""Bootstrap intervals and permutation tests of the runs of a cell, also for as few runs as a paper has.
 
 Everything is deterministic: the resamples of equally many values are always the same. Infinity counts as any large
 value, so no average of resampled values is ever taken: ends of intervals are values that occurred.
@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import betaincinv
 
 from dprl.algorithms.base import Float64Array
+from dprl.platform.reports.inference.effects import Estimate
 from dprl.platform.reports.inference.intervals import CONFIDENCE, FEWEST_SEEDS
 
 RESAMPLES = 4000
@@ -29,18 +30,10 @@ Statistic = Callable[[Float64Array], Float64Array]
 """From values float64[..., n] of n trials to float64[...]."""
 
 
-class Estimate(NamedTuple):
-    """A number with the ends of its 95 % interval, which are NaN below 3 trials."""
+class Difference(NamedTuple):
+    """Difference of two cells, first minus second, with its 95 % bootstrap interval.
 
-    value: float
-    lower: float
-    upper: float
-
-
-class Comparison(NamedTuple):
-    """Two cells: the difference first minus second with its 95 % bootstrap interval.
-
-    seen: the share of pairs of as many resampled trials as the paper has in which it is above 0, half of those where it
+    seen: the share of pairs of as many resampled runs as the paper has in which it is above 0, half of those where it
     is 0 included.
     """
 
@@ -48,20 +41,6 @@ class Comparison(NamedTuple):
     lower: float
     upper: float
     seen: float
-
-    @property
-    def above(self) -> bool:
-        """Whether the first is larger, beyond doubt."""
-        return self.lower > 0.0
-
-    @property
-    def below(self) -> bool:
-        """Whether the second is larger, beyond doubt."""
-        return self.upper < 0.0
-
-    def __neg__(self) -> Comparison:
-        """Return the comparison of the second with the first."""
-        return Comparison(-self.difference, -self.upper, -self.lower, 1.0 - self.seen)
 
 
 def median(values: Float64Array) -> Float64Array:
@@ -104,8 +83,8 @@ def estimate(values: Float64Array, statistic: Statistic) -> Estimate:
     """Return the statistic of the values float64[n] with its bootstrap interval."""
     value = float(statistic(values))
     if len(values) < FEWEST_SEEDS:
-        return Estimate(value, math.nan, math.nan)
-    return Estimate(value, *central(resampled(values, statistic, len(values))))
+        return Estimate(value, math.nan, math.nan, "linear")
+    return Estimate(value, *central(resampled(values, statistic, len(values))), "linear")
 
 
 def share(hits: Float64Array) -> Estimate:
@@ -115,11 +94,11 @@ def share(hits: Float64Array) -> Estimate:
     """
     n, k = len(hits), int(np.sum(hits))
     if n < FEWEST_SEEDS:
-        return Estimate(k / n, math.nan, math.nan)
+        return Estimate(k / n, math.nan, math.nan, "linear")
     outside = (1.0 - CONFIDENCE) / 2
     lower = float(betaincinv(k, n - k + 1, outside)) if k else 0.0
     upper = float(betaincinv(k + 1, n - k, 1.0 - outside)) if k < n else 1.0
-    return Estimate(k / n, lower, upper)
+    return Estimate(k / n, lower, upper, "linear")
 
 
 def trial_range(values: Float64Array, statistic: Statistic, size: int) -> tuple[float, float]:
@@ -131,8 +110,8 @@ def ratio(values: Float64Array, reference: Float64Array) -> Estimate:
     """Return the mean of values float64[n] as a share of the mean of others float64[m]; NaN if that is 0."""
     value = _divided(mean(values), mean(reference))
     if min(len(values), len(reference)) < FEWEST_SEEDS:
-        return Estimate(float(value), math.nan, math.nan)
-    return Estimate(float(value), *_ratio_range(values, reference, len(values), len(reference)))
+        return Estimate(float(value), math.nan, math.nan, "linear")
+    return Estimate(float(value), *_ratio_range(values, reference, len(values), len(reference)), "linear")
 
 
 def ratio_range(values: Float64Array, reference: Float64Array, size: int) -> tuple[float, float]:
@@ -140,7 +119,7 @@ def ratio_range(values: Float64Array, reference: Float64Array, size: int) -> tup
     return _ratio_range(values, reference, size, size)
 
 
-def compared(one: Float64Array, other: Float64Array, statistic: Statistic, size: int) -> Comparison:
+def compared(one: Float64Array, other: Float64Array, statistic: Statistic, size: int) -> Difference:
     """Return how the statistic of the trials float64[n] exceeds that of other, independent ones float64[m].
 
     size: how many trials the paper has. Two infinite values do not differ.
@@ -149,9 +128,9 @@ def compared(one: Float64Array, other: Float64Array, statistic: Statistic, size:
     small = _difference(*(resampled(x, statistic, size, i) for i, x in enumerate((one, other))))
     seen = float(np.mean(small > 0.0) + np.mean(small == 0.0) / 2)
     if min(len(one), len(other)) < FEWEST_SEEDS:
-        return Comparison(difference, math.nan, math.nan, seen)
+        return Difference(difference, math.nan, math.nan, seen)
     drawn = _difference(*(resampled(x, statistic, len(x), i) for i, x in enumerate((one, other))))
-    return Comparison(difference, *central(drawn), seen)
+    return Difference(difference, *central(drawn), seen)
 
 
 def permutation_p(one: Float64Array, other: Float64Array) -> float:

@@ -11,12 +11,8 @@ from typing import Any
 import pytest
 
 from dprl.platform.command_line import main
-from dprl.platform.reproductions import papers
-from dprl.platform.reproductions.ma_ldp import page as ma_ldp_page
-from dprl.platform.reproductions.ma_ldp import reproduction as ma_ldp
-from dprl.platform.reproductions.pgc_a3c import reproduction as pgc_a3c
-from dprl.platform.reproductions.pgc_a3c.page import FIGURES
-from dprl.platform.reproductions.request import Reproduced, Request
+from dprl.platform.reproductions import ma_ldp_figures, ma_ldp_page, papers, pgc_a3c_page
+from dprl.platform.reproductions.engine import Reproduced, Request
 
 
 class Recorded:
@@ -117,14 +113,14 @@ def test_a_failed_cell_is_told_and_there_is_no_page(recorded: Recorded, capfd: p
 def test_a_small_run_leaves_a_page_with_figures_and_resumes(tmp_path: Path) -> None:
     def again(executor: Any = "process") -> Reproduced:
         small = ("episodes=300", "seeds=2")
-        return pgc_a3c.reproduce(Request(tmp_path, True, "dprl reproduce", executor, small, searches=10))
+        return pgc_a3c_page.PAPER(Request(tmp_path, True, "dprl reproduce", executor, small, searches=10))
 
     first = again()
     assert not first.failed
     assert first.page == tmp_path / "reproductions" / "pgc_a3c_quick" / "reproduction_pgc_a3c.md"
     text = first.page.read_text(encoding="utf-8")
     assert "Made by `dprl reproduce` from the sweep pgc_a3c_table_quick" in text
-    assert all((first.page.parent / name).is_file() and name in text for name in FIGURES)
+    assert all((first.page.parent / name).is_file() and name in text for name in pgc_a3c_page.FIGURES)
     cells = first.data["cells"]
     assert {(cell["trials"], cell["submissions"]) for cell in cells} == {(2, 300)}
     assert {(cell["verdict"], cell["epsilon"] is None) for cell in cells} == {("holds", False), ("unbounded", True)}
@@ -136,14 +132,14 @@ def test_a_small_run_leaves_a_page_with_figures_and_resumes(tmp_path: Path) -> N
 @pytest.mark.slow
 def test_a_small_run_of_ma_ldp_leaves_a_page_with_figures_and_resumes(tmp_path: Path) -> None:
     def again() -> Reproduced:
-        return ma_ldp.reproduce(Request(tmp_path, True, "dprl reproduce", "process", ("episodes=60", "seeds=3")))
+        return ma_ldp_page.PAPER(Request(tmp_path, True, "dprl reproduce", "process", ("episodes=60", "seeds=3")))
 
     first = again()
     assert not first.failed
     assert first.page == tmp_path / "reproductions" / "ma_ldp_quick" / "reproduction_ma_ldp.md"
     text = first.page.read_text(encoding="utf-8")
     assert "Made by `dprl reproduce` from the sweep ma_ldp_mechanisms_quick" in text
-    assert all((first.page.parent / name).is_file() and name in text for name in ma_ldp_page.FIGURES)
+    assert all((first.page.parent / name).is_file() and name in text for name in ma_ldp_figures.FIGURES)
     cells = first.data["cells"]
     assert {(cell["runs"], cell["episodes"]) for cell in cells} == {(3, 60)}
     for cell in cells:

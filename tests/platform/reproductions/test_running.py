@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dprl.platform.reproductions.request import Request
-from dprl.platform.reproductions.running import Ran, run_cells
+from dprl.platform.reproductions.engine import Ran, Request, run_cells
 from tests.platform.processes import mlflow_runs
 
 

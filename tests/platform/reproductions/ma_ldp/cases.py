@@ -8,21 +8,22 @@ from typing import Any
 import numpy as np
 
 from dprl.platform.configs.config import load_cells
-from dprl.platform.reproductions.ma_ldp.guarantees import Guarantees
-from dprl.platform.reproductions.ma_ldp.published import EPISODES
-from dprl.platform.reproductions.ma_ldp.reproduction import CONFIG
-from dprl.platform.reproductions.ma_ldp.runs import (
+from dprl.platform.reproductions.claims import Cell, Key
+from dprl.platform.reproductions.engine import Findings
+from dprl.platform.reproductions.ma_ldp import (
     AGAIN,
+    CONFIG,
+    EPISODES,
     GROUPS,
     ILLUSTRATIONS,
     MAXMIN,
     PRINTED,
     VOTES,
-    Key,
     Levels,
-    Runs,
+    cell_of,
 )
-from dprl.platform.reproductions.ma_ldp.tables import Found
+from dprl.platform.reproductions.ma_ldp_page import PAPER
+from dprl.platform.reproductions.ma_ldp_proofs import Guarantees
 
 
 def certificate(key: Key) -> dict[str, Any]:
@@ -38,14 +39,15 @@ def certificate(key: Key) -> dict[str, Any]:
     }
 
 
-def runs(key: Key, regret: np.ndarray, episodes: int = EPISODES) -> Runs:
+def runs(key: Key, regret: np.ndarray, episodes: int = EPISODES) -> Cell:
     """Runs of constant regret per user that sum up to this."""
     ends = np.linspace(0, episodes, 21).astype(np.int64)[1:]
     saturated = math.nan if key.group == VOTES else 0.5
-    return Runs(ends, np.outer(regret, ends / episodes), saturated, 0.0, 4e7, certificate(key))
+    facts = {"saturated": saturated, "indefinite": 0.0, "shift": 4e7}
+    return cell_of(ends, np.outer(regret, ends / episodes), certificate(key), facts)
 
 
-def drawn(key: Key, mean: float, count: int = 30, spread: float = 400.0) -> Runs:
+def drawn(key: Key, mean: float, count: int = 30, spread: float = 400.0) -> Cell:
     """Runs whose regrets scatter around a mean."""
     generator = np.random.default_rng([int(1000 * min(key.epsilon, 99.0)), len(key.mechanism), *key.group.encode()])
     return runs(key, np.maximum(1.0, generator.normal(mean, spread, count)))
@@ -53,20 +55,20 @@ def drawn(key: Key, mean: float, count: int = 30, spread: float = 400.0) -> Runs
 
 def every_key() -> list[Key]:
     """The cells of the sweep."""
-    found = [Key.of(cell) for cell in load_cells(CONFIG)]
+    found = [PAPER.key_of(cell) for cell in load_cells(CONFIG)]
     assert None not in found
     return [key for key in found if key is not None]
 
 
-def every_cell(count: int = 30) -> dict[Key, Runs]:
+def every_cell(count: int = 30) -> dict[Key, Cell]:
     """All cells: MA-LDP at random's level, one bit a user below it."""
     level = Levels.of(EPISODES).uniform
     return {key: drawn(key, 500.0 if key.group == VOTES else level, count) for key in every_key()}
 
 
-def found(count: int = 30) -> Found:
+def found(count: int = 30) -> Findings:
     """All that a page needs, without attacks."""
-    return Found(every_cell(count), Levels.of(EPISODES), Guarantees.found(attacked=False), ["Made by a test."])
+    return Findings(every_cell(count), ["Made by a test."], {"guarantees": Guarantees.found(attacked=False)})
 
 
 def private_groups() -> list[str]:

@@ -7,8 +7,8 @@ import math
 
 import pytest
 
-from dprl.platform.reproductions.ma_ldp.guarantees import Guarantees, proved, variance_share
-from dprl.platform.reproductions.ma_ldp.published import BOUNDED, GAUSSIAN, LAPLACE, TABLE_1, UNIFORM
+from dprl.platform.reproductions.ma_ldp import BOUNDED, GAUSSIAN, LAPLACE, TABLE_1, UNIFORM
+from dprl.platform.reproductions.ma_ldp_proofs import Guarantees, proved, variance_share
 
 
 @pytest.mark.parametrize(

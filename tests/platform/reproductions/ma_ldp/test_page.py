@@ -8,35 +8,35 @@ import math
 import numpy as np
 import pytest
 
-from dprl.platform.reproductions.ma_ldp.figures import cells_figure, regret_figure, weak_label
-from dprl.platform.reproductions.ma_ldp.page import FIGURES, page, summary
-from dprl.platform.reproductions.ma_ldp.published import EPISODES, LAPLACE, Side
-from dprl.platform.reproductions.ma_ldp.runs import (
+from dprl.platform.reproductions.claims import Cell, Key, Side
+from dprl.platform.reproductions.engine import Findings
+from dprl.platform.reproductions.ma_ldp import (
     ILLUSTRATION,
     ILLUSTRATIONS,
+    LAPLACE,
     NO_NOISE,
     NON_PRIVATE_CEILING,
     PRINTED,
     VOTES,
     WITHOUT_MAXMIN,
-    Key,
     Levels,
-    Runs,
 )
-from dprl.platform.reproductions.ma_ldp.tables import Found, at_random, privacy_table
-from dprl.platform.reproductions.ma_ldp.texts import p_value, plain
+from dprl.platform.reproductions.ma_ldp_figures import FIGURES, weak_label
+from dprl.platform.reproductions.ma_ldp_page import PAPER, at_random, summary
+from dprl.platform.reproductions.ma_ldp_proofs import privacy_table
+from dprl.platform.reproductions.tables import p_value, plain
 from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof, ProbeProof
-from tests.platform.reproductions.ma_ldp.cases import every_cell, every_key, found, private_groups, runs
+from tests.platform.reproductions.ma_ldp.cases import every_key, found, private_groups, runs
 
 
 @pytest.fixture(scope="module")
-def material() -> Found:
+def material() -> Findings:
     return found()
 
 
 @pytest.fixture(scope="module")
-def text(material: Found) -> str:
-    return page(material)
+def text(material: Findings) -> str:
+    return PAPER.page(material)
 
 
 def tables(text: str) -> list[list[list[str]]]:
@@ -45,8 +45,8 @@ def tables(text: str) -> list[list[list[str]]]:
     return [[[cell.strip() for cell in line.strip("|").split("|")] for line in block] for block in blocks]
 
 
-def changed(material: Found, key: Key, regret: np.ndarray) -> Found:
-    return dataclasses.replace(material, runs={**material.runs, key: runs(key, regret)})
+def changed(material: Findings, key: Key, regret: np.ndarray) -> Findings:
+    return dataclasses.replace(material, cells={**material.cells, key: runs(key, regret)})
 
 
 def test_every_row_of_a_table_has_as_many_cells_as_its_header(text: str) -> None:
@@ -60,13 +60,13 @@ def test_every_section_is_there_and_every_figure_named(text: str) -> None:
     assert all(f"]({name})" in text for name in FIGURES)
 
 
-def test_attacks_are_told_with_their_row_of_the_audit(material: Found) -> None:
+def test_attacks_are_told_with_their_row_of_the_audit(material: Findings) -> None:
     claim = Claim(1.0, 0.0, "[TH23]")
     measured = Measurement("two worlds", "probe", claim, ProbeProof(math.inf, 0.5), 5.0, 0.0123, 0.99, 1000)
     wrong = Finding("M4", "", claim, NoiseProof(math.inf, "exact", math.inf, 0.5), measured)
     right = Finding("M1", "", claim, wrong.proof, dataclasses.replace(measured, epsilon_lb=0.5, delta_lb=0.0))
     attacks = {"gram_bounded_laplace": wrong, "gram_gaussian": right}
-    rows = tables(privacy_table(dataclasses.replace(material.guarantees, attacks=attacks)))[0][2:]
+    rows = tables(privacy_table(material.extra["guarantees"]._replace(attacks=attacks)))[0][2:]
     told = {row[0]: row[6] for row in rows}
     assert told == {
         "Gaussian": "M1: not refuted",
@@ -76,9 +76,9 @@ def test_attacks_are_told_with_their_row_of_the_audit(material: Found) -> None:
     }
 
 
-def test_the_table_of_cells_has_each_cell_with_its_numbers(material: Found) -> None:
+def test_the_table_of_cells_has_each_cell_with_its_numbers(material: Findings) -> None:
     key = Key(PRINTED, "gram_laplace", 0.1)
-    shown = page(changed(material, key, np.r_[np.full(15, 1000.0), np.full(15, 3000.0)]))
+    shown = PAPER.page(changed(material, key, np.r_[np.full(15, 1000.0), np.full(15, 3000.0)]))
     rows = next(rows for rows in tables(shown) if "Q cut" in rows[0])[2:]
     assert len(rows) == len(every_key())
     first = next(row for row in rows if row[:2] == ["as printed, V of joint actions", "Laplace \u03b5=0.1"])
@@ -89,14 +89,14 @@ def test_the_table_of_cells_has_each_cell_with_its_numbers(material: Found) -> N
     assert first[8:] == ["\u03b5 = \u221e", "**unbounded**"]
 
 
-def test_what_an_audit_contradicts_proves_nothing_and_fails(material: Found) -> None:
-    key = next(key for key in material.runs if material.runs[key].certificate["verdict"] == "holds")
-    cell = material.runs[key]
+def test_what_an_audit_contradicts_proves_nothing_and_fails(material: Findings) -> None:
+    key = next(key for key in material.cells if material.cells[key].certificate["verdict"] == "holds")
+    cell = material.cells[key]
     refuted = {**cell.certificate, "audit": {"contradicts_proof": True, "verdict": "refuted"}}
-    more = {**material.runs, key: dataclasses.replace(cell, certificate=refuted)}
+    more = {**material.cells, key: dataclasses.replace(cell, certificate=refuted)}
     before, after = (
-        next(rows for rows in tables(page(one)) if "Q cut" in rows[0])
-        for one in (material, dataclasses.replace(material, runs=more))
+        next(rows for rows in tables(PAPER.page(one)) if "Q cut" in rows[0])
+        for one in (material, dataclasses.replace(material, cells=more))
     )
     ((_, row),) = [pair for pair in zip(before, after, strict=True) if pair[0][8:] != pair[1][8:]]
     assert row[8].startswith("\u03b5 = \u221e")
@@ -112,52 +112,53 @@ def test_what_is_not_private_is_called_so_wherever_it_stands(text: str) -> None:
     assert "proves \u03b5=100" in text
 
 
-def test_the_ceiling_has_both_readings_of_v(material: Found) -> None:
+def test_the_ceiling_has_both_readings_of_v(material: Findings) -> None:
     """Only the better reading says how much the algorithm can learn without noise."""
     key = Key(WITHOUT_MAXMIN, NO_NOISE, math.inf, 0.001)
-    shown = page(changed(material, key, np.linspace(70.0, 90.0, 30)))
+    shown = PAPER.page(changed(material, key, np.linspace(70.0, 90.0, 30)))
     rows = next(rows for rows in tables(shown) if rows[0] == ["c", *rows[0][1:]] and "maxmin" in rows[0][2])
     assert [row[0] for row in rows[2:]] == ["1", "0.1", "0.01", "0.001", "0"]
     assert next(row for row in rows if row[0] == "0.001")[2].startswith("80 ")
     assert "**Without noise**, NOT PRIVATE: R_K = 80 \u00b1 1 at best, V of maxmin, c = 0.001." in shown
 
 
-def test_the_baseline_is_held_against_random_and_half_of_it(material: Found) -> None:
-    key, level = Key(VOTES, "randomized_response", 0.05), material.levels.uniform
-    shown = page(changed(material, key, np.linspace(0.6 * level, 0.8 * level, 30)))
+def test_the_baseline_is_held_against_random_and_half_of_it(material: Findings) -> None:
+    key, level = Key(VOTES, "randomized_response", 0.05), Levels.of(8500).uniform
+    shown = PAPER.page(changed(material, key, np.linspace(0.6 * level, 0.8 * level, 30)))
     row = next(line for line in shown.splitlines() if line.startswith("| 0.05 | 0.05 |"))
     assert row.endswith("| 70.0 % | yes | no |")
     assert "| 0.1 | 0.1 | " in shown
 
 
-def test_cells_at_the_level_of_random_actions_are_not_told_apart(material: Found) -> None:
-    judged = at_random(material)
+def test_cells_at_the_level_of_random_actions_are_not_told_apart(material: Findings) -> None:
+    judged = at_random(material.cells)
     assert {key.group for key in judged} == {name for name in private_groups() if name != VOTES}
     key = Key(PRINTED, "gram_laplace", 0.1)
-    below = at_random(changed(material, key, np.linspace(4000.0, 4200.0, 30)))
+    below = at_random(changed(material, key, np.linspace(4000.0, 4200.0, 30)).cells)
     assert below[key] < 1e-6
-    constant = at_random(changed(material, key, np.full(30, material.levels.uniform)))
+    constant = at_random(changed(material, key, np.full(30, Levels.of(8500).uniform)).cells)
     assert constant[key] == 1.0
 
 
-def test_the_answers_follow_the_runs(material: Found) -> None:
-    assert any("0 of 3 inequalities show" in line for line in summary(material))
+def test_the_answers_follow_the_runs(material: Findings) -> None:
+    assert any("0 of 3 inequalities show" in line for line in summary(material.cells))
     lower = changed(material, Key(PRINTED, "gram_laplace", 0.2), np.linspace(900.0, 1100.0, 30))
-    assert any("as printed: 2 of 3 inequalities show" in line for line in summary(lower))
+    assert any("as printed: 2 of 3 inequalities show" in line for line in summary(lower.cells))
 
 
 def test_two_runs_have_a_page_without_intervals() -> None:
-    cells = every_cell(2)
-    shown = page(Found(cells, Levels.of(EPISODES), found(2).guarantees, ["Made by a test."]))
+    shown = PAPER.page(found(2))
     assert "2 runs of 8,500 users" in shown
     assert "nan" not in shown
 
 
-def test_figures_are_pngs_that_differ_with_what_they_show(material: Found) -> None:
-    less: dict[Key, Runs] = {key: cell for key, cell in material.runs.items() if key.group not in ILLUSTRATIONS}
-    for draw in (regret_figure, cells_figure):
-        assert draw(material.runs, material.levels)[:8] == b"\x89PNG\r\n\x1a\n"
-        assert draw(material.runs, material.levels) != draw(less, material.levels)
+def test_figures_are_pngs_that_differ_with_what_they_show(material: Findings) -> None:
+    less: dict[Key, Cell] = {key: cell for key, cell in material.cells.items() if key.group not in ILLUSTRATIONS}
+    drawn, others = PAPER.figures(material), PAPER.figures(dataclasses.replace(material, cells=less))
+    assert [*drawn] == [*FIGURES]
+    for name, content in drawn.items():
+        assert content[:8] == b"\x89PNG\r\n\x1a\n"
+        assert content != others[name]
 
 
 @pytest.mark.parametrize(("value", "text"), [(0.4644, "0.464"), (928.9, "929"), (float("inf"), "\u221e"), (0.0, "0")])
@@ -173,4 +174,4 @@ def test_small_p_values_are_bounds() -> None:
 def test_what_proves_nothing_has_the_sign_of_infinity(proved: float, text: str) -> None:
     cell = runs(Key(ILLUSTRATION, LAPLACE, 2.0), np.ones(3))
     cell.certificate["proved"]["epsilon_at_claimed_delta"] = proved
-    assert weak_label(Side(LAPLACE, 2.0), cell).endswith(f"proves \u03b5={text}")
+    assert weak_label(Side("Laplace", Key("", LAPLACE, 2.0)), cell).endswith(f"proves \u03b5={text}")

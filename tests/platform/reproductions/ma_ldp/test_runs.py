@@ -11,20 +11,25 @@ import pytest
 from dprl.envs.network_mdp import LinearMixtureMDP, NetworkMDP
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import read_experiment
-from dprl.platform.reproductions.ma_ldp.published import AGENTS, EPISODES, FEATURES, FIGURE_EPSILONS, HORIZON
-from dprl.platform.reproductions.ma_ldp.reproduction import CONFIG
-from dprl.platform.reproductions.ma_ldp.runs import (
+from dprl.platform.reproductions.ma_ldp import (
     AGAIN,
+    AGENTS,
     CLIPPED,
+    CONFIG,
+    EPISODES,
+    FEATURES,
+    FIGURE,
     GROUPS,
+    HORIZON,
     ILLUSTRATIONS,
     MAXMIN,
     NON_PRIVATE_CEILING,
     PRINTED,
-    Key,
     Levels,
-    Runs,
+    cell_of,
+    read,
 )
+from dprl.platform.reproductions.ma_ldp_page import PAPER
 from dprl.platform.results.cell_folder import CellResults
 from tests.platform.reproductions.ma_ldp.cases import every_key
 
@@ -41,28 +46,28 @@ def results() -> CellResults:
 
 
 def test_curves_are_summed_regrets_and_shares_are_means_over_episodes() -> None:
-    found = Runs.of(results())
+    found = read(results())
     assert found.ends.tolist() == [4, 9, 10]
     assert found.curves.tolist() == [[4.0, 9.0, 10.0], [8.0, 18.0, 20.0]]
-    assert found.regret.tolist() == [10.0, 20.0]
-    assert found.late == pytest.approx([1.0, 2.0])
-    assert found.saturated == pytest.approx((4 * 1.0 + 5 * 0.0 + 0.5) / 10)
-    assert (found.count, found.episodes, found.shift) == (2, 10, 7.0)
+    assert found.values["regret"].tolist() == [10.0, 20.0]
+    assert found.values["late"] == pytest.approx([1.0, 2.0])
+    assert found.facts["saturated"] == pytest.approx((4 * 1.0 + 5 * 0.0 + 0.5) / 10)
+    assert (found.count, found.episodes, found.facts["shift"]) == (2, 10, 7.0)
 
 
 def test_what_an_algorithm_does_not_report_is_not_a_number() -> None:
     told = results()
     less = CellResults(told.records.drop(columns=["saturated", "indefinite"]), told.certificate, 1.0, 0.0)
-    found = Runs.of(less)
-    assert math.isnan(found.saturated)
-    assert math.isnan(found.indefinite)
-    assert math.isnan(found.shift)
+    found = read(less)
+    assert math.isnan(found.facts["saturated"])
+    assert math.isnan(found.facts["indefinite"])
+    assert math.isnan(found.facts["shift"])
 
 
 def test_the_late_regret_is_that_of_the_last_tenth() -> None:
     ends = np.arange(1, 101)
     curve = np.where(ends <= 90, 2.0 * ends, 180.0 + 0.5 * (ends - 90))
-    assert Runs(ends, curve[np.newaxis], 0.0, 0.0, 0.0, {}).late == pytest.approx([0.5])
+    assert cell_of(ends, curve[np.newaxis], {}, {}).values["late"] == pytest.approx([0.5])
 
 
 def test_levels_are_those_of_the_environment() -> None:
@@ -81,7 +86,7 @@ def test_the_config_has_each_cell_of_the_page_once() -> None:
     assert {key.group for key in keys} == {group.name for group in GROUPS}
     for group in (PRINTED, AGAIN, MAXMIN, CLIPPED, *ILLUSTRATIONS):
         sides = {(key.mechanism, key.epsilon) for key in keys if key.group == group}
-        assert {(kind, epsilon) for kind, pair in FIGURE_EPSILONS.items() for epsilon in pair} <= sides
+        assert {(side.key.mechanism, side.key.epsilon) for side in FIGURE} <= sides
 
 
 def test_the_config_has_the_papers_settings() -> None:
@@ -89,7 +94,7 @@ def test_the_config_has_the_papers_settings() -> None:
         mdp = cell.env.build()
         assert isinstance(mdp, LinearMixtureMDP)
         assert (cell.episodes, mdp.horizon, mdp.n_agents, mdp.dimension) == (EPISODES, HORIZON, AGENTS, FEATURES)
-        flat, key = cell.parameters(), Key.of(cell)
+        flat, key = cell.parameters(), PAPER.key_of(cell)
         assert key is not None
         if key.group in {PRINTED, AGAIN, MAXMIN}:
             assert (flat["algorithm.bonus_scale"], flat["algorithm.shift_scale"]) == (1.0, 1.0)
@@ -98,7 +103,7 @@ def test_the_config_has_the_papers_settings() -> None:
 
 def test_only_what_is_called_not_private_has_less_noise_than_it_claims() -> None:
     for cell in load_cells(CONFIG):
-        flat, key = cell.parameters(), Key.of(cell)
+        flat, key = cell.parameters(), PAPER.key_of(cell)
         assert key is not None
         weak = flat["privacy.model"] == "none" or float(flat.get("privacy.noise_scale", 1.0)) < 1.0
         group = next(group for group in GROUPS if group.name == key.group)
@@ -110,4 +115,4 @@ def test_an_experiment_of_other_settings_is_no_cell() -> None:
     mapping = load_cells(CONFIG)[0].as_mapping()
     mapping["privacy"]["clipping"] = "device"
     mapping["privacy"]["noise_scale"] = 0.5
-    assert Key.of(read_experiment(mapping)) is None
+    assert PAPER.key_of(read_experiment(mapping)) is None

@@ -11,10 +11,8 @@ import pytest
 
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Scalar, read_experiment
-from dprl.platform.reproductions.pgc_a3c.best import BestCell
-from dprl.platform.reproductions.pgc_a3c.published import BUFFERS, LAPLACE, PROJECTED
-from dprl.platform.reproductions.pgc_a3c.reproduction import CONFIG
-from dprl.platform.reproductions.pgc_a3c.trials import BINS, Key, Trials, as_in_the_paper
+from dprl.platform.reproductions.pgc_a3c import _BINS, BUFFERS, CONFIG, LAPLACE, PROJECTED, RUNS, TABLES, read
+from dprl.platform.reproductions.pgc_a3c_page import PAPER, BestCell
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.sweeps.cell import block_ends
 from tests.platform.reproductions.pgc_a3c.cases import every_cell, trials
@@ -47,40 +45,43 @@ def results(submissions: int, scores: np.ndarray, first: list[float]) -> CellRes
 def test_means_over_the_run_are_those_of_the_submissions(submissions: int) -> None:
     scores = np.random.default_rng(submissions).integers(8, 200, size=(3, submissions)).astype(float)
     scores += np.linspace(0.0, 50.0, submissions)
-    found = Trials.of(results(submissions, scores, [20.0, math.inf, 40.0]))
-    assert found.mean_score == pytest.approx(scores.mean(axis=1))
-    assert found.final_score == pytest.approx(scores[:, -5000:].mean(axis=1))
-    assert found.first_success.tolist() == [20.0, math.inf, 40.0]
-    assert found.succeeded.tolist() == [1.0, 0.0, 1.0]
-    assert found.succeeded_by(20.0).tolist() == [1.0, 0.0, 0.0]
-    assert found.area == pytest.approx([(submissions - 19) / submissions, 0.0, (submissions - 39) / submissions])
-    assert (found.submissions, found.count) == (submissions, 3)
+    found = read(results(submissions, scores, [20.0, math.inf, 40.0]))
+    assert found.values["mean_score"] == pytest.approx(scores.mean(axis=1))
+    assert found.values["final_score"] == pytest.approx(scores[:, -5000:].mean(axis=1))
+    assert found.values["first_success"].tolist() == [20.0, math.inf, 40.0]
+    assert found.values["success"].tolist() == [1.0, 0.0, 1.0]
+    assert found.values["early_success"].tolist() == [1.0, 0.0, 1.0]
+    assert found.values["area"] == pytest.approx(
+        [(submissions - 19) / submissions, 0.0, (submissions - 39) / submissions]
+    )
+    assert (found.episodes, found.count) == (submissions, 3)
 
 
 def test_curves_are_means_over_even_stretches() -> None:
     submissions = 9_000
     scores = np.random.default_rng(0).uniform(0.0, 200.0, size=(2, submissions))
-    found = Trials.of(results(submissions, scores, [1.0, 1.0]))
-    assert len(found.ends) == BINS
-    assert np.diff(found.ends, prepend=0).tolist() == [90] * BINS
-    assert found.scores == pytest.approx(scores.reshape(2, BINS, 90).mean(axis=2))
+    found = read(results(submissions, scores, [1.0, 1.0]))
+    assert len(found.ends) == _BINS
+    assert np.diff(found.ends, prepend=0).tolist() == [90] * _BINS
+    assert found.curves == pytest.approx(scores.reshape(2, _BINS, 90).mean(axis=2))
 
 
 def test_the_area_is_that_under_the_success_ratio() -> None:
     first, submissions = [3.0, 7.0, math.inf], 10
-    found = Trials.of(results(submissions, np.ones((3, submissions)), first))
+    found = read(results(submissions, np.ones((3, submissions)), first))
     ratio = [np.mean(np.array(first) <= n) for n in range(1, submissions + 1)]
-    assert found.area.mean() == pytest.approx(np.mean(ratio))
+    assert found.values["area"].mean() == pytest.approx(np.mean(ratio))
 
 
 def test_the_paper_has_20_trials() -> None:
-    assert as_in_the_paper(np.arange(100.0)).tolist() == list(range(20))
-    assert as_in_the_paper(np.arange(3.0)).tolist() == [0, 1, 2]
+    cells = every_cell(30)
+    entry = TABLES[0].entries("R1", cells, RUNS)[0]
+    assert entry.first == np.median(cells[entry.key].values["first_success"][:20])
 
 
 def test_the_config_has_each_cell_of_the_page_once() -> None:
     cells = load_cells(CONFIG)
-    keys = [Key.of(cell) for cell in cells]
+    keys = [PAPER.key_of(cell) for cell in cells]
     assert None not in keys
     assert len(set(keys)) == len(cells)
     assert set(keys) == set(every_cell(3))
@@ -88,7 +89,7 @@ def test_the_config_has_each_cell_of_the_page_once() -> None:
 
 def test_the_config_has_the_papers_settings() -> None:
     for cell in load_cells(CONFIG):
-        flat, key = cell.parameters(), Key.of(cell)
+        flat, key = cell.parameters(), PAPER.key_of(cell)
         assert (flat["episodes"], flat["algorithm.learning_rate"], flat["algorithm.discount"]) == (90_000, 0.5, 0.99)
         assert key is not None
         if key.mechanism in BUFFERS:
@@ -99,8 +100,8 @@ def test_an_experiment_of_other_settings_is_no_cell() -> None:
     cell = load_cells(CONFIG)[0]
     mapping = cell.as_mapping()
     mapping["algorithm"]["initial_scale"] = 0.5
-    assert Key.of(cell) is not None
-    assert Key.of(read_experiment(mapping)) is None
+    assert PAPER.key_of(cell) is not None
+    assert PAPER.key_of(read_experiment(mapping)) is None
 
 
 def test_a_best_cell_that_proves_nothing_has_the_sign_of_infinity() -> None:

@@ -1,0 +1,356 @@
+"""Claims of papers as data, and their tests on the cells that were run: 'cell A exceeds cell B', published numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from dprl.algorithms.base import Float64Array, Int64Array
+from dprl.platform.reports.inference.effects import Estimate
+from dprl.platform.reports.inference.pairs import LEVEL, holm
+from dprl.platform.reports.verdicts import standing
+from dprl.platform.reproductions.resampling import (
+    Difference,
+    Statistic,
+    compared,
+    estimate,
+    mean,
+    permutation_p,
+    ratio,
+    ratio_range,
+    resampled,
+    share,
+    trial_range,
+)
+
+Verdict = Literal["holds", "open", "fails", "not run"]
+_UNKNOWN = Estimate(math.nan, math.nan, math.nan, "linear")
+
+
+class Key(NamedTuple):
+    """Name of a cell.
+
+    group: the reading of the paper, '' where a claim is made of every group. mechanism: of the noise. epsilon: claimed,
+    infinite without privacy. setting: one more number that tells cells apart. control: '' for the algorithm itself.
+    """
+
+    group: str
+    mechanism: str
+    epsilon: float
+    setting: float = 1.0
+    control: str = ""
+
+    def of(self, group: str) -> Key:
+        """Return the same cell of a group."""
+        return self._replace(group=group)
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """Results of the runs of one cell.
+
+    Args:
+        values: float64[n] by name, one number per run.
+        ends: int64[b], where blocks of episodes end.
+        curves: float64[n, b], of every run, at these ends.
+        certificate: as `Certificate.to_dict` gives it.
+        facts: numbers over all runs by name, NaN where the algorithm has none.
+    """
+
+    values: Mapping[str, Float64Array]
+    ends: Int64Array
+    curves: Float64Array
+    certificate: Mapping[str, Any]
+    facts: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def episodes(self) -> int:
+        """Length of each run."""
+        return int(self.ends[-1])
+
+    @property
+    def count(self) -> int:
+        """Number of runs."""
+        return len(self.curves)
+
+
+Cells = Mapping[Key, Cell]
+
+
+class Measure(NamedTuple):
+    """Number that is compared between cells.
+
+    values: its name in `Cell.values`. statistic: over the runs. decimals: on pages. ones: whether values are zeros and
+    ones, so that their mean is a share of runs.
+    """
+
+    name: str
+    values: str
+    statistic: Statistic = mean
+    decimals: int = 3
+    ones: bool = False
+
+    def estimate(self, cell: Cell) -> Estimate:
+        """Return the statistic of all runs with its 95 % interval."""
+        values = cell.values[self.values]
+        return share(values) if self.ones else estimate(values, self.statistic)
+
+
+class Side(NamedTuple):
+    """One side of a claim: a cell of any group, and its name on pages."""
+
+    label: str
+    key: Key
+
+
+class Inequality(NamedTuple):
+    """Claim that `larger` exceeds `smaller` in a measure; without `smaller`, that every run of `larger` has a 1.
+
+    place: the theorem or section. ratio: of both as the paper has it, NaN if it has none.
+    """
+
+    measure: Measure
+    larger: Side
+    smaller: Side | None = None
+    place: str = ""
+    ratio: float = math.nan
+
+    @property
+    def order(self) -> str:
+        """The two sides."""
+        return self.larger.label if self.smaller is None else f"{self.larger.label} > {self.smaller.label}"
+
+    @property
+    def label(self) -> str:
+        """The claim in full."""
+        return f"{self.measure.name}{'' if self.smaller is None else ':'} {self.order}"
+
+
+class Sentence(NamedTuple):
+    """Sentence of a paper: its words, and the claims that it makes, all of them.
+
+    test: 'intervals' holds a claim to the 95 % interval of its difference, 'permutations' to p-values that are adjusted
+    by Holm for all claims of the sentence.
+    """
+
+    text: str
+    place: str
+    claims: tuple[Inequality, ...]
+    test: Literal["intervals", "permutations"] = "intervals"
+
+
+class Outcome(NamedTuple):
+    """Test of one claim.
+
+    difference: of the statistics, `seen` in as many runs as the paper has. ratio: of the means. p: one-sided, by
+    permutations; adjusted, opposite: that and the one for the opposite order, by Holm.
+    """
+
+    claim: Inequality
+    verdict: Verdict
+    difference: Difference
+    ratio: Estimate = _UNKNOWN
+    p: float = math.nan
+    adjusted: float = math.nan
+    opposite: float = math.nan
+
+    @property
+    def excluded(self) -> bool:
+        """Whether the printed ratio lies above the interval of ours."""
+        return self.ratio.upper < self.claim.ratio
+
+
+class Decision(NamedTuple):
+    """Verdict on a sentence in one group of cells, with the outcome of each claim."""
+
+    verdict: Verdict
+    outcomes: tuple[Outcome, ...] = ()
+
+
+Decided = Sequence[tuple[Sentence, Mapping[str, Decision]]]
+"""Sentences, each with its decision by group."""
+
+
+def decide(sentence: Sentence, group: str, cells: Cells, runs: int) -> Decision:
+    """Return what becomes of a sentence in the cells of one group.
+
+    It holds if every claim holds, fails if some claim fails, and is open otherwise. runs: of a cell in the paper.
+    """
+    found = []
+    for claim in sentence.claims:
+        sides = [side for side in (claim.larger, claim.smaller) if side is not None]
+        values = [
+            cells[key].values[claim.measure.values] for key in (side.key.of(group) for side in sides) if key in cells
+        ]
+        if len(values) < len(sides):
+            return Decision("not run")
+        found.append(values)
+    if sentence.test == "permutations":
+        outcomes = _permuted(sentence.claims, found, runs)
+    else:
+        outcomes = tuple(
+            _by_interval(claim, values, runs) for claim, values in zip(sentence.claims, found, strict=True)
+        )
+    verdicts = {one.verdict for one in outcomes}
+    return Decision("fails" if "fails" in verdicts else "open" if "open" in verdicts else "holds", outcomes)
+
+
+def _by_interval(claim: Inequality, values: Sequence[Float64Array], runs: int) -> Outcome:
+    if claim.smaller is None:
+        return _every_run(claim, values[0], runs)
+    larger, smaller = values
+    found = compared(larger, smaller, claim.measure.statistic, runs)
+    return Outcome(claim, "holds" if found.lower > 0.0 else "fails" if found.upper < 0.0 else "open", found)
+
+
+def _every_run(claim: Inequality, ones: Float64Array, runs: int) -> Outcome:
+    """Return whether all runs have a 1; it fails if as many as the paper has would not, but in 2.5 % of cases."""
+    ours, (_, highest) = share(ones), trial_range(ones, mean, runs)
+    verdict: Verdict = "holds" if ours.value == 1.0 else "open" if highest == 1.0 else "fails"
+    return Outcome(claim, verdict, Difference(ours.value, ours.lower, ours.upper, ours.value**runs))
+
+
+def _permuted(claims: Sequence[Inequality], values: Sequence[Sequence[Float64Array]], runs: int) -> tuple[Outcome, ...]:
+    p_values = [permutation_p(larger, smaller) for larger, smaller in values]
+    adjusted, opposite = holm(p_values), holm([permutation_p(smaller, larger) for larger, smaller in values])
+    verdicts: list[Verdict] = [
+        "holds" if p < LEVEL else "fails" if q < LEVEL else "open" for p, q in zip(adjusted, opposite, strict=True)
+    ]
+    return tuple(
+        Outcome(claim, verdict, compared(one, other, claim.measure.statistic, runs), ratio(one, other), *found)
+        for claim, verdict, (one, other), *found in zip(
+            claims, verdicts, values, p_values, adjusted, opposite, strict=True
+        )
+    )
+
+
+def all_seen(claims: Sequence[Inequality], group: str, cells: Cells, runs: int) -> float:
+    """Return how often as many runs as the paper has are in all these orders; NaN if cells are missing."""
+    pairs = [(claim.larger.key.of(group), claim.smaller.key.of(group)) for claim in claims if claim.smaller is not None]
+    keys = list(dict.fromkeys(key for pair in pairs for key in pair))
+    if any(key not in cells for key in keys):
+        return math.nan
+    (measure,) = {claim.measure for claim in claims}
+    drawn = {
+        key: resampled(cells[key].values[measure.values], measure.statistic, runs, stream)
+        for stream, key in enumerate(keys)
+    }
+    return float(np.mean(np.all([drawn[larger] > drawn[smaller] for larger, smaller in pairs], axis=0)))
+
+
+class NumberEntry(NamedTuple):
+    """One cell of a published table.
+
+    published: None where the paper has none, or it is lost. ours: of all runs. first: of our first runs, as many as the
+    paper has. spread: the central 95 % of what so many runs say. absolute: of a relative table.
+    """
+
+    key: Key
+    published: float | None
+    ours: Estimate
+    first: float
+    spread: tuple[float, float]
+    absolute: Estimate | None = None
+
+    @property
+    def inside(self) -> bool | None:
+        """Whether as many runs as the paper's give the published number; None if there is none to ask about."""
+        if self.published is None or math.isnan(self.spread[0]):
+            return None
+        return self.spread[0] <= self.published <= self.spread[1]
+
+
+@dataclass(frozen=True, eq=False)
+class PublishedTable:
+    """Table of a paper.
+
+    keys: its cells, in the paper's order. numbers: as far as they are printed and have come down to us. references:
+    where numbers are relative, the cell that each one is relative to.
+    """
+
+    name: str
+    title: str
+    measure: Measure
+    keys: Sequence[Key]
+    numbers: Mapping[Key, float]
+    decimals: int
+    references: Mapping[Key, Key] = field(default_factory=dict)
+
+    def entries(self, group: str, cells: Cells, runs: int) -> list[NumberEntry]:
+        """Return the cells of one group that were run. runs: of a cell in the paper."""
+        shown = [row for row in self.keys if row.of(group) in cells]
+        return [self._entry(row, group, cells, runs) for row in shown]
+
+    def _entry(self, row: Key, group: str, cells: Cells, runs: int) -> NumberEntry:
+        cell, key, published = cells[row.of(group)], row.of(group), self.numbers.get(row)
+        values, statistic, ours = cell.values[self.measure.values], self.measure.statistic, self.measure.estimate(cell)
+        if not self.references:
+            first = float(statistic(values[:runs]))
+            return NumberEntry(key, published, ours, first, trial_range(values, statistic, runs))
+        if self.references[row].of(group) not in cells:
+            return NumberEntry(key, published, _UNKNOWN, math.nan, (math.nan, math.nan), ours)
+        reference = cells[self.references[row].of(group)].values[self.measure.values]
+        relative, first = ratio(values, reference), ratio(values[:runs], reference[:runs]).value
+        return NumberEntry(key, published, relative, first, ratio_range(values, reference, runs), ours)
+
+
+def inside(entries: Sequence[NumberEntry]) -> tuple[int, int]:
+    """Return how many published numbers lie in the range of ours, and of how many."""
+    asked = [entry.inside for entry in entries if entry.inside is not None]
+    return sum(asked), len(asked)
+
+
+def standard_error(cell: Cell, measure: Measure) -> float:
+    """Return the standard error of a mean over runs; NaN for one run."""
+    values = cell.values[measure.values]
+    return float(np.std(values, ddof=1) / math.sqrt(cell.count)) if cell.count > 1 else math.nan
+
+
+def finite_epsilon(key: Key) -> float | None:
+    """Return the claimed epsilon as JSON has it: None without privacy."""
+    return None if math.isinf(key.epsilon) else key.epsilon
+
+
+def estimate_data(found: Estimate) -> dict[str, float]:
+    """Return an estimate as plain data."""
+    return {"value": found.value, "lower": found.lower, "upper": found.upper}
+
+
+def entry_data(entry: NumberEntry, runs: int) -> dict[str, Any]:
+    """Return a published number beside ours as plain data."""
+    return {
+        "published": entry.published,
+        "ours": estimate_data(entry.ours),
+        f"first_{runs}": entry.first,
+        f"range_of_{runs}": list(entry.spread),
+        "inside": entry.inside,
+    }
+
+
+def sentence_data(sentence: Sentence, by_group: Mapping[str, Decision]) -> dict[str, Any]:
+    """Return the decision on a sentence as plain data."""
+    return {
+        "sentence": sentence.text,
+        "place": sentence.place,
+        "verdicts": {group: decision.verdict for group, decision in by_group.items()},
+        "comparisons": {
+            group: {one.claim.label: one.difference._asdict() for one in decision.outcomes}
+            for group, decision in by_group.items()
+        },
+    }
+
+
+def cell_data(cell: Cell, measures: Sequence[Measure], units: tuple[str, str] = ("runs", "episodes")) -> dict[str, Any]:
+    """Return the results of a cell as plain data."""
+    stands = standing(cell.certificate)
+    return {
+        units[0]: cell.count,
+        units[1]: cell.episodes,
+        **{one.values: estimate_data(one.estimate(cell)) for one in measures},
+        "verdict": stands.verdict,
+        "proved_epsilon": stands.proved,
+    }

@@ -1,0 +1,302 @@
+"""Engine of all reproductions: it runs the cells of a paper, hands them to the paper's file, and writes the page.
+
+A paper is one file of data and one page in Markdown with places for tables. `papers.PAPERS` lists them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dprl.platform.configs.config import load_cells
+from dprl.platform.configs.experiment import Experiment, Scalar
+from dprl.platform.errors import UserError, counted
+from dprl.platform.reproductions.claims import (
+    Cell,
+    Cells,
+    Decided,
+    Key,
+    Measure,
+    PublishedTable,
+    Sentence,
+    cell_data,
+    decide,
+    entry_data,
+    finite_epsilon,
+    inside,
+    sentence_data,
+)
+from dprl.platform.reproductions.tables import (
+    claim_table,
+    left_open,
+    longest,
+    privacy_table,
+    published_table,
+    run_counts,
+    sentence_table,
+)
+from dprl.platform.results.atomic_files import write_bytes, write_text
+from dprl.platform.results.cell_folder import CellResults
+from dprl.platform.results.home import Home
+from dprl.platform.results.layout import SweepCell, SweepLayout
+from dprl.platform.sweeps.sweep import SweepOptions, run_sweep
+from dprl.platform.sweeps.workplace import Executor
+
+_PLACE = re.compile(r"\{(\w+)\}")
+
+
+@dataclass(frozen=True)
+class Request:
+    """Settings of one reproduction.
+
+    home: where all state lives. quick: with as many runs as the paper has, instead of with more. command: what the user
+    typed, for messages and the page. executor: as for a sweep. overrides: of the config, as --set has them. searches:
+    runs of a control that is no cell, 0 for the usual number. fresh: delete earlier results. tracking_uri: of MLflow,
+    or None for a database in `home`.
+    """
+
+    home: Path
+    quick: bool
+    command: str
+    executor: Executor = "tune"
+    overrides: tuple[str, ...] = ()
+    searches: int = 0
+    fresh: bool = False
+    tracking_uri: str | None = None
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """Results of one reproduction.
+
+    paper: its name. page: the Markdown file, None if cells are missing. sweep: the folder of the runs. verdicts: rows
+    of a short table, headers first. data: all numbers, for programs. failed: one line per failure.
+    """
+
+    paper: str
+    page: Path | None
+    sweep: Path
+    verdicts: Sequence[Sequence[str]]
+    data: dict[str, Any]
+    failed: Sequence[str]
+
+
+class Group(NamedTuple):
+    """Cells that share `settings`, by the dotted names of configs, and differ in mechanism and epsilon.
+
+    words: for pages. private: whether it is meant to protect anybody.
+    """
+
+    name: str
+    words: str
+    settings: Mapping[str, Scalar]
+    private: bool = True
+
+    def has(self, flat: Mapping[str, Scalar]) -> bool:
+        """Return whether an experiment of these parameters belongs to the group."""
+        return all(flat.get(name) == value for name, value in self.settings.items())
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Everything that a page is made of.
+
+    cells: the finished ones. made: lines on what was run. extra: what a paper adds that is no cell.
+    """
+
+    cells: Mapping[Key, Cell]
+    made: Sequence[str] = ()
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _nothing(*_: object) -> dict[str, Any]:
+    return {}
+
+
+def _named(key: Key) -> dict[str, Any]:
+    return {**key._asdict(), "epsilon": finite_epsilon(key)}
+
+
+@dataclass(frozen=True)
+class Paper:
+    """Published experiment that can be reproduced; the fields without a default are data, and may be all there is.
+
+    Args:
+        name: of the reproduction, of its page and its template.
+        config: of the sweep that has its cells.
+        runs: of each cell in the paper.
+        groups: readings of what the paper leaves open; the first that fits an experiment has it.
+        names: of mechanisms, on pages.
+        key: names the cell of an experiment by its group and parameters; None if it is none of the paper's.
+        read: results of one cell.
+        measures: of every cell, for programs.
+        tables, sentences: of the paper, all of which are tested in every group.
+        extra: found besides the cells, and kept in `Findings.extra`.
+        blocks: text of further places of the template, or other text of the standard ones.
+        figures: PNG files by name.
+        more: further entries of the data for programs.
+        named: the entries that tell a cell's data from others'.
+        units: names of the numbers of runs and of episodes, on the page and in the data.
+    """
+
+    name: str
+    config: str
+    runs: int
+    groups: tuple[Group, ...]
+    names: Mapping[str, str]
+    key: Callable[[str, Mapping[str, Scalar]], Key | None]
+    read: Callable[[CellResults], Cell]
+    measures: tuple[Measure, ...]
+    tables: tuple[PublishedTable, ...] = ()
+    sentences: tuple[Sentence, ...] = ()
+    extra: Callable[[Request], Mapping[str, Any]] = _nothing
+    blocks: Callable[[Findings], Mapping[str, str]] = _nothing
+    figures: Callable[[Findings], Mapping[str, bytes]] = _nothing
+    more: Callable[[Findings], Mapping[str, Any]] = _nothing
+    named: Callable[[Key], dict[str, Any]] = _named
+    units: tuple[str, str] = ("runs", "episodes")
+
+    def __call__(self, request: Request) -> Reproduced:
+        """Run what is not finished of the sweep, and write the page into <home>/reproductions/NAME[_quick].
+
+        Raises UserError if the sweep cannot start; no page is written while cells are missing.
+        """
+        ran = run_cells(request, self.config, self.name, self.runs)
+        if not ran.complete:
+            return Reproduced(self.name, None, ran.folder, [], {}, ran.failed)
+        keyed = ((self.key_of(experiment), results) for experiment, results in ran.cells)
+        cells = {key: self.read(results) for key, results in keyed if key is not None}
+        found = Findings(cells, ran.made, self.extra(request))
+        page = _write(ran.page_folder, f"reproduction_{self.name}.md", self.page(found), self.figures(found))
+        return Reproduced(self.name, page, ran.folder, self.verdicts(found), self.data(found), ran.failed)
+
+    def key_of(self, experiment: Experiment) -> Key | None:
+        """Return the key of an experiment, None if it is none of the paper's."""
+        flat = experiment.parameters()
+        group = next((group.name for group in self.groups if group.has(flat)), None)
+        return None if group is None else self.key(group, flat)
+
+    def present(self, cells: Cells) -> list[str]:
+        """Return the names of the groups that have cells, in order."""
+        found = {key.group for key in cells}
+        return [group.name for group in self.groups if group.name in found]
+
+    def decided(self, cells: Cells) -> Decided:
+        """Return the decision on each sentence, by group."""
+        groups = self.present(cells)
+        return [(one, {group: decide(one, group, cells, self.runs) for group in groups}) for one in self.sentences]
+
+    def page(self, found: Findings) -> str:
+        """Return the page: the template with its places filled; paragraphs that become empty are left out."""
+        blocks = {**self._standard_blocks(found), **self.blocks(found)}
+        template = (Path(__file__).parent / f"{self.name}.md").read_text(encoding="utf-8")
+        parts = (_PLACE.sub(lambda place: blocks[place[1]], part) for part in template.rstrip("\n").split("\n\n"))
+        return "\n\n".join(part for part in parts if part) + "\n"
+
+    def _standard_blocks(self, found: Findings) -> dict[str, str]:
+        """Return the text of the places that every template may have."""
+        cells, groups, decided = found.cells, self.present(found.cells), self.decided(found.cells)
+        entries = {one: {group: one.entries(group, cells, self.runs) for group in groups} for one in self.tables}
+        return {
+            "made": "  \n".join(found.made),
+            "counted": f"{run_counts(cells)} {self.units[0]} of {longest(cells):,} {self.units[1]} for each cell.",
+            "groups": "\n".join(f"* **{one.name}**: {one.words}" for one in self.groups if one.name in groups),
+            "tables": "\n\n".join(published_table(one, by_group, self.names) for one, by_group in entries.items()),
+            "sentences": sentence_table(decided, groups),
+            "claims": claim_table(decided, groups, self.runs),
+            "privacy": privacy_table(cells, self.names),
+            "left_open": left_open(list(cells.values())),
+        }
+
+    def verdicts(self, found: Findings) -> list[list[str]]:
+        """Return a table for a terminal: published numbers and sentences by group. The first row are headers."""
+        groups, rows = self.present(found.cells), []
+        for one in self.tables:
+            counts = (inside(one.entries(group, found.cells, self.runs)) for group in groups)
+            rows.append([f"{one.name}: inside our range", *(f"{hits} of {asked}" for hits, asked in counts)])
+        for sentence, by_group in self.decided(found.cells):
+            words = (by_group[group].verdict for group in groups)
+            rows.append([sentence.text, *("-" if word == "not run" else word for word in words)])
+        return [["", *groups], *rows]
+
+    def data(self, found: Findings) -> dict[str, Any]:
+        """Return all numbers of the page as plain data."""
+        cells, groups = found.cells, self.present(found.cells)
+        entries = [
+            {"table": place, **self.named(entry.key), **entry_data(entry, self.runs)}
+            for place, one in enumerate(self.tables, 1)
+            for group in groups
+            for entry in one.entries(group, cells, self.runs)
+        ]
+        sentences = [sentence_data(sentence, by_group) for sentence, by_group in self.decided(cells)]
+        every = [{**self.named(key), **cell_data(cell, self.measures, self.units)} for key, cell in cells.items()]
+        return {"tables": entries, "sentences": sentences, "cells": every, **self.more(found)}
+
+
+@dataclass(frozen=True)
+class Ran:
+    """Outcome of the sweep.
+
+    folder: of the runs. page_folder: of the page. cells: the finished ones. made: lines on what was run. failed: one
+    line per failed cell, per file and for MLflow if it lacks something, and one if cells are missing. complete: whether
+    every cell is finished.
+    """
+
+    folder: Path
+    page_folder: Path
+    cells: Sequence[tuple[Experiment, CellResults]]
+    made: Sequence[str]
+    failed: Sequence[str]
+    complete: bool
+
+
+def run_cells(request: Request, config: str, paper: str, quick_seeds: int) -> Ran:
+    """Run what is not finished of the sweep of `config`; with --quick another one, of `quick_seeds` runs a cell.
+
+    Raises UserError if the sweep cannot start.
+    """
+    suffix = "_quick" if request.quick else ""
+    overrides = [f"name={config}{suffix}", *([f"seeds={quick_seeds}"] if request.quick else []), *request.overrides]
+    cells = load_cells(config, overrides)
+    options = SweepOptions(
+        name=cells[0].name,
+        home=request.home,
+        executor=request.executor,
+        address=None,
+        tracking_uri=request.tracking_uri,
+        fresh=request.fresh,
+        command=request.command,
+    )
+    swept = run_sweep(cells, options)
+    home = request.home.resolve()
+    found = [cell for cell in SweepLayout(home, options.name).cells(cells) if cell.finished]
+    missing = len(cells) - len(found)
+    told = f"{counted(missing, 'cell')} of {len(cells)} not finished: no page was written"
+    return Ran(
+        folder=swept.folder,
+        page_folder=Home(home).reproductions / f"{paper}{suffix}",
+        cells=[(cell.experiment, cell.folder.results()) for cell in found],
+        made=[f"Made by `{request.command}` from the sweep {options.name} ({config}.yaml).", *_versions(found)],
+        failed=[*swept.failed, *swept.unwritten, *([told] if missing else [])],
+        complete=not missing,
+    )
+
+
+def _write(folder: Path, name: str, text: str, figures: Mapping[str, bytes]) -> Path:
+    """Write the figures and then the page into the folder; return the page. Raises UserError where that cannot be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for file, drawn in figures.items():
+            write_bytes(folder / file, drawn)
+        write_text(folder / name, text)
+    except OSError as error:
+        raise UserError(f"{folder}: must be a folder that can be written, got '{error.strerror}'; free it") from None
+    return folder / name
+
+
+def _versions(found: Sequence[SweepCell]) -> list[str]:
+    """Return the software that made the cells, each version once."""
+    return list(dict.fromkeys(f"Run with {cell.folder.made_by()}." for cell in found))

@@ -1,0 +1,134 @@
+"""Tables and numbers of reproductions' pages, in Markdown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from dprl.platform.reports.cell_texts import table
+from dprl.platform.reports.inference.effects import Estimate
+from dprl.platform.reports.verdicts import standing
+from dprl.platform.reproductions.claims import Cell, Cells, Decided, Inequality, NumberEntry, PublishedTable, inside
+
+INFINITE, MISSING = "\u221e", "\u2014"
+_TEXTS = ("mechanism", "verdict", "inside")
+_WORDS = {"holds": "**holds**", "fails": "**fails**", "open": "open", "not run": ""}
+
+
+def number(value: float, decimals: int = 0) -> str:
+    """Return a number with so many decimals."""
+    if math.isnan(value):
+        return MISSING
+    return f"{value:.{decimals}f}" if math.isfinite(value) else INFINITE if value > 0 else f"-{INFINITE}"
+
+
+def plain(value: float) -> str:
+    """Return a number with three significant digits, or as a whole number if that is longer."""
+    return f"{value:.3g}" if math.isfinite(value) and abs(value) < 100 else number(value)
+
+
+def ends(found: Estimate, decimals: int = 0) -> str:
+    """Return an interval."""
+    return MISSING if math.isnan(found.lower) else f"[{number(found.lower, decimals)}, {number(found.upper, decimals)}]"
+
+
+def interval(found: Estimate, decimals: int = 0) -> str:
+    """Return a number with its interval, if it has one."""
+    return number(found.value, decimals) + ("" if math.isnan(found.lower) else f" {ends(found, decimals)}")
+
+
+def per_cent(value: float) -> str:
+    """Return a share in per cent."""
+    return MISSING if math.isnan(value) else f"{100.0 * value:.1f} %"
+
+
+def p_value(value: float) -> str:
+    """Return a p-value."""
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def epsilon_text(value: float) -> str:
+    """Return a claimed epsilon."""
+    return INFINITE if math.isinf(value) else f"{value:g}"
+
+
+def range_text(numbers: Sequence[int]) -> str:
+    """Return '30', or '10 to 30' where numbers differ."""
+    return " to ".join(f"{value:,}" for value in sorted({min(numbers), max(numbers)}))
+
+
+def run_counts(cells: Cells) -> str:
+    """Return how many runs cells have."""
+    return range_text([cell.count for cell in cells.values()])
+
+
+def longest(cells: Cells) -> int:
+    """Return the length of the longest runs."""
+    return max(cell.episodes for cell in cells.values())
+
+
+def left_open(cells: Sequence[Cell]) -> str:
+    """Return what the certificates of private cells do not cover."""
+    noisy = [cell.certificate for cell in cells if cell.certificate["trust_model"] != "none"]
+    return "; ".join(dict.fromkeys(name for one in noisy for name in one["excluded_channels"])) or "nothing known"
+
+
+def sentence_table(decided: Decided, groups: Sequence[str]) -> str:
+    """Return the verdict on each sentence: one column per group."""
+    rows = [
+        [sentence.text, sentence.place, *(_WORDS[by_group[group].verdict] for group in groups)]
+        for sentence, by_group in decided
+    ]
+    return table(["sentence", "place", *groups], rows, ["sentence", "place", *groups])
+
+
+def claim_table(decided: Decided, groups: Sequence[str], runs: int) -> str:
+    """Return the difference of each claim with its interval, and how often as many runs as the paper has show it."""
+    found: dict[Inequality, dict[str, str]] = {}
+    for _, by_group in decided:
+        for group, decision in by_group.items():
+            for one in decision.outcomes:
+                value, lower, upper, seen = one.difference
+                told = interval(Estimate(value, lower, upper, "linear"), one.claim.measure.decimals)
+                found.setdefault(one.claim, {})[group] = f"{told}, seen {seen:.2f}"
+    rows = [[claim.label, *(texts.get(group, "") for group in groups)] for claim, texts in found.items()]
+    return table([f"claim (seen: in {runs} runs)", *groups], rows, [f"claim (seen: in {runs} runs)"])
+
+
+def published_table(
+    one: PublishedTable, by_group: Mapping[str, Sequence[NumberEntry]], names: Mapping[str, str]
+) -> str:
+    """Return a table of the paper beside ours: one per group."""
+    parts, measure = [f"### {one.name}: {one.title}"], one.measure
+    headers = ["mechanism", "\u03b5", "setting", "published", "ours [95 %]", "first runs", "as many runs", "inside"]
+    headers += [f"{measure.name}, not relative [95 %]"] * bool(one.references)
+    for group, entries in by_group.items():
+        lines = [
+            [
+                names[entry.key.mechanism],
+                epsilon_text(entry.key.epsilon),
+                f"{entry.key.setting:g}",
+                "" if entry.published is None else number(entry.published, one.decimals),
+                interval(entry.ours, measure.decimals),
+                number(entry.first, measure.decimals),
+                "" if math.isnan(entry.spread[0]) else " to ".join(number(x, measure.decimals) for x in entry.spread),
+                {None: "", True: "yes", False: "**no**"}[entry.inside],
+                *([] if entry.absolute is None else [interval(entry.absolute, measure.decimals)]),
+            ]
+            for entry in entries
+        ]
+        hits, asked = inside(entries)
+        parts += [f"**{group}**: {hits} of {asked} published numbers inside.", table(headers, lines, _TEXTS)]
+    return "\n\n".join(parts)
+
+
+def privacy_table(cells: Cells, names: Mapping[str, str]) -> str:
+    """Return the guarantee of the noise that ran; cells with the same one are one row."""
+    found: dict[tuple[str, ...], int] = {}
+    for key, cell in cells.items():
+        stands = standing(cell.certificate)
+        name = names.get(key.mechanism, key.mechanism)
+        row = (name, epsilon_text(key.epsilon), epsilon_text(stands.proved), stands.verdict)
+        found[row] = found.get(row, 0) + 1
+    lines = [[*row, str(count)] for row, count in found.items()]
+    return table(["mechanism", "claimed \u03b5", "proved \u03b5", "verdict", "cells"], lines, _TEXTS)

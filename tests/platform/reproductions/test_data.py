@@ -1,0 +1,59 @@
+"""Data of both pages from made-up cells, against digests kept before the reproductions became data."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dprl.platform.commands.base import as_json
+from dprl.platform.reproductions import ma_ldp_page, pgc_a3c_page
+from dprl.platform.reproductions.engine import Findings, Paper
+from tests.platform.reproductions.ma_ldp import cases as ma_ldp
+from tests.platform.reproductions.pgc_a3c import cases as pgc_a3c
+
+KEPT = {
+    "ma_ldp": {
+        "levels": "299deb1e8955da88",
+        "orders": "a4fed9f8b23a0b77",
+        "all_seen_in_10_runs": "8e49c98fbae86efb",
+        "cells": "f6fc525f31a0a31d",
+        "guarantees": "389e96e6401420e7",
+    },
+    "pgc_a3c": {
+        "tables": "3fc44b55777e78af",
+        "sentences": "67cde51d05cd67eb",
+        "cells": "fe22ae35bc7144eb",
+        "random_search": "70ef94f56f70f3b5",
+    },
+}
+"""By paper and entry; numbers with nine significant digits, so that no last bit matters."""
+
+
+def digest(found: object) -> str:
+    return hashlib.sha256(json.dumps(_rounded(json.loads(as_json(found))), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _rounded(found: Any) -> Any:
+    if isinstance(found, dict):
+        return {key: _rounded(value) for key, value in found.items()}
+    if isinstance(found, list):
+        return [_rounded(value) for value in found]
+    return f"{found:.9g}" if isinstance(found, int | float) and not isinstance(found, bool) else found
+
+
+def pgc_a3c_findings() -> Findings:
+    extra = {"greedy": np.full(40, 180.0), "exploring": np.r_[np.full(30, np.inf), np.full(10, 800.0)], "best": []}
+    return Findings(pgc_a3c.every_cell(30), [], extra)
+
+
+@pytest.mark.parametrize(
+    ("paper", "found"),
+    [(ma_ldp_page.PAPER, ma_ldp.found), (pgc_a3c_page.PAPER, pgc_a3c_findings)],
+    ids=["ma_ldp", "pgc_a3c"],
+)
+def test_the_same_results_have_the_same_data(paper: Paper, found: Any) -> None:
+    assert {name: digest(part) for name, part in paper.data(found()).items()} == KEPT[paper.name]
