@@ -1,0 +1,56 @@
+"""A sweep that version 0.1 has left, with counts, gradients and statistics, is still reported and loaded."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from dprl.platform.command_line import main
+from dprl.platform.policies import load_policy
+from dprl.platform.results.layout import SweepLayout
+
+ALGORITHMS = ["ma_ldp", "pgc_a3c", "private_ucb_vi"]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return shutil.copytree(Path(__file__).parent / "recorded_0_1", tmp_path / "home")
+
+
+def test_its_report_has_all_cells_and_certificates(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "recorded", "--storage", str(home), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["page"] == str(home / "sweeps" / "recorded" / "report.html")
+    found = pd.read_csv(home / "sweeps" / "recorded" / "report.csv").set_index("algorithm.name")
+    before = SweepLayout(home, "recorded").summary().set_index("algorithm.name")
+    assert sorted(found.index) == sorted(before.index) == ALGORITHMS
+    for column in ("cell", "privacy.model", "proved_epsilon", "verdict", "regret", "mean_regret", "halved_at", "score"):
+        pd.testing.assert_series_equal(found[column], before[column], check_like=True, check_dtype=False)
+
+
+def test_its_markdown_page_names_all_cells(home: Path, tmp_path: Path) -> None:
+    file = tmp_path / "page.md"
+    assert main(["report", str(home / "sweeps" / "recorded"), "--storage", str(home), "--out", str(file)]) == 0
+    assert all(name in file.read_text() for name in ALGORITHMS)
+
+
+def test_its_policies_are_loaded(home: Path) -> None:
+    for folder in SweepLayout(home, "recorded").finished_cells():
+        assert load_policy(folder.path, seed=1).env == folder.experiment().env
+
+
+def test_settings_that_are_no_longer_known_are_read_from_the_summary_or_refused_with_the_remedy(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in SweepLayout(home, "recorded").finished_cells():
+        text = folder.experiment_file.read_text()
+        folder.experiment_file.write_text(text.replace("privacy: {", "privacy: {setting_of_old: 1, "))
+    assert main(["report", "recorded", "--storage", str(home)]) == 0
+    (home / "sweeps" / "recorded" / "summary.csv").unlink()
+    assert main(["report", str(home / "sweeps" / "recorded"), "--storage", str(home)]) == 2
+    told = capsys.readouterr().err
+    assert "SWEEP: must have settings that this version of dprl knows: " in told
+    assert "privacy.setting_of_old: unknown key; valid: " in told
