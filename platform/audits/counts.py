@@ -14,7 +14,7 @@ from dprl.platform.audits.base import audit_streams, claim_of
 from dprl.platform.configs.experiment import Experiment
 from dprl.privacy import PrivacyConfig, Privatizer
 from dprl.privacy.audits.findings import Claim, Measurement, NoiseProof, ProbeProof, proof_of
-from dprl.privacy.audits.page import Entry
+from dprl.privacy.audits.page import AuditCase
 from dprl.privacy.audits.probes_privatizers import CentralPrefixes, LocalReports, probe_families
 from dprl.privacy.audits.side_channels import NOISY_CHANNELS, Message, measure_channels, recorded_run
 from dprl.privacy.audits.two_worlds import Attack, Probe, measure
@@ -28,18 +28,18 @@ _CHECK_TOLERANCE = 1e-6
 _PROBES_OF: dict[str, Callable[[Privatizer, str], Probe]] = {"jdp": CentralPrefixes, "ldp": LocalReports}
 
 
-def count_entries(experiment: Experiment, runs: int, seed: int) -> list[Entry]:
+def count_entries(experiment: Experiment, runs: int, seed: int) -> list[AuditCase]:
     """Return two attacks and the test of channels."""
     privatizer = cast(Privatizer, experiment.privatizer())
     claim = claim_of(privatizer)
     prove = partial(_proof, privatizer, claim)
     subject = _noise(privatizer)
     attacks = [
-        Entry(f"H={h} K={k}", subject, claim, prove, _attack(experiment, h, k, seed), runs)
+        AuditCase(f"H={h} K={k}", subject, claim, prove, _attack(experiment, h, k, seed), runs)
         for h, k in (PROBES if privatizer.trust_model in _PROBES_OF else ())
     ]
     channels = partial(_channels, experiment, privatizer, claim)
-    return [*attacks, Entry("channels", subject, claim, prove, channels, runs=1)]
+    return [*attacks, AuditCase("channels", subject, claim, prove, channels, runs=1)]
 
 
 def probe_privatizer(experiment: Experiment, horizon: int, episodes: int, seed: int = 0) -> Privatizer:

@@ -12,13 +12,13 @@ from dprl.platform.audits.messages import bit_entries, statistics_entries
 from dprl.platform.configs.experiment import Experiment
 from dprl.privacy.audits.findings import Finding, audit_summary
 from dprl.privacy.audits.mechanisms_audited import mechanism_entries
-from dprl.privacy.audits.page import Entry, audit_page
+from dprl.privacy.audits.page import AuditCase, audit_page
 from dprl.privacy.audits.two_worlds import Attack
 
 DEFAULT_RUNS = 50_000
 ALPHA = 0.05
 
-_ENTRIES: dict[str, Callable[[Experiment, int, int], list[Entry]]] = {
+_ENTRIES: dict[str, Callable[[Experiment, int, int], list[AuditCase]]] = {
     "counts": count_entries,
     "gradients": gradient_entries,
     "statistics": statistics_entries,

@@ -15,7 +15,7 @@ from dprl.platform.errors import counted
 from dprl.privacy import GradientPrivatizer, Release
 from dprl.privacy.audits.findings import Claim, Measurement, ProbeProof, proof_of
 from dprl.privacy.audits.mechanisms_audited import clipped_probe, privunit_probe
-from dprl.privacy.audits.page import Entry
+from dprl.privacy.audits.page import AuditCase
 from dprl.privacy.audits.probes_vectors import SignMessages
 from dprl.privacy.audits.side_channels import NOISY_MESSAGES, Message, measure_channels, recorded_submissions
 from dprl.privacy.audits.two_worlds import Attack, Key, Probe, measure
@@ -61,7 +61,7 @@ class _Together:
         return np.asarray(every.reshape(runs, self.submissions).sum(axis=1))
 
 
-def gradient_entries(experiment: Experiment, runs: int, _: int) -> list[Entry]:
+def gradient_entries(experiment: Experiment, runs: int, _: int) -> list[AuditCase]:
     """Return the attack on the mechanism that a cell's agents use, if it has one, and the test of what they send."""
     privatizer = cast(GradientPrivatizer, experiment.privatizer())
     claim, ledger = claim_of(privatizer), privatizer.planned_ledger()
@@ -70,11 +70,14 @@ def gradient_entries(experiment: Experiment, runs: int, _: int) -> list[Entry]:
     if ledger.submissions > 1:
         subject += f", {ledger.submissions} submissions an agent"
     attacks = [
-        Entry(release.channel, subject, claim, prove, _attack(release, ledger, claim), _runs(release, runs))
+        AuditCase(release.channel, subject, claim, prove, _attack(release, ledger, claim), _runs(release, runs))
         for release in ledger.releases
         if type(release.mechanism) in _PROBES
     ]
-    return [*attacks, Entry("channels", subject, claim, prove, partial(_channels, experiment, ledger, claim), runs=1)]
+    return [
+        *attacks,
+        AuditCase("channels", subject, claim, prove, partial(_channels, experiment, ledger, claim), runs=1),
+    ]
 
 
 def _runs(release: Release, runs: int) -> int:

@@ -17,7 +17,7 @@ from dprl.platform.errors import counted
 from dprl.privacy import BitPrivatizer, StatisticsPrivacyConfig, StatisticsPrivatizer
 from dprl.privacy.accounting.composition import compose
 from dprl.privacy.audits.findings import Claim, Measurement, NoiseProof, ProbeProof, proof_of
-from dprl.privacy.audits.page import Entry, Measure
+from dprl.privacy.audits.page import AuditCase, Measure
 from dprl.privacy.audits.probes_messages import BitMessages, StatisticsMessages
 from dprl.privacy.audits.side_channels import (
     Message,
@@ -37,11 +37,11 @@ _USERS = 3
 """Of the test of channels."""
 
 
-def statistics_entries(experiment: Experiment, runs: int, seed: int) -> list[Entry]:
+def statistics_entries(experiment: Experiment, runs: int, seed: int) -> list[AuditCase]:
     """Return attacks on messages of small probes, and the test of all that users send."""
     privatizer = cast(StatisticsPrivatizer, experiment.privatizer())
     claim, ledger = claim_of(privatizer), privatizer.planned_ledger()
-    make = partial(Entry, subject=_told(ledger), claim=claim, prove=partial(_proof, ledger, claim))
+    make = partial(AuditCase, subject=_told(ledger), claim=claim, prove=partial(_proof, ledger, claim))
     attacks = []
     if privatizer.trust_model != "none":
         reaches = (1.0,) if privatizer.clipped else (1.0, _LONG)
@@ -55,11 +55,11 @@ def statistics_entries(experiment: Experiment, runs: int, seed: int) -> list[Ent
     return [*attacks, make("channels", measure=_channels(record, ledger, claim), runs=1)]
 
 
-def bit_entries(experiment: Experiment, runs: int, _: int) -> list[Entry]:
+def bit_entries(experiment: Experiment, runs: int, _: int) -> list[AuditCase]:
     """Return the attack on the bit of one user, and the test of all that users send."""
     privatizer = cast(BitPrivatizer, experiment.privatizer())
     claim, ledger = claim_of(privatizer), privatizer.planned_ledger()
-    make = partial(Entry, subject=_told(ledger), claim=claim, prove=partial(_proof, ledger, claim))
+    make = partial(AuditCase, subject=_told(ledger), claim=claim, prove=partial(_proof, ledger, claim))
     attacks = []
     if privatizer.response is not None:
         attacks = [make("bit", measure=partial(_attack_bit, experiment), runs=runs)]

@@ -53,7 +53,7 @@ def _answer(options: argparse.Namespace) -> _Answer:
 
 def _of_papers(options: argparse.Namespace, seed: int) -> _Answer:
     from dprl.platform.reports.audits import papers_text  # noqa: PLC0415
-    from dprl.privacy.audits.papers import audit_papers  # noqa: PLC0415
+    from dprl.platform.reproductions.privacy_claims import audit_papers  # noqa: PLC0415
 
     for name, given in (("CONFIG|MECHANISM", options.target), ("--set", options.set), ("--runs", options.runs)):
         if given:

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dprl.platform.errors import EXIT_DONE, EXIT_SOME_FAILED, counted
 from dprl.platform.reports.verdicts import number
 from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof
-from dprl.privacy.audits.papers import OTHER_READINGS, REPEATS, PapersPage
-from dprl.privacy.audits.papers_linear import NumberCheck
+from dprl.privacy.audits.page import ClaimsPage, NumberCheck
 from dprl.privacy.verdicts import APPROXIMATE_DELTA
 
 _WIDTH = 116
@@ -53,7 +52,7 @@ def _unbroken(text: str) -> list[str]:
     return textwrap.wrap(text, _WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
-def papers_text(page: PapersPage, seconds: float) -> str:
+def papers_text(page: ClaimsPage, seconds: float) -> str:
     """Return the table of all printed claims, the controls, and why each wrong claim is wrong."""
     confidence = f"{100 * (1 - page.alpha):g}"
     parts = [
@@ -259,7 +258,7 @@ def _notes(findings: Sequence[Finding]) -> list[str]:
     return lines
 
 
-def _summary(page: PapersPage, seconds: float) -> str:
+def _summary(page: ClaimsPage, seconds: float) -> str:
     """Return the counts of rows, of distinct claims and of controls."""
     claimed = [finding for finding in page.claims if math.isfinite(finding.claim.epsilon)]
     refuted = sum(finding.verdict == "refuted" for finding in claimed)
@@ -274,12 +273,12 @@ def _summary(page: PapersPage, seconds: float) -> str:
     return "\n".join([*_unbroken(_distinct(page)), f"{len(page.claims)} rows: {', '.join(counts)}. {controls}"])
 
 
-def _distinct(page: PapersPage) -> str:
+def _distinct(page: ClaimsPage) -> str:
     """Return how many claims of the papers the rows are, and which rows are none of their own."""
     names = [finding.name for finding in page.claims]
     groups = (
-        ("other readings", [name for name in names if name in OTHER_READINGS]),
-        ("repeats", [name for name in names if name in REPEATS]),
+        ("other readings", [name for name in names if name in page.other_readings]),
+        ("repeats", [name for name in names if name in page.repeats]),
         ("of no paper", [one.name for one in page.claims if not one.source.startswith("[")]),
     )
     apart = "; ".join(f"{kind}: {', '.join(rows)}" for kind, rows in groups if rows)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from scipy.optimize import brentq
 
 from dprl.platform.reports.cell_texts import table
+from dprl.platform.reproductions.claims_on_messages import DELTA, EPSILON, gram_claims
 from dprl.platform.reproductions.ma_ldp import (
     BOUNDED,
     GAUSSIAN,
@@ -23,7 +24,7 @@ from dprl.platform.reproductions.tables import INFINITE, plain
 from dprl.privacy import StatisticsLayout, Streams
 from dprl.privacy.audits.findings import Finding
 from dprl.privacy.audits.page import audit_page
-from dprl.privacy.audits.papers_linear import DELTA, EPSILON, changed_numbers, linear_claims, mass_outside
+from dprl.privacy.audits.probes_gram import changed_numbers, mass_outside
 from dprl.privacy.linear_statistics.trust_models import LocalStatisticsPrivacy
 from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
 from dprl.privacy.mechanisms.gram import l1_lower, l1_upper
@@ -108,7 +109,8 @@ class Guarantees(NamedTuple):
     def found(cls, attacked: bool = True) -> Guarantees:
         """Compute the proofs and, in some seconds, run the attacks."""
         proofs = {(row.mechanism, *example): proved(row.mechanism, *example) for row in TABLE_1 for example in EXAMPLES}
-        named = {finding.name: finding for finding in audit_page(linear_claims())} if attacked else {}
+        cases = [case for case in gram_claims() if case.name in ATTACKED.values()] if attacked else []
+        named = {finding.name: finding for finding in audit_page(cases)}
         return cls(proofs, {kind: named[name] for kind, name in ATTACKED.items() if name in named})
 
     def to_dict(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from functools import partial
 
 from dprl.privacy.accounting.curves import PrivacyCurve
 from dprl.privacy.audits.findings import NOTHING_PROVED, Claim, NoiseProof, ProbeProof, proof_of
-from dprl.privacy.audits.page import Entry
+from dprl.privacy.audits.page import AuditCase
 from dprl.privacy.audits.probes_cells import FloatingPointEvent, NoisyCells
 from dprl.privacy.audits.probes_gram import GramMessages
 from dprl.privacy.audits.probes_vectors import (
@@ -61,7 +61,7 @@ def mechanism_names() -> list[str]:
     return [*ADDITIVE, *_OTHERS]
 
 
-def mechanism_entries(name: str, runs: int = DEFAULT_RUNS) -> list[Entry]:
+def mechanism_entries(name: str, runs: int = DEFAULT_RUNS) -> list[AuditCase]:
     """Return the audit of mechanism `name`, and that of its last bits where it adds float64 noise to numbers.
 
     Raises KeyError for an unknown name.
@@ -69,7 +69,7 @@ def mechanism_entries(name: str, runs: int = DEFAULT_RUNS) -> list[Entry]:
     law = ADDITIVE.get(name)
     sampler = _OTHERS[name]() if law is None else _additive(law)
     proved = ProbeProof.of(sampler.curve, sampler.claim)
-    entry = Entry(
+    entry = AuditCase(
         # One law may have two names; it is one audit.
         name if law is None else law.name,
         sampler.subject,
@@ -84,10 +84,10 @@ def mechanism_entries(name: str, runs: int = DEFAULT_RUNS) -> list[Entry]:
     return [entry, _last_bits(noise, sampler.claim.delta, runs)]
 
 
-def _last_bits(noise: Mechanism, delta: float, runs: int) -> Entry:
+def _last_bits(noise: Mechanism, delta: float, runs: int) -> AuditCase:
     """Return the audit of float64: a finding of its own, since the claim is on real numbers. epsilon is at `delta`."""
     nothing = Claim(math.inf, delta, "nothing is claimed of float64")
-    return Entry(
+    return AuditCase(
         f"{noise.name}, last bits",
         "the same on a whole number, in float64",
         nothing,

@@ -11,7 +11,8 @@ from dprl.privacy.audits.probes_cells import log_ratios
 from dprl.privacy.audits.two_worlds import Key
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms import GramMechanism
-from dprl.privacy.mechanisms.gram import attaining_pair
+from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
+from dprl.privacy.mechanisms.gram import GramRelease, attaining_pair
 from dprl.privacy.mechanisms.gram_gaussian import GramGaussian
 
 _STAGE = 1
@@ -76,3 +77,21 @@ def gram_ratios(
 def _numbers(matrix: Float64Array, vector: Float64Array) -> Float64Array:
     """Return diagonal, vector and what is above the diagonal, float64[D (D + 3) / 2]."""
     return np.concatenate([np.diag(matrix), vector, matrix[np.triu_indices(vector.shape[0], 1)]])
+
+
+def changed_numbers(release: GramRelease) -> Float64Array:
+    """Return by how much a pair of neighbours changes each number of an episode's messages: it nearly attains L1."""
+    changes = []
+    rows, columns = np.triu_indices(release.dimension)
+    for m in release.bounds:
+        phi, other = attaining_pair(release.dimension, m)
+        gram = np.outer(phi, phi) - np.outer(other, other)
+        changes += [np.abs(gram[rows, columns]), np.abs(phi - other) * m]
+    return np.tile(np.concatenate(changes), release.n_messages)
+
+
+def mass_outside(mechanism: Mechanism, changes: Float64Array) -> float:
+    """Return how likely noise of bounded support shows which neighbour it was: 1 - prod_j (1 - mass outside of j)."""
+    size, count = np.unique(np.round(changes[changes > 0.0], 9), return_counts=True)
+    inside = [1.0 - mechanism.curve(Sensitivity.of_cells(1, v)).delta(math.inf) for v in size.tolist()]
+    return float(-np.expm1(np.sum(count * np.log(inside))))

@@ -18,10 +18,10 @@ from dprl.platform.command_line import main
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.reports.audits import block, papers_text
+from dprl.platform.reproductions.privacy_claims import OTHER_READINGS, REPEATS, paper_claims
 from dprl.privacy import Layout, Report
 from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof, ProbeProof, audit_summary
-from dprl.privacy.audits.papers import PapersPage, paper_claims
-from dprl.privacy.audits.papers_linear import NumberCheck
+from dprl.privacy.audits.page import ClaimsPage, NumberCheck
 from dprl.privacy.counts import trust_models
 
 RUNS = "3000"
@@ -247,7 +247,7 @@ def _finding(name: str, source: str, measured: float) -> Finding:
 
 def test_the_papers_table_is_aligned_and_narrow() -> None:
     check = NumberCheck("M5", "variance", "[TH23]", 1.2, 1.1, 1.3, 0.99, 1000)
-    page = PapersPage(
+    page = ClaimsPage(
         (_finding("A", "[QW24]", 1.5), _finding("B", "[CZ22]", 0.5)), (_finding("C", "ours", 0.9),), (check,), 0.05
     )
     text = papers_text(page, 3.2)
@@ -272,7 +272,7 @@ def test_the_papers_table_with_what_is_printed() -> None:
         epsilon, delta = (0.0, 0.00596) if entry.claim.epsilon == 0 else (math.inf, 0.0)
         one = Measurement("two worlds", "probe", entry.claim, ProbeProof(math.inf, 1.0), epsilon, delta, 0.999, 1000)
         found.append(Finding(entry.name, entry.subject, entry.claim, entry.prove(), one, entry.note))
-    text = papers_text(PapersPage(tuple(found), (), (), 0.05), 3.2)
+    text = papers_text(ClaimsPage(tuple(found), (), (), 0.05, OTHER_READINGS, REPEATS), 3.2)
     assert max(map(len, text.splitlines())) <= 120
     row = {line.split()[0]: re.split(r"  +", line) for line in text.splitlines()[6:28] if line.split()}
     assert row["A4"][3:] == ["-", "inf", "(inf, 1)", "unbounded", "inf", "leaks"]

@@ -1,26 +1,14 @@
-"""What the papers print and what is wrong with it, kept to be audited: no privatizer can be configured with any of it.
-
-Each is the printed formula, and an entry with the claim that comes with it, what it really gives, and a probe or a
-recording that shows it.
-"""
+"""Refuted formulas of the papers, kept to be audited: no privatizer can be configured with any of them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
-from dprl.privacy.audits.findings import NOTHING_PROVED, Claim, Measurement, NoiseProof, ProbeProof, proof_of
-from dprl.privacy.audits.page import Entry
-from dprl.privacy.audits.probes_cells import NoisyCells
-from dprl.privacy.audits.side_channels import Message, Recorder, measure_channels
-from dprl.privacy.audits.two_worlds import Attack, Key, measure
+from dprl.privacy.audits.two_worlds import Key
 from dprl.privacy.base import Float64Array
-from dprl.privacy.mechanisms.base import Sensitivity
-from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
 from dprl.privacy.randomness.bits import fill_uniform
 
 
@@ -148,7 +136,7 @@ class PrintedRandomSign:
 
 
 def raw_weights(weights: Float64Array, surprise: float, features: Float64Array, step: float) -> Float64Array:
-    """Return w + gamma (r - rbar) psi(s, a), float64[d]: what agents pass on, with no noise anywhere.
+    """Return w + gamma (r - rbar) psi(s, a), float64[d]: agents pass it on without noise.
 
     Args:
         weights: w, float64[d].
@@ -173,78 +161,3 @@ def raw_score(ticks: int) -> float:
     """
     # D5
     return float(ticks)
-
-
-def _weights_of_two_users(world: int) -> Sequence[Message]:
-    """One user after the other visits one of two states."""
-    return [Message.of("weights", raw_weights(np.zeros(2), 1.0, np.eye(2)[world], 0.1))]
-
-
-def _scores_of_two_users(world: int) -> Sequence[Message]:
-    """One device balances the pole to the end of the episode, the other does not."""
-    return [Message.of("score", raw_score((12, 200)[world]))]
-
-
-def _bounded_laplace_sampler() -> Entry:
-    probe = PrintedBoundedLaplace(scale=1.0, bound=30.0, change=0.1)
-    delta = printed_bounded_laplace_delta(probe.change, probe.scale, probe.bound)
-    claim, proof = Claim(0.1, source="[TH23]"), NoiseProof(math.inf, None, math.inf, delta)
-    return Entry(
-        "M4'",
-        "bounded Laplace, eq. (78)",
-        claim,
-        lambda: proof,
-        partial(measure, probe, claim, ProbeProof(math.inf, delta)),
-        runs=10_000,
-        note="inverts a distribution function that is wrong for x < 0: one-sided, whatever B is",
-    )
-
-
-def _bounded_laplace() -> Entry:
-    claim, noise = Claim(0.1, source="[TH23]"), BoundedLaplace(1.0, 5.0)
-    curve = noise.curve(Sensitivity.of_cells(1, 0.1))
-    return Entry(
-        "M4 B=5b",
-        "bounded Laplace, B=5b",
-        claim,
-        partial(proof_of, curve, claim, exact=True),
-        partial(measure, NoisyCells(noise, (0.1,), (0.0,), "one number, B=5b"), claim, ProbeProof.of(curve, claim)),
-        runs=400_000,
-        note="the neighbours' supports differ, so there is no pure epsilon",
-    )
-
-
-def _random_sign() -> Entry:
-    probe, claim = PrintedRandomSign(epsilon=5.0, dimension=2, k=1), Claim(5.0, source="[OT20]")
-    pure, delta = probe.pure_epsilon, probe.delta(5.0)
-    proof = NoiseProof(pure, "exact", pure, delta)
-    return Entry(
-        "A2 k=1",
-        "random sign, e^(eps/k), k=1",
-        claim,
-        lambda: proof,
-        partial(measure, probe, claim, ProbeProof(pure, delta)),
-        runs=400_000,
-        note="k is not defined; only k = d is private as claimed",
-    )
-
-
-def _raw(name: str, printed: str, claim: Claim, recorder: Recorder, note: str) -> Entry:
-    everything = NoiseProof(math.inf, None, math.inf, 1.0, raw=True)
-
-    def played(_: Attack) -> Measurement:
-        return measure_channels(recorder, claim, NOTHING_PROVED, printed)
-
-    return Entry(name, printed, claim, lambda: everything, played, runs=1, note=note)
-
-
-def specimens() -> list[Entry]:
-    """Return the claims on what is here, in the order of the papers."""
-    weights, nothing = "w + gamma (r - rbar) psi", Claim(math.inf, source="[OT20]")
-    return [
-        _random_sign(),
-        _raw("A4", "raw score", nothing, _scores_of_two_users, "not private, says the paper; its loop uses it"),
-        _raw("M0", weights, Claim(1.0, source="[TH23]"), _weights_of_two_users, "passed on without noise"),
-        _bounded_laplace(),
-        _bounded_laplace_sampler(),
-    ]

@@ -11,9 +11,16 @@ from dataclasses import replace
 
 import pytest
 
+from dprl.platform.reproductions.privacy_claims import (
+    OTHER_READINGS,
+    REPEATS,
+    audit_papers,
+    paper_claims,
+    paper_controls,
+)
 from dprl.privacy import CountFamilies, CountFamily
 from dprl.privacy.audits.findings import Finding, ProbeProof
-from dprl.privacy.audits.papers import OTHER_READINGS, REPEATS, PapersPage, audit_papers, paper_claims, paper_controls
+from dprl.privacy.audits.page import ClaimsPage
 from dprl.privacy.counts.printed import PRINTED
 
 REFUTED = {"C1", "C2", "C2'", "L1", "L1 run", "L2", "L2'", "A2 k=1", "M0", "M3", "M4", "M4 B=5b", "M4'", "F"}
@@ -45,12 +52,12 @@ ATTAINED_EPSILON = {"M2": 0.37, "M2 n=10": 3.84}
 
 
 @pytest.fixture(scope="module")
-def page() -> PapersPage:
+def page() -> ClaimsPage:
     return audit_papers(seed=0)
 
 
 @pytest.fixture(scope="module")
-def found(page: PapersPage) -> dict[str, Finding]:
+def found(page: ClaimsPage) -> dict[str, Finding]:
     return {finding.name: finding for finding in page.claims}
 
 
@@ -68,7 +75,7 @@ def test_where_nothing_is_claimed_a_leak_refutes_nothing(found: dict[str, Findin
         assert (found[name].white_box, found[name].verdict, found[name].violated) == ("unbounded", "not refuted", False)
 
 
-def test_rows_that_are_no_claims_of_their_own_are_told_apart(page: PapersPage) -> None:
+def test_rows_that_are_no_claims_of_their_own_are_told_apart(page: ClaimsPage) -> None:
     assert {finding.name for finding in page.distinct} == DISTINCT
     apart = {**OTHER_READINGS, **REPEATS}
     # F is of no paper.
@@ -82,7 +89,7 @@ def test_the_note_on_m1_has_the_numbers_of_its_row(found: dict[str, Finding]) ->
     assert "holds for n <= 316, here with 12.6 times" in found["M1"].note
 
 
-def test_what_more_runs_could_raise_is_marked(page: PapersPage) -> None:
+def test_what_more_runs_could_raise_is_marked(page: ClaimsPage) -> None:
     marked = {one.name for one in page.claims if one.measurement is not None and one.measurement.limited_by_runs}
     assert marked == {"C2'", "L2'"}
 
@@ -107,13 +114,13 @@ def test_what_sampling_cannot_show_the_white_box_does(found: dict[str, Finding])
         assert found[name].white_box == "holds_approximately"
 
 
-def test_no_control_is_refuted(page: PapersPage) -> None:
+def test_no_control_is_refuted(page: ClaimsPage) -> None:
     assert {finding.verdict for finding in page.controls} == {"not refuted"}
     assert not any(finding.violated for finding in page.controls)
     assert not page.inconsistent
 
 
-def test_controls_are_attacked_with_some_power(page: PapersPage) -> None:
+def test_controls_are_attacked_with_some_power(page: ClaimsPage) -> None:
     measured = {one.name: one.measurement for one in page.controls}
     for name in ("C2 ok", "L1 ok", "A2 ok", "M4 ok"):
         one = measured[name]
@@ -121,7 +128,7 @@ def test_controls_are_attacked_with_some_power(page: PapersPage) -> None:
         assert 0.9 * one.proved.epsilon < one.epsilon_lb <= one.proved.epsilon
 
 
-def test_nothing_measured_exceeds_what_is_proved_there(page: PapersPage) -> None:
+def test_nothing_measured_exceeds_what_is_proved_there(page: ClaimsPage) -> None:
     for finding in (*page.claims, *page.controls):
         assert not finding.contradicts_proof
         # A check that cannot fail is none: only what leaves as it is has neither an epsilon nor a delta.
@@ -130,7 +137,7 @@ def test_nothing_measured_exceeds_what_is_proved_there(page: PapersPage) -> None
 
 
 @pytest.mark.parametrize("name", ["L1", "M3", "M4", "M4 B=5b", "M4'", "F", "M4 ok"])
-def test_a_wrong_proof_would_be_noticed(page: PapersPage, name: str) -> None:
+def test_a_wrong_proof_would_be_noticed(page: ClaimsPage, name: str) -> None:
     findings = {finding.name: finding for finding in (*page.claims, *page.controls)}
     measured = findings[name].measurement
     assert measured is not None
@@ -179,14 +186,14 @@ def test_brackets(found: dict[str, Finding]) -> None:
         assert found[name].proof.attained_epsilon == pytest.approx(value, rel=1e-2)
 
 
-def test_the_variance_formula_holds(page: PapersPage) -> None:
+def test_the_variance_formula_holds(page: ClaimsPage) -> None:
     (check,) = page.numbers
     assert check.holds
     assert check.printed == pytest.approx(1.2141, abs=1e-4)
     assert check.high - check.low < 0.05
 
 
-def test_json(page: PapersPage) -> None:
+def test_json(page: ClaimsPage) -> None:
     data = json.loads(json.dumps(page.to_dict(), allow_nan=False))
     assert data["confidence"] == 0.95
     assert {one["name"] for one in data["claims"]} == ALL

@@ -1,0 +1,280 @@
+"""Claims of [OT20] on gradients and of [TH23] on Gram matrices as data, with refuted formulas and certified noise.
+
+[OT20]: a message of 8 numbers. [TH23]: H = 5 stages, after the clips that its proofs take for granted, with n = 2
+agents of d = 2 features and n = 10 of 5. A neighbour changes a whole message; sampling shows the loss of one number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from dprl.platform.reproductions.refuted_formulas import (
+    PrintedBoundedLaplace,
+    PrintedRandomSign,
+    printed_bounded_laplace_delta,
+    raw_score,
+    raw_weights,
+)
+from dprl.privacy.accounting.closed_forms import gaussian_delta, gaussian_epsilon, gaussian_mu
+from dprl.privacy.accounting.curves import RandomizedResponses
+from dprl.privacy.audits.findings import NOTHING_PROVED, Claim, Measurement, NoiseProof, ProbeProof
+from dprl.privacy.audits.mechanisms_audited import clipped_probe, privunit_probe
+from dprl.privacy.audits.page import AuditCase, Measure, NumberCheck
+from dprl.privacy.audits.probes_cells import NoisyCells
+from dprl.privacy.audits.probes_gram import changed_numbers, mass_outside
+from dprl.privacy.audits.probes_vectors import SignMessages
+from dprl.privacy.audits.side_channels import Message, measure_channels
+from dprl.privacy.audits.two_worlds import Attack, measure
+from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
+from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
+from dprl.privacy.mechanisms.gaussian import Gaussian
+from dprl.privacy.mechanisms.gradients import ClippedLaplace
+from dprl.privacy.mechanisms.gram import GramRelease, l1_lower, l1_upper
+from dprl.privacy.mechanisms.gram_gaussian import GramGaussian
+from dprl.privacy.mechanisms.gram_laplace import GramLaplace
+from dprl.privacy.mechanisms.gram_printed import (
+    most_agents_of_printed_gaussian,
+    printed_gaussian_sigma,
+    printed_laplace_scale,
+    printed_uniform_bound,
+)
+from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.mechanisms.privunit import PrivUnit
+from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
+from dprl.privacy.mechanisms.sampling import fill_noise
+from dprl.privacy.mechanisms.uniform import Uniform
+from dprl.privacy.randomness.streams import Streams
+
+EPSILON, DELTA, HORIZON = 1.0, 1e-5, 5
+_CLIP, _NUMBERS, _SUBMISSIONS = 0.01, 8, 10
+_SMALL_DELTA = 1e-6
+_FIRST_STAGE_CHANGE = 2.0 * (HORIZON - 1) ** 2
+"""Change of one number of phi V at stage 1: from m^2 to -m^2, m = H - 1."""
+
+
+def gradient_claims() -> list[AuditCase]:
+    """Return the claims on messages of PGC-A3C."""
+    claim, large, nothing = (Claim(epsilon, source="[OT20]") for epsilon in (EPSILON, 5.0, math.inf))
+    laplace = ClippedLaplace.calibrated(EPSILON, 0.0, _NUMBERS, _CLIP)
+    signs = ProjectedRandomSign.calibrated(large.epsilon, 0.0, _NUMBERS, _CLIP)
+    each = Laplace(_CLIP * _SUBMISSIONS / EPSILON)
+    ones, zeros = (_CLIP / 2,) * _SUBMISSIONS, (-_CLIP / 2,) * _SUBMISSIONS
+    submissions = NoisyCells(each, ones, zeros, f"{_SUBMISSIONS} submissions of +-C/2 e_1")
+    composed = RandomizedResponses(_SUBMISSIONS, _CLIP / each.scale)
+    printed = PrintedRandomSign(epsilon=5.0, dimension=2, k=1)
+    pure, delta = printed.pure_epsilon, printed.delta(5.0)
+    case = AuditCase.of_curve
+    told = f"{_SUBMISSIONS} submissions at eps/{_SUBMISSIONS}"
+    return [
+        replace(
+            case("A1", "clip C/2, Lap(C/eps)", claim, laplace.curve(), clipped_probe(laplace)),
+            runs=50_000,
+            note="for the message's content; not for scores, timing and order",
+        ),
+        case("A2", "random sign, eps/d_hat each", large, signs.curve(), SignMessages(signs)),
+        replace(case("A3", told, claim, composed, submissions), note="if T is a fixed cap that the ledger enforces"),
+        AuditCase(
+            "A2 k=1",
+            "random sign, e^(eps/k), k=1",
+            large,
+            partial(NoiseProof, pure, "exact", pure, delta),
+            partial(measure, printed, large, ProbeProof(pure, delta)),
+            runs=400_000,
+            note="k is not defined; only k = d is private as claimed",
+        ),
+        _raw(
+            "A4",
+            "raw score",
+            nothing,
+            # One device balances the pole to the end of the episode, the other does not.
+            lambda world: [Message.of("score", raw_score((12, 200)[world]))],
+            "not private, says the paper; its loop uses it",
+        ),
+    ]
+
+
+def _raw(name: str, printed: str, claim: Claim, record: Callable[[int], Sequence[Message]], note: str) -> AuditCase:
+    """Return the claim on a message without noise: its bytes in two worlds are compared."""
+
+    def played(_: Attack) -> Measurement:
+        return measure_channels(record, claim, NOTHING_PROVED, printed)
+
+    everything = partial(NoiseProof, math.inf, None, math.inf, 1.0, raw=True)
+    return AuditCase(name, printed, claim, everything, played, runs=1, note=note)
+
+
+def gram_claims() -> list[AuditCase]:
+    """Return the claims on noise for Gram matrices."""
+    small, large = _example(2, 2), _example(10, 5)
+    gaussian, pure, uniform = (Claim(*claim, "[TH23]") for claim in ((EPSILON, DELTA), (EPSILON, 0.0), (0.0, DELTA)))
+    sigma = printed_gaussian_sigma(HORIZON, EPSILON, DELTA)
+    # One user after the other visits one of two states.
+    weights = partial(_weights, np.eye(2))
+    return [
+        _raw("M0", "w + gamma (r - rbar) psi", Claim(1.0, source="[TH23]"), weights, "passed on without noise"),
+        AuditCase(
+            "M1",
+            "Gaussian, n=2 d=2",
+            gaussian,
+            partial(_gaussian, small, gaussian),
+            _gaussian_attack(small, gaussian, sigma),
+            note=_gaussian_note(small, gaussian),
+        ),
+        AuditCase("M2", "Laplace, n=2 d=2", pure, partial(_laplace, small, pure), note="b = 4H^3 sqrt(nd)/eps"),
+        AuditCase(
+            "M2 n=10",
+            "Laplace, n=10 d=5",
+            pure,
+            partial(_laplace, large, pure),
+            note="grows like n sqrt(nd); lives at a delta below 1e-9, which no sampling can show",
+        ),
+        AuditCase(
+            "M3",
+            "uniform, n=2 d=2",
+            uniform,
+            partial(_uniform, small, uniform),
+            _one_number(Uniform(printed_uniform_bound(HORIZON, DELTA)), uniform),
+            runs=20_000,
+            note="a = 4H^3 sqrt(ln(2H/delta)); delta falls with 1/a only, and is the same at every epsilon",
+        ),
+        *_bounded_claims(small, pure),
+    ]
+
+
+def _bounded_claims(release: GramRelease, pure: Claim) -> list[AuditCase]:
+    """Return the claims on bounded Laplace noise."""
+    tenth, scale = Claim(0.1, source="[TH23]"), printed_laplace_scale(HORIZON, 4, EPSILON)
+    bounded, narrow = BoundedLaplace(1.0, 5.0), BoundedLaplace(scale, scale)
+    probe = PrintedBoundedLaplace(scale=1.0, bound=30.0, change=0.1)
+    delta = printed_bounded_laplace_delta(probe.change, probe.scale, probe.bound)
+    five = "one number, B=5b"
+    return [
+        AuditCase(
+            "M4",
+            "bounded Laplace, B=b, n=d=2",
+            pure,
+            partial(_bounded, release, 1.0, pure),
+            _one_number(narrow, pure),
+            note="outputs near an end of one neighbour's range cannot come from the other, for every finite B",
+        ),
+        replace(
+            AuditCase.of_curve(
+                "M4 B=5b",
+                "bounded Laplace, B=5b",
+                tenth,
+                bounded.curve(Sensitivity.of_cells(1, 0.1)),
+                NoisyCells(bounded, (0.1,), (0.0,), five),
+            ),
+            runs=400_000,
+            note="the neighbours' supports differ, so there is no pure epsilon",
+        ),
+        AuditCase(
+            "M4'",
+            "bounded Laplace, eq. (78)",
+            tenth,
+            partial(NoiseProof, math.inf, None, math.inf, delta),
+            partial(measure, probe, tenth, ProbeProof(math.inf, delta)),
+            runs=10_000,
+            note="inverts a distribution function that is wrong for x < 0: one-sided, whatever B is",
+        ),
+    ]
+
+
+def _weights(states: np.ndarray, world: int) -> Sequence[Message]:
+    return [Message.of("weights", raw_weights(np.zeros(2), 1.0, states[world], 0.1))]
+
+
+def _example(agents: int, features: int) -> GramRelease:
+    """Return the release of `agents` agents with `features` features each in an episode."""
+    return GramRelease.of_horizon(HORIZON, agents * features, agents)
+
+
+def _gaussian_mu(release: GramRelease, claim: Claim) -> float:
+    sigma = printed_gaussian_sigma(HORIZON, claim.epsilon, claim.delta)
+    return GramGaussian(release, (sigma,) * HORIZON).mu
+
+
+def _gaussian_note(release: GramRelease, claim: Claim) -> str:
+    """Return for how many agents the printed sigma is enough, and how many times the least one it is here."""
+    most = most_agents_of_printed_gaussian(HORIZON, claim.epsilon, claim.delta)
+    excess = gaussian_mu(claim.epsilon, claim.delta) / _gaussian_mu(release, claim)
+    sigma = "sigma = 4H^3 sqrt(2 ln(2.5H/delta))/eps"
+    return f"{sigma}; holds for n <= {most}, here with {excess:.1f} times the noise it needs"
+
+
+def _gaussian(release: GramRelease, claim: Claim) -> NoiseProof:
+    mu = _gaussian_mu(release, claim)
+    return NoiseProof(math.inf, None, gaussian_epsilon(claim.delta, mu), gaussian_delta(claim.epsilon, mu))
+
+
+def _laplace(release: GramRelease, claim: Claim) -> NoiseProof:
+    noise = GramLaplace(release, (printed_laplace_scale(HORIZON, release.dimension, claim.epsilon),) * HORIZON)
+    approximate = noise.curve()
+    attained = noise.pure_epsilon * l1_lower(release.dimension) / l1_upper(release.dimension)
+    at_claim = 0.0 if noise.pure_epsilon <= claim.epsilon else approximate.delta(claim.epsilon)
+    small = min(noise.pure_epsilon, approximate.epsilon(_SMALL_DELTA))
+    return NoiseProof(noise.pure_epsilon, "upper", small, at_claim, attained_epsilon=attained)
+
+
+def _l1(release: GramRelease) -> float:
+    return release.n_messages * release.power_sum(2) * l1_upper(release.dimension)
+
+
+def _uniform(release: GramRelease, claim: Claim) -> NoiseProof:
+    noise = Uniform(printed_uniform_bound(HORIZON, claim.delta))
+    attained = mass_outside(noise, changed_numbers(release))
+    upper = min(1.0, _l1(release) / (2.0 * noise.bound))
+    return NoiseProof(math.inf, None, math.inf, upper, attained_delta=attained)
+
+
+def _bounded(release: GramRelease, multiple: float, claim: Claim) -> NoiseProof:
+    scale, l1 = printed_laplace_scale(HORIZON, release.dimension, claim.epsilon), _l1(release)
+    noise = BoundedLaplace(scale, multiple * scale)
+    attained = mass_outside(noise, changed_numbers(release))
+    # No delta below one is proved where the log-ratio on the common support may exceed the claim.
+    upper = noise.curve(Sensitivity(l1, l1, l1, 1)).delta(claim.epsilon) if l1 <= scale * claim.epsilon else 1.0
+    return NoiseProof(math.inf, None, math.inf, upper, attained_delta=attained)
+
+
+def _one_number(mechanism: Mechanism, claim: Claim) -> Measure:
+    """Return the attack on one number of a message at stage 1."""
+    change = _FIRST_STAGE_CHANGE
+    probe = NoisyCells(mechanism, (change,), (0.0,), f"one number, changed by {change:.4g}")
+    return partial(measure, probe, claim, ProbeProof.of(mechanism.curve(Sensitivity.of_cells(1, change)), claim))
+
+
+def _gaussian_attack(release: GramRelease, claim: Claim, sigma: float) -> Measure:
+    change, noise = math.sqrt(4.5 * release.n_messages * release.power_sum(4)), Gaussian(sigma)
+    probe = NoisyCells(noise, (change,), (0.0,), "all messages along the worst direction")
+    return partial(measure, probe, claim, ProbeProof.of(noise.curve(Sensitivity.of_cells(1, change)), claim))
+
+
+def message_controls() -> list[AuditCase]:
+    """Return certified noise for the same messages: none of it may be refuted."""
+    pure, claim = Claim(EPSILON, source="certified"), Claim(EPSILON, DELTA, "certified")
+    unit, change = PrivUnit.calibrated(EPSILON, 0.0, _NUMBERS), Sensitivity.of_cells(1, _FIRST_STAGE_CHANGE)
+    noise = BoundedLaplace.calibrated(EPSILON, DELTA, change)
+    proof = partial(NoiseProof, math.inf, None, EPSILON, noise.curve(change).delta(EPSILON))
+    subject = f"truncated Laplace, B = {noise.bound / noise.scale:.4g} b"
+    gradient = AuditCase.of_curve("A2 ok", "gradient, PrivUnit", pure, unit.curve(), privunit_probe(unit))
+    return [
+        replace(gradient, runs=50_000),
+        AuditCase("M4 ok", subject, claim, proof, _one_number(noise, claim)),
+    ]
+
+
+def variance_check(attack: Attack) -> NumberCheck:
+    """Return [TH23]'s variance of bounded Laplace noise at B = 3b, b = 1, against `attack.runs` draws (Hoeffding)."""
+    noise = BoundedLaplace(1.0, 3.0)
+    q = math.exp(-noise.bound)
+    printed = 2.0 / (1.0 - q) - ((noise.bound + 1.0) ** 2 + 1.0) * q / (1.0 - q)
+    draws = np.empty(attack.runs)
+    fill_noise(draws, noise.noise(Streams(attack.seed, "audit|variance").key("user_noise")), np.uint64(0))
+    half = noise.bound**2 * math.sqrt(math.log(2.0 / attack.alpha) / (2.0 * attack.runs))
+    mean, subject = float(np.mean(draws**2)), "variance of bounded Laplace, B = 3b"
+    return NumberCheck("M5", subject, "[TH23]", printed, mean - half, mean + half, 1.0 - attack.alpha, attack.runs)

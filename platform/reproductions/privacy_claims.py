@@ -1,0 +1,45 @@
+"""Page of all claims on privacy that the papers print, with certified noise as controls: `dprl audit --papers`."""
+
+from __future__ import annotations
+
+from dprl.platform.reproductions.claims_on_counts import count_claims, count_controls, floating_point_claim
+from dprl.platform.reproductions.claims_on_messages import (
+    gradient_claims,
+    gram_claims,
+    message_controls,
+    variance_check,
+)
+from dprl.privacy.audits.page import AuditCase, ClaimsPage, audit_page
+from dprl.privacy.audits.two_worlds import Attack
+
+ALPHA = 0.05
+_VARIANCE_RUNS = 1_000_000
+_ORDER = ("C", "L", "A", "M", "F")
+OTHER_READINGS = {"C1'": "C1", "C2'": "C2", "L2'": "L2", "A2 k=1": "A2"}
+"""Rows that read the print of another row's claim in another way."""
+REPEATS = {"L1 run": "L1", "M2 n=10": "M2", "M4 B=5b": "M4"}
+"""Rows that audit another row's claim again, with another attack or at another instance."""
+
+
+def paper_claims() -> list[AuditCase]:
+    """Return all printed claims: central, local, gradients, linear models, floating point."""
+    cases = [*count_claims(), *gradient_claims(), *gram_claims(), floating_point_claim()]
+    return sorted(cases, key=lambda case: (_ORDER.index(case.name[0]), case.name[1:2], case.name))
+
+
+def paper_controls() -> list[AuditCase]:
+    """Return certified noise for the same releases."""
+    cases = [*count_controls(), *message_controls()]
+    return sorted(cases, key=lambda case: (_ORDER.index(case.name[0]), case.name))
+
+
+def audit_papers(seed: int = 0, alpha: float = ALPHA) -> ClaimsPage:
+    """Return the whole page; all measured bounds hold together with probability 1 - alpha."""
+    claims, controls = paper_claims(), paper_controls()
+    checks = 1
+    sampled = sum(case.measure is not None for case in (*claims, *controls)) + checks
+    each = alpha / sampled
+    found = audit_page([*claims, *controls], seed, alpha * (sampled - checks) / sampled)
+    number = variance_check(Attack(_VARIANCE_RUNS, seed, each))
+    shown, controlled = tuple(found[: len(claims)]), tuple(found[len(claims) :])
+    return ClaimsPage(shown, controlled, (number,), alpha, OTHER_READINGS, REPEATS)
