@@ -79,7 +79,7 @@ format: dev  ## let ruff format and repair what it can
 typing:  # the tree that the type checker reads: dprl/X is X/
 	@mkdir -p build/typing/dprl
 	@for room in $(ROOMS); do ln -sfn ../../../$$room build/typing/dprl/$$room; done
-	@ln -sfn ../../../package/__init__.py build/typing/dprl/__init__.py
+	@for file in package/*.py; do ln -sfn ../../../$$file build/typing/dprl/; done
 
 bench: setup  ## our implementations against naive ones, as ratios
 	@$(BIN)/python -m benchmarks.noise $(filter --quick,$(BENCH_ARGS))

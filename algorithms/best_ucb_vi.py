@@ -16,9 +16,9 @@ from dprl.algorithms.base import Float64Array, Int64Array, check_choice
 from dprl.algorithms.tabular import Released, TabularMDPConfig, learning_loop
 from dprl.algorithms.tabular.consistency import restore_totals_and_flow
 from dprl.algorithms.tabular.greedy import act_greedily
+from dprl.compiled import inlined, kernel
 from dprl.envs import FiniteMDP
 from dprl.privacy import NoiseParts, PrivacyConfig, Privatizer, Streams, WeightedSums
-from dprl.privacy.compiled import inlined, kernel
 from dprl.privacy.mechanisms.base import DISCRETE_GAUSSIAN, GAUSSIAN
 
 Consistency = Literal["proved", "always", "never"]

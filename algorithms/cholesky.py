@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from dprl.algorithms.base import Float64Array
-from dprl.privacy.compiled import inlined, no_alloc_kernel
+from dprl.compiled import inlined, no_alloc_kernel
 
 
 @no_alloc_kernel

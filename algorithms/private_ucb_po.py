@@ -18,9 +18,9 @@ from dprl.algorithms.tabular.cz22 import Bonus as QBonus
 from dprl.algorithms.tabular.cz22 import CZ22Config, optimistic_q
 from dprl.algorithms.tabular.exponential import exponential
 from dprl.algorithms.tabular.simulator import play_stochastic, stochastic_regret
+from dprl.compiled import inlined
 from dprl.envs import FiniteMDP
 from dprl.privacy import Privatizer
-from dprl.privacy.compiled import inlined
 
 
 class Bonus(NamedTuple):

@@ -12,9 +12,9 @@ from typing import ClassVar
 from dprl.algorithms.tabular import Released, learning_loop
 from dprl.algorithms.tabular.cz22 import Bonus, CZ22Config, optimistic_q
 from dprl.algorithms.tabular.greedy import GreedyTables, act_greedily, greedy_tables
+from dprl.compiled import no_alloc_kernel
 from dprl.envs import FiniteMDP
 from dprl.privacy import Privatizer
-from dprl.privacy.compiled import no_alloc_kernel
 
 
 @no_alloc_kernel

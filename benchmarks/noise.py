@@ -14,8 +14,8 @@ import numpy as np
 from rich.console import Console
 
 from benchmarks.harness import Blocks, Row, Run, command_line, microseconds_per_episode, repeated, show, verdict
+from dprl.compiled import kernel
 from dprl.privacy.base import Float64Array
-from dprl.privacy.compiled import kernel
 from dprl.privacy.counters.base import CounterState
 from dprl.privacy.counters.binary_tree import BinaryTree
 from dprl.privacy.counters.release import release_prefix

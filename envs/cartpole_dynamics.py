@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dprl.envs.compiled import inlined, no_alloc_kernel
+from dprl.compiled import inlined, no_alloc_kernel
 
 __all__ = ["ANGLE_LIMIT", "HALF_POLE", "POSITION_LIMIT", "fallen", "first_state", "step_lanes"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dprl.envs.compiled import kernel
+from dprl.compiled import kernel
 
 __all__ = ["deterministic_value", "expectation", "optimal_value", "roll_out", "roll_out_stochastic", "stochastic_value"]
 

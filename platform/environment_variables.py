@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from dprl.platform.errors import broken_rule
-from dprl.privacy.plugins import VARIABLE as PLUGINS_VARIABLE
+from dprl.plugins import VARIABLE as PLUGINS_VARIABLE
 
 CPU_VARIABLE = "DPRL_NUM_CPUS"
 

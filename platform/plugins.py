@@ -14,10 +14,10 @@ from numba.core.errors import NumbaError
 
 from dprl import algorithms, envs
 from dprl.platform.errors import broken_rule
+from dprl.plugins import GROUP, VARIABLE, is_module_name, plugin_files, plugin_modules
 from dprl.privacy.mechanisms import ADDITIVE, MECHANISMS
 from dprl.privacy.mechanisms.tabulated import TabulatedMechanism, require_nothing_else
-from dprl.privacy.plugins import GROUP, VARIABLE, is_module_name, plugin_files, plugin_modules
-from dprl.privacy.sources import sources_are_unchanged
+from dprl.sources import sources_are_unchanged
 
 __all__ = [
     "PLUGIN_ERRORS",

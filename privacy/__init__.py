@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dprl.compiled import kernel
 from dprl.privacy.base import (
     Contribution,
     CountFamilies,
@@ -24,7 +25,6 @@ from dprl.privacy.bits import (
     send_bit,
 )
 from dprl.privacy.certificate import Certificate, Certifies, PrivacyRequest, certify
-from dprl.privacy.compiled import kernel
 from dprl.privacy.counters import COUNTERS
 from dprl.privacy.counts.channels import NoiseParts
 from dprl.privacy.counts.layouts import Layout
@@ -60,7 +60,7 @@ from dprl.privacy.linear_statistics.trust_models import (
 from dprl.privacy.mechanisms import MECHANISMS
 from dprl.privacy.randomness.settings import NoiseConfig
 from dprl.privacy.randomness.streams import Streams
-from dprl.privacy.sources import source_digest
+from dprl.sources import source_digest
 
 __all__ = [
     "BIT_TRUST_MODELS",

@@ -10,10 +10,10 @@ from typing import ClassVar, NamedTuple, NoReturn, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from dprl.compiled import no_alloc_kernel
 from dprl.privacy.base import Float64Array, Guarantee, Int64Array, TrustModel
 from dprl.privacy.certificate import ENTROPY, PrivacyRequest
 from dprl.privacy.checks import check_budget
-from dprl.privacy.compiled import no_alloc_kernel
 from dprl.privacy.ledgers.ledger import Release
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.randomized_response import LARGEST_EPSILON, RandomizedResponse, fill_responses

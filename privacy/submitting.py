@@ -13,9 +13,9 @@ from typing import NoReturn
 
 import numpy as np
 
+from dprl.compiled import no_alloc_kernel
 from dprl.privacy.base import Int64Array, LedgerError, Scope, TrustModel
 from dprl.privacy.certificate import Certificate, PrivacyRequest, certify
-from dprl.privacy.compiled import no_alloc_kernel
 from dprl.privacy.ledgers.ledger import Ledger, Release
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.states import check_sealed, counts_in, require_seeded, sealed

@@ -15,6 +15,7 @@ from dprl.algorithms.dp_nash_vi.postprocessing import (
     private_expectations,
 )
 from dprl.algorithms.tabular import Released
+from dprl.compiled import inlined, no_alloc_kernel
 from dprl.envs.games import MarkovGame
 from dprl.envs.games.equilibria import (
     LARGEST_VIOLATION,
@@ -22,7 +23,6 @@ from dprl.envs.games.equilibria import (
     coarse_correlated_equilibrium,
     equilibrium_scratch,
 )
-from dprl.privacy.compiled import inlined, no_alloc_kernel
 
 
 class Bonus(NamedTuple):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dprl.algorithms.base import Float64Array
-from dprl.privacy.compiled import inlined
+from dprl.compiled import inlined
 
 _SMALLEST = 1e-300
 

@@ -9,11 +9,11 @@ import numpy as np
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.tabular.counts import visit_families, write_visits
 from dprl.algorithms.tabular.simulator import Device, device
+from dprl.compiled import inlined
 from dprl.envs.dynamics import roll_out_stochastic
 from dprl.envs.games import MarkovGame
 from dprl.envs.games.dynamics import GapScratch, GapTables, duality_gap, gap_scratch
 from dprl.privacy import CountFamilies, Streams
-from dprl.privacy.compiled import inlined
 from dprl.privacy.randomness.bits import fill_uniform
 
 

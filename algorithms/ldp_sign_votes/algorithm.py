@@ -11,12 +11,12 @@ from dprl.algorithms.base import REGRET, Float64Array, Int64Array, Metric, Relea
 from dprl.algorithms.ldp_sign_votes.drift import TIES, DriftTests, drift_tests
 from dprl.algorithms.ldp_sign_votes.fit import Fit, Votes, act, add_vote, no_votes, refit
 from dprl.algorithms.submitting import SubmittingLearner
+from dprl.compiled import inlined, no_alloc_kernel
 from dprl.envs import Env, LinearMixtureMDP
 from dprl.envs.network_mdp.base import action_vectors
 from dprl.envs.network_mdp.dynamics import NOTHING, SuccessorLists, policy_value
 from dprl.privacy import BitPrivacyConfig, BitPrivatizer, Streams
 from dprl.privacy.bits import BitChannel, receive_bit, send_bit
-from dprl.privacy.compiled import inlined, no_alloc_kernel
 from dprl.privacy.randomness.bits import fill_uniform
 
 RIGHT_SIGNS = Metric(

@@ -9,7 +9,7 @@ import numpy as np
 
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.cholesky import inverted
-from dprl.privacy.compiled import inlined, no_alloc_kernel
+from dprl.compiled import inlined, no_alloc_kernel
 
 RIDGE = 1.0
 """What is added to the Gram matrices: a vote's worth, so that the first ones are not believed too much."""

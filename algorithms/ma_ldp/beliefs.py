@@ -11,8 +11,8 @@ from dprl.algorithms.base import Float64Array
 from dprl.algorithms.ma_ldp.graphs import ConsensusMatrices, consensus, matrix_number
 from dprl.algorithms.ma_ldp.joint_actions import padded
 from dprl.algorithms.ma_ldp.rewards import RewardStep, correct, reward_step
+from dprl.compiled import inlined, no_alloc_kernel
 from dprl.envs.network_mdp import LinearMixtureMDP
-from dprl.privacy.compiled import inlined, no_alloc_kernel
 from dprl.privacy.randomness.bits import fill_uniform
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.cholesky import inverted
-from dprl.privacy.compiled import inlined, no_alloc_kernel
+from dprl.compiled import inlined, no_alloc_kernel
 
 RIDGE = 1.0
 """eta of line 37, which the paper sets to 1; it also stands for the lambda of Lambda_1."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dprl.algorithms.base import Float64Array, check_choice, check_number, check_whole
-from dprl.privacy.compiled import no_alloc_kernel
+from dprl.compiled import no_alloc_kernel
 
 Bools = NDArray[np.bool_]
 Edges = list[tuple[int, int]]

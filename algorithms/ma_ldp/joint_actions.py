@@ -11,7 +11,7 @@ import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.ma_ldp.forms import Forms
-from dprl.privacy.compiled import inlined, no_alloc_kernel
+from dprl.compiled import inlined, no_alloc_kernel
 
 _LANES = 16
 """States are padded to a multiple of it; what a compiler makes of a shorter rest is not in vectors."""

@@ -13,7 +13,7 @@ from dprl.algorithms.ma_ldp.bonus import EXPONENT
 from dprl.algorithms.ma_ldp.estimation import Estimates, Sums, estimate
 from dprl.algorithms.ma_ldp.planning import Planning, make_plan
 from dprl.algorithms.ma_ldp.users import Users, play, regret
-from dprl.privacy.compiled import no_alloc_kernel
+from dprl.compiled import no_alloc_kernel
 from dprl.privacy.linear_statistics.channels import StatisticsChannel, add_statistics, send_statistics
 
 

@@ -15,10 +15,10 @@ from dprl.algorithms.base import Float64Array
 from dprl.algorithms.ma_ldp.forms import Forms, empty_forms, fill_forms
 from dprl.algorithms.ma_ldp.joint_actions import Bounds, Features, Rows, Worst, fill_worst, higher, padded, workspace
 from dprl.algorithms.ma_ldp.two_agents import fill_worst_of_two
+from dprl.compiled import inlined, no_alloc_kernel
 from dprl.envs import LinearMixtureMDP
 from dprl.envs.network_mdp.base import action_vectors
 from dprl.envs.network_mdp.dynamics import SuccessorLists
-from dprl.privacy.compiled import inlined, no_alloc_kernel
 
 
 class Rules(NamedTuple):

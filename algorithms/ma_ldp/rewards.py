@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dprl.algorithms.base import Float64Array, check_number
-from dprl.privacy.compiled import inlined, no_alloc_kernel
+from dprl.compiled import inlined, no_alloc_kernel
 
 LARGEST_STEP = 2.0
 """With features of norm at most 1 the error at a state changes its sign at most, and does not grow, up to this step."""

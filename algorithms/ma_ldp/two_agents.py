@@ -9,7 +9,7 @@ import numpy as np
 
 from dprl.algorithms.ma_ldp.forms import Forms
 from dprl.algorithms.ma_ldp.joint_actions import Bounds, Features, Rows, Worst, higher, lower
-from dprl.privacy.compiled import inlined, no_alloc_kernel
+from dprl.compiled import inlined, no_alloc_kernel
 
 
 @no_alloc_kernel

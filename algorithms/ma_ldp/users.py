@@ -9,10 +9,10 @@ import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.ma_ldp.planning import Plan, Rules
+from dprl.compiled import inlined, no_alloc_kernel
 from dprl.envs.network_mdp import LinearMixtureMDP
 from dprl.envs.network_mdp.dynamics import next_state, team_value
 from dprl.privacy import Streams
-from dprl.privacy.compiled import inlined, no_alloc_kernel
 from dprl.privacy.randomness.bits import fill_uniform
 
 

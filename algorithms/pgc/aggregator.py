@@ -15,8 +15,8 @@ from dprl.algorithms.base import Float64Array, Int64Array, check_number
 from dprl.algorithms.pgc.base import Batch
 from dprl.algorithms.pgc.reorder_buffer import ReorderBuffer
 from dprl.algorithms.pgc.schedule import Schedule, last_startable, version_of
+from dprl.compiled import inlined, kernel
 from dprl.privacy import Lease, PrivateMessages
-from dprl.privacy.compiled import inlined, kernel
 from dprl.privacy.states import check_arrays
 
 APPLIED, UPDATES = range(2)

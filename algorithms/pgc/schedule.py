@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from dprl.algorithms.base import check_whole
-from dprl.privacy.compiled import inlined
+from dprl.compiled import inlined
 
 LARGEST_STALENESS, LARGEST_BUFFER = 10_000, 100_000
 AGENTS_PER_CALL, AGENTS_OF_ALL_CALLS = 9, 24

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array, Metric
-from dprl.privacy.compiled import inlined, kernel
+from dprl.compiled import inlined, kernel
 
 WINDOW = 10
 FINAL = 5_000

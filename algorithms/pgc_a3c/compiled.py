@@ -10,7 +10,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from dprl.algorithms.base import Float64Array
-from dprl.privacy.compiled import JIT_DISABLED
+from dprl.compiled import JIT_DISABLED
 
 Four = tuple[float, float, float, float]
 

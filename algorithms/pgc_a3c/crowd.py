@@ -34,9 +34,9 @@ from dprl.algorithms.pgc_a3c.network import (
     WIDTH,
     probability_of_right,
 )
+from dprl.compiled import no_alloc_kernel
 from dprl.envs.cartpole import CartPole, fallen, first_state, step_lanes
 from dprl.privacy import Streams
-from dprl.privacy.compiled import no_alloc_kernel
 from dprl.privacy.mechanisms.logarithm import one_to_two
 from dprl.privacy.randomness.bits import fill_uniform, splitmix64
 

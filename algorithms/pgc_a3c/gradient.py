@@ -25,7 +25,7 @@ from dprl.algorithms.pgc_a3c.network import (
     VALUE,
     exponential,
 )
-from dprl.privacy.compiled import no_alloc_kernel
+from dprl.compiled import no_alloc_kernel
 from dprl.privacy.mechanisms.logarithm import log_of_reduced, reduced
 
 UInt64Array = npt.NDArray[np.uint64]

@@ -15,7 +15,7 @@ from dprl.algorithms.pgc.schedule import Schedule, last_startable
 from dprl.algorithms.pgc.scores import ScoreKeeper, record
 from dprl.algorithms.pgc_a3c.crowd import Crowd, deliver, is_idle, local_update, tick
 from dprl.algorithms.pgc_a3c.gradient import LossTables
-from dprl.privacy.compiled import inlined, no_alloc_kernel
+from dprl.compiled import inlined, no_alloc_kernel
 from dprl.privacy.gradients.channels import GradientChannel, receive, submit
 
 

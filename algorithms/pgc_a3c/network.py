@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from dprl.algorithms.base import Float64Array
-from dprl.privacy.compiled import kernel, no_alloc_kernel
+from dprl.compiled import kernel, no_alloc_kernel
 from dprl.privacy.mechanisms.logarithm import open_unit
 from dprl.privacy.randomness.bits import fill_bits
 

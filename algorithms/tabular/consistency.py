@@ -8,7 +8,7 @@ orthogonal projection on these equations has a closed form: the equations of one
 from __future__ import annotations
 
 from dprl.algorithms.base import Float64Array
-from dprl.privacy.compiled import inlined
+from dprl.compiled import inlined
 
 
 @inlined

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from dprl.algorithms.base import Float64Array, Int64Array
+from dprl.compiled import inlined
 from dprl.envs import FiniteMDP
 from dprl.privacy import CountFamilies, CountFamily
-from dprl.privacy.compiled import inlined
 
 TRANSITIONS, VISITS, REWARDS = range(3)
 N_FAMILIES = 3

@@ -9,8 +9,8 @@ from typing import Literal, NamedTuple, get_args
 from dprl.algorithms.base import Float64Array, check_choice
 from dprl.algorithms.tabular.greedy import sum_of_next_costs, sum_of_next_values
 from dprl.algorithms.tabular.mdp import TabularMDPConfig
+from dprl.compiled import inlined
 from dprl.privacy import Privatizer
-from dprl.privacy.compiled import inlined
 
 Counts = Literal["rewards", "costs"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dprl.privacy.compiled import kernel
+from dprl.compiled import kernel
 
 # exp(r) = 1 + r + r c/(2-c) for |r| <= ln(2)/2, c = r - z (C1 + z (C2 + ...)), z = r^2: fdlibm's coefficients.
 _C1, _C2, _C3 = 1.66666666666666019037e-01, -2.77777777770155933842e-03, 6.61375632143793436117e-05

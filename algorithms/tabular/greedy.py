@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array
+from dprl.compiled import inlined
 from dprl.envs import FiniteMDP
-from dprl.privacy.compiled import inlined
 
 
 class GreedyTables(NamedTuple):

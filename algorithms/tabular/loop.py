@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, cast
 from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.tabular.counts import Released
 from dprl.algorithms.tabular.simulator import play, regret
-from dprl.privacy.compiled import inlined, no_alloc_kernel
+from dprl.compiled import inlined, no_alloc_kernel
 from dprl.privacy.counts.exchange import Channel, exchange, exchange_unreleased
-from dprl.privacy.sources import is_ours, tree_or_bytes
+from dprl.sources import is_ours, tree_or_bytes
 
 Run = Callable[..., tuple[float, float]]
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.tabular.counts import N_FAMILIES, write_contribution
+from dprl.compiled import inlined
 from dprl.envs import FiniteMDP
 from dprl.envs.dynamics import deterministic_value, roll_out, roll_out_stochastic, stochastic_value
 from dprl.privacy import Streams
-from dprl.privacy.compiled import inlined
 from dprl.privacy.randomness.bits import fill_uniform
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dprl.envs.compiled import no_alloc_kernel
+from dprl.compiled import no_alloc_kernel
 
 __all__ = ["TOLERANCE", "Dictionary", "dictionary", "exact_sum", "precise_sum", "solve"]
 

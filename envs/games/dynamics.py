@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dprl.envs.compiled import inlined, kernel, no_alloc_kernel
+from dprl.compiled import inlined, kernel, no_alloc_kernel
 from dprl.envs.dynamics import expectation
 
 __all__ = [

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dprl.envs.compiled import no_alloc_kernel
+from dprl.compiled import no_alloc_kernel
 from dprl.envs.games.dual_simplex import TOLERANCE, Dictionary, dictionary, exact_sum, precise_sum, solve
 
 __all__ = [

@@ -9,7 +9,7 @@ from pathlib import Path
 from dprl.platform.errors import UserError, broken_rule, counted
 from dprl.platform.tracking.shown_addresses import holds_secret
 from dprl.platform.tracking.store import TrackingStore
-from dprl.privacy.plugins import VARIABLE
+from dprl.plugins import VARIABLE
 
 _STORAGE, _TRACKING = "--storage", "tracking-uri"
 

@@ -51,9 +51,10 @@ def pack(config: Mapping[str, Any], into: Path) -> Shipment:
             target = code / source.relative_to(top)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, target)
-    # Without it a `dprl` that is installed on the nodes would come first: a regular package does before a namespace.
-    own = top / "__init__.py"
-    shutil.copyfile(own if own.exists() else top / "package" / "__init__.py", code / "__init__.py")
+    # Without __init__.py an installed `dprl` would come first: regular packages come before namespaces.
+    own = top if (top / "__init__.py").exists() else top / "package"
+    for source in own.glob("*.py"):
+        shutil.copyfile(source, code / source.name)
     job.mkdir()
     (job / CONFIG_FILE).write_text(yaml.safe_dump(dict(config), sort_keys=False), encoding="utf-8")
     _write_metadata(job)

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dprl.compiled import kernel
 from dprl.privacy.audits.probes_gram import furthest_features, gram_ratios
 from dprl.privacy.audits.probes_vectors import additive_ratios
 from dprl.privacy.audits.two_worlds import Key
 from dprl.privacy.base import Float64Array
 from dprl.privacy.bits import BitChannel, BitPrivatizer, send_bit
-from dprl.privacy.compiled import kernel
 from dprl.privacy.linear_statistics.channels import StatisticsChannel, send_statistics
 from dprl.privacy.linear_statistics.privatizers import StatisticsParts, open_channel
 from dprl.privacy.mechanisms.gram_base import RawGram

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from dprl.compiled import kernel
 from dprl.privacy.audits.probes_cells import log_ratios
 from dprl.privacy.audits.probes_counters import best_linear_weights, tree_ratios
 from dprl.privacy.audits.probes_vectors import unary_ratios
 from dprl.privacy.audits.two_worlds import Key
 from dprl.privacy.base import Contribution, CountFamilies, CountFamily, Float64Array, Int64Array
-from dprl.privacy.compiled import kernel
 from dprl.privacy.counters.base import Counter
 from dprl.privacy.counters.binary_tree import BinaryTree
 from dprl.privacy.counts.exchange import ABSORBED, CHARGED, ENCODED, SENT, Channel, encode, exchange

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dprl.compiled import kernel
 from dprl.privacy.audits.probes_cells import log_ratios
 from dprl.privacy.audits.two_worlds import Key
 from dprl.privacy.base import Float64Array
-from dprl.privacy.compiled import kernel
 from dprl.privacy.mechanisms.base import Mechanism
 from dprl.privacy.mechanisms.gradients import VectorMechanism
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign, fill_projection, fill_signs

@@ -11,8 +11,8 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from dprl.compiled import kernel
 from dprl.privacy.base import Float64Array
-from dprl.privacy.compiled import kernel
 from dprl.privacy.counters.base import BUFFERED, CounterState, check_geometry, check_item, errors_of, node_of
 from dprl.privacy.counters.error_bounds import gaussian_pieces_bound
 from dprl.privacy.counters.toeplitz import summing_slack, through_column

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from scipy import fft
 from scipy.interpolate import CubicSpline
 
+from dprl.compiled import kernel
 from dprl.privacy.base import Float64Array
-from dprl.privacy.compiled import kernel
 from dprl.privacy.counters.base import ROWS, CounterState, check_geometry, check_item, errors_of, node_of
 from dprl.privacy.counters.error_bounds import gaussian_process_bound
 from dprl.privacy.counters.release import fill_rows

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from dprl.compiled import kernel, no_alloc_kernel
 from dprl.privacy.base import Float64Array
-from dprl.privacy.compiled import kernel, no_alloc_kernel
 from dprl.privacy.counters.base import BUFFERED, EXACT, ROWS, TREE, CounterState
 from dprl.privacy.mechanisms.base import Noise
 from dprl.privacy.mechanisms.sampling import BLOCK, extend_noise, fill_noise

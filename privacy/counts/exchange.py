@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dprl.compiled import inlined, no_alloc_kernel
 from dprl.privacy.base import Float64Array, Int64Array, LedgerError
-from dprl.privacy.compiled import inlined, no_alloc_kernel
 from dprl.privacy.counters.base import EXACT, CounterState
 from dprl.privacy.counters.release import release_prefix
 from dprl.privacy.counts.layouts import Slots, add_contribution, collect, hot_cell

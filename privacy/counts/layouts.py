@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dprl.compiled import inlined, kernel
 from dprl.privacy.base import CountFamilies, CountFamily, Float64Array, Int64Array
-from dprl.privacy.compiled import inlined, kernel
 
 RELEASED_FAMILIES = ("separate", "marginal", "one_hot")
 _SUMMANDS = 1

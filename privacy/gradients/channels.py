@@ -12,8 +12,8 @@ from typing import NamedTuple, NoReturn
 
 import numpy as np
 
+from dprl.compiled import no_alloc_kernel
 from dprl.privacy.base import Float64Array, Int64Array, LedgerError
-from dprl.privacy.compiled import no_alloc_kernel
 from dprl.privacy.mechanisms.randomized_response import fill_responses
 from dprl.privacy.mechanisms.vectors import VectorNoise, fill_estimate, fill_message
 

@@ -12,8 +12,8 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from dprl.compiled import inlined, no_alloc_kernel
 from dprl.privacy.base import Float64Array, Int64Array
-from dprl.privacy.compiled import inlined, no_alloc_kernel
 from dprl.privacy.mechanisms.base import Noise
 from dprl.privacy.mechanisms.clipping import L2, MOST, fill_clipped
 from dprl.privacy.mechanisms.gram import add_gram, clip_features, clip_value, finish_gram

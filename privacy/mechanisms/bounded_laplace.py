@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammainc
 
+from dprl.compiled import kernel
 from dprl.privacy.accounting.bounded_support import bounded_support_curve, worst_outside
 from dprl.privacy.accounting.curves import PrivacyCurve
 from dprl.privacy.base import Float64Array
-from dprl.privacy.compiled import kernel
 from dprl.privacy.mechanisms.base import BOUNDED_LAPLACE, IDEALISED, Noise, Sensitivity
 from dprl.privacy.mechanisms.logarithm import log_of_reduced, reduced
 from dprl.privacy.mechanisms.uniform import fill_signed_uniform

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from dprl.privacy.compiled import kernel
+from dprl.compiled import kernel
 
 ANY, L1, L2, ELEMENTWISE = range(4)
 NORMS = {"none": ANY, "l1": L1, "l2": L2, "elementwise": ELEMENTWISE}

@@ -16,11 +16,11 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from dprl.compiled import kernel
 from dprl.privacy.accounting.curves import ConcentratedLoss, PrivacyCurve
 from dprl.privacy.accounting.discrete_gaussians import DiscreteGaussianLoss, discrete_gaussian_sigma
 from dprl.privacy.accounting.zcdp import zcdp_rho
 from dprl.privacy.base import Float64Array
-from dprl.privacy.compiled import kernel
 from dprl.privacy.mechanisms.base import DISCRETE_GAUSSIAN, INTEGER, Noise, Sensitivity
 from dprl.privacy.randomness.bits import fill_bits
 from dprl.privacy.randomness.exact import LIMB_BITS, RESERVED, UInt64Array, exp_minus

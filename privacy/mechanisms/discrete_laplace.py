@@ -17,9 +17,9 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from dprl.compiled import kernel
 from dprl.privacy.accounting.curves import RandomizedResponses
 from dprl.privacy.base import Float64Array
-from dprl.privacy.compiled import kernel
 from dprl.privacy.mechanisms.base import DISCRETE_LAPLACE, INTEGER, Noise, Sensitivity
 from dprl.privacy.mechanisms.laplace import calibrated_scale
 from dprl.privacy.randomness.bits import fill_bits

@@ -9,10 +9,10 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from dprl.compiled import kernel
 from dprl.privacy.accounting.closed_forms import gaussian_mu
 from dprl.privacy.accounting.curves import GaussianLoss
 from dprl.privacy.base import Float64Array
-from dprl.privacy.compiled import kernel
 from dprl.privacy.mechanisms.base import GAUSSIAN, IDEALISED, Noise, Sensitivity
 from dprl.privacy.mechanisms.logarithm import log_of_reduced, one_to_two, open_unit, reduced, signed
 from dprl.privacy.randomness.bits import fill_bits

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dprl.compiled import inlined
 from dprl.privacy.base import Float64Array
-from dprl.privacy.compiled import inlined
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.clipping import L2, MOST, fill_clipped
 

@@ -9,11 +9,11 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from dprl.compiled import kernel
 from dprl.privacy.accounting.closed_forms import laplace_scale_at_delta
 from dprl.privacy.accounting.curves import RandomizedResponses
 from dprl.privacy.accounting.roots import quotient_up
 from dprl.privacy.base import Float64Array
-from dprl.privacy.compiled import kernel
 from dprl.privacy.mechanisms.base import IDEALISED, LAPLACE, Noise, Sensitivity
 from dprl.privacy.mechanisms.logarithm import log_of_reduced, open_unit, reduced, signed
 from dprl.privacy.randomness.bits import fill_bits

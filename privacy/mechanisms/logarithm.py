@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dprl.privacy.compiled import kernel
+from dprl.compiled import kernel
 
 # log(m) = s (2 + z (C1 + z (C2 + ...))), s = (m-1)/(m+1), z = s^2: fdlibm's coefficients, without its last correction.
 _C1, _C2, _C3 = 6.666666666666735130e-01, 3.999999999940941908e-01, 2.857142874366239149e-01

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
+from dprl.compiled import kernel
 from dprl.privacy.accounting.closed_forms import largest_loss
 from dprl.privacy.accounting.curves import RandomizedResponses
 from dprl.privacy.base import Float64Array
-from dprl.privacy.compiled import kernel
 from dprl.privacy.mechanisms.base import INTEGER, Sensitivity
 from dprl.privacy.randomness.exact import LIMB_BITS, LIMBS, exp_minus, fill_bernoulli, leading_bits, to_limbs
 

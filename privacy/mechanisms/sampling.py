@@ -7,8 +7,8 @@ from ctypes import c_void_p
 import numpy as np
 from numba.np.numpy_support import carray
 
+from dprl.compiled import JIT_DISABLED, extern_kernel, kernel, no_alloc_kernel
 from dprl.privacy.base import Float64Array
-from dprl.privacy.compiled import JIT_DISABLED, extern_kernel, kernel, no_alloc_kernel
 from dprl.privacy.mechanisms.base import (
     BOUNDED_LAPLACE,
     DISCRETE_GAUSSIAN,

@@ -8,7 +8,7 @@ from ctypes import c_void_p
 import numpy as np
 from numba.np.numpy_support import carray
 
-from dprl.privacy.compiled import JIT_DISABLED, extern_kernel, kernel, no_alloc_kernel
+from dprl.compiled import JIT_DISABLED, extern_kernel, kernel, no_alloc_kernel
 from dprl.privacy.mechanisms.clipping import LEAST, MOST, dot, largest_magnitude, without_nonfinite
 from dprl.privacy.mechanisms.randomized_response import fill_responses
 from dprl.privacy.randomness.bits import KEY_WORDS, SPLITMIX64, fill_bits, require_generator

@@ -15,10 +15,10 @@ from typing import ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from dprl.compiled import kernel
 from dprl.privacy.accounting.bounded_support import bounded_support_curve
 from dprl.privacy.accounting.curves import PrivacyCurve
 from dprl.privacy.base import Float64Array
-from dprl.privacy.compiled import kernel
 from dprl.privacy.mechanisms.base import INTEGER, TABULATED, Noise, Sensitivity
 from dprl.privacy.randomness.bits import fill_bits
 

@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
+from dprl.compiled import kernel
 from dprl.privacy.accounting.closed_forms import largest_loss
 from dprl.privacy.accounting.curves import PrivacyCurve, RandomizedResponses
 from dprl.privacy.accounting.roots import inside, largest, quotient_down
 from dprl.privacy.accounting.unary_encodings import OptimizedUnaryEncodings
 from dprl.privacy.base import Float64Array
-from dprl.privacy.compiled import kernel
 from dprl.privacy.mechanisms.base import INTEGER, Sensitivity
 from dprl.privacy.mechanisms.randomized_response import COIN_BITS, LARGEST_EPSILON, require_epsilon, truth_bits
 from dprl.privacy.randomness.bits import fill_bits

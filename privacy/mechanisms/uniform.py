@@ -9,10 +9,10 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from dprl.compiled import kernel
 from dprl.privacy.accounting.bounded_support import attained, bounded_support_curve, worst_outside
 from dprl.privacy.accounting.curves import PrivacyCurve
 from dprl.privacy.base import Float64Array
-from dprl.privacy.compiled import kernel
 from dprl.privacy.mechanisms.base import IDEALISED, UNIFORM, Noise, Sensitivity
 from dprl.privacy.randomness.bits import fill_uniform
 

@@ -12,8 +12,8 @@ from typing import ClassVar, Literal, NamedTuple, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from dprl.compiled import no_alloc_kernel
 from dprl.privacy.base import Float64Array
-from dprl.privacy.compiled import no_alloc_kernel
 from dprl.privacy.mechanisms.base import Noise
 from dprl.privacy.mechanisms.caps import send_direction
 from dprl.privacy.mechanisms.clipping import NORMS, fill_clipped, fill_units

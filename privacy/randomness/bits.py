@@ -14,8 +14,8 @@ from ctypes import c_void_p
 import numpy as np
 from numba.np.numpy_support import carray
 
+from dprl.compiled import JIT_DISABLED, extern_kernel, inlined, kernel, no_alloc_kernel
 from dprl.privacy.base import LedgerError
-from dprl.privacy.compiled import JIT_DISABLED, extern_kernel, inlined, kernel, no_alloc_kernel
 from dprl.privacy.randomness.chacha20 import fill_chacha20
 
 SPLITMIX64, CHACHA20, FORKED = 0, 1, 255

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dprl.privacy.compiled import inlined, kernel
+from dprl.compiled import inlined, kernel
 
 # Blocks computed side by side. With 16 the rounds wait for each other: 1.0 in place of 0.7 ns.
 LANES = 32

@@ -16,7 +16,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from dprl.privacy.compiled import kernel
+from dprl.compiled import kernel
 from dprl.privacy.randomness.bits import fill_bits
 
 UInt64Array = npt.NDArray[np.uint64]

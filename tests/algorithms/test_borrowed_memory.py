@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dprl.compiled import kernel, no_alloc_kernel
 from dprl.privacy import CentralPrivacy, LocalPrivacy
 from dprl.privacy.base import Float64Array
-from dprl.privacy.compiled import kernel, no_alloc_kernel
 from dprl.privacy.counters import COUNTERS
 from tests.algorithms.cases import EACH, PRACTICAL, PRIVACY, Environments, Learner
 

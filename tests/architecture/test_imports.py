@@ -18,8 +18,10 @@ MAY_IMPORT = {
     "algorithms": {"privacy", "envs", "algorithms"},
     "platform": {"privacy", "envs", "algorithms", "platform"},
 }
+FOR_ALL = {"__version__", "compiled", "sources", "plugins"}
+"""Of package/: every room may import them."""
 LIBRARIES = {
-    "privacy": {"numpy", "scipy", "numba", "llvmlite"},
+    "privacy": {"numpy", "scipy", "numba"},
     "envs": {"numpy", "numba", "gymnasium", "pettingzoo"},
     "algorithms": {"numpy", "scipy", "numba"},
     "algorithms/pgc_a3c": {"numpy", "scipy", "numba", "llvmlite", "gymnasium", "ray", "torch"},
@@ -44,18 +46,7 @@ LIBRARIES = {
 }
 ORDER = {
     "privacy": (
-        *(
-            "plugins",
-            "sources",
-            "compiled",
-            "base",
-            "verdicts",
-            "checks",
-            "states",
-            "scopes",
-            "randomness",
-            "accounting",
-        ),
+        *("base", "verdicts", "checks", "states", "scopes", "randomness", "accounting"),
         *("mechanisms", "counters", "ledgers", "certificate", "submitting", "counts", "gradients"),
         *("linear_statistics", "bits", "audits"),
     ),
@@ -105,7 +96,7 @@ def direction_complaints(root: Path) -> list[str]:
         for path in python_files(root / room):
             for line, module, name in imports(path.read_text()):
                 parts = [*module.split("."), name]
-                if parts[0] == "dprl" and parts[1] not in {*known, "__version__"}:
+                if parts[0] == "dprl" and parts[1] not in known | FOR_ALL:
                     complaints.append(f"{path.relative_to(root)}:{line}: {room} must not import dprl.{parts[1]}")
     return complaints
 

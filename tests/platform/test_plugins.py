@@ -28,10 +28,10 @@ from dprl.platform.plugins import (
 )
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.sweeps.cell import CellRun
+from dprl.plugins import plugin_modules, plugin_sources
 from dprl.privacy.mechanisms import ADDITIVE, MECHANISMS
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.plugins import plugin_modules, plugin_sources
-from dprl.privacy.sources import source_digest
+from dprl.sources import source_digest
 
 SMALL = {
     "name": "small",
@@ -231,7 +231,7 @@ def test_entry_points_are_plugins_too(named: Callable[..., None], monkeypatch: p
         assert group == "dprl.plugins"
         return [importlib.metadata.EntryPoint("shop", "shop.parts:ignored", group)]
 
-    monkeypatch.setattr("dprl.privacy.plugins.importlib.metadata.entry_points", entry_points)
+    monkeypatch.setattr("dprl.plugins.importlib.metadata.entry_points", entry_points)
     named("ours", "shop.parts")
     assert plugin_modules() == ("ours", "shop.parts")
     named()

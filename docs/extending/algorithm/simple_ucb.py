@@ -8,10 +8,10 @@ from typing import ClassVar, NamedTuple
 
 from dprl.algorithms.tabular import Released, TabularMDPConfig, learning_loop
 from dprl.algorithms.tabular.greedy import GreedyTables, act_greedily, greedy_tables, sum_of_next_values
+from dprl.compiled import no_alloc_kernel
 from dprl.envs import FiniteMDP
 from dprl.platform.plugins import register_algorithm
 from dprl.privacy import Privatizer
-from dprl.privacy.compiled import no_alloc_kernel
 
 
 class Bonus(NamedTuple):

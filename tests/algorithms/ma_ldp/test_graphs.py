@@ -32,8 +32,8 @@ from dprl.algorithms.ma_ldp.graphs import (
     metropolis,
 )
 from dprl.algorithms.ma_ldp.rewards import RewardStep, correct, reward_step
+from dprl.compiled import kernel
 from dprl.envs import NetworkMDP
-from dprl.privacy.compiled import kernel
 from tests.without_compiler import printed_both_ways
 
 Floats = NDArray[np.float64]

@@ -9,8 +9,8 @@ import pytest
 
 from dprl.algorithms.ma_ldp.graphs import ConsensusMatrices, Gossip, Graph, Ring, consensus, matrix_number
 from dprl.algorithms.ma_ldp.rewards import LARGEST_STEP, RewardStep, correct, reward_step
+from dprl.compiled import kernel
 from dprl.envs import LinearMixtureMDP, NetworkMDP
-from dprl.privacy.compiled import kernel
 
 RULE = RewardStep(2.0, 0.6).checked()
 NETWORK = NetworkMDP(n_agents=4, gap=0.0)

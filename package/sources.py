@@ -12,21 +12,24 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from dprl.privacy.plugins import plugin_sources
+from dprl.plugins import plugin_sources
 
-_TOP = Path(__file__).resolve().parent.parent
+_HERE = Path(__file__).resolve().parent
+_TOP = _HERE if (_HERE / "privacy").is_dir() else _HERE.parent  # of a wheel, or of a checkout
 _ROOMS = ("privacy", "envs", "algorithms")
 
 
 @cache
 def source_digest() -> str:
-    """Return 16 hex digits that change with the code of any plugin or of the rooms whose kernels call each other.
+    """Return 16 hex digits that change with the code of the kernels' rooms, of this folder or of a plugin.
 
     Python files count by their syntax trees without docstrings, so that comments and layout change nothing; other files
     of plugins count by their bytes. Parsing takes a second, so the digest of the same bytes is kept on disk.
     """
-    ours = [path for room in _ROOMS for path in sorted((_TOP / room).rglob("*.py"))]
-    files = [(path.relative_to(_TOP).as_posix(), path.read_bytes()) for path in ours] + [*plugin_sources()]
+    files = [(path.name, path.read_bytes()) for path in sorted(_HERE.glob("*.py"))]
+    for path in (path for room in _ROOMS for path in sorted((_TOP / room).rglob("*.py"))):
+        files.append((path.relative_to(_TOP).as_posix(), path.read_bytes()))
+    files += plugin_sources()
     known = cache_base() / f"digest-{_hash(files)}"
     with suppress(OSError):
         if re.fullmatch("[0-9a-f]{16}", found := known.read_text()):

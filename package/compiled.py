@@ -25,7 +25,7 @@ from numba.core.caching import CompileResultCacheImpl, UserProvidedCacheLocator
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.typing.templates import Signature
 
-from dprl.privacy.sources import cache_base, is_ours, source_digest
+from dprl.sources import cache_base, is_ours, source_digest
 
 F = TypeVar("F", bound=Callable[..., object])
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dprl.privacy import sources
-from dprl.privacy.sources import tree_or_bytes
+from dprl import sources
+from dprl.sources import tree_or_bytes
 
 source_digest = sources.source_digest.__wrapped__
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dprl.privacy import compiled
+from dprl import compiled
 from dprl.privacy.base import Float64Array
 
 
@@ -43,7 +43,7 @@ def test_a_cache_that_cannot_be_written_is_replaced(tmp_path: Path, monkeypatch:
 
 
 TOY = """
-from dprl.privacy.compiled import kernel, extern_kernel
+from dprl.compiled import kernel, extern_kernel
 # A comment.
 @extern_kernel("float64(float64)")
 def _scaled(x):
@@ -58,7 +58,7 @@ def scaled(x):
     return _scaled(x) + 1.0
 """
 COUNTED = """
-import dprl.privacy.compiled as compiled, dprl.privacy.toy as toy
+import dprl.compiled as compiled, dprl.privacy.toy as toy
 value = toy.scaled(3.0)
 compiled_anew = sum(toy.scaled.stats.cache_misses.values())
 extern_anew = sum(1 - one.cache_hits for one in compiled._compiled_extern)
@@ -71,7 +71,7 @@ def test_kernels_are_compiled_anew_for_changed_code_only(root: Path, tmp_path: P
     toy = tmp_path / "dprl" / "privacy" / "toy.py"
     toy.parent.mkdir(parents=True)
     for name in ("compiled", "sources", "plugins"):
-        shutil.copy(root / "privacy" / f"{name}.py", toy.with_name(f"{name}.py"))
+        shutil.copy(root / "package" / f"{name}.py", toy.parent.parent)
     for folder in (toy.parent, toy.parent.parent):
         (folder / "__init__.py").touch()
 
@@ -126,7 +126,7 @@ EXTERN = """
 import sys
 import numpy as np
 from dprl.privacy import Streams
-from dprl.privacy.compiled import _waiting
+from dprl.compiled import _waiting
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.mechanisms.signs import workspace_for_signs
