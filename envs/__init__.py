@@ -17,11 +17,10 @@ from dprl.envs.checks import require_choice
 from dprl.envs.deep_sea import DeepSea
 from dprl.envs.episodes import FiniteMDPEnv
 from dprl.envs.games import MarkovGame, Pursuit, RandomGame, RockPaperScissors, Soccer
-from dprl.envs.games.parallel_env import MarkovGameEnv
 from dprl.envs.garnet import Garnet
 from dprl.envs.gridworld import GridWorld
 from dprl.envs.network_mdp import LinearMixtureMDP, NetworkMDP
-from dprl.envs.network_mdp.parallel_env import LinearMixtureEnv
+from dprl.envs.parallel_env import LinearMixtureEnv, MarkovGameEnv
 from dprl.envs.random_mdp import RandomMDP
 from dprl.envs.riverswim import RiverSwim
 
@@ -83,13 +82,18 @@ _MAKERS = {
     LinearMixtureMDP.kind: "make_mixture or pettingzoo.make",
     CartPole.kind: "gymnasium.make",
 }
-"""Kind: what makes an environment of it."""
+"""Functions that make an environment, by kind."""
 
 
 def make_episodes(environment: str, render_mode: None = None, **fields: float | str) -> FiniteMDPEnv:
     """Make the Gymnasium environment of a registry name; `fields` are those of its spec.
 
     Raises ValueError on another name, and as the spec does.
+
+    >>> env = make_episodes("riverswim", n_states=4, horizon=5)
+    >>> observation, info = env.reset(seed=0)
+    >>> info
+    {'state': 0, 'step': 0}
     """
     return FiniteMDPEnv(_described(MDPS, "environment", environment, fields).build(), render_mode)
 
@@ -98,6 +102,12 @@ def make_game(game: str, render_mode: None = None, **fields: float | str) -> Mar
     """Make the PettingZoo environment of a registry name; `fields` are those of its spec.
 
     Raises ValueError on another name, and as the spec does.
+
+    >>> env = make_game("rock_paper_scissors", horizon=3)
+    >>> observations, infos = env.reset(seed=0)
+    >>> observations, rewards, *_ = env.step({"max_player": 1, "min_player": 0})  # paper beats rock
+    >>> rewards
+    {'max_player': 1.0, 'min_player': -1.0}
     """
     return MarkovGameEnv(_described(GAMES, "game", game, fields).build(), render_mode)
 

@@ -12,14 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 from dprl.envs.checks import require_distributions, table
 from dprl.envs.dynamics import deterministic_value, optimal_value, stochastic_value
 
-__all__ = ["Env", "EnvConfig", "FiniteMDP"]
+__all__ = ["Env", "EnvConfig", "FiniteMDP", "stationary"]
 
 
 class Env(Protocol):
-    """What is acted in. The classes are told apart by what algorithms `play`."""
+    """Environment; each algorithm `plays` one class of them."""
 
     kind: ClassVar[str]
-    """What it is, in words."""
+    """Name of the class for messages."""
 
     @property
     def name(self) -> str:
@@ -50,6 +50,15 @@ class FiniteMDP:
     cdf, start_cdf: cumulative probabilities for sampling; exactly 1 from the last possible state on, so a
         draw below 1 never picks a state of probability 0.
     All arrays are copied, C-contiguous and read-only. Raises ValueError on arrays that are no MDP.
+
+    >>> stay_or_move = np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]])
+    >>> mdp = FiniteMDP("two states", *stationary(3, stay_or_move, np.array([[0.0, 0.0], [1.0, 0.0]]), start=0))
+    >>> mdp.optimal_start_value()  # moves first, then stays where each step is worth 1
+    2.0
+    >>> mdp.start_value(np.zeros((3, 2), dtype=np.int64))  # always stays
+    0.0
+    >>> mdp.start_value(np.full((3, 2, 2), 0.5))  # draws both actions with equal chances
+    0.5
     """
 
     kind: ClassVar[str] = "finite MDP"
@@ -146,6 +155,22 @@ class FiniteMDP:
             worst = array.min() if array.min() < 0 else array.max()
             raise ValueError(f"policy must hold actions in 0..{self.n_actions - 1}, got {worst}; pass action indices")
         return np.array(array, dtype=np.int64, order="C")
+
+
+def stationary(
+    horizon: int, transitions: NDArray[np.float64], rewards: NDArray[np.float64], start: NDArray[np.float64] | int
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return the arrays of an MDP or a game with the same dynamics and rewards at each of H = `horizon` steps.
+
+    transitions [S, ..., S'], rewards [S, ...]. start: distribution [S] of the first state, or the state where all
+    episodes start.
+    """
+    first = start if isinstance(start, np.ndarray) else np.eye(rewards.shape[0])[start]
+    return (
+        np.broadcast_to(transitions, (horizon, *transitions.shape)),
+        np.broadcast_to(rewards, (horizon, *rewards.shape)),
+        first,
+    )
 
 
 def _require_shapes(transitions: NDArray[np.float64], rewards: NDArray[np.float64], start: NDArray[np.float64]) -> None:

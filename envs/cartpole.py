@@ -1,4 +1,4 @@
-"""CartPole where every agent has a gravity of its own: the task and its spec."""
+"""CartPole with a gravity of its own for every agent: the task and its spec."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from dprl.envs.base import Env
 from dprl.envs.cartpole_dynamics import fallen, first_state, step_lanes
-from dprl.envs.checks import require_integer, require_number, table
+from dprl.envs.checks import require_integer, require_integers, require_number, table
 
 __all__ = ["LARGEST_GRAVITY", "CartPole", "CartPoleGravity", "fallen", "first_state", "step_lanes"]
 
 LARGEST_GRAVITY = 50.0
-"""Twice that of Jupiter, in m/s^2: what lies beyond is a slip of the keyboard."""
+"""Twice that of Jupiter, in m/s^2; a larger number is a slip of the keyboard."""
 
 _MOST_GRAVITIES = 10**6
 
@@ -85,8 +85,7 @@ class CartPoleGravity:
     def __post_init__(self) -> None:
         require_number("gravity_low", self.gravity_low, 0.0, LARGEST_GRAVITY)
         require_number("gravity_high", self.gravity_high, 0.0, LARGEST_GRAVITY)
-        require_integer("n_gravities", self.n_gravities, 1)
-        require_integer("horizon", self.horizon, 1)
+        require_integers(self, n_gravities=1, horizon=1)
         if self.gravity_high < self.gravity_low:
             raise ValueError(
                 f"gravity_high must be at least gravity_low = {self.gravity_low:g}, got {self.gravity_high:g}; "

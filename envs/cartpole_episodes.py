@@ -26,7 +26,7 @@ _WHITE, _BLACK, _WOOD, _METAL = (255, 255, 255), (0, 0, 0), (202, 152, 101), (12
 
 
 class CartPoleGravityEnv(gymnasium.Env[Observation, int]):
-    """Episodes of CartPole, each of an agent whose gravity is its secret; takes the fields of CartPoleGravity.
+    """Episodes of CartPole, each of an agent with a secret gravity; takes the fields of CartPoleGravity.
 
     Observation: float32 [4], position (m), velocity, angle (rad), angular velocity. Action: Discrete(2), left or right.
     Reward: 1 per step. An episode is terminated when the pole or the cart is out of bounds, truncated when it still

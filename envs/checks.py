@@ -1,4 +1,4 @@
-"""What environments ask of their fields and arrays: one line that names the rule, the value and the remedy."""
+"""Checks of fields and arrays of environments; errors are one line with the rule, the value and the remedy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from collections.abc import Collection
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["require_choice", "require_distributions", "require_integer", "require_number", "require_size", "table"]
+__all__ = [
+    "require_choice",
+    "require_distributions",
+    "require_integer",
+    "require_integers",
+    "require_number",
+    "require_size",
+    "table",
+]
 
 # Rounding of a sum of a few thousand float64 probabilities stays far below this.
 _SUM_TOLERANCE = 1e-9
@@ -21,10 +29,16 @@ def require_integer(key: str, value: object, minimum: int) -> None:
         raise ValueError(f"{key} must be an integer of at least {minimum}, got {value!r}; set {key}: {minimum} or more")
 
 
+def require_integers(spec: object, **minima: int) -> None:
+    """Raise a ValueError unless each named field of the spec is an integer of at least its minimum."""
+    for key, minimum in minima.items():
+        require_integer(key, getattr(spec, key), minimum)
+
+
 def require_size(name: str, size: tuple[int, int, int], keys: str) -> None:
     """Raise a ValueError if the transitions [H, S, A, S'] would not fit in memory.
 
-    size: H, S, A, where A may be the number of pairs of actions. keys: the fields that make it what it is.
+    size: H, S, A, where A may be the number of pairs of actions. keys: the fields that decide its size.
     """
     horizon, n_states, n_actions = (int(number) for number in size)
     entries = horizon * n_states**2 * n_actions

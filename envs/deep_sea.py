@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprl.envs.base import Env, FiniteMDP
-from dprl.envs.checks import require_integer, require_size
+from dprl.envs.checks import require_integers, require_size
 
 __all__ = ["DeepSea"]
 
@@ -24,7 +24,7 @@ class DeepSea:
     A diver sinks through an N x N grid, one row a step, from the top left cell: the horizon is N, the step is the
     row, the state is the column from 0. One action moves a column to the left (it stays in column 0), the other
     one to the right (it stays in column N - 1). In the source, left gives 0, right gives -0.01 / N, and right in
-    column N - 1, which can be reached in the last row only, 1 more. Here 0.01 / N is added to every reward, so
+    column N - 1, reached in the last row only, 1 more. Here 0.01 / N is added to every reward, so
     that they lie in [0, 1]: left gives 0.01 / N, right 0, right in column N - 1 gives 1. The value of every policy
     is that of the source plus 0.01; regret and optimal policies are the same. The optimal value is 1 (0.99 in the
     source) where moves never fail.
@@ -34,7 +34,7 @@ class DeepSea:
       adds N(0, 1) noise to the rewards of the last row in the first and the last column; here rewards carry no
       noise, since they must lie in [0, 1].
     randomize_actions: whether action 0 or 1 is right, by a fair coin for each row and column; if false, action 1
-      is right everywhere, which the source calls a mode for debugging.
+      is right everywhere; the source calls it a mode for debugging.
     seed: of these coins, at least 0; the same seed gives the same MDP, bit for bit, with the coins of the source's
       mapping_seed.
     Raises ValueError on other values. Numbers as in the public code of bsuite.
@@ -51,10 +51,9 @@ class DeepSea:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        require_integer("size", self.size, 2)
+        require_integers(self, size=2, seed=0)
         _require_boolean("deterministic", self.deterministic)
         _require_boolean("randomize_actions", self.randomize_actions)
-        require_integer("seed", self.seed, 0)
         if self.seed >= 2**32:
             raise ValueError(f"seed must be below 2^32 = {2**32}, got {self.seed}; set a smaller seed")
         require_size(self.name, self.sizes, "size")
@@ -78,9 +77,7 @@ class DeepSea:
         rewards = np.zeros((size, size, 2))
         rewards[rows, columns, 1 - right] = _MOVE_COST / size
         rewards[np.arange(size), last, right[:, last]] = 1.0
-        start = np.zeros(size)
-        start[0] = 1.0
-        return FiniteMDP(self.name, transitions, rewards, start)
+        return FiniteMDP(self.name, transitions, rewards, np.eye(size)[0])
 
     def _right(self) -> NDArray[np.int64]:
         """Return the action [N, N] that moves right, by row and column."""

@@ -23,7 +23,7 @@ def roll_out(
 ) -> None:
     """Run one episode of a deterministic policy on given uniform draws.
 
-    cdf [H, S, A, S'] and start_cdf [S] are cumulative probabilities whose last entry is 1; policy [H, S];
+    cdf [H, S, A, S'] and start_cdf [S] are cumulative probabilities that end in 1; policy [H, S];
     uniforms [H + 1] in [0, 1): the first picks s_1, entry h + 1 the state after step h. A draw u picks the
     first state t with u < cdf[t]. Fills states [H + 1] and actions [H].
     """

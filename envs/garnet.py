@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dprl.envs.base import Env, FiniteMDP
-from dprl.envs.checks import require_integer, require_size
+from dprl.envs.base import Env, FiniteMDP, stationary
+from dprl.envs.checks import require_integers, require_size
 
 __all__ = ["Garnet"]
 
@@ -19,9 +19,9 @@ class Garnet:
     """Garnet(S, A, b): every state and action leads to b random states.
 
     For each (s, a), b distinct successors are drawn uniformly without replacement; their probabilities are
-    the parts into which b - 1 uniform cut points divide [0, 1]. Dynamics and rewards are the same at every
+    the parts of [0, 1] between b - 1 uniform cut points. Dynamics and rewards are the same at every
     step. Two choices are ours: mean rewards are uniform on [0, 1] per (s, a) and carry no noise, where
-    Bhatnagar et al. draw them from N(0, 1), which is not bounded; and episodes start in state 0.
+    Bhatnagar et al. draw them from N(0, 1) (not bounded); and episodes start in state 0.
 
     n_states, n_actions, horizon: at least 1. branching: b, from 1 to n_states. seed: at least 0; the same
     seed gives the same MDP, bit for bit. Raises ValueError on other values.
@@ -39,11 +39,7 @@ class Garnet:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        require_integer("n_states", self.n_states, 1)
-        require_integer("n_actions", self.n_actions, 1)
-        require_integer("branching", self.branching, 1)
-        require_integer("horizon", self.horizon, 1)
-        require_integer("seed", self.seed, 0)
+        require_integers(self, n_states=1, n_actions=1, branching=1, horizon=1, seed=0)
         if self.branching > self.n_states:
             raise ValueError(
                 f"branching must be at most n_states = {self.n_states}, got {self.branching}; "
@@ -61,14 +57,7 @@ class Garnet:
         generator = np.random.default_rng(self.seed)
         transitions = self._transitions(generator)
         rewards = generator.random((self.n_states, self.n_actions))
-        start = np.zeros(self.n_states)
-        start[0] = 1.0
-        return FiniteMDP(
-            self.name,
-            np.tile(transitions, (self.horizon, 1, 1, 1)),
-            np.tile(rewards, (self.horizon, 1, 1)),
-            start,
-        )
+        return FiniteMDP(self.name, *stationary(self.horizon, transitions, rewards, start=0))
 
     def _transitions(self, generator: np.random.Generator) -> NDArray[np.float64]:
         pairs = self.n_states * self.n_actions

@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dprl.envs.base import Env, FiniteMDP
-from dprl.envs.checks import require_choice, require_integer, require_number, require_size
+from dprl.envs.base import Env, FiniteMDP, stationary
+from dprl.envs.checks import require_choice, require_integers, require_number, require_size
 
 __all__ = ["GridWorld"]
 
@@ -41,9 +41,12 @@ class GridWorld:
         semi-MDPs', Artificial Intelligence 112, 1999; shortest paths are as long as without walls.
     Raises ValueError on other values.
 
-    Defaults 5, 5 and slip 0.1 are those of the class GridWorld of the library rlberry, which has walls in two
-    cells, and horizon 20 is that of its UCBVI demonstration. The paper's experiment, in its public code, is
-    width 5, height 10, horizon 100, slip 0.15. The rule for slips is rlberry's, on which that code builds; that
+    >>> GridWorld(width=5, height=5, horizon=20, slip=0.0).build().optimal_start_value()
+    12.0
+
+    Defaults 5, 5 and slip 0.1 are those of the class GridWorld of the library rlberry (it has walls in two
+    cells), and horizon 20 is that of its UCBVI demonstration. The paper's experiment, in its public code, is
+    width 5, height 10, horizon 100, slip 0.15. The rule for slips is that of rlberry, the base of that code; that
     reaching the goal ends no episode is the paper's description, where rlberry's default is to stop there.
     Paper: Menard, Domingues, Shang, Valko, 'UCB momentum Q-learning: correcting the bias without forgetting',
     ICML 2021, experiments.
@@ -61,9 +64,7 @@ class GridWorld:
     def __post_init__(self) -> None:
         require_choice("layout", self.layout, _LAYOUTS)
         smallest = _SMALLEST_ROOMS if self.layout == "four_rooms" else 1
-        require_integer("width", self.width, smallest)
-        require_integer("height", self.height, smallest)
-        require_integer("horizon", self.horizon, 1)
+        require_integers(self, width=smallest, height=smallest, horizon=1)
         require_number("slip", self.slip, 0.0, 1.0)
         require_size(self.name, self.sizes, "horizon, width or height")
 
@@ -84,13 +85,10 @@ class GridWorld:
                 self._move(transitions[s, action], s, neighbours, action)
         rewards = np.zeros((n_states, len(_MOVES)))
         rewards[-1] = 1.0
-        start = np.zeros(n_states)
-        start[0] = 1.0
-        every_step = (self.horizon, 1, 1)
-        return FiniteMDP(self.name, np.tile(transitions, (*every_step, 1)), np.tile(rewards, every_step), start)
+        return FiniteMDP(self.name, *stationary(self.horizon, transitions, rewards, start=0))
 
     def _free(self) -> NDArray[np.bool_]:
-        """Return which cells [height, width] are no walls."""
+        """Return the cells [height, width] that are no walls."""
         free = np.ones((self.height, self.width), dtype=np.bool_)
         if self.layout == "four_rooms":
             row, column = self.height // 2, self.width // 2

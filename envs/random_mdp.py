@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprl.envs.base import Env, FiniteMDP
-from dprl.envs.checks import require_integer, require_size
+from dprl.envs.checks import require_integers, require_size
 
 __all__ = ["RandomMDP"]
 
@@ -28,6 +28,14 @@ class RandomMDP:
 
     n_states, n_actions, horizon: at least 1. seed: at least 0; the same seed gives the same MDP, bit for bit.
     Raises ValueError on other values.
+
+    >>> mdp = RandomMDP(n_states=5, n_actions=3, horizon=10, seed=1).build()
+    >>> values, policy = mdp.optimum()
+    >>> values.shape, policy.shape
+    ((11, 5), (10, 5))
+    >>> mdp.start_value(policy) == mdp.optimal_start_value()
+    True
+
     Paper: Dann, Lattimore, Brunskill, 'Unifying PAC and regret: uniform PAC bounds for episodic reinforcement
     learning', NeurIPS 2017, experiments (S = 5, A = 3, H = 10).
     """
@@ -41,10 +49,7 @@ class RandomMDP:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        require_integer("n_states", self.n_states, 1)
-        require_integer("n_actions", self.n_actions, 1)
-        require_integer("horizon", self.horizon, 1)
-        require_integer("seed", self.seed, 0)
+        require_integers(self, n_states=1, n_actions=1, horizon=1, seed=0)
         require_size(self.name, self.sizes, "horizon, n_states or n_actions")
 
     @property
@@ -59,9 +64,7 @@ class RandomMDP:
         transitions = dirichlet_rows(generator, _CONCENTRATION, (*shape, self.n_states))
         rewards = generator.random(shape)
         rewards[generator.random(shape) < _ZERO_REWARD] = 0.0
-        start = np.zeros(self.n_states)
-        start[0] = 1.0
-        return FiniteMDP(self.name, transitions, rewards, start)
+        return FiniteMDP(self.name, transitions, rewards, np.eye(self.n_states)[0])
 
 
 def dirichlet_rows(generator: np.random.Generator, concentration: float, shape: tuple[int, ...]) -> NDArray[np.float64]:

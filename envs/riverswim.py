@@ -7,8 +7,8 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from dprl.envs.base import Env, FiniteMDP
-from dprl.envs.checks import require_choice, require_integer, require_size
+from dprl.envs.base import Env, FiniteMDP, stationary
+from dprl.envs.checks import require_choice, require_integers, require_size
 
 __all__ = ["RiverSwim"]
 
@@ -52,6 +52,12 @@ class RiverSwim:
         in H. Bourel's reference code for the course Online and Reinforcement Learning (2024), rewards and start as in
         other public code for it. No paper with these numbers could be checked.
     Raises ValueError on other values.
+
+    >>> river = RiverSwim(n_states=6, horizon=20).build()
+    >>> river.transitions.shape, river.rewards.shape
+    ((20, 6, 2, 6), (20, 6, 2))
+    >>> round(river.optimal_start_value(), 4)  # expected reward of an episode
+    3.3973
     """
 
     name: ClassVar[str] = "riverswim"
@@ -62,8 +68,7 @@ class RiverSwim:
     version: str = "osband"
 
     def __post_init__(self) -> None:
-        require_integer("n_states", self.n_states, 3)
-        require_integer("horizon", self.horizon, 1)
+        require_integers(self, n_states=3, horizon=1)
         require_size(self.name, self.sizes, "horizon or n_states")
         require_choice("version", self.version, _VERSIONS)
 
@@ -88,5 +93,4 @@ class RiverSwim:
         rewards[last, RIGHT] = 1.0
         start = np.zeros(self.n_states)
         start[list(current.starts)] = 1.0 / len(current.starts)
-        every_step = (self.horizon, 1, 1)
-        return FiniteMDP(self.name, np.tile(transitions, (*every_step, 1)), np.tile(rewards, every_step), start)
+        return FiniteMDP(self.name, *stationary(self.horizon, transitions, rewards, start))

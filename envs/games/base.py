@@ -30,7 +30,7 @@ class MarkovGame:
     transitions: float64 [H, S, A, B, S'], probabilities of the next state; rows sum to 1.
     rewards: float64 [H, S, A, B] in [0, 1], deterministic given (h, s, a, b).
     start: float64 [S], distribution of the first state.
-    joint: the same arrays as an MDP whose action a * B + b is the pair (a, b).
+    joint: the same arrays as an MDP; its action a * B + b is the pair (a, b).
     All arrays are copied, C-contiguous and read-only. Raises ValueError on arrays that are no game.
     Paper: [QW24] section 2.
     """

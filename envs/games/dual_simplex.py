@@ -24,7 +24,7 @@ TOLERANCE = 1e-12
 """Constants above -TOLERANCE count as not negative."""
 _SMALLEST_PIVOT = 1e-11
 _SOUND_PIVOT = 1e-7
-# With 8 x 8 actions a row below -1e-12 has a coefficient above 1e-14, which rounding may hide in doubles only.
+# With 8 x 8 actions a row below -1e-12 has a coefficient above 1e-14; rounding may hide it in doubles only.
 _SMALLEST_PRECISE_PIVOT = 1e-16
 # Rows are padded to whole vectors of four numbers, and the first begins where a cache line does.
 _LANES, _LINE = 4, 8
@@ -94,7 +94,7 @@ def _precise_product(x: float, x_low: float, y: float, y_low: float) -> tuple[fl
 
 @no_alloc_kernel
 def _add(x: Floats, y: Floats, f: float) -> None:
-    # By itself: rows of unknown length are what the compiler makes vectors of.
+    # By itself: the compiler makes vectors of rows of unknown length.
     for k in range(x.shape[0]):
         x[k] += f * y[k]
 
@@ -187,10 +187,10 @@ def solve(entries: Dictionary, precise: bool) -> bool:
 
     False means that rounding may show in the result: a pivot was below 1e-7, none was usable, or the cap was reached.
 
-    The most negative variable leaves. After many pivots Bland's rule, which cannot cycle, takes over; a cap on their
-    number stops what rounding may still do.
+    The most negative variable leaves. After many pivots Bland's rule takes over, since it cannot cycle; a cap on their
+    number guards against rounding.
 
-    precise: in double-double numbers, which takes about ten times as long; `remainder` must have been filled.
+    precise: in double-double numbers, about ten times as long; `remainder` must have been filled.
     """
     table, basic, nonbasic = entries.table, entries.basic, entries.nonbasic
     rows = basic.shape[0]

@@ -40,7 +40,7 @@ class GapTables(NamedTuple):
 
 
 class GapScratch(NamedTuple):
-    """What `duality_gap` writes.
+    """Working memory and result of `duality_gap`.
 
     upper, lower: float64 [S], the result: V^{dagger,nu} and V^{mu,dagger} of the first step.
     max_payoffs, min_payoffs: float64 [S*A*B], reward plus upper resp. lower value after (s, a, b).

@@ -14,7 +14,7 @@ is the action of the largest `upper`, among ties the one of the largest `lower`.
 equilibria itself jumps where two entries tie. A pure equilibrium comes first because it needs no correlation between
 the players, and takes a tenth of the time.
 
-What rounding may have spoilt (a small pivot, or a violation above the tolerance) is solved again in double-doubles.
+A result that rounding may have spoilt (small pivot, violation above the tolerance) is solved again in double-doubles.
 With NUMBA_DISABLE_JIT=1 the same source runs as plain Python and gives the same bits.
 """
 
@@ -44,7 +44,7 @@ _TIE = 1e-7
 # The solver's tolerance is relative to a power of two of at most twice the scale.
 _TRUSTED = 2 * TOLERANCE
 LARGEST_VIOLATION = 1e-9
-"""What a caller should accept of `coarse_correlated_equilibrium`; anything above must stop the run."""
+"""Largest violation of `coarse_correlated_equilibrium` that a caller should accept; above it, stop the run."""
 # Dropping probabilities above -TOLERANCE changes their sum by less; more is the work of the cap on pivots.
 _LARGEST_LOSS = 1e-6
 _LARGEST = 1e300
@@ -123,7 +123,7 @@ def _pure_equilibrium(upper: Floats, lower: Floats, best_upper: Floats, best_low
 
 @no_alloc_kernel
 def _start(upper: Floats, lower: Floats, scale: float, scratch: EquilibriumScratch) -> None:
-    """Fill the dictionary whose basis is the joint action of the smallest cost and all slacks of deviations.
+    """Fill the dictionary; its basis is the joint action of the smallest cost and all slacks of deviations.
 
     Rows: the slacks of the A and the B deviations, the probability of that joint action, the cost. Column 0 holds the
     constants, the others the coefficients of the remaining joint actions: so no phase 1 is needed.
@@ -288,10 +288,14 @@ def coarse_correlated_equilibrium(upper: Floats, lower: Floats, scratch: Equilib
 def matrix_game(payoff: ArrayLike) -> tuple[float, Floats, Floats]:
     """Return the value of a zero-sum matrix game and one optimal mixed action of each player.
 
-    They are the marginals of this module's coarse correlated equilibrium of (payoff, payoff), which form a Nash
+    They are the marginals of this module's coarse correlated equilibrium of (payoff, payoff); they form a Nash
     equilibrium because the game is zero-sum.
 
     payoff: [A, B], paid by the player who picks the column to the one who picks the row.
+
+    >>> value, row, column = matrix_game([[1.0, -1.0], [-1.0, 1.0]])
+    >>> value, row.tolist(), column.tolist()
+    (0.0, [0.5, 0.5], [0.5, 0.5])
     """
     try:
         matrix = np.array(payoff, dtype=np.float64, order="C")

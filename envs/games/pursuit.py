@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dprl.envs.base import Env
-from dprl.envs.checks import require_integer, require_number, require_size
+from dprl.envs.base import Env, stationary
+from dprl.envs.checks import require_integers, require_number, require_size
 from dprl.envs.games.base import MarkovGame
 
 __all__ = ["Pursuit"]
@@ -35,6 +35,10 @@ class Pursuit:
 
     n_rows, n_columns: of the torus, at least 1. horizon: steps of an episode, at least 1. slip: probability in [0, 1].
     Raises ValueError on other values. The rules are ours.
+
+    >>> values, pursuer, evader = Pursuit(horizon=5, slip=0.0).build().nash()
+    >>> values[0, :2].round(4).tolist()  # caught, and not caught
+    [1.2496, 0.0]
     """
 
     name: ClassVar[str] = "pursuit"
@@ -46,9 +50,7 @@ class Pursuit:
     slip: float = 0.1
 
     def __post_init__(self) -> None:
-        require_integer("n_rows", self.n_rows, 1)
-        require_integer("n_columns", self.n_columns, 1)
-        require_integer("horizon", self.horizon, 1)
+        require_integers(self, n_rows=1, n_columns=1, horizon=1)
         require_number("slip", self.slip, 0.0, 1.0)
         require_size(self.name, self.sizes, "horizon, n_rows or n_columns")
 
@@ -65,11 +67,9 @@ class Pursuit:
             for a in range(n_moves):
                 for b in range(n_moves):
                     self._move(transitions[s, a, b], s, a, b)
-        every_step = (self.horizon, *transitions.shape)
-        rewards = np.zeros(every_step[:-1])
-        rewards[:, 0] = 1.0
-        start = np.full(n_states, 1.0 / n_states)
-        return MarkovGame(self.name, np.broadcast_to(transitions, every_step), rewards, start)
+        rewards = np.zeros(transitions.shape[:-1])
+        rewards[0] = 1.0
+        return MarkovGame(self.name, *stationary(self.horizon, transitions, rewards, np.full(n_states, 1.0 / n_states)))
 
     def _move(self, law: NDArray[np.float64], state: int, pursuer: int, evader: int) -> None:
         """Fill law [S], all 0, with the next state's distribution after the two actions."""

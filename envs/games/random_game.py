@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from dprl.envs.base import Env
-from dprl.envs.checks import require_integer, require_number, require_size
+from dprl.envs.checks import require_integers, require_number, require_size
 from dprl.envs.games.base import MarkovGame
 from dprl.envs.random_mdp import dirichlet_rows
 
@@ -47,12 +47,8 @@ class RandomGame:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        require_integer("n_states", self.n_states, 1)
-        require_integer("n_max_actions", self.n_max_actions, 1)
-        require_integer("n_min_actions", self.n_min_actions, 1)
-        require_integer("horizon", self.horizon, 1)
+        require_integers(self, n_states=1, n_max_actions=1, n_min_actions=1, horizon=1, seed=0)
         require_number("concentration", self.concentration, *_CONCENTRATIONS)
-        require_integer("seed", self.seed, 0)
         require_size(self.name, self.sizes, "horizon, n_states, n_max_actions or n_min_actions")
 
     @property

@@ -7,13 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from dprl.envs.base import Env
-from dprl.envs.checks import require_choice, require_integer, require_size
+from dprl.envs.base import Env, stationary
+from dprl.envs.checks import require_choice, require_integers, require_size
 from dprl.envs.games.base import MarkovGame
 
 __all__ = ["RockPaperScissors"]
 
-# What the max-player (rows) gets from the min-player (columns): rock, paper, scissors.
+# Payoffs of the max-player (rows) against the min-player (columns): rock, paper, scissors.
 _PAYOFFS = {
     "standard": ((0.0, -0.5, 0.5), (0.5, 0.0, -0.5), (-0.5, 0.5, 0.0)),
     "biased": ((0.0, -0.25, 0.5), (0.25, 0.0, -0.05), (-0.5, 0.05, 0.0)),
@@ -40,6 +40,15 @@ class RockPaperScissors:
         A learner has these transitions to find out, and the states tell who won when.
       none: a single state.
     Raises ValueError on other values.
+
+    >>> game = RockPaperScissors(horizon=5, payoffs="biased").build()
+    >>> values, max_player, min_player = game.nash()
+    >>> values[0].round(6).tolist()
+    [2.5, 2.5, 2.5]
+    >>> (16 * max_player[0, 0]).round(6).tolist()
+    [1.0, 10.0, 5.0]
+    >>> game.exploitability(max_player, min_player) < 1e-9
+    True
     """
 
     name: ClassVar[str] = "rock_paper_scissors"
@@ -50,7 +59,7 @@ class RockPaperScissors:
     memory: str = "outcome"
 
     def __post_init__(self) -> None:
-        require_integer("horizon", self.horizon, 1)
+        require_integers(self, horizon=1)
         require_choice("payoffs", self.payoffs, _PAYOFFS)
         require_choice("memory", self.memory, _MEMORIES)
         require_size(self.name, self.sizes, "horizon")
@@ -66,7 +75,6 @@ class RockPaperScissors:
         # -1 for the min-player's win is the last of three states, or the only one.
         outcomes = np.sign(payoffs).astype(np.int64) % n_states
         laws = np.eye(n_states)[outcomes]
-        every_state = (self.horizon, n_states, *payoffs.shape)
-        transitions = np.broadcast_to(laws, (*every_state, n_states))
-        rewards = np.broadcast_to(0.5 + payoffs, every_state)
-        return MarkovGame(self.name, transitions, rewards, np.eye(n_states)[0])
+        transitions = np.broadcast_to(laws, (n_states, *laws.shape))
+        rewards = np.broadcast_to(0.5 + payoffs, (n_states, *payoffs.shape))
+        return MarkovGame(self.name, *stationary(self.horizon, transitions, rewards, start=0))

@@ -9,8 +9,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dprl.envs.base import Env
-from dprl.envs.checks import require_choice, require_integer, require_size
+from dprl.envs.base import Env, stationary
+from dprl.envs.checks import require_choice, require_integers, require_size
 from dprl.envs.games.base import MarkovGame
 
 __all__ = ["Configuration", "Soccer"]
@@ -43,10 +43,10 @@ class Soccer:
 
     The payoff is 1 for a goal of the max-player, -1 for one of the min-player, 0 for none; the reward is
     0.5 + payoff / 2, its mean over the order of moves where that matters. A game of h steps without a goal is
-    therefore worth h / 2, which is also the Nash value at kick-off, by symmetry. Dynamics and rewards are the same at
+    therefore worth h / 2, also the Nash value at kick-off, by symmetry. Dynamics and rewards are the same at
     every step.
 
-    A state is a configuration up to reflection in the middle row, which changes no value if north and south are
+    A state is a configuration up to reflection in the middle row, as that changes no value if north and south are
     swapped: of each pair of mirror images the state is the one that is smaller as a tuple, and actions are meant in
     it. `configurations` lists them; on the 4 x 5 grid they are 380 for 760, and the game is the same.
 
@@ -71,9 +71,7 @@ class Soccer:
     after_goal: str = "restart"
 
     def __post_init__(self) -> None:
-        require_integer("n_rows", self.n_rows, 1)
-        require_integer("n_columns", self.n_columns, 2)
-        require_integer("horizon", self.horizon, 1)
+        require_integers(self, n_rows=1, n_columns=2, horizon=1)
         require_choice("after_goal", self.after_goal, _AFTER_GOAL)
         require_size(self.name, self.sizes, "horizon, n_rows or n_columns")
 
@@ -105,9 +103,7 @@ class Soccer:
                 rewards[s, *actions] += 0.25 * payoff
             else:
                 transitions[s, *actions, states[self._folded(after)]] += 0.5
-        every_step = (self.horizon, *transitions.shape)
-        steps = np.broadcast_to(transitions, every_step), np.broadcast_to(rewards, every_step[:-1])
-        return MarkovGame(self.name, *steps, start)
+        return MarkovGame(self.name, *stationary(self.horizon, transitions, rewards, start))
 
     def _play(self, before: Configuration, actions: tuple[int, int], first: int) -> tuple[Configuration, int]:
         """Return the configuration after the actions, `first` moving first, and the payoff; at a goal it is unused."""

@@ -47,11 +47,11 @@ class LinearMixtureMDP:
 
     name: the registry name of the spec that built it.
     horizon: H, steps of an episode.
-    lists: what can follow each state; see SuccessorLists.
+    lists: possible next states of each state; see SuccessorLists.
     theta: float64 [n, d-1], the parameters theta_i.
     rewards: float64 [n, S] in [0, 1], of agent i for being in s, whatever is done there.
-    start: the state in which all episodes start.
-    reward_features: float64 [S, p], psi(s), with which agents estimate the mean reward as <psi(s), w>; each row has
+    start: the first state of all episodes.
+    reward_features: float64 [S, p], psi(s); agents estimate the mean reward as <psi(s), w>; each row has
     nonnegative numbers that sum to at most 1, so no norm of it is above 1, and the p columns are linearly independent.
     By default p = S, and psi(s) is the one-hot vector of s.
     drifts: float64 [n, A], <a, theta_i> of each action, as the kernels read it.
@@ -131,7 +131,7 @@ class LinearMixtureMDP:
         return np.stack(joint, axis=1).astype(np.int64, order="C")
 
     def identity(self) -> tuple[NDArray[np.generic], ...]:
-        """Return arrays in which every other MDP differs."""
+        """Return arrays that differ between any two MDPs."""
         return (*self.lists, self.theta, self.rewards, self.reward_features, np.array([self.start, self.horizon]))
 
     def theta_star(self) -> Floats:
@@ -153,12 +153,12 @@ class LinearMixtureMDP:
         Exact if no state has more than 16 successors, otherwise an upper bound. The norm is convex in V, so its
         largest value is at a corner; it is the same for all a.
         """
-        # D7: H for cap H is what Assumption 1 takes for granted.
+        # D7: Assumption 1 takes H for granted at cap H.
         height = float(self.horizon if cap is None else cap)
         return height * max(self._largest_norm_at(state) for state in range(self.n_states))
 
     def reachable(self) -> NDArray[np.bool_]:
-        """Return which states [H, S] an episode can be in at each step, whatever the agents do."""
+        """Return the states [H, S] that an episode can be in at each step, under any actions."""
         reached = np.zeros((self.horizon, self.n_states), dtype=np.bool_)
         reached[0, self.start] = True
         # A product of theta and signs is at most this much above what no action changes.

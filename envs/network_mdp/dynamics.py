@@ -34,7 +34,7 @@ NOTHING = 1e-12
 
 
 class SuccessorLists(NamedTuple):
-    """What can follow each state, and the local features of getting there.
+    """Possible next states of each state, and their local features.
 
     first: int64 [S + 1]; the entries of state s are first[s] to first[s + 1] - 1. state: int64 [L], the state that
     follows, ascending within a list. sign: float64 [L, n], each -1, 0 or 1, and constant: float64 [L, n]: agent i's
@@ -127,7 +127,7 @@ def policy_value(lists: SuccessorLists, rewards: Floats, means: Floats, values: 
     """Fill values [H + 1, S] with the exact value of a policy; values[H] = 0.
 
     rewards [S]. means [H, S, n]: the mean of <a_i, theta_i> under the policy. No more of it matters, since
-    probabilities are sums of one part for each agent: a joint policy is worth what its marginals are.
+    probabilities are sums of one part for each agent: a joint policy has the value of its marginals.
     """
     horizon, n_states, n_agents = means.shape
     slopes, levels = np.empty(n_agents), np.empty(n_agents)
@@ -147,7 +147,7 @@ def team_value(
 ) -> None:
     """Fill values [H + 1, S] where reached [H, S] with the exact value of agents who draw independently.
 
-    rewards [S], drifts [n, A]; chances [H, S, n, A]. What follows a reached state must be reached one step later.
+    rewards [S], drifts [n, A]; chances [H, S, n, A]. All successors of a reached state must be reached one step later.
     """
     horizon, n_states, n_agents, n_actions = chances.shape
     for state in range(n_states):

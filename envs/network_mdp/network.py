@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprl.envs.base import Env
-from dprl.envs.checks import require_choice, require_integer, require_number, require_size
+from dprl.envs.checks import require_choice, require_integers, require_number, require_size
 from dprl.envs.network_mdp.base import LinearMixtureMDP
 from dprl.envs.network_mdp.dynamics import NOTHING, SuccessorLists
 
-__all__ = ["GapCondition", "NetworkMDP", "gap_conditions"]
+__all__ = ["NetworkMDP", "gap_conditions"]
 
 # D22: printed is 1000 at the goal; a thousandth of it, so that rewards are at most 1.
 _START_REWARD, _GOAL_REWARD = 5 / 1000, 1000 / 1000
@@ -27,7 +27,7 @@ _SIGNS = ("positive", "random")
 _MOST_AGENTS, _MOST_DIMENSIONS = 8, 8
 
 
-class GapCondition(NamedTuple):
+class _GapCondition(NamedTuple):
     """One transition's probability is at least 0 if the gap is at most a weighted sum of the other settings.
 
     The sum is (constant + start_forward * `start_forward` + ...) / divisor, with these numbers as weights.
@@ -66,22 +66,22 @@ def _term(weight: int, name: str) -> str:
 
 
 @cache
-def gap_conditions(n_agents: int) -> tuple[GapCondition, ...]:
-    """Return what the gap must satisfy for n agents on any number of nodes and in any dimension, each condition once.
+def gap_conditions(n_agents: int) -> tuple[_GapCondition, ...]:
+    """Return all conditions on the gap for n agents on any number of nodes and in any dimension, each once.
 
     The least probability of a step over all actions is w / (n alpha(s)) - gap m / n, with w the sum of the agents' base
-    weights and m the number of those short of the goal who stay or go forward. So it depends only on how many are where
-    and go where.
+    weights and m the number of those short of the goal who stay or go forward. So it depends only on the numbers of
+    agents at each node and of their moves.
     Paper: [TH23] Lemma 4.
     """
     # D21: the paper asks for gap < delta only, and its Lemma 4 proves sums, no signs.
-    found: dict[tuple[object, ...], GapCondition] = {}
+    found: dict[tuple[object, ...], _GapCondition] = {}
     for condition in _steps(n_agents):
         found.setdefault(condition[:5], condition)
     return tuple(found.values())
 
 
-def _steps(n_agents: int) -> Iterator[GapCondition]:
+def _steps(n_agents: int) -> Iterator[_GapCondition]:
     """Yield the condition of every step, agents of one node taken together."""
     for at_start in range(n_agents + 1):
         for between in range(n_agents + 1 - at_start):
@@ -98,12 +98,12 @@ def _steps(n_agents: int) -> Iterator[GapCondition]:
                     if signed:
                         common = gcd(*weights)
                         constant, forward, leave, move = (weight // common for weight in weights)
-                        yield GapCondition(constant, forward, leave, move, alpha * signed / common, before, after)
+                        yield _GapCondition(constant, forward, leave, move, alpha * signed / common, before, after)
 
 
 @dataclass(frozen=True)
 class NetworkMDP:
-    """Network MDP: agents travel along a row of nodes to a goal; which actions take them forward is to be learned.
+    """Network MDP: agents travel along a row of nodes to a goal, and learn the actions that take them forward.
 
     n agents start at the first of q + 2 nodes and try to reach the last one, the goal, where they stay. In the first
     node an agent stays or goes forward, in between it stays, goes forward or goes back. Each acts by a vector a in
@@ -122,6 +122,13 @@ class NetworkMDP:
 
     Raises ValueError on other values, and unless every probability is at least 0: the gap must be at most
     `largest_gap()`, the least of the limits of `gap_conditions`; printed is gap < delta only.
+
+    >>> network = NetworkMDP(n_agents=2).build()
+    >>> network.n_states, network.n_actions
+    (9, 2)
+    >>> round(network.optimal_start_value(), 3), float(network.uniform_value()[0, network.start].round(3))
+    (1.792, 1.13)
+
     Paper: [TH23] sec. 8, eq. (62), Lemma 4.
     """
 
@@ -140,11 +147,7 @@ class NetworkMDP:
     sign_seed: int = 0
 
     def __post_init__(self) -> None:
-        require_integer("n_agents", self.n_agents, 1)
-        require_integer("n_intermediate", self.n_intermediate, 1)
-        require_integer("dimension", self.dimension, 2)
-        require_integer("horizon", self.horizon, 1)
-        require_integer("sign_seed", self.sign_seed, 0)
+        require_integers(self, n_agents=1, n_intermediate=1, dimension=2, horizon=1, sign_seed=0)
         for key, most in (("n_agents", _MOST_AGENTS), ("dimension", _MOST_DIMENSIONS)):
             if getattr(self, key) > most:
                 raise ValueError(f"{key} must be at most {most}, got {getattr(self, key)}; lower {key}")
@@ -167,7 +170,7 @@ class NetworkMDP:
             )
 
     def largest_gap(self) -> float:
-        """Return the largest gap for which no probability is negative; it does not depend on q, d and signs."""
+        """Return the largest gap without a negative probability; it does not depend on q, d and signs."""
         return float(self._tightest().limit(self.start_forward, self.node_leave, self.node_forward))
 
     def nodes(self) -> NDArray[np.int64]:
@@ -224,11 +227,11 @@ class NetworkMDP:
             (node + 1, 1, self.node_forward),
         ]
 
-    def _tightest(self) -> GapCondition:
+    def _tightest(self) -> _GapCondition:
         fields = (self.start_forward, self.node_leave, self.node_forward)
         return min(gap_conditions(int(self.n_agents)), key=lambda condition: condition.limit(*fields))
 
-    def _least_probability(self, condition: GapCondition) -> float:
+    def _least_probability(self, condition: _GapCondition) -> float:
         """Return the probability that a transition has at this gap under the actions that are worst for it."""
         n_signed = sum(old == "s" or (old == "j" and new != "j-1") for old, new in zip(*condition[-2:], strict=True))
         limit = condition.limit(self.start_forward, self.node_leave, self.node_forward)
@@ -236,11 +239,11 @@ class NetworkMDP:
 
 
 def _alpha(at_start: int, between: int, at_goal: int) -> Fraction:
-    """Return alpha(s), by which constants are divided so that a list sums to 1; arguments: how many agents are where.
+    """Return alpha(s): constants are divided by it so that a list sums to 1. Arguments: numbers of agents by place.
 
     Paper: [TH23] sec. 8.
     """
-    # D20: 1 / alpha(s) is printed as a part of theta(s), which then is another one in each state, against Assumption 1.
+    # D20: 1 / alpha(s) is printed as a part of theta(s), so theta would differ between states, against Assumption 1.
     n_successors = 2**at_start * 3**between
     n_agents = at_start + between + at_goal
     return Fraction(n_successors, n_agents) * (Fraction(at_start, 2) + at_goal + Fraction(between, 3))

@@ -13,7 +13,7 @@ from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test  # t
 from pettingzoo.utils.conversions import parallel_to_aec  # type: ignore[import-untyped]
 
 from dprl.envs import GAMES, FiniteMDPEnv, MarkovGameEnv, RandomGame, Soccer, make_episodes, make_game
-from dprl.envs.games.parallel_env import PLAYERS
+from dprl.envs.parallel_env import PLAYERS
 
 # Fields of a small game in which returns differ.
 SMALL: dict[str, dict[str, Any]] = {
@@ -118,7 +118,7 @@ def test_spaces_fit_the_game_and_are_the_same_objects_every_time() -> None:
 @pytest.mark.parametrize(
     ("actions", "message"),
     [
-        ({}, r"^actions must have the keys max_player and min_player, got none; pass one action of each player$"),
+        ({}, r"^actions must have the keys max_player and min_player, got none; pass one action of each agent$"),
         ({"max_player": 0}, r"^actions must have the keys .*, got max_player; "),
         ({"max_player": 0, "min_player": 0, "umpire": 0}, r"^actions must have the keys .*, got .*umpire; "),
         ({"max_player": 2, "min_player": 0}, r"^actions must have max_player in 0\.\.1, got 2; pass an integer$"),
