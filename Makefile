@@ -21,6 +21,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 ROOMS := privacy envs algorithms platform
 SOURCES := $(ROOMS) package benchmarks tests
+# A part of every room that compiles little: what the rules are, what noise proves, one learning loop, configs.
+PRIVACY_SMOKE := accounting ledgers randomness counters/test_counters.py counts/test_privatizers.py mechanisms/test_calibration.py \
+	mechanisms/test_laplace.py mechanisms/test_sampling.py test_certificate.py test_defensive_errors.py
+SMOKE := architecture package docs/test_doctests.py golden/test_certificates.py $(addprefix privacy/,$(PRIVACY_SMOKE)) envs/test_contract.py \
+	algorithms/test_certificates.py algorithms/test_private_ucb_vi.py platform/configs platform/test_command_line.py
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 
 # Without --no-compile pip spends longer on byte code that is never used than on the installation itself. What it reports
@@ -30,7 +35,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --no-compile --disable-pip-version-ch
 	/^Collecting / {if (++found % 20 == 0) {print "    " found " packages found"; fflush()}} \
 	/^Installing collected packages/ {print "    unpacking " gsub(/,/, "") + 1 " packages"; fflush()}'
 
-.PHONY: help setup dev demo test test-slow check lint typing format bench halving reproduce clean
+.PHONY: help setup dev demo smoke test test-slow check lint typing format bench halving reproduce clean
 
 help:  ## this text
 	@echo "dprl: differentially private reinforcement learning on Ray"
@@ -61,6 +66,9 @@ demo:  ## set up, run the main job (CONFIG), say where to look
 
 test: dev  ## set up, run the tests that are not marked slow (about a quarter of an hour)
 	@$(PYTEST) -m "not slow" $(PYTEST_ARGS)
+
+smoke: dev  ## the inner loop: tests of every folder that take two minutes together, on two cores
+	@$(PYTEST) -m "not slow" $(addprefix tests/,$(SMOKE)) $(PYTEST_ARGS)
 
 test-slow: dev  ## the tests marked slow, most of them on Ray (half an hour or more)
 	@$(PYTEST) -m slow $(PYTEST_ARGS)

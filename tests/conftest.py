@@ -25,6 +25,14 @@ _ROOT = Path(__file__).resolve().parent.parent
 # One name everywhere: an algorithm's file, its tests' files and the parameter of contract tests.
 _ALGORITHMS = {path.stem for path in (_ROOT / "algorithms").iterdir()} | {"dp_ucbvi"}
 
+_BENCHMARKED = {
+    "tests/benchmarks/test_games.py": "dp_nash_vi",
+    "tests/benchmarks/test_naive_ucb_po.py": "private_ucb_po",
+    "tests/benchmarks/test_naive_ucb_vi.py": "private_ucb_vi",
+    "tests/benchmarks/test_pgc.py": "pgc_a3c",
+}
+"""The algorithm whose loop a file's tests compile, where no name says it."""
+
 
 class KernelScheduling(LoadScopeScheduling):
     """Gives all tests of an algorithm to one worker, and of other files a file at a time.
@@ -35,10 +43,10 @@ class KernelScheduling(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.split("::", maxsplit=1)[0]
-        if not file.startswith("tests/algorithms/") or "/on_rllib/" in file:
+        if not file.startswith(("tests/algorithms/", "tests/benchmarks/")) or "/on_rllib/" in file:
             return file
-        words = re.split(r"[-\[\]/. ]", nodeid.replace("/test_", "/"))
-        return next((word for word in words if word in _ALGORITHMS), file)
+        words = re.split(r"[-\[\]/. ]", re.sub("/test_(naive_)?", "/", nodeid))
+        return _BENCHMARKED.get(file) or next((word for word in words if word in _ALGORITHMS), file)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -122,7 +122,8 @@ def learner(name: str, privacy: dict[str, Any], noise: dict[str, Any]) -> Any:
 
 def record(case: str) -> dict[str, list[float]]:
     """Return metrics by stretch, and of what was released and planned a checksum and the first numbers."""
-    running, found = learner(*CASES[case]), {}
+    running = learner(*CASES[case])
+    found: dict[str, list[float]] = {}
     for i, stretch in enumerate(STRETCHES):
         for metric, value in running.learn(stretch).metrics.items():
             found.setdefault(metric, []).append(float(value))
