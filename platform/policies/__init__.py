@@ -1,4 +1,4 @@
-"""Policies that runs left behind: as plain callables, and as RLModules that RLlib evaluates."""
+"""Policies of finished runs, as plain callables and as RLModules of RLlib."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What acts by a table: one row of probabilities, or one action, per step and state."""
+"""Policies given by a table with one action, or one row of probabilities, per step and state."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 class ActionTable(ABC):
     """Actions of one player as a function: `policy(observation)` is an action.
 
-    table: integers [H, S], one action per step and state, or floats [H, S, A], whose rows are probabilities.
-    generator: what actions of a stochastic table are drawn with.
+    table: integers [H, S], one action per step and state, or floats [H, S, A] with rows of probabilities.
+    generator: random generator for stochastic tables.
     """
 
     table: NDArray[Any]
@@ -25,7 +25,7 @@ class ActionTable(ABC):
         """A, the number of actions."""
 
     def __call__(self, observation: ArrayLike) -> int:
-        """Return the action at (steps taken, state), int64 [2]. Raises ValueError for one without an action."""
+        """Return the action at (steps taken, state), int64 [2]. Raises ValueError if there is none."""
         here = place(observation, self.table)
         if self.deterministic:
             return int(self.table[here])
@@ -51,7 +51,7 @@ class ActionTable(ABC):
 
 
 def place(observation: ArrayLike, table: NDArray[Any]) -> tuple[int, int]:
-    """Return (steps taken, state), an index of `table` [H, S, ...]; after H steps no action is left to take."""
+    """Return (steps taken, state), an index of `table` [H, S, ...]; after H steps there is no action."""
     found = np.asarray(observation)
     sizes = table.shape[:2]
     whole = found.shape == (2,) and np.issubdtype(found.dtype, np.integer)

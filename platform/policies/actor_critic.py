@@ -24,9 +24,9 @@ class ActorCriticPolicy:
     """An actor-critic as a function: `policy(observation)` is the action with the largest logit.
 
     parameters: float64 [d], one after the other the shared layer c [units, observations], the logits p [actions, units]
-    and the value v [units], each row by row; there are no biases, and the units are rectified. env: the task that it is
-    for. generator: what `sample` draws with; by default a new one with a seed from the operating system. Raises
-    ValueError if `parameters` are none of such a network.
+    and the value v [units], each row by row; there are no biases, and the units are rectified. env: its task.
+    generator: random generator of `sample`; by default a new one with a seed from the operating system. Raises
+    ValueError if `parameters` do not fit such a network.
     """
 
     parameters: Floats = field(repr=False)
@@ -49,7 +49,7 @@ class ActorCriticPolicy:
     def __call__(self, observation: ArrayLike) -> int | NDArray[np.int64]:
         """Return the action with the largest logit, the first of equal ones; int64 [n] for observations [n, 4].
 
-        Raises ValueError for what is no observation.
+        Raises ValueError for an invalid observation.
         """
         chosen: NDArray[np.int64] = np.argmax(self.logits(observation), axis=-1)
         return chosen if chosen.ndim else int(chosen)
@@ -70,7 +70,7 @@ class ActorCriticPolicy:
         return np.asarray(self._hidden(observation) @ self.layers[1].T)
 
     def value(self, observation: ArrayLike) -> Floats:
-        """Return what the critic expects of an observation, float64, or [n] for observations [n, 4]."""
+        """Return the critic's value of an observation, float64, or [n] for observations [n, 4]."""
         return np.asarray(self._hidden(observation) @ self.layers[2])
 
     def _hidden(self, observation: ArrayLike) -> Floats:
@@ -92,26 +92,26 @@ class ActorCriticPolicy:
 
     @cached_property
     def task(self) -> CartPole:
-        """The environment as numbers."""
+        """The environment's parameters."""
         return self.env.build()
 
     @property
     def env_id(self) -> str:
-        """What `gymnasium.make` knows the environment by; the part before the colon is imported first."""
+        """Environment id for `gymnasium.make`, which imports the part before the colon first."""
         return f"dprl.envs:dprl/{type(self.env).__name__}-v0"
 
     @property
     def env_settings(self) -> dict[str, Any]:
-        """The keywords that `gymnasium.make` needs besides."""
+        """Additional keywords for `gymnasium.make`."""
         return dataclasses.asdict(self.env)  # type: ignore[call-overload, no-any-return]
 
     def make_env(self) -> gymnasium.Env[Any, Any]:
-        """Make the Gymnasium environment that the policy is for."""
+        """Make the policy's Gymnasium environment."""
         return gymnasium.make(self.env_id, **self.env_settings)
 
     def to_rl_module(self) -> ActorCriticModule:
         """Return the network as an RLModule of RLlib, in torch; it can be trained further."""
-        # Only here: torch and RLlib take seconds to load, and acting needs neither.
+        # Imported here because torch and RLlib take seconds to load, and acting needs neither.
         from dprl.algorithms.pgc_a3c.on_rllib.module import ActorCriticModule  # noqa: PLC0415
 
         env = self.make_env()

@@ -1,4 +1,4 @@
-"""A learned joint policy of a Markov game, and each player's part of it as a plain callable."""
+"""Learned joint policy of a Markov game, and each player's policy as a plain callable."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from dprl.platform.policies.action_table import ActionTable, place
 
 @dataclass(frozen=True, eq=False)
 class PlayerPolicy(ActionTable):
-    """One player's part of a GamePolicy as a function: `policy(observation)` is that player's action.
+    """One player's policy of a GamePolicy as a function: `policy(observation)` is that player's action.
 
-    table: floats [H, S, A], or [H, S, B] for the min-player; rows are probabilities. generator: actions are drawn
-    with it.
+    table: floats [H, S, A], or [H, S, B] for the min-player; rows are probabilities. generator: random generator of
+    actions.
     """
 
     table: NDArray[np.float64] = field(repr=False)
@@ -33,11 +33,11 @@ class PlayerPolicy(ActionTable):
 
 @dataclass(frozen=True, eq=False)
 class GamePolicy:
-    """A joint policy of a two-player zero-sum Markov game, correlated or not.
+    """Joint policy of a two-player zero-sum Markov game, correlated or not.
 
-    table: floats [H, S, A, B], the probability of each pair of actions at every step and state. env: the game that
-    it is for. generator: what actions are drawn with; by default a new one with a seed from the operating system.
-    Raises ValueError if `table` is no joint policy of `env`.
+    table: floats [H, S, A, B], the probability of each pair of actions at every step and state. env: its game.
+    generator: random generator of actions; by default a new one with a seed from the operating system. Raises
+    ValueError if `table` is not a joint policy of `env`.
     """
 
     table: NDArray[np.float64] = field(repr=False)
@@ -55,7 +55,7 @@ class GamePolicy:
         return self.act(observation)
 
     def act(self, observation: ArrayLike) -> tuple[int, int]:
-        """Return the pair of actions (max-player's, min-player's), drawn together, at (steps taken, state), int64 [2].
+        """Return the pair of actions (max-player's, min-player's), drawn jointly, at (steps taken, state), int64 [2].
 
         Raises ValueError for an observation without an action.
         """
@@ -65,7 +65,7 @@ class GamePolicy:
 
     @cached_property
     def max_player(self) -> PlayerPolicy:
-        """The max-player's marginal: what it plays without knowing what the min-player drew."""
+        """The max-player's marginal: its policy without knowledge of the min-player's action."""
         return PlayerPolicy(self.game.marginals(self.table)[0], self.generator)
 
     @cached_property
@@ -80,7 +80,7 @@ class GamePolicy:
 
     @property
     def start_value(self) -> float:
-        """The max-player's exact expected return of an episode in which pairs of actions are drawn together."""
+        """The max-player's exact expected return of an episode with jointly drawn pairs of actions."""
         return float(self.game.start @ self.game.value(self.table)[0])
 
     @property
@@ -90,9 +90,9 @@ class GamePolicy:
 
     @property
     def env_config(self) -> dict[str, Any]:
-        """The game's name and settings, as `dprl.envs.make_game` and the env_config of RLlib take them."""
+        """The game's name and settings, for `dprl.envs.make_game` and RLlib's env_config."""
         return {"game": self.env.name, **dataclasses.asdict(self.env)}  # type: ignore[call-overload]
 
     def make_env(self) -> MarkovGameEnv:
-        """Make the PettingZoo environment that the policy is for."""
+        """Make the policy's PettingZoo environment."""
         return MarkovGameEnv(self.game)

@@ -26,17 +26,17 @@ POLICIES: dict[type[Env], Callable[..., Policy]] = {
     LinearMixtureMDP: TeamPolicy,
     CartPole: ActorCriticPolicy,
 }
-"""What acts by the table 'policy' that a run has left, by the class of its environment."""
+"""Policy class for the table 'policy' of a run, by the class of its environment."""
 
 
 def load_policy(path: str | Path, seed: int | None = None, generator: np.random.Generator | None = None) -> Policy:
-    """Return the policy that a finished cell left for one of its seeds.
+    """Return the policy of one seed of a finished cell.
 
     It is a GamePolicy if the cell played a Markov game, a TeamPolicy if it played a linear mixture MDP of cooperating
-    agents, and an ActorCriticPolicy if it did a control task.
+    agents, and an ActorCriticPolicy for a control task.
 
-    path: the cell's folder, or the policy.npz in it; experiment.yaml beside it says what environment it is for.
-    seed: of the run, by default its first. generator: see TabularPolicy. Raises UserError.
+    path: the cell's folder, or the policy.npz in it; experiment.yaml beside it names the environment.
+        seed: of the run, by default its first. generator: see TabularPolicy. Raises UserError.
     """
     folder = _cell_folder(Path(path))
     table = _table(folder.policy_file, seed)
@@ -77,7 +77,7 @@ def _table(file: Path, seed: int | None) -> NDArray[Any]:
 
 
 def _experiment(folder: CellFolder) -> Experiment:
-    """Return what the cell ran. Raises UserError."""
+    """Return the experiment of the cell. Raises UserError."""
     file = folder.experiment_file
     if not file.is_file():
         raise UserError(f"{file}: must lie beside policy.npz, got no such file; copy the whole folder of the cell")

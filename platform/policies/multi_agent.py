@@ -16,9 +16,9 @@ from ray.tune.registry import register_env
 from dprl.envs import LinearMixtureEnv, MarkovGameEnv, make_game, make_mixture
 
 ENV_ID = "dprl/MarkovGame"
-"""What `AlgorithmConfig.environment` knows the games by."""
+"""Name of the games for `AlgorithmConfig.environment`."""
 MIXTURE_ENV_ID = "dprl/LinearMixture"
-"""What it knows the linear mixture MDPs by."""
+"""Name of the linear mixture MDPs."""
 
 # RLlib takes any hashable object as an agent's name.
 ByAgent = dict[Any, Any]
@@ -45,7 +45,7 @@ class ParallelMultiAgentEnv(MultiAgentEnv):
         return found
 
     def step(self, action_dict: ByAgent) -> tuple[ByAgent, ByAgent, ByAgent, ByAgent, ByAgent]:
-        """Take all agents' actions; returns what `parallel_env` does, with '__all__' in both kinds of ends."""
+        """Take all agents' actions; returns the result of `parallel_env`, with '__all__' in both kinds of ends."""
         observations, rewards, terminateds, truncateds, infos = self.parallel_env.step(action_dict)
         self.agents = list(self.parallel_env.agents)
         for ends in (terminateds, truncateds):
@@ -83,16 +83,16 @@ def _require_key(env_config: Mapping[str, Any], key: str, example: str) -> None:
 
 
 def one_hot_observations(*_: object, agent_ids: list[str] | None = None) -> ConnectorV2:
-    """Return the connector that RLlib's own networks need: (steps taken, state) as two one-hot vectors in one.
+    """Return the connector for RLlib's own networks: (steps taken, state) as two concatenated one-hot vectors.
 
-    It is the `env_to_module_connector` of `AlgorithmConfig.env_runners`. agent_ids: whose observations, by default
-    all agents'; a TabularRLModule takes them as they are.
+    It is the `env_to_module_connector` of `AlgorithmConfig.env_runners`. agent_ids: agents with one-hot observations,
+    by default all; a TabularRLModule takes the original ones.
     """
     return FlattenObservations(multi_agent=True, agent_ids=agent_ids)
 
 
 def register_environments() -> None:
-    """Make the names known to RLlib; importing this module does so, a `ray.shutdown()` makes Ray forget them."""
+    """Register the names with RLlib. Importing this module does so too; `ray.shutdown()` removes them."""
     register_env(ENV_ID, MarkovGameMultiAgentEnv)
     register_env(MIXTURE_ENV_ID, LinearMixtureMultiAgentEnv)
 

@@ -1,4 +1,4 @@
-"""A learned table as an RLModule of RLlib, and the config with which RLlib evaluates it."""
+"""Learned table as an RLModule of RLlib, and its evaluation config."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _INSTEAD: Mapping[type, str] = {
     ActorCriticPolicy: "call load_policy(...).to_rl_module(), and evaluate() of a PGC on RLlib",
 }
 _MOST_ENVIRONMENTS = 100
-"""Stepped together by one env runner: RLlib's own work is per step, not per environment."""
+"""Most environments per env runner. They step together, because RLlib's overhead is per step, not per environment."""
 
 
 class PolicyDistribution(TorchCategorical):
     """Actions drawn with the policy's own probabilities, whether RLlib explores or not.
 
-    Without exploration RLlib takes the most probable action instead, which would be another policy.
+    Without exploration RLlib would take the most probable action: another policy.
     """
 
     def to_deterministic(self) -> Self:
@@ -70,9 +70,9 @@ class TabularRLModule(TorchRLModule):
         """Lay out the table; called by RLlib's constructor."""
         config: dict[str, Any] = self.model_config
         probabilities = torch.as_tensor(config["probabilities"], dtype=torch.float32)
-        # Where environments run side by side RLlib also asks at the end of an episode, and drops the answer.
+        # With several environments RLlib also asks at the end of an episode, and drops the answer.
         end = torch.full_like(probabilities[:1], 1.0 / probabilities.shape[-1])
-        # A parameter, not a buffer: RLlib's learners have an optimizer, which refuses to have nothing to hold.
+        # A parameter, not a buffer: the optimizer of RLlib's learners refuses an empty list.
         self.log_probabilities = torch.nn.Parameter(torch.cat([probabilities, end]).log(), requires_grad=False)
         self.action_dist_cls = PolicyDistribution
 
@@ -87,9 +87,9 @@ class TabularRLModule(TorchRLModule):
 def evaluation_config(path: str | Path, seed: int | None = None, episodes: int = 1000) -> PPOConfig:
     """Return the RLlib config with which `build_algo().evaluate()` runs the policy of a finished cell of an MDP.
 
-    The algorithm is PPO only because RLlib evaluates through some algorithm; nothing of it is used, and train()
+    RLlib evaluates through some algorithm, so this is PPO; nothing of it is used, and train()
     fails. path, seed: see `load_policy`. episodes: of one evaluation; `episode_return_mean` is over all of them.
-    Raises ValueError if episodes < 1, UserError on what is no finished cell of an MDP.
+    Raises ValueError if episodes < 1, UserError for anything but a finished cell of an MDP.
     """
     if episodes < 1:
         raise ValueError(f"episodes must be at least 1, got {episodes}; 1000 give a mean to about 3 % of its spread")
@@ -100,13 +100,13 @@ def evaluation_config(path: str | Path, seed: int | None = None, episodes: int =
         .rl_module(rl_module_spec=RLModuleSpec.from_module(TabularRLModule.from_policy(policy)))
         .env_runners(num_env_runners=0, num_envs_per_env_runner=min(episodes, _MOST_ENVIRONMENTS), explore=False)
         .evaluation(evaluation_duration=episodes, evaluation_duration_unit="episodes")
-        # By default the mean is over the last hundred episodes, however many there were.
+        # By default the mean is over the last hundred episodes only.
         .reporting(metrics_num_episodes_for_smoothing=episodes)
     )
 
 
 def _load_mdp_policy(path: str | Path, seed: int | None) -> TabularPolicy:
-    """Return the policy of a finished cell, which is one of an MDP. Raises UserError."""
+    """Return the policy of a finished cell of an MDP. Raises UserError for another cell."""
     policy = load_policy(path, seed)
     if not isinstance(policy, TabularPolicy):
         raise UserError(

@@ -1,4 +1,4 @@
-"""A learned table of an MDP as a plain callable."""
+"""Learned policy of an MDP as a plain callable."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from dprl.platform.policies.action_table import ActionTable
 
 @dataclass(frozen=True, eq=False)
 class TabularPolicy(ActionTable):
-    """A policy of a finite MDP as a function: `policy(observation)` is an action.
+    """Policy of a finite MDP as a function: `policy(observation)` is an action.
 
-    table: integers [H, S], one action per step and state, or floats [H, S, A], whose rows are probabilities.
-    env: the environment that it is for. generator: what actions of a stochastic table are drawn with; by
-    default a new one with a seed from the operating system. Raises ValueError if `table` is no policy of `env`.
+    table: integers [H, S], one action per step and state, or floats [H, S, A] with rows of probabilities.
+    env: its environment. generator: random generator for stochastic tables; by default a new one with a seed from the
+    operating system. Raises ValueError if `table` is not a policy of `env`.
     """
 
     table: NDArray[Any] = field(repr=False)
@@ -51,14 +51,14 @@ class TabularPolicy(ActionTable):
 
     @property
     def env_id(self) -> str:
-        """What `gymnasium.make` knows the environment by; the part before the colon is imported first."""
+        """Environment id for `gymnasium.make`, which imports the part before the colon first."""
         return f"dprl.envs:dprl/{type(self.env).__name__}-v0"
 
     @property
     def env_settings(self) -> dict[str, Any]:
-        """The keywords that `gymnasium.make` needs besides."""
+        """Additional keywords for `gymnasium.make`."""
         return dataclasses.asdict(self.env)  # type: ignore[call-overload, no-any-return]
 
     def make_env(self) -> gymnasium.Env[Any, Any]:
-        """Make the Gymnasium environment that the policy is for."""
+        """Make the policy's Gymnasium environment."""
         return gymnasium.make(self.env_id, **self.env_settings)

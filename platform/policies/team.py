@@ -1,4 +1,4 @@
-"""Learned policies of cooperating agents who draw independently, and each agent's as a plain callable."""
+"""Learned policies of cooperating agents with independent actions, and each agent's policy as a plain callable."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from dprl.platform.policies.action_table import ActionTable
 
 @dataclass(frozen=True, eq=False)
 class AgentPolicy(ActionTable):
-    """One agent's part of a TeamPolicy as a function: `policy(observation)` is that agent's action.
+    """One agent's policy of a TeamPolicy as a function: `policy(observation)` is that agent's action.
 
-    table: floats [H, S, A], whose rows are probabilities. generator: actions are drawn with it.
+    table: floats [H, S, A] with rows of probabilities. generator: random generator of actions.
     """
 
     table: NDArray[np.float64] = field(repr=False)
@@ -32,11 +32,11 @@ class AgentPolicy(ActionTable):
 
 @dataclass(frozen=True, eq=False)
 class TeamPolicy:
-    """What the agents of a linear mixture MDP do: `policy(observation)` is an action of each, drawn independently.
+    """Policy of the agents of a linear mixture MDP: `policy(observation)` has an independent action of each agent.
 
-    table: floats [H, S, n, A], each agent's probabilities of its actions at every step and state. env: the environment
-    that it is for. generator: what actions are drawn with; by default a new one with a seed from the operating system.
-    Raises ValueError if `table` is no such policy of `env`.
+    table: floats [H, S, n, A], each agent's probabilities of its actions at every step and state. env: its
+    environment. generator: random generator of actions; by default a new one with a seed from the operating system.
+    Raises ValueError if `table` is not such a policy of `env`.
     """
 
     table: NDArray[np.float64] = field(repr=False)
@@ -47,7 +47,7 @@ class TeamPolicy:
         table, mdp = np.array(self.table), self.mdp
         shape = (mdp.horizon, mdp.n_states, mdp.n_agents, mdp.n_actions)
         if table.dtype.kind != "f" or table.shape != shape:
-            # The environment also knows whole numbers and joint actions, which are no policies of one agent each.
+            # The environment also accepts integers and joint actions, but these are not one policy per agent.
             raise ValueError(
                 f"policy must be floats of shape {shape}, got {table.dtype} {table.shape}; pass the probabilities of "
                 "each agent's actions at every step and state"
@@ -86,9 +86,9 @@ class TeamPolicy:
 
     @property
     def env_config(self) -> dict[str, Any]:
-        """The environment's name and settings, as `dprl.envs.make_mixture` and the env_config of RLlib take them."""
+        """The environment's name and settings, for `dprl.envs.make_mixture` and RLlib's env_config."""
         return {"mixture": self.env.name, **dataclasses.asdict(self.env)}  # type: ignore[call-overload]
 
     def make_env(self) -> LinearMixtureEnv:
-        """Make the PettingZoo environment that the policy is for."""
+        """Make the policy's PettingZoo environment."""
         return LinearMixtureEnv(self.mdp)

@@ -1,4 +1,4 @@
-"""Ray's dashboard over HTTP, which also serves the Jobs API: is it there, may we, and which nodes are alive."""
+"""Client of Ray's dashboard and Jobs API over HTTP: reachability, authorisation, living nodes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EXAMPLE = "write e.g. --address http://HOST:8265"
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Follows nobody: urllib would hand the token on to another host."""
+    """Refuses redirects: urllib would send the token to another host."""
 
     def redirect_request(self, *_: object) -> None:
         """Return no request."""
@@ -27,13 +27,13 @@ _OPENER = urllib.request.build_opener(_NoRedirect)
 
 
 class Unreachable(Exception):  # noqa: N818 - a state, which may pass
-    """Nothing answered; later something may."""
+    """No answer; a later attempt may succeed."""
 
 
 class Dashboard:
-    """The dashboard at `address`, found to be one that lets us in. Raises UserError, within seconds.
+    """Dashboard at `address`, checked to accept our requests. Raises UserError within seconds.
 
-    The token is sent only to who asks for one, and is never shown.
+    The token is sent only to a server that asks for one, and is never shown.
     """
 
     def __init__(self, address: str) -> None:
@@ -57,16 +57,15 @@ class Dashboard:
         self.ray_version = version
 
     def alive_nodes(self) -> list[str]:
-        """Return the addresses of the cluster's living nodes, one a node. Raises UserError."""
+        """Return the addresses of the cluster's living nodes, one per node. Raises UserError."""
         data = self._asked("/api/v0/nodes?limit=10000").get("data")
         rows = data.get("result", {}).get("result", []) if isinstance(data, dict) else []
         return [str(row["node_ip"]) for row in rows if row.get("state") == "ALIVE"]
 
     def job(self, job_id: str) -> dict[str, Any]:
-        """Return what Ray knows of a job: `status`, `message`, `driver_exit_code`. Raises UserError, Unreachable.
+        """Return Ray's record of a job: `status`, `message`, `driver_exit_code`. Raises UserError, Unreachable.
 
-        A head that answers with an error of its own, or a proxy before it, is as one that does not answer: the job may
-        run on.
+        An error from the head or from a proxy counts as no answer: the job may still run.
         """
         status, answer = self._get(f"/api/jobs/{urllib.parse.quote(job_id, safe='')}")
         if status >= http.client.INTERNAL_SERVER_ERROR:

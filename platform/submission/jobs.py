@@ -1,4 +1,4 @@
-"""A sweep as a job of Ray's Jobs API: handed in, followed to its end, stopped."""
+"""Sweeps as jobs of Ray's Jobs API: submit, follow and stop."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from dprl.platform.submission.shipping import Shipment
 
 _SWEEP_CODES = {EXIT_DONE, EXIT_SOME_FAILED, EXIT_BAD_INPUT, EXIT_INTERRUPTED}
 _STOPPING = {"RAY_JOB_STOP_SIGNAL": "SIGINT", "RAY_JOB_STOP_WAIT_TIME_S": "60"}
-"""As Ctrl-C: the sweep then writes its summary, and says how to resume."""
+"""Signal like Ctrl-C: the sweep writes its summary and the command that resumes it."""
 
 _POLL_SECONDS, _PATIENCE_SECONDS = 1.0, 60.0
 _CHECK_SECONDS = 10.0
-"""While a log is followed the job is asked for so often."""
+"""Poll interval while a log is followed."""
 
 _NO_AGENT = "No available agent"
-"""So Ray refuses a job that no agent has seen: it can be handed in again."""
+"""Ray's error if no agent has seen the job: it can be submitted again."""
 
 _RAY_LINE = re.compile(r"(\d{4}-\d\d-\d\d [\d:,]+\t(DEBUG|INFO|WARNING) |Running entrypoint for job )")
 _ADDRESSES = ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS")
@@ -38,15 +38,15 @@ _CHATTY = ("ray.dashboard.modules.dashboard_sdk", "ray.dashboard.modules.job.sdk
 
 
 class LostContact(Exception):  # noqa: N818 - the job may well be fine
-    """The dashboard no longer answers; what became of the job is not known."""
+    """The dashboard no longer answers; the state of the job is unknown."""
 
 
 @dataclass(frozen=True)
 class JobEnd:
     """How a job ended.
 
-    status: Ray's word for it. exit_code: the sweep's; 1 where it died otherwise, 130 where it was stopped.
-    cause: what Ray says on a job that died without an exit code of a sweep, else ''.
+    status: as named by Ray. exit_code: the sweep's; 1 if it died otherwise, 130 if it was stopped.
+    cause: Ray's message on a job that died without an exit code of a sweep, else ''.
     """
 
     status: str
@@ -62,9 +62,9 @@ def submit_job(
     metadata: Mapping[str, str],
     tell: Callable[[str], None],
 ) -> str:
-    """Hand in a sweep with the words of its command line, and return the job's id. Raises UserError.
+    """Submit a sweep with the words of its command line, and return the job's id. Raises UserError.
 
-    A head that has just started has no agent yet, which is what starts jobs: that is waited for, and people are told.
+    The agent that starts jobs comes up after the head. Wait for it and tell the user.
     """
     client = _client(dashboard)
     job_id = f"{name}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
@@ -104,7 +104,7 @@ def follow_job(dashboard: Dashboard, job_id: str, show: Callable[[str], None]) -
             complete = asyncio.run(_tail(client, job_id, log, contact))
         details = contact.look()
         if details is not None and _has_ended(details):
-            # A connection that broke may have held back the log's end: one more is made.
+            # A broken connection may have lost the end of the log, so connect once more.
             if complete or ended:
                 log.close()
                 return end_of(details)
@@ -113,7 +113,7 @@ def follow_job(dashboard: Dashboard, job_id: str, show: Callable[[str], None]) -
 
 
 def stop_job(dashboard: Dashboard, job_id: str) -> bool:
-    """Have the job stopped, and return whether it was running. Raises UserError."""
+    """Stop the job and return whether it was running. Raises UserError."""
     try:
         dashboard.job(job_id)
         return bool(_client(dashboard).stop_job(job_id))
@@ -123,7 +123,7 @@ def stop_job(dashboard: Dashboard, job_id: str) -> bool:
 
 
 def end_of(details: Mapping[str, object]) -> JobEnd:
-    """Return how a job ended, from what Ray knows of it."""
+    """Return the end of a job from Ray's record."""
     status, code = str(details["status"]), details.get("driver_exit_code")
     if status == JobStatus.STOPPED:
         return JobEnd(status, EXIT_INTERRUPTED, "")
@@ -135,21 +135,21 @@ def end_of(details: Mapping[str, object]) -> JobEnd:
 
 
 class JobLog:
-    """Hands on the lines of a log, without Ray's own and without those that a second connection tells again."""
+    """Passes on the lines of a log, without Ray's own lines and without repetitions after a reconnect."""
 
     def __init__(self, show: Callable[[str], None]) -> None:
         self._show = show
         self._shown = 0
         self.told = 0
-        """How many letters the present connection has told."""
+        """Number of characters received on this connection."""
         self._rest = ""
 
     def begin(self) -> None:
-        """What comes is told from the log's beginning."""
+        """The next text starts at the beginning of the log."""
         self.told = 0
 
     def add(self, text: str) -> None:
-        """Take the next piece of the log, which may end within a line."""
+        """Take the next piece of the log; it may end within a line."""
         begin, self.told = self.told, self.told + len(text)
         new = text[max(0, self._shown - begin) :]
         self._shown = max(self._shown, self.told)
@@ -158,7 +158,7 @@ class JobLog:
             self._pass_on(line)
 
     def close(self) -> None:
-        """Hand on a last line without an end."""
+        """Pass on a last line without a newline."""
         if self._rest:
             self._pass_on(self._rest)
             self._rest = ""
@@ -169,7 +169,7 @@ class JobLog:
 
 
 class _Contact:
-    """Asks how a job is, until nothing has answered for a minute."""
+    """Polls a job until nothing has answered for a minute."""
 
     def __init__(self, dashboard: Dashboard, job_id: str) -> None:
         self._dashboard = dashboard
@@ -177,7 +177,7 @@ class _Contact:
         self._last_answer = time.monotonic()
 
     def look(self) -> dict[str, Any] | None:
-        """Return what Ray knows of the job, None while nothing answers. Raises UserError, LostContact."""
+        """Return Ray's record of the job, None while nothing answers. Raises UserError, LostContact."""
         try:
             details = self._dashboard.job(self._job_id)
         except Unreachable as error:
@@ -226,7 +226,7 @@ async def _read(client: JobSubmissionClient, job_id: str, log: JobLog) -> None:
 def _client(dashboard: Dashboard) -> JobSubmissionClient:
     for name in _CHATTY:
         logging.getLogger(name).setLevel(logging.WARNING)
-    # They would take the place of the address: job and token would go to another cluster than the one looked at.
+    # They would override the address: job and token would go to another cluster.
     hidden = {name: os.environ.pop(name) for name in _ADDRESSES if name in os.environ}
     try:
         return JobSubmissionClient(dashboard.url, headers=dict(dashboard.headers))

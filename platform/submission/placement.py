@@ -1,4 +1,4 @@
-"""Where a submitted sweep keeps its files and its runs: what cannot work is refused before anything is sent."""
+"""Storage and tracking of a submitted sweep, checked before anything is sent."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _STORAGE, _TRACKING = "--storage", "tracking-uri"
 
 
 def storage_on(nodes: Sequence[str], storage: str | None, here: Callable[[], Path]) -> str:
-    """Return the folder of all results as the nodes know it: `storage`, or `here()` where the cluster is this machine.
+    """Return the results' folder on the nodes: `storage`, or `here()` if the cluster is this machine.
 
-    Whether they share it can only be seen there: the job does, before any cell. Raises UserError, as `here` does: it
-    is asked only where its answer counts, as the folder need not be one that can be written elsewhere.
+    The job checks on the nodes, before any cell, that they share it. Raises UserError, as `here` does. `here` is called
+    only if the cluster is this machine, because the folder need not be writable otherwise.
     """
     if storage is None:
         if len(nodes) == 1 and is_this_machine(nodes[0]):
@@ -36,7 +36,7 @@ def storage_on(nodes: Sequence[str], storage: str | None, here: Callable[[], Pat
 
 
 def check_plugins(environment: Mapping[str, str]) -> None:
-    """Raise UserError if plugins are loaded here, which a job does not bring along."""
+    """Raise UserError if plugins are loaded here: a job does not ship them."""
     named = environment.get(VARIABLE, "")
     if named:
         rule = "must not be set for `submit`, which ships dprl's own code only"

@@ -1,4 +1,4 @@
-"""Whether a machine has what dprl needs, told before a library is imported."""
+"""Check of a machine's installed dependencies before any library is imported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PACKAGE = "dprl"
 
 
 def unmet_requirements() -> list[str]:
-    """Return the dependencies that are missing here, or here in another version, as `name>=1 (found 0.9)`."""
+    """Return the dependencies that are missing or have another version here, as `name>=1 (found 0.9)`."""
     unmet = []
     for line in importlib.metadata.requires(_PACKAGE) or ():
         requirement = Requirement(line)
@@ -30,7 +30,7 @@ def unmet_requirements() -> list[str]:
 
 
 def require_dependencies() -> None:
-    """Raise UserError if this machine lacks what dprl needs."""
+    """Raise UserError if a dependency is missing on this machine."""
     unmet = unmet_requirements()
     if unmet:
         raise UserError(

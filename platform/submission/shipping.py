@@ -1,4 +1,4 @@
-"""What a job brings along: the code that runs here, laid out as an unpacked wheel, and its config."""
+"""Files shipped with a job: the code that runs here, as an unpacked wheel, and the config."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _HEADERS = ("Metadata-Version", "Name", "Version", "Requires-Python", "Provides-
 class Shipment:
     """Two folders: `code`, the package, the same for every job, and `job`, its config and the package's metadata.
 
-    Ray names what it ships by its content: the code travels to each node once, and keeps there the path under which
-    its compiled kernels are cached. An unpacked wheel, because Ray installs a packed one with all its dependencies,
-    from the network and anew on every node.
+    Ray names shipped folders by their content, so the code is sent to each node once and keeps the path of its compiled
+    kernels there. The wheel is unpacked because Ray would install a packed one with all dependencies, from the network,
+    on every node.
     """
 
     code: Path
@@ -34,15 +34,15 @@ class Shipment:
 
     @property
     def runtime_env(self) -> dict[str, Any]:
-        """What Ray has to make of it on every node; both come before what is installed there."""
+        """Ray's runtime environment; both folders take precedence over packages installed on the nodes."""
         return {"py_modules": [str(self.code)], "working_dir": str(self.job)}
 
 
 def pack(config: Mapping[str, Any], into: Path) -> Shipment:
     """Copy the running code and `config` into the empty folder `into`. Raises UserError.
 
-    What is copied are the sources that Python has loaded this module from, so an editable install and a packaged one
-    ship alike what they run.
+    It copies the sources that Python has loaded this module from, so editable and packaged installs both ship the code
+    that they run.
     """
     top = Path(__file__).resolve().parents[2]
     code, job = into / _PACKAGE, into / "job"
@@ -62,7 +62,7 @@ def pack(config: Mapping[str, Any], into: Path) -> Shipment:
 
 
 def _write_metadata(job: Path) -> None:
-    """Write version and dependencies where `importlib.metadata` finds them on the nodes. Raises UserError."""
+    """Write version and dependencies for `importlib.metadata` on the nodes. Raises UserError."""
     try:
         installed = importlib.metadata.distribution(_PACKAGE)
     except importlib.metadata.PackageNotFoundError:

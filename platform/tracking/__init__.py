@@ -1,1 +1,1 @@
-"""What a sweep tells MLflow, and where MLflow keeps it."""
+"""MLflow runs of sweeps and their store."""

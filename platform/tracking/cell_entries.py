@@ -17,7 +17,7 @@ from dprl.platform.reports.verdicts import certificate_facts, privacy_columns, s
 from dprl.platform.results.cell_folder import CellResults
 
 _CURVE_POINTS = 40
-"""Of a curve in MLflow at most; each costs a row of its database, and records.parquet has them all."""
+"""Most points per curve in MLflow. Each costs a database row, and records.parquet has them all."""
 _FIRST_STEP = 0
 """The step of a constant: MLflow draws a bar chart of a metric without later steps, and a line chart of any other."""
 _GROUPS = {
@@ -35,18 +35,19 @@ CERTIFICATE_HEADING = "### Certificate"
 def cell_metrics(metrics: Sequence[Metric], results: CellResults, horizon: float = math.inf) -> list[entities.Metric]:
     """Return the curves and the constants of a finished cell with these metrics, as points for MLflow.
 
-    horizon: the largest number of steps of an episode, at whose range intervals of the headline are cut.
+    horizon: the largest number of steps of an episode; it bounds intervals of the headline.
 
     Curves are means over seeds with step = episode, at most `_CURVE_POINTS` each, the last episode among them, half of
-    them dense at the start as the records are. Headlines, sums and results have the ends of their intervals, too. The
-    seeds' own curves are an artifact. Constants are at step 0: the headline of the whole run, medians, halving,
-    epsilons, derived numbers and the time of computing; infinite ones are left out.
+    them dense at the start like the records. Headlines, sums and results also have the ends of their
+    intervals. The seeds' own curves are an artifact. Constants are at step 0: the headline of the whole run, medians,
+    halving,
+    epsilons, derived numbers and the compute time; infinite values are omitted.
 
-    The part of a key before the slash is its group, which MLflow's charts show as a section. The sections and the
+    The part of a key before the slash is its group, a section of MLflow's charts. The sections and the
     axes of the compare page come in alphabetical order, so the headline's group `cell` is the first.
 
-    The time stamp is that of the cell's end, not of the call: MLflow keeps equal points once, so that writing
-    twice changes nothing.
+    The time stamp is that of the cell's end, not of the call: MLflow stores equal points once, so writing twice changes
+    nothing.
     """
     stamp = int(results.finished_at * 1000)
     points = [entities.Metric(key, value, stamp, step) for key, value, step in _curve_points(metrics, results.records)]
@@ -74,13 +75,13 @@ def _thinned(points: pd.DataFrame) -> pd.DataFrame:
 
 
 def _has_band(metric: Metric) -> bool:
-    """Whether its curve has a band beside it; that of a median would be no t band."""
+    """Whether its curve has a band. A median has none: its interval is not Student's."""
     return metric.across == "mean" and (metric.headline or metric.over == "sum" or is_result(metric))
 
 
 def _constants(metrics: Sequence[Metric], results: CellResults, horizon: float) -> dict[str, float]:
     """Return the numbers of a cell that have no curve, by their keys in MLflow."""
-    # MLflow draws a chart for each: the rest of what is proved stands in certificate.json.
+    # MLflow draws a chart for each, so the other proved numbers are in certificate.json only.
     left_out = privacy_columns(results.certificate).keys() - _EPSILONS
     numbers = {"seconds": results.seconds, **final_numbers(metrics, results)}
     constants = {_grouped(name): number for name, number in numbers.items() if name not in left_out}
@@ -90,14 +91,14 @@ def _constants(metrics: Sequence[Metric], results: CellResults, horizon: float) 
 
 
 def _grouped(name: str) -> str:
-    """Return the key in MLflow of a number that is known at a cell's end alone."""
+    """Return the MLflow key of a number that exists only at the end of a cell."""
     if name.startswith(_DERIVED):
         return f"derived/{name.removeprefix(_DERIVED)}"
     return _GROUPS.get(name, f"{_REACHED}{name}")
 
 
 def cell_parameters(experiment: Experiment) -> dict[str, Scalar]:
-    """Return the settings under their dotted paths, and before them what a cell is known by.
+    """Return the settings under their dotted paths, preceded by the identifying ones.
 
     MLflow's compare page sorts parameters by their characters, capitals first, and plots the first three that differ.
     """
@@ -107,7 +108,7 @@ def cell_parameters(experiment: Experiment) -> dict[str, Scalar]:
 
 
 def certificate_tags(certificate: Mapping[str, Any]) -> dict[str, str]:
-    """Return what runs are searched by: algorithm, trust model, verdict and the epsilon that is proved."""
+    """Return the search tags: algorithm, trust model, verdict and certified epsilon."""
     stands = standing(certificate)
     return {
         "algorithm": certificate["algorithm"],
@@ -118,7 +119,7 @@ def certificate_tags(certificate: Mapping[str, Any]) -> dict[str, str]:
 
 
 def failing_claim(certificate: Mapping[str, Any]) -> str:
-    """Return the first words on a claim that fails, '' where it holds or none was made."""
+    """Return the first words on a failing claim; '' if it holds or there is none."""
     stands = standing(certificate)
     fails = stands.refuted or (stands.verdict != "holds" and certificate["trust_model"] != "none")
     return verdict_line(certificate).partition(":")[0] if fails else ""

@@ -1,4 +1,4 @@
-"""The database of a new home, made in a process of its own: MLflow takes seconds for its tables.
+"""MLflow database of a new home, created in a separate process because MLflow takes seconds for its tables.
 
 Run as: python -m dprl.platform.tracking.database PATH
 """
@@ -18,12 +18,12 @@ from dprl.platform.environment_variables import set_environment
 from dprl.platform.results.lock import FolderLock
 
 _PATIENCE_SECONDS = 300.0
-"""Others, too, may be making it, on a machine that is busy."""
+"""Timeout: other processes may be creating it on a busy machine."""
 
 
 @contextmanager
 def in_the_making(database: Path | None) -> Iterator[None]:
-    """Let another process make `database`, unless it is there or None, while this one does other things."""
+    """Create `database` in another process, unless it exists or is None, while this process continues."""
     if database is None or _is_there(database):
         yield
         return
@@ -37,9 +37,9 @@ def in_the_making(database: Path | None) -> Iterator[None]:
 
 
 def only_maker(database: Path | None) -> AbstractContextManager[object]:
-    """Return the lock of who may make the tables of `database`, which two processes at once cannot do.
+    """Return the lock that allows one process at a time to create the tables of `database`.
 
-    It is nobody's if there is no such file.
+    Without a file, None, it locks nothing.
     """
     if database is None:
         return nullcontext()
@@ -48,13 +48,13 @@ def only_maker(database: Path | None) -> AbstractContextManager[object]:
 
 
 def make(database: Path) -> None:
-    """Make `database`, whole or not at all: a process that is killed leaves none."""
+    """Create `database` atomically: a killed process leaves no file."""
     there = database.resolve()
     with only_maker(there):
         if there.exists():
             return
         set_environment()
-        # Only here: who comes second waits for the lock, and not for this one's imports.
+        # Imported here so that a second process waits for the lock only, not for these imports.
         from mlflow.tracking import MlflowClient  # noqa: PLC0415
 
         logging.getLogger("alembic").setLevel(logging.WARNING)
@@ -62,7 +62,7 @@ def make(database: Path) -> None:
         unfinished.unlink(missing_ok=True)
         MlflowClient(f"sqlite:///{quote(str(unfinished))}").search_experiments(max_results=1)
         try:
-            # Unlike a new name, a second one takes nobody's place: others may know nothing of the lock.
+            # A link fails if the file exists, unlike a rename: other programs may ignore the lock.
             os.link(unfinished, there)
         except FileExistsError:
             pass
@@ -72,7 +72,7 @@ def make(database: Path) -> None:
 
 
 def _is_there(database: Path) -> bool:
-    """Return whether the file is there, also if it cannot be told: MLflow then says what is wrong."""
+    """Return whether the file exists. If this is unknown, return True: MLflow then reports the error."""
     try:
         return database.exists()
     except OSError:

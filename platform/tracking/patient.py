@@ -1,4 +1,4 @@
-"""A tracker whose store may be away for a while: what it could not take is written as soon as it is back."""
+"""Tracker that tolerates an unavailable store and writes pending data as soon as it is back."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from dprl.platform.tracking.sweep_entries import SweepEntries
 from dprl.platform.tracking.tracker import Tracker
 
 _PAUSE_SECONDS = 15.0
-"""After a failure nothing is tried for so long: each attempt can take seconds, in which the sweep stands still."""
+"""Pause after a failure. Each attempt can block the sweep for seconds."""
 
 _PATIENCE_SECONDS = 150.0
-"""At the end of a sweep its store is waited for."""
+"""Timeout for the store at the end of a sweep."""
 
 
 class PatientTracker:
-    """Passes on to `tracker`; of each cell it keeps the last thing that the store did not take.
+    """Wraps `tracker` and keeps the last pending call of each cell while the store is unavailable.
 
-    The files of a cell hold all that is ever written, so nothing is lost when the store stays away: the same sweep
-    again writes it. What a store refuses that answers otherwise keeps nothing else from it.
-    warn: is told, once for each cause, what goes wrong.
+    The files of a cell have all data, so nothing is lost if the store stays away: repeat the sweep to write it. A
+    refused call does not block others.
+    warn: called once for each cause of failure.
     """
 
     def __init__(self, tracker: Tracker, warn: Callable[[str], None]) -> None:
@@ -38,7 +38,7 @@ class PatientTracker:
         self._next_try = 0.0
 
     def open(self, cells: Sequence[SweepCell], fresh: bool, older: Collection[str]) -> None:
-        """As `Tracker.open`: at the start a store that does not answer is the user's to mend."""
+        """Call `Tracker.open`. At the start the user must fix a store that does not answer."""
         self._tracker.open(cells, fresh, older)
 
     def begin(self, cell: SweepCell) -> None:
@@ -58,21 +58,21 @@ class PatientTracker:
         self._write(cell, lambda: self._tracker.fail(cell, cause))
 
     def describe(self, entries: SweepEntries) -> None:
-        """Keep the sweep's own metrics and description, which are written when it ends."""
+        """Keep the sweep's own metrics and description until it ends."""
         self._entries = entries
 
     def close(self, files: Sequence[Path], counts: Mapping[str, int], status: str, patient: bool) -> str | None:
-        """End the sweep's runs, if `patient` after waiting for the store; return what it did not take, and why."""
+        """End the sweep's runs, if `patient` after waiting for the store; return unwritten entries and the reason."""
 
         def end() -> None:
-            # First: no run stays running because of a number that is refused.
+            # First, so that no run stays open because of a refused number.
             self._tracker.close(files, dict(counts), status)
             if self._entries is not None:
                 self._tracker.describe(self._entries)
 
         deadline = time.monotonic() + (_PATIENCE_SECONDS if patient else 0.0)
         while True:
-            # What was refused has one more chance.
+            # Retry refused calls once.
             self._pending = self._refused | self._pending
             self._refused = {}
             self._next_try = 0.0
@@ -90,7 +90,7 @@ class PatientTracker:
             time.sleep(_PAUSE_SECONDS / 5)
 
     def _write(self, cell: SweepCell, now: Callable[[], None], later: Callable[[], None] | None = None) -> None:
-        # The last thing that is to be said of a cell holds all that came before.
+        # The last call for a cell includes all earlier ones.
         self._pending.pop(cell.digest, None)
         self._refused.pop(cell.digest, None)
         if time.monotonic() < self._next_try or self._flush() is not None:
@@ -101,14 +101,14 @@ class PatientTracker:
             self._keep(cell.digest, later or now, error)
 
     def _flush(self) -> TrackingError | None:
-        """Write what is pending, the oldest first, past what is refused; return what says that the store is away."""
+        """Write pending calls, oldest first, skipping refused ones; return the error if the store is unavailable."""
         if not self._pending:
             return None
         error = self._attempt(self._tracker.ask)
         if error is not None:
             self._postpone(error)
             return error
-        # A request that was cut may have made its run all the same. What goes wrong here goes wrong below, too.
+        # An interrupted request may have created its run. An error here also occurs below.
         self._attempt(self._tracker.refresh)
         deadline = time.monotonic() + _PATIENCE_SECONDS
         for digest, write in list(self._pending.items()):
@@ -122,20 +122,20 @@ class PatientTracker:
         return None
 
     def _keep(self, digest: str, write: Callable[[], None], error: TrackingError) -> bool:
-        """Keep for later what the store did not take; return whether it takes nothing at all now."""
+        """Keep a failed call for later; return whether the store is unavailable."""
         away = self._is_away()
         (self._pending if away else self._refused)[digest] = write
         if away:
             self._postpone(error)
         else:
-            # It would be refused again, and whatever comes after it would wait.
+            # It would be refused again and block the calls after it.
             self._pending.pop(digest, None)
             self._refusal = error
             self._tell(f"MLflow: {error}; it is tried again at the end")
         return away
 
     def _is_away(self) -> bool:
-        """Whether the store does not even answer a question: then nothing else need be tried."""
+        """Whether the store answers no query at all, so that further attempts are pointless."""
         return self._attempt(self._tracker.ask) is not None
 
     def _attempt(self, write: Callable[[], None]) -> TrackingError | None:

@@ -1,4 +1,4 @@
-"""Which of MLflow's runs are a sweep's: many people's sweeps may have its name, and a run may be there twice."""
+"""MLflow runs that belong to a sweep, despite equal names of other sweeps and duplicate runs."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from dprl.platform.tracking.store import EXPERIMENT, TrackingError, TrackingStor
 
 SWEEP, SWEEP_ID, ROLE = "sweep", "sweep_id", "role"
 DIGEST, PARENT, RECORDED = "digest", "mlflow.parentRunId", "recorded"
-"""Tags. `sweep` is for people, `sweep_id` tells sweeps of one name apart; `recorded` where all of a cell is written."""
+"""Tags. `sweep` is for people; `sweep_id` distinguishes sweeps of one name; `recorded` marks complete cells."""
 SWEEP_ROLE = "sweep"
 
-# Without it MLflow's pages may take the experiment for one with language models, which have no curves.
+# Without it MLflow's pages may show the experiment as one of language models, without curves.
 _EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
 _EXISTS = "RESOURCE_ALREADY_EXISTS"
 _PAGE = 1000
 
 
 class Adopted(NamedTuple):
-    """Runs of one sweep. parent: '' if there is none. cells: by digest. surplus: those that are there twice."""
+    """Runs of one sweep. parent: '' if there is none. cells: by digest. surplus: duplicates."""
 
     parent: str
     cells: Mapping[str, Run]
@@ -32,7 +32,7 @@ class Adopted(NamedTuple):
 
 
 def find_experiment(client: MlflowClient, store: TrackingStore) -> str:
-    """Return the experiment of all sweeps, which is made if it is not there. Raises TrackingError if it was deleted."""
+    """Return the experiment of all sweeps; create it if necessary. Raises TrackingError if it was deleted."""
     found = client.get_experiment_by_name(EXPERIMENT)
     if found is None:
         root = store.artifact_root
@@ -41,7 +41,7 @@ def find_experiment(client: MlflowClient, store: TrackingStore) -> str:
                 client.create_experiment(EXPERIMENT, root.as_uri() if root is not None else None, _EXPERIMENT_TAGS)
             )
         except MlflowException as error:
-            # Somebody else has made it meanwhile, or this one, of whose first request the answer was lost.
+            # Another process has created it meanwhile, or the answer to our first request was lost.
             found = client.get_experiment_by_name(EXPERIMENT) if error.error_code == _EXISTS else None
             if found is None:
                 raise
@@ -69,9 +69,9 @@ def tagged(client: MlflowClient, experiment: str, tag: str, value: str) -> list[
 
 
 def of_older_version(named: Sequence[Run], digests: Collection[str]) -> list[Run]:
-    """Return those of the runs `named` like the sweep that are its own, though of an older version without `sweep_id`.
+    """Return the sweep's own runs among those `named` like it, written by an older version without `sweep_id`.
 
-    digests: of the cells in the sweep's folder. A run of another cell is somebody else's.
+    digests: of the cells in the sweep's folder. Runs of other cells belong to another sweep.
     """
     untagged = [run for run in named if SWEEP_ID not in run.data.tags]
     cells = [run for run in untagged if run.data.tags.get(DIGEST) in digests]
@@ -80,10 +80,10 @@ def of_older_version(named: Sequence[Run], digests: Collection[str]) -> list[Run
 
 
 def adopted(runs: Sequence[Run], parent: str, cells: Mapping[str, str]) -> Adopted:
-    """Tell the sweep's runs, given the oldest first, from those that were made because an answer was lost.
+    """Split the sweep's runs (oldest first) into those to use and duplicates made because an answer was lost.
 
-    parent, cells: those that the caller writes to already, '' and nothing at the start. Then those stay of which the
-    most is recorded.
+    parent, cells: the runs in use, '' and nothing at the start. Of duplicates the most complete run is
+    used.
     """
     children: dict[str, list[Run]] = defaultdict(list)
     for run in runs:
@@ -93,7 +93,7 @@ def adopted(runs: Sequence[Run], parent: str, cells: Mapping[str, str]) -> Adopt
     if parents and parent not in parents:
         parent = max(parents, key=lambda one: (sum(map(_recorded, children[one])), len(children[one])))
     kept: dict[str, Run] = {}
-    # Of equal ones sorting leaves the oldest first.
+    # The sort is stable: the oldest stays first among equals.
     for run in sorted(children[parent], key=_recorded, reverse=True):
         digest = run.data.tags[DIGEST]
         if digest not in kept or cells.get(digest) == run.info.run_id:

@@ -1,4 +1,4 @@
-"""Addresses that hold secrets: known, and shown without them."""
+"""Detection and masking of secrets in addresses."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ _HIDDEN = "..."
 
 
 def holds_secret(uri: str) -> bool:
-    """Whether an address names a user, or has a setting that may be a secret. Raises ValueError for no address."""
+    """Whether an address has a user or a possibly secret setting. Raises ValueError for an invalid address."""
     parts = urlsplit(uri)
     return "@" in parts.netloc or any(_is_secret(key) for key in parse_qs(parts.query, keep_blank_values=True))
 
 
 def without_secrets(text: str) -> str:
-    """Return an address with dots for what may be secret; any other text as it is."""
+    """Return an address with possible secrets replaced by dots; return any other text unchanged."""
     try:
         if "://" not in text or not holds_secret(text):
             return text

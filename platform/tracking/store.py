@@ -1,4 +1,4 @@
-"""Where MLflow keeps its runs."""
+"""MLflow tracking store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dprl.platform.results.home import Home
 from dprl.platform.tracking.shown_addresses import without_secrets
 
 EXPERIMENT = "dprl"
-"""The MLflow experiment that holds every sweep, so that runs of different sweeps can be compared."""
+"""MLflow experiment of all sweeps, so that their runs can be compared."""
 
 
 _PORTS = {"http": 80, "https": 443, "postgresql": 5432, "mysql": 3306, "mssql": 1433}
@@ -25,14 +25,14 @@ _NO_DATABASE = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_C
 
 
 class TrackingError(Exception):
-    """MLflow did not take something; nothing on disk is lost, and the same sweep again writes it."""
+    """Failed MLflow request. No file is lost; repeat the sweep to write the data."""
 
 
 @dataclass(frozen=True)
 class TrackingStore:
-    """Runs at `uri`; their files below `artifact_root`, or, where that is None, where the server puts them.
+    """Location of runs (`uri`) and their files (`artifact_root`, or the server's choice if None).
 
-    Raises UserError for a folder as store, which MLflow 3 no longer writes, and for an address of no known kind.
+    Raises UserError for a folder, because MLflow 3 no longer writes to folders, and for an unknown kind of address.
     """
 
     uri: str
@@ -55,10 +55,9 @@ class TrackingStore:
         return self.uri.partition(":")[0].partition("+")[0]
 
     def require_reachable(self) -> None:
-        """Raise UserError if nothing listens where the store is said to be: MLflow would try for long.
+        """Raise UserError if nothing listens at the store's address: MLflow would retry for long.
 
-        Likewise if a file is no database. What is reached through a proxy, or in a way of its own (databricks), is left
-        to MLflow.
+        Also raise it if a file is not a database. Proxies and special addresses (databricks) are left to MLflow.
         """
         self._require_database()
         if self._scheme not in _PORTS:
@@ -81,24 +80,24 @@ class TrackingStore:
             with closing(sqlite3.connect(self.database)) as connection:
                 connection.execute("PRAGMA schema_version")
         except (OSError, sqlite3.DatabaseError) as error:
-            # Whether somebody else is writing is not what is asked.
+            # A lock by another writer is not an error here.
             if isinstance(error, OSError) or error.sqlite_errorcode in _NO_DATABASE:
                 rule = f"must be usable by MLflow ({getattr(error, 'strerror', None) or error})"
                 raise broken_rule("tracking-uri", rule, self.shown, "check the address") from error
 
     @property
     def shown(self) -> str:
-        """The address as it may be read by others."""
+        """The address without secrets."""
         return without_secrets(self.uri)
 
     @property
     def local(self) -> bool:
-        """Whether it is a file of this machine, which does not come back by waiting."""
+        """Whether it is a file of this machine; waiting does not help then."""
         return self._scheme == "sqlite"
 
     @property
     def database(self) -> Path | None:
-        """The file, if it is one that can be told from the address."""
+        """The database file, if the address names one."""
         path = self.uri.removeprefix("sqlite:///")
         plain = path != self.uri and path.startswith("/") and "?" not in path
         found = Path(unquote(path)) if plain else Path()
@@ -107,7 +106,7 @@ class TrackingStore:
     def require_server_for(self, nodes: int) -> None:
         """Raise UserError if the store is an SQLite file and a cluster has several nodes.
 
-        On the head's disk it is lost with the head, and on shared storage its locks are not to be trusted.
+        A file on the head's disk is lost with the head; on shared storage its locks are unreliable.
         """
         if nodes > 1 and self.local:
             rule = f"must be a server on a cluster of {nodes} nodes, not a file"
@@ -118,18 +117,18 @@ class TrackingStore:
     def choose(cls, home: Path, uri: str | None) -> TrackingStore:
         """Return the store that the user named, or the database under `home`.
 
-        Its path is absolute, because a relative one means another file in every folder, and quoted, because
+        Its path is absolute, because a relative one would be another file in every folder, and quoted, because
         MLflow unquotes it.
         """
         if uri is not None:
-            # Beside a database MLflow would put files into whatever folder it is called from.
+            # With a database MLflow would put files into the current folder.
             return cls(uri, Home(home.resolve()).artifacts if uri.startswith("sqlite:") else None)
         there = Home(home.resolve())
         return cls(f"sqlite:///{quote(str(there.database))}", there.artifacts)
 
 
 def _schemes() -> list[str]:
-    """Return the kinds of addresses that MLflow and its plugins know."""
+    """Return the URI schemes of MLflow and its plugins."""
     plugins = importlib.metadata.entry_points(group="mlflow.tracking_store")
     return ["sqlite", *_PORTS, "databricks", *(plugin.name for plugin in plugins if "file" not in plugin.name)]
 
@@ -137,7 +136,7 @@ def _schemes() -> list[str]:
 def runs_page(database: Path) -> str:
     """Return the address, on MLflow's server for `database`, of the page with the runs of all sweeps.
 
-    From its front page MLflow leads to pages for language models, which show nothing here. Raises UserError.
+    MLflow's front page leads to pages for language models; these are empty here. Raises UserError.
     """
     query = "SELECT experiment_id FROM experiments WHERE name = ?"
     try:

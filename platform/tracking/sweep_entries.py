@@ -15,26 +15,26 @@ from dprl.platform.reports.comparing.sentences import heading, headline_finding,
 ANSWER_HEADING = "### Answer"
 _BEST = "best"
 _MOST_GROUPS = 12
-"""Environments with metrics of their own: each is a section of MLflow's charts."""
+"""Most environments with their own metrics. Each is a section of MLflow's charts."""
 _MOST_LINES = 30
 _NOT_IN_KEYS = re.compile(r"[^\w.\- /:]")
 _UNFINISHED = "No cell is finished that could be compared."
 
 
 class SweepEntries(NamedTuple):
-    """What a sweep's own run has. metrics: constants by key. note: its description, in Markdown."""
+    """Entries of a sweep's own run. metrics: constants by key. note: its description, in Markdown."""
 
     metrics: dict[str, float]
     note: str
 
 
 def sweep_entries(groups: Sequence[Group], command: str) -> SweepEntries:
-    """Return the entries of a sweep with these groups of finished cells, which `command` runs and resumes.
+    """Return the entries of a sweep with these groups of finished cells; `command` resumes it.
 
     The metrics are the headline, as mean over seeds, and the certified epsilon of the best cell of each trust model,
-    `best/MODEL/...`; in `best/...` those of the cell that the report's first sentence names, at its privacy budget, or
-    without one of the best cell. Of several environments each has metrics under its title. A private cell that
-    certifies no finite epsilon is never the best.
+    `best/MODEL/...`; `best/...` has those of the cell in the report's first sentence, at its privacy budget, else of
+    the best cell. With several environments each has metrics under its title. A private cell without a finite certified
+    epsilon is never the best.
     """
     compared = [group for group in groups if group.metric is not None][:_MOST_GROUPS]
     metrics = dict[str, float]()
@@ -57,7 +57,7 @@ def unfinished_note(command: str) -> str:
 
 
 def _best_cells(group: Group) -> Iterator[tuple[str, ReportCell]]:
-    """Yield every trust model with its best cell, which comes first in the group."""
+    """Yield every trust model with its best cell, the first one in the group."""
     for model in dict.fromkeys(str(cell.row["privacy.model"]) for cell in group.cells):
         fit = [cell for cell in group.cells if cell.row["privacy.model"] == model]
         found = next((cell for cell in fit if not cell.private or math.isfinite(cell.proved)), None)

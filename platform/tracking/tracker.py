@@ -1,4 +1,4 @@
-"""The MLflow side of a sweep: one parent run, one nested run a cell. Only the sweep's driver uses it."""
+"""MLflow tracker of a sweep: one parent run and one nested run per cell. Only the sweep's driver uses it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _FAILURE = "failure"
 _IN_GRID = "in_grid"
 _EARLIER = "earlier: "
 _STANDS = " | "
-"""Between a run's label, which has the epsilon that is claimed, and what remains of a claim that fails."""
+"""Separates a run's label, with the claimed epsilon, from the verdict of a failing claim."""
 _NAME = "mlflow.runName"
 _RUNNING, _FINISHED = "RUNNING", "FINISHED"
 _COMMAND_FILE = "command.txt"
@@ -72,7 +72,7 @@ _SQLALCHEMY_ADVICE = "(raised as a result of Query-invoked autoflush"
 class Tracker:
     """Writes one sweep to MLflow. Every call can be repeated: runs are found by tag, points do not double.
 
-    sweep: its name. sweep_id: what tells it from others of this name, '' where there are none.
+    sweep: its name. sweep_id: distinguishes it from others of this name, '' if there are none.
     """
 
     def __init__(self, store: TrackingStore, sweep: str, command: str, sweep_id: str = "") -> None:
@@ -99,10 +99,10 @@ class Tracker:
     def open(self, cells: Sequence[SweepCell], fresh: bool, older: Collection[str] = ()) -> None:
         """Make the store's tables, find or create the sweep's runs, and mark those outside the grid of `cells`.
 
-        The command that resumes the sweep is stored as a file, to see that files can be.
+        The command that resumes the sweep is stored as a file, to check that files can be stored.
 
-        older: digests of cells whose runs may be of an older version, which did not tag them with the sweep's id.
-        Raises UserError for a useless store.
+        older: digests of cells with possible runs of an older version, not tagged with the sweep's id.
+        Raises UserError for an unusable store.
         """
         self._keys = list(dict.fromkeys(key for cell in cells for key in cell_parameters(cell.experiment)))
         try:
@@ -112,7 +112,7 @@ class Tracker:
                 runs = self._find_runs() or self._find_older(older)
                 self._adopt([] if fresh else runs)
                 self.client.update_run(self._parent, status=_RUNNING)
-                # Where files cannot be stored that is told now, and not of each cell at its end.
+                # Report unwritable file storage now, not at the end of each cell.
                 self.client.log_text(self._parent, f"{self.command}\n", _COMMAND_FILE)
                 for run in runs if fresh else ():
                     self.client.delete_run(run.info.run_id)
@@ -122,12 +122,12 @@ class Tracker:
             raise broken_rule("tracking-uri", rule, self.store.shown, "check the address and its disk") from error
 
     def ask(self) -> None:
-        """Ask the store for next to nothing. Raises TrackingError if it does not answer."""
+        """Send a minimal query to the store. Raises TrackingError if it does not answer."""
         with _mlflow_errors():
             self.client.search_experiments(max_results=1)
 
     def refresh(self) -> None:
-        """Look again which runs there are, after a request of which nobody knows what it did. Raises TrackingError."""
+        """Read the runs again, after a request with an unknown outcome. Raises TrackingError."""
         with _mlflow_errors():
             self._adopt(self._find_runs())
 
@@ -136,7 +136,7 @@ class Tracker:
         with _mlflow_errors():
             run = self._cell_run(cell)
             if RECORDED in self._tags[run]:
-                # Its files were lost since: it is recorded again when it ends.
+                # Its files were lost, so it is recorded again at its end.
                 self.client.delete_tag(run, RECORDED)
                 del self._tags[run][RECORDED]
             if run not in self._running:
@@ -144,7 +144,7 @@ class Tracker:
                 self._running.add(run)
 
     def record(self, cell: SweepCell, results: CellResults) -> None:
-        """Write the results of a finished cell, unless that was done. Raises TrackingError."""
+        """Write the results of a finished cell, once. Raises TrackingError."""
         with _mlflow_errors():
             run = self._cell_run(cell)
             if RECORDED in self._tags[run]:
@@ -162,7 +162,7 @@ class Tracker:
             self._tag(run, certificate_tags(results.certificate) | theorem | note)
             self._end(run, _FINISHED)
             self._upload(run, cell.folder.artifacts())
-            # Last: a call that ends before writes all of it again, which changes nothing.
+            # Last, so that an interrupted call is repeated in full; this changes nothing.
             self._tag(run, {RECORDED: "true"})
 
     def fail(self, cell: SweepCell, cause: str) -> None:
@@ -187,9 +187,9 @@ class Tracker:
             self._tag(self._parent, self._note(self._parent, entries.note))
 
     def close(self, files: Sequence[Path], counts: dict[str, int], status: str) -> None:
-        """End the sweep's run, with its files and counts, and whatever still runs. Raises TrackingError.
+        """End the sweep's run, with its files and counts, and all open runs. Raises TrackingError.
 
-        Counts are tags: as metrics each would be a chart of one bar.
+        Counts are tags, because each metric would be a chart with one bar.
         """
         if not self._parent:
             return  # `open` did not come so far
@@ -209,7 +209,7 @@ class Tracker:
         return tagged(self.client, self._experiment, SWEEP_ID, self.sweep_id)
 
     def _find_older(self, digests: Collection[str]) -> list[entities.Run]:
-        """Return, now tagged as this sweep's, the runs that an older version made of it."""
+        """Tag and return the runs that an older version made of this sweep."""
         if not digests:
             return []
         runs = of_older_version(tagged(self.client, self._experiment, SWEEP, self.sweep), digests)
@@ -236,7 +236,7 @@ class Tracker:
                 self._tags[run_id].pop(RECORDED, None)
 
     def _mark(self, grid: set[str]) -> None:
-        """Tell cells of the grid from those of earlier calls with other settings, which may have equal names."""
+        """Mark cells of earlier calls with other settings, because their names may equal those of the grid."""
         for digest, run in self._cells.items():
             inside = str(digest in grid).lower()
             if digest not in grid and run in self._running:
@@ -276,9 +276,9 @@ class Tracker:
         self._tags[run][_NAME] = name
 
     def _log_parameters(self, run: str, cell: SweepCell) -> None:
-        """Log what is not yet logged of the cell's settings; one that only other cells have is 'none' here.
+        """Log the cell's missing parameters; a parameter of other cells only is 'none' here.
 
-        MLflow's compare page would call it unknown.
+        MLflow's compare page would show it as unknown.
         """
         settings = dict.fromkeys(self._keys, _NO_SETTING) | cell_parameters(cell.experiment)
         missing = [entities.Param(key, str(value)) for key, value in settings.items() if key not in self._params[run]]
@@ -291,7 +291,7 @@ class Tracker:
         return str(self.client.create_run(self._experiment, tags=tags, run_name=name).info.run_id)
 
     def _note(self, run: str, text: str) -> dict[str, str]:
-        """Return the tag with the description of a run, {} where a user has written another one."""
+        """Return the tag with the description of a run; {} if a user has written another one."""
         before = self._tags[run].get(_NOTE, "")
         if before and not before.startswith((CERTIFICATE_HEADING, ANSWER_HEADING)):
             return {}
@@ -316,7 +316,7 @@ def _client(store: TrackingStore) -> MlflowClient:
 
 @contextmanager
 def _mlflow_errors() -> Iterator[None]:
-    """MLflow's own errors, and those of the files and databases below it, as one kind of error."""
+    """Convert errors of MLflow, files and databases to TrackingError."""
     try:
         yield
     except _errors() as error:
@@ -325,7 +325,7 @@ def _mlflow_errors() -> Iterator[None]:
 
 
 def _errors() -> tuple[type[Exception], ...]:
-    """These, and the errors of the libraries that store files, if the server's choice has made MLflow load them."""
+    """These errors, and those of the storage libraries that MLflow has loaded."""
     loaded = [(sys.modules[module], names) for module, names in _STORES.items() if module in sys.modules]
     stores = [getattr(library, name) for library, names in loaded for name in names]
     return (MlflowException, SQLAlchemyError, OSError, *stores)
