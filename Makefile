@@ -25,7 +25,7 @@ SOURCES := $(ROOMS) package benchmarks tests
 PRIVACY_SMOKE := accounting ledgers randomness counters/test_counters.py counts/test_privatizers.py mechanisms/test_calibration.py \
 	mechanisms/test_laplace.py mechanisms/test_sampling.py test_certificate.py test_defensive_errors.py
 SMOKE := architecture package docs/test_doctests.py golden/test_certificates.py $(addprefix privacy/,$(PRIVACY_SMOKE)) envs/test_contract.py \
-	algorithms/test_certificates.py algorithms/test_private_ucb_vi.py platform/configs platform/test_command_line.py
+	algorithms/test_certificates.py algorithms/test_private_ucb_vi.py platform/configs/test_config.py platform/configs/test_experiment.py
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 
 # Without --no-compile pip spends longer on byte code that is never used than on the installation itself. What it reports
@@ -64,7 +64,7 @@ demo:  ## set up, run the main job (CONFIG), say where to look
 	echo "    algorithms      $(BIN)/dprl sweep private_vs_comparators   (five of them at the same proved epsilons)"; \
 	echo "    your own sweep  $(BIN)/dprl sweep $(CONFIG) --name mine --set episodes=200000"
 
-test: dev  ## set up, run the tests that are not marked slow (about a quarter of an hour)
+test: dev  ## set up, run the tests that are not marked slow (about ten minutes)
 	@$(PYTEST) -m "not slow" $(PYTEST_ARGS)
 
 smoke: dev  ## the inner loop: tests of every folder that take two minutes together, on two cores

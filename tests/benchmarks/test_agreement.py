@@ -113,6 +113,7 @@ def test_the_noise_has_the_same_variance(model: str) -> None:
     assert 0.75 < quotient < 1.25
 
 
+@pytest.mark.slow
 @BOTH
 @pytest.mark.parametrize("model", ["jdp", "ldp"])
 def test_mean_regret_agrees(model: str, subject: Subject) -> None:
