@@ -1,4 +1,4 @@
-"""Step 4, aggregate: messages become parameters, and nothing else of the agents does.
+"""Step 4, aggregate: parameters depend on agents only through their messages.
 
 Paper: [OT20] eq. (22) and Algorithm 1.
 """
@@ -23,16 +23,15 @@ APPLIED, UPDATES = range(2)
 
 
 class StepRule(NamedTuple):
-    """How far an update goes: a function of public numbers and of private messages.
+    """Step size of an update: a function of public numbers and of private messages.
 
     Args:
         learning_rate: eta of eq. (22).
-        halving: submissions after which the step is half of what it was at first, as eta / (1 + n / halving); 0 keeps
-            it as printed.
-        success_memory: the weight of each private score bit in the running estimate of the share of agents that
-            succeed; 0 does without. The step shrinks with that share, so that a policy that balances is kept.
-        success_full: the share at which the step is 0, in (0, 1].
-        truth, gain: the chance that a score bit is told as it is, and 2 truth - 1; from the mechanism.
+        halving: submissions until the step has halved, as eta / (1 + n / halving); 0 keeps it constant, as printed.
+        success_memory: weight of each private score bit in the running estimate of the share of agents that succeed; 0
+            disables it. The step shrinks as this share grows, to keep a policy that balances.
+        success_full: share with step 0, in (0, 1].
+        truth, gain: probability of a truthful score bit, and 2 truth - 1; from the mechanism.
     """
 
     learning_rate: float
@@ -52,11 +51,11 @@ class StepRule(NamedTuple):
 
 
 class AggregatorState(NamedTuple):
-    """What the aggregator holds. All of it is post-processing of messages.
+    """State of the aggregator. All of it is post-processing of messages.
 
     versions float64[R, d]: the parameters after update u at row u mod R; gathered float64[d]: the sum of the estimates
-    in the buffer B; counts int64[2]: how many messages are applied, how many updates are made; success float64[1]: the
-    running estimate of the share of agents that succeed.
+    in the buffer B; counts int64[2]: applied messages and updates; success float64[1]: the running estimate of the
+    share of agents that succeed.
     """
 
     versions: Float64Array
@@ -87,7 +86,7 @@ def newest(state: AggregatorState) -> Float64Array:
 
 @inlined
 def step_size(state: AggregatorState, rule: StepRule) -> float:
-    """Return how far the update goes that the last applied message completes."""
+    """Return the step size of the update that the last applied message completes."""
     step = rule.learning_rate
     if rule.halving > 0.0:
         step /= 1.0 + state.counts[APPLIED] / rule.halving
@@ -100,7 +99,7 @@ def step_size(state: AggregatorState, rule: StepRule) -> float:
 def aggregate(state: AggregatorState, schedule: Schedule, rule: StepRule, estimate: Float64Array, bit: float) -> None:
     """Put the estimate float64[d] of the next message into the buffer; once it is full, update and clear it.
 
-    bit: the private score bit that came with it, whatever it is where the rule does without.
+    bit: its private score bit; unused without success_memory.
 
     Paper: [OT20] eq. (22).
     """
@@ -141,13 +140,13 @@ class Reader(Protocol):
 
 @dataclass(frozen=True)
 class Rules:
-    """What an aggregator goes by, all of it public and fixed before the first message.
+    """Settings of an aggregator, all public and fixed before the first message.
 
     Args:
-        schedule: who starts from which parameters.
-        step: how far an update goes.
-        ordered: whether messages are applied in the order of their slots, so that the run can be repeated; else each
-            at once when it arrives.
+        schedule: the starting parameters of each agent.
+        step: the step size of updates.
+        ordered: whether messages are applied in the order of their slots, so that the run can be repeated; else on
+            arrival.
     """
 
     schedule: Schedule
@@ -158,7 +157,7 @@ class Rules:
 class Aggregator:
     """The central aggregator of messages that arrive in batches, in any order.
 
-    It accepts sealed private messages and nothing else. In a compiled loop the kernels above do the same.
+    It accepts sealed private messages only. In a compiled loop the kernels above do the same.
 
     Args:
         rules: see there. parameters: float64[d], the first. reader: of the messages.
@@ -177,12 +176,12 @@ class Aggregator:
 
     @property
     def applied(self) -> int:
-        """How many messages are applied."""
+        """Number of applied messages."""
         return int(self._state.counts[APPLIED])
 
     @property
     def updates(self) -> int:
-        """How many updates are made."""
+        """Number of updates."""
         return int(self._state.counts[UPDATES])
 
     def startable(self, begun: int) -> float:
@@ -190,7 +189,7 @@ class Aggregator:
         return last_startable(self.rules.schedule, self.applied) - begun if self.rules.ordered else math.inf
 
     def batch(self, lease: Lease, slots: Int64Array) -> Batch:
-        """Return what the agents of a lease get, for consecutive slots int64[k] that are startable."""
+        """Return the batch for the agents of a lease, for consecutive startable slots int64[k]."""
         if not self.rules.ordered:
             return Batch(lease, slots, self.parameters[np.newaxis], np.zeros(len(slots), dtype=np.int64))
         schedule, versions = self.rules.schedule, self._state.versions
@@ -199,9 +198,9 @@ class Aggregator:
         return Batch(lease, slots, versions[needed % versions.shape[0]], wanted - wanted[0])
 
     def receive(self, slots: Int64Array, messages: PrivateMessages) -> None:
-        """Take the messages for consecutive slots int64[k]; apply what is next in order.
+        """Take the messages for consecutive slots int64[k]; apply the next ones in order.
 
-        Raises TypeError for anything but sealed messages, ValueError for a slot that is filled already.
+        Raises TypeError for anything but sealed messages, ValueError for a filled slot.
         """
         if type(messages) is not PrivateMessages:
             raise TypeError(f"messages must be PrivateMessages, got {type(messages).__name__}; send them by a sender")
@@ -222,7 +221,7 @@ class Aggregator:
         aggregate_all(self._state, self.rules.schedule, self.rules.step, estimates, bits)
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Return everything that a resumed run needs; messages that wait for their turn are given up, as lost."""
+        """Return the state for resuming; messages that wait for their turn count as lost."""
         return {name: array.copy() for name, array in self._state._asdict().items()}
 
     def load_state_dict(self, state: dict[str, np.ndarray]) -> None:

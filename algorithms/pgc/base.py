@@ -1,7 +1,7 @@
-"""What passes between the aggregator and the agents of private gradient collection.
+"""Messages and interfaces between the aggregator and the agents of private gradient collection.
 
-Any learner that turns parameters into a gradient on the agents' side fits in: it is a LocalAgents. Everything else, who
-is asked when and what becomes of the messages, is the same for all of them.
+A learner implements LocalAgents, which turns parameters into a gradient on the agents' side. Scheduling and aggregation
+are the same for all learners.
 
 Paper: [OT20] sec. 3.1.1.
 """
@@ -17,13 +17,13 @@ from dprl.privacy import Lease, PrivateMessages
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Step 1, deliver: what a few agents get. All of it is public.
+    """Step 1, deliver: public input of a few agents.
 
     Args:
-        lease: whose submissions they are; charged already.
-        slots: int64[k], consecutive: the places in the order of application that the messages will take, from 1 on.
-        parameters: float64[v, d], the versions that these agents need.
-        version: int64[k], the row of `parameters` that each of them starts from.
+        lease: their submissions, already charged.
+        slots: int64[k], consecutive: positions of the messages in the order of application, from 1 on.
+        parameters: float64[v, d], the versions for these agents.
+        version: int64[k], the row of `parameters` of each agent.
     """
 
     lease: Lease
@@ -34,11 +34,11 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class Reply:
-    """Step 3, report: all that comes back from the agents of a batch.
+    """Step 3, report: output of the agents of a batch.
 
     Args:
         messages: one for each submission of the lease, in its order.
-        scores: float64[k], the raw scores, only where a simulation reads them; its certificate then says so.
+        scores: float64[k], the raw scores, only if a simulation reads them; its certificate then says so.
     """
 
     messages: PrivateMessages
@@ -46,9 +46,9 @@ class Reply:
 
 
 class Answer(NamedTuple):
-    """What became of a batch: a reply, or None if it is lost.
+    """Outcome of a batch: a reply, or None if it is lost.
 
-    slots: int64[k], which places it was to fill.
+    slots: int64[k], the slots of the batch.
     """
 
     slots: Int64Array
@@ -58,7 +58,7 @@ class Answer(NamedTuple):
 class LocalAgents(Protocol):
     """The agents' side of a learner: steps 2 and 3, local update and private report.
 
-    *Formal guarantee.* That of the sender of which it is built; gradients and trajectories stay inside.
+    *Formal guarantee.* That of its sender; gradients and trajectories stay inside.
     """
 
     @property
@@ -70,19 +70,19 @@ class LocalAgents(Protocol):
 
 
 class Runners(Protocol):
-    """Any number of places with agents, asked one batch at a time; what they send comes in any order, or is lost."""
+    """Any number of runners with agents, asked one batch at a time; replies come in any order, or are lost."""
 
     def free(self) -> dict[int, int]:
-        """Return how many batches each runner with room for another one has, idle runners first."""
+        """Return the number of batches of each runner with room for another one, idle runners first."""
 
     def send(self, runner: int, batch: Batch) -> None:
         """Let a runner play a batch."""
 
     def answers(self) -> list[Answer]:
-        """Wait until a batch is played or lost; return all that are, each batch once."""
+        """Wait until a batch is played or lost; return all of these, each batch once."""
 
     def restore(self) -> list[int]:
-        """Take back runners that were started again, and return them."""
+        """Take back restarted runners, and return them."""
 
     def abandon(self) -> None:
-        """Forget all batches that are under way: their replies will not be taken."""
+        """Forget all batches under way and drop their replies."""

@@ -1,4 +1,4 @@
-"""The ledger of a run on disk: who was asked, whatever becomes of the processes that asked them."""
+"""Ledger of a run on disk: the agents asked so far, also after a crash."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ JOURNAL = "submissions.journal"
 
 
 def folder_of_run(chosen: str | None, trial: Any) -> Path:  # noqa: ANN401 - Ray Tune's storage, None outside of it
-    """Return where the ledger of a new run belongs; nothing is made there before the first charge.
+    """Return the folder of a new run's ledger; nothing is created before the first charge.
 
-    chosen: the user's; trials of a sweep have a folder below it each. Without it: the trial's own folder on the storage
-    of the sweep, or else a new one in `./dprl_runs/ledgers`, or below `$DPRL_HOME`.
+    chosen: the user's choice; each trial of a sweep has a folder below it. Default: the trial's own folder on the
+    sweep's storage, or else a new one in `./dprl_runs/ledgers`, or below `$DPRL_HOME`.
 
     Raises:
-        ValueError: if the storage is no file system that can append, or `chosen` is no absolute path.
+        ValueError: if the storage is not a file system that can append, or `chosen` is not an absolute path.
     """
     if chosen is not None:
         if not Path(chosen).is_absolute():
@@ -42,7 +42,7 @@ def folder_of_run(chosen: str | None, trial: Any) -> Path:  # noqa: ANN401 - Ray
 
 @dataclass(frozen=True)
 class Entry:
-    """What a checkpoint keeps of a ledger: where it is, how many submissions it has at least, and its identity."""
+    """Reference to a ledger in a checkpoint: its place, its least number of submissions, and its identity."""
 
     folder: str
     charged: int
@@ -50,14 +50,14 @@ class Entry:
 
 
 class Book:
-    """The privatizer of a run and its journal, which is opened when the first agent is to be asked, not before.
+    """Privatizer of a run with its journal; the journal is opened before the first agent is asked.
 
-    *Formal guarantee.* A submission is in the journal before its lease exists. A run that continues from a checkpoint
-    continues in the journal: whoever is there was asked, and is not asked again.
+    *Formal guarantee.* A submission is in the journal before its lease exists. A resumed run continues the journal:
+    agents in it are never asked again.
 
     Args:
         build: makes the privatizer of the run with a journal.
-        folder: where the journal is.
+        folder: of the journal.
     """
 
     def __init__(self, build: Callable[[SubmissionJournal], GradientPrivatizer], folder: Path) -> None:
@@ -73,7 +73,7 @@ class Book:
     def lease(self, k: int) -> Lease:
         """Charge the next k submissions, first in the journal, and return the lease on them.
 
-        Raises LedgerError if there are not so many agents left, another run has the journal, or it is gone.
+        Raises LedgerError if fewer agents are left, another run has the journal, or it is gone.
         """
         if self._refused is not None:
             raise LedgerError(self._refused[0])
@@ -83,7 +83,7 @@ class Book:
         return self.privatizer.lease(k)
 
     def sender_spec(self) -> SenderSpec:
-        """Return what runners make a sender of."""
+        """Return the spec from which runners build a sender."""
         return self.privatizer.sender_spec
 
     def estimates(self, messages: PrivateMessages) -> Float64Array:
@@ -95,15 +95,15 @@ class Book:
         return self.privatizer.score_bits(messages)
 
     def entry(self) -> Entry:
-        """Return what a checkpoint keeps, after all charges are on the disk."""
+        """Return the reference for a checkpoint, after syncing all charges to the disk."""
         if self._refused is not None:
-            # A checkpoint of one that could not go on must not be able to, either.
+            # A checkpoint of a run that could not continue must not continue either.
             return self._refused[1]
         self._journal.sync()
         return Entry(str(self.folder), self.privatizer.charged, self._journal.identity)
 
     def resume(self, entry: Entry) -> None:
-        """Continue in the ledger of a checkpoint, here or where it was; without it nothing can be leased any more."""
+        """Continue the ledger of a checkpoint, here or at its old place; without it nothing can be leased."""
         self.close()
         # A sweep's folder may have been moved as a whole, with checkpoints and journals.
         with suppress(LedgerError):
@@ -114,7 +114,7 @@ class Book:
         try:
             self._turn_to(folder, entry.identity)
         except LedgerError as error:
-            # Without its ledger a checkpoint can still be used, though not to train.
+            # Without its ledger a checkpoint can be used, but not trained.
             self._refused = (str(error), entry)
             return
         if self.privatizer.charged < entry.charged:

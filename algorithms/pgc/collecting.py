@@ -1,4 +1,4 @@
-"""One iteration of collecting: lease, deliver, wait, aggregate, until so many more messages are applied."""
+"""One iteration of collection: lease, deliver, wait and aggregate until enough messages are applied."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _PAUSE_SECONDS = 0.02
 
 
 class Limits(NamedTuple):
-    """How batches are made, and how much may go wrong.
+    """Batch size and tolerated failures.
 
-    agents_per_call: agents of a batch at most. losses: batches lost in a row before this is given up. patience: seconds
-    without any reply before this is given up.
+    agents_per_call: most agents per batch. losses: most batches lost in a row. patience: most seconds without any
+    reply.
     """
 
     agents_per_call: int
@@ -32,12 +32,12 @@ class Limits(NamedTuple):
 
 
 class Collecting:
-    """Gives every slot to an agent, and once more to a fresh one if that one's message is lost.
+    """Assigns every slot to an agent, and to a fresh one if the message is lost.
 
     Args:
-        aggregator: takes the messages. workers: play the batches. lease: charges so many submissions, before anything
-            of them exists. limits: see there.
-        tell: is called with the scores float64[k] of the next k slots in order, where scores are shown at all.
+        aggregator: takes the messages. workers: play the batches. lease: charges submissions before they exist. limits:
+            see `Limits`.
+        tell: called with the scores float64[k] of the next k slots in order, if scores are shown.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Collecting:
 
         Raises RuntimeError if no runner is left, LedgerError if no agent is.
         """
-        # What an error has left under way is lost, and its slots are given anew.
+        # Batches under way at an error are lost, and their slots are assigned again.
         self._workers.abandon()
         self._aggregator.load_state_dict(self._aggregator.state_dict())
         self._begun = self._aggregator.applied
@@ -89,7 +89,7 @@ class Collecting:
                 time.sleep(_PAUSE_SECONDS)
 
     def _dispatch(self, goal: int) -> None:
-        """Give batches to runners that have room, while slots can begin."""
+        """Send batches to runners with room while slots can start."""
         while free := self._workers.free():
             fresh = min(goal - self._begun, self._aggregator.startable(self._begun))
             lost = sum(last - first + 1 for first, last in self._again)
@@ -99,14 +99,14 @@ class Collecting:
             # A busy runner waits for a full batch, unless these are the last ones: small batches cost as much as large.
             if load and lost + fresh < self._limits.agents_per_call and fresh < goal - self._begun:
                 return
-            # A few for each, where there are fewer than would fill their batches.
+            # An equal share for each runner if there are too few agents to fill all batches.
             share = math.ceil((lost + fresh) / (list(free.values()).count(0) or len(free)))
             first, last = self._next_slots(min(self._limits.agents_per_call, share), int(fresh))
             slots = np.arange(first, last + 1)
             self._workers.send(runner, self._aggregator.batch(self._lease(len(slots)), slots))
 
     def _next_slots(self, k: int, fresh: int) -> tuple[int, int]:
-        """Return the first and the last of the next k slots at most, of which `fresh` can begin: lost ones first."""
+        """Return the first and the last of at most k next slots, lost ones first; `fresh` new ones can start."""
         if not self._again:
             first, last = self._begun + 1, self._begun + min(k, fresh)
             self._begun = last
@@ -124,7 +124,7 @@ class Collecting:
             raise RuntimeError(f"{self._lost_in_a_row} batches in a row were lost with their runners; see why they die")
 
     def _note(self, slots: Int64Array, scores: Float64Array | None) -> None:
-        """Tell the scores in the order in which the messages are applied."""
+        """Report the scores in the order of application."""
         if scores is not None:
             for block in self._scores.put(int(slots[0]), int(slots[-1]), scores):
                 self._tell(block)

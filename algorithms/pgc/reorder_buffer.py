@@ -10,10 +10,10 @@ T = TypeVar("T")
 
 
 class ReorderBuffer(Generic[T]):
-    """Blocks of consecutive slots; a block is handed out when all slots before it have been.
+    """Blocks of consecutive slots; a block is released once all slots before it have been.
 
     Args:
-        taken: slots 1..taken were handed out before.
+        taken: slots 1..taken were released before.
     """
 
     def __init__(self, taken: int = 0) -> None:

@@ -1,7 +1,7 @@
-"""Which parameters an agent starts from: a rule of public numbers, so that parallel and sequential runs are one run.
+"""Schedule of starting parameters: a rule of public numbers, so that parallel and sequential runs are equal.
 
 Messages are applied in the order of their slots 1, 2, ... The agent of slot i starts from the parameters after the
-first max(0, i - 1 - staleness) messages, however many workers there are and whoever ends first.
+first max(0, i - 1 - staleness) messages, for any number of workers and any order of finishing.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ class Schedule(NamedTuple):
     """The deterministic schedule.
 
     Args:
-        staleness: s, how many messages before its own an agent does not wait for; 8 with the paper's 9 threads.
-        buffer_size: |B|, how many messages make one update.
+        staleness: s, the number of messages before its own that an agent does not wait for; 8 with the paper's 9
+        threads.
+        buffer_size: |B|, messages per update.
     """
 
     staleness: int
@@ -28,12 +29,12 @@ class Schedule(NamedTuple):
 
     @property
     def versions_kept(self) -> int:
-        """How many versions of the parameters agents may still have to start from."""
+        """Number of versions of the parameters that agents may still start from."""
         return -(-self.staleness // self.buffer_size) + 1
 
     @property
     def most_waiting(self) -> int:
-        """How many agents can have begun whose messages are not applied yet."""
+        """Largest number of started agents without an applied message."""
         return self.staleness + self.buffer_size
 
     def checked(self) -> Schedule:
@@ -45,14 +46,14 @@ class Schedule(NamedTuple):
 
 @inlined
 def version_of(schedule: Schedule, slot: int) -> int:
-    """Return how many updates lie before the parameters that the agent of `slot` starts from."""
-    # D16: sec. 4 applies messages in the order in which nine threads finish, which tells how long episodes were.
+    """Return the number of updates in the starting parameters of the agent of `slot`."""
+    # D16: sec. 4 applies messages in the order of nine threads' finishing; this reveals the lengths of episodes.
     return max(0, slot - 1 - schedule.staleness) // schedule.buffer_size
 
 
 @inlined
 def last_startable(schedule: Schedule, applied: int) -> int:
-    """Return the last slot whose agent can start once the messages of slots 1..applied are in."""
+    """Return the last slot that can start once the messages of slots 1..applied are in."""
     return schedule.staleness + (applied // schedule.buffer_size + 1) * schedule.buffer_size
 
 
@@ -66,7 +67,7 @@ class CallPlan(NamedTuple):
 def call_plan(
     runners: int, calls_per_runner: int, buffer_size: int, agents_per_call: int | None, staleness: int | None
 ) -> CallPlan:
-    """Return the number of agents per call and the staleness; None for one that is to be chosen.
+    """Return the number of agents per call and the staleness; None: choose it.
 
     A run without remote runners has one call under way, others `runners * calls_per_runner`. The default staleness is
     the number of agents in all these calls but one. The default number of agents per call is AGENTS_PER_CALL, with

@@ -1,6 +1,6 @@
-"""What [OT20] measures of a run: average scores, the first success, and what is left at the end.
+"""Scores of a run as in [OT20]: averages, the first success, and the final score.
 
-Scores are raw facts about agents: the simulator that plays them reads them, nobody else may (the certificate says so).
+Scores are raw facts about agents: only their simulator may read them, as the certificate says.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class ScoreKeeper(NamedTuple):
     """The scores of the last 5,000 submissions and the first success.
 
     target: Theta, of the mean over 10. last float64[5000]: score of submission n at (n - 1) mod 5000. counts int64[2]:
-    how many submissions there were, and the first success or 0.
+    submissions so far, and the first success or 0.
 
     Paper: [OT20] eqs. (25), (26) and (27).
     """
@@ -81,7 +81,7 @@ class ScoreKeeper(NamedTuple):
 
     @staticmethod
     def of(target: float) -> ScoreKeeper:
-        """Return a keeper that has seen nothing."""
+        """Return an empty keeper."""
         return ScoreKeeper(target, np.zeros(FINAL), np.zeros(2, dtype=np.int64))
 
     def __repr__(self) -> str:

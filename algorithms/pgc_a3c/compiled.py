@@ -1,4 +1,4 @@
-"""Eight additions at once, as one instruction of a compiler that would make eight of eight lines."""
+"""Eight additions as one vector instruction; a compiler would emit eight for eight lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PGC-A3C as a config file describes it: the paper's settings, its silent choices by name, and what builds a run."""
+"""Config of PGC-A3C: the paper's settings, named options for its unstated choices, and the builder of a run."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from dprl.privacy.scopes import DURATIONS, SIMULATED_SCORES, TIMING_DETAILS
 class PGCA3CConfig:
     """PGC-A3C, actor-critic from private gradients of many agents ([OT20] Algorithm 1; clipped ones with none).
 
-    What the paper leaves open has the reading that comes nearest to its tables.
+    Defaults of choices that the paper leaves open are the readings nearest to its tables.
 
     Args:
         learning_rate: eta >= 0. buffer_size: |B|, messages for one update; the paper has 1 with the Laplace mechanism
             and 100 with projected random sign.
-        halving: submissions after which the step has halved, eta / (1 + n / halving); 0 keeps it, as printed.
-        staleness: how many messages before its own an agent does not wait for; the paper's 9 threads make it 8.
+        halving: submissions after which the step has halved, eta / (1 + n / halving); 0 keeps it constant, as printed.
+        staleness: messages before its own that an agent does not wait for; 8 for the paper's 9 threads.
         discount: gamma. value_weight: lambda. entropy_weight: beta.
         exploration: alpha of the first agents. fading: submissions after which it would be 0, as printed.
         exploration_floor: the least alpha; 0 is the paper's.
         success_memory: the weight of each private score bit in the aggregator's estimate of the share of agents that
             succeed, with `privacy.release_scores: private`; the step shrinks to 0 as the share grows to `success_full`.
-            0 does without, as printed.
+            0 disables this, as printed.
         acting: 'greedy' with probability 1 - alpha, as printed, or 'sampled' from the policy.
         reward: 'terminal' is 0 but for the last step's -1 (the pole fell) or +1; 'literal' is 1 for every step.
         bootstrap: V(s_T) in eqs. (12) and (18): 'discounted' by gamma^(T-t) in both, 'printed', or 'none'.
         differentiate: whether the advantage and the target are differentiated, too, as printed.
         initial: 'normal' with standard deviation `initial_scale`, or 'glorot' uniform times `initial_scale`.
         target: Theta, the mean score over 10 submissions that counts as success.
-        reports: 'gradient', or 'noise': the control whose agents all report a gradient of zero.
+        reports: 'gradient', or 'noise': the control with zero gradients from all agents.
         padded: whether every agent computes as long as the longest episode takes; the results are the same.
 
     Paper: [OT20] Algorithm 1 and sec. 4.
@@ -92,16 +92,16 @@ class PGCA3CConfig:
 
     @property
     def covered_by(self) -> str | None:
-        """None: no theorem speaks of what is learned; privacy is the certificate's."""
+        """None: no theorem covers learning; the certificate covers privacy."""
         return None
 
     @property
     def schedule(self) -> Schedule:
-        """Who starts from which parameters."""
+        """The schedule of starting parameters."""
         return Schedule(self.staleness, self.buffer_size)
 
     def step(self, privatizer: GradientPrivatizer) -> StepRule:
-        """Return how far an update goes. Raises ValueError if it needs score bits and none are sent."""
+        """Return the step rule. Raises ValueError if it needs score bits and none are sent."""
         self.check_score_bits(privatizer)
         truth, gain = privatizer.score_truth, privatizer.score_gain
         bits = (1.0, 1.0) if truth is None or gain is None else (truth, gain)
@@ -109,31 +109,31 @@ class PGCA3CConfig:
 
     @property
     def loss(self) -> Loss:
-        """What agents differentiate."""
+        """The loss that agents differentiate."""
         return Loss(
             self.discount, self.value_weight, self.entropy_weight, self.reward, self.bootstrap, self.differentiate
         )
 
     def behaviour(self, horizon: int, n_agents: int) -> Behaviour:
-        """Return what each of so many agents does in episodes of at most `horizon` steps."""
+        """Return the behaviour of `n_agents` agents in episodes of at most `horizon` steps."""
         loss = loss_tables(self.loss, horizon)
         return Behaviour(
             loss, self.exploration, self.fading, self.exploration_floor, n_agents, int(self.reports == "gradient")
         )
 
     def first_parameters(self, streams: Streams) -> Float64Array:
-        """Return the parameters float64[112] that are delivered first; they are public."""
+        """Return the first parameters float64[112]; they are public."""
         return initial_parameters(self.initial, self.initial_scale, streams.key("exploration", "first parameters"))
 
     def privatizer(
         self, env: CartPole, privacy: GradientPrivacyConfig, episodes: int, streams: Streams
     ) -> GradientPrivatizer:
-        """Return what `privacy` makes of the messages of a simulated run of so many submissions.
+        """Return the privatizer of a simulated run with this number of submissions.
 
         Raises ValueError if the settings do not fit together.
         """
         del env
-        # Where the server does not read scores, the simulation still does.
+        # The simulation reads scores even if the server does not.
         scores = () if privacy.release_scores == "simulator" else (SIMULATED_SCORES,)
         durations = TIMING_DETAILS if self.padded else DURATIONS
         privatizer = privacy.build(DIMENSION, episodes, streams, (*scores, durations))

@@ -1,8 +1,8 @@
-"""Many agents at once: each balances its own pole with its own copy of the parameters, in a lane of its own.
+"""Batch of agents in lanes: each balances its own pole with its own copy of the parameters.
 
 One tick is one step of every lane. What an agent does, and its gradient, is a function of the parameters, its number,
-the submission's number, the exploration rate and the seed: the same bits whatever the other lanes do, and how many
-there are.
+the submission's number, the exploration rate and the seed: the same bits for any number and state of the other
+lanes.
 
 Paper: [OT20] Algorithm 1, the local process.
 """
@@ -57,12 +57,12 @@ _ROWS = _DIFFERENCES + UNITS
 
 
 class Crowd(NamedTuple):
-    """What is on the users' side: the episodes under way, in groups of WIDTH lanes; lane l is group l // WIDTH's.
+    """Users' side: the episodes under way, in groups of WIDTH lanes; lane l is in group l // WIDTH.
 
     lanes float64[G, rows * WIDTH]: all about the agents, row by row; table float64[G, rows, WIDTH]: the same memory;
     traces float64[lanes, 8, columns]: of the episodes under way, one column a step; begin int64[lanes]: the tick of the
-    first step; ended int64[lanes]: whether an episode has ended and its gradient is not
-    taken; order int64[lanes]: for whoever delivers, what the lane's agent is to him; clock int64[1]: ticks so far;
+    first step; ended int64[lanes]: whether an episode has ended and its gradient is pending;
+    order int64[lanes]: the caller's number of the lane's agent; clock int64[1]: ticks so far;
     sampled, padded: see `crowd`.
     """
 
@@ -85,12 +85,12 @@ class Crowd(NamedTuple):
     padded: bool
 
     def __repr__(self) -> str:
-        # The generated one would print users' trajectories into a log.
+        # The generated __repr__ would print users' trajectories into a log.
         return f"Crowd({self.n_lanes} lanes)"
 
 
 class Orders(NamedTuple):
-    """What k agents are to do, all of it public: agent j starts from parameters[version[j]].
+    """Public orders for k agents: agent j starts from parameters[version[j]].
 
     parameters float64[v, 112]; version, submissions, agents int64[k]; explorations float64[k], in [0, 1].
     """
@@ -105,8 +105,8 @@ class Orders(NamedTuple):
 def crowd(n_lanes: int, task: CartPole, streams: Streams, *, sampled: bool = False, padded: bool = False) -> Crowd:
     """Return `n_lanes` idle lanes.
 
-    sampled: whether an agent that does not explore draws from the policy or takes the likeliest action, the paper's.
-    padded: whether the computing time of an agent is that of the longest episode; the results are the same.
+    sampled: whether agents draw from the policy when they do not explore; else they take the likeliest action, as in
+    the paper. padded: whether every agent computes as long as for the longest episode; the results are the same.
     Raises ValueError if n_lanes is not at least 1.
     """
     if n_lanes < 1:
@@ -138,9 +138,9 @@ def crowd(n_lanes: int, task: CartPole, streams: Streams, *, sampled: bool = Fal
 
 @no_alloc_kernel
 def deliver(crowd: Crowd, lane: int, theta: Float64Array, submission: int, agent: int, exploration: float) -> None:
-    """Let `agent` begin an episode in a lane, with a copy of theta float64[112]; what was under way there is lost.
+    """Let `agent` begin an episode in a lane, with a copy of theta float64[112]; drop any episode under way there.
 
-    exploration: alpha in [0, 1], the chance of an action at random.
+    exploration: alpha in [0, 1], the probability of a random action.
     """
     at = lane & (WIDTH - 1)
     lanes = crowd.lanes[lane // WIDTH]
@@ -162,20 +162,20 @@ def deliver(crowd: Crowd, lane: int, theta: Float64Array, submission: int, agent
 
 @no_alloc_kernel
 def idle(crowd: Crowd, lane: int) -> None:
-    """Leave a lane without an agent; what was under way there is lost."""
+    """Empty a lane; drop any episode under way there."""
     crowd.table[lane // WIDTH, _LEFT, lane & (WIDTH - 1)] = 0.0
     crowd.ended[lane] = 0
 
 
 @no_alloc_kernel
 def is_idle(crowd: Crowd, lane: int) -> bool:
-    """Return whether a lane has neither an agent under way nor one whose gradient is not taken."""
+    """Return whether a lane has no agent under way and no pending gradient."""
     return bool(crowd.ended[lane] == 0 and crowd.table[lane // WIDTH, _LEFT, lane & (WIDTH - 1)] == 0.0)
 
 
 @no_alloc_kernel
 def tick(crowd: Crowd) -> int:
-    """Let every agent take one step; return how many episodes ended, which crowd.ended then says."""
+    """Let every agent take one step; mark ended episodes in crowd.ended and return their number."""
     ended = 0
     for g in range(crowd.lanes.shape[0]):
         lanes, table = crowd.lanes[g], crowd.table[g]
@@ -205,7 +205,7 @@ def advance(crowd: Crowd) -> int:
 
 @no_alloc_kernel
 def look_ahead(lanes: Float64Array) -> None:
-    """Write what the networks of a group say of the states of their lanes."""
+    """Write the outputs of the networks of a group for the states of their lanes."""
     signs = lanes.view(np.uint64)
     for at in range(WIDTH):
         lanes[DIFFERENCE * WIDTH + at] = 0.0
@@ -251,7 +251,7 @@ def _unit(lanes: Float64Array, i: int, at: int) -> float:
 
 @no_alloc_kernel
 def choose(lanes: Float64Array, key: UInt64Array, sampled: bool) -> None:
-    """Choose the action of every lane of a group: one draw decides whether it is at random, and which."""
+    """Choose the action of every lane of a group: one draw decides whether to explore, and the action."""
     draws, words = lanes.view(np.uint64), (key[0], key[1], key[2])
     for at in range(WIDTH):
         bits = splitmix64(words, draws[DRAW * WIDTH + at])  # type: ignore[arg-type]  # three words are all it takes
@@ -259,7 +259,7 @@ def choose(lanes: Float64Array, key: UInt64Array, sampled: bool) -> None:
         preference, exploration = lanes[DIFFERENCE * WIDTH + at], lanes[_EXPLORATION * WIDTH + at]
         own = 1.0 if preference > 0.0 else 0.0
         if sampled:
-            # What is left of the draw, if it does not explore, is uniform in [alpha, 1).
+            # If it does not explore, the draw is uniform in [alpha, 1).
             share = (1.0 - exploration) * probability_of_right(preference)
             own = 1.0 if uniform - exploration < share else 0.0
         lanes[ACTION * WIDTH + at] = coin if uniform < exploration else own
@@ -267,7 +267,7 @@ def choose(lanes: Float64Array, key: UInt64Array, sampled: bool) -> None:
 
 @no_alloc_kernel
 def remember(traces: Float64Array, lanes: Float64Array) -> None:
-    """Copy what a step started from into the traces of a group; without an agent, into a column of no step."""
+    """Copy the start of a step into the traces of a group; without an agent, into an unused column."""
     places = lanes.view(np.uint64)
     for at in range(WIDTH):
         trace, t = traces[at], places[_COLUMN * WIDTH + at]
@@ -277,10 +277,10 @@ def remember(traces: Float64Array, lanes: Float64Array) -> None:
 
 @no_alloc_kernel
 def count(lanes: Float64Array, horizon: float, padded: bool) -> int:
-    """Count the step that every lane of a group has taken; return how many episodes ended with it."""
+    """Count the step of every lane of a group; return how many episodes ended."""
     ends, total = 0.0 if padded else 1.0, 0
     draws, places = lanes.view(np.uint64), lanes.view(np.int64)
-    # Not range(WIDTH): a compiler would make eight single steps of a short loop whose length it knows.
+    # Not range(WIDTH): a compiler would unroll a short loop of known length into eight single steps.
     for at in range(lanes.shape[0] // _ROWS):
         left, standing = lanes[_LEFT * WIDTH + at], lanes[_STANDING * WIDTH + at]
         down = 1.0 if fallen(lanes[at], lanes[2 * WIDTH + at]) else 0.0
@@ -323,7 +323,7 @@ def local_update(crowd: Crowd, lane: int, loss: LossTables, gradient: Float64Arr
 def run_agents(crowd: Crowd, loss: LossTables, orders: Orders, gradients: Float64Array, scores: Float64Array) -> None:
     """Let k agents play, each as soon as a lane is free; write gradients float64[k, 112] and scores float64[k].
 
-    Whatever was under way in the crowd is lost.
+    Episodes under way in the crowd are dropped.
     """
     n, following = orders.version.shape[0], 0
     for lane in range(crowd.n_lanes):

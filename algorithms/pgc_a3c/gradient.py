@@ -2,7 +2,7 @@
 
 With m_i the steps at which unit i is on, every part of the gradient follows from two sums for each unit,
 sum over m_i of z_t s_t and of y_t s_t, where z_t and y_t are the derivatives of the loss by the difference of the
-logits and by the value: theta's rows are multiples of them. So of the hidden layer only signs are remembered. Steps are
+logits and by the value: theta's rows are multiples of them. So only signs of the hidden layer are stored. Steps are
 first added by which of four units are on ('the four Russians'), which takes four additions instead of sixteen.
 
 Paper: [OT20] eqs. (12), (13) and (15)-(18).
@@ -37,15 +37,15 @@ TRACE = 8
 # Rows of the derivatives of the loss at each step: z and y.
 _BY_POLICY, _BY_VALUE = 0, 1
 _SUMS = 2 * INPUTS
-"""What a unit has: its sums of z s and of y s."""
+"""Numbers of a unit: its sums of z s and of y s."""
 _TOGETHER = 4
-"""So many units are looked at together; they are on in as many ways as there are patterns."""
+"""Units per group; a pattern is the set of those that are on."""
 _PATTERNS = 1 << _TOGETHER
 _GROUPS = UNITS // _TOGETHER
 
 
 class Loss(NamedTuple):
-    """How eq. (15) is read; the paper's gamma, lambda and beta are 0.99, 0.5 and 0.01.
+    """Reading of eq. (15); the paper's gamma, lambda and beta are 0.99, 0.5 and 0.01.
 
     discount: gamma. value_weight: lambda. entropy_weight: beta.
     reward: 'literal', 1 for each step; 'terminal', 0 but for the last step: 1 if the episode is of full length, or -1.
@@ -64,7 +64,7 @@ class Loss(NamedTuple):
 
 
 class LossTables(NamedTuple):
-    """A loss as kernels see it, for episodes of at most H steps, and what they work on.
+    """Tables of a loss for kernels, for episodes of at most H steps, with scratch memory.
 
     returns, of_advantage, of_target float64[2 H + 1]: the return, and how much of V(s_T) the advantage and the target
     contain, n steps before the end at H - n; zeros where n < 1. ends: whether the reward is at the end, and negative if
@@ -86,20 +86,20 @@ class LossTables(NamedTuple):
     sums: Float64Array
 
     def __repr__(self) -> str:
-        # The generated one would print a user's trajectory into a log.
+        # The generated __repr__ would print a user's trajectory into a log.
         return f"LossTables({self.horizon} steps)"
 
 
 def columns(horizon: int) -> int:
-    """Return how many columns a trace has: one more than steps, whole cache lines, an odd number of them.
+    """Return the number of columns of a trace: more than its steps, in an odd number of whole cache lines.
 
-    Rows at even distances would get into each other's way in the cache.
+    Rows at even distances would conflict in the cache.
     """
     return 8 * (horizon // 8 + 1 | 1)
 
 
 def loss_tables(loss: Loss, horizon: int) -> LossTables:
-    """Return what kernels need of a loss; raises ValueError, in one line, for what is none."""
+    """Return the tables of a loss; raises ValueError, in one line, for invalid settings."""
     if loss.reward not in {"literal", "terminal"}:
         raise ValueError(f"reward must be 'literal' or 'terminal', got {loss.reward!r}; choose one of them")
     if loss.bootstrap not in {"discounted", "printed", "none"}:
@@ -109,7 +109,7 @@ def loss_tables(loss: Loss, horizon: int) -> LossTables:
     returns, powers, ones = np.zeros((3, 2 * horizon + 1))
     gained, power = 0.0, 1.0
     for n in range(1, horizon + 1):
-        # D18: sec. 4 has a reward of 1 for each step, 'literal', with which every advantage is positive.
+        # D18: sec. 4 has a reward of 1 for each step ('literal'); every advantage is then positive.
         gained = 1.0 + loss.discount * gained if loss.reward == "literal" else power
         power *= loss.discount
         returns[horizon - n], powers[horizon - n], ones[horizon - n] = gained, power, 1.0
@@ -122,7 +122,7 @@ def loss_tables(loss: Loss, horizon: int) -> LossTables:
         horizon=horizon,
         returns=returns,
         of_advantage=none if loss.bootstrap == "none" else powers,
-        # D17: eq. (18) prints V(s_T) without the gamma^(T-t) that eq. (12) has; 'printed' is as it stands.
+        # D17: eq. (18) prints V(s_T) without the factor gamma^(T-t) of eq. (12); 'printed' keeps this.
         of_target={"none": none, "discounted": powers, "printed": ones}[loss.bootstrap],
         derivatives=np.zeros((2, columns(horizon))),
         patterns=np.zeros((_PATTERNS, _GROUPS * _SUMS)),
@@ -143,7 +143,7 @@ def gradient_of(states: Float64Array, actions: Int64Array, theta: Float64Array, 
 
 @no_alloc_kernel
 def look(trace: Float64Array, t: int, theta: Float64Array) -> float:
-    """Write what the network says of state t of a trace; return the value."""
+    """Write the network's outputs for state t of a trace; return the value."""
     difference, value, on = 0.0, 0.0, np.uint64(0)
     for i in range(UNITS):
         h = (theta[INPUTS * i] * trace[0, t] + theta[INPUTS * i + 1] * trace[1, t]) + (

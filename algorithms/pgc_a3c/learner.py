@@ -1,4 +1,4 @@
-"""PGC-A3C in one process: the compiled box as a learner that the platform runs.
+"""PGC-A3C in one process: the compiled box as a learner of the platform.
 
 The same run on RLlib, with workers, is in `on_rllib/`; given the same Streams and the
 deterministic schedule both give the same bits.
@@ -29,7 +29,7 @@ _SERVER, _SCORES = "server.", "scores."
 
 
 def _require_told(privatizer: GradientPrivatizer) -> None:
-    """Raise ValueError unless the certificate will say that raw scores are read: this learner reads them."""
+    """Raise ValueError unless the certificate names raw scores as read: this learner reads them."""
     if privatizer.trust_model != "none" and not {RAW_SCORES, SIMULATED_SCORES} & set(privatizer.parts.scope.excluded):
         raise ValueError("privatizer must name raw scores as a channel that is left open; take config.privatizer(...)")
 
@@ -37,7 +37,7 @@ def _require_told(privatizer: GradientPrivatizer) -> None:
 class PGCA3CLearner(ResumableLearner):
     """PGC-A3C on CartPole with gravity, for a fixed number of submissions.
 
-    *Formal guarantee.* The privatizer's: parameters are a function of messages that its ledger has charged.
+    *Formal guarantee.* That of the privatizer: parameters are a function of charged messages.
     """
 
     def __init__(
@@ -63,16 +63,16 @@ class PGCA3CLearner(ResumableLearner):
 
     @property
     def policies(self) -> dict[str, np.ndarray]:
-        """What a finished run leaves: 'policy', the parameters."""
+        """Output of a finished run: 'policy', the parameters."""
         return {"policy": self.parameters}
 
     @property
     def derived(self) -> dict[str, float]:
-        """How much noise one message has, as the norm of the error of its estimate."""
+        """Noise of one message, as the norm of the error of its estimate."""
         return {"noise_norm": self.privatizer.noise_norm}
 
     def certificate(self) -> Certificate:
-        """Return what the messages so far prove."""
+        """Return the certificate of the messages so far."""
         return self.privatizer.certificate(self.config.name)
 
     def learn(self, n: int) -> Segment:

@@ -1,4 +1,4 @@
-"""The box of PGC-A3C, compiled: deliver, act, report and aggregate, with as many agents in step as there are lanes.
+"""The box of PGC-A3C, compiled: deliver, act, report and aggregate, with one agent per lane in step.
 
 Paper: [OT20] Algorithm 1.
 """
@@ -20,12 +20,11 @@ from dprl.privacy.gradients.channels import GradientChannel, receive, submit
 
 
 class Behaviour(NamedTuple):
-    """What every agent does.
+    """Behaviour of every agent.
 
-    loss: of eq. (15). exploration: alpha of the first agents. fading: slots after which it would be 0. floor: the least
-    alpha.
-    n_agents: how many there are; submission n is agent (n - 1) mod n_agents + 1's. reports: 1, or 0 for the control
-    whose agents report a gradient of zero: only noise arrives.
+    loss: of eq. (15). exploration: alpha of the first agents. fading: slots until it would be 0. floor: the least
+    alpha. n_agents: their number; submission n is of agent (n - 1) mod n_agents + 1. reports: 1, or 0 for the control with
+    zero gradients: only noise arrives.
     """
 
     loss: LossTables
@@ -37,7 +36,7 @@ class Behaviour(NamedTuple):
 
 
 class Outbox(NamedTuple):
-    """Gradients of agents that have ended and wait for their turn to report; on the agents' side.
+    """Gradients of finished agents that wait for their turn to report; on the agents' side.
 
     gradients float64[W, d], scores float64[W]: of the slot i at row i mod W; slots int64[W]: which one is there.
     """
@@ -51,7 +50,7 @@ class Outbox(NamedTuple):
 
 
 class Agents(NamedTuple):
-    """The agents' side: who acts, what waits to be reported, and how all of them behave."""
+    """Agents' side: the acting agents, their pending gradients, and their behaviour."""
 
     crowd: Crowd
     outbox: Outbox
@@ -62,7 +61,7 @@ class Agents(NamedTuple):
 
 
 class Server(NamedTuple):
-    """The aggregator's side: its state, its rules, and room for one estimate float64[d]."""
+    """Aggregator's side: its state, its rules, and workspace for one estimate float64[d]."""
 
     state: AggregatorState
     schedule: Schedule
@@ -80,7 +79,7 @@ def outbox(schedule: Schedule, n_parameters: int) -> Outbox:
 def exploration_rate(behaviour: Behaviour, slot: int) -> float:
     """Return alpha = max(floor, alpha_1 (1 - slot / fading)): with 0.5, 900 and 0 the paper's max(0, 0.5 - n/1800).
 
-    It goes by the slot, a public number: by anything that depends on agents it would be a channel of its own.
+    It depends on the slot, a public number; a dependence on agents would be another channel.
     """
     return max(behaviour.floor, behaviour.exploration * (1.0 - slot / behaviour.fading))
 

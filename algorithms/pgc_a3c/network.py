@@ -21,14 +21,14 @@ from dprl.privacy.randomness.bits import fill_bits
 
 INPUTS, UNITS, ACTIONS = 4, 16, 2
 POLICY = UNITS * INPUTS
-"""Where p begins in theta."""
+"""Start of p in theta."""
 VALUE = POLICY + ACTIONS * UNITS
-"""Where v begins in theta."""
+"""Start of v in theta."""
 DIMENSION = VALUE + UNITS
 WIDTH = 8
-"""How many networks, or how many steps of one, are computed at once: a constant, so that compilers use vectors of it.
+"""Number of networks, or of steps of one, computed at once; a constant, so that compilers vectorise.
 
-It decides which sums are formed, so that results have the same bits with narrower vectors and with none.
+It fixes the order of summation, so results have the same bits with narrower vectors or none.
 """
 
 # exp(r) = 1 + r + r^2 (E2 + r (E3 + ...)), Taylor's: the remainder is below 5e-18 for |r| <= log(2) / 2.
@@ -65,7 +65,7 @@ def initial_parameters(kind: Literal["glorot", "normal"], scale: float, key: npt
 
 @kernel
 def exponential(x: float) -> float:
-    """Return e^x within 1 ulp for x <= 0, without branches; what is below -708 counts as -708."""
+    """Return e^x within 1 ulp for x <= 0, without branches; values below -708 count as -708."""
     x = x if x > _LEAST_EXPONENT else _LEAST_EXPONENT
     shifted = x * _PER_LN2 + _ROUNDS
     whole = shifted - _ROUNDS
@@ -82,7 +82,7 @@ def exponential(x: float) -> float:
 
 @kernel
 def probability_of_right(difference: float) -> float:
-    """Return the chance of action 1 from logit 1 minus logit 0."""
+    """Return the probability of action 1 from logit 1 minus logit 0."""
     e = exponential(-abs(difference))
     larger = 1.0 / (1.0 + e)
     return larger if difference > 0.0 else e * larger

@@ -1,6 +1,6 @@
-"""Random search on public scores: the control that any claim of learning from private gradients has to beat.
+"""Random search on public scores: the control for claims of learning from private gradients.
 
-It uses no gradient and gives no privacy: it reads the raw scores, which [OT20] declares public.
+It uses no gradient and gives no privacy: it reads the raw scores; [OT20] declares them public.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dprl.privacy import Streams
 MOST_SUBMISSIONS = 90_000
 _STANDARD_NORMAL = 1.0
 _ANY = Loss(1.0, 0.0, 0.0, "literal", "none", False)
-"""Gradients are not used here."""
+"""Any loss: gradients are not used here."""
 
 
 def first_successes(
@@ -29,7 +29,7 @@ def first_successes(
     """Return the first success of each of `runs` random searches, float64[runs]; inf if there is none in 90,000.
 
     A search draws parameters from N(0, 1) and lets agents play, one after the other, until ten of them average `target`
-    or cannot any more; then it draws anew. All agents asked count as submissions; as for PGC-A3C the first success is
+    or no longer can; then it draws again. All agents asked count as submissions; as for PGC-A3C the first success is
     the first of the ten. exploring: whether agents also explore as PGC-A3C's do, with alpha = max(0, 0.5 - n/1800).
     """
     return np.array([_search(env, streams, f"random search {run}", target, exploring) for run in range(runs)])
@@ -52,7 +52,7 @@ def _search(env: CartPole, streams: Streams, purpose: str, target: float, explor
 
 
 def _score(people: Crowd, theta: Float64Array, submission: int, exploration: float) -> float:
-    """Return how many steps the episode of one agent lasts."""
+    """Return the number of steps of one agent's episode."""
     deliver(people, 0, theta, submission, submission, exploration)
     advance(people)
     return local_update(people, 0, loss_tables(_ANY, people.horizon), np.empty(DIMENSION))

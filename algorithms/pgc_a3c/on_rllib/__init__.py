@@ -1,4 +1,4 @@
-"""PGC-A3C as an algorithm of RLlib: any environment, any torch module, as many workers as there are."""
+"""PGC-A3C as an algorithm of RLlib: any environment, any torch module, any number of workers."""
 
 from __future__ import annotations
 

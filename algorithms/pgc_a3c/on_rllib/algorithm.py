@@ -40,9 +40,9 @@ _USE_THE_MODULE = (
 class PGC(Algorithm):
     """Private gradient collection with an actor-critic on RLlib: `PGCConfig().privacy(...).build_algo().train()`.
 
-    *Formal guarantee.* That of the privatizer, for every agent, whatever dies and is started again: a submission is
-    charged in a journal that outlives this process before anybody is asked for it, and nobody is asked twice. What is
-    charged and does not arrive is lost, and a fresh agent takes the place.
+    *Formal guarantee.* That of the privatizer, for every agent, also after crashes and restarts: a submission is
+    charged in a journal on disk before its agent is asked, and no agent is asked twice. A charged message that does not
+    arrive is lost, and a fresh agent takes its place.
 
     Paper: [OT20] Algorithm 1.
     """
@@ -56,7 +56,7 @@ class PGC(Algorithm):
 
     @classmethod
     def _should_create_evaluation_env_runners(cls, eval_config: object) -> bool:  # noqa: ARG003 - as RLlib's
-        # RLlib's would be runners of this algorithm, which give out no episodes; see `evaluate`.
+        # RLlib's would be runners of this algorithm, without episodes as output; see `evaluate`.
         return False
 
     def setup(self, config: PGCConfig) -> None:
@@ -88,7 +88,7 @@ class PGC(Algorithm):
         self._evaluation_env: Any = None
 
     def __repr__(self) -> str:
-        # Tune asks for the text of an algorithm whose constructor failed, before there are settings.
+        # Tune calls this for an algorithm with a failed constructor, before there are settings.
         config = getattr(self, "config", None)
         return type(self).__name__ if config is None else str(super().__repr__())
 
@@ -105,12 +105,12 @@ class PGC(Algorithm):
 
     @property
     def submissions(self) -> int:
-        """How many messages are applied."""
+        """Number of applied messages."""
         return self._aggregator.applied
 
     @property
     def lost(self) -> int:
-        """How many submissions are charged, and neither applied nor under way: nobody is asked for them again."""
+        """Number of charged submissions neither applied nor under way; their agents are not asked again."""
         return int(self._book.privatizer.charged) - self.submissions
 
     def get_module(self, module_id: str = DEFAULT_MODULE_ID) -> TorchRLModule:
@@ -119,14 +119,15 @@ class PGC(Algorithm):
         return module
 
     def certificate(self) -> Certificate:
-        """Return what the messages so far prove."""
+        """Return the certificate of the messages so far."""
         certificate: Certificate = self._book.privatizer.certificate(self.config.box().name)
         return certificate
 
     def training_step(self) -> None:
         """Collect the next `submissions_per_iteration` messages.
 
-        Raises RuntimeError when all `n_submissions` are applied, or no runner is left; LedgerError when no agent is.
+        Raises RuntimeError when all `n_submissions` are applied or no runner is left; LedgerError when no agent is
+        left.
         """
         before, goal = self.submissions, self.config.n_submissions
         if before >= goal:
@@ -144,7 +145,7 @@ class PGC(Algorithm):
         return result
 
     def evaluate(self, parallel_train_future: object = None) -> dict[str, Any]:  # noqa: ARG002 - as RLlib's
-        """Play `evaluation_duration` episodes of the most probable actions on a simulator whose settings are public.
+        """Play `evaluation_duration` episodes of the most probable actions on a simulator with public settings.
 
         Return {"env_runners": {"episode_return_mean", "episode_return_min", "episode_return_max", "num_episodes"}}.
         """
@@ -180,11 +181,11 @@ class PGC(Algorithm):
         raise NotImplementedError(_USE_THE_MODULE.format("get_policy"))
 
     def restore_env_runners(self, env_runner_group: EnvRunnerGroup) -> list[int]:
-        """Take back runners that were started again; they need no state."""
+        """Take back restarted runners; they need no state."""
         return self._workers.restore() if env_runner_group is self.env_runner_group else []
 
     def cleanup(self) -> None:
-        """Stop the runners, and let others use the ledger."""
+        """Stop the runners and close the ledger."""
         super().cleanup()
         if hasattr(self, "_book"):
             self._book.close()
@@ -196,7 +197,7 @@ class PGC(Algorithm):
         not_components: str | Collection[str] | None = None,
         **kwargs: Any,  # noqa: ANN401 - as RLlib's
     ) -> dict[str, Any]:
-        """Return RLlib's state, and 'pgc': where the ledger is, how much it must hold, the scores."""
+        """Return RLlib's state, and 'pgc': the ledger's place and least size, and the scores."""
         state: dict[str, Any] = super().get_state(components, not_components=not_components, **kwargs)
         if self._check_component(_OWN, components, not_components):
             scores = {"last": self._keeper.last.copy(), "counts": self._keeper.counts.copy()}
@@ -204,7 +205,7 @@ class PGC(Algorithm):
         return state
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Continue from `get_state`, with agents that were not asked yet."""
+        """Continue from `get_state`, with agents that were not asked before."""
         super().set_state(state)
         if _OWN in state:
             own = state[_OWN]
@@ -213,32 +214,32 @@ class PGC(Algorithm):
             self._book.resume(own["ledger"])
 
     def save_to_path(self, path: str | Path | None = None, **kwargs: Any) -> str:  # noqa: ANN401 - as RLlib's
-        """Save a checkpoint, with certificate.json; the ledger is not in it, only where it is."""
+        """Save a checkpoint with certificate.json and the path of the ledger, not the ledger itself."""
         saved: str = super().save_to_path(path, **kwargs)
         if Path(saved).is_dir():
             (Path(saved) / _CERTIFICATE).write_text(json.dumps(self.certificate().to_dict(), indent=2) + "\n")
         return saved
 
     def _rehearse(self) -> None:
-        """Let the errors of environment and module out while there are no agents; later ones would tell about them."""
+        """Raise the errors of environment and module before there are agents; later ones would reveal data."""
         env = self._simulator(self.config.env_config)
         check_playable(env, self.get_module())
         rehearse(env, self.get_module())
         env.close()
 
     def _simulator(self, settings: dict[str, Any]) -> Any:  # noqa: ANN401 - a gym.Env
-        """Return an environment in this process, which no agent is in."""
+        """Return an environment without an agent, in this process."""
         return self.env_creator(EnvContext(settings, worker_index=0, num_workers=0))
 
     def _first_parameters(self) -> Float64Array:
-        """Return what is delivered first, float64[d]: the box's for the default module, else those of the module."""
+        """Return the first parameters float64[d]: the box's for the default module, else those of the module."""
         config, module = self.config, self.get_module()
         if config.on_cart_pole and type(module) is ActorCriticModule:
             return config.box().first_parameters(config.streams())
         spec = config.get_rl_module_spec(spaces=self.spaces, inference_only=False)
         if spec.load_state_path is not None:
             return read_parameters(module)
-        # Not the learner's: what it drew depends on how many modules were made before it in this process.
+        # Not the learner's: its draws depend on the number of modules made before in this process.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
             return read_parameters(spec.build())

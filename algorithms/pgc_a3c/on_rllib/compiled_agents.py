@@ -1,4 +1,4 @@
-"""Agents of CartPole with gravity in the compiled lane: several episodes at once, a hundred times as fast."""
+"""Agents of CartPole with gravity in the compiled lane: several episodes at once, a hundred times faster."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from dprl.privacy import GradientSender
 
 
 class CompiledAgents:
-    """The agents' side of PGC-A3C on CartPole: the same episodes, bit for bit, as those of the learner in one process.
+    """Agents' side of PGC-A3C on CartPole; its episodes equal, bit for bit, those of the learner in one process.
 
-    *Formal guarantee.* The sender's.
+    *Formal guarantee.* That of the sender.
 
     Args:
-        config: of the box. crowd: lanes to play in. sender: turns gradients into messages.
-        shows_scores: whether scores leave this side; a simulation reads them, and its certificate says so.
+        config: of the box. crowd: its lanes. sender: turns gradients into messages.
+        shows_scores: whether a simulation reads the scores; its certificate then says so.
 
     Paper: [OT20] Algorithm 1.
     """

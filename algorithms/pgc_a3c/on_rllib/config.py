@@ -1,4 +1,4 @@
-"""PGC-A3C as RLlib is told of it: an AlgorithmConfig that refuses what it does not know."""
+"""AlgorithmConfig of PGC-A3C on RLlib; it refuses unknown settings."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ LANES = ("auto", "compiled", "torch")
 _BOX = tuple(entry.name for entry in fields(PGCA3CConfig))
 _NOISE = tuple(entry.name for entry in fields(NoiseConfig))
 _MOST_SUBMISSIONS = 10**9
-# What RLlib sets on configs of its own accord, besides what its constructor lists.
+# Attributes that RLlib itself sets on configs, besides those of its constructor.
 _OF_RLLIB = frozenset({"worker_index", "simple_optimizer", "algo_class", "policies"})
-# RLlib sends these through `training`, which takes none of them here.
+# RLlib passes these to `training`; it takes none of them here.
 _THROUGH_TRAINING = ("model", "optimizer", "replay_buffer_config")
 
 
 class TrainingSettings(TypedDict, total=False):
-    """What `training` takes: the settings of `PGCA3CConfig`, and how long a run is."""
+    """Arguments of `training`: the settings of `PGCA3CConfig`, and the length of a run."""
 
     learning_rate: float
     buffer_size: int
@@ -66,7 +66,7 @@ class TrainingSettings(TypedDict, total=False):
 
 
 class ScheduleSettings(TypedDict, total=False):
-    """What `schedule` takes."""
+    """Arguments of `schedule`."""
 
     deterministic: bool
     reserve: int | None
@@ -74,7 +74,7 @@ class ScheduleSettings(TypedDict, total=False):
 
 
 class RunnerSettings(TypedDict, total=False):
-    """What `env_runners` takes besides RLlib's own settings."""
+    """Additional arguments of `env_runners`."""
 
     agents_per_call: int | None
     lane: Literal["auto", "compiled", "torch"]
@@ -109,7 +109,7 @@ class PGCConfig(AlgorithmConfig):
         self._complete = True
 
     def _leave_runners_alone(self) -> None:
-        """Turn off what RLlib does with runners that play for learners: parameters travel with every call here."""
+        """Turn off RLlib's weight syncing and restarts of runners: here parameters travel with every call."""
         self.env_runner_cls = PrivateEnvRunner
         self._dont_auto_sync_env_runner_states = True
         self.merge_env_runner_states = self.broadcast_env_runner_states = False
@@ -120,24 +120,23 @@ class PGCConfig(AlgorithmConfig):
         self.sample_timeout_s = 600.0
 
     def training(self, **settings: Unpack[TrainingSettings]) -> Self:
-        """Set what is learned and for how long; see `PGCA3CConfig`.
+        """Set the learning settings and the length of the run; see `PGCA3CConfig`.
 
-        reward: left out, it is 'terminal' on CartPole with gravity, and elsewhere 'literal', what the environment
-        gives. staleness: left out, it keeps all runners busy, see `call_plan` of `dprl.algorithms.pgc.schedule`; with a
+        reward: by default 'terminal' on CartPole with gravity, and elsewhere 'literal', the environment's reward.
+        staleness: by default it keeps all runners busy, see `call_plan` of `dprl.algorithms.pgc.schedule`; with a
         given number, results do not depend on the number of runners. n_submissions: messages to be applied in all.
         submissions_per_iteration: in one call of `train`.
         """
         return self._set("training", settings, TrainingSettings.__annotations__)
 
     def schedule(self, **settings: Unpack[ScheduleSettings]) -> Self:
-        """Set who starts from which parameters, and when replies leave a runner.
+        """Set the schedule of starting parameters and the release times of replies.
 
         deterministic: True applies messages in the order of their slots, so that runs can be repeated with any number
         of runners; False applies each when it arrives. reserve: submissions beyond `n_submissions` that replace lost
-        ones; None for a tenth and a thousand more. round_seconds: replies leave at whole multiples of it; 0 for at
-        once. It must exceed what the longest batch can take: then every reply leaves after one round, and does not
-        tell how long episodes took. A batch that takes longer shows it by the next round; so the certificate names
-        rounds.
+        ones; None: a tenth of it plus a thousand. round_seconds: replies leave at whole multiples of it; 0: at once. It
+        must exceed the time of the longest batch: then every reply leaves after one round and does not reveal the
+        length of episodes. A longer batch is visible by its second round, so the certificate names rounds.
         """
         return self._set("schedule", settings, ScheduleSettings.__annotations__)
 
@@ -154,19 +153,19 @@ class PGCConfig(AlgorithmConfig):
         return self
 
     def env_runners(self, **settings: Any) -> Self:  # noqa: ANN401 - RLlib's own
-        """Set how many runners there are and how agents come to them; the rest is RLlib's.
+        """Set the number of runners and the agents per call; other settings are RLlib's.
 
-        agents_per_call: how many agents play for one message between processes; left out, 24 with one runner, 12 with
-        two, else 9, or fewer if a given staleness leaves no room for them. lane: 'compiled' for CartPole with gravity
-        and the default module, 'torch' for all others, 'auto' to choose. RLlib's sample_timeout_s: how long a remote
-        runner may take for a batch before the batch is lost and the runner started again.
+        agents_per_call: agents per message between processes; by default 24 with one runner, 12 with two, else 9, or
+        fewer if a given staleness requires it. lane: 'compiled' for CartPole with gravity and the default module,
+        'torch' for all others, 'auto' to choose. RLlib's sample_timeout_s: time limit of a remote runner for a batch;
+        then the batch is lost and the runner restarted.
         """
         own = {key: settings.pop(key) for key in RunnerSettings.__annotations__ if key in settings}
         super().env_runners(**settings)
         return self._set("env_runners", own, RunnerSettings.__annotations__)
 
     def update_from_dict(self, config_dict: dict[str, Any]) -> Self:
-        """Set attributes by name, as RLlib does, but raise ValueError for a name that there is not."""
+        """Set attributes by name, as RLlib does, but raise ValueError for an unknown name."""
         changes = dict(config_dict)
         for key in _THROUGH_TRAINING:
             if key in changes and changes.pop(key) != getattr(self, key, None):
@@ -185,8 +184,8 @@ class PGCConfig(AlgorithmConfig):
         super().__setattr__(key, value)
 
     def validate(self) -> None:
-        """Raise ValueError, in one line, for settings that cannot be run."""
-        # First: what RLlib says of the same takes several lines.
+        """Raise ValueError, in one line, for invalid settings."""
+        # First, because RLlib's own error has several lines.
         self._validate_runners()
         super().validate()
         for key in ("n_submissions", "submissions_per_iteration"):
@@ -272,18 +271,18 @@ class PGCConfig(AlgorithmConfig):
         return kind(**settings)
 
     def noise(self) -> NoiseConfig:
-        """Return how noise is drawn; raises ValueError."""
+        """Return the noise settings; raises ValueError."""
         return NoiseConfig(**{key: value for key, value in self.privacy_settings.items() if key in _NOISE})
 
     @property
     def population(self) -> int:
-        """How many submissions agents can make in all: those of the run, and the reserve."""
+        """Largest number of submissions: those of the run, and the reserve."""
         reserve = self.n_submissions // 10 + 1000 if self.reserve is None else self.reserve
         return self.n_submissions + reserve
 
     @property
     def on_cart_pole(self) -> bool:
-        """Whether environment and module are those that the compiled lane plays."""
+        """Whether the compiled lane supports environment and module."""
         return self.env == CART_POLE and self._rl_module_spec is None and not self._model_config
 
     @property
@@ -298,10 +297,10 @@ class PGCConfig(AlgorithmConfig):
 
     @property
     def channels_left_open(self) -> tuple[str, ...]:
-        """What of the agents can be seen besides messages and scores; the certificate names it."""
+        """Observable channels besides messages and scores; the certificate names them."""
         at_once = TIMING_DETAILS if self.padded else DURATIONS
         duration = ROUNDS if self.round_seconds > 0.0 else at_once
-        # Wrappers of environments, normalisation for instance, keep what one agent saw for the next one.
+        # Wrappers of environments, e.g. normalisation, carry data of one agent to the next.
         carried = () if self.compiled else (CARRIED,)
         return (duration, *carried, *(() if self.deterministic else (ARRIVALS,)))
 
@@ -314,15 +313,15 @@ class PGCConfig(AlgorithmConfig):
         return CartPoleGravity(**self.env_config)
 
     def streams(self) -> Streams:
-        """Return the random streams of the run: a function of what is run, not of how many processes run it."""
+        """Return the random streams of the run: a function of its settings, not of the number of processes."""
         box, place = replace(self.box(), padded=False), (str(self.env), sorted(self.env_config.items()))
-        # Which agent a submission is of depends on how many there are.
+        # The agent of a submission depends on the number of agents.
         agents = (self.compiled, self._module_text(), self.population, self.deterministic)
         what = repr((source_digest(), box, self.trust_model(), self.n_submissions, place, agents))
         return Streams(self.seed, hashlib.sha256(what.encode()).hexdigest(), self.noise())
 
     def _module_text(self) -> str:
-        """Return what settings say of the module, the same in every process: no addresses, no marks of RLlib's."""
+        """Return the module settings as text, equal in every process: no addresses, no marks of RLlib's."""
         spec = self._rl_module_spec
         said = [getattr(spec, name, None) for name in ("module_class", "model_config", "load_state_path")]
         with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
@@ -367,7 +366,7 @@ _RLLIB_NAMES = {
     "entropy_coeff": "entropy_weight",
     "vf_loss_coeff": "value_weight",
 }
-"""What the same is called in other algorithms of RLlib."""
+"""Names of the same settings in other algorithms of RLlib."""
 
 
 def _unknown(kind: str, key: str, known: Collection[str]) -> str:

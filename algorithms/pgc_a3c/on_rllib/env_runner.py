@@ -1,4 +1,4 @@
-"""Where simulated agents live: a worker of RLlib whose only output is private messages."""
+"""RLlib worker with simulated agents; its only output is private messages."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from dprl.algorithms.pgc_a3c.on_rllib.sealing import Sealed, silent
 from dprl.algorithms.pgc_a3c.on_rllib.torch_agents import TorchAgents, World
 from dprl.privacy import GradientSender, SenderSpec
 
-# As many episodes are played at once; more find no room in the processor's registers.
+# Episodes played at once; more do not fit in the processor's registers.
 _LANES = 16
 _FAILED = "agents could not report, and nothing of them has left the runner; run their environment and module alone"
 
 
 class PrivateEnvRunner(EnvRunner, Checkpointable):
-    """Plays the agents of a batch, and replies with their messages. It keeps no parameters and no results.
+    """Plays the agents of a batch and replies with their messages. It keeps no parameters and no results.
 
-    *Formal guarantee.* What leaves it is what its sender makes of gradients, and raw scores only where a simulation
-    reads them, which the certificate says. Its state and metrics are empty, its errors have a fixed text; with
-    round_seconds the moment of a reply is a whole multiple of it. The constructors of environment and module must not
-    touch private data: their errors and prints reach the driver. What an agent has comes with env.reset, not before.
+    *Formal guarantee.* Its output is the sender's messages, and raw scores only if a simulation reads them; the
+    certificate then says so. Its state and metrics are empty, its errors have a fixed text; with round_seconds the
+    moment of a reply is a whole multiple of it. The constructors of environment and module must not
+    touch private data: their errors and prints reach the driver. Data of an agent must come with env.reset, not before.
     """
 
     def __init__(self, *, config: AlgorithmConfig, **kwargs: Any) -> None:  # noqa: ANN401 - as RLlib's
@@ -45,12 +45,12 @@ class PrivateEnvRunner(EnvRunner, Checkpointable):
         self.make_module()
 
     def make_env(self) -> None:
-        """Create the environment of the torch lane, which also tells the spaces of the compiled one."""
+        """Create the environment of the torch lane; the compiled lane uses its spaces."""
         context = EnvContext(self.config.env_config, worker_index=self.worker_index or 0, num_workers=self.num_workers)
         self.env = self._create_env(context)
 
     def make_module(self) -> None:
-        """Create the module into which parameters are written, in the torch lane."""
+        """Create the module of the torch lane; parameters are written into it."""
         self.module = self.config.get_rl_module_spec(
             env=self.env, spaces=self.get_spaces(), inference_only=False
         ).build()
@@ -61,14 +61,14 @@ class PrivateEnvRunner(EnvRunner, Checkpointable):
         return {"__env__": spaces, "__env_single__": spaces, DEFAULT_MODULE_ID: spaces}
 
     def assert_healthy(self) -> None:
-        """Do nothing: a runner that exists is complete."""
+        """Do nothing: an existing runner is complete."""
 
     def sample(self, **_: object) -> NoReturn:
         """Raise RuntimeError: trajectories stay here."""
         raise RuntimeError("a PrivateEnvRunner gives out no trajectories; call train() of the algorithm")
 
     def get_metrics(self) -> dict[str, Any]:
-        """Return nothing: what could be measured here is private."""
+        """Return nothing: all measurements here are private."""
         return {}
 
     def get_state(
@@ -85,17 +85,17 @@ class PrivateEnvRunner(EnvRunner, Checkpointable):
         """Do nothing."""
 
     def get_ctor_args_and_kwargs(self) -> tuple[tuple[()], dict[str, Any]]:
-        """Return what makes such a runner again."""
+        """Return the arguments to rebuild the runner."""
         return (), {"config": self.config}
 
     def report(self, batch: Batch, spec: SenderSpec) -> Reply:
         """Let the agents of a batch play; return their messages, and their scores if a simulation reads them.
 
-        Raises ValueError for an environment or a module that cannot be played, LedgerError for a submission that was
-        sent before, and RuntimeError of a fixed text for all else.
+        Raises ValueError for an unsupported environment or module, LedgerError for a repeated submission, and
+        RuntimeError with a fixed text for all else.
         """
         started, reply = time.monotonic(), None
-        # Not sealed: what is wrong with settings, environment or module as such is no secret.
+        # Not sealed: faults of settings, environment or module are no secret.
         agents = self._agents_of(spec)
         with Sealed(refusals=True), silent(), _one_thread():
             reply = agents.report(batch)
@@ -105,7 +105,7 @@ class PrivateEnvRunner(EnvRunner, Checkpointable):
         return reply
 
     def _agents_of(self, spec: SenderSpec) -> LocalAgents:
-        """Return the agents' side; there is one sender, which remembers what it has sent."""
+        """Return the agents' side, with one sender that remembers its submissions."""
         if self._agents is None or self._issuer != spec.issuer:
             self._agents, self._issuer = self._make_agents(spec), spec.issuer
         return self._agents

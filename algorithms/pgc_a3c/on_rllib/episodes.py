@@ -1,4 +1,4 @@
-"""One episode of one agent in any Gymnasium environment, with any torch RLModule; it stays where it was played."""
+"""One episode of one agent in any Gymnasium environment, with any torch RLModule; it stays in this process."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _REHEARSED_STEPS = 20
 
 @dataclass(frozen=True, eq=False)
 class Episode:
-    """What an agent saw and did in T steps. It is private: only what a sender makes of it may leave.
+    """Trajectory of an agent in T steps. It is private: only messages of a sender may leave.
 
     Args:
-        observations: [T + 1, ...], the last one is where it ended. actions: [T, ...]. rewards: float64[T].
+        observations: [T + 1, ...], with the final one. actions: [T, ...]. rewards: float64[T].
         fallen: whether it ended in a terminal state, not by a time limit.
     """
 
@@ -36,10 +36,10 @@ class Episode:
 
 
 class Behaviour(NamedTuple):
-    """How an agent acts.
+    """Behaviour of an agent.
 
     Args:
-        explore: the chance alpha of an action that is drawn evenly from all.
+        explore: the probability alpha of a uniform random action.
         sampled: otherwise: True draws from the policy, False takes its most probable action.
     """
 
@@ -48,7 +48,7 @@ class Behaviour(NamedTuple):
 
 
 def check_playable(env: gym.Env[Any, Any], module: TorchRLModule) -> None:
-    """Raise ValueError, in one line, for what episodes cannot be played of."""
+    """Raise ValueError, in one line, for an unsupported environment or module."""
     if not isinstance(env.observation_space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
         raise ValueError(f"env must observe arrays, got {env.observation_space}; wrap it in FlattenObservation")
     if not isinstance(env.action_space, spaces.Discrete | spaces.Box):
@@ -64,10 +64,10 @@ def play(
     rng: np.random.Generator,
     options: Mapping[str, Any],
 ) -> Episode:
-    """Play one episode; all that is random in it is drawn from `rng`.
+    """Play one episode with all randomness from `rng`.
 
-    The module is asked for one observation at a time: its bits then do not depend on who else plays. options: handed to
-    env.reset, {'agent': n} tells an environment whose episode it is.
+    The module gets one observation at a time, so its bits do not depend on other agents. options: passed to env.reset;
+    {'agent': n} has the agent's number.
     """
     observation, _ = env.reset(seed=int(rng.integers(_LARGEST_SEED)), options=dict(options))
     evenly = env.action_space
@@ -87,9 +87,9 @@ def play(
 
 
 def rehearse(env: gym.Env[Any, Any], module: TorchRLModule) -> None:
-    """Take a few steps that are no agent's, before there are agents: their errors are never shown.
+    """Take a few steps without an agent, before there are agents: errors with agents are never shown.
 
-    What environment or module raise comes out as it is.
+    Errors of environment and module are raised unchanged.
     """
     observation, _ = env.reset(seed=0, options={})
     for _ in range(_REHEARSED_STEPS):
@@ -125,7 +125,7 @@ def _own_action(module: TorchRLModule, observation: np.ndarray, rng: np.random.G
         if rng is None:
             action = chosen_from.to_deterministic().sample()
         else:
-            # Torch draws from its global generator only; it is left as it was.
+            # Torch draws from its global generator only; its state is restored.
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(int(rng.integers(_LARGEST_SEED)))
                 action = chosen_from.sample()
@@ -133,12 +133,12 @@ def _own_action(module: TorchRLModule, observation: np.ndarray, rng: np.random.G
 
 
 def _to_env(space: spaces.Space[Any], action: np.ndarray) -> Any:  # noqa: ANN401 - what the space holds
-    """Return an action as the environment takes it; what lies outside a Box is moved to its edge."""
+    """Return an action in the environment's format; actions outside a Box are moved to its edge."""
     if isinstance(space, spaces.Box):
         return np.clip(action, space.low, space.high).astype(space.dtype)
     return int(action) + int(getattr(space, "start", 0))
 
 
 def _any_action(space: spaces.Space[Any]) -> np.ndarray:
-    """Return an action drawn evenly; Discrete ones count from 0, as RLlib's distributions do."""
+    """Return a uniform random action; Discrete ones count from 0, as in RLlib's distributions."""
     return np.asarray(space.sample()) - getattr(space, "start", 0)

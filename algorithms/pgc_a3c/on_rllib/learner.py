@@ -1,4 +1,4 @@
-"""The aggregator as RLlib's Learner: it holds the parameters, applies private messages, and never sees data."""
+"""Aggregator as RLlib's Learner: it holds the parameters, applies private messages, and never sees data."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _AGGREGATOR = "aggregator"
 
 
 class PGCLearner(TorchLearner):
-    """Holds an Aggregator; the module is its parameters, in the module's own precision, for use and for checkpoints.
+    """Holds an Aggregator; the module has its parameters, in the module's own precision, for use and checkpoints.
 
-    `aggregator` is there after `start`. No optimizer is registered and no loss is computed.
+    `aggregator` is set by `start`. No optimizer is registered and no loss is computed.
     """
 
     aggregator: Aggregator | None = None
 
     def start(self, aggregator: Aggregator) -> None:
-        """Take the aggregator, and write its parameters into the module."""
+        """Set the aggregator and write its parameters into the module."""
         self.aggregator = aggregator
         self.publish()
 

@@ -21,10 +21,10 @@ class ActorCriticModule(TorchRLModule, ValueFunctionAPI):
     """Policy and value with a shared first layer: ReLU, no biases, 112 parameters on the cart-pole.
 
     Parameters in this order: c [hidden, observations], p [outputs, hidden], v [1, hidden], each row by row. Outputs: a
-    logit per action; for Box actions the means and the logarithms of the standard deviations. Observations that are no
-    numbers, Discrete ones for instance, need a FlattenObservation wrapper around the environment.
+    logit per action; for Box actions the means and the logarithms of the standard deviations. Discrete and other
+    non-numeric observations need a FlattenObservation wrapper around the environment.
 
-    model_config: {"hidden": 16, "parameters": the flat ones to start from, torch's own initial ones if left out}.
+    model_config: {"hidden": 16, "parameters": flat initial parameters, default torch's own}.
 
     Paper: [OT20] sec. 4.
     """
@@ -56,7 +56,7 @@ class ActorCriticModule(TorchRLModule, ValueFunctionAPI):
 
 
 def n_inputs(space: spaces.Space[Any]) -> int:
-    """Return how many numbers an observation has. Raises ValueError for a space that is no Box."""
+    """Return the length of an observation. Raises ValueError for a space other than a Box."""
     if not isinstance(space, spaces.Box):
         raise ValueError(
             f"env must have observations in a Box for the default module, got {space}; wrap it in FlattenObservation, "
@@ -66,7 +66,7 @@ def n_inputs(space: spaces.Space[Any]) -> int:
 
 
 def n_outputs(space: spaces.Space[Any]) -> int:
-    """Return how many numbers tell a distribution of actions. Raises ValueError for neither Discrete nor Box."""
+    """Return the number of action distribution inputs. Raises ValueError for neither Discrete nor Box."""
     if isinstance(space, spaces.Discrete):
         return int(space.n)
     if isinstance(space, spaces.Box):
@@ -75,7 +75,7 @@ def n_outputs(space: spaces.Space[Any]) -> int:
 
 
 def n_parameters(module: torch.nn.Module) -> int:
-    """Return d, how many numbers the parameters of a module are."""
+    """Return d, the number of parameters of a module."""
     return sum(parameter.numel() for parameter in module.parameters())
 
 

@@ -1,4 +1,4 @@
-"""What goes wrong on the agents' side stays there: an exception, or a line in a log, would carry their data out."""
+"""Suppression of errors and output on the agents' side, because exceptions and log lines would leak their data."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from dprl.privacy import LedgerError
 
 
 class Sealed:
-    """A `with` block whose errors are dropped, also those by which somebody's code wants to end the process.
+    """A `with` block that drops its errors, including those that would end the process.
 
-    Environments and modules are the user's own code: anything may be raised there. `failed` says afterwards whether
-    something went wrong; it is as private as the data.
+    Environments and modules are the user's own code: anything may be raised there. `failed` tells afterwards whether
+    there was an error; it is as private as the data.
 
     Args:
-        refusals: whether a ledger's refusals come out, which speak of public numbers only; not where agents play.
+        refusals: whether a ledger's refusals are raised (they have public numbers only); not where agents play.
     """
 
     failed = False
@@ -41,7 +41,7 @@ class Sealed:
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """Drop what Python code prints, warns of and logs meanwhile: logs are read by others than the agents."""
+    """Drop prints, warnings and logs of Python code: others than the agents read them."""
     disabled = logging.root.manager.disable
     with Path(os.devnull).open("w") as nowhere, warnings.catch_warnings():
         warnings.simplefilter("ignore")

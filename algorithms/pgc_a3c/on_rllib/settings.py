@@ -1,6 +1,6 @@
-"""What becomes of each setting of RLlib's AlgorithmConfig: it works, it has no effect by nature, or it is refused.
+"""Support of each setting of RLlib's AlgorithmConfig: it works, has no effect by nature, or is refused.
 
-A test goes through all settings of the RLlib that is installed: one that is missing here fails it.
+A test checks that every setting of the installed RLlib is listed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WORKS = frozenset(
         *("stats_cls_lookup", "_use_msgpack_checkpoints", "_validate_config"),
     ]
 )
-"""Settings of RLlib that do here what RLlib says, `callbacks_class` as far as its methods are not refused."""
+"""Settings that work as in RLlib; `callbacks_class` except for refused methods."""
 
 NO_EFFECT: dict[str, tuple[str, ...]] = {
     "actions outside of a Box are moved to its edge, and never rescaled": ("clip_actions", "normalize_actions"),
@@ -42,7 +42,7 @@ NO_EFFECT: dict[str, tuple[str, ...]] = {
     "one agent has one module; more than one is refused": ("policies", "policy_mapping_fn"),
     "RLlib sets it itself": ("algo_class", "in_evaluation"),
 }
-"""Settings that change nothing, whatever their value, by the reason."""
+"""Settings without effect for every value, by the reason."""
 
 _EPISODES = "episodes stay with their agents, and a callback would see them: use on_train_result or on_evaluate_end"
 _WRAP = "wrap the environment instead: RLlib's pipeline does not run here"
@@ -153,34 +153,34 @@ REFUSED: dict[str, tuple[str, ...]] = {
         "callbacks_on_offline_eval_runners_recreated",
     ),
 }
-"""Settings that must keep their default, by what to do instead."""
+"""Settings that must keep their default, by the alternative."""
 
 _STORED_AS = {
     "framework": "framework_str",
     "custom_stats_cls_lookup": "stats_cls_lookup",
     "dataset_num_iters_per_offline_eval_runner": "dataset_num_iters_per_eval_runner",
 }
-"""Arguments of RLlib's methods by the names of their attributes, where these are no variant of the same name."""
+"""Attributes of RLlib's arguments with an unrelated name."""
 _SHORT = Repr()
 _SHORT.maxstring = _SHORT.maxother = 40
 
 
 def attribute_of(config: AlgorithmConfig, name: str) -> str:
-    """Return the name of the attribute in which `config` keeps a setting of the tables, or an argument of a method."""
+    """Return the name of the config's attribute for a setting of the tables or an argument of a method."""
     name = _STORED_AS.get(name, name)
     variants = (name, f"_{name}", f"callbacks_{name}")
     return next((variant for variant in variants if variant in vars(config)), name)
 
 
 def is_deprecated(value: object) -> bool:
-    """Whether a default marks a setting that RLlib has given up."""
+    """Whether a default marks a deprecated setting."""
     return isinstance(value, type(DEPRECATED_VALUE)) and value == DEPRECATED_VALUE
 
 
 def check_settings(config: AlgorithmConfig, defaults: AlgorithmConfig, own: frozenset[str]) -> None:
     """Raise ValueError, in one line, for a setting of RLlib that would be ignored.
 
-    defaults: of the same class. own: names of settings that the class has made its own.
+    defaults: of the same class. own: names of settings that the class redefines.
     """
     for remedy, names in (*REFUSED.items(), (_OLD, _deprecated() - own)):
         for name in names:
@@ -194,7 +194,7 @@ def check_settings(config: AlgorithmConfig, defaults: AlgorithmConfig, own: froz
 
 
 def _check_callbacks(classes: Any) -> None:  # noqa: ANN401 - RLlib's: a class, or a list of classes
-    """Refuse classes that have a method which RLlib would never call here."""
+    """Refuse classes with a method that RLlib would never call here."""
     names = {name: remedy for remedy, names in REFUSED.items() for name in names if name.startswith("callbacks_")}
     for each in classes if isinstance(classes, list | tuple) else [classes]:
         for name, remedy in names.items():
@@ -204,7 +204,7 @@ def _check_callbacks(classes: Any) -> None:  # noqa: ANN401 - RLlib's: a class, 
 
 
 def _check_evaluation(settings: Any) -> None:  # noqa: ANN401 - RLlib's: None, a dict or a config
-    """Refuse what `evaluate` does not look at."""
+    """Refuse settings that `evaluate` ignores."""
     if settings is None:
         return
     if not isinstance(settings, Mapping):
@@ -225,7 +225,7 @@ def _deprecated() -> frozenset[str]:
 
 
 def _same(found: object, default: object) -> bool:
-    """Whether a setting has its default; one that cannot be compared has not."""
+    """Whether a setting has its default; False if they cannot be compared."""
     equal = found is default or found == default
     if isinstance(equal, bool) and equal:
         return True

@@ -1,4 +1,4 @@
-"""Agents that play in any Gymnasium environment with any torch RLModule that knows values."""
+"""Agents in any Gymnasium environment with any torch RLModule that has a value function."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from dprl.privacy.randomness.bits import splitmix64
 
 
 class World(NamedTuple):
-    """Where agents are: environment, network, and keys of what is random.
+    """Environment, network and random keys of agents.
 
-    key: words, of all that is random in episodes. agent_key uint64[5]: of what an environment is told of an agent.
+    key: words, of all randomness in episodes. agent_key uint64[5]: of the agents' numbers for environments.
     """
 
     env: gym.Env[Any, Any]
@@ -38,15 +38,15 @@ class World(NamedTuple):
 
 
 class TorchAgents:
-    """The agents' side of PGC-A3C, one episode a submission, one agent after the other.
+    """Agents' side of PGC-A3C: one episode per submission, one agent after the other.
 
-    *Formal guarantee.* The sender's. What goes wrong while an agent plays would tell something about it, so its
-    gradient then counts as zero, and nothing else is said.
+    *Formal guarantee.* That of the sender. An error during an agent's episode would reveal data, so its gradient then
+    counts as zero and no error is raised.
 
     Args:
-        config: of the box; reward 'literal' is what the environment gives.
-        world: where they play. sender: turns gradients into messages.
-        shows_scores: whether scores leave this side; a simulation reads them, and its certificate says so.
+        config: of the box; reward 'literal' is the environment's. world: their environment and network. sender: turns
+        gradients into messages.
+        shows_scores: whether a simulation reads the scores; its certificate then says so.
 
     Paper: [OT20] Algorithm 1 and eqs. (15), (16), (17) and (18).
     """
@@ -81,9 +81,9 @@ class TorchAgents:
         config, (env, module, key, agent_key) = self._config, self._world
         behaviour = Behaviour(exploration_rate(config.behaviour(1, 1), slot), config.acting == "sampled")
         rng = np.random.Generator(np.random.Philox(np.random.SeedSequence((*key, submission))))
-        # On CartPole with gravity that is the gravity which the compiled agents give this agent, too.
+        # On CartPole with gravity this is the same gravity as in the compiled lane.
         told = int(splitmix64(agent_key, np.uint64(agent)))
-        # Nothing of one agent may reach the next one's message: neither statistics of layers nor what was drawn.
+        # No data of one agent may reach the next one's message: neither layer statistics nor draws.
         for buffer, first in zip(module.buffers(), self._buffers, strict=True):
             buffer.copy_(first)
         with torch.random.fork_rng(devices=[]):
@@ -95,7 +95,7 @@ class TorchAgents:
 
 
 def loss_gradient(module: TorchRLModule, episode: Episode, loss: Loss) -> Float64Array:
-    """Return the gradient float64[d] of the loss over an episode, by one pass forth and one back.
+    """Return the gradient float64[d] of the loss over an episode, by one forward and one backward pass.
 
     Parameters on which the loss does not depend have zeros. Numbers that overflow come out as infinities or NaN.
 
@@ -127,7 +127,7 @@ def episode_loss(module: TorchRLModule, episode: Episode, loss: Loss) -> torch.T
 
 
 def _constants(episode: Episode, loss: Loss) -> tuple[Float64Array, Float64Array, Float64Array]:
-    """Return what V(s_T) counts in the advantage, in the target, and the returns, each float64[T]."""
+    """Return the factors of V(s_T) in the advantage and in the target, and the returns, each float64[T]."""
     steps = len(episode.rewards)
     rewards = episode.rewards
     if loss.reward == "terminal":  # D18

@@ -1,7 +1,7 @@
-"""Who plays which batch: RLlib's runners, asked directly, each batch once.
+"""Assignment of batches to RLlib's runners, called directly, each batch once.
 
-RLlib's own asynchronous requests cannot wait for the first reply, do not say which request was lost, and may hand an
-argument to another runner than the one it is for; so the calls are kept track of here.
+RLlib's own asynchronous requests cannot wait for the first reply, do not report the lost request, and may pass an
+argument to another runner than intended; so this module tracks the calls.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ _PROBE_SECONDS = 0.2
 
 
 class Workers:
-    """The runners of an algorithm: sends batches, and brings every reply once.
+    """The runners of an algorithm: sends batches and returns every reply once.
 
-    A runner that died is asked no more until RLlib has it back; what it had is lost, and nobody is asked for it again.
+    A dead runner gets no batch until RLlib has restarted it; its batches are lost and not repeated.
 
     Args:
         group: RLlib's runners; without remote ones the local one plays, at once.
-        book: tells what runners make a sender of. in_flight: how many batches a runner has at most.
-        limit: seconds that a remote runner may take for a batch; then it is killed and started again, because its
-            environment may have an episode without end. The batch is lost.
+        book: has the spec of the runners' sender. in_flight: most batches per runner.
+        limit: seconds per batch of a remote runner. After that it is killed and restarted, because its environment may
+            have an endless episode; the batch is lost.
     """
 
     def __init__(self, group: EnvRunnerGroup, book: Book, in_flight: int, limit: float) -> None:
         self._group, self._book, self._in_flight, self._limit = group, book, in_flight, limit
         self._pending: dict[Any, tuple[int, Int64Array]] = {}
-        # When each runner that has a batch last began one.
+        # Start time of each busy runner's last batch.
         self._begun: dict[int, float] = {}
         self._played: list[Answer] = []
         self._probed = 0.0
         self.waited = 0.0
 
     def free(self) -> dict[int, int]:
-        """Return how many batches each runner with room for another one has, idle runners first."""
+        """Return the number of batches of each runner with room for another one, idle runners first."""
         if self._group.num_remote_env_runners() == 0:
             return {} if self._played else {LOCAL: 0}
         load = dict.fromkeys(self._group.healthy_env_runner_ids(), 0)
@@ -67,9 +67,9 @@ class Workers:
         self._pending[actor.report.remote(batch, spec)] = (runner, batch.slots)
 
     def answers(self) -> list[Answer]:
-        """Wait until a batch is played or lost; return all that are.
+        """Wait until a batch is played or lost; return all of these.
 
-        Raises RuntimeError if a runner refused a batch, for a reason that is not an agent's.
+        Raises RuntimeError if a runner refused a batch for a reason unrelated to agents.
         """
         played, self._played = self._played, []
         if played or not self._pending:
@@ -96,12 +96,12 @@ class Workers:
         return Answer(slots, reply)
 
     def _remaining(self) -> float:
-        """Return in how many seconds the first runner is late."""
+        """Return the seconds until the first runner is late."""
         first = min(self._begun[runner] for runner, _ in self._pending.values())
         return max(0.0, first + self._limit - time.monotonic())
 
     def _give_up_late_ones(self) -> list[Answer]:
-        """Start runners again that are late; return what is lost with them."""
+        """Restart late runners; return their lost batches."""
         now, lost = time.monotonic(), []
         late = {runner for runner, _ in self._pending.values() if now - self._begun[runner] > self._limit}
         for runner in late:
@@ -112,7 +112,7 @@ class Workers:
         return lost
 
     def restore(self) -> list[int]:
-        """Return the runners that are back; parameters come with every batch, so there is nothing to tell them."""
+        """Return the restarted runners; they need no state, as parameters come with every batch."""
         now = time.monotonic()
         if self._group.num_healthy_remote_env_runners() == self._group.num_remote_env_runners():
             return []
@@ -123,13 +123,13 @@ class Workers:
         return restored
 
     def abandon(self) -> None:
-        """Give up what is under way, after an error."""
+        """Drop all batches under way, after an error."""
         self._pending.clear()
         self._played.clear()
 
 
 def _reason(error: RayTaskError) -> str:
-    """Return the last line of what a runner raised: a text of its own, without where in the program Ray saw it."""
+    """Return the last line of a runner's error, without Ray's traceback."""
     cause = getattr(error, "cause", None) or error
     lines = str(cause).strip().splitlines()
     return lines[-1] if lines else type(cause).__name__
