@@ -14,7 +14,6 @@ import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array, check_choice
 from dprl.algorithms.tabular import Released, TabularMDPConfig, learning_loop
-from dprl.algorithms.tabular.consistency import restore_totals_and_flow
 from dprl.algorithms.tabular.greedy import act_greedily
 from dprl.compiled import inlined, kernel
 from dprl.envs import FiniteMDP
@@ -24,14 +23,14 @@ from dprl.privacy.mechanisms.base import DISCRETE_GAUSSIAN, GAUSSIAN
 Consistency = Literal["proved", "always", "never"]
 
 _FIRST_EPOCH = 1024
-# Fixed functions of V* whose noise is bounded: u, u^2, (1 - u)^2 and 1, with u = (W - V*) / W.
+# Fixed functions of V* with bounded noise: u, u^2, (1 - u)^2 and 1, with u = (W - V*) / W.
 _FUNCTIONS = 4
 _NEAREST_STEPS = 6
-# Weights for which the bound of docs/best_ucb_vi.md, step 3, holds whatever the number of visits.
+# Weights for which the bound of docs/best_ucb_vi.md, step 3, holds for every number of visits.
 _VARIANCE, _RANGE = 2.4, 2.8
 
 
-class Bonus(NamedTuple):
+class _Bonus(NamedTuple):
     """The numbers of the bounds.
 
     ends int64[J]: an epoch ends with so many users; e, e_losses float64[J]: E of weighted sums of transitions and E_L
@@ -47,11 +46,11 @@ class Bonus(NamedTuple):
     consistent: bool
 
 
-class Tables(NamedTuple):
-    """What planning works on.
+class _Tables(NamedTuple):
+    """Arrays of planning.
 
     policy int64[H, S]; optimistic float64[S]; transitions float64[H, S', S*A]: consistent ones; excess float64[H+1, S];
-    cost float64[S]: what the optimistic values of the next step lack to their cap; sums float64[7, S*A]: see `sum_up`.
+    cost float64[S]: cap less optimistic values of the next step; sums float64[7, S*A]: see `sum_up`.
     """
 
     policy: Int64Array
@@ -60,6 +59,54 @@ class Tables(NamedTuple):
     excess: Float64Array
     cost: Float64Array
     sums: Float64Array
+
+
+@inlined
+def _restore_total(step: Float64Array, users: int) -> None:
+    """Give every cell of step float64[S', S*A] an equal share of the difference between `users` and their total."""
+    total = 0.0
+    for t in range(step.shape[0]):
+        for j in range(step.shape[1]):
+            total += step[t, j]
+    share = (users - total) / step.size
+    for t in range(step.shape[0]):
+        for j in range(step.shape[1]):
+            step[t, j] += share
+
+
+@inlined
+def _add_excess(arriving: Float64Array, leaving: Float64Array, excess: Float64Array) -> None:
+    """Fill excess float64[S]: arrivals by one step less departures by the next, per cell that must change."""
+    n_states, pairs = arriving.shape
+    n_actions = pairs // n_states
+    for t in range(n_states):
+        for j in range(pairs):
+            excess[t] += arriving[t, j] / (2 * pairs)
+            excess[j // n_actions] -= leaving[t, j] / (2 * pairs)
+
+
+@inlined
+def restore_totals_and_flow(transitions: Float64Array, users: int, excess: Float64Array) -> None:
+    """Project transitions float64[H, S', S*A] on the consistent counts of `users` episodes, in place.
+
+    In k-1 episodes every step has k-1 transitions, and as many episodes arrive in a state as leave it one step later.
+    The orthogonal projection on these equations has a closed form: the equations of one step concern sums over s' or
+    over (s, a), and once the totals hold they are orthogonal to each other.
+
+    excess float64[H+1, S]: scratch. With totals restored, lambda_h(s) = (arrivals in s at step h - departures from s at
+    step h+1) / (2 S A) is taken from the cells that lead to s and given to those that leave it.
+    """
+    horizon, n_states, pairs = transitions.shape
+    for h in range(horizon):
+        _restore_total(transitions[h], users)
+    excess[:] = 0.0
+    for h in range(horizon - 1):
+        _add_excess(transitions[h], transitions[h + 1], excess[h + 1])
+    n_actions = pairs // n_states
+    for h in range(horizon):
+        for t in range(n_states):
+            for j in range(pairs):
+                transitions[h, t, j] += excess[h, j // n_actions] - excess[h + 1, t]
 
 
 @inlined
@@ -98,10 +145,10 @@ def sum_up(step: Float64Array, cost: Float64Array, sums: Float64Array) -> None:
 
 
 @inlined
-def bound_values(sums: Float64Array, losses: Float64Array, cap: float, bonus: Bonus, epoch: int) -> None:
+def bound_values(sums: Float64Array, losses: Float64Array, cap: float, bonus: _Bonus, epoch: int) -> None:
     """Turn the sums of a step into upper bounds of Q*, in place of row 0: not yet clipped at the cap.
 
-    A bound is the cap H-h+1 less a lower bound of the cost: of the loss 1 - r, then of what V* lacks to its cap at s'.
+    A bound is the cap H-h+1 less a lower bound of the cost: of the loss 1 - r, then of the cap less V* at s'.
     """
     visits, mass, lack, first, second, nearest = sums[0], sums[1], sums[2], sums[3], sums[4], sums[5]
     e, e_losses, reach = bonus.e[epoch], bonus.e_losses[epoch], cap - 1.0
@@ -114,15 +161,15 @@ def bound_values(sums: Float64Array, losses: Float64Array, cap: float, bonus: Bo
         slack = reach * (e + lack[j]) + e_losses + _RANGE * cap * bonus.iota
         slack += math.sqrt(variance * (spread + floor)) + math.sqrt(variance * fewer)
         estimate = loss + nearest[j]
-        slack -= first[j] - nearest[j]  # what the nearest counts have less of than the positive ones
+        slack -= first[j] - nearest[j]  # the nearest counts less than the positive ones
         visits[j] = cap - (estimate - bonus.scale * slack) / max(1.0, n + e)
 
 
 @kernel
-def plan(counts: Released, bonus: Bonus, tables: Tables) -> tuple[bool, float]:
+def plan(counts: Released, bonus: _Bonus, tables: _Tables) -> tuple[bool, float]:
     """Value iteration on upper bounds; returns (did the policy change, share of saturated cells).
 
-    A bound above the cap is saturated: it counts as the cap, and the action is the one whose bound is highest, so the
+    A bound above the cap is saturated: it counts as the cap, and the action is the one with the highest bound, so the
     one known least.
     """
     policy, optimistic, transitions, excess, cost, sums = tables
@@ -189,8 +236,8 @@ class BestUCBVIConfig(TabularMDPConfig):
             )
         return privatizer
 
-    def bonus(self, env: FiniteMDP, privatizer: Privatizer, episodes: int) -> Bonus:
-        """Return the numbers of the bounds; half of beta is for the noise, half for what users do."""
+    def bonus(self, env: FiniteMDP, privatizer: Privatizer, episodes: int) -> _Bonus:
+        """Return the numbers of the bounds; half of beta is for the noise, half for the users' episodes."""
         n_states, pairs = env.n_states, env.horizon * env.n_states * env.n_actions
         ends = epoch_ends(episodes)
         share = self.beta / (4 * len(ends))
@@ -199,7 +246,7 @@ class BestUCBVIConfig(TabularMDPConfig):
             sums = (WeightedSums(family, cells, number, users) for users in ends)
             return self.precision_scale * np.array([privatizer.weighted_precision(each, share) for each in sums])
 
-        return Bonus(
+        return _Bonus(
             ends=np.array(ends, dtype=np.int64),
             e=bounds("transitions", n_states, _FUNCTIONS * pairs),
             e_losses=bounds("losses", 1, pairs),
@@ -211,11 +258,11 @@ class BestUCBVIConfig(TabularMDPConfig):
     def _restores(self, noise: NoiseParts) -> bool:
         return self.consistency == "always" or (self.consistency == "proved" and rotation_invariant(noise))
 
-    def tables(self, env: FiniteMDP, episodes: int) -> Tables:  # noqa: ARG002
+    def tables(self, env: FiniteMDP, episodes: int) -> _Tables:  # noqa: ARG002
         """Return tables of zeros."""
         horizon, n_states, n_actions = env.rewards.shape
         pairs = n_states * n_actions
-        return Tables(
+        return _Tables(
             policy=np.zeros((horizon, n_states), dtype=np.int64),
             optimistic=np.zeros(n_states),
             transitions=np.zeros((horizon, n_states, pairs)),
@@ -226,7 +273,7 @@ class BestUCBVIConfig(TabularMDPConfig):
 
 
 def epoch_ends(episodes: int) -> list[int]:
-    """Return the numbers of users at which epochs end, each twice the one before, the last one K."""
+    """Return the numbers of users at the ends of epochs, each twice the one before, the last one K."""
     ends = [_FIRST_EPOCH]
     while ends[-1] < episodes:
         ends.append(2 * ends[-1])

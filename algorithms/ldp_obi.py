@@ -4,7 +4,7 @@ Optimism with UCRL2's radius (Jaksch, Ortner, Auer 2010) for a finite horizon, o
 multiplies the L1 error of a whole transition vector, hence its factor sqrt(S).
 
 The formulas are written from memory. The paper's text was not at hand: they are not checked against it. At alpha = 1
-the terms in 1/D are those of [CZ22] Lemma 1. What is known to differ:
+the terms in 1/D are those of [CZ22] Lemma 1. Known differences:
 * The paper's transition kernel is the same at every step ([CZ22] Table 1, footnote 2). Here it may differ between
   steps, as [CZ22] compares it, and counts are kept per step. The logarithm stays: SAH cells with k counts each are as
   many as SA cells with Hk.
@@ -25,16 +25,16 @@ from typing import ClassVar, NamedTuple
 
 from dprl.algorithms.base import check_number
 from dprl.algorithms.tabular import Released, TabularMDPConfig, learning_loop
-from dprl.algorithms.tabular.greedy import GreedyTables, act_greedily, greedy_tables, sum_of_next_values
+from dprl.algorithms.tabular.greedy import GreedyTables, act_greedily, sum_of_next_values
 from dprl.compiled import no_alloc_kernel
 from dprl.envs import FiniteMDP
 from dprl.privacy import Privatizer
 
 
-class Bonus(NamedTuple):
+class _Bonus(NamedTuple):
     """The numbers of the exploration bonus, with bonus_scale and precision_scale multiplied in.
 
-    added: alpha c_2, added to every visit count. log_union: ln(4 pi^2 SAH/(3 beta)), to which ln k^3 is added.
+    added: alpha c_2, added to every visit count. log_union: ln(4 pi^2 SAH/(3 beta)); ln k^3 is added to it.
     reward_ and transition_: of beta^r and of beta^p; root: factor of sqrt(L/D); count: factor of 1/D.
     """
 
@@ -47,7 +47,7 @@ class Bonus(NamedTuple):
 
 
 @no_alloc_kernel
-def plan(counts: Released, bonus: Bonus, tables: GreedyTables) -> tuple[bool, float]:
+def plan(counts: Released, bonus: _Bonus, tables: GreedyTables) -> tuple[bool, float]:
     """Optimistic backward induction; writes the greedy policy, returns (did it change, share of saturated cells).
 
     With D = max(1, N + alpha c_2): Q = R/D + sum_s' N(s')/D V(s') + beta^r + (H-h+1) beta^p. The policy is greedy for
@@ -99,7 +99,7 @@ class LDPOBIConfig(TabularMDPConfig):
         super().__post_init__()
         check_number("alpha", self.alpha, 1.0)
 
-    def bonus(self, env: FiniteMDP, privatizer: Privatizer, episodes: int) -> Bonus:  # noqa: ARG002
+    def bonus(self, env: FiniteMDP, privatizer: Privatizer, episodes: int) -> _Bonus:  # noqa: ARG002
         """Return the coefficients of beta^r and beta^p.
 
         beta^r = sqrt(2 L/D) + ((alpha+1) c_2 + c_1)/D and beta^p = sqrt(14 S L/D) + (S c_4 + (alpha+1) c_2)/D with
@@ -111,7 +111,7 @@ class LDPOBIConfig(TabularMDPConfig):
         bounds = privatizer.precision(self.beta).bounds
         c1, c2, c4 = (self.precision_scale * bounds[name] for name in ("rewards", "visits", "transitions"))
         cells = n_states * n_actions * horizon
-        return Bonus(
+        return _Bonus(
             added=self.alpha * c2,
             log_union=math.log(4.0 * math.pi**2 * cells / (3.0 * self.beta)),
             reward_root=self.bonus_scale * math.sqrt(2.0),
@@ -119,7 +119,3 @@ class LDPOBIConfig(TabularMDPConfig):
             transition_root=self.bonus_scale * math.sqrt(14.0 * n_states),
             transition_count=self.bonus_scale * (n_states * c4 + (self.alpha + 1.0) * c2),
         )
-
-    def tables(self, env: FiniteMDP, episodes: int) -> GreedyTables:  # noqa: ARG002
-        """Return policy, values and q of zeros."""
-        return greedy_tables(env)

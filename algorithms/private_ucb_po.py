@@ -14,24 +14,33 @@ import numpy as np
 
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.tabular import Released, learning_loop
-from dprl.algorithms.tabular.cz22 import Bonus as QBonus
-from dprl.algorithms.tabular.cz22 import CZ22Config, optimistic_q
-from dprl.algorithms.tabular.exponential import exponential
+from dprl.algorithms.tabular.cz22 import CZ22Bonus, CZ22Config, optimistic_q
 from dprl.algorithms.tabular.simulator import play_stochastic, stochastic_regret
-from dprl.compiled import inlined
+from dprl.compiled import inlined, kernel
 from dprl.envs import FiniteMDP
 from dprl.privacy import Privatizer
 
+# exp(r) = 1 + r + r c/(2-c) for |r| <= ln(2)/2, c = r - z (C1 + z (C2 + ...)), z = r^2: fdlibm's coefficients.
+_C1, _C2, _C3 = 1.66666666666666019037e-01, -2.77777777770155933842e-03, 6.61375632143793436117e-05
+_C4, _C5 = -1.65339022054652515390e-06, 4.13813679705723846039e-08
+_PER_LN2 = 1.44269504088896338700
+# ln(2) in two parts; the first has so few digits that its products with whole numbers below 2^20 are exact.
+_LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+# Adding 1.5 * 2^52 rounds to a whole number and leaves it in the lowest bits.
+_ROUNDING = 6755399441055744.0
+# Below it the result would be subnormal.
+_LOWEST = -708.0
 
-class Bonus(NamedTuple):
+
+class _Bonus(NamedTuple):
     """Numbers of planning. q: of eq. (1). eta: of the policy improvement after one episode."""
 
-    q: QBonus
+    q: CZ22Bonus
     eta: float
 
 
-class Tables(NamedTuple):
-    """What planning works on.
+class _Tables(NamedTuple):
+    """Arrays of planning.
 
     policy float64[H, S, A]: probabilities; optimistic float64[S]: optimistic values of a step; q float64[H, S*A]: those
     of the last evaluation; log_weights float64[H, S*A]: logarithms of the policy, up to a constant that makes the
@@ -44,8 +53,28 @@ class Tables(NamedTuple):
     log_weights: Float64Array
 
 
+@kernel
+def exponential(x: float) -> float:
+    """Return exp(x) for x <= 0, within 1 ulp, without branches; 0 below -708.
+
+    The compiler can vectorise it; the C library's is a call for every number.
+    """
+    bounded = max(x, _LOWEST)
+    shifted = bounded * _PER_LN2 + _ROUNDING
+    n = shifted - _ROUNDING
+    high, low = bounded - n * _LN2_HIGH, n * _LN2_LOW
+    r = high - low
+    z = r * r
+    c = r - z * (_C1 + z * (_C2 + z * (_C3 + z * (_C4 + z * _C5))))
+    of_r = 1.0 - ((low - r * c / (2.0 - c)) - high)
+    # Multiplies by 2^n: adds n to the exponent.
+    bits = np.float64(of_r).view(np.int64) + np.int64(np.float64(shifted).view(np.int64) << np.int64(52))
+    result = np.int64(bits).view(np.float64)
+    return result if x >= _LOWEST else 0.0
+
+
 @inlined
-def improve(tables: Tables, step: float) -> None:
+def improve(tables: _Tables, step: float) -> None:
     """Multiply pi(a|s) by exp(step * Q(s, a)) and normalise.
 
     Costs to go are H-h+1 - Q, a shift that the normalisation removes.
@@ -74,7 +103,7 @@ def improve(tables: Tables, step: float) -> None:
 
 
 @inlined
-def evaluate(counts: Released, bonus: Bonus, tables: Tables) -> float:
+def evaluate(counts: Released, bonus: _Bonus, tables: _Tables) -> float:
     """Optimistic evaluation of the policy; writes q and optimistic, returns the share of saturated cells.
 
     V = sum_a pi(a|s) Q.
@@ -103,7 +132,7 @@ def evaluate(counts: Released, bonus: Bonus, tables: Tables) -> float:
 
 
 @inlined
-def plan(counts: Released, bonus: Bonus, tables: Tables) -> tuple[bool, float]:
+def plan(counts: Released, bonus: _Bonus, tables: _Tables) -> tuple[bool, float]:
     """Improve the policy on the values of the last plan, then evaluate it on the counts of today.
 
     Returns (did the policy change, share of saturated cells). An improvement after n > 1 new episodes is one step of
@@ -130,7 +159,7 @@ class PrivateUCBPOConfig(CZ22Config):
     plan = staticmethod(plan)
     run = staticmethod(run)
 
-    def bonus(self, env: FiniteMDP, privatizer: Privatizer, episodes: int) -> Bonus:
+    def bonus(self, env: FiniteMDP, privatizer: Privatizer, episodes: int) -> _Bonus:
         """Return L_c/sqrt(D) + 3 E_1/D + H (L_p/sqrt(D) + (S E_2 + 2 E_1)/D), as its coefficients, and eta.
 
         E_1 bounds the errors of visit and reward (or cost) counts, E_2 those of transition counts;
@@ -143,8 +172,8 @@ class PrivateUCBPOConfig(CZ22Config):
         cells = n_states * n_actions * horizon * episodes
         l_c = math.sqrt(2.0 * math.log(4.0 * cells / self.beta))
         l_p = math.sqrt(4.0 * n_states * math.log(6.0 * cells / self.beta))
-        return Bonus(
-            QBonus(
+        return _Bonus(
+            CZ22Bonus(
                 e1=e1,
                 per_root=self.bonus_scale * (l_c + horizon * l_p),
                 per_count=self.bonus_scale * (3.0 * e1 + horizon * (n_states * e2 + 2.0 * e1)),
@@ -153,10 +182,10 @@ class PrivateUCBPOConfig(CZ22Config):
             eta=math.sqrt(2.0 * math.log(n_actions) / (horizon**2 * episodes)),
         )
 
-    def tables(self, env: FiniteMDP, episodes: int) -> Tables:  # noqa: ARG002
+    def tables(self, env: FiniteMDP, episodes: int) -> _Tables:  # noqa: ARG002
         """Return the uniform policy, and zeros."""
         horizon, n_states, n_actions = env.rewards.shape
-        return Tables(
+        return _Tables(
             policy=np.full((horizon, n_states, n_actions), 1.0 / n_actions),
             optimistic=np.zeros(n_states),
             q=np.zeros((horizon, n_states * n_actions)),

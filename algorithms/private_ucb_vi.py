@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dprl.algorithms.tabular import Released, learning_loop
-from dprl.algorithms.tabular.cz22 import Bonus, CZ22Config, optimistic_q
-from dprl.algorithms.tabular.greedy import GreedyTables, act_greedily, greedy_tables
+from dprl.algorithms.tabular.cz22 import CZ22Bonus, CZ22Config, optimistic_q
+from dprl.algorithms.tabular.greedy import GreedyTables, act_greedily
 from dprl.compiled import no_alloc_kernel
 from dprl.envs import FiniteMDP
 from dprl.privacy import Privatizer
 
 
 @no_alloc_kernel
-def plan(counts: Released, bonus: Bonus, tables: GreedyTables) -> tuple[bool, float]:
+def plan(counts: Released, bonus: CZ22Bonus, tables: GreedyTables) -> tuple[bool, float]:
     """Optimistic value iteration; writes the greedy policy, returns (did it change, share of saturated cells).
 
     Ties go to the lowest action.
@@ -51,7 +51,7 @@ class PrivateUCBVIConfig(CZ22Config):
     plan = staticmethod(plan)
     run = staticmethod(run)
 
-    def bonus(self, env: FiniteMDP, privatizer: Privatizer, episodes: int) -> Bonus:
+    def bonus(self, env: FiniteMDP, privatizer: Privatizer, episodes: int) -> CZ22Bonus:
         """Return the bonus L_c/sqrt(D) + 3 E_1/D + H L_c/sqrt(D) + H (S E_2 + 2 E_1)/D, as its coefficients.
 
         E_1 bounds the errors of visit and reward (or cost) counts, E_2 those of transition counts.
@@ -62,13 +62,9 @@ class PrivateUCBVIConfig(CZ22Config):
         e1, e2 = self.precision_bounds(privatizer)
         steps = horizon * episodes
         l_c = math.sqrt(2.0 * math.log(4.0 * n_states * n_actions * steps / self.beta))
-        return Bonus(
+        return CZ22Bonus(
             e1=e1,
             per_root=self.bonus_scale * (1 + horizon) * l_c,
             per_count=self.bonus_scale * (3.0 * e1 + horizon * (n_states * e2 + 2.0 * e1)),
             costs=float(self.counts_losses),
         )
-
-    def tables(self, env: FiniteMDP, episodes: int) -> GreedyTables:  # noqa: ARG002
-        """Return policy, values and q of zeros."""
-        return greedy_tables(env)

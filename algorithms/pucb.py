@@ -23,17 +23,17 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from dprl.algorithms.tabular import Released, TabularMDPConfig, learning_loop
-from dprl.algorithms.tabular.greedy import GreedyTables, act_greedily, greedy_tables, sum_of_next_values
+from dprl.algorithms.tabular.greedy import GreedyTables, act_greedily, sum_of_next_values
 from dprl.compiled import no_alloc_kernel
 from dprl.envs import FiniteMDP
 from dprl.privacy import Privatizer
 
 
-class Bonus(NamedTuple):
+class _Bonus(NamedTuple):
     """The numbers of the exploration bonus, with bonus_scale and precision_scale multiplied in.
 
-    e: E. enough: the visit count from which an estimate is used. per_root: factor of 1/sqrt(max(1, N - E)). per_count
-    and per_square: factors of 1/N and 1/N^2.
+    e: E. enough: the least visit count of an estimate in use. per_root: factor of 1/sqrt(max(1, N - E)). per_count and
+    per_square: factors of 1/N and 1/N^2.
     """
 
     e: float
@@ -44,7 +44,7 @@ class Bonus(NamedTuple):
 
 
 @no_alloc_kernel
-def plan(counts: Released, bonus: Bonus, tables: GreedyTables) -> tuple[bool, float]:
+def plan(counts: Released, bonus: _Bonus, tables: GreedyTables) -> tuple[bool, float]:
     """Private planning; writes the greedy policy, returns (did it change, share of cells with Q = H).
 
     Q = clip(R/N + sum_s' N(s')/N V(s') + conf, 0, H) where N >= max(2 E, 1), else H. Estimated transitions are neither
@@ -88,7 +88,7 @@ class PUCBConfig(TabularMDPConfig):
     plan = staticmethod(plan)
     run = staticmethod(run)
 
-    def bonus(self, env: FiniteMDP, privatizer: Privatizer, episodes: int) -> Bonus:
+    def bonus(self, env: FiniteMDP, privatizer: Privatizer, episodes: int) -> _Bonus:
         """Return conf = (H+1) sqrt(2 ln(K/beta')/max(1, N - E)) + (1+SH)(3 E/N + 2 E^2/N^2), as its coefficients.
 
         beta' = beta/(2SAH); E bounds the errors of all counts.
@@ -100,14 +100,10 @@ class PUCBConfig(TabularMDPConfig):
         cells = n_states * n_actions * horizon
         phi = math.sqrt(2.0 * math.log(2.0 * cells * episodes / self.beta))
         psi = 1 + n_states * horizon
-        return Bonus(
+        return _Bonus(
             e=e,
             enough=max(2.0 * e, 1.0),
             per_root=self.bonus_scale * (horizon + 1) * phi,
             per_count=self.bonus_scale * psi * 3.0 * e,
             per_square=self.bonus_scale * psi * 2.0 * e * e,
         )
-
-    def tables(self, env: FiniteMDP, episodes: int) -> GreedyTables:  # noqa: ARG002
-        """Return policy, values and q of zeros."""
-        return greedy_tables(env)

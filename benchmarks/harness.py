@@ -52,7 +52,7 @@ def race(ours: Run, blocks: Blocks, others: Mapping[str, tuple[Run, Blocks]]) ->
 
 
 def repeated(step: Callable[[], object], warm: int = 1) -> Run:
-    """Return run(n), which calls `step` n times, after `warm` untimed calls."""
+    """Return run(n) that calls `step` n times; first call it `warm` times, untimed."""
 
     def run(n: int) -> None:
         for _ in range(n):

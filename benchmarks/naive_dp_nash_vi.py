@@ -84,7 +84,7 @@ class Plan(NamedTuple):
 def nearest_by_linprog(noisy: Floats, total: float, slack: float) -> tuple[Floats, float]:
     """Eq. (8) as printed: x [S'] >= 0 with |sum x - total| <= slack and the least max |x - noisy|, and that maximum.
 
-    Where no x is feasible, total < -slack, it is zero. Which minimiser it is depends on the solver.
+    Where no x is feasible, total < -slack, it is zero. The solver decides among minimisers.
     """
     n = len(noisy)
     objective = np.append(np.zeros(n), 1.0)
@@ -101,7 +101,7 @@ def nearest_by_linprog(noisy: Floats, total: float, slack: float) -> tuple[Float
 def nearest_by_bisection(noisy: Floats, total: float, slack: float) -> Floats:
     """The Euclidean projection x [S'] of `noisy` onto {x >= 0, |sum x - total| <= slack}: one of eq. (8)'s minimisers.
 
-    It is max(noisy + shift, 0) with the shift nearest to 0 whose sum is in the band.
+    It is max(noisy + shift, 0) with the shift nearest to 0 that brings the sum into the band.
     """
     target = np.clip(np.maximum(noisy, 0.0).sum(), total - slack, max(total + slack, 0.0))
     low, high = -np.abs(noisy).max() - 1.0, np.abs(noisy).max() + abs(target) + 1.0
@@ -173,7 +173,7 @@ def marginals(policy: Floats) -> tuple[Floats, Floats]:
 
 
 def exploitability(game: Game, max_player: Floats, min_player: Floats) -> float:
-    """The duality gap of a pair: what a best response to each wins, V^{dagger,nu} - V^{mu,dagger} at the start.
+    """The duality gap of a pair: the gain of a best response to each, V^{dagger,nu} - V^{mu,dagger} at the start.
 
     max_player [H,S,A], min_player [H,S,B]: probabilities.
     """
@@ -189,7 +189,7 @@ def exploitability(game: Game, max_player: Floats, min_player: Floats) -> float:
 class NaiveNashVI(NaiveLearner):
     """DP-Nash-VI with both linear programmes left to linprog: eq. (8) for every row, an equilibrium for every state.
 
-    game: the simulator; n_users: the planned number of episodes K, which enters iota. output: the policy
+    game: the simulator; n_users: the planned number of episodes K (it enters iota). output: the policy
     [H,S,A,B] with the smallest gap so far, uniform until a gap falls below H.
     """
 

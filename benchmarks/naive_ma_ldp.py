@@ -1,4 +1,4 @@
-"""MA-LDP in plain NumPy with the whole feature tensor, one call per agent, stage and formula: what one would write."""
+"""MA-LDP in plain NumPy with the whole feature tensor, one call per agent, stage and formula."""
 
 from __future__ import annotations
 

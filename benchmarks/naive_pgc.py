@@ -80,7 +80,7 @@ class NaivePGC:
         value: torch.Tensor,
         seen: tuple[list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]],
     ) -> bool:
-        """Take one step and note what the loss needs; return whether the episode is over."""
+        """Take one step and keep the terms of the loss; return whether the episode is over."""
         log_policy = torch.log_softmax(logits, -1)
         seen[0].append(log_policy[action])
         seen[1].append(value)

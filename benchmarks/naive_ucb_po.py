@@ -15,7 +15,7 @@ class NaiveUCBPO(NaiveUCBVI):
     """Private-UCB-PO, one NumPy call per step and formula; counts, noise and users are those of NaiveUCBVI.
 
     policy: probabilities [H,S,A]; q [H,S,A]: the optimistic values of the last plan. Probabilities are multiplied as
-    the box says, which is good for some thousand episodes: in the end one falls below the smallest float.
+    the box says. This works for some thousand episodes; in the end one falls below the smallest float.
     """
 
     def __init__(self, mdp: FiniteMDP, n_users: int, settings: Settings, rng: np.random.Generator) -> None:

@@ -126,8 +126,8 @@ class NaiveLearner:
 class NaiveUCBVI(NaiveLearner):
     """Private-UCB-VI, one NumPy call per step and formula.
 
-    mdp: the simulator, whose known rewards users observe; n_users: the planned number of episodes K, which
-    enters the bonus; settings: noise and precision. policy: the one of the next episode.
+    mdp: the simulator; users observe its known rewards. n_users: the planned number of episodes K; it enters the
+    bonus. settings: noise and precision. policy: the one of the next episode.
     """
 
     def __init__(self, mdp: FiniteMDP, n_users: int, settings: Settings, rng: np.random.Generator) -> None:
@@ -155,7 +155,7 @@ class NaiveUCBVI(NaiveLearner):
         return bonus
 
     def optimistic_q(self, private: Counts) -> Callable[[int, Floats], Floats]:
-        """A function of a step and the values [S] after it, which returns the optimistic Q [S,A] of that step."""
+        """A function of a step and the values [S] after it; it returns the optimistic Q [S,A] of that step."""
 
         def of_step(h: int, values: Floats) -> Floats:
             denominator = np.maximum(1.0, private.visits[h] + self.settings.visits_error)
@@ -223,7 +223,7 @@ class TunedUCBVI(NaiveUCBVI):
     """The same as a patient NumPy programmer would write it next.
 
     Denominators, bonuses and estimates of all steps at once, and inverse-CDF sampling instead of
-    Generator.choice, which checks its probabilities at every call.
+    Generator.choice (it checks its probabilities at every call).
     """
 
     uniforms: Iterator[float]
@@ -252,5 +252,5 @@ class TunedUCBVI(NaiveUCBVI):
         return min(self.pick(np.cumsum(probabilities)), len(probabilities) - 1)
 
     def pick(self, cumulative: Floats) -> int:
-        """The first index whose cumulative probability is above the next uniform."""
+        """The first index with a cumulative probability above the next uniform."""
         return int(cumulative.searchsorted(next(self.uniforms), side="right"))

@@ -73,7 +73,7 @@ def release_often(n: int, released: Float64Array, totals: Float64Array, state: C
 
 
 def nanoseconds(run: Run, size: int, draws: int) -> float:
-    """CPU nanoseconds per number of `run(n)`, which makes n times `size` numbers; about `draws` a block."""
+    """CPU nanoseconds per number of `run(n)`, n times `size` numbers; about `draws` a block."""
     run(1)
     return microseconds_per_episode(run, Blocks(max(1, draws // size), _REPEATS)) * 1000.0 / size
 

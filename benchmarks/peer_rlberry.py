@@ -47,7 +47,7 @@ def measure(mdp: FiniteMDP, blocks: Blocks, compiled: bool = False) -> tuple[str
 
 
 def save(mdp: FiniteMDP, path: Path) -> None:
-    """Write the MDP for the peer, which knows neither step-dependent dynamics nor our classes."""
+    """Write the MDP for the peer; it knows neither step-dependent dynamics nor our classes."""
     if (mdp.transitions != mdp.transitions[0]).any() or (mdp.rewards != mdp.rewards[0]).any():
         raise ValueError(f"{mdp.name}: rlberry's MDPs are the same at every step; repeat one step")
     if mdp.start.max() != 1.0:
@@ -62,7 +62,7 @@ def save(mdp: FiniteMDP, path: Path) -> None:
 
 
 def exact_rows(transitions: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Round to multiples of 2^-40 whose rows sum to 1 exactly: rlberry tolerates 1e-15 only."""
+    """Round to multiples of 2^-40 such that rows sum to 1 exactly: rlberry tolerates 1e-15 only."""
     rounded = np.round(transitions * 2.0**40) / 2.0**40
     largest = rounded.argmax(axis=-1)[..., None]
     missing = 1.0 - rounded.sum(axis=-1, keepdims=True)

@@ -153,7 +153,7 @@ def measure(policy: str, n_lanes: int, task: CartPole, blocks: Blocks, naive: Bl
 
 
 def judged(row: Row) -> Row:
-    """Return a row of `measure` with what is printed; goals are for GOAL_LANES lanes."""
+    """Return a row of `measure` with ratios and verdicts; goals are for GOAL_LANES lanes."""
     full, ours, ratio = row["policy"] == "balancing", row["ours"], row["naive"] / row["ours"]
     judged, a_step = row["lanes"] == GOAL_LANES, ours / row["steps"] * 1000.0
     return row | {

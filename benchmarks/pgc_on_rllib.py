@@ -35,7 +35,7 @@ EPISODE_SECONDS = 1e-3
 
 
 class PaddedRunner(PrivateEnvRunner):
-    """A runner whose episodes each take 1 ms of CPU at least."""
+    """A runner with episodes of at least 1 ms of CPU each."""
 
     def report(self, batch: Batch, spec: SenderSpec) -> Reply:
         end = time.thread_time() + EPISODE_SECONDS * len(batch.slots)
@@ -46,7 +46,7 @@ class PaddedRunner(PrivateEnvRunner):
 
 
 class PaddedConfig(PGCConfig):
-    """Settings of a run on padded runners, which PGCConfig refuses because it does not know them."""
+    """Settings of a run on padded runners; PGCConfig refuses them because it does not know them."""
 
     def validate(self) -> None:
         self.env_runner_cls = PrivateEnvRunner

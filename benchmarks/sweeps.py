@@ -124,7 +124,7 @@ def run(console: Console, options: argparse.Namespace) -> Row:
 
 
 def _one_cell(file: Path) -> Path:
-    """A config of one cell, which compiles what the others need."""
+    """A config of one cell; it compiles the kernels of the others."""
     content = yaml.safe_load(file.read_text())
     content["env"]["horizon"], content["privacy"] = 3, {"model": "jdp", "epsilon": 1.0}
     one = file.with_name("one.yaml")

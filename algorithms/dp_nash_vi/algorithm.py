@@ -1,6 +1,6 @@
 """DP-Nash-VI: optimistic Nash value iteration on private counts, self-play in two-player zero-sum Markov games.
 
-With trust model none it is Nash-VI (Liu, Yu, Bai, Jin 2021) with a Bernstein bonus; on an MDP, a game in which the
+With trust model none it is Nash-VI (Liu, Yu, Bai, Jin 2021) with a Bernstein bonus; on an MDP, a game where the
 min-player has one action, it is DP-UCBVI (Qiao, Wang 2023).
 """
 
@@ -9,25 +9,29 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeVar, get_args
+from typing import ClassVar, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 
 from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Metric, check_choice, check_number
-from dprl.algorithms.dp_nash_vi.constants import ALWAYS_ENOUGH, Sizes, enough, least_scale
-from dprl.algorithms.dp_nash_vi.planning import Bonus, Planner, Tables, plan
-from dprl.algorithms.dp_nash_vi.users import GameSimulator, count_families, game_simulator, play, regret
+from dprl.algorithms.dp_nash_vi.planning import NashBonus, NashPlanner, NashTables, plan
 from dprl.algorithms.tabular import TabularConfig, learning_loop
+from dprl.algorithms.tabular.counts import visit_families, write_visits
+from dprl.algorithms.tabular.simulator import Device, device
+from dprl.compiled import inlined
 from dprl.envs import Env, FiniteMDP
+from dprl.envs.dynamics import roll_out_stochastic
 from dprl.envs.games import MarkovGame
+from dprl.envs.games.dynamics import GapScratch, GapTables, duality_gap, gap_scratch
 from dprl.envs.games.equilibria import LARGEST_VIOLATION
 from dprl.privacy import CountFamilies, Privatizer, Streams
+from dprl.privacy.randomness.bits import fill_uniform
 
 E = TypeVar("E", bound=Env)
 Constants = Literal["given", "proved"]
 
 GAP = Metric("gap", "last", "reward", of="deployed")
-"""(V_up - V_lo)(s_1) of the policy deployed last: what is proved of its regret, on the good event."""
+"""(V_up - V_lo)(s_1) of the policy deployed last: a bound on its regret, on the good event."""
 SMALLEST_GAP = Metric(
     name="smallest_gap",
     over="last",
@@ -49,18 +53,154 @@ EXPLOITABILITY = Metric(
 )
 """V^{dagger,nu} - V^{mu,dagger}, exact, of the output policy's marginals."""
 INFEASIBLE = Metric("infeasible", "last")
-"""The share of cells of the last plan whose noisy counts eq. (8) of [QW24] cannot meet."""
+"""The share of cells of the last plan where eq. (8) of [QW24] has no solution."""
+ALWAYS_ENOUGH = math.sqrt(2.0)
+"""With C_1 >= 1 and C_2 at least this, the bounds hold for any noise and any sizes."""
+_DIGITS = 1e-6
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """Sizes of the condition: S states, H steps, K episodes, E that bounds all noise, and iota."""
+
+    n_states: int
+    horizon: int
+    episodes: int
+    e: float
+    iota: float
+
+
+def enough(c1: float, c2: float, sizes: _Sizes) -> bool:
+    """Return whether the theorem proves the bounds for C_1 = c1 and C_2 = c2.
+
+    Paper: docs/dp_nash_vi.md, inequality (5).
+    """
+    n_states, f, e, iota = sizes.n_states, sizes.horizon, sizes.e, sizes.iota
+    if _nothing_to_estimate(sizes):
+        return True
+    if c1 <= 0.0:
+        return False
+    c1 = min(c1, 1.0)
+    rho = 2.0 * c1 / (3.0 * f)
+    log_sets = (n_states - 1) * math.log(2.0) + math.log1p(-(2.0 ** (1 - n_states)))
+    tau = 1.0 + log_sets / iota
+    visits = 10.0 / 3.0 if e > 0.0 else 7.0 / 3.0
+    deviation = max(0.0, ALWAYS_ENOUGH - c2) * (f / 2.0) * math.sqrt(iota * (sizes.episodes + e))
+    noise = e * n_states * (f - 1) * (1.25 + rho / 2.0)
+    chance = 3.0 * f**2 / (8.0 * c1) + visits * (f - 1) + 3.0 * f * (f - 1) / (4.0 * c1) * (1.0 + rho) ** 2 * tau
+    return deviation + noise + iota * chance <= c2 * f * n_states * iota * (e + f)
+
+
+def least_scale(sizes: _Sizes) -> float:
+    """Return the least c, to six digits from above, such that C_1 = C_2 = c is enough.
+
+    Paper: docs/dp_nash_vi.md, Corollary 3.
+    """
+    if _nothing_to_estimate(sizes):
+        return 0.0
+    low, high = 0.0, ALWAYS_ENOUGH
+    while high - low > _DIGITS * high:
+        middle = 0.5 * (low + high)
+        if enough(middle, middle, sizes):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _nothing_to_estimate(sizes: _Sizes) -> bool:
+    """Whether P~ = P for a single state, or nothing follows a single step."""
+    return sizes.n_states == 1 or sizes.horizon == 1
+
+
+class _GameSimulator(NamedTuple):
+    """The game and its users as compiled loops see them; a user is one episode of both players.
+
+    cdf float64[H, S, A*B, S'], start, start_cdf: of the game's joint MDP; model: its arrays along (s, a, b); episodes:
+    K; key uint64[5]: of the stream that moves the game; gap: scratch; device: a user's.
+    """
+
+    cdf: Float64Array
+    start: Float64Array
+    start_cdf: Float64Array
+    model: GapTables
+    episodes: int
+    key: np.ndarray
+    gap: GapScratch
+    device: Device
+
+    def identity(self) -> tuple[np.ndarray, ...]:
+        """Return arrays that differ for another game or stream."""
+        return *self.model, self.start, self.key
+
+    def __repr__(self) -> str:
+        return f"GameSimulator({self.episodes} episodes)"
+
+
+def _game_simulator(game: MarkovGame, episodes: int, streams: Streams) -> _GameSimulator:
+    """Return the simulator of K = `episodes` users of `game`."""
+    return _GameSimulator(
+        cdf=game.joint.cdf,
+        start=game.start,
+        start_cdf=game.joint.start_cdf,
+        model=game.gap_tables(),
+        episodes=episodes,
+        key=streams.key("env"),
+        gap=gap_scratch(game.n_states, game.n_max_actions, game.n_min_actions),
+        device=device(game.horizon, n_families=2),
+    )
+
+
+def count_families(game: MarkovGame) -> CountFamilies:
+    """Return N(h,s,a,b,s') and N(h,s,a,b); rewards are known. A user is the pair of players of an episode.
+
+    Paper: [QW24] sec. 2.2 and sec. 3.
+    """
+    pairs = game.n_max_actions * game.n_min_actions
+    players = 1 if game.n_min_actions == 1 else 2  # a player with nothing to choose has no data
+    return CountFamilies(game.horizon, visit_families(game.n_states, pairs), paper="[QW24]", players=players)
+
+
+@inlined
+def play(simulator: _GameSimulator, policy: Float64Array, user: int) -> None:
+    """User side: episode `user` under the joint `policy` float64[H, S, A, B]; the contribution is left in `device`.
+
+    Paper: [QW24] Algorithm 1, line 18.
+    """
+    own = simulator.device
+    horizon, n_states, n_max, n_min = policy.shape
+    joint = policy.reshape((horizon, n_states, n_max * n_min))
+    fill_uniform(own.uniforms, simulator.key, np.uint64(user) * np.uint64(own.uniforms.shape[0]))
+    roll_out_stochastic(simulator.cdf, simulator.start_cdf, joint, own.uniforms, own.states, own.actions)
+    write_visits(own.states, own.actions, (n_states, n_max * n_min), own.cells, own.amounts)
+
+
+@inlined
+def regret(simulator: _GameSimulator, policy: Float64Array) -> float:
+    """Return V^{dagger,nu} - V^{mu,dagger} for the marginals mu, nu of the joint `policy` float64[H, S, A, B].
+
+    Both players' best responses are exact, the values weighted by the distribution of the first state.
+
+    Paper: [QW24] sec. 2.1.
+    """
+    horizon, n_states, n_max, n_min = policy.shape
+    duality_gap(simulator.model, policy.reshape((horizon, n_states, n_max * n_min)), simulator.gap)
+    total = 0.0
+    for s in range(n_states):
+        total += simulator.start[s] * (simulator.gap.upper[s] - simulator.gap.lower[s])
+    return total
+
 
 run = learning_loop(plan, play, regret)
 
 
 @dataclass(frozen=True)
-class OptimisticNashConfig(TabularConfig[E]):
-    """The settings of DP-Nash-VI, whatever environment becomes its game.
+class _OptimisticNashConfig(TabularConfig[E]):
+    """The settings of DP-Nash-VI, for every class of environments that it turns into games.
 
     Args:
-        constants: those of the bonus, which the paper leaves open. 'given': C_1 = c1 and C_2 = c2. 'proved': both are
-            the least number for which Theorem 1 of docs/dp_nash_vi.md proves the bounds with the noise that runs.
+        constants: those of the bonus; the paper leaves them open. 'given': C_1 = c1 and C_2 = c2. 'proved': both are
+            the least number such that Theorem 1 of docs/dp_nash_vi.md proves the bounds with the noise that runs.
         c1, c2: at least 0; left out with 'proved'.
     """
 
@@ -96,12 +236,12 @@ class OptimisticNashConfig(TabularConfig[E]):
         """Return transitions and visits of pairs of actions."""
         return count_families(self.game(env))
 
-    def simulator(self, env: E, episodes: int, streams: Streams) -> GameSimulator:
+    def simulator(self, env: E, episodes: int, streams: Streams) -> _GameSimulator:
         """Return the game and its users."""
-        return game_simulator(self.game(env), episodes, streams)
+        return _game_simulator(self.game(env), episodes, streams)
 
-    def bonus(self, env: E, privatizer: Privatizer, episodes: int) -> Planner:
-        """Return c (gamma + Gamma) as its coefficients, E, and what is known of the game.
+    def bonus(self, env: E, privatizer: Privatizer, episodes: int) -> NashPlanner:
+        """Return c (gamma + Gamma) as its coefficients, E, and the known parts of the game.
 
         E is such that no count is off by more than E/4 (Assumption 3.1 by Lemma 5.8), with probability 1 - beta/3;
         iota = ln(30 H S A B K / beta).
@@ -111,21 +251,21 @@ class OptimisticNashConfig(TabularConfig[E]):
         game = self.game(env)
         sizes = self._sizes(game, privatizer, episodes)
         c1, c2 = self._constants(sizes)
-        bonus = Bonus(
+        bonus = NashBonus(
             e=sizes.e,
             per_gap=c1 / sizes.horizon,
             per_deviation=c2 * math.sqrt(sizes.iota),
             per_count=c2 * sizes.horizon * sizes.n_states * sizes.iota * (sizes.e + sizes.horizon),
         )
-        return Planner.of(game, bonus)
+        return NashPlanner.of(game, bonus)
 
-    def _sizes(self, game: MarkovGame, privatizer: Privatizer, episodes: int) -> Sizes:
+    def _sizes(self, game: MarkovGame, privatizer: Privatizer, episodes: int) -> _Sizes:
         bounds = privatizer.precision(self.beta / 3).bounds
         iota = math.log(30.0 * game.rewards.size * episodes / self.beta)
         e = 4.0 * self.precision_scale * max(bounds["visits"], bounds["transitions"])
-        return Sizes(game.n_states, game.horizon, episodes, e, iota)
+        return _Sizes(game.n_states, game.horizon, episodes, e, iota)
 
-    def _constants(self, sizes: Sizes) -> tuple[float, float]:
+    def _constants(self, sizes: _Sizes) -> tuple[float, float]:
         """Return C_1 and C_2 with bonus_scale multiplied in."""
         c1, c2 = self.c1, self.c2
         if self.constants == "proved":
@@ -144,11 +284,11 @@ class OptimisticNashConfig(TabularConfig[E]):
         c1, c2 = self._constants(sizes)
         return {"c1": c1, "c2": c2, "e": sizes.e}
 
-    def tables(self, env: E, episodes: int) -> Tables:  # noqa: ARG002
+    def tables(self, env: E, episodes: int) -> NashTables:  # noqa: ARG002
         """Return the tables before any plan."""
-        return Tables.first(self.game(env))
+        return NashTables.first(self.game(env))
 
-    def measure(self, simulator: GameSimulator, tables: Tables) -> dict[str, float]:
+    def measure(self, simulator: _GameSimulator, tables: NashTables) -> dict[str, float]:
         """Return gap, smallest gap, exploitability and infeasible share.
 
         Raises RuntimeError if an equilibrium was missed: no bound would hold.
@@ -167,7 +307,7 @@ class OptimisticNashConfig(TabularConfig[E]):
 
 
 @dataclass(frozen=True)
-class DPNashVIConfig(OptimisticNashConfig[MarkovGame]):
+class DPNashVIConfig(_OptimisticNashConfig[MarkovGame]):
     """DP-Nash-VI, optimistic Nash value iteration on private counts ([QW24] Algorithm 1; with model none, Nash-VI)."""
 
     name: ClassVar[str] = "dp_nash_vi"
@@ -177,7 +317,7 @@ class DPNashVIConfig(OptimisticNashConfig[MarkovGame]):
         """Return the game itself."""
         return env
 
-    def policies(self, tables: Tables) -> dict[str, np.ndarray]:
+    def policies(self, tables: NashTables) -> dict[str, np.ndarray]:
         """Return pi^out float64[H, S, A, B] as 'policy', and its marginals 'max_player' and 'min_player'.
 
         Paper: [QW24] Algorithm 1, line 24.
@@ -187,7 +327,7 @@ class DPNashVIConfig(OptimisticNashConfig[MarkovGame]):
 
 
 @dataclass(frozen=True)
-class DPUCBVIConfig(OptimisticNashConfig[FiniteMDP]):
+class DPUCBVIConfig(_OptimisticNashConfig[FiniteMDP]):
     """DP-UCBVI (Qiao, Wang 2023), value iteration with a Bernstein bonus: DP-Nash-VI without a second player."""
 
     name: ClassVar[str] = "dp_ucbvi"
@@ -197,10 +337,10 @@ class DPUCBVIConfig(OptimisticNashConfig[FiniteMDP]):
         """Return the MDP as a game with B = 1."""
         return MarkovGame.from_mdp(env)
 
-    def policy(self, tables: Tables) -> Float64Array:
+    def policy(self, tables: NashTables) -> Float64Array:
         """Return the policy deployed last, float64[H, S, A]."""
         return tables.policy[..., 0].copy()
 
-    def policies(self, tables: Tables) -> dict[str, np.ndarray]:
+    def policies(self, tables: NashTables) -> dict[str, np.ndarray]:
         """Return pi^out, float64[H, S, A]."""
         return {"policy": tables.output[..., 0].copy()}

@@ -1,4 +1,4 @@
-"""What the tabular algorithms share: their counts, the simulator, the learning loop and the learner around it."""
+"""Parts of all tabular algorithms: their counts, the simulator, the learning loop and the learner around it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tabular algorithms count, and how an episode becomes counts."""
+"""Counts of the tabular algorithms, and the contribution of an episode to them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Released(NamedTuple):
     """Private counts as planning kernels see them.
 
     values float64[H * n]: each step holds transitions [S', S, A], visits [S, A] and, where they are counted, rewards
-    [S, A]. users: whose episodes are counted, k - 1 before episode k. new: how many of them were not when the last plan
-    was made.
+    [S, A]. users: number of episodes counted, k - 1 before episode k. new: how many of them are newer than the last
+    plan.
     """
 
     values: Float64Array
@@ -79,7 +79,7 @@ def write_contribution(
 ) -> None:
     """User side: turn a trajectory into one cell per step and family.
 
-    states int64[H+1], actions int64[H], rewards (or losses) float64[H, S, A], of which the user observes its own; fills
+    states int64[H+1], actions int64[H], rewards (or losses) float64[H, S, A]; the user observes its own; fills
     cells int64[H, 3] and amounts float64[H, 3].
     """
     write_visits(states, actions, (rewards.shape[1], rewards.shape[2]), cells, amounts)

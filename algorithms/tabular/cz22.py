@@ -1,4 +1,4 @@
-"""Settings and planning steps that both algorithms of [CZ22] share."""
+"""Settings and planning steps of both algorithms of [CZ22]."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dprl.privacy import Privatizer
 Counts = Literal["rewards", "costs"]
 
 
-class Bonus(NamedTuple):
+class CZ22Bonus(NamedTuple):
     """Numbers of eq. (1), with bonus_scale and precision_scale multiplied in.
 
     e1: E_1, added to every visit count. per_root: factor of 1/sqrt(D). per_count: factor of 1/D. costs: 1 if users
@@ -29,7 +29,7 @@ class Bonus(NamedTuple):
 
 
 @inlined
-def optimistic_q(step: Float64Array, values: Float64Array, cap: float, bonus: Bonus, q: Float64Array) -> None:
+def optimistic_q(step: Float64Array, values: Float64Array, cap: float, bonus: CZ22Bonus, q: Float64Array) -> None:
     """Fill q float64[S*A] with upper bounds of the action values of one step.
 
     step float64[S+2, S*A]: transitions, visits, and rewards or costs; values float64[S]: upper bounds of the next
@@ -39,8 +39,8 @@ def optimistic_q(step: Float64Array, values: Float64Array, cap: float, bonus: Bo
     * costs, as printed: cap - Q, where Q = clip(C/D + sum_s' N(s')/D (cap - 1 - V(s')) - bonus, 0, cap) bounds the
       costs to go from below (D25).
 
-    Estimated transitions N(s')/D are neither normalised nor clipped, as printed. With E_1 > 0 they sum to less than 1,
-    which lowers estimated rewards and estimated costs alike: only the cost form gains optimism from it.
+    Estimated transitions N(s')/D are neither normalised nor clipped, as printed. With E_1 > 0 they sum to less than 1
+    and lower estimated rewards and estimated costs alike: only the cost form gains optimism from it.
 
     Paper: [CZ22] eq. (1).
     """

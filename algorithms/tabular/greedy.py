@@ -1,4 +1,4 @@
-"""What value-iterating algorithms share: sums over next states, the greedy step, and the tables that both write."""
+"""Parts of value iteration: sums over next states, the greedy step, and the tables of both."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dprl.envs import FiniteMDP
 
 
 class GreedyTables(NamedTuple):
-    """What planning works on: policy int64[H, S]; optimistic values float64[S] of a step; q float64[S*A]."""
+    """Arrays of planning: policy int64[H, S]; optimistic values float64[S] of a step; q float64[S*A]."""
 
     policy: Int64Array
     optimistic: Float64Array

@@ -1,11 +1,12 @@
-"""The tabular algorithms on MDPs: what they count, and whom they meet."""
+"""Settings of the tabular algorithms on finite MDPs: counts, users and tables."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from dprl.algorithms.tabular.counts import count_families
+from dprl.algorithms.tabular.greedy import greedy_tables
 from dprl.algorithms.tabular.learner import TabularConfig
 from dprl.algorithms.tabular.simulator import Simulator, simulator
 from dprl.envs import Env, FiniteMDP
@@ -32,3 +33,7 @@ class TabularMDPConfig(TabularConfig[FiniteMDP]):
     def simulator(self, env: FiniteMDP, episodes: int, streams: Streams) -> Simulator:
         """Return the MDP and its users."""
         return simulator(env, episodes, streams, self.counts_losses)
+
+    def tables(self, env: FiniteMDP, episodes: int) -> Any:  # noqa: ANN401, ARG002 - those of a box may be others
+        """Return greedy tables of zeros."""
+        return greedy_tables(env)

@@ -1,4 +1,4 @@
-"""The users whom the tabular algorithms meet: the environment as compiled loops see it, and one episode in it."""
+"""Users of the tabular algorithms: the environment as compiled loops see it, and one episode in it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dprl.privacy.randomness.bits import fill_uniform
 
 
 class Device(NamedTuple):
-    """What is on the user's side: the episode under way. Only `play` writes it, only `exchange` may read it.
+    """The user's side: the episode under way. Only `play` writes it, only `exchange` may read it.
 
     uniforms float64[2H+1]; states int64[H+1]; actions int64[H]; cells int64[H, F] and amounts float64[H, F]: the
     contribution, one cell per step and family.
@@ -47,7 +47,7 @@ def device(horizon: int, n_families: int) -> Device:
 class Simulator(NamedTuple):
     """The environment and its users as compiled loops see them.
 
-    transitions, rewards, cdf, start, start_cdf: of FiniteMDP; observed float64[H, S, A]: what users observe and count,
+    transitions, rewards, cdf, start, start_cdf: of FiniteMDP; observed float64[H, S, A]: users observe and count it,
     rewards or losses; optimal_value: V* of the first state's distribution;
     episodes: K; key uint64[5]: of the stream that moves the environment; values float64[H+1, S]: scratch; device: a
     user's.
@@ -66,7 +66,7 @@ class Simulator(NamedTuple):
     device: Device
 
     def identity(self) -> tuple[np.ndarray, ...]:
-        """Return what makes it this one: another environment or stream differs in these arrays."""
+        """Return arrays that differ for another environment or stream."""
         return self.transitions, self.rewards, self.observed, self.start, self.key
 
     def __repr__(self) -> str:

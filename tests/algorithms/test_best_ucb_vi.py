@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from dprl.algorithms import BestUCBVIConfig
-from dprl.algorithms.best_ucb_vi import Bonus, Tables, bound_values, epoch_ends, plan, rotation_invariant, sum_up
+from dprl.algorithms.best_ucb_vi import _Bonus, _Tables, bound_values, epoch_ends, plan, rotation_invariant, sum_up
 from dprl.algorithms.tabular import Released
 from dprl.envs import FiniteMDP, RandomMDP
 from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, Streams
@@ -20,14 +20,14 @@ HORIZON, STATES, ACTIONS = 4, 3, 2
 GAUSSIAN_COUNTER = CentralPrivacy(30.0, delta=1e-6, counter="buffered_toeplitz", families="one_hot")
 
 
-def bonus_of(scale: float, *, consistent: bool, noise: float = 6.0) -> Bonus:
+def bonus_of(scale: float, *, consistent: bool, noise: float = 6.0) -> _Bonus:
     ends = np.array([1024, 60_000], dtype=np.int64)
-    return Bonus(ends, np.array([noise, 2.0 * noise]), np.array([noise / 2, noise]), 9.0, scale, consistent)
+    return _Bonus(ends, np.array([noise, 2.0 * noise]), np.array([noise / 2, noise]), 9.0, scale, consistent)
 
 
-def tables() -> Tables:
+def tables() -> _Tables:
     pairs = STATES * ACTIONS
-    return Tables(
+    return _Tables(
         policy=np.zeros((HORIZON, STATES), dtype=np.int64),
         optimistic=np.zeros(STATES),
         transitions=np.zeros((HORIZON, STATES, pairs)),
@@ -74,7 +74,7 @@ def consistent(transitions: Float64Array, users: int) -> Float64Array:
     return transitions + np.linalg.lstsq(np.array(rows), lacking, rcond=None)[0].reshape(transitions.shape)
 
 
-def planned_by_the_page(counts: Float64Array, users: int, bonus: Bonus) -> tuple[Float64Array, Float64Array]:
+def planned_by_the_page(counts: Float64Array, users: int, bonus: _Bonus) -> tuple[Float64Array, Float64Array]:
     """Steps 2-7 of the page in NumPy: bounds of costs [H, S, A] before they are cut at 0, and values [H, S]."""
     epoch = 0 if users <= bonus.ends[0] else 1
     e, e_loss, b = bonus.e[epoch], bonus.e_losses[epoch], bonus.scale

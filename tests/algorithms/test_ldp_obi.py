@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dprl.algorithms import LDPOBIConfig, PrivateUCBVIConfig
-from dprl.algorithms.ldp_obi import Bonus, plan
+from dprl.algorithms.ldp_obi import _Bonus, plan
 from dprl.algorithms.tabular import Released
 from dprl.algorithms.tabular.greedy import GreedyTables
 from dprl.envs import FiniteMDP
@@ -104,7 +104,7 @@ def test_the_policy_is_greedy_before_values_are_clipped(random_mdp: FiniteMDP) -
     tables = GreedyTables(
         np.zeros((horizon, n_states), dtype=np.int64), np.zeros(n_states), np.zeros(n_states * n_actions)
     )
-    changed, saturated = plan(Released(values.ravel(), 59, 1), Bonus(0.0, 5.0, 100.0, 0.0, 0.0, 0.0), tables)
+    changed, saturated = plan(Released(values.ravel(), 59, 1), _Bonus(0.0, 5.0, 100.0, 0.0, 0.0, 0.0), tables)
     assert changed
     assert saturated == 1.0
     assert np.all(tables.policy == 1)
@@ -118,7 +118,7 @@ def test_values_are_clipped_at_zero_from_below(random_mdp: FiniteMDP) -> None:
     tables = GreedyTables(
         np.zeros((horizon, n_states), dtype=np.int64), np.ones(n_states), np.zeros(n_states * n_actions)
     )
-    _, saturated = plan(Released(values.ravel(), 0, 1), Bonus(0.0, 5.0, 0.0, 0.0, 0.0, 0.0), tables)
+    _, saturated = plan(Released(values.ravel(), 0, 1), _Bonus(0.0, 5.0, 0.0, 0.0, 0.0, 0.0), tables)
     assert saturated == 0.0
     assert np.all(tables.q == -7.0)
     assert np.all(tables.optimistic == 0.0)

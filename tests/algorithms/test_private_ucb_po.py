@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from dprl.algorithms import PrivateUCBPOConfig
-from dprl.algorithms.private_ucb_po import Bonus, Tables, plan
+from dprl.algorithms.private_ucb_po import _Bonus, _Tables, plan
 from dprl.algorithms.tabular import Released, count_families
-from dprl.algorithms.tabular.cz22 import Bonus as QBonus
+from dprl.algorithms.tabular.cz22 import CZ22Bonus
 from dprl.envs import FiniteMDP
 from dprl.envs.dynamics import roll_out_stochastic
 from dprl.privacy import CentralPrivacy, PrivateCounts, Streams
@@ -29,7 +29,7 @@ def optimiser(learner: Learner) -> Learner:
     return make
 
 
-def evaluated_by_the_box(counts: PrivateCounts, policy: np.ndarray, bonus: Bonus) -> tuple[np.ndarray, np.ndarray]:
+def evaluated_by_the_box(counts: PrivateCounts, policy: np.ndarray, bonus: _Bonus) -> tuple[np.ndarray, np.ndarray]:
     """Algorithm 1, lines 5-10, in NumPy; returns Q [H, S, A] and V of the first step."""
     horizon, n_states, _ = policy.shape
     steps = list(zip(*families(counts.values, policy.shape), strict=True))
@@ -104,13 +104,13 @@ def test_the_first_policy_is_uniform_and_planning_twice_changes_nothing(
 def planned(mdp: FiniteMDP, q: np.ndarray, new: int, eta: float) -> np.ndarray:
     """The policy after uniform and values q [H, S, A], from `new` new episodes."""
     horizon, n_states, n_actions = mdp.rewards.shape
-    tables = Tables(
+    tables = _Tables(
         np.full((horizon, n_states, n_actions), 1.0 / n_actions),
         np.zeros(n_states),
         q.reshape(horizon, -1).copy(),
         np.zeros((horizon, n_states * n_actions)),
     )
-    plan(Released(np.zeros(count_families(mdp).n_cells), new, new), Bonus(QBonus(0.0, 1.0, 0.0), eta), tables)
+    plan(Released(np.zeros(count_families(mdp).n_cells), new, new), _Bonus(CZ22Bonus(0.0, 1.0, 0.0), eta), tables)
     return tables.policy
 
 

@@ -11,7 +11,7 @@ from dprl.algorithms import PrivateUCBVIConfig
 from dprl.algorithms.private_ucb_vi import plan
 from dprl.algorithms.tabular import Released, count_families
 from dprl.algorithms.tabular.counts import write_contribution
-from dprl.algorithms.tabular.cz22 import Bonus
+from dprl.algorithms.tabular.cz22 import CZ22Bonus
 from dprl.algorithms.tabular.greedy import GreedyTables
 from dprl.envs import FiniteMDP
 from dprl.envs.dynamics import roll_out
@@ -30,7 +30,7 @@ from tests.algorithms.cases import (
 )
 
 
-def planned_by_the_box(counts: PrivateCounts, mdp: FiniteMDP, bonus: Bonus) -> tuple[np.ndarray, np.ndarray]:
+def planned_by_the_box(counts: PrivateCounts, mdp: FiniteMDP, bonus: CZ22Bonus) -> tuple[np.ndarray, np.ndarray]:
     """Algorithm 2, lines 4-10, in NumPy; returns policy [H, S] and Q [H, S, A]."""
     horizon, n_states, n_actions = mdp.rewards.shape
     steps = list(zip(*families(counts.values, mdp.rewards.shape), strict=True))
@@ -126,7 +126,7 @@ def test_ties_go_to_the_lowest_action(river: FiniteMDP) -> None:
     cells = count_families(river).n_cells
     policy = np.ones((4, 3), dtype=np.int64)
     changed, saturated = plan(
-        Released(np.zeros(cells), 0, 0), Bonus(0.0, 100.0, 0.0), GreedyTables(policy, np.zeros(3), np.zeros(6))
+        Released(np.zeros(cells), 0, 0), CZ22Bonus(0.0, 100.0, 0.0), GreedyTables(policy, np.zeros(3), np.zeros(6))
     )
     assert changed
     assert saturated == 1.0
@@ -139,7 +139,7 @@ def test_noise_bounds_make_the_cost_form_more_optimistic(random_mdp: FiniteMDP) 
     costs = values.copy()
     families(costs, random_mdp.rewards.shape)[2][:] = 1000 * (1.0 - random_mdp.rewards)
     for e1, more in ((0.0, False), (50.0, True)):
-        bonus = Bonus(e1, 0.1, 3.0 * e1 / 100)
+        bonus = CZ22Bonus(e1, 0.1, 3.0 * e1 / 100)
         _, in_rewards, _ = greedy_plan(plan, values, bonus, random_mdp)
         _, in_costs, _ = greedy_plan(plan, costs, bonus._replace(costs=1.0), random_mdp)
         if more:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dprl.algorithms import PUCBConfig
-from dprl.algorithms.pucb import Bonus, plan
+from dprl.algorithms.pucb import _Bonus, plan
 from dprl.algorithms.tabular import Released, count_families
 from dprl.algorithms.tabular.greedy import GreedyTables
 from dprl.envs import FiniteMDP, RandomMDP
@@ -89,7 +89,7 @@ def test_a_count_is_used_from_twice_its_error_on(visits: float, value: float) ->
     values = np.array([many, many, 0.0, visits, visits, 6.0])
     assert values.size == count_families(mdp).n_cells
     tables = GreedyTables(np.zeros((2, 1), dtype=np.int64), np.zeros(1), np.zeros(1))
-    plan(Released(values, 10, 1), Bonus(4.0, 8.0, 0.5, 0.0, 0.0), tables)
+    plan(Released(values, 10, 1), _Bonus(4.0, 8.0, 0.5, 0.0, 0.0), tables)
     assert tables.q[0] == pytest.approx(value, abs=1e-5)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dprl.algorithms import TabularLearner
-from dprl.algorithms.dp_nash_vi.planning import Bonus, Planner, Tables, plan
+from dprl.algorithms.dp_nash_vi.planning import NashBonus, NashPlanner, NashTables, plan
 from dprl.algorithms.tabular import Released
 from dprl.envs.games import MarkovGame
 from dprl.privacy.base import Float64Array
@@ -29,15 +29,15 @@ def repeated(payoff: ArrayLike, horizon: int) -> MarkovGame:
     return MarkovGame("repeated", np.ones((*rewards.shape, 1)), rewards, np.ones(1))
 
 
-def numbers(e: float = 0.0, per_gap: float = 0.0, per_deviation: float = 0.0, per_count: float = 0.0) -> Bonus:
+def numbers(e: float = 0.0, per_gap: float = 0.0, per_deviation: float = 0.0, per_count: float = 0.0) -> NashBonus:
     """A bonus, by default none."""
-    return Bonus(e, per_gap, per_deviation, per_count)
+    return NashBonus(e, per_gap, per_deviation, per_count)
 
 
-def planned(game: MarkovGame, values: Float64Array, bonus: Bonus) -> Tables:
+def planned(game: MarkovGame, values: Float64Array, bonus: NashBonus) -> NashTables:
     """The tables that planning leaves, values float64[H * (S+1) * S*A*B]."""
-    tables = Tables.first(game)
-    plan(Released(values, 1, 1), Planner.of(game, bonus), tables)
+    tables = NashTables.first(game)
+    plan(Released(values, 1, 1), NashPlanner.of(game, bonus), tables)
     return tables
 
 

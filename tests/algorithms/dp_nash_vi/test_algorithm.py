@@ -11,8 +11,8 @@ import pytest
 
 from dprl.algorithms import ALGORITHMS, DPNashVIConfig, DPUCBVIConfig
 from dprl.algorithms.dp_nash_vi import algorithm as module
-from dprl.algorithms.dp_nash_vi.planning import Planner, Tables, keep_smallest_gap, plan
-from dprl.algorithms.dp_nash_vi.users import count_families
+from dprl.algorithms.dp_nash_vi.algorithm import count_families
+from dprl.algorithms.dp_nash_vi.planning import NashPlanner, NashTables, _keep_smallest_gap, plan
 from dprl.algorithms.tabular import Released
 from dprl.envs import FiniteMDP
 from dprl.envs.games import MarkovGame, RandomGame, RockPaperScissors
@@ -123,7 +123,7 @@ def test_cells_of_which_both_bounds_are_at_their_caps_are_counted(bonus: float, 
     """Around 0 and 1 one bound is at its cap from the start, the other with a bonus of 1; around 1/2 both with 1/2."""
     game = repeated([[0.0, 1.0], [0.5, 0.5]], horizon=1)
     counts = Released(counted(game, 10.0).ravel(), 1, 1)
-    assert plan(counts, Planner.of(game, numbers(per_count=10.0 * bonus)), Tables.first(game)) == (True, share)
+    assert plan(counts, NashPlanner.of(game, numbers(per_count=10.0 * bonus)), NashTables.first(game)) == (True, share)
 
 
 def test_infeasible_cells_are_counted(game: MarkovGame) -> None:
@@ -191,7 +191,7 @@ def test_before_any_gap_is_below_the_cap_the_output_is_the_first_policy(learner:
 
 def test_of_equal_gaps_the_first_is_kept(game: MarkovGame) -> None:
     """Weighted by the start distribution."""
-    tables, start = Tables.first(game), np.array([0.25, 0.75, 0.0])
+    tables, start = NashTables.first(game), np.array([0.25, 0.75, 0.0])
     for value, upper, smallest, kept in (
         (1.0, 4, 3.0, 1.0),
         (2.0, 4, 3.0, 1.0),
@@ -200,7 +200,7 @@ def test_of_equal_gaps_the_first_is_kept(game: MarkovGame) -> None:
     ):
         tables.policy[:] = value
         tables.optimistic[:], tables.pessimistic[:] = (0.0, upper, 99.0), 0.0
-        keep_smallest_gap(start, tables)
+        _keep_smallest_gap(start, tables)
         assert tables.gap[0] == 0.75 * upper
         assert tables.smallest_gap[0] == smallest
         assert np.all(tables.output == kept)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dprl.algorithms import DPNashVIConfig
-from dprl.algorithms.dp_nash_vi.constants import ALWAYS_ENOUGH, Sizes, enough, least_scale
+from dprl.algorithms.dp_nash_vi.algorithm import ALWAYS_ENOUGH, _Sizes, enough, least_scale
 from dprl.envs import RandomGame
 from dprl.envs.games import MarkovGame
 from dprl.privacy import CentralPrivacy, NoPrivacy, Streams
@@ -19,9 +19,9 @@ from dprl.privacy import CentralPrivacy, NoPrivacy, Streams
 PAGE_BETA = 0.05
 
 
-def sizes(n_states: int, horizon: int, pairs: int, episodes: float, e: float) -> Sizes:
+def sizes(n_states: int, horizon: int, pairs: int, episodes: float, e: float) -> _Sizes:
     iota = math.log(30.0 * horizon * n_states * pairs * episodes / PAGE_BETA)
-    return Sizes(n_states, horizon, int(episodes), e, iota)
+    return _Sizes(n_states, horizon, int(episodes), e, iota)
 
 
 def rows_of_the_page(root: Path) -> list[list[float]]:
@@ -41,7 +41,7 @@ def test_least_scales_are_those_of_the_page(root: Path) -> None:
         assert least_scale(found) == pytest.approx(scale, abs=6e-4)
 
 
-def random_sizes(seed: int) -> Sizes:
+def random_sizes(seed: int) -> _Sizes:
     rng = np.random.default_rng(seed)
     n_states, horizon, pairs = (int(rng.integers(low, 30)) for low in (2, 2, 1))
     e = 0.0 if seed % 4 == 0 else float(10.0 ** rng.uniform(-3, 6))
@@ -90,14 +90,14 @@ def planned_numbers(**settings: Any) -> Any:
 def test_proved_constants_are_the_least_ones_for_the_noise_that_runs() -> None:
     given, proved = planned_numbers(), planned_numbers(constants="proved")
     iota = math.log(30.0 * 4 * 2 * 2 * 3 * 500 / 0.1)
-    scale = least_scale(Sizes(2, 4, 500, given.e, iota))
+    scale = least_scale(_Sizes(2, 4, 500, given.e, iota))
     assert proved.e == given.e > 0.0
     assert 0.0 < scale < 1.0
     for name in ("per_gap", "per_deviation", "per_count"):
         assert getattr(proved, name) == pytest.approx(scale * getattr(given, name), rel=1e-12)
     doubled = planned_numbers(constants="proved", precision_scale=2.0)
     assert doubled.e == pytest.approx(2.0 * given.e, rel=1e-12)
-    assert 4 * doubled.per_gap == pytest.approx(least_scale(Sizes(2, 4, 500, 2.0 * given.e, iota)), rel=1e-12)
+    assert 4 * doubled.per_gap == pytest.approx(least_scale(_Sizes(2, 4, 500, 2.0 * given.e, iota)), rel=1e-12)
     twice = planned_numbers(constants="proved", bonus_scale=2.0)
     assert twice.per_count == pytest.approx(2.0 * proved.per_count, rel=1e-12)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dprl.algorithms.tabular.exponential import exponential
+from dprl.algorithms.private_ucb_po import exponential
 from tests.without_compiler import printed_both_ways
 
 
@@ -32,7 +32,7 @@ def test_its_ends() -> None:
 def test_same_bits_without_the_compiler() -> None:
     code = (
         "from tests.algorithms.tabular.test_exponential import arguments\n"
-        "from dprl.algorithms.tabular.exponential import exponential\n"
+        "from dprl.algorithms.private_ucb_po import exponential\n"
         "print(*(float(exponential(x)).hex() for x in arguments()))\n"
     )
     printed_both_ways(code, "error")
