@@ -65,7 +65,7 @@ def _of_papers(options: argparse.Namespace, seed: int) -> _Answer:
 
 
 def _of_mechanism(options: argparse.Namespace, runs: int | None, seed: int) -> _Answer:
-    from dprl.platform.audits.experiments import audit_mechanism  # noqa: PLC0415
+    from dprl.platform.audits import audit_mechanism  # noqa: PLC0415
     from dprl.platform.reports.audits import block, outcome  # noqa: PLC0415
 
     if options.set:
@@ -77,7 +77,7 @@ def _of_mechanism(options: argparse.Namespace, runs: int | None, seed: int) -> _
 
 
 def _of_cells(options: argparse.Namespace, runs: int | None, seed: int) -> _Answer:
-    from dprl.platform.audits.experiments import DEFAULT_RUNS, audit_experiment, last_bits  # noqa: PLC0415
+    from dprl.platform.audits import DEFAULT_RUNS, audit_experiment, last_bits  # noqa: PLC0415
     from dprl.platform.reports.audits import block, outcome  # noqa: PLC0415
     from dprl.privacy.audits.findings import audit_summary  # noqa: PLC0415
 

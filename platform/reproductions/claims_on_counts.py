@@ -12,12 +12,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+from dprl.privacy.audits.distinguishing_attack import measure, measure_one_run
 from dprl.privacy.audits.findings import Claim, NoiseProof, ProbeProof, proof_of
-from dprl.privacy.audits.one_run import measure_one_run
+from dprl.privacy.audits.message_probes import FloatingPointEvent, changed_cells, noisy_cells
 from dprl.privacy.audits.page import AuditCase, Measure
-from dprl.privacy.audits.probes_cells import FloatingPointEvent, NoisyCells, changed_cells
-from dprl.privacy.audits.probes_counters import CounterPrefixes
-from dprl.privacy.audits.two_worlds import measure
+from dprl.privacy.audits.prefix_probes import counter_prefixes
 from dprl.privacy.base import CountFamilies, CountFamily
 from dprl.privacy.counters import AnyCounter, KaryTree, NormalizedSquareRoot
 from dprl.privacy.counters.base import Counter, node_of
@@ -86,13 +85,13 @@ def _tree_attack(families: int, scale: Scale, claim: Claim, horizon: int, episod
 def _counter_attack(counter: Counter, cells: int, claim: Claim, label: str) -> Measure:
     """Return the attack on a counter whose first user changes `cells` cells."""
     proved = ProbeProof.of(node_of(counter).curve(counter.sensitivity(Sensitivity.of_cells(cells))), claim)
-    return partial(measure, CounterPrefixes(counter, *changed_cells(cells), label), claim, proved)
+    return partial(measure, counter_prefixes(counter, *changed_cells(cells), label), claim, proved)
 
 
 def _cells_attack(mechanism: Mechanism, cells: int, claim: Claim, label: str) -> Measure:
     """Return the attack on one message whose user changes `cells` cells by 1."""
     proved = ProbeProof.of(mechanism.curve(Sensitivity.of_cells(cells)), claim)
-    return partial(measure, NoisyCells(mechanism, *changed_cells(cells), label), claim, proved)
+    return partial(measure, noisy_cells(mechanism, *changed_cells(cells), label), claim, proved)
 
 
 def _report_attack(families: int, scale: Scale, claim: Claim) -> Measure:
@@ -101,7 +100,7 @@ def _report_attack(families: int, scale: Scale, claim: Claim) -> Measure:
 
 def _one_run() -> Measure:
     noise = Laplace(2.0 / EPSILON)
-    probe = NoisyCells(noise, *changed_cells(4), "H=1, every user a canary")
+    probe = noisy_cells(noise, *changed_cells(4), "H=1, every user a canary")
     return partial(measure_one_run, probe, Claim(EPSILON), ProbeProof.of(noise.curve(Sensitivity.of_cells(4)), _QW24))
 
 

@@ -22,19 +22,17 @@ from dprl.platform.reproductions.refuted_formulas import (
 )
 from dprl.privacy.accounting.closed_forms import gaussian_delta, gaussian_epsilon, gaussian_mu
 from dprl.privacy.accounting.curves import RandomizedResponses
+from dprl.privacy.audits.distinguishing_attack import Attack, measure
 from dprl.privacy.audits.findings import NOTHING_PROVED, Claim, Measurement, NoiseProof, ProbeProof
-from dprl.privacy.audits.mechanisms_audited import clipped_probe, privunit_probe
+from dprl.privacy.audits.message_probes import clipped_gradients, noisy_cells, privunit_gradients, sign_gradients
 from dprl.privacy.audits.page import AuditCase, Measure, NumberCheck
-from dprl.privacy.audits.probes_cells import NoisyCells
-from dprl.privacy.audits.probes_gram import changed_numbers, mass_outside
-from dprl.privacy.audits.probes_vectors import SignMessages
-from dprl.privacy.audits.side_channels import Message, measure_channels
-from dprl.privacy.audits.two_worlds import Attack, measure
+from dprl.privacy.audits.recorder import Message, measure_channels
+from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
 from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.gradients import ClippedLaplace
-from dprl.privacy.mechanisms.gram import GramRelease, l1_lower, l1_upper
+from dprl.privacy.mechanisms.gram import GramRelease, attaining_pair, l1_lower, l1_upper
 from dprl.privacy.mechanisms.gram_gaussian import GramGaussian
 from dprl.privacy.mechanisms.gram_laplace import GramLaplace
 from dprl.privacy.mechanisms.gram_printed import (
@@ -64,7 +62,7 @@ def gradient_claims() -> list[AuditCase]:
     signs = ProjectedRandomSign.calibrated(large.epsilon, 0.0, _NUMBERS, _CLIP)
     each = Laplace(_CLIP * _SUBMISSIONS / EPSILON)
     ones, zeros = (_CLIP / 2,) * _SUBMISSIONS, (-_CLIP / 2,) * _SUBMISSIONS
-    submissions = NoisyCells(each, ones, zeros, f"{_SUBMISSIONS} submissions of +-C/2 e_1")
+    submissions = noisy_cells(each, ones, zeros, f"{_SUBMISSIONS} submissions of +-C/2 e_1")
     composed = RandomizedResponses(_SUBMISSIONS, _CLIP / each.scale)
     printed = PrintedRandomSign(epsilon=5.0, dimension=2, k=1)
     pure, delta = printed.pure_epsilon, printed.delta(5.0)
@@ -72,11 +70,11 @@ def gradient_claims() -> list[AuditCase]:
     told = f"{_SUBMISSIONS} submissions at eps/{_SUBMISSIONS}"
     return [
         replace(
-            case("A1", "clip C/2, Lap(C/eps)", claim, laplace.curve(), clipped_probe(laplace)),
+            case("A1", "clip C/2, Lap(C/eps)", claim, laplace.curve(), clipped_gradients(laplace)),
             runs=50_000,
             note="for the message's content; not for scores, timing and order",
         ),
-        case("A2", "random sign, eps/d_hat each", large, signs.curve(), SignMessages(signs)),
+        case("A2", "random sign, eps/d_hat each", large, signs.curve(), sign_gradients(signs)),
         replace(case("A3", told, claim, composed, submissions), note="if T is a fixed cap that the ledger enforces"),
         AuditCase(
             "A2 k=1",
@@ -168,7 +166,7 @@ def _bounded_claims(release: GramRelease, pure: Claim) -> list[AuditCase]:
                 "bounded Laplace, B=5b",
                 tenth,
                 bounded.curve(Sensitivity.of_cells(1, 0.1)),
-                NoisyCells(bounded, (0.1,), (0.0,), five),
+                noisy_cells(bounded, (0.1,), (0.0,), five),
             ),
             runs=400_000,
             note="the neighbours' supports differ, so there is no pure epsilon",
@@ -192,6 +190,24 @@ def _weights(states: np.ndarray, world: int) -> Sequence[Message]:
 def _example(agents: int, features: int) -> GramRelease:
     """Return the release of `agents` agents with `features` features each in an episode."""
     return GramRelease.of_horizon(HORIZON, agents * features, agents)
+
+
+def changed_numbers(release: GramRelease) -> Float64Array:
+    """Return by how much a pair of neighbours changes each number of an episode's messages: it nearly attains L1."""
+    changes = []
+    rows, columns = np.triu_indices(release.dimension)
+    for m in release.bounds:
+        phi, other = attaining_pair(release.dimension, m)
+        gram = np.outer(phi, phi) - np.outer(other, other)
+        changes += [np.abs(gram[rows, columns]), np.abs(phi - other) * m]
+    return np.tile(np.concatenate(changes), release.n_messages)
+
+
+def mass_outside(mechanism: Mechanism, changes: Float64Array) -> float:
+    """Return how likely noise of bounded support shows which neighbour it was: 1 - prod_j (1 - mass outside of j)."""
+    size, count = np.unique(np.round(changes[changes > 0.0], 9), return_counts=True)
+    inside = [1.0 - mechanism.curve(Sensitivity.of_cells(1, v)).delta(math.inf) for v in size.tolist()]
+    return float(-np.expm1(np.sum(count * np.log(inside))))
 
 
 def _gaussian_mu(release: GramRelease, claim: Claim) -> float:
@@ -244,13 +260,13 @@ def _bounded(release: GramRelease, multiple: float, claim: Claim) -> NoiseProof:
 def _one_number(mechanism: Mechanism, claim: Claim) -> Measure:
     """Return the attack on one number of a message at stage 1."""
     change = _FIRST_STAGE_CHANGE
-    probe = NoisyCells(mechanism, (change,), (0.0,), f"one number, changed by {change:.4g}")
+    probe = noisy_cells(mechanism, (change,), (0.0,), f"one number, changed by {change:.4g}")
     return partial(measure, probe, claim, ProbeProof.of(mechanism.curve(Sensitivity.of_cells(1, change)), claim))
 
 
 def _gaussian_attack(release: GramRelease, claim: Claim, sigma: float) -> Measure:
     change, noise = math.sqrt(4.5 * release.n_messages * release.power_sum(4)), Gaussian(sigma)
-    probe = NoisyCells(noise, (change,), (0.0,), "all messages along the worst direction")
+    probe = noisy_cells(noise, (change,), (0.0,), "all messages along the worst direction")
     return partial(measure, probe, claim, ProbeProof.of(noise.curve(Sensitivity.of_cells(1, change)), claim))
 
 
@@ -261,7 +277,7 @@ def message_controls() -> list[AuditCase]:
     noise = BoundedLaplace.calibrated(EPSILON, DELTA, change)
     proof = partial(NoiseProof, math.inf, None, EPSILON, noise.curve(change).delta(EPSILON))
     subject = f"truncated Laplace, B = {noise.bound / noise.scale:.4g} b"
-    gradient = AuditCase.of_curve("A2 ok", "gradient, PrivUnit", pure, unit.curve(), privunit_probe(unit))
+    gradient = AuditCase.of_curve("A2 ok", "gradient, PrivUnit", pure, unit.curve(), privunit_gradients(unit))
     return [
         replace(gradient, runs=50_000),
         AuditCase("M4 ok", subject, claim, proof, _one_number(noise, claim)),

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from scipy.optimize import brentq
 
 from dprl.platform.reports.cell_texts import table
-from dprl.platform.reproductions.claims_on_messages import DELTA, EPSILON, gram_claims
+from dprl.platform.reproductions.claims_on_messages import DELTA, EPSILON, changed_numbers, gram_claims, mass_outside
 from dprl.platform.reproductions.ma_ldp import (
     BOUNDED,
     GAUSSIAN,
@@ -24,7 +24,6 @@ from dprl.platform.reproductions.tables import INFINITE, plain
 from dprl.privacy import StatisticsLayout, Streams
 from dprl.privacy.audits.findings import Finding
 from dprl.privacy.audits.page import audit_page
-from dprl.privacy.audits.probes_gram import changed_numbers, mass_outside
 from dprl.privacy.linear_statistics.trust_models import LocalStatisticsPrivacy
 from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
 from dprl.privacy.mechanisms.gram import l1_lower, l1_upper

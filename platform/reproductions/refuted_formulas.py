@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dprl.privacy.audits.two_worlds import Key
+from dprl.privacy.audits.distinguishing_attack import Key
 from dprl.privacy.base import Float64Array
 from dprl.privacy.randomness.bits import fill_uniform
 

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from dprl.algorithms import Algorithm
-from dprl.platform.audits.experiments import attached_audit
+from dprl.platform.audits import attached_audit
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import UserError
 from dprl.platform.plugins import require_counted_modules

@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any
 
 from dprl.privacy.accounting.curves import PrivacyCurve
+from dprl.privacy.audits.distinguishing_attack import Attack, Probe, measure
 from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof, ProbeProof, proof_of
-from dprl.privacy.audits.two_worlds import Attack, Probe, measure
 
 Measure = Callable[[Attack], Measurement]
 

@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from dprl.privacy.accounting.closed_forms import composed_epsilon, gaussian_epsilon
-from dprl.privacy.audits.probes_cells import log_ratios
+from dprl.privacy.audits.message_probes import log_ratios
 from dprl.privacy.counters.base import Counter
 from dprl.privacy.counters.binary_tree import BinaryTree
 from dprl.privacy.counts.privatizers import Privatizer

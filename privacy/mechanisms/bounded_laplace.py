@@ -105,7 +105,7 @@ def fill_bounded_laplace(out: Float64Array, key: np.ndarray, first: np.uint64, s
     """Fill `out` float64[n] with draws number first, first+1, ... of `key`, Laplace(scale) given |x| <= bound.
 
     x = -scale sgn(w) log1p(-2 |w| (1 - e^(-bound/scale))) with w uniform on (-1/2, 1/2). Equation (78) of [TH23]
-    inverts a distribution function that is wrong for x < 0; it is kept in audits.specimens (D12).
+    inverts a distribution function that is wrong for x < 0; platform/reproductions/refuted_formulas.py keeps it (D12).
 
     *Formal guarantee.* None by itself; see BoundedLaplace.
     """

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from dprl.platform.audits import counts
-from dprl.platform.audits.counts import probe_privatizer
-from dprl.platform.audits.experiments import audit_experiment, audit_mechanism
+from dprl.platform import audits
+from dprl.platform.audits import audit_experiment, audit_mechanism, count_privatizer
 from dprl.platform.command_line import main
 from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment
@@ -223,7 +222,7 @@ def test_a_proof_below_what_is_measured_is_a_violation(
 def test_the_probe_is_made_of_what_the_algorithm_counts(config: str) -> None:
     experiment = cell(config, "env.n_states=6", "env.horizon=20")
     made: Any = experiment.privatizer()
-    needed, probe = made.families, probe_privatizer(experiment, 2, 5).families
+    needed, probe = made.families, count_privatizer(experiment, 2, 5).families
     assert [family.name for family in probe.families] == [family.name for family in needed.families]
     assert [family.marginal_of for family in probe.families] == [family.marginal_of for family in needed.families]
     assert (probe.n_steps, probe.paper) == (2, needed.paper)
@@ -231,7 +230,7 @@ def test_the_probe_is_made_of_what_the_algorithm_counts(config: str) -> None:
 
 
 def test_a_ledger_that_lies_is_caught_by_the_white_box(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counts, "recomputed_epsilon", lambda *_: 8.0)
+    monkeypatch.setattr(audits, "recomputed_epsilon", lambda *_: 8.0)
     findings = audit_experiment(cell(config), runs=1000)
     assert findings[0].white_box == "fails"
     assert findings[0].proof.epsilon == 8.0

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dprl.platform.audits import gradients
-from dprl.platform.audits.base import claim_of
-from dprl.platform.audits.experiments import audit_experiment
+from dprl.platform import audits
+from dprl.platform.audits import audit_experiment, claim_of
 from dprl.platform.reports.audits import block
 from dprl.privacy import GradientSender
-from dprl.privacy.audits import side_channels
+from dprl.privacy.audits import recorder
 from tests.platform.gradient_cases import LDP, NONE, SIGNS, cell
 
 pytestmark = pytest.mark.usefixtures("walking")
@@ -58,7 +57,7 @@ def test_all_submissions_of_an_agent_are_attacked_together() -> None:
 
 
 def test_a_claim_that_is_too_small_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gradients, "claim_of", lambda made: dataclasses.replace(claim_of(made), epsilon=0.5))
+    monkeypatch.setattr(audits, "claim_of", lambda made: dataclasses.replace(claim_of(made), epsilon=0.5))
     attack, _ = audit_experiment(cell(SIGNS), 40_000)
     assert attack.verdict == "refuted"
 
@@ -72,7 +71,7 @@ def test_a_score_beside_the_message_is_found(monkeypatch: pytest.MonkeyPatch) ->
             self.told = scores[0]
             return super().send(lease, gradients, scores)
 
-    monkeypatch.setattr(side_channels, "GradientSender", Teller)
+    monkeypatch.setattr(recorder, "GradientSender", Teller)
     *_, channels = audit_experiment(cell(SIGNS), 1000)
     assert channels.verdict == "refuted"
     assert channels.measurement is not None

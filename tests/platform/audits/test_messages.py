@@ -8,15 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dprl.platform.audits import messages
-from dprl.platform.audits.base import claim_of
-from dprl.platform.audits.experiments import attached_audit, audit_experiment
-from dprl.platform.audits.messages import PROBES, probe_privatizer
+from dprl.platform import audits
+from dprl.platform.audits import STATISTICS_PROBES as PROBES
+from dprl.platform.audits import attached_audit, audit_experiment, claim_of, statistics_privatizer
 from dprl.platform.reports.audits import block
 from dprl.privacy import StatisticsPrivatizer, Streams
-from dprl.privacy.audits import side_channels
-from dprl.privacy.audits.probes_messages import StatisticsMessages
-from dprl.privacy.audits.side_channels import differing_channels, recorded_statistics
+from dprl.privacy.audits import recorder
+from dprl.privacy.audits.privatizer_probes import statistics_messages
+from dprl.privacy.audits.recorder import differing_channels, recorded_run
 from dprl.privacy.linear_statistics.channels import send_statistics
 from tests.platform.message_cases import GAUSSIAN, LAPLACE, NO_CLIPS, NONE, PRINTED, cell, votes
 
@@ -83,7 +82,7 @@ def test_bits_are_measured_to_be_as_private_as_they_are(epsilon: float) -> None:
 
 
 def test_a_claim_that_is_too_small_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(messages, "claim_of", lambda made: dataclasses.replace(claim_of(made), epsilon=0.5))
+    monkeypatch.setattr(audits, "claim_of", lambda made: dataclasses.replace(claim_of(made), epsilon=0.5))
     for made in (cell(LAPLACE), votes(LAPLACE)):
         attack, *_ = audit_experiment(made, RUNS)
         assert attack.verdict == "refuted"
@@ -94,7 +93,7 @@ def test_scores_are_log_likelihood_ratios() -> None:
     for arithmetic in ("fast", "exact"):
         experiment = cell(LAPLACE, noise={"arithmetic": arithmetic})
         for sizes in PROBES:
-            probe = StatisticsMessages(probe_privatizer(experiment, sizes).parts, "one")
+            probe = statistics_messages(statistics_privatizer(experiment, sizes).parts, "one")
             scores = probe.scores(0, RUNS, Streams(1, "x").key("user_noise"))
             ratios = np.exp(scores)
             assert abs(ratios.mean() - 1.0) < 5.0 * ratios.std() / np.sqrt(RUNS)
@@ -114,11 +113,11 @@ def test_noise_on_a_grid_hides_what_follows_the_point(monkeypatch: pytest.Monkey
     """Statistics that are added after the noise, and not rounded, stand beside the grid."""
     experiment = cell(LAPLACE, noise={"arithmetic": "exact"})
 
-    def record(world: int) -> list[side_channels.Message]:
+    def record(world: int) -> list[recorder.Message]:
         made: Any = experiment.algorithm.privatizer(
             experiment.env.build(), experiment.privacy, 3, Streams(0, "x", experiment.noise)
         )
-        return recorded_statistics(made, world, "ma_ldp")
+        return recorded_run(made, world, "ma_ldp")
 
     noisy = ("statistics", "reward corrections")
     assert differing_channels(record, noisy) == ()
@@ -127,7 +126,7 @@ def test_noise_on_a_grid_hides_what_follows_the_point(monkeypatch: pytest.Monkey
         send_statistics(channel, features, targets, corrections, user)
         channel.message[0] += features.flat[0] * 1e-9
 
-    monkeypatch.setattr(side_channels, "send_statistics", unrounded)
+    monkeypatch.setattr(recorder, "send_statistics", unrounded)
     assert differing_channels(record, noisy) == ("fractions",)
 
 

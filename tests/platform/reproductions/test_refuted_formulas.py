@@ -18,10 +18,10 @@ from dprl.platform.reproductions.refuted_formulas import (
     printed_bounded_laplace_distribution,
     raw_weights,
 )
+from dprl.privacy.audits.distinguishing_attack import Attack, measure
 from dprl.privacy.audits.findings import Claim, ProbeProof
+from dprl.privacy.audits.message_probes import noisy_cells
 from dprl.privacy.audits.page import AuditCase, audit_page
-from dprl.privacy.audits.probes_cells import NoisyCells
-from dprl.privacy.audits.two_worlds import Attack, measure
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
 from dprl.privacy.mechanisms.gram_printed import printed_uniform_bound
@@ -132,11 +132,11 @@ def test_the_same_attacks_do_not_refute_what_is_right() -> None:
     attack = Attack(runs=100_000, alpha=1e-4)
     sign = PrintedRandomSign(5.0, 2, 2)
     assert not measure(sign, Claim(5.0), ProbeProof(5.0, 0.0), attack).refutes
-    laplace = NoisyCells(Laplace(1.0), (1.0,), (0.0,), "one cell")
+    laplace = noisy_cells(Laplace(1.0), (1.0,), (0.0,), "one cell")
     assert not measure(laplace, Claim(1.0), ProbeProof(1.0, 0.0), attack).refutes
     noise = BoundedLaplace.calibrated(1.0, 0.01, Sensitivity.of_cells(1))
     proved = ProbeProof(1.0, 0.01)
-    bounded = NoisyCells(noise, (1.0,), (0.0,), "one cell")
+    bounded = noisy_cells(noise, (1.0,), (0.0,), "one cell")
     assert not measure(bounded, Claim(1.0, 0.01), proved, attack).refutes
     assert measure(bounded, Claim(1.0, 0.005), proved, attack).refutes
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from dprl.privacy.audits.distinguishing_attack import Attack, Key, measure
 from dprl.privacy.audits.findings import Claim, Measurement, ProbeProof
-from dprl.privacy.audits.two_worlds import Attack, Key, measure
 from dprl.privacy.base import Float64Array
 from dprl.privacy.counters import KaryTree, release_prefix
 from dprl.privacy.counters.base import node_of

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from dprl.privacy.audits.findings import Finding
-from dprl.privacy.audits.mechanisms_audited import mechanism_entries, mechanism_names
+from dprl.privacy.audits.mechanisms_audited import mechanism_cases, mechanism_names
 from dprl.privacy.audits.page import audit_page
 from dprl.privacy.mechanisms import MECHANISMS
 
@@ -31,7 +31,7 @@ SAME_LAW = "truncated_laplace"
 
 
 def audited(name: str) -> list[Finding]:
-    return audit_page(mechanism_entries(name, RUNS), seed=1, alpha=ALPHA)
+    return audit_page(mechanism_cases(name, RUNS), seed=1, alpha=ALPHA)
 
 
 @pytest.mark.parametrize("name", [name for name in mechanism_names() if name != SAME_LAW])
@@ -64,7 +64,7 @@ def test_every_mechanism_can_be_audited() -> None:
 
 def test_two_names_of_one_law_are_one_audit() -> None:
     of_both = [
-        [(one.name, one.subject, one.claim, one.runs) for one in mechanism_entries(name)]
+        [(one.name, one.subject, one.claim, one.runs) for one in mechanism_cases(name)]
         for name in ("bounded_laplace", SAME_LAW)
     ]
     assert of_both[0] == of_both[1]
@@ -73,4 +73,4 @@ def test_two_names_of_one_law_are_one_audit() -> None:
 
 def test_an_unknown_name_is_an_error() -> None:
     with pytest.raises(KeyError):
-        mechanism_entries("laplac")
+        mechanism_cases("laplac")

@@ -13,7 +13,7 @@ from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
-from tests.privacy.audits.test_probes_privatizers import families
+from tests.privacy.audits.test_privatizer_probes import families
 
 
 class ModestTree(BinaryTree):

@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from dprl.privacy import GradientSender, LedgerError, LocalGradientPrivacy, NoiseConfig, Streams
-from dprl.privacy.audits.side_channels import Message, differing_channels
+from dprl.privacy.audits.recorder import Message, differing_channels
 from dprl.privacy.mechanisms.gradients import clipped
 
 D = 12

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dprl.privacy.audits.probes_gram import changed_numbers, mass_outside
+from dprl.platform.reproductions.claims_on_messages import changed_numbers, mass_outside
 from dprl.privacy.ledgers.ledger import Release
 from dprl.privacy.mechanisms import GRAMS
 from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace

@@ -20,7 +20,7 @@ from dprl.algorithms.pgc_a3c.on_rllib.config import PGCConfig
 from dprl.algorithms.pgc_a3c.on_rllib.env_runner import PrivateEnvRunner
 from dprl.algorithms.pgc_a3c.on_rllib.sealing import Sealed
 from dprl.envs.cartpole_episodes import CartPoleGravityEnv
-from dprl.privacy.audits.side_channels import ORDER, Message, differing_channels
+from dprl.privacy.audits.recorder import ORDER, Message, differing_channels
 from tests.algorithms.pgc_a3c.on_rllib.worlds import (
     AGENTS,
     NOISY,

@@ -34,7 +34,7 @@ from dprl.algorithms.pgc_a3c.on_rllib.config import PGCConfig
 from dprl.algorithms.pgc_a3c.on_rllib.env_runner import PrivateEnvRunner
 from dprl.algorithms.pgc_a3c.on_rllib.module import n_parameters
 from dprl.privacy import GradientPrivatizer, LedgerError
-from dprl.privacy.audits.side_channels import Message
+from dprl.privacy.audits.recorder import Message
 from dprl.privacy.gradients.leases import issue_private_messages
 
 SECRET = "gravity 9.7182"

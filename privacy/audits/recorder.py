@@ -1,7 +1,8 @@
-"""The deterministic-channel test: with the same noise seeds, nothing else that leaves a user's side may change.
+"""Recorder of runs, for the deterministic-channel test: with the same noise seeds, nothing else may change.
 
-Whatever is not a registered noisy release must be the same bytes for any two users: gradients' scores, weights passed
-on, durations, order, number and size of messages. One difference is a distinguisher that is never wrong.
+Everything that leaves a user's side, except registered noisy releases, must be the same bytes for any two users: scores
+of gradients, weights passed on, durations, order, number and size of messages. One difference is a distinguisher that
+is never wrong.
 """
 
 from __future__ import annotations
@@ -9,32 +10,31 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from dprl.privacy.audits.findings import Claim, Measurement, ProbeProof
-from dprl.privacy.audits.probes_privatizers import bystander, canary
+from dprl.privacy.audits.privatizer_probes import canary, filler_user
 from dprl.privacy.base import Float64Array
 from dprl.privacy.bits import BitPrivatizer, receive_bit, send_bit
 from dprl.privacy.counts.privatizers import Privatizer
 from dprl.privacy.gradients.privatizers import GradientPrivatizer
 from dprl.privacy.gradients.senders import GradientSender
-from dprl.privacy.ledgers.ledger import Account
 from dprl.privacy.linear_statistics.channels import add_statistics, send_statistics
 from dprl.privacy.linear_statistics.privatizers import StatisticsPrivatizer
 from dprl.privacy.mechanisms.base import INTEGER
-from dprl.privacy.submitting import SubmittingUsers
 
-METHOD = "same seeds"
 ORDER = "order of messages"
-NOISY_CHANNELS = ("report", "released counts")
+_METHOD = "same seeds"
 _DIGITS = 9
 _FAR, _MIDDLE = 1e3, 100.0
 """The canary's gradient, longer than any clip, and the score of all others."""
-_MESSAGE, _ESTIMATES, _SCORE_BITS = NOISY_MESSAGES = ("message", "estimates", "score bits")
+_REPORT, _RELEASED = _COUNTS = ("report", "released counts")
+_MESSAGE, _ESTIMATES, _SCORE_BITS = _GRADIENTS = ("message", "estimates", "score bits")
+AnyPrivatizer = Privatizer | GradientPrivatizer | StatisticsPrivatizer | BitPrivatizer
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,11 @@ class Message:
 
 
 Recorder = Callable[[int], Sequence[Message]]
-"""Plays world 0 or 1 with the same noise seeds and returns all that left the user's side, in order."""
+"""World 0 or 1 -> all messages that left the users' side, in order, with the same noise seeds."""
 
 
 def differing_channels(record: Recorder, noisy: Collection[str] = ()) -> tuple[str, ...]:
-    """Return the channels that tell world 0 from world 1 with certainty, sorted.
+    """Return the channels that distinguish world 0 from world 1 with certainty, sorted.
 
     noisy: channels of registered noisy releases; their bytes may differ, their number, order and size may not.
     """
@@ -74,42 +74,64 @@ def differing_channels(record: Recorder, noisy: Collection[str] = ()) -> tuple[s
 def measure_channels(
     record: Recorder, claim: Claim, proved: ProbeProof, description: str, noisy: Collection[str] = ()
 ) -> Measurement:
-    """Return epsilon = infinity and delta = 1 if any channel tells the worlds apart, else 0 and 0.
+    """Return epsilon = infinity and delta = 1 if any channel differs between the worlds, else 0 and 0.
 
     A difference is certain; that there is none holds for these two worlds and seeds only.
     """
     leaks = differing_channels(record, noisy)
     told = f"{description}: {', '.join(leaks)}: not the same" if leaks else f"{description}: only noisy releases differ"
     bounds = (math.inf, 1.0) if leaks else (0.0, 0.0)
-    return Measurement(METHOD, told, claim, proved, *bounds, confidence=1.0, runs=1)
+    return Measurement(_METHOD, told, claim, proved, *bounds, confidence=1.0, runs=1)
 
 
-def recorded_run(privatizer: Privatizer, world: int, algorithm: str) -> list[Message]:
-    """Return all that leaves the users' side, and all that is shown of it, in a whole run of `privatizer`.
+def recorded_run(privatizer: AnyPrivatizer, world: int, algorithm: str) -> list[Message]:
+    """Return everything that leaves the users' side, and everything that is shown of it, in a whole run.
 
-    With a trusted server that begins at the released counts, without one at the report. What noise on whole numbers
-    does not hide is a message of its own: it may not differ. The privatizer is used up.
+    With a trusted server that begins at the released counts, without one at the messages. The worlds differ in the
+    first user's record, as far as it can. The privatizer is used up.
     """
-    families, messages = privatizer.families, []
+    if isinstance(privatizer, Privatizer):
+        found = list(_of_counts(privatizer, world))
+    elif isinstance(privatizer, GradientPrivatizer):
+        found = list(_of_gradients(privatizer, world))
+    elif isinstance(privatizer, StatisticsPrivatizer):
+        found = list(_of_statistics(privatizer, world))
+    else:
+        found = list(_of_bits(privatizer, world))
+    certificate = privatizer.certificate(algorithm).to_dict()
+    return [*found, Message("certificate", json.dumps(certificate, sort_keys=True).encode())]
+
+
+def noisy_channels(privatizer: AnyPrivatizer) -> tuple[str, ...]:
+    """Return the recorded channels on which messages may differ: those with noise."""
+    ledger = privatizer.planned_ledger()
+    if isinstance(privatizer, Privatizer):
+        return _COUNTS if all(release.mechanism is not None for release in ledger.releases) else ()
+    if isinstance(privatizer, GradientPrivatizer):
+        return () if ledger.has_raw_release else _GRADIENTS
+    return tuple(release.channel for release in ledger.releases if release.mechanism is not None)
+
+
+def _of_counts(privatizer: Privatizer, world: int) -> Iterator[Message]:
+    """Yield the messages of counts; those parts that noise on whole numbers does not hide are one of their own."""
+    families = privatizer.families
     for user in range(1, privatizer.n_users + 1):
-        record = canary(families, world, fractions=True) if user == 1 else bystander(families)
+        record = canary(families, world, fractions=True) if user == 1 else filler_user(families)
         report = privatizer.encode(record, user)
         if privatizer.trust_model != "jdp":
-            messages.append(Message.of("report", report.values))
+            yield Message.of(_REPORT, report.values)
         counts = privatizer.absorb(report)
-        messages.append(Message.of("released counts", counts.values))
+        yield Message.of(_RELEASED, counts.values)
         fractions = fractional_parts(privatizer)
         if fractions is not None:
-            messages.append(Message.of("fractions", fractions))
-        shown = f"{record!r} {report!r} {counts!r} {privatizer.channel!r} {privatizer.ledger.users_charged}"
-        messages.append(Message("texts", shown.encode()))
-    return [*messages, _told_at_the_end(privatizer, algorithm)]
+            yield Message.of("fractions", fractions)
+        yield _shown(record, report, counts, privatizer.channel, privatizer.ledger.users_charged)
 
 
 def fractional_parts(privatizer: Privatizer) -> Float64Array | None:
-    """Return what follows the point of the noisy numbers that left last, float64[n]; None if noise hides that, too.
+    """Return the fractional parts of the noisy numbers that left last, float64[n]; None if noise hides them, too.
 
-    Noise on whole numbers leaves it as it is: two users may not differ in it.
+    Noise on whole numbers leaves them unchanged: two users may not differ in them.
     """
     report, counter = privatizer.noise.report, privatizer.noise.counter
     noise, channel = report or counter.node, privatizer.channel
@@ -120,11 +142,8 @@ def fractional_parts(privatizer: Privatizer) -> Float64Array | None:
     return np.asarray(np.round(np.mod(numbers, 1.0), _DIGITS), dtype=np.float64)
 
 
-def recorded_submissions(privatizer: GradientPrivatizer, world: int, algorithm: str) -> list[Message]:
-    """Return all that leaves the agents' side, and all that is shown of it, when every agent submits once.
-
-    The worlds differ in the first agent's gradient and score, as far as they can. The privatizer is used up.
-    """
+def _of_gradients(privatizer: GradientPrivatizer, world: int) -> Iterator[Message]:
+    """Yield the messages of agents who submit once each; the worlds differ in the first one's gradient and score."""
     agents = privatizer.n_agents
     gradients = np.full((agents, privatizer.dimension), 0.25)
     gradients[0] = 0.0
@@ -134,37 +153,25 @@ def recorded_submissions(privatizer: GradientPrivatizer, world: int, algorithm: 
     lease = privatizer.lease(agents)
     outbox = GradientSender(privatizer.sender_spec)
     sent = outbox.send(lease, gradients, scores)
-    found = [Message.of(_MESSAGE, values) for values in sent.values]
-    found.append(Message.of(_ESTIMATES, privatizer.estimates(sent)))
+    for values in sent.values:
+        yield Message.of(_MESSAGE, values)
+    yield Message.of(_ESTIMATES, privatizer.estimates(sent))
     bits = privatizer.score_bits(sent)
-    found += [] if bits is None else [Message.of(_SCORE_BITS, bits)]
-    shown = f"{lease!r} {outbox!r} {sent!r} {privatizer!r} {privatizer.channel!r} {privatizer.ledger.users_charged}"
-    return [
-        *found,
-        _shown(shown),
-        Message.of("submissions", sent.submissions),
-        _told_at_the_end(privatizer, algorithm),
-    ]
+    if bits is not None:
+        yield Message.of(_SCORE_BITS, bits)
+    yield _shown(lease, outbox, sent, privatizer, privatizer.channel, privatizer.ledger.users_charged)
+    yield Message.of("submissions", sent.submissions)
 
 
-def noisy_channels(ledger: Account) -> tuple[str, ...]:
-    """Return the channels of recorded statistics and bits on which messages may differ: what has noise."""
-    return tuple(release.channel for release in ledger.releases if release.mechanism is not None)
-
-
-def recorded_statistics(privatizer: StatisticsPrivatizer, world: int, algorithm: str) -> list[Message]:
-    """Return all that leaves the users' side, and all that is shown of it, in a whole run of `privatizer`.
-
-    A message's parts are on the channels that the ledger names. The worlds differ in the first user's features, values
-    and corrections, as far as they can. The privatizer is used up.
-    """
+def _of_statistics(privatizer: StatisticsPrivatizer, world: int) -> Iterator[Message]:
+    """Yield the messages of linear statistics, their parts on the channels that the ledger names."""
     layout, channel, parts = privatizer.layout, privatizer.channel, privatizer.parts
     features = np.empty((layout.n_messages, layout.horizon, layout.dimension))
     targets = np.empty(features.shape[:2])
     corrections = np.empty((layout.n_agents, layout.horizon, layout.reward_dimension))
     sums = np.zeros((*features.shape, layout.dimension)), np.zeros(features.shape)
     names = [release.channel for release in privatizer.planned_ledger().releases]
-    wide, found = parts.mechanism.release.n_numbers, []
+    wide = parts.mechanism.release.n_numbers
     privatizer.charge(1, privatizer.n_users)
     for user in range(1, privatizer.n_users + 1):
         far = 0.25 if user > 1 else _FAR if world else -_FAR
@@ -172,16 +179,15 @@ def recorded_statistics(privatizer: StatisticsPrivatizer, world: int, algorithm:
         features[..., 0] = far
         read = np.zeros(corrections.shape)
         send_statistics(channel, features, targets, corrections, user)
-        found += [
-            Message.of(name, part)
-            for name, part in zip(names, (channel.message[:wide], channel.message[wide:]), strict=False)
-        ]
-        found.append(Message.of("fractions", _off_grid(privatizer)))
+        for name, part in zip(names, (channel.message[:wide], channel.message[wide:]), strict=False):
+            yield Message.of(name, part)
+        yield Message.of("fractions", _off_grid(privatizer))
         add_statistics(channel, *sums, read)
-        found += [Message.of(names[0], array) for array in sums]
-        found += [Message.of(name, read) for name in names[1:]]
-        found.append(_shown(f"{privatizer!r} {channel!r} {channel.noise!r} {channel.rewards!r}"))
-    return [*found, _told_at_the_end(privatizer, algorithm)]
+        for array in sums:
+            yield Message.of(names[0], array)
+        for name in names[1:]:
+            yield Message.of(name, read)
+        yield _shown(privatizer, channel, channel.noise, channel.rewards)
 
 
 def _off_grid(privatizer: StatisticsPrivatizer) -> Float64Array:
@@ -199,27 +205,18 @@ def _off_grid(privatizer: StatisticsPrivatizer) -> Float64Array:
     return off
 
 
-def recorded_bits(privatizer: BitPrivatizer, world: int, algorithm: str) -> list[Message]:
-    """Return all that leaves the users' side, and all that is shown of it, in a whole run of `privatizer`.
-
-    The worlds differ in the first user's bit. The privatizer is used up.
-    """
-    channel, found = privatizer.channel, []
+def _of_bits(privatizer: BitPrivatizer, world: int) -> Iterator[Message]:
+    """Yield the bits as sent and as read; the worlds differ in the first user's."""
+    channel = privatizer.channel
     (release,) = privatizer.planned_ledger().releases
     privatizer.charge(1, privatizer.n_users)
     for user in range(1, privatizer.n_users + 1):
         send_bit(channel, world if user == 1 else 1, user)
-        found.append(Message.of(release.channel, channel.message))
-        found.append(Message.of(release.channel, [receive_bit(channel)]))
-        found.append(_shown(f"{privatizer!r} {channel!r}"))
-    return [*found, _told_at_the_end(privatizer, algorithm)]
+        yield Message.of(release.channel, channel.message)
+        yield Message.of(release.channel, [receive_bit(channel)])
+        yield _shown(privatizer, channel)
 
 
-def _shown(text: str) -> Message:
+def _shown(*things: object) -> Message:
     # Two privatizers have two places in memory, which say nothing.
-    return Message("texts", re.sub("0x[0-9a-f]+", "", text).encode())
-
-
-def _told_at_the_end(privatizer: Privatizer | GradientPrivatizer | SubmittingUsers, algorithm: str) -> Message:
-    certificate = privatizer.certificate(algorithm).to_dict()
-    return Message("certificate", json.dumps(certificate, sort_keys=True).encode())
+    return Message("texts", re.sub("0x[0-9a-f]+", "", " ".join(map(repr, things))).encode())

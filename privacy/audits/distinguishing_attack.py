@@ -1,7 +1,8 @@
-"""The two-world threshold attack: how far apart are the outputs of a sampler for two neighbours, measured.
+"""Distinguishing attacks: lower bounds on epsilon and delta from the outputs of a sampler for two neighbours.
 
-A probe draws what is released in either world and scores it; the larger the score, the likelier world 1. A threshold
-is chosen on some runs, and how often fresh runs reach it in either world bounds epsilon and delta from below.
+A probe draws releases in either world and scores them; the larger the score, the likelier world 1. In two worlds a
+threshold is chosen on some runs, and how often fresh runs reach it in either world bounds epsilon and delta from below.
+In one run every user of a local protocol is a canary whose coin the auditor guesses from the message.
 """
 
 from __future__ import annotations
@@ -18,20 +19,23 @@ from dprl.privacy.audits.bounds import (
     delta_lower_bound,
     epsilon_lower_bound,
     largest_epsilon_bound,
+    one_run_epsilon,
 )
 from dprl.privacy.audits.findings import Claim, Measurement, ProbeProof
 from dprl.privacy.base import Float64Array
+from dprl.privacy.randomness.bits import fill_uniform
 from dprl.privacy.randomness.streams import Streams
 
 Key = npt.NDArray[np.uint64]
 
-METHOD = "two worlds"
+_TWO_WORLDS, _ONE_RUN = "two worlds", "one run"
 _CHUNK = 1 << 16
 _THRESHOLDS = 400
+_GUESSED_SHARE = 8
 _ALPHA = 0.05
 # A plateau of the likelihood ratio is one value in real arithmetic. In float64 its last bits tell the worlds apart,
-# which is true and a finding of its own (probes_cells.FloatingPointEvent), but not of the scale.
-DIGITS = 9
+# which is true and a finding of its own (probes.FloatingPointEvent), but not of the scale.
+_DIGITS = 9
 
 
 class Probe(Protocol):
@@ -82,7 +86,7 @@ def measure(probe: Probe, claim: Claim, proved: ProbeProof, attack: Attack) -> M
     likely = clopper_pearson_lower(hits[1], attack.runs, attack.alpha / 2)
     unlikely = clopper_pearson_upper(hits[0], attack.runs, attack.alpha / 2)
     return Measurement(
-        method=METHOD,
+        method=_TWO_WORLDS,
         probe=probe.description,
         claim=claim,
         proved=proved,
@@ -101,7 +105,7 @@ def draw(probe: Probe, world: int, runs: int, seed: int, part: str) -> Float64Ar
         key = Streams(seed, f"audit|{probe.description}|{part}|{world}|{start}").key("user_noise")
         stop = min(start + _CHUNK, runs)
         scores[start:stop] = probe.scores(world, stop - start, key)
-    return np.round(scores, DIGITS)
+    return np.round(scores, _DIGITS)
 
 
 def _best_threshold(scores_1: Float64Array, scores_0: Float64Array, claim: Claim, alpha: float) -> float:
@@ -121,3 +125,42 @@ def _best_threshold(scores_1: Float64Array, scores_0: Float64Array, claim: Claim
         if bound > best:
             best, chosen = bound, float(threshold)
     return chosen
+
+
+def measure_one_run(probe: Probe, claim: Claim, proved: ProbeProof, attack: Attack) -> Measurement:
+    """Return a lower bound on epsilon from one run with `attack.runs` users, each in a world of its own coin.
+
+    The eighth of the users whose reports are furthest from undecided is guessed. The probe's scores must be log
+    likelihood ratios (0 is undecided). Holds with probability 1 - alpha; it says nothing of delta.
+
+    Paper: Steinke, Nasr, Jagielski 2023, Theorem 5.2.
+    """
+    users = attack.runs
+    coins, scores = _play(probe, users, attack.seed)
+    guesses = max(1, users // _GUESSED_SHARE)
+    confident = np.argsort(-np.abs(scores), kind="stable")[:guesses]
+    correct = int(((scores[confident] > 0.0) == coins[confident]).sum())
+    return Measurement(
+        method=_ONE_RUN,
+        probe=f"{probe.description}, {correct} of {guesses} guesses right",
+        claim=claim,
+        proved=proved,
+        epsilon_lb=one_run_epsilon(users, guesses, correct, attack.alpha, claim.delta),
+        delta_lb=0.0,
+        confidence=1.0 - attack.alpha,
+        runs=users,
+        largest_epsilon_lb=one_run_epsilon(users, guesses, guesses, attack.alpha, claim.delta),
+    )
+
+
+def _play(probe: Probe, users: int, seed: int) -> tuple[np.ndarray, Float64Array]:
+    """Return every user's coin, bool[users], and the score of their report, float64[users]."""
+    uniforms = np.empty(users)
+    fill_uniform(uniforms, Streams(seed, f"audit|coins|{probe.description}").key("env"), np.uint64(0))
+    coins = uniforms < 0.5
+    scores = np.empty(users)
+    for world in (0, 1):
+        here = coins == bool(world)
+        key = Streams(seed, f"audit|{probe.description}|one run|{world}").key("user_noise")
+        scores[here] = probe.scores(world, int(here.sum()), key)
+    return coins, np.round(scores, _DIGITS)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dprl.privacy.audits.findings import NOTHING_PROVED, Claim, ProbeProof
-from dprl.privacy.audits.side_channels import ORDER, Message, differing_channels, measure_channels
+from dprl.privacy.audits.recorder import ORDER, Message, differing_channels, measure_channels
 
 NOISY = frozenset({"gradient"})
 PROVED = ProbeProof(1.0, 0.0)

@@ -6,12 +6,17 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from dprl.privacy.audits.distinguishing_attack import Attack, Probe, draw, measure, measure_one_run
 from dprl.privacy.audits.findings import NOTHING_PROVED, Claim, Measurement, ProbeProof
-from dprl.privacy.audits.one_run import measure_one_run
-from dprl.privacy.audits.probes_cells import FloatingPointEvent, NoisyCells, changed_cells, log_ratios
-from dprl.privacy.audits.probes_counters import CounterPrefixes
-from dprl.privacy.audits.probes_vectors import Responses, UnaryBits
-from dprl.privacy.audits.two_worlds import Attack, Probe, draw, measure
+from dprl.privacy.audits.message_probes import (
+    FloatingPointEvent,
+    changed_cells,
+    log_ratios,
+    noisy_cells,
+    responses,
+    unary_bits,
+)
+from dprl.privacy.audits.prefix_probes import counter_prefixes
 from dprl.privacy.counters.binary_tree import BinaryTree
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.laplace import Laplace
@@ -22,8 +27,8 @@ SEEDS = 200
 EXACT = ProbeProof(1.0, 0.0)
 
 
-def laplace_probe(cells: int, scale: float) -> NoisyCells:
-    return NoisyCells(Laplace(scale), *changed_cells(cells), label=f"{cells} cells")
+def laplace_probe(cells: int, scale: float) -> Probe:
+    return noisy_cells(Laplace(scale), *changed_cells(cells), label=f"{cells} cells")
 
 
 def attack_cells(cells: int, scale: float, runs: int = 200_000, seed: int = 3, alpha: float = 0.01) -> Measurement:
@@ -75,10 +80,10 @@ TREE = BinaryTree(3, Laplace(2.0))
 EXACTLY_ONE: dict[str, Probe] = {
     "one number": laplace_probe(1, 1.0),
     "four numbers": laplace_probe(4, 4.0),
-    "discrete": NoisyCells(DiscreteLaplace(2.0), *changed_cells(2), label="two counts"),
-    "tree": CounterPrefixes(TREE, *changed_cells(1), label="tree"),
-    "response": Responses(RandomizedResponse(1.0)),
-    "unary": UnaryBits(OptimizedUnaryEncoding(1.0)),
+    "discrete": noisy_cells(DiscreteLaplace(2.0), *changed_cells(2), label="two counts"),
+    "tree": counter_prefixes(TREE, *changed_cells(1), label="tree"),
+    "response": responses(RandomizedResponse(1.0)),
+    "unary": unary_bits(OptimizedUnaryEncoding(1.0)),
 }
 """Probes whose epsilon is exactly 1."""
 

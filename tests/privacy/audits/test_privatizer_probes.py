@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from dprl.privacy import CentralPrivacy, CountFamilies, CountFamily, LocalPrivacy, PrivacyConfig, Privatizer, Streams
+from dprl.privacy.audits.distinguishing_attack import Attack, Probe, measure
 from dprl.privacy.audits.findings import Claim, Measurement, ProbeProof
-from dprl.privacy.audits.probes_privatizers import (
-    CentralPrefixes,
-    LocalReports,
-    bystander,
+from dprl.privacy.audits.privatizer_probes import (
     canary,
+    central_prefixes,
+    filler_user,
+    local_reports,
     probe_families,
     sent_row,
 )
-from dprl.privacy.audits.side_channels import fractional_parts
-from dprl.privacy.audits.two_worlds import Attack, measure
+from dprl.privacy.audits.recorder import fractional_parts
 from dprl.privacy.counters import COUNTERS
 from dprl.privacy.counts.exchange import ENCODED, SENT
 
@@ -42,7 +44,7 @@ def build(config: PrivacyConfig, steps: int = 1, episodes: int = 3) -> Privatize
 
 def attacked(config: PrivacyConfig, claim: Claim, steps: int = 1, episodes: int = 3, runs: int = RUNS) -> Measurement:
     privatizer = build(config, steps, episodes)
-    probe = CentralPrefixes if privatizer.trust_model == "jdp" else LocalReports
+    probe = central_prefixes if privatizer.trust_model == "jdp" else local_reports
     proved = ProbeProof.of(privatizer.planned_ledger().curve, claim)
     return measure(probe(privatizer, f"{config}"), claim, proved, Attack(runs, 0, ALPHA))
 
@@ -106,7 +108,7 @@ def test_two_canaries_share_no_cell_and_fill_every_row(kind: str) -> None:
     sent = len(privatizer.layout.released.families) * 2
     assert not (ones * zeros).any()
     assert ones.sum() == zeros.sum() == sent
-    assert sent_row(privatizer, bystander(privatizer.families)).sum() == sent
+    assert sent_row(privatizer, filler_user(privatizer.families)).sum() == sent
 
 
 def joined(families: CountFamilies) -> dict[str, str]:
@@ -164,20 +166,18 @@ def test_canaries_differ_in_fractions_where_there_are_values() -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "probe"), [(CentralPrivacy(1.0), CentralPrefixes), (LocalPrivacy(1.0), LocalReports)]
+    ("config", "probe"), [(CentralPrivacy(1.0), central_prefixes), (LocalPrivacy(1.0), local_reports)]
 )
-def test_nobody_is_sent_back_in_a_probe(
-    config: PrivacyConfig, probe: type[CentralPrefixes] | type[LocalReports]
-) -> None:
+def test_nobody_is_sent_back_in_a_probe(config: PrivacyConfig, probe: Callable[[Privatizer, str], Probe]) -> None:
     privatizer = build(config)
     probe(privatizer, "a").scores(1, 7, Streams(0, "runs").key("user_noise"))
     users = privatizer.channel.users
-    assert users[SENT] == users[ENCODED] == (7 if probe is LocalReports else privatizer.n_users)
+    assert users[SENT] == users[ENCODED] == (7 if probe is local_reports else privatizer.n_users)
 
 
 def test_runs_are_independent_and_repeatable() -> None:
     key = Streams(0, "runs").key("user_noise")
-    first, again = (CentralPrefixes(build(CentralPrivacy(50.0)), "a").scores(1, 5000, key) for _ in range(2))
+    first, again = (central_prefixes(build(CentralPrivacy(50.0)), "a").scores(1, 5000, key) for _ in range(2))
     np.testing.assert_array_equal(first, again)
     assert np.unique(first).shape[0] > 4900
     # Half of the runs are in another batch; correlated ones would show (limit: 6 standard errors).

@@ -1,0 +1,275 @@
+"""Audit of a cell, through the privatizer that its run would use, and of one mechanism.
+
+A cell's noise is attacked at small probes: a violation that is spread over many numbers has a probability that no
+sampling can see, and the same noise at H = 1 does not hide it. Besides, everything else that leaves is recorded in two
+worlds (the deterministic-channel test).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple, cast
+
+from dprl.platform.configs.experiment import Experiment
+from dprl.platform.errors import counted
+from dprl.privacy import (
+    BitPrivatizer,
+    PrivacyConfig,
+    Privatizer,
+    StatisticsPrivacyConfig,
+    StatisticsPrivatizer,
+    Streams,
+)
+from dprl.privacy.accounting.composition import compose
+from dprl.privacy.audits.distinguishing_attack import Attack, measure
+from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof, ProbeProof, audit_summary, proof_of
+from dprl.privacy.audits.mechanisms_audited import SLOW, mechanism_cases
+from dprl.privacy.audits.message_probes import COMPILED, gradient_messages
+from dprl.privacy.audits.page import AuditCase, Measure, audit_page
+from dprl.privacy.audits.privatizer_probes import (
+    bit_messages,
+    central_prefixes,
+    local_reports,
+    probe_families,
+    statistics_messages,
+)
+from dprl.privacy.audits.recorder import AnyPrivatizer, Message, measure_channels, noisy_channels, recorded_run
+from dprl.privacy.audits.white_box import recomputed_epsilon
+from dprl.privacy.ledgers.ledger import Account
+from dprl.privacy.mechanisms.base import IDEALISED
+from dprl.privacy.randomness.settings import NoiseConfig
+
+DEFAULT_RUNS = 50_000
+ALPHA = 0.05
+COUNT_PROBES = ((1, 3), (2, 5))
+"""(H, K) of the probes of counts."""
+STATISTICS_PROBES = ((2, 2, 1), (3, 4, 2))
+"""(H, D, n) of the probes of statistics."""
+_CHECK_TOLERANCE = 1e-6
+_LONG = 1000.0
+"""Length of features that no device clips, in units of the bound."""
+_MOST_SUBMISSIONS = 16
+"""Of one agent that an attack looks at together."""
+_USERS = 3
+"""Of the test of channels."""
+
+
+class _Cell(NamedTuple):
+    """A cell under audit."""
+
+    experiment: Experiment
+    privatizer: Any
+    claim: Claim
+    ledger: Account
+    seed: int
+
+    @classmethod
+    def of(cls, experiment: Experiment, seed: int) -> _Cell:
+        made: Any = experiment.privatizer()
+        return cls(experiment, made, claim_of(made), made.planned_ledger(), seed)
+
+
+def claim_of(privatizer: AnyPrivatizer) -> Claim:
+    """Return the claim of a cell; an infinite epsilon where nothing is claimed."""
+    claimed = privatizer.request.claimed
+    if claimed is None:
+        return Claim(math.inf, source=privatizer.request.source)
+    return Claim(claimed.epsilon, claimed.delta, privatizer.request.source)
+
+
+def audit_experiment(experiment: Experiment, runs: int = DEFAULT_RUNS, seed: int = 0) -> list[Finding]:
+    """Return the findings on one cell: attacks on its noise and the deterministic-channel test.
+
+    All measured bounds hold together with 95 % confidence. Raises ValueError if the settings do not fit together.
+    """
+    cell = _Cell.of(experiment, seed)
+    channels = _case(cell, "channels", partial(_channels, cell), runs=1)
+    attacks = _ATTACKS[experiment.algorithm.releases](cell, runs)
+    return [*audit_page(attacks, seed, ALPHA), channels.audit(Attack(seed=seed))]
+
+
+def attached_audit(experiment: Experiment) -> dict[str, Any]:
+    """Return the audit for a run's certificate; a run is not lost because its noise has no small probe."""
+    try:
+        return audit_summary(audit_experiment(experiment))
+    except ValueError as error:
+        return {"verdict": "not sampled", "note": f"the probe cannot be built: {error}"}
+
+
+def audit_mechanism(name: str, runs: int | None = None, seed: int = 0) -> list[Finding]:
+    """Return the findings on the mechanism `name` at its worst pair; raise KeyError for an unknown name."""
+    return audit_page(mechanism_cases(name) if runs is None else mechanism_cases(name, runs), seed, ALPHA)
+
+
+def last_bits(experiment: Experiment) -> str | None:
+    """Return a remark on the float64 noise of a cell; None where noise is not idealised."""
+    made: AnyPrivatizer = cast(Any, experiment.privatizer())
+    if isinstance(made, Privatizer):
+        noise = made.noise.report or made.noise.counter.node
+        if noise is None or noise.arithmetic != IDEALISED:
+            return None
+        told = f"float64 noise on counts can be told apart: see dprl audit {noise.name}"
+        return f"{told}; arithmetic: exact has no such bits"
+    noises = [release.mechanism for release in made.planned_ledger().releases]
+    if all(noise is None or noise.arithmetic != IDEALISED for noise in noises):
+        return None
+    return "the proof is for real numbers, and messages are float64; nothing is measured of their last bits"
+
+
+def _case(cell: _Cell, name: str, attack: Measure, runs: int) -> AuditCase:
+    """Return an attack on the cell's claim."""
+    return AuditCase(name, _subject(cell), cell.claim, partial(_proof, cell), attack, runs)
+
+
+def _proof(cell: _Cell) -> NoiseProof:
+    """Return the guarantee of the cell's whole ledger, or that of its noise objects if it is larger."""
+    ledger, claim = cell.ledger, cell.claim
+    proof = proof_of(ledger.curve, claim, exact=ledger.attained, raw=ledger.has_raw_release)
+    if isinstance(cell.privatizer, Privatizer):
+        recomputed = recomputed_epsilon(cell.privatizer, claim.delta)
+        if recomputed > ledger.epsilon(claim.delta) * (1.0 + _CHECK_TOLERANCE):
+            return NoiseProof(max(recomputed, proof.pure_epsilon), "exact", recomputed, 1.0)
+    return proof
+
+
+def _subject(cell: _Cell) -> str:
+    """Return the noise of a cell in a few words."""
+    if isinstance(cell.privatizer, Privatizer):
+        report, counter, _ = cell.privatizer.noise
+        families = len(cell.privatizer.layout.released.families)
+        if report is not None:
+            return f"{report.name} reports, scale {report.scale:.4g}, released families: {families}"
+        if counter.node is None:
+            return "no noise"
+        node = counter.node
+        return f"{counter.name} of {node.name}, scale {node.scale:.4g}, released families: {families}"
+    told = ", ".join(_noise(release.channel, release.mechanism) for release in cell.ledger.releases)
+    many = cell.experiment.algorithm.releases == "gradients" and cell.ledger.submissions > 1
+    return told + (f", {cell.ledger.submissions} submissions an agent" if many else "")
+
+
+def _noise(name: str, mechanism: Any) -> str:  # noqa: ANN401 - any mechanism of a release
+    if mechanism is None:
+        return f"{name}: no noise"
+    scales = sorted({scale for scale in getattr(mechanism, "scales", ()) if scale > 0.0})
+    scales = scales or [scale for scale in [getattr(mechanism, "scale", 0.0)] if scale]
+    ends = [f"{scale:.4g}" for scale in dict.fromkeys((*scales[:1], *scales[-1:]))]
+    return f"{name}: {mechanism.name}" + (f", scale {' to '.join(ends)}" if ends else "")
+
+
+def _streams(experiment: Experiment, seed: int) -> Streams:
+    """Return the streams of an audit's probes of a cell, from which no run of it draws."""
+    # Entropy of the operating system cannot be drawn twice; the law of the noise is the same.
+    return Streams(seed, f"audit|{experiment.digest}", NoiseConfig(experiment.noise.arithmetic, "seed"))
+
+
+def count_privatizer(experiment: Experiment, horizon: int, episodes: int, seed: int = 0) -> Privatizer:
+    """Return the privatizer of the cell's settings for its algorithm's families, in fewer steps and episodes."""
+    families = probe_families(cast(Privatizer, experiment.privatizer()).families, horizon)
+    return cast(PrivacyConfig, experiment.privacy).build(families, episodes - 1, _streams(experiment, seed))
+
+
+def statistics_privatizer(experiment: Experiment, sizes: tuple[int, int, int], seed: int = 0) -> StatisticsPrivatizer:
+    """Return the privatizer of the cell's settings for H stages, D dimensions and n agents with one message each."""
+    (horizon, dimension, n), layout = sizes, cast(StatisticsPrivatizer, experiment.privatizer()).layout
+    messages = 1 if layout.n_messages == 1 else n
+    small = replace(layout, horizon=horizon, dimension=dimension, n_messages=messages, n_agents=n, reward_dimension=1)
+    return cast(StatisticsPrivacyConfig, experiment.privacy).build(small, 1, _streams(experiment, seed))
+
+
+def _count_attacks(cell: _Cell, runs: int) -> list[AuditCase]:
+    probes = COUNT_PROBES if cell.privatizer.trust_model in ("jdp", "ldp") else ()
+    return [_case(cell, f"H={h} K={k}", partial(_attack_counts, cell, h, k), runs) for h, k in probes]
+
+
+def _attack_counts(cell: _Cell, horizon: int, episodes: int, attack: Attack) -> Measurement:
+    made = count_privatizer(cell.experiment, horizon, episodes, cell.seed)
+    claim, label = claim_of(made), f"H={horizon} K={episodes}"
+    probe = central_prefixes(made, label) if made.trust_model == "jdp" else local_reports(made, label)
+    return measure(probe, claim, ProbeProof.of(made.planned_ledger().curve, claim), attack)
+
+
+def _gradient_attacks(cell: _Cell, runs: int) -> list[AuditCase]:
+    """Return the attacks on all submissions of one agent together, one per release with noise that has a probe."""
+    ledger, cases = cell.ledger, []
+    together = ledger.submissions if ledger.submissions <= _MOST_SUBMISSIONS else 1
+    for release in ledger.releases:
+        probe = gradient_messages(release.mechanism)
+        if probe is not None:
+            proved = ProbeProof.of(ledger.curve, cell.claim)
+            fewer = runs if isinstance(release.mechanism, COMPILED) else max(1, runs // SLOW)
+            attack = partial(measure, probe.together(together), cell.claim, proved)
+            cases.append(_case(cell, release.channel, attack, fewer))
+    return cases
+
+
+def _statistics_attacks(cell: _Cell, runs: int) -> list[AuditCase]:
+    """Return attacks in few dimensions: the more numbers a user changes, the less a sample shows of the worst."""
+    if cell.privatizer.trust_model == "none":
+        return []
+    cases = []
+    for h, d, n in STATISTICS_PROBES:
+        for reach, long in ((1.0, ""),) if cell.privatizer.clipped else ((1.0, ""), (_LONG, " long")):
+            cases.append(_case(cell, f"H={h} D={d}{long}", partial(_attack_statistics, cell, (h, d, n), reach), runs))
+    return cases
+
+
+def _attack_statistics(cell: _Cell, sizes: tuple[int, int, int], reach: float, attack: Attack) -> Measurement:
+    h, d, _ = sizes
+    made = statistics_privatizer(cell.experiment, sizes, cell.seed)
+    long = f", features {reach:g} times as long as H - h, which the device does not cut" if reach > 1.0 else ""
+    agents, claim = counted(made.layout.n_messages, "message"), claim_of(made)
+    probe = statistics_messages(made.parts, f"H={h}, D={d}, {agents} a stage, those that change most{long}", reach)
+    # Corrections that are sent as they are have no part in the attack: their proof is for the test of channels.
+    noisy = [release.curve() for release in made.planned_ledger().releases if release.mechanism is not None]
+    return measure(probe, claim, ProbeProof.of(compose(noisy), claim), attack)
+
+
+def _bit_attacks(cell: _Cell, runs: int) -> list[AuditCase]:
+    return [] if cell.privatizer.response is None else [_case(cell, "bit", partial(_attack_bit, cell), runs)]
+
+
+def _attack_bit(cell: _Cell, attack: Attack) -> Measurement:
+    made = cast(BitPrivatizer, _seeded(cell, attack.seed))
+    claim = claim_of(made)
+    return measure(bit_messages(made), claim, ProbeProof.of(made.planned_ledger().curve, claim), attack)
+
+
+def _channels(cell: _Cell, attack: Attack) -> Measurement:
+    """Return the deterministic-channel test; only messages that the ledger has as noisy may differ."""
+    proved, unit = cell.ledger.curve, counted(_USERS, "user")
+    if cell.experiment.algorithm.releases == "counts":
+        horizon, episodes = COUNT_PROBES[-1]
+        unit = f"H={horizon} K={episodes}"
+        proved = count_privatizer(cell.experiment, horizon, episodes).planned_ledger().curve
+    elif cell.experiment.algorithm.releases == "gradients":
+        unit = counted(_USERS, "submission")
+
+    def record(world: int) -> list[Message]:
+        return recorded_run(_seeded(cell, attack.seed), world, cell.experiment.algorithm.name)
+
+    noisy = noisy_channels(cell.privatizer)
+    return measure_channels(record, cell.claim, ProbeProof.of(proved, cell.claim), unit, noisy)
+
+
+def _seeded(cell: _Cell, seed: int) -> Any:  # noqa: ANN401 - any privatizer
+    """Return the cell's privatizer for a few users."""
+    experiment = cell.experiment
+    if experiment.algorithm.releases == "counts":
+        return count_privatizer(experiment, *COUNT_PROBES[-1], seed)
+    # The last user of statistics and bits sends nothing.
+    users = _USERS if experiment.algorithm.releases == "gradients" else _USERS + 1
+    env, streams = experiment.env.build(), _streams(experiment, seed)
+    return experiment.algorithm.privatizer(env, experiment.privacy, users, streams)
+
+
+_ATTACKS: dict[str, Callable[[_Cell, int], list[AuditCase]]] = {
+    "counts": _count_attacks,
+    "gradients": _gradient_attacks,
+    "statistics": _statistics_attacks,
+    "bits": _bit_attacks,
+}
+"""The attacks on a cell, by what its users release."""

@@ -1,0 +1,347 @@
+"""Probe of messages: the real samplers at neighbouring inputs, and the most telling score of their outputs.
+
+It sends messages of any local mechanism or query; where a law has densities, the score is the sum of the logs of their
+ratios. The functions here make it for one mechanism at its worst pair.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dprl.compiled import kernel
+from dprl.privacy.audits.distinguishing_attack import Key
+from dprl.privacy.base import Float64Array
+from dprl.privacy.mechanisms import GramMechanism
+from dprl.privacy.mechanisms.base import (
+    BOUNDED_LAPLACE,
+    DISCRETE_GAUSSIAN,
+    DISCRETE_LAPLACE,
+    GAUSSIAN,
+    LAPLACE,
+    UNIFORM,
+    Mechanism,
+)
+from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace, VectorMechanism
+from dprl.privacy.mechanisms.gram import attaining_pair
+from dprl.privacy.mechanisms.gram_gaussian import GramGaussian
+from dprl.privacy.mechanisms.privunit import PrivUnit
+from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign, fill_projection, fill_signs
+from dprl.privacy.mechanisms.randomized_response import RandomizedResponse, fill_responses
+from dprl.privacy.mechanisms.sampling import fill_noise
+from dprl.privacy.mechanisms.tabulated import TabulatedMechanism
+from dprl.privacy.mechanisms.unary_encoding import UnaryEncoding, fill_unary
+from dprl.privacy.randomness.bits import fill_bits
+
+_ULP_AT_ONE = 53
+_NEAR_ZERO = 0.25
+_STAGE = 1
+"""Of Gram matrices that are attacked alone."""
+_CELLS, _SEED_NUMBERS = 2, 2
+Cells = tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class MessageProbe:
+    """Messages of one user in two worlds.
+
+    Args:
+        description: the configuration, in a few words.
+        send: (world, runs, key) -> independent messages float64[runs, n].
+        score: messages -> how much each speaks for world 1, float64[runs]: log likelihood ratios, where not said
+            otherwise.
+    """
+
+    description: str
+    send: Callable[[int, int, Key], Float64Array]
+    score: Callable[[Float64Array], Float64Array]
+
+    def scores(self, world: int, runs: int, key: Key) -> Float64Array:
+        """Return the scores of `runs` messages, float64[runs]."""
+        return self.score(self.send(world, runs, key))
+
+    def together(self, messages: int) -> MessageProbe:
+        """Return the probe of so many messages of one user, the same input in each; a score is the sum of theirs."""
+        if messages == 1:
+            return self
+
+        def send(world: int, runs: int, key: Key) -> Float64Array:
+            return self.scores(world, runs * messages, key).reshape(runs, messages)
+
+        return MessageProbe(f"{messages} submissions of {self.description}", send, lambda found: found.sum(axis=1))
+
+
+def log_ratios(mechanism: Mechanism, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
+    """Return ln P(y | ones) / P(y | zeros) of every number, float64 as `y`; +-inf where only one world can print it.
+
+    Raises ValueError for a law whose density is not known here.
+    """
+    scale = mechanism.scale
+    if mechanism.law in (LAPLACE, DISCRETE_LAPLACE):
+        return (np.abs(y - zeros) - np.abs(y - ones)) / scale
+    if mechanism.law in (GAUSSIAN, DISCRETE_GAUSSIAN):
+        return (ones - zeros) * (y - (ones + zeros) / 2.0) / scale**2
+    if mechanism.law in (UNIFORM, BOUNDED_LAPLACE):
+        radius = mechanism.bound if mechanism.law == BOUNDED_LAPLACE else mechanism.scale
+        inside = 0.0 if mechanism.law == UNIFORM else (np.abs(y - zeros) - np.abs(y - ones)) / scale
+        outside_zeros, outside_ones = np.abs(y - zeros) > radius, np.abs(y - ones) > radius
+        return np.where(outside_zeros, math.inf, np.where(outside_ones, -math.inf, inside))
+    if isinstance(mechanism, TabulatedMechanism):
+        return _log_mass(mechanism, y - ones) - _log_mass(mechanism, y - zeros)
+    raise ValueError(f"mechanism must be one whose density is known here, got {mechanism.name}; add its law")
+
+
+def _log_mass(mechanism: TabulatedMechanism, z: Float64Array) -> Float64Array:
+    """Return ln P(Z = z), -inf beyond the bound."""
+    logs = np.append(np.log(mechanism.masses), -math.inf)
+    sizes = np.minimum(np.abs(z), mechanism.bound + 1.0).astype(np.int64)
+    return np.asarray(logs[sizes])
+
+
+def noisy_cells(mechanism: Mechanism, ones: Cells, zeros: Cells, label: str) -> MessageProbe:
+    """Return the probe of numbers with independent noise, as local reports send them.
+
+    ones, zeros: the numbers in world 1 and in world 0.
+    """
+    one, zero = np.array(ones), np.array(zeros)
+
+    def send(world: int, runs: int, key: Key) -> Float64Array:
+        y = np.empty((runs, len(ones)))
+        fill_noise(y.reshape(-1), mechanism.noise(key), np.uint64(0))
+        return np.asarray(y + (one if world else zero))
+
+    def score(y: Float64Array) -> Float64Array:
+        return np.asarray(log_ratios(mechanism, y, one, zero).sum(axis=1))
+
+    return MessageProbe(f"{label}, scale {mechanism.scale:.4g}", send, score)
+
+
+@dataclass(frozen=True)
+class FloatingPointEvent:
+    """A count with noise in float64: is y within 1/4 of zero, and no multiple of 2^-53?
+
+    1 + z with z in [-1.25, -0.75] is a multiple of 2^-53 exactly, so a count of 1 never gives the event; a count of 0
+    gives it about as often as the noise is that small. Noise on integers gives it in neither world.
+
+    Paper: Mironov 2012, "On significance of the least significant bits".
+    """
+
+    mechanism: Mechanism
+
+    @property
+    def description(self) -> str:
+        """The configuration."""
+        return f"a count of 0 or 1, {self.mechanism.name}, scale {self.mechanism.scale:.4g}, low bits"
+
+    def scores(self, world: int, runs: int, key: Key) -> Float64Array:
+        """Return whether the event happened, float64[runs]; world 1 is the count of 0."""
+        y = np.empty(runs)
+        fill_noise(y, self.mechanism.noise(key), np.uint64(0))
+        y += 0.0 if world else 1.0
+        shifted = np.ldexp(y, _ULP_AT_ONE)
+        return np.asarray(((np.abs(y) < _NEAR_ZERO) & (shifted != np.rint(shifted))).astype(np.float64))
+
+
+def changed_cells(n: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return the n cells that two users without a common cell change: the first half is one's, the rest the other's."""
+    ones = tuple(1.0 if i < (n + 1) // 2 else 0.0 for i in range(n))
+    return ones, tuple(1.0 - value for value in ones)
+
+
+def responses(mechanism: RandomizedResponse) -> MessageProbe:
+    """Return the probe of one bit by randomised response, which is its own score."""
+
+    def send(world: int, runs: int, key: Key) -> Float64Array:
+        out = np.empty(runs)
+        fill_responses(out, np.full(runs, float(world)), key, np.uint64(0), mechanism.table())
+        return out
+
+    return MessageProbe(f"one bit, truth with probability {mechanism.truth:.4g}", send, lambda bits: bits)
+
+
+def unary_bits(encoding: UnaryEncoding) -> MessageProbe:
+    """Return the probe of a one-hot vector of two cells by unary encoding; the worlds are its two cells."""
+    p, q = encoding.hot_probability, encoding.cold_probability
+
+    def send(world: int, runs: int, key: Key) -> Float64Array:
+        bits = np.empty((runs, _CELLS))
+        _encode_all(bits, 1 - world, key, encoding.table())
+        return bits
+
+    def score(bits: Float64Array) -> Float64Array:
+        return unary_ratios(encoding, bits, np.broadcast_to(np.array([1.0, -1.0]), bits.shape))
+
+    return MessageProbe(f"two cells, bits with probability {p:.4g} and {q:.4g}", send, score)
+
+
+def unary_ratios(encoding: UnaryEncoding, bits: Float64Array, signs: Float64Array) -> Float64Array:
+    """Return ln P(bits | world 1) / P(bits | world 0), float64[runs].
+
+    bits float64[runs, n]; signs float64[runs, n]: 1 for world 1's hot cell, -1 for world 0's, 0 for all others.
+    """
+    p, q = encoding.hot_probability, encoding.cold_probability
+    per_bit = bits * math.log(p / q) + (1.0 - bits) * math.log((1.0 - p) / (1.0 - q))
+    return np.asarray((per_bit * signs).sum(axis=1))
+
+
+@kernel
+def _encode_all(bits: Float64Array, hot: int, key: np.ndarray, table: np.ndarray) -> None:
+    for run in range(bits.shape[0]):
+        fill_unary(bits[run], hot, key, np.uint64(run * bits.shape[1]), table)
+
+
+def _randomized(mechanism: VectorMechanism, size: float) -> Callable[[int, int, Key], Float64Array]:
+    """Return the sender of size * e_1 in world 1 and of its opposite in world 0."""
+
+    def send(world: int, runs: int, key: Key) -> Float64Array:
+        vector, messages = np.zeros(mechanism.dimension), np.empty((runs, mechanism.message_length))
+        vector[0] = size if world else -size
+        for run in range(runs):
+            messages[run] = mechanism.randomize(vector, key, run)
+        return messages
+
+    return send
+
+
+def clipped_gradients(mechanism: ClippedLaplace | ClippedGaussian) -> MessageProbe:
+    """Return the probe of the two gradients that are furthest apart after clipping."""
+    size = mechanism.clip / 2.0
+    one = np.eye(1, mechanism.dimension)[0] * size
+
+    def score(messages: Float64Array) -> Float64Array:
+        return additive_ratios(mechanism.additive, mechanism.grid, messages, one, -one)
+
+    return MessageProbe(f"g = +-C/2 e_1, scale {mechanism.scale:.4g}", _randomized(mechanism, size), score)
+
+
+def additive_ratios(
+    noise: Mechanism, grid: float, messages: Float64Array, ones: Float64Array, zeros: Float64Array
+) -> Float64Array:
+    """Return the log likelihood ratios of vectors with independent noise, float64[runs]; grid: its unit, or 0."""
+    unit = grid or 1.0
+    return np.asarray(log_ratios(noise, messages / unit, ones / unit, zeros / unit).sum(axis=1))
+
+
+def privunit_gradients(mechanism: PrivUnit) -> MessageProbe:
+    """Return the probe of two antipodal directions: 1 in the cap of world 1's, -1 in that of world 0's, else 0."""
+
+    def score(messages: Float64Array) -> Float64Array:
+        along = messages[:, 0]
+        return (along >= mechanism.threshold).astype(np.float64) - (-along >= mechanism.threshold).astype(np.float64)
+
+    return MessageProbe(f"antipodal directions, cap {mechanism.threshold:.4g}", _randomized(mechanism, 1.0), score)
+
+
+def sign_gradients(mechanism: ProjectedRandomSign) -> MessageProbe:
+    """Return the probe of opposite gradients so long that every projection is clipped.
+
+    A score is how many bits speak for world 1 less those for world 0, the matrix being public.
+    """
+    # No sum of some of these numbers, each with either sign, is 0 but the empty one.
+    gradient = np.ldexp(mechanism.clip, np.arange(1, mechanism.dimension + 1)).astype(np.float64)
+
+    def send(world: int, runs: int, key: Key) -> Float64Array:
+        messages, seeds = np.empty((runs, mechanism.message_length)), np.empty(runs, dtype=np.uint64)
+        fill_bits(seeds, mechanism.vector_noise(key).open_key, np.uint64(0))
+        _signs(messages, gradient if world else -gradient, mechanism.clip, mechanism.bit.table(), key, seeds)
+        return messages
+
+    def score(messages: Float64Array) -> Float64Array:
+        scores = np.zeros(messages.shape[0])
+        _signs_for(scores, messages, gradient)
+        return scores
+
+    return MessageProbe(f"opposite gradients, {mechanism.projections} bits", send, score)
+
+
+@kernel
+def _signs(
+    messages: Float64Array, vector: Float64Array, clip: float, table: np.ndarray, key: np.ndarray, seeds: np.ndarray
+) -> None:
+    draws = 2 * (messages.shape[1] - _SEED_NUMBERS)
+    for run in range(messages.shape[0]):
+        fill_signs(messages[run], vector, clip, table, key, np.uint64(run * draws), seeds[run])
+
+
+@kernel
+def _signs_for(scores: Float64Array, messages: Float64Array, gradient: Float64Array) -> None:
+    row = np.empty(gradient.shape[0])
+    bits = messages.shape[1] - _SEED_NUMBERS
+    for run in range(messages.shape[0]):
+        seed = (np.uint64(messages[run, bits]) << np.uint64(32)) | np.uint64(messages[run, bits + 1])
+        for i in range(bits):
+            fill_projection(row, seed, i)
+            projection = 0.0
+            for j in range(row.shape[0]):
+                projection += row[j] * gradient[j]
+            scores[run] += (2.0 * messages[run, i] - 1.0) * np.sign(projection)
+
+
+_OF_GRADIENTS: dict[type[Any], Callable[[Any], MessageProbe]] = {
+    ClippedLaplace: clipped_gradients,
+    ClippedGaussian: clipped_gradients,
+    PrivUnit: privunit_gradients,
+    ProjectedRandomSign: sign_gradients,
+}
+COMPILED = (ProjectedRandomSign,)
+"""Gradient mechanisms with a compiled sender; others are called once a run, so they are attacked with fewer runs."""
+
+
+def gradient_messages(mechanism: object) -> MessageProbe | None:
+    """Return the probe of a gradient mechanism at its worst pair, None for what is none."""
+    probe = _OF_GRADIENTS.get(type(mechanism))
+    return None if probe is None else probe(mechanism)
+
+
+def gram_messages(mechanism: GramMechanism) -> MessageProbe:
+    """Return the probe of noisy Gram matrices of stage 1: the features that change most, the same value m.
+
+    mechanism: of an even dimension.
+    """
+    bound, pair = mechanism.release.bounds[_STAGE - 1], furthest_features(mechanism, _STAGE)
+    one, zero = (_numbers(np.outer(phi, phi), phi * bound) for phi in pair)
+
+    def send(world: int, runs: int, key: Key) -> Float64Array:
+        messages = np.empty((runs, mechanism.release.message_length))
+        for run in range(runs):
+            messages[run] = _numbers(*mechanism.randomize(pair[1 - world], bound, _STAGE, key, run))
+        return messages
+
+    def score(messages: Float64Array) -> Float64Array:
+        return gram_ratios(mechanism, _STAGE, messages, one, zero)
+
+    return MessageProbe("the features that change most, V = m", send, score)
+
+
+def furthest_features(mechanism: GramMechanism, stage: int) -> tuple[Float64Array, Float64Array]:
+    """Return two features: at the cosine -1/2 for Gaussian noise, else those that nearly attain L1."""
+    dimension, bound = mechanism.release.dimension, mechanism.release.bounds[stage - 1]
+    if not isinstance(mechanism, GramGaussian):
+        return attaining_pair(dimension, bound)
+    first, second = np.zeros(dimension), np.zeros(dimension)
+    first[0], second[0], second[1] = bound, -bound / 2.0, bound * math.sqrt(0.75)
+    return first, second
+
+
+def gram_ratios(
+    mechanism: GramMechanism, stage: int, messages: Float64Array, one: Float64Array, zero: Float64Array
+) -> Float64Array:
+    """Return log likelihood ratios float64[runs] of messages float64[runs, D (D + 3) / 2] of a stage.
+
+    one, zero: what they are without noise in world 1 and in world 0.
+    """
+    unit = mechanism.grid(stage) or 1.0
+    ends, off_diagonal = mechanism.stage_mechanisms(stage)
+    wide = 2 * mechanism.release.dimension
+    y, one, zero = messages / unit, one / unit, zero / unit
+    first = log_ratios(ends, y[:, :wide], one[:wide], zero[:wide]).sum(axis=1)
+    return np.asarray(first + log_ratios(off_diagonal, y[:, wide:], one[wide:], zero[wide:]).sum(axis=1))
+
+
+def _numbers(matrix: Float64Array, vector: Float64Array) -> Float64Array:
+    """Return diagonal, vector and what is above the diagonal, float64[D (D + 3) / 2]."""
+    return np.concatenate([np.diag(matrix), vector, matrix[np.triu_indices(vector.shape[0], 1)]])

@@ -1,0 +1,309 @@
+"""Probes of whole privatizers: the same kernels as in a run, many times over, with the first user replaced.
+
+A message of one user is independent of all others, so every run is a user. A counter's prefixes belong together, so
+every run starts the same channel anew with noise of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from dprl.compiled import kernel
+from dprl.privacy.audits.distinguishing_attack import Key
+from dprl.privacy.audits.message_probes import (
+    MessageProbe,
+    additive_ratios,
+    furthest_features,
+    gram_ratios,
+    log_ratios,
+    unary_ratios,
+)
+from dprl.privacy.audits.prefix_probes import COVARIANCE_RUNS, PrefixProbe
+from dprl.privacy.base import Contribution, CountFamilies, CountFamily, Float64Array, Int64Array
+from dprl.privacy.bits import BitChannel, BitPrivatizer, send_bit
+from dprl.privacy.counts.exchange import ABSORBED, CHARGED, ENCODED, SENT, Channel, encode, exchange
+from dprl.privacy.counts.layouts import add_contribution
+from dprl.privacy.counts.privatizers import Privatizer
+from dprl.privacy.linear_statistics.channels import StatisticsChannel, send_statistics
+from dprl.privacy.linear_statistics.privatizers import StatisticsParts, open_channel
+from dprl.privacy.mechanisms.base import Mechanism
+from dprl.privacy.mechanisms.gram_base import RawGram
+from dprl.privacy.mechanisms.unary_report import UnaryReport
+from dprl.privacy.randomness.bits import KEY_WORDS, fill_bits
+from dprl.privacy.randomness.streams import derived_key
+from dprl.privacy.submitting import CHARGED as TURNS_CHARGED
+
+# Runs that are laid side by side: a few MB at the probes' sizes.
+_BATCH = 2048
+_KEY_WORDS = 4
+# Cells of a step: above the one, families are shrunk, and those without marginals to the other.
+_MOST_CELLS, _FEW_CELLS = 32, 4
+_FRACTIONS = (0.25, 0.75)
+# Any constant: the stream of keys must not be that of noise.
+_OTHER_STREAM = np.uint64(0x9E3779B97F4A7C15)
+_Inputs = tuple[Float64Array, Float64Array, Float64Array]
+
+
+def probe_families(families: CountFamilies, n_steps: int) -> CountFamilies:
+    """Return `families` for `n_steps` steps, and with fewer cells if they are wide.
+
+    A replaced user changes two cells of every step and family, however many there are. Marginals stay marginals.
+    """
+    short = replace(families, n_steps=n_steps)
+    if families.block <= _MOST_CELLS:
+        return short
+    width = {family.name: _shrunk(family, families) for family in families.families}
+    return replace(short, families=tuple(replace(family, width=width[family.name]) for family in families.families))
+
+
+def _shrunk(family: CountFamily, families: CountFamilies) -> int:
+    """Return a small width of `family`: a multiple of those of its marginals, larger than each if it was."""
+    marginals = [one for one in families.families if one.marginal_of == family.name and one != family]
+    if not marginals:
+        return min(family.width, _FEW_CELLS)
+    larger = family.width > max(one.width for one in marginals)
+    return math.lcm(*(_shrunk(one, families) for one in marginals)) * (2 if larger else 1)
+
+
+def canary(families: CountFamilies, world: int, fractions: bool = False) -> Contribution:
+    """Return the first user's record in world 0 or 1: in no family and step do the two share a cell.
+
+    fractions: let the worlds' values in [0, 1] differ as well, in what follows the point; otherwise all are 1.
+    """
+    width = np.array([family.width for family in families.families], dtype=np.int64)
+    shape = (families.n_steps, width.shape[0])
+    index = np.broadcast_to(np.zeros_like(width) if world else width - 1, shape)
+    valued = np.array([fractions and not family.indicator for family in families.families])
+    return Contribution(index.copy(), np.broadcast_to(np.where(valued, _FRACTIONS[world], 1.0), shape).copy())
+
+
+def filler_user(families: CountFamilies) -> Contribution:
+    """Return every other user's record, the same in both worlds: first cells, nothing that is a coin."""
+    shape = (families.n_steps, len(families.families))
+    return Contribution(np.zeros(shape, dtype=np.int64), np.ones(shape))
+
+
+def local_reports(privatizer: Privatizer, label: str) -> MessageProbe:
+    """Return the probe of a local privatizer's reports. privatizer: a fresh one; it is used up."""
+    channel, families, report = privatizer.channel, privatizer.families, privatizer.noise.report
+    if report is None:
+        raise ValueError("report must randomise what is sent, got None; nothing is left to measure")
+    ones, zeros = (sent_row(privatizer, canary(families, world)) for world in (1, 0))
+
+    def send(world: int, runs: int, key: Key) -> Float64Array:
+        contribution = canary(families, world)
+        channel.sender.noise.key[1:] = key[1:]
+        channel.sender.coins_key[1:] = _words(key, 1)[0]
+        channel.users[:] = 0
+        channel.users[CHARGED] = runs
+        messages = np.empty((runs, channel.sender.message.shape[0]))
+        _reports(messages, channel, contribution.index, contribution.value)
+        return messages
+
+    return MessageProbe(label, send, lambda messages: _message_ratios(report, messages, ones, zeros))
+
+
+def central_prefixes(privatizer: Privatizer, label: str) -> PrefixProbe:
+    """Return the probe of all counts that a central privatizer releases. privatizer: a fresh one; it is used up."""
+    families, counter, channel = privatizer.families, privatizer.noise.counter, privatizer.channel
+    ones, zeros = (sent_row(privatizer, canary(families, world)) for world in (1, 0))
+    changed = np.flatnonzero(ones != zeros)
+    others = sent_row(privatizer, filler_user(families))[changed]
+
+    def release(world: int, runs: int, key: Key) -> Float64Array:
+        prefixes = _released(privatizer, canary(families, world), runs, key, changed)
+        prefixes -= np.arange(counter.n_items)[None, :, None] * others
+        return prefixes.swapaxes(0, 1)
+
+    def noise() -> Float64Array:
+        key = channel.receiver.counter.node.key.copy()
+        found = _released(privatizer, canary(families, 0), COVARIANCE_RUNS, key, np.zeros(1, np.int64))
+        return found[:, :, 0].T
+
+    return PrefixProbe(label, counter, ones[changed], zeros[changed], release, noise)
+
+
+def _released(privatizer: Privatizer, first: Contribution, runs: int, key: Key, kept: Int64Array) -> Float64Array:
+    """Return every released prefix of the cells `kept` of what is sent, float64[runs, T, len(kept)]."""
+    channel, counter = privatizer.channel, privatizer.noise.counter
+    cells = channel.receiver.noisy.shape[0]
+    others = filler_user(privatizer.families)
+    released = np.empty((runs, counter.n_items, kept.shape[0]))
+    held = counter.open(1, key).held
+    for start in range(0, runs, _BATCH):
+        part = released[start : start + _BATCH]
+        keys = _words(key, part.shape[0] + 1, start)
+        opened = key.copy()
+        opened[1:] = keys[-1]
+        # Counters that keep all their noise have drawn it by then: one that is wide enough for all runs.
+        rows = counter.open(part.shape[0] * cells, opened).rows
+        rows = np.ascontiguousarray(rows.reshape(rows.shape[0], part.shape[0], cells).swapaxes(0, 1))
+        records = (first.index, others.index), (first.value, others.value)
+        _prefixes(part, channel, records, (rows, held, kept), keys)
+    return released
+
+
+def sent_row(privatizer: Privatizer, contribution: Contribution) -> Float64Array:
+    """Return what is sent of a record before any noise, float64[cells]."""
+    channel = privatizer.channel
+    row = np.zeros(privatizer.layout.released.n_cells)
+    add_contribution(channel.slots, row, contribution.index, contribution.value, np.zeros_like(channel.sender.coins))
+    return row
+
+
+def _words(key: Key, n: int, first: int = 0) -> Key:
+    """Return n times four words that `key` decides, uint64[n, 4]."""
+    words = np.empty(n * _KEY_WORDS, dtype=np.uint64)
+    derived = key.copy()
+    derived[1:] ^= _OTHER_STREAM
+    fill_bits(words, derived, np.uint64(first * _KEY_WORDS))
+    # The second word of a key is an increment, which is odd.
+    words[1::_KEY_WORDS] |= np.uint64(1)
+    return words.reshape(n, _KEY_WORDS)
+
+
+def _message_ratios(
+    report: Mechanism | UnaryReport, messages: Float64Array, ones: Float64Array, zeros: Float64Array
+) -> Float64Array:
+    """Return ln P(message | ones) / P(message | zeros), float64[runs]; rows float64[cells] are those of the worlds."""
+    if not isinstance(report, UnaryReport):
+        return np.asarray(log_ratios(report, messages, ones, zeros).sum(axis=1))
+    signs = (ones - zeros).reshape(report.n_steps, -1)
+    if not report.sampled:
+        return unary_ratios(report.encoding, messages, np.broadcast_to(signs.reshape(-1), messages.shape))
+    return unary_ratios(report.encoding, messages[:, 1:], signs[messages[:, 0].astype(np.int64)])
+
+
+@kernel
+def _reports(messages: Float64Array, channel: Channel, index: Int64Array, value: Float64Array) -> None:
+    """Fill messages float64[runs, n] with the reports of users 1..runs, all with the same record."""
+    for run in range(messages.shape[0]):
+        encode(channel, index, value, run + 1)
+        messages[run] = channel.sender.message
+
+
+@kernel
+def _prefixes(
+    released: Float64Array,
+    channel: Channel,
+    records: tuple[tuple[Int64Array, Int64Array], tuple[Float64Array, Float64Array]],
+    opened: tuple[Float64Array, Int64Array, Int64Array],
+    keys: np.ndarray,
+) -> None:
+    """Fill released float64[runs, T, kept] with some of the counts that T users give.
+
+    records: (index, value) of the first user, each beside those of all others; opened: the counter's rows
+    float64[runs, rows, cells] and held int64[rows], and which cells are kept; keys uint64[runs, 4]: of the noise that
+    is drawn later.
+    """
+    index, value = records
+    rows, held, kept = opened
+    counter = channel.receiver.counter
+    for run in range(released.shape[0]):
+        channel.receiver.totals[:] = 0.0
+        counter.rows[:] = rows[run]
+        counter.held[:] = held
+        counter.node.key[1:] = keys[run]
+        channel.users[ABSORBED] = 0
+        channel.users[ENCODED] = 0
+        channel.users[SENT] = 0
+        channel.users[CHARGED] = released.shape[1]
+        for item in range(released.shape[1]):
+            who = min(item, 1)
+            exchange(channel, index[who], value[who], item + 1)
+            for i in range(kept.shape[0]):
+                released[run, item, i] = channel.receiver.noisy[kept[i]]
+
+
+def statistics_messages(parts: StatisticsParts, label: str, reach: float = 1.0) -> MessageProbe:
+    """Return the probe of messages of linear statistics: at every stage features and corrections change most.
+
+    Corrections that are sent as they are count for nothing here, and are the same in both worlds. reach: how many times
+    as long as the bound features are; above 1 it shows a device that does not cut them.
+    """
+    mechanism, layout, noise = parts.mechanism, parts.layout, parts.reward_noise
+    if isinstance(mechanism, RawGram):
+        raise ValueError("mechanism must randomise what is sent, got none; nothing is left to measure")
+    # Without noise and rounding.
+    rewards = "open" if parts.rewards == "noisy" else parts.rewards
+    raw = replace(parts, mechanism=RawGram(mechanism.release), rewards=rewards, reward_noise=None)
+    no_key = np.zeros(KEY_WORDS, dtype=np.uint64)
+    one, zero = (_sent(raw, _inputs(parts, reach, world), 1, no_key)[0] for world in (1, 0))
+
+    def score(sent: Float64Array) -> Float64Array:
+        total, place, length = np.zeros(sent.shape[0]), 0, mechanism.release.message_length
+        for _ in range(layout.n_messages):
+            for h in range(layout.horizon):
+                if mechanism.release.bounds[h] > 0.0:
+                    part = slice(place, place + length)
+                    total += gram_ratios(mechanism, h + 1, sent[:, part], one[part], zero[part])
+                    place += length
+        if noise is not None:
+            total += additive_ratios(noise.additive, noise.grid, sent[:, place:], one[place:], zero[place:])
+        return total
+
+    def send(world: int, runs: int, key: Key) -> Float64Array:
+        return _sent(parts, _inputs(parts, reach, world), runs, key)
+
+    return MessageProbe(label, send, score)
+
+
+def _inputs(parts: StatisticsParts, reach: float, world: int) -> _Inputs:
+    """Return features [M, H, D], targets [M, H] and corrections [n, H, p] of a user: those that change most."""
+    layout, mechanism = parts.layout, parts.mechanism
+    bounds = np.array(mechanism.release.bounds)
+    features = np.zeros((layout.n_messages, layout.horizon, layout.dimension))
+    if not isinstance(mechanism, RawGram):
+        for h in range(layout.horizon):
+            features[:, h] = reach * furthest_features(mechanism, h + 1)[1 - world]
+    corrections = np.zeros((layout.n_agents, layout.horizon, layout.reward_dimension))
+    if parts.rewards == "noisy":
+        corrections[..., 0] = parts.reward_clip if world else -parts.reward_clip
+    return features, np.broadcast_to(bounds, features.shape[:2]).copy(), corrections
+
+
+def _sent(parts: StatisticsParts, inputs: _Inputs, runs: int, key: Key) -> Float64Array:
+    """Return the messages of users 1..runs, float64[runs, m], all with the same inputs."""
+    channel = open_channel(parts, key, derived_key(key, "reward corrections"))
+    channel.turns[TURNS_CHARGED] = runs
+    messages = np.empty((runs, channel.message.shape[0]))
+    _send_all(messages, channel, *inputs)
+    return messages
+
+
+@kernel
+def _send_all(
+    messages: Float64Array,
+    channel: StatisticsChannel,
+    features: Float64Array,
+    targets: Float64Array,
+    corrections: Float64Array,
+) -> None:
+    for run in range(messages.shape[0]):
+        send_statistics(channel, features, targets, corrections, run + 1)
+        messages[run] = channel.message
+
+
+def bit_messages(privatizer: BitPrivatizer) -> MessageProbe:
+    """Return the probe of the randomised bit that a user sends. privatizer: a fresh one; it is used up."""
+    channel = privatizer.channel
+
+    def send(world: int, runs: int, key: Key) -> Float64Array:
+        channel.key[1:] = key[1:]
+        channel.turns[:] = 0
+        channel.turns[TURNS_CHARGED] = runs
+        bits = np.empty(runs)
+        _send_bits(bits, channel, world)
+        return bits
+
+    return MessageProbe(f"one bit, truth with probability {privatizer.truth:.4g}", send, lambda bits: bits)
+
+
+@kernel
+def _send_bits(bits: Float64Array, channel: BitChannel, bit: int) -> None:
+    for run in range(bits.shape[0]):
+        send_bit(channel, bit, run + 1)
+        bits[run] = channel.message[0]
