@@ -23,8 +23,8 @@ class Behaviour(NamedTuple):
     """Behaviour of every agent.
 
     loss: of eq. (15). exploration: alpha of the first agents. fading: slots until it would be 0. floor: the least
-    alpha. n_agents: their number; submission n is of agent (n - 1) mod n_agents + 1. reports: 1, or 0 for the control with
-    zero gradients: only noise arrives.
+    alpha. n_agents: their number; submission n is of agent (n - 1) mod n_agents + 1. reports: 1, or 0 for the control
+    with zero gradients: only noise arrives.
     """
 
     loss: LossTables
