@@ -1,4 +1,4 @@
-"""What agents believe of the mean reward: known, or learned by steps on released corrections and by consensus."""
+"""Agents' estimates of the mean reward: known, or learned by steps on released corrections and by consensus."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from dprl.privacy.randomness.bits import fill_uniform
 
 
 class Beliefs(NamedTuple):
-    """The agents' weights, and how they change.
+    """Agents' reward weights and the rules of their updates.
 
     learned: 1, or 0 where rewards are public. weights float64[H, n, p]; believed float64[M, H, W]: <psi(s), w>, cut to
     [0, 1] if `cut` is 1. corrections float64[n, H, p]: as released. psi float64[S, p]. step, decay: of gamma_k.
-    matrices float64[m, n, n], reached float64[m]: consensus matrices and the sums of their chances; cycled: 1 if they
-    come in order. key uint64[5]: of their draws. draws float64[H], workspace float64[n, p], own float64[n, p]: scratch.
+    matrices float64[m, n, n], reached float64[m]: consensus matrices and the sums of their probabilities; cycled: 1 if
+    they come in order. key uint64[5]: of their draws. draws float64[H], workspace float64[n, p], own float64[n, p]:
+    scratch.
     """
 
     learned: int
@@ -53,9 +54,9 @@ def beliefs(
     talks: tuple[ConsensusMatrices, bool, np.ndarray],
     n_messages: int,
 ) -> Beliefs:
-    """Return what agents believe at first: all of it where rewards are public, else that there are none.
+    """Return the first estimates: the true ones if rewards are public, else zeros.
 
-    talks: the consensus matrices, whether they come in order, and the key of their draws.
+    talks: consensus matrices, whether they come in order, and the key of their draws.
     """
     (matrices, _), cycled, key = talks
     n, horizon, p = mdp.n_agents, mdp.horizon, mdp.reward_features.shape[1]
@@ -83,7 +84,7 @@ def beliefs(
 
 @no_alloc_kernel
 def update(beliefs: Beliefs, user: int) -> None:
-    """Step along the corrections that user k released, agree with who is in reach, and believe what comes of it.
+    """Step along the released corrections of user k, average with neighbours, and update the estimates.
 
     Paper: [TH23] Algorithm 1, lines 18 and 42.
     """
@@ -109,14 +110,14 @@ def _believe(beliefs: Beliefs) -> None:
                 total = 0.0
                 for j in range(beliefs.psi.shape[1]):
                     total += beliefs.psi[s, j] * beliefs.weights[h, m, j]
-                # Rewards lie in [0, 1]; the paper does not use it.
+                # Rewards lie in [0, 1]; the paper does not use this.
                 beliefs.believed[m, h, s] = min(max(total, 0.0), 1.0) if beliefs.cut == 1 else total
 
 
 def mean_error(beliefs: Beliefs, rewards: Float64Array, reached: npt.NDArray[np.bool_]) -> float:
-    """Return the mean of |believed - rewards| over agents and the places that can be reached.
+    """Return the mean of |believed - rewards| over agents and reachable pairs (h, s).
 
-    rewards float64[S]: the mean reward. reached bool[H, S]: the states that an episode can be in at each stage.
+    rewards float64[S]: the mean reward. reached bool[H, S]: the reachable states at each stage.
     """
     errors = np.abs(beliefs.believed[..., : rewards.shape[0]] - rewards)
     return float(errors[:, reached].mean())

@@ -1,4 +1,4 @@
-"""The radius beta_{k,h} of each noise mechanism, as [TH23] prints it."""
+"""Radius beta_{k,h} of each noise mechanism, as printed in [TH23]."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POWERS = {
     "gram_bounded_laplace": (0.5, 0.0),
     "gram_uniform": (0.0, 0.25),
 }
-"""What beta has of the mechanism: the powers of 1/epsilon and of ln((H-h+1)/delta)."""
+"""Factor of beta by mechanism: the powers of 1/epsilon and of ln((H-h+1)/delta)."""
 
 
 def beta_rates(
@@ -27,7 +27,7 @@ def beta_rates(
 ) -> Float64Array:
     """Return beta_{k,h} / (c k^(1/4)), float64[H]: (nd)^(3/4) (H-h+1)^(3/2) ln(ndT/alpha) times the mechanism's factor.
 
-    budget: epsilon and delta as asked for, None without noise. sizes: D = n d, H and K; T = K H.
+    budget: the requested epsilon and delta, None without noise. sizes: D = n d, H and K; T = K H.
 
     Paper: [TH23] Theorems 2, 4, 6 and 8.
     """

@@ -1,4 +1,4 @@
-"""MA-LDP as a config file describes it: the paper's settings, its silent choices by name, and what builds a run."""
+"""Config of MA-LDP: the paper's settings, named options for its unstated choices, and the builder of a run."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ class MALDPConfig:
     """MA-LDP, decentralised agents who learn a linear mixture MDP from locally private statistics ([TH23] Algorithm 1).
 
     Args:
-        bonus_scale: c >= 0, multiplies beta; 1 is the paper, whose constants c_g, c_l, c_u and c_bl are left open.
-        shift_scale: multiplies what is added to the noisy matrices to make them positive definite; 1 is the proofs'.
+        bonus_scale: c >= 0, multiplies beta; 1 is the paper; it leaves the constants c_g, c_l, c_u and c_bl open.
+        shift_scale: multiplies the shift that makes the noisy matrices positive definite; 1 is the proofs'.
         alpha: failure probability of the confidence bounds, in [1e-20, 1).
-        value: V of line 11, which needs actions of others that are not known yet: 'maxmin' over them, as in line 16, or
+        value: reading of V in line 11, where others' actions are unknown: 'maxmin' over them, as in line 16, or
             the best 'joint' action, as in the Bellman equation of sec. 2.1.
         share: whether the n agents use one estimate, and send one message instead of n. They then have one value
-            function, so it takes value: joint and privacy.rewards: public.
-        reward_step, reward_decay: gamma_k = step * k^(-decay), decay in (1/2, 1], with which rewards are learned.
-        graph: who agrees with whom after each stage.
-        edge_probability: of graph random_edges. gossip_over: the graph whose edges talk one at a time in gossip.
+            function, so it requires value: joint and privacy.rewards: public.
+        reward_step, reward_decay: steps gamma_k = step * k^(-decay) for learning rewards, decay in (1/2, 1].
+        graph: communication graph after each stage.
+        edge_probability: of graph random_edges. gossip_over: the graph of gossip; one of its edges talks at a time.
 
     Paper: [TH23] Algorithm 1.
     """
@@ -67,17 +67,17 @@ class MALDPConfig:
 
     @property
     def covered_by(self) -> str | None:
-        """None: the theorems on regret assume what does not hold, see docs/ma_ldp.md."""
+        """None: the assumptions of the theorems on regret do not hold, see docs/ma_ldp.md."""
         return None
 
     @property
     def steps(self) -> RewardStep:
-        """The steps with which rewards are learned."""
+        """The step sizes for learning rewards."""
         return RewardStep(self.reward_step, self.reward_decay)
 
     @property
     def communication(self) -> Graph:
-        """Who agrees with whom. Raises ValueError for settings of another graph."""
+        """The communication graph. Raises ValueError for settings of another graph."""
         if self.graph != RandomEdges.name and self.edge_probability != RandomEdges.edge_probability:
             raise ValueError(
                 f"edge_probability must be left out with graph {self.graph}, got {self.edge_probability!r}; "
@@ -92,7 +92,7 @@ class MALDPConfig:
         return Gossip(self.gossip_over) if self.graph == Gossip.name else GRAPHS[self.graph]()
 
     def layout(self, env: LinearMixtureMDP) -> StatisticsLayout:
-        """Return what users send."""
+        """Return the layout of users' messages."""
         n = env.n_agents
         p = env.reward_features.shape[1]
         return StatisticsLayout(env.horizon, n * env.dimension, 1 if self.share else n, n, p)

@@ -1,4 +1,4 @@
-"""The server's ridge regression: from noisy sums to theta and the inverse of Sigma, whatever the noise did to them."""
+"""Ridge regression of the server: theta and the inverse of Sigma from noisy sums."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from dprl.algorithms.cholesky import inverted
 from dprl.compiled import inlined, no_alloc_kernel
 
 RIDGE = 1.0
-"""eta of line 37, which the paper sets to 1; it also stands for the lambda of Lambda_1."""
+"""eta of line 37, 1 in the paper; also the lambda of Lambda_1."""
 
 
 class Sums(NamedTuple):
-    """What the server has added up of all messages so far.
+    """Sums of all messages so far.
 
     matrices float64[M, H, D, D]: Lambda, the upper triangle. vectors float64[M, H, D]: u.
     """
@@ -29,7 +29,7 @@ class Sums(NamedTuple):
 
 
 class Estimates(NamedTuple):
-    """What planning reads of the sums.
+    """Estimates for planning.
 
     theta float64[M, H, D]; inverses float64[M, H, D, D]: Sigma^-1. factor float64[D, D]: scratch.
     """
@@ -40,7 +40,7 @@ class Estimates(NamedTuple):
 
 
 def empty_sums(n_messages: int, horizon: int, dimension: int) -> Sums:
-    """Return the sums before any message."""
+    """Return empty sums."""
     return Sums(np.zeros((n_messages, horizon, dimension, dimension)), np.zeros((n_messages, horizon, dimension)))
 
 
@@ -55,21 +55,21 @@ def shift_rates(deviations: Float64Array, dimension: int, alpha: float, scale: f
     """Return the shift of each stage's matrix per square root of messages, float64[H]: scale * 2 Gamma_k / sqrt(k-1).
 
     deviations float64[H]: of one number's noise. With probability 1 - alpha/6 the noise of a matrix with independent
-    entries has no eigenvalue below -Gamma_k; twice it makes Sigma positive definite. Post-processing.
+    entries has no eigenvalue below -Gamma_k; 2 Gamma_k makes Sigma positive definite. Post-processing.
 
     Paper: [TH23] appendix C, eqs. (6) and (8).
     """
-    # D24: line 37 adds eta = 1 only, with which Sigma has negative eigenvalues from the first messages on.
+    # D24: line 37 adds eta = 1 only; Sigma then has negative eigenvalues from the first messages on.
     factor = math.sqrt(4.0 * dimension) + 2.0 * math.log(6.0 * deviations.shape[0] / alpha)
     return scale * 2.0 * deviations * factor
 
 
 @no_alloc_kernel
 def estimate(sums: Sums, rates: Float64Array, n_messages: int, estimates: Estimates) -> int:
-    """Fill `estimates` from the sums of so many messages; return how many matrices needed more than their shift.
+    """Fill `estimates` from the sums of `n_messages` messages; return the number of extra shifts.
 
-    rates float64[H]: see `shift_rates`. Stages whose values are known, the last one, are left alone. Where Sigma is
-    not positive definite, what is added doubles until it is: post-processing of what was released.
+    rates float64[H]: see `shift_rates`. The last stage, with known values, is skipped. If Sigma is not positive
+    definite, the shift doubles until it is; this is post-processing of released sums.
 
     Paper: [TH23] Algorithm 1, lines 37 and 38.
     """

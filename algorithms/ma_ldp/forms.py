@@ -1,4 +1,4 @@
-"""What the linear and the quadratic form of phi_V are made of: tables over one agent's or two agents' actions."""
+"""Linear and quadratic forms of phi_V as tables over the actions of one or two agents."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dprl.compiled import inlined
 
 
 class Forms(NamedTuple):
-    """Of one estimate: what linear and quadratic forms of phi_V are made of; all of them for n agents and A actions.
+    """Tables of one estimate for the linear and quadratic forms of phi_V, for n agents and A actions.
 
     linear float64[n, A]: <theta_p, a>; constant float64[n]: theta_p's last. squares float64[n, n, A, A]: a^T W_pr b,
     twice it for p < r; mixed float64[n, A, n]: 2 a^T w_pr, the last column of W_pr; last float64[n, n]: its corner.
@@ -26,7 +26,7 @@ class Forms(NamedTuple):
 
 
 def empty_forms(n_agents: int, n_actions: int, length: int) -> Forms:
-    """Return room for them; length: d - 1."""
+    """Return empty tables; length: d - 1."""
     return Forms(
         linear=np.zeros((n_agents, n_actions)),
         constant=np.zeros(n_agents),
@@ -45,7 +45,7 @@ def fill_forms(actions: Float64Array, estimate: Float64Array, inverse: Float64Ar
     for p in range(n):
         own = estimate[p * d : p * d + d]
         forms.constant[p] = own[length]
-        # Actions come in opposite pairs, a and A - 1 - a; what one of them has the other has with a sign.
+        # Actions come in opposite pairs, a and A - 1 - a, with entries of opposite sign.
         for a in range(half):
             forms.linear[p, a] = _form(actions[a], own)
             forms.linear[p, n_actions - 1 - a] = -forms.linear[p, a]

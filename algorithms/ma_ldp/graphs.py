@@ -1,7 +1,7 @@
-"""Who may talk to whom after each stage, and the consensus matrices with which agents average what they hear.
+"""Communication graphs after each stage, and the consensus matrices of the agents' averages.
 
-A graph is a finite list of undirected graphs on n agents, and how likely each one is; every agent hears itself. All of
-it is public and has nothing to do with users.
+A graph is a finite list of undirected graphs on n agents with their probabilities; every agent hears itself. All of it
+is public and independent of users.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ Edges = list[tuple[int, int]]
 
 MOST_AGENTS = 64
 MOST_ENUMERATED = 5
-"""Agents up to which `random_edges` is all graphs, 2^10 at most; beyond, it is SAMPLED_GRAPHS of them."""
+"""Most agents for which `random_edges` lists all graphs (at most 2^10); beyond, it has SAMPLED_GRAPHS of them."""
 SAMPLED_GRAPHS, SAMPLING_SEED = 256, 2023
 LEAST_WEIGHT = 1e-6
-"""Of a finite list some kappa always exists; a smaller one could not be told from rounding."""
-# Rounding of sums of a few dozen numbers, and of eigenvalues, stays far below it.
+"""A finite list always has some kappa; a smaller one would be indistinguishable from rounding."""
+# Rounding errors of sums of a few dozen numbers, and of eigenvalues, are far below it.
 _ROUNDING = 1e-9
 
 
 class ConsensusMatrices(NamedTuple):
-    """What is drawn from after each stage of each episode: matrices L float64[m, n, n], probabilities float64[m]."""
+    """Distribution of each stage's matrix: matrices L float64[m, n, n], probabilities float64[m]."""
 
     matrices: Float64Array
     probabilities: Float64Array
@@ -43,10 +43,9 @@ class ConsensusMatrices(NamedTuple):
 
 
 class Mixing(NamedTuple):
-    """How well agents agree: kappa, the least positive weight, and the spectral norm of E[L'(I - 11'/n)L], below 1.
+    """Mixing of agents: kappa, the least positive weight, and the spectral norm of E[L'(I - 11'/n)L], below 1.
 
-    After a stage the squared distance of the agents' numbers from their mean has at most `norm` times the expectation
-    that it had before.
+    Each stage multiplies the expected squared distance of the agents' numbers from their mean by at most `norm`.
     """
 
     kappa: float
@@ -54,7 +53,7 @@ class Mixing(NamedTuple):
 
 
 class Graph(ABC):
-    """A communication graph that changes from stage to stage, as `graph` in a config names it.
+    """Communication graph of a config's `graph`; it may change from stage to stage.
 
     cycled: whether its graphs follow each other in order; otherwise they are drawn independently.
     """
@@ -69,7 +68,7 @@ class Graph(ABC):
     def matrices(self, n_agents: int) -> ConsensusMatrices:
         """Return the consensus matrices of n agents and their probabilities, with Metropolis-Hastings weights.
 
-        Raises ValueError for a number of agents that it is not for, and unless Assumption 2 holds for this very list.
+        Raises ValueError for an unsupported number of agents, and unless Assumption 2 holds for this list.
         Paper: [TH23] sec. 2.1, Assumption 2.
         """
         check_whole("n_agents", n_agents, 1, MOST_AGENTS)
@@ -80,7 +79,7 @@ class Graph(ABC):
 
 
 class FixedGraph(Graph):
-    """A graph that stays as it is."""
+    """Constant graph."""
 
     def adjacencies(self, n_agents: int) -> tuple[Bools, Float64Array]:
         """Return the one graph, of probability 1."""
@@ -136,15 +135,15 @@ class Line(FixedGraph):
 
 
 FIXED_GRAPHS: dict[str, type[FixedGraph]] = {graph.name: graph for graph in (Complete, Ring, Star, Line)}
-"""What gossip goes over."""
+"""Graphs for gossip."""
 
 
 @dataclass(frozen=True)
 class RandomEdges(Graph):
-    """After every stage each edge is there with probability `edge_probability`, independently of all others.
+    """After every stage each edge exists with probability `edge_probability`, independently of the others.
 
     For up to 5 agents the list is all graphs. For more it is 256 graphs drawn once, with the seed 2023: these, equally
-    likely, are the distribution, and on them Assumption 2 is checked.
+    likely, are the distribution, and Assumption 2 is checked on them.
     """
 
     name: ClassVar[str] = "random_edges"
@@ -155,14 +154,14 @@ class RandomEdges(Graph):
         check_number("edge_probability", self.edge_probability, 1e-6, 1.0 + _ROUNDING)
 
     def adjacencies(self, n_agents: int) -> tuple[Bools, Float64Array]:
-        """Return all graphs that can come, or 256 equally likely ones."""
+        """Return all possible graphs, or 256 equally likely ones."""
         pairs = list(combinations(range(n_agents), 2))
         chance = min(self.edge_probability, 1.0)
         if n_agents <= MOST_ENUMERATED:
             present = np.arange(2 ** len(pairs))[:, None] >> np.arange(len(pairs)) & 1 == 1
             probabilities = np.where(present, chance, 1.0 - chance).prod(axis=1)
         else:
-            # The same draws for every chance: a larger one only adds edges.
+            # The same draws for every probability: a larger one only adds edges.
             present = np.random.default_rng(SAMPLING_SEED).random((SAMPLED_GRAPHS, len(pairs))) < chance
             probabilities = np.full(SAMPLED_GRAPHS, 1.0 / SAMPLED_GRAPHS)
         possible = probabilities > 0.0
@@ -190,18 +189,18 @@ class Gossip(Graph):
 
 _GRAPHS: tuple[type[Graph], ...] = (*FIXED_GRAPHS.values(), RandomEdges, Gossip)
 GRAPHS: dict[str, type[Graph]] = {graph.name: graph for graph in _GRAPHS}
-"""What a config may name."""
+"""Graphs by their names in configs."""
 
 
 @dataclass(frozen=True, eq=False)
 class CustomGraph(Graph):
-    """Graphs of your own, one after the other and over again; from Python only.
+    """User-defined graphs in a repeated order; from Python only.
 
-    given: [m, n, n], 1 or True where two agents talk; what is on the diagonals has no meaning. As they come in order,
+    given: [m, n, n], 1 or True where two agents talk; diagonals are ignored. As they come in order,
     the expectation in Assumption 2 is the mean over one round. With Metropolis-Hastings weights its norm is below 1
     exactly if all of the m graphs together connect all agents, and then every round brings agents closer: each L is
-    symmetric with eigenvalues in (-1, 1], so only numbers that are equal wherever agents talk stay as far apart.
-    Raises ValueError on what are no undirected graphs.
+    symmetric with eigenvalues in (-1, 1], so distances stay only if numbers are equal wherever agents talk.
+    Raises ValueError for anything but undirected graphs.
     """
 
     name: ClassVar[str] = "custom"
@@ -246,10 +245,10 @@ def metropolis(adjacencies: Bools) -> Float64Array:
 
 
 def check_assumption_2(adjacencies: Bools, matrices: Float64Array, probabilities: Float64Array) -> Mixing:
-    """Return how well consensus matrices mix; raise ValueError, in one line, for the part that does not hold.
+    """Return the mixing of consensus matrices; raise ValueError, in one line, for a violated part.
 
-    adjacencies bool[m, n, n]: who talks to whom under each matrix; every agent hears itself. matrices float64[m, n, n].
-    probabilities float64[m]: of the finite distribution from which they are drawn, over which expectations are exact.
+    adjacencies bool[m, n, n]: the edges of each matrix; every agent hears itself. matrices float64[m, n, n].
+    probabilities float64[m]: of their finite distribution; expectations over it are exact.
     Paper: [TH23] Assumption 2.
     """
     if probabilities.min() < 0.0 or abs(probabilities.sum() - 1.0) > _ROUNDING:
@@ -273,7 +272,7 @@ def check_assumption_2(adjacencies: Bools, matrices: Float64Array, probabilities
             f"graph must have an edge for every weight (Assumption 2, ii), got {matrices[number, i, j]:g} from agent "
             f"{j} to {i} without one; add the edge, or move the weight to the diagonal"
         )
-    # I - 11'/n is its own square, so that one factor of it goes to either side.
+    # I - 11'/n is its own square, so each side gets one factor.
     apart = matrices - matrices.mean(axis=1, keepdims=True)
     spread = np.einsum("m,mki,mkj->ij", probabilities, apart, apart)
     norm = float(np.linalg.eigvalsh(spread)[-1])
@@ -304,12 +303,12 @@ def _least_weight(matrices: Float64Array) -> float:
 
 
 def _worst(sums: Float64Array) -> float:
-    """Return the sum that is furthest from 1."""
+    """Return the sum furthest from 1."""
     return float(sums.ravel()[np.abs(sums - 1.0).argmax()])
 
 
 def _parts(adjacencies: Bools) -> int:
-    """Return in how many parts all graphs [m, n, n] together fall."""
+    """Return the number of connected components of the union of all graphs [m, n, n]."""
     n_agents = adjacencies.shape[1]
     steps = adjacencies.sum(axis=0) + np.eye(n_agents) > 0.0
     reached = np.linalg.matrix_power(steps / n_agents, n_agents) > 0.0
@@ -324,10 +323,10 @@ def _adjacency(n_agents: int, edges: Edges) -> Bools:
     return table
 
 
-# D23: sec. 2.1 has the graph of time t = kh, which is the same for stage 3 of user 2 and stage 2 of user 3.
+# D23: sec. 2.1 has the graph of time t = kh; it is the same for stage 3 of user 2 and stage 2 of user 3.
 @no_alloc_kernel
 def matrix_number(reached: Float64Array, cycled: bool, turn: int, uniform: float) -> int:
-    """Return which of m matrices is that of a stage: in order if `cycled`, otherwise by a uniform draw in [0, 1).
+    """Return the index of a stage's matrix among m: in order if `cycled`, otherwise by a uniform draw in [0, 1).
 
     reached [m]: sums of probabilities. turn: stages before it, (k - 1) H + h - 1 for stage h of user k.
     """
@@ -346,7 +345,7 @@ def matrix_number(reached: Float64Array, cycled: bool, turn: int, uniform: float
 
 @no_alloc_kernel
 def consensus(weights: Float64Array, matrix: Float64Array, workspace: Float64Array) -> None:
-    """Replace weights [n, p], one row for each agent, by matrix [n, n] @ weights; workspace [n, p] is written over.
+    """Replace weights [n, p], one row for each agent, by matrix [n, n] @ weights; workspace [n, p] is overwritten.
 
     Paper: [TH23] Algorithm 1, line 42.
     """

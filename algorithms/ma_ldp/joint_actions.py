@@ -1,6 +1,6 @@
-"""Q of all joint actions of any number of agents, at all states at once, and the worst that each action can meet.
+"""Q of all joint actions of any number of agents, at all states at once, and the worst case of each action.
 
-Both forms are added up agent by agent, so that joint actions that begin alike share what they begin with.
+Both forms are summed agent by agent, so joint actions with a common prefix share its sums.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from dprl.algorithms.ma_ldp.forms import Forms
 from dprl.compiled import inlined, no_alloc_kernel
 
 _LANES = 16
-"""States are padded to a multiple of it; what a compiler makes of a shorter rest is not in vectors."""
+"""States are padded to a multiple of it, because compilers do not vectorise a shorter rest."""
 
 
 class Features(NamedTuple):
-    """Of one stage: slopes, levels float64[n, W], c and k of phi_V; rewards float64[W], as believed."""
+    """Of one stage: slopes, levels float64[n, W], c and k of phi_V; estimated rewards float64[W]."""
 
     slopes: Float64Array
     levels: Float64Array
@@ -34,7 +34,7 @@ class Bounds(NamedTuple):
 
 
 class Worst(NamedTuple):
-    """What is made of Q: least float64[n, A, W], the worst that others can do to an action.
+    """Results from Q: least float64[n, A, W], the least value of an action over others' actions.
 
     most float64[W]: the best joint action, if `joint` is 1. digits int64[n]: the joint action under way.
     """
@@ -68,7 +68,7 @@ def padded(n_states: int) -> int:
 
 
 def workspace(n_agents: int, n_actions: int, width: int, joint: bool) -> tuple[Rows, Worst]:
-    """Return the workspace for all that; joint: whether the best joint action is looked for."""
+    """Return the workspace; joint: whether the best joint action is needed."""
     rows = Rows(
         own=np.zeros((n_agents, n_actions, width)),
         own_square=np.zeros((n_agents, n_actions, width)),
@@ -86,7 +86,7 @@ def workspace(n_agents: int, n_actions: int, width: int, joint: bool) -> tuple[R
 def fill_worst(
     forms: Forms, features: Features, bounds: Bounds, rows: Rows, worst: Worst, agents: tuple[int, int]
 ) -> int:
-    """Fill `worst` from Q of all joint actions; return how many entries of Q are cut at the cap.
+    """Fill `worst` from Q of all joint actions; return the number of entries of Q cut at the cap.
 
     agents: the first one whose `least` is filled, and the one after the last.
     """
@@ -135,7 +135,7 @@ def higher(most: Float64Array, total: Float64Array) -> None:
 
 @inlined
 def _fill_parts(forms: Forms, features: Features, rows: Rows) -> None:
-    """Fill what each agent alone adds to both forms, and, in sums[0] and square[0], what no action changes."""
+    """Fill each agent's own part of both forms, and the constant parts in sums[0] and square[0]."""
     slopes, levels, rewards = features
     n, n_actions = forms.linear.shape
     width, base, square = rewards.shape[0], rows.sums[0], rows.square[0]
@@ -165,7 +165,7 @@ def _fill_own(
     own: Float64Array,
     own_square: Float64Array,
 ) -> None:
-    """Fill what action a of agent p, `at`, adds to both forms, whatever the others do."""
+    """Fill the own part of action a of agent p, `at`, in both forms."""
     p, a = at
     slope, bend = forms.linear[p, a], forms.squares[p, p, a, a]
     for s in range(c.shape[0]):
@@ -192,7 +192,7 @@ def _add_agent(forms: Forms, rows: Rows, digits: Int64Array, p: int) -> None:
 
 @inlined
 def _fill_bends(forms: Forms, rows: Rows, digits: Int64Array) -> None:
-    """Fill what the quadratic form has of the last agent with itself and with agents 0..n-3, for all its actions."""
+    """Fill the quadratic form's terms of the last agent with itself and with agents 0..n-3, for all its actions."""
     last, n_actions = forms.linear.shape[0] - 1, forms.linear.shape[1]
     for a in range(n_actions):
         bend, own_square = rows.bends[a], rows.own_square[last, a]
@@ -210,7 +210,7 @@ def _add_multiple(sums: Float64Array, product: Float64Array, factor: float) -> N
 
 @inlined
 def _fill_total(forms: Forms, bounds: Bounds, rows: Rows, digits: Int64Array) -> int:
-    """Fill rows.total with Q, cut at cap and floor; return at how many states it is at the cap."""
+    """Fill rows.total with Q, cut at cap and floor; return the number of states at the cap."""
     beta, cap, floor = bounds
     last = digits.shape[0] - 1
     near, a = max(last - 1, 0), digits[last]

@@ -1,4 +1,4 @@
-"""MA-LDP as a learner that the platform runs: the parts of the box, their state, and what they report."""
+"""MA-LDP as a learner of the platform: the parts of the box, their state and their metrics."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dprl.algorithms.ma_ldp.config import MALDPConfig
 
 INDEFINITE = Metric("indefinite", "mean")
-"""The share of noisy matrices Sigma that were not positive definite with their shift, and needed more."""
+"""Share of noisy matrices Sigma that were not positive definite with their shift and needed more."""
 REWARD_ERROR = Metric(
     name="reward_error",
     over="last",
@@ -35,7 +35,7 @@ REWARD_ERROR = Metric(
 class MALDPLearner(SubmittingLearner):
     """MA-LDP on one linear mixture MDP, for a fixed number of episodes.
 
-    *Formal guarantee.* The privatizer's: everything that is planned is a function of messages that its ledger charged.
+    *Formal guarantee.* That of the privatizer: all plans are functions of charged messages.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class MALDPLearner(SubmittingLearner):
         budget = None if requested is None else (requested.epsilon, requested.delta)
         sizes = privatizer.layout.dimension, self._env.horizon, self.episodes
         printed = beta_rates(privatizer.mechanism_name, budget, sizes, self.config.alpha)
-        # beta grows like the square root of the noise; other noise than the printed one makes it so much smaller.
+        # beta grows like the square root of the noise, so noise other than the printed one rescales it.
         noise = math.sqrt(privatizer.noise_ratio) if requested is not None else 1.0
         return self.config.bonus_scale * noise * printed
 
@@ -102,12 +102,12 @@ class MALDPLearner(SubmittingLearner):
 
     @property
     def shift_rates(self) -> Float64Array:
-        """What is added to the diagonal of Sigma for each square root of messages, float64[H]; a copy."""
+        """Shift of the diagonal of Sigma per square root of messages, float64[H]; a copy."""
         return self._server.shift_rates.copy()
 
     @property
     def policy(self) -> Float64Array:
-        """The chances [H, S, n, A] with which agents take their actions, as deployed last; a copy."""
+        """The probabilities [H, S, n, A] of the agents' actions, as deployed last; a copy."""
         return self._planning.plan.chances.copy()
 
     @property
@@ -134,7 +134,7 @@ class MALDPLearner(SubmittingLearner):
         }
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        """Return what changes in a run and is not made anew before each episode."""
+        """Return the state that is not rebuilt in each episode."""
         server = self._server
         return {
             "matrices": server.sums.matrices,

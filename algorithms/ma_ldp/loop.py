@@ -18,7 +18,7 @@ from dprl.privacy.linear_statistics.channels import StatisticsChannel, add_stati
 
 
 class Server(NamedTuple):
-    """What is computed from messages only.
+    """Server state, computed from messages only.
 
     sums, estimates: of the dynamics; beliefs: of the rewards. beta_rates float64[H]: beta_{k,h} / k^(1/4); shift_rates
     float64[H]: see `shift_rates`. betas float64[H]: scratch, beta_{k,h}.
@@ -41,9 +41,9 @@ def run(
 ) -> tuple[float, int, int]:
     """Run episodes first..last (from 1 on, inclusive) of K.
 
-    Returns the summed regret, and how many entries of Q were cut at H - h + 1 and how many matrices had to be shifted
-    further, over all episodes. The user of episode K sends nothing: no later policy could use it. Users first..last
-    must be charged.
+    Returns the summed regret, the number of entries of Q cut at H - h + 1, and the number of matrices with an extra
+    shift, over all episodes. The user of episode K sends nothing, because no later policy could use it. Users
+    first..last must be charged.
     """
     rules, plan, beliefs, estimates = planning.rules, planning.plan, server.beliefs, server.estimates
     summed, cut, indefinite, current = 0.0, 0, 0, regret(users, rules, plan)
@@ -61,7 +61,7 @@ def run(
         # User side, lines 14 to 23.
         play(users, rules, plan, beliefs.believed, k)
         if k < users.episodes:
-            # User side, lines 24 to 32; all that leaves it.
+            # User side, lines 24 to 32: the only output.
             send_statistics(channel, users.device.features, users.device.targets, users.device.corrections, k)
             # Server side, lines 33 to 36.
             add_statistics(channel, server.sums.matrices, server.sums.vectors, beliefs.corrections)

@@ -2,7 +2,7 @@
 
 An agent's part of phi_V(s, a) is (c[s, i] a_i, k[s, i]), linear in its action. So <theta, phi_V> is a sum of one number
 for each agent, and phi_V^T Sigma^-1 phi_V one for each agent and each pair of agents: tables over one or two agents'
-actions (`forms`), times what depends on the state. Loops run over states, which are padded to whole vectors.
+actions (`forms`), times factors of the state. Loops run over states, which are padded to whole vectors.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from dprl.envs.network_mdp.dynamics import SuccessorLists
 
 
 class Rules(NamedTuple):
-    """What is public and stays the same in a run.
+    """Public constants of a run.
 
-    lists: what follows each state. actions float64[A, d-1]: the vectors of one agent's actions; n_agents: n.
-    floor: the least optimistic value, 0, or -inf where the paper has none.
+    lists: the successors of each state. actions float64[A, d-1]: the vectors of one agent's actions; n_agents: n.
+    floor: the least optimistic value, 0, or -inf as in the paper.
     """
 
     lists: SuccessorLists
@@ -38,10 +38,10 @@ class Rules(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What one plan leaves; M is 1 if all agents share one value function, else n; W is S, padded.
+    """Result of one plan; M is 1 if all agents share one value function, else n; W is S, padded.
 
     values float64[M, H+1, W]: V_{k,h}. slopes, levels float64[M, H, n, W]: c and k of phi_V. chances float64[H, S, n,
-    A]: how likely an agent takes an action: ties are broken at random.
+    A]: probability of each agent's action; ties are broken at random.
     """
 
     values: Float64Array
@@ -54,7 +54,7 @@ class Plan(NamedTuple):
 
 
 class Planning(NamedTuple):
-    """The rules of planning, the plan that is deployed, and scratch."""
+    """Rules of planning, the deployed plan, and scratch."""
 
     rules: Rules
     plan: Plan
@@ -67,7 +67,7 @@ class Planning(NamedTuple):
 
 
 def planning(mdp: LinearMixtureMDP, floor: float, joint: bool, n_messages: int) -> Planning:
-    """Return the rules for `mdp`, and the plan before any: all actions alike.
+    """Return the rules for `mdp`, and the first plan: uniform actions.
 
     floor: see Rules. joint: whether V is the best joint action's Q instead of the maxmin of line 16. n_messages: M.
     """
@@ -89,8 +89,8 @@ def make_plan(
 ) -> tuple[bool, int]:
     """Plan from estimates float64[M, H, D] and inverses of Sigma float64[M, H, D, D]; fill planning.plan.
 
-    rewards float64[M, H, W]: the mean reward as believed. betas float64[H]: beta_{k,h}. Returns whether chances have
-    changed, and how many entries of Q are cut at H + 1 - h, of those with a bonus.
+    rewards float64[M, H, W]: the estimated mean reward. betas float64[H]: beta_{k,h}. Returns whether chances have
+    changed, and the number of entries of Q with a bonus that are cut at H + 1 - h.
 
     Paper: [TH23] Algorithm 1, lines 8 to 17.
     """
@@ -98,7 +98,7 @@ def make_plan(
     n_messages, horizon = estimates.shape[0], estimates.shape[1]
     changed, cut = False, 0
     for m in range(n_messages):
-        # One agent's estimates serve its own decisions, shared ones those of all agents.
+        # Own estimates decide for one agent, shared ones for all agents.
         agents = (0, rules.n_agents) if n_messages == 1 else (m, m + 1)
         _fill_last_stage(rewards[m, horizon - 1], rules.floor, plan.values[m, horizon - 1])
         for h in range(horizon - 2, -1, -1):
@@ -118,7 +118,7 @@ def make_plan(
 
 @inlined
 def _fill_last_stage(rewards: Float64Array, floor: float, values: Float64Array) -> None:
-    """Fill V_H: no action matters there, as no value follows and rewards are for being in a state."""
+    """Fill V_H: no action matters there, as no value follows and rewards depend on the state only."""
     for s in range(values.shape[0]):
         values[s] = max(min(rewards[s], 1.0), floor)
 
@@ -128,7 +128,7 @@ def weigh(lists: SuccessorLists, after: Float64Array, slopes: Float64Array, leve
     """Fill slopes and levels float64[n, W] with c and k of the values `after` float64[W], as `value_features` does."""
     n = slopes.shape[0]
     for s in range(lists.first.shape[0] - 1):
-        # Two agents at a time: a sum waits for itself, and four of them do not wait for each other.
+        # Two agents at a time: a sum depends on itself, but four sums are independent of each other.
         for i in range(0, n, 2):
             j = min(i + 1, n - 1)
             slope, level, other_slope, other_level = 0.0, 0.0, 0.0, 0.0
@@ -144,7 +144,8 @@ def weigh(lists: SuccessorLists, after: Float64Array, slopes: Float64Array, leve
 
 @inlined
 def decide(least: Float64Array, agent: int, chances: Float64Array) -> bool:
-    """Fill an agent's chances [S, n, A] from least float64[A, W]: all maxmin actions alike; return if they changed.
+    """Fill an agent's chances [S, n, A] from least float64[A, W]: uniform over maxmin actions; return whether they
+    changed.
 
     Paper: [TH23] Algorithm 1, line 16.
     """
@@ -167,7 +168,7 @@ def decide(least: Float64Array, agent: int, chances: Float64Array) -> bool:
 
 @inlined
 def _fill_values(worst: Worst, agent: int, values: Float64Array) -> None:
-    """Fill V float64[W]: Q of the best joint action, or what the agent can make sure of.
+    """Fill V float64[W]: Q of the best joint action, or the agent's maxmin value.
 
     Paper: [TH23] Algorithm 1, line 11.
     """

@@ -1,4 +1,4 @@
-"""How fast agents learn the mean reward: steps that fall, and the weights that take them."""
+"""Decreasing steps for learning the mean reward, and the updates of weights."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dprl.algorithms.base import Float64Array, check_number
 from dprl.compiled import inlined, no_alloc_kernel
 
 LARGEST_STEP = 2.0
-"""With features of norm at most 1 the error at a state changes its sign at most, and does not grow, up to this step."""
+"""Up to this step, with features of norm at most 1, the error at a state does not grow (it may change sign)."""
 
 
 @dataclass(frozen=True)
@@ -17,9 +17,10 @@ class RewardStep:
 
     Args:
         step: gamma_1, above 0 and at most 2.
-        decay: above 1/2, so that the squares of the steps have a finite sum, and at most 1, so that the steps have not.
+        decay: above 1/2, so that the squares of the steps have a finite sum, and at most 1, so that the steps have an
+        infinite one.
 
-    Each stage has weights of its own, so the sums that count are over episodes.
+    Each stage has its own weights, so these sums are over episodes.
     Paper: [TH23] sec. 2.1.
     """
 
@@ -57,7 +58,7 @@ def reward_step(rule_step: float, rule_decay: float, k: int) -> float:
 def correct(weights: Float64Array, corrections: Float64Array, gamma: float) -> None:
     """Add gamma times corrections [n, p] to weights [n, p], one row for each agent.
 
-    An agent's correction is (r^i - <psi(s), w^i>) psi(s), or what is released in its place.
+    An agent's correction is (r^i - <psi(s), w^i>) psi(s), or its released version.
     Paper: [TH23] Algorithm 1, line 18.
     """
     for i in range(weights.shape[0]):

@@ -1,6 +1,6 @@
-"""The same as `joint_actions` for two agents, the paper's number: one loop over states for each pair of actions.
+"""Version of `joint_actions` for two agents, the paper's number: one loop over states for each pair of actions.
 
-A row has few states there, and a loop costs more to begin than to run: fewer loops do more in each.
+Rows have few states, so starting a loop costs more than running it: fewer loops do more in each.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dprl.compiled import inlined, no_alloc_kernel
 def fill_worst_of_two(
     forms: Forms, features: Features, bounds: Bounds, rows: Rows, worst: Worst, agents: tuple[int, int]
 ) -> int:
-    """Do what `fill_worst` does, for two agents."""
+    """Fill the worst cases like `fill_worst`, for two agents."""
     n_actions, (beta, cap, floor) = forms.linear.shape[1], bounds
     k0, c1, k1 = features.levels[0], features.slopes[1], features.levels[1]
     product, sums, square, total = rows.products[0, 1], rows.sums[1], rows.square[1], rows.total
@@ -46,7 +46,7 @@ def fill_worst_of_two(
 
 @inlined
 def _begin(forms: Forms, features: Features, rows: Rows) -> None:
-    """Fill what no action changes of both forms, and c_0 c_1."""
+    """Fill the constant parts of both forms, and c_0 c_1."""
     c0, k0, c1, k1 = features.slopes[0], features.levels[0], features.slopes[1], features.levels[1]
     rewards, base, square, product = features.rewards, rows.sums[0], rows.square[0], rows.products[0, 1]
     constant0, constant1 = forms.constant[0], forms.constant[1]
@@ -61,7 +61,7 @@ def _begin(forms: Forms, features: Features, rows: Rows) -> None:
 
 @inlined
 def _add_first(forms: Forms, features: Features, rows: Rows, a: int) -> None:
-    """Add what action a of the first agent adds to both forms."""
+    """Add the part of the first agent's action a to both forms."""
     c0, k0, k1 = features.slopes[0], features.levels[0], features.levels[1]
     base, before, sums, square = rows.sums[0], rows.square[0], rows.sums[1], rows.square[1]
     linear, bend = forms.linear[0, a], forms.squares[0, 0, a, a]

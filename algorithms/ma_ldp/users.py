@@ -1,4 +1,4 @@
-"""The users whom MA-LDP meets: the environment as compiled loops see it, and what one episode leaves on a device."""
+"""Users of MA-LDP: the environment for compiled loops, and the data of one episode on a device."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from dprl.privacy.randomness.bits import fill_uniform
 
 
 class Device(NamedTuple):
-    """What is on the user's side: the episode under way. Only `play` writes it, only `send_statistics` may read it.
+    """User's side: the episode under way. Only `play` writes it, only `send_statistics` may read it.
 
     features float64[M, H, D]: phi_V of the visited states and actions. targets float64[M, H]: V of the next states.
-    corrections float64[n, H, p]: (r_i - believed r) psi. uniforms float64[H], choices float64[H, n]; actions int64[n].
+    corrections float64[n, H, p]: (r_i - estimated r) psi. uniforms float64[H], choices float64[H, n]; actions int64[n].
     """
 
     features: Float64Array
@@ -31,17 +31,17 @@ class Device(NamedTuple):
     actions: Int64Array
 
     def __repr__(self) -> str:
-        # The generated one would print a user's episode into a log.
+        # The generated __repr__ would print a user's episode into a log.
         return f"Device({self.targets.shape[1]} stages)"
 
 
 class Users(NamedTuple):
-    """The environment and its users as compiled loops see them; planning never reads it.
+    """Environment and users for compiled loops; planning never reads them.
 
     drifts float64[n, A]: <a, theta_i>, the truth. rewards float64[n, S], common float64[S]: each agent's and their
     mean; psi float64[S, p]. start: the first state; optimal: V* there. episodes: K. env_key, action_key uint64[5]: of
-    the streams that move the environment and break ties. bounds float64[H]: m_h, to which the device clips features and
-    values; infinite where it does not. reached bool[H, S]: where an episode can be. values float64[H + 1, S]: scratch;
+    the streams for transitions and ties. bounds float64[H]: m_h, the device's bounds on features and values; infinite
+    without clipping. reached bool[H, S]: the reachable states. values float64[H + 1, S]: scratch;
     device: a user's.
     """
 
@@ -64,7 +64,7 @@ class Users(NamedTuple):
 
 
 def users_of(mdp: LinearMixtureMDP, episodes: int, streams: Streams, n_messages: int, bounds: Float64Array) -> Users:
-    """Return K = `episodes` users of `mdp`, each of whom sends so many messages; bounds: see Users."""
+    """Return K = `episodes` users of `mdp` with `n_messages` messages each; bounds: see Users."""
     horizon, n, n_states, dimension = mdp.horizon, mdp.n_agents, mdp.n_states, mdp.n_agents * mdp.dimension
     device = Device(
         features=np.zeros((n_messages, horizon, dimension)),
@@ -93,9 +93,9 @@ def users_of(mdp: LinearMixtureMDP, episodes: int, streams: Streams, n_messages:
 
 @no_alloc_kernel
 def play(users: Users, rules: Rules, plan: Plan, believed: Float64Array, user: int) -> None:
-    """User side: episode `user`; leaves what the device would send, but for noise, in users.device.
+    """User side: play episode `user`; write the message without noise to users.device.
 
-    believed float64[M, H, W]: the mean reward as each agent believes it.
+    believed float64[M, H, W]: each agent's estimate of the mean reward.
 
     Paper: [TH23] Algorithm 1, lines 14 to 25.
     """
@@ -107,7 +107,7 @@ def play(users: Users, rules: Rules, plan: Plan, believed: Float64Array, user: i
     for h in range(horizon):
         for i in range(n):
             own.actions[i] = _choose(plan.chances[h, state, i], own.choices[h, i])
-            # An agent of a shared plan believes what all believe.
+            # Agents of a shared plan have the same estimates.
             error = users.rewards[i, state] - believed[min(i, believed.shape[0] - 1), h, state]
             for j in range(users.psi.shape[1]):
                 own.corrections[i, h, j] = error * users.psi[state, j]
@@ -119,7 +119,7 @@ def play(users: Users, rules: Rules, plan: Plan, believed: Float64Array, user: i
 
 @inlined
 def _choose(chances: Float64Array, uniform: float) -> int:
-    """Return the first action with uniform < the sum of the chances so far, the last possible one if none has."""
+    """Return the first action with uniform < the cumulative probability, else the last possible one."""
     reached, chosen = 0.0, 0
     for a in range(chances.shape[0]):
         if chances[a] > 0.0:
@@ -134,8 +134,8 @@ def _choose(chances: Float64Array, uniform: float) -> int:
 def _look(users: Users, rules: Rules, plan: Plan, h: int, state: int, after: int) -> None:
     """Write phi_V and V of one step for every message.
 
-    Cut features are shrunk to norm H - h, and the value with them, so that <theta*, phi> stays its mean: a step with
-    long features counts less instead of saying something wrong.
+    Long features are shrunk to norm H - h, and the value in proportion, so that <theta*, phi> stays its mean: the step
+    counts less, but is not biased.
     """
     own, length = users.device, rules.actions.shape[1]
     for m in range(own.targets.shape[0]):
@@ -157,7 +157,7 @@ def _look(users: Users, rules: Rules, plan: Plan, h: int, state: int, after: int
 
 @no_alloc_kernel
 def regret(users: Users, rules: Rules, plan: Plan) -> float:
-    """Return V* - V^pi at the start, exact, of agents who break ties at random: the mean over agents' rewards.
+    """Return V* - V^pi at the start, exact, for agents that break ties at random: the mean over agents' rewards.
 
     Paper: [TH23] sec. 2.1.
     """

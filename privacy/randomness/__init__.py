@@ -1,3 +1,3 @@
-"""Random streams: which are there, who may share what, and the generators behind them."""
+"""Random streams and their generators."""
 
 from __future__ import annotations

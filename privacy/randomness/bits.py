@@ -1,4 +1,4 @@
-"""Random bits: draw number n of a key is the same 64 bits whenever and wherever it is asked for.
+"""Random bits: draw number n of a key is always the same 64 bits.
 
 A key is uint64[5]: the generator's code and 256 bits. SPLITMIX64 uses 127 of them (start and odd increment, as in the
 paper's split generators) and is fast, statistically sound and *not* cryptographic. CHACHA20 uses all of them. A key
@@ -51,8 +51,8 @@ def splitmix64(key: np.ndarray, number: np.uint64) -> np.uint64:
 def splitmix64_increment(bits: int) -> int:
     """Return the increment of a SPLITMIX64 key from 64 random bits: odd, and with at least 24 changes of bit.
 
-    An increment of long runs of equal bits, such as 1, moves too few bits for the mixer; the paper flips every other
-    bit of those.
+    An increment with long runs of equal bits, such as 1, changes too few bits for the mixer; the paper flips every
+    other bit of those.
     """
     odd = bits | 1
     return odd ^ _ALTERNATING if (odd ^ odd >> 1).bit_count() < _FEWEST_TRANSITIONS else odd
@@ -60,7 +60,7 @@ def splitmix64_increment(bits: int) -> int:
 
 @kernel
 def generate(out: np.ndarray, key: np.ndarray, first: np.uint64) -> int:
-    """Do what `fill_bits` does and return 1; 0 if key[0] is no generator's code."""
+    """Fill bits like `fill_bits` and return 1; return 0 if key[0] is not a generator's code."""
     if key[0] == SPLITMIX64:
         for i in range(out.shape[0]):
             out[i] = splitmix64(key, first + np.uint64(i))
@@ -82,7 +82,7 @@ def fill_bits(out: np.ndarray, key: np.ndarray, first: np.uint64) -> None:
 
     Raises as `require_generator` does.
     """
-    # What is handed on by address must be what the address is taken for: these refuse strides, lengths, other types.
+    # Arrays are passed by address, so these checks refuse strides, lengths and other types.
     flat, words = out.reshape(out.size), key.reshape(KEY_WORDS)
     if flat.nbytes != 8 * flat.size or words.nbytes != 8 * KEY_WORDS:
         raise ValueError("out and key must be of 64-bit numbers; take the key from Streams.key")

@@ -1,8 +1,8 @@
 """ChaCha20, a cryptographic generator: draw number n of a key is 64-bit word n % 8 of block n // 8.
 
 The block function is that of RFC 8439. As in Bernstein's original the block counter has 64 bits and the nonce, 64 bits
-too, is zero: a key belongs to one stream. 32 blocks are computed side by side, word by word, which fills two of the
-widest vector registers with each word: about 1 ns per 64 bits, a quarter of it for bringing them into order.
+too, is zero: a key belongs to one stream. 32 blocks are computed side by side, word by word, so each word
+fills two of the widest vector registers: about 1 ns per 64 bits, a quarter of it for reordering.
 
 Paper: Bernstein, "ChaCha, a variant of Salsa20", 2008; RFC 8439 sec. 2.3.
 """
@@ -13,7 +13,7 @@ import numpy as np
 
 from dprl.compiled import inlined, kernel
 
-# Blocks computed side by side. With 16 the rounds wait for each other: 1.0 in place of 0.7 ns.
+# Blocks computed side by side. With 16 the rounds stall: 1.0 instead of 0.7 ns.
 LANES = 32
 WORDS_PER_BLOCK = 8
 BATCH = LANES * WORDS_PER_BLOCK
@@ -48,7 +48,7 @@ def _twenty_rounds(x: np.ndarray, state: np.ndarray) -> None:
     for n in range(state.shape[0]):
         x[n] = state[n]
     for _ in range(10):
-        # The distance between words is a constant, so that the compiler sees that lanes do not meet.
+        # The distance between words is a constant, so the compiler knows that lanes do not overlap.
         for lane in range(LANES):
             _quarter_round(x, lane, 0, 4, 8, 12)
             _quarter_round(x, lane, 1, 5, 9, 13)
@@ -79,7 +79,7 @@ def _add(words: np.ndarray, x: np.ndarray, state: np.ndarray) -> None:
 def chacha20_blocks(words: np.ndarray, x: np.ndarray, state: np.ndarray) -> None:
     """Write the ChaCha20 block of each lane of `state` into `words` uint64[BATCH].
 
-    All are ordered word by word, the lanes side by side: `state`, and `x` for what is between, uint32[16 * LANES].
+    All are ordered word by word, the lanes side by side: `state`, and scratch `x`, uint32[16 * LANES].
     """
     _twenty_rounds(x, state)
     _add(words, x, state)

@@ -1,11 +1,11 @@
-"""Exact coins: a probability is known to as many bits as are asked for, and random bits are read until they differ.
+"""Exact coins: random bits are compared with the bits of a probability until they differ.
 
 A coin Bernoulli(p) compares a uniform U in [0, 1), bit by bit, with p. The first 64 bits of both decide except with
 probability 2^-64; then the next 64 are read, and so on. p is kept as its first 64 n bits ("limbs", most significant
-first), computed with integers and rigorous bounds. If all of them tie the coin is 0, so what is drawn is exactly
+first), computed with integers and rigorous bounds. If all of them tie the coin is 0, so the distribution is exactly
 Bernoulli(p rounded down to 64 n bits): for n = 4 a statistical distance below 2^-256 a coin.
 
-Bits that settle ties have numbers from RESERVED on, which no ordinary draw has: draw numbers stay below 2^53.
+Bits that settle ties have numbers from RESERVED on; ordinary draw numbers stay below 2^53.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def round_shift(value: int, bits: int) -> int:
 def leading_bits(p: Fraction | Approximation, bits: int) -> int:
     """Return floor(p * 2^bits), 0 <= p < 1.
 
-    An approximation is asked for more and more guard bits until both ends of its interval round down to the same
-    integer; that ends for every p that is no multiple of 2^-bits, so rationals have to come as fractions.
+    The approximation gets more guard bits until both ends of its interval round down to the same integer. This ends for
+    every p that is not a multiple of 2^-bits, so pass rationals as fractions.
 
     Raises ValueError for a p outside [0, 1), or one that looks like such a multiple to 4096 bits.
     """
@@ -130,9 +130,9 @@ def stochastic_round(value: float, bits: np.uint64) -> float:
     """Return 0.0 or 1.0 with mean `value` in [0, 1], from 64 random bits.
 
     Exact for every float64 that is a multiple of 2^-63, so for 0, 1 and all from 2^-11 on; a smaller one is rounded
-    down to such a multiple first, a bias below 2^-63. The bits have to be the user's own and used for nothing else.
+    down to such a multiple first, a bias below 2^-63. The bits must be the user's own and not be reused.
 
-    *Formal guarantee.* None: it prepares a user's own number for a mechanism that adds noise to integers, and changes
-    no sensitivity that is stated for values in {0, 1}.
+    *Formal guarantee.* None: it prepares a user's own number for a mechanism on integers, and keeps sensitivities
+    stated for values in {0, 1}.
     """
     return np.float64((bits >> np.uint64(1)) < np.uint64(value * 9223372036854775808.0))

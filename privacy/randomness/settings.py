@@ -1,4 +1,4 @@
-"""How noise is drawn: in which arithmetic, and from which entropy."""
+"""Noise settings: arithmetic and entropy."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class NoiseConfig:
-    """How noise is drawn.
+    """Noise settings.
 
     Args:
         arithmetic: 'fast': float64 noise, proved for real numbers. 'exact': whole numbers and exact coins, so that the
             proof is about the numbers that are released; values in [0, 1] become coins on the user's side.
         entropy: 'seed': reproducible, no secret. 'os': keys from the operating system for a cryptographic generator,
-            written down nowhere; such a run cannot be repeated or continued.
+            never stored; such a run cannot be repeated or continued.
     """
 
     arithmetic: Literal["fast", "exact"] = "fast"
@@ -30,5 +30,5 @@ class NoiseConfig:
 
     @property
     def fit_for_release(self) -> bool:
-        """Whether real users could rely on it."""
+        """Whether the noise is fit for real users."""
         return self.arithmetic == "exact" and self.entropy == "os"

@@ -1,6 +1,6 @@
 """Separate, named random streams: a draw is a pure function of (key, number), and every key belongs to one release.
 
-Nothing has to be stored to resume a seeded run, and the order in which draws are made does not matter.
+A seeded run resumes without stored state, and the order of draws does not matter.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Streams:
 
     Args:
         seed: the run's seed, >= 0.
-        context: what else tells this run from others (the digest of a grid cell and of the sources). Two releases with
+        context: further identity of the run (the digest of a grid cell and of the sources). Two releases with
             the same seed and context would share their noise, and their difference would be exact.
-        noise: entropy, and the arithmetic in which noise is drawn.
+        noise: entropy and arithmetic of the noise.
     """
 
     seed: int
@@ -53,8 +53,8 @@ class Streams:
     def key(self, stream: str, purpose: str = "") -> npt.NDArray[np.uint64]:
         """Return the key uint64[5] of a named stream; raise KeyError for a name that is not in STREAMS.
 
-        purpose: what it is for; other noise from the same streams then has another key. A key from the operating system
-        is kept nowhere: whoever asks for it holds the only copy.
+        purpose: its use; each purpose has another key. A key from the operating system is not stored: the caller has
+        the only copy.
         """
         if stream not in STREAMS:
             raise KeyError(f"unknown random stream {stream!r}; the streams are {', '.join(STREAMS)}")
@@ -98,7 +98,7 @@ _secret_keys: WeakValueDictionary[int, npt.NDArray[np.uint64]] = WeakValueDictio
 
 
 def forgotten_by_forks(keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Return `keys` uint64[..., 5] themselves; secret ones are erased in every process that is forked from this one.
+    """Return `keys` uint64[..., 5] themselves; secret ones are erased in every process forked from this one.
 
     Call it for every array that holds secret keys: one check protects all privatizers, because every draw reads a key.
     """
@@ -119,7 +119,7 @@ os.register_at_fork(after_in_child=_forget_secret_keys)
 def derived_key(key: npt.NDArray[np.uint64], purpose: str) -> npt.NDArray[np.uint64]:
     """Return a key uint64[5] of the same generator that is a cryptographic hash of `key` uint64[5] and a purpose.
 
-    It does not lead back to `key`: what it draws may be public.
+    It does not reveal `key`, so its draws may be public.
     """
     return _hashed(int(key[0]), f"{purpose}|".encode() + key.astype("<u8").tobytes())
 
