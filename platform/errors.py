@@ -57,7 +57,7 @@ def shortened(text: str) -> str:
     return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 3] + "..."
 
 
-def complain(line: str) -> None:
+def print_error(line: str) -> None:
     """Print a line on what went wrong, unless nobody reads it any more: the exit code says it too."""
     with suppress(BrokenPipeError):
         sys.stderr.write(line + "\n")

@@ -1,22 +1,31 @@
-"""What each command does, once its words are understood: a file a command."""
+"""Registry of commands: one module each, with HELP, EXAMPLE, `add_flags(parser)` and `run(options)`.
+
+The modules load what they need within `run`, so that `dprl --help` waits for no library.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from typing import Protocol
 
-from dprl.platform.commands.audit import audit
-from dprl.platform.commands.certify import certify
-from dprl.platform.commands.listing import list_registered
-from dprl.platform.commands.plot import plot
-from dprl.platform.commands.report import report
-from dprl.platform.commands.reproduce import reproduce
-from dprl.platform.commands.submit import submit
-from dprl.platform.commands.sweep import run, sweep
-from dprl.platform.commands.ui import ui
+from dprl.platform.commands import audit, certify, list_parts, plot, report, reproduce, run, submit, sweep, ui
 
-COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
-    "list": list_registered,
+
+class Command(Protocol):
+    """Module of one command. HELP: one line. EXAMPLE: words that follow the program's name."""
+
+    HELP: str
+    EXAMPLE: str
+
+    def add_flags(self, parser: argparse.ArgumentParser, /) -> None:
+        """Add the command's arguments to its own parser."""
+
+    def run(self, options: argparse.Namespace, /) -> int:
+        """Run the command and return its exit code. Raises UserError."""
+
+
+COMMANDS: dict[str, Command] = {
+    "list": list_parts,
     "run": run,
     "sweep": sweep,
     "submit": submit,
@@ -27,3 +36,5 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "reproduce": reproduce,
     "ui": ui,
 }
+WORKING = {"run", "sweep", "submit", "reproduce"}
+"""Commands that do more than answer on standard output."""

@@ -1,4 +1,4 @@
-"""`dprl audit`: what attacks on noise measure, of a config's cells, of one mechanism, or of every paper's claims."""
+"""`dprl audit`: attacks on the noise of a config's cells, of one mechanism, or of every paper's claims."""
 
 from __future__ import annotations
 
@@ -7,24 +7,39 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from dprl.platform.commands.base import as_json, labels_of, say, unfit_settings
-from dprl.platform.configs.config import config_files, load_cells
-from dprl.platform.configs.memory import require_memory
+from dprl.platform.commands.base import add_json, add_set, as_json, say, whole_number
 from dprl.platform.errors import EXIT_DONE, EXIT_SOME_FAILED, UserError, broken_rule, suggestion
 
+HELP = "attack the noise of each cell, of one mechanism or of every paper's claims: lower bounds on epsilon"
+EXAMPLE = "audit smoke --runs 200000"
 _FEWEST_RUNS, _MOST = 100, 2**31
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("target", metavar="CONFIG|MECHANISM", nargs="?", help="a config or a mechanism, e.g. laplace")
+    parser.add_argument("--papers", action="store_true", help="audit every printed claim of the four papers")
+    add_set(parser, "replace a value of the config")
+    parser.add_argument("--runs", metavar="N", help="samples from each of two neighbouring inputs, per bound")
+    parser.add_argument("--seed", metavar="S", default="0", help="random seed of the audit (default: 0)")
+    parser.epilog = (
+        f"{parser.epilog}\n\nExit codes: 0 nothing refuted, 1 a claim is refuted or a proof fails, 2 bad input."
+        "\nWith --papers: 1 if a control is refuted, or more is measured than is proved."
+        "\nLast bits of float64 noise do not change the exit code: the claim is on real numbers."
+    )
+    add_json(parser)
 
 
 @dataclass(frozen=True)
 class _Answer:
-    """What the command says: as text, as JSON-ready data, and whether something was refuted."""
+    """Answer of the command as text and as JSON-ready data, and whether something was refuted."""
 
     text: str
     data: object
     violated: bool
 
 
-def audit(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
     """Attack the noise of each cell, of one mechanism or of every paper's claims."""
     answer = _answer(options)
     say(as_json(answer.data) if options.json else answer.text)
@@ -32,14 +47,16 @@ def audit(options: argparse.Namespace) -> int:
 
 
 def _answer(options: argparse.Namespace) -> _Answer:
-    seed = _whole_number("--seed", options.seed, 0, "write e.g. --seed 1")
-    runs = None if options.runs is None else _whole_number("--runs", options.runs, _FEWEST_RUNS, "write e.g. 100000")
+    seed = whole_number("--seed", options.seed, (0, _MOST), "write e.g. --seed 1")
+    runs = None
+    if options.runs is not None:
+        runs = whole_number("--runs", options.runs, (_FEWEST_RUNS, _MOST), "write e.g. 100000")
     if options.papers:
         return _of_papers(options, seed)
     if options.target is None:
         raise UserError("CONFIG|MECHANISM: is required, got nothing; name one, or write --papers")
-    # Only here, as below: their kernels take seconds to load.
-    from dprl.privacy.audits.mechanisms_audited import mechanism_names  # noqa: PLC0415
+    from dprl.platform.configs.config import config_files
+    from dprl.privacy.audits.mechanisms_audited import mechanism_names
 
     known = mechanism_names()
     if options.target in known and not Path(options.target).exists():
@@ -52,8 +69,8 @@ def _answer(options: argparse.Namespace) -> _Answer:
 
 
 def _of_papers(options: argparse.Namespace, seed: int) -> _Answer:
-    from dprl.platform.reports.audits import papers_text  # noqa: PLC0415
-    from dprl.platform.reproductions.privacy_claims import audit_papers  # noqa: PLC0415
+    from dprl.platform.reports.audits import papers_text
+    from dprl.platform.reproductions.privacy_claims import audit_papers
 
     for name, given in (("CONFIG|MECHANISM", options.target), ("--set", options.set), ("--runs", options.runs)):
         if given:
@@ -65,8 +82,8 @@ def _of_papers(options: argparse.Namespace, seed: int) -> _Answer:
 
 
 def _of_mechanism(options: argparse.Namespace, runs: int | None, seed: int) -> _Answer:
-    from dprl.platform.audits import audit_mechanism  # noqa: PLC0415
-    from dprl.platform.reports.audits import block, outcome  # noqa: PLC0415
+    from dprl.platform.audits import audit_mechanism
+    from dprl.platform.reports.audits import block, outcome
 
     if options.set:
         raise broken_rule("--set", "must be left out with a mechanism", options.set[0], "name a config to set it in")
@@ -77,9 +94,12 @@ def _of_mechanism(options: argparse.Namespace, runs: int | None, seed: int) -> _
 
 
 def _of_cells(options: argparse.Namespace, runs: int | None, seed: int) -> _Answer:
-    from dprl.platform.audits import DEFAULT_RUNS, audit_experiment, last_bits  # noqa: PLC0415
-    from dprl.platform.reports.audits import block, outcome  # noqa: PLC0415
-    from dprl.privacy.audits.findings import audit_summary  # noqa: PLC0415
+    from dprl.platform.audits import DEFAULT_RUNS, audit_experiment, last_bits
+    from dprl.platform.commands.cells import labels_of, unfit_settings
+    from dprl.platform.configs.config import load_cells
+    from dprl.platform.configs.memory import require_memory
+    from dprl.platform.reports.audits import block, outcome
+    from dprl.privacy.audits.findings import audit_summary
 
     cells = load_cells(options.target, options.set)
     require_memory(cells, run=False)
@@ -99,13 +119,3 @@ def _of_cells(options: argparse.Namespace, runs: int | None, seed: int) -> _Answ
         data.append({"cell": cell.digest, "parameters": cell.parameters(), **found})
         failing += [label] if any(finding.violated for finding in findings) else []
     return _Answer("\n\n".join([*texts, outcome(failing, len(cells))]), data, bool(failing))
-
-
-def _whole_number(name: str, text: str, least: int, remedy: str) -> int:
-    try:
-        value = int(float(text)) if float(text).is_integer() else -1
-    except (ValueError, OverflowError):
-        value = -1
-    if not least <= value <= _MOST:
-        raise broken_rule(name, f"must be a whole number from {least} to {_MOST}", text, remedy)
-    return value

@@ -1,4 +1,4 @@
-"""What several commands need: cells and their certificates, output for people and programs."""
+"""Flags, output and numbers that several commands share."""
 
 from __future__ import annotations
 
@@ -9,98 +9,73 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
 
-from dprl.platform.configs.config import load_cells
-from dprl.platform.configs.experiment import Experiment, varying_keys
-from dprl.platform.configs.memory import require_memory
-from dprl.platform.configs.sections import field_names
 from dprl.platform.errors import (
+    EXIT_DONE,
     EXIT_INTERRUPTED,
+    EXIT_SOME_FAILED,
     Interrupted,
-    UserError,
-    below,
     broken_rule,
-    complain,
     how_to_resume,
+    print_error,
 )
-from dprl.platform.sweep_flags import DEFAULT_RESTARTS, MAX_RESTARTS
-
-if TYPE_CHECKING:
-    from dprl.platform.results.named_grid import Stages
 
 _STDOUT, _STDERR = 1, 2
-_MOST_RESTARTS = 10**6
+_SET = "replace a value, e.g. env.horizon=10 or 'privacy={model: jdp, epsilon: 2}'; may be repeated"
+_STORAGE = "as for sweep (default: $DPRL_HOME or ./dprl_runs)"
+SWITCHES = {
+    "--fresh": "delete earlier results of this name and restart",
+    "--quiet": "print only results and errors",
+}
+"""Flags of `run`, `sweep` and `submit`, with their help."""
 
 
-def expanded_cells(options: argparse.Namespace) -> list[Experiment]:
-    """Return the cells of the config that the command names. Raises UserError."""
-    overrides = list(options.set)
-    if getattr(options, "name", None) is not None:
-        overrides.append(f"name={json.dumps(options.name)}")
-    cells = load_cells(options.config, overrides)
-    # Before anything is built: an environment may need more than there is. `certify` does not run what it certifies.
-    require_memory(cells, run=options.command != "certify", here=getattr(options, "address", None) is None)
-    return cells
+def add_config(parser: argparse.ArgumentParser) -> None:
+    """Add CONFIG, --set and --json."""
+    parser.add_argument("config", metavar="CONFIG", help="a YAML file, or the name of one in tune_configs/")
+    add_set(parser)
+    add_json(parser)
 
 
-def labels_of(cells: Sequence[Experiment]) -> list[str]:
-    """Return names of cells that say the trust model and epsilon first, also of a single cell."""
-    keys = list(dict.fromkeys(["privacy.model", "privacy.epsilon", *varying_keys(cells)]))
-    return [cell.short_name(keys) for cell in cells]
+def add_set(parser: argparse.ArgumentParser, text: str = _SET) -> None:
+    """Add --set."""
+    parser.add_argument("--set", metavar="PATH=VALUE", action="append", default=[], help=text)
 
 
-def planned_certificates(cells: Sequence[Experiment]) -> list[dict[str, Any]]:
-    """Return every cell's planned certificate, with the cell that it is for.
-
-    Raises UserError if the settings of a cell do not fit together; nothing has been written then.
-    """
-    found = []
-    for cell, label in zip(cells, labels_of(cells), strict=True):
-        try:
-            proved = cell.certificate().to_dict()
-        except ValueError as error:
-            raise unfit_settings(cell, label, error) from None
-        found.append({"cell": cell.digest, "parameters": cell.parameters(), **proved})
-    return found
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add --json."""
+    parser.add_argument("--json", action="store_true", help="print JSON for a program to read")
 
 
-def unfit_settings(cell: Experiment, label: str, error: ValueError) -> UserError:
-    """Return the error for a cell whose privacy cannot be built: what the room says, at its place in the config."""
-    return UserError(f"{label}: {below('privacy', field_names(type(cell.privacy)), str(error))}")
+def add_storage(parser: argparse.ArgumentParser, text: str = _STORAGE) -> None:
+    """Add --storage."""
+    parser.add_argument("--storage", metavar="URI", help=text)
 
 
-def stages_asked(cells: Sequence[Experiment], options: argparse.Namespace) -> Stages | None:
-    """Return in which stages --adaptive adds seeds, None without it. Raises UserError, also for half of it."""
-    if not options.adaptive:
-        if options.most_seeds is not None:
-            raise broken_rule("--most-seeds", "is only for --adaptive", options.most_seeds, "add --adaptive")
-        return None
-    # Only here: it loads pandas and the tests.
-    from dprl.platform.sweeps.adaptive import stages_asked_for  # noqa: PLC0415
-
-    return stages_asked_for(cells, options.most_seeds)
+def add_naming(parser: argparse.ArgumentParser) -> None:
+    """Add --name and SWITCHES."""
+    parser.add_argument("--name", help="name of the sweep and of its folder (default: the config's name)")
+    for flag, text in SWITCHES.items():
+        parser.add_argument(flag, action="store_true", help=text)
 
 
-def restarts_asked(options: argparse.Namespace) -> int:
-    """Return how often a cell goes on after its worker or node is lost, -1 for no limit. Raises UserError."""
-    text = getattr(options, "max_restarts", None)
-    if text is None:
-        return DEFAULT_RESTARTS
+def whole_number(flag: str, text: str, bounds: tuple[int, int], remedy: str) -> int:
+    """Return the whole number in `text`, which may be 1e5. Raises UserError for one outside of the bounds."""
+    least, most = bounds
     try:
-        number = int(text)
+        value = float(text)
     except ValueError:
-        number = -2
-    if not -1 <= number <= _MOST_RESTARTS:
-        raise broken_rule(MAX_RESTARTS, f"must be a whole number from -1 to {_MOST_RESTARTS}", text, "write e.g. 20")
-    return number
+        value = math.nan
+    if not (value.is_integer() and least <= value <= most):
+        raise broken_rule(flag, f"must be a whole number from {least} to {most}", text, remedy)
+    return int(value)
 
 
 @contextmanager
 def stdout_for_results(on_ray: bool = False) -> Iterator[None]:
-    """Lead to standard error what anything prints meanwhile, or `on_ray` to nowhere.
+    """Redirect standard output to standard error meanwhile, or drop it if `on_ray`.
 
-    What a sweep itself tells meanwhile goes to standard error; on standard output Ray tells of dead workers, at length.
+    A sweep reports its progress on standard error; Ray prints long messages about dead workers on standard output.
     """
     sys.stdout.flush()
     kept = os.dup(_STDOUT)
@@ -137,9 +112,9 @@ def _json_ready(value: object) -> object:
 
 
 def interrupted(error: KeyboardInterrupt, options: argparse.Namespace) -> int:
-    """Say how to go on, unless the sweep has said it, and return the exit code."""
+    """Print the command that resumes, unless the sweep has printed it, and return the exit code."""
     if not isinstance(error, Interrupted):
-        complain(f"dprl: {how_to_resume(options.resume_command)}")
+        print_error(f"dprl: {how_to_resume(options.resume_command)}")
     return EXIT_INTERRUPTED
 
 
@@ -147,3 +122,12 @@ def say(text: str) -> None:
     """Print a line of the command's answer at once."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
+
+
+def exit_code(failed: Sequence[str], unwritten: Sequence[str] = ()) -> int:
+    """Print a line for each failure and each file that was not written, and return the exit code."""
+    for line in failed:
+        print_error(f"dprl: failed: {line}")
+    for line in unwritten:
+        print_error(f"dprl: not written: {line}")
+    return EXIT_SOME_FAILED if failed or unwritten else EXIT_DONE

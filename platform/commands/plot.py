@@ -6,25 +6,37 @@ import argparse
 import math
 from pathlib import Path
 
-from dprl.platform.commands.base import say
+from dprl.platform.commands.base import add_storage, say
 from dprl.platform.errors import EXIT_DONE, broken_rule, suggestion
-from dprl.platform.results.home import home_folder
 
+HELP = "draw one figure of a sweep for a paper or for slides, and print its caption"
+EXAMPLE = "plot regret_vs_epsilon frontier --style paper --width 2.7 --out frontier.pdf"
 _WIDTHS = 1.5, 40.0
 """In inches."""
 
 
-def plot(options: argparse.Namespace) -> int:
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("sweep", metavar="SWEEP", help="the name of a sweep, or its folder")
+    parser.add_argument("figure", metavar="FIGURE", nargs="?", help="frontier, curves, ...; without it, all are listed")
+    parser.add_argument("--style", choices=["paper", "slides"], default="paper", help="sizes of text and lines")
+    parser.add_argument("--width", metavar="INCHES", help="2.7 is half a page, also 14cm (default: 5.5, slides 11)")
+    parser.add_argument("--format", choices=["pdf", "svg", "png"], help="default: that of --out, else pdf")
+    parser.add_argument("--out", metavar="FILE", help="default: SWEEP_FIGURE.FORMAT in this folder")
+    add_storage(parser)
+
+
+def run(options: argparse.Namespace) -> int:
     """Draw one figure of a sweep into a file and print its caption."""
     width = None if options.width is None else _width(options.width)
     file = None if options.out is None else Path(options.out)
-    # Only here: pandas and matplotlib take time to load.
-    from dprl.platform.reports.comparing.report_cells import read_cells  # noqa: PLC0415
-    from dprl.platform.reports.figures.catalogue import report_charts  # noqa: PLC0415
-    from dprl.platform.reports.figures.layout import compose  # noqa: PLC0415
-    from dprl.platform.reports.figures.styles import FORMATS, render, style_of  # noqa: PLC0415
-    from dprl.platform.results.atomic_files import write_bytes  # noqa: PLC0415
-    from dprl.platform.results.finding import nothing_finished, sweep_layout  # noqa: PLC0415
+    from dprl.platform.reports.comparing.report_cells import read_cells
+    from dprl.platform.reports.figures.catalogue import report_charts
+    from dprl.platform.reports.figures.layout import compose
+    from dprl.platform.reports.figures.styles import FORMATS, render, style_of
+    from dprl.platform.results.atomic_files import write_bytes
+    from dprl.platform.results.home import home_folder
+    from dprl.platform.results.layout import nothing_finished, sweep_layout
 
     kind = options.format or (file.suffix[1:].lower() if file is not None else "pdf")
     if kind not in FORMATS:

@@ -7,28 +7,46 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dprl.platform.commands.base import as_json, say
+from dprl.platform.commands.base import add_json, add_storage, as_json, say
 from dprl.platform.errors import EXIT_DONE, UserError, broken_rule
-from dprl.platform.results.home import home_folder
 
 if TYPE_CHECKING:
     from dprl.platform.reports.pages.writing import SweepReport
 
+HELP = "report the best algorithm at each epsilon: a page with figures, tables and tests"
+EXAMPLE = "report regret_vs_epsilon"
 _MARKDOWN = ".md"
-_MARKDOWN_ONLY = ("preface",)
 
 
-def report(options: argparse.Namespace) -> int:
-    """Write the report of some sweeps and say what it answers."""
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("sweeps", metavar="SWEEP", nargs="+", help="the name of a sweep, or its folder")
+    where = "folder of report.html and its files (default: that of the only sweep), or a file for a Markdown page"
+    parser.add_argument("--out", metavar="DIR|FILE.md", help=where)
+    parser.add_argument("--title", help="title of the page (default: the names of the sweeps)")
+    parser.add_argument("--preface", metavar="FILE.md", help="Markdown for the top of a Markdown page")
+    parser.add_argument(
+        "--compare",
+        metavar=("ONE", "OTHER"),
+        nargs=2,
+        help="also test these two algorithms or cells; on a Markdown page: ratio of the episodes to half regret, OTHER "
+        "algorithm to ONE",
+    )
+    add_storage(parser)
+    add_json(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the report of some sweeps and print its answers."""
+    from dprl.platform.results.home import home_folder
+
     home = home_folder(options.storage)
     if options.out is not None and options.out.endswith(_MARKDOWN):
         return _markdown(options, home)
-    for name in _MARKDOWN_ONLY:
-        if getattr(options, name) is not None:
-            rule, remedy = "is for the Markdown form only", "add e.g. --out report.md"
-            raise broken_rule(f"--{name}", rule, getattr(options, name), remedy)
-    # Only here: pandas and matplotlib take time to load.
-    from dprl.platform.reports.pages.writing import SweepReport  # noqa: PLC0415
+    if options.preface is not None:
+        remedy = "add e.g. --out report.md"
+        raise broken_rule("--preface", "is for the Markdown form only", options.preface, remedy)
+    from dprl.platform.reports.pages.writing import SweepReport
 
     if options.out is None and len(options.sweeps) > 1:
         rule, remedy = "must be given with several sweeps", "write e.g. --out report"
@@ -48,9 +66,9 @@ def report(options: argparse.Namespace) -> int:
 
 
 def _say_answers(found: SweepReport) -> None:
-    from dprl.platform.reports.comparing.answers import answers_of  # noqa: PLC0415
-    from dprl.platform.reports.comparing.sentences import heading, lead  # noqa: PLC0415
-    from dprl.platform.reports.tables import write_table  # noqa: PLC0415
+    from dprl.platform.reports.comparing.answers import answers_of
+    from dprl.platform.reports.comparing.sentences import heading, lead
+    from dprl.platform.reports.tables import write_table
 
     for line in found.missing:
         say(f"not finished: {line}")
@@ -66,8 +84,8 @@ def _say_answers(found: SweepReport) -> None:
 
 
 def _markdown(options: argparse.Namespace, home: Path) -> int:
-    from dprl.platform.reports.pages.markdown_page import PageRequest, report_page, summaries  # noqa: PLC0415
-    from dprl.platform.results.atomic_files import write_text  # noqa: PLC0415
+    from dprl.platform.reports.pages.markdown_page import PageRequest, report_page, summaries
+    from dprl.platform.results.atomic_files import write_text
 
     compared = None if options.compare is None else (options.compare[0], options.compare[1])
     wanted = PageRequest(options.title, options.preface, compared, options.resume_command)

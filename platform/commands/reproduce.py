@@ -6,18 +6,29 @@ import argparse
 import sys
 from contextlib import suppress
 
-from dprl.platform.commands.base import as_json, interrupted, say, stdout_for_results
-from dprl.platform.environment_variables import tracking_uri
-from dprl.platform.errors import EXIT_DONE, EXIT_SOME_FAILED, complain
-from dprl.platform.results.home import home_folder
+from dprl.platform.commands.base import SWITCHES, add_json, as_json, exit_code, interrupted, say, stdout_for_results
+
+HELP = "run a paper's experiments and compare its numbers with ours; repeat the command to resume"
+EXAMPLE = "reproduce pgc-a3c --quick"
 
 
-def reproduce(options: argparse.Namespace) -> int:
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("paper", metavar="PAPER", nargs="?", default="all", help="pgc-a3c, ma-ldp, or all (default)")
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="as many trials as the paper has: 20, or 10 for ma-ldp")
+    size.add_argument("--full", action="store_true", help="100 trials, for narrower intervals (default)")
+    parser.add_argument("--fresh", action="store_true", help=SWITCHES["--fresh"])
+    add_json(parser)
+
+
+def run(options: argparse.Namespace) -> int:
     """Run papers' experiments, as far as they are not finished, and write their numbers beside ours."""
-    # Only here: pandas and the compiled loops take time to load.
-    from dprl.platform.reports.tables import write_table  # noqa: PLC0415
-    from dprl.platform.reproductions.engine import Request  # noqa: PLC0415
-    from dprl.platform.reproductions.papers import PAPERS, wanted  # noqa: PLC0415
+    from dprl.platform.environment_variables import tracking_uri
+    from dprl.platform.reports.tables import write_table
+    from dprl.platform.reproductions.engine import Request
+    from dprl.platform.reproductions.papers import PAPERS, wanted
+    from dprl.platform.results.home import home_folder
 
     papers = wanted(options.paper)
     home, uri = home_folder(None), tracking_uri(None)
@@ -36,7 +47,4 @@ def reproduce(options: argparse.Namespace) -> int:
                 headers, *rows = one.verdicts
                 write_table(sys.stdout, headers, rows)
                 say(f"page      {one.page}")
-    for one in found:
-        for line in one.failed:
-            complain(f"dprl: failed: {line}")
-    return EXIT_SOME_FAILED if any(one.failed for one in found) else EXIT_DONE
+    return exit_code([line for one in found for line in one.failed])

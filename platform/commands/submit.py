@@ -3,34 +3,69 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import sys
 import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dprl.platform.commands.base import as_json, expanded_cells, planned_certificates, restarts_asked, say, stages_asked
-from dprl.platform.configs.config import read_config
-from dprl.platform.environment_variables import tracking_uri
-from dprl.platform.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, counted
+from dprl.platform.commands.base import add_json, add_set, add_storage, as_json, say
+from dprl.platform.commands.sweep import add_sweep_flags, restarts_asked, sweep_words
+from dprl.platform.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, counted, print_error
 from dprl.platform.program import command
-from dprl.platform.results.home import home_folder
-from dprl.platform.submission.dashboard import Dashboard
-from dprl.platform.submission.placement import check_plugins, check_tracking, storage_on
-from dprl.platform.submission.shipping import CONFIG_FILE, pack
-from dprl.platform.sweep_flags import sweep_words
-from dprl.privacy import source_digest
+
+if TYPE_CHECKING:
+    from dprl.platform.submission.dashboard import Dashboard
+
+HELP = "run a sweep as a job on a running Ray cluster, with this code, and follow it"
+EXAMPLE = "submit smoke --address http://HOST:8265 --storage /shared/dprl --tracking-uri http://HOST:5000"
 
 
-def submit(options: argparse.Namespace) -> int:
-    """Hand in a sweep and follow it, or follow or stop one that was handed in before."""
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    job = parser.add_mutually_exclusive_group(required=True)
+    job.add_argument("config", metavar="CONFIG", nargs="?", help="as for sweep: a YAML file of this machine")
+    job.add_argument("--follow", metavar="JOB", help="show the log of a job that was submitted, until it ends")
+    job.add_argument("--stop", metavar="JOB", help="stop a job; submit the sweep again to resume it")
+    parser.add_argument("--address", metavar="URL", required=True, help="URL of Ray's dashboard, http://HOST:8265")
+    add_set(parser)
+    add_sweep_flags(parser)
+    parser.add_argument(
+        "--tracking-uri",
+        metavar="URI",
+        help="URI of MLflow, as the cluster's head reaches it (default: $MLFLOW_TRACKING_URI)",
+    )
+    add_storage(parser, "a folder for all results, at the same path on every node")
+    parser.add_argument("--no-wait", action="store_true", help="return once the job is submitted")
+    add_json(parser)
+    parser.epilog = (
+        f"{parser.epilog}\n\nThe exit code is the sweep's; 130 if the job was stopped, or is no longer followed."
+        "\nA cluster with token authentication: set RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH, or have ~/.ray/auth_token."
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Submit a sweep and follow it, or follow or stop a submitted one."""
+    from dprl.platform.submission.dashboard import Dashboard
+
     if options.follow is not None:
         return _follow(Dashboard(options.address), options.follow, {}, options)
     if options.stop is not None:
         return _stop(Dashboard(options.address), options.stop, options)
+    return _submit(options)
+
+
+def _submit(options: argparse.Namespace) -> int:
+    from dprl.platform.commands.cells import expanded_cells, overrides, planned_certificates, stages_asked
+    from dprl.platform.configs.config import read_config
+    from dprl.platform.environment_variables import tracking_uri
+    from dprl.platform.results.home import home_folder
+    from dprl.platform.submission.dashboard import Dashboard
+    from dprl.platform.submission.placement import check_plugins, check_tracking, storage_on
+    from dprl.platform.submission.shipping import CONFIG_FILE, pack
+    from dprl.privacy import source_digest
+
     check_plugins(os.environ)
     options.tracking_uri = tracking_uri(options.tracking_uri)
     cells = expanded_cells(options)
@@ -41,14 +76,15 @@ def submit(options: argparse.Namespace) -> int:
     nodes = dashboard.alive_nodes()
     storage = storage_on(nodes, options.storage, partial(home_folder, None))
     check_tracking(nodes, storage, options.tracking_uri)
-    # Only here: Ray takes seconds to load, and a slip has been told by now.
-    from dprl.platform.submission.jobs import submit_job  # noqa: PLC0415
+    # Ray takes seconds to load, and bad input has been refused by now.
+    from dprl.platform.submission.jobs import submit_job
 
-    overrides = [*options.set, *([] if options.name is None else [f"name={json.dumps(options.name)}"])]
     with tempfile.TemporaryDirectory(prefix="dprl-job-") as folder:
-        shipment = pack(read_config(options.config, overrides), Path(folder))
+        shipment = pack(read_config(options.config, overrides(options)), Path(folder))
         about = {"dprl_source_digest": source_digest(), "dprl_sweep": cells[0].name}
-        words = _words(options, storage)
+        words = [CONFIG_FILE, "--address", "auto", "--storage", storage, "--resume-command", options.resume_command]
+        words += [] if options.tracking_uri is None else ["--tracking-uri", options.tracking_uri]
+        words += sweep_words(options)
         job_id = submit_job(dashboard, cells[0].name, words, shipment, about, _tell(options))
     where = {"sweep": cells[0].name, "storage": storage, "tracking_uri": options.tracking_uri}
     _tell(options)(f"submitted  {job_id}: {counted(len(cells), 'cell')} on {counted(len(nodes), 'node')}")
@@ -60,30 +96,22 @@ def submit(options: argparse.Namespace) -> int:
     return _follow(dashboard, job_id, where, options)
 
 
-def _words(options: argparse.Namespace, storage: str) -> list[str]:
-    """Return the words of the sweep's command line on the cluster."""
-    words = [CONFIG_FILE, "--address", "auto", "--storage", storage, "--resume-command", options.resume_command]
-    if options.tracking_uri is not None:
-        words += ["--tracking-uri", options.tracking_uri]
-    return [*words, *sweep_words(options)]
-
-
 def _follow(dashboard: Dashboard, job_id: str, where: dict[str, Any], options: argparse.Namespace) -> int:
     """Show the job's log until it ends, and return its exit code."""
-    from dprl.platform.submission.jobs import LostContact, follow_job  # noqa: PLC0415
+    from dprl.platform.submission.jobs import LostContact, follow_job
 
     again = f"follow it again with `{_command(dashboard, '--follow', job_id)}`"
     try:
         end = follow_job(dashboard, job_id, _tell(options))
     except KeyboardInterrupt:
         stop = _command(dashboard, "--stop", job_id)
-        sys.stderr.write(f"\ndprl: the job goes on; {again}, stop it with `{stop}`\n")
+        print_error(f"\ndprl: the job goes on; {again}, stop it with `{stop}`")
         return EXIT_INTERRUPTED
     except LostContact as error:
-        sys.stderr.write(f"dprl: {dashboard.url} no longer answers ({error}); the job may go on: {again}\n")
+        print_error(f"dprl: {dashboard.url} no longer answers ({error}); the job may go on: {again}")
         return EXIT_SOME_FAILED
     if end.cause:
-        sys.stderr.write(f"dprl: the job died: {end.cause.strip()}\n")
+        print_error(f"dprl: the job died: {end.cause.strip()}")
     if options.json:
         told = {"job": job_id, "address": dashboard.url, **where}
         say(as_json({**told, "status": end.status, "exit_code": end.exit_code}))
@@ -91,7 +119,7 @@ def _follow(dashboard: Dashboard, job_id: str, where: dict[str, Any], options: a
 
 
 def _stop(dashboard: Dashboard, job_id: str, options: argparse.Namespace) -> int:
-    from dprl.platform.submission.jobs import stop_job  # noqa: PLC0415
+    from dprl.platform.submission.jobs import stop_job
 
     stopped = stop_job(dashboard, job_id)
     _tell(options)(f"{'stopping' if stopped else 'had ended'}  {job_id}")
@@ -101,13 +129,8 @@ def _stop(dashboard: Dashboard, job_id: str, options: argparse.Namespace) -> int
 
 
 def _tell(options: argparse.Namespace) -> Callable[[str], None]:
-    """Return what shows a line for people: on standard output, unless a program reads that."""
-    return _complain if options.json else say
-
-
-def _complain(line: str) -> None:
-    sys.stderr.write(line + "\n")
-    sys.stderr.flush()
+    """Return the printer of lines for people: on standard output, unless a program reads that."""
+    return print_error if options.json else say
 
 
 def _command(dashboard: Dashboard, flag: str, job_id: str) -> str:

@@ -1,4 +1,4 @@
-"""`dprl run` and `dprl sweep`: the cells of a config, in this process or on Ray."""
+"""`dprl sweep`: the cells of a config as trials of Ray Tune."""
 
 from __future__ import annotations
 
@@ -8,36 +8,80 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from dprl.platform.commands.base import (
+    SWITCHES,
+    add_config,
+    add_naming,
+    add_storage,
     as_json,
-    expanded_cells,
+    exit_code,
     interrupted,
-    labels_of,
-    planned_certificates,
-    restarts_asked,
     say,
-    stages_asked,
     stdout_for_results,
+    whole_number,
 )
-from dprl.platform.environment_variables import tracking_uri
-from dprl.platform.errors import EXIT_DONE, EXIT_SOME_FAILED, complain, counted
-from dprl.platform.reports.verdicts import verdict_line
-from dprl.platform.results.home import home_folder
+from dprl.platform.errors import EXIT_DONE, counted
 
 if TYPE_CHECKING:
-    from dprl.platform.sweeps.workplace import Executor
+    from dprl.platform.sweeps.executor import ExecutorName
+
+HELP = "run every cell of a config as a Ray Tune trial; repeat the command to resume"
+EXAMPLE = "sweep tune_configs/regret_vs_epsilon.yaml --name first_try"
+_MOST_RESTARTS = 10**6
+_ADAPTIVE = "add seeds, as many as the config has at a time, to cells with a comparison that is not significant"
+_NUMBERS = ("--most-seeds", "--max-restarts")
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    add_config(parser)
+    add_sweep_flags(parser)
+    parser.add_argument("--address", metavar="ADDR", help="address of a running Ray cluster (default: this machine)")
+    parser.add_argument(
+        "--tracking-uri",
+        metavar="URI",
+        help="URI of MLflow (default: $MLFLOW_TRACKING_URI, or a database in the results' folder)",
+    )
+    storage = "a folder for all results, seen by every node of a cluster (default: $DPRL_HOME or ./dprl_runs)"
+    add_storage(parser, storage)
+    parser.add_argument("--dry-run", action="store_true", help="show the cells and what each would prove; run nothing")
+    # The command that the user of `dprl submit` typed: on the cluster that is another one.
+    parser.add_argument("--resume-command", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+
+
+def add_sweep_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of `sweep` that `submit` hands on by `sweep_words`."""
+    add_naming(parser)
+    parser.add_argument("--adaptive", action="store_true", help=_ADAPTIVE)
+    parser.add_argument(_NUMBERS[0], metavar="N", help="with --adaptive: most seeds per cell (default: 5 times seeds)")
+    restarts = "how often a cell restarts elsewhere after its worker or node is lost; -1: no limit (default: 3)"
+    parser.add_argument(_NUMBERS[1], metavar="N", help=restarts)
+
+
+def sweep_words(options: argparse.Namespace) -> list[str]:
+    """Return the words that give another `dprl sweep` the flags of this call."""
+    given = {flag: getattr(options, flag.removeprefix("--").replace("-", "_")) for flag in (*SWITCHES, "--adaptive")}
+    numbers = {flag: getattr(options, flag.removeprefix("--").replace("-", "_")) for flag in _NUMBERS}
+    words = [flag for flag, chosen in given.items() if chosen]
+    return words + [word for flag, number in numbers.items() if number is not None for word in (flag, number)]
+
+
+def restarts_asked(options: argparse.Namespace) -> int:
+    """Return how often a cell restarts after its worker or node is lost, -1 for no limit. Raises UserError."""
+    from dprl.platform.sweeps.execution import DEFAULT_RESTARTS
+
+    text = getattr(options, "max_restarts", None)
+    if text is None:
+        return DEFAULT_RESTARTS
+    return whole_number("--max-restarts", text, (-1, _MOST_RESTARTS), "write e.g. 20")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run every cell in this process."""
-    if options.seeds is not None:
-        options.set.append(f"seeds={options.seeds}")
-    return _execute(options, "process")
-
-
-def sweep(options: argparse.Namespace) -> int:
     """Run every cell as a Ray Tune trial, or with --dry-run only show what would run."""
     if not options.dry_run:
-        return _execute(options, "tune")
+        return execute(options, "tune")
+    from dprl.platform.commands.cells import expanded_cells, labels_of, planned_certificates, stages_asked
+    from dprl.platform.reports.verdicts import verdict_line
+
     cells = expanded_cells(options)
     stages = stages_asked(cells, options)
     restarts_asked(options)
@@ -56,16 +100,20 @@ def sweep(options: argparse.Namespace) -> int:
     return EXIT_DONE
 
 
-def _execute(options: argparse.Namespace, executor: Executor) -> int:
+def execute(options: argparse.Namespace, executor: ExecutorName) -> int:
+    """Run the cells of the config, print the table of results and return the exit code."""
+    from dprl.platform.commands.cells import expanded_cells, planned_certificates, stages_asked
+    from dprl.platform.environment_variables import tracking_uri
+    from dprl.platform.results.home import home_folder
+
     cells = expanded_cells(options)
     stages = stages_asked(cells, options) if executor == "tune" else None
     max_restarts = restarts_asked(options)
     planned_certificates(cells)
     home = home_folder(getattr(options, "storage", None))
-    # Only here: certifying and listing need not wait for pandas and MLflow.
-    from dprl.platform.reports.tables import write_summary  # noqa: PLC0415
-    from dprl.platform.sweeps.adaptive import run_adaptive  # noqa: PLC0415
-    from dprl.platform.sweeps.sweep import SweepOptions, run_sweep  # noqa: PLC0415
+    from dprl.platform.reports.tables import write_summary
+    from dprl.platform.sweeps.adaptive import run_adaptive
+    from dprl.platform.sweeps.sweep import SweepOptions, run_sweep
 
     how = SweepOptions(
         name=cells[0].name,
@@ -92,8 +140,4 @@ def _execute(options: argparse.Namespace, executor: Executor) -> int:
         elif len(result.summary):
             write_summary(sys.stdout, result.summary)
             sys.stdout.flush()
-    for line in result.failed:
-        complain(f"dprl: failed: {line}")
-    for line in result.unwritten:
-        complain(f"dprl: not written: {line}")
-    return EXIT_SOME_FAILED if result.failed or result.unwritten else EXIT_DONE
+    return exit_code(result.failed, result.unwritten)

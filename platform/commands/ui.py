@@ -7,24 +7,28 @@ import os
 import socket
 import sys
 
-from dprl.platform.commands.base import say
-from dprl.platform.environment_variables import TRACKING_VARIABLE, tracking_uri
-from dprl.platform.errors import UserError, broken_rule, complain
+from dprl.platform.commands.base import add_storage, say, whole_number
+from dprl.platform.errors import UserError, broken_rule, print_error
 from dprl.platform.program import command
-from dprl.platform.results.home import Home, home_folder
-from dprl.platform.tracking.shown_addresses import without_secrets
-from dprl.platform.tracking.store import TrackingStore, runs_page
 
+HELP = "open MLflow's web pages on the results"
+EXAMPLE = "ui --port 5001"
 _UI_HOST = "127.0.0.1"
 _PROBE_SECONDS = 2.0
 
 
-def ui(options: argparse.Namespace) -> int:
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("--port", metavar="N", default="5000", help="TCP port (default: 5000)")
+    add_storage(parser)
+
+
+def run(options: argparse.Namespace) -> int:
     """Become the MLflow UI on the store of this machine's sweeps."""
-    port = int(options.port) if options.port.isdecimal() else 0
-    if not 1 <= port <= 65535:
-        rule = "must be a whole number from 1 to 65535"
-        raise broken_rule("--port", rule, options.port, "write e.g. --port 5000")
+    from dprl.platform.results.home import Home, home_folder
+    from dprl.platform.tracking.store import TrackingStore, runs_page
+
+    port = whole_number("--port", options.port, (1, 65535), "write e.g. --port 5000")
     home = Home(home_folder(options.storage).resolve())
     elsewhere = _elsewhere() if options.storage is None else ""
     database = home.database
@@ -34,7 +38,7 @@ def ui(options: argparse.Namespace) -> int:
     page = runs_page(database)
     _require_free(port)
     if elsewhere:
-        complain(f"dprl: {elsewhere}; these are the runs in {database}")
+        print_error(f"dprl: {elsewhere}; these are the runs in {database}")
     say(f"MLflow UI  http://{_UI_HOST}:{port}{page}   (all sweeps; Ctrl-C ends it)")
     say("           open the sweep with [+], tick cells, Compare; a metric's name shows its curves")
     # One worker and no job runners: each is a process of 200 MB, and looking at results needs neither.
@@ -54,7 +58,10 @@ def ui(options: argparse.Namespace) -> int:
 
 
 def _elsewhere() -> str:
-    """Return where sweeps write their runs now, if that is another place than their home."""
+    """Return a sentence on the place where sweeps write their runs now, '' if that is their home."""
+    from dprl.platform.environment_variables import TRACKING_VARIABLE, tracking_uri
+    from dprl.platform.tracking.redaction import without_secrets
+
     uri = tracking_uri(None)
     return "" if uri is None else f"${TRACKING_VARIABLE} leads the runs of sweeps to {without_secrets(uri)}"
 

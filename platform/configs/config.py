@@ -101,7 +101,7 @@ def find_config(path: str | Path) -> Path:
     known = config_files()
     if str(path) in known:
         return known[str(path)]
-    raise UserError(f"{path}: a config must be a readable file, got no such file; {_near(file, known)}")
+    raise UserError(f"{path}: config not found; {_near(file, known)}")
 
 
 def _near(missing: Path, known: Mapping[str, Path]) -> str:
@@ -162,12 +162,7 @@ def _set(config: dict[str, Any], keys: Sequence[str], value: object, dotted: str
         if not isinstance(below, dict):
             raise broken_rule(f"--set {dotted}", f"{here} must be a mapping to have keys", below, f"set {here} itself")
         if GRID in below:
-            raise broken_rule(
-                f"--set {dotted}",
-                f"{here} is a grid and has no single {shortened(key)}",
-                below,
-                f"set the whole of {here} instead",
-            )
+            raise UserError(f"--set {dotted}: `{here}` is a grid; set it as a whole")
         place = below
     place[keys[-1]] = copy.deepcopy(value)
 

@@ -26,14 +26,14 @@ class ActionTable(ABC):
 
     def __call__(self, observation: ArrayLike) -> int:
         """Return the action at (steps taken, state), int64 [2]. Raises ValueError if there is none."""
-        here = place(observation, self.table)
+        here = observation_index(observation, self.table)
         if self.deterministic:
             return int(self.table[here])
         return int(self.generator.choice(self.n_actions, p=self.table[here]))
 
     def probabilities(self, observation: ArrayLike) -> NDArray[np.float64]:
         """Return the probability [A] of each action at (steps taken, state)."""
-        chances: NDArray[np.float64] = self.probability_table[place(observation, self.table)]
+        chances: NDArray[np.float64] = self.probability_table[observation_index(observation, self.table)]
         return chances
 
     @property
@@ -50,7 +50,7 @@ class ActionTable(ABC):
         return chances
 
 
-def place(observation: ArrayLike, table: NDArray[Any]) -> tuple[int, int]:
+def observation_index(observation: ArrayLike, table: NDArray[Any]) -> tuple[int, int]:
     """Return (steps taken, state), an index of `table` [H, S, ...]; after H steps there is no action."""
     found = np.asarray(observation)
     sizes = table.shape[:2]

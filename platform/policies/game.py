@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dprl.envs import EnvConfig, MarkovGame, MarkovGameEnv
-from dprl.platform.policies.action_table import ActionTable, place
+from dprl.platform.policies.action_table import ActionTable, observation_index
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class GamePolicy:
 
         Raises ValueError for an observation without an action.
         """
-        chances = self.table[place(observation, self.table)].ravel()
+        chances = self.table[observation_index(observation, self.table)].ravel()
         a, b = divmod(int(self.generator.choice(chances.size, p=chances)), self.game.n_min_actions)
         return a, b
 

@@ -30,7 +30,7 @@ def _proved_epsilon(certificate: Mapping[str, Any]) -> float:
     return float(certificate["proved"]["epsilon_at_claimed_delta"])
 
 
-class Standing(NamedTuple):
+class CertificateStatus(NamedTuple):
     """What remains of a proof and of a claim after the audit.
 
     proved: the epsilon at the claimed delta, infinite where an audit contradicts its proof. verdict: that of the
@@ -44,14 +44,14 @@ class Standing(NamedTuple):
     contradicted: bool
 
 
-def standing(certificate: Mapping[str, Any]) -> Standing:
+def standing(certificate: Mapping[str, Any]) -> CertificateStatus:
     """Return what stands of a certificate."""
     audit = certificate.get("audit") or {}
     contradicted = bool(audit.get("contradicts_proof"))
     refuted = contradicted or audit.get("verdict") == "refuted"
     if contradicted:
-        return Standing(math.inf, "fails", refuted, contradicted)
-    return Standing(_proved_epsilon(certificate), certificate["verdict"], refuted, contradicted)
+        return CertificateStatus(math.inf, "fails", refuted, contradicted)
+    return CertificateStatus(_proved_epsilon(certificate), certificate["verdict"], refuted, contradicted)
 
 
 def worst_of(certificates: Sequence[Mapping[str, Any]]) -> int:

@@ -42,8 +42,8 @@ from dprl.platform.results.atomic_files import write_bytes, write_text
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.home import Home
 from dprl.platform.results.layout import SweepCell, SweepLayout
+from dprl.platform.sweeps.executor import ExecutorName
 from dprl.platform.sweeps.sweep import SweepOptions, run_sweep
-from dprl.platform.sweeps.workplace import Executor
 
 _PLACE = re.compile(r"\{(\w+)\}")
 
@@ -61,7 +61,7 @@ class Request:
     home: Path
     quick: bool
     command: str
-    executor: Executor = "tune"
+    executor: ExecutorName = "tune"
     overrides: tuple[str, ...] = ()
     searches: int = 0
     fresh: bool = False

@@ -1,30 +1,65 @@
-"""Where a sweep lies on disk, and what it has left there."""
+"""Folder of one sweep: its files, cells and status, and how a word of the command line names it."""
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shutil
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pandas as pd
 
+from dprl.platform.configs.config import config_files
 from dprl.platform.configs.experiment import NAME_RULE, Experiment, fits_as_name, varying_keys
-from dprl.platform.errors import broken_rule
+from dprl.platform.errors import UserError, broken_rule, suggestion
 from dprl.platform.program import command
-from dprl.platform.results.atomic_files import write_text
+from dprl.platform.results.atomic_files import write_json, write_text
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.results.home import Home
 from dprl.platform.results.lock import FolderLock
-from dprl.platform.results.named_grid import Grid, Stages
-from dprl.platform.results.status import SweepStatus
+from dprl.platform.results.sweep_identity import Grid, Stages
 
+_COUNTS = ("cells", "cells_finished", "cells_failed")
 _DIGEST = re.compile(r"[0-9a-f]{12}")
 _ID = re.compile(r"[0-9a-f]{32}")
 _ORPHAN_PATIENCE = 60.0
 """Seconds that a cell waits for its previous writer; a Ray worker without a driver ends within a few."""
+
+
+@dataclass(frozen=True)
+class SweepStatus:
+    """How far a sweep was when that was last written. cells: 0 where it is not known. command: what resumes it."""
+
+    cells: int
+    cells_finished: int
+    cells_failed: int
+    command: str
+
+    @classmethod
+    def read(cls, file: Path, command: str) -> SweepStatus:
+        """Return what a call of the sweep wrote, nothing known if there was none.
+
+        command: what resumes the sweep, if the file does not say it. Raises UserError for a damaged file.
+        """
+        try:
+            found = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+            cells, finished, failed = (int(found.get(key, 0)) for key in _COUNTS)
+            return cls(cells, finished, failed, found.get("command", command))
+        except (OSError, ValueError, TypeError, AttributeError) as error:
+            raise UserError(f"{file}: must be what an earlier call wrote, got {error}; remove it") from None
+
+    def write(self, file: Path) -> None:
+        """Write the status for reports and for people."""
+        write_json(file, asdict(self))
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The numbers of cells by name."""
+        return {key: getattr(self, key) for key in _COUNTS}
 
 
 @dataclass(frozen=True)
@@ -173,3 +208,33 @@ class SweepLayout:
                 CellFolder(cell).marker_file.unlink(missing_ok=True)
                 shutil.rmtree(cell)
         return len(cells)
+
+
+def sweep_layout(home: Path, word: str) -> SweepLayout:
+    """Return the sweep that `word` names, or whose folder in `home` it is the path of. Raises UserError."""
+    layout = SweepLayout(home, _sweep_name(home, word))
+    if layout.folder.is_dir():
+        return layout
+    name = layout.name
+    known = sorted(folder.parent.name for folder in Home(home).sweeps.glob("*/summary.csv"))
+    words = (name,) if name in config_files() else ("CONFIG", "--name", name)
+    remedy = f"{suggestion(name, known)}; run `{command('sweep', *words)}` first"
+    raise broken_rule("SWEEP", f"must be a sweep in {home}", name, remedy)
+
+
+def nothing_finished(layout: SweepLayout) -> UserError:
+    """Return the error for a sweep that has nothing to be reported."""
+    rule, remedy = "must be finished, and has no finished cell", f"resume with `{layout.status().command}`"
+    return broken_rule("SWEEP", rule, layout.name, remedy)
+
+
+def _sweep_name(home: Path, word: str) -> str:
+    if os.sep not in word:
+        return word
+    folder, sweeps = Path(word).resolve(), Home(home).sweeps
+    if folder.parent == sweeps.resolve():
+        return folder.name
+    remedy = f"give its name: {folder.name}"
+    if folder.parent.name == sweeps.name and folder.is_dir():
+        remedy += f", and its home: --storage {folder.parents[1]}"
+    raise broken_rule("SWEEP", f"must be a sweep in {home}", word, remedy)

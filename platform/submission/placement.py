@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from dprl.platform.errors import UserError, broken_rule, counted
-from dprl.platform.tracking.shown_addresses import holds_secret
+from dprl.platform.tracking.redaction import holds_secret
 from dprl.platform.tracking.store import TrackingStore
 from dprl.plugins import VARIABLE
 

@@ -11,7 +11,7 @@ from dprl.platform.reports.comparing.groups import groups_of
 from dprl.platform.reports.comparing.report_cells import ReportCell, read_cells
 from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
 from dprl.platform.results.layout import SweepLayout
-from dprl.platform.results.named_grid import Grid, Stages
+from dprl.platform.results.sweep_identity import Grid, Stages
 from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
 
 _STAGES = 5

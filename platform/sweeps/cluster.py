@@ -23,9 +23,9 @@ from dprl.platform.errors import UserError, broken_rule, counted
 from dprl.platform.program import command
 from dprl.platform.ray_token import provide_token
 from dprl.platform.results.layout import SweepCell
-from dprl.platform.sweeps.execution import Listener, TrialOptions
+from dprl.platform.sweeps.execution import SweepObserver, TrialOptions
 from dprl.platform.sweeps.local_ray import LocalRay
-from dprl.platform.sweeps.trial import CellTrial, PassOn, resources_of
+from dprl.platform.sweeps.trial import CellTrial, ObserverCallback, resources_of
 
 _STDERR = 2
 _OBJECT_STORE_BYTES = 128 * 1024**2
@@ -147,7 +147,7 @@ def _trainable(cells: Mapping[str, SweepCell]) -> Any:  # noqa: ANN401
     return tune.with_resources(trial, lambda config: resources_of(asked.get(config["cell"])))
 
 
-def run_on_ray(cluster: Cluster, how: TrialOptions, cells: Sequence[SweepCell], listener: Listener) -> None:
+def run_on_ray(cluster: Cluster, how: TrialOptions, cells: Sequence[SweepCell], observer: SweepObserver) -> None:
     """Run every cell as one Tune trial on one CPU; a failed cell does not stop the others.
 
     Raises RayLost if Ray was started here and one of its servers dies, UserError for a cell that no node has the memory
@@ -160,10 +160,10 @@ def run_on_ray(cluster: Cluster, how: TrialOptions, cells: Sequence[SweepCell], 
             raise broken_rule(
                 "memory", rule, cell.experiment.memory, f"lower it for {cell.label}, or add a larger node"
             )
-    # The listener tells what failed; Tune would tell it a second time, over many lines.
+    # The observer tells what failed; Tune would tell it a second time, over many lines.
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
     by_digest = {cell.digest: cell for cell in cells}
-    told = PassOn(by_digest, listener)
+    told = ObserverCallback(by_digest, observer)
     tuner = tune.Tuner(
         _trainable(by_digest),
         param_space={"cell": tune.grid_search(list(by_digest))},

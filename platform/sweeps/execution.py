@@ -13,6 +13,8 @@ from dprl.platform.plugins import PLUGIN_ERRORS
 from dprl.platform.results.layout import SweepCell
 from dprl.platform.sweeps.cell import CellProgress, CellRun
 
+DEFAULT_RESTARTS = 3
+"""Finite, because a cell that needs too much memory dies each time."""
 STEP_SECONDS = 1.0
 """Between two checkpoints, and two reports."""
 
@@ -40,7 +42,7 @@ class RayLost(BaseException):
     """A server process of the local Ray has died, and no cell can go on; no `except Exception` of Ray's holds it up."""
 
 
-class Listener(Protocol):
+class SweepObserver(Protocol):
     """Is told what becomes of the cells, in the process that drives the sweep."""
 
     def started(self, cell: SweepCell) -> None:
@@ -97,20 +99,20 @@ def cause_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {first_line}"
 
 
-def run_in_process(cells: Sequence[SweepCell], listener: Listener) -> None:
+def run_in_process(cells: Sequence[SweepCell], observer: SweepObserver) -> None:
     """Run the cells one after the other in this process; a failed cell does not stop the others."""
     for cell in cells:
-        listener.started(cell)
+        observer.started(cell)
         locked = LockedCell(cell)
         try:
             finished = False
             while not finished:
                 progress = locked.advance(STEP_SECONDS)
                 finished = progress.finished
-                listener.advanced(cell, progress)
+                observer.advanced(cell, progress)
         except CELL_ERRORS as error:
-            listener.failed(cell, cause_of(error), traceback.format_exc())
+            observer.failed(cell, cause_of(error), traceback.format_exc())
         else:
-            listener.finished(cell)
+            observer.finished(cell)
         finally:
             locked.close()

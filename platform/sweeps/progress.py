@@ -1,21 +1,16 @@
-"""What a person who waits for a sweep sees: plain lines, bars on a terminal, or only what goes wrong."""
+"""Progress of a sweep on the terminal, as bars or plain lines, and in its log file."""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Protocol, TextIO
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    Task,
-    TaskID,
-    TextColumn,
-)
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
 from rich.table import Column
 from rich.text import Text
 
@@ -23,8 +18,8 @@ from dprl.platform.errors import counted
 
 _PLAIN_INTERVAL = 10.0
 """Seconds between two plain lines about a cell that is still running."""
-
-
+_LOG_INTERVAL = 60.0
+"""Seconds between two lines of the log about a cell that is still running."""
 _BAR_WIDTH = 16
 _TIMES_WIDTH = len("90 min elapsed, 90 min left")
 
@@ -43,7 +38,7 @@ class _TimesColumn(ProgressColumn):
 
 
 class ProgressDisplay(Protocol):
-    """Shows the stages of a sweep and the progress of its cells."""
+    """Display of a sweep's stages and of the progress of its cells."""
 
     def say(self, line: str) -> None:
         """Show one line."""
@@ -64,8 +59,8 @@ class ProgressDisplay(Protocol):
         """Nothing more will be shown."""
 
 
-class Remaining:
-    """How long the rest of the cells will take, if they go on as those before."""
+class _Remaining:
+    """Estimated time for the remaining cells, at the pace of those before."""
 
     def __init__(self, total: int) -> None:
         self._total = total
@@ -99,26 +94,28 @@ def duration(seconds: float) -> str:
 
 
 class PlainProgress:
-    """Lines only, for logs and pipes."""
+    """Plain lines, for logs and pipes; only the warnings if `quiet`."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, quiet: bool = False) -> None:
         self._stream = stream
+        self._quiet = quiet
         self._total = 0
-        self._remaining = Remaining(0)
+        self._remaining = _Remaining(0)
         self._next_line: dict[str, float] = {}
 
     def say(self, line: str) -> None:
+        """Show one line, unless quiet."""
+        if not self._quiet:
+            self.warn(line)
+
+    def warn(self, line: str) -> None:
         """Show one line."""
         self._stream.write(line + "\n")
         self._stream.flush()
 
-    def warn(self, line: str) -> None:
-        """Show one line."""
-        self.say(line)
-
     def begin(self, total: int) -> None:
         """`total` cells are about to run."""
-        self._total, self._remaining = total, Remaining(total)
+        self._total, self._remaining = total, _Remaining(total)
 
     def advanced(self, label: str, fraction: float, seed: str) -> None:
         """Show long cells now and then."""
@@ -201,22 +198,77 @@ class TerminalProgress:
             self._bar = None
 
 
-class QuietProgress(PlainProgress):
-    """Only what goes wrong."""
+def progress_display(quiet: bool = False, stream: TextIO | None = None) -> ProgressDisplay:
+    """Return bars for a terminal, plain lines otherwise. On standard error, so that results can be piped."""
+    stream = sys.stderr if stream is None else stream
+    if stream.isatty() and not quiet:
+        return TerminalProgress(Console(file=stream))
+    return PlainProgress(stream, quiet)
 
-    def warn(self, line: str) -> None:
-        """Show one line."""
-        super().say(line)
+
+class LoggedProgress:
+    """Display that also appends every line to `file`, with the time.
+
+    A file that can no longer be written, on a full disk, is reported once and ends the log, not the sweep. A display
+    whose reader is gone, as when Ctrl-C also ends a `tee`, is dropped: the log goes on alone.
+    """
+
+    def __init__(self, display: ProgressDisplay, file: Path) -> None:
+        self._display: ProgressDisplay | None = display
+        self._file: Path | None = file
+        self._next_line: dict[str, float] = {}
 
     def say(self, line: str) -> None:
-        """Keep still."""
+        """Show and log one line."""
+        self._show(lambda display: display.say(line))
+        self._log(line)
 
+    def warn(self, line: str) -> None:
+        """Show and log one line on what goes wrong."""
+        self._show(lambda display: display.warn(line))
+        self._log(line)
 
-def progress_display(quiet: bool = False, stream: TextIO | None = None) -> ProgressDisplay:
-    """Bars where a person watches, plain lines otherwise. Standard error, so that results can be piped."""
-    stream = sys.stderr if stream is None else stream
-    if quiet:
-        return QuietProgress(stream)
-    if stream.isatty():
-        return TerminalProgress(Console(file=stream))
-    return PlainProgress(stream)
+    def begin(self, total: int) -> None:
+        """`total` cells are about to run."""
+        self._show(lambda display: display.begin(total))
+
+    def advanced(self, label: str, fraction: float, seed: str) -> None:
+        """The cell has come so far."""
+        self._show(lambda display: display.advanced(label, fraction, seed))
+        now = time.monotonic()
+        if now >= self._next_line.get(label, 0.0) and fraction < 1:
+            self._next_line[label] = now + _LOG_INTERVAL
+            self._log(f"{label}: seed {seed}, {fraction:.1%}")
+
+    def ended(self, label: str, outcome: str) -> None:
+        """The cell has ended."""
+        self._show(lambda display: display.ended(label, outcome))
+        self._next_line.pop(label, None)
+        self._log(f"{label}: {outcome}")
+
+    def close(self) -> None:
+        """Nothing more will be shown."""
+        self._show(lambda display: display.close())
+
+    def _show(self, show: Callable[[ProgressDisplay], None]) -> None:
+        if self._display is None:
+            return
+        try:
+            show(self._display)
+        except OSError as error:
+            gone, self._display = self._display, None
+            with suppress(OSError):
+                gone.close()
+            self._log(f"nobody sees these lines any more ({error.strerror}): they go on here")
+
+    def _log(self, line: str) -> None:
+        if self._file is None:
+            return
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            with self._file.open("a", encoding="utf-8") as log:
+                log.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {line}\n")
+        except OSError as error:
+            complaint = f"{self._file}: cannot be written ({error.strerror}): the log ends here"
+            self._file = None
+            self._show(lambda display: display.warn(complaint))

@@ -26,7 +26,7 @@ _ANSWER_SECONDS = 180.0
 
 
 @dataclass(frozen=True)
-class Sight:
+class NodeView:
     """What a node sees: the word in the file ('' without such a file), whether that is locked, which code it runs."""
 
     word: str
@@ -44,7 +44,7 @@ def require_shared(folder: Path) -> None:
             _require(node, sight, folder, word)
 
 
-def _require(node: str, sight: Sight | None, folder: Path, word: str) -> None:
+def _require(node: str, sight: NodeView | None, folder: Path, word: str) -> None:
     """Raise UserError if the node does not see what it must."""
     if sight is None:
         rule = f"every node must run a task within {_ANSWER_SECONDS:.0f} s"
@@ -60,7 +60,7 @@ def _require(node: str, sight: Sight | None, folder: Path, word: str) -> None:
         raise broken_rule("address", rule, sight.digest, "install the same dprl there, or use `dprl submit`")
 
 
-def _sights(file: Path) -> Iterator[tuple[str, Sight | None]]:
+def _sights(file: Path) -> Iterator[tuple[str, NodeView | None]]:
     """Ask all nodes at once, and give what each sees by its address; None for one that does not answer."""
     on_node = ray.remote(num_cpus=0, max_retries=0)(look)
     asked = {
@@ -69,7 +69,7 @@ def _sights(file: Path) -> Iterator[tuple[str, Sight | None]]:
     }
     for node, answer in asked.items():
         try:
-            sight: Sight | None = ray.get(answer, timeout=_ANSWER_SECONDS)
+            sight: NodeView | None = ray.get(answer, timeout=_ANSWER_SECONDS)
         except GetTimeoutError:
             sight = None
         except RayError as error:
@@ -89,15 +89,15 @@ def living_nodes() -> dict[str, str]:
     }
 
 
-def look(file: str) -> Sight:
+def look(file: str) -> NodeView:
     """Return what the node that this runs on sees of the file."""
     try:
         descriptor = os.open(file, os.O_RDWR)
     except OSError:
-        return Sight("", locked=False, digest=source_digest())
+        return NodeView("", locked=False, digest=source_digest())
     try:
         word = os.read(descriptor, 100).decode(errors="replace")
-        return Sight(word, _is_locked(descriptor), source_digest())
+        return NodeView(word, _is_locked(descriptor), source_digest())
     finally:
         os.close(descriptor)
 

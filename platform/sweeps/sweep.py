@@ -22,22 +22,20 @@ from dprl.platform.program import command
 from dprl.platform.results.cell_folder import CellFolder, DamagedCellError
 from dprl.platform.results.home import storage_words
 from dprl.platform.results.layout import SweepCell, SweepLayout
-from dprl.platform.results.named_grid import Grid, Stages, require_same_meaning
 from dprl.platform.results.records import block_column
-from dprl.platform.sweep_flags import DEFAULT_RESTARTS
+from dprl.platform.results.sweep_identity import Grid, Stages, require_same_meaning
 from dprl.platform.sweeps.address import joined_cluster
 from dprl.platform.sweeps.cell import CellProgress, second_release
 from dprl.platform.sweeps.compiling import compile_kernels
-from dprl.platform.sweeps.execution import RayLost, TrialOptions
-from dprl.platform.sweeps.progress import ProgressDisplay, progress_display
+from dprl.platform.sweeps.execution import DEFAULT_RESTARTS, RayLost, TrialOptions
+from dprl.platform.sweeps.executor import Executor, ExecutorName, open_executor
+from dprl.platform.sweeps.progress import LoggedProgress, ProgressDisplay, progress_display
 from dprl.platform.sweeps.sweep_files import SweepFiles
-from dprl.platform.sweeps.sweep_log import LoggedProgress
-from dprl.platform.sweeps.workplace import Executor, Workplace, workplace
 from dprl.platform.tracking.database import in_the_making
 from dprl.platform.tracking.store import TrackingStore
 
 if TYPE_CHECKING:
-    from dprl.platform.tracking.patient import PatientTracker
+    from dprl.platform.tracking.retrying import RetryingTracker
 
 _FIRST_TO_READ = 2
 """Files that the terminal names at the end: the table and the page."""
@@ -58,7 +56,7 @@ class SweepOptions:
 
     name: str
     home: Path
-    executor: Executor
+    executor: ExecutorName
     address: str | None
     tracking_uri: str | None
     fresh: bool
@@ -148,9 +146,9 @@ def _require_name(layout: SweepLayout, grid: Grid, fresh: bool) -> None:
 
 
 class _Sweep:
-    """One call of `run_sweep`; as the workplace's Listener it records each cell as it ends."""
+    """One call of `run_sweep`; as SweepObserver it records each cell as it ends."""
 
-    tracker: PatientTracker
+    tracker: RetryingTracker
 
     def __init__(
         self, layout: SweepLayout, store: TrackingStore, display: ProgressDisplay, options: SweepOptions
@@ -170,7 +168,7 @@ class _Sweep:
         """Bring all cells to their end, then write the sweep's own files."""
         done, todo = self._done_and_todo(cells)
         with ExitStack() as until_done:
-            place = until_done.enter_context(self._workplace()) if todo else None
+            executor = until_done.enter_context(self._executor()) if todo else None
             self._begin(cells, grid, todo)
             # Also at the start: a call that is killed writes nothing at its end.
             self.files.write_status(cells, 0, self.options.command)
@@ -185,8 +183,8 @@ class _Sweep:
                         # A kill between the marker and its removal left it; under jdp it has exact counts.
                         cell.folder.state_file.unlink(missing_ok=True)
                         self.tracker.record(cell, self.files.read(cell))
-                    if place is not None:
-                        self._execute(place, todo)
+                    if executor is not None:
+                        self._execute(executor, todo)
                 status = "FAILED" if self.failures else "FINISHED"
             except RayLost as error:
                 self.lost = str(error)
@@ -241,14 +239,14 @@ class _Sweep:
         with self._ctrl_c_answered(), ExitStack() as unless_begun:
             self.display.say(f"opening MLflow at {self.store.shown}")
             # Loaded only here: importing MLflow takes seconds, and needs its environment set before.
-            from dprl.platform.tracking.patient import PatientTracker  # noqa: PLC0415
+            from dprl.platform.tracking.retrying import RetryingTracker  # noqa: PLC0415
             from dprl.platform.tracking.tracker import Tracker  # noqa: PLC0415
 
             with _writing(self.layout):
                 sweep_id = self.layout.sweep_id()
                 older = {folder.name for folder in self.layout.cell_folders()}
             tracker = Tracker(self.store, self.options.name, self.options.command, sweep_id)
-            self.tracker = PatientTracker(tracker, self.display.warn)
+            self.tracker = RetryingTracker(tracker, self.display.warn)
             unless_begun.callback(self.tracker.close, [], {}, "KILLED", patient=False)
             self.tracker.open(cells, self.options.fresh, older)
             self._take_over(grid, todo)
@@ -311,20 +309,20 @@ class _Sweep:
         self.tracker.fail(cell, cause)
 
     @contextmanager
-    def _workplace(self) -> Iterator[Workplace]:
+    def _executor(self) -> Iterator[Executor]:
         how = self.options
         # Only beside a start of Ray's it costs no time.
         meanwhile = self.store.database if how.executor == "tune" and how.address is None else None
         trials = TrialOptions(self.layout.tune_folder, how.max_restarts, self._ray_died)
-        with in_the_making(meanwhile), workplace(how.executor, how.address, trials, self.display.say) as place:
-            yield place
+        with in_the_making(meanwhile), open_executor(how.executor, how.address, trials, self.display.say) as executor:
+            yield executor
 
-    def _execute(self, place: Workplace, todo: Sequence[SweepCell]) -> None:
+    def _execute(self, executor: Executor, todo: Sequence[SweepCell]) -> None:
         compile_kernels([cell.experiment for cell in todo], self.display.say)
         seeds = sum(cell.experiment.seeds for cell in todo)
-        self.display.say(f"running {counted(len(todo), 'cell')} ({counted(seeds, 'seed')}) {place.where}")
+        self.display.say(f"running {counted(len(todo), 'cell')} ({counted(seeds, 'seed')}) {executor.where}")
         self.display.begin(len(todo))
-        place.run(todo, self)
+        executor.run(todo, self)
 
     def _conclude(self, cells: Sequence[SweepCell], status: str) -> SweepResult:
         finished = [cell for cell in cells if cell.finished and cell.digest not in self.failures]

@@ -12,8 +12,7 @@ import pandas as pd
 from dprl.platform.reports.records import summary_row
 from dprl.platform.results.atomic_files import write_text
 from dprl.platform.results.cell_folder import CellResults
-from dprl.platform.results.layout import SweepCell, SweepLayout
-from dprl.platform.results.status import SweepStatus
+from dprl.platform.results.layout import SweepCell, SweepLayout, SweepStatus
 
 if TYPE_CHECKING:
     from dprl.platform.tracking.sweep_entries import SweepEntries

@@ -18,7 +18,7 @@ from ray.tune.experiment import Trial
 
 from dprl.platform.configs.memory import GB
 from dprl.platform.results.layout import SweepCell
-from dprl.platform.sweeps.execution import CELL_ERRORS, STEP_SECONDS, Listener, LockedCell, cause_of
+from dprl.platform.sweeps.execution import CELL_ERRORS, STEP_SECONDS, LockedCell, SweepObserver, cause_of
 
 _PROGRESS, _CAUSE, _TRACE = "progress", "cause", "trace"
 """Keys of what a step reports."""
@@ -83,23 +83,23 @@ def resources_of(memory: float | None) -> tune.PlacementGroupFactory:
     return tune.PlacementGroupFactory([{"CPU": 1} | ({} if memory is None else {"memory": int(memory * GB)})])
 
 
-class PassOn(tune.Callback):
-    """Tells a Listener what Tune reports about the trials.
+class ObserverCallback(tune.Callback):
+    """Tells a SweepObserver what Tune reports about the trials.
 
     What it does with a finished cell takes a while, and the cell's worker would wait for it: it is told some steps of
     Tune's later, when the worker has its next cell. Where another node has finished it, its files may not be seen here
     yet; they are looked for meanwhile.
     """
 
-    def __init__(self, cells: Mapping[str, SweepCell], listener: Listener) -> None:
+    def __init__(self, cells: Mapping[str, SweepCell], observer: SweepObserver) -> None:
         self._cells = cells
-        self._listener = listener
+        self._listener = observer
         self._ended: deque[tuple[int, SweepCell]] = deque()
         self._unseen: dict[str, float] = {}
         self._next_look = 0.0
 
     def __reduce__(self) -> tuple[Callable[[], tune.Callback], tuple[()]]:
-        # Tune saves its callbacks for a restore, which dprl does not use; the listener cannot be pickled.
+        # Tune saves its callbacks for a restore, which dprl does not use; the observer cannot be pickled.
         return tune.Callback, ()
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: object) -> None:

@@ -13,7 +13,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from dprl.platform.errors import UserError, broken_rule
 from dprl.platform.results.home import Home
-from dprl.platform.tracking.shown_addresses import without_secrets
+from dprl.platform.tracking.redaction import without_secrets
 
 EXPERIMENT = "dprl"
 """MLflow experiment of all sweeps, so that their runs can be compared."""

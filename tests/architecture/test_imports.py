@@ -52,7 +52,7 @@ ORDER = {
     ),
     "platform": (
         *("errors", "program", "environment_variables", "plugins", "configs", "results", "policies", "reports"),
-        *("audits", "tracking", "ray_token", "sweep_flags", "sweeps", "reproductions", "submission", "commands"),
+        *("audits", "tracking", "ray_token", "sweeps", "reproductions", "submission", "commands"),
         "command_line",
         "submitted_job",
     ),

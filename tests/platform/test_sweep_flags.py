@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from dprl.platform.command_line import _parser, main
+from dprl.platform.commands.sweep import sweep_words
 from dprl.platform.environment_variables import tracking_uri
-from dprl.platform.sweep_flags import sweep_words
 
 CLUSTER = ["--address", "http://localhost:1"]
 FLAGS = ["--fresh", "--quiet", "--adaptive", "--most-seeds", "6", "--max-restarts", "-1"]

@@ -18,7 +18,7 @@ from dprl.platform.reports.inference.effects import Effect, effect, scale_of
 from dprl.platform.reports.inference.pairs import Pair, family, family_in_stages
 from dprl.platform.reports.records import full_label, unit_of
 from dprl.platform.reports.verdicts import privacy_text, standing
-from dprl.platform.results.named_grid import Stages
+from dprl.platform.results.sweep_identity import Stages
 
 _NAMED = ("algorithm.name", "privacy.model", "privacy.epsilon", "privacy.delta")
 """Settings that every name of a cell has in words of its own."""

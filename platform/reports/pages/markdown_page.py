@@ -13,8 +13,7 @@ from dprl.platform.reports.cell_texts import rows_of
 from dprl.platform.reports.comparing.report_cells import experiment_of
 from dprl.platform.reports.pages.markdown_tables import page
 from dprl.platform.results.cell_folder import CellFolder, DamagedCellError
-from dprl.platform.results.finding import nothing_finished, sweep_layout
-from dprl.platform.results.layout import SweepLayout
+from dprl.platform.results.layout import SweepLayout, nothing_finished, sweep_layout
 
 _THEOREM = "theorem"
 

@@ -23,9 +23,8 @@ from dprl.platform.reports.figures.catalogue import chart_files, report_charts
 from dprl.platform.reports.figures.styles import FORMATS
 from dprl.platform.reports.pages.web_page import Page
 from dprl.platform.results.atomic_files import write_bytes, write_json
-from dprl.platform.results.finding import nothing_finished, sweep_layout
-from dprl.platform.results.layout import SweepLayout
-from dprl.platform.results.named_grid import Grid, Stages
+from dprl.platform.results.layout import SweepLayout, nothing_finished, sweep_layout
+from dprl.platform.results.sweep_identity import Grid, Stages
 
 PAGE_FILE = "report.html"
 CELLS_FILE = "report.csv"

@@ -13,7 +13,7 @@ from dprl.platform.configs.config import load_cells
 from dprl.platform.errors import UserError
 from dprl.platform.reports.inference.pairs import family
 from dprl.platform.reports.pages.writing import SweepReport
-from dprl.platform.results.named_grid import Stages
+from dprl.platform.results.sweep_identity import Stages
 from dprl.platform.sweeps.adaptive import run_adaptive, stages_asked_for
 from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
 

@@ -15,8 +15,7 @@ import yaml
 from dprl.platform.command_line import main
 from dprl.platform.sweeps import adaptive
 from dprl.platform.sweeps.execution import LockedCell
-from dprl.platform.sweeps.progress import PlainProgress
-from dprl.platform.sweeps.sweep_log import LoggedProgress
+from dprl.platform.sweeps.progress import LoggedProgress, PlainProgress
 from dprl.platform.tracking.tracker import Tracker
 from tests.platform.processes import CONFIG, mlflow_runs
 

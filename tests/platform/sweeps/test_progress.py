@@ -12,15 +12,14 @@ from rich.console import Console
 from rich.progress import Progress
 
 from dprl.platform.sweeps.progress import (
+    LoggedProgress,
     PlainProgress,
     ProgressDisplay,
-    QuietProgress,
     TerminalProgress,
     _TimesColumn,
     duration,
     progress_display,
 )
-from dprl.platform.sweeps.sweep_log import LoggedProgress
 
 
 @pytest.fixture
@@ -61,7 +60,6 @@ def test_plain_lines_tell_how_long_it_will_take(clock: list[float]) -> None:
 def test_quiet_means_only_what_goes_wrong(clock: list[float]) -> None:
     stream = io.StringIO()
     display = progress_display(quiet=True, stream=stream)
-    assert isinstance(display, QuietProgress)
     go(display, clock)
     assert stream.getvalue() == "MLflow: away\n"
 
@@ -99,7 +97,7 @@ def test_a_narrow_terminal_cuts_the_name_and_keeps_the_times() -> None:
 
 def test_the_log_has_everything_with_its_time(tmp_path: Path, clock: list[float]) -> None:
     file = tmp_path / "logs" / "sweep.log"
-    go(LoggedProgress(QuietProgress(io.StringIO()), file), clock)
+    go(LoggedProgress(PlainProgress(io.StringIO(), quiet=True), file), clock)
     lines = [line.split(" ", 1) for line in file.read_text().splitlines()]
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4}", stamp) for stamp, _ in lines)
     assert [text for _, text in lines] == [
@@ -115,7 +113,7 @@ def test_the_log_has_everything_with_its_time(tmp_path: Path, clock: list[float]
 def test_a_log_that_cannot_be_written_is_told_once_and_ends(tmp_path: Path, clock: list[float]) -> None:
     (tmp_path / "logs").write_text("a file where the folder should be")
     stream = io.StringIO()
-    go(LoggedProgress(QuietProgress(stream), tmp_path / "logs" / "sweep.log"), clock)
+    go(LoggedProgress(PlainProgress(stream, quiet=True), tmp_path / "logs" / "sweep.log"), clock)
     told = stream.getvalue().splitlines()
     assert told[0].endswith("the log ends here")
     assert told[1:] == ["MLflow: away"]

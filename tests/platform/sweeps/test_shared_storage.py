@@ -12,14 +12,14 @@ import pytest
 
 from dprl.platform.errors import UserError
 from dprl.platform.sweeps import shared_storage
-from dprl.platform.sweeps.shared_storage import Sight, look, require_shared
+from dprl.platform.sweeps.shared_storage import NodeView, look, require_shared
 from dprl.platform.tracking.store import TrackingStore
 from dprl.privacy import source_digest
 
 NODE = "10.0.0.2"
 
 
-def seeing(sight: Callable[[Path], Sight | None], monkeypatch: pytest.MonkeyPatch) -> None:
+def seeing(sight: Callable[[Path], NodeView | None], monkeypatch: pytest.MonkeyPatch) -> None:
     """Have one node say what it sees of the file."""
     monkeypatch.setattr(shared_storage, "_sights", lambda file: iter([(NODE, sight(file))]))
 
@@ -34,15 +34,15 @@ def test_a_node_that_shares_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     ("sight", "said"),
     [
         (lambda file: look(str(file) + "-elsewhere"), "a folder that every node sees, and node 10.0.0.2 does not"),
-        (lambda file: Sight("another word", locked=True, digest=source_digest()), "a folder that every node sees"),
-        (lambda file: Sight(file.read_text(), locked=False, digest=source_digest()), "locks hold between nodes"),
-        (lambda file: Sight(file.read_text(), locked=True, digest="0123"), "must run this code"),
+        (lambda file: NodeView("another word", locked=True, digest=source_digest()), "a folder that every node sees"),
+        (lambda file: NodeView(file.read_text(), locked=False, digest=source_digest()), "locks hold between nodes"),
+        (lambda file: NodeView(file.read_text(), locked=True, digest="0123"), "must run this code"),
         (lambda file: None, "every node must run a task within"),
     ],
     ids=["no file", "another file", "no lock", "other code", "no answer"],
 )
 def test_a_node_that_does_not(
-    sight: Callable[[Path], Sight | None], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sight: Callable[[Path], NodeView | None], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seeing(sight, monkeypatch)
     with pytest.raises(UserError, match=said) as told:
@@ -56,7 +56,7 @@ def test_a_lock_of_another_process_is_seen(tmp_path: Path) -> None:
     file.write_text("word")
     code = f"from dprl.platform.sweeps.shared_storage import look; print(look({str(file)!r}))"
     with file.open("r+") as held:
-        assert look(str(file)) == Sight("word", locked=False, digest=source_digest())
+        assert look(str(file)) == NodeView("word", locked=False, digest=source_digest())
         fcntl.flock(held, fcntl.LOCK_EX)
         done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
     assert "word='word', locked=True" in done.stdout

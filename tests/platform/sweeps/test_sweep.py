@@ -22,8 +22,8 @@ from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.results.layout import SweepLayout
 from dprl.platform.results.lock import BusyError
 from dprl.platform.sweeps.execution import LockedCell, run_in_process
+from dprl.platform.sweeps.executor import Executor
 from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
-from dprl.platform.sweeps.workplace import Workplace
 from tests.platform.processes import mlflow_runs
 
 CONFIG = {
@@ -240,13 +240,13 @@ def test_ctrl_c_again_while_ray_stops_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     @contextmanager
-    def slow_to_end(*_: object) -> Iterator[Workplace]:
+    def slow_to_end(*_: object) -> Iterator[Executor]:
         try:
-            yield Workplace("here", run_in_process)
+            yield Executor("here", run_in_process)
         finally:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("dprl.platform.sweeps.sweep.workplace", slow_to_end)
+    monkeypatch.setattr("dprl.platform.sweeps.sweep.open_executor", slow_to_end)
     with pytest.raises(KeyboardInterrupt):
         run_sweep(cells_of(tmp_path), options(tmp_path / "home"))
     layout = SweepLayout(tmp_path / "home", "small")

@@ -17,7 +17,7 @@ from dprl.platform.configs.experiment import Experiment
 from dprl.platform.results.layout import SweepCell, SweepLayout
 from dprl.platform.results.lock import BusyError, FolderLock
 from dprl.platform.sweeps.cell import CellProgress
-from dprl.platform.sweeps.trial import CellTrial, PassOn
+from dprl.platform.sweeps.trial import CellTrial, ObserverCallback
 
 CONFIG = {
     "name": "trials",
@@ -105,13 +105,13 @@ def test_tune_can_pickle_the_callback() -> None:
         def __reduce__(self) -> str:
             raise TypeError
 
-    callback = PassOn({}, NotPicklable())  # type: ignore[arg-type]
+    callback = ObserverCallback({}, NotPicklable())  # type: ignore[arg-type]
     assert type(pickle.loads(pickle.dumps(callback))) is tune.Callback
 
 
 def test_a_finished_cell_is_told_when_its_worker_has_the_next_one(cells: list[SweepCell]) -> None:
     told: list[str] = []
-    callback = PassOn({cell.digest: cell for cell in cells}, Told(told))  # type: ignore[arg-type]
+    callback = ObserverCallback({cell.digest: cell for cell in cells}, Told(told))  # type: ignore[arg-type]
     for index, cell in enumerate(cells):
         finish(trial_of(cells, index))
         ended = SimpleNamespace(config={"cell": cell.digest}, last_result={})
@@ -145,7 +145,7 @@ def test_what_another_node_has_finished_may_be_seen_later(
     """As NFS does, which remembers for a while that a file was not there."""
     monkeypatch.setattr("dprl.platform.sweeps.trial._LOOK_SECONDS", 0.0)
     told: list[str] = []
-    callback = PassOn({cell.digest: cell for cell in cells}, Told(told))  # type: ignore[arg-type]
+    callback = ObserverCallback({cell.digest: cell for cell in cells}, Told(told))  # type: ignore[arg-type]
     for cell in cells:
         callback.on_trial_complete(1, [], SimpleNamespace(config={"cell": cell.digest}, last_result={}))
     callback.on_step_end(2, [])
@@ -165,7 +165,7 @@ def test_what_is_never_seen_here_has_failed(cells: list[SweepCell], monkeypatch:
     monkeypatch.setattr("dprl.platform.sweeps.trial._LOOK_SECONDS", 0.01)
     monkeypatch.setattr("dprl.platform.sweeps.trial._UNSEEN_SECONDS", 0.05)
     told: list[str] = []
-    callback = PassOn({cell.digest: cell for cell in cells}, Told(told))  # type: ignore[arg-type]
+    callback = ObserverCallback({cell.digest: cell for cell in cells}, Told(told))  # type: ignore[arg-type]
     callback.on_trial_complete(1, [], SimpleNamespace(config={"cell": cells[0].digest}, last_result={}))
     assert told == []
     callback.wait()

@@ -14,7 +14,7 @@ from dprl.platform.reports.comparing.groups import Group
 from dprl.platform.reports.comparing.sentences import heading
 from dprl.platform.reports.pages.writing import SweepReport
 from dprl.platform.results.layout import SweepCell, SweepLayout
-from dprl.platform.results.named_grid import Grid
+from dprl.platform.results.sweep_identity import Grid
 from dprl.platform.sweeps.execution import LockedCell
 from dprl.platform.tracking.store import TrackingStore
 from dprl.platform.tracking.sweep_entries import SweepEntries, sweep_entries

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dprl.platform.errors import UserError
-from dprl.platform.results.named_grid import Grid
+from dprl.platform.results.sweep_identity import Grid
 from dprl.platform.sweeps.sweep import run_sweep
 from tests.platform.sweeps.test_sweep import CONFIG, cells_of, options
 

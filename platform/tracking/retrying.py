@@ -19,7 +19,7 @@ _PATIENCE_SECONDS = 150.0
 """Timeout for the store at the end of a sweep."""
 
 
-class PatientTracker:
+class RetryingTracker:
     """Wraps `tracker` and keeps the last pending call of each cell while the store is unavailable.
 
     The files of a cell have all data, so nothing is lost if the store stays away: repeat the sweep to write it. A

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from dprl.platform.errors import UserError
-from dprl.platform.tracking.patient import PatientTracker
+from dprl.platform.tracking.retrying import RetryingTracker
 from dprl.platform.tracking.store import TrackingError, TrackingStore
 from dprl.platform.tracking.tracker import Tracker
 from tests.platform.tracking.cases import cells_in, client_of, opened, runs
@@ -91,7 +91,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     monkeypatch.setattr(time, "sleep", wait)
     tracker, warned = FakeTracker(), list[str]()
-    return World(tracker, PatientTracker(tracker, warned.append), warned, wait)  # type: ignore[arg-type]
+    return World(tracker, RetryingTracker(tracker, warned.append), warned, wait)  # type: ignore[arg-type]
 
 
 def test_what_was_missed_is_written_when_the_store_is_back(world: World) -> None:
@@ -192,7 +192,7 @@ def test_refusals_that_take_long_do_not_add_up(world: World, monkeypatch: pytest
 def test_a_run_that_is_refused_is_told_and_the_sweep_is_ended(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With MLflow itself, and an error of a class that only the library of its files knows."""
     cells, tracker, warned = cells_in(home), opened(home), list[str]()
-    patient = PatientTracker(tracker, warned.append)
+    patient = RetryingTracker(tracker, warned.append)
     upload = tracker.client.log_artifact
 
     boto3 = ModuleType("boto3.exceptions")

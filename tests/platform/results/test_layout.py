@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dprl.platform.errors import UserError
-from dprl.platform.results.status import SweepStatus
+from dprl.platform.results.layout import SweepStatus
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:

@@ -1,0 +1,68 @@
+"""Cells of the config that a command names, and their planned certificates."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from dprl.platform.configs.config import load_cells
+from dprl.platform.configs.experiment import Experiment, varying_keys
+from dprl.platform.configs.memory import require_memory
+from dprl.platform.configs.sections import field_names
+from dprl.platform.errors import UserError, below, broken_rule
+
+if TYPE_CHECKING:
+    from dprl.platform.results.sweep_identity import Stages
+
+
+def overrides(options: argparse.Namespace) -> list[str]:
+    """Return the values that the command line replaces in the config, --name among them."""
+    name = getattr(options, "name", None)
+    return [*options.set, *([] if name is None else [f"name={json.dumps(name)}"])]
+
+
+def expanded_cells(options: argparse.Namespace) -> list[Experiment]:
+    """Return the cells of the config that the command names. Raises UserError."""
+    cells = load_cells(options.config, overrides(options))
+    # Before anything is built: an environment may need more than there is. `certify` does not run what it certifies.
+    require_memory(cells, run=options.command != "certify", here=getattr(options, "address", None) is None)
+    return cells
+
+
+def labels_of(cells: Sequence[Experiment]) -> list[str]:
+    """Return names of cells that begin with the trust model and epsilon, also for a single cell."""
+    keys = list(dict.fromkeys(["privacy.model", "privacy.epsilon", *varying_keys(cells)]))
+    return [cell.short_name(keys) for cell in cells]
+
+
+def planned_certificates(cells: Sequence[Experiment]) -> list[dict[str, Any]]:
+    """Return every cell's planned certificate, with the cell's digest and parameters.
+
+    Raises UserError if the settings of a cell do not fit together; nothing has been written then.
+    """
+    found = []
+    for cell, label in zip(cells, labels_of(cells), strict=True):
+        try:
+            proved = cell.certificate().to_dict()
+        except ValueError as error:
+            raise unfit_settings(cell, label, error) from None
+        found.append({"cell": cell.digest, "parameters": cell.parameters(), **proved})
+    return found
+
+
+def unfit_settings(cell: Experiment, label: str, error: ValueError) -> UserError:
+    """Return the error for a cell whose privacy cannot be built, placed at its section of the config."""
+    return UserError(f"{label}: {below('privacy', field_names(type(cell.privacy)), str(error))}")
+
+
+def stages_asked(cells: Sequence[Experiment], options: argparse.Namespace) -> Stages | None:
+    """Return the stages in which --adaptive adds seeds, None without it. Raises UserError."""
+    if not options.adaptive:
+        if options.most_seeds is not None:
+            raise broken_rule("--most-seeds", "is only for --adaptive", options.most_seeds, "add --adaptive")
+        return None
+    from dprl.platform.sweeps.adaptive import stages_asked_for
+
+    return stages_asked_for(cells, options.most_seeds)

@@ -1,0 +1,28 @@
+"""`dprl list`: names and keys that a config can use."""
+
+from __future__ import annotations
+
+import argparse
+
+from dprl.platform.commands.base import add_json, as_json, say
+from dprl.platform.errors import EXIT_DONE
+
+HELP = "list the names that a config can use"
+EXAMPLE = "list envs"
+_KINDS = ["algorithms", "envs", "trust_models", "counters", "mechanisms", "configs"]
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument("kind", nargs="?", choices=_KINDS, help="one kind, with all keys (default: only names)")
+    add_json(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show the names of all kinds, or one kind with all keys."""
+    from dprl.platform.reports.listing import listing, listing_text, overview_text
+
+    kinds = listing(options.kind)
+    text = listing_text if options.kind else overview_text
+    say(as_json(kinds) if options.json else text(kinds))
+    return EXIT_DONE

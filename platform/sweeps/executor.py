@@ -1,0 +1,42 @@
+"""Executor of a sweep's cells: this process, or Ray, started while the driver does other things."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from dprl.platform.errors import counted
+from dprl.platform.results.layout import SweepCell
+from dprl.platform.sweeps.execution import SweepObserver, TrialOptions, run_in_process
+
+ExecutorName = Literal["process", "tune"]
+
+
+@dataclass(frozen=True)
+class Executor:
+    """Executor of cells. where: its description for people. run: runs cells to their end and tells the observer."""
+
+    where: str
+    run: Callable[[Sequence[SweepCell], SweepObserver], None]
+
+
+@contextmanager
+def open_executor(
+    name: ExecutorName, address: str | None, trials: TrialOptions, say: Callable[[str], None]
+) -> Iterator[Executor]:
+    """Give the executor until the context ends; 'tune' is Ray, at `address` or started on this machine.
+
+    Raises UserError.
+    """
+    if name == "process":
+        yield Executor("in this process", run_in_process)
+        return
+    # Loaded only here: importing Ray takes seconds, and needs its environment set before.
+    from dprl.platform.sweeps.cluster import connected, run_on_ray  # noqa: PLC0415
+
+    say(f"starting Ray {'on this machine' if address is None else f'at {address}'} ...")
+    with connected(address) as cluster:
+        yield Executor(f"on {counted(cluster.n_cpus, 'CPU')}", partial(run_on_ray, cluster, trials))
