@@ -161,7 +161,7 @@ def _noise(name: str, mechanism: Any) -> str:  # noqa: ANN401 - any mechanism of
 
 
 def _streams(experiment: Experiment, seed: int) -> Streams:
-    """Return the streams of an audit's probes of a cell, from which no run of it draws."""
+    """Return the streams of an audit's probes of a cell; no run of it draws from them."""
     # Entropy of the operating system cannot be drawn twice; the law of the noise is the same.
     return Streams(seed, f"audit|{experiment.digest}", NoiseConfig(experiment.noise.arithmetic, "seed"))
 
@@ -272,4 +272,4 @@ _ATTACKS: dict[str, Callable[[_Cell, int], list[AuditCase]]] = {
     "statistics": _statistics_attacks,
     "bits": _bit_attacks,
 }
-"""The attacks on a cell, by what its users release."""
+"""Attacks on a cell, by the kind of its releases."""

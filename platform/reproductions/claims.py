@@ -176,7 +176,7 @@ Decided = Sequence[tuple[Sentence, Mapping[str, Decision]]]
 
 
 def decide(sentence: Sentence, group: str, cells: Cells, runs: int) -> Decision:
-    """Return what becomes of a sentence in the cells of one group.
+    """Return the decision on a sentence in the cells of one group.
 
     It holds if every claim holds, fails if some claim fails, and is open otherwise. runs: of a cell in the paper.
     """
@@ -246,7 +246,7 @@ class NumberEntry(NamedTuple):
     """One cell of a published table.
 
     published: None where the paper has none, or it is lost. ours: of all runs. first: of our first runs, as many as the
-    paper has. spread: the central 95 % of what so many runs say. absolute: of a relative table.
+    paper has. spread: the central 95 % of results of so many runs. absolute: of a relative table.
     """
 
     key: Key

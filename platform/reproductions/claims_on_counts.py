@@ -83,13 +83,13 @@ def _tree_attack(families: int, scale: Scale, claim: Claim, horizon: int, episod
 
 
 def _counter_attack(counter: Counter, cells: int, claim: Claim, label: str) -> Measure:
-    """Return the attack on a counter whose first user changes `cells` cells."""
+    """Return the attack on a counter; its first user changes `cells` cells."""
     proved = ProbeProof.of(node_of(counter).curve(counter.sensitivity(Sensitivity.of_cells(cells))), claim)
     return partial(measure, counter_prefixes(counter, *changed_cells(cells), label), claim, proved)
 
 
 def _cells_attack(mechanism: Mechanism, cells: int, claim: Claim, label: str) -> Measure:
-    """Return the attack on one message whose user changes `cells` cells by 1."""
+    """Return the attack on one message; its user changes `cells` cells by 1."""
     proved = ProbeProof.of(mechanism.curve(Sensitivity.of_cells(cells)), claim)
     return partial(measure, noisy_cells(mechanism, *changed_cells(cells), label), claim, proved)
 
@@ -161,7 +161,7 @@ def floating_point_claim() -> AuditCase:
     """Return the claim that float64 noise hides a count, which is false at every scale."""
     scale = 10.0
     claim = Claim(1.0 / scale, source="any float64 sampler")
-    # In [2^-(k+1), 2^-k) one float64 in 2^k is a multiple of 2^-53: the sum over k >= 2 of what is not weighs 5/24 / b.
+    # In [2^-(k+1), 2^-k) one float64 in 2^k is a multiple of 2^-53: the sum over k >= 2 of the others weighs 5/24 / b.
     at_claim = 5.0 / (24.0 * scale)
     return AuditCase(
         "F",

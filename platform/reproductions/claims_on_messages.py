@@ -204,7 +204,7 @@ def changed_numbers(release: GramRelease) -> Float64Array:
 
 
 def mass_outside(mechanism: Mechanism, changes: Float64Array) -> float:
-    """Return how likely noise of bounded support shows which neighbour it was: 1 - prod_j (1 - mass outside of j)."""
+    """Return the probability that bounded noise identifies the neighbour: 1 - prod_j (1 - mass outside of j)."""
     size, count = np.unique(np.round(changes[changes > 0.0], 9), return_counts=True)
     inside = [1.0 - mechanism.curve(Sensitivity.of_cells(1, v)).delta(math.inf) for v in size.tolist()]
     return float(-np.expm1(np.sum(count * np.log(inside))))

@@ -52,8 +52,8 @@ _PLACE = re.compile(r"\{(\w+)\}")
 class Request:
     """Settings of one reproduction.
 
-    home: where all state lives. quick: with as many runs as the paper has, instead of with more. command: what the user
-    typed, for messages and the page. executor: as for a sweep. overrides: of the config, as --set has them. searches:
+    home: where all state lives. quick: with as many runs as the paper has, instead of with more. command: as typed,
+    for messages and the page. executor: as for a sweep. overrides: of the config, as --set has them. searches:
     runs of a control that is no cell, 0 for the usual number. fresh: delete earlier results. tracking_uri: of MLflow,
     or None for a database in `home`.
     """
@@ -104,7 +104,7 @@ class Group(NamedTuple):
 class Findings:
     """Everything that a page is made of.
 
-    cells: the finished ones. made: lines on what was run. extra: what a paper adds that is no cell.
+    cells: the finished ones. made: lines on the runs. extra: findings of the paper that are no cells.
     """
 
     cells: Mapping[Key, Cell]
@@ -128,12 +128,12 @@ class Paper:
         name: of the reproduction, of its page and its template.
         config: of the sweep that has its cells.
         runs: of each cell in the paper.
-        groups: readings of what the paper leaves open; the first that fits an experiment has it.
+        groups: readings, where the paper leaves settings open; the first that fits an experiment has it.
         names: of mechanisms, on pages.
         key: names the cell of an experiment by its group and parameters; None if it is none of the paper's.
         read: results of one cell.
         measures: of every cell, for programs.
-        tables, sentences: of the paper, all of which are tested in every group.
+        tables, sentences: of the paper; all are tested in every group.
         extra: found besides the cells, and kept in `Findings.extra`.
         blocks: text of further places of the template, or other text of the standard ones.
         figures: PNG files by name.
@@ -160,7 +160,7 @@ class Paper:
     units: tuple[str, str] = ("runs", "episodes")
 
     def __call__(self, request: Request) -> Reproduced:
-        """Run what is not finished of the sweep, and write the page into <home>/reproductions/NAME[_quick].
+        """Run the unfinished cells of the sweep, and write the page into <home>/reproductions/NAME[_quick].
 
         Raises UserError if the sweep cannot start; no page is written while cells are missing.
         """
@@ -240,7 +240,7 @@ class Paper:
 class Ran:
     """Outcome of the sweep.
 
-    folder: of the runs. page_folder: of the page. cells: the finished ones. made: lines on what was run. failed: one
+    folder: of the runs. page_folder: of the page. cells: the finished ones. made: lines on the runs. failed: one
     line per failed cell, per file and for MLflow if it lacks something, and one if cells are missing. complete: whether
     every cell is finished.
     """
@@ -254,7 +254,7 @@ class Ran:
 
 
 def run_cells(request: Request, config: str, paper: str, quick_seeds: int) -> Ran:
-    """Run what is not finished of the sweep of `config`; with --quick another one, of `quick_seeds` runs a cell.
+    """Run the unfinished cells of the sweep of `config`; with --quick another one, of `quick_seeds` runs a cell.
 
     Raises UserError if the sweep cannot start.
     """

@@ -39,7 +39,7 @@ class Line(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """Lines on one pair of axes. warning: written across it, where what it shows protects nobody."""
+    """Lines on one pair of axes. warning: written across it, where the shown cells protect nobody."""
 
     title: str
     lines: Sequence[Line]

@@ -124,7 +124,7 @@ def read(results: CellResults) -> Cell:
 
     values: `regret`, R_K, and `late`, the regret per episode over the last tenth of the run or a little more. curves:
     regret summed. facts: shares of entries of Q at H + 1 - h (`saturated`) and of matrices that were not positive
-    definite with their shift (`indefinite`), and what is added to Sigma in the last episode (`shift`).
+    definite with their shift (`indefinite`), and the number added to Sigma in the last episode (`shift`).
     """
     records = results.records
     ends, regrets = by_seed(records, REGRET.name)

@@ -159,7 +159,7 @@ def summary(cells: Cells) -> list[str]:
 
 
 def _bounded_table(cells: Cells) -> str:
-    """Return Table 2 for B of the order of b: regrets beside Laplace's, and what a bound leaves of the guarantee."""
+    """Return Table 2 for B of the order of b: regrets beside Laplace's, and the guarantee under a bound."""
     lines = []
     for group in (PRINTED, CLIPPED):
         laplace, clipped = cells.get(Key(group, LAPLACE, _BOUNDED_EPSILON)), group == CLIPPED

@@ -164,9 +164,9 @@ def _attack(mechanism: str, found: Finding | None) -> str:
 
 
 def episodes_needed(mechanism: str, epsilon: float, levels: Levels, episodes: int) -> float:
-    """Return from which K on the printed bound, with 1 for its constants, is below the regret of the worst policy.
+    """Return the least K at which the printed bound, with 1 for its constants, is below the regret of the worst policy.
 
-    levels: of K = `episodes`, from which those of other K follow.
+    levels: of K = `episodes`; those of other K follow from them.
     """
 
     def excess(logarithm: float) -> float:

@@ -119,7 +119,7 @@ def _plain(value: Scalar) -> str:
 
 
 def extra(request: Request) -> dict[str, Any]:
-    """Return the random searches, whose draws are always the same, and our own best cells."""
+    """Return the random searches, with the same draws every time, and our own best cells."""
     env, runs, streams = CartPoleGravity().build(), request.searches or _SEARCHES, Streams(0, "random search")
     return {
         "greedy": first_successes(env, runs, streams, TARGET),

@@ -29,7 +29,7 @@ def printed_bounded_laplace(u: Float64Array, scale: float, bound: float) -> Floa
 
 
 def printed_bounded_laplace_distribution(x: Float64Array, scale: float, bound: float) -> Float64Array:
-    """Return P(X <= x) of what `printed_bounded_laplace` draws: (2 - q - e^(-x/b)) / (2 (1 - q)), q = e^(-B/b).
+    """Return P(X <= x) of a draw of `printed_bounded_laplace`: (2 - q - e^(-x/b)) / (2 (1 - q)), q = e^(-B/b).
 
     Paper: [TH23] eq. (74).
     """
@@ -109,7 +109,7 @@ class PrintedRandomSign:
 
     @property
     def pure_epsilon(self) -> float:
-        """The exact loss of a message whose matrix is public."""
+        """The exact loss of a message with a public matrix."""
         return self.dimension * max(abs(loss) for loss in self.losses)
 
     def delta(self, epsilon: float) -> float:

@@ -56,7 +56,7 @@ def mean(values: Float64Array) -> Float64Array:
 def resampled(values: Float64Array, statistic: Statistic, size: int, stream: int = 0) -> Float64Array:
     """Return the statistic of 4000 resamples of `size` of the values float64[n], drawn with replacement.
 
-    stream: cells whose resamples are to be independent of each other need different ones.
+    stream: cells need different ones for resamples that are independent of each other.
     """
     return _resampled(np.ascontiguousarray(values, dtype=np.float64).tobytes(), statistic, size, stream)
 
@@ -73,7 +73,7 @@ def _resampled(data: bytes, statistic: Statistic, size: int, stream: int) -> Flo
 
 
 def central(numbers: Float64Array) -> tuple[float, float]:
-    """Return the ends of the central 95 % of `numbers`, which are two of them."""
+    """Return the ends of the central 95 % of `numbers`: two of them."""
     ordered = np.sort(numbers)
     outside = math.floor(len(ordered) * (1.0 - CONFIDENCE) / 2 + _SURE)
     return float(ordered[outside]), float(ordered[len(ordered) - 1 - outside])
@@ -102,7 +102,7 @@ def share(hits: Float64Array) -> Estimate:
 
 
 def trial_range(values: Float64Array, statistic: Statistic, size: int) -> tuple[float, float]:
-    """Return the central 95 % of what `size` trials like these say: of the statistic of so many resampled values."""
+    """Return the central 95 % of the statistic of `size` resampled values."""
     return central(resampled(values, statistic, size))
 
 
@@ -143,7 +143,7 @@ def permutation_p(one: Float64Array, other: Float64Array) -> float:
 
 @lru_cache(_KEPT)
 def _permutation_p(data: bytes, count: int) -> float:
-    """Return `permutation_p` of the float64 numbers in `data`, the first `count` of which are of the first."""
+    """Return `permutation_p` of the float64 numbers in `data`; the first `count` are of the first sample."""
     pooled = np.frombuffer(data)
     generator = np.random.default_rng([count, len(pooled) - count])
     shuffled = generator.permuted(np.broadcast_to(pooled, (PERMUTATIONS, len(pooled))), axis=1)

@@ -68,7 +68,7 @@ def longest(cells: Cells) -> int:
 
 
 def left_open(cells: Sequence[Cell]) -> str:
-    """Return what the certificates of private cells do not cover."""
+    """Return the channels that the certificates of private cells do not cover."""
     noisy = [cell.certificate for cell in cells if cell.certificate["trust_model"] != "none"]
     return "; ".join(dict.fromkeys(name for one in noisy for name in one["excluded_channels"])) or "nothing known"
 

@@ -29,7 +29,7 @@ def clopper_pearson_upper(successes: int, runs: int, alpha: float) -> float:
 
 
 def epsilon_lower_bound(likely: float, unlikely: float, delta: float) -> float:
-    """Return the epsilon below which no (epsilon, delta)-DP mechanism has an event of these probabilities.
+    """Return an epsilon: below it no (epsilon, delta)-DP mechanism has an event of these probabilities.
 
     likely: lower bound on its probability in one world; unlikely: upper bound on that in the other. Never below 0.
     """
@@ -37,7 +37,7 @@ def epsilon_lower_bound(likely: float, unlikely: float, delta: float) -> float:
 
 
 def delta_lower_bound(likely: float, unlikely: float, epsilon: float) -> float:
-    """Return the delta below which no (epsilon, delta)-DP mechanism has an event of these probabilities."""
+    """Return a delta: below it no (epsilon, delta)-DP mechanism has an event of these probabilities."""
     if math.log(unlikely) + epsilon >= 0.0:
         return 0.0
     return max(0.0, likely - math.exp(epsilon) * unlikely)
@@ -71,7 +71,7 @@ def one_run_p_value(canaries: int, guesses: int, correct: int, epsilon: float, d
 
 
 def one_run_epsilon(canaries: int, guesses: int, correct: int, alpha: float, delta: float = 0.0) -> float:
-    """Return the largest epsilon whose p-value is at most alpha: a lower bound with confidence 1 - alpha."""
+    """Return the largest epsilon with a p-value of at most alpha: a lower bound with confidence 1 - alpha."""
 
     def excess(epsilon: float) -> float:
         return one_run_p_value(canaries, guesses, correct, epsilon, delta) - alpha

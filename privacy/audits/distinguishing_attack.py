@@ -2,7 +2,7 @@
 
 A probe draws releases in either world and scores them; the larger the score, the likelier world 1. In two worlds a
 threshold is chosen on some runs, and how often fresh runs reach it in either world bounds epsilon and delta from below.
-In one run every user of a local protocol is a canary whose coin the auditor guesses from the message.
+In one run every user of a local protocol is a canary, and the auditor guesses their coins from the messages.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _THRESHOLDS = 400
 _GUESSED_SHARE = 8
 _ALPHA = 0.05
 # A plateau of the likelihood ratio is one value in real arithmetic. In float64 its last bits tell the worlds apart,
-# which is true and a finding of its own (probes.FloatingPointEvent), but not of the scale.
+# a finding of its own (message_probes.FloatingPointEvent), but not one on the scale.
 _DIGITS = 9
 
 
@@ -56,7 +56,7 @@ class Attack:
     Args:
         runs: per world, for the bound; half as many more choose the threshold.
         seed: of all draws.
-        alpha: one minus the confidence with which the bounds hold, jointly.
+        alpha: one minus the joint confidence of the bounds.
     """
 
     runs: int = 100_000
@@ -130,7 +130,7 @@ def _best_threshold(scores_1: Float64Array, scores_0: Float64Array, claim: Claim
 def measure_one_run(probe: Probe, claim: Claim, proved: ProbeProof, attack: Attack) -> Measurement:
     """Return a lower bound on epsilon from one run with `attack.runs` users, each in a world of its own coin.
 
-    The eighth of the users whose reports are furthest from undecided is guessed. The probe's scores must be log
+    The eighth of the users with the most decided messages is guessed. The probe's scores must be log
     likelihood ratios (0 is undecided). Holds with probability 1 - alpha; it says nothing of delta.
 
     Paper: Steinke, Nasr, Jagielski 2023, Theorem 5.2.

@@ -1,4 +1,4 @@
-"""What an audit found: the claim, what is proved, what was measured, and the verdicts that follow."""
+"""Findings of audits: claim, proof, measurement, and the verdicts that follow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FINITE = 1e300
 
 @dataclass(frozen=True)
 class Claim:
-    """What is said about a mechanism: (epsilon, delta) for one user, and who says so."""
+    """Claim on a mechanism: (epsilon, delta) for one user, and its source."""
 
     epsilon: float
     delta: float = 0.0
@@ -28,15 +28,15 @@ class Claim:
 
 @dataclass(frozen=True)
 class NoiseProof:
-    """What the noise proves of a claim.
+    """Guarantee of the noise, in the terms of a claim.
 
     Args:
         pure_epsilon: at delta 0; infinite if there is none.
         tightness: 'exact' if a pair of neighbours attains the pure epsilon, else 'upper'; None for an infinite one.
         epsilon: at the claimed delta, or at 1e-6 for a pure claim.
         delta: at the claimed epsilon.
-        attained_epsilon, attained_delta: what an explicit pair of neighbours reaches, where that is less than what is
-            proved; the truth lies between.
+        attained_epsilon, attained_delta: reached by an explicit pair of neighbours, where that is less than proved;
+            the truth lies between.
         raw: whether something leaves without noise.
     """
 
@@ -50,14 +50,14 @@ class NoiseProof:
 
 
 class ProbeProof(NamedTuple):
-    """What is proved at a probe: epsilon at the claimed delta (infinite if none), delta at the claimed epsilon."""
+    """Guarantee at a probe: epsilon at the claimed delta (infinite if none), delta at the claimed epsilon."""
 
     epsilon: float
     delta: float
 
     @classmethod
     def of(cls, curve: PrivacyCurve, claim: Claim) -> ProbeProof:
-        """Return what `curve` proves, in the terms of `claim`."""
+        """Return the guarantee of `curve`, in the terms of `claim`."""
         return cls(curve.epsilon(claim.delta), min(1.0, curve.delta(claim.epsilon)))
 
 
@@ -66,17 +66,17 @@ NOTHING_PROVED = ProbeProof(math.inf, 1.0)
 
 @dataclass(frozen=True)
 class Measurement:
-    """A lower bound by running the sampler at a probe: a configuration at which sampling can show something.
+    """Lower bound by running the sampler at a probe: a configuration with a loss that sampling can show.
 
     Args:
         method: 'two worlds', 'one run' or 'same seeds'.
         probe: the configuration.
-        claim: what the claim says there.
-        proved: what is proved there.
+        claim: restricted to the probe.
+        proved: the guarantee there.
         epsilon_lb, delta_lb: the bounds; delta's at the claimed epsilon, epsilon's at the claimed delta.
-        confidence: with which both hold.
+        confidence: of both together.
         runs: per world.
-        largest_epsilon_lb: what epsilon_lb would be if no run were ambiguous; infinite if nothing limits it.
+        largest_epsilon_lb: epsilon_lb if no run were ambiguous; infinite if nothing limits it.
     """
 
     method: str
@@ -115,10 +115,10 @@ class Finding:
     Args:
         name: short, unique on its page.
         subject: the mechanism and its noise, in a line.
-        claim: what is said.
-        proof: what its noise proves.
+        claim: under audit.
+        proof: the guarantee of its noise.
         measurement: None where sampling cannot show anything.
-        note: what a reader should also know.
+        note: further facts for a reader.
     """
 
     name: str
@@ -135,14 +135,14 @@ class Finding:
 
     @property
     def white_box(self) -> Verdict:
-        """What the noise itself says of the claim, by the rule of certificates."""
+        """Verdict of the noise itself on the claim, by the rule of certificates."""
         claim, proof = self.claim, self.proof
         proved = proof.epsilon if claim.delta > 0.0 else proof.pure_epsilon
         return verdict(claim.epsilon, claim.delta, proved, proof.delta, proof.raw)
 
     @property
     def verdict(self) -> SampledVerdict:
-        """What sampling says of the claim."""
+        """Verdict of sampling on the claim."""
         if self.measurement is None:
             return "not sampled"
         return "refuted" if self.measurement.refutes else "not refuted"
@@ -188,7 +188,7 @@ class Finding:
 
 
 def proof_of(curve: PrivacyCurve, claim: Claim, exact: bool, raw: bool = False) -> NoiseProof:
-    """Return what `curve` proves, in the terms of `claim`.
+    """Return the guarantee of `curve`, in the terms of `claim`.
 
     exact: whether a pair of neighbours attains it; raw: whether something leaves without noise.
     """
@@ -203,7 +203,7 @@ def proof_of(curve: PrivacyCurve, claim: Claim, exact: bool, raw: bool = False) 
 
 
 def audit_summary(findings: Iterable[Finding]) -> dict[str, Any]:
-    """Return what a run's certificate keeps of its audits (field `audit`): the most telling one, and the verdict.
+    """Return the field `audit` of a run's certificate: the most telling audit, and the verdict.
 
     Raises ValueError if nothing was measured.
     """

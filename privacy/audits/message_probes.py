@@ -78,7 +78,7 @@ class MessageProbe:
 def log_ratios(mechanism: Mechanism, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
     """Return ln P(y | ones) / P(y | zeros) of every number, float64 as `y`; +-inf where only one world can print it.
 
-    Raises ValueError for a law whose density is not known here.
+    Raises ValueError for a law without a known density.
     """
     scale = mechanism.scale
     if mechanism.law in (LAPLACE, DISCRETE_LAPLACE):
@@ -153,7 +153,7 @@ def changed_cells(n: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
 
 
 def responses(mechanism: RandomizedResponse) -> MessageProbe:
-    """Return the probe of one bit by randomised response, which is its own score."""
+    """Return the probe of one bit by randomised response; the bit is its own score."""
 
     def send(world: int, runs: int, key: Key) -> Float64Array:
         out = np.empty(runs)
@@ -292,7 +292,7 @@ COMPILED = (ProjectedRandomSign,)
 
 
 def gradient_messages(mechanism: object) -> MessageProbe | None:
-    """Return the probe of a gradient mechanism at its worst pair, None for what is none."""
+    """Return the probe of a gradient mechanism at its worst pair, None for other mechanisms."""
     probe = _OF_GRADIENTS.get(type(mechanism))
     return None if probe is None else probe(mechanism)
 
@@ -332,7 +332,7 @@ def gram_ratios(
 ) -> Float64Array:
     """Return log likelihood ratios float64[runs] of messages float64[runs, D (D + 3) / 2] of a stage.
 
-    one, zero: what they are without noise in world 1 and in world 0.
+    one, zero: the message without noise in world 1 and in world 0.
     """
     unit = mechanism.grid(stage) or 1.0
     ends, off_diagonal = mechanism.stage_mechanisms(stage)
@@ -343,5 +343,5 @@ def gram_ratios(
 
 
 def _numbers(matrix: Float64Array, vector: Float64Array) -> Float64Array:
-    """Return diagonal, vector and what is above the diagonal, float64[D (D + 3) / 2]."""
+    """Return diagonal, vector and upper triangle, float64[D (D + 3) / 2]."""
     return np.concatenate([np.diag(matrix), vector, matrix[np.triu_indices(vector.shape[0], 1)]])

@@ -25,7 +25,7 @@ class PrefixProbe:
     """Noisy prefixes that a counter releases; the first user's row differs between the worlds.
 
     Scores are exact log likelihood ratios for a binary tree; for other counters they are the best linear statistic of
-    each cell's prefixes, which is the exact ratio under Gaussian noise.
+    each cell's prefixes: the exact ratio under Gaussian noise.
 
     Args:
         description: the configuration, in a few words.

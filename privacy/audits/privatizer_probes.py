@@ -71,7 +71,7 @@ def _shrunk(family: CountFamily, families: CountFamilies) -> int:
 def canary(families: CountFamilies, world: int, fractions: bool = False) -> Contribution:
     """Return the first user's record in world 0 or 1: in no family and step do the two share a cell.
 
-    fractions: let the worlds' values in [0, 1] differ as well, in what follows the point; otherwise all are 1.
+    fractions: let the worlds' values in [0, 1] differ as well, in their fractions; otherwise all are 1.
     """
     width = np.array([family.width for family in families.families], dtype=np.int64)
     shape = (families.n_steps, width.shape[0])
@@ -127,7 +127,7 @@ def central_prefixes(privatizer: Privatizer, label: str) -> PrefixProbe:
 
 
 def _released(privatizer: Privatizer, first: Contribution, runs: int, key: Key, kept: Int64Array) -> Float64Array:
-    """Return every released prefix of the cells `kept` of what is sent, float64[runs, T, len(kept)]."""
+    """Return every released prefix of the cells `kept` of a message, float64[runs, T, len(kept)]."""
     channel, counter = privatizer.channel, privatizer.noise.counter
     cells = channel.receiver.noisy.shape[0]
     others = filler_user(privatizer.families)
@@ -147,7 +147,7 @@ def _released(privatizer: Privatizer, first: Contribution, runs: int, key: Key, 
 
 
 def sent_row(privatizer: Privatizer, contribution: Contribution) -> Float64Array:
-    """Return what is sent of a record before any noise, float64[cells]."""
+    """Return the message of a record before any noise, float64[cells]."""
     channel = privatizer.channel
     row = np.zeros(privatizer.layout.released.n_cells)
     add_contribution(channel.slots, row, contribution.index, contribution.value, np.zeros_like(channel.sender.coins))
@@ -160,7 +160,7 @@ def _words(key: Key, n: int, first: int = 0) -> Key:
     derived = key.copy()
     derived[1:] ^= _OTHER_STREAM
     fill_bits(words, derived, np.uint64(first * _KEY_WORDS))
-    # The second word of a key is an increment, which is odd.
+    # The second word of a key is an increment, always odd.
     words[1::_KEY_WORDS] |= np.uint64(1)
     return words.reshape(n, _KEY_WORDS)
 

@@ -39,7 +39,7 @@ AnyPrivatizer = Privatizer | GradientPrivatizer | StatisticsPrivatizer | BitPriv
 
 @dataclass(frozen=True)
 class Message:
-    """Something that left the user's side: on which channel, and its bytes."""
+    """Message that left the user's side: its channel, and its bytes."""
 
     channel: str
     content: bytes
@@ -103,7 +103,7 @@ def recorded_run(privatizer: AnyPrivatizer, world: int, algorithm: str) -> list[
 
 
 def noisy_channels(privatizer: AnyPrivatizer) -> tuple[str, ...]:
-    """Return the recorded channels on which messages may differ: those with noise."""
+    """Return the recorded channels with noise: there messages may differ."""
     ledger = privatizer.planned_ledger()
     if isinstance(privatizer, Privatizer):
         return _COUNTS if all(release.mechanism is not None for release in ledger.releases) else ()
@@ -218,5 +218,5 @@ def _of_bits(privatizer: BitPrivatizer, world: int) -> Iterator[Message]:
 
 
 def _shown(*things: object) -> Message:
-    # Two privatizers have two places in memory, which say nothing.
+    # Two privatizers have two places in memory, and that says nothing.
     return Message("texts", re.sub("0x[0-9a-f]+", "", " ".join(map(repr, things))).encode())

@@ -1,6 +1,6 @@
-"""White-box recomputation: from the noise objects themselves to what they prove, by other means than their curves.
+"""White-box recomputation: the guarantee of noise objects, by other means than their curves.
 
-An audit that only asked a mechanism for its own curve would believe what it is to check.
+An audit that only asked a mechanism for its own curve would trust the code under audit.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _GRID = 4001
 def supremum_of_loss(mechanism: Mechanism, change: float) -> float:
     """Return the supremum of the log likelihood ratio of one number that changes by `change`, from the densities.
 
-    Laplace laws: on a grid that holds both numbers and what is far from both. Infinite for every other law.
+    Laplace laws: on a grid that holds both numbers and others far from both. Infinite for every other law.
     """
     if mechanism.law not in (LAPLACE, DISCRETE_LAPLACE):
         return math.inf
@@ -52,7 +52,7 @@ def nodes_entered(counter: Counter, row: Sensitivity) -> Sensitivity:
 
 
 def of_a_table(chances: Sequence[int], n: int, delta: float) -> float:
-    """Return what n draws of a table prove, each shifted by 1: from its worst ratio and what sticks out, exactly."""
+    """Return the exact epsilon of n draws of a table, each shifted by 1: from its worst ratio and the mass outside."""
     # P(0) has one cell of the table, P(z) and P(-z) share one.
     masses = [2 * chances[0], *chances[1:]]
     ratio = max(max(Fraction(a, b), Fraction(b, a)) for a, b in pairwise(masses))

@@ -55,7 +55,7 @@ def test_every_row_of_a_table_has_as_many_cells_as_its_header(text: str) -> None
 
 
 def test_every_section_is_there_and_every_figure_named(text: str) -> None:
-    for section in ("Table 1", "Table 2", "Figure 1", "What the order needs: NOT PRIVATE", "Chosen after seeing"):
+    for section in ("Table 1", "Table 2", "Figure 1", "Noise at which the order shows: NOT PRIVATE", "Chosen after"):
         assert f"\n## {section}" in text
     assert all(f"]({name})" in text for name in FIGURES)
 
