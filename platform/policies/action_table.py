@@ -58,6 +58,6 @@ def observation_index(observation: ArrayLike, table: NDArray[Any]) -> tuple[int,
     if not whole or (found < 0).any() or (found >= sizes).any():
         raise ValueError(
             f"observation must be integers (steps taken, state) below {sizes}, got {observation!r}; "
-            "pass what the environment returned, and reset it after the last step"
+            "pass an observation of the environment, and reset it after the last step"
         )
     return int(found[0]), int(found[1])

@@ -38,7 +38,7 @@ class ActorCriticPolicy:
         a_unit = self.task.observation_size + self.task.n_actions + 1
         if parameters.ndim != 1 or parameters.dtype.kind != "f" or not parameters.size or parameters.size % a_unit:
             raise ValueError(
-                f"parameters must be floats in one row, a multiple of {a_unit} of them, got {parameters.dtype} "
+                f"parameters must be one row of floats, {a_unit} per unit, got {parameters.dtype} "
                 f"{parameters.shape}; pass c, p and v of one network"
             )
         if not np.isfinite(parameters).all():
@@ -78,7 +78,7 @@ class ActorCriticPolicy:
         if seen.ndim not in (1, 2) or seen.shape[-1] != size:
             raise ValueError(
                 f"observation must be floats of shape ({size},) or (n, {size}), got {seen.shape}; "
-                "pass what the environment returned"
+                "pass an observation of the environment"
             )
         return np.maximum(seen @ self.layers[0].T, 0.0)
 

@@ -81,7 +81,7 @@ class TabularRLModule(TorchRLModule):
         return {Columns.ACTION_DIST_INPUTS: self.log_probabilities[places[..., 0], places[..., 1]]}
 
     def _forward_train(self, batch: dict[str, Any], **_: object) -> dict[str, Any]:
-        raise NotImplementedError("the module is the policy of a finished run and is not trained; call evaluate()")
+        raise NotImplementedError("the module is the frozen policy of a finished run; call evaluate(), not train()")
 
 
 def evaluation_config(path: str | Path, seed: int | None = None, episodes: int = 1000) -> PPOConfig:

@@ -79,12 +79,12 @@ class Dashboard:
         try:
             return self._answered(*self._get(path))
         except Unreachable as error:
-            raise UserError(f"--address: {self.url} must go on answering ({error}); try again") from None
+            raise UserError(f"--address: {self.url} must keep answering ({error}); try again") from None
 
     def _answered(self, status: int, answer: bytes) -> dict[str, Any]:
         if status != http.client.OK:
             text = " ".join(answer.decode(errors="replace").split())[-200:]
-            raise UserError(f"--address: {self.url} must answer, got HTTP {status} ({text}); look at the head's logs")
+            raise UserError(f"--address: {self.url} must answer, got HTTP {status} ({text}); see the head's logs")
         return _mapping(answer)
 
     def _get(self, path: str) -> tuple[int, bytes]:
@@ -97,7 +97,7 @@ class Dashboard:
             with error:
                 return error.code, error.read()
         except http.client.HTTPException:
-            raise Unreachable("what listens there does not speak HTTP") from None
+            raise Unreachable("the server there does not speak HTTP") from None
         except OSError as error:
             reason = getattr(error, "reason", None) or error
             raise Unreachable(getattr(reason, "strerror", None) or str(reason) or type(reason).__name__) from None
@@ -118,9 +118,9 @@ def _checked(address: str) -> str:
         near = f"write --address http://{address}" if "://" not in address and ":" in address else _EXAMPLE
         raise broken_rule("--address", rule, address, near)
     if parts.username is not None:
-        raise broken_rule("--address", f"{rule}, without a password", host, "leave out what stands before the @")
+        raise broken_rule("--address", f"{rule}, without a password", host, "remove the part before the @")
     if parts.path.strip("/") or parts.query or parts.fragment:
-        raise broken_rule("--address", rule, address, "leave out what follows the port")
+        raise broken_rule("--address", rule, address, "remove the part after the port")
     return f"{parts.scheme}://{parts.netloc}"
 
 

@@ -82,13 +82,13 @@ def submit_job(
         except (RuntimeError, OSError) as error:
             reason = next(iter(str(error).splitlines()), type(error).__name__)
         if _NO_AGENT not in reason:
-            raise UserError(f"--address: {dashboard.url} must take the job ({reason}); look at the head's logs")
+            raise UserError(f"--address: {dashboard.url} must take the job ({reason}); see the head's logs")
         if time.monotonic() > deadline:
             rule = f"--address: {dashboard.url} must have an agent that starts jobs, and has none"
             remedy = "another Ray on that machine may hold its port: see --dashboard-agent-listen-port of `ray start`"
             raise UserError(f"{rule}; {remedy}")
         if not told:
-            tell(f"waiting    for the agent of {dashboard.url}, which starts jobs")
+            tell(f"waiting    for {dashboard.url} to start the agent for jobs")
             told = True
         time.sleep(_POLL_SECONDS)
 

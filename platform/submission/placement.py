@@ -60,7 +60,7 @@ def _check_uri(uri: str) -> None:
         raise broken_rule(_TRACKING, f"must be an address ({error})", uri, "write e.g. http://HOST:5000") from None
     if secret:
         raise UserError(
-            f"{_TRACKING}: must hold no user, password or token, which Ray's dashboard would show; set "
+            f"{_TRACKING}: must have no user, password or token, because Ray's dashboard shows them; set "
             "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or the database's own password file, on the head "
             "before `ray start`"
         )

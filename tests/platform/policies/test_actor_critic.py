@@ -64,11 +64,11 @@ def test_it_plays_an_episode(policy: ActorCriticPolicy) -> None:
 @pytest.mark.parametrize(
     ("parameters", "told"),
     [
-        (np.zeros(111), "a multiple of 7"),
-        (np.zeros((7, 16)), "in one row"),
-        (np.zeros(112, dtype=np.int64), "must be floats"),
+        (np.zeros(111), "7 per unit"),
+        (np.zeros((7, 16)), "one row of floats"),
+        (np.zeros(112, dtype=np.int64), "one row of floats"),
         (np.full(112, np.nan), "must be finite"),
-        (np.zeros(0), "a multiple of 7"),
+        (np.zeros(0), "7 per unit"),
     ],
 )
 def test_other_parameters_are_refused_in_one_line(parameters: np.ndarray, told: str) -> None:

@@ -78,8 +78,8 @@ def _no_token(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         ("head", "write e.g. --address http://HOST:8265"),
         ("http://", "write e.g. --address http://HOST:8265"),
         ("http://head:port", "write e.g. --address http://HOST:8265"),
-        ("http://head:8265/#/jobs", "leave out what follows the port"),
-        ("https://head/ray", "leave out what follows the port"),
+        ("http://head:8265/#/jobs", "remove the part after the port"),
+        ("https://head/ray", "remove the part after the port"),
     ],
 )
 def test_an_address_of_another_kind(address: str, said: str) -> None:
@@ -133,7 +133,7 @@ def test_what_speaks_no_http() -> None:
 
     with socket.create_server(("127.0.0.1", 0)) as server:
         threading.Thread(target=answer, args=(server,), daemon=True).start()
-        with pytest.raises(UserError, match="what listens there does not speak HTTP"):
+        with pytest.raises(UserError, match="the server there does not speak HTTP"):
             Dashboard(f"http://127.0.0.1:{server.getsockname()[1]}")
 
 

@@ -174,7 +174,7 @@ REFUSED = {
     "file": (["--storage", "/s", "--tracking-uri", "sqlite:////s/m.db"], "tracking-uri: must be a server on a"),
     "password": (
         ["--storage", "/s", "--tracking-uri", "http://me:hidden@h"],
-        "tracking-uri: must hold no user, password or token",
+        "tracking-uri: must have no user, password or token",
     ),
 }
 

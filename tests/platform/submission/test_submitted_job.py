@@ -202,14 +202,14 @@ def test_an_agent_that_is_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(jobs, "_client", lambda _: Refusing(NO_AGENT, NO_AGENT))
     told: list[str] = []
     assert jobs.submit_job(DASHBOARD, "tiny", [], SHIPMENT, {}, told.append).startswith("tiny-")  # type: ignore[arg-type]
-    assert told == [f"waiting    for the agent of {DASHBOARD.url}, which starts jobs"]
+    assert told == [f"waiting    for {DASHBOARD.url} to start the agent for jobs"]
 
 
 @pytest.mark.parametrize(
     ("reasons", "said"),
     [
         ([NO_AGENT] * 9, "must have an agent that starts jobs, and has none; another Ray on that machine may hold its"),
-        ([BUSY], "must take the job (Request failed with status code 500: something else); look at the head's logs"),
+        ([BUSY], "must take the job (Request failed with status code 500: something else); see the head's logs"),
         ([NO_AGENT, BUSY], "must take the job (Request failed with status code 500: something else)"),
     ],
 )
@@ -236,6 +236,6 @@ def test_a_head_that_takes_no_job(reasons: list[str], said: str, monkeypatch: py
     ],
 )
 def test_no_secret_is_handed_in(uri: str) -> None:
-    with pytest.raises(UserError, match="must hold no user, password or token") as refused:
+    with pytest.raises(UserError, match="must have no user, password or token") as refused:
         check_tracking(["192.0.2.1"], "/shared", uri)
     assert "hidden" not in str(refused.value)
