@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,3 +44,19 @@ def test_a_ledger_is_the_set_of_submissions_that_the_rules_allow(calls: list[tup
     numbers = [(number - 1) * N_AGENTS + agent for agent, number in journal.lines]
     assert sorted(numbers) == sorted(charged)
     assert agents(journal=journal).ranges == ledger.ranges
+
+
+@pytest.mark.parametrize("kept", [0, 3, 9])
+def test_a_journal_that_lost_its_last_lines_lets_nobody_submit_again(kept: int) -> None:
+    """What a state says was charged stays charged, and is charged no second time under the same numbers."""
+    journal = Notes()
+    before = agents(journal=journal)
+    before.charge_range(1, 9)
+    state, journal.lines = before.state_dict(), journal.lines[:kept]
+    after = agents(journal=journal)
+    after.load_state_dict(state)
+    assert after.ranges == [(1, 9)]
+    with pytest.raises(LedgerError, match="submission 9 cannot be charged: it is charged already"):
+        after.charge_range(9, 10)
+    assert after.charge_all([5, 1]).tolist() == [2, 3]
+    assert after.ranges == [(1, 11)]
