@@ -10,7 +10,17 @@ from typing import Any, NoReturn
 
 import pytest
 
-from dprl.privacy import CountFamilies, CountFamily, Ledger, LedgerError, PrivacyRequest, Release, certify
+from dprl.privacy import (
+    CountFamilies,
+    CountFamily,
+    Ledger,
+    LedgerError,
+    LocalPrivacy,
+    PrivacyRequest,
+    Release,
+    Streams,
+    certify,
+)
 from dprl.privacy.accounting.closed_forms import gaussian_mu
 from dprl.privacy.counters import KaryTree
 from dprl.privacy.counters.tabulated_bounds import tabulated_sum_bound
@@ -60,6 +70,30 @@ def of_families(*families: CountFamily, steps: int = 2) -> CountFamilies:
 def test_what_describes_nothing_is_refused(make: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_counts_of_no_paper_have_no_printed_noise() -> None:
+    with pytest.raises(ValueError, match="no paper prints one for these counts"):
+        LocalPrivacy(1.0, calibration="printed").build(of_families(VISITS), 3, Streams(0, "no paper"))
+
+
+@pytest.mark.parametrize(
+    ("families", "kind", "message"),
+    [
+        ((VISITS, CountFamily("other", 6, 0), CountFamily("part", 3, 0, marginal_of="other")), "marginal", "another"),
+        ((VISITS, CountFamily("other", 6, 0)), "one_hot", "not all are marginals of the first"),
+        (
+            (VISITS, *(CountFamily(name, 6, 0, marginal_of="visits", indicator=False) for name in ("one", "two"))),
+            "one_hot",
+            "two of them hold values",
+        ),
+    ],
+)
+def test_families_that_cannot_be_released_together_are_refused(
+    families: tuple[CountFamily, ...], kind: Any, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        LocalPrivacy(1.0, families=kind).build(of_families(*families), 3, Streams(0, "families"))
 
 
 def test_noise_without_a_claim_is_refused() -> None:
