@@ -83,7 +83,7 @@ class Book:
         return self.privatizer.lease(k)
 
     def sender_spec(self) -> SenderSpec:
-        """Return the spec from which runners build a sender."""
+        """Return the spec of the runners' sender."""
         return self.privatizer.sender_spec
 
     def estimates(self, messages: PrivateMessages) -> Float64Array:

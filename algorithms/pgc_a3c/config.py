@@ -27,10 +27,10 @@ class PGCA3CConfig:
     Args:
         learning_rate: eta >= 0. buffer_size: |B|, messages for one update; the paper has 1 with the Laplace mechanism
             and 100 with projected random sign.
-        halving: submissions after which the step has halved, eta / (1 + n / halving); 0 keeps it constant, as printed.
+        halving: submissions until the step has halved, eta / (1 + n / halving); 0 keeps it constant, as printed.
         staleness: messages before its own that an agent does not wait for; 8 for the paper's 9 threads.
         discount: gamma. value_weight: lambda. entropy_weight: beta.
-        exploration: alpha of the first agents. fading: submissions after which it would be 0, as printed.
+        exploration: alpha of the first agents. fading: submissions until it would be 0, as printed.
         exploration_floor: the least alpha; 0 is the paper's.
         success_memory: the weight of each private score bit in the aggregator's estimate of the share of agents that
             succeed, with `privacy.release_scores: private`; the step shrinks to 0 as the share grows to `success_full`.

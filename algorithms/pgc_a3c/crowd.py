@@ -1,6 +1,6 @@
 """Batch of agents in lanes: each balances its own pole with its own copy of the parameters.
 
-One tick is one step of every lane. What an agent does, and its gradient, is a function of the parameters, its number,
+One tick is one step of every lane. An agent's actions and gradient are a function of the parameters, its number,
 the submission's number, the exploration rate and the seed: the same bits for any number and state of the other
 lanes.
 
@@ -42,7 +42,7 @@ from dprl.privacy.randomness.bits import fill_uniform, splitmix64
 
 UInt64Array = npt.NDArray[np.uint64]
 
-# Rows of a group: those of a trace; the rest of what an agent has; theta, and the differences of its rows of p. They
+# Rows of a group: those of a trace; other data of an agent; theta, and the differences of its rows of p. They
 # lie in one array at constant distances, or compilers would not vectorise loops over lanes.
 GRAVITY, _EXPLORATION = TRACE, TRACE + 1
 DRAW = TRACE + 2

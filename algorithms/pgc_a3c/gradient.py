@@ -1,9 +1,9 @@
 """The gradient of an agent's loss over one episode, in closed form, several time steps at once.
 
-With m_i the steps at which unit i is on, every part of the gradient follows from two sums for each unit,
+With m_i the steps where unit i is on, every part of the gradient follows from two sums for each unit,
 sum over m_i of z_t s_t and of y_t s_t, where z_t and y_t are the derivatives of the loss by the difference of the
 logits and by the value: theta's rows are multiples of them. So only signs of the hidden layer are stored. Steps are
-first added by which of four units are on ('the four Russians'), which takes four additions instead of sixteen.
+first added by the pattern of four units that are on ('the four Russians'): four additions instead of sixteen.
 
 Paper: [OT20] eqs. (12), (13) and (15)-(18).
 """
@@ -69,7 +69,7 @@ class LossTables(NamedTuple):
     returns, of_advantage, of_target float64[2 H + 1]: the return, and how much of V(s_T) the advantage and the target
     contain, n steps before the end at H - n; zeros where n < 1. ends: whether the reward is at the end, and negative if
     that comes early. derivatives float64[2, columns]: z and y of each step; patterns float64[16, 4 * 8]: the sums of
-    z s and y s over the steps at which the four units of each group are on in one of 16 ways; sums float64[4, 4 * 8]:
+    z s and y s over the steps with one of the 16 patterns of the four units of each group; sums float64[4, 4 * 8]:
     those of each unit, the first ones of all groups in a row. These are scratch.
     """
 
@@ -209,7 +209,7 @@ def weigh(trace: Float64Array, loss: LossTables, lengths: tuple[int, int], sign:
 def weigh_differentiated(
     trace: Float64Array, loss: LossTables, lengths: tuple[int, int], sign: float, final: float
 ) -> float:
-    """Add what advantages and targets contribute as functions of V(s_t); return the part that V(s_T) contributes."""
+    """Add the contributions of advantages and targets as functions of V(s_t); return the contribution of V(s_T)."""
     steps, last = lengths
     total = 0.0
     for t in range(last):
@@ -227,7 +227,7 @@ def weigh_differentiated(
 
 @no_alloc_kernel
 def add_steps(patterns: Float64Array, trace: Float64Array, derivatives: Float64Array, n: int) -> None:
-    """Add z s and y s of the first n columns of a trace to the sums of the patterns in which units are on."""
+    """Add z s and y s of the first n columns of a trace to the sums of the units' patterns."""
     patterns[:] = 0.0
     sums, on = patterns.reshape(patterns.size), trace.view(np.int64)[ON]
     for t in range(n):
@@ -240,7 +240,7 @@ def add_steps(patterns: Float64Array, trace: Float64Array, derivatives: Float64A
 
 @no_alloc_kernel
 def add_patterns(sums: Float64Array, patterns: Float64Array) -> None:
-    """Write the sums of every unit: over the patterns in which it is on."""
+    """Write the sums of every unit over the patterns with it on."""
     sums[:] = 0.0
     for pattern in range(_PATTERNS):
         for unit in range(_TOGETHER):

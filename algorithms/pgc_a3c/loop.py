@@ -38,7 +38,7 @@ class Behaviour(NamedTuple):
 class Outbox(NamedTuple):
     """Gradients of finished agents that wait for their turn to report; on the agents' side.
 
-    gradients float64[W, d], scores float64[W]: of the slot i at row i mod W; slots int64[W]: which one is there.
+    gradients float64[W, d], scores float64[W]: of the slot i at row i mod W; slots int64[W]: the slot of each row.
     """
 
     gradients: Float64Array

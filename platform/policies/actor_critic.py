@@ -97,7 +97,7 @@ class ActorCriticPolicy:
 
     @property
     def env_id(self) -> str:
-        """Environment id for `gymnasium.make`, which imports the part before the colon first."""
+        """Environment id for `gymnasium.make`; the part before the colon is imported first."""
         return f"dprl.envs:dprl/{type(self.env).__name__}-v0"
 
     @property

@@ -51,7 +51,7 @@ class TabularPolicy(ActionTable):
 
     @property
     def env_id(self) -> str:
-        """Environment id for `gymnasium.make`, which imports the part before the colon first."""
+        """Environment id for `gymnasium.make`; the part before the colon is imported first."""
         return f"dprl.envs:dprl/{type(self.env).__name__}-v0"
 
     @property

@@ -97,7 +97,7 @@ class TorchAgents:
 def loss_gradient(module: TorchRLModule, episode: Episode, loss: Loss) -> Float64Array:
     """Return the gradient float64[d] of the loss over an episode, by one forward and one backward pass.
 
-    Parameters on which the loss does not depend have zeros. Numbers that overflow come out as infinities or NaN.
+    Parameters without influence on the loss have zeros. Numbers that overflow come out as infinities or NaN.
 
     Paper: [OT20] eqs. (12) and (13), (15), (16), (17) and (18).
     """
