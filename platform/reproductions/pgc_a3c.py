@@ -49,13 +49,13 @@ def _reading(name: str, words: str, reward: str, bootstrap: str, initial: str, s
 READINGS = (
     _reading(
         "R1",
-        "Loss with a reward of 0 but for the last step's, -1 if the pole fell and +1 if not; V(s_T) discounted in both "
+        "Loss with a reward of 0 except at the last step, -1 if the pole fell and +1 if not; V(s_T) discounted in both "
         "eqs. (12) and (18); first parameters normal with standard deviation 0.1.",
         *("terminal", "discounted", "normal", 0.1),
     ),
     _reading(
         "R2",
-        "As R1, but for the first parameters, which are Glorot uniform, the default of TensorFlow's layers.",
+        "As R1, with Glorot uniform first parameters, the default of TensorFlow's layers.",
         *("terminal", "discounted", "glorot", 1.0),
     ),
     _reading(
