@@ -64,6 +64,11 @@ def print_error(line: str) -> None:
         sys.stderr.flush()
 
 
+def first_line(error: BaseException | None) -> str:
+    """Return the first line of an error's text, or the name of its class."""
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
 def how_to_resume(command: str) -> str:
     """Return what is told after Ctrl-C."""
     return f"interrupted; what is done is kept, resume with: {command}"

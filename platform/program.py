@@ -1,4 +1,4 @@
-"""How this program is called here, so that the commands in its messages can be pasted."""
+"""The running program: the name by which it was called, for commands that can be pasted, and its streams."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+STDOUT, STDERR = 1, 2
 _NAME = "dprl"
 
 
@@ -30,3 +33,20 @@ def program() -> str:
     if os.sep not in relative:
         relative = os.path.join(os.curdir, relative)  # noqa: PTH118 - a Path would drop the ./
     return min(str(called.absolute()), relative, key=len)
+
+
+@contextmanager
+def redirected(stream: int, target: int | None) -> Iterator[None]:
+    """Redirect STDOUT or STDERR meanwhile to another descriptor, or drop it for None; compiled code is included."""
+    python_stream = sys.stdout if stream == STDOUT else sys.stderr
+    python_stream.flush()
+    kept = os.dup(stream)
+    sink = os.open(os.devnull, os.O_WRONLY) if target is None else os.dup(target)
+    os.dup2(sink, stream)
+    os.close(sink)
+    try:
+        yield
+    finally:
+        python_stream.flush()
+        os.dup2(kept, stream)
+        os.close(kept)

@@ -11,7 +11,7 @@ from typing import Protocol
 from dprl.platform.commands import audit, certify, list_parts, plot, report, reproduce, run, submit, sweep, ui
 
 
-class Command(Protocol):
+class _Command(Protocol):
     """Module of one command. HELP: one line. EXAMPLE: words that follow the program's name."""
 
     HELP: str
@@ -24,7 +24,7 @@ class Command(Protocol):
         """Run the command and return its exit code. Raises UserError."""
 
 
-COMMANDS: dict[str, Command] = {
+COMMANDS: dict[str, _Command] = {
     "list": list_parts,
     "run": run,
     "sweep": sweep,

@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 
 from dprl.platform.errors import (
     EXIT_DONE,
@@ -19,8 +18,8 @@ from dprl.platform.errors import (
     how_to_resume,
     print_error,
 )
+from dprl.platform.program import STDERR, STDOUT, redirected
 
-_STDOUT, _STDERR = 1, 2
 _SET = "replace a value, e.g. env.horizon=10 or 'privacy={model: jdp, epsilon: 2}'; may be repeated"
 _STORAGE = "as for sweep (default: $DPRL_HOME or ./dprl_runs)"
 SWITCHES = {
@@ -71,26 +70,12 @@ def whole_number(flag: str, text: str, bounds: tuple[int, int], remedy: str) -> 
     return int(value)
 
 
-@contextmanager
-def stdout_for_results(on_ray: bool = False) -> Iterator[None]:
+def stdout_for_results(on_ray: bool = False) -> AbstractContextManager[None]:
     """Redirect standard output to standard error meanwhile, or drop it if `on_ray`.
 
     A sweep reports its progress on standard error; Ray prints long messages about dead workers on standard output.
     """
-    sys.stdout.flush()
-    kept = os.dup(_STDOUT)
-    if on_ray:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, _STDOUT)
-        os.close(nowhere)
-    else:
-        os.dup2(_STDERR, _STDOUT)
-    try:
-        yield
-    finally:
-        sys.stdout.flush()
-        os.dup2(kept, _STDOUT)
-        os.close(kept)
+    return redirected(STDOUT, None if on_ray else STDERR)
 
 
 def as_json(data: object) -> str:

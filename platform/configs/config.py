@@ -75,7 +75,7 @@ def _parse(text: str, source: str) -> object:
         ) from None
 
 
-def config_folders() -> list[Path]:
+def _config_folders() -> list[Path]:
     """Return where configs are found by name: ./tune_configs, then the one beside the source."""
     folders = [Path("tune_configs"), Path(__file__).resolve().parents[2] / "tune_configs"]
     return [folder for folder in folders if folder.is_dir()]
@@ -84,14 +84,14 @@ def config_folders() -> list[Path]:
 def config_files() -> dict[str, Path]:
     """Return the configs that come with the project or lie in ./tune_configs, by name."""
     found: dict[str, Path] = {}
-    for folder in config_folders():
+    for folder in _config_folders():
         for file in sorted(folder.iterdir()):
             if file.suffix in _SUFFIXES:
                 found.setdefault(file.stem, file)
     return found
 
 
-def find_config(path: str | Path) -> Path:
+def _find_config(path: str | Path) -> Path:
     """Return the config file that `path` names: a file, or the name of one in tune_configs/."""
     file = Path(path)
     if file.is_dir():
@@ -116,7 +116,7 @@ def _near(missing: Path, known: Mapping[str, Path]) -> str:
 
 def read_config(path: str | Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
     """Return the mapping in the config file after all overrides; a missing name is the file's stem."""
-    file = find_config(path)
+    file = _find_config(path)
     try:
         text = file.read_text(encoding="utf-8")
     except UnicodeDecodeError:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dprl.platform.policies.action_table import AgentPolicy
 from dprl.platform.policies.actor_critic import ActorCriticPolicy
-from dprl.platform.policies.game import GamePolicy, PlayerPolicy
+from dprl.platform.policies.game import GamePolicy
 from dprl.platform.policies.loading import load_policy
 from dprl.platform.policies.tabular import TabularPolicy
-from dprl.platform.policies.team import AgentPolicy, TeamPolicy
+from dprl.platform.policies.team import TeamPolicy
+
+PlayerPolicy = AgentPolicy
+"""Name of AgentPolicy for the two players of a Markov game."""
 
 # rl_module and multi_agent are not imported here: torch and RLlib take seconds, and a plain callable needs neither.
 __all__ = [

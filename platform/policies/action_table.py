@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,22 @@ class ActionTable(ABC):
             return self.table.astype(np.float64)
         chances: NDArray[np.float64] = np.eye(self.n_actions)[self.table]
         return chances
+
+
+@dataclass(frozen=True, eq=False)
+class AgentPolicy(ActionTable):
+    """Part of a joint policy as a function: `policy(observation)` is the action of one player or agent.
+
+    table: floats [H, S, A], A the number of its own actions; rows are probabilities. generator: draws its actions.
+    """
+
+    table: NDArray[np.float64] = field(repr=False)
+    generator: np.random.Generator
+
+    @property
+    def n_actions(self) -> int:
+        """A, the number of its actions."""
+        return int(self.table.shape[2])
 
 
 def observation_index(observation: ArrayLike, table: NDArray[Any]) -> tuple[int, int]:

@@ -11,24 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dprl.envs import EnvConfig, MarkovGame, MarkovGameEnv
-from dprl.platform.policies.action_table import ActionTable, observation_index
-
-
-@dataclass(frozen=True, eq=False)
-class PlayerPolicy(ActionTable):
-    """One player's policy of a GamePolicy as a function: `policy(observation)` is that player's action.
-
-    table: floats [H, S, A], or [H, S, B] for the min-player; rows are probabilities. generator: random generator of
-    actions.
-    """
-
-    table: NDArray[np.float64] = field(repr=False)
-    generator: np.random.Generator
-
-    @property
-    def n_actions(self) -> int:
-        """The number of the player's actions."""
-        return int(self.table.shape[2])
+from dprl.platform.policies.action_table import AgentPolicy, observation_index
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,14 +47,14 @@ class GamePolicy:
         return a, b
 
     @cached_property
-    def max_player(self) -> PlayerPolicy:
+    def max_player(self) -> AgentPolicy:
         """The max-player's marginal: its policy without knowledge of the min-player's action."""
-        return PlayerPolicy(self.game.marginals(self.table)[0], self.generator)
+        return AgentPolicy(self.game.marginals(self.table)[0], self.generator)
 
     @cached_property
-    def min_player(self) -> PlayerPolicy:
+    def min_player(self) -> AgentPolicy:
         """The min-player's marginal."""
-        return PlayerPolicy(self.game.marginals(self.table)[1], self.generator)
+        return AgentPolicy(self.game.marginals(self.table)[1], self.generator)
 
     @cached_property
     def game(self) -> MarkovGame:

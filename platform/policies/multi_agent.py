@@ -24,7 +24,7 @@ MIXTURE_ENV_ID = "dprl/LinearMixture"
 ByAgent = dict[Any, Any]
 
 
-class ParallelMultiAgentEnv(MultiAgentEnv):
+class _ParallelMultiAgentEnv(MultiAgentEnv):
     """One of our PettingZoo environments for RLlib: agents, observations, actions and rewards are the same."""
 
     # RLlib's ParallelPettingZooEnv lists agents in another order in every process, keeps them after the end of an
@@ -53,7 +53,7 @@ class ParallelMultiAgentEnv(MultiAgentEnv):
         return observations, rewards, terminateds, truncateds, infos
 
 
-class MarkovGameMultiAgentEnv(ParallelMultiAgentEnv):
+class MarkovGameMultiAgentEnv(_ParallelMultiAgentEnv):
     """MarkovGameEnv for RLlib.
 
     env_config: {"game": registry name, and the fields of its spec}. Raises ValueError on another one.
@@ -64,7 +64,7 @@ class MarkovGameMultiAgentEnv(ParallelMultiAgentEnv):
         super().__init__(make_game(**env_config))
 
 
-class LinearMixtureMultiAgentEnv(ParallelMultiAgentEnv):
+class LinearMixtureMultiAgentEnv(_ParallelMultiAgentEnv):
     """LinearMixtureEnv for RLlib.
 
     env_config: {"mixture": registry name, and the fields of its spec}. Raises ValueError on another one.

@@ -32,7 +32,7 @@ _MOST_ENVIRONMENTS = 100
 """Most environments per env runner. They step together, because RLlib's overhead is per step, not per environment."""
 
 
-class PolicyDistribution(TorchCategorical):
+class _PolicyDistribution(TorchCategorical):
     """Actions drawn with the policy's own probabilities, whether RLlib explores or not.
 
     Without exploration RLlib would take the most probable action: another policy.
@@ -74,7 +74,7 @@ class TabularRLModule(TorchRLModule):
         end = torch.full_like(probabilities[:1], 1.0 / probabilities.shape[-1])
         # A parameter, not a buffer: the optimizer of RLlib's learners refuses an empty list.
         self.log_probabilities = torch.nn.Parameter(torch.cat([probabilities, end]).log(), requires_grad=False)
-        self.action_dist_cls = PolicyDistribution
+        self.action_dist_cls = _PolicyDistribution
 
     def _forward(self, batch: dict[str, Any], **_: object) -> dict[str, Any]:
         places = batch[Columns.OBS].long()

@@ -11,23 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dprl.envs import EnvConfig, LinearMixtureEnv, LinearMixtureMDP
-from dprl.platform.policies.action_table import ActionTable
-
-
-@dataclass(frozen=True, eq=False)
-class AgentPolicy(ActionTable):
-    """One agent's policy of a TeamPolicy as a function: `policy(observation)` is that agent's action.
-
-    table: floats [H, S, A] with rows of probabilities. generator: random generator of actions.
-    """
-
-    table: NDArray[np.float64] = field(repr=False)
-    generator: np.random.Generator
-
-    @property
-    def n_actions(self) -> int:
-        """A, the number of the agent's actions."""
-        return int(self.table.shape[2])
+from dprl.platform.policies.action_table import AgentPolicy
 
 
 @dataclass(frozen=True, eq=False)

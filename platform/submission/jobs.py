@@ -17,7 +17,7 @@ from typing import Any
 import aiohttp
 from ray.job_submission import JobStatus, JobSubmissionClient
 
-from dprl.platform.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, UserError
+from dprl.platform.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, UserError, first_line
 from dprl.platform.submission.dashboard import Dashboard, Unreachable
 from dprl.platform.submission.shipping import Shipment
 
@@ -35,10 +35,6 @@ _NO_AGENT = "No available agent"
 _RAY_LINE = re.compile(r"(\d{4}-\d\d-\d\d [\d:,]+\t(DEBUG|INFO|WARNING) |Running entrypoint for job )")
 _ADDRESSES = ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS")
 _CHATTY = ("ray.dashboard.modules.dashboard_sdk", "ray.dashboard.modules.job.sdk", "ray._private.runtime_env.packaging")
-
-
-class LostContact(Exception):  # noqa: N818 - the job may well be fine
-    """The dashboard no longer answers; the state of the job is unknown."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +76,7 @@ def submit_job(
                 )
             )
         except (RuntimeError, OSError) as error:
-            reason = next(iter(str(error).splitlines()), type(error).__name__)
+            reason = first_line(error)
         if _NO_AGENT not in reason:
             raise UserError(f"--address: {dashboard.url} must take the job ({reason}); see the head's logs")
         if time.monotonic() > deadline:
@@ -94,7 +90,7 @@ def submit_job(
 
 
 def follow_job(dashboard: Dashboard, job_id: str, show: Callable[[str], None]) -> JobEnd:
-    """Show the lines of the job's log as they come, and return how it ended. Raises UserError, LostContact."""
+    """Show the lines of the job's log as they come, and return how it ended. Raises UserError, Unreachable."""
     contact = _Contact(dashboard, job_id)
     contact.look()
     client, log, ended = _client(dashboard), JobLog(show), False
@@ -118,8 +114,7 @@ def stop_job(dashboard: Dashboard, job_id: str) -> bool:
         dashboard.job(job_id)
         return bool(_client(dashboard).stop_job(job_id))
     except (RuntimeError, OSError, Unreachable) as error:
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise UserError(f"--stop: {dashboard.url} must stop {job_id} ({reason}); try again") from None
+        raise UserError(f"--stop: {dashboard.url} must stop {job_id} ({first_line(error)}); try again") from None
 
 
 def end_of(details: Mapping[str, object]) -> JobEnd:
@@ -177,12 +172,12 @@ class _Contact:
         self._last_answer = time.monotonic()
 
     def look(self) -> dict[str, Any] | None:
-        """Return Ray's record of the job, None while nothing answers. Raises UserError, LostContact."""
+        """Return Ray's record of the job, None while nothing answers. Raises UserError, Unreachable."""
         try:
             details = self._dashboard.job(self._job_id)
-        except Unreachable as error:
+        except Unreachable:
             if time.monotonic() - self._last_answer > _PATIENCE_SECONDS:
-                raise LostContact(str(error)) from None
+                raise
             return None
         self._last_answer = time.monotonic()
         return details

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,15 +18,14 @@ from ray._private.node import Node
 
 from dprl.platform.configs.memory import GB
 from dprl.platform.environment_variables import cpu_limit, worker_environment
-from dprl.platform.errors import UserError, broken_rule, counted
-from dprl.platform.program import command
+from dprl.platform.errors import UserError, broken_rule, counted, first_line
+from dprl.platform.program import STDERR, command, redirected
 from dprl.platform.ray_token import provide_token
 from dprl.platform.results.layout import SweepCell
 from dprl.platform.sweeps.execution import SweepObserver, TrialOptions
 from dprl.platform.sweeps.local_ray import LocalRay
 from dprl.platform.sweeps.trial import CellTrial, ObserverCallback, resources_of
 
-_STDERR = 2
 _OBJECT_STORE_BYTES = 128 * 1024**2
 """Cells hand over nothing large; Ray's default would claim a third of the memory."""
 
@@ -37,7 +35,7 @@ _REFUSALS = (ValueError, RuntimeError, OSError)
 
 
 @dataclass(frozen=True)
-class Cluster:
+class _Cluster:
     """A connected Ray cluster. n_cpus: how many cells may run at once. local: its servers if they were started here."""
 
     n_cpus: int
@@ -45,7 +43,7 @@ class Cluster:
 
 
 @contextmanager
-def connected(address: str | None) -> Iterator[Cluster]:
+def connected(address: str | None) -> Iterator[_Cluster]:
     """Give Ray at `address`, or started on this machine until the context ends. Raises UserError."""
     limit = cpu_limit()
     ours, local = not ray.is_initialized(), None
@@ -55,7 +53,7 @@ def connected(address: str | None) -> Iterator[Cluster]:
         local = LocalRay(node) if address is None and node is not None else None
     try:
         available = int(ray.cluster_resources().get("CPU", 1))
-        yield Cluster(min(available, limit) if limit is not None else available, local)
+        yield _Cluster(min(available, limit) if limit is not None else available, local)
     finally:
         if local is not None:
             local.stop()
@@ -85,19 +83,20 @@ def _start_here(limit: int | None) -> None:
         else:
             return
     raise UserError(
-        f"Ray: must start on this machine, and did not in {counted(_MOST_STARTS, 'attempt')} ({_reason(last)}); free "
-        f"the machine and try again, or take `{command('run')}`, which needs no Ray"
+        f"Ray: must start on this machine, and did not in {counted(_MOST_STARTS, 'attempt')} ({first_line(last)}); "
+        f"free the machine and try again, or take `{command('run')}`, which needs no Ray"
     ) from last
 
 
 def _join(address: str) -> None:
     """Join Ray at `address`. Raises UserError."""
     try:
-        with silent_stderr():
+        # Ray's compiled part prints many warnings before it gives up.
+        with redirected(STDERR, None):
             _init(address)
     except _REFUSALS as error:
         remedy = "check that Ray runs there"
-        raise broken_rule("address", f"must be usable by Ray ({_reason(error)})", address, remedy) from error
+        raise broken_rule("address", f"must be usable by Ray ({first_line(error)})", address, remedy) from error
 
 
 def _init(address: str, **local: Any) -> None:  # noqa: ANN401
@@ -110,10 +109,6 @@ def _init(address: str, **local: Any) -> None:  # noqa: ANN401
     )
 
 
-def _reason(error: BaseException | None) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)
-
-
 def _end_half_started(error: BaseException) -> None:
     """End the processes of a node whose start has failed: Ray's shutdown knows those only that have started."""
     for frame, _ in traceback.walk_tb(error.__traceback__):
@@ -121,21 +116,6 @@ def _end_half_started(error: BaseException) -> None:
         if isinstance(node, Node):
             node.kill_all_processes(check_alive=False, wait=True)
     ray.shutdown()
-
-
-@contextmanager
-def silent_stderr() -> Iterator[None]:
-    """Drop what is written to standard error meanwhile: Ray's compiled part warns many times before it gives up."""
-    sys.stderr.flush()
-    kept, nowhere = os.dup(_STDERR), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, _STDERR)
-    try:
-        yield
-    finally:
-        sys.stderr.flush()
-        os.dup2(kept, _STDERR)
-        os.close(kept)
-        os.close(nowhere)
 
 
 def _trainable(cells: Mapping[str, SweepCell]) -> Any:  # noqa: ANN401
@@ -147,7 +127,7 @@ def _trainable(cells: Mapping[str, SweepCell]) -> Any:  # noqa: ANN401
     return tune.with_resources(trial, lambda config: resources_of(asked.get(config["cell"])))
 
 
-def run_on_ray(cluster: Cluster, how: TrialOptions, cells: Sequence[SweepCell], observer: SweepObserver) -> None:
+def run_on_ray(cluster: _Cluster, how: TrialOptions, cells: Sequence[SweepCell], observer: SweepObserver) -> None:
     """Run every cell as one Tune trial on one CPU; a failed cell does not stop the others.
 
     Raises RayLost if Ray was started here and one of its servers dies, UserError for a cell that no node has the memory

@@ -23,7 +23,7 @@ _EXISTS = "RESOURCE_ALREADY_EXISTS"
 _PAGE = 1000
 
 
-class Adopted(NamedTuple):
+class _Adopted(NamedTuple):
     """Runs of one sweep. parent: '' if there is none. cells: by digest. surplus: duplicates."""
 
     parent: str
@@ -79,7 +79,7 @@ def of_older_version(named: Sequence[Run], digests: Collection[str]) -> list[Run
     return [run for run in untagged if run.info.run_id in parents] + cells
 
 
-def adopted(runs: Sequence[Run], parent: str, cells: Mapping[str, str]) -> Adopted:
+def adopted(runs: Sequence[Run], parent: str, cells: Mapping[str, str]) -> _Adopted:
     """Split the sweep's runs (oldest first) into those to use and duplicates made because an answer was lost.
 
     parent, cells: the runs in use, '' and nothing at the start. Of duplicates the most complete run is
@@ -99,7 +99,7 @@ def adopted(runs: Sequence[Run], parent: str, cells: Mapping[str, str]) -> Adopt
         if digest not in kept or cells.get(digest) == run.info.run_id:
             kept[digest] = run
     mine = {parent, *(run.info.run_id for run in kept.values())}
-    return Adopted(parent, kept, [run.info.run_id for run in runs if run.info.run_id not in mine])
+    return _Adopted(parent, kept, [run.info.run_id for run in runs if run.info.run_id not in mine])
 
 
 def _recorded(run: Run) -> bool:

@@ -14,7 +14,7 @@ from dprl.platform.command_line import main
 from dprl.platform.errors import UserError
 from dprl.platform.submission import jobs
 from dprl.platform.submission.dashboard import Dashboard, Unreachable
-from dprl.platform.submission.jobs import JobEnd, LostContact, follow_job, stop_job
+from dprl.platform.submission.jobs import JobEnd, follow_job, stop_job
 from tests.platform.submission.test_dashboard import VERSION, Stub, serving
 
 RUNNING, DONE = {"status": "RUNNING"}, {"status": "SUCCEEDED"}
@@ -75,7 +75,7 @@ def test_a_head_that_vanishes_is_not_waited_for_without_end(
     following: Callable[..., tuple[JobEnd, list[str]]],
 ) -> None:
     begin = time.monotonic()
-    with pytest.raises(LostContact, match="HTTP 503"):
+    with pytest.raises(Unreachable, match="HTTP 503"):
         following(answering(RUNNING, None), Client(["one\n", SILENT]))
     assert time.monotonic() - begin < 20
 
