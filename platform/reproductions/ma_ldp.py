@@ -30,7 +30,7 @@ ALPHA, DELTA = 0.1, 0.1
 R_K = Measure("R_K", "regret", decimals=0)
 
 
-class TableRow(NamedTuple):
+class _TableRow(NamedTuple):
     """Row of Table 1. privacy: as printed. order: of the regret, with 1 for all constants, as text."""
 
     mechanism: str
@@ -41,10 +41,10 @@ class TableRow(NamedTuple):
 
 _COMMON = "(nd)^5/4 H^7/4 T^3/4 log(ndT/\u03b1)"
 TABLE_1 = (
-    TableRow(GAUSSIAN, "Gaussian", "(\u03b5, \u03b4)", f"{_COMMON} log(H/\u03b4)^1/4 \u03b5^-1/2"),
-    TableRow(LAPLACE, "Laplace", "(\u03b5, 0)", f"{_COMMON} \u03b5^-1/2"),
-    TableRow(UNIFORM, "uniform", "(0, \u03b4)", f"{_COMMON} log(H/\u03b4)^1/4"),
-    TableRow(BOUNDED, "bounded Laplace", "(\u03b5, 0)", "(nd)^5/4 \u03b6^1/4 H^1/4 T^3/4 log(ndT/\u03b1)"),
+    _TableRow(GAUSSIAN, "Gaussian", "(\u03b5, \u03b4)", f"{_COMMON} log(H/\u03b4)^1/4 \u03b5^-1/2"),
+    _TableRow(LAPLACE, "Laplace", "(\u03b5, 0)", f"{_COMMON} \u03b5^-1/2"),
+    _TableRow(UNIFORM, "uniform", "(0, \u03b4)", f"{_COMMON} log(H/\u03b4)^1/4"),
+    _TableRow(BOUNDED, "bounded Laplace", "(\u03b5, 0)", "(nd)^5/4 \u03b6^1/4 H^1/4 T^3/4 log(ndT/\u03b1)"),
 )
 NAMES = {row.mechanism: row.name for row in TABLE_1}
 

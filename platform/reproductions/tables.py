@@ -52,14 +52,14 @@ def epsilon_text(value: float) -> str:
     return INFINITE if math.isinf(value) else f"{value:g}"
 
 
-def range_text(numbers: Sequence[int]) -> str:
+def _range_text(numbers: Sequence[int]) -> str:
     """Return '30', or '10 to 30' where numbers differ."""
     return " to ".join(f"{value:,}" for value in sorted({min(numbers), max(numbers)}))
 
 
 def run_counts(cells: Cells) -> str:
     """Return how many runs cells have."""
-    return range_text([cell.count for cell in cells.values()])
+    return _range_text([cell.count for cell in cells.values()])
 
 
 def longest(cells: Cells) -> int:
