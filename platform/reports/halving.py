@@ -17,7 +17,7 @@ def halved_at(records: pd.DataFrame) -> np.ndarray:
     end on the mean up to the end of every later block is too, the last one included. A dip that does not last so does
     not count, however well a long run ends; nor does the last block, which nothing confirms.
 
-    records: columns `results.records.columns`, the same episodes for every seed.
+    records: columns `results.summary.columns`, the same episodes for every seed.
     """
     regret = records.pivot_table(index="seed", columns="episode", values="regret")
     ends, total = regret.columns.to_numpy(dtype=np.float64), regret.to_numpy()

@@ -14,9 +14,8 @@ from dprl.algorithms.base import REGRET, SATURATED, headline
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.reports.halving import halving_columns
 from dprl.platform.reports.inference.intervals import band, bands, median_interval
-from dprl.platform.reports.verdicts import privacy_columns
 from dprl.platform.results.cell_folder import CellResults
-from dprl.platform.results.records import block_column, by_seed, per_episode
+from dprl.platform.results.summary import block_column, by_seed, per_episode, privacy_columns
 
 _MOST_SATURATED = 0.99
 SATURATION_NOTE = "bonus saturated: the curve is linear by construction"

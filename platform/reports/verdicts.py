@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
+
+from dprl.platform.results.summary import proved_epsilon, standing
 
 _WIDTH = 100
 _SAME = 0.005
@@ -25,63 +27,6 @@ def epsilon_sign(value: float) -> str:
     return "\u221e" if math.isinf(value) else number(value)
 
 
-def _proved_epsilon(certificate: Mapping[str, Any]) -> float:
-    """Return the epsilon that is proved at the claimed delta: the pure one where delta is 0 or nothing is claimed."""
-    return float(certificate["proved"]["epsilon_at_claimed_delta"])
-
-
-class CertificateStatus(NamedTuple):
-    """What remains of a proof and of a claim after the audit.
-
-    proved: the epsilon at the claimed delta, infinite where an audit contradicts its proof. verdict: that of the
-    certificate, 'fails' where an audit contradicts the proof. refuted: whether an audit has measured more than is
-    claimed or proved. contradicted: whether it has measured more than is proved.
-    """
-
-    proved: float
-    verdict: str
-    refuted: bool
-    contradicted: bool
-
-
-def standing(certificate: Mapping[str, Any]) -> CertificateStatus:
-    """Return what stands of a certificate."""
-    audit = certificate.get("audit") or {}
-    contradicted = bool(audit.get("contradicts_proof"))
-    refuted = contradicted or audit.get("verdict") == "refuted"
-    if contradicted:
-        return CertificateStatus(math.inf, "fails", refuted, contradicted)
-    return CertificateStatus(_proved_epsilon(certificate), certificate["verdict"], refuted, contradicted)
-
-
-def worst_of(certificates: Sequence[Mapping[str, Any]]) -> int:
-    """Return the place of the certificate that proves least, one that its audit contradicts before all others.
-
-    Of several that prove the same it is one whose claim an audit refutes.
-    """
-    found = [standing(certificate) for certificate in certificates]
-    return max(range(len(found)), key=lambda i: (found[i].contradicted, found[i].proved, found[i].refuted))
-
-
-def privacy_columns(certificate: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a summary shows of a certificate; infinity is float inf.
-
-    Where an audit contradicts the proof all proved epsilons are infinite, as none of them is proved.
-    """
-    claimed, proved, stands = certificate["claimed"], certificate["proved"], standing(certificate)
-    least = math.inf if stands.contradicted else 0.0
-    factor = None if certificate["factor"] is None else max(float(certificate["factor"]), least)
-    return {
-        "claimed_epsilon": claimed["epsilon"],
-        "claimed_delta": claimed["delta"],
-        "proved_epsilon": stands.proved,
-        "proved_pure_epsilon": max(float(proved["pure_epsilon"]), least),
-        **{f"epsilon_at_{delta}": max(float(value), least) for delta, value in proved["epsilon_at_delta"].items()},
-        "verdict": stands.verdict,
-        "factor": factor,
-    }
-
-
 def privacy_text(certificate: Mapping[str, Any]) -> str:
     """Return the trust model and what is proved for it; a claim that fails is only named as failing."""
     stands = standing(certificate)
@@ -95,12 +40,12 @@ def _proof_text(certificate: Mapping[str, Any]) -> str:
     model, claimed = certificate["trust_model"], certificate["claimed"]
     if certificate["verdict"] == "unbounded":
         return f"{'no privacy' if model == 'none' else f'{model}, NO PRIVACY: {_RAW}'} (\u03b5 = \u221e)"
-    if math.isinf(_proved_epsilon(certificate)):
+    if math.isinf(proved_epsilon(certificate)):
         return (
             f"{model}, NO PRIVACY: the noise proves no finite \u03b5 (the claim of {number(claimed['epsilon'])} fails)"
         )
     at = f" at \u03b4 = {claimed['delta']:g}" if claimed["delta"] else ""
-    text = f"{model}, certified \u03b5 = {number(_proved_epsilon(certificate))}{at}"
+    text = f"{model}, certified \u03b5 = {number(proved_epsilon(certificate))}{at}"
     return text if certificate["verdict"] == "holds" else f"{text} (the claim of {number(claimed['epsilon'])} fails)"
 
 
@@ -113,9 +58,9 @@ def verdict_line(certificate: Mapping[str, Any]) -> str:
         return f"NO PRIVACY: {_RAW}, epsilon is infinite"
     noise = _CALIBRATIONS.get(claimed["calibration"], f"{claimed['calibration']} noise")
     at = f" at delta {claimed['delta']:g}" if claimed["delta"] else ""
-    if math.isinf(_proved_epsilon(certificate)) and verdict == "fails":
+    if math.isinf(proved_epsilon(certificate)) and verdict == "fails":
         return f"NO PRIVACY: {noise} proves no finite epsilon{at}, claimed {number(claimed['epsilon'])}"
-    told = f"{noise} proves {number(_proved_epsilon(certificate))}{at}, claimed {number(claimed['epsilon'])}"
+    told = f"{noise} proves {number(proved_epsilon(certificate))}{at}, claimed {number(claimed['epsilon'])}"
     if verdict == "holds":
         return f"HOLDS{_where(certificate['noise'])}: {told}"
     told += f" (factor {number(float(certificate['factor']))})"

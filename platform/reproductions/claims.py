@@ -12,7 +12,6 @@ import numpy as np
 from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.platform.reports.inference.effects import Estimate
 from dprl.platform.reports.inference.pairs import LEVEL, holm
-from dprl.platform.reports.verdicts import standing
 from dprl.platform.reproductions.resampling import (
     Difference,
     Statistic,
@@ -26,6 +25,7 @@ from dprl.platform.reproductions.resampling import (
     share,
     trial_range,
 )
+from dprl.platform.results.summary import standing
 
 Verdict = Literal["holds", "open", "fails", "not run"]
 _UNKNOWN = Estimate(math.nan, math.nan, math.nan, "linear")

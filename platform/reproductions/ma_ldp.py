@@ -19,7 +19,7 @@ from dprl.platform.configs.experiment import Scalar
 from dprl.platform.reproductions.claims import Cell, Inequality, Key, Measure, Sentence, Side
 from dprl.platform.reproductions.engine import Group
 from dprl.platform.results.cell_folder import CellResults
-from dprl.platform.results.records import by_seed
+from dprl.platform.results.summary import by_seed
 
 CONFIG, RUNS = "ma_ldp_mechanisms", 10
 GAUSSIAN, LAPLACE, UNIFORM, BOUNDED = "gram_gaussian", "gram_laplace", "gram_uniform", "gram_bounded_laplace"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dprl.platform.reports.inference.intervals import bands
-from dprl.platform.reports.verdicts import epsilon_sign, standing
+from dprl.platform.reports.verdicts import epsilon_sign
 from dprl.platform.reproductions.claims import Cell, Cells, Key, Side
 from dprl.platform.reproductions.engine import Findings
 from dprl.platform.reproductions.figures import (
@@ -39,6 +39,7 @@ from dprl.platform.reproductions.ma_ldp import (
     Levels,
 )
 from dprl.platform.reproductions.tables import longest, run_counts
+from dprl.platform.results.summary import standing
 
 FIGURES = ("ma_ldp_figure_1.png", "ma_ldp_cells.png")
 _MARKERS = {

@@ -10,7 +10,6 @@ from scipy.special import stdtr
 
 from dprl.platform.reports.cell_texts import table
 from dprl.platform.reports.inference.pairs import holm
-from dprl.platform.reports.verdicts import standing
 from dprl.platform.reproductions.claims import (
     Cell,
     Cells,
@@ -77,6 +76,7 @@ from dprl.platform.reproductions.tables import (
     plain,
     run_counts,
 )
+from dprl.platform.results.summary import standing
 
 _BOUNDED_EPSILON = 0.1
 _SAME = 1e-9

@@ -19,7 +19,7 @@ from dprl.platform.reproductions.claims import Cell, Inequality, Key, Measure, P
 from dprl.platform.reproductions.engine import Group
 from dprl.platform.reproductions.resampling import median
 from dprl.platform.results.cell_folder import CellResults
-from dprl.platform.results.records import by_seed
+from dprl.platform.results.summary import by_seed
 
 CONFIG, RUNS, TARGET = "pgc_a3c_table", 20, 195.0
 LAPLACE, PROJECTED = "clipped_laplace", "projected_random_sign"

@@ -18,7 +18,7 @@ from dprl.platform.configs.experiment import Scalar, varying_keys
 from dprl.platform.reports.cell_texts import table
 from dprl.platform.reports.inference.effects import Estimate
 from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
-from dprl.platform.reports.verdicts import epsilon_sign, standing
+from dprl.platform.reports.verdicts import epsilon_sign
 from dprl.platform.reproductions.claims import (
     Cell,
     Cells,
@@ -61,6 +61,7 @@ from dprl.platform.reproductions.tables import (
     run_counts,
 )
 from dprl.platform.results.layout import SweepLayout
+from dprl.platform.results.summary import standing
 from dprl.privacy import Streams
 
 FIGURES = ("pgc_a3c_figure_2.png", "pgc_a3c_figure_3.png")

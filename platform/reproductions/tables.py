@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from dprl.platform.reports.cell_texts import table
 from dprl.platform.reports.inference.effects import Estimate
-from dprl.platform.reports.verdicts import standing
 from dprl.platform.reproductions.claims import Cell, Cells, Decided, Inequality, NumberEntry, PublishedTable, inside
+from dprl.platform.results.summary import standing
 
 INFINITE, MISSING = "\u221e", "\u2014"
 _TEXTS = ("mechanism", "verdict", "inside")

@@ -46,7 +46,7 @@ class DamagedCellError(UserError):
 class CellResults:
     """What a finished cell left.
 
-    records: one row per seed and block, columns `results.records.columns`. certificate: as `Certificate.to_dict`
+    records: one row per seed and block, columns `results.summary.columns`. certificate: as `Certificate.to_dict`
     gives it. seconds: of computing. finished_at: time stamp of the end, in seconds. theorem: the one that covers the
     runs, '' for none. derived: numbers that the settings left to the noise and the sizes of the runs.
     """

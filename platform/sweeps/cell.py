@@ -28,7 +28,7 @@ from dprl.platform.results.atomic_files import (
     write_text,
 )
 from dprl.platform.results.cell_folder import CellFolder
-from dprl.platform.results.records import columns, per_episode
+from dprl.platform.results.summary import columns, per_episode
 from dprl.platform.sweeps.versions import versions
 
 BLOCKS = 200

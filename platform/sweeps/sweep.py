@@ -22,7 +22,7 @@ from dprl.platform.program import command
 from dprl.platform.results.cell_folder import CellFolder, DamagedCellError
 from dprl.platform.results.home import storage_words
 from dprl.platform.results.layout import SweepCell, SweepLayout
-from dprl.platform.results.records import block_column
+from dprl.platform.results.summary import block_column
 from dprl.platform.results.sweep_identity import Grid, Stages, require_same_meaning
 from dprl.platform.sweeps.address import joined_cluster
 from dprl.platform.sweeps.cell import CellProgress, second_release

@@ -13,8 +13,9 @@ from mlflow import entities
 from dprl.algorithms import Metric
 from dprl.platform.configs.experiment import Experiment, Scalar
 from dprl.platform.reports.records import curve, final_numbers, headline_numbers, is_result
-from dprl.platform.reports.verdicts import certificate_facts, privacy_columns, standing, verdict_line
+from dprl.platform.reports.verdicts import certificate_facts, verdict_line
 from dprl.platform.results.cell_folder import CellResults
+from dprl.platform.results.summary import privacy_columns, standing
 
 _CURVE_POINTS = 40
 """Most points per curve in MLflow. Each costs a database row, and records.parquet has them all."""

@@ -17,7 +17,8 @@ from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.inference.effects import Effect, effect, scale_of
 from dprl.platform.reports.inference.pairs import Pair, family, family_in_stages
 from dprl.platform.reports.records import full_label, unit_of
-from dprl.platform.reports.verdicts import privacy_text, standing
+from dprl.platform.reports.verdicts import privacy_text
+from dprl.platform.results.summary import standing
 from dprl.platform.results.sweep_identity import Stages
 
 _NAMED = ("algorithm.name", "privacy.model", "privacy.epsilon", "privacy.delta")

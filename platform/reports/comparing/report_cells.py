@@ -20,10 +20,9 @@ from dprl.platform.reports.cell_texts import Row, plain, rows_of
 from dprl.platform.reports.inference.bands import simultaneous_band
 from dprl.platform.reports.inference.effects import Estimate, estimate, scale_of
 from dprl.platform.reports.records import summary_row
-from dprl.platform.reports.verdicts import standing, worst_of
 from dprl.platform.results.cell_folder import CellFolder, CellResults, DamagedCellError
 from dprl.platform.results.layout import SweepLayout
-from dprl.platform.results.records import block_column, by_seed
+from dprl.platform.results.summary import block_column, by_seed, standing, worst_of
 
 _OTHERS = ("episodes", "release", "audit")
 """Settings that have no dot in their name."""

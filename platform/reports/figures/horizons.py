@@ -25,7 +25,7 @@ from dprl.platform.reports.figures.charts import Axis, Chart, Line, Panel
 from dprl.platform.reports.figures.colours import Palette
 from dprl.platform.reports.figures.lines import Lines, delta_sentence, fill_of
 from dprl.platform.reports.inference.effects import estimate
-from dprl.platform.reports.verdicts import worst_of
+from dprl.platform.results.summary import worst_of
 
 HORIZON = "env.horizon"
 _SETTINGS = ("privacy.", "algorithm.", "noise.", "env.")

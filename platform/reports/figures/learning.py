@@ -39,7 +39,7 @@ from dprl.platform.reports.records import (
     learned_nothing,
 )
 from dprl.platform.reports.verdicts import privacy_text
-from dprl.platform.results.records import per_episode
+from dprl.platform.results.summary import per_episode
 
 _WIDTH, _HEIGHT, _LEGEND_LINE = 5.0, 4.4, 0.19
 """Of a panel and of a line of the legend below it, in inches."""

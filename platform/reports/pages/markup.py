@@ -17,7 +17,7 @@ from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.figures.colours import Palette, Shades, look
 from dprl.platform.reports.inference.effects import Effect
 from dprl.platform.reports.number_texts import effect_text
-from dprl.platform.reports.verdicts import standing
+from dprl.platform.results.summary import standing
 
 DASH = Markup("&ndash;")
 _DASHES = {"none": "", "jdp": "", "ldp": "6 4"}

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.platform.reports.records import summary_row
 from dprl.platform.results.cell_folder import CellResults
-from dprl.platform.results.records import columns
+from dprl.platform.results.summary import columns
 
 NONE: dict[str, Any] = {"model": "none"}
 

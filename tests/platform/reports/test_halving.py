@@ -10,7 +10,7 @@ import pytest
 
 from dprl.algorithms import TabularMDPConfig
 from dprl.platform.reports.halving import halved_at, halving_columns
-from dprl.platform.results.records import columns
+from dprl.platform.results.summary import columns
 
 
 def records(seeds: list[list[float]], lengths: list[int]) -> pd.DataFrame:

@@ -22,7 +22,7 @@ from dprl.platform.reports.records import (
     results_in,
     summary_row,
 )
-from dprl.platform.results.records import columns
+from dprl.platform.results.summary import columns
 from tests.platform.reports.cases import finished, game_cell
 from tests.platform.reports.cases import records as game_records
 

@@ -16,9 +16,10 @@ from dprl.platform.reports.comparing.report_cells import read_cells
 from dprl.platform.reports.pages.markdown_tables import page
 from dprl.platform.reports.records import summary_row
 from dprl.platform.reports.tables import write_summary
-from dprl.platform.reports.verdicts import certificate_text, privacy_columns, privacy_text, standing, worst_of
+from dprl.platform.reports.verdicts import certificate_text, privacy_text
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.layout import SweepLayout
+from dprl.platform.results.summary import privacy_columns, standing, worst_of
 from dprl.platform.sweeps.sweep import run_sweep
 from dprl.platform.tracking.cell_entries import cell_metrics, certificate_tags
 from tests.platform.reports.cases import cell, finished, jdp, records, summary

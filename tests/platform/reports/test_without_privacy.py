@@ -16,7 +16,7 @@ from dprl.platform.reports.pages.markdown_tables import page
 from dprl.platform.reports.records import summary_row
 from dprl.platform.reports.tables import write_summary
 from dprl.platform.reports.verdicts import certificate_text, privacy_text, verdict_line
-from dprl.platform.results.records import columns
+from dprl.platform.results.summary import columns
 from tests.platform.message_cases import LAPLACE, NO_CLIPS, NONE, PRINTED, cell, votes
 from tests.platform.reports.cases import finished
 

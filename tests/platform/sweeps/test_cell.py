@@ -23,7 +23,7 @@ from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.platform.errors import UserError
 from dprl.platform.results.cell_folder import CellFolder
-from dprl.platform.results.records import columns
+from dprl.platform.results.summary import columns
 from dprl.platform.sweeps.cell import BLOCKS, CellRun, block_ends
 from dprl.privacy import LedgerError, NoiseConfig
 
