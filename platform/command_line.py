@@ -61,17 +61,17 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _answers(arguments: Sequence[str]) -> bool:
-    """Whether what the command prints is all that it does."""
+    """Whether the command only prints an answer."""
     return not arguments or arguments[0] not in WORKING or "--dry-run" in arguments
 
 
 def resume_command(words: Sequence[str]) -> str:
-    """Return the command that goes on where the command of these words was stopped; it is written into files."""
+    """Return the command that resumes the one with these words; it is written into files, so without secrets."""
     return command(*(_harmless(word) for word in words if word != "--fresh"))
 
 
 def _harmless(word: str) -> str:
-    """Return a word of a command without what may be secret in an address."""
+    """Return a word of a command without possible secrets in an address."""
     option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
     return f"{option}{equals}{without_secrets(value)}"
 
@@ -90,7 +90,7 @@ def _parsed(words: Sequence[str]) -> argparse.Namespace:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, without the usage."""
+    """Parser that raises errors of one line, without the usage."""
 
     def error(self, message: str) -> NoReturn:
         """Raise UserError."""

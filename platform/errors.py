@@ -1,4 +1,4 @@
-"""What a user can get wrong, said in one line, and the nearest right name."""
+"""Errors for users: one line with the rule, the value, the remedy and the nearest valid name."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def shortened(text: str) -> str:
 
 
 def print_error(line: str) -> None:
-    """Print a line on what went wrong, unless nobody reads it any more: the exit code says it too."""
+    """Print an error line, unless its reader is gone: the exit code says it too."""
     with suppress(BrokenPipeError):
         sys.stderr.write(line + "\n")
         sys.stderr.flush()
@@ -70,7 +70,7 @@ def first_line(error: BaseException | None) -> str:
 
 
 def how_to_resume(command: str) -> str:
-    """Return what is told after Ctrl-C."""
+    """Return the message after Ctrl-C."""
     return f"interrupted; what is done is kept, resume with: {command}"
 
 
