@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprl.envs import Env
-from dprl.privacy import Certificate, Certifies, Streams
+from dprl.privacy import Certificate, Privatizer, Streams
 from dprl.privacy.base import TrustModel
 
 Float64Array = npt.NDArray[np.float64]
@@ -164,7 +164,7 @@ class AlgorithmConfig(Protocol):
     def covered_by(self) -> str | None:
         """The theorem that covers all runs with these settings, and what it is of; None where there is none."""
 
-    def privatizer(self, env: Any, privacy: Any, episodes: int, streams: Streams) -> Certifies:  # noqa: ANN401
+    def privatizer(self, env: Any, privacy: Any, episodes: int, streams: Streams) -> Privatizer[Any]:  # noqa: ANN401
         """Return what `privacy`, of the kind that fits `releases`, makes of the releases of a run of `episodes`."""
 
     def build(self, env: Any, privatizer: Any, episodes: int, streams: Streams) -> Algorithm:  # noqa: ANN401

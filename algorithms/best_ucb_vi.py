@@ -17,7 +17,7 @@ from dprl.algorithms.tabular import Released, TabularMDPConfig, learning_loop
 from dprl.algorithms.tabular.greedy import act_greedily
 from dprl.compiled import inlined, kernel
 from dprl.envs import FiniteMDP
-from dprl.privacy import NoiseParts, PrivacyConfig, Privatizer, Streams, WeightedSums
+from dprl.privacy import CountPrivatizer, NoiseSpec, PrivacyConfig, Streams, WeightedSums
 from dprl.privacy.mechanisms.base import DISCRETE_GAUSSIAN, GAUSSIAN
 
 Consistency = Literal["proved", "always", "never"]
@@ -227,16 +227,16 @@ class BestUCBVIConfig(TabularMDPConfig):
         proved = self.bonus_scale >= 1.0 and self.precision_scale >= 1.0 and self.consistency != "always"
         return self.theorem if proved else None
 
-    def privatizer(self, env: FiniteMDP, privacy: PrivacyConfig, episodes: int, streams: Streams) -> Privatizer:
+    def privatizer(self, env: FiniteMDP, privacy: PrivacyConfig, episodes: int, streams: Streams) -> CountPrivatizer:
         """Return the privatizer of the counts of users 1..K-1; raise ValueError unless its error bounds are exact."""
         privatizer = super().privatizer(env, privacy, episodes, streams)
-        if privatizer.noise.printed is not None:
+        if privatizer.query.noise.printed is not None:
             raise ValueError(
                 f"precision must be exact with {self.name}, got 'printed'; no paper prints a bound for weighted sums"
             )
         return privatizer
 
-    def bonus(self, env: FiniteMDP, privatizer: Privatizer, episodes: int) -> _Bonus:
+    def bonus(self, env: FiniteMDP, privatizer: CountPrivatizer, episodes: int) -> _Bonus:
         """Return the numbers of the bounds; half of beta is for the noise, half for the users' episodes."""
         n_states, pairs = env.n_states, env.horizon * env.n_states * env.n_actions
         ends = epoch_ends(episodes)
@@ -244,7 +244,7 @@ class BestUCBVIConfig(TabularMDPConfig):
 
         def bounds(family: str, cells: int, number: int) -> Float64Array:
             sums = (WeightedSums(family, cells, number, users) for users in ends)
-            return self.precision_scale * np.array([privatizer.weighted_precision(each, share) for each in sums])
+            return self.precision_scale * np.array([privatizer.query.weighted_precision(each, share) for each in sums])
 
         return _Bonus(
             ends=np.array(ends, dtype=np.int64),
@@ -252,10 +252,10 @@ class BestUCBVIConfig(TabularMDPConfig):
             e_losses=bounds("losses", 1, pairs),
             iota=math.log(8.0 * pairs * episodes / self.beta),
             scale=self.bonus_scale,
-            consistent=self._restores(privatizer.noise),
+            consistent=self._restores(privatizer.query.noise),
         )
 
-    def _restores(self, noise: NoiseParts) -> bool:
+    def _restores(self, noise: NoiseSpec) -> bool:
         return self.consistency == "always" or (self.consistency == "proved" and rotation_invariant(noise))
 
     def tables(self, env: FiniteMDP, episodes: int) -> _Tables:  # noqa: ARG002
@@ -280,7 +280,7 @@ def epoch_ends(episodes: int) -> list[int]:
     return [*ends[:-1], episodes]
 
 
-def rotation_invariant(noise: NoiseParts) -> bool:
+def rotation_invariant(noise: NoiseSpec) -> bool:
     """Whether an orthogonal projection of the noise leaves all bounds of weighted sums as they are, or smaller."""
-    law = noise.report or noise.counter.node
+    law = noise.on_either_side
     return getattr(law, "law", None) in (GAUSSIAN, DISCRETE_GAUSSIAN)

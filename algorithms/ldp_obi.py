@@ -28,7 +28,7 @@ from dprl.algorithms.tabular import Released, TabularMDPConfig, learning_loop
 from dprl.algorithms.tabular.greedy import GreedyTables, act_greedily, sum_of_next_values
 from dprl.compiled import no_alloc_kernel
 from dprl.envs import FiniteMDP
-from dprl.privacy import Privatizer
+from dprl.privacy import CountPrivatizer
 
 
 class _Bonus(NamedTuple):
@@ -99,7 +99,7 @@ class LDPOBIConfig(TabularMDPConfig):
         super().__post_init__()
         check_number("alpha", self.alpha, 1.0)
 
-    def bonus(self, env: FiniteMDP, privatizer: Privatizer, episodes: int) -> _Bonus:  # noqa: ARG002
+    def bonus(self, env: FiniteMDP, privatizer: CountPrivatizer, episodes: int) -> _Bonus:  # noqa: ARG002
         """Return the coefficients of beta^r and beta^p.
 
         beta^r = sqrt(2 L/D) + ((alpha+1) c_2 + c_1)/D and beta^p = sqrt(14 S L/D) + (S c_4 + (alpha+1) c_2)/D with

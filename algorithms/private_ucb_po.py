@@ -18,7 +18,7 @@ from dprl.algorithms.tabular.cz22 import CZ22Bonus, CZ22Config, optimistic_q
 from dprl.algorithms.tabular.simulator import play_stochastic, stochastic_regret
 from dprl.compiled import inlined, kernel
 from dprl.envs import FiniteMDP
-from dprl.privacy import Privatizer
+from dprl.privacy import CountPrivatizer
 
 # exp(r) = 1 + r + r c/(2-c) for |r| <= ln(2)/2, c = r - z (C1 + z (C2 + ...)), z = r^2: fdlibm's coefficients.
 _C1, _C2, _C3 = 1.66666666666666019037e-01, -2.77777777770155933842e-03, 6.61375632143793436117e-05
@@ -159,7 +159,7 @@ class PrivateUCBPOConfig(CZ22Config):
     plan = staticmethod(plan)
     run = staticmethod(run)
 
-    def bonus(self, env: FiniteMDP, privatizer: Privatizer, episodes: int) -> _Bonus:
+    def bonus(self, env: FiniteMDP, privatizer: CountPrivatizer, episodes: int) -> _Bonus:
         """Return L_c/sqrt(D) + 3 E_1/D + H (L_p/sqrt(D) + (S E_2 + 2 E_1)/D), as its coefficients, and eta.
 
         E_1 bounds the errors of visit and reward (or cost) counts, E_2 those of transition counts;

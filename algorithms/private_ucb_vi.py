@@ -14,7 +14,7 @@ from dprl.algorithms.tabular.cz22 import CZ22Bonus, CZ22Config, optimistic_q
 from dprl.algorithms.tabular.greedy import GreedyTables, act_greedily
 from dprl.compiled import no_alloc_kernel
 from dprl.envs import FiniteMDP
-from dprl.privacy import Privatizer
+from dprl.privacy import CountPrivatizer
 
 
 @no_alloc_kernel
@@ -51,7 +51,7 @@ class PrivateUCBVIConfig(CZ22Config):
     plan = staticmethod(plan)
     run = staticmethod(run)
 
-    def bonus(self, env: FiniteMDP, privatizer: Privatizer, episodes: int) -> CZ22Bonus:
+    def bonus(self, env: FiniteMDP, privatizer: CountPrivatizer, episodes: int) -> CZ22Bonus:
         """Return the bonus L_c/sqrt(D) + 3 E_1/D + H L_c/sqrt(D) + H (S E_2 + 2 E_1)/D, as its coefficients.
 
         E_1 bounds the errors of visit and reward (or cost) counts, E_2 those of transition counts.

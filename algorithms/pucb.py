@@ -26,7 +26,7 @@ from dprl.algorithms.tabular import Released, TabularMDPConfig, learning_loop
 from dprl.algorithms.tabular.greedy import GreedyTables, act_greedily, sum_of_next_values
 from dprl.compiled import no_alloc_kernel
 from dprl.envs import FiniteMDP
-from dprl.privacy import Privatizer
+from dprl.privacy import CountPrivatizer
 
 
 class _Bonus(NamedTuple):
@@ -88,7 +88,7 @@ class PUCBConfig(TabularMDPConfig):
     plan = staticmethod(plan)
     run = staticmethod(run)
 
-    def bonus(self, env: FiniteMDP, privatizer: Privatizer, episodes: int) -> _Bonus:
+    def bonus(self, env: FiniteMDP, privatizer: CountPrivatizer, episodes: int) -> _Bonus:
         """Return conf = (H+1) sqrt(2 ln(K/beta')/max(1, N - E)) + (1+SH)(3 E/N + 2 E^2/N^2), as its coefficients.
 
         beta' = beta/(2SAH); E bounds the errors of all counts.

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dprl.privacy.states import check_arrays, digest_of, part_of
+from dprl.privacy.checkpoints import check_arrays, digest_of, part_of
 
 _PRIVATIZER, _DONE, _DIGEST, _IDENTITY, _SEAL = "privatizer.", "episodes_done", "digest", "identity.", "seal"
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from dprl.algorithms.base import Float64Array, Segment
 from dprl.algorithms.resuming import ResumableLearner
-from dprl.privacy import Certificate
-from dprl.privacy.submitting import SubmittingUsers
+from dprl.privacy import Certificate, Privatizer
 
 
 class SubmittingLearner(ResumableLearner):
@@ -24,7 +24,7 @@ class SubmittingLearner(ResumableLearner):
     """
 
     def __init__(
-        self, name: str, privatizer: SubmittingUsers, episodes: int, identity: tuple[str, tuple[np.ndarray, ...]]
+        self, name: str, privatizer: Privatizer[Any], episodes: int, identity: tuple[str, tuple[np.ndarray, ...]]
     ) -> None:
         if episodes < 2:
             raise ValueError(f"episodes must be at least 2, got {episodes}; the second is the first that can learn")

@@ -39,7 +39,7 @@ from dprl.algorithms import DPNashVIConfig
 from dprl.algorithms.dp_nash_vi.planning import Postprocessed, postprocess
 from dprl.envs.games import MarkovGame, RandomGame
 from dprl.envs.games.equilibria import EquilibriumScratch, coarse_correlated_equilibrium, equilibrium_scratch
-from dprl.privacy import Privatizer, Streams, kernel
+from dprl.privacy import CountPrivatizer, Streams, kernel
 from dprl.privacy.base import Float64Array
 
 Kind = Literal["any", "no pure"]
@@ -110,7 +110,7 @@ def postprocess_often(n: int, tables: Float64Array, slack: float, found: Postpro
             postprocess(tables[i], slack, found)
 
 
-def privatizer(chosen: DPNashVIConfig, game: MarkovGame, model: Model, episodes: int) -> Privatizer:
+def privatizer(chosen: DPNashVIConfig, game: MarkovGame, model: Model, episodes: int) -> CountPrivatizer:
     """The certified privatizer of a run of `episodes` episodes."""
     return chosen.privatizer(game, trust(model, EPSILON), episodes, Streams(0, "benchmark"))
 

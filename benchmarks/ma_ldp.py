@@ -58,7 +58,7 @@ def learner(env: LinearMixtureMDP, rewards: str, share: bool = False) -> MALDPLe
 def naive(env: LinearMixtureMDP) -> NaiveMALDP:
     """Return the same in NumPy: the same noise, radii and shifts."""
     ours = learner(env, "public")
-    mechanism = ours.privatizer.parts.mechanism
+    mechanism = ours.privatizer.query.law
     return NaiveMALDP(env, ours.beta_rates, ours.shift_rates, np.array(mechanism.scales))
 
 

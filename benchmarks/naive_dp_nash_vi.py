@@ -17,7 +17,7 @@ from benchmarks.naive_ucb_vi import Counts, Floats, Integers, NaiveLearner
 from dprl.algorithms import DPNashVIConfig
 from dprl.envs.games import MarkovGame
 from dprl.envs.games.equilibria import tie_weights
-from dprl.privacy import Privatizer
+from dprl.privacy import CountPrivatizer
 from dprl.privacy.base import TrustModel
 
 # The tightest that HiGHS allows; its default 1e-7 is as large as the perturbation that chooses among equilibria.
@@ -56,10 +56,9 @@ class Settings:
     beta: float = 0.1
 
     @classmethod
-    def of(cls, private: Privatizer, chosen: DPNashVIConfig) -> Settings:
+    def of(cls, private: CountPrivatizer, chosen: DPNashVIConfig) -> Settings:
         """The same noise scale, precision and bonus as ours has; no count is off by more than E/4."""
-        report, counter, _ = private.noise
-        noise = report or counter.node
+        noise = private.query.noise.on_either_side
         return cls(
             private.trust_model,
             0.0 if noise is None else noise.scale,

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from dprl.algorithms import TabularConfig
 from dprl.envs import FiniteMDP
-from dprl.privacy import Privatizer
+from dprl.privacy import CountPrivatizer
 from dprl.privacy.base import TrustModel
 
 Floats = npt.NDArray[np.float64]
@@ -38,11 +38,10 @@ class Settings:
     beta: float = 0.1
 
     @classmethod
-    def of(cls, privatizer: Privatizer, chosen: TabularConfig[Any]) -> Settings:
+    def of(cls, privatizer: CountPrivatizer, chosen: TabularConfig[Any]) -> Settings:
         """The same noise scale, precisions and bonus as our implementation has."""
         bounds = privatizer.precision(chosen.beta).bounds
-        report, counter, _ = privatizer.noise
-        noise = report or counter.node
+        noise = privatizer.query.noise.on_either_side
         return cls(
             trust_model=privatizer.trust_model,
             noise_scale=0.0 if noise is None else noise.scale,

@@ -28,7 +28,7 @@ from benchmarks.harness import Row, command_line, show
 from dprl.algorithms.pgc.base import Batch, Reply
 from dprl.algorithms.pgc_a3c.on_rllib import PGC, PGCConfig
 from dprl.algorithms.pgc_a3c.on_rllib.env_runner import PrivateEnvRunner
-from dprl.privacy import SenderSpec
+from dprl.privacy import ClientSpec, GradientQuery
 
 RUNNERS = (0, 1, 2)
 EPISODE_SECONDS = 1e-3
@@ -37,7 +37,7 @@ EPISODE_SECONDS = 1e-3
 class PaddedRunner(PrivateEnvRunner):
     """A runner with episodes of at least 1 ms of CPU each."""
 
-    def report(self, batch: Batch, spec: SenderSpec) -> Reply:
+    def report(self, batch: Batch, spec: ClientSpec[GradientQuery]) -> Reply:
         end = time.thread_time() + EPISODE_SECONDS * len(batch.slots)
         reply = super().report(batch, spec)
         while time.thread_time() < end:

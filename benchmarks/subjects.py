@@ -16,7 +16,7 @@ from benchmarks.naive_ucb_po import NaiveUCBPO, TunedUCBPO
 from benchmarks.naive_ucb_vi import NaiveUCBVI, Settings, TunedUCBVI
 from dprl.algorithms import PrivateUCBPOConfig, PrivateUCBVIConfig, TabularLearner, TabularMDPConfig
 from dprl.envs import FiniteMDP, RandomMDP, RiverSwim
-from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, Privatizer, Streams
+from dprl.privacy import CentralPrivacy, CountPrivatizer, LocalPrivacy, NoPrivacy, Streams
 
 PLANNED_EPISODES = 1_000_000
 Model = Literal["none", "jdp", "ldp"]
@@ -35,7 +35,7 @@ class Subject:
     def name(self) -> str:
         return self.settings.name
 
-    def privatizer(self, mdp: FiniteMDP, model: Model, episodes: int) -> Privatizer:
+    def privatizer(self, mdp: FiniteMDP, model: Model, episodes: int) -> CountPrivatizer:
         """The certified privatizer of a run of `episodes` episodes; the last one's user sends nothing."""
         return self.settings.privatizer(mdp, trust(model), episodes, Streams(0, "benchmark"))
 

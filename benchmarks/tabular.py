@@ -47,7 +47,8 @@ from dprl.algorithms.tabular.simulator import (
 from dprl.envs import FiniteMDP
 from dprl.privacy import Streams, kernel
 from dprl.privacy.base import Float64Array, Int64Array
-from dprl.privacy.counts.exchange import CHARGED, Channel, exchange
+from dprl.privacy.channel import CHARGED
+from dprl.privacy.queries.count_kernels import CountChannel, send_and_release
 
 _ROOT = Path(__file__).resolve().parent.parent
 # Timing starts here: at the very first episodes a tree has few levels, which would flatter NumPy.
@@ -223,11 +224,11 @@ def _plays(play: Callable[..., Any]) -> Callable[..., None]:
 
 
 @kernel
-def _exchange_often(n: int, channel: Channel, cells: Int64Array, amounts: Float64Array) -> None:
+def _exchange_often(n: int, channel: CountChannel, cells: Int64Array, amounts: Float64Array) -> None:
     for user in range(1, n + 1):
-        channel.users[:] = user - 1
-        channel.users[CHARGED] = user
-        exchange(channel, cells, amounts, user)
+        channel.cursor[:] = user - 1
+        channel.cursor[CHARGED] = user
+        send_and_release(channel, cells, amounts, user)
 
 
 _OWN_PARTS = {
@@ -243,7 +244,7 @@ def parts(subject: subjects.Subject, mdp: FiniteMDP, model: subjects.Model, bloc
     learner.learn(_COUNTS_AFTER)
     plan_often, (play_often, value_often) = _plans(type(settings).plan), _OWN_PARTS[subject.name]
     bonus, tables = settings.bonus(mdp, learner.privatizer, episodes), settings.tables(mdp, episodes)
-    counts, policy = learner.privatizer.private_counts().values.copy(), learner.policy
+    counts, policy = learner.privatizer.release().values.copy(), learner.policy
     users = simulator(mdp, episodes, Streams(0, "breakdown"))
     cells = np.zeros((mdp.horizon, N_FAMILIES), dtype=np.int64)
     amounts, channel = np.ones((mdp.horizon, N_FAMILIES)), subject.privatizer(mdp, model, episodes).channel

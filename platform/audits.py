@@ -17,8 +17,9 @@ from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import counted
 from dprl.privacy import (
     BitPrivatizer,
+    CountPrivatizer,
+    CountQuery,
     PrivacyConfig,
-    Privatizer,
     StatisticsPrivacyConfig,
     StatisticsPrivatizer,
     Streams,
@@ -38,7 +39,7 @@ from dprl.privacy.audits.privatizer_probes import (
 )
 from dprl.privacy.audits.recorder import AnyPrivatizer, Message, measure_channels, noisy_channels, recorded_run
 from dprl.privacy.audits.white_box import recomputed_epsilon
-from dprl.privacy.ledgers.ledger import Account
+from dprl.privacy.ledger import Ledger
 from dprl.privacy.mechanisms.base import IDEALISED
 from dprl.privacy.randomness.settings import NoiseConfig
 
@@ -63,7 +64,7 @@ class _Cell(NamedTuple):
     experiment: Experiment
     privatizer: Any
     claim: Claim
-    ledger: Account
+    ledger: Ledger
     seed: int
 
     @classmethod
@@ -107,13 +108,13 @@ def audit_mechanism(name: str, runs: int | None = None, seed: int = 0) -> list[F
 def last_bits(experiment: Experiment) -> str | None:
     """Return a remark on the float64 noise of a cell; None where noise is not idealised."""
     made: AnyPrivatizer = cast(Any, experiment.privatizer())
-    if isinstance(made, Privatizer):
-        noise = made.noise.report or made.noise.counter.node
+    if isinstance(made.query, CountQuery):
+        noise = made.query.noise.on_either_side
         if noise is None or noise.arithmetic != IDEALISED:
             return None
         told = f"float64 noise on counts can be told apart: see dprl audit {noise.name}"
         return f"{told}; arithmetic: exact has no such bits"
-    noises = [release.mechanism for release in made.planned_ledger().releases]
+    noises = [release.mechanism for release in made.planned_ledger().spec.releases]
     if all(noise is None or noise.arithmetic != IDEALISED for noise in noises):
         return None
     return "the proof is for real numbers, and messages are float64; nothing is measured of their last bits"
@@ -128,7 +129,7 @@ def _proof(cell: _Cell) -> NoiseProof:
     """Return the guarantee of the cell's whole ledger, or that of its noise objects if it is larger."""
     ledger, claim = cell.ledger, cell.claim
     proof = proof_of(ledger.curve, claim, exact=ledger.attained, raw=ledger.has_raw_release)
-    if isinstance(cell.privatizer, Privatizer):
+    if isinstance(cell.privatizer.query, CountQuery):
         recomputed = recomputed_epsilon(cell.privatizer, claim.delta)
         if recomputed > ledger.epsilon(claim.delta) * (1.0 + _CHECK_TOLERANCE):
             return NoiseProof(max(recomputed, proof.pure_epsilon), "exact", recomputed, 1.0)
@@ -137,18 +138,18 @@ def _proof(cell: _Cell) -> NoiseProof:
 
 def _subject(cell: _Cell) -> str:
     """Return the noise of a cell in a few words."""
-    if isinstance(cell.privatizer, Privatizer):
-        report, counter, _ = cell.privatizer.noise
-        families = len(cell.privatizer.layout.released.families)
+    if isinstance(cell.privatizer.query, CountQuery):
+        report, counter, _ = cell.privatizer.query.noise
+        families = len(cell.privatizer.query.encoding.released.families)
         if report is not None:
             return f"{report.name} reports, scale {report.scale:.4g}, released families: {families}"
         if counter.node is None:
             return "no noise"
         node = counter.node
         return f"{counter.name} of {node.name}, scale {node.scale:.4g}, released families: {families}"
-    told = ", ".join(_noise(release.channel, release.mechanism) for release in cell.ledger.releases)
-    many = cell.experiment.algorithm.releases == "gradients" and cell.ledger.submissions > 1
-    return told + (f", {cell.ledger.submissions} submissions an agent" if many else "")
+    told = ", ".join(_noise(release.channel, release.mechanism) for release in cell.ledger.spec.releases)
+    many = cell.experiment.algorithm.releases == "gradients" and cell.ledger.spec.submissions > 1
+    return told + (f", {cell.ledger.spec.submissions} submissions an agent" if many else "")
 
 
 def _noise(name: str, mechanism: Any) -> str:  # noqa: ANN401 - any mechanism of a release
@@ -166,15 +167,15 @@ def _streams(experiment: Experiment, seed: int) -> Streams:
     return Streams(seed, f"audit|{experiment.digest}", NoiseConfig(experiment.noise.arithmetic, "seed"))
 
 
-def count_privatizer(experiment: Experiment, horizon: int, episodes: int, seed: int = 0) -> Privatizer:
+def count_privatizer(experiment: Experiment, horizon: int, episodes: int, seed: int = 0) -> CountPrivatizer:
     """Return the privatizer of the cell's settings for its algorithm's families, in fewer steps and episodes."""
-    families = probe_families(cast(Privatizer, experiment.privatizer()).families, horizon)
+    families = probe_families(cast(CountPrivatizer, experiment.privatizer()).query.families, horizon)
     return cast(PrivacyConfig, experiment.privacy).build(families, episodes - 1, _streams(experiment, seed))
 
 
 def statistics_privatizer(experiment: Experiment, sizes: tuple[int, int, int], seed: int = 0) -> StatisticsPrivatizer:
     """Return the privatizer of the cell's settings for H stages, D dimensions and n agents with one message each."""
-    (horizon, dimension, n), layout = sizes, cast(StatisticsPrivatizer, experiment.privatizer()).layout
+    (horizon, dimension, n), layout = sizes, cast(StatisticsPrivatizer, experiment.privatizer()).query.layout
     messages = 1 if layout.n_messages == 1 else n
     small = replace(layout, horizon=horizon, dimension=dimension, n_messages=messages, n_agents=n, reward_dimension=1)
     return cast(StatisticsPrivacyConfig, experiment.privacy).build(small, 1, _streams(experiment, seed))
@@ -195,8 +196,8 @@ def _attack_counts(cell: _Cell, horizon: int, episodes: int, attack: Attack) -> 
 def _gradient_attacks(cell: _Cell, runs: int) -> list[AuditCase]:
     """Return the attacks on all submissions of one agent together, one per release with noise that has a probe."""
     ledger, cases = cell.ledger, []
-    together = ledger.submissions if ledger.submissions <= _MOST_SUBMISSIONS else 1
-    for release in ledger.releases:
+    together = ledger.spec.submissions if ledger.spec.submissions <= _MOST_SUBMISSIONS else 1
+    for release in ledger.spec.releases:
         probe = gradient_messages(release.mechanism)
         if probe is not None:
             proved = ProbeProof.of(ledger.curve, cell.claim)
@@ -212,7 +213,7 @@ def _statistics_attacks(cell: _Cell, runs: int) -> list[AuditCase]:
         return []
     cases = []
     for h, d, n in STATISTICS_PROBES:
-        for reach, long in ((1.0, ""),) if cell.privatizer.clipped else ((1.0, ""), (_LONG, " long")):
+        for reach, long in ((1.0, ""),) if cell.privatizer.query.clipped else ((1.0, ""), (_LONG, " long")):
             cases.append(_case(cell, f"H={h} D={d}{long}", partial(_attack_statistics, cell, (h, d, n), reach), runs))
     return cases
 
@@ -221,15 +222,15 @@ def _attack_statistics(cell: _Cell, sizes: tuple[int, int, int], reach: float, a
     h, d, _ = sizes
     made = statistics_privatizer(cell.experiment, sizes, cell.seed)
     long = f", features {reach:g} times as long as H - h, which the device does not cut" if reach > 1.0 else ""
-    agents, claim = counted(made.layout.n_messages, "message"), claim_of(made)
-    probe = statistics_messages(made.parts, f"H={h}, D={d}, {agents} a stage, those that change most{long}", reach)
+    agents, claim = counted(made.query.layout.n_messages, "message"), claim_of(made)
+    probe = statistics_messages(made.query, f"H={h}, D={d}, {agents} a stage, those that change most{long}", reach)
     # Corrections that are sent as they are have no part in the attack: their proof is for the test of channels.
-    noisy = [release.curve() for release in made.planned_ledger().releases if release.mechanism is not None]
+    noisy = [release.curve() for release in made.planned_ledger().spec.releases if release.mechanism is not None]
     return measure(probe, claim, ProbeProof.of(compose(noisy), claim), attack)
 
 
 def _bit_attacks(cell: _Cell, runs: int) -> list[AuditCase]:
-    return [] if cell.privatizer.response is None else [_case(cell, "bit", partial(_attack_bit, cell), runs)]
+    return [] if cell.privatizer.query.law is None else [_case(cell, "bit", partial(_attack_bit, cell), runs)]
 
 
 def _attack_bit(cell: _Cell, attack: Attack) -> Measurement:

@@ -1,65 +1,59 @@
-"""Noise and its price: mechanisms, counters, privatizers, the ledger and the certificate. Knows no learning."""
+"""Privacy: queries, mechanisms, counters, the privatizer, the ledger and the certificate; it knows no learning."""
 
 from __future__ import annotations
 
 from dprl.compiled import kernel
-from dprl.privacy.base import (
-    Contribution,
-    CountFamilies,
-    CountFamily,
-    Guarantee,
-    LedgerError,
-    Precision,
-    PrivateCounts,
-    Report,
-    Scope,
-)
-from dprl.privacy.bits import (
+from dprl.privacy.base import Guarantee, LedgerError, Precision
+from dprl.privacy.certificate import Certificate, PrivacyRequest, certify
+from dprl.privacy.counters import COUNTERS
+from dprl.privacy.journal import ChargeJournal
+from dprl.privacy.ledger import Journal, Ledger, LedgerSpec, ReleaseEvent
+from dprl.privacy.mechanisms import MECHANISMS
+from dprl.privacy.messages import PrivateMessages, SubmissionRange, UserMessage
+from dprl.privacy.privatizer import ClientSpec, Privatizer
+from dprl.privacy.queries.bits import (
     BIT_TRUST_MODELS,
-    BitChannel,
     BitPrivacyConfig,
     BitPrivatizer,
+    BitQuery,
     LocalBitPrivacy,
     NoBitPrivacy,
     receive_bit,
     send_bit,
 )
-from dprl.privacy.certificate import Certificate, Certifies, PrivacyRequest, certify
-from dprl.privacy.counters import COUNTERS
-from dprl.privacy.counts.channels import NoiseParts
-from dprl.privacy.counts.layouts import Layout
-from dprl.privacy.counts.precision import WeightedSums
-from dprl.privacy.counts.privatizers import Privatizer
-from dprl.privacy.counts.trust_models import TRUST_MODELS, CentralPrivacy, LocalPrivacy, NoPrivacy, PrivacyConfig
-from dprl.privacy.gradients.channels import GradientChannel, receive, submit
-from dprl.privacy.gradients.leases import Lease, PrivateMessages
-from dprl.privacy.gradients.privatizers import GradientPrivatizer
-from dprl.privacy.gradients.senders import GradientSender, SenderSpec
-from dprl.privacy.gradients.trust_models import (
+from dprl.privacy.queries.count_encoding import CountEncoding, CountFamilies, CountFamily, UserRecord
+from dprl.privacy.queries.count_precision import NoiseSpec, WeightedSums
+from dprl.privacy.queries.count_trust_models import (
+    TRUST_MODELS,
+    CentralPrivacy,
+    CountPrivatizer,
+    LocalPrivacy,
+    NoPrivacy,
+    PrivacyConfig,
+)
+from dprl.privacy.queries.counts import CountQuery
+from dprl.privacy.queries.gradient_client import GradientClient
+from dprl.privacy.queries.gradient_trust_models import (
     GRADIENT_TRUST_MODELS,
     GradientPrivacyConfig,
+    GradientPrivatizer,
     LocalGradientPrivacy,
     NoGradientPrivacy,
 )
-from dprl.privacy.ledgers.journal import SubmissionJournal
-from dprl.privacy.ledgers.ledger import Ledger, Release
-from dprl.privacy.ledgers.submissions import Journal, SubmissionLedger
-from dprl.privacy.linear_statistics.privatizers import (
-    StatisticsChannel,
-    StatisticsLayout,
-    StatisticsPrivatizer,
-    add_statistics,
-    send_statistics,
-)
-from dprl.privacy.linear_statistics.trust_models import (
+from dprl.privacy.queries.gradients import GradientQuery, receive, submit
+from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQuery
+from dprl.privacy.queries.linear_statistics_kernels import add_statistics, send_statistics
+from dprl.privacy.queries.statistics_trust_models import (
     STATISTICS_TRUST_MODELS,
     LocalStatisticsPrivacy,
     NoStatisticsPrivacy,
     StatisticsPrivacyConfig,
+    StatisticsPrivatizer,
 )
-from dprl.privacy.mechanisms import MECHANISMS
+from dprl.privacy.query import Query
 from dprl.privacy.randomness.settings import NoiseConfig
 from dprl.privacy.randomness.streams import Streams
+from dprl.privacy.threat_models import ThreatModel
 from dprl.sources import source_digest
 
 __all__ = [
@@ -69,25 +63,27 @@ __all__ = [
     "MECHANISMS",
     "STATISTICS_TRUST_MODELS",
     "TRUST_MODELS",
-    "BitChannel",
     "BitPrivacyConfig",
     "BitPrivatizer",
+    "BitQuery",
     "CentralPrivacy",
     "Certificate",
-    "Certifies",
-    "Contribution",
+    "ChargeJournal",
+    "ClientSpec",
+    "CountEncoding",
     "CountFamilies",
     "CountFamily",
-    "GradientChannel",
+    "CountPrivatizer",
+    "CountQuery",
+    "GradientClient",
     "GradientPrivacyConfig",
     "GradientPrivatizer",
-    "GradientSender",
+    "GradientQuery",
     "Guarantee",
     "Journal",
-    "Layout",
-    "Lease",
     "Ledger",
     "LedgerError",
+    "LedgerSpec",
     "LocalBitPrivacy",
     "LocalGradientPrivacy",
     "LocalPrivacy",
@@ -97,24 +93,23 @@ __all__ = [
     "NoPrivacy",
     "NoStatisticsPrivacy",
     "NoiseConfig",
-    "NoiseParts",
+    "NoiseSpec",
     "Precision",
     "PrivacyConfig",
     "PrivacyRequest",
-    "PrivateCounts",
     "PrivateMessages",
     "Privatizer",
-    "Release",
-    "Report",
-    "Scope",
-    "SenderSpec",
-    "StatisticsChannel",
+    "Query",
+    "ReleaseEvent",
     "StatisticsLayout",
     "StatisticsPrivacyConfig",
     "StatisticsPrivatizer",
+    "StatisticsQuery",
     "Streams",
-    "SubmissionJournal",
-    "SubmissionLedger",
+    "SubmissionRange",
+    "ThreatModel",
+    "UserMessage",
+    "UserRecord",
     "WeightedSums",
     "add_statistics",
     "certify",

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from dprl.privacy.base import Guarantee, LedgerError, Scope, TrustModel
-from dprl.privacy.ledgers.ledger import Account, Release
+from dprl.privacy.base import Guarantee, LedgerError, TrustModel
+from dprl.privacy.ledger import Ledger, ReleaseEvent
 from dprl.privacy.mechanisms.base import IDEALISED
+from dprl.privacy.threat_models import ThreatModel
 from dprl.privacy.verdicts import Tightness, Verdict, in_json, tightness_of, verdict
 
 SCHEMA = "dprl.certificate/2"
@@ -76,10 +77,12 @@ class Certificate:
     trust_model: TrustModel
     request: PrivacyRequest
     proof: Proof
-    scope: Scope
-    releases: tuple[Release, ...]
+    threat_model: ThreatModel
+    releases: tuple[ReleaseEvent, ...]
     users: int
     submissions: int
+    attempts: int
+    users_asked_again: int
     verdict: Verdict
     factor: float | None
     details: Mapping[str, Any] = field(default_factory=dict)
@@ -107,9 +110,9 @@ class Certificate:
             "schema": SCHEMA,
             "algorithm": self.algorithm,
             "trust_model": self.trust_model,
-            "unit": self.scope.unit,
-            "adjacency": self.scope.adjacency,
-            "observer": self.scope.observer,
+            "unit": self.threat_model.unit,
+            "adjacency": self.threat_model.adjacency,
+            "observer": self.threat_model.observer,
             "requested": _epsilon_and_delta(request.requested),
             "claimed": {
                 **_epsilon_and_delta(request.claimed),
@@ -128,8 +131,10 @@ class Certificate:
             "noise": [_noise(release) for release in self.releases],
             "users": self.users,
             "submissions": self.submissions,
-            "covered_channels": list(self.scope.covered),
-            "excluded_channels": [*self.scope.excluded, *_left_open(self.releases)],
+            "attempts": self.attempts,
+            "users_asked_again": self.users_asked_again,
+            "covered_channels": list(self.threat_model.covered),
+            "excluded_channels": [*self.threat_model.excluded, *_left_open(self.releases)],
             "choice": request.choice,
             "error": self.details.get("error"),
             "per_user": self.details.get("per_user"),
@@ -140,25 +145,8 @@ class Certificate:
         }
 
 
-class Certifies(Protocol):
-    """What every privatizer offers: what it may release, and a certificate of what it did."""
-
-    @property
-    def trust_model(self) -> TrustModel:
-        """Who is trusted."""
-
-    def planned_ledger(self) -> Account:
-        """Return the ledger of a whole run, nothing released."""
-
-    def planned_certificate(self, algorithm: str) -> Certificate:
-        """Return the certificate of a whole run, nothing released."""
-
-    def certificate(self, algorithm: str) -> Certificate:
-        """Return the certificate of what was charged; raise LedgerError if that is not what ran."""
-
-
 def certify(
-    ledger: Account, request: PrivacyRequest, algorithm: str, details: Mapping[str, Any] | None = None
+    ledger: Ledger, request: PrivacyRequest, algorithm: str, details: Mapping[str, Any] | None = None
 ) -> Certificate:
     """Compute the certificate of what `ledger` holds; the request is only compared with it, never believed.
 
@@ -168,11 +156,12 @@ def certify(
     Verdicts: `holds`; `holds_approximately` if a pure claim fails but holds at delta 1e-6; `fails`; `unbounded` when
     something leaves without noise. `factor` is the proved epsilon over the claimed one, at the claimed delta.
     """
-    requested, claimed = request.requested, request.claimed
-    if claimed is not None and (claimed.trust_model, claimed.adjacency) != (ledger.trust_model, ledger.scope.adjacency):
+    requested, claimed, spec = request.requested, request.claimed, ledger.spec
+    neighbours = spec.threat_model.adjacency
+    if claimed is not None and (claimed.trust_model, claimed.adjacency) != (spec.trust_model, neighbours):
         raise LedgerError(
-            f"a claim of {claimed} cannot be held against what a {ledger.trust_model} ledger proves "
-            f"(neighbours: {ledger.scope.adjacency})"
+            f"a claim of {claimed} cannot be compared with what a {spec.trust_model} ledger proves "
+            f"(neighbours: {neighbours})"
         )
     proof = Proof(
         pure_epsilon=ledger.pure_epsilon(),
@@ -186,20 +175,22 @@ def certify(
     told, factor = _verdict(ledger, claimed, proof.epsilon_at_claimed_delta)
     return Certificate(
         algorithm,
-        ledger.trust_model,
+        spec.trust_model,
         request,
         proof,
-        ledger.scope,
-        ledger.releases,
+        spec.threat_model,
+        spec.releases,
         ledger.users_charged,
-        ledger.submissions,
+        spec.submissions,
+        ledger.attempts,
+        ledger.users_asked_again,
         told,
         factor,
         details=details or {},
     )
 
 
-def _verdict(ledger: Account, claimed: Guarantee | None, proved: float) -> tuple[Verdict, float | None]:
+def _verdict(ledger: Ledger, claimed: Guarantee | None, proved: float) -> tuple[Verdict, float | None]:
     if ledger.has_raw_release:
         return "unbounded", None if claimed is None else math.inf
     if claimed is None:
@@ -214,13 +205,13 @@ def _epsilon_and_delta(guarantee: Guarantee | None) -> dict[str, float | None]:
     return {"epsilon": guarantee.epsilon, "delta": guarantee.delta}
 
 
-def _tightness(ledger: Account) -> str:
+def _tightness(ledger: Ledger) -> str:
     if math.isinf(ledger.pure_epsilon()):
         return "no finite epsilon"
-    return f"attained by {ledger.scope.attained_by}" if ledger.attained else "an upper bound"
+    return f"attained by {ledger.spec.threat_model.attained_by}" if ledger.attained else "an upper bound"
 
 
-def _left_open(releases: tuple[Release, ...]) -> list[str]:
+def _left_open(releases: tuple[ReleaseEvent, ...]) -> list[str]:
     """Return what the noise of this run leaves open."""
     noisy = [release for release in releases if release.mechanism is not None]
     seeded = any(release.entropy == SEEDED for release in noisy)
@@ -228,7 +219,7 @@ def _left_open(releases: tuple[Release, ...]) -> list[str]:
     return [*([_SEED] if seeded else []), *([_ROUNDING] if idealised else [])]
 
 
-def _noise(release: Release) -> dict[str, Any]:
+def _noise(release: ReleaseEvent) -> dict[str, Any]:
     mechanism = release.mechanism
     return {
         "release": release.channel,

@@ -24,7 +24,7 @@ from dprl.envs.dynamics import roll_out_stochastic
 from dprl.envs.games import MarkovGame
 from dprl.envs.games.dynamics import GapScratch, GapTables, duality_gap, gap_scratch
 from dprl.envs.games.equilibria import LARGEST_VIOLATION
-from dprl.privacy import CountFamilies, Privatizer, Streams
+from dprl.privacy import CountFamilies, CountPrivatizer, Streams
 from dprl.privacy.randomness.bits import fill_uniform
 
 E = TypeVar("E", bound=Env)
@@ -240,7 +240,7 @@ class _OptimisticNashConfig(TabularConfig[E]):
         """Return the game and its users."""
         return _game_simulator(self.game(env), episodes, streams)
 
-    def bonus(self, env: E, privatizer: Privatizer, episodes: int) -> NashPlanner:
+    def bonus(self, env: E, privatizer: CountPrivatizer, episodes: int) -> NashPlanner:
         """Return c (gamma + Gamma) as its coefficients, E, and the known parts of the game.
 
         E is such that no count is off by more than E/4 (Assumption 3.1 by Lemma 5.8), with probability 1 - beta/3;
@@ -259,7 +259,7 @@ class _OptimisticNashConfig(TabularConfig[E]):
         )
         return NashPlanner.of(game, bonus)
 
-    def _sizes(self, game: MarkovGame, privatizer: Privatizer, episodes: int) -> _Sizes:
+    def _sizes(self, game: MarkovGame, privatizer: CountPrivatizer, episodes: int) -> _Sizes:
         bounds = privatizer.precision(self.beta / 3).bounds
         iota = math.log(30.0 * game.rewards.size * episodes / self.beta)
         e = 4.0 * self.precision_scale * max(bounds["visits"], bounds["transitions"])
@@ -272,13 +272,13 @@ class _OptimisticNashConfig(TabularConfig[E]):
             c1 = c2 = least_scale(sizes)
         return self.bonus_scale * c1, self.bonus_scale * c2
 
-    def covered(self, env: E, privatizer: Privatizer, episodes: int) -> str | None:
+    def covered(self, env: E, privatizer: CountPrivatizer, episodes: int) -> str | None:
         """Return the theorem that proves the bounds V_up and V_lo of a run, on any schedule of plans."""
         sizes = self._sizes(self.game(env), privatizer, episodes)
         proved = self.precision_scale >= 1.0 and enough(*self._constants(sizes), sizes)
         return self.theorem if proved else self.covered_by
 
-    def derived(self, env: E, privatizer: Privatizer, episodes: int) -> dict[str, float]:
+    def derived(self, env: E, privatizer: CountPrivatizer, episodes: int) -> dict[str, float]:
         """Return C_1 and C_2 as they run, with bonus_scale multiplied in, and E."""
         sizes = self._sizes(self.game(env), privatizer, episodes)
         c1, c2 = self._constants(sizes)

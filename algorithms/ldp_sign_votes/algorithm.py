@@ -16,7 +16,7 @@ from dprl.envs import Env, LinearMixtureMDP
 from dprl.envs.network_mdp.base import action_vectors
 from dprl.envs.network_mdp.dynamics import NOTHING, SuccessorLists, policy_value
 from dprl.privacy import BitPrivacyConfig, BitPrivatizer, Streams
-from dprl.privacy.bits import BitChannel, receive_bit, send_bit
+from dprl.privacy.queries.bits import BitChannel, receive_bit, send_bit
 from dprl.privacy.randomness.bits import fill_uniform
 
 RIGHT_SIGNS = Metric(

@@ -105,9 +105,9 @@ class MALDPConfig:
         Raises ValueError if the settings do not fit together.
         """
         found = privacy.build(self.layout(env), episodes - 1, streams)
-        if self.share and found.rewards != "public":
+        if self.share and found.query.rewards != "public":
             raise ValueError(
-                f"share must be false with privacy.rewards: {found.rewards}, got True; agents who learn rewards "
+                f"share must be false with privacy.rewards: {found.query.rewards}, got True; agents who learn rewards "
                 "believe different ones: write privacy.rewards: public"
             )
         return found

@@ -46,16 +46,16 @@ class MALDPLearner(SubmittingLearner):
         episodes: int,
         streams: Streams,
     ) -> None:
-        if privatizer.layout != config.layout(env):
+        if privatizer.query.layout != config.layout(env):
             raise ValueError(
-                f"the privatizer must be built for this environment, got one for {privatizer.layout}; "
+                f"the privatizer must be built for this environment, got one for {privatizer.query.layout}; "
                 "use config.privatizer"
             )
-        if config.share and privatizer.rewards != "public":
-            raise ValueError(f"share needs public rewards, got {privatizer.rewards} ones; use config.privatizer")
-        n_messages, clipped = privatizer.layout.n_messages, privatizer.clipped
-        people = users_of(env, episodes, streams, n_messages, privatizer.bounds)
-        words = f"{config!r} {privatizer.layout} {streams.seed} {streams.context}"
+        if config.share and privatizer.query.rewards != "public":
+            raise ValueError(f"share needs public rewards, got {privatizer.query.rewards} ones; use config.privatizer")
+        n_messages, clipped = privatizer.query.layout.n_messages, privatizer.query.clipped
+        people = users_of(env, episodes, streams, n_messages, privatizer.query.bounds)
+        words = f"{config!r} {privatizer.query.layout} {streams.seed} {streams.context}"
         super().__init__(
             config.name, privatizer, episodes, (words, (*env.identity(), people.env_key, people.action_key))
         )
@@ -69,30 +69,34 @@ class MALDPLearner(SubmittingLearner):
 
     def _new_server(self, streams: Streams) -> Server:
         privatizer, env = self.privatizer, self._env
-        n_messages, horizon, dimension = privatizer.layout.n_messages, env.horizon, privatizer.layout.dimension
+        n_messages, horizon, dimension = (
+            privatizer.query.layout.n_messages,
+            env.horizon,
+            privatizer.query.layout.dimension,
+        )
         return Server(
             sums=empty_sums(n_messages, horizon, dimension),
             estimates=no_estimates(n_messages, horizon, dimension),
             beliefs=self._first_beliefs(streams),
             beta_rates=self._beta_rates(),
-            shift_rates=shift_rates(privatizer.deviations, dimension, self.config.alpha, self.config.shift_scale),
+            shift_rates=shift_rates(privatizer.query.deviations, dimension, self.config.alpha, self.config.shift_scale),
             betas=np.zeros(horizon),
         )
 
     def _first_beliefs(self, streams: Streams) -> Beliefs:
-        graph, learned = self.config.communication, self.privatizer.rewards != "public"
+        graph, learned = self.config.communication, self.privatizer.query.rewards != "public"
         talks = (graph.matrices(self._env.n_agents), graph.cycled, streams.key("exploration", "who talks"))
-        n_messages = self.privatizer.layout.n_messages
-        return beliefs(self._env, learned, self.privatizer.clipped, self.config.steps, talks, n_messages)
+        n_messages = self.privatizer.query.layout.n_messages
+        return beliefs(self._env, learned, self.privatizer.query.clipped, self.config.steps, talks, n_messages)
 
     def _beta_rates(self) -> Float64Array:
         """Return beta_{k,h} / k^(1/4), float64[H], for the noise that runs."""
         privatizer, requested = self.privatizer, self.privatizer.request.requested
         budget = None if requested is None else (requested.epsilon, requested.delta)
-        sizes = privatizer.layout.dimension, self._env.horizon, self.episodes
-        printed = beta_rates(privatizer.mechanism_name, budget, sizes, self.config.alpha)
+        sizes = privatizer.query.layout.dimension, self._env.horizon, self.episodes
+        printed = beta_rates(privatizer.query.law.name, budget, sizes, self.config.alpha)
         # beta grows like the square root of the noise, so noise other than the printed one rescales it.
-        noise = math.sqrt(privatizer.noise_ratio) if requested is not None else 1.0
+        noise = math.sqrt(privatizer.query.noise_ratio) if requested is not None else 1.0
         return self.config.bonus_scale * noise * printed
 
     @property
@@ -117,7 +121,7 @@ class MALDPLearner(SubmittingLearner):
         return {
             "last_beta": float(server.beta_rates[0] * self.episodes**EXPONENT),
             "last_shift": float(server.shift_rates[0] * math.sqrt(messages)),
-            "noise_deviation": float(self.privatizer.deviations[0]),
+            "noise_deviation": float(self.privatizer.query.deviations[0]),
         }
 
     def _run(self, first: int, last: int) -> dict[str, float]:

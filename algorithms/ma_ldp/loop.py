@@ -14,7 +14,7 @@ from dprl.algorithms.ma_ldp.estimation import Estimates, Sums, estimate
 from dprl.algorithms.ma_ldp.planning import Planning, make_plan
 from dprl.algorithms.ma_ldp.users import Users, play, regret
 from dprl.compiled import no_alloc_kernel
-from dprl.privacy.linear_statistics.channels import StatisticsChannel, add_statistics, send_statistics
+from dprl.privacy.queries.linear_statistics_kernels import StatisticsChannel, add_statistics, send_statistics
 
 
 class Server(NamedTuple):

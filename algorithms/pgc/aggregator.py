@@ -16,8 +16,9 @@ from dprl.algorithms.pgc.base import Batch
 from dprl.algorithms.pgc.reorder_buffer import ReorderBuffer
 from dprl.algorithms.pgc.schedule import Schedule, last_startable, version_of
 from dprl.compiled import inlined, kernel
-from dprl.privacy import Lease, PrivateMessages
-from dprl.privacy.states import check_arrays
+from dprl.privacy import PrivateMessages, SubmissionRange
+from dprl.privacy.checkpoints import check_arrays
+from dprl.privacy.queries.gradients import GradientEstimates
 
 APPLIED, UPDATES = range(2)
 
@@ -129,13 +130,10 @@ def aggregate_all(
 
 
 class Reader(Protocol):
-    """Reads messages: post-processing, see GradientPrivatizer."""
+    """Reads messages, each of them once: post-processing, see `Privatizer.accept`."""
 
-    def estimates(self, messages: PrivateMessages) -> Float64Array:
-        """Return the estimates of the gradients, float64[k, d]."""
-
-    def score_bits(self, messages: PrivateMessages) -> Float64Array | None:
-        """Return the private score bits float64[k] in {0, 1}, None if none are sent."""
+    def accept(self, messages: PrivateMessages) -> GradientEstimates:
+        """Return the content of messages."""
 
 
 @dataclass(frozen=True)
@@ -188,7 +186,7 @@ class Aggregator:
         """Return how many further slots can begin after slots 1..begun; all of them if messages are not ordered."""
         return last_startable(self.rules.schedule, self.applied) - begun if self.rules.ordered else math.inf
 
-    def batch(self, lease: Lease, slots: Int64Array) -> Batch:
+    def batch(self, lease: SubmissionRange, slots: Int64Array) -> Batch:
         """Return the batch for the agents of a lease, for consecutive startable slots int64[k]."""
         if not self.rules.ordered:
             return Batch(lease, slots, self.parameters[np.newaxis], np.zeros(len(slots), dtype=np.int64))
@@ -209,7 +207,7 @@ class Aggregator:
             raise ValueError(f"slots must be consecutive, one for each of {len(messages)} messages, got {len(slots)}")
         if self.rules.ordered and self._arrived.has(first, last):
             raise ValueError(f"slots must be filled once, got one of {first}..{last} again; give each message its own")
-        estimates, bits = self._reader.estimates(messages), self._reader.score_bits(messages)
+        estimates, bits = self._reader.accept(messages)
         bits = np.zeros(len(slots)) if bits is None else bits
         if not self.rules.ordered:
             self._apply(estimates, bits)

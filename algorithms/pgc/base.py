@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from dprl.algorithms.base import Float64Array, Int64Array
-from dprl.privacy import Lease, PrivateMessages
+from dprl.privacy import PrivateMessages, SubmissionRange
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +26,7 @@ class Batch:
         version: int64[k], the row of `parameters` of each agent.
     """
 
-    lease: Lease
+    lease: SubmissionRange
     slots: Int64Array
     parameters: Float64Array = field(repr=False)
     version: Int64Array = field(repr=False)

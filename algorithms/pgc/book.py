@@ -10,8 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dprl.algorithms.base import Float64Array
-from dprl.privacy import GradientPrivatizer, Lease, LedgerError, PrivateMessages, SenderSpec, SubmissionJournal
+from dprl.privacy import (
+    ChargeJournal,
+    ClientSpec,
+    GradientPrivatizer,
+    GradientQuery,
+    LedgerError,
+    PrivateMessages,
+    SubmissionRange,
+)
+from dprl.privacy.queries.gradients import GradientEstimates
 
 JOURNAL = "submissions.journal"
 
@@ -60,17 +68,17 @@ class Book:
         folder: of the journal.
     """
 
-    def __init__(self, build: Callable[[SubmissionJournal], GradientPrivatizer], folder: Path) -> None:
+    def __init__(self, build: Callable[[ChargeJournal], GradientPrivatizer], folder: Path) -> None:
         self._build = build
         self._refused: tuple[str, Entry] | None = None
         self._turn_to(folder)
 
     def _turn_to(self, folder: Path, identity: str | None = None) -> None:
-        journal = SubmissionJournal(folder / JOURNAL, identity=identity)
+        journal = ChargeJournal(folder / JOURNAL, identity=identity)
         self.privatizer = self._build(journal)
         self.folder, self._journal, self._begun = folder, journal, False
 
-    def lease(self, k: int) -> Lease:
+    def lease(self, k: int) -> SubmissionRange:
         """Charge the next k submissions, first in the journal, and return the lease on them.
 
         Raises LedgerError if fewer agents are left, another run has the journal, or it is gone.
@@ -82,17 +90,14 @@ class Book:
             self._begun = True
         return self.privatizer.lease(k)
 
-    def sender_spec(self) -> SenderSpec:
-        """Return the spec of the runners' sender."""
-        return self.privatizer.sender_spec
+    def client_spec(self) -> ClientSpec[GradientQuery]:
+        """Return the spec from which runners build a sender."""
+        return self.privatizer.client_spec
 
-    def estimates(self, messages: PrivateMessages) -> Float64Array:
-        """Return the estimates float64[k, d] of gradients; see `GradientPrivatizer`."""
-        return self.privatizer.estimates(messages)
-
-    def score_bits(self, messages: PrivateMessages) -> Float64Array | None:
-        """Return the private score bits float64[k], None if none are sent; see `GradientPrivatizer`."""
-        return self.privatizer.score_bits(messages)
+    def accept(self, messages: PrivateMessages) -> GradientEstimates:
+        """Return the content of messages, each of them once."""
+        found: GradientEstimates = self.privatizer.accept(messages)
+        return found
 
     def entry(self) -> Entry:
         """Return the reference for a checkpoint, after syncing all charges to the disk."""

@@ -14,7 +14,7 @@ from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.pgc.aggregator import Aggregator
 from dprl.algorithms.pgc.base import Runners
 from dprl.algorithms.pgc.reorder_buffer import ReorderBuffer
-from dprl.privacy import Lease
+from dprl.privacy import SubmissionRange
 
 _PAUSE_SECONDS = 0.02
 
@@ -44,7 +44,7 @@ class Collecting:
         self,
         aggregator: Aggregator,
         workers: Runners,
-        lease: Callable[[int], Lease],
+        lease: Callable[[int], SubmissionRange],
         limits: Limits,
         tell: Callable[[Float64Array], None],
     ) -> None:

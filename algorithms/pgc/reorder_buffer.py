@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from dprl.privacy.ledgers.ranges import RangeSet
+from dprl.privacy.ranges import RangeSet
 
 T = TypeVar("T")
 

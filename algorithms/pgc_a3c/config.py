@@ -15,7 +15,7 @@ from dprl.algorithms.pgc_a3c.loop import Behaviour
 from dprl.algorithms.pgc_a3c.network import DIMENSION, initial_parameters
 from dprl.envs import CartPole, Env
 from dprl.privacy import GradientPrivacyConfig, GradientPrivatizer, Streams
-from dprl.privacy.scopes import DURATIONS, SIMULATED_SCORES, TIMING_DETAILS
+from dprl.privacy.threat_models import DURATIONS, SIMULATED_SCORES, TIMING_DETAILS
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,8 @@ class PGCA3CConfig:
     def step(self, privatizer: GradientPrivatizer) -> StepRule:
         """Return the step rule. Raises ValueError if it needs score bits and none are sent."""
         self.check_score_bits(privatizer)
-        truth, gain = privatizer.score_truth, privatizer.score_gain
-        bits = (1.0, 1.0) if truth is None or gain is None else (truth, gain)
+        response = privatizer.query.response
+        bits = (1.0, 1.0) if response is None else (response.truth, response.gain)
         return StepRule(self.learning_rate, self.halving, self.success_memory, self.success_full, *bits)
 
     @property
@@ -142,7 +142,7 @@ class PGCA3CConfig:
 
     def check_score_bits(self, privatizer: GradientPrivatizer) -> None:
         """Raise ValueError if the step needs score bits and none are sent."""
-        if self.success_memory > 0.0 and privatizer.score_truth is None:
+        if self.success_memory > 0.0 and privatizer.query.response is None:
             raise ValueError(
                 f"success_memory must be 0 without private score bits, got {self.success_memory}; "
                 "write privacy.release_scores: private and a score_epsilon"

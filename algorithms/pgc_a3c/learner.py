@@ -19,7 +19,7 @@ from dprl.algorithms.pgc_a3c.network import DIMENSION
 from dprl.algorithms.resuming import ResumableLearner
 from dprl.envs import CartPole
 from dprl.privacy import Certificate, GradientPrivatizer, Streams
-from dprl.privacy.scopes import RAW_SCORES, SIMULATED_SCORES
+from dprl.privacy.threat_models import RAW_SCORES, SIMULATED_SCORES
 
 if TYPE_CHECKING:
     from dprl.algorithms.pgc_a3c.config import PGCA3CConfig
@@ -30,7 +30,8 @@ _SERVER, _SCORES = "server.", "scores."
 
 def _require_told(privatizer: GradientPrivatizer) -> None:
     """Raise ValueError unless the certificate names raw scores as read: this learner reads them."""
-    if privatizer.trust_model != "none" and not {RAW_SCORES, SIMULATED_SCORES} & set(privatizer.parts.scope.excluded):
+    excluded = privatizer.query.threat_model(submissions=1).excluded
+    if privatizer.trust_model != "none" and not {RAW_SCORES, SIMULATED_SCORES} & set(excluded):
         raise ValueError("privatizer must name raw scores as a channel that is left open; take config.privatizer(...)")
 
 
@@ -49,7 +50,7 @@ class PGCA3CLearner(ResumableLearner):
         self.theorem = None
         schedule, first = config.schedule, config.first_parameters(streams)
         people = crowd(LANES, env, streams, sampled=config.acting == "sampled", padded=config.padded)
-        behaviour = config.behaviour(env.horizon, privatizer.n_agents)
+        behaviour = config.behaviour(env.horizon, privatizer.n_users)
         self._agents = Agents(people, outbox(schedule, DIMENSION), behaviour)
         _require_told(privatizer)
         step = config.step(privatizer)
@@ -69,7 +70,7 @@ class PGCA3CLearner(ResumableLearner):
     @property
     def derived(self) -> dict[str, float]:
         """Noise of one message, as the norm of the error of its estimate."""
-        return {"noise_norm": self.privatizer.noise_norm}
+        return {"noise_norm": self.privatizer.query.law.noise_norm}
 
     def certificate(self) -> Certificate:
         """Return the certificate of the messages so far."""

@@ -16,7 +16,7 @@ from dprl.algorithms.pgc.scores import ScoreKeeper, record
 from dprl.algorithms.pgc_a3c.crowd import Crowd, deliver, is_idle, local_update, tick
 from dprl.algorithms.pgc_a3c.gradient import LossTables
 from dprl.compiled import inlined, no_alloc_kernel
-from dprl.privacy.gradients.channels import GradientChannel, receive, submit
+from dprl.privacy.queries.gradients import GradientChannel, receive, submit
 
 
 class Behaviour(NamedTuple):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.compiled import inlined
 from dprl.envs import FiniteMDP
@@ -11,19 +9,6 @@ from dprl.privacy import CountFamilies, CountFamily
 
 TRANSITIONS, VISITS, REWARDS = range(3)
 N_FAMILIES = 3
-
-
-class Released(NamedTuple):
-    """Private counts as planning kernels see them.
-
-    values float64[H * n]: each step holds transitions [S', S, A], visits [S, A] and, where they are counted, rewards
-    [S, A]. users: number of episodes counted, k - 1 before episode k. new: how many of them are newer than the last
-    plan.
-    """
-
-    values: Float64Array
-    users: int
-    new: int
 
 
 def visit_families(n_states: int, n_actions: int) -> tuple[CountFamily, CountFamily]:

@@ -10,7 +10,7 @@ from dprl.algorithms.base import Float64Array, check_choice
 from dprl.algorithms.tabular.greedy import sum_of_next_costs, sum_of_next_values
 from dprl.algorithms.tabular.mdp import TabularMDPConfig
 from dprl.compiled import inlined
-from dprl.privacy import Privatizer
+from dprl.privacy import CountPrivatizer
 
 Counts = Literal["rewards", "costs"]
 
@@ -77,7 +77,7 @@ class CZ22Config(TabularMDPConfig):
         """Whether users count costs."""
         return self.counts == "costs"
 
-    def precision_bounds(self, privatizer: Privatizer) -> tuple[float, float]:
+    def precision_bounds(self, privatizer: CountPrivatizer) -> tuple[float, float]:
         """Return E_1, the error bound of visit and reward (or cost) counts, and E_2, that of transition counts.
 
         precision_scale is multiplied in.

@@ -11,10 +11,10 @@ import numpy as np
 
 from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Int64Array, Metric, Releases, Segment, check_number
 from dprl.algorithms.resuming import ResumableLearner
-from dprl.algorithms.tabular.counts import Released
 from dprl.algorithms.tabular.loop import Run, Schedule
 from dprl.envs import Env
-from dprl.privacy import Certificate, CountFamilies, PrivacyConfig, PrivateCounts, Privatizer, Streams
+from dprl.privacy import Certificate, CountFamilies, CountPrivatizer, PrivacyConfig, Streams
+from dprl.privacy.queries.count_kernels import Released
 
 E = TypeVar("E", bound=Env)
 
@@ -68,7 +68,7 @@ class TabularConfig(ABC, Generic[E]):
         """
 
     @abstractmethod
-    def bonus(self, env: E, privatizer: Privatizer, episodes: int) -> Any:  # noqa: ANN401 - each has its own
+    def bonus(self, env: E, privatizer: CountPrivatizer, episodes: int) -> Any:  # noqa: ANN401 - each has its own
         """Return the numbers of the exploration bonus, a NamedTuple, as `plan` reads them."""
 
     @abstractmethod
@@ -97,19 +97,19 @@ class TabularConfig(ABC, Generic[E]):
         printed = self.bonus_scale == 1.0 and self.precision_scale == 1.0 and self.replan_growth == 0.0
         return self.theorem if printed else None
 
-    def covered(self, env: E, privatizer: Privatizer, episodes: int) -> str | None:  # noqa: ARG002
+    def covered(self, env: E, privatizer: CountPrivatizer, episodes: int) -> str | None:  # noqa: ARG002
         """Return the theorem that covers a run; it may depend on the noise."""
         return self.covered_by
 
-    def derived(self, env: E, privatizer: Privatizer, episodes: int) -> dict[str, float]:  # noqa: ARG002
+    def derived(self, env: E, privatizer: CountPrivatizer, episodes: int) -> dict[str, float]:  # noqa: ARG002
         """Return the numbers that these settings leave to the noise and the sizes of a run."""
         return {}
 
-    def privatizer(self, env: E, privacy: PrivacyConfig, episodes: int, streams: Streams) -> Privatizer:
+    def privatizer(self, env: E, privacy: PrivacyConfig, episodes: int, streams: Streams) -> CountPrivatizer:
         """Return the privatizer of the counts of users 1..K-1; the last user's could serve no later policy."""
         return privacy.build(self.families(env), episodes - 1, streams)
 
-    def build(self, env: E, privatizer: Privatizer, episodes: int, streams: Streams) -> TabularLearner:
+    def build(self, env: E, privatizer: CountPrivatizer, episodes: int, streams: Streams) -> TabularLearner:
         """Return a fresh learner."""
         return TabularLearner(self, env, privatizer, episodes, streams)
 
@@ -121,14 +121,14 @@ class TabularLearner(ResumableLearner):
     """
 
     def __init__(
-        self, config: TabularConfig[E], env: E, privatizer: Privatizer, episodes: int, streams: Streams
+        self, config: TabularConfig[E], env: E, privatizer: CountPrivatizer, episodes: int, streams: Streams
     ) -> None:
         if episodes < 2:
             raise ValueError(f"episodes must be at least 2, got {episodes}; the second is the first that can learn")
-        if privatizer.families != config.families(env) or privatizer.n_users < episodes - 1:
+        if privatizer.query.families != config.families(env) or privatizer.n_users < episodes - 1:
             raise ValueError(
                 f"the privatizer must be built for this environment and {episodes - 1} users, "
-                f"got {privatizer.families.n_cells} cells for {privatizer.n_users} users; use config.privatizer"
+                f"got {privatizer.query.families.n_cells} cells for {privatizer.n_users} users; use config.privatizer"
             )
         self.config: TabularConfig[Any] = config
         self.privatizer = privatizer
@@ -141,7 +141,7 @@ class TabularLearner(ResumableLearner):
         self._bonus = config.bonus(env, privatizer, episodes)
         self._tables = config.tables(env, episodes)
         self._schedule = Schedule(config.replan_growth, np.array([1, 1], dtype=np.int64), np.zeros(1))
-        self._plan(privatizer.private_counts(), self._tables)
+        self._plan(privatizer.release(), self._tables)
 
     @property
     def policy(self) -> Int64Array | Float64Array:
@@ -156,7 +156,7 @@ class TabularLearner(ResumableLearner):
         """What a finished run leaves, as named tables; 'policy' is one of them."""
         return self.config.policies(self._tables)
 
-    def plan(self, counts: PrivateCounts) -> Int64Array | Float64Array:
+    def plan(self, counts: Released) -> Int64Array | Float64Array:
         """Return the policy that private counts lead to after the one deployed last; they are all that it may see."""
         tables = type(self._tables)(*(table.copy() for table in self._tables))
         self._plan(counts, tables)
@@ -166,9 +166,9 @@ class TabularLearner(ResumableLearner):
         """Return what the noise that ran proves of the users charged so far."""
         return self.privatizer.certificate(self.config.name)
 
-    def _plan(self, counts: PrivateCounts, tables: Any) -> None:  # noqa: ANN401
-        new = counts.n_users + 1 - int(self._schedule.planned[0])
-        self.config.plan(Released(counts.values, counts.n_users, new), self._bonus, tables)
+    def _plan(self, counts: Released, tables: Any) -> None:  # noqa: ANN401
+        new = counts.users + 1 - int(self._schedule.planned[0])
+        self.config.plan(counts._replace(new=new), self._bonus, tables)
 
     def learn(self, n: int) -> Segment:
         """Run the next n episodes, compiled; raise ValueError beyond the number this learner was built for."""

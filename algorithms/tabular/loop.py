@@ -1,4 +1,4 @@
-"""The loop that all tabular algorithms have in common: plan, play, exchange, once per user."""
+"""Learning loop of all tabular algorithms: plan, play and send, once per user."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ from types import FunctionType
 from typing import Any, NamedTuple, cast
 
 from dprl.algorithms.base import Float64Array, Int64Array
-from dprl.algorithms.tabular.counts import Released
 from dprl.algorithms.tabular.simulator import play, regret
 from dprl.compiled import inlined, no_alloc_kernel
-from dprl.privacy.counts.exchange import Channel, exchange, exchange_unreleased
+from dprl.privacy.queries.count_kernels import (
+    CountChannel,
+    Released,
+    released_counts,
+    send_and_aggregate,
+    send_and_release,
+)
 from dprl.sources import is_ours, tree_or_bytes
 
 Run = Callable[..., tuple[float, float]]
@@ -46,7 +51,7 @@ def plan(counts: Released, bonus: Any, tables: Any) -> tuple[bool, float]:  # no
 
 def _loop(  # noqa: PLR0913 - a kernel has no object to hold them
     simulator: Any,  # noqa: ANN401
-    channel: Channel,
+    channel: CountChannel,
     bonus: Any,  # noqa: ANN401
     tables: Any,  # noqa: ANN401
     schedule: Schedule,
@@ -56,7 +61,7 @@ def _loop(  # noqa: PLR0913 - a kernel has no object to hold them
     summed, saturated, current = 0.0, 0.0, regret(simulator, tables.policy)
     for k in range(first, last + 1):
         if k == schedule.planned[1]:
-            counts = Released(channel.released, k - 1, k - schedule.planned[0])
+            counts = released_counts(channel, k - schedule.planned[0])
             changed, schedule.saturated[0] = plan(counts, bonus, tables)
             schedule.planned[0], schedule.planned[1] = k, next_plan(schedule.growth, k)
             if changed:
@@ -67,9 +72,9 @@ def _loop(  # noqa: PLR0913 - a kernel has no object to hold them
         if k < simulator.episodes:
             # What is released is read by the next plan, and by whoever reads between two stretches.
             if k + 1 == schedule.planned[1] or k == last:
-                exchange(channel, simulator.device.cells, simulator.device.amounts, k)
+                send_and_release(channel, simulator.device.cells, simulator.device.amounts, k)
             else:
-                exchange_unreleased(channel, simulator.device.cells, simulator.device.amounts, k)
+                send_and_aggregate(channel, simulator.device.cells, simulator.device.amounts, k)
     return summed, saturated
 
 

@@ -18,7 +18,7 @@ from dprl.envs import ENVIRONMENTS, Env, EnvConfig
 from dprl.platform.configs.sections import field_names, read_dataclass, read_registered, require_mapping, unknown_key
 from dprl.platform.configs.trust_models import BY_RELEASES, check_model, class_of, example_for
 from dprl.platform.errors import UserError, broken_rule, shortened, shown
-from dprl.privacy import Certificate, Certifies, NoiseConfig, Streams, source_digest
+from dprl.privacy import Certificate, NoiseConfig, Privatizer, Streams, source_digest
 
 Scalar = str | float | int
 
@@ -186,7 +186,7 @@ class Experiment:
         privatizer = self.algorithm.privatizer(env, self.privacy, self.episodes, streams)
         return self.algorithm.build(env, privatizer, self.episodes, streams)
 
-    def privatizer(self) -> Certifies:
+    def privatizer(self) -> Privatizer[Any]:
         """Return the privatizer of the first seed. Raises ValueError if settings do not fit together."""
         return self.algorithm.privatizer(self.env.build(), self.privacy, self.episodes, self._streams(0))
 

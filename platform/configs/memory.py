@@ -100,7 +100,7 @@ def _counter_bytes(cell: Experiment, sizes: tuple[int, int, int], n_cells: int) 
         privatizer = model.build(count_families(stub), cell.episodes - 1, Streams(cell.seed, "memory", cell.noise))
     except ValueError:
         return 0.0  # settings that do not fit together are refused as such
-    counter = privatizer.noise.counter
+    counter = privatizer.query.noise.counter
     kept = counter.memory(n_cells)
     drawn = int(counter.name == COUNTERS["normalized_square_root"].name)
     # A convolution takes eight columns of 4 T numbers at a time, complex ones.

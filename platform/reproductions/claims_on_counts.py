@@ -17,14 +17,14 @@ from dprl.privacy.audits.findings import Claim, NoiseProof, ProbeProof, proof_of
 from dprl.privacy.audits.message_probes import FloatingPointEvent, changed_cells, noisy_cells
 from dprl.privacy.audits.page import AuditCase, Measure
 from dprl.privacy.audits.prefix_probes import counter_prefixes
-from dprl.privacy.base import CountFamilies, CountFamily
 from dprl.privacy.counters import AnyCounter, KaryTree, NormalizedSquareRoot
 from dprl.privacy.counters.base import Counter, node_of
 from dprl.privacy.counters.binary_tree import BinaryTree
-from dprl.privacy.counts.printed import PRINTED
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.queries.count_encoding import CountFamilies, CountFamily
+from dprl.privacy.queries.printed import PRINTED
 
 EPSILON, HORIZON, EPISODES = 1.0, 5, 1000
 Scale = Callable[[int, int], float]

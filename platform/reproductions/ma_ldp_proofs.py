@@ -24,11 +24,11 @@ from dprl.platform.reproductions.tables import INFINITE, plain
 from dprl.privacy import StatisticsLayout, Streams
 from dprl.privacy.audits.findings import Finding
 from dprl.privacy.audits.page import audit_page
-from dprl.privacy.linear_statistics.trust_models import LocalStatisticsPrivacy
 from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
 from dprl.privacy.mechanisms.gram import l1_lower, l1_upper
 from dprl.privacy.mechanisms.gram_printed import printed_laplace_scale, printed_uniform_bound
 from dprl.privacy.mechanisms.uniform import Uniform
+from dprl.privacy.queries.statistics_trust_models import LocalStatisticsPrivacy
 
 EXAMPLES = ((2, 2), (10, 5))
 """n and d: the network that is run, and a larger one."""

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from dprl.compiled import kernel
+from dprl.privacy import CountPrivatizer
 from dprl.privacy.audits.distinguishing_attack import Key
 from dprl.privacy.audits.message_probes import (
     MessageProbe,
@@ -22,19 +23,18 @@ from dprl.privacy.audits.message_probes import (
     unary_ratios,
 )
 from dprl.privacy.audits.prefix_probes import COVARIANCE_RUNS, PrefixProbe
-from dprl.privacy.base import Contribution, CountFamilies, CountFamily, Float64Array, Int64Array
-from dprl.privacy.bits import BitChannel, BitPrivatizer, send_bit
-from dprl.privacy.counts.exchange import ABSORBED, CHARGED, ENCODED, SENT, Channel, encode, exchange
-from dprl.privacy.counts.layouts import add_contribution
-from dprl.privacy.counts.privatizers import Privatizer
-from dprl.privacy.linear_statistics.channels import StatisticsChannel, send_statistics
-from dprl.privacy.linear_statistics.privatizers import StatisticsParts, open_channel
+from dprl.privacy.base import Float64Array, Int64Array
+from dprl.privacy.channel import CHARGED
 from dprl.privacy.mechanisms.base import Mechanism
 from dprl.privacy.mechanisms.gram_base import RawGram
 from dprl.privacy.mechanisms.unary_report import UnaryReport
+from dprl.privacy.queries.bits import BitChannel, BitPrivatizer, send_bit
+from dprl.privacy.queries.count_encoding import CountFamilies, CountFamily, UserRecord, add_record
+from dprl.privacy.queries.count_kernels import CountChannel, encode, send_and_release
+from dprl.privacy.queries.linear_statistics import StatisticsQuery
+from dprl.privacy.queries.linear_statistics_kernels import StatisticsChannel, send_statistics
 from dprl.privacy.randomness.bits import KEY_WORDS, fill_bits
 from dprl.privacy.randomness.streams import derived_key
-from dprl.privacy.submitting import CHARGED as TURNS_CHARGED
 
 # Runs that are laid side by side: a few MB at the probes' sizes.
 _BATCH = 2048
@@ -68,7 +68,7 @@ def _shrunk(family: CountFamily, families: CountFamilies) -> int:
     return math.lcm(*(_shrunk(one, families) for one in marginals)) * (2 if larger else 1)
 
 
-def canary(families: CountFamilies, world: int, fractions: bool = False) -> Contribution:
+def canary(families: CountFamilies, world: int, fractions: bool = False) -> UserRecord:
     """Return the first user's record in world 0 or 1: in no family and step do the two share a cell.
 
     fractions: let the worlds' values in [0, 1] differ as well, in their fractions; otherwise all are 1.
@@ -77,38 +77,38 @@ def canary(families: CountFamilies, world: int, fractions: bool = False) -> Cont
     shape = (families.n_steps, width.shape[0])
     index = np.broadcast_to(np.zeros_like(width) if world else width - 1, shape)
     valued = np.array([fractions and not family.indicator for family in families.families])
-    return Contribution(index.copy(), np.broadcast_to(np.where(valued, _FRACTIONS[world], 1.0), shape).copy())
+    return UserRecord(index.copy(), np.broadcast_to(np.where(valued, _FRACTIONS[world], 1.0), shape).copy())
 
 
-def filler_user(families: CountFamilies) -> Contribution:
+def filler_user(families: CountFamilies) -> UserRecord:
     """Return every other user's record, the same in both worlds: first cells, nothing that is a coin."""
     shape = (families.n_steps, len(families.families))
-    return Contribution(np.zeros(shape, dtype=np.int64), np.ones(shape))
+    return UserRecord(np.zeros(shape, dtype=np.int64), np.ones(shape))
 
 
-def local_reports(privatizer: Privatizer, label: str) -> MessageProbe:
+def local_reports(privatizer: CountPrivatizer, label: str) -> MessageProbe:
     """Return the probe of a local privatizer's reports. privatizer: a fresh one; it is used up."""
-    channel, families, report = privatizer.channel, privatizer.families, privatizer.noise.report
+    channel, families, report = privatizer.channel, privatizer.query.families, privatizer.query.noise.law
     if report is None:
         raise ValueError("report must randomise what is sent, got None; nothing is left to measure")
     ones, zeros = (sent_row(privatizer, canary(families, world)) for world in (1, 0))
 
     def send(world: int, runs: int, key: Key) -> Float64Array:
         contribution = canary(families, world)
-        channel.sender.noise.key[1:] = key[1:]
-        channel.sender.coins_key[1:] = _words(key, 1)[0]
-        channel.users[:] = 0
-        channel.users[CHARGED] = runs
-        messages = np.empty((runs, channel.sender.message.shape[0]))
+        channel.client.noise.key[1:] = key[1:]
+        channel.client.coins_key[1:] = _words(key, 1)[0]
+        channel.cursor[:] = 0
+        channel.cursor[CHARGED] = runs
+        messages = np.empty((runs, channel.message.shape[0]))
         _reports(messages, channel, contribution.index, contribution.value)
         return messages
 
     return MessageProbe(label, send, lambda messages: _message_ratios(report, messages, ones, zeros))
 
 
-def central_prefixes(privatizer: Privatizer, label: str) -> PrefixProbe:
+def central_prefixes(privatizer: CountPrivatizer, label: str) -> PrefixProbe:
     """Return the probe of all counts that a central privatizer releases. privatizer: a fresh one; it is used up."""
-    families, counter, channel = privatizer.families, privatizer.noise.counter, privatizer.channel
+    families, counter, channel = privatizer.query.families, privatizer.query.noise.counter, privatizer.channel
     ones, zeros = (sent_row(privatizer, canary(families, world)) for world in (1, 0))
     changed = np.flatnonzero(ones != zeros)
     others = sent_row(privatizer, filler_user(families))[changed]
@@ -119,18 +119,18 @@ def central_prefixes(privatizer: Privatizer, label: str) -> PrefixProbe:
         return prefixes.swapaxes(0, 1)
 
     def noise() -> Float64Array:
-        key = channel.receiver.counter.node.key.copy()
+        key = channel.server.counter.node.key.copy()
         found = _released(privatizer, canary(families, 0), COVARIANCE_RUNS, key, np.zeros(1, np.int64))
         return found[:, :, 0].T
 
     return PrefixProbe(label, counter, ones[changed], zeros[changed], release, noise)
 
 
-def _released(privatizer: Privatizer, first: Contribution, runs: int, key: Key, kept: Int64Array) -> Float64Array:
+def _released(privatizer: CountPrivatizer, first: UserRecord, runs: int, key: Key, kept: Int64Array) -> Float64Array:
     """Return every released prefix of the cells `kept` of a message, float64[runs, T, len(kept)]."""
-    channel, counter = privatizer.channel, privatizer.noise.counter
-    cells = channel.receiver.noisy.shape[0]
-    others = filler_user(privatizer.families)
+    channel, counter = privatizer.channel, privatizer.query.noise.counter
+    cells = channel.server.noisy.shape[0]
+    others = filler_user(privatizer.query.families)
     released = np.empty((runs, counter.n_items, kept.shape[0]))
     held = counter.open(1, key).held
     for start in range(0, runs, _BATCH):
@@ -146,11 +146,11 @@ def _released(privatizer: Privatizer, first: Contribution, runs: int, key: Key, 
     return released
 
 
-def sent_row(privatizer: Privatizer, contribution: Contribution) -> Float64Array:
+def sent_row(privatizer: CountPrivatizer, contribution: UserRecord) -> Float64Array:
     """Return the message of a record before any noise, float64[cells]."""
     channel = privatizer.channel
-    row = np.zeros(privatizer.layout.released.n_cells)
-    add_contribution(channel.slots, row, contribution.index, contribution.value, np.zeros_like(channel.sender.coins))
+    row = np.zeros(privatizer.query.encoding.released.n_cells)
+    add_record(channel.slots, row, contribution.index, contribution.value, np.zeros_like(channel.client.coins))
     return row
 
 
@@ -178,17 +178,17 @@ def _message_ratios(
 
 
 @kernel
-def _reports(messages: Float64Array, channel: Channel, index: Int64Array, value: Float64Array) -> None:
+def _reports(messages: Float64Array, channel: CountChannel, index: Int64Array, value: Float64Array) -> None:
     """Fill messages float64[runs, n] with the reports of users 1..runs, all with the same record."""
     for run in range(messages.shape[0]):
         encode(channel, index, value, run + 1)
-        messages[run] = channel.sender.message
+        messages[run] = channel.message
 
 
 @kernel
 def _prefixes(
     released: Float64Array,
-    channel: Channel,
+    channel: CountChannel,
     records: tuple[tuple[Int64Array, Int64Array], tuple[Float64Array, Float64Array]],
     opened: tuple[Float64Array, Int64Array, Int64Array],
     keys: np.ndarray,
@@ -201,35 +201,33 @@ def _prefixes(
     """
     index, value = records
     rows, held, kept = opened
-    counter = channel.receiver.counter
+    counter = channel.server.counter
     for run in range(released.shape[0]):
-        channel.receiver.totals[:] = 0.0
+        channel.server.totals[:] = 0.0
         counter.rows[:] = rows[run]
         counter.held[:] = held
         counter.node.key[1:] = keys[run]
-        channel.users[ABSORBED] = 0
-        channel.users[ENCODED] = 0
-        channel.users[SENT] = 0
-        channel.users[CHARGED] = released.shape[1]
+        channel.cursor[:] = 0
+        channel.cursor[CHARGED] = released.shape[1]
         for item in range(released.shape[1]):
             who = min(item, 1)
-            exchange(channel, index[who], value[who], item + 1)
+            send_and_release(channel, index[who], value[who], item + 1)
             for i in range(kept.shape[0]):
-                released[run, item, i] = channel.receiver.noisy[kept[i]]
+                released[run, item, i] = channel.server.noisy[kept[i]]
 
 
-def statistics_messages(parts: StatisticsParts, label: str, reach: float = 1.0) -> MessageProbe:
+def statistics_messages(parts: StatisticsQuery, label: str, reach: float = 1.0) -> MessageProbe:
     """Return the probe of messages of linear statistics: at every stage features and corrections change most.
 
     Corrections that are sent as they are count for nothing here, and are the same in both worlds. reach: how many times
     as long as the bound features are; above 1 it shows a device that does not cut them.
     """
-    mechanism, layout, noise = parts.mechanism, parts.layout, parts.reward_noise
+    mechanism, layout, noise = parts.law, parts.layout, parts.reward_law
     if isinstance(mechanism, RawGram):
         raise ValueError("mechanism must randomise what is sent, got none; nothing is left to measure")
     # Without noise and rounding.
     rewards = "open" if parts.rewards == "noisy" else parts.rewards
-    raw = replace(parts, mechanism=RawGram(mechanism.release), rewards=rewards, reward_noise=None)
+    raw = replace(parts, law=RawGram(mechanism.release), rewards=rewards, reward_law=None)
     no_key = np.zeros(KEY_WORDS, dtype=np.uint64)
     one, zero = (_sent(raw, _inputs(parts, reach, world), 1, no_key)[0] for world in (1, 0))
 
@@ -251,9 +249,9 @@ def statistics_messages(parts: StatisticsParts, label: str, reach: float = 1.0) 
     return MessageProbe(label, send, score)
 
 
-def _inputs(parts: StatisticsParts, reach: float, world: int) -> _Inputs:
+def _inputs(parts: StatisticsQuery, reach: float, world: int) -> _Inputs:
     """Return features [M, H, D], targets [M, H] and corrections [n, H, p] of a user: those that change most."""
-    layout, mechanism = parts.layout, parts.mechanism
+    layout, mechanism = parts.layout, parts.law
     bounds = np.array(mechanism.release.bounds)
     features = np.zeros((layout.n_messages, layout.horizon, layout.dimension))
     if not isinstance(mechanism, RawGram):
@@ -265,10 +263,10 @@ def _inputs(parts: StatisticsParts, reach: float, world: int) -> _Inputs:
     return features, np.broadcast_to(bounds, features.shape[:2]).copy(), corrections
 
 
-def _sent(parts: StatisticsParts, inputs: _Inputs, runs: int, key: Key) -> Float64Array:
+def _sent(parts: StatisticsQuery, inputs: _Inputs, runs: int, key: Key) -> Float64Array:
     """Return the messages of users 1..runs, float64[runs, m], all with the same inputs."""
-    channel = open_channel(parts, key, derived_key(key, "reward corrections"))
-    channel.turns[TURNS_CHARGED] = runs
+    channel = parts.opened(key, derived_key(key, "reward corrections"))
+    channel.cursor[CHARGED] = runs
     messages = np.empty((runs, channel.message.shape[0]))
     _send_all(messages, channel, *inputs)
     return messages
@@ -292,14 +290,14 @@ def bit_messages(privatizer: BitPrivatizer) -> MessageProbe:
     channel = privatizer.channel
 
     def send(world: int, runs: int, key: Key) -> Float64Array:
-        channel.key[1:] = key[1:]
-        channel.turns[:] = 0
-        channel.turns[TURNS_CHARGED] = runs
+        channel.noise.key[1:] = key[1:]
+        channel.cursor[:] = 0
+        channel.cursor[CHARGED] = runs
         bits = np.empty(runs)
         _send_bits(bits, channel, world)
         return bits
 
-    return MessageProbe(f"one bit, truth with probability {privatizer.truth:.4g}", send, lambda bits: bits)
+    return MessageProbe(f"one bit, truth with probability {privatizer.query.truth:.4g}", send, lambda bits: bits)
 
 
 @kernel

@@ -12,20 +12,30 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dprl.privacy import (
+    BitPrivatizer,
+    BitQuery,
+    CountPrivatizer,
+    CountQuery,
+    GradientClient,
+    GradientPrivatizer,
+    GradientQuery,
+    Privatizer,
+    StatisticsPrivatizer,
+    StatisticsQuery,
+    receive_bit,
+    send_bit,
+)
 from dprl.privacy.audits.findings import Claim, Measurement, ProbeProof
 from dprl.privacy.audits.privatizer_probes import canary, filler_user
 from dprl.privacy.base import Float64Array
-from dprl.privacy.bits import BitPrivatizer, receive_bit, send_bit
-from dprl.privacy.counts.privatizers import Privatizer
-from dprl.privacy.gradients.privatizers import GradientPrivatizer
-from dprl.privacy.gradients.senders import GradientSender
-from dprl.privacy.linear_statistics.channels import add_statistics, send_statistics
-from dprl.privacy.linear_statistics.privatizers import StatisticsPrivatizer
 from dprl.privacy.mechanisms.base import INTEGER
+from dprl.privacy.queries.linear_statistics_kernels import add_statistics, send_statistics
 
 ORDER = "order of messages"
 _METHOD = "same seeds"
@@ -34,7 +44,7 @@ _FAR, _MIDDLE = 1e3, 100.0
 """The canary's gradient, longer than any clip, and the score of all others."""
 _REPORT, _RELEASED = _COUNTS = ("report", "released counts")
 _MESSAGE, _ESTIMATES, _SCORE_BITS = _GRADIENTS = ("message", "estimates", "score bits")
-AnyPrivatizer = Privatizer | GradientPrivatizer | StatisticsPrivatizer | BitPrivatizer
+AnyPrivatizer = Privatizer[Any]
 
 
 @dataclass(frozen=True)
@@ -90,14 +100,7 @@ def recorded_run(privatizer: AnyPrivatizer, world: int, algorithm: str) -> list[
     With a trusted server that begins at the released counts, without one at the messages. The worlds differ in the
     first user's record, as far as it can. The privatizer is used up.
     """
-    if isinstance(privatizer, Privatizer):
-        found = list(_of_counts(privatizer, world))
-    elif isinstance(privatizer, GradientPrivatizer):
-        found = list(_of_gradients(privatizer, world))
-    elif isinstance(privatizer, StatisticsPrivatizer):
-        found = list(_of_statistics(privatizer, world))
-    else:
-        found = list(_of_bits(privatizer, world))
+    found = list(_RECORDERS[privatizer.query.name](privatizer, world))
     certificate = privatizer.certificate(algorithm).to_dict()
     return [*found, Message("certificate", json.dumps(certificate, sort_keys=True).encode())]
 
@@ -105,73 +108,73 @@ def recorded_run(privatizer: AnyPrivatizer, world: int, algorithm: str) -> list[
 def noisy_channels(privatizer: AnyPrivatizer) -> tuple[str, ...]:
     """Return the recorded channels with noise: there messages may differ."""
     ledger = privatizer.planned_ledger()
-    if isinstance(privatizer, Privatizer):
-        return _COUNTS if all(release.mechanism is not None for release in ledger.releases) else ()
-    if isinstance(privatizer, GradientPrivatizer):
+    if privatizer.query.name == CountQuery.name:
+        return _COUNTS if all(release.mechanism is not None for release in ledger.spec.releases) else ()
+    if privatizer.query.name == GradientQuery.name:
         return () if ledger.has_raw_release else _GRADIENTS
-    return tuple(release.channel for release in ledger.releases if release.mechanism is not None)
+    return tuple(release.channel for release in ledger.spec.releases if release.mechanism is not None)
 
 
-def _of_counts(privatizer: Privatizer, world: int) -> Iterator[Message]:
+def _of_counts(privatizer: CountPrivatizer, world: int) -> Iterator[Message]:
     """Yield the messages of counts; those parts that noise on whole numbers does not hide are one of their own."""
-    families = privatizer.families
+    families = privatizer.query.families
     for user in range(1, privatizer.n_users + 1):
         record = canary(families, world, fractions=True) if user == 1 else filler_user(families)
-        report = privatizer.encode(record, user)
+        report = privatizer.send(record, user)
         if privatizer.trust_model != "jdp":
             yield Message.of(_REPORT, report.values)
-        counts = privatizer.absorb(report)
+        privatizer.receive(report)
+        counts = privatizer.release()
         yield Message.of(_RELEASED, counts.values)
         fractions = fractional_parts(privatizer)
         if fractions is not None:
             yield Message.of("fractions", fractions)
-        yield _shown(record, report, counts, privatizer.channel, privatizer.ledger.users_charged)
+        yield _shown(record, report, privatizer.channel, privatizer.ledger.users_charged)
 
 
-def fractional_parts(privatizer: Privatizer) -> Float64Array | None:
+def fractional_parts(privatizer: CountPrivatizer) -> Float64Array | None:
     """Return the fractional parts of the noisy numbers that left last, float64[n]; None if noise hides them, too.
 
     Noise on whole numbers leaves them unchanged: two users may not differ in them.
     """
-    report, counter = privatizer.noise.report, privatizer.noise.counter
-    noise, channel = report or counter.node, privatizer.channel
+    report, noise, channel = privatizer.query.noise.law, privatizer.query.noise.on_either_side, privatizer.channel
     if noise is None or noise.arithmetic != INTEGER:
         return None
-    numbers = channel.sender.message if report else channel.receiver.noisy
+    numbers = channel.message if report else channel.server.noisy
     # Sums of fractions are rounded, too.
     return np.asarray(np.round(np.mod(numbers, 1.0), _DIGITS), dtype=np.float64)
 
 
 def _of_gradients(privatizer: GradientPrivatizer, world: int) -> Iterator[Message]:
     """Yield the messages of agents who submit once each; the worlds differ in the first one's gradient and score."""
-    agents = privatizer.n_agents
-    gradients = np.full((agents, privatizer.dimension), 0.25)
+    agents = privatizer.n_users
+    gradients = np.full((agents, privatizer.query.dimension), 0.25)
     gradients[0] = 0.0
     gradients[0, 0] = _FAR if world else -_FAR
     scores = np.full(agents, _MIDDLE)
     scores[0] = 2.0 * _MIDDLE if world else 0.0
     lease = privatizer.lease(agents)
-    outbox = GradientSender(privatizer.sender_spec)
+    outbox = GradientClient(privatizer.client_spec)
     sent = outbox.send(lease, gradients, scores)
     for values in sent.values:
         yield Message.of(_MESSAGE, values)
-    yield Message.of(_ESTIMATES, privatizer.estimates(sent))
-    bits = privatizer.score_bits(sent)
-    if bits is not None:
-        yield Message.of(_SCORE_BITS, bits)
+    estimates = privatizer.accept(sent)
+    yield Message.of(_ESTIMATES, estimates.gradients)
+    if estimates.bits is not None:
+        yield Message.of(_SCORE_BITS, estimates.bits)
     yield _shown(lease, outbox, sent, privatizer, privatizer.channel, privatizer.ledger.users_charged)
     yield Message.of("submissions", sent.submissions)
 
 
 def _of_statistics(privatizer: StatisticsPrivatizer, world: int) -> Iterator[Message]:
     """Yield the messages of linear statistics, their parts on the channels that the ledger names."""
-    layout, channel, parts = privatizer.layout, privatizer.channel, privatizer.parts
+    layout, channel, parts = privatizer.query.layout, privatizer.channel, privatizer.query
     features = np.empty((layout.n_messages, layout.horizon, layout.dimension))
     targets = np.empty(features.shape[:2])
     corrections = np.empty((layout.n_agents, layout.horizon, layout.reward_dimension))
     sums = np.zeros((*features.shape, layout.dimension)), np.zeros(features.shape)
-    names = [release.channel for release in privatizer.planned_ledger().releases]
-    wide = parts.mechanism.release.n_numbers
+    names = [release.channel for release in privatizer.planned_ledger().spec.releases]
+    wide = parts.law.release.n_numbers
     privatizer.charge(1, privatizer.n_users)
     for user in range(1, privatizer.n_users + 1):
         far = 0.25 if user > 1 else _FAR if world else -_FAR
@@ -192,14 +195,14 @@ def _of_statistics(privatizer: StatisticsPrivatizer, world: int) -> Iterator[Mes
 
 def _off_grid(privatizer: StatisticsPrivatizer) -> Float64Array:
     """Return how far the numbers of the message that left last lie from their grids, in their units; 0 for none."""
-    parts, message, place = privatizer.parts, privatizer.channel.message, 0
-    release, off = parts.mechanism.release, np.zeros(privatizer.channel.message.shape[0])
-    grids = [parts.mechanism.grid(h + 1) for h in range(parts.layout.horizon) if release.bounds[h] > 0.0]
+    parts, message, place = privatizer.query, privatizer.channel.message, 0
+    release, off = parts.law.release, np.zeros(privatizer.channel.message.shape[0])
+    grids = [parts.law.grid(h + 1) for h in range(parts.layout.horizon) if release.bounds[h] > 0.0]
     for grid in grids * release.n_messages:
         stop = place + release.message_length
         off[place:stop] = np.mod(message[place:stop] / grid, 1.0) if grid else 0.0
         place = stop
-    noise = parts.reward_noise
+    noise = parts.reward_law
     if noise is not None and noise.grid:
         off[place:] = np.mod(message[place:] / noise.grid, 1.0)
     return off
@@ -208,13 +211,21 @@ def _off_grid(privatizer: StatisticsPrivatizer) -> Float64Array:
 def _of_bits(privatizer: BitPrivatizer, world: int) -> Iterator[Message]:
     """Yield the bits as sent and as read; the worlds differ in the first user's."""
     channel = privatizer.channel
-    (release,) = privatizer.planned_ledger().releases
+    (release,) = privatizer.planned_ledger().spec.releases
     privatizer.charge(1, privatizer.n_users)
     for user in range(1, privatizer.n_users + 1):
         send_bit(channel, world if user == 1 else 1, user)
         yield Message.of(release.channel, channel.message)
         yield Message.of(release.channel, [receive_bit(channel)])
         yield _shown(privatizer, channel)
+
+
+_RECORDERS: dict[str, Callable[[Any, int], Iterator[Message]]] = {
+    CountQuery.name: _of_counts,
+    GradientQuery.name: _of_gradients,
+    StatisticsQuery.name: _of_statistics,
+    BitQuery.name: _of_bits,
+}
 
 
 def _shown(*things: object) -> Message:

@@ -12,11 +12,11 @@ from itertools import pairwise
 
 import numpy as np
 
+from dprl.privacy import CountPrivatizer
 from dprl.privacy.accounting.closed_forms import composed_epsilon, gaussian_epsilon
 from dprl.privacy.audits.message_probes import log_ratios
 from dprl.privacy.counters.base import Counter
 from dprl.privacy.counters.binary_tree import BinaryTree
-from dprl.privacy.counts.privatizers import Privatizer
 from dprl.privacy.mechanisms.base import DISCRETE_GAUSSIAN, DISCRETE_LAPLACE, GAUSSIAN, LAPLACE, Mechanism, Sensitivity
 from dprl.privacy.mechanisms.tabulated import TabulatedMechanism
 from dprl.privacy.mechanisms.unary_report import UnaryReport
@@ -65,13 +65,13 @@ def of_a_table(chances: Sequence[int], n: int, delta: float) -> float:
     return max(0.0, pure + math.log1p(-spent)) if spent < 1.0 else 0.0
 
 
-def recomputed_epsilon(privatizer: Privatizer, delta: float) -> float:
+def recomputed_epsilon(privatizer: CountPrivatizer, delta: float) -> float:
     """Return the epsilon that a privatizer's noise proves at `delta`, from scales, blocks and coins.
 
     NaN where it is not recomputed: randomised bits at delta > 0. Raises ValueError for laws that no privatizer has.
     """
-    report, counter = privatizer.noise.report, privatizer.noise.counter
-    families = privatizer.layout.released
+    report, counter = privatizer.query.noise.law, privatizer.query.noise.counter
+    families = privatizer.query.encoding.released
     if isinstance(report, UnaryReport):
         p, q = report.encoding.hot_probability, report.encoding.cold_probability
         return math.nan if delta > 0.0 else report.rows_sent * (math.log(p / q) + math.log((1.0 - q) / (1.0 - p)))

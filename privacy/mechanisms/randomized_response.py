@@ -77,6 +77,11 @@ class RandomizedResponse:
         return float(expit(self.epsilon))
 
     @property
+    def gain(self) -> float:
+        """tanh(epsilon / 2) = 2 truth - 1: how much more often the bit is told as it is than flipped."""
+        return math.tanh(self.epsilon / 2.0)
+
+    @property
     def variance(self) -> float:
         """e^epsilon / (e^epsilon - 1)^2, of the unbiased estimate of one bit."""
         return 0.25 / math.sinh(self.epsilon / 2.0) ** 2

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dprl.privacy.accounting.curves import PrivacyCurve
-from dprl.privacy.base import CountFamilies
 from dprl.privacy.mechanisms.base import INTEGER, Sensitivity
 from dprl.privacy.mechanisms.unary_encoding import UnaryEncoding
 
@@ -65,11 +64,6 @@ class UnaryReport:
     def sensitivity(self) -> Sensitivity:
         """How much replacing the user changes what is encoded: two cells of every row that is sent."""
         return Sensitivity.of_cells(2 * self.rows_sent)
-
-    def fits(self, released: CountFamilies) -> bool:
-        """Whether what is released is what it encodes: one whole cell of one family a step."""
-        one_hot = len(released.families) == 1 and released.families[0].indicator
-        return one_hot and (released.n_steps, released.block) == (self.n_steps, self.width)
 
     def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
         """Return what the rows that are sent prove."""

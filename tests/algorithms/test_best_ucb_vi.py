@@ -244,7 +244,7 @@ def test_counts_are_projected_where_that_is_proved(privacy: Any, invariant: bool
     for consistency, expected in (("proved", invariant), ("always", True), ("never", False)):
         config: Any = BestUCBVIConfig(consistency=consistency)  # type: ignore[arg-type]
         privatizer = config.privatizer(river, privacy, 50, Streams(0, "projected"))
-        assert rotation_invariant(privatizer.noise) == invariant
+        assert rotation_invariant(privatizer.query.noise) == invariant
         assert config.bonus(river, privatizer, 50).consistent == expected
 
 

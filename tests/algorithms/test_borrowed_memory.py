@@ -74,8 +74,8 @@ def test_loops_and_plans_leave_no_memory_behind(
     assert kept() == memory
     assert references(lent) == counted
     for _ in range(50):
-        algorithm.plan(algorithm.privatizer.private_counts())
-        algorithm._plan(algorithm.privatizer.private_counts(), algorithm._tables)
+        algorithm.plan(algorithm.privatizer.release())
+        algorithm._plan(algorithm.privatizer.release(), algorithm._tables)
     assert kept() == memory
     assert references(lent) == counted
 

@@ -13,7 +13,7 @@ import pytest
 from dprl.algorithms import ALGORITHMS, TabularLearner
 from dprl.envs import Env, FiniteMDP, MarkovGame, RandomGame, RiverSwim
 from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, Streams
-from dprl.privacy.counts.exchange import exchange, exchange_unreleased
+from dprl.privacy.queries.count_kernels import send_and_aggregate, send_and_release
 from tests.algorithms.cases import (
     EACH,
     GROWTH,
@@ -52,7 +52,7 @@ def test_same_seed_same_bits_and_other_seed_other_run(
     segments = [run.learn(400) for run in runs]
     assert segments[0] == segments[1]
     assert same_state(runs[0].state_dict(), runs[1].state_dict())
-    counts = [run.privatizer.private_counts().values for run in runs]
+    counts = [run.privatizer.release().values for run in runs]
     assert not np.array_equal(counts[0], counts[2])
 
 
@@ -98,7 +98,7 @@ def test_a_state_of_another_run_is_refused_in_one_line(name: str, learner: Learn
 def test_policies_are_valid_at_every_moment(privacy: Any, name: str, learner: Learner, envs: Environments[Any]) -> None:
     algorithm = learner(envs.random, 300, privacy, name=name, **PRACTICAL)
     for _ in range(60):
-        for policy in (algorithm.policy, algorithm.plan(algorithm.privatizer.private_counts())):
+        for policy in (algorithm.policy, algorithm.plan(algorithm.privatizer.release())):
             assert deployable(envs.random, policy)
             policy[:] = 0  # a copy: what comes next must not suffer
         algorithm.learn(5)
@@ -158,7 +158,7 @@ def test_plan_returns_the_next_episodes_policy_and_changes_nothing(
     seen = []
     for _ in range(40):
         before = algorithm.state_dict()
-        expected = algorithm.plan(algorithm.privatizer.private_counts())
+        expected = algorithm.plan(algorithm.privatizer.release())
         assert same_state(before, algorithm.state_dict())
         algorithm.learn(1)
         assert np.array_equal(algorithm.policy, expected)
@@ -186,7 +186,7 @@ def test_no_noise_is_the_non_private_algorithm(
     for _ in range(20):
         assert private.learn(100) == plain.learn(100)
         assert np.array_equal(private.policy, plain.policy)
-        ours, theirs = (algorithm.privatizer.private_counts().values for algorithm in (private, plain))
+        ours, theirs = (algorithm.privatizer.release().values for algorithm in (private, plain))
         assert np.array_equal(ours, theirs)
     noisy, plain = (learner(envs.tiny, 2000, trust, name=name, **PRACTICAL) for trust in (type(privacy)(1.0), None))
     assert noisy.learn(2000) != plain.learn(2000)
@@ -204,8 +204,8 @@ def test_users_reach_the_learner_through_released_counts_only(
 
     def blind(send: Callable[..., None]) -> Callable[..., None]:
         def blinded(channel: Any, cells: np.ndarray, amounts: np.ndarray, user: int) -> None:
-            server = channel.receiver
-            memory = {"message": channel.sender.message, "totals": server.totals, "rows": server.counter.rows}
+            server = channel.server
+            memory = {"message": channel.message, "totals": server.totals, "rows": server.counter.rows}
             memory["settled"] = server.settled
             for field, worth in poison.items():
                 memory[field][:] = worth
@@ -219,8 +219,8 @@ def test_users_reach_the_learner_through_released_counts_only(
 
         return blinded
 
-    monkeypatch.setitem(names, "exchange", blind(exchange))
-    monkeypatch.setitem(names, "exchange_unreleased", blind(exchange_unreleased))
+    monkeypatch.setitem(names, "send_and_release", blind(send_and_release))
+    monkeypatch.setitem(names, "send_and_aggregate", blind(send_and_aggregate))
     outcomes = []
     for world in (1, 2):
         poison.clear()
@@ -259,7 +259,7 @@ def test_the_last_user_sends_nothing(privacy: Any, name: str, learner: Learner, 
     algorithm = learner(envs.small, 8, privacy, name=name)
     algorithm.learn(8)
     assert algorithm.privatizer.ledger.users_charged == 7
-    assert algorithm.privatizer.private_counts().n_users == 7
+    assert algorithm.privatizer.release().n_users == 7
     with pytest.raises(ValueError, match="build for more episodes"):
         algorithm.learn(1)
 
@@ -312,7 +312,7 @@ def fingerprints() -> list[str]:
             privatizer = config.privatizer(env, privacy, 40, streams)
             algorithm: Any = config.build(env, privatizer, 40, streams)
             segment = algorithm.learn(40)
-            sums = [array.sum() for array in (privatizer.private_counts().values, *algorithm._tables)]
+            sums = [array.sum() for array in (privatizer.release().values, *algorithm._tables)]
             numbers = [float(number).hex() for number in (*segment.metrics.values(), *sums)]
             found.append(" ".join((name, privacy.model, *numbers)))
     return found

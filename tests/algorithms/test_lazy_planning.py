@@ -12,7 +12,7 @@ import pytest
 from dprl.algorithms import ALGORITHMS
 from dprl.algorithms.tabular.loop import next_plan
 from dprl.privacy import CentralPrivacy, LocalPrivacy
-from dprl.privacy.counts.exchange import exchange
+from dprl.privacy.queries.count_kernels import send_and_release
 from tests.algorithms.cases import EACH, PRACTICAL, PRIVACY, TRUST, Environments, Learner, interpreted
 
 
@@ -86,11 +86,11 @@ def test_counts_that_no_plan_reads_need_no_release(
     segments, counts = [], []
     for n in steps:
         segments.append(lazy.learn(n))
-        counts.append(lazy.privatizer.private_counts().values.copy())
-    monkeypatch.setitem(interpreted(name, monkeypatch), "exchange_unreleased", exchange)
+        counts.append(lazy.privatizer.release().values.copy())
+    monkeypatch.setitem(interpreted(name, monkeypatch), "send_and_aggregate", send_and_release)
     for n, segment, released in zip(steps, segments, counts, strict=True):
         assert eager.learn(n) == segment
-        assert np.array_equal(eager.privatizer.private_counts().values, released)
+        assert np.array_equal(eager.privatizer.release().values, released)
     assert np.array_equal(lazy.policy, eager.policy)
 
 

@@ -12,17 +12,17 @@ from dprl.algorithms.ldp_obi import _Bonus, plan
 from dprl.algorithms.tabular import Released
 from dprl.algorithms.tabular.greedy import GreedyTables
 from dprl.envs import FiniteMDP
-from dprl.privacy import CentralPrivacy, LocalPrivacy, PrivateCounts
+from dprl.privacy import CentralPrivacy, LocalPrivacy
 from tests.algorithms.cases import TRUST, Learner, clearly_best, families, greedy_plan
 
 
 def planned_by_the_box(
-    counts: PrivateCounts, mdp: FiniteMDP, errors: tuple[float, float, float], settings: LDPOBIConfig
+    counts: Released, mdp: FiniteMDP, errors: tuple[float, float, float], settings: LDPOBIConfig
 ) -> np.ndarray:
     """Backward induction by cells; errors c_1 of rewards, c_2 of visits, c_4 of transitions. Returns Q [H, S, A]."""
     horizon, n_states, n_actions = mdp.rewards.shape
     transitions, visits, rewards = families(counts.values, mdp.rewards.shape)
-    (c1, c2, c4), alpha, k = errors, settings.alpha, counts.n_users + 1
+    (c1, c2, c4), alpha, k = errors, settings.alpha, counts.users + 1
     log = np.log(4 * np.pi**2 * n_states * n_actions * horizon * k**3 / (3 * settings.beta))
     q = np.empty((horizon, n_states, n_actions))
     value = np.zeros(n_states)
@@ -51,9 +51,9 @@ def test_planning_equals_the_box(privacy: Any, learner: Learner, random_mdp: Fin
     compared, below = 0, 0
     for _ in range(10):
         algorithm.learn(300)
-        counts = algorithm.privatizer.private_counts()
+        counts = algorithm.privatizer.release()
         q = planned_by_the_box(counts, random_mdp, errors, settings)  # type: ignore[arg-type]
-        policy, first_q, saturated = greedy_plan(plan, counts.values, bonus, random_mdp, counts.n_users)
+        policy, first_q, saturated = greedy_plan(plan, counts.values, bonus, random_mdp, counts.users)
         assert first_q == pytest.approx(q[0], abs=1e-9)
         assert saturated == np.mean(q >= caps)
         clear = clearly_best(q)

@@ -14,7 +14,7 @@ from dprl.algorithms.tabular import Released, count_families
 from dprl.algorithms.tabular.cz22 import CZ22Bonus
 from dprl.envs import FiniteMDP
 from dprl.envs.dynamics import roll_out_stochastic
-from dprl.privacy import CentralPrivacy, PrivateCounts, Streams
+from dprl.privacy import CentralPrivacy, Streams
 from dprl.privacy.randomness.bits import fill_uniform
 from tests.algorithms.cases import COUNTS, PRACTICAL, TRUST, families, optimistic_q
 
@@ -29,7 +29,7 @@ def optimiser(learner: Learner) -> Learner:
     return make
 
 
-def evaluated_by_the_box(counts: PrivateCounts, policy: np.ndarray, bonus: _Bonus) -> tuple[np.ndarray, np.ndarray]:
+def evaluated_by_the_box(counts: Released, policy: np.ndarray, bonus: _Bonus) -> tuple[np.ndarray, np.ndarray]:
     """Algorithm 1, lines 5-10, in NumPy; returns Q [H, S, A] and V of the first step."""
     horizon, n_states, _ = policy.shape
     steps = list(zip(*families(counts.values, policy.shape), strict=True))
@@ -58,7 +58,7 @@ def test_planning_equals_the_papers_box_for_a_whole_run(
     policy, q, unsaturated = np.full(shape, 1.0 / 3.0), np.zeros(shape), 0
     for _ in range(200):
         policy = improved_by_the_box(policy, q, bonus.eta)
-        q, value = evaluated_by_the_box(algorithm.privatizer.private_counts(), policy, bonus)
+        q, value = evaluated_by_the_box(algorithm.privatizer.release(), policy, bonus)
         segment = algorithm.learn(1)
         np.testing.assert_allclose(algorithm.policy, policy, rtol=1e-9)
         np.testing.assert_allclose(algorithm._tables.q.reshape(shape), q, rtol=1e-9, atol=1e-12)
@@ -95,7 +95,7 @@ def test_the_first_policy_is_uniform_and_planning_twice_changes_nothing(
     assert (algorithm.policy == 1.0 / 3.0).all()
     algorithm.learn(1)
     assert (algorithm.policy == 1.0 / 3.0).all()
-    counts = algorithm.privatizer.private_counts()
+    counts = algorithm.privatizer.release()
     once, twice = algorithm.plan(counts), algorithm.plan(counts)
     assert (once == twice).all()
     assert (algorithm.policy == 1.0 / 3.0).all()
@@ -158,7 +158,7 @@ def test_users_act_on_the_deployed_policy(optimiser: Learner, random_mdp: Finite
         fill_uniform(uniforms, Streams(0, "test").key("env"), np.uint64(11 * k))
         roll_out_stochastic(random_mdp.cdf, random_mdp.start_cdf, algorithm.policy, uniforms, states, actions)
         visits[np.arange(5), states[:-1], actions] += 1.0
-        counts = algorithm.privatizer.private_counts().family("visits")
+        counts = algorithm.privatizer.query.family(algorithm.privatizer.release(), "visits")
         assert (counts.reshape(visits.shape) == visits).all(), k
 
 

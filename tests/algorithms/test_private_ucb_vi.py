@@ -15,7 +15,7 @@ from dprl.algorithms.tabular.cz22 import CZ22Bonus
 from dprl.algorithms.tabular.greedy import GreedyTables
 from dprl.envs import FiniteMDP
 from dprl.envs.dynamics import roll_out
-from dprl.privacy import CentralPrivacy, Contribution, PrivateCounts, Streams
+from dprl.privacy import CentralPrivacy, Streams, UserRecord
 from dprl.privacy.randomness.bits import fill_uniform
 from tests.algorithms.cases import (
     COUNTS,
@@ -30,7 +30,7 @@ from tests.algorithms.cases import (
 )
 
 
-def planned_by_the_box(counts: PrivateCounts, mdp: FiniteMDP, bonus: CZ22Bonus) -> tuple[np.ndarray, np.ndarray]:
+def planned_by_the_box(counts: Released, mdp: FiniteMDP, bonus: CZ22Bonus) -> tuple[np.ndarray, np.ndarray]:
     """Algorithm 2, lines 4-10, in NumPy; returns policy [H, S] and Q [H, S, A]."""
     horizon, n_states, n_actions = mdp.rewards.shape
     steps = list(zip(*families(counts.values, mdp.rewards.shape), strict=True))
@@ -47,7 +47,7 @@ def step_by_step(algorithm: Any, mdp: FiniteMDP, streams: Streams) -> tuple[floa
     horizon = mdp.horizon
     states, actions = np.zeros(horizon + 1, dtype=np.int64), np.zeros(horizon, dtype=np.int64)
     uniforms, key = np.zeros(horizon + 1), streams.key("env")
-    regret, counts = 0.0, algorithm.privatizer.private_counts()
+    regret, counts = 0.0, algorithm.privatizer.release()
     policy = algorithm.policy
     for k in range(1, algorithm.episodes + 1):
         policy = algorithm.plan(counts)
@@ -57,7 +57,7 @@ def step_by_step(algorithm: Any, mdp: FiniteMDP, streams: Streams) -> tuple[floa
         if k < algorithm.episodes:
             index, value = np.zeros((horizon, 3), dtype=np.int64), np.zeros((horizon, 3))
             write_contribution(states, actions, mdp.rewards, index, value)
-            counts = algorithm.privatizer.absorb(algorithm.privatizer.encode(Contribution(index, value), k))
+            counts = algorithm.privatizer.absorb(algorithm.privatizer.encode(UserRecord(index, value), k))
     return regret, policy
 
 
@@ -82,7 +82,7 @@ def test_planning_equals_the_papers_box(privacy: Any, form: Any, learner: Learne
     compared = 0
     for _ in range(20):
         algorithm.learn(15)
-        counts = algorithm.privatizer.private_counts()
+        counts = algorithm.privatizer.release()
         policy, q = planned_by_the_box(counts, random_mdp, bonus)
         ours = algorithm.plan(counts)
         clear = clearly_best(q)

@@ -48,7 +48,7 @@ def test_planning_equals_the_box(privacy: Any, learner: Learner, random_mdp: Fin
     compared, estimated = 0, 0
     for _ in range(10):
         algorithm.learn(300)
-        values = algorithm.privatizer.private_counts().values
+        values = algorithm.privatizer.release().values
         q = planned_by_the_box(values, random_mdp, e, log_term, c)
         policy, first_q, saturated = greedy_plan(plan, values, bonus, random_mdp)
         assert first_q == pytest.approx(q[0], abs=1e-9)

@@ -210,7 +210,7 @@ def test_the_ledger_is_charged_before_the_loop_runs(name: str, kind: str, monkey
     charged, run = [], module.run
 
     def watched(*arguments: Any) -> Any:
-        charged.append((made.privatizer.ledger.users_charged, int(made.privatizer.channel.turns[1])))
+        charged.append((made.privatizer.ledger.users_charged, int(made.privatizer.channel.cursor[1])))
         return run(*arguments)
 
     monkeypatch.setattr(module, "run", watched)
@@ -256,7 +256,7 @@ def test_the_last_user_sends_nothing(name: str, kind: str) -> None:
     made = learner(name, kind, episodes=8)
     made.learn(8)
     assert made.privatizer.ledger.users_charged == 7
-    assert made.privatizer.channel.turns.tolist() == [7, 7, 7, 7]
+    assert made.privatizer.channel.cursor.tolist() == [7, 7, 7, 7]
     with pytest.raises(ValueError, match="build for more episodes"):
         made.learn(1)
 

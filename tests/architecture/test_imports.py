@@ -46,9 +46,9 @@ LIBRARIES = {
 }
 ORDER = {
     "privacy": (
-        *("base", "verdicts", "checks", "states", "scopes", "randomness", "accounting"),
-        *("mechanisms", "counters", "ledgers", "certificate", "submitting", "counts", "gradients"),
-        *("linear_statistics", "bits", "audits"),
+        *("base", "verdicts", "validation", "checkpoints", "threat_models", "ranges", "messages", "randomness"),
+        *("accounting", "mechanisms", "counters", "ledger", "journal", "certificate", "channel", "query"),
+        *("privatizer", "queries", "audits"),
     ),
     "platform": (
         *("errors", "program", "environment_variables", "plugins", "configs", "results", "policies", "reports"),
@@ -182,7 +182,7 @@ def test_imports_within_a_room_go_one_way(root: Path) -> None:
         ("platform/reports/page.py", "from dprl.platform import tracking"),
         ("platform/results/page.py", "def late() -> None:\n    from dprl.platform.reports import page"),
         ("platform/drawer/page.py", "import json"),
-        ("privacy/ledgers/book.py", "from dprl.privacy.counts.layouts import Layout"),
+        ("privacy/ledger/book.py", "from dprl.privacy.queries.counts import CountQuery"),
         ("privacy/drawer.py", "import json"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What the type checker cannot see: who may seal counts, and what a learner may read of a privatizer's state."""
+"""Privacy boundary in the source: only privacy/ makes released counts, and learners read nothing else of users."""
 
 from __future__ import annotations
 
@@ -8,23 +8,16 @@ from pathlib import Path
 
 import pytest
 
-SEALERS = {
-    *("issue_private_counts", "issue_report", "_ReportSeal", "_CountsSeal"),
-    *("issue_lease", "issue_private_messages", "_LeaseSeal", "_MessagesSeal"),
-}
-UNRELEASED = {"totals", "settled", "message", "noisy", "rows", "sender", "receiver", "_changing", "_channel"}
+MAKERS = {"PrivateMessages", "UserMessage", "SubmissionRange", "Released"}
+"""Classes of what is released or sent; learners get instances of them and make none."""
+UNRELEASED = {"totals", "totals_at_release", "message", "noisy", "rows", "_changing"}
 
 
-def names_used(source: str) -> set[str]:
-    """Every name, attribute and import in `source`."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
-        match node:
-            case ast.Name(id=name) | ast.alias(name=name) | ast.Attribute(attr=name):
-                found.add(name.rpartition(".")[2])
-            case _:
-                pass
-    return found
+def made(source: str) -> set[str]:
+    """Calls in `source` that make something released."""
+    calls = [node.func for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    names = {f.id if isinstance(f, ast.Name) else f.attr for f in calls if isinstance(f, ast.Name | ast.Attribute)}
+    return names & MAKERS
 
 
 def is_channel(node: ast.expr) -> bool:
@@ -37,8 +30,6 @@ def is_channel(node: ast.expr) -> bool:
 def is_handed_on(node: ast.expr, parent: ast.AST) -> bool:
     """Whether `parent` does with a channel what it may: read what is released, or hand it to a function of ours."""
     match parent:
-        case ast.Attribute(attr="released"):
-            return True
         case ast.Call(func=ast.Name(id=name)) if node in parent.args:
             return not hasattr(builtins, name)
         case _:
@@ -61,14 +52,14 @@ def unreleased_reads(source: str) -> set[str]:
                 found.add(f"getattr {name}")
             case ast.MatchClass(cls=ast.Name(id="Channel")):
                 found.add("match")
-            case ast.Attribute(attr="values", value=ast.Call(func=ast.Attribute(attr="encode"))):
+            case ast.Attribute(attr="values", value=ast.Call(func=ast.Attribute(attr="send"))):
                 found.add("a message's values")
             case _:
                 pass
     return found
 
 
-SENDERS = {"exchange", "exchange_unreleased", "send_statistics", "send_bit"}
+SENDERS = {"send_and_release", "send_and_aggregate", "send_statistics", "send_bit"}
 """What may be given something of a device, besides the functions that play the episode there."""
 
 
@@ -91,9 +82,9 @@ def python_files(root: Path, *rooms: str) -> list[Path]:
     return [path for room in rooms for path in sorted((root / room).rglob("*.py"))]
 
 
-def test_only_the_privacy_room_seals_counts(root: Path) -> None:
-    for path in python_files(root, "envs", "algorithms", "platform", "benchmarks"):
-        assert not names_used(path.read_text()) & SEALERS, path
+def test_only_privacy_makes_messages_and_released_counts(root: Path) -> None:
+    for path in python_files(root, "envs", "algorithms", "platform"):
+        assert not made(path.read_text()), path
 
 
 def test_learners_and_platform_read_nothing_that_is_not_released(root: Path) -> None:
@@ -104,8 +95,8 @@ def test_learners_and_platform_read_nothing_that_is_not_released(root: Path) -> 
 @pytest.mark.parametrize(
     "leak",
     [
-        "x = channel.receiver",
-        "f(self.privatizer.channel.sender.message)",
+        "x = channel.server",
+        "f(self.privatizer.channel.message)",
         "y = state.rows[0]",
         "channel[9]",
         "self.privatizer.channel[9]",
@@ -120,12 +111,13 @@ def test_learners_and_platform_read_nothing_that_is_not_released(root: Path) -> 
         "for x in channel:\n    pass",
         "channel._asdict()",
         "channel._replace(summed=0)",
+        "counts = channel.released",
         "c = privatizer.channel",
         "dict(zip(channel._fields, channel))",
-        "attrgetter('receiver')(channel)",
+        "attrgetter('server')(channel)",
         "privatizer.state_dict().get('totals')",
         "privatizer._changing()",
-        "privatizer.encode(contribution, 1).values",
+        "privatizer.send(record, 1).values",
     ],
 )
 def test_the_check_sees_a_leak(leak: str) -> None:
@@ -133,10 +125,10 @@ def test_the_check_sees_a_leak(leak: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "leak", ["from dprl.privacy.base import issue_private_counts", "base.issue_report(1)", "x = base._CountsSeal"]
+    "leak", ["Released(values, 3, 1)", "count_kernels.Released(values, 3, 1)", "UserMessage(1, x, y)"]
 )
-def test_the_check_sees_a_forged_seal(leak: str) -> None:
-    assert names_used(leak) & SEALERS
+def test_the_check_sees_counts_that_were_not_released(leak: str) -> None:
+    assert made(leak)
 
 
 def test_devices_are_read_where_episodes_are_played_and_by_what_randomises(root: Path) -> None:

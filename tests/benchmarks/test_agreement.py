@@ -11,8 +11,9 @@ from benchmarks.naive_ucb_vi import Counts, NaiveUCBVI, Settings, TunedUCBVI
 from benchmarks.subjects import SUBJECTS, UCB_VI, Subject
 from dprl.algorithms import TabularLearner
 from dprl.envs import FiniteMDP, RiverSwim
-from dprl.privacy import CentralPrivacy, Contribution, LocalPrivacy, NoPrivacy, Privatizer, Streams
+from dprl.privacy import CentralPrivacy, CountPrivatizer, LocalPrivacy, NoPrivacy, Streams, UserRecord
 from dprl.privacy.randomness.bits import fill_uniform
+from tests.privacy.sending import sent
 
 SEEDS = 40
 BOTH = pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.settings.name)
@@ -39,15 +40,15 @@ def numpy_twin(program: type[NaiveUCBVI], learner: TabularLearner, mdp: FiniteMD
     return program(mdp, learner.episodes, settings, np.random.default_rng(seed))
 
 
-def released(mdp: FiniteMDP, privatizer: Privatizer) -> Counts:
+def released(mdp: FiniteMDP, privatizer: CountPrivatizer) -> Counts:
     """Our private counts in the yardstick's layout: ours hold a step's transitions as [S', S, A]."""
-    counts = privatizer.private_counts()
+    counts = privatizer.release()
     shape = mdp.rewards.shape
-    by_next = counts.family("transitions").reshape(shape[0], shape[1], shape[1], shape[2])
+    by_next = privatizer.query.family(counts, "transitions").reshape(shape[0], shape[1], shape[1], shape[2])
     return Counts(
-        counts.family("visits").reshape(shape),
+        privatizer.query.family(counts, "visits").reshape(shape),
         np.moveaxis(by_next, 1, 3),
-        counts.family("rewards").reshape(shape),
+        privatizer.query.family(counts, "rewards").reshape(shape),
     )
 
 
@@ -95,14 +96,14 @@ def test_the_noise_has_the_same_variance(model: str) -> None:
     The quotient of the variances has a standard error below 0.05: false alarm below 1e-6.
     """
     mdp, users = small_mdp(), 59
-    nothing = Contribution(np.zeros((mdp.horizon, 3), dtype=np.int64), np.zeros((mdp.horizon, 3)))
+    nothing = UserRecord(np.zeros((mdp.horizon, 3), dtype=np.int64), np.zeros((mdp.horizon, 3)))
     ours, theirs = [], []
     for seed in range(20):
         learner, _ = build(UCB_VI, mdp, model, 512, seed)
         yardstick = numpy_twin(NaiveUCBVI, learner, mdp, seed)
         empty = (np.zeros(mdp.horizon + 1, dtype=np.int64), np.zeros(mdp.horizon, dtype=np.int64))
         for user in range(1, users + 1):
-            counts = learner.privatizer.absorb(learner.privatizer.encode(nothing, user))
+            counts = sent(learner.privatizer, nothing, user)
             yardstick.absorb(*empty)
         noisy = yardstick.private_counts()
         ours.append(counts.values)

@@ -30,7 +30,7 @@ from benchmarks.naive_ucb_vi import Counts
 from dprl.algorithms import DPNashVIConfig, TabularLearner
 from dprl.envs.games import MarkovGame, RandomGame
 from dprl.envs.games.equilibria import equilibrium_scratch
-from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, Privatizer, Streams
+from dprl.privacy import CentralPrivacy, CountPrivatizer, LocalPrivacy, NoPrivacy, Streams
 from dprl.privacy.randomness.bits import fill_uniform
 
 CHOSEN = DPNashVIConfig(bonus_scale=0.003, precision_scale=0.05, c1=0.7, c2=1.3)
@@ -52,11 +52,13 @@ def twins(
     return CHOSEN.build(game, privatizer, episodes, streams), theirs, streams
 
 
-def released(game: MarkovGame, privatizer: Privatizer) -> Counts:
+def released(game: MarkovGame, privatizer: CountPrivatizer) -> Counts:
     """Our private counts in the yardstick's layout: ours hold a step's transitions as [S', S, A, B]."""
-    counts, (horizon, n_states, n_max, n_min) = privatizer.private_counts(), game.rewards.shape
-    by_next = counts.family("transitions").reshape(horizon, n_states, n_states, n_max, n_min)
-    return Counts(counts.family("visits").reshape(game.rewards.shape), np.moveaxis(by_next, 1, 4), np.zeros(0))
+    counts, (horizon, n_states, n_max, n_min) = privatizer.release(), game.rewards.shape
+    by_next = privatizer.query.family(counts, "transitions").reshape(horizon, n_states, n_states, n_max, n_min)
+    return Counts(
+        privatizer.query.family(counts, "visits").reshape(game.rewards.shape), np.moveaxis(by_next, 1, 4), np.zeros(0)
+    )
 
 
 def test_games_without_a_pure_equilibrium_have_none() -> None:

@@ -121,7 +121,7 @@ def test_the_noise_is_the_same() -> None:
     """Variances of the sums of 400 messages agree within a factor: chi-squared, a false alarm in 10^6."""
     env = NetworkMDP().build()
     fast, slow = learner(env, "public"), naive(env)
-    scales = np.array(fast.privatizer.parts.mechanism.scales)
+    scales = np.array(fast.privatizer.query.law.scales)
     np.testing.assert_array_equal(scales, slow.scales)
     fast.learn(401)
     slow.run(400)

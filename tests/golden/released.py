@@ -11,7 +11,7 @@ def released(learner: Any) -> np.ndarray:
     """Return counts, sums of statistics or votes, or parameters made of gradients."""
     kind = learner.config.releases if hasattr(learner, "config") else "bits"
     if kind == "counts":
-        return np.asarray(learner.privatizer.private_counts().values)
+        return np.asarray(learner.privatizer.release().values)
     if kind == "gradients":
         return np.asarray(learner.parameters)
     if kind == "statistics":

@@ -110,7 +110,8 @@ def _sum_of_doubled(x: Float64Array) -> float:
 def _unallocated(x: Float64Array) -> float:
     part = x[1:]
     part[0] = 5.0
-    return _sum_of_doubled(part)
+    found: float = _sum_of_doubled(part)
+    return found
 
 
 def test_no_alloc_kernels_change_nothing_for_what_they_call_and_keep_the_references() -> None:

@@ -13,7 +13,7 @@ from dprl.algorithms import Metric, Segment
 from dprl.algorithms.base import Releases
 from dprl.envs import CartPole, Env
 from dprl.platform.configs.experiment import Experiment, read_experiment
-from dprl.privacy import Certificate, GradientPrivatizer, GradientSender, Streams
+from dprl.privacy import Certificate, GradientClient, GradientPrivatizer, Streams
 
 DIMENSION = 7 * 3
 LDP: dict[str, Any] = {"model": "ldp", "epsilon": 5.0, "mechanism": "privunit"}
@@ -40,7 +40,7 @@ class Walker:
     def __init__(self, privatizer: GradientPrivatizer, seed: int) -> None:
         self.privatizer = privatizer
         self.episodes_done = 0
-        self._senders = GradientSender(privatizer.sender_spec)
+        self._senders = GradientClient(privatizer.client_spec)
         self._parameters = np.random.default_rng(seed).normal(size=DIMENSION)
         self._lucky = seed % 2 == 1
 
@@ -54,7 +54,7 @@ class Walker:
     def learn(self, n: int) -> Segment:
         before = self.episodes_done
         sent = self._senders.send(self.privatizer.lease(n), np.full((n, DIMENSION), 0.1), np.zeros(n))
-        self._parameters += 0.01 * self.privatizer.estimates(sent).mean(axis=0)
+        self._parameters += 0.01 * self.privatizer.accept(sent).gradients.mean(axis=0)
         self.episodes_done += n
         successful = self._lucky and self.episodes_done >= 10
         return Segment(

@@ -9,15 +9,15 @@ import pytest
 
 from dprl.privacy import (
     CentralPrivacy,
-    Contribution,
     CountFamilies,
     CountFamily,
+    CountPrivatizer,
     LocalPrivacy,
     NoiseConfig,
     NoPrivacy,
     PrivacyConfig,
-    Privatizer,
     Streams,
+    UserRecord,
 )
 
 FAST, EXACT = NoiseConfig(), NoiseConfig(arithmetic="exact")
@@ -55,13 +55,13 @@ def _families(horizon: int, n_states: int = 3, n_actions: int = 2) -> CountFamil
     )
 
 
-def _contribution(families: CountFamilies, rng: np.random.Generator) -> Contribution:
+def _contribution(families: CountFamilies, rng: np.random.Generator) -> UserRecord:
     shape = (families.n_steps, len(families.families))
     widths = np.array([family.width for family in families.families])
     value = np.ones(shape)
     value[:, 2] = rng.random(families.n_steps)
     # The coarser families' cells follow from the finest one's, as in a trajectory.
-    return Contribution(rng.integers(0, widths[0], size=(families.n_steps, 1)) % widths, value)
+    return UserRecord(rng.integers(0, widths[0], size=(families.n_steps, 1)) % widths, value)
 
 
 @pytest.fixture
@@ -71,12 +71,12 @@ def tabular_families() -> Callable[..., CountFamilies]:
 
 
 @pytest.fixture
-def random_contribution() -> Callable[[CountFamilies, np.random.Generator], Contribution]:
+def random_contribution() -> Callable[[CountFamilies, np.random.Generator], UserRecord]:
     """Return a maker of random users."""
     return _contribution
 
 
-def _privatizer(kind: str, seed: int = 0) -> Privatizer:
+def _privatizer(kind: str, seed: int = 0) -> CountPrivatizer:
     settings, noise = KINDS[kind]
     return settings.build(_families(HORIZON), N_USERS, Streams(seed, "contract", noise))
 
@@ -88,23 +88,23 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def privatizer(kind: str) -> Privatizer:
+def privatizer(kind: str) -> CountPrivatizer:
     """Return a privatizer of each kind: 4 steps, 3 families, 21 users."""
     return _privatizer(kind)
 
 
 @pytest.fixture
-def privatizer_of() -> Callable[..., Privatizer]:
+def privatizer_of() -> Callable[..., CountPrivatizer]:
     """Return a maker of fresh privatizers, with the same noise every time, by kind and seed."""
     return _privatizer
 
 
 @pytest.fixture
-def users_of() -> Callable[[Privatizer, int], list[Contribution]]:
+def users_of() -> Callable[[CountPrivatizer, int], list[UserRecord]]:
     """Return a maker of the contributions of n users, always the same."""
 
-    def users(privatizer: Privatizer, n: int) -> list[Contribution]:
+    def users(privatizer: CountPrivatizer, n: int) -> list[UserRecord]:
         rng = np.random.default_rng(5)
-        return [_contribution(privatizer.families, rng) for _ in range(n)]
+        return [_contribution(privatizer.query.families, rng) for _ in range(n)]
 
     return users

@@ -16,6 +16,7 @@ from dprl.privacy import (
     Guarantee,
     Ledger,
     LedgerError,
+    LedgerSpec,
     LocalGradientPrivacy,
     LocalPrivacy,
     NoBitPrivacy,
@@ -23,14 +24,14 @@ from dprl.privacy import (
     NoiseConfig,
     NoPrivacy,
     PrivacyRequest,
-    Release,
+    ReleaseEvent,
     Streams,
-    SubmissionLedger,
     certify,
 )
+from dprl.privacy.base import TrustModel
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.scopes import COUNTS
+from dprl.privacy.threat_models import THREAT_MODELS
 from dprl.privacy.verdicts import verdict
 
 Families = Callable[..., CountFamilies]
@@ -132,9 +133,9 @@ def claim(epsilon: float) -> PrivacyRequest:
 
 
 def test_a_claim_of_another_kind_cannot_be_held_against_a_ledger() -> None:
-    ledger = Ledger("jdp", [release()], COUNTS["jdp"])
+    ledger = ledger_of("jdp", release())
     for guarantee in (Guarantee("ldp", 1.0), Guarantee("jdp", 1.0, adjacency="remove one user")):
-        with pytest.raises(LedgerError, match="cannot be held against"):
+        with pytest.raises(LedgerError, match="cannot be compared with"):
             certify(ledger, PrivacyRequest(guarantee, guarantee, "certified", "a test"), "x")
 
 
@@ -144,20 +145,24 @@ def test_numbers_that_are_no_guarantee_are_refused(epsilon: float, delta: float)
         Guarantee("ldp", epsilon, delta)
 
 
-def release(**changes: Any) -> Release:
+def ledger_of(model: TrustModel, *releases: ReleaseEvent, users: int = 1, submissions: int = 1) -> Ledger:
+    return Ledger(LedgerSpec(model, releases, THREAT_MODELS["counts", model], users, submissions))
+
+
+def release(**changes: Any) -> ReleaseEvent:
     values: dict[str, Any] = {
         "channel": "visits", "mechanism": Laplace(10.0), "sensitivity": Sensitivity.of_cells(4),
         "public_start": Sensitivity.of_cells(2), "attainable": True, "nodes_per_user": 1, "cells": 8,
         "entropy": "seeded",
     }  # fmt: skip
-    return Release(**values | changes)
+    return ReleaseEvent(**values | changes)
 
 
 def test_an_unknown_release_is_refused() -> None:
     with pytest.raises(LedgerError, match="cannot account for a release by 'gaussian'"):
         release(mechanism="gaussian")
     with pytest.raises(LedgerError, match="proves nothing"):
-        Ledger("jdp", [], COUNTS["jdp"])
+        ledger_of("jdp")
 
 
 @pytest.mark.parametrize(
@@ -178,11 +183,8 @@ def test_a_single_cell_a_step_cannot_change_so_the_bound_is_not_attained(tabular
 
 
 def test_one_raw_channel_makes_everything_unbounded() -> None:
-    ledger = Ledger(
-        "ldp",
-        [release(), release(channel="rewards", mechanism=None, sensitivity=None, public_start=None)],
-        COUNTS["ldp"],
-    )
+    raw = release(channel="rewards", mechanism=None, sensitivity=None, public_start=None)
+    ledger = ledger_of("ldp", release(), raw)
     assert math.isinf(ledger.pure_epsilon())
     assert math.isinf(ledger.epsilon(1e-6))
     assert ledger.delta(100.0) == 1.0
@@ -190,12 +192,11 @@ def test_one_raw_channel_makes_everything_unbounded() -> None:
 
 
 def test_noise_of_unequal_scales_adds_up_and_is_accounted_more_tightly_than_by_its_largest_loss() -> None:
-    ledger = Ledger("ldp", [release(), release(channel="rewards", mechanism=Laplace(5.0))], COUNTS["ldp"])
+    ledger = ledger_of("ldp", release(), release(channel="rewards", mechanism=Laplace(5.0)))
     assert ledger.pure_epsilon() == pytest.approx(4 / 10 + 4 / 5)
     assert certify(ledger, claim(2.0), "x").proof.tightness == "exact"
-    exact = Ledger(
-        "ldp", [release(mechanism=Laplace(5.0)), release(channel="rewards", mechanism=Laplace(5.0))], COUNTS["ldp"]
-    )
+    five = Laplace(5.0)
+    exact = ledger_of("ldp", release(mechanism=five), release(channel="rewards", mechanism=five))
     assert ledger.epsilon(1e-6) < exact.epsilon(1e-6)
 
 
@@ -239,10 +240,10 @@ def test_a_claim_holds_up_to_rounding_and_no_further(off: float, told: str) -> N
 def test_every_submission_counts_and_one_release_that_does_not_attain_its_bound_is_enough() -> None:
     one, other = release(), release(attainable=False, public_start=Sensitivity.of_cells(1))
     for submissions in (1, 3):
-        both = SubmissionLedger("ldp", [one, other], COUNTS["ldp"], 5, submissions)
+        both = ledger_of("ldp", one, other, users=5, submissions=submissions)
         assert both.pure_epsilon() == pytest.approx(submissions * 2.0 * one.curve().pure_epsilon)
         each = [each.pure_epsilon_public_start() for each in (one, other)]
         assert 0.0 < each[1] < each[0]
         assert both.pure_epsilon_public_start() == pytest.approx(submissions * sum(each))
         assert not both.attained
-        assert SubmissionLedger("ldp", [one, one], COUNTS["ldp"], 5, submissions).attained
+        assert ledger_of("ldp", one, one, users=5, submissions=submissions).attained

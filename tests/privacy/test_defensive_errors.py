@@ -15,9 +15,10 @@ from dprl.privacy import (
     CountFamily,
     Ledger,
     LedgerError,
+    LedgerSpec,
     LocalPrivacy,
     PrivacyRequest,
-    Release,
+    ReleaseEvent,
     Streams,
     certify,
 )
@@ -25,14 +26,13 @@ from dprl.privacy.accounting.closed_forms import gaussian_mu
 from dprl.privacy.counters import KaryTree
 from dprl.privacy.counters.tabulated_bounds import tabulated_sum_bound
 from dprl.privacy.counters.weighted_bounds import weighted_sum_bound
-from dprl.privacy.ledgers.journal import SubmissionJournal
+from dprl.privacy.journal import ChargeJournal
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.gram import GramRelease
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.vectors import RawVector
-from dprl.privacy.scopes import COUNTS
-from tests.privacy.ledgers.cases import CAP, Notes, agents
+from dprl.privacy.threat_models import THREAT_MODELS
 
 VISITS = CountFamily("visits", 6, 0)
 
@@ -97,9 +97,10 @@ def test_families_that_cannot_be_released_together_are_refused(
 
 
 def test_noise_without_a_claim_is_refused() -> None:
-    release = Release("visits", Laplace(10.0), Sensitivity.of_cells(4), None, True, 1, 8, "seeded")
+    release = ReleaseEvent("visits", Laplace(10.0), Sensitivity.of_cells(4), None, True, 1, 8, "seeded")
+    ledger = Ledger(LedgerSpec("jdp", (release,), THREAT_MODELS["counts", "jdp"], 1))
     with pytest.raises(ValueError, match="the request must say what is claimed for it"):
-        certify(Ledger("jdp", [release], COUNTS["jdp"]), PrivacyRequest(None, None, "certified", "a test"), "x")
+        certify(ledger, PrivacyRequest(None, None, "certified", "a test"), "x")
 
 
 def failing(*arguments: Any) -> NoReturn:
@@ -112,21 +113,14 @@ def failing(*arguments: Any) -> NoReturn:
 def test_a_disk_that_fails_is_named_and_nothing_is_charged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: tuple[object, str], done: str
 ) -> None:
-    journal = SubmissionJournal(tmp_path / "charges")
+    journal = ChargeJournal(tmp_path / "charges")
     with monkeypatch.context() as patched:
         patched.setattr(*broken, failing)
         with pytest.raises(LedgerError, match=rf"cannot be {done} \(Input/output error\); nothing is charged"):
             journal.begin("terms", 3)
     with pytest.raises(LedgerError, match="is not open for writing"):
-        journal.write([(1, 1)])
-    assert journal.begin("terms", 3).ranges == []
+        journal.write(1, 1)
+    assert journal.begin("terms", 3).current == 0
     monkeypatch.setattr(os, "fsync", failing)
     with pytest.raises(LedgerError, match=r"cannot be written \(Input/output error\)"):
         journal.sync()
-
-
-def test_what_others_charged_beyond_the_cap_is_refused() -> None:
-    journal = Notes()
-    journal.lines = [(1, CAP + 1)]
-    with pytest.raises(ValueError, match=r"submissions must lie in 1\.\.15, got 16; start anew"):
-        agents(journal=journal)

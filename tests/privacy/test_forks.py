@@ -21,7 +21,7 @@ from dprl.privacy import (
     STATISTICS_TRUST_MODELS,
     TRUST_MODELS,
     CentralPrivacy,
-    GradientSender,
+    GradientClient,
     LedgerError,
     LocalBitPrivacy,
     LocalGradientPrivacy,
@@ -41,9 +41,9 @@ from dprl.privacy import (
     send_statistics,
     submit,
 )
-from dprl.privacy.counts.calibration import AUTO, report_names
-from dprl.privacy.counts.exchange import exchange
 from dprl.privacy.mechanisms import GRAMS, VECTORS
+from dprl.privacy.queries.count_calibration import AUTO, report_names
+from dprl.privacy.queries.count_kernels import send_and_release
 
 N_USERS, DIMENSION = 15, 6
 OS, SEEDED = NoiseConfig(entropy="os"), NoiseConfig()
@@ -64,8 +64,8 @@ def of_counts(settings: Any, noise: NoiseConfig, families: Any, contribution: An
     privatizer = settings.build(families(3), N_USERS, Streams(0, "forks", noise))
 
     def release(user: int, data: int) -> bytes:
-        given = contribution(privatizer.families, np.random.default_rng(data))
-        exchange(privatizer.channel, given.index, given.value, user)
+        given = contribution(privatizer.query.families, np.random.default_rng(data))
+        send_and_release(privatizer.channel, given.index, given.value, user)
         return bytes(privatizer.channel.released.tobytes())
 
     return Case(privatizer, release)
@@ -85,7 +85,7 @@ def of_gradients(settings: Any, noise: NoiseConfig, *_: object) -> Case:
 
 def of_senders(settings: Any, noise: NoiseConfig, *_: object) -> Case:
     privatizer = settings.build(DIMENSION, N_USERS, Streams(0, "forks", noise))
-    sender, lease = GradientSender(privatizer.sender_spec), privatizer.lease(N_USERS)
+    sender, lease = GradientClient(privatizer.client_spec), privatizer.lease(N_USERS)
 
     def release(user: int, data: int) -> bytes:
         given = np.random.default_rng(data).normal(size=(1, DIMENSION))

@@ -17,8 +17,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from dprl.privacy import (
     CentralPrivacy,
-    Contribution,
-    GradientSender,
+    GradientClient,
     LocalBitPrivacy,
     LocalGradientPrivacy,
     LocalPrivacy,
@@ -26,13 +25,15 @@ from dprl.privacy import (
     NoiseConfig,
     StatisticsLayout,
     Streams,
+    UserRecord,
     add_statistics,
     receive_bit,
     send_bit,
     send_statistics,
 )
-from dprl.privacy.counts.calibration import AUTO, report_names
 from dprl.privacy.mechanisms import GRAMS, VECTORS
+from dprl.privacy.queries.count_calibration import AUTO, report_names
+from tests.privacy.sending import sent
 
 N_USERS, HORIZON, DIMENSION, WINDOW = 5, 6, 300, 64
 LAYOUT = StatisticsLayout(horizon=4, dimension=8, n_messages=2, n_agents=2, reward_dimension=8)
@@ -42,27 +43,27 @@ Messages = list[np.ndarray]
 
 def of_counts(settings: LocalPrivacy, streams: Streams, families: Any) -> Messages:
     privatizer = settings.build(families(HORIZON, n_states=5, n_actions=3), N_USERS, streams)
-    shape = (HORIZON, len(privatizer.families.families))
-    nobody = Contribution(np.zeros(shape, dtype=np.int64), np.zeros(shape))
-    return [privatizer.encode(nobody, user).values.copy() for user in range(1, N_USERS + 1)]
+    shape = (HORIZON, len(privatizer.query.families.families))
+    nobody = UserRecord(np.zeros(shape, dtype=np.int64), np.zeros(shape))
+    return [privatizer.send(nobody, user).values.copy() for user in range(1, N_USERS + 1)]
 
 
 def of_coins(settings: LocalPrivacy, streams: Streams, families: Any) -> Messages:
     """The coins that turn rewards into bits."""
     privatizer = settings.build(families(HORIZON * 6, n_states=2, n_actions=2), N_USERS, streams)
-    shape = (HORIZON * 6, len(privatizer.families.families))
+    shape = (HORIZON * 6, len(privatizer.query.families.families))
     found = []
     for user in range(1, N_USERS + 1):
-        privatizer.encode(Contribution(np.zeros(shape, dtype=np.int64), np.full(shape, 0.5)), user)
-        found.append(privatizer.channel.sender.coins.copy())
+        privatizer.send(UserRecord(np.zeros(shape, dtype=np.int64), np.full(shape, 0.5)), user)
+        found.append(privatizer.channel.client.coins.copy())
     return found
 
 
 def of_gradients(settings: LocalGradientPrivacy, streams: Streams, _: object) -> Messages:
     privatizer = settings.build(DIMENSION, 2 * N_USERS, streams)
     lease = privatizer.lease(2 * N_USERS)
-    sent = GradientSender(privatizer.sender_spec).send(lease, np.zeros((len(lease), DIMENSION)), np.zeros(len(lease)))
-    return list(privatizer.estimates(sent))
+    sent = GradientClient(privatizer.client_spec).send(lease, np.zeros((len(lease), DIMENSION)), np.zeros(len(lease)))
+    return list(privatizer.accept(sent).gradients)
 
 
 def of_statistics(settings: LocalStatisticsPrivacy, streams: Streams, _: object) -> Messages:
@@ -181,7 +182,7 @@ def test_released_noise_differs_between_cells_and_runs(tabular_families: Any) ->
     numbers = []
     for seed, name in ((7, "one"), (8, "one"), (7, "two")):
         privatizer = CentralPrivacy(1.0).build(tabular_families(HORIZON), 3, Streams(seed, name))
-        shape = (HORIZON, len(privatizer.families.families))
-        nobody = Contribution(np.zeros(shape, dtype=np.int64), np.zeros(shape))
-        numbers.append(privatizer.absorb(privatizer.encode(nobody, 1)).values)
+        shape = (HORIZON, len(privatizer.query.families.families))
+        nobody = UserRecord(np.zeros(shape, dtype=np.int64), np.zeros(shape))
+        numbers.append(sent(privatizer, nobody, 1).values)
     assert np.unique(numbers).size == np.size(numbers)

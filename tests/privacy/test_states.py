@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dprl.privacy import LedgerError
-from dprl.privacy.states import check_arrays, check_sealed, counts_in, digest_of, part_of, require_seeded, sealed
+from dprl.privacy.checkpoints import check_arrays, check_sealed, counts_in, digest_of, part_of, require_seeded, sealed
 
 OWN = {"a": np.zeros(3), "b": np.zeros((2, 2), dtype=np.int64)}
 

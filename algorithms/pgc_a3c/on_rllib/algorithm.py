@@ -27,7 +27,7 @@ from dprl.algorithms.pgc_a3c.on_rllib.episodes import check_playable, greedy_ret
 from dprl.algorithms.pgc_a3c.on_rllib.learner import PGCLearner
 from dprl.algorithms.pgc_a3c.on_rllib.module import ActorCriticModule, read_parameters
 from dprl.algorithms.pgc_a3c.on_rllib.workers import Workers
-from dprl.privacy import Certificate, GradientPrivatizer, SubmissionJournal
+from dprl.privacy import Certificate, ChargeJournal, GradientPrivatizer
 
 _OWN = "pgc"
 _CERTIFICATE = "certificate.json"
@@ -68,7 +68,7 @@ class PGC(Algorithm):
         first = self._first_parameters()
         trust, population, left_open = self.config.trust_model(), self.config.population, self.config.channels_left_open
 
-        def privatizer(journal: SubmissionJournal) -> GradientPrivatizer:
+        def privatizer(journal: ChargeJournal) -> GradientPrivatizer:
             built: GradientPrivatizer = trust.build(len(first), population, streams, left_open, journal)
             return built
 

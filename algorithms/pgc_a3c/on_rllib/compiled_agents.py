@@ -9,7 +9,7 @@ from dprl.algorithms.pgc_a3c.config import PGCA3CConfig
 from dprl.algorithms.pgc_a3c.crowd import Crowd, Orders, run_agents
 from dprl.algorithms.pgc_a3c.loop import exploration_rates
 from dprl.algorithms.pgc_a3c.network import DIMENSION
-from dprl.privacy import GradientSender
+from dprl.privacy import GradientClient
 
 
 class CompiledAgents:
@@ -26,7 +26,7 @@ class CompiledAgents:
 
     n_parameters = DIMENSION
 
-    def __init__(self, config: PGCA3CConfig, crowd: Crowd, sender: GradientSender, *, shows_scores: bool) -> None:
+    def __init__(self, config: PGCA3CConfig, crowd: Crowd, sender: GradientClient, *, shows_scores: bool) -> None:
         self._crowd, self._sender, self._shows_scores = crowd, sender, shows_scores
         self._behaviour = config.behaviour(crowd.horizon, 1)
 

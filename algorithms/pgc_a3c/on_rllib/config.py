@@ -23,8 +23,8 @@ from dprl.algorithms.pgc_a3c.on_rllib.module import ActorCriticModule
 from dprl.algorithms.pgc_a3c.on_rllib.settings import check_settings
 from dprl.envs import CartPoleGravity
 from dprl.privacy import NoiseConfig, Streams, source_digest
-from dprl.privacy.gradients.trust_models import GRADIENT_TRUST_MODELS
-from dprl.privacy.scopes import ARRIVALS, CARRIED, DURATIONS, ROUNDS, TIMING_DETAILS
+from dprl.privacy.queries.gradient_trust_models import GRADIENT_TRUST_MODELS
+from dprl.privacy.threat_models import ARRIVALS, CARRIED, DURATIONS, ROUNDS, TIMING_DETAILS
 
 CART_POLE = "dprl/CartPoleGravity-v0"
 LANES = ("auto", "compiled", "torch")

@@ -20,7 +20,7 @@ from dprl.algorithms.pgc_a3c.crowd import crowd
 from dprl.algorithms.pgc_a3c.on_rllib.compiled_agents import CompiledAgents
 from dprl.algorithms.pgc_a3c.on_rllib.sealing import Sealed, silent
 from dprl.algorithms.pgc_a3c.on_rllib.torch_agents import TorchAgents, World
-from dprl.privacy import GradientSender, SenderSpec
+from dprl.privacy import ClientSpec, GradientClient, GradientQuery
 
 # Episodes played at once; more do not fit in the processor's registers.
 _LANES = 16
@@ -88,7 +88,7 @@ class PrivateEnvRunner(EnvRunner, Checkpointable):
         """Return the arguments to rebuild the runner."""
         return (), {"config": self.config}
 
-    def report(self, batch: Batch, spec: SenderSpec) -> Reply:
+    def report(self, batch: Batch, spec: ClientSpec[GradientQuery]) -> Reply:
         """Let the agents of a batch play; return their messages, and their scores if a simulation reads them.
 
         Raises ValueError for an unsupported environment or module, LedgerError for a repeated submission, and
@@ -104,14 +104,14 @@ class PrivateEnvRunner(EnvRunner, Checkpointable):
             raise RuntimeError(_FAILED)
         return reply
 
-    def _agents_of(self, spec: SenderSpec) -> LocalAgents:
+    def _agents_of(self, spec: ClientSpec[GradientQuery]) -> LocalAgents:
         """Return the agents' side, with one sender that remembers its submissions."""
         if self._agents is None or self._issuer != spec.issuer:
             self._agents, self._issuer = self._make_agents(spec), spec.issuer
         return self._agents
 
-    def _make_agents(self, spec: SenderSpec) -> LocalAgents:
-        config, sender, streams = self.config, GradientSender(spec), self.config.streams()
+    def _make_agents(self, spec: ClientSpec[GradientQuery]) -> LocalAgents:
+        config, sender, streams = self.config, GradientClient(spec), self.config.streams()
         box, shows_scores = config.box(), config.shows_scores
         if config.compiled:
             lanes, sampled = min(_LANES, config.call_plan.agents_per_call), box.acting == "sampled"

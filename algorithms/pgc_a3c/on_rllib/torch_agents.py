@@ -21,7 +21,7 @@ from dprl.algorithms.pgc_a3c.loop import exploration_rate
 from dprl.algorithms.pgc_a3c.on_rllib.episodes import Behaviour, Episode, as_batch, check_playable, play
 from dprl.algorithms.pgc_a3c.on_rllib.module import n_parameters, write_parameters
 from dprl.algorithms.pgc_a3c.on_rllib.sealing import Sealed
-from dprl.privacy import GradientSender
+from dprl.privacy import GradientClient
 from dprl.privacy.randomness.bits import splitmix64
 
 
@@ -51,7 +51,7 @@ class TorchAgents:
     Paper: [OT20] Algorithm 1 and eqs. (15), (16), (17) and (18).
     """
 
-    def __init__(self, config: PGCA3CConfig, world: World, sender: GradientSender, *, shows_scores: bool) -> None:
+    def __init__(self, config: PGCA3CConfig, world: World, sender: GradientClient, *, shows_scores: bool) -> None:
         if not isinstance(world.module, ValueFunctionAPI):
             raise ValueError(
                 f"rl_module must have the ValueFunctionAPI, got {type(world.module).__name__}; add compute_values to it"

@@ -54,7 +54,7 @@ class Workers:
 
     def send(self, runner: int, batch: Batch) -> None:
         """Let a runner play a batch."""
-        spec = self._book.sender_spec()
+        spec = self._book.client_spec()
         if runner == LOCAL:
             started = time.perf_counter()
             reply = self._group.local_env_runner.report(batch, spec)

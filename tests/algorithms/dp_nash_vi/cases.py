@@ -52,7 +52,7 @@ def next_bounds(algorithm: TabularLearner, game: MarkovGame) -> Bounds:
     The tables keep the first step's only, but those of step h are the first step's of the game that starts there.
     """
     learner: Any = algorithm
-    counts = algorithm.privatizer.private_counts()
+    counts = algorithm.privatizer.release()
     rows = counts.values.reshape(game.horizon, -1)
     upper, lower = np.empty(game.rewards.shape[:2]), np.empty(game.rewards.shape[:2])
     policy = algorithm.plan(counts)

@@ -147,7 +147,7 @@ def test_a_missed_equilibrium_stops_the_run(
     assert algorithm._tables.missed[0] == 0.0
     plain: Any = getattr(plan, "py_func", plan)
     monkeypatch.setitem(plain.__globals__, "coarse_correlated_equilibrium", miss)
-    counts = algorithm.privatizer.private_counts()
+    counts = algorithm.privatizer.release()
     plain(Released(counts.values, counts.n_users, 1), algorithm._bonus, algorithm._tables)
     assert algorithm._tables.missed[0] == game.horizon * game.n_states
     with pytest.raises(
@@ -183,7 +183,7 @@ def test_the_output_is_the_policy_of_the_smallest_gap(
 
 def test_before_any_gap_is_below_the_cap_the_output_is_the_first_policy(learner: Learner, game: MarkovGame) -> None:
     run = learner(game, 300, CentralPrivacy(1.0), name="dp_nash_vi")
-    first = run.plan(run.privatizer.private_counts())
+    first = run.plan(run.privatizer.release())
     assert np.array_equal(run.policies["policy"], first)
     assert run.learn(300).metrics["smallest_gap"] == game.horizon
     assert np.array_equal(run.policies["policy"], first)

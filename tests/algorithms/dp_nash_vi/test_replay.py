@@ -39,9 +39,11 @@ def twin(program: type[NaiveNashVI], learner: Any, game: MarkovGame) -> NaiveNas
 
 def released(learner: Any, game: MarkovGame) -> Counts:
     """Private counts as the other program has them: ours hold a step's transitions as [S', S, A, B]."""
-    counts, shape = learner.privatizer.private_counts(), game.rewards.shape
-    by_next = counts.family("transitions").reshape(shape[0], shape[1], *shape[1:])
-    return Counts(counts.family("visits").reshape(shape), np.moveaxis(by_next, 1, 4), np.zeros(0))
+    counts, shape = learner.privatizer.release(), game.rewards.shape
+    by_next = learner.privatizer.query.family(counts, "transitions").reshape(shape[0], shape[1], *shape[1:])
+    return Counts(
+        learner.privatizer.query.family(counts, "visits").reshape(shape), np.moveaxis(by_next, 1, 4), np.zeros(0)
+    )
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

@@ -120,7 +120,7 @@ def test_a_shared_message_needs_less_noise() -> None:
     privacy = LocalStatisticsPrivacy(1.0, 1e-5, mechanism="gram_gaussian", rewards="public")
     shared = learner(MALDPConfig(share=True, value="joint"), privacy)
     own = learner(MALDPConfig(value="joint"), privacy)
-    ratio = own.privatizer.deviations[0] / shared.privatizer.deviations[0]
+    ratio = own.privatizer.query.deviations[0] / shared.privatizer.query.deviations[0]
     assert ratio == pytest.approx(math.sqrt(2.0))
     for found in (shared, own):
         found.learn(EPISODES)

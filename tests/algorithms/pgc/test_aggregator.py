@@ -9,7 +9,7 @@ import pytest
 
 from dprl.algorithms.pgc import Aggregator, Schedule, StepRule
 from dprl.algorithms.pgc.aggregator import Rules
-from dprl.privacy import GradientPrivatizer, GradientSender, LocalGradientPrivacy, PrivateMessages, Streams
+from dprl.privacy import GradientClient, GradientPrivatizer, LocalGradientPrivacy, PrivateMessages, Streams
 
 DIMENSION, FIRST = 5, np.linspace(-1.0, 1.0, 5)
 
@@ -18,7 +18,7 @@ def privatizer(n: int, **settings: Any) -> GradientPrivatizer:
     return LocalGradientPrivacy(8.0, clip=2.0, **settings).build(DIMENSION, n, Streams(3, "aggregator"))
 
 
-def sent(agents: GradientPrivatizer, k: int, sender: GradientSender) -> PrivateMessages:
+def sent(agents: GradientPrivatizer, k: int, sender: GradientClient) -> PrivateMessages:
     gradients = np.random.default_rng(agents.charged).normal(size=(k, DIMENSION))
     return sender.send(agents.lease(k), gradients, np.full(k, 200.0))
 
@@ -51,7 +51,7 @@ def test_updates_are_equation_22_whatever_the_order_of_arrival(rule: StepRule, b
     schedule = Schedule(50, buffer_size)
     private = {"release_scores": "private", "score_epsilon": 2.0} if rule.success_memory else {}
     agents = privatizer(40, **private)
-    sender = GradientSender(agents.sender_spec)
+    sender = GradientClient(agents.client_spec)
     batches = [(np.arange(first, first + 5), sent(agents, 5, sender)) for first in range(1, 41, 5)]
     aggregator = Aggregator(Rules(schedule, rule), FIRST, agents)
     arriving = batches if order == "in order" else [batches[i] for i in np.random.default_rng(0).permutation(8)]
@@ -65,7 +65,7 @@ def test_updates_are_equation_22_whatever_the_order_of_arrival(rule: StepRule, b
 
 def test_a_message_waits_for_its_turn() -> None:
     agents = privatizer(4)
-    sender = GradientSender(agents.sender_spec)
+    sender = GradientClient(agents.client_spec)
     first, second = sent(agents, 1, sender), sent(agents, 1, sender)
     aggregator = Aggregator(Rules(Schedule(8, 1), StepRule(0.5)), FIRST, agents)
     aggregator.receive(np.array([2]), second)
@@ -77,7 +77,7 @@ def test_a_message_waits_for_its_turn() -> None:
 
 def test_without_an_order_messages_are_applied_as_they_come() -> None:
     agents = privatizer(4)
-    sender = GradientSender(agents.sender_spec)
+    sender = GradientClient(agents.client_spec)
     _, second = sent(agents, 1, sender), sent(agents, 1, sender)
     aggregator = Aggregator(Rules(Schedule(8, 1), StepRule(0.5), ordered=False), FIRST, agents)
     aggregator.receive(np.array([2]), second)
@@ -87,7 +87,7 @@ def test_without_an_order_messages_are_applied_as_they_come() -> None:
 
 def test_agents_get_the_version_that_the_schedule_says() -> None:
     schedule, agents = Schedule(3, 2), privatizer(20)
-    sender = GradientSender(agents.sender_spec)
+    sender = GradientClient(agents.client_spec)
     aggregator = Aggregator(Rules(schedule, StepRule(0.5)), FIRST, agents)
     versions = [FIRST]
     for slot in range(1, 13):
@@ -111,7 +111,7 @@ def test_only_sealed_messages_get_in() -> None:
 
 def test_a_slot_is_filled_once() -> None:
     agents = privatizer(4)
-    sender = GradientSender(agents.sender_spec)
+    sender = GradientClient(agents.client_spec)
     aggregator = Aggregator(Rules(Schedule(8, 1), StepRule(0.5)), FIRST, agents)
     aggregator.receive(np.array([1]), sent(agents, 1, sender))
     again = sent(agents, 1, sender)
@@ -125,7 +125,7 @@ def test_a_state_continues() -> None:
     agents, others = privatizer(12), privatizer(12)
     whole = Aggregator(Rules(Schedule(4, 3), StepRule(0.5)), FIRST, agents)
     half = Aggregator(Rules(Schedule(4, 3), StepRule(0.5)), FIRST, others)
-    one, other = GradientSender(agents.sender_spec), GradientSender(others.sender_spec)
+    one, other = GradientClient(agents.client_spec), GradientClient(others.client_spec)
     for slot in range(1, 8):
         whole.receive(np.array([slot]), sent(agents, 1, one))
         half.receive(np.array([slot]), sent(others, 1, other))

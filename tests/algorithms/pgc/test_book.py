@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from dprl.algorithms.pgc.book import JOURNAL, Book, folder_of_run
-from dprl.privacy import LedgerError, Streams, SubmissionJournal
-from dprl.privacy.gradients.trust_models import LocalGradientPrivacy
+from dprl.privacy import ChargeJournal, LedgerError, Streams
+from dprl.privacy.queries.gradient_trust_models import LocalGradientPrivacy
 from dprl.privacy.randomness.settings import NoiseConfig
 
 
@@ -23,7 +23,7 @@ def books() -> Iterator[Any]:
     def make(folder: Path, n: int = 100, entropy: Any = "seed") -> Book:
         streams = Streams(0, "book", NoiseConfig(entropy=entropy))
 
-        def build(journal: SubmissionJournal) -> Any:
+        def build(journal: ChargeJournal) -> Any:
             return LocalGradientPrivacy(1.0).build(4, n, streams, (), journal)
 
         made.append(Book(build, folder))

@@ -20,8 +20,8 @@ from dprl.algorithms.pgc_a3c.config import PGCA3CConfig
 from dprl.algorithms.pgc_a3c.crowd import crowd
 from dprl.algorithms.pgc_a3c.on_rllib.compiled_agents import CompiledAgents
 from dprl.envs import CartPoleGravity
-from dprl.privacy import GradientSender, LedgerError, Streams, SubmissionJournal
-from dprl.privacy.gradients.trust_models import LocalGradientPrivacy
+from dprl.privacy import ChargeJournal, GradientClient, LedgerError, Streams
+from dprl.privacy.queries.gradient_trust_models import LocalGradientPrivacy
 
 STREAMS = Streams(3, "collecting")
 ENV = CartPoleGravity().build()
@@ -69,7 +69,7 @@ class Run:
     """A run of the compiled lane behind pretended runners."""
 
     def __init__(self, folder: Path, box: PGCA3CConfig, n: int, **options: Any) -> None:
-        def build(journal: SubmissionJournal) -> Any:
+        def build(journal: ChargeJournal) -> Any:
             return TRUST.build(112, n, STREAMS, (), journal)
 
         self.box, self.book = box, Book(build, folder)
@@ -82,7 +82,7 @@ class Run:
         self.collecting = Collecting(self.aggregator, self.workers, self.book.lease, limits, self.tell)
 
     def agents(self, lanes: int) -> LocalAgents:
-        sender = GradientSender(self.book.sender_spec())
+        sender = GradientClient(self.book.client_spec())
         return CompiledAgents(self.box, crowd(lanes, ENV, STREAMS), sender, shows_scores=True)
 
     @property

@@ -18,10 +18,10 @@ from dprl.platform.configs.config import load_cells
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.reports.audits import block, papers_text
 from dprl.platform.reproductions.privacy_claims import OTHER_READINGS, REPEATS, paper_claims
-from dprl.privacy import Layout, Report
+from dprl.privacy import CountEncoding, UserMessage
 from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof, ProbeProof, audit_summary
 from dprl.privacy.audits.page import ClaimsPage, NumberCheck
-from dprl.privacy.counts import trust_models
+from dprl.privacy.queries import count_trust_models as trust_models
 
 RUNS = "3000"
 CONFIG = """
@@ -183,7 +183,7 @@ def test_either_arithmetic_is_audited(config: str, arithmetic: str) -> None:
 
 def test_a_planted_leak_is_found_by_the_channel_test(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A text of a log that names the user's cell, beside numbers that are noisy."""
-    monkeypatch.setattr(Report, "__repr__", lambda report: f"Report(cell {report.values.argmax()})")
+    monkeypatch.setattr(UserMessage, "__repr__", lambda report: f"Report(cell {report.values.argmax()})")
     findings = audit_experiment(cell(config, "privacy.epsilon=1000"), runs=1000)
     assert [one.name for one in findings if one.verdict == "refuted"] == ["channels"]
     assert findings[-1].measurement is not None
@@ -198,8 +198,8 @@ def test_fractions_under_whole_number_noise_are_found_by_the_channel_test(
     changes = (f"privacy.model={model}", "privacy.mechanism=discrete_laplace")
     sound = audit_experiment(cell(config, *changes), runs=1000)
     assert [one.verdict for one in sound] == ["not refuted"] * 3
-    monkeypatch.setattr(trust_models, "Layout", lambda families, kind, **_: Layout(families, kind))
-    monkeypatch.setattr(Layout, "integral", True)
+    monkeypatch.setattr(trust_models, "CountEncoding", lambda families, kind, *_: CountEncoding(families, kind))
+    monkeypatch.setattr(CountEncoding, "integral", True)
     findings = audit_experiment(cell(config, *changes), runs=1000)
     leak = findings[-1]
     assert (leak.verdict, leak.contradicts_proof) == ("refuted", True)
@@ -222,7 +222,7 @@ def test_a_proof_below_what_is_measured_is_a_violation(
 def test_the_probe_is_made_of_what_the_algorithm_counts(config: str) -> None:
     experiment = cell(config, "env.n_states=6", "env.horizon=20")
     made: Any = experiment.privatizer()
-    needed, probe = made.families, count_privatizer(experiment, 2, 5).families
+    needed, probe = made.query.families, count_privatizer(experiment, 2, 5).query.families
     assert [family.name for family in probe.families] == [family.name for family in needed.families]
     assert [family.marginal_of for family in probe.families] == [family.marginal_of for family in needed.families]
     assert (probe.n_steps, probe.paper) == (2, needed.paper)

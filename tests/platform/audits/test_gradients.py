@@ -11,7 +11,7 @@ import pytest
 from dprl.platform import audits
 from dprl.platform.audits import audit_experiment, claim_of
 from dprl.platform.reports.audits import block
-from dprl.privacy import GradientSender
+from dprl.privacy import GradientClient
 from dprl.privacy.audits import recorder
 from tests.platform.gradient_cases import LDP, NONE, SIGNS, cell
 
@@ -63,7 +63,7 @@ def test_a_claim_that_is_too_small_is_refuted(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_score_beside_the_message_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Teller(GradientSender):
+    class Teller(GradientClient):
         def __repr__(self) -> str:
             return f"Teller({self.told})"
 
@@ -71,7 +71,7 @@ def test_a_score_beside_the_message_is_found(monkeypatch: pytest.MonkeyPatch) ->
             self.told = scores[0]
             return super().send(lease, gradients, scores)
 
-    monkeypatch.setattr(recorder, "GradientSender", Teller)
+    monkeypatch.setattr(recorder, "GradientClient", Teller)
     *_, channels = audit_experiment(cell(SIGNS), 1000)
     assert channels.verdict == "refuted"
     assert channels.measurement is not None

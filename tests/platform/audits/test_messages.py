@@ -16,7 +16,7 @@ from dprl.privacy import StatisticsPrivatizer, Streams
 from dprl.privacy.audits import recorder
 from dprl.privacy.audits.privatizer_probes import statistics_messages
 from dprl.privacy.audits.recorder import differing_channels, recorded_run
-from dprl.privacy.linear_statistics.channels import send_statistics
+from dprl.privacy.queries.linear_statistics_kernels import send_statistics
 from tests.platform.message_cases import GAUSSIAN, LAPLACE, NO_CLIPS, NONE, PRINTED, cell, votes
 
 RUNS = 20_000
@@ -93,7 +93,7 @@ def test_scores_are_log_likelihood_ratios() -> None:
     for arithmetic in ("fast", "exact"):
         experiment = cell(LAPLACE, noise={"arithmetic": arithmetic})
         for sizes in PROBES:
-            probe = statistics_messages(statistics_privatizer(experiment, sizes).parts, "one")
+            probe = statistics_messages(statistics_privatizer(experiment, sizes).query, "one")
             scores = probe.scores(0, RUNS, Streams(1, "x").key("user_noise"))
             ratios = np.exp(scores)
             assert abs(ratios.mean() - 1.0) < 5.0 * ratios.std() / np.sqrt(RUNS)

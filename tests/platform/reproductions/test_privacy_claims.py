@@ -21,7 +21,7 @@ from dprl.platform.reproductions.privacy_claims import (
 from dprl.privacy import CountFamilies, CountFamily
 from dprl.privacy.audits.findings import Finding, ProbeProof
 from dprl.privacy.audits.page import ClaimsPage
-from dprl.privacy.counts.printed import PRINTED
+from dprl.privacy.queries.printed import PRINTED
 
 REFUTED = {"C1", "C2", "C2'", "L1", "L1 run", "L2", "L2'", "A2 k=1", "M0", "M3", "M4", "M4 B=5b", "M4'", "F"}
 STAND = {"C1'", "A1", "A2", "A3", "M1", "M2"}

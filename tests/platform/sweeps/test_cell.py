@@ -293,11 +293,11 @@ def test_a_run_whose_noise_is_not_what_was_charged_fails(tmp_path: Path, monkeyp
         learner: Any = original(self, seed_index)
         privatizer = learner.privatizer
         channel = privatizer.channel
-        quiet = channel.sender.noise._replace(scale=channel.sender.noise.scale / 2)
-        node = channel.receiver.counter.node
-        counter = channel.receiver.counter._replace(node=node._replace(scale=node.scale / 2))
+        quiet = channel.client.noise._replace(scale=channel.client.noise.scale / 2)
+        node = channel.server.counter.node
+        counter = channel.server.counter._replace(node=node._replace(scale=node.scale / 2))
         privatizer._channel = channel._replace(
-            sender=channel.sender._replace(noise=quiet), receiver=channel.receiver._replace(counter=counter)
+            sender=channel.client._replace(noise=quiet), receiver=channel.server._replace(counter=counter)
         )
         return learner
 

@@ -22,7 +22,7 @@ from dprl.platform.reports.tables import write_summary
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
 from dprl.platform.tracking.cell_entries import cell_metrics
-from dprl.privacy import PrivacyConfig, Privatizer, Streams
+from dprl.privacy import CountPrivatizer, PrivacyConfig, Streams
 
 EPISODES = 20
 
@@ -54,10 +54,10 @@ class ScoringConfig:
     covered_by: ClassVar[str | None] = None
     rate: float = 0.5
 
-    def privatizer(self, env: FiniteMDP, privacy: PrivacyConfig, episodes: int, streams: Streams) -> Privatizer:
+    def privatizer(self, env: FiniteMDP, privacy: PrivacyConfig, episodes: int, streams: Streams) -> CountPrivatizer:
         return PrivateUCBVIConfig().privatizer(env, privacy, episodes, streams)
 
-    def build(self, env: FiniteMDP, privatizer: Privatizer, episodes: int, streams: Streams) -> Any:
+    def build(self, env: FiniteMDP, privatizer: CountPrivatizer, episodes: int, streams: Streams) -> Any:
         return Scorer(PrivateUCBVIConfig().build(env, privatizer, episodes, streams))
 
 

@@ -8,11 +8,12 @@ import math
 import pytest
 
 from dprl.privacy import (
+    CountEncoding,
     CountFamilies,
     CountFamily,
+    CountQuery,
     Guarantee,
-    Layout,
-    NoiseParts,
+    NoiseSpec,
     PrivacyRequest,
     Privatizer,
     Streams,
@@ -113,8 +114,8 @@ def test_an_audit_and_a_certificate_agree(noise: Mechanism, epsilon: float, delt
     families = CountFamilies(1, (CountFamily("visits", 2, 2),))
     claimed = Guarantee("ldp", epsilon, delta)
     request = PrivacyRequest(claimed, claimed, "certified", "a test")
-    parts = NoiseParts(noise, ExactCounter(1), None)
-    privatizer = Privatizer(request, "ldp", Layout(families, whole=True), parts, Streams(0, "verdicts"))
+    query = CountQuery(CountEncoding(families, whole=True), NoiseSpec(noise, ExactCounter(1)))
+    privatizer = Privatizer(query, request, 1, Streams(0, "verdicts"))
     claim, curve = Claim(epsilon, delta), privatizer.planned_ledger().curve
     assert finding(claim, proof_of(curve, claim, exact=True)).white_box == privatizer.planned_certificate("x").verdict
 

@@ -7,7 +7,15 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from dprl.privacy import CentralPrivacy, CountFamilies, CountFamily, LocalPrivacy, PrivacyConfig, Privatizer, Streams
+from dprl.privacy import (
+    CentralPrivacy,
+    CountFamilies,
+    CountFamily,
+    CountPrivatizer,
+    LocalPrivacy,
+    PrivacyConfig,
+    Streams,
+)
 from dprl.privacy.audits.distinguishing_attack import Attack, Probe, measure
 from dprl.privacy.audits.findings import Claim, Measurement, ProbeProof
 from dprl.privacy.audits.privatizer_probes import (
@@ -19,8 +27,9 @@ from dprl.privacy.audits.privatizer_probes import (
     sent_row,
 )
 from dprl.privacy.audits.recorder import fractional_parts
+from dprl.privacy.channel import MESSAGES, SENT
 from dprl.privacy.counters import COUNTERS
-from dprl.privacy.counts.exchange import ENCODED, SENT
+from tests.privacy.sending import sent
 
 RUNS, ALPHA = 20_000, 1e-4
 
@@ -38,7 +47,7 @@ def families(steps: int) -> CountFamilies:
     )
 
 
-def build(config: PrivacyConfig, steps: int = 1, episodes: int = 3) -> Privatizer:
+def build(config: PrivacyConfig, steps: int = 1, episodes: int = 3) -> CountPrivatizer:
     return config.build(families(steps), episodes - 1, Streams(0, "replays"))
 
 
@@ -104,11 +113,11 @@ def test_a_counter_with_a_quarter_of_the_noise_is_refuted() -> None:
 @pytest.mark.parametrize("kind", ["separate", "marginal", "one_hot"])
 def test_two_canaries_share_no_cell_and_fill_every_row(kind: str) -> None:
     privatizer = build(CentralPrivacy(1.0, families=kind), steps=2)
-    ones, zeros = (sent_row(privatizer, canary(privatizer.families, world)) for world in (1, 0))
-    sent = len(privatizer.layout.released.families) * 2
+    ones, zeros = (sent_row(privatizer, canary(privatizer.query.families, world)) for world in (1, 0))
+    sent = len(privatizer.query.encoding.released.families) * 2
     assert not (ones * zeros).any()
     assert ones.sum() == zeros.sum() == sent
-    assert sent_row(privatizer, filler_user(privatizer.families)).sum() == sent
+    assert sent_row(privatizer, filler_user(privatizer.query.families)).sum() == sent
 
 
 def joined(families: CountFamilies) -> dict[str, str]:
@@ -153,7 +162,7 @@ def test_fractional_parts_are_what_noise_on_whole_numbers_leaves() -> None:
     }
     for config, expected in settings.items():
         privatizer = build(config)
-        privatizer.absorb(privatizer.encode(canary(privatizer.families, 1, fractions=True), 1))
+        sent(privatizer, canary(privatizer.query.families, 1, fractions=True), 1)
         parts = fractional_parts(privatizer)
         assert (None if parts is None else tuple(np.unique(parts))) == expected
 
@@ -168,11 +177,11 @@ def test_canaries_differ_in_fractions_where_there_are_values() -> None:
 @pytest.mark.parametrize(
     ("config", "probe"), [(CentralPrivacy(1.0), central_prefixes), (LocalPrivacy(1.0), local_reports)]
 )
-def test_nobody_is_sent_back_in_a_probe(config: PrivacyConfig, probe: Callable[[Privatizer, str], Probe]) -> None:
+def test_nobody_is_sent_back_in_a_probe(config: PrivacyConfig, probe: Callable[[CountPrivatizer, str], Probe]) -> None:
     privatizer = build(config)
     probe(privatizer, "a").scores(1, 7, Streams(0, "runs").key("user_noise"))
-    users = privatizer.channel.users
-    assert users[SENT] == users[ENCODED] == (7 if probe is local_reports else privatizer.n_users)
+    users = privatizer.channel.cursor
+    assert users[SENT] == users[MESSAGES] == (7 if probe is local_reports else privatizer.n_users)
 
 
 def test_runs_are_independent_and_repeatable() -> None:

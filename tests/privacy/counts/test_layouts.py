@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dprl.privacy import CentralPrivacy, Contribution, CountFamilies, CountFamily, LocalPrivacy, NoPrivacy, Streams
+from dprl.privacy import CentralPrivacy, CountFamilies, CountFamily, LocalPrivacy, NoPrivacy, Streams, UserRecord
+from tests.privacy.sending import sent
 
 STEPS, STATES, PAIRS, USERS = 3, 4, 6, 12
 TRANSITIONS = CountFamily("transitions", PAIRS * STATES, 2)
@@ -22,7 +23,7 @@ NOISELESS: list[Any] = [
 ]
 
 
-def users(families: CountFamilies) -> list[Contribution]:
+def users(families: CountFamilies) -> list[UserRecord]:
     """Users whose trajectories are consistent, with rewards of 0 and 1."""
     rng = np.random.default_rng(0)
     found = []
@@ -32,7 +33,7 @@ def users(families: CountFamilies) -> list[Contribution]:
         value = np.ones(index.shape)
         value[:, 2] = rng.integers(0, 2, STEPS)
         kept = slice(len(families.families))
-        found.append(Contribution(index[:, kept].copy(), value[:, kept].copy()))
+        found.append(UserRecord(index[:, kept].copy(), value[:, kept].copy()))
     return found
 
 
@@ -40,7 +41,7 @@ def counted(families: CountFamilies, model: Any) -> np.ndarray:
     """The counts that a learner gets of all users."""
     privatizer = model.build(families, USERS, Streams(0, "layouts"))
     for user, contribution in enumerate(users(families), start=1):
-        counts = privatizer.absorb(privatizer.encode(contribution, user))
+        counts = sent(privatizer, contribution, user)
     return np.asarray(counts.values)
 
 

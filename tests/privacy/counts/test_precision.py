@@ -10,14 +10,15 @@ from scipy import stats
 
 from dprl.privacy import (
     CentralPrivacy,
-    Contribution,
     CountFamilies,
+    CountPrivatizer,
     LocalPrivacy,
     NoPrivacy,
-    Privatizer,
     Streams,
+    UserRecord,
     WeightedSums,
 )
+from tests.privacy.sending import sent
 
 Families = Callable[..., CountFamilies]
 STATES, PAIRS = 3, 6
@@ -27,8 +28,8 @@ BETA = 0.2
 
 def test_without_noise_nothing_is_off(tabular_families: Families) -> None:
     privatizer = NoPrivacy().build(tabular_families(4), 21, Streams(0, "none"))
-    assert privatizer.weighted_precision(SUMS, 0.1) == 0.0
-    assert privatizer.weighted_precision(WeightedSums("rewards", 1, 4 * PAIRS, 21), 0.1) == 0.0
+    assert privatizer.query.weighted_precision(SUMS, 0.1) == 0.0
+    assert privatizer.query.weighted_precision(WeightedSums("rewards", 1, 4 * PAIRS, 21), 0.1) == 0.0
 
 
 @pytest.mark.parametrize("model", [CentralPrivacy, LocalPrivacy])
@@ -38,20 +39,20 @@ def test_printed_precision_says_nothing_of_weighted_sums(
     settings = model(1.0, calibration="printed", precision="printed")
     privatizer = settings.build(tabular_families(4), 21, Streams(0, "printed"))
     with pytest.raises(ValueError, match=r"^precision must be exact here, got printed") as caught:
-        privatizer.weighted_precision(SUMS, 0.1)
+        privatizer.query.weighted_precision(SUMS, 0.1)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("kind", ["ldp"])
 @pytest.mark.parametrize("beta", [0.0, 1.0, -0.1, 1.5, float("nan")])
-def test_a_failure_probability_outside_0_1_is_refused(beta: float, privatizer: Privatizer) -> None:
+def test_a_failure_probability_outside_0_1_is_refused(beta: float, privatizer: CountPrivatizer) -> None:
     with pytest.raises(ValueError, match=r"^beta must"):
-        privatizer.weighted_precision(SUMS, beta)
+        privatizer.query.weighted_precision(SUMS, beta)
 
 
-def test_bounds_rise_with_users_cells_and_number_and_fall_with_beta(kind: str, privatizer: Privatizer) -> None:
+def test_bounds_rise_with_users_cells_and_number_and_fall_with_beta(kind: str, privatizer: CountPrivatizer) -> None:
     def bound(cells: int = STATES, number: int = 96, users: int = 21, beta: float = 0.1) -> float:
-        return privatizer.weighted_precision(WeightedSums("transitions", cells, number, users), beta)
+        return privatizer.query.weighted_precision(WeightedSums("transitions", cells, number, users), beta)
 
     by_users = [bound(users=users) for users in (1, 2, 5, 13, 20, 21)]
     by_cells = [bound(cells=cells) for cells in (1, 2, 3)]
@@ -63,35 +64,37 @@ def test_bounds_rise_with_users_cells_and_number_and_fall_with_beta(kind: str, p
     assert bound(users=1000) == by_users[-1]
 
 
-def test_weighted_sums_cost_less_than_all_their_cells(kind: str, privatizer: Privatizer) -> None:
+def test_weighted_sums_cost_less_than_all_their_cells(kind: str, privatizer: CountPrivatizer) -> None:
     # The root of 3, not 3, times what one cell needs; Laplace tails, and bounds by other means, add up to 40 % to that.
-    together = privatizer.weighted_precision(SUMS, BETA)
-    alone = privatizer.weighted_precision(WeightedSums("transitions", 1, 4 * PAIRS * STATES, 21), BETA)
+    together = privatizer.query.weighted_precision(SUMS, BETA)
+    alone = privatizer.query.weighted_precision(WeightedSums("transitions", 1, 4 * PAIRS * STATES, 21), BETA)
     if kind != "none":
         assert alone < together < 0.85 * STATES * alone
 
 
-def worst_error(privatizer: Privatizer, users: list[Contribution], weights: np.ndarray) -> float:
+def worst_error(privatizer: CountPrivatizer, users: list[UserRecord], weights: np.ndarray) -> float:
     """The largest weighted sum of the noise of transitions over all users of a run, weights [sums, S]."""
-    true, worst = np.zeros((privatizer.families.n_steps, STATES, PAIRS)), 0.0
+    true, worst = np.zeros((privatizer.query.families.n_steps, STATES, PAIRS)), 0.0
     for user, contribution in enumerate(users, start=1):
-        counts = privatizer.absorb(privatizer.encode(contribution, user))
+        counts = sent(privatizer, contribution, user)
         for h, cell in enumerate(contribution.index[:, 0]):
             true[h].reshape(-1)[cell] += 1.0
-        noise = counts.family("transitions").reshape(true.shape) - true
+        noise = privatizer.query.family(counts, "transitions").reshape(true.shape) - true
         worst = max(worst, float(np.abs(np.einsum("wt,htj->whj", weights, noise)).max()))
     return worst
 
 
 def test_weighted_sums_of_the_noise_that_runs_stay_within_their_bound(
-    kind: str, privatizer_of: Callable[..., Privatizer], users_of: Callable[[Privatizer, int], list[Contribution]]
+    kind: str,
+    privatizer_of: Callable[..., CountPrivatizer],
+    users_of: Callable[[CountPrivatizer, int], list[UserRecord]],
 ) -> None:
     # If failures had probability BETA, more than this would have one of 1e-4 at most. And the bound is not idle: at 0.4
     # of it more than half of all runs fail.
     n_runs, u = 60, np.array([0.0, 0.35, 1.0])
     weights = np.array([u, u * u, (1 - u) ** 2, np.ones(3)])
     users = users_of(privatizer_of(kind), 21)
-    bound = privatizer_of(kind).weighted_precision(SUMS, BETA)
+    bound = privatizer_of(kind).query.weighted_precision(SUMS, BETA)
     worst = np.array([worst_error(privatizer_of(kind, seed), users, weights) for seed in range(n_runs)])
     assert np.sum(worst > bound + 1e-9) <= stats.binom.isf(1e-4, n_runs, BETA)
     if kind != "none":

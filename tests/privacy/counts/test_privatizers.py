@@ -10,70 +10,71 @@ from scipy import stats
 
 from dprl.privacy import (
     CentralPrivacy,
-    Contribution,
     CountFamilies,
+    CountPrivatizer,
     LocalPrivacy,
-    Privatizer,
     Streams,
+    UserRecord,
 )
-from dprl.privacy.counts.exchange import exchange
+from dprl.privacy.queries.count_kernels import send_and_release
+from tests.privacy.sending import sent
 
 Families = Callable[..., CountFamilies]
-Users = Callable[[Privatizer, int], list[Contribution]]
-Maker = Callable[[str], Privatizer]
+Users = Callable[[CountPrivatizer, int], list[UserRecord]]
+Maker = Callable[[str], CountPrivatizer]
 HORIZON, N_USERS = 4, 21
 
 
 def test_one_user_at_a_time_equals_the_compiled_exchange_bit_for_bit(
-    kind: str, privatizer: Privatizer, users_of: Users, privatizer_of: Maker
+    kind: str, privatizer: CountPrivatizer, users_of: Users, privatizer_of: Maker
 ) -> None:
     compiled = privatizer_of(kind)
     for user, contribution in enumerate(users_of(privatizer, N_USERS), start=1):
-        counts = privatizer.absorb(privatizer.encode(contribution, user))
+        counts = sent(privatizer, contribution, user)
         compiled.charge(user, user)
-        exchange(compiled.channel, contribution.index, contribution.value, user)
+        send_and_release(compiled.channel, contribution.index, contribution.value, user)
         assert np.array_equal(counts.values, compiled.channel.released)
-        assert counts.n_users == user
+        assert counts.users == user
 
 
 def test_noise_is_all_that_separates_private_counts_from_the_truth(
-    privatizer: Privatizer, users_of: Users, privatizer_of: Maker
+    privatizer: CountPrivatizer, users_of: Users, privatizer_of: Maker
 ) -> None:
     truth = privatizer_of("none")
     bounds = privatizer.precision(1e-9).bounds
     for user, contribution in enumerate(users_of(privatizer, N_USERS), start=1):
-        counts = privatizer.absorb(privatizer.encode(contribution, user))
-        exact = truth.absorb(truth.encode(contribution, user))
-        for family in privatizer.families.families:
-            error = np.abs(counts.family(family.name) - exact.family(family.name)).max()
+        counts = sent(privatizer, contribution, user)
+        exact = sent(truth, contribution, user)
+        for family in privatizer.query.families.families:
+            error = np.abs(privatizer.query.family(counts, family.name) - truth.query.family(exact, family.name)).max()
             assert error <= bounds[family.name] + 1e-9
             assert (error == 0) == (privatizer.trust_model == "none")
 
 
 def test_state_dict_resumes_bit_for_bit(
-    kind: str, privatizer: Privatizer, users_of: Users, privatizer_of: Maker
+    kind: str, privatizer: CountPrivatizer, users_of: Users, privatizer_of: Maker
 ) -> None:
     contributions = users_of(privatizer, N_USERS)
     for user, contribution in enumerate(contributions[:8], start=1):
-        privatizer.absorb(privatizer.encode(contribution, user))
+        sent(privatizer, contribution, user)
     resumed = privatizer_of(kind)
     resumed.load_state_dict({key: value.copy() for key, value in privatizer.state_dict().items()})
     for user, contribution in enumerate(contributions[8:], start=9):
-        ours = resumed.absorb(resumed.encode(contribution, user))
-        theirs = privatizer.absorb(privatizer.encode(contribution, user))
+        ours = sent(resumed, contribution, user)
+        theirs = sent(privatizer, contribution, user)
         assert np.array_equal(ours.values, theirs.values)
 
 
 def test_the_same_user_with_and_without_a_neighbour_in_the_past_sends_the_same_report(
-    tabular_families: Families, random_contribution: Callable[[CountFamilies, np.random.Generator], Contribution]
+    tabular_families: Families, random_contribution: Callable[[CountFamilies, np.random.Generator], UserRecord]
 ) -> None:
     rng = np.random.default_rng(0)
     families = tabular_families(HORIZON)
     one, other = (LocalPrivacy(1.0).build(families, 2, Streams(0, "x")) for _ in range(2))
-    one.encode(random_contribution(families, rng), 1)
-    other.encode(random_contribution(families, rng), 1)
+    one.send(random_contribution(families, rng), 1)
+    other.send(random_contribution(families, rng), 1)
     second = random_contribution(families, rng)
-    assert np.array_equal(one.encode(second, 2).values, other.encode(second, 2).values)
+    assert np.array_equal(one.send(second, 2).values, other.send(second, 2).values)
 
 
 def test_local_reports_have_the_certified_scale_and_no_other(tabular_families: Families) -> None:
@@ -81,7 +82,7 @@ def test_local_reports_have_the_certified_scale_and_no_other(tabular_families: F
     families = tabular_families(20, n_states=8, n_actions=3)
     privatizer = LocalPrivacy(2.0).build(families, 2, Streams(0, "scale"))
     shape = (20, 3)
-    noise = privatizer.encode(Contribution(np.zeros(shape, dtype=np.int64), np.zeros(shape)), 1).values
+    noise = privatizer.send(UserRecord(np.zeros(shape, dtype=np.int64), np.zeros(shape)), 1).values
     scale = 6 * 20 / 2.0
     assert stats.kstest(noise, stats.laplace(scale=scale).cdf).pvalue > 1e-3
     for factor in (2 / 3, 3 / 2):
@@ -101,7 +102,7 @@ def test_scales_of_the_calibrations(
     settings: CentralPrivacy | LocalPrivacy, scale: float, tabular_families: Families
 ) -> None:
     privatizer = settings.build(tabular_families(5), 999, Streams(0, "scale"))
-    assert [getattr(release.mechanism, "scale", None) for release in privatizer.ledger.releases] == pytest.approx(
+    assert [getattr(release.mechanism, "scale", None) for release in privatizer.ledger.spec.releases] == pytest.approx(
         [scale] * 3
     )
 
@@ -127,15 +128,15 @@ def test_exact_precision_holds_in_runs_and_is_below_the_printed_one(
     # 200 runs: failures may exceed beta by 4 standard deviations (one-sided 3e-5).
     beta, n_runs, users = 0.2, 200, 30
     families = tabular_families(2, n_states=2)
-    nobody = Contribution(np.zeros((2, 3), dtype=np.int64), np.zeros((2, 3)))
+    nobody = UserRecord(np.zeros((2, 3), dtype=np.int64), np.zeros((2, 3)))
     failures = 0
     for run in range(n_runs):
         privatizer = settings.build(families, users, Streams(run, "precision"))
         bounds = privatizer.precision(beta).bounds
         worst = dict.fromkeys(bounds, 0.0)
         for user in range(1, users + 1):
-            counts = privatizer.absorb(privatizer.encode(nobody, user))
+            counts = sent(privatizer, nobody, user)
             for name in bounds:
-                worst[name] = max(worst[name], float(np.abs(counts.family(name)).max()))
+                worst[name] = max(worst[name], float(np.abs(privatizer.query.family(counts, name)).max()))
         failures += any(worst[name] > bounds[name] for name in bounds)
     assert failures / n_runs <= beta + 4 * np.sqrt(beta * (1 - beta) / n_runs)

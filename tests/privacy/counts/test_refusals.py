@@ -1,4 +1,4 @@
-"""What a privatizer refuses: second messages, forged or foreign reports, other noise, wild values, bad settings."""
+"""Refusals of a privatizer of counts: second messages, foreign messages, wild values, noise that no kernel runs."""
 
 from __future__ import annotations
 
@@ -14,46 +14,46 @@ import pytest
 
 from dprl.privacy import (
     CentralPrivacy,
-    Contribution,
+    CountEncoding,
     CountFamilies,
     CountFamily,
-    Layout,
+    CountPrivatizer,
+    CountQuery,
     LedgerError,
     LocalPrivacy,
-    NoiseParts,
+    NoiseSpec,
     NoPrivacy,
-    PrivateCounts,
-    Privatizer,
-    Report,
     Streams,
+    UserRecord,
 )
 from dprl.privacy.counters import BinaryTree
-from dprl.privacy.counts.exchange import SUMS, encode, exchange
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.unary_report import UnaryReport
+from dprl.privacy.queries.count_kernels import SUMS, encode, send_and_release
+from tests.privacy.sending import sent
 
 Families = Callable[..., CountFamilies]
-Users = Callable[[Privatizer, int], list[Contribution]]
-Maker = Callable[..., Privatizer]
+Users = Callable[[CountPrivatizer, int], list[UserRecord]]
+Maker = Callable[..., CountPrivatizer]
 HORIZON, N_USERS = 4, 21
 ONE_OF_EACH = pytest.mark.parametrize("kind", ["none", "jdp", "ldp, sampled"])
-"""Raw records, sums and bits: for what depends on nothing else of a privatizer."""
+"""Raw records, sums and bits: for tests that depend on nothing else of a privatizer."""
+SHAPES = [(1, 1), (HORIZON, 2), (HORIZON + 1, 3)]
 
 
-def test_a_user_submits_once_and_in_order(privatizer: Privatizer, users_of: Users) -> None:
-    contribution = users_of(privatizer, 1)[0]
-    privatizer.encode(contribution, 1)
-    with pytest.raises(LedgerError, match="user 1 cannot submit"):
-        privatizer.encode(contribution, 1)
-    with pytest.raises(LedgerError, match="user 3 cannot submit"):
-        privatizer.encode(contribution, 3)
-    with pytest.raises(ValueError, match="at most 21 users may submit"):
+def test_a_user_submits_once_and_in_order(privatizer: CountPrivatizer, users_of: Users) -> None:
+    record = users_of(privatizer, 1)[0]
+    privatizer.send(record, 1)
+    for user in (1, 3):
+        with pytest.raises(LedgerError, match=f"submission {user} cannot be charged"):
+            privatizer.send(record, user)
+    with pytest.raises(ValueError, match="at most 21 submissions can be charged"):
         privatizer.charge(2, N_USERS + 1)
 
 
 def test_the_ledger_is_charged_before_the_message_exists(
-    privatizer: Privatizer, monkeypatch: pytest.MonkeyPatch, users_of: Users
+    privatizer: CountPrivatizer, monkeypatch: pytest.MonkeyPatch, users_of: Users
 ) -> None:
     charged: list[int] = []
 
@@ -61,8 +61,8 @@ def test_the_ledger_is_charged_before_the_message_exists(
         charged.append(privatizer.ledger.users_charged)
         encode(*arguments)
 
-    monkeypatch.setattr("dprl.privacy.counts.privatizers.encode", watched)
-    privatizer.encode(users_of(privatizer, 1)[0], 1)
+    monkeypatch.setattr("dprl.privacy.queries.counts.encode", watched)
+    privatizer.send(users_of(privatizer, 1)[0], 1)
     assert charged == [1]
 
 
@@ -70,98 +70,99 @@ def test_the_ledger_is_charged_before_the_message_exists(
     ("index", "value"), [(0, 7.0), (-5, math.nan), (10**9, math.inf), (-5, -3.0), (10**9, -math.inf)]
 )
 def test_whatever_a_device_holds_its_message_stays_within_the_sensitivity(
-    kind: str, privatizer: Privatizer, index: int, value: float, privatizer_of: Maker
+    kind: str, privatizer: CountPrivatizer, index: int, value: float, privatizer_of: Maker
 ) -> None:
-    released = privatizer.layout.released
-    shape = (HORIZON, len(privatizer.families.families))
+    released = privatizer.query.encoding.released
+    shape = (HORIZON, len(privatizer.query.families.families))
     blank = privatizer_of(kind)
-    extreme = Contribution(np.full(shape, index, dtype=np.int64), np.full(shape, value))
-    nothing = Contribution(np.zeros(shape, dtype=np.int64), np.zeros(shape))
-    sent, other = privatizer.encode(extreme, 1).values, blank.encode(nothing, 1).values
-    if privatizer.channel.sender.kind != SUMS:
-        assert np.isin(sent[-released.block :], (0.0, 1.0)).all()
-        assert sent.shape == other.shape
+    extreme = UserRecord(np.full(shape, index, dtype=np.int64), np.full(shape, value))
+    nothing = UserRecord(np.zeros(shape, dtype=np.int64), np.zeros(shape))
+    given, other = privatizer.send(extreme, 1).values, blank.send(nothing, 1).values
+    if privatizer.channel.client.kind != SUMS:
+        assert np.isin(given[-released.block :], (0.0, 1.0)).all()
+        assert given.shape == other.shape
         return
-    rows = (sent - other).reshape(released.n_steps, released.block)
+    rows = (given - other).reshape(released.n_steps, released.block)
     assert np.abs(rows).max() <= 1 + 1e-9
     for start, family in zip(released.offsets(), released.families, strict=True):
         per_step = np.abs(rows[:, start : start + family.width]).sum(axis=1)
         assert np.all(per_step <= 2 + 1e-9)
 
 
-def test_a_report_is_absorbed_once_and_in_order(privatizer: Privatizer, users_of: Users) -> None:
-    contributions = users_of(privatizer, 2)
-    first, second = privatizer.encode(contributions[0], 1), privatizer.encode(contributions[1], 2)
-    with pytest.raises(LedgerError, match="absorbed once, in order"):
-        privatizer.absorb(second)
-    assert not privatizer.private_counts().values.any()
-    assert privatizer.absorb(first).n_users == 1
-    with pytest.raises(LedgerError, match="absorbed once, in order"):
-        privatizer.absorb(first)
-    with pytest.raises(TypeError, match="issued by a Privatizer only"):
-        dataclasses.replace(first, user=2)
-    assert privatizer.absorb(second).n_users == 2
+def test_a_message_is_received_once_and_in_order(privatizer: CountPrivatizer, users_of: Users) -> None:
+    first, second = users_of(privatizer, 2)
+    message = privatizer.send(first, 1)
+    assert not privatizer.release().values.any()
+    privatizer.receive(message)
+    assert privatizer.release().users == 1
+    with pytest.raises(LedgerError, match="received once, in order"):
+        privatizer.receive(message)
+    privatizer.receive(privatizer.send(second, 2))
+    assert privatizer.release().users == 2
 
 
-def test_the_compiled_exchange_refuses_whom_the_ledger_has_not_charged(privatizer: Privatizer, users_of: Users) -> None:
-    contribution = users_of(privatizer, 1)[0]
+def test_the_kernels_refuse_users_that_the_ledger_has_not_charged(privatizer: CountPrivatizer, users_of: Users) -> None:
+    record = users_of(privatizer, 1)[0]
     with pytest.raises(LedgerError, match="after the ledger has charged them"):
-        exchange(privatizer.channel, contribution.index, contribution.value, 1)
-    assert not privatizer.channel.sender.message.any()
+        send_and_release(privatizer.channel, record.index, record.value, 1)
+    assert not privatizer.channel.message.any()
     privatizer.charge(1, 1)
-    exchange(privatizer.channel, contribution.index, contribution.value, 1)
-    message = privatizer.channel.sender.message.copy()
-    with pytest.raises(LedgerError, match="one message each"):
-        exchange(privatizer.channel, contribution.index + 1, contribution.value, 1)
-    assert np.array_equal(privatizer.channel.sender.message, message)
-
-
-def test_a_user_who_has_sent_a_report_sends_no_second_one(privatizer: Privatizer, users_of: Users) -> None:
-    first, other = users_of(privatizer, 2)
-    privatizer.encode(first, 1)
-    with pytest.raises(LedgerError, match="one message each"):
-        exchange(privatizer.channel, other.index, other.value, 1)
+    send_and_release(privatizer.channel, record.index, record.value, 1)
+    message = privatizer.channel.message.copy()
+    with pytest.raises(LedgerError, match="users send once, in order"):
+        send_and_release(privatizer.channel, record.index + 1, record.value, 1)
+    assert np.array_equal(privatizer.channel.message, message)
 
 
 @pytest.mark.parametrize("other", ["none", "jdp", "ldp"])
-def test_a_report_of_another_privatizer_is_refused(
-    privatizer: Privatizer, other: str, users_of: Users, privatizer_of: Maker
+def test_a_message_of_another_privatizer_is_refused(
+    privatizer: CountPrivatizer, other: str, users_of: Users, privatizer_of: Maker
 ) -> None:
-    contribution = users_of(privatizer, 1)[0]
-    foreign = privatizer_of(other).encode(contribution, 1)
+    record = users_of(privatizer, 1)[0]
+    foreign = privatizer_of(other).send(record, 1)
     privatizer.charge(1, 1)
-    with pytest.raises(LedgerError, match="by the privatizer that encoded it"):
-        privatizer.absorb(foreign)
+    with pytest.raises(LedgerError, match="by the privatizer that sent it"):
+        privatizer.receive(foreign)
 
 
-def test_a_reports_seal_does_not_open_private_counts(privatizer: Privatizer, users_of: Users) -> None:
-    report = privatizer.encode(users_of(privatizer, 1)[0], 1)
-    with pytest.raises(TypeError, match="issued by a Privatizer only"):
-        PrivateCounts(privatizer.families, report.values, 1, report.seal)  # type: ignore[arg-type]
-    counts = privatizer.absorb(report)
-    with pytest.raises(TypeError, match="issued by a Privatizer only"):
-        dataclasses.replace(counts, n_users=77)
-
-
-def test_copies_of_sealed_numbers_are_as_immutable_as_the_originals(privatizer: Privatizer, users_of: Users) -> None:
-    report = privatizer.encode(users_of(privatizer, 1)[0], 1)
-    for issued in (report, privatizer.absorb(report)):
-        for twin_of in (copy.deepcopy(issued), pickle.loads(pickle.dumps(issued))):
-            assert np.array_equal(twin_of.values, issued.values)
-            with pytest.raises(ValueError, match="read-only"):
-                twin_of.values[0] = 1.0
+def test_messages_and_counts_are_immutable(privatizer: CountPrivatizer, users_of: Users) -> None:
+    message = privatizer.send(users_of(privatizer, 1)[0], 1)
+    privatizer.receive(message)
+    for issued in (message, privatizer.release(), copy.deepcopy(message), pickle.loads(pickle.dumps(message))):
+        with pytest.raises(ValueError, match="read-only"):
+            issued.values[0] = 1.0
+        with pytest.raises(ValueError, match="cannot set WRITEABLE"):
+            issued.values.flags.writeable = True
+    with pytest.raises(KeyError, match="no count family"):
+        privatizer.query.family(privatizer.release(), "visit")
 
 
 @ONE_OF_EACH
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128, object])
-def test_indices_that_are_no_integers_are_refused_before_the_charge(privatizer: Privatizer, dtype: type) -> None:
+def test_indices_that_are_no_integers_are_refused_before_the_charge(privatizer: CountPrivatizer, dtype: type) -> None:
     with pytest.raises(ValueError, match="one cell per step and family"):
-        privatizer.encode(Contribution(np.zeros((HORIZON, 3), dtype=dtype), np.zeros((HORIZON, 3))), 1)
+        privatizer.send(UserRecord(np.zeros((HORIZON, 3), dtype=dtype), np.zeros((HORIZON, 3))), 1)
     assert privatizer.ledger.users_charged == 0
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_records_of_another_shape_are_refused_before_the_charge(
+    privatizer: CountPrivatizer, shape: tuple[int, int]
+) -> None:
+    with pytest.raises(ValueError, match="one cell per step and family"):
+        privatizer.send(UserRecord(np.zeros(shape, dtype=np.int64), np.zeros(shape)), 1)
+    assert privatizer.ledger.users_charged == 0
+    privatizer.charge(1, 1)
+    right = (HORIZON, 3)
+    for index, value in ((shape, right), (right, shape)):
+        with pytest.raises(ValueError, match="fill every slot"):
+            send_and_release(privatizer.channel, np.zeros(index, dtype=np.int64), np.ones(value), 1)
+    assert not privatizer.channel.server.totals.any()
+    send_and_release(privatizer.channel, np.zeros(right, dtype=np.int64), np.ones(right), 1)
+
+
 def test_a_privatizer_without_users_and_a_beta_that_is_no_probability_are_refused(
-    privatizer: Privatizer, tabular_families: Families
+    privatizer: CountPrivatizer, tabular_families: Families
 ) -> None:
     for settings in (NoPrivacy(), CentralPrivacy(1.0), LocalPrivacy(1.0)):
         with pytest.raises(ValueError, match="at least 1"):
@@ -177,41 +178,17 @@ def test_a_counter_that_the_kernels_do_not_run_is_refused(tabular_families: Fami
         def levels(self) -> int:
             return 1
 
-    built = CentralPrivacy(1.0).build(tabular_families(2), 9, Streams(0, "counter"))
-    parts = NoiseParts(None, Cheap(9, Laplace(1.0)), None)
     with pytest.raises(LedgerError, match="cannot run a counter of type Cheap"):
-        Privatizer(built.request, "jdp", built.layout, parts, Streams(0, "counter"))
+        CountQuery(CountEncoding(tabular_families(2)), NoiseSpec(None, Cheap(9, Laplace(1.0))))
 
 
-def test_rewound_users_cannot_be_certified(privatizer: Privatizer, users_of: Users) -> None:
-    privatizer.absorb(privatizer.encode(users_of(privatizer, 1)[0], 1))
-    privatizer.channel.users[:] = [1, 0, 1, 1, 1]
-    with pytest.raises(LedgerError, match="not the noise that was charged"):
-        privatizer.certificate("private_ucb_vi")
-
-
-@ONE_OF_EACH
-@pytest.mark.parametrize("shape", [(500, 40), (1, 1), (HORIZON, 2), (HORIZON + 1, 3)])
-def test_rows_of_another_shape_are_refused_by_the_kernels_too(privatizer: Privatizer, shape: tuple[int, int]) -> None:
-    privatizer.charge(1, 1)
-    right = (HORIZON, 3)
-    with pytest.raises(ValueError, match="fill every slot"):
-        exchange(privatizer.channel, np.zeros(shape, dtype=np.int64), np.ones(right), 1)
-    with pytest.raises(ValueError, match="fill every slot"):
-        exchange(privatizer.channel, np.zeros(right, dtype=np.int64), np.ones(shape), 1)
-    assert not privatizer.channel.receiver.totals.any()
-    exchange(privatizer.channel, np.zeros(right, dtype=np.int64), np.ones(right), 1)
-
-
-def test_users_who_have_sent_are_not_sent_back(privatizer: Privatizer, users_of: Users) -> None:
-    first, other = users_of(privatizer, 2)
-    privatizer.absorb(privatizer.encode(first, 1))
-    privatizer.charge(2, 2)
-    privatizer.channel.users[:2] = 0
-    exchange(privatizer.channel, other.index, other.value, 1)
-    exchange(privatizer.channel, other.index, other.value, 2)
-    with pytest.raises(LedgerError, match="not the noise that was charged"):
-        privatizer.certificate("x")
+def test_nothing_is_certified_that_was_not_charged(privatizer: CountPrivatizer, users_of: Users) -> None:
+    sent(privatizer, users_of(privatizer, 1)[0], 1)
+    privatizer.certificate("x")
+    for cursor in ([1, 0, 1, 1, 1], [2, 1, 1, 1, 1], [1, 1, 2, 1, 1], [1, 2, 2, 1, 1], [1, 1, 1, 2, 1]):
+        privatizer.channel.cursor[:] = cursor
+        with pytest.raises(LedgerError, match="more was sent than was charged"):
+            privatizer.certificate("x")
 
 
 def test_whole_number_noise_hides_the_fractions_of_values_too(tabular_families: Families) -> None:
@@ -220,78 +197,34 @@ def test_whole_number_noise_hides_the_fractions_of_values_too(tabular_families: 
         LocalPrivacy(1.0, mechanism="discrete_laplace"),
     ):
         privatizer = settings.build(tabular_families(HORIZON), 9, Streams(0, "fractions"))
-        contribution = Contribution(np.zeros((HORIZON, 3), dtype=np.int64), np.full((HORIZON, 3), 0.25))
-        counts = privatizer.absorb(privatizer.encode(contribution, 1))
+        contribution = UserRecord(np.zeros((HORIZON, 3), dtype=np.int64), np.full((HORIZON, 3), 0.25))
+        counts = sent(privatizer, contribution, 1)
         assert not (counts.values % 1).any()
-    layout = Layout(tabular_families(HORIZON))
-    parts = NoiseParts(None, BinaryTree(9, DiscreteLaplace(100.0)), None)
+    query = CountQuery(CountEncoding(tabular_families(HORIZON)), NoiseSpec(None, BinaryTree(9, DiscreteLaplace(100.0))))
     with pytest.raises(LedgerError, match="hides whole numbers only"):
-        Privatizer(privatizer.request, "jdp", layout, parts, Streams(0, "fractions"))
+        query.events("seeded")
 
 
-def test_a_unary_report_of_another_shape_is_refused(tabular_families: Families) -> None:
-    built = LocalPrivacy(1.0, mechanism="optimized_unary_encoding", families="one_hot").build(
-        tabular_families(HORIZON), 9, Streams(0, "rows")
-    )
-    report = built.noise.report
-    assert isinstance(report, UnaryReport)
-    for changed in (dataclasses.replace(report, n_steps=1), dataclasses.replace(report, width=2)):
-        with pytest.raises(LedgerError, match="this layout has others"):
-            Privatizer(built.request, "ldp", built.layout, built.noise._replace(report=changed), Streams(0, "rows"))
+def test_a_unary_law_of_another_shape_is_refused(tabular_families: Families) -> None:
+    settings = LocalPrivacy(1.0, mechanism="optimized_unary_encoding", families="one_hot")
+    query = settings.build(tabular_families(HORIZON), 9, Streams(0, "rows")).query
+    assert isinstance(query.noise.law, UnaryReport)
+    own = query.noise.law
+    for law in (dataclasses.replace(own, n_steps=1), dataclasses.replace(own, width=2)):
+        with pytest.raises(LedgerError, match="the encoding has others"):
+            dataclasses.replace(query, noise=query.noise._replace(law=law))
 
 
-def test_noise_that_was_changed_after_charging_cannot_be_certified(privatizer: Privatizer) -> None:
-    channel = privatizer.channel
-    sender, counter = channel.sender, channel.receiver.counter
-    for changed in (
-        channel._replace(sender=sender._replace(noise=sender.noise._replace(scale=1e-9))),
-        channel._replace(sender=sender._replace(table=sender.table + np.uint64(1), coins_key=sender.coins_key * 0)),
-        channel._replace(receiver=channel.receiver._replace(counter=counter._replace(base=77))),
-        channel._replace(
-            receiver=channel.receiver._replace(counter=counter._replace(node=counter.node._replace(law=0, scale=7.0)))
-        ),
-    ):
-        privatizer._channel = changed
-        with pytest.raises(LedgerError, match="not the noise that was charged"):
-            privatizer.certificate("private_ucb_vi")
-    privatizer._channel = channel
-    privatizer.certificate("private_ucb_vi")
+def test_the_trust_model_follows_from_the_noise_and_noise_on_both_sides_is_refused(tabular_families: Families) -> None:
+    tree, families = BinaryTree(9, Laplace(1.0)), tabular_families(2)
+    assert CountQuery(CountEncoding(families), NoiseSpec(None, tree)).trust_model == "jdp"
+    with pytest.raises(LedgerError, match="noise is on the client's side or on the server's"):
+        _ = CountQuery(CountEncoding(families), NoiseSpec(Laplace(1.0), tree)).trust_model
 
 
-def test_noise_on_the_wrong_side_is_refused(tabular_families: Families) -> None:
-    built = CentralPrivacy(1.0).build(tabular_families(2), 3, Streams(0, "side"))
-    for model in ("none", "ldp"):
-        with pytest.raises(LedgerError, match=f"{model} needs its noise on"):
-            Privatizer(built.request, model, built.layout, built.noise, Streams(0, "side"))
-    assert isinstance(built.noise, NoiseParts)
-
-
-def test_a_channel_does_not_print_what_is_not_released(privatizer: Privatizer) -> None:
+def test_a_channel_does_not_print_what_is_not_released(privatizer: CountPrivatizer) -> None:
     assert "totals" not in repr(privatizer.channel)
     assert "array" not in repr(privatizer)
-
-
-def test_contributions_of_the_wrong_shape_are_refused(privatizer: Privatizer) -> None:
-    with pytest.raises(ValueError, match="one cell per step and family"):
-        privatizer.encode(Contribution(np.zeros((1, 3), dtype=np.int64), np.zeros((1, 3))), 1)
-    assert privatizer.ledger.users_charged == 0
-
-
-def test_private_counts_cannot_be_made_or_changed_outside(privatizer: Privatizer) -> None:
-    with pytest.raises(TypeError, match="issued by a Privatizer only"):
-        PrivateCounts(privatizer.families, np.zeros(privatizer.families.n_cells), 0, object())  # type: ignore[arg-type]
-    counts = privatizer.private_counts()
-    with pytest.raises(TypeError, match="issued by a Privatizer only"):
-        dataclasses.replace(counts, values=np.ones(privatizer.families.n_cells))
-    with pytest.raises(ValueError, match="cannot set WRITEABLE"):
-        counts.values.flags.writeable = True
-    with pytest.raises(TypeError, match="issued by a Privatizer only"):
-        Report(1, np.zeros(privatizer.families.n_cells), object())  # type: ignore[arg-type]
-    assert not counts.values.any()
-    with pytest.raises(ValueError, match="read-only"):
-        counts.values[0] = 1.0
-    with pytest.raises(KeyError, match="no count family"):
-        counts.family("visit")
 
 
 @pytest.mark.parametrize(
@@ -327,32 +260,19 @@ def test_bad_settings_are_refused_in_one_line(kind: type, values: dict[str, Any]
     assert "\n" not in str(caught.value)
 
 
-def test_noise_that_is_emptied_during_a_run_cannot_be_certified(
-    kind: str, privatizer_of: Maker, users_of: Users
-) -> None:
-    privatizer = privatizer_of(kind)
-    for user, contribution in enumerate(users_of(privatizer, 3), start=1):
-        privatizer.absorb(privatizer.encode(contribution, user))
-    if privatizer.channel.receiver.counter.rows.any():
-        privatizer.channel.receiver.counter.rows[:] = 0.0
-        with pytest.raises(LedgerError, match="not the noise that was charged"):
-            privatizer.certificate("x")
-
-
-def test_layouts_of_equal_noise_share_no_stream(tabular_families: Families) -> None:
+def test_encodings_of_equal_noise_share_no_stream() -> None:
     # Equal noise on other families: the difference of two releases would be exact.
-    contribution = Contribution(np.zeros((1, 2), dtype=np.int64), np.ones((1, 2)))
+    contribution = UserRecord(np.zeros((1, 2), dtype=np.int64), np.ones((1, 2)))
     released = []
     for widths in ((4, 2), (3, 3)):
         families = CountFamilies(1, tuple(CountFamily(f"f{i}", width, 2) for i, width in enumerate(widths)))
         privatizer = CentralPrivacy(1.0).build(families, 3, Streams(0, "same"))
-        released.append(privatizer.absorb(privatizer.encode(contribution, 1)).values)
+        released.append(sent(privatizer, contribution, 1).values)
     assert (np.abs(released[0] - released[1]) > 1.5).any()
 
 
-def test_whole_number_noise_is_refused_on_indicators_that_a_device_could_cut(tabular_families: Families) -> None:
+def test_whole_number_noise_is_refused_on_indicators_that_a_device_could_cut() -> None:
     families = CountFamilies(1, (CountFamily("a", 3, 2), CountFamily("b", 2, 2)))
-    parts = NoiseParts(None, BinaryTree(3, DiscreteLaplace(5.0)), None)
-    request = CentralPrivacy(1.0).build(families, 3, Streams(0, "x")).request
+    query = CountQuery(CountEncoding(families), NoiseSpec(None, BinaryTree(3, DiscreteLaplace(5.0))))
     with pytest.raises(LedgerError, match="hides whole numbers only"):
-        Privatizer(request, "jdp", Layout(families), parts, Streams(0, "x"))
+        query.events("seeded")

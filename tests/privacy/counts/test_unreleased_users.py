@@ -1,4 +1,4 @@
-"""Users whose counts nobody reads: absorbed without a release, with the same releases, charges and states later."""
+"""Users whose counts nobody reads: added without a release, with the same releases, charges and states later."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import pytest
 
 from dprl.privacy import (
     CentralPrivacy,
-    Contribution,
+    CountPrivatizer,
     LedgerError,
     LocalPrivacy,
     PrivacyConfig,
-    Privatizer,
     Streams,
+    UserRecord,
 )
+from dprl.privacy.channel import SENT
 from dprl.privacy.counters import COUNTERS
-from dprl.privacy.counts.exchange import ENCODED, RELEASED, exchange, exchange_unreleased
-from dprl.privacy.counts.layouts import RELEASED_FAMILIES
-from tests.privacy.counts.forging import resealed
+from dprl.privacy.queries.count_encoding import RELEASED_FAMILIES
+from dprl.privacy.queries.count_kernels import send_and_aggregate, send_and_release
 
-Users = Callable[[Privatizer, int], list[Contribution]]
-Maker = Callable[..., Privatizer]
+Users = Callable[[CountPrivatizer, int], list[UserRecord]]
+Maker = Callable[..., CountPrivatizer]
 N_USERS = 21
 READ = ({21}, {1, 4, 5, 11, 12, 16, 21}, {8, 16, 17}, set(range(2, 22, 3)))
 LOCAL = {
@@ -41,19 +41,19 @@ SETTINGS: dict[str, PrivacyConfig] = {
 }
 
 
-def run(privatizer: Privatizer, users: list[Contribution], read: set[int], first: int = 1) -> dict[int, np.ndarray]:
-    """Exchange after the users in `read`, absorb the others without a release; what was released, by user."""
+def run(privatizer: CountPrivatizer, users: list[UserRecord], read: set[int], first: int = 1) -> dict[int, np.ndarray]:
+    """Exchange after the users in `read`, add the others without a release; what was released, by user."""
     released = {}
     for user, contribution in enumerate(users[first - 1 :], start=first):
         if user in read:
-            exchange(privatizer.channel, contribution.index, contribution.value, user)
+            send_and_release(privatizer.channel, contribution.index, contribution.value, user)
             released[user] = privatizer.channel.released.copy()
         else:
-            exchange_unreleased(privatizer.channel, contribution.index, contribution.value, user)
+            send_and_aggregate(privatizer.channel, contribution.index, contribution.value, user)
     return released
 
 
-def charged(privatizer: Privatizer) -> Privatizer:
+def charged(privatizer: CountPrivatizer) -> CountPrivatizer:
     privatizer.charge(1, N_USERS)
     return privatizer
 
@@ -62,9 +62,9 @@ def charged(privatizer: Privatizer) -> Privatizer:
 def test_later_releases_are_those_of_a_release_after_every_user(
     name: str, users_of: Users, privatizer_of: Maker
 ) -> None:
-    families = privatizer_of("none").families
+    families = privatizer_of("none").query.families
 
-    def built() -> Privatizer:
+    def built() -> CountPrivatizer:
         return charged(SETTINGS[name].build(families, N_USERS, Streams(3, name)))
 
     users = users_of(built(), N_USERS)
@@ -86,15 +86,15 @@ def test_all_kinds_of_privatizers_go_on_from_a_state_in_between(
     state = {key: value.copy() for key, value in interrupted.state_dict().items()}
     resumed.load_state_dict(state)
     for privatizer in (interrupted, resumed):
-        counts = privatizer.private_counts()
-        assert counts.n_users == 10
+        counts = privatizer.release()
+        assert counts.users == 10
         assert np.array_equal(counts.values, every[10])
         later = run(privatizer, users, read, first=11)
         assert all(np.array_equal(later[user], every[user]) for user in (13, 21))
     # A state does not tell after which users somebody read.
     other = charged(privatizer_of(kind))
     run(other, users[:10], {2, 9, 10})
-    assert all(np.array_equal(other.state_dict()[key], state[key]) for key in ("totals", "users"))
+    assert all(np.array_equal(other.state_dict()[key], state[key]) for key in ("totals", "cursor"))
 
 
 def test_the_certificate_and_the_report_are_those_of_an_exchange(
@@ -102,10 +102,10 @@ def test_the_certificate_and_the_report_are_those_of_an_exchange(
 ) -> None:
     released, unreleased = charged(privatizer_of(kind)), charged(privatizer_of(kind))
     for user, contribution in enumerate(users_of(released, N_USERS), start=1):
-        exchange(released.channel, contribution.index, contribution.value, user)
-        exchange_unreleased(unreleased.channel, contribution.index, contribution.value, user)
-        assert np.array_equal(released.channel.sender.message, unreleased.channel.sender.message)
-        assert np.array_equal(released.channel.receiver.totals, unreleased.channel.receiver.totals)
+        send_and_release(released.channel, contribution.index, contribution.value, user)
+        send_and_aggregate(unreleased.channel, contribution.index, contribution.value, user)
+        assert np.array_equal(released.channel.message, unreleased.channel.message)
+        assert np.array_equal(released.channel.server.totals, unreleased.channel.server.totals)
     assert unreleased.certificate("x").to_dict() == released.certificate("x").to_dict()
 
 
@@ -118,46 +118,19 @@ def test_what_a_learner_could_read_meanwhile_is_the_last_release(
     run(privatizer, users, set(), first=6)
     if privatizer.trust_model == "jdp":
         assert np.array_equal(privatizer.channel.released, last)
-    assert privatizer.private_counts().n_users == 9
+    assert privatizer.release().users == 9
 
 
-def test_users_are_refused_as_in_an_exchange(privatizer: Privatizer, users_of: Users) -> None:
+def test_users_are_refused_as_in_an_exchange(privatizer: CountPrivatizer, users_of: Users) -> None:
     first, second = users_of(privatizer, 2)
     with pytest.raises(LedgerError, match="after the ledger has charged them"):
-        exchange_unreleased(privatizer.channel, first.index, first.value, 1)
+        send_and_aggregate(privatizer.channel, first.index, first.value, 1)
     privatizer.charge(1, 2)
     with pytest.raises(LedgerError, match="in order"):
-        exchange_unreleased(privatizer.channel, second.index, second.value, 2)
+        send_and_aggregate(privatizer.channel, second.index, second.value, 2)
     with pytest.raises(ValueError, match="fill every slot"):
-        exchange_unreleased(privatizer.channel, first.index[1:], first.value, 1)
-    exchange_unreleased(privatizer.channel, first.index, first.value, 1)
-    with pytest.raises(LedgerError, match="one message each"):
-        exchange_unreleased(privatizer.channel, second.index, second.value, 1)
-    assert privatizer.channel.users[ENCODED] == 1
-
-
-def test_noise_or_sums_that_are_changed_meanwhile_are_noticed(kind: str, users_of: Users, privatizer_of: Maker) -> None:
-    for changed in ("rows", "noisy", "settled"):
-        privatizer = charged(privatizer_of(kind))
-        run(privatizer, users_of(privatizer, 7), {5})
-        receiver = privatizer.channel.receiver
-        array = receiver.counter.rows if changed == "rows" else getattr(receiver, changed)
-        if privatizer.trust_model != "jdp":
-            continue
-        privatizer.certificate("x")
-        array[:] = 0.0
-        with pytest.raises(LedgerError, match="not the noise that was charged"):
-            privatizer.certificate("x")
-        with pytest.raises(LedgerError, match="not what was drawn"):
-            privatizer.private_counts()
-        with pytest.raises(LedgerError, match="not what was drawn"):
-            privatizer.state_dict()
-
-
-def test_a_state_in_which_releases_are_missing_is_refused(privatizer: Privatizer) -> None:
-    state = privatizer.state_dict()
-    users = state["users"].copy()
-    users[:] = 3
-    users[RELEASED] = 2
-    with pytest.raises(ValueError, match=r"\[3, 3, 3, 2, 3\] users of 21"):
-        privatizer.load_state_dict(resealed(privatizer, state | {"users": users}))
+        send_and_aggregate(privatizer.channel, first.index[1:], first.value, 1)
+    send_and_aggregate(privatizer.channel, first.index, first.value, 1)
+    with pytest.raises(LedgerError, match="users send once, in order"):
+        send_and_aggregate(privatizer.channel, second.index, second.value, 1)
+    assert privatizer.channel.cursor[SENT] == 1

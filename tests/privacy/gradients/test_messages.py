@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dprl.privacy import GradientSender, LedgerError, LocalGradientPrivacy, NoiseConfig, Streams
+from dprl.privacy import GradientClient, LedgerError, LocalGradientPrivacy, NoiseConfig, Streams
 from dprl.privacy.audits.recorder import Message, differing_channels
 from dprl.privacy.mechanisms.gradients import clipped
 
@@ -25,8 +25,8 @@ def test_noise_of_the_whole_has_the_scale_of_its_epsilon_and_no_other(noise: Noi
     n = 4000
     privatizer = LocalGradientPrivacy(2.0, clip=0.5, submissions=5).build(D, n, Streams(0, "scale", noise))
     gradient = np.linspace(-1.0, 2.0, D)
-    messages = GradientSender(privatizer.sender_spec).send(privatizer.lease(n), np.tile(gradient, (n, 1)))
-    x = (privatizer.estimates(messages) - clipped(gradient, 0.25, False)).ravel()
+    messages = GradientClient(privatizer.client_spec).send(privatizer.lease(n), np.tile(gradient, (n, 1)))
+    x = (privatizer.accept(messages).gradients - clipped(gradient, 0.25, False)).ravel()
     scale = 0.5 * 5 / 2.0
     assert stats.kstest(x, stats.laplace(scale=scale).cdf).pvalue > 1e-3
     for factor in (2 / 3, 3 / 2):
@@ -39,8 +39,8 @@ def test_bits_on_scores_are_told_with_the_probability_of_their_epsilon_and_no_ot
     settings = LocalGradientPrivacy(4.0, release_scores="private", score_epsilon=1.5, target_score=195)
     privatizer = settings.build(2, n, Streams(0, "bits"))
     scores = np.tile([194.999, 195.0, math.nan, math.inf], n // 4)
-    messages = GradientSender(privatizer.sender_spec).send(privatizer.lease(n), np.zeros((n, 2)), scores)
-    bits = privatizer.score_bits(messages)
+    messages = GradientClient(privatizer.client_spec).send(privatizer.lease(n), np.zeros((n, 2)), scores)
+    bits = privatizer.accept(messages).bits
     assert bits is not None
     for i, value in enumerate((0.0, 1.0, 0.0, 1.0)):
         told = np.mean(bits[i::4] == value)
@@ -62,8 +62,8 @@ def test_all_that_leaves_an_agent_but_for_registered_noise_is_the_same(mechanism
         delta = 1e-6 if mechanism == "clipped_gaussian" else 0.0
         settings = LocalGradientPrivacy(2.0, delta, mechanism, release_scores="private", score_epsilon=0.5)
         privatizer = settings.build(D, 9, Streams(3, "channels", noise))
-        messages = GradientSender(privatizer.sender_spec).send(privatizer.lease(3), *worlds[world])
-        estimates = privatizer.estimates(messages)
+        messages = GradientClient(privatizer.client_spec).send(privatizer.lease(3), *worlds[world])
+        estimates = privatizer.accept(messages).gradients
         shown = f"{messages!r} {privatizer.channel!r} {privatizer.certificate('x').to_dict()}"
         return [
             Message.of("message", messages.values),
@@ -85,24 +85,26 @@ def test_gradients_score_bits_and_what_is_sent_in_clear_are_of_different_keys(
 ) -> None:
     settings = LocalGradientPrivacy(2.0, mechanism=mechanism, release_scores="private", score_epsilon=0.5)
     channel = settings.build(D, 9, Streams(3, "keys", noise)).channel
-    keys = [channel.noise.noise.key, channel.score.key]
+    keys = [channel.noise.noise.key, channel.score.noise.key]
     if mechanism == "projected_random_sign":
         keys.append(channel.noise.open_key)
     assert len({int(word) for key in keys for word in key[1:]}) == 4 * len(keys)
 
 
 def test_the_gain_of_score_bits_is_accurate() -> None:
-    assert LocalGradientPrivacy(1.0).build(D, 9, Streams(3, "gain")).score_gain is None
+    assert LocalGradientPrivacy(1.0).build(D, 9, Streams(3, "gain")).query.response is None
     for epsilon in (1e-17, 1e-9, 0.5):
         settings = LocalGradientPrivacy(1.0, release_scores="private", score_epsilon=epsilon)
-        gain = settings.build(D, 9, Streams(3, "gain")).score_gain
+        response = settings.build(D, 9, Streams(3, "gain")).query.response
+        assert response is not None
+        gain = response.gain
         # To third order; at 0.5 to what the fifth leaves.
         assert gain == pytest.approx(epsilon / 2 - (epsilon / 2) ** 3 / 3, rel=1e-15 if epsilon < 0.1 else 1e-2)
 
 
 def test_what_would_repeat_noise_cannot_be_copied() -> None:
     privatizer = LocalGradientPrivacy(2.0, mechanism="privunit").build(D, 9, Streams(3, "copy"))
-    sender = GradientSender(privatizer.sender_spec)
+    sender = GradientClient(privatizer.client_spec)
     for thing in (privatizer, sender):
         for attempt in (copy.copy, copy.deepcopy, pickle.dumps):
             with pytest.raises(LedgerError, match="cannot be copied or pickled"):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import math
 import pickle
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +12,21 @@ import numpy as np
 import pytest
 
 from dprl.privacy import (
+    ChargeJournal,
+    GradientClient,
     GradientPrivacyConfig,
     GradientPrivatizer,
-    GradientSender,
-    Lease,
     LedgerError,
     LocalGradientPrivacy,
     NoGradientPrivacy,
     NoiseConfig,
     PrivateMessages,
     Streams,
-    SubmissionJournal,
+    SubmissionRange,
     receive,
     submit,
 )
-from dprl.privacy.mechanisms.randomized_response import RandomizedResponse
-from dprl.privacy.scopes import GRADIENT_ADJACENCY
+from dprl.privacy.threat_models import GRADIENT_ADJACENCY
 
 D, N = 12, 30
 FAST, EXACT = NoiseConfig(), NoiseConfig(arithmetic="exact")
@@ -60,7 +57,7 @@ def sent_in_loop(privatizer: GradientPrivatizer, first: int = 1, last: int = N) 
     return out, bits
 
 
-def sent_by(sender: GradientSender, lease: Lease) -> PrivateMessages:
+def sent_by(sender: GradientClient, lease: SubmissionRange) -> PrivateMessages:
     numbers = lease.submissions - 1
     return sender.send(lease, GRADIENTS[numbers], SCORES[numbers])
 
@@ -77,16 +74,16 @@ def test_the_loop_and_senders_in_any_order_make_the_same_of_a_seed(name: str, no
     loop.charge(8, N)
     expected, bits = sent_in_loop(loop)
     lease = pickle.loads(pickle.dumps(remote.lease(N)))
-    spec = pickle.loads(pickle.dumps(remote.sender_spec))
-    senders = [GradientSender(spec) for _ in range(3)]
+    spec = pickle.loads(pickle.dumps(remote.client_spec))
+    senders = [GradientClient(spec) for _ in range(3)]
     parts = [(senders[i % 3], lease.part(5 * i, 5 * i + 5)) for i in range(6)]
     estimates, answers = np.empty((N, D)), np.full(N, math.nan)
     for sender, part in reversed(parts):
         messages = pickle.loads(pickle.dumps(sent_by(sender, part)))
-        told = remote.score_bits(messages)
-        if told is not None:
-            answers[messages.submissions - 1] = told
-        estimates[messages.submissions - 1] = remote.estimates(messages)
+        read = remote.accept(messages)
+        if read.bits is not None:
+            answers[messages.submissions - 1] = read.bits
+        estimates[messages.submissions - 1] = read.gradients
     assert np.array_equal(estimates, expected)
     assert np.array_equal(answers, bits, equal_nan=True)
     assert np.isnan(bits).all() == (CONFIGS[name].release_scores != "private")
@@ -95,8 +92,8 @@ def test_the_loop_and_senders_in_any_order_make_the_same_of_a_seed(name: str, no
 
 def test_a_message_is_the_mechanism_s_own(name: str) -> None:
     privatizer = built(name)
-    messages = sent_by(GradientSender(privatizer.sender_spec), privatizer.lease(N))
-    mechanism = privatizer.parts.randomisers.mechanism
+    messages = sent_by(GradientClient(privatizer.client_spec), privatizer.lease(N))
+    mechanism = privatizer.query.law
     key = privatizer.channel.noise.noise.key
     for n in range(1, N + 1):
         alone = mechanism.randomize(GRADIENTS[n - 1], key, n)
@@ -107,9 +104,9 @@ def test_keys_from_the_operating_system_are_each_sender_s_own(name: str) -> None
     if name == "none":
         pytest.skip("there is no noise")
     privatizer = built(name, OS)
-    spec, lease = privatizer.sender_spec, privatizer.lease(N)
-    assert len(pickle.dumps(spec)) == len(pickle.dumps(privatizer.sender_spec))
-    drawn = {sent_by(GradientSender(spec), lease).values.tobytes() for _ in range(4)}
+    spec, lease = privatizer.client_spec, privatizer.lease(N)
+    assert len(pickle.dumps(spec)) == len(pickle.dumps(privatizer.client_spec))
+    drawn = {sent_by(GradientClient(spec), lease).values.tobytes() for _ in range(4)}
     assert len(drawn) == 4
     assert privatizer.certificate("x").verdict == "holds"
     assert not any("random seed" in channel for channel in privatizer.certificate("x").to_dict()["excluded_channels"])
@@ -145,64 +142,60 @@ def test_submissions_in_the_loop_are_charged_first_and_sent_once_in_order(name: 
 
 def test_there_are_no_more_submissions_than_agents_may_send(name: str) -> None:
     privatizer = built(name)
-    assert privatizer.capacity >= N > privatizer.capacity - privatizer.n_agents
+    assert privatizer.capacity >= N > privatizer.capacity - privatizer.n_users
     privatizer.lease(privatizer.capacity - 1)
     with pytest.raises(LedgerError, match="build for more submissions"):
         privatizer.lease(2)
     lease = privatizer.lease(1)
-    assert lease.agents.tolist() == [privatizer.n_agents]
-    assert privatizer.ledger.submitted.tolist() == [privatizer.submissions] * privatizer.n_agents
+    assert lease.agents.tolist() == [privatizer.n_users]
+    assert (privatizer.charged, privatizer.ledger.users_charged) == (privatizer.capacity, privatizer.n_users)
 
 
 def test_agents_take_turns() -> None:
     privatizer = CONFIGS["clipped_laplace"].build(D, 12, Streams(0, "turns"))
-    assert (privatizer.n_agents, privatizer.submissions) == (4, 3)
+    assert (privatizer.n_users, privatizer.submissions) == (4, 3)
     assert privatizer.lease(10).agents.tolist() == [1, 2, 3, 4, 1, 2, 3, 4, 1, 2]
-    assert privatizer.ledger.submitted.tolist() == [3, 3, 2, 2]
+    assert (privatizer.charged, privatizer.ledger.users_charged) == (10, 4)
 
 
 def test_what_senders_and_servers_refuse() -> None:
     privatizer, other = built("clipped_laplace"), built("clipped_laplace")
-    sender, lease = GradientSender(privatizer.sender_spec), privatizer.lease(5)
+    sender, lease = GradientClient(privatizer.client_spec), privatizer.lease(5)
     with pytest.raises(ValueError, match=r"gradients must have shape \(5, 12\), got \(5, 13\)"):
         sender.send(lease, np.zeros((5, D + 1)))
     messages = sent_by(sender, lease)
     for part in (lease, lease.part(4, 5)):
         with pytest.raises(LedgerError, match="was sent already"):
             sent_by(sender, part)
-    with pytest.raises(LedgerError, match="used by the senders of the privatizer that issued it"):
-        sent_by(GradientSender(other.sender_spec), lease)
+    with pytest.raises(LedgerError, match="sent by clients of the privatizer that charged it"):
+        sent_by(GradientClient(other.client_spec), lease)
     with pytest.raises(LedgerError, match="accepted by the privatizer that leased them"):
-        other.estimates(messages)
-    privatizer.estimates(messages)
+        other.accept(messages)
+    privatizer.accept(messages)
     with pytest.raises(LedgerError, match="submission 1 was received already"):
-        privatizer.estimates(messages)
+        privatizer.accept(messages)
     with pytest.raises(LedgerError, match="submission 5 was received already"):
-        privatizer.estimates(sent_by(GradientSender(privatizer.sender_spec), lease.part(4, 5)))
-    with pytest.raises(LedgerError, match="from the compiled loop or from senders"):
+        privatizer.accept(sent_by(GradientClient(privatizer.client_spec), lease.part(4, 5)))
+    with pytest.raises(LedgerError, match="from the compiled loop or from clients"):
         privatizer.charge(6, 7)
     other.charge(1, 2)
-    with pytest.raises(LedgerError, match="from the compiled loop or from senders"):
+    with pytest.raises(LedgerError, match="from the compiled loop or from clients"):
         other.lease(1)
     with pytest.raises(ValueError, match="k must be at least 1, got 0"):
         privatizer.lease(0)
     scored = built("privunit")
     with pytest.raises(ValueError, match=r"scores must have shape \(2,\), got none"):
-        GradientSender(scored.sender_spec).send(scored.lease(2), np.zeros((2, D)))
+        GradientClient(scored.client_spec).send(scored.lease(2), np.zeros((2, D)))
 
 
 def test_what_is_issued_cannot_be_made_or_changed() -> None:
     privatizer = built("clipped_laplace")
     lease = privatizer.lease(3)
-    messages = sent_by(GradientSender(privatizer.sender_spec), lease)
+    messages = sent_by(GradientClient(privatizer.client_spec), lease)
     for made in (messages, pickle.loads(pickle.dumps(messages)), copy.deepcopy(messages)):
         with pytest.raises(ValueError, match="cannot set WRITEABLE flag"):
             made.values.flags.writeable = True
         assert repr(made) == "PrivateMessages(3 messages of 12 numbers)"
-    with pytest.raises(TypeError, match="issued by a GradientSender only"):
-        PrivateMessages(messages.first, np.zeros((3, D)), messages.seal)
-    with pytest.raises(TypeError, match="issued by a GradientPrivatizer only"):
-        Lease(1, 9, lease.n_agents, lease.seal)
     for start, stop in ((0, 4), (2, 2), (-1, 2)):
         with pytest.raises(ValueError, match="start and stop must lie in"):
             lease.part(start, stop)
@@ -227,11 +220,11 @@ def test_a_run_continues_where_it_was(name: str) -> None:
 def test_a_run_of_senders_continues_and_passes_over_what_was_lost() -> None:
     first, second = built("privunit"), built("privunit")
     lease = first.lease(10)
-    first.estimates(sent_by(GradientSender(first.sender_spec), lease.part(2, 7)))
+    first.accept(sent_by(GradientClient(first.client_spec), lease.part(2, 7)))
     second.load_state_dict(first.state_dict())
-    late = sent_by(GradientSender(first.sender_spec), lease.part(0, 2))
+    late = sent_by(GradientClient(first.client_spec), lease.part(0, 2))
     with pytest.raises(LedgerError, match="accepted by the privatizer that leased them"):
-        second.estimates(late)
+        second.accept(late)
     assert second.lease(2).first == 11
     assert second.certificate("x").users == 12
 
@@ -241,58 +234,41 @@ def test_a_state_of_something_else_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="of other noise, another seed or other settings"):
         built(name, seed=1).load_state_dict(state)
     with pytest.raises(ValueError, match="not the one that was written"):
-        built(name).load_state_dict(state | {"received": ~state["received"]})
-    with pytest.raises(ValueError, match="'state' is missing"):
-        built(name).load_state_dict({key: state[key] for key in state if key != "state"})
+        built(name).load_state_dict(state | {"cursor": state["cursor"] + 1})
+    with pytest.raises(ValueError, match="'cursor' is missing"):
+        built(name).load_state_dict({key: state[key] for key in state if key != "cursor"})
 
 
 def test_a_journal_outlives_a_run_and_its_numbers_are_passed_over(tmp_path: Path) -> None:
-    path = tmp_path / "submissions.txt"
-    first = built("clipped_laplace", journal=(journal := SubmissionJournal(path)))
-    first.charge(1, 4)
-    sent_in_loop(first, 1, 4)
-    state = first.state_dict()
-    first.charge(5, 13)
-    journal.close()
-    for load in (False, True):
-        second = built("clipped_laplace", journal=SubmissionJournal(path))
-        if load:
-            second.load_state_dict(state)
-        assert second.charged == 13
-        with pytest.raises(LedgerError, match="after the ledger has charged them"):
-            submit(second.channel, GRADIENTS[0], 0.0, 5)
-    second.charge(14, 15)
-    sent_in_loop(second, 14, 15)
-    certificate = second.certificate("x")
-    assert (certificate.users, certificate.verdict) == (10, "holds")
-
-
-@pytest.mark.parametrize("later", [0, 4])
-def test_with_a_journal_nothing_that_was_charged_is_sent_again(tmp_path: Path, later: int) -> None:
-    # The state is taken between charge and send; what the interrupted run sent after that nobody knows.
-    path = tmp_path / "submissions.txt"
-    first = built("clipped_laplace", journal=(journal := SubmissionJournal(path)))
+    path = tmp_path / "charges.journal"
+    first = built("clipped_laplace", journal=(journal := ChargeJournal(path)))
     first.charge(1, 13)
     sent_in_loop(first, 1, 4)
-    state = first.state_dict()
-    sent_in_loop(first, 5, 13)
-    if later:
-        first.charge(14, 13 + later)
+    with pytest.raises(LedgerError, match="a run with a journal has no state"):
+        first.state_dict()
     journal.close()
-    second = built("clipped_laplace", journal=SubmissionJournal(path))
-    second.load_state_dict(state)
-    for submission in (5, 13 + later):
+    second = built("clipped_laplace", journal=ChargeJournal(path))
+    assert second.charged == 13
+    for submission in (1, 5, 13):
         with pytest.raises(LedgerError, match="after the ledger has charged them"):
-            submit(second.channel, np.zeros(D), 0.0, submission)
-    second.charge(14 + later, 20)
-    sent_in_loop(second, 14 + later, 20)
-    assert (second.charged, second.certificate("x").verdict) == (20, "holds")
+            submit(second.channel, GRADIENTS[0], 0.0, submission)
+    second.charge(14, 20)
+    sent_in_loop(second, 14, 20)
+    certificate = second.certificate("x")
+    assert (second.charged, certificate.users, certificate.verdict, certificate.attempts) == (20, 10, "holds", 1)
+
+
+def test_a_journal_is_named_before_the_first_charge(tmp_path: Path) -> None:
+    privatizer = built("clipped_laplace")
+    privatizer.charge(1, 1)
+    with pytest.raises(LedgerError, match="name the journal before that"):
+        privatizer.persist(ChargeJournal(tmp_path / "charges.journal"))
 
 
 def test_somebody_else_s_charges_are_seen_before_the_first_one(tmp_path: Path) -> None:
-    path = tmp_path / "submissions.txt"
-    journal = SubmissionJournal(path)
-    late = built("clipped_laplace", journal=SubmissionJournal(path))
+    path = tmp_path / "charges.journal"
+    journal = ChargeJournal(path)
+    late = built("clipped_laplace", journal=ChargeJournal(path))
     built("clipped_laplace", journal=journal).lease(6)
     with pytest.raises(LedgerError, match="in use by another run"):
         late.lease(1)
@@ -302,59 +278,15 @@ def test_somebody_else_s_charges_are_seen_before_the_first_one(tmp_path: Path) -
     assert late.certificate("x").users == 8
 
 
-def test_nothing_is_certified_that_did_not_run(name: str) -> None:
-    def changed(change: Callable[[GradientPrivatizer], object]) -> None:
+def test_nothing_is_certified_that_was_not_charged(name: str) -> None:
+    for entry, value in ((0, N + 1), (1, 0), (1, 5), (2, 9), (3, 4)):
         privatizer = built(name)
         privatizer.charge(1, N)
         sent_in_loop(privatizer, 1, 3)
         privatizer.certificate("x")
-        change(privatizer)
-        with pytest.raises(LedgerError, match="the noise that ran is not the noise that was charged"):
+        privatizer.channel.cursor[entry] = value
+        with pytest.raises(LedgerError, match="more was sent than was charged"):
             privatizer.certificate("x")
-
-    def other_channel(privatizer: GradientPrivatizer) -> None:
-        noise = privatizer.channel.noise
-        privatizer._channel = privatizer.channel._replace(noise=noise._replace(clip=noise.clip * 2))
-
-    def set_state(entry: int, value: int) -> Callable[[GradientPrivatizer], object]:
-        return lambda privatizer: privatizer.channel.state.__setitem__(entry, value)
-
-    changed(other_channel)
-    changed(lambda privatizer: privatizer.channel.noise.noise.key.__setitem__(1, 9))
-    for entry, value in ((0, N + 1), (1, 0), (1, 5), (2, 9), (3, 4)):
-        changed(set_state(entry, value))
-
-
-def test_a_privatizer_whose_parts_were_replaced_is_refused() -> None:
-    privatizer = built("clipped_laplace with bits")
-    privatizer.charge(1, N)
-    sent_in_loop(privatizer, 1, 3)
-    privatizer.certificate("x")
-    parts, mine = privatizer.parts, privatizer.parts.randomisers
-    others = (
-        replace(mine, mechanism=built("clipped_laplace").parts.randomisers.mechanism),
-        replace(mine, response=RandomizedResponse(0.5)),
-        replace(mine, response=None),
-        replace(mine, target_score=1.0),
-    )
-    for randomisers in others:
-        privatizer.parts = replace(parts, randomisers=randomisers)
-        with pytest.raises(LedgerError, match="the noise that ran is not the noise that was charged"):
-            privatizer.certificate("x")
-    privatizer.parts = parts
-    privatizer.certificate("x")
-
-
-def test_agents_that_are_charged_out_of_turn_end_a_run() -> None:
-    privatizer = built("clipped_laplace")
-    privatizer.charge(1, 4)
-    privatizer.ledger.charge(6)
-    with pytest.raises(LedgerError, match="the noise that ran is not the noise that was charged"):
-        privatizer.certificate("x")
-    with pytest.raises(LedgerError, match="submission 6 cannot be charged: it is charged already"):
-        privatizer.charge(5, 6)
-    with pytest.raises(LedgerError, match="after the ledger has charged them"):
-        sent_in_loop(privatizer, 1, 5)
 
 
 def test_the_certificate_tells_whom_and_what() -> None:
@@ -380,8 +312,8 @@ def test_the_certificate_tells_whom_and_what() -> None:
         ):
             assert channel in written_down["excluded_channels"]
     silent = LocalGradientPrivacy(1.0, release_scores="none").build(D, N, Streams(0, "x"))
-    assert not any("score" in channel for channel in silent.ledger.scope.covered)
-    assert not any("raw scores" in channel for channel in silent.ledger.scope.excluded)
+    assert not any("score" in channel for channel in silent.ledger.spec.threat_model.covered)
+    assert not any("raw scores" in channel for channel in silent.ledger.spec.threat_model.excluded)
     nothing = built("none").planned_certificate("x")
     assert (nothing.verdict, nothing.proved_epsilon, nothing.claimed_epsilon) == ("unbounded", math.inf, None)
 
@@ -389,7 +321,7 @@ def test_the_certificate_tells_whom_and_what() -> None:
 def test_a_plan_charges_everybody_and_releases_nothing(name: str) -> None:
     privatizer = built(name)
     planned = privatizer.planned_certificate("x")
-    assert planned.users == privatizer.n_agents
+    assert planned.users == privatizer.n_users
     assert privatizer.charged == 0
     privatizer.charge(1, privatizer.capacity)
     assert privatizer.certificate("x").to_dict() == planned.to_dict()

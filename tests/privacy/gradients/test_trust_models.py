@@ -19,7 +19,7 @@ MECHANISMS = ["clipped_laplace", "projected_random_sign", "privunit", "clipped_g
 
 def mechanism_of(settings: LocalGradientPrivacy, arithmetic: Any = "fast") -> Any:
     privatizer = settings.build(D, 4, Streams(0, "x", NoiseConfig(arithmetic)))
-    return privatizer.parts.randomisers.mechanism
+    return privatizer.query.law
 
 
 def test_trust_models_by_name() -> None:
@@ -77,10 +77,9 @@ def test_gaussian_submissions_add_up_by_their_curve() -> None:
 def test_the_bit_s_epsilon_comes_out_of_the_whole() -> None:
     settings = LocalGradientPrivacy(1.0, submissions=7, release_scores="private", score_epsilon=0.3)
     privatizer = settings.build(D, 4, Streams(0, "x"))
-    randomisers = privatizer.parts.randomisers
-    gradient: Any = randomisers.mechanism
-    assert randomisers.response is not None
-    bits = 7 * Fraction(randomisers.response.epsilon)
+    gradient: Any = privatizer.query.law
+    assert privatizer.query.response is not None
+    bits = 7 * Fraction(privatizer.query.response.epsilon)
     assert bits <= Fraction(0.3)
     assert bits + 7 * Fraction(gradient.clip) / Fraction(gradient.scale) <= 1
     certificate = privatizer.planned_certificate("x")

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
-from dprl.privacy import (
-    Release,
-    Scope,
-    SubmissionLedger,
-)
-from dprl.privacy.ledgers.ranges import RangeSet
+from dprl.privacy import Ledger, LedgerSpec, ReleaseEvent, ThreatModel
+from dprl.privacy.ledger import Charged
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.laplace import Laplace
 
-AGENTS = Scope(
+AGENTS = ThreatModel(
     unit="one agent, who submits in up to 3 rounds",
     adjacency="replace all of one agent's submissions",
     observer="the server and everyone else",
@@ -25,35 +21,32 @@ AGENTS = Scope(
 N_AGENTS, CAP = 5, 3
 
 
-def laplace(epsilon: float = 1.0) -> Release:
-    return Release("x", Laplace(4.0 / epsilon), Sensitivity.of_cells(4), None, True, 1, 8, "os")
+def laplace(epsilon: float = 1.0) -> ReleaseEvent:
+    return ReleaseEvent("x", Laplace(4.0 / epsilon), Sensitivity.of_cells(4), None, True, 1, 8, "os")
 
 
-def agents(cap: int = CAP, epsilon: float = 1.0, scope: Scope = AGENTS, **settings: Any) -> SubmissionLedger:
-    return SubmissionLedger("ldp", [laplace(epsilon)], scope, N_AGENTS, cap, **settings)
+def agents(cap: int = CAP, epsilon: float = 1.0, threats: ThreatModel = AGENTS, journal: Any = None) -> Ledger:
+    return Ledger(LedgerSpec("ldp", (laplace(epsilon),), threats, N_AGENTS, cap), journal)
 
 
 class Notes:
-    """A journal in memory of (agent, number); `act` is called with what is written, before it is kept."""
+    """A journal in memory; `act` is called with what is written, before it is kept."""
 
-    def __init__(self, act: Callable[[list[tuple[int, int]]], None] = lambda pairs: None) -> None:
+    def __init__(self, act: Callable[[int, int], None] = lambda first, last: None) -> None:
         self.act = act
-        self.lines: list[tuple[int, int]] = []
+        self.attempts: list[int] = []
         self.began = 0
 
-    def recorded(self, terms: str, n_agents: int) -> RangeSet:
-        found = RangeSet()
-        for agent, number in self.lines:
-            for turn in range(number):
-                found.add(turn * n_agents + agent, turn * n_agents + agent)
+    def recorded(self, terms: str, users: int) -> Charged:
+        del terms, users
+        return Charged(tuple(self.attempts[:-1]), self.attempts[-1] if self.attempts else 0)
+
+    def begin(self, terms: str, users: int) -> Charged:
+        self.began += 1
+        found = self.recorded(terms, users)
+        self.attempts = self.attempts or [0]
         return found
 
-    def begin(self, terms: str, n_agents: int) -> RangeSet:
-        self.began += 1
-        return self.recorded(terms, n_agents)
-
-    def write(self, ranges: Iterable[tuple[int, int]]) -> None:
-        submissions = [n - 1 for first, last in ranges for n in range(first, last + 1)]
-        pairs = [(n % N_AGENTS + 1, n // N_AGENTS + 1) for n in submissions]
-        self.act(pairs)
-        self.lines += pairs
+    def write(self, first: int, last: int) -> None:
+        self.act(first, last)
+        self.attempts[-1] = last

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dprl.privacy.ledgers.ranges import RangeSet
+from dprl.privacy.ranges import RangeSet
 
 SPANS = st.lists(st.tuples(st.integers(1, 30), st.integers(-1, 6)), max_size=12)
 
@@ -34,10 +34,3 @@ def test_it_holds_what_was_added(spans: list[tuple[int, int]], first: int, lengt
 def test_ranges_that_touch_are_one(spans: list[tuple[int, int]]) -> None:
     ranges = built(spans)[0].ranges
     assert all(stop + 1 < start for (_, stop), (start, _) in pairwise(ranges))
-
-
-@given(SPANS, SPANS)
-def test_two_sets_are_united(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> None:
-    together, apart = built(one)[0], built(other)[0]
-    together.update(apart)
-    assert together.ranges == built(one + other)[0].ranges

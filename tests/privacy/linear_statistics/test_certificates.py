@@ -16,16 +16,15 @@ from dprl.privacy import (
     LocalStatisticsPrivacy,
     NoiseConfig,
     NoStatisticsPrivacy,
-    PrivacyRequest,
     StatisticsLayout,
     StatisticsPrivatizer,
     Streams,
 )
 from dprl.privacy.certificate import Certificate
-from dprl.privacy.linear_statistics.privatizers import StatisticsParts
 from dprl.privacy.mechanisms.gram_base import RawGram
 from dprl.privacy.mechanisms.gram_gaussian import GramGaussian
 from dprl.privacy.mechanisms.gram_printed import printed_gaussian_sigma, printed_laplace_scale
+from dprl.privacy.queries.linear_statistics import StatisticsQuery
 
 SMALL, LARGE = StatisticsLayout(5, 4, 2, 2, 3), StatisticsLayout(5, 50, 10, 10, 3)
 EXACT = NoiseConfig(arithmetic="exact")
@@ -96,19 +95,19 @@ def test_without_clips_no_noise_proves_anything_and_the_certificate_says_why(
     assert found.epsilon_at_delta[DELTA] == math.inf
     assert found.proof.delta_at_requested_epsilon == 1.0
     assert "not cut from below" in found.proof.method
-    assert any("(D7)" in channel for channel in found.scope.excluded)
+    assert any("(D7)" in channel for channel in found.threat_model.excluded)
 
 
 def test_open_rewards_prove_nothing_and_the_certificate_says_why() -> None:
     found = printed("gram_laplace", rewards="open")
     assert (found.verdict, found.proved_epsilon, found.epsilon_at_delta[DELTA]) == ("unbounded", math.inf, math.inf)
-    assert any("(D6)" in channel for channel in found.scope.excluded)
+    assert any("(D6)" in channel for channel in found.threat_model.excluded)
     assert [release.channel for release in found.releases] == ["statistics", "reward corrections"]
     as_printed = certified(calibration="printed")
     assert as_printed.verdict == "unbounded"
     assert as_printed.request.choice == "clipping: none, rewards: open; what the paper has"
     public = printed("gram_laplace")
-    assert any("public knowledge" in channel for channel in public.scope.excluded)
+    assert any("assumed to be public" in channel for channel in public.threat_model.excluded)
 
 
 def test_nothing_is_claimed_without_noise() -> None:
@@ -162,7 +161,7 @@ def test_noisy_rewards_share_the_budget(mechanism: str, delta: float, share: flo
     statistics, rewards = found.releases
     assert (statistics.cells, rewards.cells) == (2 * 4 * 14, 2 * 5 * 3)
     alone = built(noise=noise, mechanism=mechanism, delta=delta, rewards="public")
-    more = alone.deviations[:4] / privatizer.deviations[:4]
+    more = alone.query.deviations[:4] / privatizer.query.deviations[:4]
     if mechanism == "gram_gaussian":
         assert more == pytest.approx(np.full(4, math.sqrt(1 - share)), rel=3e-3)
         mu = statistics.curve().delta(0.0), rewards.curve().delta(0.0)
@@ -174,22 +173,26 @@ def test_noisy_rewards_share_the_budget(mechanism: str, delta: float, share: flo
 
 def test_the_scales_are_the_formulas() -> None:
     uniform_in_stage = built(mechanism="gram_gaussian", delta=DELTA, rewards="public", stage_scales=False)
-    assert uniform_in_stage.deviations == pytest.approx([210.6] * 4 + [0.0], rel=2e-4)
-    assert uniform_in_stage.noise_ratio == pytest.approx(210.6 / printed_gaussian_sigma(5, 1.0, DELTA), rel=2e-4)
-    mechanism = uniform_in_stage.parts.mechanism
+    assert uniform_in_stage.query.deviations == pytest.approx([210.6] * 4 + [0.0], rel=2e-4)
+    assert uniform_in_stage.query.noise_ratio == pytest.approx(210.6 / printed_gaussian_sigma(5, 1.0, DELTA), rel=2e-4)
+    mechanism = uniform_in_stage.query.law
     assert isinstance(mechanism, GramGaussian)
     assert mechanism.isotropic
     laplace = built(rewards="public", stage_scales=False)
-    assert laplace.deviations == pytest.approx([464.5 * math.sqrt(2)] * 4 + [0.0], rel=2e-4)
-    assert laplace.noise_ratio == pytest.approx(464.5 / printed_laplace_scale(5, 4, 1.0), rel=2e-4)
+    assert laplace.query.deviations == pytest.approx([464.5 * math.sqrt(2)] * 4 + [0.0], rel=2e-4)
+    assert laplace.query.noise_ratio == pytest.approx(464.5 / printed_laplace_scale(5, 4, 1.0), rel=2e-4)
     as_printed = built(calibration="printed", noise_scale=0.25)
-    assert (as_printed.noise_ratio, as_printed.mechanism_name, as_printed.clipped) == (0.25, "gram_laplace", False)
-    assert as_printed.deviations == pytest.approx([250.0 * math.sqrt(2)] * 4 + [0.0])
+    assert (as_printed.query.noise_ratio, as_printed.query.law.name, as_printed.query.clipped) == (
+        0.25,
+        "gram_laplace",
+        False,
+    )
+    assert as_printed.query.deviations == pytest.approx([250.0 * math.sqrt(2)] * 4 + [0.0])
     one_message = built(StatisticsLayout(5, 4, 1, 2, 3), rewards="public", stage_scales=False)
-    assert one_message.deviations == pytest.approx(laplace.deviations / 2)
+    assert one_message.query.deviations == pytest.approx(laplace.query.deviations / 2)
     without = NoStatisticsPrivacy().build(SMALL, 7, Streams(0, "x"))
-    assert (without.noise_ratio, without.mechanism_name, without.rewards) == (0.0, "raw", "open")
-    assert not without.deviations.any()
+    assert (without.query.noise_ratio, without.query.law.name, without.query.rewards) == (0.0, "raw", "open")
+    assert not without.query.deviations.any()
 
 
 @pytest.mark.parametrize(
@@ -236,7 +239,7 @@ def test_settings_that_do_not_fit_the_arithmetic_or_the_layout_are_refused() -> 
     for config in (NoStatisticsPrivacy(), LocalStatisticsPrivacy(1.0)):
         with pytest.raises(ValueError, match=r"^n_users must be at least 1, got 0"):
             config.build(SMALL, 0, Streams(0, "x"))
-    with pytest.raises(ValueError, match=r"^n_users must be below 2\^53 / 112"):
+    with pytest.raises(ValueError, match=r"^n_users must be at most 80421421917329, got"):
         LocalStatisticsPrivacy(1.0).build(SMALL, 2**50, Streams(0, "x"))
     refused: list[dict[str, Any]] = [{"rewards": "noisy"}, {"clipping": "auto"}]
     for settings in refused:
@@ -244,19 +247,20 @@ def test_settings_that_do_not_fit_the_arithmetic_or_the_layout_are_refused() -> 
             NoStatisticsPrivacy(**settings)
 
 
-def test_noise_that_is_not_where_the_trust_model_needs_it_is_refused() -> None:
-    request = PrivacyRequest(None, None, "none", "x")
-    raw = StatisticsParts(SMALL, RawGram(SMALL.release(clipped=True)), "public")
-    noisy = built().parts
-    for model, parts, message in (
-        ("ldp", raw, "ldp needs its noise on the user's side"),
-        ("none", noisy, "none needs its noise on the user's side"),
-        ("jdp", noisy, "jdp needs its noise on the user's side"),
-        ("ldp", replace(noisy, rewards="open"), "rewards are noisy where there is noise"),
-        ("ldp", replace(noisy, reward_noise=None), "rewards are noisy where there is noise"),
-        ("ldp", replace(noisy, layout=replace(SMALL, dimension=3)), "release must be the layout's"),
-        ("ldp", replace(noisy, layout=replace(SMALL, reward_dimension=4)), "for all corrections together"),
-        ("ldp", replace(noisy, reward_clip=2.0), "for all corrections together"),
-    ):
+def test_the_trust_model_follows_from_the_noise() -> None:
+    raw = StatisticsQuery(SMALL, RawGram(SMALL.release(clipped=True)), "public")
+    assert (raw.trust_model, built().query.trust_model) == ("none", "ldp")
+
+
+def test_noise_that_does_not_fit_what_is_sent_is_refused() -> None:
+    noisy = built().query
+    changes: list[tuple[dict[str, Any], str]] = [
+        ({"rewards": "open"}, "rewards are noisy where there is noise"),
+        ({"reward_law": None}, "rewards are noisy where there is noise"),
+        ({"layout": replace(SMALL, dimension=3)}, "release must be the layout's"),
+        ({"layout": replace(SMALL, reward_dimension=4)}, "for all corrections together"),
+        ({"reward_clip": 2.0}, "for all corrections together"),
+    ]
+    for changed, message in changes:
         with pytest.raises(LedgerError, match=message):
-            StatisticsPrivatizer(request, model, parts, 7, Streams(0, "x"))  # type: ignore[arg-type]
+            replace(noisy, **changed)

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from dprl.platform.reproductions.claims_on_messages import changed_numbers, mass_outside
-from dprl.privacy.ledgers.ledger import Release
+from dprl.privacy import ReleaseEvent
 from dprl.privacy.mechanisms import GRAMS
 from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
 from dprl.privacy.mechanisms.gram import GramRelease, l1_upper
@@ -119,7 +119,7 @@ def test_without_clips_nothing_is_proved_whatever_the_scale(kind: str, scale: fl
     curve = mechanism.curve()
     assert (curve.pure_epsilon, curve.epsilon(0.5), curve.delta(1e6)) == (math.inf, math.inf, 1.0)
     assert "D7" in curve.method
-    release_of = Release.of_message("statistics", mechanism, False, release.n_numbers, "seeded")
+    release_of = ReleaseEvent.of_message("statistics", mechanism, False, release.n_numbers, "seeded")
     assert release_of.curve() == curve
     with pytest.raises(ValueError, match="release must be clipped for a guarantee"):
         GRAMS[kind].calibrated(1.0, DELTA, release)

@@ -26,7 +26,7 @@ from ray import tune
 from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGC
 from dprl.algorithms.pgc_a3c.on_rllib.config import PGCConfig
-from dprl.privacy import Lease, PrivateMessages
+from dprl.privacy import PrivateMessages, SubmissionRange
 from tests.on_ray import start_ray
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -87,7 +87,7 @@ class WatchedPGC(PGC):
         collecting, aggregator = self._collecting, self._aggregator
         lease, receive = collecting._lease, aggregator.receive
 
-        def leased(k: int) -> Lease:
+        def leased(k: int) -> SubmissionRange:
             found = lease(k)
             append(folder / _LEASED, *map(str, found.submissions.tolist()))
             return found

@@ -22,8 +22,8 @@ from dprl.algorithms.pgc_a3c.on_rllib.module import n_parameters, read_parameter
 from dprl.algorithms.pgc_a3c.on_rllib.torch_agents import TorchAgents, World, episode_loss, loss_gradient
 from dprl.envs import CartPoleGravity
 from dprl.envs.cartpole_episodes import CartPoleGravityEnv
-from dprl.privacy import GradientPrivatizer, GradientSender, LedgerError, Streams
-from dprl.privacy.gradients.trust_models import LocalGradientPrivacy, NoGradientPrivacy
+from dprl.privacy import GradientClient, GradientPrivatizer, LedgerError, Streams
+from dprl.privacy.queries.gradient_trust_models import LocalGradientPrivacy, NoGradientPrivacy
 from dprl.privacy.randomness.bits import splitmix64
 from tests.algorithms.pgc_a3c.on_rllib.cases import Broken, Corridor, TwoHeads, actor_critic
 
@@ -107,7 +107,7 @@ def torch_agents(
     env: gym.Env[Any, Any], module: TorchRLModule, privatizer: GradientPrivatizer, **box: Any
 ) -> TorchAgents:
     config = PGCA3CConfig(**{"reward": "literal"} | box)
-    sender = GradientSender(privatizer.sender_spec)
+    sender = GradientClient(privatizer.client_spec)
     return TorchAgents(
         config, World(env, module, (1, 2), Streams(0, "agents").key("env", "gravity")), sender, shows_scores=True
     )
@@ -118,13 +118,13 @@ def test_every_agent_reports_its_own_gradient() -> None:
     privatizer, theta = raw(n_parameters(module)), read_parameters(module)
     whole = torch_agents(Corridor(), module, privatizer).report(batch_of(privatizer, 6, theta))
     assert whole.messages.submissions.tolist() == [1, 2, 3, 4, 5, 6]
-    estimates = privatizer.estimates(whole.messages)
+    estimates = privatizer.accept(whole.messages).gradients
     assert len({tuple(row) for row in estimates.tolist()}) == 6
     # In other batches, with others, the same.
     again = raw(n_parameters(module))
     agents = torch_agents(Corridor(), two_heads(), again)
     parts = [agents.report(batch_of(again, k, theta, first)) for k, first in ((1, 1), (3, 2), (2, 5))]
-    assert np.array_equal(np.concatenate([again.estimates(part.messages) for part in parts]), estimates)
+    assert np.array_equal(np.concatenate([again.accept(part.messages).gradients for part in parts]), estimates)
     assert whole.scores is not None
     assert np.array_equal(np.concatenate([part.scores for part in parts if part.scores is not None]), whole.scores)
 
@@ -135,8 +135,8 @@ def test_agents_start_from_the_version_they_are_given() -> None:
     both, one = raw(n_parameters(module)), raw(n_parameters(module))
     mixed = batch_of(both, 3, theta)
     mixed = Batch(mixed.lease, mixed.slots, np.stack([theta, -theta]), np.array([0, 1, 0]))
-    found = both.estimates(torch_agents(Corridor(), module, both).report(mixed).messages)
-    alone = one.estimates(torch_agents(Corridor(), two_heads(), one).report(batch_of(one, 3, -theta)).messages)
+    found = both.accept(torch_agents(Corridor(), module, both).report(mixed).messages).gradients
+    alone = one.accept(torch_agents(Corridor(), two_heads(), one).report(batch_of(one, 3, -theta)).messages).gradients
     assert np.array_equal(found[1], alone[1])
     assert not np.array_equal(found[0], alone[0])
 
@@ -146,7 +146,7 @@ def test_the_control_reports_zeros() -> None:
     privatizer = raw(n_parameters(module))
     agents = torch_agents(Corridor(), module, privatizer, reports="noise")
     reply = agents.report(batch_of(privatizer, 3, read_parameters(module)))
-    assert not privatizer.estimates(reply.messages).any()
+    assert not privatizer.accept(reply.messages).gradients.any()
 
 
 def test_a_submission_is_not_sent_twice() -> None:
@@ -162,7 +162,7 @@ def test_an_agent_whose_episode_breaks_reports_a_gradient_of_zero(capsys: pytest
     module = two_heads()
     privatizer = raw(n_parameters(module))
     reply = torch_agents(Broken(), module, privatizer).report(batch_of(privatizer, 6, read_parameters(module)))
-    zero = [not row.any() for row in privatizer.estimates(reply.messages)]
+    zero = [not row.any() for row in privatizer.accept(reply.messages).gradients]
     key = Streams(0, "agents").key("env", "gravity")
     assert zero == [int(splitmix64(key, np.uint64(agent))) % 3 == 2 for agent in range(1, 7)]
     assert 0 < sum(zero) < 6
@@ -195,7 +195,7 @@ def test_values_are_needed() -> None:
 def compiled(privatizer: GradientPrivatizer, lanes: int, **box: Any) -> CompiledAgents:
     config = PGCA3CConfig(**box)
     people = crowd(lanes, CartPoleGravity().build(), STREAMS)
-    return CompiledAgents(config, people, GradientSender(privatizer.sender_spec), shows_scores=False)
+    return CompiledAgents(config, people, GradientClient(privatizer.client_spec), shows_scores=False)
 
 
 @pytest.mark.parametrize("box", [{}, {"exploration": 0.9, "fading": 5.0}])
@@ -204,12 +204,12 @@ def test_compiled_agents_do_not_depend_on_their_batch(box: Mapping[str, Any]) ->
     whole = compiled(one, 8, **box).report(batch_of(one, 11, THETA))
     agents = compiled(other, 3, **box)
     parts = [agents.report(batch_of(other, k, THETA, first)) for k, first in ((4, 1), (7, 5))]
-    expected = np.concatenate([other.estimates(part.messages) for part in parts])
-    assert np.array_equal(one.estimates(whole.messages), expected)
+    expected = np.concatenate([other.accept(part.messages).gradients for part in parts])
+    assert np.array_equal(one.accept(whole.messages).gradients, expected)
     assert whole.scores is None
 
 
 def test_compiled_controls_report_zeros() -> None:
     privatizer = raw(112)
     reply = compiled(privatizer, 8, reports="noise").report(batch_of(privatizer, 3, THETA))
-    assert not privatizer.estimates(reply.messages).any()
+    assert not privatizer.accept(reply.messages).gradients.any()

@@ -19,7 +19,7 @@ from dprl.algorithms.pgc.book import JOURNAL
 from dprl.algorithms.pgc_a3c.on_rllib import PGC, PGCConfig
 from dprl.algorithms.pgc_a3c.on_rllib.module import read_parameters
 from dprl.privacy import LedgerError
-from dprl.privacy.scopes import DURATIONS, ROUNDS
+from dprl.privacy.threat_models import DURATIONS, ROUNDS
 from tests.algorithms.pgc_a3c.on_rllib.cases import SECRET, Broken, Corridor, TwoHeads
 from tests.on_ray import start_ray
 

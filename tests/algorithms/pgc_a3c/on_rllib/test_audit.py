@@ -160,7 +160,7 @@ def test_rounds_hide_how_long_episodes_take(monkeypatch: pytest.MonkeyPatch, rou
         clock = Clock()
         monkeypatch.setattr(env_runner, "time", clock)
         here = world(settings, lambda: Private(number, nothing, clock.step))
-        here.runner.report(here.batch(1), here.privatizer.sender_spec)
+        here.runner.report(here.batch(1), here.privatizer.client_spec)
         return [Message.of("duration", round(clock.now, 9))]
 
     assert differing_channels(timed) == (() if round_seconds else ("duration",))
@@ -173,7 +173,7 @@ def test_padding_hides_how_long_episodes_take(fixed_draws: None) -> None:
             settings = config(Pole, training={"padded": padded})
             settings.gravity = gravity
             here = world(settings, CartPoleGravityEnv)
-            here.runner.report(here.batch(1), here.privatizer.sender_spec)
+            here.runner.report(here.batch(1), here.privatizer.client_spec)
             agents: Any = here.runner._agents
             ticks.append(int(agents._crowd.clock[0]))
         assert (ticks[0] == ticks[1]) == padded
@@ -203,8 +203,8 @@ def test_a_runner_in_a_process_of_its_own(cluster: None) -> None:
         found = []
         for first in (1, 1 + AGENTS):
             batch = here.batch(first)
-            found += messages_of(ray.get(actor.report.remote(batch, here.privatizer.sender_spec)))
-            found += refused(lambda batch=batch: ray.get(actor.report.remote(batch, here.privatizer.sender_spec)))  # type: ignore[misc]
+            found += messages_of(ray.get(actor.report.remote(batch, here.privatizer.client_spec)))
+            found += refused(lambda batch=batch: ray.get(actor.report.remote(batch, here.privatizer.client_spec)))  # type: ignore[misc]
         for method in ("get_metrics", "get_state", "ping", "assert_healthy", "get_spaces"):
             found.append(Message(method, repr(ray.get(getattr(actor, method).remote())).encode()))
         found += refused(lambda: ray.get(actor.sample.remote()))

@@ -19,8 +19,8 @@ from dprl.algorithms.pgc.base import Batch, Reply
 from dprl.algorithms.pgc.book import JOURNAL
 from dprl.algorithms.pgc_a3c.on_rllib import config as settings_of_rllib
 from dprl.algorithms.pgc_a3c.on_rllib.env_runner import PrivateEnvRunner
-from dprl.privacy import LedgerError, SenderSpec
-from dprl.privacy.gradients.leases import issue_private_messages
+from dprl.privacy import ClientSpec, GradientQuery, LedgerError
+from dprl.privacy.messages import PrivateMessages
 from tests.algorithms.pgc_a3c.on_rllib.failures import (
     Record,
     adds_up,
@@ -45,16 +45,16 @@ def cluster() -> Iterator[None]:
 class Trap(PrivateEnvRunner):
     """A runner as it must not be: its noise is that of the global generator, which RLlib seeds when a runner starts."""
 
-    def report(self, batch: Batch, spec: SenderSpec) -> Reply:
+    def report(self, batch: Batch, spec: ClientSpec[GradientQuery]) -> Reply:
         submissions = super().report(batch, spec).messages.submissions
         values = np.random.laplace(size=(len(submissions), 80))
-        return Reply(issue_private_messages(spec.issuer, int(submissions[0]), values))
+        return Reply(PrivateMessages(int(submissions[0]), values, spec.issuer))
 
 
 class Replays(PrivateEnvRunner):
     """A runner that answers twice: its third reply is its first one again."""
 
-    def report(self, batch: Batch, spec: SenderSpec) -> Reply:
+    def report(self, batch: Batch, spec: ClientSpec[GradientQuery]) -> Reply:
         replies: list[Reply] = self.__dict__.setdefault("replies", [])
         replies.append(super().report(batch, spec))
         return replies[0] if len(replies) == 3 else replies[-1]

@@ -67,7 +67,7 @@ def started(monkeypatch: pytest.MonkeyPatch, error: Exception | None = None) -> 
     monkeypatch.setattr(workers, "ray", runners)
     monkeypatch.setattr(workers, "time", runners)
     group: Any = runners
-    book: Any = SimpleNamespace(sender_spec=lambda: None)
+    book: Any = SimpleNamespace(client_spec=lambda: None)
     return runners, Workers(group, book, 2, 10.0)
 
 

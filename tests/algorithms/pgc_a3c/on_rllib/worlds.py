@@ -33,9 +33,8 @@ from dprl.algorithms.pgc.base import Batch, Reply
 from dprl.algorithms.pgc_a3c.on_rllib.config import PGCConfig
 from dprl.algorithms.pgc_a3c.on_rllib.env_runner import PrivateEnvRunner
 from dprl.algorithms.pgc_a3c.on_rllib.module import n_parameters
-from dprl.privacy import GradientPrivatizer, LedgerError
+from dprl.privacy import GradientPrivatizer, LedgerError, PrivateMessages
 from dprl.privacy.audits.recorder import Message
-from dprl.privacy.gradients.leases import issue_private_messages
 
 SECRET = "gravity 9.7182"
 AGENTS, OTHER = 5, 2
@@ -189,7 +188,7 @@ class World(NamedTuple):
 
     def batch(self, first: int) -> Batch:
         """Return the next batch, which fills the slots from `first` on."""
-        theta = np.random.default_rng(0).normal(size=(1, self.privatizer.dimension))
+        theta = np.random.default_rng(0).normal(size=(1, self.privatizer.query.dimension))
         slots = np.arange(first, first + AGENTS)
         return Batch(self.privatizer.lease(AGENTS), slots, theta, np.zeros(AGENTS, dtype=np.int64))
 
@@ -219,9 +218,9 @@ def left(here: World) -> list[Message]:
             warnings.simplefilter("always")
             for first in (1, 1 + AGENTS):
                 batch = here.batch(first)
-                found += answered(lambda batch=batch: here.runner.report(batch, here.privatizer.sender_spec))  # type: ignore[misc]
+                found += answered(lambda batch=batch: here.runner.report(batch, here.privatizer.client_spec))  # type: ignore[misc]
                 # A reply is asked for twice: a refusal.
-                found += answered(lambda batch=batch: here.runner.report(batch, here.privatizer.sender_spec))  # type: ignore[misc]
+                found += answered(lambda batch=batch: here.runner.report(batch, here.privatizer.client_spec))  # type: ignore[misc]
             found += told(here.runner)
     finally:
         logging.getLogger().removeHandler(handler)
@@ -319,7 +318,7 @@ class LeavesOut(PrivateEnvRunner):
     def report(self, batch: Batch, spec: Any) -> Reply:
         messages = super().report(batch, spec).messages
         n = len(messages) - (self.env.longest > 5)
-        return Reply(issue_private_messages(spec.issuer, messages.first, messages.values[:n]))
+        return Reply(PrivateMessages(messages.first, messages.values[:n], spec.issuer))
 
 
 class Remembers(PrivateEnvRunner):

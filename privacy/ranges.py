@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
+import numpy as np
+import numpy.typing as npt
+
 
 class RangeSet:
     """A set of whole numbers from 1 on; its memory grows with the number of ranges, not with the numbers in them.
@@ -25,6 +28,18 @@ class RangeSet:
     def ranges(self) -> list[tuple[int, int]]:
         """All ranges (first, last), ascending."""
         return list(zip(self._firsts, self._lasts, strict=True))
+
+    def to_array(self) -> npt.NDArray[np.int64]:
+        """Return all ranges (first, last), ascending, as int64[r, 2]."""
+        return np.array(self.ranges, dtype=np.int64).reshape(-1, 2)
+
+    @classmethod
+    def from_array(cls, ranges: npt.NDArray[np.int64]) -> RangeSet:
+        """Return the set of ranges (first, last) int64[r, 2]."""
+        found = cls()
+        for first, last in ranges.tolist():
+            found.add(first, last)
+        return found
 
     @property
     def size(self) -> int:
@@ -57,8 +72,3 @@ class RangeSet:
         if start < stop:
             first, last = min(first, self._firsts[start]), max(last, self._lasts[stop - 1])
         self._firsts[start:stop], self._lasts[start:stop] = [first], [last]
-
-    def update(self, other: RangeSet) -> None:
-        """Add all numbers of another set."""
-        for first, last in other.ranges:
-            self.add(first, last)

@@ -1,4 +1,4 @@
-"""What a certificate says of the noise beside its guarantee: how large it is, how users differ, what is best."""
+"""Noise summary of a certificate: the size of the error, its spread over users, and the best noise available."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from dprl.privacy.accounting.composition import compose, summary_over_users
 from dprl.privacy.accounting.curves import PrivacyCurve
 from dprl.privacy.base import Guarantee
 from dprl.privacy.counters.base import Counter, Tree
-from dprl.privacy.counts.calibration import Budget, best_of_all
-from dprl.privacy.counts.channels import NoiseParts
-from dprl.privacy.counts.layouts import Layout
-from dprl.privacy.ledgers.ledger import Release
+from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.mechanisms.base import Sensitivity
+from dprl.privacy.queries.count_calibration import CountBudget, best_of_all
+from dprl.privacy.queries.count_encoding import CountEncoding
+from dprl.privacy.queries.count_precision import NoiseSpec
 
 
-def count_error(layout: Layout, noise: NoiseParts) -> tuple[float, float]:
+def count_error(encoding: CountEncoding, noise: NoiseSpec) -> tuple[float, float]:
     """Return (rms over the episodes, maximum) of the standard deviation of one cell of the first family."""
-    summands, users = layout.summands(layout.needed.families[0]), noise.counter.n_items
-    if noise.report is not None:
-        node, rms, largest = noise.report.variance, math.sqrt((users + 1) / 2.0), math.sqrt(users)
+    summands, users = encoding.summands(encoding.needed.families[0]), noise.counter.n_items
+    if noise.law is not None:
+        node, rms, largest = noise.law.variance, math.sqrt((users + 1) / 2.0), math.sqrt(users)
     elif noise.counter.node is not None:
         node, (rms, largest) = noise.counter.node.variance, noise.counter.errors()
     else:
@@ -32,8 +32,12 @@ def count_error(layout: Layout, noise: NoiseParts) -> tuple[float, float]:
 
 
 @lru_cache(maxsize=64)  # every seed of a cell asks for the same ones
-def details_of(
-    guarantee: Guarantee | None, layout: Layout, noise: NoiseParts, releases: tuple[Release, ...], arithmetic: str
+def noise_summary(
+    guarantee: Guarantee | None,
+    encoding: CountEncoding,
+    noise: NoiseSpec,
+    releases: tuple[ReleaseEvent, ...],
+    arithmetic: str,
 ) -> dict[str, Any]:
     """Return 'error', 'per_user' and 'best_available' for the certificate; without a guarantee nothing.
 
@@ -41,10 +45,10 @@ def details_of(
     """
     if guarantee is None:
         return {}
-    rms, largest = count_error(layout, noise)
-    error = {"family": layout.needed.families[0].name, "rms": rms, "max": largest}
-    budget = Budget(guarantee.epsilon, guarantee.delta, layout, noise.counter.n_items, arithmetic)
-    row = Sensitivity.of_cells(layout.released.changed_cells())
+    rms, largest = count_error(encoding, noise)
+    error = {"family": encoding.needed.families[0].name, "rms": rms, "max": largest}
+    budget = CountBudget(guarantee.epsilon, guarantee.delta, encoding, noise.counter.n_items, arithmetic)
+    row = Sensitivity.of_cells(encoding.released.changed_cells())
     best = best_of_all(guarantee.trust_model, budget)
     return {
         "error": error,
@@ -54,7 +58,7 @@ def details_of(
 
 
 def _per_user(
-    counter: Counter, row: Sensitivity, releases: tuple[Release, ...], delta: float
+    counter: Counter, row: Sensitivity, releases: tuple[ReleaseEvent, ...], delta: float
 ) -> dict[str, float] | None:
     """Return how the proved epsilon at `delta` spreads over the users of a tree; None where all have the same."""
     if not isinstance(counter, Tree):

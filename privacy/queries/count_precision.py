@@ -1,22 +1,40 @@
-"""How far the counts that a learner gets are off, at most, with high probability: `precision: exact` and `printed`."""
+"""High-probability error bounds of released counts: `precision: exact` and `printed`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
-from dprl.privacy.base import CountFamily
 from dprl.privacy.counters import BinaryTree, KaryTree
+from dprl.privacy.counters.base import Counter
 from dprl.privacy.counters.error_bounds import UnaryCell, running_sum_bound, unary_cell_bound
 from dprl.privacy.counters.unary_bounds import grid_points
 from dprl.privacy.counters.weighted_bounds import weighted_sum_bound, weighted_tree_bound, weighted_unary_bound
-from dprl.privacy.counts.channels import NoiseParts
-from dprl.privacy.counts.layouts import Layout
-from dprl.privacy.mechanisms.base import INTEGER
+from dprl.privacy.mechanisms.base import INTEGER, Mechanism
 from dprl.privacy.mechanisms.unary_report import UnaryReport
+from dprl.privacy.queries.count_encoding import CountEncoding, CountFamily
+from dprl.privacy.queries.printed import PrintedError
 
 # Of the exact bound of unary encodings; beyond, a bound that is a few per cent larger takes its place.
 _MOST_GRID_POINTS = 1e5
+
+
+class NoiseSpec(NamedTuple):
+    """The noise on counts.
+
+    law: randomises the client's message; None sends counts without noise. counter: the server's. printed: a paper's
+    error bound, used in place of the exact one, or None.
+    """
+
+    law: Mechanism | UnaryReport | None
+    counter: Counter
+    printed: PrintedError | None = None
+
+    @property
+    def on_either_side(self) -> Mechanism | UnaryReport | None:
+        """The law of the noise, on whichever side it is; None without noise."""
+        return self.law or self.counter.node
 
 
 @dataclass(frozen=True)
@@ -35,27 +53,27 @@ class WeightedSums:
     users: int
 
 
-def error_bounds(layout: Layout, noise: NoiseParts, beta: float) -> dict[str, float]:
+def error_bounds(encoding: CountEncoding, noise: NoiseSpec, beta: float) -> dict[str, float]:
     """Return E by needed family: with probability 1 - beta no count of any cell and episode is off by more.
 
     Off from the sum of what users sent: a reward that is sent as a coin is itself a reward in [0, 1] of the same mean.
     A printed formula holds for each family at beta; the exact bounds share it.
     """
-    families = layout.needed.families
-    return {family.name: _family_bound(layout, noise, family, beta / len(families)) for family in families}
+    families = encoding.needed.families
+    return {family.name: _family_bound(encoding, noise, family, beta / len(families)) for family in families}
 
 
-def _family_bound(layout: Layout, noise: NoiseParts, family: CountFamily, share: float) -> float:
-    n_cells = layout.needed.n_steps * family.width
+def _family_bound(encoding: CountEncoding, noise: NoiseSpec, family: CountFamily, share: float) -> float:
+    n_cells = encoding.needed.n_steps * family.width
     if noise.printed is not None:
-        law = noise.report or noise.counter.node
-        beta = share * len(layout.needed.families)
+        law = noise.on_either_side
+        beta = share * len(encoding.needed.families)
         return 0.0 if law is None else noise.printed(law.scale, noise.counter.n_items, n_cells, beta)
-    return _sums_bound(noise, layout.summands(family), n_cells, noise.counter.n_items, share)
+    return _sums_bound(noise, encoding.summands(family), n_cells, noise.counter.n_items, share)
 
 
 @lru_cache(maxsize=1024)  # every seed of a cell asks for the same ones
-def _sums_bound(noise: NoiseParts, summands: int, number: int, users: int, beta: float) -> float:
+def _sums_bound(noise: NoiseSpec, summands: int, number: int, users: int, beta: float) -> float:
     """Return E for `number` sums of `summands` released cells each, after each of the first so many users."""
     report, counter, _ = noise
     if report is None:
@@ -69,7 +87,7 @@ def _sums_bound(noise: NoiseParts, summands: int, number: int, users: int, beta:
     return running_sum_bound(users * summands, report, number, beta)
 
 
-def weighted_bound(layout: Layout, noise: NoiseParts, sums: WeightedSums, beta: float) -> float:
+def weighted_bound(encoding: CountEncoding, noise: NoiseSpec, sums: WeightedSums, beta: float) -> float:
     """Return E: with probability 1 - beta none of the weighted sums is off by more than E.
 
     Weights in [0, 1] need no more than weights of 1: for continuous noise see `Counter.error_bound`; whole-number noise
@@ -80,14 +98,14 @@ def weighted_bound(layout: Layout, noise: NoiseParts, sums: WeightedSums, beta: 
     """
     if noise.printed is not None:
         raise ValueError("precision must be exact here, got printed; no paper prints a bound for weighted sums")
-    family = next(f for f in layout.needed.families if f.name == sums.family)
-    summands, users = layout.summands(family) * sums.cells, min(sums.users, noise.counter.n_items)
-    law, failure = noise.report or noise.counter.node, beta / sums.number
+    family = next(f for f in encoding.needed.families if f.name == sums.family)
+    summands, users = encoding.summands(family) * sums.cells, min(sums.users, noise.counter.n_items)
+    law, failure = noise.on_either_side, beta / sums.number
     if isinstance(law, UnaryReport):
         return weighted_unary_bound(users, _unary_cell(law, summands), failure)
     if law is None or law.arithmetic != INTEGER:
         return _sums_bound(noise, summands, 1, users, failure)
-    if noise.report is not None:
+    if noise.law is not None:
         return weighted_sum_bound(users, law, summands, failure)
     if not isinstance(noise.counter, BinaryTree | KaryTree):
         raise ValueError(f"counter must be one of binary_tree, kary_tree, got {noise.counter.name}; others take no law")

@@ -1,4 +1,4 @@
-"""The configs of each trust model: they validate themselves, calibrate, and build the Privatizer they describe."""
+"""Trust models for counts: settings that validate themselves, calibrate the noise, and build the privatizer."""
 
 from __future__ import annotations
 
@@ -6,38 +6,41 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
 
-from dprl.privacy.base import CountFamilies, Guarantee, TrustModel
+from dprl.privacy.base import Guarantee, TrustModel
 from dprl.privacy.certificate import PrivacyRequest
-from dprl.privacy.checks import check_budget, check_choice
 from dprl.privacy.counters import RETIRED, ExactCounter
 from dprl.privacy.counters.binary_tree import BinaryTree
-from dprl.privacy.counts.calibration import (
+from dprl.privacy.mechanisms import ADDITIVE
+from dprl.privacy.mechanisms.base import INTEGER
+from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.privatizer import Privatizer
+from dprl.privacy.queries.count_calibration import (
     AUTO,
-    Budget,
+    CountBudget,
     calibrated_counter,
     calibrated_report,
     counter_names,
     report_names,
 )
-from dprl.privacy.counts.channels import NoiseParts
-from dprl.privacy.counts.layouts import RELEASED_FAMILIES, Layout
-from dprl.privacy.counts.printed import PRINTED, PrintedLemma, PrintedPrivatizers
-from dprl.privacy.counts.privatizers import Privatizer
-from dprl.privacy.mechanisms import ADDITIVE
-from dprl.privacy.mechanisms.base import INTEGER
-from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.queries.count_encoding import RELEASED_FAMILIES, CountEncoding, CountFamilies
+from dprl.privacy.queries.count_precision import NoiseSpec
+from dprl.privacy.queries.counts import CountQuery
+from dprl.privacy.queries.printed import PRINTED, PrintedLemma, PrintedPrivatizers
 from dprl.privacy.randomness.streams import Streams
+from dprl.privacy.validation import check_budget, check_choice
 
 Calibration = Literal["certified", "printed"]
 PrecisionRule = Literal["exact", "printed"]
 
+CountPrivatizer = Privatizer[CountQuery]
+
 
 class PrivacyConfig(Protocol):
-    """What every trust model's config offers."""
+    """Settings of a trust model for counts."""
 
     model: ClassVar[TrustModel]
 
-    def build(self, families: CountFamilies, n_users: int, streams: Streams) -> Privatizer:
+    def build(self, families: CountFamilies, n_users: int, streams: Streams) -> CountPrivatizer:
         """Return the privatizer for users 1..n_users."""
 
 
@@ -47,17 +50,17 @@ class NoPrivacy:
 
     model: ClassVar[TrustModel] = "none"
 
-    def build(self, families: CountFamilies, n_users: int, streams: Streams) -> Privatizer:
+    def build(self, families: CountFamilies, n_users: int, streams: Streams) -> CountPrivatizer:
         """Return the privatizer that passes exact counts on."""
         _check_users(n_users)
         request = PrivacyRequest(None, None, "none", "nothing is claimed")
-        parts = NoiseParts(None, ExactCounter(n_users), None)
-        return Privatizer(request, self.model, Layout(families), parts, streams)
+        query = CountQuery(CountEncoding(families), NoiseSpec(None, ExactCounter(n_users)))
+        return Privatizer(query, request, n_users, streams)
 
 
 @dataclass(frozen=True)
 class _Calibrated(ABC):
-    """What the noisy trust models share: a budget, whose scale, whose error bound, what is released."""
+    """Settings that the noisy trust models share: budget, sources of scale and error bound, released families."""
 
     epsilon: float
     delta: float = 0.0
@@ -75,33 +78,35 @@ class _Calibrated(ABC):
         if self.calibration == "printed":
             _check_printed(self.delta, self.families)
 
-    def build(self, families: CountFamilies, n_users: int, streams: Streams) -> Privatizer:
+    def build(self, families: CountFamilies, n_users: int, streams: Streams) -> CountPrivatizer:
         """Return the privatizer for users 1..n_users (episodes 1..K-1: the last episode's data are never used).
 
         Raises ValueError for settings that do not fit together.
         """
         _check_users(n_users)
-        layout = Layout(families, self.families, whole=streams.noise.arithmetic == "exact" or self._needs_integers)
+        encoding = CountEncoding(
+            families, self.families, whole=streams.noise.arithmetic == "exact" or self._needs_integers
+        )
         guarantee = Guarantee(self.model, self.epsilon, self.delta)
         source, why = "the requested guarantee, met by the certified scale", ""
         if self.calibration == "printed":
             lemma = self._lemma(_printed(families, streams, "calibration: certified"))
-            parts = self._printed_parts(Laplace(lemma.scale(families, n_users, self.epsilon)), n_users)
+            noise = self._printed_noise(Laplace(lemma.scale(families, n_users, self.epsilon)), n_users)
             source = lemma.source
         else:
-            parts, why = self._parts(layout, n_users, streams)
+            noise, why = self._noise(encoding, n_users, streams)
         if self.precision == "printed":
             lemma = self._lemma(_printed(families, streams, "precision: exact"))
             if lemma.error is None:
                 raise ValueError(
                     f"precision must be exact here, got printed; {lemma.source} gives its error bound up to a constant"
                 )
-            parts = parts._replace(printed=lemma.error)
+            noise = noise._replace(printed=lemma.error)
         request = PrivacyRequest(guarantee, guarantee, self.calibration, source, why)
-        return Privatizer(request, self.model, layout, parts, streams)
+        return Privatizer(CountQuery(encoding, noise), request, n_users, streams)
 
-    def _budget(self, layout: Layout, n_users: int, streams: Streams) -> Budget:
-        return Budget(self.epsilon, self.delta, layout, n_users, streams.noise.arithmetic)
+    def _budget(self, encoding: CountEncoding, n_users: int, streams: Streams) -> CountBudget:
+        return CountBudget(self.epsilon, self.delta, encoding, n_users, streams.noise.arithmetic)
 
     @property
     def _needs_integers(self) -> bool:
@@ -115,11 +120,11 @@ class _Calibrated(ABC):
         """Return the paper's lemma on this trust model."""
 
     @abstractmethod
-    def _printed_parts(self, noise: Laplace, n_users: int) -> NoiseParts:
+    def _printed_noise(self, node: Laplace, n_users: int) -> NoiseSpec:
         """Return where the paper has its noise."""
 
     @abstractmethod
-    def _parts(self, layout: Layout, n_users: int, streams: Streams) -> tuple[NoiseParts, str]:
+    def _noise(self, encoding: CountEncoding, n_users: int, streams: Streams) -> tuple[NoiseSpec, str]:
         """Return the least noise of the chosen kind that meets the guarantee, and why it was chosen, if it was."""
 
 
@@ -164,12 +169,12 @@ class CentralPrivacy(_Calibrated):
     def _lemma(printed: PrintedPrivatizers) -> PrintedLemma:
         return printed.central
 
-    def _printed_parts(self, noise: Laplace, n_users: int) -> NoiseParts:
-        return NoiseParts(None, BinaryTree(n_users, noise), None)
+    def _printed_noise(self, node: Laplace, n_users: int) -> NoiseSpec:
+        return NoiseSpec(None, BinaryTree(n_users, node))
 
-    def _parts(self, layout: Layout, n_users: int, streams: Streams) -> tuple[NoiseParts, str]:
-        counter, why = calibrated_counter(self.counter, self.mechanism, self._budget(layout, n_users, streams))
-        return NoiseParts(None, counter, None), why
+    def _noise(self, encoding: CountEncoding, n_users: int, streams: Streams) -> tuple[NoiseSpec, str]:
+        counter, why = calibrated_counter(self.counter, self.mechanism, self._budget(encoding, n_users, streams))
+        return NoiseSpec(None, counter), why
 
 
 @dataclass(frozen=True)
@@ -204,12 +209,12 @@ class LocalPrivacy(_Calibrated):
     def _lemma(printed: PrintedPrivatizers) -> PrintedLemma:
         return printed.local
 
-    def _printed_parts(self, noise: Laplace, n_users: int) -> NoiseParts:
-        return NoiseParts(noise, ExactCounter(n_users), None)
+    def _printed_noise(self, node: Laplace, n_users: int) -> NoiseSpec:
+        return NoiseSpec(node, ExactCounter(n_users))
 
-    def _parts(self, layout: Layout, n_users: int, streams: Streams) -> tuple[NoiseParts, str]:
-        report, why = calibrated_report(self.mechanism, self._budget(layout, n_users, streams))
-        return NoiseParts(report, ExactCounter(n_users), None), why
+    def _noise(self, encoding: CountEncoding, n_users: int, streams: Streams) -> tuple[NoiseSpec, str]:
+        report, why = calibrated_report(self.mechanism, self._budget(encoding, n_users, streams))
+        return NoiseSpec(report, ExactCounter(n_users)), why
 
 
 TRUST_MODELS: dict[str, type[PrivacyConfig]] = {

@@ -1,11 +1,10 @@
-"""From a user's features and targets to the server's sums: the kernels on either side of a message of statistics.
+"""Kernels of a message of linear statistics: from a user's features and targets to the server's sums.
 
-`send_statistics` and `add_statistics` are what compiled loops call, one user at a time.
+Compiled loops call `send_statistics` and `add_statistics`, one user at a time.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
 from typing import NamedTuple, NoReturn
 
@@ -14,21 +13,21 @@ import numpy.typing as npt
 
 from dprl.compiled import inlined, no_alloc_kernel
 from dprl.privacy.base import Float64Array, Int64Array
+from dprl.privacy.channel import SENT, advance_received, advance_sent
 from dprl.privacy.mechanisms.base import Noise
 from dprl.privacy.mechanisms.clipping import L2, MOST, fill_clipped
 from dprl.privacy.mechanisms.gram import add_gram, clip_features, clip_value, finish_gram
 from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.mechanisms.vectors import VectorNoise, fill_noisy
-from dprl.privacy.submitting import SENT, take_message, take_turn
 
 WHOLE, BY_STAGE, NONE = range(3)
 """How noise is drawn: that of a message at once, stage by stage, not at all."""
 PUBLIC, NOISY, OPEN = range(3)
-"""What becomes of the rewards' corrections: they are not sent, they are sent with noise, they are sent as they are."""
+"""Treatment of the rewards' corrections: not sent, sent with noise, sent without noise."""
 
 
 class StageNoise(NamedTuple):
-    """The noise of Gram matrices as the kernels see it.
+    """The noise of Gram matrices for kernels.
 
     drawn: a code above; whole: for WHOLE, noise of scale 1, and the key for all kinds; keys uint64[H, 5]: of the
     stages; laws int64[H], limits float64[H], sizes float64[H, 2]: of their noise, on and off the diagonal, in units of
@@ -55,10 +54,10 @@ class StageNoise(NamedTuple):
 
 
 class RewardNoise(NamedTuple):
-    """What becomes of the rewards' corrections.
+    """The treatment of the rewards' corrections.
 
     kind: a code above; radius, norm: of the ball that each correction is clipped into; noise: that of all of them as
-    one vector; clipped float64[n H, p]: the room.
+    one vector; clipped float64[n H, p]: workspace.
     """
 
     kind: int
@@ -68,19 +67,16 @@ class RewardNoise(NamedTuple):
     clipped: Float64Array
 
     def __repr__(self) -> str:
-        # The room holds what was sent last before there was noise on it.
+        # The workspace holds what was sent last, before there was noise on it.
         return f"RewardNoise(kind={self.kind})"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("noise cannot be copied or pickled: its key must not be written down or used twice")
 
 
 class StatisticsChannel(NamedTuple):
-    """A statistics privatizer's state as the kernels see it; learners only hand it on.
+    """The channel of statistics.
 
     n_messages: M; length: D (D + 3) / 2; bounds float64[H]: m_h, 0 for stages that are not sent; clips: whether the
-    device does; noise, rewards: what randomises; feature float64[D]: the room; message float64[m]: the one under way,
-    stage after stage of each of the M, then the corrections; turns int64[4]: who has sent.
+    device does; noise, rewards: what randomises; feature float64[D]: workspace; message float64[m]: the one under way,
+    stage after stage of each of the M, then the corrections; cursor int64[5].
     """
 
     n_messages: int
@@ -91,38 +87,18 @@ class StatisticsChannel(NamedTuple):
     rewards: RewardNoise
     feature: Float64Array
     message: Float64Array
-    turns: Int64Array
+    cursor: Int64Array
 
     def __repr__(self) -> str:
-        # The room and the message hold what users sent.
-        return f"StatisticsChannel({self.message.shape[0]} numbers, {self.turns[SENT]} users sent)"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("noise cannot be copied or pickled: its key must not be written down or used twice")
-
-
-def digest_of(channel: StatisticsChannel) -> str:
-    """Return a digest of all that must not change in a run: what is sent, and what its noise depends on."""
-    noise, rewards = channel.noise, channel.rewards
-    vector = rewards.noise
-    numbers = (
-        *(channel.n_messages, channel.length, channel.clips, channel.message.shape, noise.drawn),
-        *(noise.whole.law, noise.whole.scale, noise.whole.bound, rewards.kind, rewards.radius, rewards.norm),
-        *(vector.kind, vector.dimension, vector.message_length, vector.norm, vector.clip, vector.grid, vector.draws),
-        *(vector.submissions, vector.noise.law, vector.noise.scale, vector.noise.bound),
-    )
-    digest = hashlib.blake2b(repr([float(np.sum(number)) for number in numbers]).encode())
-    arrays = (channel.bounds, *noise[2:], noise.whole.key, vector.noise.key, vector.noise.table)
-    for array in arrays:
-        digest.update(np.ascontiguousarray(array).tobytes() + b"|")
-    return digest.hexdigest()
+        # Workspace and message hold what users sent.
+        return f"StatisticsChannel({self.message.shape[0]} numbers, {self.cursor[SENT]} users sent)"
 
 
 @no_alloc_kernel
 def send_statistics(
     channel: StatisticsChannel, features: Float64Array, targets: Float64Array, corrections: Float64Array, user: int
 ) -> None:
-    """User side: make the message of `user` (from 1 on), which is all that leaves the user's side here.
+    """Client side: make the message of `user` (from 1 on), which is all that leaves the user's side here.
 
     features: float64[M, H, D], phi of the visited state and action; targets: float64[M, H], V at the next state;
     corrections: float64[n, H, p], (r_i - <psi, w_i>) psi, read unless rewards are public. Numbers that are not finite
@@ -130,12 +106,12 @@ def send_statistics(
 
     Raises LedgerError unless the user is charged and is the next one who has not sent yet; ValueError for other shapes.
 
-    *Formal guarantee.* That of the privatizer's mechanisms, for any two inputs of the user; see their classes.
+    *Formal guarantee.* That of the query's mechanisms, for any two inputs of the user; see their classes.
 
     Paper: [TH23] Algorithm 1.
     """
     _check_shapes(channel, features, targets, corrections)
-    take_turn(channel.turns, user)
+    advance_sent(channel.cursor, user)
     length, n_stages = channel.length, channel.bounds.shape[0]
     wide = channel.message.shape[0] - _corrections_sent(channel)
     _draw(channel, channel.message[:wide], user)
@@ -173,7 +149,7 @@ def add_statistics(
     _check_shapes(channel, vectors, vectors[:, :, 0], corrections)
     if matrices.shape[:3] != vectors.shape or matrices.shape[3] != vectors.shape[2]:
         raise ValueError("matrices must be of the features' shape, and square")
-    take_message(channel.turns)
+    advance_received(channel.cursor)
     length, n_stages = channel.length, channel.bounds.shape[0]
     place = 0
     for m in range(channel.n_messages):

@@ -1,4 +1,4 @@
-"""The configs of each trust model for gradients: they validate themselves, calibrate, and build the privatizer."""
+"""Trust models for gradients: settings that validate themselves, calibrate the noise, and build the privatizer."""
 
 from __future__ import annotations
 
@@ -13,11 +13,7 @@ from dprl.privacy.accounting.composition import repeat
 from dprl.privacy.accounting.roots import quotient_down
 from dprl.privacy.base import Guarantee, TrustModel
 from dprl.privacy.certificate import PrivacyRequest
-from dprl.privacy.checks import check_budget, check_choice
-from dprl.privacy.gradients.parts import GradientParts
-from dprl.privacy.gradients.privatizers import GradientPrivatizer
-from dprl.privacy.gradients.senders import Randomisers
-from dprl.privacy.ledgers.submissions import Journal
+from dprl.privacy.ledger import Journal
 from dprl.privacy.mechanisms.clipping import NORMS
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace, VectorMechanism
 from dprl.privacy.mechanisms.privunit import PrivUnit
@@ -29,8 +25,11 @@ from dprl.privacy.mechanisms.projected_random_sign import (
 )
 from dprl.privacy.mechanisms.randomized_response import LARGEST_EPSILON, RandomizedResponse
 from dprl.privacy.mechanisms.vectors import RawVector
+from dprl.privacy.privatizer import Privatizer
+from dprl.privacy.queries.gradients import GradientQuery
 from dprl.privacy.randomness.streams import Streams
-from dprl.privacy.scopes import GRADIENT_ADJACENCY, of_gradients
+from dprl.privacy.threat_models import GRADIENT_ADJACENCY
+from dprl.privacy.validation import check_budget, check_choice
 
 ClipNorm = Literal["none", "l1", "l2", "elementwise"]
 ReleaseScores = Literal["simulator", "private", "none"]
@@ -38,9 +37,11 @@ SCORES = ("simulator", "private", "none")
 _PAPER_CLIP, _PAPER_SIGN_CLIP = 0.01, 1.0
 _TARGET_SCORE = 195.0
 
+GradientPrivatizer = Privatizer[GradientQuery]
+
 
 class GradientPrivacyConfig(Protocol):
-    """What every trust model's config offers."""
+    """Settings of a trust model for gradients."""
 
     model: ClassVar[TrustModel]
 
@@ -89,10 +90,10 @@ class NoGradientPrivacy:
     ) -> GradientPrivatizer:
         """Return the privatizer that passes clipped gradients on; see `GradientPrivacyConfig`."""
         _check_submissions(n_submissions)
-        scope = of_gradients(self.model, 1, self.release_scores, channels)
-        raw = Randomisers(RawVector(dimension, self.clip_norm, self.clip))
+        law = RawVector(dimension, self.clip_norm, self.clip)
+        query = GradientQuery(law, release_scores=self.release_scores, left_open=channels)
         request = PrivacyRequest(None, None, "none", "nothing is claimed")
-        return GradientPrivatizer(request, self.model, GradientParts(raw, scope, n_submissions, 1), streams, journal)
+        return Privatizer(query, request, n_submissions, streams, journal=journal)
 
 
 @dataclass(frozen=True)
@@ -179,37 +180,35 @@ class LocalGradientPrivacy:
     ) -> GradientPrivatizer:
         """Return the privatizer of `n_submissions` gradients float64[dimension], by as few agents as can send them.
 
-        channels: what else the algorithm leaves open, for the certificate. journal: where charges survive a crash.
+        channels: other channels that the algorithm leaves open, for the certificate. journal: where charges survive.
 
         Raises ValueError for settings that do not fit together.
         """
         _check_submissions(n_submissions)
-        scope = of_gradients(self.model, self.submissions, self.release_scores, channels)
-        randomisers = self._randomisers(dimension, streams.noise.arithmetic == "exact")
+        query = self._query(dimension, streams.noise.arithmetic == "exact", channels)
         guarantee = Guarantee(self.model, self.epsilon, self.delta, GRADIENT_ADJACENCY)
         source = "the requested guarantee, met by the certified noise"
         request = PrivacyRequest(guarantee, guarantee, "certified", source)
         n_agents = -(-n_submissions // self.submissions)
-        parts = GradientParts(randomisers, scope, n_agents, self.submissions)
-        return GradientPrivatizer(request, self.model, parts, streams, journal)
+        return Privatizer(query, request, n_agents, streams, self.submissions, journal)
 
-    def _randomisers(self, dimension: int, exact: bool) -> Randomisers:
+    def _query(self, dimension: int, exact: bool, channels: tuple[str, ...]) -> GradientQuery:
         budget = _Budget(_less(self.epsilon, self.score_epsilon), self.delta, self.submissions, dimension, exact)
         try:
-            mechanism = _CALIBRATED[self.mechanism](budget, self)
+            law = _CALIBRATED[self.mechanism](budget, self)
         except ValueError as error:
             if self.submissions == 1:
                 raise
             raise ValueError(f"{error} (one of {self.submissions} submissions)") from error
         if self.release_scores != "private":
-            return Randomisers(mechanism)
+            return GradientQuery(law, release_scores=self.release_scores, left_open=channels)
         each = min(LARGEST_EPSILON, quotient_down(self.score_epsilon, self.submissions))
-        return Randomisers(mechanism, RandomizedResponse(each), self.target_score)
+        return GradientQuery(law, RandomizedResponse(each), self.target_score, self.release_scores, channels)
 
 
 @dataclass(frozen=True)
 class _Budget:
-    """What the gradients of one agent have to meet together: `submissions` times a vector of `dimension`."""
+    """The budget of all gradients of one agent: `submissions` times a vector of `dimension`."""
 
     epsilon: float
     delta: float

@@ -1,8 +1,8 @@
-"""A journal of charges in a file of its own, outside of any checkpoint: what was charged once stays charged.
+"""Journal of charges: a file outside of any checkpoint that keeps what was charged, whatever becomes of a process.
 
-One line of text for each range of consecutive agents that are charged for the same number of theirs, with a checksum
-that continues the checksum of the line before. What `write` has returned from is with the operating system: it survives
-a kill. With `durable` it is on the disk: it survives a loss of power.
+The first line names the releases. Then there is one line for each attempt and one for each charged range of
+submissions, each with a checksum that continues the checksum of the line before. What `write` has returned from is with
+the operating system: it survives a kill. With `durable` it is on the disk: it survives a loss of power.
 """
 
 from __future__ import annotations
@@ -12,40 +12,51 @@ import io
 import os
 import secrets
 import zlib
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from threading import Lock
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from dprl.privacy.base import LedgerError
-from dprl.privacy.ledgers.ranges import RangeSet
+from dprl.privacy.ledger import Charged
 
 _KIND = "dprl charges 3"
 _EARLIER_KIND = b"dprl submissions "
+_ATTEMPT = "attempt"
 
 
-class SubmissionJournal:
-    """Implements `submissions.Journal`. Only one process writes at a time; others are refused, or read.
+class _Content(NamedTuple):
+    """A journal's text as it was read: charges by attempt, the length of its whole lines, and the last checksum."""
 
-    A last line that was not finished is ignored: what it was to say has not been released. Anything else that is not
-    as it was written is refused, and nothing is written to a file that is no longer at its path. A copy of the file, or
-    an older one that was put back, cannot be told from it.
+    attempts: list[int]
+    length: int
+    checksum: int
+
+
+class ChargeJournal:
+    """Implements `ledger.Journal` in a file. One process writes at a time; others are refused, or read.
+
+    A last line that was not finished is ignored: its submissions were not released. Any other damage is refused, and
+    nothing is written to a file that is no longer at its path. A copy of the file, or an older one that was put back,
+    cannot be told from it.
 
     Args:
         path: of the file; made by the first charge, in a folder that exists.
         durable: whether every charge waits for the disk.
         identity: of the file, if it is known; None for any. A file of another one is refused.
+        continues: whether a run goes on in the last attempt and asks nobody again. Otherwise it begins a new attempt,
+            with fresh noise, which may ask the users of earlier ones again.
     """
 
-    def __init__(self, path: str | Path, *, durable: bool = False, identity: str | None = None) -> None:
+    def __init__(
+        self, path: str | Path, *, durable: bool = False, identity: str | None = None, continues: bool = True
+    ) -> None:
         self.path = Path(path)
-        self._durable = durable
+        self._durable, self._continues = durable, continues
         self._identity, self._identified = identity or secrets.token_hex(16), identity is not None
         self._file: io.FileIO | None = None
         self._owner = 0
         self._length = 0
         self._checksum = 0
-        self._n_agents = 0
         self._lock = Lock()
 
     @property
@@ -53,20 +64,20 @@ class SubmissionJournal:
         """A random name of the file, written in its first line; before there is a file, the one it will have."""
         return self._identity
 
-    def recorded(self, terms: str, n_agents: int) -> RangeSet:
-        """Return the submissions that are written; none if there is no file.
+    def recorded(self, terms: str, users: int) -> Charged:
+        """Return what is written; nothing if there is no file.
 
-        Raises LedgerError if it was written for other terms, is another file, or is not as it was written.
+        Raises LedgerError if it was written for other terms, is another file, or is damaged.
         """
         try:
             text = self.path.read_bytes()
         except FileNotFoundError:
-            return RangeSet()
+            return Charged((), 0)
         except OSError as error:
             raise self._refusal("read", error) from error
-        return self._read(text, terms, n_agents)[0]
+        return self._charged(self._read(text, terms, users).attempts)
 
-    def begin(self, terms: str, n_agents: int) -> RangeSet:
+    def begin(self, terms: str, users: int) -> Charged:
         """Take the file for writing and return what is recorded.
 
         Raises LedgerError if another run writes it, or it cannot be written.
@@ -76,35 +87,35 @@ class SubmissionJournal:
                 raise LedgerError(f"journal {self.path} is written by a ledger of this run already; give each its own")
             file = self._taken()
             try:
-                charged, length, checksum = self._read(file.readall(), terms, n_agents)
-                if length == 0:
-                    header = _line(f"{_KIND} {terms} {n_agents} {self._identity}", 0)
-                    file.truncate(0)
-                    file.seek(0)
-                    _write(file, header)
-                    length, checksum = len(header), zlib.crc32(header)
+                found = self._read(file.readall(), terms, users)
+                new = not found.attempts or not self._continues
+                lines = [f"{_KIND} {terms} {users} {self._identity}"] if found.length == 0 else []
+                lines += [f"{_ATTEMPT} {len(found.attempts) + 1}"] if new else []
+                text, checksum = _chained(lines, found.checksum)
+                file.truncate(found.length)
+                file.seek(found.length)
+                _write(file, text)
+                if new:
                     self._flush_new(file)
-                file.truncate(length)
-                file.seek(length)
             except OSError as error:
                 file.close()
                 raise self._refusal("written", error) from error
             except LedgerError:
                 file.close()
                 raise
-            self._file, self._owner, self._length, self._checksum = file, os.getpid(), length, checksum
-            self._n_agents = n_agents
-            return charged
+            self._file, self._owner, self._length = file, os.getpid(), found.length + len(text)
+            self._checksum = checksum
+            return self._charged(found.attempts)
 
-    def write(self, ranges: Iterable[tuple[int, int]]) -> None:
-        """Write that submissions first..last of each range are charged, and flush.
+    def write(self, first: int, last: int) -> None:
+        """Write that submissions first..last are charged, and flush.
 
         Raises LedgerError, with the file as it was before, if not all of it is written.
         """
         with self._lock:
             file = self._open_file()
             self._require_in_place(file)
-            text, checksum = _lines(ranges, self._n_agents, self._checksum)
+            text, checksum = _chained([f"{first} {last}"], self._checksum)
             try:
                 _write(file, text)
                 if self._durable:
@@ -125,7 +136,7 @@ class SubmissionJournal:
                     raise self._refusal("written", error) from error
 
     def close(self) -> None:
-        """Let others write; this one must begin anew."""
+        """Let others write; this journal must begin again."""
         with self._lock:
             if self._file is not None:
                 self._file.close()
@@ -198,40 +209,43 @@ class SubmissionJournal:
         finally:
             os.close(folder)
 
-    def _read(self, text: bytes, terms: str, n_agents: int) -> tuple[RangeSet, int, int]:
-        """Return what is recorded, how many bytes of it are whole lines, and the checksum of the last one."""
-        charged = RangeSet()
+    def _charged(self, attempts: list[int]) -> Charged:
+        """Return the charges of earlier attempts, and of the one that this journal continues."""
+        if self._continues and attempts:
+            return Charged(tuple(attempts[:-1]), attempts[-1])
+        return Charged(tuple(attempts), 0)
+
+    def _read(self, text: bytes, terms: str, users: int) -> _Content:
+        """Return what is recorded in a file's content; raise LedgerError if it is another file's, or damaged."""
         length = text.rfind(b"\n") + 1
         if length == 0:
             if not f"{_KIND} ".encode().startswith(text[: len(_KIND) + 1]):
                 raise self._foreign(text)
-            return charged, 0, 0
+            return _Content([], 0, 0)
         lines = text[:length].splitlines(keepends=True)
-        self._check_header(lines[0], terms, n_agents)
+        self._check_header(lines[0], terms, users)
+        attempts: list[int] = []
         checksum = zlib.crc32(lines[0])
-        for number, line in enumerate(lines[1:], start=2):
-            run = _parsed(line, checksum, n_agents)
-            if run is None:
+        # A whole line that lacks its end only has lost it: unfinished ones are shorter.
+        rest = text[length:-1] + b"\n" if length < len(text) else b""
+        for number, line in enumerate([*lines[1:], rest], start=2):
+            content = _content(line, checksum)
+            if (line is not rest and not _is_next(content, attempts)) or (line is rest and content is not None):
                 raise LedgerError(
-                    f"journal {self.path} is damaged in line {number}; restore it, or count its agents as used up"
+                    f"journal {self.path} is damaged in line {number}; restore it, or count its users as used up"
                 )
-            first, last, turn = run
-            # An agent's earlier submissions were charged before this one.
-            for r in reversed(range(turn)):
-                if charged.covers(r * n_agents + first, r * n_agents + last):
-                    break
-                charged.add(r * n_agents + first, r * n_agents + last)
-            checksum = zlib.crc32(line)
-        return charged, length, checksum
+            if line is not rest:
+                checksum = zlib.crc32(line)
+        return _Content(attempts, length, checksum)
 
-    def _check_header(self, line: bytes, terms: str, n_agents: int) -> None:
+    def _check_header(self, line: bytes, terms: str, users: int) -> None:
         """Check the first line, and take the file's identity from it."""
         if not line.startswith(f"{_KIND} ".encode()):
             raise self._foreign(line)
         identity = line.split(b" ")[-2].decode("ascii", errors="replace")
-        if line != _line(f"{_KIND} {terms} {n_agents} {identity}", 0):
+        if line != _line(f"{_KIND} {terms} {users} {identity}", 0):
             raise LedgerError(
-                f"journal {self.path} must be of the same releases, neighbours, cap and agents as this run; "
+                f"journal {self.path} must be of the same releases, neighbours, cap and users as this run; "
                 "go on with the same settings, or start a new journal for new agents"
             )
         if self._identified and identity != self._identity:
@@ -272,33 +286,36 @@ def _line(content: str, checksum: int) -> bytes:
     return text + f" {zlib.crc32(text, checksum):08x}\n".encode()
 
 
-def _lines(ranges: Iterable[tuple[int, int]], n_agents: int, checksum: int) -> tuple[bytes, int]:
-    """Return the lines of a charge and the last checksum."""
+def _chained(contents: list[str], checksum: int) -> tuple[bytes, int]:
+    """Return lines of these contents and the last checksum."""
     found = []
-    for first, last in ranges:
-        for start, stop, number in _rounds(first, last, n_agents):
-            found.append(_line(f"{start} {stop} {number}", checksum))
-            checksum = zlib.crc32(found[-1])
+    for content in contents:
+        found.append(_line(content, checksum))
+        checksum = zlib.crc32(found[-1])
     return b"".join(found), checksum
 
 
-def _rounds(first: int, last: int, n_agents: int) -> Iterator[tuple[int, int, int]]:
-    """Yield (first agent, last agent, number) of submissions first..last: an agent is there once in each."""
-    while first <= last:
-        number, agent = divmod(first - 1, n_agents)
-        stop = min(last, (number + 1) * n_agents)
-        yield agent + 1, stop - number * n_agents, number + 1
-        first = stop + 1
-
-
-def _parsed(line: bytes, checksum: int, n_agents: int) -> tuple[int, int, int] | None:
-    """Return (first agent, last agent, number) of a line, None if it is not as it was written."""
-    content, _, _ = line.rpartition(b" ")
+def _content(line: bytes, checksum: int) -> list[str] | None:
+    """Return the words of a line without its checksum, None if it is damaged."""
+    text, _, _ = line.rpartition(b" ")
     try:
-        text = content.decode("ascii")
-        first, last, number = (int(part) for part in text.split(" "))
+        content = text.decode("ascii")
     except ValueError:
         return None
-    if line != _line(text, checksum) or not 1 <= first <= last <= n_agents or number < 1:
-        return None
-    return first, last, number
+    return content.split(" ") if content and line == _line(content, checksum) else None
+
+
+def _is_next(words: list[str] | None, attempts: list[int]) -> bool:
+    """Whether a line of these words may follow; adds what it says to `attempts`, the charges of each attempt."""
+    if words is None or len(words) != 2:
+        return False
+    if words == [_ATTEMPT, str(len(attempts) + 1)]:
+        attempts.append(0)
+        return True
+    if not (attempts and words[0].isdecimal() and words[1].isdecimal()):
+        return False
+    first, last = int(words[0]), int(words[1])
+    if first != attempts[-1] + 1 or last < first:
+        return False
+    attempts[-1] = last
+    return True

@@ -1,4 +1,4 @@
-"""The configs of each trust model for statistics: they validate themselves, calibrate, and build the privatizer."""
+"""Trust models for statistics: settings that validate themselves, calibrate the noise, and build the privatizer."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import ClassVar, Literal, Protocol
 
 from dprl.privacy.base import Guarantee, TrustModel
 from dprl.privacy.certificate import PrivacyRequest
-from dprl.privacy.checks import check_budget, check_choice
-from dprl.privacy.linear_statistics.privatizers import Rewards, StatisticsLayout, StatisticsParts, StatisticsPrivatizer
 from dprl.privacy.mechanisms import GRAMS, GramMechanism
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
 from dprl.privacy.mechanisms.gram import GramRelease
@@ -23,15 +21,20 @@ from dprl.privacy.mechanisms.gram_printed import (
     printed_laplace_scale,
     printed_uniform_bound,
 )
+from dprl.privacy.privatizer import Privatizer
+from dprl.privacy.queries.linear_statistics import Rewards, StatisticsLayout, StatisticsQuery
 from dprl.privacy.randomness.streams import Streams
+from dprl.privacy.validation import check_budget, check_choice
 
 Clipping = Literal["device", "none"]
 _SCALED = "nobody, an illustration: {:g} times the noise of {} (noise_scale)"
 _AUTO, _REWARD_SHARE = "auto", 0.1
 
+StatisticsPrivatizer = Privatizer[StatisticsQuery]
+
 
 class StatisticsPrivacyConfig(Protocol):
-    """What every trust model's config offers."""
+    """Settings of a trust model for statistics."""
 
     model: ClassVar[TrustModel]
 
@@ -59,8 +62,8 @@ class NoStatisticsPrivacy:
     def build(self, layout: StatisticsLayout, n_users: int, streams: Streams) -> StatisticsPrivatizer:
         """Return the privatizer that passes statistics on."""
         request = PrivacyRequest(None, None, "none", "nothing is claimed")
-        parts = StatisticsParts(layout, RawGram(layout.release(self.clipping == "device")), self.rewards)
-        return StatisticsPrivatizer(request, self.model, parts, n_users, streams)
+        query = StatisticsQuery(layout, RawGram(layout.release(self.clipping == "device")), self.rewards)
+        return Privatizer(query, request, n_users, streams)
 
 
 @dataclass(frozen=True)
@@ -168,14 +171,14 @@ class LocalStatisticsPrivacy:
                     "write arithmetic: fast, or calibration: certified"
                 )
             printed = _PRINTED[self.mechanism]
-            parts, claimed = self._printed_parts(layout), printed.claim(self)
+            query, claimed = self._printed(layout), printed.claim(self)
             source = printed.source if self.noise_scale == 1 else _SCALED.format(self.noise_scale, printed.source)
         else:
-            parts, claimed = self._certified_parts(layout, streams.noise.arithmetic == "exact"), guarantee
+            query, claimed = self._certified(layout, streams.noise.arithmetic == "exact"), guarantee
             source = "the requested guarantee, met by the certified noise"
         calibration = self.calibration if self.noise_scale == 1 else f"{self.noise_scale:g} times {self.calibration}"
         request = PrivacyRequest(guarantee, claimed, calibration, source, self._choice())
-        return StatisticsPrivatizer(request, self.model, parts, n_users, streams)
+        return Privatizer(query, request, n_users, streams)
 
     @property
     def _clips(self) -> bool:
@@ -193,7 +196,7 @@ class LocalStatisticsPrivacy:
         reason = "what the certified noise needs" if self.calibration == "certified" else "what the paper has"
         return f"{', '.join(chosen)}; {reason}" if chosen else ""
 
-    def _printed_parts(self, layout: StatisticsLayout) -> StatisticsParts:
+    def _printed(self, layout: StatisticsLayout) -> StatisticsQuery:
         release = layout.release(self._clips)
         scale = self.noise_scale * _PRINTED[self.mechanism].scale(self, layout)
         scales = tuple(scale if bound > 0 else 0.0 for bound in release.bounds)
@@ -203,9 +206,9 @@ class LocalStatisticsPrivacy:
             mechanism = GramBoundedLaplace(release, scales, tuple(self.bound_ratio * b for b in scales))
         else:
             mechanism = _OF_SCALES[self.mechanism](release, scales)
-        return StatisticsParts(layout, mechanism, self._rewards, noise_ratio=self.noise_scale)
+        return StatisticsQuery(layout, mechanism, self._rewards, noise_ratio=self.noise_scale)
 
-    def _certified_parts(self, layout: StatisticsLayout, exact: bool) -> StatisticsParts:
+    def _certified(self, layout: StatisticsLayout, exact: bool) -> StatisticsQuery:
         if exact and self.mechanism == GramBoundedLaplace.name:
             raise ValueError(
                 f"mechanism must be gram_gaussian or gram_laplace with arithmetic: exact, got {self.mechanism!r}; "
@@ -215,7 +218,7 @@ class LocalStatisticsPrivacy:
         printed = _PRINTED[self.mechanism].scale(self, layout)
         sent = [s / printed for s, m in zip(mechanism.scales, mechanism.release.bounds, strict=True) if m > 0]
         ratio = math.fsum(sent) / len(sent)
-        return StatisticsParts(layout, mechanism, self._rewards, vector, self.reward_clip, ratio)
+        return StatisticsQuery(layout, mechanism, self._rewards, vector, self.reward_clip, ratio)
 
 
 Calibrated = tuple[GramMechanism, ClippedGaussian | ClippedLaplace | None]

@@ -1,4 +1,4 @@
-"""Which noise meets a guarantee: what a config can name, the least noise of that kind, and the best of all kinds."""
+"""Calibration of counts: the names that a config can use, the least noise of a kind, and the best of all kinds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from dprl.privacy.base import TrustModel
 from dprl.privacy.counters import COUNTERS
 from dprl.privacy.counters.base import Counter
 from dprl.privacy.counters.selection import Wanted, calibrate, check_memory, choose
-from dprl.privacy.counts.layouts import RELEASED_FAMILIES, Layout
 from dprl.privacy.mechanisms import ADDITIVE
 from dprl.privacy.mechanisms.base import INTEGER, TABULATED, Mechanism, Sensitivity
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
@@ -20,6 +19,7 @@ from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.unary_encoding import OptimizedUnaryEncoding, SymmetricUnaryEncoding
 from dprl.privacy.mechanisms.unary_report import SAMPLED_PREFIX, UnaryReport
+from dprl.privacy.queries.count_encoding import RELEASED_FAMILIES, CountEncoding
 
 AUTO = "auto"
 _LAWS: tuple[type[Mechanism], ...] = (Laplace, DiscreteLaplace, Gaussian, DiscreteGaussian)
@@ -29,15 +29,15 @@ _UNARY = {encoding.name: encoding for encoding in (SymmetricUnaryEncoding, Optim
 
 
 @dataclass(frozen=True)
-class Budget:
-    """What the noise of a run has to meet.
+class CountBudget:
+    """The guarantee that the noise of a run must meet.
 
-    epsilon, delta: the guarantee. layout: what is released. n_users: T. arithmetic: 'fast' or 'exact'.
+    epsilon, delta: the guarantee. encoding: what is released. n_users: T. arithmetic: 'fast' or 'exact'.
     """
 
     epsilon: float
     delta: float
-    layout: Layout
+    encoding: CountEncoding
     n_users: int
     arithmetic: str
 
@@ -49,7 +49,7 @@ class Budget:
     @property
     def row(self) -> Sensitivity:
         """How much replacing one user changes all that this user adds to the sums."""
-        released = self.layout.released
+        released = self.encoding.released
         return Sensitivity.of_cells(released.changed_cells() * len(released.families))
 
     def laws(self, name: str) -> list[type[Mechanism]]:
@@ -61,7 +61,7 @@ class Budget:
 
     def wanted(self, laws: list[type[Mechanism]]) -> Wanted:
         """Return the same in the terms of the choice of a counter for noise of these laws."""
-        n_cells, whole = self.layout.released.n_cells, all(law.arithmetic == INTEGER for law in laws)
+        n_cells, whole = self.encoding.released.n_cells, all(law.arithmetic == INTEGER for law in laws)
         return Wanted(self.epsilon, self.delta, self.row, self.n_users, n_cells, exact=whole)
 
 
@@ -75,7 +75,7 @@ def report_names() -> list[str]:
     return [*_ADDITIVE, *_tabulated(), *_UNARY, *(SAMPLED_PREFIX + name for name in _UNARY), AUTO]
 
 
-def calibrated_counter(counter: str, mechanism: str, budget: Budget) -> tuple[Counter, str]:
+def calibrated_counter(counter: str, mechanism: str, budget: CountBudget) -> tuple[Counter, str]:
     """Return the counter with the least noise of what the two names allow, and why if there was a choice.
 
     Raises ValueError if none can meet the budget.
@@ -94,7 +94,7 @@ def calibrated_counter(counter: str, mechanism: str, budget: Budget) -> tuple[Co
     return choice.counter, choice.reason if counter == AUTO else ""
 
 
-def calibrated_report(mechanism: str, budget: Budget) -> tuple[Mechanism | UnaryReport, str]:
+def calibrated_report(mechanism: str, budget: CountBudget) -> tuple[Mechanism | UnaryReport, str]:
     """Return the randomiser of a report with the least noise of what the name allows, and why if there was a choice.
 
     Raises ValueError if none can meet the budget.
@@ -103,7 +103,7 @@ def calibrated_report(mechanism: str, budget: Budget) -> tuple[Mechanism | Unary
     if mechanism != AUTO:
         return _report(mechanism, budget), ""
     names = [law.name for law in budget.laws(AUTO)]
-    if _one_hot(budget.layout):
+    if _one_hot(budget.encoding):
         names += [name for name in report_names() if name.endswith(tuple(_UNARY))]
     found = sorted((_report(name, budget) for name in names), key=lambda report: report.variance)
     best, *others = found
@@ -111,17 +111,17 @@ def calibrated_report(mechanism: str, budget: Budget) -> tuple[Mechanism | Unary
     return best, text + (f"; next: {others[0].name}, {others[0].variance ** 0.5:.4g}" if others else "")
 
 
-def best_of_all(model: TrustModel, budget: Budget) -> dict[str, Any]:
+def best_of_all(model: TrustModel, budget: CountBudget) -> dict[str, Any]:
     """Return what is released, and with which noise, for the least error of the first needed family.
 
     'rms' is the root mean square over the episodes of the standard deviation of one of its counts.
     """
-    found = [_best(model, replace(budget, layout=layout)) for layout in _layouts(budget.layout)]
+    found = [_best(model, replace(budget, encoding=encoding)) for encoding in _encodings(budget.encoding)]
     return min(found, key=lambda best: float(best["rms"]))
 
 
-def _best(model: TrustModel, budget: Budget) -> dict[str, Any]:
-    summands = budget.layout.summands(budget.layout.needed.families[0])
+def _best(model: TrustModel, budget: CountBudget) -> dict[str, Any]:
+    summands = budget.encoding.summands(budget.encoding.needed.families[0])
     if model == "ldp":
         report, _ = calibrated_report(AUTO, budget)
         rms = math.sqrt(report.variance * (budget.n_users + 1) / 2.0)
@@ -131,29 +131,29 @@ def _best(model: TrustModel, budget: Budget) -> dict[str, Any]:
         best = choose(budget.wanted(laws), tuple(COUNTERS), laws).candidates[0]
         rms = best.rms
         named = {"counter": best.counter, "mechanism": best.mechanism}
-    return {**named, "families": budget.layout.kind, "rms": rms * math.sqrt(summands)}
+    return {**named, "families": budget.encoding.kind, "rms": rms * math.sqrt(summands)}
 
 
-def _layouts(layout: Layout) -> Iterator[Layout]:
-    """Yield every layout of the same needed families that they allow."""
+def _encodings(encoding: CountEncoding) -> Iterator[CountEncoding]:
+    """Yield every encoding of the same needed families that they allow."""
     for kind in RELEASED_FAMILIES:
         try:
-            yield replace(layout, kind=kind)
+            yield replace(encoding, kind=kind)
         except ValueError:
             continue
 
 
-def _report(name: str, budget: Budget) -> Mechanism | UnaryReport:
+def _report(name: str, budget: CountBudget) -> Mechanism | UnaryReport:
     if name in _tabulated():
         return _tabulated()[name].calibrated(budget.epsilon, budget.delta, budget.row)
     if name in _ADDITIVE:
         return budget.laws(name)[0].calibrated(budget.epsilon, budget.delta, budget.row)
-    if not _one_hot(budget.layout):
+    if not _one_hot(budget.encoding):
         raise ValueError(
             f"mechanism must be additive noise unless one family is sent, got {name}; use families: one_hot"
         )
     encoding, sampled = _UNARY[name.removeprefix(SAMPLED_PREFIX)], name.startswith(SAMPLED_PREFIX)
-    released = budget.layout.released
+    released = budget.encoding.released
     changed = Sensitivity.of_cells(2 if sampled else 2 * released.n_steps)
     calibrated = encoding.calibrated(budget.epsilon, budget.delta, changed)
     return UnaryReport(calibrated, released.n_steps, released.block, sampled)
@@ -164,12 +164,12 @@ def _tabulated() -> dict[str, type[Mechanism]]:
     return {name: law for name, law in ADDITIVE.items() if law.law == TABULATED}
 
 
-def _one_hot(layout: Layout) -> bool:
+def _one_hot(encoding: CountEncoding) -> bool:
     """Whether what a user sends of a step is one cell of one family, and a whole one whatever the device holds."""
-    return layout.integral and len(layout.released.families) == 1 and layout.released.families[0].indicator
+    return encoding.integral and len(encoding.released.families) == 1 and encoding.released.families[0].indicator
 
 
-def _check_delta(mechanism: str, budget: Budget) -> None:
+def _check_delta(mechanism: str, budget: CountBudget) -> None:
     if mechanism in (Gaussian.name, DiscreteGaussian.name) and budget.delta <= 0.0:
         raise ValueError(
             f"mechanism must be one of {Laplace.name}, {DiscreteLaplace.name}, {AUTO}, got {mechanism!r}; "

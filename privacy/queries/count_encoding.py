@@ -1,18 +1,18 @@
-"""Which families of counts are released, and how those that a learner needs follow from them.
+"""Encoding of counts: the families that a learner needs, those that are released, and the sums between them.
 
-A learner needs N(h,s,a,s'), N(h,s,a) and R(h,s,a). Each family that is released costs its share of the budget, but a
+A tabular learner needs N(h,s,a,s'), N(h,s,a) and R(h,s,a). Each released family costs its share of the budget, but a
 marginal can be summed up from released cells, and a reward in [0, 1] can be sent as one more bit of the cell.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from dprl.compiled import inlined, kernel
-from dprl.privacy.base import CountFamilies, CountFamily, Float64Array, Int64Array
+from dprl.privacy.base import Float64Array, Int64Array
 
 RELEASED_FAMILIES = ("separate", "marginal", "one_hot")
 _SUMMANDS = 1
@@ -20,7 +20,7 @@ NOT_SENT = -1
 
 
 class Slots(NamedTuple):
-    """A layout as the kernels see it.
+    """An encoding for kernels.
 
     widths int64[F]: cells of each needed family; sent int64[F]: where it starts in a step of what is sent, or -1;
     coins int64[F]: 1 where a value in [0, 1] becomes a coin of that probability; tossed: 1 if there is such a coin;
@@ -38,8 +38,98 @@ class Slots(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Layout:
-    """What is sent and released in place of the families that a learner needs.
+class CountFamily:
+    """One family of counters; at every step a user adds a value in [0, 1] to exactly one cell of it.
+
+    Args:
+        name: the channel's name in ledger and certificate.
+        width: cells per step.
+        public_start_change: how much replacing a user can change step 1 in L1 (0, 1 or 2) when the first state and
+            the first action are public; 2 without that knowledge.
+        marginal_of: the family that tells this one's cell, which is that one's modulo `width`; '' for none.
+        indicator: whether the value is always 1; where it is not, it can be anything in [0, 1].
+    """
+
+    name: str
+    width: int
+    public_start_change: int
+    marginal_of: str = ""
+    indicator: bool = True
+
+    def __post_init__(self) -> None:
+        if self.width < 1 or self.public_start_change not in (0, 1, 2):
+            raise ValueError(f"width must be at least 1 and public_start_change 0, 1 or 2, got {self}; count one cell")
+
+
+@dataclass(frozen=True)
+class CountFamilies:
+    """All counters of a learner, laid out as [n_steps, cells of a step], the families side by side in each step.
+
+    Replacing a user changes at most two cells per step and family, each by at most 1: 2 * n_steps in L1 per family.
+
+    Args:
+        n_steps: H. families: in the order of the layout.
+        paper: the paper of the privatizer, for `calibration: printed`; '' where no paper prints a scale.
+        players: how many people make one episode, and its report, together. They are one user: they are not
+            protected from each other.
+    """
+
+    n_steps: int
+    families: tuple[CountFamily, ...]
+    paper: str = ""
+    players: int = 1
+
+    def __post_init__(self) -> None:
+        widths = {family.name: family.width for family in self.families}
+        if self.n_steps < 1 or len(widths) != len(self.families):
+            raise ValueError(f"families must have a step and different names, got {self}; two would share their cells")
+        for family in self.families:
+            if family.marginal_of and widths.get(family.marginal_of, 0) % family.width != 0:
+                raise ValueError(f"marginal_of must name a family of a multiple of {family.width} cells, got {family}")
+            if family.marginal_of and family.marginal_of not in widths:
+                raise ValueError(f"marginal_of must name a family, got {family}; leave it empty for none")
+
+    @property
+    def block(self) -> int:
+        """Cells of one step, over all families."""
+        return sum(family.width for family in self.families)
+
+    @property
+    def n_cells(self) -> int:
+        """All cells."""
+        return self.n_steps * self.block
+
+    def offsets(self) -> Int64Array:
+        """Where each family starts within a step, int64[n_families]."""
+        widths = [family.width for family in self.families]
+        return np.cumsum([0, *widths[:-1]]).astype(np.int64)
+
+    def changed_cells(self) -> int:
+        """How many cells of one family a replaced user changes at most, each by at most 1."""
+        # D3: the papers count H, the cells of a trajectory that is removed; a replaced one changes 2 a step.
+        return 2 * self.n_steps
+
+    def changed_public_start(self, family: CountFamily) -> int:
+        """The L1 change of one family when the first state and action are public."""
+        return 2 * (self.n_steps - 1) + family.public_start_change
+
+
+@dataclass(frozen=True)
+class UserRecord:
+    """One user's raw record. It stays on the client's side: only `send` takes it.
+
+    Args:
+        index: int64[n_steps, n_families], the cell of the family that the user adds to at that step.
+        value: float64[n_steps, n_families], the amount, in [0, 1].
+    """
+
+    index: Int64Array = field(repr=False)
+    value: Float64Array = field(repr=False)
+
+
+@dataclass(frozen=True)
+class CountEncoding:
+    """The families that are sent and released in place of those that a learner needs.
 
     Args:
         needed: the learner's families.
@@ -96,7 +186,7 @@ class Layout:
         return self._sum_of(family)[_SUMMANDS]
 
     def slots(self) -> Slots:
-        """Return the layout as the kernels see it."""
+        """Return the encoding for kernels."""
         needed, released = self.needed.families, self.released
         starts = dict(zip([family.name for family in released.families], released.offsets(), strict=True))
         one_hot, valued = self.kind == "one_hot", self._valued
@@ -155,8 +245,8 @@ def bounded_index(index: int, width: int) -> int:
 
 
 @inlined
-def hot_cell(slots: Slots, index: Int64Array, value: Float64Array, coins: Float64Array, step: int) -> int:
-    """User side: return the one cell of a step that a one-hot layout sends.
+def one_hot_index(slots: Slots, index: Int64Array, value: Float64Array, coins: Float64Array, step: int) -> int:
+    """Client side: return the one cell of a step that a one-hot layout sends.
 
     coins float64[n_steps * F] are uniform on [0, 1): a value v becomes 1 with probability v, on a grid of 2^-53.
     """
@@ -169,14 +259,12 @@ def hot_cell(slots: Slots, index: Int64Array, value: Float64Array, coins: Float6
 
 
 @inlined
-def add_contribution(
-    slots: Slots, sums: Float64Array, index: Int64Array, value: Float64Array, coins: Float64Array
-) -> None:
-    """User side: add what is sent of a contribution to `sums` float64[n_steps * block]."""
+def add_record(slots: Slots, sums: Float64Array, index: Int64Array, value: Float64Array, coins: Float64Array) -> None:
+    """Client side: add what is sent of a record to `sums` float64[n_steps * block]."""
     n_families = slots.widths.shape[0]
     for step in range(index.shape[0]):
         if slots.bit >= 0:
-            sums[step * slots.block + hot_cell(slots, index, value, coins, step)] += 1.0
+            sums[step * slots.block + one_hot_index(slots, index, value, coins, step)] += 1.0
             continue
         for family in range(n_families):
             start = slots.sent[family]
@@ -190,7 +278,7 @@ def add_contribution(
 
 @kernel
 def collect(needed: Float64Array, released: Float64Array, slots: Slots, n_steps: int) -> None:
-    """Sum up what a learner needs from what is released: needed float64[n_steps * block], released likewise."""
+    """Sum up the needed families from the released ones: needed float64[n_steps * block], released likewise."""
     needed_block = needed.shape[0] // n_steps
     for step in range(n_steps):
         source = released[step * slots.block : (step + 1) * slots.block]

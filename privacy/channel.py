@@ -1,0 +1,53 @@
+"""The way from a user to a learner: the cursor that every message advances, and what is released at its end.
+
+A channel is a NamedTuple of arrays that compiled loops hand on: the client's side, the message under way, and the
+server's side. Each query in `queries/` has its own, with the kernels of either side. In a deployment the network is
+where one kernel writes `message` and another reads it.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from dprl.compiled import no_alloc_kernel
+from dprl.privacy.base import Float64Array, Int64Array, LedgerError
+
+CHARGED, SENT, MESSAGES, RECEIVED, RELEASED = range(5)
+"""Entries of a cursor int64[5]: the last submission charged, the last one sent, the number of messages sent, the last
+submission received, and the last one in what is released."""
+
+
+class Channel(Protocol):
+    """The part of a channel that all queries share."""
+
+    @property
+    def cursor(self) -> Int64Array:
+        """The cursor int64[5]."""
+
+    @property
+    def message(self) -> Float64Array:
+        """The message under way, float64[m]."""
+
+
+def new_cursor() -> Int64Array:
+    """Return the cursor of a run in which nobody is charged."""
+    return np.zeros(5, dtype=np.int64)
+
+
+@no_alloc_kernel
+def advance_sent(cursor: Int64Array, submission: int) -> None:
+    """Client side: raise LedgerError unless `submission` is charged and is the next one that was not sent yet."""
+    if submission != cursor[SENT] + 1 or submission > cursor[CHARGED]:
+        raise LedgerError("users send once, in order, and after the ledger has charged them")
+    cursor[SENT] = submission
+    cursor[MESSAGES] += 1
+
+
+@no_alloc_kernel
+def advance_received(cursor: Int64Array) -> None:
+    """Server side: raise LedgerError unless a message is under way."""
+    if cursor[RECEIVED] >= cursor[SENT]:
+        raise LedgerError("a message is received once, after it was sent")
+    cursor[RECEIVED] = cursor[SENT]

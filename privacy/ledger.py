@@ -1,0 +1,312 @@
+"""The ledger: releases as data, charged before they happen, refused when they are not understood."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import operator
+import os
+from dataclasses import dataclass
+from threading import Lock
+from typing import NamedTuple, NoReturn, Protocol, cast
+
+from dprl.privacy.accounting.composition import compose, repeat
+from dprl.privacy.accounting.curves import PrivacyCurve, Unbounded
+from dprl.privacy.base import LedgerError, TrustModel
+from dprl.privacy.mechanisms import GRAMS, MECHANISMS, VECTORS, BitMechanism, MessageMechanism
+from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
+from dprl.privacy.mechanisms.unary_report import UnaryReport
+from dprl.privacy.randomness.streams import noise_identity
+from dprl.privacy.threat_models import ThreatModel
+
+_MESSAGES = (*VECTORS.values(), *GRAMS.values())
+
+
+def accounted(mechanism: type) -> bool:
+    """Whether a ledger knows the privacy curve of a mechanism; anything that is not registered is refused."""
+    return mechanism in (*MECHANISMS.values(), UnaryReport)
+
+
+@dataclass(frozen=True)
+class ReleaseEvent:
+    """One channel by which users' data leave their side, described by the object that randomises it.
+
+    Args:
+        channel: name of the count family, or of what else is released.
+        mechanism: what randomises each released number, or None: the data leave without noise.
+        sensitivity: how much everything that it randomises changes if one user is replaced, at worst; None for a
+            mechanism of whole messages, which bounds it itself, and for data without noise.
+        public_start: the same if the first state and action are public; None if nothing changes then.
+        attainable: whether some pair of neighbours changes that much.
+        nodes_per_user: how many randomised numbers of a cell a user enters at most.
+        cells: how many numbers the channel has.
+        entropy: 'seeded' or 'os'.
+    """
+
+    channel: str
+    mechanism: Mechanism | BitMechanism | UnaryReport | MessageMechanism | None
+    sensitivity: Sensitivity | None
+    public_start: Sensitivity | None
+    attainable: bool
+    nodes_per_user: int
+    cells: int
+    entropy: str
+
+    def __post_init__(self) -> None:
+        if self.mechanism is not None and not accounted(type(self.mechanism)):
+            raise LedgerError(f"the ledger cannot account for a release by {self.mechanism!r}; give it a privacy curve")
+        if min(self.nodes_per_user, self.cells) < 1:
+            raise LedgerError(f"a release has at least 1 node and 1 cell, got {self}")
+        whole, part = self.sensitivity, self.public_start
+        if (whole is None) != (self.mechanism is None or type(self.mechanism) in _MESSAGES):
+            raise LedgerError(f"a release has a sensitivity unless its mechanism bounds it itself, got {self}")
+        if whole and part and not part.within(whole):
+            raise LedgerError(f"a public start cannot change more than {whole}, got {part}")
+
+    @staticmethod
+    def without_noise(channel: str, cells: int, entropy: str) -> ReleaseEvent:
+        """Return the release of data without noise."""
+        return ReleaseEvent(channel, None, None, None, True, 1, cells, entropy)
+
+    @staticmethod
+    def of_message(
+        channel: str, mechanism: MessageMechanism, attainable: bool, cells: int, entropy: str
+    ) -> ReleaseEvent:
+        """Return the release of one submission of a mechanism that bounds its own sensitivity.
+
+        Its curve is that of one submission: one vector or, for a Gram mechanism, all messages of an episode.
+
+        Args:
+            attainable: whether some pair of inputs attains the curve's pure epsilon.
+            cells: how many numbers a submission has.
+        """
+        return ReleaseEvent(channel, mechanism, None, None, attainable, 1, cells, entropy)
+
+    @property
+    def identity(self) -> str:
+        """Text that identifies the release in a journal."""
+        return noise_identity(self.channel, self.mechanism, self.sensitivity, self.cells, self.entropy)
+
+    def curve(self) -> PrivacyCurve:
+        """Return what this release proves of one user."""
+        return self._curve_at(self.sensitivity)
+
+    def pure_epsilon_public_start(self) -> float:
+        """Return the pure epsilon if the first state and action are public."""
+        if self.sensitivity is None:
+            return self.curve().pure_epsilon
+        return 0.0 if self.public_start is None else self._curve_at(self.public_start).pure_epsilon
+
+    def _curve_at(self, sensitivity: Sensitivity | None) -> PrivacyCurve:
+        mechanism = self.mechanism
+        if mechanism is None:
+            return Unbounded()
+        if sensitivity is None:
+            return cast("MessageMechanism", mechanism).curve()
+        return cast("Mechanism", mechanism).curve(sensitivity)
+
+
+class Charged(NamedTuple):
+    """What a journal holds: how many submissions earlier attempts of a run have charged each, and the current one."""
+
+    earlier: tuple[int, ...]
+    current: int
+
+
+class Journal(Protocol):
+    """Where charges survive a crash; journal.py keeps them in a file. It must not call the ledger."""
+
+    def recorded(self, terms: str, users: int) -> Charged:
+        """Return what is in it; reads only. Raises LedgerError if it was written for other terms or users."""
+
+    def begin(self, terms: str, users: int) -> Charged:
+        """Take it for writing, before the first charge, and return what it holds: others may have written."""
+
+    def write(self, first: int, last: int) -> None:
+        """Write that submissions first..last are charged: all or nothing.
+
+        Returns when they are where they survive; raises LedgerError if they are not.
+        """
+
+
+@dataclass(frozen=True)
+class LedgerSpec:
+    """The conditions that users are charged under.
+
+    Args:
+        trust_model: of the releases.
+        releases: every submission takes part in each of them.
+        threat_model: whom the guarantee protects, and against whom.
+        users: how many there are at most.
+        submissions: how often one user submits at most.
+    """
+
+    trust_model: TrustModel
+    releases: tuple[ReleaseEvent, ...]
+    threat_model: ThreatModel
+    users: int
+    submissions: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.releases:
+            raise LedgerError("a ledger without releases proves nothing; pass the query's releases")
+        if self.users < 1:
+            raise ValueError(f"n_users must be at least 1, got {self.users}; run at least one episode")
+        if self.submissions < 1:
+            raise LedgerError(f"submissions must be at least 1, got {self.submissions}; nobody sends nothing")
+
+    @property
+    def capacity(self) -> int:
+        """How many submissions there are at most."""
+        return self.users * self.submissions
+
+    @property
+    def terms(self) -> str:
+        """A digest of what users are charged for: trust model, releases, neighbours, cap and number of users."""
+        # Not the words of the threat model: a better sentence must not part a run from its journal.
+        releases = [release.identity for release in self.releases]
+        terms = noise_identity(self.trust_model, *releases, self.threat_model.adjacency, self.submissions, self.users)
+        return hashlib.blake2b(terms.encode(), digest_size=16).hexdigest()
+
+
+class Ledger:
+    """All releases of one run, and how many submissions they were charged for: 1, 2, ... in order.
+
+    Submission n is of user (n - 1) % users + 1, so every user submits at most `submissions` times.
+
+    *Formal guarantee.* All submissions of one user together are charged as `submissions`-fold adaptive composition of
+    all releases, whether the user uses its cap or not. An attempt that was started again with fresh noise asks the same
+    users again: the curve composes as many attempts as any user took part in. A submission is charged before anything
+    of it is released: `charge` first writes to the journal, then counts, then returns. If the journal raises, nothing
+    is counted and nothing may be released. A submission that was journaled and then lost stays charged.
+
+    Args:
+        spec: what is charged. journal: where charges are written before they count; None for simulated users.
+    """
+
+    def __init__(self, spec: LedgerSpec, journal: Journal | None = None) -> None:
+        self.spec = spec
+        self._journal = journal
+        self._writing = journal is None
+        self._earlier: tuple[int, ...] = ()
+        self._charged = 0
+        self._curves: dict[int, PrivacyCurve] = {}
+        # Two charges at the same time could both be the last one.
+        self._lock = Lock()
+        secret = any(release.mechanism is not None and release.entropy == "os" for release in spec.releases)
+        self._owner = os.getpid() if secret else None
+        if journal is not None:
+            self._include(journal.recorded(spec.terms, spec.users))
+
+    @property
+    def charged(self) -> int:
+        """How many submissions the current attempt has charged; the next one has the number after that."""
+        return self._charged
+
+    @property
+    def users_charged(self) -> int:
+        """How many users have been charged at least once, in any attempt."""
+        return min(max(self._charged, *self._earlier, 0), self.spec.users)
+
+    @property
+    def attempts(self) -> int:
+        """How many attempts have charged a user; 1 if the run was never started again."""
+        return max(1, len([charged for charged in (*self._earlier, self._charged) if charged]))
+
+    @property
+    def users_asked_again(self) -> int:
+        """How many users were charged in more than one attempt."""
+        charged = sorted((*self._earlier, self._charged), reverse=True)
+        return min(charged[1], self.spec.users) if len(charged) > 1 else 0
+
+    @property
+    def curve(self) -> PrivacyCurve:
+        """What all submissions of one user to all releases, in all attempts, prove together."""
+        times = self.spec.submissions * self.attempts
+        if times not in self._curves:
+            self._curves[times] = repeat(compose([release.curve() for release in self.spec.releases]), times)
+        return self._curves[times]
+
+    @property
+    def attained(self) -> bool:
+        """Whether some pair of neighbours attains the pure epsilon."""
+        return all(release.attainable for release in self.spec.releases)
+
+    @property
+    def has_raw_release(self) -> bool:
+        """Whether something leaves without noise."""
+        return any(release.mechanism is None for release in self.spec.releases)
+
+    def pure_epsilon(self) -> float:
+        """Return the proved pure epsilon of one user; inf if there is none."""
+        return self.curve.pure_epsilon
+
+    def pure_epsilon_public_start(self) -> float:
+        """Return the same when the first state and the first action of every user are public."""
+        each = sum(release.pure_epsilon_public_start() for release in self.spec.releases)
+        return each * self.spec.submissions * self.attempts
+
+    def epsilon(self, delta: float) -> float:
+        """Return an epsilon that holds at `delta`; inf if none is known."""
+        return math.inf if self.has_raw_release else self.curve.epsilon(delta)
+
+    def delta(self, epsilon: float) -> float:
+        """Return a delta that holds at `epsilon`; 1 with a raw release."""
+        return 1.0 if self.has_raw_release else self.curve.delta(epsilon)
+
+    def begin(self) -> None:
+        """Take the journal for writing and count what is in it; the first charge does so otherwise."""
+        with self._lock:
+            self._begin()
+
+    def charge(self, first: int, last: int) -> None:
+        """Charge submissions first..last (1-based, inclusive) before they are released: all or none of them.
+
+        Raises:
+            LedgerError: if one of them was charged before, some would be left out, the journal cannot be written, or
+                this process was forked from the one that may charge.
+            ValueError: for more submissions than there can be.
+        """
+        first, last = operator.index(first), operator.index(last)
+        with self._lock:
+            self._begin()
+            if first != self._charged + 1 or last < first:
+                raise LedgerError(
+                    f"submission {first} cannot be charged: those up to {self._charged} are charged already"
+                )
+            if last > self.spec.capacity:
+                raise ValueError(
+                    f"at most {self.spec.capacity} submissions can be charged, got {last}; build for more episodes"
+                )
+            if self._journal is not None:
+                self._journal.write(first, last)
+            self._charged = last
+
+    def __reduce__(self) -> NoReturn:
+        # Each of two copies would let every user submit as often as it may.
+        raise LedgerError("a ledger cannot be copied or pickled; continue from a checkpoint or a journal")
+
+    def _begin(self) -> None:
+        self._require_own_process()
+        if not self._writing and self._journal is not None:
+            self._include(self._journal.begin(self.spec.terms, self.spec.users))
+            self._writing = True
+
+    def _include(self, found: Charged) -> None:
+        """Count what the journal holds."""
+        most = max(found.current, *found.earlier, 0)
+        if most > self.spec.capacity:
+            raise LedgerError(f"the journal has {most} submissions of {self.spec.capacity}; name this run's journal")
+        self._earlier, self._charged = found
+
+    def _require_own_process(self) -> None:
+        """Raise LedgerError in a process that inherited this by a fork, unless its noise is seeded.
+
+        Parent and child would charge the same users once each, and with noise from the operating system that is two
+        releases. With seeded noise the two are the same release.
+        """
+        if self._owner not in (None, os.getpid()):
+            raise LedgerError(
+                "noise from the operating system is drawn in one process only, and this process was forked from it; "
+                "nobody can be charged here: build a new privatizer"
+            )

@@ -1,1 +1,0 @@
-"""Ledgers: what is released, charged before it happens, and what of it survives a crash."""

@@ -1,0 +1,108 @@
+"""Messages: the submissions that a client may send, and the messages that come back.
+
+All are immutable and can be pickled: clients may live in other processes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dprl.privacy.base import Float64Array, Int64Array
+
+
+@dataclass(frozen=True)
+class SubmissionRange:
+    """Submissions first..last (numbers from 1 on, inclusive), which are charged and journaled already.
+
+    Each is sent once: hand every part of the range to one client. A submission that is not sent stays charged; its
+    place is taken by another submission, never by the same number.
+
+    Args:
+        first, last: the submissions. users: submission n is of user (n - 1) % users + 1.
+        issuer: the privatizer that charged them.
+    """
+
+    first: int
+    last: int
+    users: int
+    issuer: str = field(repr=False)
+
+    def __len__(self) -> int:
+        return self.last - self.first + 1
+
+    @property
+    def submissions(self) -> Int64Array:
+        """Their numbers, int64[k]."""
+        return np.arange(self.first, self.last + 1, dtype=np.int64)
+
+    @property
+    def agents(self) -> Int64Array:
+        """The user of each of them, int64[k], 1-based."""
+        return (self.submissions - 1) % self.users + 1
+
+    def part(self, start: int, stop: int) -> SubmissionRange:
+        """Return items start..stop-1 of the range, as of a list; raise ValueError if there are none."""
+        if not 0 <= start < stop <= len(self):
+            raise ValueError(f"start and stop must lie in 0..{len(self)}, start first, got {start} and {stop}")
+        return SubmissionRange(self.first + start, self.first + stop - 1, self.users, self.issuer)
+
+
+@dataclass(frozen=True, eq=False)
+class UserMessage:
+    """The message of one user: noisy under local privacy, exact for a trusted server otherwise.
+
+    Args:
+        user: its number, from 1 on. values: float64[m], copied and read-only. issuer: the privatizer that receives it.
+    """
+
+    user: int
+    values: Float64Array = field(repr=False)
+    issuer: str = field(repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", np.frombuffer(self.values.tobytes(), dtype=np.float64))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # A copy must be as immutable as the original.
+        return UserMessage, (self.user, self.values, self.issuer)
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateMessages:
+    """Messages that a server may use: each is the randomised message of a submission that the ledger has charged.
+
+    Args:
+        first: the submission of the first message; the others follow it.
+        values: float64[k, m], copied and read-only: one row per message.
+        issuer: the privatizer that accepts them.
+    """
+
+    first: int
+    values: Float64Array = field(repr=False)
+    issuer: str = field(repr=False)
+
+    def __post_init__(self) -> None:
+        kept = np.frombuffer(self.values.tobytes(), dtype=np.float64).reshape(self.values.shape)
+        object.__setattr__(self, "values", kept)
+
+    def __len__(self) -> int:
+        return int(self.values.shape[0])
+
+    @property
+    def last(self) -> int:
+        """The submission of the last message."""
+        return self.first + len(self) - 1
+
+    @property
+    def submissions(self) -> Int64Array:
+        """The submission of each message, int64[k]."""
+        return np.arange(self.first, self.last + 1, dtype=np.int64)
+
+    def __repr__(self) -> str:
+        return f"PrivateMessages({len(self)} messages of {self.values.shape[1]} numbers)"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # A copy must be as immutable as the original.
+        return PrivateMessages, (self.first, self.values, self.issuer)

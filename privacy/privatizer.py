@@ -1,0 +1,331 @@
+"""The privatizer of a run: it charges the ledger, opens the channel, certifies what ran, and can be checkpointed.
+
+Compiled loops hand `channel` to the kernels of the query. Clients in other processes are made from `client_spec` and
+send the submissions of a range that `lease` has charged; `accept` takes each of their messages once.
+"""
+
+from __future__ import annotations
+
+import operator
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Generic, NoReturn, TypeVar
+
+import numpy as np
+
+from dprl.privacy.base import LedgerError, Precision, TrustModel
+from dprl.privacy.certificate import ENTROPY, Certificate, PrivacyRequest, certify
+from dprl.privacy.channel import CHARGED, RECEIVED, RELEASED, SENT
+from dprl.privacy.checkpoints import check_sealed, counts_in, require_seeded, sealed
+from dprl.privacy.ledger import Journal, Ledger, LedgerSpec
+from dprl.privacy.messages import PrivateMessages, SubmissionRange, UserMessage
+from dprl.privacy.query import Query
+from dprl.privacy.randomness.streams import Streams
+from dprl.privacy.ranges import RangeSet
+
+Q = TypeVar("Q", bound=Query)
+_NOBODY, _LOOP, _CLIENTS = range(3)
+
+
+@dataclass(frozen=True)
+class ClientSpec(Generic[Q]):
+    """Everything that a client in another process needs; it can be pickled: it holds no key from the operating system.
+
+    Args:
+        query: what is sent. streams: with entropy `seed` they give every client the same keys, and submissions are
+            numbered; with `os` every client takes keys of its own. issuer: the privatizer that accepts the messages.
+    """
+
+    query: Q
+    streams: Streams
+    issuer: str = field(repr=False)
+
+
+class Privatizer(Generic[Q]):
+    """Turns users' records into what a learner may read, and accounts for it. For one thread.
+
+    Submission n = 1, 2, ... is of user (n - 1) % n_users + 1. Submissions are charged in order, and come from the
+    compiled loop (`charge`) or from clients (`lease`), not from both.
+
+    *Formal guarantee.* That of the query's noise, for all submissions of one user together; see the laws' classes. The
+    certificate is computed from these objects.
+
+    Args:
+        query: what is sent, and the noise on it.
+        request: the guarantee that was asked for and is claimed; only the certificate compares with it.
+        n_users: K. streams: named random streams. submissions: T, how often one user submits at most.
+        journal: where charges survive a crash; None for simulations.
+
+    Raises:
+        LedgerError: if no ledger can account for the query's noise. ValueError: for less than one user.
+    """
+
+    def __init__(
+        self,
+        query: Q,
+        request: PrivacyRequest,
+        n_users: int,
+        streams: Streams,
+        submissions: int = 1,
+        journal: Journal | None = None,
+    ) -> None:
+        self.query = query
+        self.request = request
+        self._streams = streams
+        self._issuer = secrets.token_hex(8)
+        events = query.events(ENTROPY[streams.noise.entropy])
+        threats = query.threat_model(submissions)
+        if n_users * submissions > query.longest_run:
+            raise ValueError(f"n_users must be at most {query.longest_run}, got {n_users}; a key of noise ends there")
+        self._spec = LedgerSpec(query.trust_model, events, threats, operator.index(n_users), submissions)
+        self._source = _NOBODY
+        self._received = RangeSet()
+        self._skipped = 0
+        self._journal: Journal | None = None
+        self._ledger = Ledger(self._spec)
+        if journal is not None:
+            self.persist(journal)
+
+    @property
+    def trust_model(self) -> TrustModel:
+        """Who is trusted."""
+        return self._spec.trust_model
+
+    @property
+    def n_users(self) -> int:
+        """How many users there are at most."""
+        return self._spec.users
+
+    @property
+    def submissions(self) -> int:
+        """How often one user submits at most."""
+        return self._spec.submissions
+
+    @property
+    def capacity(self) -> int:
+        """How many submissions there can be in all."""
+        return self._spec.capacity
+
+    @property
+    def charged(self) -> int:
+        """How many submissions are charged; the next one has the number after that."""
+        return self._ledger.charged
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger of this run."""
+        return self._ledger
+
+    @cached_property
+    def channel(self) -> Any:  # noqa: ANN401 - each query has its own
+        """The channel that compiled loops hand to the query's kernels.
+
+        It is opened by the first reader: a counter may draw all its noise then.
+        """
+        channel = self.query.open(self._streams)
+        self._skip(channel)
+        return channel
+
+    @property
+    def client_spec(self) -> ClientSpec[Q]:
+        """The description from which another process makes a client."""
+        return ClientSpec(self.query, self._streams, self._issuer)
+
+    def persist(self, journal: Journal) -> None:
+        """Write charges to `journal` from now on, and pass over those that it holds; before the first charge.
+
+        Raises LedgerError if somebody is charged already, or the journal is of other releases.
+        """
+        if self._source != _NOBODY:
+            raise LedgerError(f"submissions up to {self.charged} are charged already; name the journal before that")
+        self._journal, self._ledger = journal, Ledger(self._spec, journal)
+        if "channel" in vars(self):
+            self._skip(self.channel)
+
+    def charge(self, first: int, last: int) -> None:
+        """Charge submissions first..last (inclusive) before the compiled loop sends them through `channel`.
+
+        Raises:
+            LedgerError: if one of them was charged before, some are left out, the journal cannot be written, or
+                there are clients.
+            ValueError: for more submissions than there can be.
+        """
+        self._take(_LOOP)
+        self._ledger.charge(first, last)
+        self.channel.cursor[CHARGED] = self.charged
+
+    def lease(self, k: int) -> SubmissionRange:
+        """Charge the next k submissions and return them, for clients.
+
+        Raises:
+            LedgerError: if there are not so many left, or the compiled loop submits. ValueError: for k below 1.
+        """
+        k = operator.index(k)
+        if k < 1:
+            raise ValueError(f"k must be at least 1, got {k}; ask for the messages of an update")
+        self._take(_CLIENTS)
+        first, last = self.charged + 1, self.charged + k
+        if last > self.capacity:
+            raise LedgerError(
+                f"submission {last} cannot be charged: {self.n_users} users submit {self.submissions} times at most; "
+                "build for more submissions"
+            )
+        self._ledger.charge(first, last)
+        return SubmissionRange(first, last, self.n_users, self._issuer)
+
+    def accept(self, messages: PrivateMessages) -> Any:  # noqa: ANN401 - each query has its own
+        """Return the content of messages from clients; each submission is accepted once.
+
+        Raises LedgerError if one was accepted before, is not charged, or is another privatizer's.
+        """
+        if messages.issuer != self._issuer:
+            raise LedgerError("messages are accepted by the privatizer that leased them; this one's noise is unknown")
+        if self._source != _CLIENTS or messages.first < 1 or messages.last > self.charged:
+            raise LedgerError("a message is of a submission that is leased; lease it first")
+        again = self._received.first_common(messages.first, messages.last)
+        if again is not None:
+            raise LedgerError(f"submission {again} was received already; send each once")
+        self._received.add(messages.first, messages.last)
+        return self.query.read(self.channel, messages.values)
+
+    def send(self, record: Any, user: int) -> UserMessage:  # noqa: ANN401 - each query has its own
+        """Client side: charge the ledger for user `user` (1-based), then make the message of `record`.
+
+        Raises:
+            LedgerError: if this user has submitted already, or one before has not.
+            ValueError: for a record of another shape; nobody is charged.
+        """
+        self.query.check_record(record)
+        self.charge(user, user)
+        self.query.send(self.channel, record, user)
+        return UserMessage(user, self.channel.message, self._issuer)
+
+    def receive(self, message: UserMessage) -> None:
+        """Server side: add the next user's message; nothing is released yet.
+
+        Raises LedgerError if it is not the next user's, was received before, or is another privatizer's.
+        """
+        cursor = self.channel.cursor
+        if message.issuer != self._issuer:
+            raise LedgerError("a message is received by the privatizer that sent it; this one's noise is unknown")
+        if message.user != cursor[RECEIVED] + 1 or message.user != cursor[SENT]:
+            raise LedgerError("messages are received once, in order, and after they were sent")
+        self.channel.message[:] = message.values
+        self.query.receive(self.channel)
+
+    def release(self) -> Any:  # noqa: ANN401 - each query has its own
+        """Server side: return what a learner may read of all messages received so far."""
+        return self.query.released(self.channel)
+
+    def precision(self, beta: float) -> Precision:
+        """Return error bounds of released values that hold together with probability 1 - beta.
+
+        Raises ValueError unless 0 < beta < 1, TypeError where no bound is known.
+
+        Paper: [CZ22] Assumption 1.
+        """
+        return self.query.precision(beta)
+
+    def planned_ledger(self) -> Ledger:
+        """Return the ledger of a run that uses all submissions, nothing released."""
+        ledger = Ledger(self._spec)
+        ledger.charge(1, self.capacity)
+        return ledger
+
+    def planned_certificate(self, algorithm: str) -> Certificate:
+        """Return the certificate of a run that uses all submissions, computed from the same noise objects."""
+        return certify(self.planned_ledger(), self.request, algorithm, self._details)
+
+    def certificate(self, algorithm: str) -> Certificate:
+        """Return the certificate of what was charged so far.
+
+        Raises LedgerError if more was sent than was charged.
+        """
+        charged, sent, messages, received, _ = (int(count) for count in self.channel.cursor)
+        in_turn = 0 <= received <= sent <= charged <= self.charged and messages == max(sent - self._skipped, 0)
+        if not in_turn or self._received.last > self.charged:
+            raise LedgerError("more was sent than was charged; nothing can be certified")
+        return certify(self._ledger, self.request, algorithm, self._details)
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Return everything that changes in a run; draws are keyed by submission, so there is no generator state.
+
+        With a trusted server it holds exact sums: it must stay where the server is.
+
+        Raises:
+            LedgerError: if the noise comes from the operating system: it is not written down, so nothing can continue;
+                or with a journal, which a new privatizer continues from.
+        """
+        require_seeded(self._streams.noise.entropy)
+        if self._journal is not None:
+            raise LedgerError("a run with a journal has no state; build a privatizer with the same journal to go on")
+        if self.channel.cursor[RECEIVED] != self.channel.cursor[SENT]:
+            raise LedgerError("a message is under way, and a state would lose it; receive it first")
+        self.query.catch_up(self.channel)
+        return sealed(self._sealing, self._changing())
+
+    @staticmethod
+    def charged_in(state: Mapping[str, np.ndarray]) -> int:
+        """Return how many submissions a state of `state_dict` has charged, -1 for another state; check nothing."""
+        return int(counts_in(state, "counts")[0])
+
+    def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
+        """Continue a run from `state_dict`, in a privatizer that has charged nobody yet.
+
+        Users that the interrupted run had charged since then submit again under the same noise. That is the same
+        release if their data are the same, as in a simulation from the same seed and code; with other data the
+        difference of the two would be exact.
+
+        Raises:
+            LedgerError: if this privatizer has charged users, or its noise comes from the operating system.
+            ValueError: if the state is not of this privatizer.
+        """
+        if self._source != _NOBODY:
+            raise LedgerError(f"submissions up to {self.charged} are charged here already; load into a new privatizer")
+        check_sealed(state, self.state_dict(), self._sealing)
+        charged, source, *_ = (int(count) for count in state["counts"])
+        _, sent, messages, received, _ = (int(count) for count in state["cursor"])
+        if not (0 <= received == sent == messages <= charged <= self.capacity and source in range(3)):
+            raise ValueError(f"the state has {charged} of {self.capacity} submissions; start anew")
+        self._received = RangeSet.from_array(state["received"])
+        for name, array in self._changing().items():
+            if name not in ("counts", "received"):
+                array[:] = state[name]
+        self.query.restored(self.channel)
+        self._source = source
+        if charged:
+            self._ledger.charge(1, charged)
+
+    def __reduce__(self) -> NoReturn:
+        # A copy would send other users' data under the same noise.
+        raise LedgerError("a privatizer cannot be copied or pickled; continue from state_dict")
+
+    @cached_property
+    def _details(self) -> Mapping[str, Any]:
+        return self.query.details(self.request, self._spec.releases, self._streams.noise.arithmetic)
+
+    def _changing(self) -> dict[str, np.ndarray]:
+        counts = np.array([self.charged, self._source], dtype=np.int64)
+        own = {"cursor": self.channel.cursor, "counts": counts, "received": self._received.to_array()}
+        return own | self.query.changing(self.channel)
+
+    def _take(self, source: int) -> None:
+        if self._source not in (_NOBODY, source):
+            raise LedgerError("submissions come from the compiled loop or from clients; build another privatizer")
+        if self._source == _NOBODY:
+            self._ledger.begin()
+            self._source = source
+            self._skip(self.channel)
+
+    def _skip(self, channel: Any) -> None:  # noqa: ANN401
+        """Count submissions that the journal holds as sent: nobody knows which of them were."""
+        if self._journal is not None:
+            channel.cursor[[CHARGED, SENT, RECEIVED, RELEASED]] = self._skipped = self.charged
+
+    @property
+    def _sealing(self) -> str:
+        """Text that must be the same for a state to continue."""
+        streams = self._streams
+        return f"{self.query.identity}|{self._spec.terms}|{streams.seed}|{len(streams.context)}|{streams.context}"

@@ -1,0 +1,219 @@
+"""Kernels of counts: from a user's record to released counts, and the state of each side.
+
+Compiled loops call `send_and_release` or, for a user after whom nobody reads, `send_and_aggregate`. `encode` and
+`add_message` are the two sides of a message, one user at a time.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dprl.compiled import inlined, no_alloc_kernel
+from dprl.privacy.base import Float64Array, Int64Array
+from dprl.privacy.channel import RECEIVED, RELEASED, advance_received, advance_sent
+from dprl.privacy.counters.base import EXACT, CounterState
+from dprl.privacy.counters.release import release_prefix
+from dprl.privacy.mechanisms.base import NO_NOISE, Noise
+from dprl.privacy.mechanisms.sampling import fill_noise
+from dprl.privacy.mechanisms.unary_encoding import choose_step, fill_unary
+from dprl.privacy.queries.count_encoding import Slots, add_record, collect, one_hot_index
+from dprl.privacy.randomness.bits import fill_uniform
+
+SUMS, UNARY, SAMPLED_UNARY = range(3)
+"""Kinds of messages: counts that are summed, bits of all steps, bits of one step that was drawn."""
+
+
+class ClientState(NamedTuple):
+    """The client's side.
+
+    kind: of message, a code above; noise: added to sums, and the key of unary encodings; table uint64[n]: of the unary
+    coins; coins_key uint64[5]: of the coins that round values in [0, 1]; coins float64[n_steps * F]: those of one user.
+    """
+
+    kind: int
+    noise: Noise
+    table: np.ndarray
+    coins_key: np.ndarray
+    coins: Float64Array
+
+    def __repr__(self) -> str:
+        # The generated one would print coins into a log.
+        return f"ClientState(kind={self.kind})"
+
+
+class ServerState(NamedTuple):
+    """The server's side.
+
+    shift, factor: a received bit counts as (bit - shift) * factor; totals float64[cells]: sums of messages;
+    totals_at_release float64[cells]: the same as of the last release, once further users are added (empty without a
+    counter's noise); counter: its noise; noisy float64[cells]: the released sums of what was sent.
+    """
+
+    shift: float
+    factor: float
+    totals: Float64Array
+    totals_at_release: Float64Array
+    counter: CounterState
+    noisy: Float64Array
+
+    def __repr__(self) -> str:
+        return f"ServerState({self.totals.shape[0]} cells)"
+
+
+class CountChannel(NamedTuple):
+    """The channel of counts.
+
+    cursor int64[5]; slots: the encoding; n_steps: H; summed: 1 if the needed families are summed up from the released
+    ones; client, server: the two sides; message float64[m]: the message under way; released float64[n_cells]: the
+    families that the learner needs, read by `released_counts` only.
+    """
+
+    cursor: Int64Array
+    slots: Slots
+    n_steps: int
+    summed: int
+    client: ClientState
+    server: ServerState
+    message: Float64Array
+    released: Float64Array
+
+    def __repr__(self) -> str:
+        return f"CountChannel({self.released.shape[0]} cells, {self.cursor[RECEIVED]} users received)"
+
+
+class Released(NamedTuple):
+    """Private counts: the only thing that a planner sees of users. Only `released_counts` makes it.
+
+    values float64[n_cells]: the needed families, side by side in each step; they may be negative or fractional. users:
+    whose episodes are counted, k - 1 before episode k. new: how many of them were not when the last plan was made.
+    """
+
+    values: Float64Array
+    users: int
+    new: int
+
+
+@inlined
+def released_counts(channel: CountChannel, new: int) -> Released:
+    """Server side: return the counts of the last release; `new`: users since the last plan."""
+    return Released(channel.released, int(channel.cursor[RELEASED]), new)
+
+
+@inlined
+def _check_record(channel: CountChannel, index: Int64Array, value: Float64Array) -> None:
+    """Raise ValueError unless a record has one cell per step and family."""
+    shape = (channel.n_steps, channel.slots.widths.shape[0])
+    if index.shape != shape or value.shape != shape:
+        raise ValueError("a record has one cell per step and family; fill every slot")
+
+
+@inlined
+def _randomized_rounding(channel: CountChannel, user: int) -> None:
+    """Client side: draw the coins that round values in [0, 1] to bits, if the encoding does that."""
+    if channel.slots.tossed != 0:
+        coins = channel.client.coins
+        fill_uniform(coins, channel.client.coins_key, np.uint64(user) * np.uint64(coins.shape[0]))
+
+
+@no_alloc_kernel
+def encode(channel: CountChannel, index: Int64Array, value: Float64Array, user: int) -> None:
+    """Client side: write user `user`'s (1-based) message into channel.message. Raises LedgerError.
+
+    *Formal guarantee.* That of the client's law for any two records; without one it is
+    the raw record, for a trusted server only. Draws are keyed by `user`: two messages of one user with different
+    contents would share their noise, which is why every user sends one.
+
+    Paper: [CZ22] sec. 5.2.
+    """
+    _check_record(channel, index, value)
+    advance_sent(channel.cursor, user)
+    _randomized_rounding(channel, user)
+    client, slots = channel.client, channel.slots
+    message = channel.message
+    if client.kind == SUMS:
+        fill_noise(message, client.noise, np.uint64(user) * np.uint64(message.shape[0]))
+        add_record(slots, message, index, value, client.coins)
+    elif client.kind == UNARY:
+        for step in range(channel.n_steps):
+            part = message[step * slots.block : (step + 1) * slots.block]
+            hot = one_hot_index(slots, index, value, client.coins, step)
+            first = (np.uint64(user) * np.uint64(channel.n_steps) + np.uint64(step)) * np.uint64(slots.block)
+            fill_unary(part, hot, client.noise.key, first, client.table)
+    else:
+        step = choose_step(client.coins_key, np.uint64(2**63) + np.uint64(user), channel.n_steps)
+        message[0] = step
+        hot = one_hot_index(slots, index, value, client.coins, step)
+        fill_unary(message[1:], hot, client.noise.key, np.uint64(user) * np.uint64(slots.block), client.table)
+
+
+@no_alloc_kernel
+def release(channel: CountChannel) -> None:
+    """Server side: write the released sums of all users received so far, with the counter's noise if there is any."""
+    server, received = channel.server, channel.cursor[RECEIVED]
+    if server.counter.kind != EXACT and received > 0:
+        release_prefix(server.noisy, server.totals, server.counter, received)
+    if channel.summed != 0:
+        collect(channel.released, server.noisy, channel.slots, channel.n_steps)
+    channel.cursor[RELEASED] = received
+
+
+@no_alloc_kernel
+def add_message(channel: CountChannel) -> None:
+    """Server side: add the message under way to the sums, which stay on the server. Raises LedgerError.
+
+    Paper: [CZ22] sec. 5.2.
+    """
+    advance_received(channel.cursor)
+    server, message = channel.server, channel.message
+    totals = server.totals
+    if channel.client.kind == SUMS:
+        for i in range(totals.shape[0]):
+            totals[i] += message[i]
+    elif channel.client.kind == UNARY:
+        for i in range(totals.shape[0]):
+            totals[i] += (message[i] - server.shift) * server.factor
+    else:
+        block = channel.slots.block
+        start = min(max(int(message[0]), 0), channel.n_steps - 1) * block
+        for i in range(block):
+            totals[start + i] += (message[i + 1] - server.shift) * server.factor
+
+
+@no_alloc_kernel
+def send_and_release(channel: CountChannel, index: Int64Array, value: Float64Array, user: int) -> None:
+    """Encode, add and release in one call, bit for bit; a noiseless message is added where it is not zero."""
+    _send_and_add(channel, index, value, user)
+    release(channel)
+
+
+@no_alloc_kernel
+def send_and_aggregate(channel: CountChannel, index: Int64Array, value: Float64Array, user: int) -> None:
+    """Do what `send_and_release` does without the release: counts must not be read before the next one.
+
+    For learners that plan by a schedule, which may depend on earlier releases but on nothing else of the users. Later
+    releases are bit for bit those of a run that releases after every user.
+
+    *Formal guarantee.* That of `send_and_release`, and charged like it: some prefixes are a function of all of them.
+    """
+    kept, cursor = channel.server.totals_at_release, channel.cursor
+    if cursor[RELEASED] == cursor[RECEIVED]:
+        totals = channel.server.totals
+        for i in range(kept.shape[0]):
+            kept[i] = totals[i]
+    _send_and_add(channel, index, value, user)
+
+
+@no_alloc_kernel
+def _send_and_add(channel: CountChannel, index: Int64Array, value: Float64Array, user: int) -> None:
+    """Send the message of user `user` and add it to the sums."""
+    if channel.client.kind != SUMS or channel.client.noise.law != NO_NOISE:
+        encode(channel, index, value, user)
+        add_message(channel)
+        return
+    _check_record(channel, index, value)
+    advance_sent(channel.cursor, user)
+    advance_received(channel.cursor)
+    _randomized_rounding(channel, user)
+    add_record(channel.slots, channel.server.totals, index, value, channel.client.coins)

@@ -1,0 +1,263 @@
+"""Counts of episodes: every user adds to one cell per step and family, and a learner reads noisy sums."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dprl.privacy.base import Float64Array, Int64Array, LedgerError, Precision
+from dprl.privacy.certificate import PrivacyRequest
+from dprl.privacy.channel import RECEIVED, RELEASED, new_cursor
+from dprl.privacy.counters import COUNTERS, ExactCounter
+from dprl.privacy.counters.base import EXACT, ROWS, Counter, Tree
+from dprl.privacy.ledger import ReleaseEvent
+from dprl.privacy.mechanisms.base import INTEGER, Mechanism, Noise, Sensitivity
+from dprl.privacy.mechanisms.sampling import SILENT
+from dprl.privacy.mechanisms.unary_report import UnaryReport
+from dprl.privacy.queries.count_encoding import CountEncoding, CountFamilies, CountFamily, UserRecord, collect
+from dprl.privacy.queries.count_kernels import (
+    SAMPLED_UNARY,
+    SUMS,
+    UNARY,
+    ClientState,
+    CountChannel,
+    Released,
+    ServerState,
+    add_message,
+    encode,
+    release,
+)
+from dprl.privacy.queries.count_precision import NoiseSpec, WeightedSums, error_bounds, weighted_bound
+from dprl.privacy.queries.noise_summary import noise_summary
+from dprl.privacy.query import Query
+from dprl.privacy.randomness.streams import Streams, noise_identity
+from dprl.privacy.threat_models import ThreatModel, of_counts
+
+
+@dataclass(frozen=True)
+class CountQuery(Query):
+    """The counts of a user's episode, with a law on the client's side or a noisy counter on the server's.
+
+    *Formal guarantee.* That of the law or of the counter, for any two records of one user.
+
+    Args:
+        encoding: what is counted, and which of it is released.
+        noise: on either side.
+
+    Raises:
+        LedgerError: for a counter or a law that the kernels cannot run.
+    """
+
+    encoding: CountEncoding
+    noise: NoiseSpec
+    name: ClassVar[str] = "counts"
+
+    def __post_init__(self) -> None:
+        if type(self.noise.counter) not in (ExactCounter, *COUNTERS.values()):
+            raise LedgerError(
+                f"the kernels cannot run a counter of type {type(self.noise.counter).__name__}; add its release"
+            )
+        if isinstance(self.noise.law, UnaryReport) and not _fits(self.noise.law, self.encoding.released):
+            raise LedgerError(
+                f"{self.noise.law.name} encodes one row of {self.noise.law.width} cells a step; the encoding has others"
+            )
+
+    @property
+    def families(self) -> CountFamilies:
+        """The families that a learner reads."""
+        return self.encoding.needed
+
+    @property
+    def noisy_sides(self) -> tuple[bool, bool]:
+        """Whether there is noise on (the client's side, the server's side)."""
+        return self.noise.law is not None, self.noise.counter.node is not None
+
+    @property
+    def identity(self) -> str:
+        """Text that identifies record and noise."""
+        return f"counts|{noise_identity(self.encoding, self.noise.law, self.noise.counter)}"
+
+    def events(self, entropy: str) -> tuple[ReleaseEvent, ...]:
+        """Return the releases of a run, one for each released family.
+
+        Raises LedgerError for whole-number noise on values in [0, 1]: it would not hide their fractions.
+        """
+        noise = self.noise.on_either_side
+        if noise is not None and noise.arithmetic == INTEGER and not self.encoding.integral:
+            raise LedgerError(
+                f"{noise.name} hides whole numbers only, and values in [0, 1] are sent; send coins instead"
+            )
+        families = self.encoding.released
+        if noise is None:
+            cells = [(family.name, families.n_steps * family.width) for family in families.families]
+            return tuple(ReleaseEvent.without_noise(name, number, entropy) for name, number in cells)
+        return tuple(self._event(family, noise, entropy) for family in families.families)
+
+    def _event(self, family: CountFamily, noise: Mechanism | UnaryReport, entropy: str) -> ReleaseEvent:
+        families, counter = self.encoding.released, self.noise.counter
+        if isinstance(self.noise.law, UnaryReport):
+            row = self.noise.law.sensitivity
+            start: Sensitivity | None = row
+        else:
+            row = Sensitivity.of_cells(families.changed_cells())
+            public = families.changed_public_start(family)
+            start = Sensitivity.of_cells(public) if public > 0 else None
+        return ReleaseEvent(
+            channel=family.name,
+            mechanism=noise,
+            sensitivity=counter.sensitivity(row),
+            public_start=None if start is None else counter.sensitivity(start),
+            # A step has two cells that a pair of trajectories can differ in, and the counter attains its bound.
+            attainable=family.width > 1 and counter.attained,
+            nodes_per_user=_nodes_per_user(counter),
+            cells=families.n_steps * family.width,
+            entropy=entropy,
+        )
+
+    def threat_model(self, submissions: int) -> ThreatModel:
+        """Return whom the guarantee protects."""
+        del submissions
+        return of_counts(self.trust_model, self.families.players)
+
+    def open(self, streams: Streams) -> CountChannel:
+        """Return the channel before the first user."""
+        encoding, law, released = self.encoding, self.noise.law, self.encoding.released
+        n_cells, kind, exact = released.n_cells, _message_kind(law), self.noise.counter.node is None
+        totals = np.zeros(n_cells)
+        noisy = totals if exact else np.zeros(n_cells)
+        unary = isinstance(law, UnaryReport)
+        return CountChannel(
+            cursor=new_cursor(),
+            slots=encoding.slots(),
+            n_steps=released.n_steps,
+            summed=int(encoding.summed),
+            client=ClientState(
+                kind=kind,
+                noise=_client_noise(law, streams.key("user_noise", self.identity)),
+                table=law.encoding.table() if isinstance(law, UnaryReport) else SILENT.table,
+                coins_key=streams.key("user_coins", self.identity),
+                coins=np.zeros(released.n_steps * len(self.families.families)),
+            ),
+            server=ServerState(
+                shift=law.encoding.cold_probability if isinstance(law, UnaryReport) else 0.0,
+                factor=law.factor if isinstance(law, UnaryReport) else 1.0,
+                totals=totals,
+                totals_at_release=np.zeros(0 if exact else n_cells),
+                counter=self.noise.counter.open(n_cells, streams.key("server_noise", self.identity)),
+                noisy=noisy,
+            ),
+            message=np.zeros(1 + released.block if unary and kind == SAMPLED_UNARY else n_cells),
+            released=np.zeros(self.families.n_cells) if encoding.summed else noisy,
+        )
+
+    def changing(self, channel: CountChannel) -> dict[str, np.ndarray]:
+        """Return the arrays that change in a run, beside the cursor."""
+        server, counter = channel.server, channel.server.counter
+        found: dict[str, np.ndarray] = {"totals": server.totals}
+        if counter.kind != EXACT:
+            found["noisy"] = server.noisy
+        if counter.kind not in (EXACT, ROWS):
+            found |= {"rows": counter.rows, "held": counter.held}
+        return found
+
+    def catch_up(self, channel: CountChannel) -> None:
+        """Release the counts of users who were added without a release; their releases are charged already."""
+        if channel.cursor[RELEASED] != channel.cursor[RECEIVED]:
+            release(channel)
+
+    def restored(self, channel: CountChannel) -> None:
+        """Sum up the needed families again."""
+        if self.encoding.summed:
+            collect(channel.released, channel.server.noisy, channel.slots, channel.n_steps)
+
+    def check_record(self, record: UserRecord) -> None:
+        """Raise ValueError, without telling what is in it, unless a record has one cell per step and family."""
+        self._arrays(record)
+
+    def send(self, channel: CountChannel, record: UserRecord, user: int) -> None:
+        """Client side: send one user's record."""
+        encode(channel, *self._arrays(record), user)
+
+    def receive(self, channel: CountChannel) -> None:
+        """Server side: add the message under way."""
+        add_message(channel)
+
+    def released(self, channel: CountChannel) -> Released:
+        """Server side: return the counts of all users received so far, read-only copies."""
+        self.catch_up(channel)
+        users = int(channel.cursor[RECEIVED])
+        return Released(np.frombuffer(channel.released.tobytes(), dtype=np.float64), users, users)
+
+    def family(self, counts: Released, name: str) -> Float64Array:
+        """Return a view float64[n_steps, width] of one family of released counts; KeyError for an unknown name."""
+        families = self.families
+        for start, family in zip(families.offsets(), families.families, strict=True):
+            if family.name == name:
+                return counts.values.reshape(families.n_steps, families.block)[:, start : start + family.width]
+        raise KeyError(f"no count family {name!r}; there are {[family.name for family in families.families]}")
+
+    def precision(self, beta: float) -> Precision:
+        """Return error bounds E that hold with probability 1 - beta for every cell and episode."""
+        _check_beta(beta)
+        return Precision(beta, error_bounds(self.encoding, self.noise, beta))
+
+    def weighted_precision(self, sums: WeightedSums, beta: float) -> float:
+        """Return E: with probability 1 - beta none of the weighted sums of noise is above E in absolute value.
+
+        Raises ValueError unless 0 < beta < 1, and with `precision: printed`.
+        """
+        _check_beta(beta)
+        return weighted_bound(self.encoding, self.noise, sums, beta)
+
+    def details(self, request: PrivacyRequest, events: tuple[ReleaseEvent, ...], arithmetic: str) -> Mapping[str, Any]:
+        """Return the size of the error, its spread over users, and the best noise for the same request."""
+        return noise_summary(request.requested, self.encoding, self.noise, events, arithmetic)
+
+    def _arrays(self, record: UserRecord) -> tuple[Int64Array, Float64Array]:
+        expected = (self.families.n_steps, len(self.families.families))
+        index, value = np.asarray(record.index), np.asarray(record.value)
+        numbers = index.dtype.kind in "iu" and value.dtype.kind in "iuf"
+        if index.shape != expected or value.shape != expected or not numbers:
+            raise ValueError(
+                f"a record has one cell per step and family, integers and values of shape {expected}, "
+                f"got {index.shape} and {value.shape}; fill every slot"
+            )
+        return index.astype(np.int64), value.astype(np.float64)
+
+
+def _nodes_per_user(counter: Counter) -> int:
+    """Return how many noisy sums of one cell a user enters at most; 1 where there are no such sums (factorisations)."""
+    return counter.levels if isinstance(counter, Tree) else 1
+
+
+def _attainable(family: CountFamily, counter: Counter) -> bool:
+    """Whether some pair of trajectories tells as much as is charged: a step has two cells, and the counter agrees."""
+    return family.width > 1 and counter.attained
+
+
+def _message_kind(law: Mechanism | UnaryReport | None) -> int:
+    if isinstance(law, UnaryReport):
+        return SAMPLED_UNARY if law.sampled else UNARY
+    return SUMS
+
+
+def _client_noise(law: Mechanism | UnaryReport | None, key: np.ndarray) -> Noise:
+    if law is None:
+        return SILENT
+    if isinstance(law, UnaryReport):
+        return SILENT._replace(key=key)
+    return law.noise(key)
+
+
+def _fits(law: UnaryReport, released: CountFamilies) -> bool:
+    """Whether a law encodes what is released: one whole cell of one family per step."""
+    one_hot = len(released.families) == 1 and released.families[0].indicator
+    return one_hot and (released.n_steps, released.block) == (law.n_steps, law.width)
+
+
+def _check_beta(beta: float) -> None:
+    if not 0 < beta < 1:
+        raise ValueError(f"beta must lie in (0, 1), got {beta}; it is a probability")

@@ -1,0 +1,71 @@
+"""Client of gradients: the agents' side in another process, which turns gradients into private messages."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import numpy as np
+
+from dprl.privacy.base import Float64Array, LedgerError
+from dprl.privacy.messages import PrivateMessages, SubmissionRange
+from dprl.privacy.privatizer import ClientSpec
+from dprl.privacy.queries.gradients import GradientQuery, send_all
+from dprl.privacy.ranges import RangeSet
+
+
+class GradientClient:
+    """The client side of agents that live in this process: turns their gradients into messages. For one thread.
+
+    *Formal guarantee.* Every message is that of `spec.query` for its submission. A submission is sent once from
+    here; hand every part of a range to one client. With entropy `seed` a second client of the same submission draws the
+    same noise; with `os` keys are taken here, and a process that is forked from this one does not have them.
+
+    Args:
+        spec: the privatizer's `client_spec`.
+    """
+
+    def __init__(self, spec: ClientSpec[GradientQuery]) -> None:
+        self.spec = spec
+        self._noise, self._score = spec.query.randomisers(spec.streams)
+        self._sent = RangeSet()
+
+    def send(
+        self, lease: SubmissionRange, gradients: Float64Array, scores: Float64Array | None = None
+    ) -> PrivateMessages:
+        """Return the messages of a range's submissions for gradients float64[k, d] and, if a bit is sent, scores [k].
+
+        Raises:
+            LedgerError: if one of them was sent here before, the lease is another privatizer's, or this process was
+                forked from the one that took the keys.
+            ValueError: for arrays of another shape, which is no secret; what is in them is not told.
+        """
+        given, reached = self._checked(gradients, scores, len(lease))
+        if lease.issuer != self.spec.issuer:
+            raise LedgerError("a range is sent by clients of the privatizer that charged it")
+        again = self._sent.first_common(lease.first, lease.last)
+        if again is not None:
+            raise LedgerError(f"submission {again} was sent already; a message that was lost takes a new number")
+        self._sent.add(lease.first, lease.last)
+        values = np.empty((len(lease), self.spec.query.message_length))
+        send_all(values, given, reached, self._noise, self._score, lease.first)
+        return PrivateMessages(lease.first, values, self.spec.issuer)
+
+    def __reduce__(self) -> NoReturn:
+        # A copy would send other data under the same noise.
+        raise LedgerError("a client cannot be copied or pickled; make one from the spec in each process")
+
+    def _checked(
+        self, gradients: Float64Array, scores: Float64Array | None, n: int
+    ) -> tuple[Float64Array, Float64Array]:
+        expected = (n, self.spec.query.dimension)
+        given = np.ascontiguousarray(gradients, dtype=np.float64)
+        if given.shape != expected:
+            raise ValueError(f"gradients must have shape {expected}, got {given.shape}; one row for each submission")
+        if self.spec.query.response is None:
+            return given, np.zeros(n)
+        if scores is None:
+            raise ValueError(f"scores must have shape ({n},), got none; one for each submission")
+        reached = np.ascontiguousarray(scores, dtype=np.float64)
+        if reached.shape != (n,):
+            raise ValueError(f"scores must have shape ({n},), got {reached.shape}; one for each submission")
+        return given, reached

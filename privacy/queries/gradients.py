@@ -1,0 +1,218 @@
+"""Gradients of agents: each agent sends clipped and randomised gradients, up to a cap, and a bit on each score.
+
+Compiled loops call `submit` and `receive`, one message at a time; `send_all` and `estimate_all` handle many at once.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from dprl.compiled import no_alloc_kernel
+from dprl.privacy.base import Float64Array, Int64Array, LedgerError
+from dprl.privacy.channel import SENT, advance_received, advance_sent, new_cursor
+from dprl.privacy.ledger import ReleaseEvent
+from dprl.privacy.mechanisms.base import Noise, Sensitivity
+from dprl.privacy.mechanisms.gradients import VectorMechanism
+from dprl.privacy.mechanisms.randomized_response import RandomizedResponse, fill_responses
+from dprl.privacy.mechanisms.sampling import SILENT
+from dprl.privacy.mechanisms.vectors import RawVector, VectorNoise, fill_estimate, fill_message
+from dprl.privacy.query import Query
+from dprl.privacy.randomness.streams import Streams, noise_identity
+from dprl.privacy.threat_models import ThreatModel, of_gradients
+
+
+class ScoreNoise(NamedTuple):
+    """The randomiser of the bit 1[score >= target] of a submission.
+
+    noise: key and table of the coins, the table empty if no bit is sent; target: of the score; bit float64[1]:
+    workspace.
+    """
+
+    noise: Noise
+    target: float
+    bit: Float64Array
+
+    def __repr__(self) -> str:
+        return f"ScoreNoise(target={self.target})"
+
+
+class GradientChannel(NamedTuple):
+    """The channel of gradients.
+
+    cursor int64[5]; noise, score: the randomisers; message float64[m]: the message under way.
+    """
+
+    cursor: Int64Array
+    noise: VectorNoise
+    score: ScoreNoise
+    message: Float64Array
+
+    def __repr__(self) -> str:
+        return f"GradientChannel({self.noise.dimension} numbers, {self.cursor[SENT]} submissions sent)"
+
+
+@no_alloc_kernel
+def write_message(
+    message: Float64Array, gradient: Float64Array, reached: float, noise: VectorNoise, score: ScoreNoise, number: int
+) -> None:
+    """Write the message float64[m] of submission `number`: the randomised gradient and, if it is sent, the bit.
+
+    *Formal guarantee.* That of the mechanism and, for the bit, that of its randomised response; their coins are drawn
+    from different keys.
+    """
+    m = noise.message_length
+    if score.noise.table.shape[0] == 0:
+        fill_message(message, gradient, noise, number)
+        return
+    fill_message(message[:m], gradient, noise, number)
+    # NaN has not reached the target.
+    score.bit[0] = 1.0 if reached >= score.target else 0.0
+    fill_responses(message[m:], score.bit, score.noise.key, np.uint64(number), score.noise.table)
+
+
+@no_alloc_kernel
+def submit(channel: GradientChannel, gradient: Float64Array, score: float, submission: int) -> None:
+    """Client side: send the message of submission `submission` (from 1 on) for `gradient` float64[d].
+
+    Raises LedgerError unless the submission is charged and is the next one that was not sent yet.
+
+    *Formal guarantee.* See `write_message`; the message is all that leaves the agent's side here.
+
+    Paper: [OT20] Algorithms 2 and 3.
+    """
+    advance_sent(channel.cursor, submission)
+    write_message(channel.message, gradient, score, channel.noise, channel.score, submission)
+
+
+@no_alloc_kernel
+def receive(channel: GradientChannel, out: Float64Array) -> float:
+    """Server side: write the estimate of the gradient into `out` float64[d]; return the randomised bit, or NaN.
+
+    Raises LedgerError unless a message is under way. Post-processing.
+    """
+    advance_received(channel.cursor)
+    m = channel.noise.message_length
+    if channel.message.shape[0] == m:
+        fill_estimate(out, channel.message, channel.noise)
+        return math.nan
+    fill_estimate(out, channel.message[:m], channel.noise)
+    return float(channel.message[m])
+
+
+@no_alloc_kernel
+def send_all(
+    values: Float64Array,
+    gradients: Float64Array,
+    scores: Float64Array,
+    noise: VectorNoise,
+    score: ScoreNoise,
+    first: int,
+) -> None:
+    """Client side: write the messages float64[k, m] of submissions first, first+1, ...
+
+    *Formal guarantee.* See `write_message`.
+    """
+    for i in range(values.shape[0]):
+        write_message(values[i], gradients[i], scores[i], noise, score, first + i)
+
+
+@no_alloc_kernel
+def estimate_all(out: Float64Array, values: Float64Array, noise: VectorNoise) -> None:
+    """Server side: write the estimates float64[k, d] of messages float64[k, m]; post-processing."""
+    for i in range(out.shape[0]):
+        fill_estimate(out[i], values[i, : noise.message_length], noise)
+
+
+class GradientEstimates(NamedTuple):
+    """Content of messages: gradients float64[k, d], and bits float64[k] in {0, 1}, None if none are sent."""
+
+    gradients: Float64Array
+    bits: Float64Array | None
+
+
+@dataclass(frozen=True)
+class GradientQuery(Query):
+    """The gradient of an agent's episode and, with a response, a bit on its score.
+
+    *Formal guarantee.* That of the law and, for the bit, that of its randomised response; their coins are drawn from
+    different keys.
+
+    Args:
+        law: randomises the gradient; RawVector sends it without noise.
+        response: randomises the bit 1[score >= target_score]; None sends no bit.
+        release_scores: 'simulator': raw scores are read; 'private': the bits are sent; 'none': neither.
+        left_open: other channels that the algorithm leaves open, in words for the certificate.
+
+    Raises:
+        LedgerError: for a bit with a gradient without noise: nothing would be private.
+    """
+
+    law: VectorMechanism | RawVector
+    response: RandomizedResponse | None = None
+    target_score: float = math.inf
+    release_scores: str = "simulator"
+    left_open: tuple[str, ...] = ()
+    name: ClassVar[str] = "gradients"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.law, RawVector) and self.response is not None:
+            raise LedgerError("a bit on the score needs a gradient with noise; without one nothing is private")
+
+    @property
+    def dimension(self) -> int:
+        """d, of the gradients."""
+        return self.law.dimension
+
+    @property
+    def message_length(self) -> int:
+        """How many numbers an agent sends, for any data."""
+        return self.law.message_length + (self.response is not None)
+
+    @property
+    def noisy_sides(self) -> tuple[bool, bool]:
+        """Whether there is noise on (the client's side, the server's side)."""
+        return not isinstance(self.law, RawVector), False
+
+    @property
+    def identity(self) -> str:
+        """Text that identifies record and noise."""
+        return f"gradients|{noise_identity(self.law, self.response, self.target_score)}"
+
+    def events(self, entropy: str) -> tuple[ReleaseEvent, ...]:
+        """Return the releases of one submission."""
+        law = self.law
+        if isinstance(law, RawVector):
+            return (ReleaseEvent.without_noise("gradient", law.dimension, entropy),)
+        gradient = ReleaseEvent.of_message("gradient", law, True, law.message_length, entropy)
+        if self.response is None:
+            return (gradient,)
+        bit = Sensitivity.of_cells(1)
+        return gradient, ReleaseEvent("score bit", self.response, bit, bit, True, 1, 1, entropy)
+
+    def threat_model(self, submissions: int) -> ThreatModel:
+        """Return whom the guarantee protects."""
+        return of_gradients(self.trust_model, submissions, self.release_scores, self.left_open)
+
+    def open(self, streams: Streams) -> GradientChannel:
+        """Return the channel before the first submission."""
+        noise, score = self.randomisers(streams)
+        return GradientChannel(new_cursor(), noise, score, np.zeros(self.message_length))
+
+    def randomisers(self, streams: Streams) -> tuple[VectorNoise, ScoreNoise]:
+        """Return the randomisers for kernels; with entropy `os` they have other keys every time."""
+        table = SILENT.table if self.response is None else self.response.table()
+        coins = SILENT._replace(key=streams.key("user_coins", self.identity), table=table)
+        score = ScoreNoise(coins, self.target_score, np.zeros(1))
+        return self.law.vector_noise(streams.key("user_noise", self.identity)), score
+
+    def read(self, channel: GradientChannel, messages: Float64Array) -> GradientEstimates:
+        """Return the estimates of messages float64[k, m]; post-processing. Raises LedgerError for another length."""
+        if messages.shape[1:] != (self.message_length,):
+            raise LedgerError(f"a message has {self.message_length} numbers, got {messages.shape[1:]}; send it again")
+        gradients = np.empty((len(messages), self.dimension))
+        estimate_all(gradients, np.ascontiguousarray(messages), channel.noise)
+        return GradientEstimates(gradients, None if self.response is None else messages[:, -1].copy())

@@ -1,0 +1,116 @@
+"""A query: one kind of record, the message that a user's device makes of it, and the noise on either side."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dprl.privacy.base import Float64Array, LedgerError, Precision, TrustModel
+from dprl.privacy.certificate import PrivacyRequest
+from dprl.privacy.channel import Channel
+from dprl.privacy.ledger import ReleaseEvent
+from dprl.privacy.randomness.streams import Streams
+from dprl.privacy.threat_models import ThreatModel
+
+MODELS: dict[tuple[bool, bool], TrustModel] = {
+    (False, False): "none",
+    (False, True): "jdp",
+    (True, False): "ldp",
+}
+"""Trust model by where there is noise: (on the client's side, on the server's side)."""
+_KERNELS_ONLY = "{} are sent, received and released by the kernels of their query only"
+MOST_DRAWS = 2**53
+"""How many numbers one key may draw."""
+
+
+class Query(ABC):
+    """How one user's record becomes a message, and messages become what a learner reads.
+
+    Subclasses are frozen dataclasses in `queries/`: they describe the record, the law that randomises the message on
+    the client's side and the counter that releases sums on the server's side. A trust model fills in the last two.
+    """
+
+    name: ClassVar[str]
+    """The kind of data: 'counts', 'gradients', 'statistics' or 'bits'."""
+
+    @property
+    @abstractmethod
+    def noisy_sides(self) -> tuple[bool, bool]:
+        """Whether there is noise on (the client's side, the server's side)."""
+
+    @property
+    def trust_model(self) -> TrustModel:
+        """The trust model that the noise makes it. Raises LedgerError for noise on both sides."""
+        if self.noisy_sides not in MODELS:
+            raise LedgerError(f"noise is on the client's side or on the server's, got {self}; leave one of them out")
+        return MODELS[self.noisy_sides]
+
+    @property
+    @abstractmethod
+    def identity(self) -> str:
+        """Text that identifies record and noise, see `noise_identity`."""
+
+    @property
+    def longest_run(self) -> int:
+        """How many submissions the noise of one key lasts for."""
+        return MOST_DRAWS
+
+    @abstractmethod
+    def events(self, entropy: str) -> tuple[ReleaseEvent, ...]:
+        """Return the releases that one submission takes part in, described by the objects that make the noise."""
+
+    @abstractmethod
+    def threat_model(self, submissions: int) -> ThreatModel:
+        """Return whom the guarantee protects, for users with so many submissions each."""
+
+    @abstractmethod
+    def open(self, streams: Streams) -> Channel:
+        """Return the channel of a run before the first submission, with keys from `streams`."""
+
+    def changing(self, channel: Any) -> dict[str, np.ndarray]:  # noqa: ANN401, ARG002 - its own channel
+        """Return the arrays that change in a run, beside the cursor; a checkpoint keeps them."""
+        return {}
+
+    def catch_up(self, channel: Any) -> None:  # noqa: ANN401, B027
+        """Release what was received and not released, before a checkpoint or a read."""
+
+    def restored(self, channel: Any) -> None:  # noqa: ANN401, B027
+        """Compute again what follows from the arrays of `changing`."""
+
+    def check_record(self, record: Any) -> None:  # noqa: ANN401, B027
+        """Raise ValueError for a record of another shape, without telling what is in it."""
+
+    def send(self, channel: Any, record: Any, user: int) -> None:  # noqa: ANN401, ARG002
+        """Client side: send the record of `user`, outside of a compiled loop."""
+        raise TypeError(_KERNELS_ONLY.format(self.name))
+
+    def receive(self, channel: Any) -> None:  # noqa: ANN401, ARG002
+        """Server side: add the message under way."""
+        raise TypeError(_KERNELS_ONLY.format(self.name))
+
+    def released(self, channel: Any) -> Any:  # noqa: ANN401, ARG002
+        """Server side: return what a learner may read of all messages received so far."""
+        raise TypeError(_KERNELS_ONLY.format(self.name))
+
+    def read(self, channel: Any, messages: Float64Array) -> Any:  # noqa: ANN401, ARG002
+        """Server side: return the content of messages float64[k, m] from clients in other processes."""
+        raise TypeError(_KERNELS_ONLY.format(self.name))
+
+    def precision(self, beta: float) -> Precision:  # noqa: ARG002
+        """Return error bounds of released values that hold together with probability 1 - beta.
+
+        Raises TypeError where no bound is known.
+        """
+        raise TypeError(f"precision is known for counts only, got {self.name}")
+
+    def details(
+        self,
+        request: PrivacyRequest,  # noqa: ARG002
+        events: tuple[ReleaseEvent, ...],  # noqa: ARG002
+        arithmetic: str,  # noqa: ARG002
+    ) -> Mapping[str, Any]:
+        """Return facts about the noise for the certificate: 'error', 'per_user', 'best_available'."""
+        return {}

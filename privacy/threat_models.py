@@ -1,0 +1,195 @@
+"""Threat models: whom a guarantee protects, against whom, and which channels it covers, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from dprl.privacy.base import ADJACENCY, TrustModel
+
+
+@dataclass(frozen=True)
+class ThreatModel:
+    """The people and channels that a guarantee is about, in words for the certificate.
+
+    Args:
+        unit: who is protected, and how often they take part.
+        adjacency: the difference between two neighbouring data sets; a claim for other neighbours is not compared.
+        observer: against whom.
+        covered, excluded: channels that the guarantee covers, and channels that it does not.
+        attained_by: the pair of neighbours that attains the proved pure epsilon, where one does.
+    """
+
+    unit: str
+    adjacency: str
+    observer: str
+    covered: tuple[str, ...]
+    excluded: tuple[str, ...]
+    attained_by: str
+
+    def excluding(self, *channels: str, first: bool = False) -> ThreatModel:
+        """Return the same with more excluded channels, after the others or before them."""
+        return replace(self, excluded=(*channels, *self.excluded) if first else (*self.excluded, *channels))
+
+
+GRADIENT_ADJACENCY = "replace one agent's environment and all its episodes"
+RAW_SCORES = (
+    "raw scores: a simulator reads them, for figures and for early stopping; epsilon is infinite for whoever sees them"
+)
+SIMULATED_SCORES = "raw scores, which the simulation reads for its metrics; a deployment must not send them"
+DURATIONS = "when a message comes: an agent's episode took that long"
+ROUNDS = "how many rounds of fixed length pass before a message comes"
+ARRIVALS = "the order in which messages arrive and are applied"
+TIMING_DETAILS = "differences of microseconds in computing time"
+CARRIED = "state that the environment or module carries from one agent to the next"
+"""Channels of gradients that an algorithm may leave open."""
+NOT_CLIPPED = (
+    "values without a lower bound, and features longer than H - h: nothing bounds the change by one user, and epsilon "
+    "is infinite for any noise (D7)"
+)
+OPEN_REWARDS = "rewards' corrections, which are sent without noise: epsilon is infinite for whoever sees them (D6)"
+PUBLIC_REWARDS = "rewards, which are assumed to be public"
+
+_USER = "one user, who takes part in one episode"
+_RETURNS, _TAKES_PART = "realised returns and raw rewards", "participation itself"
+_AGENTS = "what the agents of an episode see, and are told, of each other: all of them see the state"
+_EVERYONE = "the server and everyone else: only {} leaves the {}'s side"
+_NO_PROTECTION = "no protection: the server and every later user see exact {}"
+_OTHERS = "all other users together, and whoever reads the released {} and policies; the server is trusted"
+_COUNTS = "a user whose two trajectories share no cell"
+_BITS = "a user whose two trajectories have different bits"
+_GRAMS = "a user whose two trajectories have features at the cosine -1/2 and the value H - h at every stage"
+
+
+def _unprotected(record: str, attained_by: str, unit: str = _USER, adjacency: str = ADJACENCY) -> ThreatModel:
+    return ThreatModel(unit, adjacency, _NO_PROTECTION.format(record), (), ("everything",), attained_by)
+
+
+THREAT_MODELS: dict[tuple[str, TrustModel], ThreatModel] = {
+    ("counts", "none"): _unprotected("counts", _COUNTS),
+    ("counts", "jdp"): ThreatModel(
+        unit=_USER,
+        adjacency=ADJACENCY,
+        observer=_OTHERS.format("counts"),
+        covered=(
+            "released counts of all episodes",
+            "policies of all episodes",
+            "actions recommended to the other users",
+        ),
+        excluded=(
+            "the user's own actions",
+            _RETURNS,
+            "timing and order of episodes",
+            _TAKES_PART,
+            "a second episode of the same user",
+            "the server's memory and checkpoints, which hold exact counts",
+        ),
+        attained_by=_COUNTS,
+    ),
+    ("counts", "ldp"): ThreatModel(
+        unit=_USER,
+        adjacency=ADJACENCY,
+        observer=_EVERYONE.format("the noisy report", "user"),
+        covered=("the user's report", "counts, policies and everything else computed from reports"),
+        excluded=(
+            "what others see of the user's own actions",
+            _RETURNS,
+            "timing and order of reports",
+            _TAKES_PART,
+            "a second report of the same user",
+        ),
+        attained_by=_COUNTS,
+    ),
+    ("gradients", "none"): _unprotected(
+        "gradients", "any two different gradients", "one agent, who sends one message", GRADIENT_ADJACENCY
+    ),
+    ("gradients", "ldp"): ThreatModel(
+        unit="one agent, who sends one message",
+        adjacency=GRADIENT_ADJACENCY,
+        observer=_EVERYONE.format("the noisy message", "agent"),
+        covered=("the content of the agent's messages", "parameters and everything else computed from messages"),
+        excluded=(
+            "messages of the same agent in another run or trial",
+            "what others see of the agent's own actions",
+            "whether an agent takes part, and messages that are lost",
+            "settings that were tuned on the agents' scores before the run",
+        ),
+        attained_by="an agent whose messages are for opposite gradients",
+    ),
+    ("statistics", "none"): _unprotected("statistics", "any two different features"),
+    ("statistics", "ldp"): ThreatModel(
+        unit=_USER,
+        adjacency=ADJACENCY,
+        observer="the server and all later users: only the noisy message leaves the user's side",
+        covered=("the user's statistics", "estimates, policies and everything else computed from messages"),
+        excluded=(_RETURNS, "timing and order of messages", _TAKES_PART, "a second message of the same user"),
+        attained_by=_GRAMS,
+    ),
+    ("bits", "none"): _unprotected("bits", _BITS),
+    ("bits", "ldp"): ThreatModel(
+        unit=_USER,
+        adjacency=ADJACENCY,
+        observer=_EVERYONE.format("the randomised bit", "user"),
+        covered=("the user's bit", "policies and everything else computed from bits"),
+        excluded=(
+            _AGENTS,
+            PUBLIC_REWARDS,
+            _RETURNS,
+            "timing and order of bits",
+            _TAKES_PART,
+            "a second bit of the same user",
+        ),
+        attained_by=_BITS,
+    ),
+}
+"""By query and trust model, for users who send one message each. What a query's options change is below."""
+
+
+def of_counts(model: TrustModel, players: int = 1) -> ThreatModel:
+    """Return the threat model of counts of episodes that so many players make together."""
+    found = THREAT_MODELS["counts", model]
+    if players == 1:
+        return found
+    unit = f"one user, the {players} players of an episode together, who take part in one episode"
+    return replace(found, unit=unit).excluding("what the players of an episode see, and are told, of each other")
+
+
+def of_gradients(
+    model: TrustModel, submissions: int, release_scores: str, channels: tuple[str, ...] = ()
+) -> ThreatModel:
+    """Return the threat model of gradients that agents submit, each up to `submissions` times.
+
+    Args:
+        release_scores: 'simulator': raw scores are read; 'private': randomised bits on them are sent; 'none': neither.
+        channels: what else an algorithm leaves open, in words.
+    """
+    found = THREAT_MODELS["gradients", model]
+    if submissions > 1:
+        found = replace(found, unit=f"one agent, who sends at most {submissions} messages")
+    if model == "none":
+        return found
+    if release_scores == "private":
+        content, *computed = found.covered
+        covered = (content, "the randomised bit on each score", *computed)
+        found = replace(found, covered=covered, attained_by=f"{found.attained_by} and scores")
+    return found.excluding(*((RAW_SCORES,) if release_scores == "simulator" else ()), *channels, first=True)
+
+
+def of_statistics(model: TrustModel, rewards: str, clipped: bool) -> ThreatModel:
+    """Return the threat model of the statistics that users send for a linear model, one message each.
+
+    Args:
+        rewards: what becomes of their corrections: 'public': they are not sent; 'noisy'; 'open': sent without noise.
+        clipped: whether the device clips features and values.
+    """
+    found = THREAT_MODELS["statistics", model]
+    if model == "none":
+        return found
+    if rewards == "noisy":
+        statistics, *computed = found.covered
+        found = replace(found, covered=(statistics, "corrections of the rewards' weights", *computed))
+    if not clipped or rewards == "open":
+        longest = "any two different corrections" if rewards == "open" else "users with ever longer features"
+        found = replace(found, covered=(), attained_by=longest)
+    clips = () if clipped else (NOT_CLIPPED,)
+    left_open = {"public": (PUBLIC_REWARDS,), "open": (OPEN_REWARDS,)}.get(rewards, ())
+    return found.excluding(_AGENTS, *clips, *left_open, first=True)
