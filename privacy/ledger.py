@@ -204,6 +204,11 @@ class Ledger:
         return self._charged
 
     @property
+    def charged_before(self) -> tuple[int, ...]:
+        """How many submissions each earlier attempt has charged."""
+        return self._earlier
+
+    @property
     def users_charged(self) -> int:
         """How many users have been charged at least once, in any attempt."""
         return min(max(self._charged, *self._earlier, 0), self.spec.users)

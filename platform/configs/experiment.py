@@ -18,7 +18,7 @@ from dprl.envs import ENVIRONMENTS, Env, EnvConfig
 from dprl.platform.configs.sections import field_names, read_dataclass, read_registered, require_mapping, unknown_key
 from dprl.platform.configs.trust_models import BY_RELEASES, check_model, class_of, example_for
 from dprl.platform.errors import UserError, broken_rule, shortened, shown
-from dprl.privacy import Certificate, NoiseConfig, Privatizer, Streams, source_digest
+from dprl.privacy import Certificate, Journal, NoiseConfig, Privatizer, Streams, source_digest
 
 Scalar = str | float | int
 
@@ -180,10 +180,15 @@ class Experiment:
         """The theorem that covers the algorithm with these settings, '' if none does."""
         return self.algorithm.covered_by or ""
 
-    def build(self, seed_index: int) -> Algorithm:
-        """Return the algorithm of one seed, ready to learn."""
+    def build(self, seed_index: int, journal: Journal | None = None) -> Algorithm:
+        """Return the algorithm of one seed, ready to learn; with a journal, charges survive a crash.
+
+        Raises LedgerError if the journal is of other releases, or damaged.
+        """
         env, streams = self.env.build(), self._streams(seed_index)
         privatizer = self.algorithm.privatizer(env, self.privacy, self.episodes, streams)
+        if journal is not None:
+            privatizer.persist(journal)
         return self.algorithm.build(env, privatizer, self.episodes, streams)
 
     def privatizer(self) -> Privatizer[Any]:

@@ -99,7 +99,7 @@ def certificate_facts(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
     )
     if certificate["verdict"] != "unbounded":
         facts += _approximate_facts(proved, claimed["epsilon"] or requested["epsilon"])
-    facts += _user_facts(certificate, claimed["delta"])
+    facts += _user_facts(certificate, claimed["delta"]) + _attempt_facts(certificate)
     facts += [("noise", _noise_text(noise)) for noise in certificate["noise"]]
     facts += _error_facts(certificate)
     if certificate["audit"] is not None:
@@ -159,6 +159,15 @@ def _user_facts(certificate: Mapping[str, Any], delta: float) -> list[tuple[str,
         f"median, {number(users['most'])} for {users['at_most']} of {users['users']}"
     )
     return [("proved", text)]
+
+
+def _attempt_facts(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return what restarts cost, if a run with fresh noise was started again."""
+    attempts, again = certificate.get("attempts", 1), certificate.get("users_asked_again", 0)
+    if attempts == 1:
+        return []
+    text = f"{attempts} with fresh noise each; {again} users were asked again, and the proof composes all attempts"
+    return [("attempts", f"{text}: claim {attempts} times the epsilon, or run under another name with new users")]
 
 
 def _error_facts(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:

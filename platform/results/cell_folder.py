@@ -66,6 +66,10 @@ class CellFolder:
 
     path: Path
 
+    def charges_file(self, seed_index: int) -> Path:
+        """The journal of charges of one seed; beside the folder, as deleting a cell must not delete it."""
+        return self.path.parent / "charges" / f"{self.path.name}-{seed_index}.journal"
+
     @property
     def state_file(self) -> Path:
         """The checkpoint; gone once the cell is finished."""

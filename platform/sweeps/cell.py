@@ -30,12 +30,15 @@ from dprl.platform.results.atomic_files import (
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.results.summary import columns, per_episode
 from dprl.platform.sweeps.versions import versions
+from dprl.privacy import ChargeJournal, LedgerError
 
 BLOCKS = 200
 """Records per seed at most; a block is also the unit of work, so that where a run is cut changes no sum."""
 
 _LEARNER, _POLICIES = "learner/", "policies/"
 _LONGEST_DAMAGE = 100
+_OF_ATTEMPTS = {"attempts", "users_asked_again", "users", "proved", "verdict", "factor"}
+"""Fields of a certificate that depend on how often a seed was started again."""
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, IndexError, EOFError, zipfile.BadZipFile)
 """Errors of reading a damaged checkpoint."""
 
@@ -81,8 +84,9 @@ class CellRun:
     records so far and the learner of the current seed; it is replaced as a whole, so a kill loses work but
     never consistency. A repeated stretch draws the same noise: it repeats a release, and makes no second one. So does
     a cell that starts again because its checkpoint is damaged; `progress` says so. Where noise comes from the operating
-    system, starting again is a second release: `progress` says so of a seed that was cut. Raises UserError for a
-    damaged checkpoint of such a cell.
+    system, starting again is a second release to the same users: every charge is on disk before it is released, in a
+    journal beside the cell's folder, and the certificate composes all attempts. Raises UserError for a checkpoint or a
+    journal of such a cell that is damaged, missing or not this run's.
     """
 
     def __init__(self, experiment: Experiment, folder: CellFolder) -> None:
@@ -98,6 +102,8 @@ class CellRun:
         self.saving = 0.0
         """Seconds that the last checkpoint took."""
         self._learner: Algorithm | None = None
+        self._journal: ChargeJournal | None = None
+        self._identity: str | None = None  # of the journal that a cut seed began
         self._restarted = ""
         if not folder.finished:
             remove_leftovers(folder.path)
@@ -147,16 +153,35 @@ class CellRun:
     def _run_block(self) -> None:
         seed, block = divmod(len(self._rows), len(self.ends))
         if self._learner is None:
-            self._learner = self.experiment.build(seed)
+            self._learner = self._built(seed)
         algorithm = self._learner
         length = int(self.ends[block]) - (int(self.ends[block - 1]) if block else 0)
-        segment = algorithm.learn(length)
+        try:
+            segment = algorithm.learn(length)
+        except LedgerError as error:
+            raise UserError(str(error)) from error
         self._rows.append([segment.metrics[name] for name in self._names])
         if block == len(self.ends) - 1:
             self._policies.append(algorithm.policies)
             self._basis = {"theorem": algorithm.theorem or "", "derived": dict(algorithm.derived)}
             self._certificates.append(algorithm.certificate().to_dict())
             self._learner = None
+            if self._journal is not None:
+                self._journal.close()
+                self._journal = None
+
+    def _built(self, seed: int) -> Algorithm:
+        """Return the learner of a seed; noise from the operating system needs a journal. Raises UserError."""
+        if self.experiment.resumable:
+            return self.experiment.build(seed)
+        file = self.folder.charges_file(seed)
+        file.parent.mkdir(exist_ok=True)
+        self._journal = ChargeJournal(file, durable=True, identity=self._identity, continues=False)
+        self._identity = None
+        try:
+            return self.experiment.build(seed, self._journal)
+        except LedgerError as error:
+            raise UserError(str(error)) from error
 
     def _save(self) -> None:
         about = {
@@ -165,6 +190,7 @@ class CellRun:
             "certificates": self._certificates,
             "basis": self._basis,
             "cut": self._learner is not None,
+            "journal": None if self._journal is None else self._journal.identity,
         }
         # A learner whose noise must not be written down cannot be continued: its seed starts over, with other noise.
         resumable = self.experiment.resumable
@@ -211,7 +237,16 @@ class CellRun:
         self._seconds = float(about["seconds"])
         if about.get("cut") and not self.experiment.resumable:
             seed = len(self._policies) + 1
-            self._restarted = f"seed {seed} was cut and starts again with other noise: a second release to its users"
+            self._restarted = (
+                f"seed {seed} was cut and starts again with other noise: its users are asked again, and the "
+                "certificate composes both attempts"
+            )
+            self._identity = about["journal"]
+            if not self.folder.charges_file(seed - 1).exists():
+                raise UserError(
+                    f"{self.folder.charges_file(seed - 1)} must hold the users that seed {seed} has asked, got no such "
+                    "file: nobody knows who was asked; restore it, or run under another name with new users"
+                )
         learner = _below(_LEARNER, arrays)
         if learner:
             self._learner = self.experiment.build(len(self._policies))
@@ -241,11 +276,14 @@ class CellRun:
         return {name: np.array([policies[name] for policies in self._policies]) for name in names}
 
     def certificate(self) -> dict[str, Any]:
-        """Return what the noise that ran proves; every seed's ledger must prove the same."""
-        first, *others = self._certificates
-        if any(other != first for other in others):
-            raise RuntimeError("the seeds of one cell released different things; their ledgers must agree")
-        return first
+        """Return what the noise that ran proves: of seeds with as many attempts the same, of all seeds the worst."""
+        worst = max(self._certificates, key=lambda one: (one["attempts"], one["users_asked_again"]))
+        for other in self._certificates:
+            differing = {key for key in worst if other[key] != worst[key]}
+            same = differing <= ({"users_asked_again"} if other["attempts"] == worst["attempts"] else _OF_ATTEMPTS)
+            if not same:
+                raise RuntimeError("the seeds of one cell released different things; their ledgers must agree")
+        return worst
 
     def _write_artifacts(self) -> None:
         """Write everything, the marker last: a folder with the marker is complete."""

@@ -28,6 +28,7 @@ from tests.algorithms.cases import (
     optimistic_q,
     true_counts,
 )
+from tests.privacy.sending import sent
 
 
 def planned_by_the_box(counts: Released, mdp: FiniteMDP, bonus: CZ22Bonus) -> tuple[np.ndarray, np.ndarray]:
@@ -43,7 +44,7 @@ def planned_by_the_box(counts: Released, mdp: FiniteMDP, bonus: CZ22Bonus) -> tu
 
 
 def step_by_step(algorithm: Any, mdp: FiniteMDP, streams: Streams) -> tuple[float, np.ndarray]:
-    """Play the whole run one user at a time through encode and absorb; return the regret and the last policy."""
+    """Play the whole run one user at a time through send and receive; return the regret and the last policy."""
     horizon = mdp.horizon
     states, actions = np.zeros(horizon + 1, dtype=np.int64), np.zeros(horizon, dtype=np.int64)
     uniforms, key = np.zeros(horizon + 1), streams.key("env")
@@ -57,7 +58,7 @@ def step_by_step(algorithm: Any, mdp: FiniteMDP, streams: Streams) -> tuple[floa
         if k < algorithm.episodes:
             index, value = np.zeros((horizon, 3), dtype=np.int64), np.zeros((horizon, 3))
             write_contribution(states, actions, mdp.rewards, index, value)
-            counts = algorithm.privatizer.absorb(algorithm.privatizer.encode(UserRecord(index, value), k))
+            counts = sent(algorithm.privatizer, UserRecord(index, value), k)
     return regret, policy
 
 

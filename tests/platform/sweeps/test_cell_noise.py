@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 import json
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,8 @@ import pandas as pd
 import pytest
 
 from dprl.platform.configs.experiment import Experiment, read_experiment
+from dprl.platform.errors import UserError
+from dprl.platform.reports.verdicts import certificate_facts
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.sweeps.cell import CellRun
 
@@ -44,6 +49,8 @@ def test_noise_of_the_operating_system_is_never_written_down_and_its_seed_starts
     while len(run._policies) == 0 or len(run._rows) % len(run.ends) == 0:
         run.advance(0.0)
     done = [row[:] for row in run._rows[: len(run.ends)]]
+    assert run._journal is not None
+    run._journal.close()  # as the end of the process does
     with np.load(tmp_path / "state.npz") as state:
         assert not [key for key in state.files if key.startswith("learner/")]
         assert len(state["rows"]) == len(run.ends)
@@ -51,10 +58,18 @@ def test_noise_of_the_operating_system_is_never_written_down_and_its_seed_starts
     assert again._rows == done
     assert again._learner is None
     assert again.progress.restarted == (
-        "seed 2 was cut and starts again with other noise: a second release to its users"
+        "seed 2 was cut and starts again with other noise: its users are asked again, and the certificate composes "
+        "both attempts"
     )
     while not again.finished:
         again.advance(60.0)
+    certificate = json.loads((tmp_path / "certificate.json").read_text())
+    assert (certificate["attempts"], certificate["verdict"]) == (2, "fails")
+    assert 0 < certificate["users_asked_again"] < 299 == certificate["users"]
+    assert certificate["proved"]["pure_epsilon"] == pytest.approx(10.0)
+    facts = dict(certificate_facts(certificate))
+    assert facts["attempts"].startswith("2 with fresh noise each; ")
+    assert facts["attempts"].endswith("claim 2 times the epsilon, or run under another name with new users")
     records = pd.read_parquet(tmp_path / "records.parquet")
     assert sorted(records["seed"].unique()) == [0, 1]
 
@@ -108,3 +123,79 @@ def test_an_audit_is_attached_to_the_certificate_and_changes_no_record(tmp_path:
     assert {key: value for key, value in after.items() if key != "audit"} == {
         key: value for key, value in before.items() if key != "audit"
     }
+
+
+PRIVACY: dict[str, dict[str, Any]] = {
+    "jdp": {"privacy": {"model": "jdp", "epsilon": 5.0}},
+    "ldp": {"privacy": {"model": "ldp", "epsilon": 5.0}},
+    "gradients": {
+        "algorithm": {"name": "pgc_a3c", "padded": True},
+        "env": {"name": "cartpole_gravity", "horizon": 20},
+        "privacy": {"model": "ldp", "epsilon": 5.0, "release_scores": "none"},
+    },
+    "statistics": {
+        "algorithm": {"name": "ma_ldp"},
+        "env": {"name": "network_mdp", "dimension": 3, "horizon": 3},
+        "privacy": {"model": "ldp", "epsilon": 5.0, "mechanism": "gram_laplace"},
+    },
+    "bits": {
+        "algorithm": {"name": "ldp_sign_votes"},
+        "env": {"name": "network_mdp", "dimension": 3, "horizon": 3},
+        "privacy": {"model": "ldp", "epsilon": 5.0},
+    },
+}
+KILLED = """
+import os, sys
+from pathlib import Path
+from dprl.platform.sweeps import cell as module
+from tests.platform.sweeps.test_cell_noise import PRIVACY, experiment
+from dprl.platform.results.cell_folder import CellFolder
+kind, point, folder = sys.argv[1:]
+run = module.CellRun(experiment(**PRIVACY[kind], episodes=20, seeds=1, release=True), CellFolder(Path(folder)))
+if point == "charged":  # the users are charged, and nothing was sent
+    from dprl.privacy.journal import ChargeJournal
+    write = ChargeJournal.write
+    ChargeJournal.write = lambda *words: (write(*words), os._exit(9))
+elif point == "sent":  # messages were sent, and no checkpoint was written
+    module.CellRun._save = lambda run: os._exit(9)
+run.advance(0.0)
+os._exit(9)
+"""
+
+
+@pytest.mark.parametrize("kind", PRIVACY)
+@pytest.mark.parametrize("point", ["charged", "sent", "saved"])
+def test_a_release_that_is_killed_says_so_and_composes_whatever_users_send(
+    tmp_path: Path, kind: str, point: str
+) -> None:
+    """A process that is killed after the charge, after the messages or after its checkpoint."""
+    folder = tmp_path / "cell"
+    folder.mkdir()
+    done = subprocess.run([sys.executable, "-c", KILLED, kind, point, str(folder)], capture_output=True, check=False)
+    assert done.returncode == 9, done.stderr.decode()[-2000:]
+    _, certificate = finished(experiment(**PRIVACY[kind], episodes=20, seeds=1, release=True), folder)
+    assert (certificate["attempts"], certificate["users_asked_again"]) == (2, 1)
+    assert certificate["verdict"] == "fails"
+    assert certificate["proved"]["pure_epsilon"] == pytest.approx(10.0, rel=1e-6)
+
+
+def test_charges_outlive_the_cell_and_are_refused_where_nobody_knows_who_was_asked(tmp_path: Path) -> None:
+    cell, folder = experiment(release=True, seeds=1, episodes=20), CellFolder(tmp_path / "cell")
+    folder.path.mkdir()
+    run = CellRun(cell, folder)
+    run.advance(0.0)
+    journal = folder.charges_file(0)
+    assert journal.stat().st_mode & 0o777 == 0o600
+    assert run._journal is not None
+    run._journal.close()
+    text = journal.read_bytes()
+    journal.write_bytes(text[:-3] + b"x" + text[-2:])
+    with pytest.raises(UserError, match="is damaged in line"):
+        CellRun(cell, folder).advance(0.0)
+    journal.unlink()
+    with pytest.raises(UserError, match="nobody knows who was asked; restore it, or run under another name"):
+        CellRun(cell, folder)
+    journal.write_bytes(text)
+    shutil.rmtree(folder.path)
+    _, certificate = finished(cell, folder.path)
+    assert (certificate["attempts"], certificate["users_asked_again"]) == (2, 1)

@@ -58,7 +58,7 @@ from tests.on_ray import start_ray
 @pytest.fixture(autouse=True)
 def one_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give all privatizers the same name, which is drawn at random and public."""
-    monkeypatch.setattr("dprl.privacy.gradients.privatizers.secrets.token_hex", lambda n: "7f" * n)
+    monkeypatch.setattr("dprl.privacy.privatizer.secrets.token_hex", lambda n: "7f" * n)
 
 
 def leaks(settings: PGCConfig, trouble: Trouble = nothing, kind: type[PrivateEnvRunner] = PrivateEnvRunner) -> Any:
