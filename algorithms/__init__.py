@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dprl.algorithms.base import Algorithm, AlgorithmConfig, Metric, Segment
+from dprl.algorithms.base import Algorithm, AlgorithmConfig, Metric, TrainResult
 from dprl.algorithms.best_ucb_vi import BestUCBVIConfig
 from dprl.algorithms.dp_nash_vi import DPNashVIConfig, DPUCBVIConfig
 from dprl.algorithms.ldp_obi import LDPOBIConfig
@@ -43,8 +43,8 @@ __all__ = [
     "PUCBConfig",
     "PrivateUCBPOConfig",
     "PrivateUCBVIConfig",
-    "Segment",
     "TabularConfig",
     "TabularLearner",
     "TabularMDPConfig",
+    "TrainResult",
 ]

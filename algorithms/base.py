@@ -89,12 +89,11 @@ def headline(metrics: Sequence[Metric]) -> Metric | None:
 
 
 @dataclass(frozen=True)
-class Segment:
-    """What a stretch of learning did.
+class TrainResult:
+    """Result of a stretch of learning.
 
     Args:
-        episodes: how many episodes it was.
-        metrics: the value of each metric of the algorithm, by its name.
+        episodes: length of the stretch. metrics: value of each metric of the algorithm, by name.
     """
 
     episodes: int
@@ -102,12 +101,12 @@ class Segment:
 
     @property
     def regret(self) -> float:
-        """The sum of the exact pseudo-regret over the episodes."""
+        """Sum of the exact pseudo-regret over the episodes."""
         return self.metrics[REGRET.name]
 
     @property
     def saturated(self) -> float:
-        """The mean over the episodes of the share of cells whose optimistic value is clipped at its cap."""
+        """Mean over the episodes of the share of cells with an optimistic value clipped at its cap."""
         return self.metrics[SATURATED.name]
 
 
@@ -134,7 +133,7 @@ class Algorithm(Protocol):
     def derived(self) -> Mapping[str, float]:
         """Numbers that the settings leave to the noise and the sizes of the run, by name."""
 
-    def learn(self, n: int) -> Segment:
+    def learn(self, n: int) -> TrainResult:
         """Run the next n episodes."""
 
     def certificate(self) -> Certificate:

@@ -16,7 +16,7 @@ from benchmarks.harness import Blocks, Row, command_line, machine, microseconds_
 from benchmarks.naive_ma_ldp import NaiveMALDP, TensorPlanner
 from dprl.algorithms.ldp_sign_votes import LDPSignVotesConfig
 from dprl.algorithms.ma_ldp import MALDPConfig
-from dprl.algorithms.ma_ldp.learner import MALDPLearner
+from dprl.algorithms.ma_ldp.algorithm import MALDPLearner
 from dprl.algorithms.ma_ldp.planning import make_plan, planning
 from dprl.envs import LinearMixtureMDP, NetworkMDP
 from dprl.privacy import LocalBitPrivacy, LocalStatisticsPrivacy, Streams

@@ -10,7 +10,7 @@ import numpy as np
 from dprl.algorithms.base import REGRET, Float64Array, Int64Array, Metric, Releases, check_number
 from dprl.algorithms.ldp_sign_votes.drift import TIES, DriftTests, drift_tests
 from dprl.algorithms.ldp_sign_votes.fit import Fit, Votes, act, add_vote, no_votes, refit
-from dprl.algorithms.submitting import SubmittingLearner
+from dprl.algorithms.learner import Learner
 from dprl.compiled import inlined, no_alloc_kernel
 from dprl.envs import Env, LinearMixtureMDP
 from dprl.envs.network_mdp.base import action_vectors
@@ -202,7 +202,7 @@ class LDPSignVotesConfig:
         return LDPSignVotesLearner(self, env, privatizer, episodes, streams)
 
 
-class LDPSignVotesLearner(SubmittingLearner):
+class LDPSignVotesLearner(Learner):
     """LDP-SignVotes on one linear mixture MDP, for a fixed number of episodes.
 
     *Formal guarantee.* (epsilon, 0)-LDP, exactly: a user sends one bit, by randomised response.
@@ -216,11 +216,9 @@ class LDPSignVotesLearner(SubmittingLearner):
         episodes: int,
         streams: Streams,
     ) -> None:
-        self.privatizer = privatizer
+        super().__init__(config, privatizer, episodes, streams, env.identity())
         self._env = env
         self._users = _users(env, episodes, streams)
-        words, arrays = f"{config!r} {streams.seed} {streams.context}", (*env.identity(), self._users.env_key)
-        super().__init__(config.name, privatizer, episodes, (words, arrays))
         (n, length), exploration = env.theta.shape, config.exploration if env.dimension > 2 else 0.0
         key = streams.key("exploration", "actions")
         self._server = Server(*no_votes(n, length), np.ones((n, length)), exploration, key, np.zeros((n, length)))

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from dprl.algorithms.ma_ldp.config import MALDPConfig
+from dprl.algorithms.ma_ldp.algorithm import MALDPConfig
 
 __all__ = ["MALDPConfig"]

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from dprl.algorithms.pgc_a3c.config import PGCA3CConfig
+from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
 
 __all__ = ["PGCA3CConfig"]

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
-from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Int64Array, Metric, Releases, Segment, check_number
-from dprl.algorithms.resuming import ResumableLearner
+from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Int64Array, Metric, Releases, check_number
+from dprl.algorithms.learner import Learner
 from dprl.algorithms.tabular.loop import Run, Schedule
 from dprl.envs import Env
-from dprl.privacy import Certificate, CountFamilies, CountPrivatizer, PrivacyConfig, Streams
+from dprl.privacy import CountFamilies, CountPrivatizer, PrivacyConfig, Streams
 from dprl.privacy.queries.count_kernels import Released
 
 E = TypeVar("E", bound=Env)
@@ -114,29 +114,28 @@ class TabularConfig(ABC, Generic[E]):
         return TabularLearner(self, env, privatizer, episodes, streams)
 
 
-class TabularLearner(ResumableLearner):
-    """A tabular algorithm on one environment.
+class TabularLearner(Learner):
+    """Tabular algorithm on one environment.
 
-    *Formal guarantee.* The privatizer's: everything this class computes is a function of the counts it released.
+    *Formal guarantee.* The privatizer's: all plans are functions of the counts it released.
     """
+
+    config: TabularConfig[Any]
+    privatizer: CountPrivatizer
 
     def __init__(
         self, config: TabularConfig[E], env: E, privatizer: CountPrivatizer, episodes: int, streams: Streams
     ) -> None:
-        if episodes < 2:
-            raise ValueError(f"episodes must be at least 2, got {episodes}; the second is the first that can learn")
-        if privatizer.query.families != config.families(env) or privatizer.n_users < episodes - 1:
+        if privatizer.query.families != config.families(env):
             raise ValueError(
-                f"the privatizer must be built for this environment and {episodes - 1} users, "
-                f"got {privatizer.query.families.n_cells} cells for {privatizer.n_users} users; use config.privatizer"
+                f"the privatizer must be built for this environment, got {privatizer.query.families.n_cells} cells; "
+                "use config.privatizer"
             )
-        self.config: TabularConfig[Any] = config
-        self.privatizer = privatizer
-        self.theorem = config.covered(env, privatizer, episodes)
-        self.derived = config.derived(env, privatizer, episodes)
         self._simulator = config.simulator(env, episodes, streams)
-        super().__init__(episodes, privatizer, (repr(config), self._simulator.identity()))
-        # For hooks that measure: no user was ever on its device.
+        super().__init__(config, privatizer, episodes, streams, self._simulator.identity())
+        self.theorem = config.covered(env, privatizer, episodes)
+        self._derived = config.derived(env, privatizer, episodes)
+        # For metrics: no user has been on its device.
         self._unplayed = config.simulator(env, episodes, streams)
         self._bonus = config.bonus(env, privatizer, episodes)
         self._tables = config.tables(env, episodes)
@@ -153,35 +152,31 @@ class TabularLearner(ResumableLearner):
 
     @property
     def policies(self) -> dict[str, np.ndarray]:
-        """What a finished run leaves, as named tables; 'policy' is one of them."""
+        """Output of a finished run: named tables, including 'policy'."""
         return self.config.policies(self._tables)
 
+    @property
+    def derived(self) -> dict[str, float]:
+        """Numbers that follow from the settings, the noise and the sizes of the run, by name."""
+        return self._derived
+
     def plan(self, counts: Released) -> Int64Array | Float64Array:
-        """Return the policy that private counts lead to after the one deployed last; they are all that it may see."""
+        """Return the next policy after the one deployed last; private counts are the only input."""
         tables = type(self._tables)(*(table.copy() for table in self._tables))
         self._plan(counts, tables)
         return self.config.policy(tables)
-
-    def certificate(self) -> Certificate:
-        """Return what the noise that ran proves of the users charged so far."""
-        return self.privatizer.certificate(self.config.name)
 
     def _plan(self, counts: Released, tables: Any) -> None:  # noqa: ANN401
         new = counts.users + 1 - int(self._schedule.planned[0])
         self.config.plan(counts._replace(new=new), self._bonus, tables)
 
-    def learn(self, n: int) -> Segment:
-        """Run the next n episodes, compiled; raise ValueError beyond the number this learner was built for."""
-        first, last = self._stretch(n)
-        if first < self.episodes:
-            self.privatizer.charge(first, min(last, self.episodes - 1))
+    def _run(self, first: int, last: int) -> dict[str, float]:
         run = self.config.run
         regret, saturated = run(
             self._simulator, self.privatizer.channel, self._bonus, self._tables, self._schedule, first, last
         )
-        self.episodes_done = last
-        sums_and_means = {REGRET.name: regret, SATURATED.name: saturated / n}
-        return Segment(n, sums_and_means | self.config.measure(self._unplayed, self._tables))
+        sums_and_means = {REGRET.name: regret, SATURATED.name: saturated / (last - first + 1)}
+        return sums_and_means | self.config.measure(self._unplayed, self._tables)
 
     def _arrays(self) -> dict[str, np.ndarray]:
         tables = {_TABLES + name: array for name, array in self._tables._asdict().items()}

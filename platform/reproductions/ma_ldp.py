@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dprl.algorithms.base import REGRET, SATURATED
-from dprl.algorithms.ma_ldp.learner import INDEFINITE
+from dprl.algorithms.ma_ldp.algorithm import INDEFINITE
 from dprl.envs.network_mdp import NetworkMDP
 from dprl.platform.configs.experiment import Scalar
 from dprl.platform.reproductions.claims import Cell, Inequality, Key, Measure, Sentence, Side

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dprl.algorithms import ALGORITHMS
-from dprl.algorithms.submitting import SubmittingLearner
+from dprl.algorithms.learner import Learner
 from dprl.envs import LinearMixtureMDP, NetworkMDP
 from dprl.privacy import (
     LedgerError,
@@ -61,7 +61,7 @@ def learner(
     return algorithm.build(mdp, privatizer, episodes, streams)
 
 
-def interpreted(made: SubmittingLearner, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def interpreted(made: Learner, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Let a learner's loop run uncompiled; returns the names that it looks up."""
     module = sys.modules[type(made).__module__]
     plain = module.run.py_func
@@ -70,7 +70,7 @@ def interpreted(made: SubmittingLearner, monkeypatch: pytest.MonkeyPatch) -> dic
     return names
 
 
-def users_of(made: SubmittingLearner) -> tuple[str, Any]:
+def users_of(made: Learner) -> tuple[str, Any]:
     """The attribute that holds the users' side, and what it holds."""
     return next((key, held) for key, held in vars(made).items() if hasattr(held, "env_key"))
 
@@ -81,7 +81,7 @@ def test_the_config_is_a_frozen_dataclass_under_its_own_name(name: str) -> None:
     assert config.name == name
     assert config == ALGORITHMS[name]()
     assert ALGORITHMS[name].plays is LinearMixtureMDP
-    assert isinstance(learner(name), SubmittingLearner)
+    assert isinstance(learner(name), Learner)
     with pytest.raises(dataclasses.FrozenInstanceError):
         config.name = "other"
 
@@ -233,7 +233,7 @@ def test_a_refused_state_leaves_the_learner_as_it_was(name: str) -> None:
     ahead = learner(name)
     ahead.learn(9)
     ahead.privatizer.charge(10, 10)
-    with pytest.raises(ValueError, match="not those that its ledger has charged"):
+    with pytest.raises(ValueError, match="must be those that its ledger has charged"):
         other.load_state_dict(ahead.state_dict())
     assert other.privatizer.ledger.users_charged == 0
     other.load_state_dict(late)
@@ -330,7 +330,7 @@ def test_same_bits_without_the_compiler() -> None:
 
 
 def fingerprints() -> list[str]:
-    """Segment and state after a short run of every algorithm under every trust model, as exact text."""
+    """TrainResult and state after a short run of every algorithm under every trust model, as exact text."""
     small, found = NetworkMDP(horizon=3).build(), []
     for name, kind in CASES:
         made = learner(name, kind, episodes=12, mdp=small)

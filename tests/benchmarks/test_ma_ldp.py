@@ -11,7 +11,7 @@ import pytest
 from benchmarks.ma_ldp import learner, naive, random_estimates
 from benchmarks.naive_ma_ldp import NaiveMALDP, TensorPlanner, feature_tensor
 from dprl.algorithms.ma_ldp import MALDPConfig
-from dprl.algorithms.ma_ldp.learner import MALDPLearner
+from dprl.algorithms.ma_ldp.algorithm import MALDPLearner
 from dprl.algorithms.ma_ldp.planning import Planning, make_plan, planning
 from dprl.envs import LinearMixtureMDP, NetworkMDP
 from dprl.privacy import NoStatisticsPrivacy, Streams

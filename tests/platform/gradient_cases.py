@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from dprl.algorithms import Metric, Segment
+from dprl.algorithms import Metric, TrainResult
 from dprl.algorithms.base import Releases
 from dprl.envs import CartPole, Env
 from dprl.platform.configs.experiment import Experiment, read_experiment
@@ -51,13 +51,13 @@ class Walker:
     def certificate(self) -> Certificate:
         return self.privatizer.certificate(WalkingConfig.name)
 
-    def learn(self, n: int) -> Segment:
+    def learn(self, n: int) -> TrainResult:
         before = self.episodes_done
         sent = self._senders.send(self.privatizer.lease(n), np.full((n, DIMENSION), 0.1), np.zeros(n))
         self._parameters += 0.01 * self.privatizer.accept(sent).gradients.mean(axis=0)
         self.episodes_done += n
         successful = self._lucky and self.episodes_done >= 10
-        return Segment(
+        return TrainResult(
             n,
             {
                 "score": before + (n + 1) / 2,

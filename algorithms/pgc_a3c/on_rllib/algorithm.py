@@ -262,3 +262,6 @@ class PGC(Algorithm):
             values |= self._keeper.metrics(self.config.n_submissions) | {SCORE.name: self._score_sum / taken}
         for name, value in values.items():
             self.metrics.log_value((_OWN, name), value, window=1)
+
+
+PGCConfig._algorithm_class = PGC

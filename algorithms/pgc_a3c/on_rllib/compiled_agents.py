@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dprl.algorithms.pgc.base import Batch, Reply
-from dprl.algorithms.pgc_a3c.config import PGCA3CConfig
+from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
 from dprl.algorithms.pgc_a3c.crowd import Crowd, Orders, run_agents
 from dprl.algorithms.pgc_a3c.loop import exploration_rates
 from dprl.algorithms.pgc_a3c.network import DIMENSION

@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Collection, Mapping
 from dataclasses import fields, replace
-from typing import Any, Literal, Self, TypedDict, Unpack
+from typing import Any, ClassVar, Literal, Self, TypedDict, Unpack
 
 import numpy as np
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
@@ -16,7 +16,7 @@ from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
 from dprl.algorithms.base import check_choice, check_number, check_whole
 from dprl.algorithms.pgc.schedule import CallPlan, Schedule, call_plan
-from dprl.algorithms.pgc_a3c.config import PGCA3CConfig
+from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
 from dprl.algorithms.pgc_a3c.on_rllib.env_runner import PrivateEnvRunner
 from dprl.algorithms.pgc_a3c.on_rllib.learner import PGCLearner
 from dprl.algorithms.pgc_a3c.on_rllib.module import ActorCriticModule
@@ -89,9 +89,12 @@ class PGCConfig(AlgorithmConfig):
     a dict. A setting of RLlib that would be ignored here is refused by `validate`; see `settings`.
     """
 
+    _algorithm_class: ClassVar[type | None] = None
+    """Set by `algorithm.py`, which imports this file."""
+
     def __init__(self, algo_class: type | None = None) -> None:
         self._complete = False
-        super().__init__(algo_class=algo_class or _algorithm())
+        super().__init__(algo_class=algo_class or self._algorithm_class)
         box = PGCA3CConfig()
         for name in _BOX:
             setattr(self, name, getattr(box, name))
@@ -340,12 +343,6 @@ class PGCConfig(AlgorithmConfig):
         for key, value in settings.items():
             setattr(self, key, value)
         return self
-
-
-def _algorithm() -> type:
-    from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGC  # noqa: PLC0415 - it imports this file
-
-    return PGC
 
 
 def _names_of(config: AlgorithmConfig) -> list[str]:

@@ -15,7 +15,7 @@ from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.pgc.base import Batch, Reply
-from dprl.algorithms.pgc_a3c.config import PGCA3CConfig
+from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
 from dprl.algorithms.pgc_a3c.gradient import Loss
 from dprl.algorithms.pgc_a3c.loop import exploration_rate
 from dprl.algorithms.pgc_a3c.on_rllib.episodes import Behaviour, Episode, as_batch, check_playable, play

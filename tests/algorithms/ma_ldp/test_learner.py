@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dprl.algorithms.ma_ldp import MALDPConfig
-from dprl.algorithms.ma_ldp.learner import MALDPLearner
+from dprl.algorithms.ma_ldp.algorithm import MALDPLearner
 from dprl.algorithms.ma_ldp.users import play
 from dprl.envs import LinearMixtureMDP, NetworkMDP
 from dprl.privacy import LocalStatisticsPrivacy, NoStatisticsPrivacy, StatisticsPrivacyConfig, Streams

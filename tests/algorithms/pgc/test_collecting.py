@@ -16,7 +16,7 @@ from dprl.algorithms.pgc.aggregator import Aggregator, Rules
 from dprl.algorithms.pgc.base import Answer, Batch, LocalAgents
 from dprl.algorithms.pgc.book import Book
 from dprl.algorithms.pgc.collecting import Collecting, Limits
-from dprl.algorithms.pgc_a3c.config import PGCA3CConfig
+from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
 from dprl.algorithms.pgc_a3c.crowd import crowd
 from dprl.algorithms.pgc_a3c.on_rllib.compiled_agents import CompiledAgents
 from dprl.envs import CartPoleGravity

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dprl.algorithms import ALGORITHMS, PGCA3CConfig
-from dprl.algorithms.pgc_a3c import learner as learner_module
-from dprl.algorithms.pgc_a3c.learner import PGCA3CLearner
+from dprl.algorithms.pgc_a3c import algorithm as learner_module
+from dprl.algorithms.pgc_a3c.algorithm import PGCA3CLearner
 from dprl.algorithms.pgc_a3c.random_search import first_successes
 from dprl.envs.cartpole import CartPole, CartPoleGravity
 from dprl.privacy import GradientPrivacyConfig, LedgerError, LocalGradientPrivacy, NoGradientPrivacy, Streams
@@ -71,7 +71,7 @@ def test_a_run_continues_from_its_state(name: str, at: int) -> None:
 def test_lanes_change_no_bit(lanes: int, buffer_size: int, staleness: int, monkeypatch: pytest.MonkeyPatch) -> None:
     settings: dict[str, Any] = {"buffer_size": buffer_size, "staleness": staleness}
     usual = learner(PRIVACY["clipped_laplace"], **settings)
-    monkeypatch.setattr(learner_module, "LANES", lanes)
+    monkeypatch.setattr(learner_module, "_LANES", lanes)
     other = learner(PRIVACY["clipped_laplace"], **settings)
     usual.learn(N)
     other.learn(N)

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from dprl.algorithms import ALGORITHMS, Metric, PrivateUCBVIConfig, Segment, TabularLearner
+from dprl.algorithms import ALGORITHMS, Metric, PrivateUCBVIConfig, TabularLearner, TrainResult
 from dprl.algorithms.base import Releases
 from dprl.envs import Env, FiniteMDP
 from dprl.platform.configs.experiment import Experiment, read_experiment
@@ -36,10 +36,10 @@ class Scorer:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._learner, name)
 
-    def learn(self, n: int) -> Segment:
+    def learn(self, n: int) -> TrainResult:
         before = self._learner.episodes_done
         self._learner.learn(n)
-        return Segment(n, {"score": float(before)})
+        return TrainResult(n, {"score": float(before)})
 
 
 @dataclass(frozen=True)

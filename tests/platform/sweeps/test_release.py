@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from mlflow.tracking import MlflowClient
 
-from dprl.algorithms import ALGORITHMS, Segment
+from dprl.algorithms import ALGORITHMS, TrainResult
 from dprl.envs import ENVIRONMENTS
 from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.platform.configs.trust_models import BY_RELEASES
@@ -70,8 +70,8 @@ class Measured:
     learner: Any
     uncovered: set[str]
 
-    def learn(self, n: int) -> Segment:
-        segment: Segment = self.learner.learn(n)
+    def learn(self, n: int) -> TrainResult:
+        segment: TrainResult = self.learner.learn(n)
         assert self.uncovered <= set(segment.metrics)
         return replace(segment, metrics={**segment.metrics, **dict.fromkeys(self.uncovered, SENTINEL)})
 

@@ -13,7 +13,7 @@ from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.pgc.base import Batch
-from dprl.algorithms.pgc_a3c.config import PGCA3CConfig
+from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
 from dprl.algorithms.pgc_a3c.crowd import crowd
 from dprl.algorithms.pgc_a3c.gradient import Loss, gradient_of, loss_tables
 from dprl.algorithms.pgc_a3c.on_rllib.compiled_agents import CompiledAgents

@@ -11,7 +11,7 @@ import pytest
 from ray import tune
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
-from dprl.algorithms.pgc_a3c.config import PGCA3CConfig
+from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
 from dprl.algorithms.pgc_a3c.on_rllib.config import PGCConfig, TrainingSettings
 from dprl.privacy import Streams
 from dprl.privacy.threat_models import ARRIVALS, CARRIED, DURATIONS, ROUNDS, TIMING_DETAILS

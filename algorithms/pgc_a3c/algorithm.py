@@ -1,21 +1,33 @@
-"""Config of PGC-A3C: the paper's settings, named options for its unstated choices, and the builder of a run."""
+"""PGC-A3C: its settings and its learner in one process, with a compiled loop.
+
+With the same streams and the deterministic schedule, `on_rllib/` runs the same algorithm with workers and gives the
+same bits.
+
+Paper: [OT20] Algorithm 1.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+import numpy as np
+
 from dprl.algorithms.base import Float64Array, Metric, Releases, check_choice, check_number
-from dprl.algorithms.pgc.aggregator import StepRule
+from dprl.algorithms.learner import Learner
+from dprl.algorithms.pgc.aggregator import StepRule, aggregator_state, newest
 from dprl.algorithms.pgc.schedule import Schedule
-from dprl.algorithms.pgc.scores import METRICS
+from dprl.algorithms.pgc.scores import METRICS, SCORE, ScoreKeeper
+from dprl.algorithms.pgc_a3c.crowd import crowd
 from dprl.algorithms.pgc_a3c.gradient import Loss, loss_tables
-from dprl.algorithms.pgc_a3c.learner import PGCA3CLearner
-from dprl.algorithms.pgc_a3c.loop import Behaviour
+from dprl.algorithms.pgc_a3c.loop import Agents, Behaviour, Server, outbox, run
 from dprl.algorithms.pgc_a3c.network import DIMENSION, initial_parameters
 from dprl.envs import CartPole, Env
 from dprl.privacy import GradientPrivacyConfig, GradientPrivatizer, Streams
-from dprl.privacy.threat_models import DURATIONS, SIMULATED_SCORES, TIMING_DETAILS
+from dprl.privacy.threat_models import DURATIONS, RAW_SCORES, SIMULATED_SCORES, TIMING_DETAILS
+
+_LANES = 8
+_SERVER, _SCORES = "server.", "scores."
 
 
 @dataclass(frozen=True)
@@ -151,3 +163,57 @@ class PGCA3CConfig:
     def build(self, env: CartPole, privatizer: GradientPrivatizer, episodes: int, streams: Streams) -> PGCA3CLearner:
         """Return a fresh learner."""
         return PGCA3CLearner(self, env, privatizer, episodes, streams)
+
+
+class PGCA3CLearner(Learner):
+    """PGC-A3C on CartPole with gravity, for a fixed number of submissions.
+
+    *Formal guarantee.* That of the privatizer: parameters are a function of charged messages.
+    """
+
+    config: PGCA3CConfig
+    privatizer: GradientPrivatizer
+    last_user_sends = True
+
+    def __init__(
+        self, config: PGCA3CConfig, env: CartPole, privatizer: GradientPrivatizer, episodes: int, streams: Streams
+    ) -> None:
+        super().__init__(config, privatizer, episodes, streams, [repr(env)])
+        _check_scores_are_named(privatizer)
+        schedule, first = config.schedule, config.first_parameters(streams)
+        people = crowd(_LANES, env, streams, sampled=config.acting == "sampled", padded=config.padded)
+        behaviour = config.behaviour(env.horizon, privatizer.n_users)
+        self._agents = Agents(people, outbox(schedule, DIMENSION), behaviour)
+        step = config.step(privatizer)
+        self._server = Server(aggregator_state(schedule, first), schedule, step, np.zeros(DIMENSION))
+        self._keeper = ScoreKeeper.of(config.target)
+
+    @property
+    def parameters(self) -> Float64Array:
+        """The parameters after the last update, a copy float64[112]."""
+        return newest(self._server.state).copy()
+
+    @property
+    def policy(self) -> Float64Array:
+        """The parameters after the last update, a copy float64[112]."""
+        return self.parameters
+
+    @property
+    def derived(self) -> dict[str, float]:
+        """Noise of one message, as the norm of the error of its estimate."""
+        return {"noise_norm": self.privatizer.query.law.noise_norm}
+
+    def _run(self, first: int, last: int) -> dict[str, float]:
+        total = run(self._agents, self.privatizer.channel, self._server, self._keeper, first, last)
+        return {SCORE.name: total / (last - first + 1), **self._keeper.metrics(self.episodes)}
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        server = {_SERVER + name: array for name, array in self._server.state._asdict().items()}
+        return server | {_SCORES + "last": self._keeper.last, _SCORES + "counts": self._keeper.counts}
+
+
+def _check_scores_are_named(privatizer: GradientPrivatizer) -> None:
+    """Raise ValueError unless the certificate names raw scores as read: this learner reads them."""
+    excluded = privatizer.query.threat_model(submissions=1).excluded
+    if privatizer.trust_model != "none" and not {RAW_SCORES, SIMULATED_SCORES} & set(excluded):
+        raise ValueError("privatizer must name raw scores as a channel that is left open; take config.privatizer(...)")

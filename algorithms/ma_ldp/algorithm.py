@@ -1,0 +1,255 @@
+"""MA-LDP: its settings and its learner on the platform.
+
+Paper: [TH23] Algorithm 1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Metric, Releases, check_choice, check_number
+from dprl.algorithms.learner import Learner
+from dprl.algorithms.ma_ldp.beliefs import Beliefs, beliefs, mean_error
+from dprl.algorithms.ma_ldp.bonus import EXPONENT, beta_rates
+from dprl.algorithms.ma_ldp.estimation import empty_sums, no_estimates, shift_rates
+from dprl.algorithms.ma_ldp.graphs import FIXED_GRAPHS, GRAPHS, Complete, Gossip, Graph, RandomEdges
+from dprl.algorithms.ma_ldp.loop import Server, run
+from dprl.algorithms.ma_ldp.planning import planning
+from dprl.algorithms.ma_ldp.rewards import RewardStep
+from dprl.algorithms.ma_ldp.users import users_of
+from dprl.envs import Env, LinearMixtureMDP
+from dprl.privacy import StatisticsLayout, StatisticsPrivacyConfig, StatisticsPrivatizer, Streams
+
+INDEFINITE = Metric("indefinite", "mean")
+"""Share of noisy matrices Sigma that were not positive definite with their shift and needed more."""
+REWARD_ERROR = Metric(
+    name="reward_error",
+    over="last",
+    unit="reward",
+    definition="how wrong agents are about the mean reward, on average over agents and what each stage can reach",
+)
+"""Mean of |<psi(s), w> - r(s)|; 0 where rewards are public."""
+
+
+@dataclass(frozen=True)
+class MALDPConfig:
+    """MA-LDP, decentralised agents who learn a linear mixture MDP from locally private statistics ([TH23] Algorithm 1).
+
+    Args:
+        bonus_scale: c >= 0, multiplies beta; 1 is the paper; it leaves the constants c_g, c_l, c_u and c_bl open.
+        shift_scale: multiplies the shift that makes the noisy matrices positive definite; 1 is the proofs'.
+        alpha: failure probability of the confidence bounds, in [1e-20, 1).
+        value: reading of V in line 11, where others' actions are unknown: 'maxmin' over them, as in line 16, or
+            the best 'joint' action, as in the Bellman equation of sec. 2.1.
+        share: whether the n agents use one estimate, and send one message instead of n. They then have one value
+            function, so it requires value: joint and privacy.rewards: public.
+        reward_step, reward_decay: steps gamma_k = step * k^(-decay) for learning rewards, decay in (1/2, 1].
+        graph: communication graph after each stage.
+        edge_probability: of graph random_edges. gossip_over: the graph of gossip; one of its edges talks at a time.
+
+    Paper: [TH23] Algorithm 1.
+    """
+
+    bonus_scale: float = 1.0
+    shift_scale: float = 1.0
+    alpha: float = 0.1
+    value: Literal["maxmin", "joint"] = "maxmin"
+    share: bool = False
+    reward_step: float = RewardStep.step
+    reward_decay: float = RewardStep.decay
+    graph: str = Complete.name
+    edge_probability: float = RandomEdges.edge_probability
+    gossip_over: str = Gossip.over
+    name: ClassVar[str] = "ma_ldp"
+    plays: ClassVar[type[Env]] = LinearMixtureMDP
+    releases: ClassVar[Releases] = "statistics"
+    unit: ClassVar[Literal["episode", "submission"]] = "episode"
+    metrics: ClassVar[tuple[Metric, ...]] = (REGRET, SATURATED, INDEFINITE, REWARD_ERROR)
+
+    def __post_init__(self) -> None:
+        check_number("bonus_scale", self.bonus_scale, 0.0)
+        check_number("shift_scale", self.shift_scale, 0.0)
+        check_number("alpha", self.alpha, 1e-20, 1.0)
+        check_choice("value", self.value, ["maxmin", "joint"])
+        if not isinstance(self.share, bool):
+            raise ValueError(f"share must be true or false, got {self.share!r}; leave it out for false")
+        if self.share and self.value != "joint":
+            raise ValueError(
+                f"value must be joint with share: true, got {self.value!r}; agents who take the worst of each other "
+                "have value functions of their own: write value: joint and privacy.rewards: public"
+            )
+        self.steps.checked()
+        check_choice("graph", self.graph, GRAPHS)
+        check_choice("gossip_over", self.gossip_over, FIXED_GRAPHS)
+        self.communication  # noqa: B018 - checks its own settings
+
+    @property
+    def covered_by(self) -> str | None:
+        """None: the assumptions of the theorems on regret do not hold, see docs/ma_ldp.md."""
+        return None
+
+    @property
+    def steps(self) -> RewardStep:
+        """The step sizes for learning rewards."""
+        return RewardStep(self.reward_step, self.reward_decay)
+
+    @property
+    def communication(self) -> Graph:
+        """The communication graph. Raises ValueError for settings of another graph."""
+        if self.graph != RandomEdges.name and self.edge_probability != RandomEdges.edge_probability:
+            raise ValueError(
+                f"edge_probability must be left out with graph {self.graph}, got {self.edge_probability!r}; "
+                f"write graph: {RandomEdges.name}"
+            )
+        if self.graph != Gossip.name and self.gossip_over != Gossip.over:
+            raise ValueError(
+                f"gossip_over must be left out with graph {self.graph}, got {self.gossip_over!r}; write graph: gossip"
+            )
+        if self.graph == RandomEdges.name:
+            return RandomEdges(self.edge_probability)
+        return Gossip(self.gossip_over) if self.graph == Gossip.name else GRAPHS[self.graph]()
+
+    def layout(self, env: LinearMixtureMDP) -> StatisticsLayout:
+        """Return the layout of users' messages."""
+        n = env.n_agents
+        p = env.reward_features.shape[1]
+        return StatisticsLayout(env.horizon, n * env.dimension, 1 if self.share else n, n, p)
+
+    def privatizer(
+        self, env: LinearMixtureMDP, privacy: StatisticsPrivacyConfig, episodes: int, streams: Streams
+    ) -> StatisticsPrivatizer:
+        """Return the privatizer of users 1..K-1; the last user's message could serve no later policy.
+
+        Raises ValueError if the settings do not fit together.
+        """
+        found = privacy.build(self.layout(env), episodes - 1, streams)
+        if self.share and found.query.rewards != "public":
+            raise ValueError(
+                f"share must be false with privacy.rewards: {found.query.rewards}, got True; agents who learn rewards "
+                "believe different ones: write privacy.rewards: public"
+            )
+        return found
+
+    def build(
+        self, env: LinearMixtureMDP, privatizer: StatisticsPrivatizer, episodes: int, streams: Streams
+    ) -> MALDPLearner:
+        """Return a fresh learner."""
+        return MALDPLearner(self, env, privatizer, episodes, streams)
+
+
+class MALDPLearner(Learner):
+    """MA-LDP on one linear mixture MDP, for a fixed number of episodes.
+
+    *Formal guarantee.* That of the privatizer: all plans are functions of charged messages.
+    """
+
+    config: MALDPConfig
+    privatizer: StatisticsPrivatizer
+
+    def __init__(
+        self,
+        config: MALDPConfig,
+        env: LinearMixtureMDP,
+        privatizer: StatisticsPrivatizer,
+        episodes: int,
+        streams: Streams,
+    ) -> None:
+        if privatizer.query.layout != config.layout(env):
+            raise ValueError(
+                f"the privatizer must be built for this environment, got one for {privatizer.query.layout}; "
+                "use config.privatizer"
+            )
+        if config.share and privatizer.query.rewards != "public":
+            raise ValueError(f"share needs public rewards, got {privatizer.query.rewards} ones; use config.privatizer")
+        super().__init__(config, privatizer, episodes, streams, env.identity())
+        n_messages, clipped = privatizer.query.layout.n_messages, privatizer.query.clipped
+        self._env = env
+        self._users = users_of(env, episodes, streams, n_messages, privatizer.query.bounds)
+        floor = 0.0 if clipped else -math.inf
+        self._planning = planning(env, floor, config.value == "joint", n_messages)
+        self._server = self._new_server(streams)
+
+    def _new_server(self, streams: Streams) -> Server:
+        privatizer, env = self.privatizer, self._env
+        n_messages, horizon, dimension = (
+            privatizer.query.layout.n_messages,
+            env.horizon,
+            privatizer.query.layout.dimension,
+        )
+        return Server(
+            sums=empty_sums(n_messages, horizon, dimension),
+            estimates=no_estimates(n_messages, horizon, dimension),
+            beliefs=self._first_beliefs(streams),
+            beta_rates=self._beta_rates(),
+            shift_rates=shift_rates(privatizer.query.deviations, dimension, self.config.alpha, self.config.shift_scale),
+            betas=np.zeros(horizon),
+        )
+
+    def _first_beliefs(self, streams: Streams) -> Beliefs:
+        graph, learned = self.config.communication, self.privatizer.query.rewards != "public"
+        talks = (graph.matrices(self._env.n_agents), graph.cycled, streams.key("exploration", "who talks"))
+        n_messages = self.privatizer.query.layout.n_messages
+        return beliefs(self._env, learned, self.privatizer.query.clipped, self.config.steps, talks, n_messages)
+
+    def _beta_rates(self) -> Float64Array:
+        """Return beta_{k,h} / k^(1/4), float64[H], for the noise that runs."""
+        privatizer, requested = self.privatizer, self.privatizer.request.requested
+        budget = None if requested is None else (requested.epsilon, requested.delta)
+        sizes = privatizer.query.layout.dimension, self._env.horizon, self.episodes
+        printed = beta_rates(privatizer.query.law.name, budget, sizes, self.config.alpha)
+        # beta grows like the square root of the noise, so noise other than the printed one rescales it.
+        noise = math.sqrt(privatizer.query.noise_ratio) if requested is not None else 1.0
+        return self.config.bonus_scale * noise * printed
+
+    @property
+    def beta_rates(self) -> Float64Array:
+        """beta_{k,h} / k^(1/4), float64[H]; a copy."""
+        return self._server.beta_rates.copy()
+
+    @property
+    def shift_rates(self) -> Float64Array:
+        """Shift of the diagonal of Sigma per square root of messages, float64[H]; a copy."""
+        return self._server.shift_rates.copy()
+
+    @property
+    def policy(self) -> Float64Array:
+        """The probabilities [H, S, n, A] of the agents' actions, as deployed last; a copy."""
+        return self._planning.plan.chances.copy()
+
+    @property
+    def derived(self) -> dict[str, float]:
+        """The first stage's radius beta and shift in the last episode, and one number's noise in one message."""
+        server, messages = self._server, self.episodes - 1
+        return {
+            "last_beta": float(server.beta_rates[0] * self.episodes**EXPONENT),
+            "last_shift": float(server.shift_rates[0] * math.sqrt(messages)),
+            "noise_deviation": float(self.privatizer.query.deviations[0]),
+        }
+
+    def _run(self, first: int, last: int) -> dict[str, float]:
+        server = self._server
+        regret, cut, indefinite = run(self._users, self._planning, self.privatizer.channel, server, first, last)
+        stages = server.sums.vectors.shape[0] * (self._env.horizon - 1)
+        entries = stages * self._env.n_states * self._env.n_joint_actions
+        n = last - first + 1
+        return {
+            REGRET.name: regret,
+            SATURATED.name: cut / (n * entries),
+            INDEFINITE.name: indefinite / (n * stages),
+            REWARD_ERROR.name: mean_error(server.beliefs, self._env.common_rewards, self._users.reached),
+        }
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        """Return the state that is not rebuilt in each episode."""
+        server = self._server
+        return {
+            "matrices": server.sums.matrices,
+            "vectors": server.sums.vectors,
+            "weights": server.beliefs.weights,
+            "believed": server.beliefs.believed,
+            "chances": self._planning.plan.chances,
+        }
