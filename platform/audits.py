@@ -19,6 +19,7 @@ from dprl.privacy import (
     BitPrivatizer,
     CountPrivatizer,
     CountQuery,
+    GradientQuery,
     PrivacyConfig,
     StatisticsPrivacyConfig,
     StatisticsPrivatizer,
@@ -36,6 +37,7 @@ from dprl.privacy.audits.privatizer_probes import (
     local_reports,
     probe_families,
     statistics_messages,
+    statistics_prefixes,
 )
 from dprl.privacy.audits.recorder import AnyPrivatizer, Message, measure_channels, noisy_channels, recorded_run
 from dprl.privacy.audits.white_box import recomputed_epsilon
@@ -178,7 +180,8 @@ def statistics_privatizer(experiment: Experiment, sizes: tuple[int, int, int], s
     (horizon, dimension, n), layout = sizes, cast(StatisticsPrivatizer, experiment.privatizer()).query.layout
     messages = 1 if layout.n_messages == 1 else n
     small = replace(layout, horizon=horizon, dimension=dimension, n_messages=messages, n_agents=n, reward_dimension=1)
-    return cast(StatisticsPrivacyConfig, experiment.privacy).build(small, 1, _streams(experiment, seed))
+    users = _USERS if experiment.privacy.model == "jdp" else 1
+    return cast(StatisticsPrivacyConfig, experiment.privacy).build(small, users, _streams(experiment, seed))
 
 
 def _count_attacks(cell: _Cell, runs: int) -> list[AuditCase]:
@@ -223,6 +226,9 @@ def _attack_statistics(cell: _Cell, sizes: tuple[int, int, int], reach: float, a
     made = statistics_privatizer(cell.experiment, sizes, cell.seed)
     long = f", features {reach:g} times as long as H - h, which the device does not cut" if reach > 1.0 else ""
     agents, claim = counted(made.query.layout.n_messages, "message"), claim_of(made)
+    if made.trust_model == "jdp":
+        prefixes = statistics_prefixes(made.query, f"H={h}, D={d}, {agents} a stage, {made.n_users} users")
+        return measure(prefixes, claim, ProbeProof.of(made.planned_ledger().curve, claim), attack)
     probe = statistics_messages(made.query, f"H={h}, D={d}, {agents} a stage, those that change most{long}", reach)
     # Corrections that are sent as they are have no part in the attack: their proof is for the test of channels.
     noisy = [release.curve() for release in made.planned_ledger().spec.releases if release.mechanism is not None]
@@ -263,6 +269,9 @@ def _seeded(cell: _Cell, seed: int) -> Any:  # noqa: ANN401 - any privatizer
         return count_privatizer(experiment, *COUNT_PROBES[-1], seed)
     # The last user of statistics and bits sends nothing.
     users = _USERS if experiment.algorithm.releases == "gradients" else _USERS + 1
+    if isinstance(cell.privatizer.query, GradientQuery) and cell.privatizer.query.window:
+        # One full window, in which nobody is twice.
+        users = max(_USERS, cell.privatizer.query.window) * cell.ledger.spec.submissions
     env, streams = experiment.env.build(), _streams(experiment, seed)
     return experiment.algorithm.privatizer(env, experiment.privacy, users, streams)
 

@@ -11,62 +11,49 @@ from dprl.privacy.ledger import Journal, Ledger, LedgerSpec, ReleaseEvent
 from dprl.privacy.mechanisms import MECHANISMS
 from dprl.privacy.messages import PrivateMessages, SubmissionRange, UserMessage
 from dprl.privacy.privatizer import ClientSpec, Privatizer
-from dprl.privacy.queries.bits import (
-    BIT_TRUST_MODELS,
-    BitPrivacyConfig,
-    BitPrivatizer,
-    BitQuery,
-    LocalBitPrivacy,
-    NoBitPrivacy,
-    receive_bit,
-    send_bit,
-)
+from dprl.privacy.queries.bits import BitQuery, receive_bit, send_bit
 from dprl.privacy.queries.count_encoding import CountEncoding, CountFamilies, CountFamily, UserRecord
 from dprl.privacy.queries.count_precision import NoiseSpec, WeightedSums
-from dprl.privacy.queries.count_trust_models import (
-    TRUST_MODELS,
-    CentralPrivacy,
-    CountPrivatizer,
-    LocalPrivacy,
-    NoPrivacy,
-    PrivacyConfig,
-)
 from dprl.privacy.queries.counts import CountQuery
 from dprl.privacy.queries.gradient_client import GradientClient
-from dprl.privacy.queries.gradient_trust_models import (
-    GRADIENT_TRUST_MODELS,
-    GradientPrivacyConfig,
-    GradientPrivatizer,
-    LocalGradientPrivacy,
-    NoGradientPrivacy,
-)
-from dprl.privacy.queries.gradients import GradientQuery, receive, submit
+from dprl.privacy.queries.gradients import GradientLayout, GradientQuery, receive, submit
 from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQuery
 from dprl.privacy.queries.linear_statistics_kernels import add_statistics, send_statistics
-from dprl.privacy.queries.statistics_trust_models import (
-    STATISTICS_TRUST_MODELS,
-    LocalStatisticsPrivacy,
-    NoStatisticsPrivacy,
-    StatisticsPrivacyConfig,
-    StatisticsPrivatizer,
-)
 from dprl.privacy.query import Query
 from dprl.privacy.randomness.settings import NoiseConfig
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.threat_models import ThreatModel
+from dprl.privacy.trust_models import TRUST_MODELS
+from dprl.privacy.trust_models.base import GradientSettings, Placed, TrustModelSettings
+from dprl.privacy.trust_models.central import CentralGradientPrivacy, CentralPrivacy, CentralStatisticsPrivacy
+from dprl.privacy.trust_models.local import (
+    LocalBitPrivacy,
+    LocalGradientPrivacy,
+    LocalPrivacy,
+    LocalStatisticsPrivacy,
+)
+from dprl.privacy.trust_models.none import NoBitPrivacy, NoGradientPrivacy, NoPrivacy, NoStatisticsPrivacy
 from dprl.sources import source_digest
 
+CountPrivatizer = Privatizer[CountQuery]
+GradientPrivatizer = Privatizer[GradientQuery]
+StatisticsPrivatizer = Privatizer[StatisticsQuery]
+BitPrivatizer = Privatizer[BitQuery]
+PrivacyConfig = TrustModelSettings[CountFamilies, CountQuery]
+GradientPrivacyConfig = GradientSettings
+StatisticsPrivacyConfig = TrustModelSettings[StatisticsLayout, StatisticsQuery]
+BitPrivacyConfig = TrustModelSettings[None, BitQuery]
+
 __all__ = [
-    "BIT_TRUST_MODELS",
     "COUNTERS",
-    "GRADIENT_TRUST_MODELS",
     "MECHANISMS",
-    "STATISTICS_TRUST_MODELS",
     "TRUST_MODELS",
     "BitPrivacyConfig",
     "BitPrivatizer",
     "BitQuery",
+    "CentralGradientPrivacy",
     "CentralPrivacy",
+    "CentralStatisticsPrivacy",
     "Certificate",
     "ChargeJournal",
     "ClientSpec",
@@ -76,6 +63,7 @@ __all__ = [
     "CountPrivatizer",
     "CountQuery",
     "GradientClient",
+    "GradientLayout",
     "GradientPrivacyConfig",
     "GradientPrivatizer",
     "GradientQuery",
@@ -94,6 +82,7 @@ __all__ = [
     "NoStatisticsPrivacy",
     "NoiseConfig",
     "NoiseSpec",
+    "Placed",
     "Precision",
     "PrivacyConfig",
     "PrivacyRequest",
@@ -108,6 +97,7 @@ __all__ = [
     "Streams",
     "SubmissionRange",
     "ThreatModel",
+    "TrustModelSettings",
     "UserMessage",
     "UserRecord",
     "WeightedSums",

@@ -160,8 +160,14 @@ class Privatizer(Generic[Q]):
         """Charge the next k submissions and return them, for clients.
 
         Raises:
-            LedgerError: if there are not so many left, or the compiled loop submits. ValueError: for k below 1.
+            LedgerError: if there are not so many left, the compiled loop submits, or a trusted server adds the noise.
+        ValueError: for k below 1.
         """
+        if self.trust_model == "jdp":
+            raise LedgerError(
+                "clients in other processes send messages with noise, and here a trusted server adds it; run the "
+                "compiled loop, or take model: ldp"
+            )
         k = operator.index(k)
         if k < 1:
             raise ValueError(f"k must be at least 1, got {k}; ask for the messages of an update")

@@ -115,6 +115,20 @@ THREAT_MODELS: dict[tuple[str, TrustModel], ThreatModel] = {
         ),
         attained_by="an agent whose messages are for opposite gradients",
     ),
+    ("gradients", "jdp"): ThreatModel(
+        unit="one agent, who sends one message",
+        adjacency=GRADIENT_ADJACENCY,
+        observer="all other agents together, and whoever reads the parameters; the server is trusted",
+        covered=("released sums of gradients", "parameters and everything else computed from released sums"),
+        excluded=(
+            "messages of the same agent in another run or trial",
+            "what others see of the agent's own actions",
+            "whether an agent takes part, and messages that are lost",
+            "settings that were tuned on the agents' scores before the run",
+            "the server's memory and checkpoints, which hold gradients without noise",
+        ),
+        attained_by="an agent whose messages are for opposite gradients",
+    ),
     ("statistics", "none"): _unprotected("statistics", "any two different features"),
     ("statistics", "ldp"): ThreatModel(
         unit=_USER,
@@ -122,6 +136,25 @@ THREAT_MODELS: dict[tuple[str, TrustModel], ThreatModel] = {
         observer="the server and all later users: only the noisy message leaves the user's side",
         covered=("the user's statistics", "estimates, policies and everything else computed from messages"),
         excluded=(_RETURNS, "timing and order of messages", _TAKES_PART, "a second message of the same user"),
+        attained_by=_GRAMS,
+    ),
+    ("statistics", "jdp"): ThreatModel(
+        unit=_USER,
+        adjacency=ADJACENCY,
+        observer=_OTHERS.format("statistics"),
+        covered=(
+            "released sums of statistics of all episodes",
+            "estimates and policies of all episodes",
+            "actions recommended to the other users",
+        ),
+        excluded=(
+            "the user's own actions",
+            _RETURNS,
+            "timing and order of episodes",
+            _TAKES_PART,
+            "a second episode of the same user",
+            "the server's memory and checkpoints, which hold exact statistics",
+        ),
         attained_by=_GRAMS,
     ),
     ("bits", "none"): _unprotected("bits", _BITS),
@@ -186,7 +219,8 @@ def of_statistics(model: TrustModel, rewards: str, clipped: bool) -> ThreatModel
         return found
     if rewards == "noisy":
         statistics, *computed = found.covered
-        found = replace(found, covered=(statistics, "corrections of the rewards' weights", *computed))
+        corrections = "sums of corrections" if model == "jdp" else "corrections"
+        found = replace(found, covered=(statistics, f"{corrections} of the rewards' weights", *computed))
     if not clipped or rewards == "open":
         longest = "any two different corrections" if rewards == "open" else "users with ever longer features"
         found = replace(found, covered=(), attained_by=longest)

@@ -27,5 +27,29 @@ def check_choice(key: str, value: object, choices: Sequence[str]) -> None:
         raise ValueError(f"{key} must be one of {', '.join(choices)}, got {value!r}; choose one of them")
 
 
+def check_positive(key: str, value: object, remedy: str = "leave it out for 1") -> None:
+    """Raise ValueError, in one line, unless value is a finite number above 0."""
+    if not (isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf):
+        raise ValueError(f"{key} must be a finite number above 0, got {value!r}; {remedy}")
+
+
+def check_share(key: str, value: object) -> None:
+    """Raise ValueError, in one line, unless value lies in (0, 1)."""
+    if not (isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1):
+        raise ValueError(f"{key} must lie in (0, 1), got {value!r}; without noisy rewards leave it out")
+
+
+def check_flag(key: str, value: object) -> None:
+    """Raise ValueError, in one line, unless value is true or false."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{key} must be true or false, got {value!r}; leave it out for true")
+
+
+def check_submissions(value: object) -> None:
+    """Raise ValueError, in one line, unless value is a number of submissions."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"submissions must be a whole number from 1 on, got {value!r}; an agent submits once or more")
+
+
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)

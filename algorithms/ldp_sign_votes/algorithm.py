@@ -193,7 +193,7 @@ class LDPSignVotesConfig:
     ) -> BitPrivatizer:
         """Return the privatizer of users 1..K-1; the last user's bit could serve no later policy."""
         del env
-        return privacy.build(episodes - 1, streams)
+        return privacy.build(None, episodes - 1, streams)
 
     def build(
         self, env: LinearMixtureMDP, privatizer: BitPrivatizer, episodes: int, streams: Streams

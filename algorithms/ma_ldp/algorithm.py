@@ -184,6 +184,7 @@ class MALDPLearner(Learner):
             sums=empty_sums(n_messages, horizon, dimension),
             estimates=no_estimates(n_messages, horizon, dimension),
             beliefs=self._first_beliefs(streams),
+            growing=privatizer.trust_model != "jdp",
             beta_rates=self._beta_rates(),
             shift_rates=shift_rates(privatizer.query.deviations, dimension, self.config.alpha, self.config.shift_scale),
             betas=np.zeros(horizon),
@@ -200,7 +201,7 @@ class MALDPLearner(Learner):
         privatizer, requested = self.privatizer, self.privatizer.request.requested
         budget = None if requested is None else (requested.epsilon, requested.delta)
         sizes = privatizer.query.layout.dimension, self._env.horizon, self.episodes
-        printed = beta_rates(privatizer.query.law.name, budget, sizes, self.config.alpha)
+        printed = beta_rates(privatizer.query.mechanism, budget, sizes, self.config.alpha)
         # beta grows like the square root of the noise, so noise other than the printed one rescales it.
         noise = math.sqrt(privatizer.query.noise_ratio) if requested is not None else 1.0
         return self.config.bonus_scale * noise * printed
@@ -225,8 +226,8 @@ class MALDPLearner(Learner):
         """The first stage's radius beta and shift in the last episode, and one number's noise in one message."""
         server, messages = self._server, self.episodes - 1
         return {
-            "last_beta": float(server.beta_rates[0] * self.episodes**EXPONENT),
-            "last_shift": float(server.shift_rates[0] * math.sqrt(messages)),
+            "last_beta": float(server.beta_rates[0] * (self.episodes**EXPONENT if server.growing else 1.0)),
+            "last_shift": float(server.shift_rates[0] * (math.sqrt(messages) if server.growing else 1.0)),
             "noise_deviation": float(self.privatizer.query.deviations[0]),
         }
 

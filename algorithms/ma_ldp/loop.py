@@ -20,13 +20,15 @@ from dprl.privacy.queries.linear_statistics_kernels import StatisticsChannel, ad
 class Server(NamedTuple):
     """Server state, computed from messages only.
 
-    sums, estimates: of the dynamics; beliefs: of the rewards. beta_rates float64[H]: beta_{k,h} / k^(1/4); shift_rates
-    float64[H]: see `shift_rates`. betas float64[H]: scratch, beta_{k,h}.
+    sums, estimates: of the dynamics; beliefs: of the rewards. growing: whether noise adds up over messages, as in the
+    local model; a counter's noise does not. beta_rates float64[H]: beta_{k,h} / k^(1/4), or beta_{k,h} if it does not
+    grow; shift_rates float64[H]: see `shift_rates`. betas float64[H]: scratch, beta_{k,h}.
     """
 
     sums: Sums
     estimates: Estimates
     beliefs: Beliefs
+    growing: bool
     beta_rates: Float64Array
     shift_rates: Float64Array
     betas: Float64Array
@@ -49,9 +51,10 @@ def run(
     summed, cut, indefinite, current = 0.0, 0, 0, regret(users, rules, plan)
     for k in range(first, last + 1):
         # Lines 6, 37 and 38.
-        indefinite += estimate(server.sums, server.shift_rates, k - 1, estimates)
+        indefinite += estimate(server.sums, server.shift_rates, k - 1 if server.growing else 1, estimates)
+        growth = float(k) ** EXPONENT if server.growing else 1.0
         for h in range(server.betas.shape[0]):
-            server.betas[h] = server.beta_rates[h] * float(k) ** EXPONENT
+            server.betas[h] = server.beta_rates[h] * growth
         # Lines 8 to 13 and 16.
         changed, entries = make_plan(planning, estimates.theta, estimates.inverses, beliefs.believed, server.betas)
         cut += entries

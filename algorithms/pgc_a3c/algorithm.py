@@ -23,7 +23,7 @@ from dprl.algorithms.pgc_a3c.gradient import Loss, loss_tables
 from dprl.algorithms.pgc_a3c.loop import Agents, Behaviour, Server, outbox, run
 from dprl.algorithms.pgc_a3c.network import DIMENSION, initial_parameters
 from dprl.envs import CartPole, Env
-from dprl.privacy import GradientPrivacyConfig, GradientPrivatizer, Streams
+from dprl.privacy import GradientLayout, GradientPrivacyConfig, GradientPrivatizer, Streams
 from dprl.privacy.threat_models import DURATIONS, RAW_SCORES, SIMULATED_SCORES, TIMING_DETAILS
 
 _LANES = 8
@@ -148,7 +148,8 @@ class PGCA3CConfig:
         # The simulation reads scores even if the server does not.
         scores = () if privacy.release_scores == "simulator" else (SIMULATED_SCORES,)
         durations = TIMING_DETAILS if self.padded else DURATIONS
-        privatizer = privacy.build(DIMENSION, episodes, streams, (*scores, durations))
+        layout = GradientLayout(DIMENSION, self.buffer_size, (*scores, durations))
+        privatizer = privacy.build(layout, episodes, streams)
         self.check_score_bits(privatizer)
         return privatizer
 

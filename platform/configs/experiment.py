@@ -16,9 +16,9 @@ from dprl.algorithms import ALGORITHMS, Algorithm, AlgorithmConfig, Metric
 from dprl.algorithms.base import TrustSettings
 from dprl.envs import ENVIRONMENTS, Env, EnvConfig
 from dprl.platform.configs.sections import field_names, read_dataclass, read_registered, require_mapping, unknown_key
-from dprl.platform.configs.trust_models import BY_RELEASES, check_model, class_of, example_for
+from dprl.platform.configs.trust_models import check_model, class_of, example_for
 from dprl.platform.errors import UserError, broken_rule, shortened, shown
-from dprl.privacy import Certificate, Journal, NoiseConfig, Privatizer, Streams, source_digest
+from dprl.privacy import TRUST_MODELS, Certificate, Journal, NoiseConfig, Privatizer, Streams, source_digest
 
 Scalar = str | float | int
 
@@ -34,7 +34,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _CLASSES: tuple[tuple[str, Mapping[str, type[Any]]], ...] = (
     ("algorithm", ALGORITHMS),
     ("env", ENVIRONMENTS),
-    *(("privacy", models) for models in BY_RELEASES.values()),
+    *(("privacy", models) for models in TRUST_MODELS.values()),
 )
 """Which classes the sections of a config can describe."""
 # What picks the class of a section.
@@ -235,7 +235,7 @@ def _check_release(experiment: Experiment) -> None:
         )
     privacy = experiment.privacy
     if privacy.model == "none" or getattr(privacy, "calibration", "") == "printed":
-        private = " or ".join(sorted(set(BY_RELEASES[experiment.algorithm.releases]) - {"none"}))
+        private = " or ".join(sorted(set(TRUST_MODELS[experiment.algorithm.releases]) - {"none"}))
         printed = ", calibration certified" if hasattr(privacy, "calibration") else ""
         raise ValueError(f"release must be false without certified noise, got True; choose model {private}{printed}")
     if getattr(privacy, "release_scores", "") == _RAW_SCORES:
@@ -307,7 +307,7 @@ def _read_privacy(section: Mapping[str, Any], algorithm: AlgorithmConfig) -> obj
     if "privacy" not in section:
         raise UserError(f"privacy: is required, got nothing; write e.g. {example_for(algorithm.releases)}")
     check_model(section["privacy"], algorithm.name, algorithm.releases)
-    return read_registered(section["privacy"], "privacy", "model", BY_RELEASES[algorithm.releases])
+    return read_registered(section["privacy"], "privacy", "model", TRUST_MODELS[algorithm.releases])
 
 
 def _unknown_at_the_top(key: str, valid: list[str]) -> UserError:

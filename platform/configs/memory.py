@@ -94,7 +94,7 @@ def _counter_bytes(cell: Experiment, sizes: tuple[int, int, int], n_cells: int) 
     horizon, n_states, n_actions = sizes
     stub: Any = SimpleNamespace(horizon=horizon, n_states=n_states, n_actions=n_actions)
     model: Any = cell.privacy
-    if type(model) not in TRUST_MODELS.values() or cell.episodes < _FEWEST_EPISODES:
+    if type(model) not in TRUST_MODELS["counts"].values() or cell.episodes < _FEWEST_EPISODES:
         return 0.0
     try:
         privatizer = model.build(count_families(stub), cell.episodes - 1, Streams(cell.seed, "memory", cell.noise))

@@ -8,15 +8,8 @@ from typing import Any
 from dprl.algorithms import ALGORITHMS
 from dprl.platform.configs.sections import field_names
 from dprl.platform.errors import broken_rule
-from dprl.privacy import BIT_TRUST_MODELS, GRADIENT_TRUST_MODELS, STATISTICS_TRUST_MODELS, TRUST_MODELS
+from dprl.privacy import TRUST_MODELS
 
-BY_RELEASES: dict[str, Mapping[str, type[Any]]] = {
-    "counts": TRUST_MODELS,
-    "gradients": GRADIENT_TRUST_MODELS,
-    "statistics": STATISTICS_TRUST_MODELS,
-    "bits": BIT_TRUST_MODELS,
-}
-"""Trust models by what is released."""
 COUNTS = "counts"
 _EXAMPLES = {
     "counts": "privacy: {model: jdp, epsilon: 1.0}, or {model: none} if no privacy is meant",
@@ -39,11 +32,11 @@ def example_for(releases: str) -> str:
 
 def check_model(section: object, algorithm: str, releases: str) -> None:
     """Raise UserError if a privacy section is one for algorithms that release something else."""
-    ours, place = BY_RELEASES[releases], "privacy.model"
+    ours, place = TRUST_MODELS[releases], "privacy.model"
     if not isinstance(section, dict):
         return
     model, at = section.get("model"), f"with algorithm {algorithm}, whose users release {releases}"
-    others = {kind: models for kind, models in BY_RELEASES.items() if kind != releases}
+    others = {kind: models for kind, models in TRUST_MODELS.items() if kind != releases}
     if isinstance(model, str) and model not in ours and any(model in models for models in others.values()):
         remedy = "choose one of them, or another algorithm"
         raise broken_rule(place, f"must be one of {', '.join(sorted(ours))} {at}", model, remedy)

@@ -13,10 +13,9 @@ from dprl.algorithms import ALGORITHMS
 from dprl.envs import ENVIRONMENTS
 from dprl.platform.configs.config import config_files, load_cells
 from dprl.platform.configs.sections import choices, describe_type
-from dprl.platform.configs.trust_models import BY_RELEASES
 from dprl.platform.errors import UserError, counted
 from dprl.platform.program import command
-from dprl.privacy import COUNTERS, MECHANISMS
+from dprl.privacy import COUNTERS, MECHANISMS, TRUST_MODELS
 
 Entry = dict[str, Any]
 
@@ -39,7 +38,7 @@ def listing(kind: str | None = None) -> dict[str, list[Entry]]:
         "algorithms": lambda: _with_keys(ALGORITHMS),
         "envs": lambda: _with_keys(ENVIRONMENTS),
         "trust_models": lambda: [
-            {**entry, "releases": releases} for releases, models in BY_RELEASES.items() for entry in _with_keys(models)
+            {**entry, "releases": releases} for releases, models in TRUST_MODELS.items() for entry in _with_keys(models)
         ],
         # Counters and mechanisms are sized by what they are used for: a config names them and sets nothing.
         "counters": lambda: _described(COUNTERS),

@@ -28,7 +28,7 @@ from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
 from dprl.privacy.mechanisms.gram import l1_lower, l1_upper
 from dprl.privacy.mechanisms.gram_printed import printed_laplace_scale, printed_uniform_bound
 from dprl.privacy.mechanisms.uniform import Uniform
-from dprl.privacy.queries.statistics_trust_models import LocalStatisticsPrivacy
+from dprl.privacy.trust_models.local import LocalStatisticsPrivacy
 
 EXAMPLES = ((2, 2), (10, 5))
 """n and d: the network that is run, and a larger one."""

@@ -27,7 +27,7 @@ from dprl.privacy.mechanisms.base import (
     Mechanism,
 )
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace, VectorMechanism
-from dprl.privacy.mechanisms.gram import attaining_pair
+from dprl.privacy.mechanisms.gram import GramRelease, attaining_pair
 from dprl.privacy.mechanisms.gram_gaussian import GramGaussian
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign, fill_projection, fill_signs
@@ -302,7 +302,10 @@ def gram_messages(mechanism: GramMechanism) -> MessageProbe:
 
     mechanism: of an even dimension.
     """
-    bound, pair = mechanism.release.bounds[_STAGE - 1], furthest_features(mechanism, _STAGE)
+    bound, pair = (
+        mechanism.release.bounds[_STAGE - 1],
+        furthest_features(mechanism.release, _STAGE, isinstance(mechanism, GramGaussian)),
+    )
     one, zero = (_numbers(np.outer(phi, phi), phi * bound) for phi in pair)
 
     def send(world: int, runs: int, key: Key) -> Float64Array:
@@ -317,10 +320,10 @@ def gram_messages(mechanism: GramMechanism) -> MessageProbe:
     return MessageProbe("the features that change most, V = m", send, score)
 
 
-def furthest_features(mechanism: GramMechanism, stage: int) -> tuple[Float64Array, Float64Array]:
+def furthest_features(release: GramRelease, stage: int, gaussian: bool) -> tuple[Float64Array, Float64Array]:
     """Return two features: at the cosine -1/2 for Gaussian noise, else those that nearly attain L1."""
-    dimension, bound = mechanism.release.dimension, mechanism.release.bounds[stage - 1]
-    if not isinstance(mechanism, GramGaussian):
+    dimension, bound = release.dimension, release.bounds[stage - 1]
+    if not gaussian:
         return attaining_pair(dimension, bound)
     first, second = np.zeros(dimension), np.zeros(dimension)
     first[0], second[0], second[1] = bound, -bound / 2.0, bound * math.sqrt(0.75)

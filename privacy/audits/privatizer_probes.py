@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from dprl.compiled import kernel
-from dprl.privacy import CountPrivatizer
+from dprl.privacy import BitPrivatizer, CountPrivatizer
 from dprl.privacy.audits.distinguishing_attack import Key
 from dprl.privacy.audits.message_probes import (
     MessageProbe,
@@ -22,19 +22,20 @@ from dprl.privacy.audits.message_probes import (
     log_ratios,
     unary_ratios,
 )
-from dprl.privacy.audits.prefix_probes import COVARIANCE_RUNS, PrefixProbe
+from dprl.privacy.audits.prefix_probes import COVARIANCE_RUNS, PrefixProbe, counter_prefixes
 from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.channel import CHARGED
 from dprl.privacy.mechanisms.base import Mechanism
 from dprl.privacy.mechanisms.gram_base import RawGram
+from dprl.privacy.mechanisms.gram_gaussian import GramGaussian
 from dprl.privacy.mechanisms.unary_report import UnaryReport
-from dprl.privacy.queries.bits import BitChannel, BitPrivatizer, send_bit
+from dprl.privacy.queries.bits import BitChannel, send_bit
 from dprl.privacy.queries.count_encoding import CountFamilies, CountFamily, UserRecord, add_record
 from dprl.privacy.queries.count_kernels import CountChannel, encode, send_and_release
 from dprl.privacy.queries.linear_statistics import StatisticsQuery
 from dprl.privacy.queries.linear_statistics_kernels import StatisticsChannel, send_statistics
 from dprl.privacy.randomness.bits import KEY_WORDS, fill_bits
-from dprl.privacy.randomness.streams import derived_key
+from dprl.privacy.randomness.streams import Streams, derived_key
 
 # Runs that are laid side by side: a few MB at the probes' sizes.
 _BATCH = 2048
@@ -249,14 +250,27 @@ def statistics_messages(parts: StatisticsQuery, label: str, reach: float = 1.0) 
     return MessageProbe(label, send, score)
 
 
+def statistics_prefixes(parts: StatisticsQuery, label: str) -> PrefixProbe:
+    """Return the probe of all sums that a trusted server releases: the first user's features change most."""
+    central = parts.central
+    if central is None:
+        raise ValueError("statistics must be counted by a trusted server, got messages; probe those")
+    no_key = np.zeros(KEY_WORDS, dtype=np.uint64)
+    units = parts.open(Streams(0, "audit|units")).server.units
+    one, zero = (_sent(parts, _inputs(parts, 1.0, world), 1, no_key)[0] / units for world in (1, 0))
+    changed = np.flatnonzero(one != zero)
+    return counter_prefixes(central.counter, tuple(one[changed]), tuple(zero[changed]), label)
+
+
 def _inputs(parts: StatisticsQuery, reach: float, world: int) -> _Inputs:
     """Return features [M, H, D], targets [M, H] and corrections [n, H, p] of a user: those that change most."""
     layout, mechanism = parts.layout, parts.law
     bounds = np.array(mechanism.release.bounds)
     features = np.zeros((layout.n_messages, layout.horizon, layout.dimension))
-    if not isinstance(mechanism, RawGram):
+    gaussian = parts.mechanism == GramGaussian.name
+    if parts.noisy_sides != (False, False):
         for h in range(layout.horizon):
-            features[:, h] = reach * furthest_features(mechanism, h + 1)[1 - world]
+            features[:, h] = reach * furthest_features(mechanism.release, h + 1, gaussian)[1 - world]
     corrections = np.zeros((layout.n_agents, layout.horizon, layout.reward_dimension))
     if parts.rewards == "noisy":
         corrections[..., 0] = parts.reward_clip if world else -parts.reward_clip

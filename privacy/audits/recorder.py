@@ -28,8 +28,10 @@ from dprl.privacy import (
     Privatizer,
     StatisticsPrivatizer,
     StatisticsQuery,
+    receive,
     receive_bit,
     send_bit,
+    submit,
 )
 from dprl.privacy.audits.findings import Claim, Measurement, ProbeProof
 from dprl.privacy.audits.privatizer_probes import canary, filler_user
@@ -146,13 +148,16 @@ def fractional_parts(privatizer: CountPrivatizer) -> Float64Array | None:
 
 
 def _of_gradients(privatizer: GradientPrivatizer, world: int) -> Iterator[Message]:
-    """Yield the messages of agents who submit once each; the worlds differ in the first one's gradient and score."""
+    """Yield what agents who submit once each release; the worlds differ in the first one's gradient and score."""
     agents = privatizer.n_users
     gradients = np.full((agents, privatizer.query.dimension), 0.25)
     gradients[0] = 0.0
     gradients[0, 0] = _FAR if world else -_FAR
     scores = np.full(agents, _MIDDLE)
     scores[0] = 2.0 * _MIDDLE if world else 0.0
+    if privatizer.trust_model == "jdp":
+        yield from _of_windows(privatizer, gradients)
+        return
     lease = privatizer.lease(agents)
     outbox = GradientClient(privatizer.client_spec)
     sent = outbox.send(lease, gradients, scores)
@@ -164,6 +169,17 @@ def _of_gradients(privatizer: GradientPrivatizer, world: int) -> Iterator[Messag
         yield Message.of(_SCORE_BITS, estimates.bits)
     yield _shown(lease, outbox, sent, privatizer, privatizer.channel, privatizer.ledger.users_charged)
     yield Message.of("submissions", sent.submissions)
+
+
+def _of_windows(privatizer: GradientPrivatizer, gradients: Float64Array) -> Iterator[Message]:
+    """Yield the sums of gradients that a trusted server releases, with each message."""
+    channel, released = privatizer.channel, np.empty(gradients.shape[1])
+    privatizer.charge(1, gradients.shape[0])
+    for number, gradient in enumerate(gradients, 1):
+        submit(channel, gradient, 0.0, number)
+        receive(channel, released)
+        yield Message.of(_ESTIMATES, released)
+        yield _shown(privatizer, channel, privatizer.ledger.users_charged)
 
 
 def _of_statistics(privatizer: StatisticsPrivatizer, world: int) -> Iterator[Message]:
@@ -182,14 +198,14 @@ def _of_statistics(privatizer: StatisticsPrivatizer, world: int) -> Iterator[Mes
         features[..., 0] = far
         read = np.zeros(corrections.shape)
         send_statistics(channel, features, targets, corrections, user)
-        for name, part in zip(names, (channel.message[:wide], channel.message[wide:]), strict=False):
-            yield Message.of(name, part)
-        yield Message.of("fractions", _off_grid(privatizer))
+        if privatizer.trust_model != "jdp":
+            for name, part in zip(names, (channel.message[:wide], channel.message[wide:]), strict=False):
+                yield Message.of(name, part)
+            yield Message.of("fractions", _off_grid(privatizer))
         add_statistics(channel, *sums, read)
         for array in sums:
             yield Message.of(names[0], array)
-        for name in names[1:]:
-            yield Message.of(name, read)
+        yield Message.of(names[-1], read)
         yield _shown(privatizer, channel, channel.noise, channel.rewards)
 
 

@@ -117,6 +117,19 @@ def choose(
     return Choice(tried[0][0], candidates)
 
 
+def calibrated_of(name: str, mechanism: type[Mechanism], wanted: Wanted) -> tuple[AnyCounter, str]:
+    """Return the counter of that name with the least noise of class `mechanism`, or the best one for 'auto'.
+
+    With the reason where there was a choice. Raises ValueError if none can give the guarantee.
+    """
+    if name == "auto":
+        choice = choose(wanted, mechanisms=[mechanism])
+        return choice.counter, choice.reason
+    shape = COUNTERS[name](wanted.n_items)
+    check_memory(shape, wanted)
+    return calibrate(shape, mechanism, wanted.epsilon, wanted.delta, wanted.row), ""
+
+
 def check_memory(counter: AnyCounter, wanted: Wanted) -> None:
     """Raise ValueError if the counter keeps more noise than `wanted` allows."""
     if note := _too_large(counter, wanted):

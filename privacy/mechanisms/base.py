@@ -56,6 +56,11 @@ class Sensitivity:
         """
         return Sensitivity(self.l1 * times, self.l2 * math.sqrt(times), self.linf * times, self.cells)
 
+    def beside(self, other: Sensitivity) -> Sensitivity:
+        """Return the sensitivity of both together, of different numbers."""
+        l2 = math.hypot(self.l2, other.l2)
+        return Sensitivity(self.l1 + other.l1, l2, max(self.linf, other.linf), self.cells + other.cells)
+
     def within(self, other: Sensitivity) -> bool:
         """Whether it is at most `other` in everything."""
         norms = self.l1 <= other.l1 and self.l2 <= other.l2 and self.linf <= other.linf

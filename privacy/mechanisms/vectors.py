@@ -113,6 +113,20 @@ def fill_noisy(message: Float64Array, vector: Float64Array, noise: VectorNoise, 
 
 
 @no_alloc_kernel
+def fill_shrunk(message: Float64Array, vector: Float64Array, noise: VectorNoise) -> None:
+    """User side: write the clipped vector without noise into `message` float64[d], on the grid if there is one.
+
+    For the kinds CLIPPED and GRIDDED, and a server that is trusted to add the noise.
+    """
+    fill_clipped(message, vector, noise.clip, noise.norm)
+    if noise.kind == GRIDDED:
+        units, radius = noise.words.view(np.int64), np.int64(noise.clip / noise.grid)
+        fill_units(units, message, radius, noise.grid, noise.norm)
+        for i in range(message.shape[0]):
+            message[i] = noise.grid * np.float64(units[i])
+
+
+@no_alloc_kernel
 def fill_estimate(out: Float64Array, message: Float64Array, noise: VectorNoise) -> None:
     """Server side: write what a message float64[m] says of the vector into `out` float64[d]; post-processing."""
     if message.shape[0] != noise.message_length or out.shape[0] != noise.dimension:

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from dprl.compiled import no_alloc_kernel
-from dprl.privacy.base import Float64Array, Guarantee, Int64Array, TrustModel
-from dprl.privacy.certificate import PrivacyRequest
+from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.channel import SENT, advance_received, advance_sent, new_cursor
 from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.mechanisms.base import Noise, Sensitivity
-from dprl.privacy.mechanisms.randomized_response import LARGEST_EPSILON, RandomizedResponse, fill_responses
+from dprl.privacy.mechanisms.randomized_response import RandomizedResponse, fill_responses
 from dprl.privacy.mechanisms.sampling import SILENT
-from dprl.privacy.privatizer import Privatizer
 from dprl.privacy.query import Query
 from dprl.privacy.randomness.streams import Streams, noise_identity
 from dprl.privacy.threat_models import THREAT_MODELS, ThreatModel
-from dprl.privacy.validation import check_budget
 
 _ONE_BIT = Sensitivity.of_cells(1)
 
@@ -113,58 +110,3 @@ class BitQuery(Query):
         table = SILENT.table if self.law is None else self.law.table()
         noise = SILENT._replace(key=streams.key("user_coins", self.identity), table=table)
         return BitChannel(new_cursor(), noise, np.zeros(1), np.zeros(1))
-
-
-BitPrivatizer = Privatizer[BitQuery]
-
-
-class BitPrivacyConfig(Protocol):
-    """Settings of a trust model for bits."""
-
-    model: ClassVar[TrustModel]
-
-    def build(self, n_users: int, streams: Streams) -> BitPrivatizer:
-        """Return the privatizer of users 1..n_users."""
-
-
-@dataclass(frozen=True)
-class NoBitPrivacy:
-    """Bits without noise: the non-private algorithm, and an infinite epsilon on the certificate."""
-
-    model: ClassVar[TrustModel] = "none"
-
-    def build(self, n_users: int, streams: Streams) -> BitPrivatizer:
-        """Return the privatizer that passes bits on."""
-        return Privatizer(BitQuery(), PrivacyRequest(None, None, "none", "nothing is claimed"), n_users, streams)
-
-
-@dataclass(frozen=True)
-class LocalBitPrivacy:
-    """Local differential privacy: every user's bit is flipped with probability 1 / (1 + e^epsilon).
-
-    *Formal guarantee.* (epsilon, 0)-LDP of all that one user sends, exactly; above 100 that of 100, as lies are then
-    rarer than the coins' resolution.
-
-    Args:
-        epsilon: in [1e-9, 1e9].
-    """
-
-    epsilon: float
-    model: ClassVar[TrustModel] = "ldp"
-
-    def __post_init__(self) -> None:
-        check_budget(self.epsilon, 0.0)
-
-    def build(self, n_users: int, streams: Streams) -> BitPrivatizer:
-        """Return the privatizer of users 1..n_users."""
-        guarantee = Guarantee(self.model, self.epsilon)
-        source = "the requested guarantee, met by the certified coins"
-        request = PrivacyRequest(guarantee, guarantee, "certified", source)
-        law = RandomizedResponse(min(LARGEST_EPSILON, float(self.epsilon)))
-        return Privatizer(BitQuery(law), request, n_users, streams)
-
-
-BIT_TRUST_MODELS: dict[str, type[NoBitPrivacy] | type[LocalBitPrivacy]] = {
-    NoBitPrivacy.model: NoBitPrivacy,
-    LocalBitPrivacy.model: LocalBitPrivacy,
-}

@@ -10,7 +10,7 @@ from typing import Any
 from dprl.privacy.base import TrustModel
 from dprl.privacy.counters import COUNTERS
 from dprl.privacy.counters.base import Counter
-from dprl.privacy.counters.selection import Wanted, calibrate, check_memory, choose
+from dprl.privacy.counters.selection import Wanted, calibrated_of, choose
 from dprl.privacy.mechanisms import ADDITIVE
 from dprl.privacy.mechanisms.base import INTEGER, TABULATED, Mechanism, Sensitivity
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
@@ -86,9 +86,7 @@ def calibrated_counter(counter: str, mechanism: str, budget: CountBudget) -> tup
         whole = ", ".join(name for name, cls in COUNTERS.items() if cls.keeps_integers)
         raise ValueError(f"counter must be one of {whole}, got {counter!r}; arithmetic: exact needs whole numbers")
     if AUTO not in (counter, mechanism):
-        shape = COUNTERS[counter](budget.n_users)
-        check_memory(shape, budget.wanted(laws))
-        return calibrate(shape, laws[0], budget.epsilon, budget.delta, budget.row), ""
+        return calibrated_of(counter, laws[0], budget.wanted(laws))
     counters = list(COUNTERS) if counter == AUTO else [counter]
     choice = choose(budget.wanted(laws), counters, laws)
     return choice.counter, choice.reason if counter == AUTO else ""

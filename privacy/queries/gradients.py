@@ -1,6 +1,7 @@
-"""Gradients of agents: each agent sends clipped and randomised gradients, up to a cap, and a bit on each score.
+"""Gradients of agents: each agent sends clipped gradients, up to a cap, and a bit on each score.
 
-Compiled loops call `submit` and `receive`, one message at a time; `send_all` and `estimate_all` handle many at once.
+There is noise on every message, or a trusted server adds noise to the sum of a window of messages. Compiled loops call
+`submit` and `receive`, one message at a time; `send_all` and `estimate_all` handle many at once.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ import numpy as np
 
 from dprl.compiled import no_alloc_kernel
 from dprl.privacy.base import Float64Array, Int64Array, LedgerError
-from dprl.privacy.channel import SENT, advance_received, advance_sent, new_cursor
+from dprl.privacy.channel import RECEIVED, RELEASED, SENT, advance_received, advance_sent, new_cursor
 from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.mechanisms.base import Noise, Sensitivity
-from dprl.privacy.mechanisms.gradients import VectorMechanism
+from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace, VectorMechanism
 from dprl.privacy.mechanisms.randomized_response import RandomizedResponse, fill_responses
-from dprl.privacy.mechanisms.sampling import SILENT
-from dprl.privacy.mechanisms.vectors import RawVector, VectorNoise, fill_estimate, fill_message
+from dprl.privacy.mechanisms.sampling import SILENT, fill_noise
+from dprl.privacy.mechanisms.vectors import RawVector, VectorNoise, fill_estimate, fill_message, fill_shrunk
 from dprl.privacy.query import Query
 from dprl.privacy.randomness.streams import Streams, noise_identity
 from dprl.privacy.threat_models import ThreatModel, of_gradients
@@ -40,15 +41,31 @@ class ScoreNoise(NamedTuple):
         return f"ScoreNoise(target={self.target})"
 
 
+class Window(NamedTuple):
+    """A trusted server's sum of clipped gradients, which is released with noise once the window is full.
+
+    size: submissions of a window, 0 for noise on the clients' side; total float64[d]: of the window under way.
+    """
+
+    size: int
+    total: Float64Array
+
+    def __repr__(self) -> str:
+        # The total holds gradients without noise.
+        return f"Window({self.size} submissions)"
+
+
 class GradientChannel(NamedTuple):
     """The channel of gradients.
 
-    cursor int64[5]; noise, score: the randomisers; message float64[m]: the message under way.
+    cursor int64[5]; noise, score: the randomisers; window: the server's side; message float64[m]: the message under
+    way.
     """
 
     cursor: Int64Array
     noise: VectorNoise
     score: ScoreNoise
+    window: Window
     message: Float64Array
 
     def __repr__(self) -> str:
@@ -80,27 +97,58 @@ def submit(channel: GradientChannel, gradient: Float64Array, score: float, submi
 
     Raises LedgerError unless the submission is charged and is the next one that was not sent yet.
 
-    *Formal guarantee.* See `write_message`; the message is all that leaves the agent's side here.
+    *Formal guarantee.* See `write_message`; the message is all that leaves the agent's side here. With a window it is
+    the clipped gradient, for a trusted server only: see `receive`.
 
     Paper: [OT20] Algorithms 2 and 3.
     """
     advance_sent(channel.cursor, submission)
-    write_message(channel.message, gradient, score, channel.noise, channel.score, submission)
+    if channel.window.size > 0:
+        fill_shrunk(channel.message, gradient, channel.noise)
+    else:
+        write_message(channel.message, gradient, score, channel.noise, channel.score, submission)
 
 
 @no_alloc_kernel
 def receive(channel: GradientChannel, out: Float64Array) -> float:
     """Server side: write the estimate of the gradient into `out` float64[d]; return the randomised bit, or NaN.
 
-    Raises LedgerError unless a message is under way. Post-processing.
+    With a window, `out` is the noisy sum of the window's gradients with its last message, and 0 with all others: the
+    sum of all `out` is that of all full windows.
+
+    Raises LedgerError unless a message is under way.
+
+    *Formal guarantee.* Post-processing of messages with noise. With a window the noise is that of the law, drawn once
+    for each window: one submission is in one window and changes its sum by at most the diameter of the clip, which is
+    what the law hides.
     """
     advance_received(channel.cursor)
+    if channel.window.size > 0:
+        _release_window(channel, out)
+        return math.nan
     m = channel.noise.message_length
     if channel.message.shape[0] == m:
         fill_estimate(out, channel.message, channel.noise)
         return math.nan
     fill_estimate(out, channel.message[:m], channel.noise)
     return float(channel.message[m])
+
+
+@no_alloc_kernel
+def _release_window(channel: GradientChannel, out: Float64Array) -> None:
+    """Server side: add the message under way to its window; release the sum if it is full, else write zeros."""
+    noise, total, received = channel.noise, channel.window.total, channel.cursor[RECEIVED]
+    out[:] = 0.0
+    for i in range(total.shape[0]):
+        total[i] += channel.message[i]
+    if received % channel.window.size == 0:
+        number = received // channel.window.size
+        fill_noise(out, noise.noise, np.uint64(number) * np.uint64(noise.draws))
+        unit = noise.grid if noise.grid > 0.0 else 1.0
+        for i in range(total.shape[0]):
+            out[i] = unit * out[i] + total[i]
+            total[i] = 0.0
+        channel.cursor[RELEASED] = received
 
 
 @no_alloc_kernel
@@ -135,6 +183,20 @@ class GradientEstimates(NamedTuple):
 
 
 @dataclass(frozen=True)
+class GradientLayout:
+    """Sizes of gradients, and their use.
+
+    Args:
+        dimension: d, of the gradients. window: B >= 1, how many of them make an update.
+        left_open: other channels that the algorithm leaves open, in words for the certificate.
+    """
+
+    dimension: int
+    window: int = 1
+    left_open: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class GradientQuery(Query):
     """The gradient of an agent's episode and, with a response, a bit on its score.
 
@@ -146,9 +208,11 @@ class GradientQuery(Query):
         response: randomises the bit 1[score >= target_score]; None sends no bit.
         release_scores: 'simulator': raw scores are read; 'private': the bits are sent; 'none': neither.
         left_open: other channels that the algorithm leaves open, in words for the certificate.
+        window: how many gradients a trusted server sums up before it adds the law's noise; 0: agents add it.
 
     Raises:
-        LedgerError: for a bit with a gradient without noise: nothing would be private.
+        LedgerError: for a bit with a gradient without noise, where nothing would be private; for a window with a law
+            that is no additive noise, or with bits.
     """
 
     law: VectorMechanism | RawVector
@@ -156,11 +220,14 @@ class GradientQuery(Query):
     target_score: float = math.inf
     release_scores: str = "simulator"
     left_open: tuple[str, ...] = ()
+    window: int = 0
     name: ClassVar[str] = "gradients"
 
     def __post_init__(self) -> None:
         if isinstance(self.law, RawVector) and self.response is not None:
             raise LedgerError("a bit on the score needs a gradient with noise; without one nothing is private")
+        if self.window and (self.response is not None or not isinstance(self.law, ClippedGaussian | ClippedLaplace)):
+            raise LedgerError("a server releases sums of clipped gradients with additive noise, and no bits; leave out")
 
     @property
     def dimension(self) -> int:
@@ -175,12 +242,14 @@ class GradientQuery(Query):
     @property
     def noisy_sides(self) -> tuple[bool, bool]:
         """Whether there is noise on (the client's side, the server's side)."""
-        return not isinstance(self.law, RawVector), False
+        noisy = not isinstance(self.law, RawVector)
+        return noisy and not self.window, noisy and bool(self.window)
 
     @property
     def identity(self) -> str:
         """Text that identifies record and noise."""
-        return f"gradients|{noise_identity(self.law, self.response, self.target_score)}"
+        window = f"|window {self.window}" if self.window else ""
+        return f"gradients|{noise_identity(self.law, self.response, self.target_score)}{window}"
 
     def events(self, entropy: str) -> tuple[ReleaseEvent, ...]:
         """Return the releases of one submission."""
@@ -200,7 +269,12 @@ class GradientQuery(Query):
     def open(self, streams: Streams) -> GradientChannel:
         """Return the channel before the first submission."""
         noise, score = self.randomisers(streams)
-        return GradientChannel(new_cursor(), noise, score, np.zeros(self.message_length))
+        window = Window(self.window, np.zeros(self.dimension if self.window else 0))
+        return GradientChannel(new_cursor(), noise, score, window, np.zeros(self.message_length))
+
+    def changing(self, channel: GradientChannel) -> dict[str, np.ndarray]:
+        """Return the sum of the window under way, which stays where the server is."""
+        return {"window": channel.window.total} if self.window else {}
 
     def randomisers(self, streams: Streams) -> tuple[VectorNoise, ScoreNoise]:
         """Return the randomisers for kernels; with entropy `os` they have other keys every time."""

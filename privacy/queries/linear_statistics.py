@@ -6,31 +6,37 @@ that update the rewards' weights.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from dprl.privacy.base import Float64Array, LedgerError
 from dprl.privacy.channel import new_cursor
+from dprl.privacy.counters import COUNTERS, ExactCounter
+from dprl.privacy.counters.base import EXACT, ROWS, Counter, Tree, node_of
 from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.mechanisms import GRAMS, GramMechanism
+from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.clipping import NORMS
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
-from dprl.privacy.mechanisms.gram import GramRelease
+from dprl.privacy.mechanisms.gram import GramRelease, gram_sensitivity
 from dprl.privacy.mechanisms.gram_base import RawGram
 from dprl.privacy.mechanisms.gram_keys import stage_key
 from dprl.privacy.mechanisms.sampling import SILENT
 from dprl.privacy.mechanisms.vectors import RawVector
 from dprl.privacy.queries.linear_statistics_kernels import (
     BY_STAGE,
+    CLIPPED,
     NOISY,
     NONE,
     OPEN,
     PUBLIC,
     WHOLE,
     RewardNoise,
+    ServerNoise,
     StageNoise,
     StatisticsChannel,
 )
@@ -78,6 +84,58 @@ class StatisticsLayout:
 
 
 @dataclass(frozen=True)
+class CountedStatistics:
+    """The noise of a trusted server on running sums of statistics.
+
+    *Formal guarantee.* That of the counter for rows that change by `row`: all releases together, and policies by the
+    billboard lemma. One user's Gram matrices change by at most c_hi m_h^2 in the L1 norm and sqrt(4.5) m_h^2 in the L2
+    norm, for each stage and message; see `gram_sensitivity`.
+
+    Args:
+        counter: of all numbers, in units of their scales, with a Gaussian or a Laplace node.
+        scales: of a number on the diagonal, stage by stage, for a node of scale 1.
+        reward_scale: of a number of the corrections; 0 where none are sent.
+    """
+
+    counter: Counter
+    scales: tuple[float, ...]
+    reward_scale: float = 0.0
+
+    @property
+    def off_diagonal(self) -> float:
+        """Scale of an entry off the diagonal, in units of its stage's: the Frobenius norm counts it twice."""
+        return math.sqrt(0.5) if node_of(self.counter).norm == "l2" else 1.0
+
+    @property
+    def deviations(self) -> Float64Array:
+        """Standard deviation float64[H] of a number on the diagonal of the noisiest release."""
+        return np.array(self.scales) * (math.sqrt(node_of(self.counter).variance) * self.counter.errors()[1])
+
+
+def gram_row(release: GramRelease, scales: tuple[float, ...], norm: str) -> Sensitivity:
+    """Return how far one user's Gram matrices can move, each number in units of its scale.
+
+    norm: 'l1', or 'l2' where off-diagonal entries have a unit smaller by sqrt(2). The other norm is a bound by the
+    number of cells.
+    """
+    parts = [gram_sensitivity(release.dimension, bound) for bound in release.bounds if bound > 0.0]
+    units = [scale for scale, bound in zip(scales, release.bounds, strict=True) if bound > 0.0]
+    n, cells = release.n_messages, release.n_numbers
+    l2 = math.sqrt(n * math.fsum((part.l2 / unit) ** 2 for part, unit in zip(parts, units, strict=True)))
+    l1 = n * math.fsum(part.l1 / unit for part, unit in zip(parts, units, strict=True))
+    largest = max(part.linf / unit for part, unit in zip(parts, units, strict=True))
+    return Sensitivity(math.sqrt(cells) * l2 if norm == "l2" else l1, l2, largest, cells)
+
+
+def correction_row(layout: StatisticsLayout, clip: float, scale: float, norm: str) -> Sensitivity:
+    """Return how far one user's corrections can move, each clipped to `clip` in `norm`, in units of `scale`."""
+    rows, numbers = layout.n_agents * layout.horizon, layout.n_corrections
+    each = 2.0 * clip / scale
+    l2 = each * math.sqrt(rows)
+    return Sensitivity(each * rows if norm == "l1" else l2 * math.sqrt(numbers), l2, each, numbers)
+
+
+@dataclass(frozen=True)
 class StatisticsQuery(Query):
     """Gram matrices and reward corrections of every user's episode, with the noise on them.
 
@@ -91,6 +149,7 @@ class StatisticsQuery(Query):
             norm, or 2 G n H in the L1 norm.
         noise_ratio: the scale that runs over the one that [TH23] prints for the same request, the mean over stages;
             1 for printed, 0 without noise.
+        central: the noise of a trusted server; the law is then RawGram, and the device clips for it.
 
     Raises:
         LedgerError: if the laws do not fit each other or the layout.
@@ -102,12 +161,15 @@ class StatisticsQuery(Query):
     reward_law: ClippedGaussian | ClippedLaplace | None = None
     reward_clip: float = 1.0
     noise_ratio: float = 0.0
+    central: CountedStatistics | None = None
     name: ClassVar[str] = "statistics"
 
     def __post_init__(self) -> None:
         layout, law, vector = self.layout, self.law, self.reward_law
         raw = isinstance(law, RawGram)
-        if (vector is not None) != (self.rewards == "noisy") or (raw and self.rewards == "noisy"):
+        if self.central is not None:
+            self._check_central(self.central)
+        elif (vector is not None) != (self.rewards == "noisy") or (raw and self.rewards == "noisy"):
             raise LedgerError(f"rewards are noisy where there is noise for them and for the rest; this has {self}")
         if law.release != layout.release(law.release.clipped):
             raise LedgerError(f"the mechanism's release must be the layout's, got {law.release} for {layout}")
@@ -120,15 +182,41 @@ class StatisticsQuery(Query):
             if vector.dimension != layout.n_corrections or vector.clip < 2.0 * radius * (1.0 - 1e-12):
                 raise LedgerError(f"the rewards' noise must be for all corrections together, got {vector} for {layout}")
 
+    def _check_central(self, central: CountedStatistics) -> None:
+        """Raise LedgerError unless a trusted server's noise fits: a counter of all numbers, which the device clips."""
+        if not (isinstance(self.law, RawGram) and self.clipped and self.reward_law is None and self.rewards != "open"):
+            raise LedgerError(f"a server's noise is on clipped statistics without noise of their own, got {self}")
+        if type(central.counter) not in COUNTERS.values() or central.counter.node is None:
+            raise LedgerError(f"the kernels cannot run a counter {central.counter}; take a calibrated one of COUNTERS")
+        sent = self.rewards == "noisy"
+        if len(central.scales) != self.layout.horizon or (central.reward_scale > 0.0) != sent:
+            raise LedgerError(f"a server's noise has a scale for each stage, and one for corrections, got {central}")
+
     @property
     def noisy_sides(self) -> tuple[bool, bool]:
         """Whether there is noise on (the client's side, the server's side)."""
-        return not isinstance(self.law, RawGram), False
+        return not isinstance(self.law, RawGram), self.central is not None
+
+    @property
+    def mechanism(self) -> str:
+        """Name of the Gram mechanism, on either side; 'raw' without noise."""
+        return self.law.name if self.central is None else f"gram_{node_of(self.central.counter).name}"
 
     @property
     def identity(self) -> str:
         """Text that identifies record and noise."""
-        return noise_identity(self.layout, self.law, self.rewards, self.reward_law, self.reward_clip)
+        parts = noise_identity(self.layout, self.law, self.rewards, self.reward_law, self.reward_clip)
+        return parts if self.central is None else f"{parts}|{noise_identity(self.central)}"
+
+    @property
+    def row(self) -> Sensitivity:
+        """How far one user can move what a trusted server adds up, in units of the scales."""
+        central = cast("CountedStatistics", self.central)
+        norm = node_of(central.counter).norm
+        row = gram_row(self.law.release, central.scales, norm)
+        if self.rewards != "noisy":
+            return row
+        return row.beside(correction_row(self.layout, self.reward_clip, central.reward_scale, norm))
 
     @property
     def clipped(self) -> bool:
@@ -143,8 +231,12 @@ class StatisticsQuery(Query):
 
     @property
     def deviations(self) -> Float64Array:
-        """Standard deviation float64[H] of the noise of a number on the diagonal; 0 without, and where none is sent."""
-        return np.where(np.array(self.law.release.bounds) > 0.0, self.law.deviations, 0.0)
+        """Standard deviation float64[H] of the noise of a number on the diagonal; 0 without, and where none is sent.
+
+        Of one message, or of the noisiest sum that a trusted server releases.
+        """
+        found = self.law.deviations if self.central is None else self.central.deviations
+        return np.where(np.array(self.law.release.bounds) > 0.0, found, 0.0)
 
     @property
     def longest_run(self) -> int:
@@ -154,6 +246,8 @@ class StatisticsQuery(Query):
     def events(self, entropy: str) -> tuple[ReleaseEvent, ...]:
         """Return the releases of one user's message."""
         law, cells = self.law, self.law.release.n_numbers
+        if self.central is not None:
+            return (self._central_event(self.central, entropy),)
         if isinstance(law, RawGram):
             found = [ReleaseEvent.without_noise("statistics", cells, entropy)]
         else:
@@ -166,6 +260,20 @@ class StatisticsQuery(Query):
             found.append(ReleaseEvent.of_message(channel, self.reward_law, False, numbers, entropy))
         return tuple(found)
 
+    def _central_event(self, central: CountedStatistics, entropy: str) -> ReleaseEvent:
+        """Return the release of all sums together: the counter's noise is on Gram matrices and corrections alike."""
+        changed = central.counter.sensitivity(self.row)
+        return ReleaseEvent(
+            channel="sums of statistics",
+            mechanism=central.counter.node,
+            sensitivity=changed,
+            public_start=changed,
+            attainable=False,
+            nodes_per_user=central.counter.levels if isinstance(central.counter, Tree) else 1,
+            cells=self.row.cells,
+            entropy=entropy,
+        )
+
     def threat_model(self, submissions: int) -> ThreatModel:
         """Return whom the guarantee protects."""
         del submissions
@@ -173,17 +281,44 @@ class StatisticsQuery(Query):
 
     def open(self, streams: Streams) -> StatisticsChannel:
         """Return the channel before the first user."""
+        if self.central is not None:
+            key = streams.key("server_noise", self.identity)
+            return self.opened(SILENT.key, SILENT.key)._replace(server=self._server(self.central, key))
         key = streams.key("user_noise", f"statistics|{self.identity}")
         return self.opened(key, streams.key("user_noise", f"reward corrections|{self.identity}"))
+
+    def _server(self, central: CountedStatistics, key: npt.NDArray[np.uint64]) -> ServerNoise:
+        """Return the server's side before the first user; the counter draws from `key` uint64[5]."""
+        release, d = self.law.release, self.layout.dimension
+        ends, others = np.ones(2 * d), np.full(release.message_length - 2 * d, central.off_diagonal)
+        stage = np.concatenate([ends, others])
+        sent = [s * stage for s, bound in zip(central.scales, release.bounds, strict=True) if bound > 0.0]
+        corrections = np.full(self.layout.n_corrections if self.rewards == "noisy" else 0, central.reward_scale)
+        units = np.concatenate([*(sent * release.n_messages), corrections])
+        totals, noisy, released = (np.zeros(units.size) for _ in range(3))
+        return ServerNoise(central.counter.open(units.size, key), units, totals, noisy, released)
+
+    def changing(self, channel: StatisticsChannel) -> dict[str, np.ndarray]:
+        """Return the arrays of a trusted server, which stay where it is."""
+        server = channel.server
+        if server.counter.kind == EXACT:
+            return {}
+        found: dict[str, np.ndarray] = {"totals": server.totals, "released": server.released}
+        if server.counter.kind != ROWS:
+            found |= {"rows": server.counter.rows, "held": server.counter.held}
+        return found
 
     def opened(self, key: npt.NDArray[np.uint64], reward_key: npt.NDArray[np.uint64]) -> StatisticsChannel:
         """Return the channel before the first user, with keys uint64[5] of the noise of either part."""
         layout, release, reward_law = self.layout, self.law.release, self.reward_law
         vector = reward_law or RawVector(layout.n_corrections, "none", 1.0)
+        norm = "none" if reward_law is None else reward_law.norm
+        if self.central is not None:
+            norm = "l1" if node_of(self.central.counter).norm == "l1" else "l2"
         rewards = RewardNoise(
-            REWARDS[self.rewards],
+            CLIPPED if self.central is not None and self.rewards == "noisy" else REWARDS[self.rewards],
             float(self.reward_clip),
-            NORMS["none" if reward_law is None else reward_law.norm],
+            NORMS[norm],
             vector.vector_noise(reward_key),
             np.zeros((layout.n_agents * layout.horizon, layout.reward_dimension)),
         )
@@ -197,6 +332,7 @@ class StatisticsQuery(Query):
             rewards=rewards,
             feature=np.zeros(layout.dimension),
             message=np.zeros(release.n_numbers + corrections),
+            server=ServerNoise(ExactCounter(1).open(0, key), *(np.zeros(0) for _ in range(4))),
             cursor=new_cursor(),
         )
 

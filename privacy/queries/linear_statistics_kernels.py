@@ -13,7 +13,9 @@ import numpy.typing as npt
 
 from dprl.compiled import inlined, no_alloc_kernel
 from dprl.privacy.base import Float64Array, Int64Array
-from dprl.privacy.channel import SENT, advance_received, advance_sent
+from dprl.privacy.channel import RECEIVED, RELEASED, SENT, advance_received, advance_sent
+from dprl.privacy.counters.base import EXACT, CounterState
+from dprl.privacy.counters.release import release_prefix
 from dprl.privacy.mechanisms.base import Noise
 from dprl.privacy.mechanisms.clipping import L2, MOST, fill_clipped
 from dprl.privacy.mechanisms.gram import add_gram, clip_features, clip_value, finish_gram
@@ -22,8 +24,8 @@ from dprl.privacy.mechanisms.vectors import VectorNoise, fill_noisy
 
 WHOLE, BY_STAGE, NONE = range(3)
 """How noise is drawn: that of a message at once, stage by stage, not at all."""
-PUBLIC, NOISY, OPEN = range(3)
-"""Treatment of the rewards' corrections: not sent, sent with noise, sent without noise."""
+PUBLIC, NOISY, OPEN, CLIPPED = range(4)
+"""Treatment of the rewards' corrections: not sent, sent with noise, sent as they are, sent clipped without noise."""
 
 
 class StageNoise(NamedTuple):
@@ -71,12 +73,30 @@ class RewardNoise(NamedTuple):
         return f"RewardNoise(kind={self.kind})"
 
 
+class ServerNoise(NamedTuple):
+    """The side of a trusted server; arrays of length 0 and an exact counter where there is none.
+
+    counter: its noise; units float64[m]: of each number of a message, in which the counter counts; totals, noisy
+    float64[m]: sums in these units without and with noise; released float64[m]: the noisy sums of the last release.
+    """
+
+    counter: CounterState
+    units: Float64Array
+    totals: Float64Array
+    noisy: Float64Array
+    released: Float64Array
+
+    def __repr__(self) -> str:
+        # The totals hold what users sent.
+        return f"ServerNoise({self.units.shape[0]} numbers)"
+
+
 class StatisticsChannel(NamedTuple):
     """The channel of statistics.
 
     n_messages: M; length: D (D + 3) / 2; bounds float64[H]: m_h, 0 for stages that are not sent; clips: whether the
     device does; noise, rewards: what randomises; feature float64[D]: workspace; message float64[m]: the one under way,
-    stage after stage of each of the M, then the corrections; cursor int64[5].
+    stage after stage of each of the M, then the corrections; server: the other side; cursor int64[5].
     """
 
     n_messages: int
@@ -87,6 +107,7 @@ class StatisticsChannel(NamedTuple):
     rewards: RewardNoise
     feature: Float64Array
     message: Float64Array
+    server: ServerNoise
     cursor: Int64Array
 
     def __repr__(self) -> str:
@@ -99,6 +120,8 @@ def send_statistics(
     channel: StatisticsChannel, features: Float64Array, targets: Float64Array, corrections: Float64Array, user: int
 ) -> None:
     """Client side: make the message of `user` (from 1 on), which is all that leaves the user's side here.
+
+    It is for a trusted server only where the noise is on the server's side.
 
     features: float64[M, H, D], phi of the visited state and action; targets: float64[M, H], V at the next state;
     corrections: float64[n, H, p], (r_i - <psi, w_i>) psi, read unless rewards are public. Numbers that are not finite
@@ -139,28 +162,58 @@ def send_statistics(
 def add_statistics(
     channel: StatisticsChannel, matrices: Float64Array, vectors: Float64Array, corrections: Float64Array
 ) -> None:
-    """Server side: add the message under way to sums, and take over its corrections. Post-processing.
+    """Server side: add the message under way to sums, and take over its corrections.
+
+    A trusted server adds it to totals of its own, and writes their noisy values: the sums are overwritten, and the
+    corrections are the difference of two releases.
 
     matrices: float64[M, H, D, D], of which the upper triangle with the diagonal is added to; vectors: float64[M, H, D];
     corrections: float64[n, H, p], overwritten; left alone if rewards are public. Stages of bound 0 are left alone.
 
     Raises LedgerError unless a message is under way; ValueError for other shapes.
+
+    *Formal guarantee.* Post-processing of messages with noise; else that of the counter, for all releases together.
     """
     _check_shapes(channel, vectors, vectors[:, :, 0], corrections)
     if matrices.shape[:3] != vectors.shape or matrices.shape[3] != vectors.shape[2]:
         raise ValueError("matrices must be of the features' shape, and square")
     advance_received(channel.cursor)
+    central = channel.server.counter.kind != EXACT
+    if central:
+        _release(channel)
     length, n_stages = channel.length, channel.bounds.shape[0]
     place = 0
     for m in range(channel.n_messages):
         for h in range(n_stages):
             if channel.bounds[h] > 0.0:
+                if central:
+                    matrices[m, h] = 0.0
+                    vectors[m, h] = 0.0
                 add_gram(matrices[m, h], vectors[m, h], channel.message[place : place + length])
                 place += length
     if channel.rewards.kind != PUBLIC:
         flat = corrections.reshape(corrections.size)
         for i in range(flat.shape[0]):
             flat[i] = channel.message[place + i]
+
+
+@no_alloc_kernel
+def _release(channel: StatisticsChannel) -> None:
+    """Server side: add the message under way to the totals, and put what they release in its place.
+
+    That is the noisy sums of the Gram matrices, and by how much the noisy sums of the corrections have grown.
+    """
+    server, message = channel.server, channel.message
+    for i in range(message.shape[0]):
+        server.totals[i] += message[i] / server.units[i]
+    received = channel.cursor[RECEIVED]
+    release_prefix(server.noisy, server.totals, server.counter, received)
+    wide = message.shape[0] - _corrections_sent(channel)
+    for i in range(message.shape[0]):
+        released = server.noisy[i] * server.units[i]
+        message[i] = released if i < wide else released - server.released[i]
+        server.released[i] = released
+    channel.cursor[RELEASED] = received
 
 
 @inlined
@@ -227,6 +280,11 @@ def _send_corrections(channel: StatisticsChannel, message: Float64Array, correct
             message[i] = flat[i]
         return
     _clip_rows(rewards.clipped, flat, rewards.radius, rewards.norm)
+    if rewards.kind == CLIPPED:
+        clipped = rewards.clipped.reshape(rewards.clipped.size)
+        for i in range(clipped.shape[0]):
+            message[i] = clipped[i]
+        return
     first = np.uint64(user) * np.uint64(rewards.noise.draws)
     fill_noisy(message, rewards.clipped.reshape(rewards.clipped.size), rewards.noise, first)
 

@@ -11,7 +11,14 @@ import pytest
 
 from dprl.algorithms import ALGORITHMS
 from dprl.envs import TASKS, Env
-from dprl.privacy import GradientPrivacyConfig, LedgerError, LocalGradientPrivacy, NoGradientPrivacy, Streams
+from dprl.privacy import (
+    CentralGradientPrivacy,
+    GradientPrivacyConfig,
+    LedgerError,
+    LocalGradientPrivacy,
+    NoGradientPrivacy,
+    Streams,
+)
 from dprl.privacy.randomness.settings import NoiseConfig
 
 N = 40
@@ -23,6 +30,7 @@ PRIVACY: dict[str, GradientPrivacyConfig] = {
     "projected_random_sign": LocalGradientPrivacy(5.0, mechanism="projected_random_sign"),
     "privunit": LocalGradientPrivacy(5.0, mechanism="privunit"),
     "three submissions": LocalGradientPrivacy(6.0, submissions=3),
+    "trusted server": CentralGradientPrivacy(5.0, submissions=2),
     "score bits": LocalGradientPrivacy(6.0, release_scores="private", score_epsilon=1.0),
 }
 

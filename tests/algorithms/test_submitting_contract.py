@@ -17,6 +17,7 @@ from dprl.algorithms import ALGORITHMS
 from dprl.algorithms.learner import Learner
 from dprl.envs import LinearMixtureMDP, NetworkMDP
 from dprl.privacy import (
+    CentralStatisticsPrivacy,
     LedgerError,
     LocalBitPrivacy,
     LocalStatisticsPrivacy,
@@ -37,6 +38,8 @@ PRIVACY: dict[str, dict[str, Any]] = {
         "printed": LocalStatisticsPrivacy(100.0, calibration="printed"),
         "laplace": LocalStatisticsPrivacy(1e4),
         "gaussian": LocalStatisticsPrivacy(1e3, 1e-3, "gram_gaussian", rewards="public"),
+        "trusted server": CentralStatisticsPrivacy(1e4),
+        "counter": CentralStatisticsPrivacy(1e3, 1e-3, "gram_gaussian", counter="auto", rewards="public"),
         "bounded": LocalStatisticsPrivacy(1e4, 1e-3, "gram_bounded_laplace"),
     },
     "bits": {"none": NoBitPrivacy(), "ldp": LocalBitPrivacy(1.0)},

@@ -48,7 +48,7 @@ ORDER = {
     "privacy": (
         *("base", "verdicts", "validation", "checkpoints", "threat_models", "ranges", "messages", "randomness"),
         *("accounting", "mechanisms", "counters", "ledger", "journal", "certificate", "channel", "query"),
-        *("privatizer", "queries", "audits"),
+        *("privatizer", "queries", "trust_models", "audits"),
     ),
     "platform": (
         *("errors", "program", "environment_variables", "plugins", "configs", "results", "policies", "reports"),

@@ -51,6 +51,11 @@ PRIVACY: dict[str, dict[str, Case]] = {
         "laplace, exact": ({**LDP, "mechanism": "clipped_laplace"}, EXACT),
         "gaussian": ({"model": "ldp", "epsilon": 9.0, "delta": 1e-6, "mechanism": "clipped_gaussian"}, {}),
         "gaussian, exact": ({"model": "ldp", "epsilon": 9.0, "delta": 1e-6, "mechanism": "clipped_gaussian"}, EXACT),
+        "trusted server": ({"model": "jdp", "epsilon": 9.0}, {}),
+        "trusted server, exact": (
+            {"model": "jdp", "epsilon": 9.0, "delta": 1e-6, "mechanism": "clipped_gaussian", "submissions": 3},
+            EXACT,
+        ),
         "signs": ({"model": "ldp", "epsilon": 5.0, "mechanism": "projected_random_sign"}, {}),
         "privunit": ({"model": "ldp", "epsilon": 9.0, "mechanism": "privunit"}, {}),
         "privunit, exact": ({"model": "ldp", "epsilon": 9.0, "mechanism": "privunit"}, EXACT),
@@ -60,6 +65,11 @@ PRIVACY: dict[str, dict[str, Case]] = {
         "none": ({"model": "none"}, {}),
         "none, clipped": ({"model": "none", "rewards": "public", "clipping": "device"}, {}),
         "printed": ({"model": "ldp", "epsilon": 100.0, "calibration": "printed"}, {}),
+        "trusted server": ({"model": "jdp", "epsilon": 1e4}, {}),
+        "trusted server, auto": (
+            {"model": "jdp", "epsilon": 1e3, "delta": 1e-3, "mechanism": "gram_gaussian", "counter": "auto"},
+            {},
+        ),
         "laplace": ({"model": "ldp", "epsilon": 1e4}, {}),
         "laplace, exact": ({"model": "ldp", "epsilon": 1e4}, EXACT),
         "gaussian": ({"model": "ldp", "epsilon": 1e3, "delta": 1e-3, "mechanism": "gram_gaussian"}, {}),

@@ -14,6 +14,7 @@ from dprl.algorithms.base import Releases
 from dprl.envs import CartPole, Env
 from dprl.platform.configs.experiment import Experiment, read_experiment
 from dprl.privacy import Certificate, GradientClient, GradientPrivatizer, Streams
+from dprl.privacy.queries.gradients import GradientLayout
 
 DIMENSION = 7 * 3
 LDP: dict[str, Any] = {"model": "ldp", "epsilon": 5.0, "mechanism": "privunit"}
@@ -94,7 +95,7 @@ class WalkingConfig:
     rate: float = 0.5
 
     def privatizer(self, env: CartPole, privacy: Any, episodes: int, streams: Streams) -> GradientPrivatizer:
-        made: GradientPrivatizer = privacy.build(DIMENSION, episodes, streams)
+        made: GradientPrivatizer = privacy.build(GradientLayout(DIMENSION), episodes, streams)
         return made
 
     def build(self, env: CartPole, privatizer: GradientPrivatizer, episodes: int, streams: Streams) -> Walker:

@@ -9,7 +9,7 @@ import pickle
 import pytest
 
 from dprl.privacy import (
-    BIT_TRUST_MODELS,
+    TRUST_MODELS,
     BitPrivatizer,
     LedgerError,
     LocalBitPrivacy,
@@ -27,7 +27,7 @@ OS = NoiseConfig(arithmetic="exact", entropy="os")
 
 def built(epsilon: float | None = 1.0, seed: int = 0, n_users: int = N) -> BitPrivatizer:
     config = NoBitPrivacy() if epsilon is None else LocalBitPrivacy(epsilon)
-    return config.build(n_users, Streams(seed, "bits"))
+    return config.build(None, n_users, Streams(seed, "bits"))
 
 
 def told(privatizer: BitPrivatizer, bit: int, first: int, last: int) -> list[int]:
@@ -72,15 +72,15 @@ def test_the_certificate_is_exact(epsilon: float) -> None:
     assert written["noise"][0]["arithmetic"] == "integer"
     assert written["covered_channels"][0] == "the user's bit"
     assert not any("last bits" in channel for channel in written["excluded_channels"])
-    assert BIT_TRUST_MODELS["ldp"] is LocalBitPrivacy
-    assert BIT_TRUST_MODELS["none"] is NoBitPrivacy
+    assert TRUST_MODELS["bits"]["ldp"] is LocalBitPrivacy
+    assert TRUST_MODELS["bits"]["none"] is NoBitPrivacy
 
 
 def test_an_epsilon_that_is_none_is_refused() -> None:
     for wrong in (0.0, -1.0, math.inf, math.nan, "1", 1e-12):
         with pytest.raises(ValueError, match=r"^epsilon must"):
             LocalBitPrivacy(wrong)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"^n_users must be at least 1, got 0"):
+    with pytest.raises(ValueError, match=r"^n_submissions must be at least 1, got 0"):
         built(n_users=0)
 
 
@@ -123,7 +123,7 @@ def test_a_run_continues_where_it_was(epsilon: float | None) -> None:
 
 
 def test_keys_stay_where_they_are() -> None:
-    privatizer = LocalBitPrivacy(1.0).build(N, Streams(0, "bits", OS))
+    privatizer = LocalBitPrivacy(1.0).build(None, N, Streams(0, "bits", OS))
     privatizer.charge(1, N)
     assert set(told(privatizer, 1, 1, N)) == {0, 1}
     assert not privatizer.certificate("x").to_dict()["excluded_channels"][6:]
@@ -151,7 +151,7 @@ def test_nothing_is_certified_that_was_not_charged() -> None:
 
 SCRIPT = """
 from dprl.privacy import LocalBitPrivacy, Streams, receive_bit, send_bit
-privatizer = LocalBitPrivacy(1.0).build(200, Streams(0, "bits"))
+privatizer = LocalBitPrivacy(1.0).build(None, 200, Streams(0, "bits"))
 privatizer.charge(1, 200)
 for user in range(1, 201):
     send_bit(privatizer.channel, user % 2, user)

@@ -31,6 +31,7 @@ from dprl.privacy import (
 from dprl.privacy.base import TrustModel
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.queries.gradients import GradientLayout
 from dprl.privacy.threat_models import THREAT_MODELS
 from dprl.privacy.verdicts import verdict
 
@@ -214,9 +215,9 @@ def test_the_best_noise_is_of_the_arithmetic_that_was_asked_for(
 @pytest.mark.parametrize(
     "privatizer",
     [
-        LocalGradientPrivacy(1.0, 1e-6, "clipped_gaussian").build(3, 5, Streams(0, "infinite")),
-        NoGradientPrivacy().build(3, 5, Streams(0, "infinite")),
-        NoBitPrivacy().build(5, Streams(0, "infinite")),
+        LocalGradientPrivacy(1.0, 1e-6, "clipped_gaussian").build(GradientLayout(3), 5, Streams(0, "infinite")),
+        NoGradientPrivacy().build(GradientLayout(3), 5, Streams(0, "infinite")),
+        NoBitPrivacy().build(None, 5, Streams(0, "infinite")),
     ],
     ids=["gaussian", "raw gradients", "raw bits"],
 )

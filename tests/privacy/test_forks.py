@@ -15,12 +15,11 @@ import numpy as np
 import pytest
 
 from dprl.privacy import (
-    BIT_TRUST_MODELS,
     COUNTERS,
-    GRADIENT_TRUST_MODELS,
-    STATISTICS_TRUST_MODELS,
     TRUST_MODELS,
+    CentralGradientPrivacy,
     CentralPrivacy,
+    CentralStatisticsPrivacy,
     GradientClient,
     LedgerError,
     LocalBitPrivacy,
@@ -44,6 +43,7 @@ from dprl.privacy import (
 from dprl.privacy.mechanisms import GRAMS, VECTORS
 from dprl.privacy.queries.count_calibration import AUTO, report_names
 from dprl.privacy.queries.count_kernels import send_and_release
+from dprl.privacy.queries.gradients import GradientLayout
 
 N_USERS, DIMENSION = 15, 6
 OS, SEEDED = NoiseConfig(entropy="os"), NoiseConfig()
@@ -72,7 +72,7 @@ def of_counts(settings: Any, noise: NoiseConfig, families: Any, contribution: An
 
 
 def of_gradients(settings: Any, noise: NoiseConfig, *_: object) -> Case:
-    privatizer = settings.build(DIMENSION, N_USERS, Streams(0, "forks", noise))
+    privatizer = settings.build(GradientLayout(DIMENSION), N_USERS, Streams(0, "forks", noise))
     out = np.zeros(DIMENSION)
 
     def release(user: int, data: int) -> bytes:
@@ -84,7 +84,7 @@ def of_gradients(settings: Any, noise: NoiseConfig, *_: object) -> Case:
 
 
 def of_senders(settings: Any, noise: NoiseConfig, *_: object) -> Case:
-    privatizer = settings.build(DIMENSION, N_USERS, Streams(0, "forks", noise))
+    privatizer = settings.build(GradientLayout(DIMENSION), N_USERS, Streams(0, "forks", noise))
     sender, lease = GradientClient(privatizer.client_spec), privatizer.lease(N_USERS)
 
     def release(user: int, data: int) -> bytes:
@@ -108,7 +108,7 @@ def of_statistics(settings: Any, noise: NoiseConfig, *_: object) -> Case:
 
 
 def of_bits(settings: Any, noise: NoiseConfig, *_: object) -> Case:
-    privatizer = settings.build(N_USERS, Streams(0, "forks", noise))
+    privatizer = settings.build(None, N_USERS, Streams(0, "forks", noise))
 
     def release(user: int, data: int) -> bytes:
         send_bit(privatizer.channel, data % 2, user)
@@ -123,8 +123,12 @@ def laws() -> dict[str, tuple[Callable[..., Case], Any, NoiseConfig]]:
         "bits": (of_bits, LocalBitPrivacy(1.0), OS),
         "counts jdp exact": (of_counts, CentralPrivacy(1.0), EXACT_OS),
         "counts ldp exact": (of_counts, LocalPrivacy(1.0), EXACT_OS),
+        "gradients jdp": (of_gradients, CentralGradientPrivacy(1.0), OS),
+        "gradients jdp exact": (of_gradients, CentralGradientPrivacy(1.0), EXACT_OS),
     }
     for name in COUNTERS:
+        sums = CentralStatisticsPrivacy(1.0, 1e-6, "gram_gaussian", counter=name)
+        found[f"statistics jdp {name}"] = (of_statistics, sums, OS)
         found[f"counts jdp {name}"] = (of_counts, CentralPrivacy(1.0, 1e-6, counter=name), OS)
     for name in sorted(set(report_names()) - {AUTO}):
         delta = 1e-6 if "gaussian" in name or "bounded" in name or "truncated" in name else 0.0
@@ -191,7 +195,7 @@ def charge_all(case: Case) -> None:
 
 def test_every_trust_model_of_every_query_is_here() -> None:
     here = {type(settings) for _, settings, _ in LAWS.values()} | {type(settings) for _, settings in NOISELESS.values()}
-    registries: list[Any] = [TRUST_MODELS, GRADIENT_TRUST_MODELS, STATISTICS_TRUST_MODELS, BIT_TRUST_MODELS]
+    registries: list[Any] = [*TRUST_MODELS.values()]
     assert here == {model for registry in registries for model in registry.values()}
 
 

@@ -33,6 +33,7 @@ from dprl.privacy import (
 )
 from dprl.privacy.mechanisms import GRAMS, VECTORS
 from dprl.privacy.queries.count_calibration import AUTO, report_names
+from dprl.privacy.queries.gradients import GradientLayout
 from tests.privacy.sending import sent
 
 N_USERS, HORIZON, DIMENSION, WINDOW = 5, 6, 300, 64
@@ -60,7 +61,7 @@ def of_coins(settings: LocalPrivacy, streams: Streams, families: Any) -> Message
 
 
 def of_gradients(settings: LocalGradientPrivacy, streams: Streams, _: object) -> Messages:
-    privatizer = settings.build(DIMENSION, 2 * N_USERS, streams)
+    privatizer = settings.build(GradientLayout(DIMENSION), 2 * N_USERS, streams)
     lease = privatizer.lease(2 * N_USERS)
     sent = GradientClient(privatizer.client_spec).send(lease, np.zeros((len(lease), DIMENSION)), np.zeros(len(lease)))
     return list(privatizer.accept(sent).gradients)
@@ -84,7 +85,7 @@ def of_statistics(settings: LocalStatisticsPrivacy, streams: Streams, _: object)
 
 def of_bits(settings: LocalBitPrivacy, streams: Streams, _: object) -> Messages:
     """One bit from each of many users: parts of one row of them."""
-    privatizer = settings.build(N_USERS * 400, streams)
+    privatizer = settings.build(None, N_USERS * 400, streams)
     privatizer.charge(1, N_USERS * 400)
     bits = np.empty(N_USERS * 400)
     for user in range(1, bits.shape[0] + 1):

@@ -27,7 +27,7 @@ from dprl.algorithms.pgc_a3c.on_rllib.episodes import check_playable, greedy_ret
 from dprl.algorithms.pgc_a3c.on_rllib.learner import PGCLearner
 from dprl.algorithms.pgc_a3c.on_rllib.module import ActorCriticModule, read_parameters
 from dprl.algorithms.pgc_a3c.on_rllib.workers import Workers
-from dprl.privacy import Certificate, ChargeJournal, GradientPrivatizer
+from dprl.privacy import Certificate, ChargeJournal, GradientLayout, GradientPrivatizer
 
 _OWN = "pgc"
 _CERTIFICATE = "certificate.json"
@@ -69,7 +69,9 @@ class PGC(Algorithm):
         trust, population, left_open = self.config.trust_model(), self.config.population, self.config.channels_left_open
 
         def privatizer(journal: ChargeJournal) -> GradientPrivatizer:
-            built: GradientPrivatizer = trust.build(len(first), population, streams, left_open, journal)
+            built: GradientPrivatizer = trust.build(
+                GradientLayout(len(first), box.buffer_size, left_open), population, streams, journal
+            )
             return built
 
         self._book = Book(privatizer, folder_of_run(self.config.ledger_folder, self._storage))

@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Collection, Mapping
 from dataclasses import fields, replace
-from typing import Any, ClassVar, Literal, Self, TypedDict, Unpack
+from typing import Any, ClassVar, Literal, Self, TypedDict, Unpack, cast
 
 import numpy as np
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
@@ -23,12 +23,14 @@ from dprl.algorithms.pgc_a3c.on_rllib.module import ActorCriticModule
 from dprl.algorithms.pgc_a3c.on_rllib.settings import check_settings
 from dprl.envs import CartPoleGravity
 from dprl.privacy import NoiseConfig, Streams, source_digest
-from dprl.privacy.queries.gradient_trust_models import GRADIENT_TRUST_MODELS
 from dprl.privacy.threat_models import ARRIVALS, CARRIED, DURATIONS, ROUNDS, TIMING_DETAILS
+from dprl.privacy.trust_models import TRUST_MODELS
 
 CART_POLE = "dprl/CartPoleGravity-v0"
 LANES = ("auto", "compiled", "torch")
 _BOX = tuple(entry.name for entry in fields(PGCA3CConfig))
+_MODELS = {name: kind for name, kind in TRUST_MODELS["gradients"].items() if name != "jdp"}
+"""Trust models of runners: they hold gradients without noise, so that a trusted server would be every process."""
 _NOISE = tuple(entry.name for entry in fields(NoiseConfig))
 _MOST_SUBMISSIONS = 10**9
 # Attributes that RLlib itself sets on configs, besides those of its constructor.
@@ -145,7 +147,7 @@ class PGCConfig(AlgorithmConfig):
 
     def privacy(self, *, model: str, **settings: Any) -> Self:  # noqa: ANN401 - the trust models' own
         """Set the trust model, 'ldp' or 'none', its settings, and how noise is drawn (`entropy`, `arithmetic`)."""
-        known = {entry.name for kind in GRADIENT_TRUST_MODELS.values() for entry in fields(kind)} | {*_NOISE}
+        known = {entry.name for kind in _MODELS.values() for entry in fields(cast("Any", kind))} | {*_NOISE}
         _refuse_unknown("privacy", settings, known)
         self.privacy_settings = {"model": model, **settings}
         return self
@@ -254,7 +256,7 @@ class PGCConfig(AlgorithmConfig):
         found = call_plan(self.num_env_runners or 0, calls, self.buffer_size, self.agents_per_call, staleness)
         return found if self.staleness is None else found._replace(staleness=self.staleness)
 
-    def trust_model(self) -> Any:  # noqa: ANN401 - one of GRADIENT_TRUST_MODELS
+    def trust_model(self) -> Any:  # noqa: ANN401 - one of TRUST_MODELS
         """Return the trust model; raises ValueError."""
         settings = {key: value for key, value in self.privacy_settings.items() if key not in _NOISE}
         if not settings:
@@ -263,8 +265,8 @@ class PGCConfig(AlgorithmConfig):
                 "mechanism='clipped_laplace'), or privacy(model='none') for a run without privacy"
             )
         name = settings.pop("model")
-        check_choice("model", name, GRADIENT_TRUST_MODELS)
-        kind = GRADIENT_TRUST_MODELS[name]
+        check_choice("model", name, _MODELS)
+        kind: Any = _MODELS[name]
         known = {entry.name for entry in fields(kind)}
         for key in settings:
             if key not in known:

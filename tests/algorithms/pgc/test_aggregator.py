@@ -10,12 +10,13 @@ import pytest
 from dprl.algorithms.pgc import Aggregator, Schedule, StepRule
 from dprl.algorithms.pgc.aggregator import Rules
 from dprl.privacy import GradientClient, GradientPrivatizer, LocalGradientPrivacy, PrivateMessages, Streams
+from dprl.privacy.queries.gradients import GradientLayout
 
 DIMENSION, FIRST = 5, np.linspace(-1.0, 1.0, 5)
 
 
 def privatizer(n: int, **settings: Any) -> GradientPrivatizer:
-    return LocalGradientPrivacy(8.0, clip=2.0, **settings).build(DIMENSION, n, Streams(3, "aggregator"))
+    return LocalGradientPrivacy(8.0, clip=2.0, **settings).build(GradientLayout(DIMENSION), n, Streams(3, "aggregator"))
 
 
 def sent(agents: GradientPrivatizer, k: int, sender: GradientClient) -> PrivateMessages:

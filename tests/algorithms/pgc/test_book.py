@@ -11,8 +11,9 @@ import pytest
 
 from dprl.algorithms.pgc.book import JOURNAL, Book, folder_of_run
 from dprl.privacy import ChargeJournal, LedgerError, Streams
-from dprl.privacy.queries.gradient_trust_models import LocalGradientPrivacy
+from dprl.privacy.queries.gradients import GradientLayout
 from dprl.privacy.randomness.settings import NoiseConfig
+from dprl.privacy.trust_models.local import LocalGradientPrivacy
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def books() -> Iterator[Any]:
         streams = Streams(0, "book", NoiseConfig(entropy=entropy))
 
         def build(journal: ChargeJournal) -> Any:
-            return LocalGradientPrivacy(1.0).build(4, n, streams, (), journal)
+            return LocalGradientPrivacy(1.0).build(GradientLayout(4), n, streams, journal)
 
         made.append(Book(build, folder))
         return made[-1]

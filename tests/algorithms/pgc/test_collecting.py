@@ -21,7 +21,8 @@ from dprl.algorithms.pgc_a3c.crowd import crowd
 from dprl.algorithms.pgc_a3c.on_rllib.compiled_agents import CompiledAgents
 from dprl.envs import CartPoleGravity
 from dprl.privacy import ChargeJournal, GradientClient, LedgerError, Streams
-from dprl.privacy.queries.gradient_trust_models import LocalGradientPrivacy
+from dprl.privacy.queries.gradients import GradientLayout
+from dprl.privacy.trust_models.local import LocalGradientPrivacy
 
 STREAMS = Streams(3, "collecting")
 ENV = CartPoleGravity().build()
@@ -70,7 +71,7 @@ class Run:
 
     def __init__(self, folder: Path, box: PGCA3CConfig, n: int, **options: Any) -> None:
         def build(journal: ChargeJournal) -> Any:
-            return TRUST.build(112, n, STREAMS, (), journal)
+            return TRUST.build(GradientLayout(112), n, STREAMS, journal)
 
         self.box, self.book = box, Book(build, folder)
         rules = Rules(box.schedule, box.step(self.book.privatizer), options.get("ordered", True))
@@ -95,7 +96,7 @@ class Run:
 
 def in_one_process(box: PGCA3CConfig, n: int) -> tuple[Float64Array, float]:
     """Return parameters and mean score of the learner without runners."""
-    learner = box.build(ENV, TRUST.build(112, n, STREAMS), n, STREAMS)
+    learner = box.build(ENV, TRUST.build(GradientLayout(112), n, STREAMS), n, STREAMS)
     mean = learner.learn(n).metrics["score"]
     return learner.parameters, mean
 

@@ -13,6 +13,7 @@ from dprl.algorithms.pgc_a3c.algorithm import PGCA3CLearner
 from dprl.algorithms.pgc_a3c.random_search import first_successes
 from dprl.envs.cartpole import CartPole, CartPoleGravity
 from dprl.privacy import GradientPrivacyConfig, LedgerError, LocalGradientPrivacy, NoGradientPrivacy, Streams
+from dprl.privacy.queries.gradients import GradientLayout
 
 N = 60
 PRIVACY: dict[str, GradientPrivacyConfig] = {
@@ -142,7 +143,7 @@ def test_the_certificate_says_who_reads_scores(scores: str) -> None:
 
 def test_a_privatizer_that_does_not_tell_who_reads_scores_is_refused() -> None:
     streams = Streams(0, "learner")
-    privatizer = LocalGradientPrivacy(5.0, release_scores="none").build(112, N, streams)
+    privatizer = LocalGradientPrivacy(5.0, release_scores="none").build(GradientLayout(112), N, streams)
     with pytest.raises(ValueError, match="privatizer must name raw scores as a channel"):
         PGCA3CConfig().build(task(), privatizer, N, streams)
 

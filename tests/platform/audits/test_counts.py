@@ -21,7 +21,7 @@ from dprl.platform.reproductions.privacy_claims import OTHER_READINGS, REPEATS, 
 from dprl.privacy import CountEncoding, UserMessage
 from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof, ProbeProof, audit_summary
 from dprl.privacy.audits.page import ClaimsPage, NumberCheck
-from dprl.privacy.queries import count_trust_models as trust_models
+from dprl.privacy.trust_models import counts as trust_models
 
 RUNS = "3000"
 CONFIG = """

@@ -16,7 +16,7 @@ from dprl.algorithms import ALGORITHMS
 from dprl.envs import ENVIRONMENTS
 from dprl.platform.configs.config import config_files
 from dprl.platform.configs.sections import choices
-from dprl.platform.configs.trust_models import BY_RELEASES
+from dprl.privacy import TRUST_MODELS
 
 Mapping = dict[str, Any]
 Place = tuple[dict[Any, Any] | list[Any], Any]
@@ -41,7 +41,7 @@ def valid_configs() -> list[Mapping]:
     for algorithm, config in ALGORITHMS.items():
         for env, spec in ENVIRONMENTS.items():
             if issubclass(spec.builds, config.plays):
-                found += [_small(algorithm, env, model) for model in BY_RELEASES[config.releases]]
+                found += [_small(algorithm, env, model) for model in TRUST_MODELS[config.releases]]
     return found
 
 
@@ -54,7 +54,7 @@ def _small(algorithm: str, env: str, model: str) -> Mapping:
 def _known() -> tuple[list[str], list[Any]]:
     """Return every key of every class, and every word that is a choice of one, with all registered names."""
     keys, words = {"name", "model", "epsilon", "episodes", "seeds", "seed", "noise", "release", "audit"}, set[Any]()
-    registries: tuple[typing.Mapping[str, type[Any]], ...] = (ALGORITHMS, ENVIRONMENTS, *BY_RELEASES.values())
+    registries: tuple[typing.Mapping[str, type[Any]], ...] = (ALGORITHMS, ENVIRONMENTS, *TRUST_MODELS.values())
     for registry in registries:
         words |= set(registry)
         for cls in registry.values():

@@ -124,12 +124,14 @@ def test_expanding_agrees_with_ray_tune() -> None:
     assert sorted(ours) == sorted(theirs)
 
 
-@pytest.mark.parametrize("registry", [ALGORITHMS, ENVIRONMENTS, TRUST_MODELS], ids=["algorithm", "env", "privacy"])
+@pytest.mark.parametrize(
+    "registry", [ALGORITHMS, ENVIRONMENTS, TRUST_MODELS["counts"]], ids=["algorithm", "env", "privacy"]
+)
 def test_everything_registered_can_be_named_in_a_config(registry: dict[str, type[Any]]) -> None:
     section, key = {
         id(ALGORITHMS): ("algorithm", "name"),
         id(ENVIRONMENTS): ("env", "name"),
-        id(TRUST_MODELS): ("privacy", "model"),
+        id(TRUST_MODELS["counts"]): ("privacy", "model"),
     }[id(registry)]
     played = {algorithm.plays for algorithm in ALGORITHMS.values()}
     for name, settings in registry.items():

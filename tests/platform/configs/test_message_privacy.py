@@ -29,18 +29,15 @@ def test_settings_are_those_of_what_is_released(tmp_path: Path) -> None:
     ("section", "told"),
     [
         (
-            raw({"model": "jdp", "epsilon": 1.0}),
+            raw({"model": "jdp", "epsilon": 1.0}, "ldp_sign_votes"),
             (
-                "privacy.model: must be one of ldp, none with algorithm ma_ldp, whose users release statistics, "
+                "privacy.model: must be one of ldp, none with algorithm ldp_sign_votes, whose users release bits, "
                 "got 'jdp'; choose one of them, or another algorithm"
             ),
         ),
         (
             raw(LAPLACE | {"counter": "binary_tree"}),
-            (
-                "privacy.counter: does not belong with algorithm ma_ldp, whose users release statistics, "
-                "got 'binary_tree'; remove it"
-            ),
+            ("privacy.counter: does not belong to model ldp, got 'binary_tree'; remove it, or choose model: jdp"),
         ),
         (
             raw(GAUSSIAN, "ldp_sign_votes"),
@@ -59,8 +56,11 @@ def test_settings_are_those_of_what_is_released(tmp_path: Path) -> None:
         ),
         (raw(LAPLACE | {"mechanism": "gram_laplac"}), "did you mean 'gram_laplace'?"),
         (raw(LAPLACE, env={"name": "riverswim"}), "env: must be a linear mixture MDP of cooperating agents with"),
-        (raw(PRINTED) | RELEASE, "release: must be false without certified noise, got True; choose model ldp, cali"),
-        (raw(NONE) | RELEASE, "release: must be false without certified noise, got True; choose model ldp"),
+        (
+            raw(PRINTED) | RELEASE,
+            "release: must be false without certified noise, got True; choose model jdp or ldp, cali",
+        ),
+        (raw(NONE) | RELEASE, "release: must be false without certified noise, got True; choose model jdp or ldp"),
         (raw(NONE, "ldp_sign_votes") | RELEASE, "release: must be false without certified noise, got True; choose"),
     ],
 )

@@ -17,12 +17,12 @@ from mlflow.tracking import MlflowClient
 from dprl.algorithms import ALGORITHMS, TrainResult
 from dprl.envs import ENVIRONMENTS
 from dprl.platform.configs.experiment import Experiment, read_experiment
-from dprl.platform.configs.trust_models import BY_RELEASES
 from dprl.platform.errors import UserError
 from dprl.platform.reports.comparing.report_cells import read_cells
 from dprl.platform.results.layout import SweepLayout
 from dprl.platform.sweeps.sweep import SweepOptions, run_sweep
 from dprl.platform.tracking.store import EXPERIMENT, TrackingStore
+from dprl.privacy import TRUST_MODELS
 
 SENTINEL = 987654.321
 """Stands for everything uncovered that a learner measures."""
@@ -142,7 +142,7 @@ def test_every_metric_is_covered_for_a_reason_or_is_written_by_simulations_only(
 
 
 def test_every_trust_model_that_can_be_released_is_here() -> None:
-    for releases, models in BY_RELEASES.items():
+    for releases, models in TRUST_MODELS.items():
         assert {privacy["model"] for privacy in PRIVACY[releases]} == set(models) - {"none"}
 
 

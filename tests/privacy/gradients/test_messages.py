@@ -14,6 +14,7 @@ from scipy import stats
 from dprl.privacy import GradientClient, LedgerError, LocalGradientPrivacy, NoiseConfig, Streams
 from dprl.privacy.audits.recorder import Message, differing_channels
 from dprl.privacy.mechanisms.gradients import clipped
+from dprl.privacy.queries.gradients import GradientLayout
 
 D = 12
 FAST, EXACT = NoiseConfig(), NoiseConfig(arithmetic="exact")
@@ -23,7 +24,9 @@ FAST, EXACT = NoiseConfig(), NoiseConfig(arithmetic="exact")
 def test_noise_of_the_whole_has_the_scale_of_its_epsilon_and_no_other(noise: NoiseConfig) -> None:
     # Kolmogorov-Smirnov on 48 000 numbers at a fixed seed; false-alarm rate of the acceptance 1e-3.
     n = 4000
-    privatizer = LocalGradientPrivacy(2.0, clip=0.5, submissions=5).build(D, n, Streams(0, "scale", noise))
+    privatizer = LocalGradientPrivacy(2.0, clip=0.5, submissions=5).build(
+        GradientLayout(D), n, Streams(0, "scale", noise)
+    )
     gradient = np.linspace(-1.0, 2.0, D)
     messages = GradientClient(privatizer.client_spec).send(privatizer.lease(n), np.tile(gradient, (n, 1)))
     x = (privatizer.accept(messages).gradients - clipped(gradient, 0.25, False)).ravel()
@@ -37,7 +40,7 @@ def test_bits_on_scores_are_told_with_the_probability_of_their_epsilon_and_no_ot
     # 4.5 standard deviations (false-alarm rate 7e-6) for each kind of score; that of 2/3 or 3/2 of epsilon is further.
     n = 20_000
     settings = LocalGradientPrivacy(4.0, release_scores="private", score_epsilon=1.5, target_score=195)
-    privatizer = settings.build(2, n, Streams(0, "bits"))
+    privatizer = settings.build(GradientLayout(2), n, Streams(0, "bits"))
     scores = np.tile([194.999, 195.0, math.nan, math.inf], n // 4)
     messages = GradientClient(privatizer.client_spec).send(privatizer.lease(n), np.zeros((n, 2)), scores)
     bits = privatizer.accept(messages).bits
@@ -61,7 +64,7 @@ def test_all_that_leaves_an_agent_but_for_registered_noise_is_the_same(mechanism
     def record(world: int) -> Sequence[Message]:
         delta = 1e-6 if mechanism == "clipped_gaussian" else 0.0
         settings = LocalGradientPrivacy(2.0, delta, mechanism, release_scores="private", score_epsilon=0.5)
-        privatizer = settings.build(D, 9, Streams(3, "channels", noise))
+        privatizer = settings.build(GradientLayout(D), 9, Streams(3, "channels", noise))
         messages = GradientClient(privatizer.client_spec).send(privatizer.lease(3), *worlds[world])
         estimates = privatizer.accept(messages).gradients
         shown = f"{messages!r} {privatizer.channel!r} {privatizer.certificate('x').to_dict()}"
@@ -84,7 +87,7 @@ def test_gradients_score_bits_and_what_is_sent_in_clear_are_of_different_keys(
     mechanism: str, noise: NoiseConfig
 ) -> None:
     settings = LocalGradientPrivacy(2.0, mechanism=mechanism, release_scores="private", score_epsilon=0.5)
-    channel = settings.build(D, 9, Streams(3, "keys", noise)).channel
+    channel = settings.build(GradientLayout(D), 9, Streams(3, "keys", noise)).channel
     keys = [channel.noise.noise.key, channel.score.noise.key]
     if mechanism == "projected_random_sign":
         keys.append(channel.noise.open_key)
@@ -92,10 +95,10 @@ def test_gradients_score_bits_and_what_is_sent_in_clear_are_of_different_keys(
 
 
 def test_the_gain_of_score_bits_is_accurate() -> None:
-    assert LocalGradientPrivacy(1.0).build(D, 9, Streams(3, "gain")).query.response is None
+    assert LocalGradientPrivacy(1.0).build(GradientLayout(D), 9, Streams(3, "gain")).query.response is None
     for epsilon in (1e-17, 1e-9, 0.5):
         settings = LocalGradientPrivacy(1.0, release_scores="private", score_epsilon=epsilon)
-        response = settings.build(D, 9, Streams(3, "gain")).query.response
+        response = settings.build(GradientLayout(D), 9, Streams(3, "gain")).query.response
         assert response is not None
         gain = response.gain
         # To third order; at 0.5 to what the fifth leaves.
@@ -103,7 +106,7 @@ def test_the_gain_of_score_bits_is_accurate() -> None:
 
 
 def test_what_would_repeat_noise_cannot_be_copied() -> None:
-    privatizer = LocalGradientPrivacy(2.0, mechanism="privunit").build(D, 9, Streams(3, "copy"))
+    privatizer = LocalGradientPrivacy(2.0, mechanism="privunit").build(GradientLayout(D), 9, Streams(3, "copy"))
     sender = GradientClient(privatizer.client_spec)
     for thing in (privatizer, sender):
         for attempt in (copy.copy, copy.deepcopy, pickle.dumps):

@@ -26,6 +26,7 @@ from dprl.privacy import (
     receive,
     submit,
 )
+from dprl.privacy.queries.gradients import GradientLayout
 from dprl.privacy.threat_models import GRADIENT_ADJACENCY
 
 D, N = 12, 30
@@ -46,7 +47,7 @@ SCORES = RNG.uniform(150, 200, size=N)
 
 
 def built(name: str, noise: NoiseConfig = FAST, seed: int = 0, **settings: Any) -> GradientPrivatizer:
-    return CONFIGS[name].build(D, N, Streams(seed, "gradients", noise), **settings)
+    return CONFIGS[name].build(GradientLayout(D), N, Streams(seed, "gradients", noise), **settings)
 
 
 def sent_in_loop(privatizer: GradientPrivatizer, first: int = 1, last: int = N) -> tuple[np.ndarray, np.ndarray]:
@@ -152,7 +153,7 @@ def test_there_are_no_more_submissions_than_agents_may_send(name: str) -> None:
 
 
 def test_agents_take_turns() -> None:
-    privatizer = CONFIGS["clipped_laplace"].build(D, 12, Streams(0, "turns"))
+    privatizer = CONFIGS["clipped_laplace"].build(GradientLayout(D), 12, Streams(0, "turns"))
     assert (privatizer.n_users, privatizer.submissions) == (4, 3)
     assert privatizer.lease(10).agents.tolist() == [1, 2, 3, 4, 1, 2, 3, 4, 1, 2]
     assert (privatizer.charged, privatizer.ledger.users_charged) == (10, 4)
@@ -291,7 +292,8 @@ def test_nothing_is_certified_that_was_not_charged(name: str) -> None:
 
 def test_the_certificate_tells_whom_and_what() -> None:
     settings = LocalGradientPrivacy(1.0, submissions=4, release_scores="private", score_epsilon=0.25)
-    privatizer = settings.build(D, N, Streams(0, "x"), channels=("order of arrival: messages come when episodes end",))
+    layout = GradientLayout(D, 1, ("order of arrival: messages come when episodes end",))
+    privatizer = settings.build(layout, N, Streams(0, "x"))
     privatizer.charge(1, 10)
     written = privatizer.certificate("pgc_a3c").to_dict()
     assert written["unit"] == "one agent, who sends at most 4 messages"
@@ -311,7 +313,7 @@ def test_the_certificate_tells_whom_and_what() -> None:
             "what others see of the agent's own actions",
         ):
             assert channel in written_down["excluded_channels"]
-    silent = LocalGradientPrivacy(1.0, release_scores="none").build(D, N, Streams(0, "x"))
+    silent = LocalGradientPrivacy(1.0, release_scores="none").build(GradientLayout(D), N, Streams(0, "x"))
     assert not any("score" in channel for channel in silent.ledger.spec.threat_model.covered)
     assert not any("raw scores" in channel for channel in silent.ledger.spec.threat_model.excluded)
     nothing = built("none").planned_certificate("x")

@@ -7,23 +7,32 @@ from typing import Any
 
 import pytest
 
-from dprl.privacy import GRADIENT_TRUST_MODELS, LocalGradientPrivacy, NoGradientPrivacy, NoiseConfig, Streams
+from dprl.privacy import (
+    TRUST_MODELS,
+    CentralGradientPrivacy,
+    LocalGradientPrivacy,
+    NoGradientPrivacy,
+    NoiseConfig,
+    Streams,
+)
 from dprl.privacy.accounting.closed_forms import gaussian_mu
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
+from dprl.privacy.queries.gradients import GradientLayout
 
 D = 112
 MECHANISMS = ["clipped_laplace", "projected_random_sign", "privunit", "clipped_gaussian"]
 
 
 def mechanism_of(settings: LocalGradientPrivacy, arithmetic: Any = "fast") -> Any:
-    privatizer = settings.build(D, 4, Streams(0, "x", NoiseConfig(arithmetic)))
+    privatizer = settings.build(GradientLayout(D), 4, Streams(0, "x", NoiseConfig(arithmetic)))
     return privatizer.query.law
 
 
 def test_trust_models_by_name() -> None:
-    assert {"none": NoGradientPrivacy, "ldp": LocalGradientPrivacy} == GRADIENT_TRUST_MODELS
+    models = {"none": NoGradientPrivacy, "jdp": CentralGradientPrivacy, "ldp": LocalGradientPrivacy}
+    assert TRUST_MODELS["gradients"] == models
 
 
 @pytest.mark.parametrize(
@@ -61,7 +70,9 @@ def test_all_submissions_together_meet_the_guarantee_and_hardly_less(
     if mechanism == "privunit" and delta > 0.0 and submissions == 1:
         pytest.skip("refused: its guarantee is pure")
     settings = LocalGradientPrivacy(1.0, delta, mechanism, submissions=submissions)
-    certificate = settings.build(D, 4, Streams(0, "x", NoiseConfig(arithmetic))).planned_certificate("x")
+    certificate = settings.build(GradientLayout(D), 4, Streams(0, "x", NoiseConfig(arithmetic))).planned_certificate(
+        "x"
+    )
     assert certificate.verdict == "holds"
     proved = certificate.proof.epsilon_at_claimed_delta
     # On the grid of Gaussian noise a small ball loses up to one of its few units.
@@ -76,7 +87,7 @@ def test_gaussian_submissions_add_up_by_their_curve() -> None:
 
 def test_the_bit_s_epsilon_comes_out_of_the_whole() -> None:
     settings = LocalGradientPrivacy(1.0, submissions=7, release_scores="private", score_epsilon=0.3)
-    privatizer = settings.build(D, 4, Streams(0, "x"))
+    privatizer = settings.build(GradientLayout(D), 4, Streams(0, "x"))
     gradient: Any = privatizer.query.law
     assert privatizer.query.response is not None
     bits = 7 * Fraction(privatizer.query.response.epsilon)
@@ -143,9 +154,9 @@ def test_no_privacy_refuses_as_well() -> None:
     with pytest.raises(ValueError, match="release_scores must be one of simulator, none, got 'private'"):
         NoGradientPrivacy(release_scores="private")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="n_submissions must be at least 1, got 0"):
-        NoGradientPrivacy().build(D, 0, Streams(0, "x"))
+        NoGradientPrivacy().build(GradientLayout(D), 0, Streams(0, "x"))
 
 
 def test_a_budget_that_is_too_small_for_each_is_told_with_the_number_of_submissions() -> None:
     with pytest.raises(ValueError, match=r"epsilon must be finite and above 1e-6, .* \(one of 10000000 submissions\)"):
-        LocalGradientPrivacy(1.0, mechanism="privunit", submissions=10**7).build(D, 1, Streams(0, "x"))
+        LocalGradientPrivacy(1.0, mechanism="privunit", submissions=10**7).build(GradientLayout(D), 1, Streams(0, "x"))

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from dprl.privacy import (
-    STATISTICS_TRUST_MODELS,
+    TRUST_MODELS,
+    CentralStatisticsPrivacy,
     LedgerError,
     LocalStatisticsPrivacy,
     NoiseConfig,
@@ -114,7 +115,8 @@ def test_nothing_is_claimed_without_noise() -> None:
     for config in (NoStatisticsPrivacy(), NoStatisticsPrivacy("public", "device")):
         found = config.build(SMALL, 7, Streams(0, "x")).planned_certificate("x")
         assert (found.trust_model, found.verdict, found.proved_epsilon) == ("none", "unbounded", math.inf)
-    assert {"none": NoStatisticsPrivacy, "ldp": LocalStatisticsPrivacy} == STATISTICS_TRUST_MODELS
+    models = {"none": NoStatisticsPrivacy, "jdp": CentralStatisticsPrivacy, "ldp": LocalStatisticsPrivacy}
+    assert TRUST_MODELS["statistics"] == models
 
 
 @pytest.mark.parametrize("layout", [SMALL, LARGE, StatisticsLayout(5, 4, 1, 2, 3)])
@@ -237,7 +239,7 @@ def test_settings_that_do_not_fit_the_arithmetic_or_the_layout_are_refused() -> 
     with pytest.raises(ValueError, match="1 or n_agents messages"):
         StatisticsLayout(5, 4, 3, 2, 3)
     for config in (NoStatisticsPrivacy(), LocalStatisticsPrivacy(1.0)):
-        with pytest.raises(ValueError, match=r"^n_users must be at least 1, got 0"):
+        with pytest.raises(ValueError, match=r"^n_submissions must be at least 1, got 0"):
             config.build(SMALL, 0, Streams(0, "x"))
     with pytest.raises(ValueError, match=r"^n_users must be at most 80421421917329, got"):
         LocalStatisticsPrivacy(1.0).build(SMALL, 2**50, Streams(0, "x"))

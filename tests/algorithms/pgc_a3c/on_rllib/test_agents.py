@@ -22,8 +22,15 @@ from dprl.algorithms.pgc_a3c.on_rllib.module import n_parameters, read_parameter
 from dprl.algorithms.pgc_a3c.on_rllib.torch_agents import TorchAgents, World, episode_loss, loss_gradient
 from dprl.envs import CartPoleGravity
 from dprl.envs.cartpole_episodes import CartPoleGravityEnv
-from dprl.privacy import GradientClient, GradientPrivatizer, LedgerError, Streams
-from dprl.privacy.queries.gradient_trust_models import LocalGradientPrivacy, NoGradientPrivacy
+from dprl.privacy import (
+    GradientClient,
+    GradientPrivatizer,
+    LedgerError,
+    LocalGradientPrivacy,
+    NoGradientPrivacy,
+    Streams,
+)
+from dprl.privacy.queries.gradients import GradientLayout
 from dprl.privacy.randomness.bits import splitmix64
 from tests.algorithms.pgc_a3c.on_rllib.cases import Broken, Corridor, TwoHeads, actor_critic
 
@@ -95,7 +102,7 @@ def two_heads() -> TwoHeads:
 
 
 def raw(dimension: int, n: int = 50) -> GradientPrivatizer:
-    return NoGradientPrivacy(clip_norm="none").build(dimension, n, STREAMS)
+    return NoGradientPrivacy(clip_norm="none").build(GradientLayout(dimension), n, STREAMS)
 
 
 def batch_of(privatizer: GradientPrivatizer, k: int, parameters: Float64Array, first_slot: int = 1) -> Batch:
@@ -172,7 +179,7 @@ def test_an_agent_whose_episode_breaks_reports_a_gradient_of_zero(capsys: pytest
 def test_with_noise_a_broken_episode_cannot_be_told() -> None:
     module = two_heads()
     d = n_parameters(module)
-    privatizer = LocalGradientPrivacy(1.0).build(d, 50, STREAMS)
+    privatizer = LocalGradientPrivacy(1.0).build(GradientLayout(d), 50, STREAMS)
     values = (
         torch_agents(Broken(), module, privatizer)
         .report(batch_of(privatizer, 6, read_parameters(module)))

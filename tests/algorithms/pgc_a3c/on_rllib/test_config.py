@@ -14,6 +14,7 @@ from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
 from dprl.algorithms.pgc_a3c.on_rllib.config import PGCConfig, TrainingSettings
 from dprl.privacy import Streams
+from dprl.privacy.queries.gradients import GradientLayout
 from dprl.privacy.threat_models import ARRIVALS, CARRIED, DURATIONS, ROUNDS, TIMING_DETAILS
 from tests.algorithms.pgc_a3c.on_rllib.cases import Corridor, TwoHeads
 
@@ -111,6 +112,7 @@ def test_a_sweep_may_vary_what_is_nested() -> None:
             "unknown setting of dprl/CartPoleGravity-v0",
         ),
         (lambda c: c.privacy(model="ldb", epsilon=1.0), "model must be one of none, ldp, got 'ldb'"),
+        (lambda c: c.privacy(model="jdp", epsilon=1.0), "model must be one of none, ldp, got 'jdp'"),
         (lambda c: c.privacy(model="ldp", epsilon=-1.0, mechanism="privunit"), "epsilon must be"),
         (lambda c: c.privacy(model="ldp", mechanism="privunit"), "epsilon must be given for privacy(model='ldp')"),
         (lambda c: c.privacy(model="none", epsilon=1.0), "unknown setting of privacy(model='none') 'epsilon'"),
@@ -233,7 +235,7 @@ def test_the_certificate_names_what_is_left_open(
     expected |= set() if deterministic else {ARRIVALS}
     expected |= {CARRIED} if lane == "torch" else set()
     assert set(ready.channels_left_open) == expected
-    privatizer = ready.trust_model().build(112, 10, ready.streams(), ready.channels_left_open)
+    privatizer = ready.trust_model().build(GradientLayout(112, 1, ready.channels_left_open), 10, ready.streams())
     excluded = privatizer.planned_certificate("pgc_a3c").to_dict()["excluded_channels"]
     timed = {ROUNDS, TIMING_DETAILS, DURATIONS, ARRIVALS, CARRIED}
     assert timed & set(excluded) == expected

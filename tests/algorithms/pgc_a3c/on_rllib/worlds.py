@@ -35,6 +35,7 @@ from dprl.algorithms.pgc_a3c.on_rllib.env_runner import PrivateEnvRunner
 from dprl.algorithms.pgc_a3c.on_rllib.module import n_parameters
 from dprl.privacy import GradientPrivatizer, LedgerError, PrivateMessages
 from dprl.privacy.audits.recorder import Message
+from dprl.privacy.queries.gradients import GradientLayout
 
 SECRET = "gravity 9.7182"
 AGENTS, OTHER = 5, 2
@@ -203,7 +204,9 @@ def world(
 
 def privatizer(settings: PGCConfig, dimension: int) -> GradientPrivatizer:
     """Return a privatizer of a run without Ray."""
-    built: GradientPrivatizer = settings.trust_model().build(dimension, settings.population, settings.streams())
+    built: GradientPrivatizer = settings.trust_model().build(
+        GradientLayout(dimension), settings.population, settings.streams()
+    )
     return built
 
 

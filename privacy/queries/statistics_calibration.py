@@ -1,0 +1,173 @@
+"""Calibration of linear statistics: the least noise of a kind, and the noise that [TH23] prints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from dprl.privacy.counters.selection import Wanted, calibrated_of
+from dprl.privacy.mechanisms import GramMechanism
+from dprl.privacy.mechanisms.gaussian import Gaussian
+from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
+from dprl.privacy.mechanisms.gram import GramRelease
+from dprl.privacy.mechanisms.gram_base import ROUNDING, RawGram, shape_of
+from dprl.privacy.mechanisms.gram_bounded import GramBoundedLaplace, GramUniform
+from dprl.privacy.mechanisms.gram_gaussian import GramGaussian, budget_mu
+from dprl.privacy.mechanisms.gram_laplace import GramLaplace
+from dprl.privacy.mechanisms.gram_printed import (
+    printed_gaussian_sigma,
+    printed_laplace_scale,
+    printed_uniform_bound,
+)
+from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.queries.linear_statistics import (
+    CountedStatistics,
+    Rewards,
+    StatisticsLayout,
+    StatisticsQuery,
+    correction_row,
+    gram_row,
+)
+
+REWARD_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class StatisticsBudget:
+    """The guarantee that the noise on one user's statistics must meet.
+
+    Args:
+        epsilon, delta: the guarantee. mechanism: a name of CALIBRATED.
+        rewards: treatment of the corrections. reward_share: of mu^2 (Gaussian) or of epsilon that noisy ones get.
+        reward_clip: G, the norm that each correction is clipped to.
+        stage_scales: noise in proportion to m_h^2; else the same at all stages.
+        exact: whether numbers are rounded to a grid.
+    """
+
+    epsilon: float
+    delta: float
+    mechanism: str
+    rewards: Rewards
+    reward_share: float
+    reward_clip: float
+    stage_scales: bool
+    exact: bool
+
+
+def counted_statistics(
+    budget: StatisticsBudget, counter_name: str, layout: StatisticsLayout, n_users: int
+) -> tuple[StatisticsQuery, str]:
+    """Return the query with the counter of least noise, and why it was chosen, if it was.
+
+    Raises ValueError if no counter of that name can meet the budget.
+    """
+    release, node = layout.release(clipped=True), NODES[budget.mechanism]
+    # A stage without anything of the user in it has no noise; its scale is never used.
+    scales = tuple(scale or 1.0 for scale in shape_of(release, budget.stage_scales))
+    row, reward_scale = gram_row(release, scales, node.norm), 0.0
+    if budget.rewards == "noisy":
+        unit, share = correction_row(layout, budget.reward_clip, 1.0, node.norm), budget.reward_share
+        ratio = share / (1.0 - share)
+        reward_scale = unit.l1 / (ratio * row.l1) if node.norm == "l1" else unit.l2 / (math.sqrt(ratio) * row.l2)
+        row = row.beside(correction_row(layout, budget.reward_clip, reward_scale, node.norm))
+    wanted = Wanted(budget.epsilon, budget.delta, row, n_users, row.cells)
+    counter, why = calibrated_of(counter_name, node, wanted)
+    central = CountedStatistics(counter, scales, reward_scale)
+    raw = RawGram(release)
+    query = StatisticsQuery(layout, raw, budget.rewards, reward_clip=budget.reward_clip, central=central)
+    printed = PRINTED[budget.mechanism].scale(budget, layout)
+    worst = math.sqrt(counter.node.variance / node(1.0).variance) * counter.errors()[1] if counter.node else 0.0
+    sent = [scale * worst / printed for scale, m in zip(scales, release.bounds, strict=True) if m > 0]
+    return replace(query, noise_ratio=math.fsum(sent) / len(sent)), why
+
+
+def certified_statistics(budget: StatisticsBudget, layout: StatisticsLayout) -> StatisticsQuery:
+    """Return the query with the least noise that meets the budget; raise ValueError if there is none."""
+    if budget.exact and budget.mechanism == GramBoundedLaplace.name:
+        raise ValueError(
+            f"mechanism must be gram_gaussian or gram_laplace with arithmetic: exact, got {budget.mechanism!r}; "
+            "bounded noise has no exact sampler: write arithmetic: fast"
+        )
+    mechanism, vector = CALIBRATED[budget.mechanism](budget, layout)
+    printed = PRINTED[budget.mechanism].scale(budget, layout)
+    sent = [s / printed for s, m in zip(mechanism.scales, mechanism.release.bounds, strict=True) if m > 0]
+    ratio = math.fsum(sent) / len(sent)
+    return StatisticsQuery(layout, mechanism, budget.rewards, vector, budget.reward_clip, ratio)
+
+
+_Noise = tuple[GramMechanism, ClippedGaussian | ClippedLaplace | None]
+
+
+def _gaussian(budget: StatisticsBudget, layout: StatisticsLayout) -> _Noise:
+    """Return Gaussian noise of both parts, of one mu^2."""
+    mu, release = budget_mu(budget.epsilon, budget.delta, budget.exact), layout.release(clipped=True)
+    if budget.rewards != "noisy":
+        return GramGaussian.with_mu(mu, release, budget.stage_scales, budget.exact, budget.epsilon), None
+    # All corrections of a user are one vector, of which none is longer than G.
+    diameter = 2.0 * budget.reward_clip * math.sqrt(layout.n_agents * layout.horizon)
+    scale = diameter / (mu * math.sqrt(budget.reward_share)) * (1.0 + ROUNDING)
+    vector = ClippedGaussian.with_scale(scale, layout.n_corrections, diameter, budget.exact)
+    rest = mu * math.sqrt(1.0 - budget.reward_share)
+    return GramGaussian.with_mu(rest, release, budget.stage_scales, budget.exact, budget.epsilon), vector
+
+
+def _laplace(budget: StatisticsBudget, layout: StatisticsLayout) -> _Noise:
+    return _of_shared_epsilon(GramLaplace, budget, layout)
+
+
+def _bounded_laplace(budget: StatisticsBudget, layout: StatisticsLayout) -> _Noise:
+    return _of_shared_epsilon(GramBoundedLaplace, budget, layout)
+
+
+def _of_shared_epsilon(
+    kind: type[GramLaplace] | type[GramBoundedLaplace],
+    budget: StatisticsBudget,
+    layout: StatisticsLayout,
+) -> _Noise:
+    """Return Laplace noise for the corrections and noise of `kind` for the rest of epsilon."""
+    release = layout.release(clipped=True)
+    vector, epsilon = None, budget.epsilon
+    if budget.rewards == "noisy":
+        part = epsilon * budget.reward_share
+        diameter = 2.0 * budget.reward_clip * layout.n_agents * layout.horizon
+        vector = ClippedLaplace.calibrated(part, 0.0, layout.n_corrections, diameter, budget.exact)
+        # Rounded down by more than both parts can be rounded up.
+        epsilon = (epsilon - part) * (1.0 - ROUNDING)
+    return kind.calibrated(epsilon, budget.delta, release, budget.stage_scales, budget.exact), vector
+
+
+@dataclass(frozen=True)
+class PrintedNoise:
+    """The noise that [TH23] prints for one mechanism: its scale, the theorem, and whether that claims delta = 0."""
+
+    scale: Callable[[StatisticsBudget, StatisticsLayout], float]
+    source: str
+    pure: bool = False
+
+
+def _laplace_scale(budget: StatisticsBudget, layout: StatisticsLayout) -> float:
+    return printed_laplace_scale(layout.horizon, layout.dimension, budget.epsilon)
+
+
+PRINTED: dict[str, PrintedNoise] = {
+    GramGaussian.name: PrintedNoise(
+        lambda budget, layout: printed_gaussian_sigma(layout.horizon, budget.epsilon, budget.delta), "[TH23] Theorem 1"
+    ),
+    GramLaplace.name: PrintedNoise(_laplace_scale, "[TH23] Theorem 3", pure=True),
+    GramUniform.name: PrintedNoise(
+        lambda budget, layout: printed_uniform_bound(layout.horizon, budget.delta),
+        "[TH23] Theorem 5, which claims (0, delta), and so (epsilon, delta) for the requested epsilon",
+    ),
+    GramBoundedLaplace.name: PrintedNoise(_laplace_scale, "[TH23] Theorem 7", pure=True),
+}
+OF_SCALES: dict[str, Callable[[GramRelease, tuple[float, ...]], GramMechanism]] = {
+    kind.name: kind for kind in (GramGaussian, GramLaplace, GramUniform)
+}
+CALIBRATED: dict[str, Callable[[StatisticsBudget, StatisticsLayout], _Noise]] = {
+    GramGaussian.name: _gaussian,
+    GramLaplace.name: _laplace,
+    GramBoundedLaplace.name: _bounded_laplace,
+}
+NODES: dict[str, type[Gaussian] | type[Laplace]] = {GramGaussian.name: Gaussian, GramLaplace.name: Laplace}
+"""Noise of a trusted server's counter, by mechanism."""

@@ -1,0 +1,187 @@
+"""Trust model jdp: a trusted server keeps exact sums, and releases them with noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from dprl.privacy.base import TrustModel
+from dprl.privacy.counters import RETIRED
+from dprl.privacy.counters.binary_tree import BinaryTree
+from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
+from dprl.privacy.mechanisms.gram_gaussian import GramGaussian
+from dprl.privacy.mechanisms.gram_laplace import GramLaplace
+from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.queries.count_calibration import AUTO, calibrated_counter, counter_names
+from dprl.privacy.queries.count_encoding import CountEncoding
+from dprl.privacy.queries.count_precision import NoiseSpec
+from dprl.privacy.queries.counts import CountQuery
+from dprl.privacy.queries.gradient_calibration import GradientBudget, vector_law
+from dprl.privacy.queries.gradients import GradientLayout, GradientQuery
+from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQuery
+from dprl.privacy.queries.printed import PrintedLemma, PrintedPrivatizers
+from dprl.privacy.queries.statistics_calibration import NODES, REWARD_SHARE, StatisticsBudget, counted_statistics
+from dprl.privacy.randomness.streams import Streams
+from dprl.privacy.trust_models.base import Budgeted, GradientSettings, Placed, TrustModelSettings
+from dprl.privacy.trust_models.counts import CountSettings
+from dprl.privacy.validation import check_choice, check_flag, check_positive, check_share, check_submissions
+
+
+@dataclass(frozen=True)
+class CentralPrivacy(CountSettings):
+    """Joint differential privacy: a trusted server keeps exact counts and releases noisy running counts.
+
+    *Formal guarantee.* `certified`: (epsilon, delta)-JDP under replacement of one user's trajectory, by the counter's
+    guarantee and the billboard lemma; for the binary tree with Laplace noise and delta = 0 a node scale of
+    2 H F L / epsilon (H steps, F released families, L = ceil(log2 K)). `printed`: the paper's node scale, which proves
+    only 2 L / log K * epsilon.
+
+    Args:
+        epsilon: in [1e-9, 1e9]. delta: 0 or in [1e-15, 1).
+        calibration: whose scale. precision: whose error bound E.
+        families: what is released: 'separate', 'marginal' or 'one_hot', see count_encoding.py.
+        counter: a counter's name, or 'auto' for the one with the smallest error.
+        mechanism: the noise of its nodes, or 'auto' for the one with the smaller variance.
+
+    Paper: [CZ22] Lemma 3.
+    """
+
+    counter: str = BinaryTree.name
+    model: ClassVar[TrustModel] = "jdp"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        counters, laws = counter_names()
+        if other := RETIRED.get(self.counter):
+            raise ValueError(f"counter must not be {self.counter}: {other} has less error; write counter: {other}")
+        check_choice("counter", self.counter, counters)
+        check_choice("mechanism", self.mechanism, laws)
+        if self.calibration == "printed" and (
+            self.counter != BinaryTree.name or self.mechanism not in (AUTO, Laplace.name)
+        ):
+            raise ValueError(
+                f"calibration must be certified with counter {self.counter} and mechanism {self.mechanism}, "
+                "got 'printed'; the papers print a scale for binary_tree with laplace only"
+            )
+
+    @staticmethod
+    def _lemma(printed: PrintedPrivatizers) -> PrintedLemma:
+        return printed.central
+
+    def _printed_noise(self, node: Laplace, n_users: int) -> NoiseSpec:
+        return NoiseSpec(None, BinaryTree(n_users, node))
+
+    def _noise(self, encoding: CountEncoding, n_users: int, streams: Streams) -> tuple[NoiseSpec, str]:
+        counter, why = calibrated_counter(self.counter, self.mechanism, self._budget(encoding, n_users, streams))
+        return NoiseSpec(None, counter), why
+
+
+@dataclass(frozen=True)
+class CentralGradientPrivacy(GradientSettings, Budgeted[GradientLayout, GradientQuery]):
+    """Joint differential privacy: a trusted server adds noise to the sum of each update's clipped gradients.
+
+    *Formal guarantee.* (epsilon, delta)-JDP of all that one agent sends in `submissions` adaptive submissions, for any
+    two environments and all their episodes, by the billboard lemma: every submission is in one update, and moves its
+    sum by at most C; updates have independent noise. The noise of an update is that of one message of the local model,
+    so a mean of B gradients has 1/sqrt(B) of the local model's. The last update is left out if it is not full.
+
+    Args:
+        mechanism: 'clipped_laplace' or 'clipped_gaussian'.
+        clip: C > 0; None for the paper's, 0.01.
+        submissions: T, how often one agent submits at most; no agent is twice in an update.
+        release_scores: 'simulator': raw scores are read outside of the guarantee; 'none': they are not.
+    """
+
+    mechanism: str = ClippedLaplace.name
+    clip: float | None = None
+    submissions: int = 1
+    release_scores: Literal["simulator", "none"] = "simulator"
+    model: ClassVar[TrustModel] = "jdp"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("mechanism", self.mechanism, [ClippedLaplace.name, ClippedGaussian.name])
+        check_choice("release_scores", self.release_scores, ["simulator", "none"])
+        if self.clip is not None:
+            check_positive("clip", self.clip, "gradients are shrunk to half of it")
+        if self.delta == 0 and self.mechanism == ClippedGaussian.name:
+            raise ValueError("delta must be above 0 with clipped_gaussian, got 0; set one, or use clipped_laplace")
+        check_submissions(self.submissions)
+
+    @property
+    def most_submissions(self) -> int:
+        """T, how often one agent submits at most."""
+        return self.submissions
+
+    def place(self, data: GradientLayout, n_users: int, streams: Streams) -> Placed[GradientQuery]:
+        """Return the query with noise on the sum of a window."""
+        if self.submissions > 1 and data.window > n_users:
+            raise ValueError(
+                f"buffer_size must be at most the number of agents with model jdp, {n_users}, got {data.window}; an "
+                "agent would be in an update twice: lower it, or submissions"
+            )
+        budget = GradientBudget(
+            self.epsilon, self.delta, self.submissions, data.dimension, streams.noise.arithmetic == "exact"
+        )
+        law = vector_law(self.mechanism, budget, self.clip)
+        query = GradientQuery(law, release_scores=self.release_scores, left_open=data.left_open, window=data.window)
+        return Placed(query)
+
+
+@dataclass(frozen=True)
+class CentralStatisticsPrivacy(Budgeted[StatisticsLayout, StatisticsQuery]):
+    """Joint differential privacy: a trusted server keeps exact sums of clipped statistics, and releases noisy ones.
+
+    *Formal guarantee.* (epsilon, delta)-JDP under replacement of one user's trajectory, by the counter's guarantee for
+    rows that change as `StatisticsQuery.row` says, and the billboard lemma. Gram matrices and corrections are numbers
+    of one counter.
+
+    Args:
+        mechanism: 'gram_laplace' or 'gram_gaussian'.
+        counter: a counter's name, or 'auto' for the one with the smallest error.
+        rewards: 'noisy': their corrections are counted, too; 'public': rewards are known, and nothing on them is sent.
+        reward_share: of the squared L2 norm (Gaussian) or of the L1 norm of a user's row that the corrections get.
+        reward_clip: G, the norm that each correction is clipped to.
+        stage_scales: noise in proportion to m_h^2, m_h = H - h; else the same at all stages.
+    """
+
+    mechanism: str = GramLaplace.name
+    counter: str = BinaryTree.name
+    rewards: Literal["noisy", "public"] = "noisy"
+    reward_share: float = REWARD_SHARE
+    reward_clip: float = 1.0
+    stage_scales: bool = True
+    model: ClassVar[TrustModel] = "jdp"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("mechanism", self.mechanism, list(NODES))
+        check_choice("counter", self.counter, counter_names()[0])
+        check_choice("rewards", self.rewards, ["noisy", "public"])
+        check_positive("reward_clip", self.reward_clip)
+        check_share("reward_share", self.reward_share)
+        check_flag("stage_scales", self.stage_scales)
+        if self.delta == 0 and self.mechanism == GramGaussian.name:
+            raise ValueError("delta must be above 0 with gram_gaussian, got 0; set one, or use gram_laplace")
+
+    def place(self, data: StatisticsLayout, n_users: int, streams: Streams) -> Placed[StatisticsQuery]:
+        """Return the query with a counter on the server's side."""
+        if streams.noise.arithmetic == "exact":
+            raise ValueError(
+                "arithmetic must be fast with model jdp for statistics, got exact; real numbers are added up: write "
+                "arithmetic: fast, or model: ldp"
+            )
+        budget = StatisticsBudget(
+            self.epsilon, self.delta, self.mechanism, self.rewards, self.reward_share, self.reward_clip,
+            self.stage_scales, exact=False,
+        )  # fmt: skip
+        query, why = counted_statistics(budget, self.counter, data, n_users)
+        return Placed(query, choice=why)
+
+
+CENTRAL_PRIVACY: dict[str, type[TrustModelSettings[Any, Any]]] = {
+    CountQuery.name: CentralPrivacy,
+    GradientQuery.name: CentralGradientPrivacy,
+    StatisticsQuery.name: CentralStatisticsPrivacy,
+}
+"""Settings by query. One bit of every user has no sum to release."""

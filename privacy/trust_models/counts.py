@@ -1,0 +1,100 @@
+"""Settings that both noisy trust models of counts share: calibration, error bound, released families."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Literal
+
+from dprl.privacy.mechanisms import ADDITIVE
+from dprl.privacy.mechanisms.base import INTEGER
+from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.queries.count_calibration import AUTO, CountBudget
+from dprl.privacy.queries.count_encoding import RELEASED_FAMILIES, CountEncoding, CountFamilies
+from dprl.privacy.queries.count_precision import NoiseSpec
+from dprl.privacy.queries.counts import CountQuery
+from dprl.privacy.queries.printed import PRINTED, PrintedLemma, PrintedPrivatizers
+from dprl.privacy.randomness.streams import Streams
+from dprl.privacy.trust_models.base import Budgeted, Placed
+from dprl.privacy.validation import check_choice
+
+
+@dataclass(frozen=True)
+class CountSettings(Budgeted[CountFamilies, CountQuery]):
+    """Settings of noise on counts; see the trust models."""
+
+    calibration: Literal["certified", "printed"] = "certified"
+    precision: Literal["exact", "printed"] = "exact"
+    families: str = "separate"
+    mechanism: str = AUTO
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("calibration", self.calibration, ["certified", "printed"])
+        check_choice("precision", self.precision, ["exact", "printed"])
+        check_choice("families", self.families, RELEASED_FAMILIES)
+        if self.calibration == "printed":
+            _check_printed(self.delta, self.families)
+
+    def place(self, data: CountFamilies, n_users: int, streams: Streams) -> Placed[CountQuery]:
+        """Return the query with the calibrated or the printed noise."""
+        encoding = CountEncoding(data, self.families, whole=streams.noise.arithmetic == "exact" or self._needs_integers)
+        source, why = "the requested guarantee, met by the certified scale", ""
+        if self.calibration == "printed":
+            lemma = self._lemma(_printed(data, streams, "calibration: certified"))
+            noise = self._printed_noise(Laplace(lemma.scale(data, n_users, self.epsilon)), n_users)
+            source = lemma.source
+        else:
+            noise, why = self._noise(encoding, n_users, streams)
+        if self.precision == "printed":
+            lemma = self._lemma(_printed(data, streams, "precision: exact"))
+            if lemma.error is None:
+                raise ValueError(
+                    f"precision must be exact here, got printed; {lemma.source} gives its error bound up to a constant"
+                )
+            noise = noise._replace(printed=lemma.error)
+        return Placed(CountQuery(encoding, noise), source, self.calibration, choice=why)
+
+    def _budget(self, encoding: CountEncoding, n_users: int, streams: Streams) -> CountBudget:
+        return CountBudget(self.epsilon, self.delta, encoding, n_users, streams.noise.arithmetic)
+
+    @property
+    def _needs_integers(self) -> bool:
+        """Whether the noise hides whole numbers only, also with arithmetic: fast."""
+        law = ADDITIVE.get(self.mechanism)
+        return law is not None and law.arithmetic == INTEGER
+
+    @staticmethod
+    @abstractmethod
+    def _lemma(printed: PrintedPrivatizers) -> PrintedLemma:
+        """Return the paper's lemma on this trust model."""
+
+    @abstractmethod
+    def _printed_noise(self, node: Laplace, n_users: int) -> NoiseSpec:
+        """Return where the paper has its noise."""
+
+    @abstractmethod
+    def _noise(self, encoding: CountEncoding, n_users: int, streams: Streams) -> tuple[NoiseSpec, str]:
+        """Return the least noise of the chosen kind that meets the guarantee, and why it was chosen, if it was."""
+
+
+def _printed(families: CountFamilies, streams: Streams, otherwise: str) -> PrintedPrivatizers:
+    """Return what the paper prints; `otherwise` is what to write in the config where it prints nothing."""
+    key, _, value = otherwise.partition(": ")
+    if families.paper not in PRINTED:
+        raise ValueError(f"{key} must be {value} here, got printed; no paper prints one for these counts")
+    if streams.noise.arithmetic == "exact":
+        raise ValueError(
+            f"{key} must be {value} with arithmetic: exact, got printed; papers print real numbers: "
+            f"write arithmetic: fast, or {otherwise}"
+        )
+    return PRINTED[families.paper]
+
+
+def _check_printed(delta: float, families: str) -> None:
+    if delta > 0:
+        raise ValueError(f"delta must be 0 with the printed calibration, got {delta!r}; use calibration: certified")
+    if families != "separate":
+        raise ValueError(
+            f"families must be separate with the printed calibration, got {families!r}; use calibration: certified"
+        )

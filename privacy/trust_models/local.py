@@ -1,0 +1,352 @@
+"""Trust model ldp: every user's device randomises what it sends, and nobody is trusted."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from dprl.privacy.accounting.roots import quotient_down
+from dprl.privacy.base import Guarantee, TrustModel
+from dprl.privacy.counters import ExactCounter
+from dprl.privacy.mechanisms import GRAMS, GramMechanism
+from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
+from dprl.privacy.mechanisms.gram_bounded import GramBoundedLaplace, GramUniform
+from dprl.privacy.mechanisms.gram_gaussian import GramGaussian
+from dprl.privacy.mechanisms.gram_laplace import GramLaplace
+from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.mechanisms.privunit import PrivUnit
+from dprl.privacy.mechanisms.projected_random_sign import SCALINGS, ProjectedRandomSign, Scaling
+from dprl.privacy.mechanisms.randomized_response import LARGEST_EPSILON, RandomizedResponse
+from dprl.privacy.queries.bits import BitQuery
+from dprl.privacy.queries.count_calibration import AUTO, calibrated_report, report_names
+from dprl.privacy.queries.count_encoding import CountEncoding
+from dprl.privacy.queries.count_precision import NoiseSpec
+from dprl.privacy.queries.counts import CountQuery
+from dprl.privacy.queries.gradient_calibration import VECTOR_LAWS, GradientBudget, less, vector_law
+from dprl.privacy.queries.gradients import GradientLayout, GradientQuery
+from dprl.privacy.queries.linear_statistics import Rewards, StatisticsLayout, StatisticsQuery
+from dprl.privacy.queries.printed import PrintedLemma, PrintedPrivatizers
+from dprl.privacy.queries.statistics_calibration import (
+    CALIBRATED,
+    OF_SCALES,
+    PRINTED,
+    REWARD_SHARE,
+    StatisticsBudget,
+    certified_statistics,
+)
+from dprl.privacy.randomness.streams import Streams
+from dprl.privacy.trust_models.base import Budgeted, GradientSettings, Placed, TrustModelSettings
+from dprl.privacy.trust_models.counts import CountSettings
+from dprl.privacy.validation import (
+    check_budget,
+    check_choice,
+    check_flag,
+    check_positive,
+    check_share,
+    check_submissions,
+)
+
+_SCALED = "nobody, an illustration: {:g} times the noise of {} (noise_scale)"
+_AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class LocalPrivacy(CountSettings):
+    """Local differential privacy: every user randomises their report before it leaves.
+
+    *Formal guarantee.* `certified`: (epsilon, delta)-LDP for any two trajectories; with Laplace noise and delta = 0 a
+    scale of 2 H F / epsilon (H steps, F released families). `printed`: the paper's scale 3 H / epsilon, which is
+    exactly 2 epsilon.
+
+    Args:
+        epsilon: in [1e-9, 1e9]. delta: 0 or in [1e-15, 1).
+        calibration: whose scale. precision: whose error bound E.
+        families: what is sent: 'separate', 'marginal' or 'one_hot', see count_encoding.py; unary
+            encodings need 'one_hot'.
+        mechanism: the randomiser of the report, or 'auto' for the one with the smallest variance.
+
+    Paper: [CZ22] Lemma 4.
+    """
+
+    model: ClassVar[TrustModel] = "ldp"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("mechanism", self.mechanism, report_names())
+        if self.calibration == "printed" and self.mechanism not in (AUTO, Laplace.name):
+            raise ValueError(
+                f"calibration must be certified with mechanism {self.mechanism}, got 'printed'; "
+                "the papers print a scale for laplace only"
+            )
+
+    @staticmethod
+    def _lemma(printed: PrintedPrivatizers) -> PrintedLemma:
+        return printed.local
+
+    def _printed_noise(self, node: Laplace, n_users: int) -> NoiseSpec:
+        return NoiseSpec(node, ExactCounter(n_users))
+
+    def _noise(self, encoding: CountEncoding, n_users: int, streams: Streams) -> tuple[NoiseSpec, str]:
+        report, why = calibrated_report(self.mechanism, self._budget(encoding, n_users, streams))
+        return NoiseSpec(report, ExactCounter(n_users)), why
+
+
+@dataclass(frozen=True)
+class LocalGradientPrivacy(GradientSettings, Budgeted[GradientLayout, GradientQuery]):
+    """Local differential privacy: every agent randomises its gradients before they leave.
+
+    *Formal guarantee.* (epsilon, delta)-LDP of all that one agent sends in `submissions` adaptive submissions, for any
+    two environments and all their episodes. With delta = 0 each submission has epsilon / submissions exactly; with
+    delta > 0 the largest budget whose composition holds. A bit on the score takes its epsilon out of this first.
+
+    Args:
+        mechanism: the randomiser of a gradient.
+        clip: C > 0; None for the paper's, 0.01, and 1 for projected_random_sign. privunit sends directions: no clip.
+        scaling: of the estimate of projected_random_sign: 'paper' or 'unbiased'.
+        submissions: T, how often one agent submits at most.
+        release_scores: 'simulator': raw scores are read outside of the guarantee; 'private': a randomised bit
+            1[score >= target_score] goes with each gradient; 'none': neither.
+        score_epsilon: what the bits cost in all, part of epsilon. target_score: of the bit.
+
+    Paper: [OT20] eqs. (19), (20), (21), (22), (23) and (24), Algorithms 2 and 3.
+    """
+
+    mechanism: str = ClippedLaplace.name
+    clip: float | None = None
+    scaling: Scaling = "paper"
+    submissions: int = 1
+    release_scores: Literal["simulator", "private", "none"] = "simulator"
+    score_epsilon: float = 0.0
+    target_score: float = 195.0
+    model: ClassVar[TrustModel] = "ldp"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("mechanism", self.mechanism, list(VECTOR_LAWS))
+        check_choice("scaling", self.scaling, list(SCALINGS))
+        check_choice("release_scores", self.release_scores, ["simulator", "private", "none"])
+        if self.clip is not None:
+            check_positive("clip", self.clip, "gradients are shrunk to half of it")
+        if self.clip is not None and self.mechanism == PrivUnit.name:
+            raise ValueError(f"clip must be left out with privunit, got {self.clip!r}; it sends directions only")
+        if self.scaling != "paper" and self.mechanism != ProjectedRandomSign.name:
+            raise ValueError(
+                f"scaling must be paper with {self.mechanism}, got {self.scaling!r}; "
+                "only estimates of projected_random_sign can be scaled"
+            )
+        if self.delta == 0 and self.mechanism == ClippedGaussian.name:
+            raise ValueError("delta must be above 0 with clipped_gaussian, got 0; set one, or use clipped_laplace")
+        if self.delta != 0 and self.mechanism == PrivUnit.name and self.submissions == 1:
+            raise ValueError(
+                f"delta must be 0 with privunit, whose guarantee is pure, got {self.delta!r}; leave it out, or use "
+                "clipped_gaussian"
+            )
+        check_submissions(self.submissions)
+        self._check_scores()
+
+    def _check_scores(self) -> None:
+        if self.release_scores != "private":
+            if self.score_epsilon != 0:
+                raise ValueError(
+                    f"score_epsilon must be 0 with release_scores: {self.release_scores}, got {self.score_epsilon!r}; "
+                    "write release_scores: private, or leave it out"
+                )
+        elif not 0 < self.score_epsilon < self.epsilon:
+            raise ValueError(
+                f"score_epsilon must be above 0 and below epsilon with release_scores: private, "
+                f"got {self.score_epsilon!r}; it is a part of epsilon"
+            )
+        if not math.isfinite(self.target_score):
+            raise ValueError(f"target_score must be finite, got {self.target_score!r}; name a score")
+
+    @property
+    def most_submissions(self) -> int:
+        """T, how often one agent submits at most."""
+        return self.submissions
+
+    def place(self, data: GradientLayout, n_users: int, streams: Streams) -> Placed[GradientQuery]:
+        """Return the query with noise on every message."""
+        del n_users
+        epsilon, exact = less(self.epsilon, self.score_epsilon), streams.noise.arithmetic == "exact"
+        budget = GradientBudget(epsilon, self.delta, self.submissions, data.dimension, exact)
+        law = vector_law(self.mechanism, budget, self.clip, self.scaling)
+        if self.release_scores != "private":
+            return Placed(GradientQuery(law, release_scores=self.release_scores, left_open=data.left_open))
+        each = min(LARGEST_EPSILON, quotient_down(self.score_epsilon, self.submissions))
+        bit = RandomizedResponse(each)
+        return Placed(GradientQuery(law, bit, self.target_score, self.release_scores, data.left_open))
+
+
+@dataclass(frozen=True)
+class LocalStatisticsPrivacy(Budgeted[StatisticsLayout, StatisticsQuery]):
+    """Local differential privacy: every user's device adds noise to its statistics before they leave.
+
+    *Formal guarantee.* `certified`: (epsilon, delta)-LDP of all that one user sends, for any two inputs; the noise of
+    the statistics and that of the rewards' corrections share the budget. `printed`: the scales of [TH23], of which the
+    certificate says what they prove: nothing without the clips that the paper leaves out (D7), nor with open rewards
+    (D6); otherwise less than is claimed from some number of agents on (D8, D9), and always less where the noise is
+    bounded (D10, D11).
+
+    Args:
+        mechanism: a Gram mechanism's name; gram_uniform only printed.
+        calibration: whose scale.
+        clipping: 'device' or 'none'; 'auto': device if certified, none if printed.
+        rewards: 'public': rewards are known, nothing on them is sent; 'noisy'; 'open': corrections of their weights are
+            sent as they are; 'auto': noisy if certified, open if printed.
+        reward_share: of mu^2 (Gaussian) or of epsilon that noisy rewards get. reward_clip: G, the norm that each
+            correction is clipped to.
+        bound_ratio: B / b of the printed bounded Laplace law, which the paper leaves open.
+        stage_scales: certified noise in proportion to m_h^2, m_h = H - h; else the same at all stages.
+        noise_scale: multiplies printed scales, for illustrations of what less noise would learn.
+
+    Paper: [TH23] Theorems 1, 3, 5 and 7.
+    """
+
+    mechanism: str = GramLaplace.name
+    calibration: Literal["certified", "printed"] = "certified"
+    clipping: Literal["auto", "device", "none"] = "auto"
+    rewards: Literal["auto", "public", "noisy", "open"] = "auto"
+    reward_share: float = REWARD_SHARE
+    reward_clip: float = 1.0
+    bound_ratio: float = 1.0
+    stage_scales: bool = True
+    noise_scale: float = 1.0
+    model: ClassVar[TrustModel] = "ldp"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("mechanism", self.mechanism, list(GRAMS))
+        check_choice("calibration", self.calibration, ["certified", "printed"])
+        check_choice("clipping", self.clipping, [_AUTO, "device", "none"])
+        check_choice("rewards", self.rewards, [_AUTO, "public", "noisy", "open"])
+        for key in ("reward_clip", "bound_ratio", "noise_scale"):
+            check_positive(key, getattr(self, key))
+        check_share("reward_share", self.reward_share)
+        check_flag("stage_scales", self.stage_scales)
+        self._check_delta()
+        if self.bound_ratio != 1 and (self.mechanism, self.calibration) != (GramBoundedLaplace.name, "printed"):
+            raise ValueError(
+                f"bound_ratio must be 1 with {self.calibration} {self.mechanism}, got {self.bound_ratio!r}; "
+                "only the printed gram_bounded_laplace leaves its bound open"
+            )
+        if self.reward_share != REWARD_SHARE and self._rewards != "noisy":
+            raise ValueError(
+                f"reward_share must be left out with rewards {self._rewards}, got {self.reward_share!r}; only noisy "
+                "ones have one"
+            )
+        if self.calibration == "certified":
+            self._check_certified()
+        elif self.rewards == "noisy":
+            raise ValueError(
+                "rewards must be public or open with the printed calibration, got 'noisy'; the paper has no noise for "
+                "them: use calibration: certified"
+            )
+
+    def _check_delta(self) -> None:
+        needed = [GramGaussian.name, GramUniform.name if self.calibration == "printed" else GramBoundedLaplace.name]
+        if self.delta == 0 and self.mechanism in needed:
+            raise ValueError(
+                f"delta must be above 0 with {self.calibration} {self.mechanism}, got 0; set one, or use gram_laplace"
+            )
+
+    def _check_certified(self) -> None:
+        for key, allowed, remedy in (
+            ("clipping", (_AUTO, "device"), "without clips no noise has a finite guarantee"),
+            ("rewards", (_AUTO, "noisy", "public"), "corrections without noise have no finite guarantee"),
+            ("mechanism", tuple(CALIBRATED), "uniform noise for a usual delta would hide everything"),
+            ("noise_scale", (1, 1.0), "less noise than certified proves less"),
+        ):
+            value = getattr(self, key)
+            if value not in allowed:
+                choices = " or ".join(str(choice) for choice in dict.fromkeys(allowed))
+                raise ValueError(
+                    f"{key} must be {choices} with the certified calibration, got {value!r}; {remedy}: use "
+                    "calibration: printed to see what it does"
+                )
+
+    def place(self, data: StatisticsLayout, n_users: int, streams: Streams) -> Placed[StatisticsQuery]:
+        """Return the query with the calibrated or the printed noise."""
+        del n_users
+        exact = streams.noise.arithmetic == "exact"
+        budget = StatisticsBudget(
+            self.epsilon, self.delta, self.mechanism, self._rewards, self.reward_share, self.reward_clip,
+            self.stage_scales, exact,
+        )  # fmt: skip
+        if self.calibration == "certified":
+            return Placed(certified_statistics(budget, data), choice=self._choice())
+        if exact:
+            raise ValueError(
+                "calibration must be certified with arithmetic: exact, got printed; papers print real numbers: "
+                "write arithmetic: fast, or calibration: certified"
+            )
+        printed, scaled = PRINTED[self.mechanism], self.noise_scale
+        claimed = Guarantee(self.model, self.epsilon, 0.0 if printed.pure else self.delta)
+        source = printed.source if scaled == 1 else _SCALED.format(scaled, printed.source)
+        calibration = self.calibration if scaled == 1 else f"{scaled:g} times {self.calibration}"
+        scale = scaled * printed.scale(budget, data)
+        query = StatisticsQuery(data, self._printed(data, scale), self._rewards, noise_ratio=scaled)
+        return Placed(query, source, calibration, claimed, self._choice())
+
+    def _printed(self, layout: StatisticsLayout, scale: float) -> GramMechanism:
+        """Return the mechanism with the same scale at all stages."""
+        release = layout.release(self._clips)
+        scales = tuple(scale if bound > 0 else 0.0 for bound in release.bounds)
+        if self.mechanism == GramBoundedLaplace.name:
+            # D11: the bound is left open.
+            return GramBoundedLaplace(release, scales, tuple(self.bound_ratio * b for b in scales))
+        return OF_SCALES[self.mechanism](release, scales)
+
+    @property
+    def _clips(self) -> bool:
+        return self.clipping == "device" or (self.clipping == _AUTO and self.calibration == "certified")
+
+    @property
+    def _rewards(self) -> Rewards:
+        if self.rewards == "auto":
+            return "noisy" if self.calibration == "certified" else "open"
+        return self.rewards
+
+    def _choice(self) -> str:
+        chosen = [f"clipping: {'device' if self._clips else 'none'}"] if self.clipping == _AUTO else []
+        chosen += [f"rewards: {self._rewards}"] if self.rewards == _AUTO else []
+        reason = "what the certified noise needs" if self.calibration == "certified" else "what the paper has"
+        return f"{', '.join(chosen)}; {reason}" if chosen else ""
+
+
+@dataclass(frozen=True)
+class LocalBitPrivacy(TrustModelSettings[None, BitQuery]):
+    """Local differential privacy: every user's bit is flipped with probability 1 / (1 + e^epsilon).
+
+    *Formal guarantee.* (epsilon, 0)-LDP of all that one user sends, exactly; above 100 that of 100, as lies are then
+    rarer than the coins' resolution.
+
+    Args:
+        epsilon: in [1e-9, 1e9].
+    """
+
+    epsilon: float
+    model: ClassVar[TrustModel] = "ldp"
+
+    def __post_init__(self) -> None:
+        check_budget(self.epsilon, 0.0)
+
+    @property
+    def requested(self) -> Guarantee:
+        """The guarantee that was asked for."""
+        return Guarantee(self.model, self.epsilon)
+
+    def place(self, data: None, n_users: int, streams: Streams) -> Placed[BitQuery]:
+        """Return the query with a randomised bit."""
+        del data, n_users, streams
+        law = RandomizedResponse(min(LARGEST_EPSILON, float(self.epsilon)))
+        return Placed(BitQuery(law), "the requested guarantee, met by the certified coins")
+
+
+LOCAL_PRIVACY: dict[str, type[TrustModelSettings[Any, Any]]] = {
+    CountQuery.name: LocalPrivacy,
+    GradientQuery.name: LocalGradientPrivacy,
+    StatisticsQuery.name: LocalStatisticsPrivacy,
+    BitQuery.name: LocalBitPrivacy,
+}
+"""Settings by query."""

@@ -1,0 +1,105 @@
+"""Trust model none: no noise anywhere, the non-private algorithm, and an infinite epsilon on the certificate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from dprl.privacy.base import TrustModel
+from dprl.privacy.counters import ExactCounter
+from dprl.privacy.mechanisms.clipping import NORMS
+from dprl.privacy.mechanisms.gram_base import RawGram
+from dprl.privacy.mechanisms.vectors import RawVector
+from dprl.privacy.queries.bits import BitQuery
+from dprl.privacy.queries.count_encoding import CountEncoding, CountFamilies
+from dprl.privacy.queries.count_precision import NoiseSpec
+from dprl.privacy.queries.counts import CountQuery
+from dprl.privacy.queries.gradient_calibration import PAPER_CLIP
+from dprl.privacy.queries.gradients import GradientLayout, GradientQuery
+from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQuery
+from dprl.privacy.randomness.streams import Streams
+from dprl.privacy.trust_models.base import GradientSettings, Placed, TrustModelSettings
+from dprl.privacy.validation import check_choice, check_positive
+
+
+@dataclass(frozen=True)
+class NoPrivacy(TrustModelSettings[CountFamilies, CountQuery]):
+    """Exact counts."""
+
+    model: ClassVar[TrustModel] = "none"
+
+    def place(self, data: CountFamilies, n_users: int, streams: Streams) -> Placed[CountQuery]:
+        """Return the query without noise."""
+        del streams
+        return Placed(CountQuery(CountEncoding(data), NoiseSpec(None, ExactCounter(n_users))))
+
+
+@dataclass(frozen=True)
+class NoGradientPrivacy(GradientSettings):
+    """Clipped gradients as they are.
+
+    Args:
+        clip_norm: of the ball that gradients are shrunk into: 'l1', 'l2', 'elementwise', or 'none' for no clip.
+        clip: C > 0, of a ball of radius C / 2, as with privacy.
+        release_scores: 'simulator': raw scores are read; 'none': they are not.
+    """
+
+    clip_norm: Literal["none", "l1", "l2", "elementwise"] = "l1"
+    clip: float = PAPER_CLIP
+    release_scores: Literal["simulator", "none"] = "simulator"
+    model: ClassVar[TrustModel] = "none"
+
+    def __post_init__(self) -> None:
+        check_choice("clip_norm", self.clip_norm, list(NORMS))
+        check_positive("clip", self.clip, "gradients are shrunk to half of it")
+        check_choice("release_scores", self.release_scores, ["simulator", "none"])
+
+    def place(self, data: GradientLayout, n_users: int, streams: Streams) -> Placed[GradientQuery]:
+        """Return the query without noise."""
+        del n_users, streams
+        law = RawVector(data.dimension, self.clip_norm, self.clip)
+        return Placed(GradientQuery(law, release_scores=self.release_scores, left_open=data.left_open))
+
+
+@dataclass(frozen=True)
+class NoStatisticsPrivacy(TrustModelSettings[StatisticsLayout, StatisticsQuery]):
+    """Statistics as they are.
+
+    Args:
+        rewards: 'open': their corrections are sent as they are; 'public': rewards are known, and none are sent.
+        clipping: 'device': features and values are clipped as with privacy; 'none': as [TH23] has it.
+    """
+
+    rewards: Literal["public", "open"] = "open"
+    clipping: Literal["device", "none"] = "none"
+    model: ClassVar[TrustModel] = "none"
+
+    def __post_init__(self) -> None:
+        check_choice("rewards", self.rewards, ["public", "open"])
+        check_choice("clipping", self.clipping, ["device", "none"])
+
+    def place(self, data: StatisticsLayout, n_users: int, streams: Streams) -> Placed[StatisticsQuery]:
+        """Return the query without noise."""
+        del n_users, streams
+        return Placed(StatisticsQuery(data, RawGram(data.release(self.clipping == "device")), self.rewards))
+
+
+@dataclass(frozen=True)
+class NoBitPrivacy(TrustModelSettings[None, BitQuery]):
+    """Bits as they are."""
+
+    model: ClassVar[TrustModel] = "none"
+
+    def place(self, data: None, n_users: int, streams: Streams) -> Placed[BitQuery]:
+        """Return the query without noise."""
+        del data, n_users, streams
+        return Placed(BitQuery())
+
+
+NO_PRIVACY: dict[str, type[TrustModelSettings[Any, Any]]] = {
+    CountQuery.name: NoPrivacy,
+    GradientQuery.name: NoGradientPrivacy,
+    StatisticsQuery.name: NoStatisticsPrivacy,
+    BitQuery.name: NoBitPrivacy,
+}
+"""Settings by query."""

@@ -1,0 +1,311 @@
+"""A trusted server's sums of gradients and of linear statistics: content, noise, certificate, state, refusals."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dprl.privacy import (
+    CentralGradientPrivacy,
+    CentralStatisticsPrivacy,
+    GradientLayout,
+    GradientPrivatizer,
+    LedgerError,
+    LocalGradientPrivacy,
+    NoGradientPrivacy,
+    NoiseConfig,
+    NoStatisticsPrivacy,
+    StatisticsLayout,
+    StatisticsPrivatizer,
+    Streams,
+    add_statistics,
+    receive,
+    send_statistics,
+    submit,
+)
+from dprl.privacy.accounting.closed_forms import gaussian_mu
+from dprl.privacy.counters import COUNTERS
+from dprl.privacy.queries.linear_statistics import correction_row, gram_row
+
+D, B, N = 5, 4, 11
+LAYOUT = StatisticsLayout(horizon=4, dimension=3, n_messages=2, n_agents=2, reward_dimension=2)
+USERS = 9
+NO_NOISE = 1e9
+"""An epsilon with noise that is far below what is tested."""
+
+
+def gradients(n: int = N, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(0.0, 0.002, (n, D))
+
+
+def outputs(privatizer: GradientPrivatizer, given: np.ndarray, first: int = 1) -> np.ndarray:
+    """What the server makes of each message, float64[n, d]."""
+    privatizer.charge(first, first + len(given) - 1)
+    out = np.full(given.shape, np.nan)
+    for row, gradient in enumerate(given):
+        submit(privatizer.channel, gradient, 0.0, first + row)
+        bit = receive(privatizer.channel, out[row])
+        assert math.isnan(bit)
+    return out
+
+
+def central(epsilon: float = 1.0, arithmetic: Any = "fast", n: int = N, window: int = B, **more: Any) -> Any:
+    streams = Streams(3, "windows", NoiseConfig(arithmetic))
+    return CentralGradientPrivacy(epsilon, **more).build(GradientLayout(D, window), n, streams)
+
+
+@pytest.mark.parametrize("arithmetic", ["fast", "exact"])
+@pytest.mark.parametrize(
+    "settings", [{}, {"mechanism": "clipped_gaussian", "delta": 1e-6}], ids=["laplace", "gaussian"]
+)
+def test_the_sum_of_a_window_comes_with_its_last_gradient_and_never_without_its_noise(
+    arithmetic: Any, settings: dict[str, Any]
+) -> None:
+    given = gradients()
+    norm: Any = "l2" if settings else "l1"
+    raw = NoGradientPrivacy(clip_norm=norm).build(GradientLayout(D), N, Streams(0, "raw"))
+    clipped = outputs(raw, given)
+    exact = outputs(central(1e5 if settings else 1e3, arithmetic, **settings), given)
+    sums = [clipped[start : start + B].sum(axis=0) for start in (0, B)]
+    assert not exact[[0, 1, 2, 4, 5, 6, 8, 9, 10]].any()  # the last window has three gradients and is never released
+    np.testing.assert_allclose(exact[[3, 7]], sums, atol=2e-4)
+    noisy = outputs(central(1.0, arithmetic, **settings), given)
+    assert (np.abs(noisy[[3, 7]] - sums) > 1e-5).all()
+    assert not np.intersect1d(noisy[3] - sums[0], noisy[7] - sums[1]).size
+
+
+def test_the_noise_of_a_window_is_that_of_one_message() -> None:
+    """Kolmogorov-Smirnov on 20,000 numbers at a fixed seed, false-alarm rate 1e-3."""
+    n, window = 8000, 2
+    privatizer = central(2.0, n=n, window=window, clip=0.5)
+    released = outputs(privatizer, np.zeros((n, D)))[window - 1 :: window].ravel()
+    assert stats.kstest(released, stats.laplace(scale=0.25).cdf).pvalue > 1e-3
+    local = LocalGradientPrivacy(2.0, clip=0.5).build(GradientLayout(D), n, Streams(0, "x"))
+    assert privatizer.query.law == local.query.law
+
+
+@pytest.mark.parametrize("submissions", [1, 3])
+def test_the_certificate_is_that_of_the_local_model_but_for_the_people(submissions: int) -> None:
+    settings: dict[str, Any] = {"mechanism": "clipped_gaussian", "delta": 1e-6, "submissions": submissions}
+    written = central(1.0, n=40, **settings).planned_certificate("x").to_dict()
+    streams = Streams(0, "x")
+    local = (
+        LocalGradientPrivacy(1.0, **settings).build(GradientLayout(D), 40, streams).planned_certificate("x").to_dict()
+    )
+    assert (written["trust_model"], written["verdict"]) == ("jdp", "holds")
+    assert written["proved"] == local["proved"]
+    assert (written["users"], written["submissions"]) == (local["users"], submissions)
+    assert "the server is trusted" in written["observer"]
+    assert any("hold gradients without noise" in channel for channel in written["excluded_channels"])
+    assert any("raw scores" in channel for channel in written["excluded_channels"])
+
+
+@pytest.mark.parametrize("cut", [2, 4, 5])
+def test_a_run_of_windows_continues_wherever_it_is_cut(cut: int) -> None:
+    given, whole, first, second = gradients(), central(), central(), central()
+    expected = outputs(whole, given)
+    before = outputs(first, given[:cut])
+    second.load_state_dict(first.state_dict())
+    np.testing.assert_array_equal(np.vstack([before, outputs(second, given[cut:], cut + 1)]), expected)
+    other = central(window=B + 1)
+    with pytest.raises(ValueError, match="state"):
+        other.load_state_dict(first.state_dict())
+
+
+def test_nobody_is_in_a_window_twice() -> None:
+    with pytest.raises(
+        ValueError, match=r"buffer_size must be at most the number of agents with model jdp, 3, got 4; "
+    ):
+        central(n=9, submissions=3)
+    central(n=12, submissions=3)
+    central(n=2)
+
+
+def test_clients_in_other_processes_and_private_bits_are_refused() -> None:
+    with pytest.raises(LedgerError, match=r"clients .* here a trusted server adds it; .* model: ldp$"):
+        central().lease(2)
+    for settings, message in (
+        ({"mechanism": "privunit"}, "mechanism must be one of clipped_laplace, clipped_gaussian, got 'privunit'"),
+        ({"release_scores": "private"}, "release_scores must be one of simulator, none"),
+        ({"mechanism": "clipped_gaussian"}, "delta must be above 0 with clipped_gaussian"),
+        ({"submissions": 0}, "submissions must be a whole number"),
+        ({"clip": -1.0}, "clip must be a finite number above 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            CentralGradientPrivacy(1.0, **settings)
+
+
+# Linear statistics.
+
+
+def records(seed: int = 0, n: int = USERS) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Features, targets and corrections of users, some of them beyond the clips."""
+    rng = np.random.default_rng(seed)
+    m, h, d = LAYOUT.n_messages, LAYOUT.horizon, LAYOUT.dimension
+    return [
+        (rng.normal(0, 1.5, (m, h, d)), rng.normal(1, 2, (m, h)), rng.normal(0, 0.8, (LAYOUT.n_agents, h, 2)))
+        for _ in range(n)
+    ]
+
+
+def statistics(epsilon: float = 1.0, layout: StatisticsLayout = LAYOUT, **more: Any) -> StatisticsPrivatizer:
+    return CentralStatisticsPrivacy(epsilon, **more).build(layout, USERS, Streams(1, "statistics"))
+
+
+class Read:
+    """What a learner reads of users 1, 2, ...: sums after each of them, and corrections added up."""
+
+    def __init__(self, privatizer: StatisticsPrivatizer) -> None:
+        m, h, d = LAYOUT.n_messages, LAYOUT.horizon, LAYOUT.dimension
+        self.privatizer, self.matrices, self.vectors = privatizer, np.zeros((m, h, d, d)), np.zeros((m, h, d))
+        self.corrections = np.zeros((LAYOUT.n_agents, h, LAYOUT.reward_dimension))
+
+    def take(self, users: list[tuple[np.ndarray, np.ndarray, np.ndarray]], first: int = 1) -> Read:
+        self.privatizer.charge(first, first + len(users) - 1)
+        grown = np.zeros_like(self.corrections)
+        for user, record in enumerate(users, first):
+            send_statistics(self.privatizer.channel, *record, user)
+            add_statistics(self.privatizer.channel, self.matrices, self.vectors, grown)
+            self.corrections += grown
+        return self
+
+    def numbers(self) -> np.ndarray:
+        return np.concatenate([self.matrices.ravel(), self.vectors.ravel(), self.corrections.ravel()])
+
+
+NOISE: list[dict[str, Any]] = [
+    {"counter": name, "mechanism": mechanism, "delta": 1e-6}
+    for name, counter in COUNTERS.items()
+    for mechanism, law in (("gram_gaussian", 2), ("gram_laplace", 1))
+    if law in counter.laws
+] + [{}, {"counter": "auto", "delta": 1e-6, "mechanism": "gram_gaussian"}, {"stage_scales": False}]
+
+
+@pytest.mark.parametrize("settings", NOISE, ids=str)
+def test_without_noise_the_sums_are_those_of_clipped_statistics(settings: dict[str, Any]) -> None:
+    raw = NoStatisticsPrivacy("open", "device").build(LAYOUT, USERS, Streams(0, "raw"))
+    users = records()
+    assert max(np.linalg.norm(features, axis=2).max() for features, *_ in users) > 3.0  # some are cut
+    # So short that neither norm clips them.
+    users = [(*record, 0.3 * grown / np.abs(grown).sum(axis=2, keepdims=True)) for *record, grown in users]
+    expected, found = Read(raw).take(users).numbers(), Read(statistics(NO_NOISE, **settings)).take(users).numbers()
+    np.testing.assert_allclose(found, expected, atol=0.05)
+    noisy = Read(statistics(1.0, **settings)).take(users).numbers()
+    sent = expected != 0.0
+    assert (np.abs(noisy - expected)[sent] > 0.1).mean() > 0.98
+
+
+@pytest.mark.parametrize("settings", NOISE, ids=str)
+def test_the_noise_of_the_sums_has_the_stated_deviation(settings: dict[str, Any]) -> None:
+    """Diagonal entries of the noisiest sums, 1,500 a stage; the false-alarm rate of each bound is below 1e-4."""
+    layout = StatisticsLayout(3, 500, 1, 1, 1)
+    found = []
+    for seed in range(3):
+        model = CentralStatisticsPrivacy(1.0, rewards="public", **settings)
+        privatizer = model.build(layout, USERS, Streams(seed, "deviation"))
+        sums = np.zeros((1, 3, 500, 500)), np.zeros((1, 3, 500))
+        record = np.zeros((1, 3, 500)), np.zeros((1, 3)), np.zeros((1, 3, 1))
+        profile = privatizer.query.central.counter.profile()  # type: ignore[union-attr]
+        privatizer.charge(1, USERS)
+        for user in range(1, int(np.argmax(profile)) + 2):
+            send_statistics(privatizer.channel, *record, user)
+            add_statistics(privatizer.channel, *sums, record[2])
+        found.append(np.einsum("hii->hi", sums[0][0])[:2])
+    measured = np.std(np.concatenate(found, axis=1), axis=1)
+    np.testing.assert_allclose(measured, privatizer.query.deviations[:2], rtol=0.12)
+
+
+def test_the_certificate_of_gaussian_sums_by_hand() -> None:
+    """mu^2 = levels * 4.5 n sum_h m_h^4 / (scale_h sigma)^2 for Gram matrices alone, by [CZ22]'s tree of 4 levels."""
+    privatizer = statistics(2.0, delta=1e-6, mechanism="gram_gaussian", rewards="public")
+    counter: Any = privatizer.query.central.counter  # type: ignore[union-attr]
+    levels, sigma = 4, counter.node.scale
+    mu = math.sqrt(levels * 4.5 * 2 * sum((m * m / (m * m * sigma)) ** 2 for m in (3.0, 2.0, 1.0)))
+    assert mu == pytest.approx(gaussian_mu(2.0, 1e-6), rel=1e-6)
+    certificate = privatizer.planned_certificate("x")
+    assert (certificate.verdict, certificate.trust_model) == ("holds", "jdp")
+    assert certificate.proof.epsilon_at_claimed_delta == pytest.approx(2.0, rel=1e-6)
+
+
+@pytest.mark.parametrize("settings", NOISE, ids=str)
+def test_each_certificate_holds_and_not_with_a_millionth_less(settings: dict[str, Any]) -> None:
+    certificate = statistics(1.0, **settings).planned_certificate("x")
+    assert certificate.verdict == "holds"
+    assert 0.5 < certificate.proof.epsilon_at_claimed_delta <= 1.0
+    written = certificate.to_dict()
+    assert [noise["release"] for noise in written["noise"]] == ["sums of statistics"]
+    assert any("sums of corrections" in channel for channel in written["covered_channels"])
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_no_two_users_move_the_sums_further_than_the_row_says(norm: str) -> None:
+    """Random pairs and the worst ones known, both clipped by the device, in the units of the counter."""
+    mechanism = {"l1": "gram_laplace", "l2": "gram_gaussian"}[norm]
+    query = statistics(1.0, mechanism=mechanism, delta=1e-6).query
+    units, row = query.open(Streams(0, "x")).server.units, query.row
+    sent: list[np.ndarray] = []
+    for record in [*records(5, 300), *(worst(sign) for sign in (0, 1))]:
+        channel = query.open(Streams(0, "x"))
+        channel.cursor[0] = 1
+        send_statistics(channel, *record, 1)
+        sent.append(channel.message / units)
+    given = np.array(sent)
+    apart = given[:, None] - given[None]
+    l1, l2, largest = np.abs(apart).sum(axis=2).max(), np.sqrt((apart**2).sum(axis=2)).max(), np.abs(apart).max()
+    assert l1 <= row.l1
+    assert l2 <= row.l2 * (1 + 1e-12)
+    assert largest <= row.linf
+    assert {"l1": l1 / row.l1, "l2": l2 / row.l2}[norm] > 0.65
+
+
+def worst(world: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Features at the cosine -1/2, values at their bound, opposite corrections."""
+    m, h, d = LAYOUT.n_messages, LAYOUT.horizon, LAYOUT.dimension
+    features, corrections = np.zeros((m, h, d)), np.zeros((LAYOUT.n_agents, h, LAYOUT.reward_dimension))
+    features[..., :2] = 100.0 * np.array([[1.0, 0.0], [-0.5, math.sqrt(0.75)]][world])
+    corrections[..., 0] = 100.0 if world else -100.0
+    return features, np.full((m, h), 100.0), corrections
+
+
+def test_rows_in_both_norms_are_those_of_their_parts() -> None:
+    release = LAYOUT.release(clipped=True)
+    for norm in ("l1", "l2"):
+        gram, rewards = gram_row(release, (1.0,) * 4, norm), correction_row(LAYOUT, 1.0, 1.0, norm)
+        both = gram.beside(rewards)
+        assert both.l2 == pytest.approx(math.hypot(gram.l2, rewards.l2))
+        assert (both.l1, both.cells) == (gram.l1 + rewards.l1, 54 + 16)
+    share = CentralStatisticsPrivacy(1.0, reward_share=0.25).build(LAYOUT, USERS, Streams(0, "x")).query
+    rewards = correction_row(LAYOUT, 1.0, share.central.reward_scale, "l1")  # type: ignore[union-attr]
+    assert rewards.l1 == pytest.approx(0.25 * share.row.l1)
+
+
+@pytest.mark.parametrize("settings", NOISE, ids=str)
+def test_a_run_of_sums_continues_wherever_it_is_cut(settings: dict[str, Any]) -> None:
+    users = records()
+    whole, first = Read(statistics(**settings)).take(users), Read(statistics(**settings)).take(users[:4])
+    second = Read(statistics(**settings))
+    second.privatizer.load_state_dict(first.privatizer.state_dict())
+    second.corrections[:] = first.corrections
+    second.take(users[4:], 5)
+    np.testing.assert_array_equal(second.numbers(), whole.numbers())
+
+
+def test_settings_that_do_not_fit_are_refused() -> None:
+    for settings, message in (
+        ({"mechanism": "gram_uniform"}, "mechanism must be one of gram_gaussian, gram_laplace, got 'gram_uniform'"),
+        ({"counter": "abacus"}, "counter must be one of"),
+        ({"rewards": "open"}, "rewards must be one of noisy, public, got 'open'"),
+        ({"mechanism": "gram_gaussian"}, "delta must be above 0 with gram_gaussian"),
+        ({"reward_share": 1.0}, "reward_share must lie in"),
+        ({"reward_clip": 0}, "reward_clip must be a finite number above 0"),
+        ({"stage_scales": 1}, "stage_scales must be true or false"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            CentralStatisticsPrivacy(1.0, **settings)
+    exact = Streams(0, "x", NoiseConfig("exact"))
+    with pytest.raises(ValueError, match=r"arithmetic must be fast with model jdp for statistics, got exact; .* ldp$"):
+        CentralStatisticsPrivacy(1.0).build(LAYOUT, USERS, exact)
