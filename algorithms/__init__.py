@@ -1,4 +1,4 @@
-"""One file per algorithm box of the papers; each plans from private counts only."""
+"""Algorithms, by registered name; each has one file or one folder."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """best_ucb_vi: optimistic value iteration that makes the most of private counts.
 
-None of the papers has it: the bounds of [CZ22] Algorithm 2 in a form that loses less to noise, for whatever counter or
-report has the least of it. docs/best_ucb_vi.md derives every line and proves that its values are optimistic.
+It is our own algorithm: the bounds of [CZ22] Algorithm 2 in a form that loses less to noise, for any counter or
+message. docs/best_ucb_vi.md derives every line and proves that its values are optimistic.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FIRST_EPOCH = 1024
 # Fixed functions of V* with bounded noise: u, u^2, (1 - u)^2 and 1, with u = (W - V*) / W.
 _FUNCTIONS = 4
 _NEAREST_STEPS = 6
-# Weights for which the bound of docs/best_ucb_vi.md, step 3, holds for every number of visits.
+# With these weights, the bound of docs/best_ucb_vi.md, step 3, holds for every number of visits.
 _VARIANCE, _RANGE = 2.4, 2.8
 
 

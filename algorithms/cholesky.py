@@ -1,4 +1,4 @@
-"""The inverse of a small positive definite matrix in a compiled loop, where a call of a library costs more than it."""
+"""Inverse of a small positive definite matrix in a compiled loop; a library call would cost more than the inverse."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dprl.compiled import inlined, no_alloc_kernel
 
 @no_alloc_kernel
 def inverted(matrix: Float64Array, shift: float, factor: Float64Array, inverse: Float64Array) -> bool:
-    """Fill `inverse` [D, D] of matrix + shift I, whose upper triangle is read; return False if it has a pivot <= 0."""
+    """Fill `inverse` [D, D] of matrix + shift I; return False if it has a pivot <= 0. Reads the upper triangle."""
     d = matrix.shape[0]
     if not _factored(matrix, shift, factor):
         return False

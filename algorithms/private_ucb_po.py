@@ -74,7 +74,7 @@ def exponential(x: float) -> float:
 
 
 @inlined
-def improve(tables: _Tables, step: float) -> None:
+def _improve(tables: _Tables, step: float) -> None:
     """Multiply pi(a|s) by exp(step * Q(s, a)) and normalise.
 
     Costs to go are H-h+1 - Q, a shift that the normalisation removes.
@@ -103,7 +103,7 @@ def improve(tables: _Tables, step: float) -> None:
 
 
 @inlined
-def evaluate(counts: Released, bonus: _Bonus, tables: _Tables) -> float:
+def _evaluate(counts: Released, bonus: _Bonus, tables: _Tables) -> float:
     """Optimistic evaluation of the policy; writes q and optimistic, returns the share of saturated cells.
 
     V = sum_a pi(a|s) Q.
@@ -142,8 +142,8 @@ def plan(counts: Released, bonus: _Bonus, tables: _Tables) -> tuple[bool, float]
     """
     step = counts.new * bonus.eta
     if step > 0.0:
-        improve(tables, step)
-    return step > 0.0, evaluate(counts, bonus, tables)
+        _improve(tables, step)
+    return step > 0.0, _evaluate(counts, bonus, tables)
 
 
 run = learning_loop(plan, play_stochastic, stochastic_regret)

@@ -15,7 +15,16 @@ from rich.console import Console
 
 from benchmarks.harness import Blocks, Row, Run, command_line, microseconds_per_episode, race, repeated, show, verdict
 from benchmarks.naive_pgc import NaivePGC
-from dprl.algorithms.pgc_a3c.crowd import GRAVITY, Crowd, advance, crowd, deliver, idle, local_update, tick
+from dprl.algorithms.pgc_a3c.agent_batch import (
+    GRAVITY,
+    AgentBatch,
+    advance,
+    agent_batch,
+    deliver,
+    idle,
+    local_update,
+    tick,
+)
 from dprl.algorithms.pgc_a3c.gradient import ACTION, Loss, LossTables, loss_tables
 from dprl.algorithms.pgc_a3c.network import DIMENSION, INPUTS, initial_parameters
 from dprl.envs.cartpole import CartPole, CartPoleGravity
@@ -48,7 +57,7 @@ def untrained(streams: Streams) -> Float64Array:
 
 @kernel
 def submit_often(
-    n: int, lanes: Crowd, loss: LossTables, noise: VectorNoise, theta: Float64Array, exploration: float
+    n: int, lanes: AgentBatch, loss: LossTables, noise: VectorNoise, theta: Float64Array, exploration: float
 ) -> float:
     """Take n submissions, with noise and an update after each; its step is 0, so that the episodes stay as long.
 
@@ -81,7 +90,7 @@ def submit_often(
 def disagreement(submissions: int) -> float:
     """The largest relative difference between our gradients and the naive program's on the same actions."""
     task, streams, worst = CartPoleGravity().build(), Streams(1, "agreement"), 0.0
-    lanes, tables, gradient = crowd(1, task, streams), loss_tables(LOSS, task.horizon), np.empty(DIMENSION)
+    lanes, tables, gradient = agent_batch(1, task, streams), loss_tables(LOSS, task.horizon), np.empty(DIMENSION)
     for n in range(1, submissions + 1):
         theta = balancing() if n % 2 else untrained(Streams(n, "agreement"))
         theirs = NaivePGC(theta, dtype=torch.float64)
@@ -137,7 +146,7 @@ def measure(policy: str, n_lanes: int, task: CartPole, blocks: Blocks, naive: Bl
     """Submissions of one policy: their mean length in steps, CPU microseconds each, ours and theirs (0: not run)."""
     streams = Streams(0, "benchmark")
     theta, exploration = (balancing(), 0.0) if policy == "balancing" else (untrained(streams), 0.5)
-    lanes, tables = crowd(n_lanes, task, streams), loss_tables(LOSS, task.horizon)
+    lanes, tables = agent_batch(n_lanes, task, streams), loss_tables(LOSS, task.horizon)
     noise = ClippedLaplace.calibrated(EPSILON, 0.0, DIMENSION, CLIP).vector_noise(streams.key("user_noise"))
     lengths = [submit_often(10, lanes, tables, noise, theta, exploration)]
 

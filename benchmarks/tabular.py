@@ -36,8 +36,8 @@ from benchmarks.harness import (
 )
 from dprl.algorithms import PrivateUCBVIConfig
 from dprl.algorithms.tabular import Released
-from dprl.algorithms.tabular.counts import N_FAMILIES
 from dprl.algorithms.tabular.simulator import (
+    N_FAMILIES,
     play,
     play_stochastic,
     policy_value,

@@ -16,8 +16,7 @@ import numpy as np
 from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Metric, check_choice, check_number
 from dprl.algorithms.dp_nash_vi.planning import NashBonus, NashPlanner, NashTables, plan
 from dprl.algorithms.tabular import TabularConfig, learning_loop
-from dprl.algorithms.tabular.counts import visit_families, write_visits
-from dprl.algorithms.tabular.simulator import Device, device
+from dprl.algorithms.tabular.simulator import EpisodeBuffer, episode_buffer, visit_families, write_visits
 from dprl.compiled import inlined
 from dprl.envs import Env, FiniteMDP
 from dprl.envs.dynamics import roll_out_stochastic
@@ -127,7 +126,7 @@ class _GameSimulator(NamedTuple):
     episodes: int
     key: np.ndarray
     gap: GapScratch
-    device: Device
+    device: EpisodeBuffer
 
     def identity(self) -> tuple[np.ndarray, ...]:
         """Return arrays that differ for another game or stream."""
@@ -147,7 +146,7 @@ def _game_simulator(game: MarkovGame, episodes: int, streams: Streams) -> _GameS
         episodes=episodes,
         key=streams.key("env"),
         gap=gap_scratch(game.n_states, game.n_max_actions, game.n_min_actions),
-        device=device(game.horizon, n_families=2),
+        device=episode_buffer(game.horizon, n_families=2),
     )
 
 

@@ -65,7 +65,7 @@ class _Expectations(NamedTuple):
 
 @inlined
 def postprocess(step: Float64Array, slack: float, found: Postprocessed) -> int:
-    """Fill `found` from the released counts of one step, and return in how many cells nothing is feasible.
+    """Fill `found` from the released counts of one step, and return the number of cells without a feasible solution.
 
     step float64[S'+1, X]: transitions to s' along (s, a, b), then visits N; it is not written. slack: E/4. Nothing is
     feasible where N < -E/4; x = 0 there, the limit of the solutions as N rises to -E/4. Counts >= 0 whose sum lies in
@@ -232,9 +232,9 @@ class NashTables(NamedTuple):
 
     policy float64[H, S, A, B]: the joint policy pi^k; optimistic, pessimistic float64[S]: V_up and V_lo of the first
     step; q_up, q_lo float64[S, A, B]: the payoffs that they are values of. output float64[H, S, A, B]: pi^out, and
-    smallest_gap float64[1]: its gap. gap float64[1]: that of `policy`. missed float64[1]: how many equilibria so far
-    were missed by more than LARGEST_VIOLATION; infeasible float64[1]: the share of cells of the last plan whose counts
-    eq. (8) of [QW24] cannot meet.
+    smallest_gap float64[1]: its gap. gap float64[1]: that of `policy`. missed float64[1]: number of equilibria so far
+    missed by more than LARGEST_VIOLATION; infeasible float64[1]: share of cells of the last plan with no solution of
+    eq. (8) of [QW24].
     """
 
     policy: Float64Array
@@ -290,19 +290,19 @@ def plan(counts: Released, planner: NashPlanner, tables: NashTables) -> tuple[bo
     for h in range(horizon - 1, -1, -1):  # line 5
         infeasible += postprocess(steps[h], 0.25 * planner.bonus.e, scratch.counts)
         private_expectations(scratch.counts, planner.bonus.e, up, lo, scratch.expected)  # line 7
-        saturated += bound_payoffs(scratch.expected, planner.rewards[h], float(horizon - h), planner.bonus, q_up, q_lo)
+        saturated += _bound_payoffs(scratch.expected, planner.rewards[h], float(horizon - h), planner.bonus, q_up, q_lo)
         for s in range(n_states):  # line 13
             policy, high, low = tables.policy[h, s], tables.q_up[s], tables.q_lo[s]
             violation = coarse_correlated_equilibrium(high, low, scratch.equilibrium, policy)  # line 14
             tables.missed[0] += not violation <= LARGEST_VIOLATION  # NaN is missed, too
-            up[s], lo[s] = mean(policy, high), mean(policy, low)  # line 15
+            up[s], lo[s] = _mean(policy, high), _mean(policy, low)  # line 15
     _keep_smallest_gap(planner.start, tables)
     tables.infeasible[0] = infeasible / (horizon * cells)
     return True, saturated / (horizon * cells)
 
 
 @inlined
-def bound_payoffs(
+def _bound_payoffs(
     expected: _Expectations, rewards: Float64Array, cap: float, bonus: NashBonus, q_up: Float64Array, q_lo: Float64Array
 ) -> int:
     """Fill Q_up and Q_lo, float64[S*A*B]; return how many cells have both at their caps. Where N~ = 0, all have.
@@ -323,7 +323,7 @@ def bound_payoffs(
 
 
 @inlined
-def mean(policy: Float64Array, payoff: Float64Array) -> float:
+def _mean(policy: Float64Array, payoff: Float64Array) -> float:
     """Return the expected payoff float64[A, B] of a joint policy float64[A, B]."""
     total = 0.0
     for a in range(policy.shape[0]):

@@ -1,4 +1,4 @@
-"""The box of LDP-SignVotes: act by the signs of the fit, play, send a randomised vote, fit again."""
+"""LDP-SignVotes: settings, learner, and the loop: act by the signs of the fit, play, send a vote, fit again."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from dprl.algorithms.base import REGRET, Float64Array, Int64Array, Metric, Releases, check_number
-from dprl.algorithms.ldp_sign_votes.drift import TIES, DriftTests, drift_tests
 from dprl.algorithms.ldp_sign_votes.fit import Fit, Votes, act, add_vote, no_votes, refit
+from dprl.algorithms.ldp_sign_votes.sign_test import TIES, SignTests, sign_tests
 from dprl.algorithms.learner import Learner
 from dprl.compiled import inlined, no_alloc_kernel
 from dprl.envs import Env, LinearMixtureMDP
@@ -27,11 +27,11 @@ RIGHT_SIGNS = Metric(
     better="high",
     most=1.0,
 )
-"""With all of them the actions are the best ones, and regret no longer grows."""
+"""At 1 the actions are the best ones, and regret no longer grows."""
 
 
-class Device(NamedTuple):
-    """What is on the user's side: the episode under way. Only `play` writes it, only `send_bit` may read the bit.
+class _EpisodeBuffer(NamedTuple):
+    """User's side: the episode under way. Only `play` writes it, only `send_bit` may read the bit.
 
     uniforms float64[H + 1]: of the steps, and of the test's coin; bit int64[1].
     """
@@ -41,14 +41,14 @@ class Device(NamedTuple):
 
     def __repr__(self) -> str:
         # The generated one would print a user's data into a log.
-        return f"Device({self.uniforms.shape[0] - 1} steps)"
+        return f"EpisodeBuffer({self.uniforms.shape[0] - 1} steps)"
 
 
-class Users(NamedTuple):
+class _Users(NamedTuple):
     """The environment and its users as compiled loops see them.
 
     lists, theta float64[n, d-1], rewards float64[S]: the truth; start, optimal: the first state and V* there; episodes:
-    K. tests: what votes are about, public. env_key uint64[5]. means float64[H, S, n], values float64[H + 1, S]:
+    K. tests: the public tests behind votes. env_key uint64[5]. means float64[H, S, n], values float64[H + 1, S]:
     scratch.
     """
 
@@ -58,18 +58,18 @@ class Users(NamedTuple):
     start: int
     optimal: float
     episodes: int
-    tests: DriftTests
+    tests: SignTests
     env_key: np.ndarray
     means: Float64Array
     values: Float64Array
-    device: Device
+    device: _EpisodeBuffer
 
     def __repr__(self) -> str:
-        return f"Users({self.episodes} episodes)"
+        return f"_Users({self.episodes} episodes)"
 
 
-class Server(NamedTuple):
-    """What is computed from votes only.
+class _Server(NamedTuple):
+    """Server state, computed from votes only.
 
     votes, fit: see `fit`. actions float64[n, d-1]: those of the episode under way, to be turned round where the
     directions are -1. exploration: in standard deviations; key uint64[5], uniforms float64[n, d-1]: of it.
@@ -87,7 +87,7 @@ class Server(NamedTuple):
 
 
 @no_alloc_kernel
-def play(users: Users, actions: Float64Array, user: int) -> None:
+def play(users: _Users, actions: Float64Array, user: int) -> None:
     """User side: episode `user` with actions float64[n, d-1]; leaves the vote on the user's agent in users.device."""
     own, (horizon, _, n) = users.device, users.tests.directions.shape
     fill_uniform(own.uniforms, users.env_key, np.uint64(user) * np.uint64(horizon + 1))
@@ -104,7 +104,7 @@ def play(users: Users, actions: Float64Array, user: int) -> None:
 
 
 @inlined
-def _next_entry(users: Users, actions: Float64Array, h: int, state: int, uniform: float) -> int:
+def _next_entry(users: _Users, actions: Float64Array, h: int, state: int, uniform: float) -> int:
     """Return the entry of the list of `state` that a uniform draw in [0, 1) picks."""
     lists, reached = users.lists, 0.0
     chosen: int = lists.first[state]
@@ -122,7 +122,7 @@ def _next_entry(users: Users, actions: Float64Array, h: int, state: int, uniform
 
 
 @inlined
-def _drift(users: Users, actions: Float64Array, agent: int) -> float:
+def _drift(users: _Users, actions: Float64Array, agent: int) -> float:
     """Return <a_i, theta_i> of an agent that goes with theta."""
     total = 0.0
     for e in range(actions.shape[1]):
@@ -131,7 +131,7 @@ def _drift(users: Users, actions: Float64Array, agent: int) -> float:
 
 
 @no_alloc_kernel
-def regret(users: Users, actions: Float64Array) -> float:
+def regret(users: _Users, actions: Float64Array) -> float:
     """Return V* - V^pi at the start, exact, of the actions float64[n, d-1]."""
     horizon, n_states, n = users.means.shape
     for i in range(n):
@@ -145,7 +145,7 @@ def regret(users: Users, actions: Float64Array) -> float:
 
 
 @no_alloc_kernel
-def run(users: Users, channel: BitChannel, server: Server, first: int, last: int) -> float:
+def run(users: _Users, channel: BitChannel, server: _Server, first: int, last: int) -> float:
     """Run episodes first..last (from 1 on, inclusive) of K; return the summed regret. Their users must be charged."""
     actions, uniforms = server.actions, server.uniforms
     draws = uniforms.reshape(uniforms.size)
@@ -166,11 +166,11 @@ def run(users: Users, channel: BitChannel, server: Server, first: int, last: int
 
 @dataclass(frozen=True)
 class LDPSignVotesConfig:
-    """LDP-SignVotes, one randomised bit from every user on which way an agent's action moved: our baseline for MA-LDP.
+    """LDP-SignVotes, one randomised bit from every user on the direction of an agent's action: our baseline for MA-LDP.
 
     Args:
-        exploration: how many standard deviations of a fit actions are drawn with, at least 0. With d = 2 an agent has
-            two actions, which say the same of each other, and there is none.
+        exploration: standard deviations of a fit that perturb actions, at least 0. With d = 2 an agent has two opposite
+            actions; a vote on one is a vote on the other, and there is no exploration.
     """
 
     exploration: float = 1.0
@@ -221,7 +221,7 @@ class LDPSignVotesLearner(Learner):
         self._users = _users(env, episodes, streams)
         (n, length), exploration = env.theta.shape, config.exploration if env.dimension > 2 else 0.0
         key = streams.key("exploration", "actions")
-        self._server = Server(*no_votes(n, length), np.ones((n, length)), exploration, key, np.zeros((n, length)))
+        self._server = _Server(*no_votes(n, length), np.ones((n, length)), exploration, key, np.zeros((n, length)))
 
     @property
     def policy(self) -> Float64Array:
@@ -241,18 +241,18 @@ class LDPSignVotesLearner(Learner):
         return kept | {"actions": self._server.actions}
 
 
-def _users(mdp: LinearMixtureMDP, episodes: int, streams: Streams) -> Users:
+def _users(mdp: LinearMixtureMDP, episodes: int, streams: Streams) -> _Users:
     horizon, n_states = mdp.horizon, mdp.n_states
-    return Users(
+    return _Users(
         lists=mdp.lists,
         theta=mdp.theta,
         rewards=mdp.common_rewards,
         start=mdp.start,
         optimal=mdp.optimal_start_value(),
         episodes=episodes,
-        tests=drift_tests(mdp),
+        tests=sign_tests(mdp),
         env_key=streams.key("env"),
         means=np.zeros((horizon, n_states, mdp.n_agents)),
         values=np.zeros((horizon + 1, n_states)),
-        device=Device(np.zeros(horizon + 1), np.zeros(1, dtype=np.int64)),
+        device=_EpisodeBuffer(np.zeros(horizon + 1), np.zeros(1, dtype=np.int64)),
     )

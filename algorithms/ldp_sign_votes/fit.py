@@ -1,4 +1,4 @@
-"""The server's least squares: which actions drive the state on, from randomised votes on actions that are public."""
+"""Least squares of the server: the effect of public actions on the state, from randomised votes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from dprl.algorithms.cholesky import inverted
 from dprl.compiled import inlined, no_alloc_kernel
 
 RIDGE = 1.0
-"""What is added to the Gram matrices: a vote's worth, so that the first ones are not believed too much."""
+"""Ridge of the Gram matrices, worth one vote: it limits the weight of the first votes."""
 _LOGISTIC_DEVIATION = math.pi / math.sqrt(3.0)
 
 
 class Votes(NamedTuple):
-    """What the server keeps, of each agent i: sums float64[n, d-1] of vote times action, gram float64[n, d-1, d-1]."""
+    """Sums over the votes on each agent: sums float64[n, d-1] of vote times action, gram float64[n, d-1, d-1]."""
 
     sums: Float64Array
     gram: Float64Array
@@ -36,7 +36,7 @@ class Fit(NamedTuple):
 
 
 def no_votes(n_agents: int, length: int) -> tuple[Votes, Fit]:
-    """Return what there is before any vote."""
+    """Return the state before any vote."""
     square = (length, length)
     votes = Votes(np.zeros((n_agents, length)), np.zeros((n_agents, *square)))
     return votes, Fit(np.zeros((n_agents, length)), np.ones((n_agents, length)), np.zeros(square), np.zeros(square))

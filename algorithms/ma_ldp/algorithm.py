@@ -13,13 +13,11 @@ import numpy as np
 
 from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Metric, Releases, check_choice, check_number
 from dprl.algorithms.learner import Learner
-from dprl.algorithms.ma_ldp.beliefs import Beliefs, beliefs, mean_error
-from dprl.algorithms.ma_ldp.bonus import EXPONENT, beta_rates
-from dprl.algorithms.ma_ldp.estimation import empty_sums, no_estimates, shift_rates
+from dprl.algorithms.ma_ldp.estimation import EXPONENT, beta_rates, empty_sums, no_estimates, shift_rates
 from dprl.algorithms.ma_ldp.graphs import FIXED_GRAPHS, GRAPHS, Complete, Gossip, Graph, RandomEdges
 from dprl.algorithms.ma_ldp.loop import Server, run
 from dprl.algorithms.ma_ldp.planning import planning
-from dprl.algorithms.ma_ldp.rewards import RewardStep
+from dprl.algorithms.ma_ldp.rewards import RewardEstimates, RewardStep, first_estimates, mean_error
 from dprl.algorithms.ma_ldp.users import users_of
 from dprl.envs import Env, LinearMixtureMDP
 from dprl.privacy import StatisticsLayout, StatisticsPrivacyConfig, StatisticsPrivatizer, Streams
@@ -183,18 +181,18 @@ class MALDPLearner(Learner):
         return Server(
             sums=empty_sums(n_messages, horizon, dimension),
             estimates=no_estimates(n_messages, horizon, dimension),
-            beliefs=self._first_beliefs(streams),
+            rewards=self._first_estimates(streams),
             growing=privatizer.trust_model != "jdp",
             beta_rates=self._beta_rates(),
             shift_rates=shift_rates(privatizer.query.deviations, dimension, self.config.alpha, self.config.shift_scale),
             betas=np.zeros(horizon),
         )
 
-    def _first_beliefs(self, streams: Streams) -> Beliefs:
+    def _first_estimates(self, streams: Streams) -> RewardEstimates:
         graph, learned = self.config.communication, self.privatizer.query.rewards != "public"
         talks = (graph.matrices(self._env.n_agents), graph.cycled, streams.key("exploration", "who talks"))
         n_messages = self.privatizer.query.layout.n_messages
-        return beliefs(self._env, learned, self.privatizer.query.clipped, self.config.steps, talks, n_messages)
+        return first_estimates(self._env, learned, self.privatizer.query.clipped, self.config.steps, talks, n_messages)
 
     def _beta_rates(self) -> Float64Array:
         """Return beta_{k,h} / k^(1/4), float64[H], for the noise that runs."""
@@ -241,7 +239,7 @@ class MALDPLearner(Learner):
             REGRET.name: regret,
             SATURATED.name: cut / (n * entries),
             INDEFINITE.name: indefinite / (n * stages),
-            REWARD_ERROR.name: mean_error(server.beliefs, self._env.common_rewards, self._users.reached),
+            REWARD_ERROR.name: mean_error(server.rewards, self._env.common_rewards, self._users.reached),
         }
 
     def _arrays(self) -> dict[str, np.ndarray]:
@@ -250,7 +248,7 @@ class MALDPLearner(Learner):
         return {
             "matrices": server.sums.matrices,
             "vectors": server.sums.vectors,
-            "weights": server.beliefs.weights,
-            "believed": server.beliefs.believed,
+            "weights": server.rewards.weights,
+            "rewards": server.rewards.values,
             "chances": self._planning.plan.chances,
         }

@@ -1,4 +1,4 @@
-"""Ridge regression of the server: theta and the inverse of Sigma from noisy sums."""
+"""Ridge regression on noisy sums, the inverse of Sigma, and the radius beta_{k,h} as printed in [TH23]."""
 
 from __future__ import annotations
 
@@ -13,6 +13,18 @@ from dprl.compiled import inlined, no_alloc_kernel
 
 RIDGE = 1.0
 """eta of line 37, 1 in the paper; also the lambda of Lambda_1."""
+EXPONENT = 0.25
+"""beta grows like k^(1/4)."""
+
+
+_POWERS = {
+    "raw": (0.0, 0.0),
+    "gram_gaussian": (0.5, 0.25),
+    "gram_laplace": (0.5, 0.0),
+    "gram_bounded_laplace": (0.5, 0.0),
+    "gram_uniform": (0.0, 0.25),
+}
+"""Factor of beta by mechanism: the powers of 1/epsilon and of ln((H-h+1)/delta)."""
 
 
 class Sums(NamedTuple):
@@ -93,3 +105,23 @@ def _multiply(matrix: Float64Array, vector: Float64Array, product: Float64Array)
         for j in range(product.shape[0]):
             total += matrix[i, j] * vector[j]
         product[i] = total
+
+
+def beta_rates(
+    mechanism: str, budget: tuple[float, float] | None, sizes: tuple[int, int, int], alpha: float
+) -> Float64Array:
+    """Return beta_{k,h} / (c k^(1/4)), float64[H]: (nd)^(3/4) (H-h+1)^(3/2) ln(ndT/alpha) times the mechanism's factor.
+
+    budget: the requested epsilon and delta, None without noise. sizes: D = n d, H and K; T = K H.
+
+    Paper: [TH23] Theorems 2, 4, 6 and 8.
+    """
+    dimension, horizon, episodes = sizes
+    of_epsilon, of_delta = _POWERS[mechanism]
+    ahead = np.arange(horizon, 0, -1)
+    rates = dimension**0.75 * math.log(dimension * episodes * horizon / alpha) * ahead**1.5
+    if budget is None:
+        return np.asarray(rates)
+    epsilon, delta = budget
+    logarithms = np.log(ahead / delta) ** of_delta if of_delta else 1.0
+    return np.asarray(rates * logarithms / epsilon**of_epsilon)

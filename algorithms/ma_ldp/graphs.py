@@ -17,11 +17,11 @@ from numpy.typing import ArrayLike, NDArray
 from dprl.algorithms.base import Float64Array, check_choice, check_number, check_whole
 from dprl.compiled import no_alloc_kernel
 
-Bools = NDArray[np.bool_]
-Edges = list[tuple[int, int]]
+_Bools = NDArray[np.bool_]
+_Edges = list[tuple[int, int]]
 
-MOST_AGENTS = 64
-MOST_ENUMERATED = 5
+_MOST_AGENTS = 64
+_MOST_ENUMERATED = 5
 """Most agents for which `random_edges` lists all graphs (at most 2^10); beyond, it has SAMPLED_GRAPHS of them."""
 SAMPLED_GRAPHS, SAMPLING_SEED = 256, 2023
 LEAST_WEIGHT = 1e-6
@@ -42,8 +42,8 @@ class ConsensusMatrices(NamedTuple):
         return np.cumsum(self.probabilities)
 
 
-class Mixing(NamedTuple):
-    """Mixing of agents: kappa, the least positive weight, and the spectral norm of E[L'(I - 11'/n)L], below 1.
+class _Mixing(NamedTuple):
+    """_Mixing of agents: kappa, the least positive weight, and the spectral norm of E[L'(I - 11'/n)L], below 1.
 
     Each stage multiplies the expected squared distance of the agents' numbers from their mean by at most `norm`.
     """
@@ -62,7 +62,7 @@ class Graph(ABC):
     cycled: ClassVar[bool] = False
 
     @abstractmethod
-    def adjacencies(self, n_agents: int) -> tuple[Bools, Float64Array]:
+    def adjacencies(self, n_agents: int) -> tuple[_Bools, Float64Array]:
         """Return the graphs bool[m, n, n], symmetric with nothing on the diagonal, and their probabilities [m]."""
 
     def matrices(self, n_agents: int) -> ConsensusMatrices:
@@ -71,70 +71,70 @@ class Graph(ABC):
         Raises ValueError for an unsupported number of agents, and unless Assumption 2 holds for this list.
         Paper: [TH23] sec. 2.1, Assumption 2.
         """
-        check_whole("n_agents", n_agents, 1, MOST_AGENTS)
+        check_whole("n_agents", n_agents, 1, _MOST_AGENTS)
         adjacencies, probabilities = self.adjacencies(n_agents)
         found = ConsensusMatrices(metropolis(adjacencies), probabilities)
         check_assumption_2(adjacencies, *found)
         return found
 
 
-class FixedGraph(Graph):
+class _FixedGraph(Graph):
     """Constant graph."""
 
-    def adjacencies(self, n_agents: int) -> tuple[Bools, Float64Array]:
+    def adjacencies(self, n_agents: int) -> tuple[_Bools, Float64Array]:
         """Return the one graph, of probability 1."""
         return _adjacency(n_agents, self.edges(n_agents))[None], np.ones(1)
 
     @abstractmethod
-    def edges(self, n_agents: int) -> Edges:
+    def edges(self, n_agents: int) -> _Edges:
         """Return pairs of different agents."""
 
 
 @dataclass(frozen=True)
-class Complete(FixedGraph):
+class Complete(_FixedGraph):
     """All agents talk to all."""
 
     name: ClassVar[str] = "complete"
 
-    def edges(self, n_agents: int) -> Edges:
+    def edges(self, n_agents: int) -> _Edges:
         """Return all pairs."""
         return list(combinations(range(n_agents), 2))
 
 
 @dataclass(frozen=True)
-class Ring(FixedGraph):
+class Ring(_FixedGraph):
     """Agent i talks to i + 1, and the last one to the first; two agents have one edge."""
 
     name: ClassVar[str] = "ring"
 
-    def edges(self, n_agents: int) -> Edges:
+    def edges(self, n_agents: int) -> _Edges:
         """Return the n neighbours."""
         return [(i, (i + 1) % n_agents) for i in range(n_agents if n_agents > 1 else 0)]
 
 
 @dataclass(frozen=True)
-class Star(FixedGraph):
+class Star(_FixedGraph):
     """All talk to agent 0."""
 
     name: ClassVar[str] = "star"
 
-    def edges(self, n_agents: int) -> Edges:
+    def edges(self, n_agents: int) -> _Edges:
         """Return the n - 1 rays."""
         return [(0, i) for i in range(1, n_agents)]
 
 
 @dataclass(frozen=True)
-class Line(FixedGraph):
+class Line(_FixedGraph):
     """Agent i talks to i + 1."""
 
     name: ClassVar[str] = "line"
 
-    def edges(self, n_agents: int) -> Edges:
+    def edges(self, n_agents: int) -> _Edges:
         """Return the n - 1 neighbours."""
         return [(i, i + 1) for i in range(n_agents - 1)]
 
 
-FIXED_GRAPHS: dict[str, type[FixedGraph]] = {graph.name: graph for graph in (Complete, Ring, Star, Line)}
+FIXED_GRAPHS: dict[str, type[_FixedGraph]] = {graph.name: graph for graph in (Complete, Ring, Star, Line)}
 """Graphs for gossip."""
 
 
@@ -153,11 +153,11 @@ class RandomEdges(Graph):
     def __post_init__(self) -> None:
         check_number("edge_probability", self.edge_probability, 1e-6, 1.0 + _ROUNDING)
 
-    def adjacencies(self, n_agents: int) -> tuple[Bools, Float64Array]:
+    def adjacencies(self, n_agents: int) -> tuple[_Bools, Float64Array]:
         """Return all possible graphs, or 256 equally likely ones."""
         pairs = list(combinations(range(n_agents), 2))
         chance = min(self.edge_probability, 1.0)
-        if n_agents <= MOST_ENUMERATED:
+        if n_agents <= _MOST_ENUMERATED:
             present = np.arange(2 ** len(pairs))[:, None] >> np.arange(len(pairs)) & 1 == 1
             probabilities = np.where(present, chance, 1.0 - chance).prod(axis=1)
         else:
@@ -180,7 +180,7 @@ class Gossip(Graph):
     def __post_init__(self) -> None:
         check_choice("over", self.over, FIXED_GRAPHS)
 
-    def adjacencies(self, n_agents: int) -> tuple[Bools, Float64Array]:
+    def adjacencies(self, n_agents: int) -> tuple[_Bools, Float64Array]:
         """Return one graph for each edge; one agent has the graph without edges."""
         adjacency = _adjacency(n_agents, FIXED_GRAPHS[self.over]().edges(n_agents))
         alone = [[(int(i), int(j))] for i, j in np.argwhere(np.triu(adjacency))] or [[]]
@@ -224,7 +224,7 @@ class CustomGraph(Graph):
         graphs.setflags(write=False)
         object.__setattr__(self, "given", graphs)
 
-    def adjacencies(self, n_agents: int) -> tuple[Bools, Float64Array]:
+    def adjacencies(self, n_agents: int) -> tuple[_Bools, Float64Array]:
         """Return the graphs of one round."""
         graphs = np.asarray(self.given, dtype=np.bool_)
         if graphs.shape[1] != n_agents:
@@ -232,7 +232,7 @@ class CustomGraph(Graph):
         return graphs, np.full(len(graphs), 1.0 / len(graphs))
 
 
-def metropolis(adjacencies: Bools) -> Float64Array:
+def metropolis(adjacencies: _Bools) -> Float64Array:
     """Return the weights [m, n, n] of graphs: 1 / (1 + the larger degree) on edges, the rest on the diagonal.
 
     They are symmetric and doubly stochastic, and an agent's own weight is at least 1 / (1 + its degree).
@@ -244,7 +244,7 @@ def metropolis(adjacencies: Bools) -> Float64Array:
     return np.ascontiguousarray(weights + own[..., None] * np.eye(n_agents))
 
 
-def check_assumption_2(adjacencies: Bools, matrices: Float64Array, probabilities: Float64Array) -> Mixing:
+def check_assumption_2(adjacencies: _Bools, matrices: Float64Array, probabilities: Float64Array) -> _Mixing:
     """Return the mixing of consensus matrices; raise ValueError, in one line, for a violated part.
 
     adjacencies bool[m, n, n]: the edges of each matrix; every agent hears itself. matrices float64[m, n, n].
@@ -283,7 +283,7 @@ def check_assumption_2(adjacencies: Bools, matrices: Float64Array, probabilities
             "graph must mix (Assumption 2, iii): the spectral norm of E[L'(I - 11'/n)L] must be below 1, "
             f"got {norm:.9g}{why}"
         )
-    return Mixing(kappa, norm)
+    return _Mixing(kappa, norm)
 
 
 def _least_weight(matrices: Float64Array) -> float:
@@ -307,7 +307,7 @@ def _worst(sums: Float64Array) -> float:
     return float(sums.ravel()[np.abs(sums - 1.0).argmax()])
 
 
-def _parts(adjacencies: Bools) -> int:
+def _parts(adjacencies: _Bools) -> int:
     """Return the number of connected components of the union of all graphs [m, n, n]."""
     n_agents = adjacencies.shape[1]
     steps = adjacencies.sum(axis=0) + np.eye(n_agents) > 0.0
@@ -315,7 +315,7 @@ def _parts(adjacencies: Bools) -> int:
     return len(np.unique(reached, axis=0))
 
 
-def _adjacency(n_agents: int, edges: Edges) -> Bools:
+def _adjacency(n_agents: int, edges: _Edges) -> _Bools:
     """Return the symmetric table [n, n] of edges."""
     table = np.zeros((n_agents, n_agents), dtype=np.bool_)
     for i, j in edges:

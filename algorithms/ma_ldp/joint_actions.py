@@ -10,11 +10,95 @@ from typing import NamedTuple
 import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array
-from dprl.algorithms.ma_ldp.forms import Forms
 from dprl.compiled import inlined, no_alloc_kernel
 
 _LANES = 16
 """States are padded to a multiple of it, because compilers do not vectorise a shorter rest."""
+
+
+class QuadraticForms(NamedTuple):
+    """Tables of one estimate for the linear and quadratic forms of phi_V, for n agents and A actions.
+
+    linear float64[n, A]: <theta_p, a>; constant float64[n]: theta_p's last. squares float64[n, n, A, A]: a^T W_pr b,
+    twice it for p < r; mixed float64[n, A, n]: 2 a^T w_pr, the last column of W_pr; last float64[n, n]: its corner.
+    """
+
+    linear: Float64Array
+    constant: Float64Array
+    squares: Float64Array
+    mixed: Float64Array
+    last: Float64Array
+    product: Float64Array
+
+
+def empty_forms(n_agents: int, n_actions: int, length: int) -> QuadraticForms:
+    """Return empty tables; length: d - 1."""
+    return QuadraticForms(
+        linear=np.zeros((n_agents, n_actions)),
+        constant=np.zeros(n_agents),
+        squares=np.zeros((n_agents, n_agents, n_actions, n_actions)),
+        mixed=np.zeros((n_agents, n_actions, n_agents)),
+        last=np.zeros((n_agents, n_agents)),
+        product=np.zeros(length),
+    )
+
+
+@inlined
+def fill_forms(actions: Float64Array, estimate: Float64Array, inverse: Float64Array, forms: QuadraticForms) -> None:
+    """Fill `forms` from theta float64[D] and W = Sigma^-1 float64[D, D]."""
+    n, (n_actions, length) = forms.constant.shape[0], actions.shape
+    d, half = length + 1, (n_actions + 1) // 2
+    for p in range(n):
+        own = estimate[p * d : p * d + d]
+        forms.constant[p] = own[length]
+        # Actions come in opposite pairs, a and A - 1 - a, with entries of opposite sign.
+        for a in range(half):
+            forms.linear[p, a] = _form(actions[a], own)
+            forms.linear[p, n_actions - 1 - a] = -forms.linear[p, a]
+        for r in range(n):
+            block = inverse[p * d : p * d + d, r * d : r * d + d]
+            forms.last[p, r] = block[length, length]
+            for a in range(half):
+                forms.mixed[p, a, r] = 2.0 * _form(actions[a], block[:, length])
+                forms.mixed[p, n_actions - 1 - a, r] = -forms.mixed[p, a, r]
+            if r >= p:
+                _fill_squares(actions, block, p == r, forms.squares[p, r], forms.product)
+
+
+@inlined
+def _fill_squares(
+    actions: Float64Array, block: Float64Array, same: bool, squares: Float64Array, product: Float64Array
+) -> None:
+    """Fill squares [A, A] with a^T W b, of one agent with itself on the diagonal only, of two agents twice."""
+    n_actions = actions.shape[0]
+    last = n_actions - 1
+    for b in range((n_actions + 1) // 2):
+        _fill_product(block, actions[b], product)
+        if same:
+            squares[b, b] = _form(actions[b], product)
+            squares[last - b, last - b] = squares[b, b]
+        else:
+            for a in range((n_actions + 1) // 2):
+                square = 2.0 * _form(actions[a], product)
+                squares[a, b], squares[last - a, last - b] = square, square
+                squares[last - a, b], squares[a, last - b] = -square, -square
+
+
+@inlined
+def _form(action: Float64Array, vector: Float64Array) -> float:
+    total = 0.0
+    for e in range(action.shape[0]):
+        total += action[e] * vector[e]
+    return total
+
+
+@inlined
+def _fill_product(block: Float64Array, action: Float64Array, product: Float64Array) -> None:
+    for e in range(product.shape[0]):
+        total = 0.0
+        for g in range(product.shape[0]):
+            total += block[e, g] * action[g]
+        product[e] = total
 
 
 class Features(NamedTuple):
@@ -84,11 +168,11 @@ def workspace(n_agents: int, n_actions: int, width: int, joint: bool) -> tuple[R
 
 @no_alloc_kernel
 def fill_worst(
-    forms: Forms, features: Features, bounds: Bounds, rows: Rows, worst: Worst, agents: tuple[int, int]
+    forms: QuadraticForms, features: Features, bounds: Bounds, rows: Rows, worst: Worst, agents: tuple[int, int]
 ) -> int:
     """Fill `worst` from Q of all joint actions; return the number of entries of Q cut at the cap.
 
-    agents: the first one whose `least` is filled, and the one after the last.
+    agents: the first one with `least` to fill, and the one after the last.
     """
     n, n_actions = forms.linear.shape
     _fill_parts(forms, features, rows)
@@ -134,7 +218,7 @@ def higher(most: Float64Array, total: Float64Array) -> None:
 
 
 @inlined
-def _fill_parts(forms: Forms, features: Features, rows: Rows) -> None:
+def _fill_parts(forms: QuadraticForms, features: Features, rows: Rows) -> None:
     """Fill each agent's own part of both forms, and the constant parts in sums[0] and square[0]."""
     slopes, levels, rewards = features
     n, n_actions = forms.linear.shape
@@ -158,7 +242,7 @@ def _fill_parts(forms: Forms, features: Features, rows: Rows) -> None:
 
 @inlined
 def _fill_own(
-    forms: Forms,
+    forms: QuadraticForms,
     c: Float64Array,
     levels: Float64Array,
     at: tuple[int, int],
@@ -178,7 +262,7 @@ def _fill_own(
 
 
 @inlined
-def _add_agent(forms: Forms, rows: Rows, digits: Int64Array, p: int) -> None:
+def _add_agent(forms: QuadraticForms, rows: Rows, digits: Int64Array, p: int) -> None:
     """Fill both forms over agents 0..p from those over 0..p-1."""
     a = digits[p]
     before, after, own = rows.sums[p], rows.sums[p + 1], rows.own[p, a]
@@ -191,7 +275,7 @@ def _add_agent(forms: Forms, rows: Rows, digits: Int64Array, p: int) -> None:
 
 
 @inlined
-def _fill_bends(forms: Forms, rows: Rows, digits: Int64Array) -> None:
+def _fill_bends(forms: QuadraticForms, rows: Rows, digits: Int64Array) -> None:
     """Fill the quadratic form's terms of the last agent with itself and with agents 0..n-3, for all its actions."""
     last, n_actions = forms.linear.shape[0] - 1, forms.linear.shape[1]
     for a in range(n_actions):
@@ -209,7 +293,7 @@ def _add_multiple(sums: Float64Array, product: Float64Array, factor: float) -> N
 
 
 @inlined
-def _fill_total(forms: Forms, bounds: Bounds, rows: Rows, digits: Int64Array) -> int:
+def _fill_total(forms: QuadraticForms, bounds: Bounds, rows: Rows, digits: Int64Array) -> int:
     """Fill rows.total with Q, cut at cap and floor; return the number of states at the cap."""
     beta, cap, floor = bounds
     last = digits.shape[0] - 1
@@ -223,3 +307,66 @@ def _fill_total(forms: Forms, bounds: Bounds, rows: Rows, digits: Int64Array) ->
         cut += value >= cap
         total[s] = max(min(value, cap), floor)
     return cut
+
+
+@no_alloc_kernel
+def fill_worst_of_two(
+    forms: QuadraticForms, features: Features, bounds: Bounds, rows: Rows, worst: Worst, agents: tuple[int, int]
+) -> int:
+    """Fill the worst cases like `fill_worst`, for two agents, the paper's number: one loop over states for each pair.
+
+    Rows have few states, so starting a loop costs more than running it.
+    """
+    n_actions, (beta, cap, floor) = forms.linear.shape[1], bounds
+    k0, c1, k1 = features.levels[0], features.slopes[1], features.levels[1]
+    product, sums, square, total = rows.products[0, 1], rows.sums[1], rows.square[1], rows.total
+    _begin_two(forms, features, rows)
+    worst.least[agents[0] : agents[1]] = np.inf
+    worst.most[:] = -np.inf
+    cut = 0
+    for a in range(n_actions):
+        _add_first_of_two(forms, features, rows, a)
+        for b in range(n_actions):
+            linear, bend, both = forms.linear[1, b], forms.squares[1, 1, b, b], forms.squares[0, 1, a, b]
+            mixed0, mixed1 = forms.mixed[1, b, 0], forms.mixed[1, b, 1]
+            for s in range(total.shape[0]):
+                own = c1[s] * (c1[s] * bend + k0[s] * mixed0 + k1[s] * mixed1)
+                form = square[s] + own + product[s] * both
+                value = sums[s] + c1[s] * linear + beta * np.sqrt(max(form, 0.0))
+                cut += value >= cap
+                total[s] = max(min(value, cap), floor)
+            if agents[0] == 0:
+                lower(worst.least[0, a], total)
+            if agents[1] == 2:
+                lower(worst.least[1, b], total)
+            if worst.joint == 1:
+                higher(worst.most, total)
+    return cut
+
+
+@inlined
+def _begin_two(forms: QuadraticForms, features: Features, rows: Rows) -> None:
+    """Fill the constant parts of both forms, and c_0 c_1."""
+    c0, k0, c1, k1 = features.slopes[0], features.levels[0], features.slopes[1], features.levels[1]
+    rewards, base, square, product = features.rewards, rows.sums[0], rows.square[0], rows.products[0, 1]
+    constant0, constant1 = forms.constant[0], forms.constant[1]
+    corner0, corner, corner1 = forms.last[0, 0], 2.0 * forms.last[0, 1], forms.last[1, 1]
+    for s in range(base.shape[0]):
+        base[s] = rewards[s] + k0[s] * constant0 + k1[s] * constant1
+    for s in range(base.shape[0]):
+        square[s] = k0[s] * (k0[s] * corner0 + k1[s] * corner) + k1[s] * k1[s] * corner1
+    for s in range(base.shape[0]):
+        product[s] = c0[s] * c1[s]
+
+
+@inlined
+def _add_first_of_two(forms: QuadraticForms, features: Features, rows: Rows, a: int) -> None:
+    """Add the part of the first agent's action a to both forms."""
+    c0, k0, k1 = features.slopes[0], features.levels[0], features.levels[1]
+    base, before, sums, square = rows.sums[0], rows.square[0], rows.sums[1], rows.square[1]
+    linear, bend = forms.linear[0, a], forms.squares[0, 0, a, a]
+    mixed0, mixed1 = forms.mixed[0, a, 0], forms.mixed[0, a, 1]
+    for s in range(base.shape[0]):
+        sums[s] = base[s] + c0[s] * linear
+    for s in range(base.shape[0]):
+        square[s] = before[s] + c0[s] * (c0[s] * bend + k0[s] * mixed0 + k1[s] * mixed1)

@@ -8,10 +8,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from dprl.algorithms.base import Float64Array
-from dprl.algorithms.ma_ldp.beliefs import Beliefs, update
-from dprl.algorithms.ma_ldp.bonus import EXPONENT
-from dprl.algorithms.ma_ldp.estimation import Estimates, Sums, estimate
+from dprl.algorithms.ma_ldp.estimation import EXPONENT, Estimates, Sums, estimate
 from dprl.algorithms.ma_ldp.planning import Planning, make_plan
+from dprl.algorithms.ma_ldp.rewards import RewardEstimates, update
 from dprl.algorithms.ma_ldp.users import Users, play, regret
 from dprl.compiled import no_alloc_kernel
 from dprl.privacy.queries.linear_statistics_kernels import StatisticsChannel, add_statistics, send_statistics
@@ -20,14 +19,14 @@ from dprl.privacy.queries.linear_statistics_kernels import StatisticsChannel, ad
 class Server(NamedTuple):
     """Server state, computed from messages only.
 
-    sums, estimates: of the dynamics; beliefs: of the rewards. growing: whether noise adds up over messages, as in the
-    local model; a counter's noise does not. beta_rates float64[H]: beta_{k,h} / k^(1/4), or beta_{k,h} if it does not
-    grow; shift_rates float64[H]: see `shift_rates`. betas float64[H]: scratch, beta_{k,h}.
+    sums, estimates: of the dynamics. rewards: estimates of the mean reward. growing: whether noise adds up over
+    messages, as in the local model; a counter's noise does not. beta_rates float64[H]: beta_{k,h} / k^(1/4), or
+    beta_{k,h} if it does not grow; shift_rates float64[H]: see `shift_rates`. betas float64[H]: scratch, beta_{k,h}.
     """
 
     sums: Sums
     estimates: Estimates
-    beliefs: Beliefs
+    rewards: RewardEstimates
     growing: bool
     beta_rates: Float64Array
     shift_rates: Float64Array
@@ -47,7 +46,7 @@ def run(
     shift, over all episodes. The user of episode K sends nothing, because no later policy could use it. Users
     first..last must be charged.
     """
-    rules, plan, beliefs, estimates = planning.rules, planning.plan, server.beliefs, server.estimates
+    rules, plan, rewards, estimates = planning.rules, planning.plan, server.rewards, server.estimates
     summed, cut, indefinite, current = 0.0, 0, 0, regret(users, rules, plan)
     for k in range(first, last + 1):
         # Lines 6, 37 and 38.
@@ -56,18 +55,18 @@ def run(
         for h in range(server.betas.shape[0]):
             server.betas[h] = server.beta_rates[h] * growth
         # Lines 8 to 13 and 16.
-        changed, entries = make_plan(planning, estimates.theta, estimates.inverses, beliefs.believed, server.betas)
+        changed, entries = make_plan(planning, estimates.theta, estimates.inverses, rewards.values, server.betas)
         cut += entries
         if changed:
             current = regret(users, rules, plan)
         summed += current
         # User side, lines 14 to 23.
-        play(users, rules, plan, beliefs.believed, k)
+        play(users, rules, plan, rewards.values, k)
         if k < users.episodes:
             # User side, lines 24 to 32: the only output.
             send_statistics(channel, users.device.features, users.device.targets, users.device.corrections, k)
             # Server side, lines 33 to 36.
-            add_statistics(channel, server.sums.matrices, server.sums.vectors, beliefs.corrections)
-            if beliefs.learned == 1:  # lines 18 and 42
-                update(beliefs, k)
+            add_statistics(channel, server.sums.matrices, server.sums.vectors, rewards.corrections)
+            if rewards.learned == 1:  # lines 18 and 42
+                update(rewards, k)
     return summed, cut, indefinite

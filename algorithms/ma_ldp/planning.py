@@ -2,7 +2,7 @@
 
 An agent's part of phi_V(s, a) is (c[s, i] a_i, k[s, i]), linear in its action. So <theta, phi_V> is a sum of one number
 for each agent, and phi_V^T Sigma^-1 phi_V one for each agent and each pair of agents: tables over one or two agents'
-actions (`forms`), times factors of the state. Loops run over states, which are padded to whole vectors.
+actions (`forms`), times factors of the state. Loops run over states, padded to whole vectors.
 """
 
 from __future__ import annotations
@@ -12,9 +12,20 @@ from typing import NamedTuple
 import numpy as np
 
 from dprl.algorithms.base import Float64Array
-from dprl.algorithms.ma_ldp.forms import Forms, empty_forms, fill_forms
-from dprl.algorithms.ma_ldp.joint_actions import Bounds, Features, Rows, Worst, fill_worst, higher, padded, workspace
-from dprl.algorithms.ma_ldp.two_agents import fill_worst_of_two
+from dprl.algorithms.ma_ldp.joint_actions import (
+    Bounds,
+    Features,
+    QuadraticForms,
+    Rows,
+    Worst,
+    empty_forms,
+    fill_forms,
+    fill_worst,
+    fill_worst_of_two,
+    higher,
+    padded,
+    workspace,
+)
 from dprl.compiled import inlined, no_alloc_kernel
 from dprl.envs import LinearMixtureMDP
 from dprl.envs.network_mdp.base import action_vectors
@@ -58,7 +69,7 @@ class Planning(NamedTuple):
 
     rules: Rules
     plan: Plan
-    forms: Forms
+    forms: QuadraticForms
     rows: Rows
     worst: Worst
 
@@ -104,14 +115,14 @@ def make_plan(
         for h in range(horizon - 2, -1, -1):
             features = Features(plan.slopes[m, h], plan.levels[m, h], rewards[m, h])
             bounds = Bounds(betas[h], float(horizon - h), rules.floor)
-            weigh(rules.lists, plan.values[m, h + 1], features.slopes, features.levels)
+            _weigh(rules.lists, plan.values[m, h + 1], features.slopes, features.levels)
             fill_forms(rules.actions, estimates[m, h], inverses[m, h], forms)
             if rules.n_agents == 2:
                 cut += fill_worst_of_two(forms, features, bounds, rows, worst, agents)
             else:
                 cut += fill_worst(forms, features, bounds, rows, worst, agents)
             for i in range(agents[0], agents[1]):
-                changed |= decide(worst.least[i], i, plan.chances[h])
+                changed |= _decide(worst.least[i], i, plan.chances[h])
             _fill_values(worst, agents[0], plan.values[m, h])
     return changed, cut
 
@@ -124,7 +135,7 @@ def _fill_last_stage(rewards: Float64Array, floor: float, values: Float64Array) 
 
 
 @inlined
-def weigh(lists: SuccessorLists, after: Float64Array, slopes: Float64Array, levels: Float64Array) -> None:
+def _weigh(lists: SuccessorLists, after: Float64Array, slopes: Float64Array, levels: Float64Array) -> None:
     """Fill slopes and levels float64[n, W] with c and k of the values `after` float64[W], as `value_features` does."""
     n = slopes.shape[0]
     for s in range(lists.first.shape[0] - 1):
@@ -143,7 +154,7 @@ def weigh(lists: SuccessorLists, after: Float64Array, slopes: Float64Array, leve
 
 
 @inlined
-def decide(least: Float64Array, agent: int, chances: Float64Array) -> bool:
+def _decide(least: Float64Array, agent: int, chances: Float64Array) -> bool:
     """Fill an agent's chances [S, n, A] from least float64[A, W]: uniform over maxmin actions; return whether they
     changed.
 

@@ -1,11 +1,19 @@
-"""Decreasing steps for learning the mean reward, and the updates of weights."""
+"""Mean reward: known, or learned by decreasing steps on released corrections and by consensus."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from dprl.algorithms.base import Float64Array, check_number
+from dprl.algorithms.ma_ldp.graphs import ConsensusMatrices, consensus, matrix_number
+from dprl.algorithms.ma_ldp.joint_actions import padded
 from dprl.compiled import inlined, no_alloc_kernel
+from dprl.envs.network_mdp import LinearMixtureMDP
+from dprl.privacy.randomness.bits import fill_uniform
 
 LARGEST_STEP = 2.0
 """Up to this step, with features of norm at most 1, the error at a state does not grow (it may change sign)."""
@@ -64,3 +72,110 @@ def correct(weights: Float64Array, corrections: Float64Array, gamma: float) -> N
     for i in range(weights.shape[0]):
         for m in range(weights.shape[1]):
             weights[i, m] += gamma * corrections[i, m]
+
+
+class RewardEstimates(NamedTuple):
+    """Agents' reward weights and the rules of their updates.
+
+    learned: 1, or 0 where rewards are public. weights float64[H, n, p]; values float64[M, H, W]: <psi(s), w>, cut to
+    [0, 1] if `cut` is 1. corrections float64[n, H, p]: as released. psi float64[S, p]. step, decay: of gamma_k.
+    matrices float64[m, n, n], reached float64[m]: consensus matrices and the sums of their probabilities; cycled: 1 if
+    they come in order. key uint64[5]: of their draws. draws float64[H], workspace float64[n, p], own float64[n, p]:
+    scratch.
+    """
+
+    learned: int
+    weights: Float64Array
+    values: Float64Array
+    cut: int
+    corrections: Float64Array
+    psi: Float64Array
+    step: float
+    decay: float
+    matrices: Float64Array
+    reached: Float64Array
+    cycled: int
+    key: np.ndarray
+    draws: Float64Array
+    workspace: Float64Array
+    own: Float64Array
+
+    def __repr__(self) -> str:
+        return f"RewardEstimates(learned={self.learned})"
+
+
+def first_estimates(
+    mdp: LinearMixtureMDP,
+    learned: bool,
+    cut: bool,
+    step: RewardStep,
+    talks: tuple[ConsensusMatrices, bool, np.ndarray],
+    n_messages: int,
+) -> RewardEstimates:
+    """Return the first estimates: the true ones if rewards are public, else zeros.
+
+    talks: consensus matrices, whether they come in order, and the key of their draws.
+    """
+    (matrices, _), cycled, key = talks
+    n, horizon, p = mdp.n_agents, mdp.horizon, mdp.reward_features.shape[1]
+    values = np.zeros((n_messages, horizon, padded(mdp.n_states)))
+    if not learned:
+        values[..., : mdp.n_states] = mdp.common_rewards
+    return RewardEstimates(
+        learned=int(learned),
+        weights=np.zeros((horizon, n, p)),
+        values=values,
+        cut=int(cut),
+        corrections=np.zeros((n, horizon, p)),
+        psi=mdp.reward_features,
+        step=step.step,
+        decay=step.decay,
+        matrices=matrices,
+        reached=talks[0].reached,
+        cycled=int(cycled),
+        key=key,
+        draws=np.zeros(horizon),
+        workspace=np.zeros((n, p)),
+        own=np.zeros((n, p)),
+    )
+
+
+@no_alloc_kernel
+def update(estimates: RewardEstimates, user: int) -> None:
+    """Step along the released corrections of user k, average with neighbours, and update the estimates.
+
+    Paper: [TH23] Algorithm 1, lines 18 and 42.
+    """
+    n_stages, n, p = estimates.weights.shape
+    gamma = reward_step(estimates.step, estimates.decay, user)
+    fill_uniform(estimates.draws, estimates.key, np.uint64(user) * np.uint64(n_stages))
+    for h in range(n_stages):
+        for i in range(n):
+            for j in range(p):
+                estimates.own[i, j] = estimates.corrections[i, h, j]
+        correct(estimates.weights[h], estimates.own, gamma)
+        turn = (user - 1) * n_stages + h
+        number = matrix_number(estimates.reached, estimates.cycled == 1, turn, estimates.draws[h])
+        consensus(estimates.weights[h], estimates.matrices[number], estimates.workspace)
+    _evaluate(estimates)
+
+
+@inlined
+def _evaluate(estimates: RewardEstimates) -> None:
+    for m in range(estimates.values.shape[0]):
+        for h in range(estimates.values.shape[1]):
+            for s in range(estimates.psi.shape[0]):
+                total = 0.0
+                for j in range(estimates.psi.shape[1]):
+                    total += estimates.psi[s, j] * estimates.weights[h, m, j]
+                # Rewards lie in [0, 1]; the paper does not use this.
+                estimates.values[m, h, s] = min(max(total, 0.0), 1.0) if estimates.cut == 1 else total
+
+
+def mean_error(estimates: RewardEstimates, rewards: Float64Array, reached: npt.NDArray[np.bool_]) -> float:
+    """Return the mean of |estimated - true reward| over agents and reachable pairs (h, s).
+
+    rewards float64[S]: the mean reward. reached bool[H, S]: the reachable states at each stage.
+    """
+    errors = np.abs(estimates.values[..., : rewards.shape[0]] - rewards)
+    return float(errors[:, reached].mean())

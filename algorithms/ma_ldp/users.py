@@ -16,7 +16,7 @@ from dprl.privacy import Streams
 from dprl.privacy.randomness.bits import fill_uniform
 
 
-class Device(NamedTuple):
+class _EpisodeBuffer(NamedTuple):
     """User's side: the episode under way. Only `play` writes it, only `send_statistics` may read it.
 
     features float64[M, H, D]: phi_V of the visited states and actions. targets float64[M, H]: V of the next states.
@@ -32,7 +32,7 @@ class Device(NamedTuple):
 
     def __repr__(self) -> str:
         # The generated __repr__ would print a user's episode into a log.
-        return f"Device({self.targets.shape[1]} stages)"
+        return f"EpisodeBuffer({self.targets.shape[1]} stages)"
 
 
 class Users(NamedTuple):
@@ -57,7 +57,7 @@ class Users(NamedTuple):
     bounds: Float64Array
     reached: np.ndarray
     values: Float64Array
-    device: Device
+    device: _EpisodeBuffer
 
     def __repr__(self) -> str:
         return f"Users({self.episodes} episodes)"
@@ -66,7 +66,7 @@ class Users(NamedTuple):
 def users_of(mdp: LinearMixtureMDP, episodes: int, streams: Streams, n_messages: int, bounds: Float64Array) -> Users:
     """Return K = `episodes` users of `mdp` with `n_messages` messages each; bounds: see Users."""
     horizon, n, n_states, dimension = mdp.horizon, mdp.n_agents, mdp.n_states, mdp.n_agents * mdp.dimension
-    device = Device(
+    device = _EpisodeBuffer(
         features=np.zeros((n_messages, horizon, dimension)),
         targets=np.zeros((n_messages, horizon)),
         corrections=np.zeros((n, horizon, mdp.reward_features.shape[1])),
@@ -92,10 +92,10 @@ def users_of(mdp: LinearMixtureMDP, episodes: int, streams: Streams, n_messages:
 
 
 @no_alloc_kernel
-def play(users: Users, rules: Rules, plan: Plan, believed: Float64Array, user: int) -> None:
+def play(users: Users, rules: Rules, plan: Plan, estimated: Float64Array, user: int) -> None:
     """User side: play episode `user`; write the message without noise to users.device.
 
-    believed float64[M, H, W]: each agent's estimate of the mean reward.
+    estimated float64[M, H, W]: each agent's estimate of the mean reward.
 
     Paper: [TH23] Algorithm 1, lines 14 to 25.
     """
@@ -108,7 +108,7 @@ def play(users: Users, rules: Rules, plan: Plan, believed: Float64Array, user: i
         for i in range(n):
             own.actions[i] = _choose(plan.chances[h, state, i], own.choices[h, i])
             # Agents of a shared plan have the same estimates.
-            error = users.rewards[i, state] - believed[min(i, believed.shape[0] - 1), h, state]
+            error = users.rewards[i, state] - estimated[min(i, estimated.shape[0] - 1), h, state]
             for j in range(users.psi.shape[1]):
                 own.corrections[i, h, j] = error * users.psi[state, j]
         if h < horizon - 1:

@@ -6,19 +6,23 @@ Paper: [OT20] eq. (22) and Algorithm 1.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array, check_number
 from dprl.algorithms.pgc.base import Batch
-from dprl.algorithms.pgc.reorder_buffer import ReorderBuffer
 from dprl.algorithms.pgc.schedule import Schedule, last_startable, version_of
 from dprl.compiled import inlined, kernel
 from dprl.privacy import PrivateMessages, SubmissionRange
 from dprl.privacy.checkpoints import check_arrays
 from dprl.privacy.queries.gradients import GradientEstimates
+from dprl.privacy.ranges import RangeSet
+
+_T = TypeVar("_T")
+_Accept = Callable[[PrivateMessages], GradientEstimates]
 
 APPLIED, UPDATES = range(2)
 
@@ -86,7 +90,7 @@ def newest(state: AggregatorState) -> Float64Array:
 
 
 @inlined
-def step_size(state: AggregatorState, rule: StepRule) -> float:
+def _step_size(state: AggregatorState, rule: StepRule) -> float:
     """Return the step size of the update that the last applied message completes."""
     step = rule.learning_rate
     if rule.halving > 0.0:
@@ -112,7 +116,7 @@ def aggregate(state: AggregatorState, schedule: Schedule, rule: StepRule, estima
         succeeded = (bit - (1.0 - rule.truth)) / rule.gain
         state.success[0] += rule.success_memory * (succeeded - state.success[0])
     if counts[APPLIED] % schedule.buffer_size == 0:
-        step = step_size(state, rule)
+        step = _step_size(state, rule)
         old, new = versions[counts[UPDATES] % versions.shape[0]], versions[(counts[UPDATES] + 1) % versions.shape[0]]
         for j in range(gathered.shape[0]):
             new[j] = old[j] - step * (gathered[j] / schedule.buffer_size)
@@ -121,7 +125,7 @@ def aggregate(state: AggregatorState, schedule: Schedule, rule: StepRule, estima
 
 
 @kernel
-def aggregate_all(
+def _aggregate_all(
     state: AggregatorState, schedule: Schedule, rule: StepRule, estimates: Float64Array, bits: Float64Array
 ) -> None:
     """Aggregate the estimates float64[k, d] of the next k messages with their bits, one after the other."""
@@ -129,11 +133,32 @@ def aggregate_all(
         aggregate(state, schedule, rule, estimates[i], bits[i])
 
 
-class Reader(Protocol):
-    """Reads messages, each of them once: post-processing, see `Privatizer.accept`."""
+class ReorderBuffer(Generic[_T]):
+    """Blocks of consecutive slots; a block is released once all slots before it have been.
 
-    def accept(self, messages: PrivateMessages) -> GradientEstimates:
-        """Return the content of messages."""
+    Args:
+        taken: slots 1..taken were released before.
+    """
+
+    def __init__(self, taken: int = 0) -> None:
+        self.taken = taken
+        self._filled = RangeSet()
+        self._filled.add(1, taken)
+        self._waiting: dict[int, tuple[int, _T]] = {}
+
+    def has(self, first: int, last: int) -> bool:
+        """Return whether one of the slots first..last was filled before."""
+        return self._filled.first_common(first, last) is not None
+
+    def put(self, first: int, last: int, block: _T) -> list[_T]:
+        """Fill slots first..last with a block; return all blocks that are next, in order."""
+        self._filled.add(first, last)
+        self._waiting[first] = last, block
+        ready: list[_T] = []
+        while self.taken + 1 in self._waiting:
+            self.taken, following = self._waiting.pop(self.taken + 1)
+            ready.append(following)
+        return ready
 
 
 @dataclass(frozen=True)
@@ -158,12 +183,13 @@ class Aggregator:
     It accepts sealed private messages only. In a compiled loop the kernels above do the same.
 
     Args:
-        rules: see there. parameters: float64[d], the first. reader: of the messages.
+        rules: see `Rules`. parameters: float64[d], the first ones.
+        accept: reads messages, each of them once, as `Privatizer.accept` does.
     """
 
-    def __init__(self, rules: Rules, parameters: Float64Array, reader: Reader) -> None:
+    def __init__(self, rules: Rules, parameters: Float64Array, accept: _Accept) -> None:
         self.rules = rules
-        self._reader = reader
+        self._accept = accept
         self._state = aggregator_state(rules.schedule, parameters)
         self._arrived: ReorderBuffer[tuple[Float64Array, Float64Array]] = ReorderBuffer()
 
@@ -207,7 +233,7 @@ class Aggregator:
             raise ValueError(f"slots must be consecutive, one for each of {len(messages)} messages, got {len(slots)}")
         if self.rules.ordered and self._arrived.has(first, last):
             raise ValueError(f"slots must be filled once, got one of {first}..{last} again; give each message its own")
-        estimates, bits = self._reader.accept(messages)
+        estimates, bits = self._accept(messages)
         bits = np.zeros(len(slots)) if bits is None else bits
         if not self.rules.ordered:
             self._apply(estimates, bits)
@@ -216,7 +242,7 @@ class Aggregator:
             self._apply(*block)
 
     def _apply(self, estimates: Float64Array, bits: Float64Array) -> None:
-        aggregate_all(self._state, self.rules.schedule, self.rules.step, estimates, bits)
+        _aggregate_all(self._state, self.rules.schedule, self.rules.step, estimates, bits)
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return the state for resuming; messages that wait for their turn count as lost."""

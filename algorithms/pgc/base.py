@@ -1,6 +1,6 @@
 """Messages and interfaces between the aggregator and the agents of private gradient collection.
 
-A learner implements LocalAgents, which turns parameters into a gradient on the agents' side. Scheduling and aggregation
+A learner implements LocalAgents: it turns parameters into a gradient on the agents' side. Scheduling and aggregation
 are the same for all learners.
 
 Paper: [OT20] sec. 3.1.1.

@@ -18,9 +18,9 @@ from dprl.algorithms.learner import Learner
 from dprl.algorithms.pgc.aggregator import StepRule, aggregator_state, newest
 from dprl.algorithms.pgc.schedule import Schedule
 from dprl.algorithms.pgc.scores import METRICS, SCORE, ScoreKeeper
-from dprl.algorithms.pgc_a3c.crowd import crowd
+from dprl.algorithms.pgc_a3c.agent_batch import agent_batch
 from dprl.algorithms.pgc_a3c.gradient import Loss, loss_tables
-from dprl.algorithms.pgc_a3c.loop import Agents, Behaviour, Server, outbox, run
+from dprl.algorithms.pgc_a3c.loop import Agents, Behaviour, Server, no_pending_gradients, run
 from dprl.algorithms.pgc_a3c.network import DIMENSION, initial_parameters
 from dprl.envs import CartPole, Env
 from dprl.privacy import GradientLayout, GradientPrivacyConfig, GradientPrivatizer, Streams
@@ -182,9 +182,9 @@ class PGCA3CLearner(Learner):
         super().__init__(config, privatizer, episodes, streams, [repr(env)])
         _check_scores_are_named(privatizer)
         schedule, first = config.schedule, config.first_parameters(streams)
-        people = crowd(_LANES, env, streams, sampled=config.acting == "sampled", padded=config.padded)
+        people = agent_batch(_LANES, env, streams, sampled=config.acting == "sampled", padded=config.padded)
         behaviour = config.behaviour(env.horizon, privatizer.n_users)
-        self._agents = Agents(people, outbox(schedule, DIMENSION), behaviour)
+        self._agents = Agents(people, no_pending_gradients(schedule, DIMENSION), behaviour)
         step = config.step(privatizer)
         self._server = Server(aggregator_state(schedule, first), schedule, step, np.zeros(DIMENSION))
         self._keeper = ScoreKeeper.of(config.target)

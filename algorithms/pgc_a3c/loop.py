@@ -13,7 +13,7 @@ from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.pgc.aggregator import AggregatorState, StepRule, aggregate, delivered
 from dprl.algorithms.pgc.schedule import Schedule, last_startable
 from dprl.algorithms.pgc.scores import ScoreKeeper, record
-from dprl.algorithms.pgc_a3c.crowd import Crowd, deliver, is_idle, local_update, tick
+from dprl.algorithms.pgc_a3c.agent_batch import AgentBatch, deliver, is_idle, local_update, tick
 from dprl.algorithms.pgc_a3c.gradient import LossTables
 from dprl.compiled import inlined, no_alloc_kernel
 from dprl.privacy.queries.gradients import GradientChannel, receive, submit
@@ -35,7 +35,7 @@ class Behaviour(NamedTuple):
     reports: int
 
 
-class Outbox(NamedTuple):
+class PendingGradients(NamedTuple):
     """Gradients of finished agents that wait for their turn to report; on the agents' side.
 
     gradients float64[W, d], scores float64[W]: of the slot i at row i mod W; slots int64[W]: the slot of each row.
@@ -46,14 +46,14 @@ class Outbox(NamedTuple):
     slots: Int64Array
 
     def __repr__(self) -> str:
-        return f"Outbox({self.slots.shape[0]} places)"
+        return f"PendingGradients({self.slots.shape[0]} places)"
 
 
 class Agents(NamedTuple):
     """Agents' side: the acting agents, their pending gradients, and their behaviour."""
 
-    crowd: Crowd
-    outbox: Outbox
+    batch: AgentBatch
+    pending: PendingGradients
     behaviour: Behaviour
 
     def __repr__(self) -> str:
@@ -69,10 +69,10 @@ class Server(NamedTuple):
     estimate: Float64Array
 
 
-def outbox(schedule: Schedule, n_parameters: int) -> Outbox:
-    """Return an empty outbox with a place for every agent that can have begun."""
+def no_pending_gradients(schedule: Schedule, n_parameters: int) -> PendingGradients:
+    """Return an empty buffer with a place for every agent that can have begun."""
     places = schedule.most_waiting + 1
-    return Outbox(np.zeros((places, n_parameters)), np.zeros(places), np.zeros(places, dtype=np.int64))
+    return PendingGradients(np.zeros((places, n_parameters)), np.zeros(places), np.zeros(places, dtype=np.int64))
 
 
 @inlined
@@ -95,31 +95,31 @@ def run(agents: Agents, channel: GradientChannel, server: Server, keeper: ScoreK
 
     The simulator reads the scores; the server does not. Slots first..last must be charged.
     """
-    crowd, box, behaviour = agents
+    batch, pending, behaviour = agents
     state, schedule, step, estimate = server
     begun, applied, total = first - 1, first - 1, 0.0
     while applied < last:
-        for lane in range(crowd.n_lanes):
-            if is_idle(crowd, lane) and begun < min(last, last_startable(schedule, applied)):
+        for lane in range(batch.n_lanes):
+            if is_idle(batch, lane) and begun < min(last, last_startable(schedule, applied)):
                 begun += 1
                 agent, alpha = (begun - 1) % behaviour.n_agents + 1, exploration_rate(behaviour, begun)
-                deliver(crowd, lane, delivered(state, schedule, begun), begun, agent, alpha)
-                crowd.order[lane] = begun
-        if tick(crowd) == 0:
+                deliver(batch, lane, delivered(state, schedule, begun), begun, agent, alpha)
+                batch.order[lane] = begun
+        if tick(batch) == 0:
             continue
-        for lane in range(crowd.n_lanes):
-            if crowd.ended[lane] == 1:
-                place = crowd.order[lane] % box.slots.shape[0]
-                box.scores[place] = local_update(crowd, lane, behaviour.loss, box.gradients[place])
+        for lane in range(batch.n_lanes):
+            if batch.ended[lane] == 1:
+                place = batch.order[lane] % pending.slots.shape[0]
+                pending.scores[place] = local_update(batch, lane, behaviour.loss, pending.gradients[place])
                 if behaviour.reports == 0:
-                    box.gradients[place, :] = 0.0
-                box.slots[place] = crowd.order[lane]
-        while applied < last and box.slots[(applied + 1) % box.slots.shape[0]] == applied + 1:
+                    pending.gradients[place, :] = 0.0
+                pending.slots[place] = batch.order[lane]
+        while applied < last and pending.slots[(applied + 1) % pending.slots.shape[0]] == applied + 1:
             applied += 1
-            place = applied % box.slots.shape[0]
-            submit(channel, box.gradients[place], box.scores[place], applied)
+            place = applied % pending.slots.shape[0]
+            submit(channel, pending.gradients[place], pending.scores[place], applied)
             bit = receive(channel, estimate)
             aggregate(state, schedule, step, estimate, bit)
-            record(keeper, box.scores[place])
-            total += box.scores[place]
+            record(keeper, pending.scores[place])
+            total += pending.scores[place]
     return total

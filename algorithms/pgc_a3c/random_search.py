@@ -11,13 +11,13 @@ import numpy as np
 
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.pgc.scores import WINDOW
-from dprl.algorithms.pgc_a3c.crowd import Crowd, advance, crowd, deliver, local_update
+from dprl.algorithms.pgc_a3c.agent_batch import AgentBatch, advance, agent_batch, deliver, local_update
 from dprl.algorithms.pgc_a3c.gradient import Loss, loss_tables
 from dprl.algorithms.pgc_a3c.network import DIMENSION, initial_parameters
 from dprl.envs import CartPole
 from dprl.privacy import Streams
 
-MOST_SUBMISSIONS = 90_000
+_MOST_SUBMISSIONS = 90_000
 _STANDARD_NORMAL = 1.0
 _ANY = Loss(1.0, 0.0, 0.0, "literal", "none", False)
 """Any loss: gradients are not used here."""
@@ -36,9 +36,9 @@ def first_successes(
 
 
 def _search(env: CartPole, streams: Streams, purpose: str, target: float, exploring: bool) -> float:
-    people = crowd(1, env, Streams(streams.seed, f"{streams.context}|{purpose}", streams.noise))
+    people = agent_batch(1, env, Streams(streams.seed, f"{streams.context}|{purpose}", streams.noise))
     asked, candidate = 0, 0
-    while asked < MOST_SUBMISSIONS:
+    while asked < _MOST_SUBMISSIONS:
         key = streams.key("exploration", f"{purpose}, candidate {candidate}")
         theta = initial_parameters("normal", _STANDARD_NORMAL, key)
         candidate += 1
@@ -51,7 +51,7 @@ def _search(env: CartPole, streams: Streams, purpose: str, target: float, explor
     return math.inf
 
 
-def _score(people: Crowd, theta: Float64Array, submission: int, exploration: float) -> float:
+def _score(people: AgentBatch, theta: Float64Array, submission: int, exploration: float) -> float:
     """Return the number of steps of one agent's episode."""
     deliver(people, 0, theta, submission, submission, exploration)
     advance(people)

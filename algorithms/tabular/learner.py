@@ -1,4 +1,4 @@
-"""The tabular algorithms as objects: a config that makes the parts of a box, and the learner that runs them."""
+"""Base config and learner of the tabular algorithms."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TABLES, _SCHEDULE = "tables.", "schedule."
 
 @dataclass(frozen=True)
 class TabularConfig(ABC, Generic[E]):
-    """The settings of every tabular algorithm, on environments of class E.
+    """Settings of every tabular algorithm, on environments of class E.
 
     Args:
         bonus_scale: c >= 0, multiplies the whole exploration bonus; 1 is the paper.
@@ -48,7 +48,7 @@ class TabularConfig(ABC, Generic[E]):
     run: ClassVar[Run]
     """The loop around it, see `learning_loop`."""
     theorem: ClassVar[str | None] = None
-    """Which theorem covers the algorithm as printed, if one does; in brackets what it is of, where not the regret."""
+    """Theorem that covers the algorithm as printed, if any; in brackets its subject, unless it is the regret."""
 
     def __post_init__(self) -> None:
         check_number("bonus_scale", self.bonus_scale, 0.0)
@@ -58,7 +58,7 @@ class TabularConfig(ABC, Generic[E]):
 
     @abstractmethod
     def families(self, env: E) -> CountFamilies:
-        """Return what the algorithm counts."""
+        """Return the counts of the algorithm."""
 
     @abstractmethod
     def simulator(self, env: E, episodes: int, streams: Streams) -> Any:  # noqa: ANN401 - each kind of env has its own
@@ -73,7 +73,7 @@ class TabularConfig(ABC, Generic[E]):
 
     @abstractmethod
     def tables(self, env: E, episodes: int) -> Any:  # noqa: ANN401
-        """Return what planning works on: a NamedTuple of arrays, of which `plan` leaves two to read.
+        """Return the tables of planning: a NamedTuple of arrays; `plan` writes two of them for readers.
 
         policy: the one to deploy; optimistic float64[S]: the upper bounds of the first step's values.
         """
@@ -88,12 +88,12 @@ class TabularConfig(ABC, Generic[E]):
         return policy
 
     def policies(self, tables: Any) -> dict[str, np.ndarray]:  # noqa: ANN401
-        """Return copies of what a finished run leaves."""
+        """Return copies of the output of a finished run."""
         return {"policy": self.policy(tables)}
 
     @property
     def covered_by(self) -> str | None:
-        """The theorem that covers all runs with these settings; None where none does."""
+        """Theorem that covers all runs with these settings; None if no theorem does."""
         printed = self.bonus_scale == 1.0 and self.precision_scale == 1.0 and self.replan_growth == 0.0
         return self.theorem if printed else None
 
@@ -102,7 +102,7 @@ class TabularConfig(ABC, Generic[E]):
         return self.covered_by
 
     def derived(self, env: E, privatizer: CountPrivatizer, episodes: int) -> dict[str, float]:  # noqa: ARG002
-        """Return the numbers that these settings leave to the noise and the sizes of a run."""
+        """Return the numbers that follow from these settings, the noise and the sizes of a run."""
         return {}
 
     def privatizer(self, env: E, privacy: PrivacyConfig, episodes: int, streams: Streams) -> CountPrivatizer:

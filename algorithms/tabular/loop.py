@@ -25,7 +25,7 @@ Run = Callable[..., tuple[float, float]]
 
 
 class Schedule(NamedTuple):
-    """Before which episodes a plan is made: fixed in advance, whatever users do.
+    """Schedule of plans, fixed in advance and independent of users.
 
     growth: a plan made before episode k serves until the number of episodes has grown by this share; 0 plans before
     every episode. planned int64[2]: the episode of the last plan and that of the next; saturated float64[1]: the share
@@ -39,7 +39,7 @@ class Schedule(NamedTuple):
 
 @inlined
 def next_plan(growth: float, episode: int) -> int:
-    """Return the episode before which the plan after that of `episode` is made: max(k + 1, ceil(k (1 + growth)))."""
+    """Return the episode of the plan after that of `episode`: max(k + 1, ceil(k (1 + growth)))."""
     return max(episode + 1, math.ceil(episode * (1.0 + growth)))
 
 
@@ -70,7 +70,7 @@ def _loop(  # noqa: PLR0913 - a kernel has no object to hold them
         saturated += schedule.saturated[0]
         play(simulator, tables.policy, k)
         if k < simulator.episodes:
-            # What is released is read by the next plan, and by whoever reads between two stretches.
+            # The next plan reads the release; so may callers between two stretches.
             if k + 1 == schedule.planned[1] or k == last:
                 send_and_release(channel, simulator.device.cells, simulator.device.amounts, k)
             else:

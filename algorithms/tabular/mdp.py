@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from dprl.algorithms.tabular.counts import count_families
 from dprl.algorithms.tabular.greedy import greedy_tables
 from dprl.algorithms.tabular.learner import TabularConfig
-from dprl.algorithms.tabular.simulator import Simulator, simulator
+from dprl.algorithms.tabular.simulator import Simulator, count_families, simulator
 from dprl.envs import Env, FiniteMDP
 from dprl.privacy import CountFamilies, Streams
 

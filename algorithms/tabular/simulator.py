@@ -1,4 +1,4 @@
-"""Users of the tabular algorithms: the environment as compiled loops see it, and one episode in it."""
+"""Users of the tabular algorithms: the environment in compiled loops, one episode, and its counts."""
 
 from __future__ import annotations
 
@@ -7,16 +7,80 @@ from typing import NamedTuple
 import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array
-from dprl.algorithms.tabular.counts import N_FAMILIES, write_contribution
 from dprl.compiled import inlined
 from dprl.envs import FiniteMDP
 from dprl.envs.dynamics import deterministic_value, roll_out, roll_out_stochastic, stochastic_value
-from dprl.privacy import Streams
+from dprl.privacy import CountFamilies, CountFamily, Streams
 from dprl.privacy.randomness.bits import fill_uniform
 
+_TRANSITIONS, _VISITS, _REWARDS = range(3)
+N_FAMILIES = 3
 
-class Device(NamedTuple):
-    """The user's side: the episode under way. Only `play` writes it, only `exchange` may read it.
+
+def visit_families(n_states: int, n_actions: int) -> tuple[CountFamily, CountFamily]:
+    """Return N(h,s,a,s') and N(h,s,a), in planning's order; a may be a pair of actions.
+
+    Within a step, transitions come first, as [S', S, A]: planning then runs along (s, a) without gaps.
+    """
+    pairs = n_states * n_actions
+    return (
+        CountFamily("transitions", pairs * n_states, public_start_change=2),
+        CountFamily("visits", pairs, public_start_change=0, marginal_of="transitions"),
+    )
+
+
+def count_families(mdp: FiniteMDP, losses: bool = False) -> CountFamilies:
+    """Return N(h,s,a,s'), N(h,s,a) and R(h,s,a), in planning's order; or losses in place of R.
+
+    R is the sum of rewards where the paper has costs C; R = N - C, so sensitivity and noise are the same.
+
+    Paper: [CZ22] sec. 3.
+    """
+    third = CountFamily(
+        "losses" if losses else "rewards",
+        mdp.n_states * mdp.n_actions,
+        public_start_change=1,
+        marginal_of="transitions",
+        indicator=False,
+    )
+    return CountFamilies(mdp.horizon, (*visit_families(mdp.n_states, mdp.n_actions), third), paper="[CZ22]")
+
+
+@inlined
+def write_visits(
+    states: Int64Array, actions: Int64Array, shape: tuple[int, int], cells: Int64Array, amounts: Float64Array
+) -> None:
+    """User side: turn a trajectory into one cell per step of `visit_families`, with an amount of 1 each.
+
+    states int64[H+1], actions int64[H], shape: S, A; fills the first two columns of cells int64[H, F] and amounts
+    float64[H, F].
+    """
+    n_states, n_actions = shape
+    for h in range(actions.shape[0]):
+        pair = states[h] * n_actions + actions[h]
+        cells[h, _TRANSITIONS] = states[h + 1] * (n_states * n_actions) + pair
+        cells[h, _VISITS] = pair
+        amounts[h, _TRANSITIONS] = 1.0
+        amounts[h, _VISITS] = 1.0
+
+
+@inlined
+def write_contribution(
+    states: Int64Array, actions: Int64Array, rewards: Float64Array, cells: Int64Array, amounts: Float64Array
+) -> None:
+    """User side: turn a trajectory into one cell per step and family.
+
+    states int64[H+1], actions int64[H], rewards (or losses) float64[H, S, A]; the user observes its own; fills
+    cells int64[H, 3] and amounts float64[H, 3].
+    """
+    write_visits(states, actions, (rewards.shape[1], rewards.shape[2]), cells, amounts)
+    for h in range(actions.shape[0]):
+        cells[h, _REWARDS] = cells[h, _VISITS]
+        amounts[h, _REWARDS] = rewards[h, states[h], actions[h]]
+
+
+class EpisodeBuffer(NamedTuple):
+    """User's side: the episode under way. Only `play` writes it, only sending kernels may read it.
 
     uniforms float64[2H+1]; states int64[H+1]; actions int64[H]; cells int64[H, F] and amounts float64[H, F]: the
     contribution, one cell per step and family.
@@ -30,12 +94,12 @@ class Device(NamedTuple):
 
     def __repr__(self) -> str:
         # The generated one would print a user's trajectory into a log.
-        return f"Device({self.actions.shape[0]} steps)"
+        return f"EpisodeBuffer({self.actions.shape[0]} steps)"
 
 
-def device(horizon: int, n_families: int) -> Device:
-    """Return the device of a user who takes H steps and contributes to F families."""
-    return Device(
+def episode_buffer(horizon: int, n_families: int) -> EpisodeBuffer:
+    """Return the empty buffer of a user who takes H steps and contributes to F families."""
+    return EpisodeBuffer(
         uniforms=np.zeros(2 * horizon + 1),
         states=np.zeros(horizon + 1, dtype=np.int64),
         actions=np.zeros(horizon, dtype=np.int64),
@@ -45,7 +109,7 @@ def device(horizon: int, n_families: int) -> Device:
 
 
 class Simulator(NamedTuple):
-    """The environment and its users as compiled loops see them.
+    """Environment and users for compiled loops.
 
     transitions, rewards, cdf, start, start_cdf: of FiniteMDP; observed float64[H, S, A]: users observe and count it,
     rewards or losses; optimal_value: V* of the first state's distribution;
@@ -63,7 +127,7 @@ class Simulator(NamedTuple):
     episodes: int
     key: np.ndarray
     values: Float64Array
-    device: Device
+    device: EpisodeBuffer
 
     def identity(self) -> tuple[np.ndarray, ...]:
         """Return arrays that differ for another environment or stream."""
@@ -87,7 +151,7 @@ def simulator(mdp: FiniteMDP, episodes: int, streams: Streams, losses: bool = Fa
         episodes=episodes,
         key=streams.key("env"),
         values=np.zeros((horizon + 1, n_states)),
-        device=device(horizon, N_FAMILIES),
+        device=episode_buffer(horizon, N_FAMILIES),
     )
 
 

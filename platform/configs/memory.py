@@ -8,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from dprl.algorithms.tabular.counts import count_families
+from dprl.algorithms.tabular.simulator import count_families
 from dprl.platform.configs.experiment import Experiment, varying_keys
 from dprl.platform.errors import UserError, broken_rule
 from dprl.privacy import COUNTERS, TRUST_MODELS, Streams

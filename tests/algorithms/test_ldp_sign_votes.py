@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dprl.algorithms.ldp_sign_votes.algorithm import LDPSignVotesConfig, LDPSignVotesLearner, play
-from dprl.algorithms.ldp_sign_votes.drift import directions, drift_tests
 from dprl.algorithms.ldp_sign_votes.fit import act, add_vote, no_votes, refit
+from dprl.algorithms.ldp_sign_votes.sign_test import directions, sign_tests
 from dprl.envs import LinearMixtureMDP, NetworkMDP
 from dprl.privacy import LocalBitPrivacy, NoBitPrivacy, Streams
 
@@ -124,7 +124,7 @@ def test_regret_is_that_of_the_policy() -> None:
 
 def test_too_many_scores_are_refused() -> None:
     with pytest.raises(ValueError, match=r"^horizon must give at most 200000 different scores, got 60; lower it"):
-        drift_tests(NetworkMDP(n_agents=3, gap=0.01, start_forward=0.37, node_leave=0.61, horizon=60).build())
+        sign_tests(NetworkMDP(n_agents=3, gap=0.01, start_forward=0.37, node_leave=0.61, horizon=60).build())
 
 
 def test_directions_are_those_of_the_optimum_on_the_papers_network() -> None:

@@ -10,9 +10,9 @@ import pytest
 from dprl.algorithms import PrivateUCBVIConfig
 from dprl.algorithms.private_ucb_vi import plan
 from dprl.algorithms.tabular import Released, count_families
-from dprl.algorithms.tabular.counts import write_contribution
 from dprl.algorithms.tabular.cz22 import CZ22Bonus
 from dprl.algorithms.tabular.greedy import GreedyTables
+from dprl.algorithms.tabular.simulator import write_contribution
 from dprl.envs import FiniteMDP
 from dprl.envs.dynamics import roll_out
 from dprl.privacy import CentralPrivacy, Streams, UserRecord

@@ -19,15 +19,15 @@ from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.pgc.aggregator import Aggregator, Rules
-from dprl.algorithms.pgc.book import Book, folder_of_run
-from dprl.algorithms.pgc.collecting import Collecting, Limits
+from dprl.algorithms.pgc.collector import Collector, Limits
+from dprl.algorithms.pgc.journaled_privatizer import JournaledPrivatizer, folder_of_run
 from dprl.algorithms.pgc.scores import SCORE, ScoreKeeper, record_all
 from dprl.algorithms.pgc_a3c.on_rllib.config import PGCConfig
 from dprl.algorithms.pgc_a3c.on_rllib.episodes import check_playable, greedy_return, rehearse
 from dprl.algorithms.pgc_a3c.on_rllib.learner import PGCLearner
 from dprl.algorithms.pgc_a3c.on_rllib.module import ActorCriticModule, read_parameters
 from dprl.algorithms.pgc_a3c.on_rllib.workers import Workers
-from dprl.privacy import Certificate, ChargeJournal, GradientLayout, GradientPrivatizer
+from dprl.privacy import Certificate, GradientLayout, GradientPrivatizer
 
 _OWN = "pgc"
 _CERTIFICATE = "certificate.json"
@@ -68,25 +68,26 @@ class PGC(Algorithm):
         first = self._first_parameters()
         trust, population, left_open = self.config.trust_model(), self.config.population, self.config.channels_left_open
 
-        def privatizer(journal: ChargeJournal) -> GradientPrivatizer:
-            built: GradientPrivatizer = trust.build(
-                GradientLayout(len(first), box.buffer_size, left_open), population, streams, journal
-            )
+        def privatizer() -> GradientPrivatizer:
+            layout = GradientLayout(len(first), box.buffer_size, left_open)
+            built: GradientPrivatizer = trust.build(layout, population, streams)
             return built
 
-        self._book = Book(privatizer, folder_of_run(self.config.ledger_folder, self._storage))
-        step = box.step(self._book.privatizer)
-        self._aggregator = Aggregator(Rules(box.schedule, step, self.config.deterministic), first, self._book)
+        self._journaled = JournaledPrivatizer(privatizer, folder_of_run(self.config.ledger_folder, self._storage))
+        step = box.step(self._journaled.privatizer)
+        self._aggregator = Aggregator(
+            Rules(box.schedule, step, self.config.deterministic), first, self._journaled.accept
+        )
         self.learner.start(self._aggregator)
         self._keeper, self._score_sum = ScoreKeeper.of(box.target), 0.0
         in_flight = self.config.max_requests_in_flight_per_env_runner
-        self._workers = Workers(self.env_runner_group, self._book, in_flight, self.config.sample_timeout_s)
+        self._workers = Workers(self.env_runner_group, self._journaled, in_flight, self.config.sample_timeout_s)
         limits = Limits(
             self.config.call_plan.agents_per_call,
             self.config.num_consecutive_env_runner_failures_tolerance,
             self.config.env_runner_restore_timeout_s,
         )
-        self._collecting = Collecting(self._aggregator, self._workers, self._book.lease, limits, self._note_scores)
+        self._collector = Collector(self._aggregator, self._workers, self._journaled.lease, limits, self._note_scores)
         self._evaluation_env: Any = None
 
     def __repr__(self) -> str:
@@ -113,7 +114,7 @@ class PGC(Algorithm):
     @property
     def lost(self) -> int:
         """Number of charged submissions neither applied nor under way; their agents are not asked again."""
-        return int(self._book.privatizer.charged) - self.submissions
+        return int(self._journaled.privatizer.charged) - self.submissions
 
     def get_module(self, module_id: str = DEFAULT_MODULE_ID) -> TorchRLModule:
         """Return the module with the parameters after the last update."""
@@ -122,7 +123,7 @@ class PGC(Algorithm):
 
     def certificate(self) -> Certificate:
         """Return the certificate of the messages so far."""
-        certificate: Certificate = self._book.privatizer.certificate(self.config.box().name)
+        certificate: Certificate = self._journaled.privatizer.certificate(self.config.box().name)
         return certificate
 
     def training_step(self) -> None:
@@ -135,7 +136,7 @@ class PGC(Algorithm):
         if before >= goal:
             raise RuntimeError(f"all {goal} submissions are applied; build an algorithm with more n_submissions")
         started, waited, self._score_sum = time.perf_counter(), self._workers.waited, 0.0
-        self._collecting.until(min(before + self.config.submissions_per_iteration, goal))
+        self._collector.until(min(before + self.config.submissions_per_iteration, goal))
         self.learner.publish()
         seconds = time.perf_counter() - started
         self._log(self.submissions - before, seconds, self._workers.waited - waited)
@@ -189,8 +190,8 @@ class PGC(Algorithm):
     def cleanup(self) -> None:
         """Stop the runners and close the ledger."""
         super().cleanup()
-        if hasattr(self, "_book"):
-            self._book.close()
+        if hasattr(self, "_journaled"):
+            self._journaled.close()
 
     def get_state(
         self,
@@ -203,7 +204,7 @@ class PGC(Algorithm):
         state: dict[str, Any] = super().get_state(components, not_components=not_components, **kwargs)
         if self._check_component(_OWN, components, not_components):
             scores = {"last": self._keeper.last.copy(), "counts": self._keeper.counts.copy()}
-            state[_OWN] = {"ledger": self._book.entry(), "scores": scores}
+            state[_OWN] = {"ledger": self._journaled.reference(), "scores": scores}
         return state
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -213,7 +214,7 @@ class PGC(Algorithm):
             own = state[_OWN]
             for name, array in own["scores"].items():
                 getattr(self._keeper, name)[:] = array
-            self._book.resume(own["ledger"])
+            self._journaled.resume(own["ledger"])
 
     def save_to_path(self, path: str | Path | None = None, **kwargs: Any) -> str:  # noqa: ANN401 - as RLlib's
         """Save a checkpoint with certificate.json and the path of the ledger, not the ledger itself."""
@@ -257,8 +258,8 @@ class PGC(Algorithm):
             "updates": self._aggregator.updates,
             "submissions_per_s": taken / seconds,
             "driver_share": 1.0 - waited / seconds,
-            "agents_charged": self._book.privatizer.ledger.users_charged,
-            "epsilon": self._book.privatizer.ledger.pure_epsilon(),
+            "agents_charged": self._journaled.privatizer.ledger.users_charged,
+            "epsilon": self._journaled.privatizer.ledger.pure_epsilon(),
         }
         if self._keeper.counts[0] > 0:
             values |= self._keeper.metrics(self.config.n_submissions) | {SCORE.name: self._score_sum / taken}

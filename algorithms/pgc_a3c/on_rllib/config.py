@@ -26,8 +26,8 @@ from dprl.privacy import NoiseConfig, Streams, source_digest
 from dprl.privacy.threat_models import ARRIVALS, CARRIED, DURATIONS, ROUNDS, TIMING_DETAILS
 from dprl.privacy.trust_models import TRUST_MODELS
 
-CART_POLE = "dprl/CartPoleGravity-v0"
-LANES = ("auto", "compiled", "torch")
+_CART_POLE = "dprl/CartPoleGravity-v0"
+_LANES = ("auto", "compiled", "torch")
 _BOX = tuple(entry.name for entry in fields(PGCA3CConfig))
 _MODELS = {name: kind for name, kind in TRUST_MODELS["gradients"].items() if name != "jdp"}
 """Trust models of runners: they hold gradients without noise, so that a trusted server would be every process."""
@@ -67,7 +67,7 @@ class TrainingSettings(TypedDict, total=False):
     submissions_per_iteration: int
 
 
-class ScheduleSettings(TypedDict, total=False):
+class _ScheduleSettings(TypedDict, total=False):
     """Arguments of `schedule`."""
 
     deterministic: bool
@@ -75,7 +75,7 @@ class ScheduleSettings(TypedDict, total=False):
     round_seconds: float
 
 
-class RunnerSettings(TypedDict, total=False):
+class _RunnerSettings(TypedDict, total=False):
     """Additional arguments of `env_runners`."""
 
     agents_per_call: int | None
@@ -109,7 +109,7 @@ class PGCConfig(AlgorithmConfig):
         self.agents_per_call: int | None = None
         self.lane = "auto"
         self.ledger_folder: str | None = None
-        self.env, self.seed = CART_POLE, 0
+        self.env, self.seed = _CART_POLE, 0
         self._leave_runners_alone()
         self._complete = True
 
@@ -134,7 +134,7 @@ class PGCConfig(AlgorithmConfig):
         """
         return self._set("training", settings, TrainingSettings.__annotations__)
 
-    def schedule(self, **settings: Unpack[ScheduleSettings]) -> Self:
+    def schedule(self, **settings: Unpack[_ScheduleSettings]) -> Self:
         """Set the schedule of starting parameters and the release times of replies.
 
         deterministic: True applies messages in the order of their slots, so that runs can be repeated with any number
@@ -143,7 +143,7 @@ class PGCConfig(AlgorithmConfig):
         must exceed the time of the longest batch: then every reply leaves after one round and does not reveal the
         length of episodes. A longer batch is visible by its second round, so the certificate names rounds.
         """
-        return self._set("schedule", settings, ScheduleSettings.__annotations__)
+        return self._set("schedule", settings, _ScheduleSettings.__annotations__)
 
     def privacy(self, *, model: str, **settings: Any) -> Self:  # noqa: ANN401 - the trust models' own
         """Set the trust model, 'ldp' or 'none', its settings, and how noise is drawn (`entropy`, `arithmetic`)."""
@@ -165,9 +165,9 @@ class PGCConfig(AlgorithmConfig):
         'torch' for all others, 'auto' to choose. RLlib's sample_timeout_s: time limit of a remote runner for a batch;
         then the batch is lost and the runner restarted.
         """
-        own = {key: settings.pop(key) for key in RunnerSettings.__annotations__ if key in settings}
+        own = {key: settings.pop(key) for key in _RunnerSettings.__annotations__ if key in settings}
         super().env_runners(**settings)
-        return self._set("env_runners", own, RunnerSettings.__annotations__)
+        return self._set("env_runners", own, _RunnerSettings.__annotations__)
 
     def update_from_dict(self, config_dict: dict[str, Any]) -> Self:
         """Set attributes by name, as RLlib does, but raise ValueError for an unknown name."""
@@ -198,7 +198,7 @@ class PGCConfig(AlgorithmConfig):
         if self.reserve is not None:
             check_whole("reserve", self.reserve, 0, _MOST_SUBMISSIONS)
         check_number("round_seconds", self.round_seconds, 0.0)
-        check_choice("lane", self.lane, LANES)
+        check_choice("lane", self.lane, _LANES)
         if not isinstance(self.deterministic, bool):
             raise ValueError(f"deterministic must be True or False, got {self.deterministic!r}; choose one of them")
         check_number("sample_timeout_s", self.sample_timeout_s, 0.0)
@@ -244,7 +244,7 @@ class PGCConfig(AlgorithmConfig):
         """Return the settings of the algorithm's box; raises ValueError."""
         settings = {name: getattr(self, name) for name in _BOX}
         settings["staleness"] = self.call_plan.staleness
-        settings["reward"] = self.reward or ("terminal" if self.env == CART_POLE else "literal")
+        settings["reward"] = self.reward or ("terminal" if self.env == _CART_POLE else "literal")
         return PGCA3CConfig(**settings)
 
     @property
@@ -288,7 +288,7 @@ class PGCConfig(AlgorithmConfig):
     @property
     def on_cart_pole(self) -> bool:
         """Whether the compiled lane supports environment and module."""
-        return self.env == CART_POLE and self._rl_module_spec is None and not self._model_config
+        return self.env == _CART_POLE and self._rl_module_spec is None and not self._model_config
 
     @property
     def compiled(self) -> bool:
@@ -314,7 +314,7 @@ class PGCConfig(AlgorithmConfig):
         known = {entry.name for entry in fields(CartPoleGravity)}
         for key in self.env_config:
             if key not in known:
-                raise ValueError(_unknown(f"setting of {CART_POLE}", key, known))
+                raise ValueError(_unknown(f"setting of {_CART_POLE}", key, known))
         return CartPoleGravity(**self.env_config)
 
     def streams(self) -> Streams:

@@ -16,10 +16,9 @@ from ray.rllib.env.env_runner import EnvRunner
 from ray.rllib.utils.checkpoints import Checkpointable
 
 from dprl.algorithms.pgc.base import Batch, LocalAgents, Reply
-from dprl.algorithms.pgc_a3c.crowd import crowd
-from dprl.algorithms.pgc_a3c.on_rllib.compiled_agents import CompiledAgents
-from dprl.algorithms.pgc_a3c.on_rllib.sealing import Sealed, silent
-from dprl.algorithms.pgc_a3c.on_rllib.torch_agents import TorchAgents, World
+from dprl.algorithms.pgc_a3c.agent_batch import agent_batch
+from dprl.algorithms.pgc_a3c.on_rllib.agents import CompiledAgents, TorchAgents, World
+from dprl.algorithms.pgc_a3c.on_rllib.error_barrier import ErrorBarrier, silent
 from dprl.privacy import ClientSpec, GradientClient, GradientQuery
 
 # Episodes played at once; more do not fit in the processor's registers.
@@ -97,7 +96,7 @@ class PrivateEnvRunner(EnvRunner, Checkpointable):
         started, reply = time.monotonic(), None
         # Not sealed: faults of settings, environment or module are no secret.
         agents = self._agents_of(spec)
-        with Sealed(refusals=True), silent(), _one_thread():
+        with ErrorBarrier(refusals=True), silent(), _one_thread():
             reply = agents.report(batch)
         _hold(started, self.config.round_seconds)
         if reply is None:
@@ -115,7 +114,7 @@ class PrivateEnvRunner(EnvRunner, Checkpointable):
         box, shows_scores = config.box(), config.shows_scores
         if config.compiled:
             lanes, sampled = min(_LANES, config.call_plan.agents_per_call), box.acting == "sampled"
-            people = crowd(lanes, config.cart_pole().build(), streams, sampled=sampled, padded=box.padded)
+            people = agent_batch(lanes, config.cart_pole().build(), streams, sampled=sampled, padded=box.padded)
             return CompiledAgents(box, people, sender, shows_scores=shows_scores)
         key = tuple(int(word) for word in streams.key("exploration", "episodes"))
         world = World(self.env, self.module, key, streams.key("env", "gravity"))

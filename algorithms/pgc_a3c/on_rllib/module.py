@@ -14,7 +14,7 @@ from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 
 from dprl.algorithms.base import Float64Array
 
-HIDDEN = 16
+_HIDDEN = 16
 
 
 class ActorCriticModule(TorchRLModule, ValueFunctionAPI):
@@ -32,8 +32,8 @@ class ActorCriticModule(TorchRLModule, ValueFunctionAPI):
     def setup(self) -> None:
         """Make the layers; called by RLlib's constructor."""
         config: dict[str, Any] = dict(self.model_config or {})
-        inputs, outputs = n_inputs(self.observation_space), n_outputs(self.action_space)
-        hidden = int(config.get("hidden", HIDDEN))
+        inputs, outputs = _n_inputs(self.observation_space), _n_outputs(self.action_space)
+        hidden = int(config.get("hidden", _HIDDEN))
         self.c = torch.nn.Linear(inputs, hidden, bias=False)
         self.p = torch.nn.Linear(hidden, outputs, bias=False)
         self.v = torch.nn.Linear(hidden, 1, bias=False)
@@ -55,7 +55,7 @@ class ActorCriticModule(TorchRLModule, ValueFunctionAPI):
         return torch.relu(self.c(flat))
 
 
-def n_inputs(space: spaces.Space[Any]) -> int:
+def _n_inputs(space: spaces.Space[Any]) -> int:
     """Return the length of an observation. Raises ValueError for a space other than a Box."""
     if not isinstance(space, spaces.Box):
         raise ValueError(
@@ -65,7 +65,7 @@ def n_inputs(space: spaces.Space[Any]) -> int:
     return math.prod(space.shape)
 
 
-def n_outputs(space: spaces.Space[Any]) -> int:
+def _n_outputs(space: spaces.Space[Any]) -> int:
     """Return the number of action distribution inputs. Raises ValueError for neither Discrete nor Box."""
     if isinstance(space, spaces.Discrete):
         return int(space.n)

@@ -15,9 +15,9 @@ from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
 from dprl.algorithms.base import Int64Array
 from dprl.algorithms.pgc.base import Answer, Batch, Reply
-from dprl.algorithms.pgc.book import Book
+from dprl.algorithms.pgc.journaled_privatizer import JournaledPrivatizer
 
-LOCAL = 0
+_LOCAL = 0
 _PROBE_SECONDS = 0.2
 
 
@@ -33,8 +33,8 @@ class Workers:
             have an endless episode; the batch is lost.
     """
 
-    def __init__(self, group: EnvRunnerGroup, book: Book, in_flight: int, limit: float) -> None:
-        self._group, self._book, self._in_flight, self._limit = group, book, in_flight, limit
+    def __init__(self, group: EnvRunnerGroup, book: JournaledPrivatizer, in_flight: int, limit: float) -> None:
+        self._group, self._journaled, self._in_flight, self._limit = group, book, in_flight, limit
         self._pending: dict[Any, tuple[int, Int64Array]] = {}
         # Start time of each busy runner's last batch.
         self._begun: dict[int, float] = {}
@@ -45,7 +45,7 @@ class Workers:
     def free(self) -> dict[int, int]:
         """Return the number of batches of each runner with room for another one, idle runners first."""
         if self._group.num_remote_env_runners() == 0:
-            return {} if self._played else {LOCAL: 0}
+            return {} if self._played else {_LOCAL: 0}
         load = dict.fromkeys(self._group.healthy_env_runner_ids(), 0)
         for runner, _ in self._pending.values():
             if runner in load:
@@ -54,8 +54,8 @@ class Workers:
 
     def send(self, runner: int, batch: Batch) -> None:
         """Let a runner play a batch."""
-        spec = self._book.client_spec()
-        if runner == LOCAL:
+        spec = self._journaled.client_spec()
+        if runner == _LOCAL:
             started = time.perf_counter()
             reply = self._group.local_env_runner.report(batch, spec)
             self.waited += time.perf_counter() - started

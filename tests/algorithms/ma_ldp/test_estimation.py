@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 
-from dprl.algorithms.ma_ldp.bonus import POWERS, beta_rates
-from dprl.algorithms.ma_ldp.estimation import RIDGE, Sums, estimate, no_estimates, shift_rates
+from dprl.algorithms.ma_ldp.estimation import _POWERS, RIDGE, Sums, beta_rates, estimate, no_estimates, shift_rates
 from dprl.privacy.mechanisms import GRAMS
 
 
@@ -78,4 +77,4 @@ def test_radii_are_those_of_the_theorems() -> None:
 
 
 def test_every_mechanism_has_a_radius() -> None:
-    assert set(POWERS) == {"raw", *GRAMS}
+    assert set(_POWERS) == {"raw", *GRAMS}

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dprl.algorithms.ma_ldp.beliefs import beliefs, update
 from dprl.algorithms.ma_ldp.graphs import (
     GRAPHS,
     LEAST_WEIGHT,
@@ -31,7 +30,7 @@ from dprl.algorithms.ma_ldp.graphs import (
     matrix_number,
     metropolis,
 )
-from dprl.algorithms.ma_ldp.rewards import RewardStep, correct, reward_step
+from dprl.algorithms.ma_ldp.rewards import RewardStep, correct, first_estimates, reward_step, update
 from dprl.compiled import kernel
 from dprl.envs import NetworkMDP
 from tests.without_compiler import printed_both_ways
@@ -200,7 +199,7 @@ def test_a_cycle_begins_with_its_first_matrix_and_goes_on_over_episodes() -> Non
     assert matrices.shape[0] == 3
     mdp = NetworkMDP(n_agents=3, horizon=horizon, gap=0.05).build()
     talks = ConsensusMatrices(matrices, probabilities), True, np.zeros(5, dtype=np.uint64)
-    found = beliefs(mdp, True, False, RewardStep(1.0, 1.0), talks, 1)
+    found = first_estimates(mdp, True, False, RewardStep(1.0, 1.0), talks, 1)
     rng = np.random.default_rng(0)
     expected = found.weights.copy()
     for user in (1, 2, 3):

@@ -93,7 +93,7 @@ def test_shrunk_features_and_values_stay_in_proportion(horizon: int) -> None:
     env = NetworkMDP(n_agents=2, dimension=3, horizon=horizon).build()
     found = learner(MALDPConfig(bonus_scale=1e-3), NoStatisticsPrivacy(rewards="public", clipping="device"), env, 400)
     found.learn(300)
-    users, planned, believed = found._users, found._planning, found._server.beliefs.believed
+    users, planned, believed = found._users, found._planning, found._server.rewards.values
     features, errors, cut, bounds = [], [], 0, np.arange(horizon - 1, -1, -1.0)
     theta = env.theta_star()
     for user in range(301, 3301):

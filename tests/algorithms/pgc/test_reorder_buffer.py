@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dprl.algorithms.pgc.reorder_buffer import ReorderBuffer
+from dprl.algorithms.pgc.aggregator import ReorderBuffer
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=9), st.randoms(use_true_random=False))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dprl.algorithms.pgc.book import folder_of_run
+from dprl.algorithms.pgc.journaled_privatizer import folder_of_run
 from dprl.platform.results.home import home_folder
 
 

@@ -31,7 +31,7 @@ COVERED = {
     *("regret", "exploitability", "right_signs"),
     # Functions of released counts or statistics, and of nothing else of the users.
     *("saturated", "gap", "smallest_gap", "infeasible", "indefinite"),
-    # Of beliefs that devices compute from released corrections; 0 where rewards are public.
+    # Of rewards that devices estimate from released corrections; 0 where rewards are public.
     "reward_error",
 }
 ENVS: dict[str, dict[str, Any]] = {

@@ -84,7 +84,7 @@ class WatchedPGC(PGC):
     def setup(self, config: PGCConfig) -> None:
         super().setup(config)
         folder = Path(self.config.env_config["folder"])
-        collecting, aggregator = self._collecting, self._aggregator
+        collecting, aggregator = self._collector, self._aggregator
         lease, receive = collecting._lease, aggregator.receive
 
         def leased(k: int) -> SubmissionRange:
@@ -192,7 +192,7 @@ def config(folder: Path, runners: int, **options: Any) -> PGCConfig:
 def adds_up(algorithm: PGC, journal: Path) -> bool:
     """Whether everybody that is charged, by the journal, is applied or counted as lost; nothing is under way."""
     charged = sum(int(line.split()[1]) - int(line.split()[0]) + 1 for line in lines(journal)[1:])
-    return charged == algorithm.submissions + algorithm.lost == algorithm._book.privatizer.charged
+    return charged == algorithm.submissions + algorithm.lost == algorithm._journaled.privatizer.charged
 
 
 def wait_until(happened: Callable[[], bool]) -> None:

@@ -15,7 +15,7 @@ from ray import tune
 from ray.rllib.core.rl_module.rl_module import RLModule, RLModuleSpec
 
 from dprl.algorithms.base import Float64Array
-from dprl.algorithms.pgc.book import JOURNAL
+from dprl.algorithms.pgc.journaled_privatizer import JOURNAL
 from dprl.algorithms.pgc_a3c.on_rllib import PGC, PGCConfig
 from dprl.algorithms.pgc_a3c.on_rllib.module import read_parameters
 from dprl.privacy import LedgerError

@@ -18,7 +18,7 @@ from dprl.algorithms.pgc_a3c.on_rllib import env_runner
 from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGC
 from dprl.algorithms.pgc_a3c.on_rllib.config import PGCConfig
 from dprl.algorithms.pgc_a3c.on_rllib.env_runner import PrivateEnvRunner
-from dprl.algorithms.pgc_a3c.on_rllib.sealing import Sealed
+from dprl.algorithms.pgc_a3c.on_rllib.error_barrier import ErrorBarrier
 from dprl.envs.cartpole_episodes import CartPoleGravityEnv
 from dprl.privacy.audits.recorder import ORDER, Message, differing_channels
 from tests.algorithms.pgc_a3c.on_rllib.worlds import (
@@ -132,7 +132,7 @@ def test_mutants_are_caught(kind: type[PrivateEnvRunner], channels: tuple[str, .
 
 
 def test_a_runner_that_lets_errors_out_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Sealed, "__exit__", lambda *_: False)
+    monkeypatch.setattr(ErrorBarrier, "__exit__", lambda *_: False)
     assert leaks(config(), raises) == (ORDER,)
 
 

@@ -13,7 +13,7 @@ import pytest
 import ray
 import torch
 
-from dprl.algorithms.pgc.book import JOURNAL
+from dprl.algorithms.pgc.journaled_privatizer import JOURNAL
 from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGC
 from dprl.privacy import LedgerError
 from tests.algorithms.pgc_a3c.on_rllib.failures import (
@@ -66,11 +66,11 @@ def test_another_process_goes_on(killed: Killed) -> None:
     before = killed.record()
     algorithm = PGC.from_checkpoint(killed.checkpoint)
     at_checkpoint = algorithm.submissions
-    assert algorithm._book.privatizer.charged == before.charged.sum()
+    assert algorithm._journaled.privatizer.charged == before.charged.sum()
     for _ in range(2):
         algorithm.train()
     assert algorithm.submissions == at_checkpoint + 120
-    charged = algorithm._book.privatizer.charged
+    charged = algorithm._journaled.privatizer.charged
     certificate = algorithm.certificate()
     algorithm.stop()
     found = killed.record()

@@ -10,7 +10,7 @@ import pytest
 import ray
 from ray import tune
 
-from dprl.algorithms.pgc.book import JOURNAL
+from dprl.algorithms.pgc.journaled_privatizer import JOURNAL
 from tests.algorithms.pgc_a3c.on_rllib.failures import (
     WatchedPGC,
     lines,

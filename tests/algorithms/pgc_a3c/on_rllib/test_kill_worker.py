@@ -16,7 +16,7 @@ import pytest
 import ray
 
 from dprl.algorithms.pgc.base import Batch, Reply
-from dprl.algorithms.pgc.book import JOURNAL
+from dprl.algorithms.pgc.journaled_privatizer import JOURNAL
 from dprl.algorithms.pgc_a3c.on_rllib import config as settings_of_rllib
 from dprl.algorithms.pgc_a3c.on_rllib.env_runner import PrivateEnvRunner
 from dprl.privacy import ClientSpec, GradientQuery, LedgerError
@@ -165,6 +165,6 @@ def test_a_reply_that_comes_again_is_refused(tmp_path: Path, monkeypatch: pytest
     # What it should have brought is lost, and the run goes on.
     algorithm.train()
     assert algorithm.submissions == 70
-    assert algorithm._book.privatizer.charged == 75
+    assert algorithm._journaled.privatizer.charged == 75
     algorithm.stop()
     run.record().check()

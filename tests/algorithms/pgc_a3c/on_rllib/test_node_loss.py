@@ -11,7 +11,7 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from dprl.algorithms.pgc.book import JOURNAL
+from dprl.algorithms.pgc.journaled_privatizer import JOURNAL
 from tests.algorithms.pgc_a3c.on_rllib.failures import adds_up, config, processes_of, record, repeats, wait_until
 from tests.on_ray import add_node, cluster_of_nodes
 

@@ -1,4 +1,4 @@
-"""Ledger of a run on disk: the agents asked so far, also after a crash."""
+"""Privatizer of a run with its journal on disk: no agent is asked twice, also after a crash."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ JOURNAL = "submissions.journal"
 
 
 def folder_of_run(chosen: str | None, trial: Any) -> Path:  # noqa: ANN401 - Ray Tune's storage, None outside of it
-    """Return the folder of a new run's ledger; nothing is created before the first charge.
+    """Return the folder of a new run's journal; nothing is created before the first charge.
 
     chosen: the user's choice; each trial of a sweep has a folder below it. Default: the trial's own folder on the
     sweep's storage, or else a new one in `./dprl_runs/ledgers`, or below `$DPRL_HOME`.
@@ -49,34 +49,33 @@ def folder_of_run(chosen: str | None, trial: Any) -> Path:  # noqa: ANN401 - Ray
 
 
 @dataclass(frozen=True)
-class Entry:
-    """Reference to a ledger in a checkpoint: its place, its least number of submissions, and its identity."""
+class _JournalReference:
+    """Reference to a journal in a checkpoint: its folder, its least number of submissions, and its identity."""
 
     folder: str
     charged: int
     identity: str
 
 
-class Book:
-    """Privatizer of a run with its journal; the journal is opened before the first agent is asked.
+class JournaledPrivatizer:
+    """Privatizer that writes its charges to a journal, and continues the journal of a checkpoint.
 
     *Formal guarantee.* A submission is in the journal before its lease exists. A resumed run continues the journal:
     agents in it are never asked again.
 
     Args:
-        build: makes the privatizer of the run with a journal.
-        folder: of the journal.
+        build: returns a new privatizer of the run. folder: of the journal.
     """
 
-    def __init__(self, build: Callable[[ChargeJournal], GradientPrivatizer], folder: Path) -> None:
+    def __init__(self, build: Callable[[], GradientPrivatizer], folder: Path) -> None:
         self._build = build
-        self._refused: tuple[str, Entry] | None = None
-        self._turn_to(folder)
+        self._refused: tuple[str, _JournalReference] | None = None
+        self._open(folder)
 
-    def _turn_to(self, folder: Path, identity: str | None = None) -> None:
-        journal = ChargeJournal(folder / JOURNAL, identity=identity)
-        self.privatizer = self._build(journal)
-        self.folder, self._journal, self._begun = folder, journal, False
+    def _open(self, folder: Path, identity: str | None = None) -> None:
+        self.folder, self._journal = folder, ChargeJournal(folder / JOURNAL, identity=identity)
+        self.privatizer = self._build()
+        self.privatizer.persist(self._journal)
 
     def lease(self, k: int) -> SubmissionRange:
         """Charge the next k submissions, first in the journal, and return the lease on them.
@@ -85,13 +84,12 @@ class Book:
         """
         if self._refused is not None:
             raise LedgerError(self._refused[0])
-        if not self._begun:
+        if self.privatizer.charged == 0:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._begun = True
         return self.privatizer.lease(k)
 
     def client_spec(self) -> ClientSpec[GradientQuery]:
-        """Return the spec from which runners build a sender."""
+        """Return the spec from which runners build their client."""
         return self.privatizer.client_spec
 
     def accept(self, messages: PrivateMessages) -> GradientEstimates:
@@ -99,35 +97,34 @@ class Book:
         found: GradientEstimates = self.privatizer.accept(messages)
         return found
 
-    def entry(self) -> Entry:
+    def reference(self) -> _JournalReference:
         """Return the reference for a checkpoint, after syncing all charges to the disk."""
         if self._refused is not None:
             # A checkpoint of a run that could not continue must not continue either.
             return self._refused[1]
         self._journal.sync()
-        return Entry(str(self.folder), self.privatizer.charged, self._journal.identity)
+        return _JournalReference(str(self.folder), self.privatizer.charged, self._journal.identity)
 
-    def resume(self, entry: Entry) -> None:
-        """Continue the ledger of a checkpoint, here or at its old place; without it nothing can be leased."""
+    def resume(self, reference: _JournalReference) -> None:
+        """Continue the journal of a checkpoint, here or in its old folder; without it nothing can be leased."""
         self.close()
         # A sweep's folder may have been moved as a whole, with checkpoints and journals.
         with suppress(LedgerError):
-            self._turn_to(self.folder, entry.identity)
-            if self.privatizer.charged >= max(1, entry.charged):
+            self._open(self.folder, reference.identity)
+            if self.privatizer.charged >= max(1, reference.charged):
                 return
-        folder = Path(entry.folder)
+        folder = Path(reference.folder)
         try:
-            self._turn_to(folder, entry.identity)
+            self._open(folder, reference.identity)
+            if self.privatizer.charged < reference.charged:
+                raise LedgerError(
+                    f"journal {folder / JOURNAL} must hold the {reference.charged} submissions of the checkpoint, got "
+                    f"{self.privatizer.charged}: nobody knows who was asked; bring it back, or start a run with new "
+                    "agents"
+                )
         except LedgerError as error:
-            # Without its ledger a checkpoint can be used, but not trained.
-            self._refused = (str(error), entry)
-            return
-        if self.privatizer.charged < entry.charged:
-            why = (
-                f"journal {folder / JOURNAL} must hold the {entry.charged} submissions of the checkpoint, got "
-                f"{self.privatizer.charged}: nobody knows who was asked; bring it back, or start a run with new agents"
-            )
-            self._refused = (why, entry)
+            # Without its journal a checkpoint can be used, but not trained.
+            self._refused = (str(error), reference)
 
     def close(self) -> None:
         """Let others write the journal."""

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from dprl.algorithms.pgc.book import JOURNAL, Book, folder_of_run
-from dprl.privacy import ChargeJournal, LedgerError, Streams
+from dprl.algorithms.pgc.journaled_privatizer import JOURNAL, JournaledPrivatizer, folder_of_run
+from dprl.privacy import LedgerError, Streams
 from dprl.privacy.queries.gradients import GradientLayout
 from dprl.privacy.randomness.settings import NoiseConfig
 from dprl.privacy.trust_models.local import LocalGradientPrivacy
@@ -19,15 +19,15 @@ from dprl.privacy.trust_models.local import LocalGradientPrivacy
 @pytest.fixture
 def books() -> Iterator[Any]:
     """Makes books of 100 submissions; closes them."""
-    made: list[Book] = []
+    made: list[JournaledPrivatizer] = []
 
-    def make(folder: Path, n: int = 100, entropy: Any = "seed") -> Book:
+    def make(folder: Path, n: int = 100, entropy: Any = "seed") -> JournaledPrivatizer:
         streams = Streams(0, "book", NoiseConfig(entropy=entropy))
 
-        def build(journal: ChargeJournal) -> Any:
-            return LocalGradientPrivacy(1.0).build(GradientLayout(4), n, streams, journal)
+        def build() -> Any:
+            return LocalGradientPrivacy(1.0).build(GradientLayout(4), n, streams)
 
-        made.append(Book(build, folder))
+        made.append(JournaledPrivatizer(build, folder))
         return made[-1]
 
     yield make
@@ -53,7 +53,7 @@ def test_a_lease_is_on_disk_before_it_is_had(tmp_path: Path, books: Any) -> None
 def test_a_resumed_run_goes_on_after_all_that_were_asked(tmp_path: Path, books: Any, entropy: str) -> None:
     book = books(tmp_path / "old", entropy=entropy)
     book.lease(10)
-    entry = book.entry()
+    entry = book.reference()
     book.lease(7)
     book.close()
     again = books(tmp_path / "new", entropy=entropy)
@@ -65,7 +65,7 @@ def test_a_resumed_run_goes_on_after_all_that_were_asked(tmp_path: Path, books: 
 def test_a_folder_that_was_moved_is_found_where_the_trial_is_now(tmp_path: Path, books: Any) -> None:
     book = books(tmp_path / "old")
     book.lease(10)
-    entry = book.entry()
+    entry = book.reference()
     book.close()
     (tmp_path / "old").rename(tmp_path / "moved")
     again = books(tmp_path / "moved")
@@ -76,7 +76,7 @@ def test_a_folder_that_was_moved_is_found_where_the_trial_is_now(tmp_path: Path,
 def test_a_checkpoint_leads_to_its_own_journal_whatever_is_in_the_folder(tmp_path: Path, books: Any) -> None:
     first, second = books(tmp_path / "A"), books(tmp_path / "B")
     first.lease(10)
-    entry = first.entry()
+    entry = first.reference()
     first.lease(30)
     second.lease(12)
     first.close()
@@ -95,14 +95,14 @@ def test_a_checkpoint_leads_to_its_own_journal_whatever_is_in_the_folder(tmp_pat
         fourth.lease(1)
     # A checkpoint of what cannot train cannot train.
     fifth = books(tmp_path / "C")
-    fifth.resume(fourth.entry())
+    fifth.resume(fourth.reference())
     with pytest.raises(LedgerError, match="must be the one that this run began, got another one"):
         fifth.lease(1)
 
 
 def test_a_checkpoint_from_before_the_first_lease_goes_on_in_what_came_later(tmp_path: Path, books: Any) -> None:
     book = books(tmp_path / "old")
-    entry = book.entry()
+    entry = book.reference()
     book.lease(4)
     book.close()
     again = books(tmp_path / "new")
@@ -128,7 +128,7 @@ def test_two_runs_cannot_ask_at_once(tmp_path: Path, books: Any) -> None:
 def test_without_its_journal_a_run_asks_nobody(tmp_path: Path, books: Any) -> None:
     book = books(tmp_path)
     book.lease(10)
-    entry = book.entry()
+    entry = book.reference()
     book.close()
     (tmp_path / JOURNAL).unlink()
     again = books(tmp_path / "new")
@@ -142,7 +142,7 @@ def test_without_its_journal_a_run_asks_nobody(tmp_path: Path, books: Any) -> No
 def test_with_another_journal_a_run_asks_nobody(tmp_path: Path, books: Any, n: int, spoilt: bool) -> None:
     book = books(tmp_path)
     book.lease(10)
-    entry = book.entry()
+    entry = book.reference()
     book.close()
     if spoilt:
         (tmp_path / JOURNAL).write_text("something else\n")
@@ -153,7 +153,7 @@ def test_with_another_journal_a_run_asks_nobody(tmp_path: Path, books: Any, n: i
 
 
 def test_a_checkpoint_of_a_run_that_asked_nobody_needs_no_journal(tmp_path: Path, books: Any) -> None:
-    entry = books(tmp_path / "old").entry()
+    entry = books(tmp_path / "old").reference()
     again = books(tmp_path / "new")
     again.resume(entry)
     assert again.lease(1).first == 1

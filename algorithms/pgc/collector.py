@@ -11,9 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array
-from dprl.algorithms.pgc.aggregator import Aggregator
+from dprl.algorithms.pgc.aggregator import Aggregator, ReorderBuffer
 from dprl.algorithms.pgc.base import Runners
-from dprl.algorithms.pgc.reorder_buffer import ReorderBuffer
 from dprl.privacy import SubmissionRange
 
 _PAUSE_SECONDS = 0.02
@@ -31,7 +30,7 @@ class Limits(NamedTuple):
     patience: float
 
 
-class Collecting:
+class Collector:
     """Assigns every slot to an agent, and to a fresh one if the message is lost.
 
     Args:

@@ -56,14 +56,14 @@ _DIFFERENCES = _THETA + DIMENSION
 _ROWS = _DIFFERENCES + UNITS
 
 
-class Crowd(NamedTuple):
+class AgentBatch(NamedTuple):
     """Users' side: the episodes under way, in groups of WIDTH lanes; lane l is in group l // WIDTH.
 
     lanes float64[G, rows * WIDTH]: all about the agents, row by row; table float64[G, rows, WIDTH]: the same memory;
     traces float64[lanes, 8, columns]: of the episodes under way, one column a step; begin int64[lanes]: the tick of the
     first step; ended int64[lanes]: whether an episode has ended and its gradient is pending;
     order int64[lanes]: the caller's number of the lane's agent; clock int64[1]: ticks so far;
-    sampled, padded: see `crowd`.
+    sampled, padded: see `batch`.
     """
 
     lanes: Float64Array
@@ -86,7 +86,7 @@ class Crowd(NamedTuple):
 
     def __repr__(self) -> str:
         # The generated __repr__ would print users' trajectories into a log.
-        return f"Crowd({self.n_lanes} lanes)"
+        return f"AgentBatch({self.n_lanes} lanes)"
 
 
 class Orders(NamedTuple):
@@ -102,7 +102,9 @@ class Orders(NamedTuple):
     explorations: Float64Array
 
 
-def crowd(n_lanes: int, task: CartPole, streams: Streams, *, sampled: bool = False, padded: bool = False) -> Crowd:
+def agent_batch(
+    n_lanes: int, task: CartPole, streams: Streams, *, sampled: bool = False, padded: bool = False
+) -> AgentBatch:
     """Return `n_lanes` idle lanes.
 
     sampled: whether agents draw from the policy when they do not explore; else they take the likeliest action, as in
@@ -115,7 +117,7 @@ def crowd(n_lanes: int, task: CartPole, streams: Streams, *, sampled: bool = Fal
     table = np.zeros((groups, _ROWS, WIDTH))
     table[:, GRAVITY] = task.gravities[0]
     lanes = groups * WIDTH
-    return Crowd(
+    return AgentBatch(
         lanes=table.reshape(groups, _ROWS * WIDTH),
         table=table,
         traces=np.zeros((lanes, TRACE, columns(task.horizon))),
@@ -137,74 +139,74 @@ def crowd(n_lanes: int, task: CartPole, streams: Streams, *, sampled: bool = Fal
 
 
 @no_alloc_kernel
-def deliver(crowd: Crowd, lane: int, theta: Float64Array, submission: int, agent: int, exploration: float) -> None:
+def deliver(batch: AgentBatch, lane: int, theta: Float64Array, submission: int, agent: int, exploration: float) -> None:
     """Let `agent` begin an episode in a lane, with a copy of theta float64[112]; drop any episode under way there.
 
     exploration: alpha in [0, 1], the probability of a random action.
     """
     at = lane & (WIDTH - 1)
-    lanes = crowd.lanes[lane // WIDTH]
+    lanes = batch.lanes[lane // WIDTH]
     for k in range(DIMENSION):
         lanes[(_THETA + k) * WIDTH + at] = theta[k]
     for i in range(UNITS):
         lanes[(_DIFFERENCES + i) * WIDTH + at] = theta[POLICY + UNITS + i] - theta[POLICY + i]
-    word = splitmix64(crowd.gravity_key, np.uint64(agent))
-    lanes[GRAVITY * WIDTH + at] = crowd.gravities[np.int64(word % np.uint64(crowd.gravities.shape[0]))]
-    fill_uniform(crowd.uniforms, crowd.first_state_key, np.uint64(submission) * np.uint64(INPUTS))
-    first_state(crowd.table[lane // WIDTH, :INPUTS], at, crowd.uniforms)
+    word = splitmix64(batch.gravity_key, np.uint64(agent))
+    lanes[GRAVITY * WIDTH + at] = batch.gravities[np.int64(word % np.uint64(batch.gravities.shape[0]))]
+    fill_uniform(batch.uniforms, batch.first_state_key, np.uint64(submission) * np.uint64(INPUTS))
+    first_state(batch.table[lane // WIDTH, :INPUTS], at, batch.uniforms)
     lanes[_EXPLORATION * WIDTH + at] = exploration
-    lanes.view(np.uint64)[DRAW * WIDTH + at] = np.uint64(submission) * np.uint64(crowd.horizon)
+    lanes.view(np.uint64)[DRAW * WIDTH + at] = np.uint64(submission) * np.uint64(batch.horizon)
     lanes[_STEPS * WIDTH + at], lanes[_STANDING * WIDTH + at] = 0.0, 1.0
-    lanes[_LEFT * WIDTH + at] = crowd.horizon
+    lanes[_LEFT * WIDTH + at] = batch.horizon
     lanes.view(np.int64)[_COLUMN * WIDTH + at] = 0
-    crowd.begin[lane], crowd.ended[lane] = crowd.clock[0], 0
+    batch.begin[lane], batch.ended[lane] = batch.clock[0], 0
 
 
 @no_alloc_kernel
-def idle(crowd: Crowd, lane: int) -> None:
+def idle(batch: AgentBatch, lane: int) -> None:
     """Empty a lane; drop any episode under way there."""
-    crowd.table[lane // WIDTH, _LEFT, lane & (WIDTH - 1)] = 0.0
-    crowd.ended[lane] = 0
+    batch.table[lane // WIDTH, _LEFT, lane & (WIDTH - 1)] = 0.0
+    batch.ended[lane] = 0
 
 
 @no_alloc_kernel
-def is_idle(crowd: Crowd, lane: int) -> bool:
+def is_idle(batch: AgentBatch, lane: int) -> bool:
     """Return whether a lane has no agent under way and no pending gradient."""
-    return bool(crowd.ended[lane] == 0 and crowd.table[lane // WIDTH, _LEFT, lane & (WIDTH - 1)] == 0.0)
+    return bool(batch.ended[lane] == 0 and batch.table[lane // WIDTH, _LEFT, lane & (WIDTH - 1)] == 0.0)
 
 
 @no_alloc_kernel
-def tick(crowd: Crowd) -> int:
-    """Let every agent take one step; mark ended episodes in crowd.ended and return their number."""
+def tick(batch: AgentBatch) -> int:
+    """Let every agent take one step; mark ended episodes in batch.ended and return their number."""
     ended = 0
-    for g in range(crowd.lanes.shape[0]):
-        lanes, table = crowd.lanes[g], crowd.table[g]
-        look_ahead(lanes)
-        choose(lanes, crowd.exploration_key, crowd.sampled)
-        remember(crowd.traces[g * WIDTH : (g + 1) * WIDTH], lanes)
+    for g in range(batch.lanes.shape[0]):
+        lanes, table = batch.lanes[g], batch.table[g]
+        _look_ahead(lanes)
+        _choose(lanes, batch.exploration_key, batch.sampled)
+        _remember(batch.traces[g * WIDTH : (g + 1) * WIDTH], lanes)
         step_lanes(table[:INPUTS], table[ACTION], table[GRAVITY])
-        over = count(lanes, np.float64(crowd.horizon), crowd.padded)
+        over = _count(lanes, np.float64(batch.horizon), batch.padded)
         if over > 0:
             for at in range(WIDTH):
-                crowd.ended[g * WIDTH + at] |= np.int64(lanes[_OVER * WIDTH + at])
+                batch.ended[g * WIDTH + at] |= np.int64(lanes[_OVER * WIDTH + at])
         ended += over
-    crowd.clock[0] += 1
+    batch.clock[0] += 1
     return ended
 
 
 @no_alloc_kernel
-def advance(crowd: Crowd) -> int:
+def advance(batch: AgentBatch) -> int:
     """Tick until an episode ends; return how many did, 0 if no agent is under way."""
     under_way, ended = False, 0
-    for lane in range(crowd.n_lanes):
-        under_way |= not is_idle(crowd, lane)
+    for lane in range(batch.n_lanes):
+        under_way |= not is_idle(batch, lane)
     while under_way and ended == 0:
-        ended = tick(crowd)
+        ended = tick(batch)
     return ended
 
 
 @no_alloc_kernel
-def look_ahead(lanes: Float64Array) -> None:
+def _look_ahead(lanes: Float64Array) -> None:
     """Write the outputs of the networks of a group for the states of their lanes."""
     signs = lanes.view(np.uint64)
     for at in range(WIDTH):
@@ -250,7 +252,7 @@ def _unit(lanes: Float64Array, i: int, at: int) -> float:
 
 
 @no_alloc_kernel
-def choose(lanes: Float64Array, key: UInt64Array, sampled: bool) -> None:
+def _choose(lanes: Float64Array, key: UInt64Array, sampled: bool) -> None:
     """Choose the action of every lane of a group: one draw decides whether to explore, and the action."""
     draws, words = lanes.view(np.uint64), (key[0], key[1], key[2])
     for at in range(WIDTH):
@@ -266,7 +268,7 @@ def choose(lanes: Float64Array, key: UInt64Array, sampled: bool) -> None:
 
 
 @no_alloc_kernel
-def remember(traces: Float64Array, lanes: Float64Array) -> None:
+def _remember(traces: Float64Array, lanes: Float64Array) -> None:
     """Copy the start of a step into the traces of a group; without an agent, into an unused column."""
     places = lanes.view(np.uint64)
     for at in range(WIDTH):
@@ -276,7 +278,7 @@ def remember(traces: Float64Array, lanes: Float64Array) -> None:
 
 
 @no_alloc_kernel
-def count(lanes: Float64Array, horizon: float, padded: bool) -> int:
+def _count(lanes: Float64Array, horizon: float, padded: bool) -> int:
     """Count the step of every lane of a group; return how many episodes ended."""
     ends, total = 0.0 if padded else 1.0, 0
     draws, places = lanes.view(np.uint64), lanes.view(np.int64)
@@ -298,53 +300,55 @@ def count(lanes: Float64Array, horizon: float, padded: bool) -> int:
 
 
 @no_alloc_kernel
-def local_update(crowd: Crowd, lane: int, loss: LossTables, gradient: Float64Array) -> float:
+def local_update(batch: AgentBatch, lane: int, loss: LossTables, gradient: Float64Array) -> float:
     """Write the raw gradient float64[112] of the episode that has ended in a lane, and leave it idle; return its score.
 
     Raises ValueError if no episode has ended there with the last tick: it has moved on with later ones.
     """
     at = lane & (WIDTH - 1)
-    lanes = crowd.lanes[lane // WIDTH]
+    lanes = batch.lanes[lane // WIDTH]
     steps = int(lanes[_STEPS * WIDTH + at])
-    taken = crowd.horizon if crowd.padded else steps
-    if crowd.ended[lane] == 0 or crowd.begin[lane] + taken != crowd.clock[0]:
+    taken = batch.horizon if batch.padded else steps
+    if batch.ended[lane] == 0 or batch.begin[lane] + taken != batch.clock[0]:
         raise ValueError("lane must be one whose episode ended with the last tick; update before the next one")
-    trace = crowd.traces[lane]
+    trace = batch.traces[lane]
     for m in range(INPUTS):
         trace[m, steps] = lanes[m * WIDTH + at]
     for k in range(DIMENSION):
-        crowd.theta[k] = lanes[(_THETA + k) * WIDTH + at]
-    write_gradient(gradient, crowd.theta, trace, steps, loss, crowd.padded)
-    idle(crowd, lane)
+        batch.theta[k] = lanes[(_THETA + k) * WIDTH + at]
+    write_gradient(gradient, batch.theta, trace, steps, loss, batch.padded)
+    idle(batch, lane)
     return np.float64(steps)
 
 
 @no_alloc_kernel
-def run_agents(crowd: Crowd, loss: LossTables, orders: Orders, gradients: Float64Array, scores: Float64Array) -> None:
+def run_agents(
+    batch: AgentBatch, loss: LossTables, orders: Orders, gradients: Float64Array, scores: Float64Array
+) -> None:
     """Let k agents play, each as soon as a lane is free; write gradients float64[k, 112] and scores float64[k].
 
-    Episodes under way in the crowd are dropped.
+    Episodes under way in the batch are dropped.
     """
     n, following = orders.version.shape[0], 0
-    for lane in range(crowd.n_lanes):
-        idle(crowd, lane)
+    for lane in range(batch.n_lanes):
+        idle(batch, lane)
         if following < n:
-            start(crowd, lane, orders, following)
+            _start(batch, lane, orders, following)
             following += 1
-    while advance(crowd) > 0:
-        for lane in range(crowd.n_lanes):
-            if crowd.ended[lane] == 0:
+    while advance(batch) > 0:
+        for lane in range(batch.n_lanes):
+            if batch.ended[lane] == 0:
                 continue
-            j = crowd.order[lane]
-            scores[j] = local_update(crowd, lane, loss, gradients[j])
+            j = batch.order[lane]
+            scores[j] = local_update(batch, lane, loss, gradients[j])
             if following < n:
-                start(crowd, lane, orders, following)
+                _start(batch, lane, orders, following)
                 following += 1
 
 
 @no_alloc_kernel
-def start(crowd: Crowd, lane: int, orders: Orders, j: int) -> None:
+def _start(batch: AgentBatch, lane: int, orders: Orders, j: int) -> None:
     """Deliver order j to a lane."""
-    crowd.order[lane] = j
+    batch.order[lane] = j
     theta = orders.parameters[orders.version[j]]
-    deliver(crowd, lane, theta, orders.submissions[j], orders.agents[j], orders.explorations[j])
+    deliver(batch, lane, theta, orders.submissions[j], orders.agents[j], orders.explorations[j])

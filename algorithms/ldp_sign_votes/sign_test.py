@@ -1,9 +1,9 @@
-"""The test behind a vote: does an episode speak for <a, theta_i> > 0, or against it?
+"""Test behind a vote: does an episode speak for <a, theta_i> > 0, or against it?
 
-Near theta = 0 the most powerful test looks at the derivative of the episode's log-likelihood by <a, theta_i>, the sum
-over its steps of sign / chance, with the chance at theta = 0: all of it public. Above its median at theta = 0 the vote
-is 1, below -1, and at the median a coin makes both equally likely at theta = 0. Around 0, votes are then right more
-often than wrong, whichever way it is.
+Near theta = 0 the most powerful test uses the derivative of the episode's log-likelihood by <a, theta_i>: the sum over
+its steps of sign / chance, with the public chance at theta = 0. Above its median at theta = 0 the vote is 1, below -1,
+and at the median a coin makes both equally likely at theta = 0. Near 0, votes are right more often than wrong on either
+side.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _ROUNDING = 1e-9
 _MOST_SCORES = 200_000
 
 
-class DriftTests(NamedTuple):
+class SignTests(NamedTuple):
     """One test for each agent.
 
-    directions float64[H, S, n]: 1 where an agent does well to go with theta, -1 against it. weights float64[L, n]: what
-    an entry of the lists adds to the score of an agent that goes with theta. medians, coins float64[n]: of the scores
-    at theta = 0, and the chance of a vote of 1 at the median.
+    directions float64[H, S, n]: 1 where an agent does well to go with theta, -1 against it. weights float64[L, n]: the
+    addend of an entry of the lists to the score of an agent that goes with theta. medians, coins float64[n]: of the
+    scores at theta = 0, and the chance of a vote of 1 at the median.
     """
 
     directions: Float64Array
@@ -37,24 +37,24 @@ class DriftTests(NamedTuple):
 
 
 def directions(mdp: LinearMixtureMDP) -> Float64Array:
-    """Return which way each agent should push, float64[H, S, n]: the sign of what moving on adds to the value.
+    """Return the direction of each agent, float64[H, S, n]: the sign of the change in value when the state moves on.
 
-    By the values of theta = 0, which need no learning: rewards and features are public. On the network of [TH23] they
-    are those of the optimal values.
+    It uses the values at theta = 0, known in advance: rewards and features are public. On the network of [TH23] the
+    signs are those of the optimal values.
     """
     values = mdp.uniform_value()
     slopes = np.stack([mdp.value_features(values[h + 1])[0] for h in range(mdp.horizon)])
     return np.where(slopes < 0.0, -1.0, 1.0)
 
 
-def drift_tests(mdp: LinearMixtureMDP) -> DriftTests:
+def sign_tests(mdp: LinearMixtureMDP) -> SignTests:
     """Return the tests of all agents. Raises ValueError for a horizon with too many different scores."""
     pushed, chances = directions(mdp), mdp.lists.constant.sum(axis=1)
     # A step that is impossible at theta = 0 would have an infinite weight.
     weights = np.where(chances[:, None] > _ROUNDING, mdp.lists.sign / np.maximum(chances, _ROUNDING)[:, None], 0.0)
     found = [_median(_scores(mdp, pushed[..., i], weights[:, i], chances)) for i in range(mdp.n_agents)]
     medians, coins = (np.array(column) for column in zip(*found, strict=True))
-    return DriftTests(pushed, np.ascontiguousarray(weights), medians, coins)
+    return SignTests(pushed, np.ascontiguousarray(weights), medians, coins)
 
 
 def _scores(
@@ -80,7 +80,7 @@ def _scores(
 
 
 def _median(scores: dict[float, float]) -> tuple[float, float]:
-    """Return the median and the chance of a 1 there with which 1 has the chance 1/2 in all."""
+    """Return the median, and the chance of a 1 there that makes the chance of a 1 in all 1/2."""
     above = 0.0
     for score in sorted(scores, reverse=True):
         if above + scores[score] >= 0.5 - _ROUNDING:

@@ -1,4 +1,4 @@
-"""Agents in any Gymnasium environment with any torch RLModule that has a value function."""
+"""Agents of a runner: in compiled lanes, or in any Gymnasium environment with a torch RLModule."""
 
 from __future__ import annotations
 
@@ -15,14 +15,47 @@ from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.pgc.base import Batch, Reply
+from dprl.algorithms.pgc_a3c.agent_batch import AgentBatch, Orders, run_agents
 from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
 from dprl.algorithms.pgc_a3c.gradient import Loss
-from dprl.algorithms.pgc_a3c.loop import exploration_rate
+from dprl.algorithms.pgc_a3c.loop import exploration_rate, exploration_rates
+from dprl.algorithms.pgc_a3c.network import DIMENSION
 from dprl.algorithms.pgc_a3c.on_rllib.episodes import Behaviour, Episode, as_batch, check_playable, play
+from dprl.algorithms.pgc_a3c.on_rllib.error_barrier import ErrorBarrier
 from dprl.algorithms.pgc_a3c.on_rllib.module import n_parameters, write_parameters
-from dprl.algorithms.pgc_a3c.on_rllib.sealing import Sealed
 from dprl.privacy import GradientClient
 from dprl.privacy.randomness.bits import splitmix64
+
+
+class CompiledAgents:
+    """Agents' side of PGC-A3C on CartPole; its episodes equal, bit for bit, those of the learner in one process.
+
+    *Formal guarantee.* That of the sender.
+
+    Args:
+        config: of the box. lanes: where agents play. sender: turns gradients into messages.
+        shows_scores: whether a simulation reads the scores; its certificate then says so.
+
+    Paper: [OT20] Algorithm 1.
+    """
+
+    n_parameters = DIMENSION
+
+    def __init__(self, config: PGCA3CConfig, lanes: AgentBatch, sender: GradientClient, *, shows_scores: bool) -> None:
+        self._lanes, self._sender, self._shows_scores = lanes, sender, shows_scores
+        self._behaviour = config.behaviour(lanes.horizon, 1)
+
+    def report(self, batch: Batch) -> Reply:
+        """Let every agent of the batch play, and return their private messages."""
+        lease = batch.lease
+        explorations = exploration_rates(self._behaviour, batch.slots)
+        orders = Orders(batch.parameters, batch.version, lease.submissions, lease.agents, explorations)
+        gradients, scores = np.zeros((len(batch.slots), DIMENSION)), np.zeros(len(batch.slots))
+        run_agents(self._lanes, self._behaviour.loss, orders, gradients, scores)
+        if self._behaviour.reports == 0:
+            gradients[:] = 0.0
+        messages = self._sender.send(lease, gradients, scores)
+        return Reply(messages, scores if self._shows_scores else None)
 
 
 class World(NamedTuple):
@@ -71,7 +104,7 @@ class TorchAgents:
                 write_parameters(self._world.module, batch.parameters[version])
                 loaded = version
             agent, submission = int(batch.lease.agents[j]), int(submissions[j])
-            with Sealed():
+            with ErrorBarrier():
                 scores[j] = self._update(gradients[j], agent, submission, slot)
         messages = self._sender.send(batch.lease, gradients, scores)
         return Reply(messages, scores if self._shows_scores else None)

@@ -14,7 +14,7 @@ from types import TracebackType
 from dprl.privacy import LedgerError
 
 
-class Sealed:
+class ErrorBarrier:
     """A `with` block that drops its errors, including those that would end the process.
 
     Environments and modules are the user's own code: anything may be raised there. `failed` tells afterwards whether
@@ -29,7 +29,7 @@ class Sealed:
     def __init__(self, *, refusals: bool = False) -> None:
         self._lets_out = (KeyboardInterrupt, LedgerError) if refusals else (KeyboardInterrupt,)
 
-    def __enter__(self) -> Sealed:
+    def __enter__(self) -> ErrorBarrier:
         return self
 
     def __exit__(

@@ -14,13 +14,13 @@ import pytest
 from dprl.algorithms.base import Float64Array
 from dprl.algorithms.pgc.aggregator import Aggregator, Rules
 from dprl.algorithms.pgc.base import Answer, Batch, LocalAgents
-from dprl.algorithms.pgc.book import Book
-from dprl.algorithms.pgc.collecting import Collecting, Limits
+from dprl.algorithms.pgc.collector import Collector, Limits
+from dprl.algorithms.pgc.journaled_privatizer import JournaledPrivatizer
+from dprl.algorithms.pgc_a3c.agent_batch import agent_batch
 from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
-from dprl.algorithms.pgc_a3c.crowd import crowd
-from dprl.algorithms.pgc_a3c.on_rllib.compiled_agents import CompiledAgents
+from dprl.algorithms.pgc_a3c.on_rllib.agents import CompiledAgents
 from dprl.envs import CartPoleGravity
-from dprl.privacy import ChargeJournal, GradientClient, LedgerError, Streams
+from dprl.privacy import GradientClient, LedgerError, Streams
 from dprl.privacy.queries.gradients import GradientLayout
 from dprl.privacy.trust_models.local import LocalGradientPrivacy
 
@@ -70,25 +70,25 @@ class Run:
     """A run of the compiled lane behind pretended runners."""
 
     def __init__(self, folder: Path, box: PGCA3CConfig, n: int, **options: Any) -> None:
-        def build(journal: ChargeJournal) -> Any:
-            return TRUST.build(GradientLayout(112), n, STREAMS, journal)
+        def build() -> Any:
+            return TRUST.build(GradientLayout(112), n, STREAMS)
 
-        self.box, self.book = box, Book(build, folder)
-        rules = Rules(box.schedule, box.step(self.book.privatizer), options.get("ordered", True))
-        self.aggregator = Aggregator(rules, box.first_parameters(STREAMS), self.book)
+        self.box, self.journaled = box, JournaledPrivatizer(build, folder)
+        rules = Rules(box.schedule, box.step(self.journaled.privatizer), options.get("ordered", True))
+        self.aggregator = Aggregator(rules, box.first_parameters(STREAMS), self.journaled.accept)
         agents = [self.agents(lanes) for lanes in options.get("lanes", [8])]
         self.workers = Pretended(agents, random.Random(options.get("order", 0)), options.get("lost", lambda _: False))
         self.scores: list[float] = []
         limits = Limits(options.get("agents_per_call", 50), 3, 0.1)
-        self.collecting = Collecting(self.aggregator, self.workers, self.book.lease, limits, self.tell)
+        self.collector = Collector(self.aggregator, self.workers, self.journaled.lease, limits, self.tell)
 
     def agents(self, lanes: int) -> LocalAgents:
-        sender = GradientClient(self.book.client_spec())
-        return CompiledAgents(self.box, crowd(lanes, ENV, STREAMS), sender, shows_scores=True)
+        sender = GradientClient(self.journaled.client_spec())
+        return CompiledAgents(self.box, agent_batch(lanes, ENV, STREAMS), sender, shows_scores=True)
 
     @property
     def lost(self) -> int:
-        return int(self.book.privatizer.charged) - self.aggregator.applied
+        return int(self.journaled.privatizer.charged) - self.aggregator.applied
 
     def tell(self, scores: Float64Array) -> None:
         self.scores += scores.tolist()
@@ -109,7 +109,7 @@ def test_any_number_of_runners_gives_the_bits_of_one_process(tmp_path: Path, sta
     for i, (lanes, agents_per_call) in enumerate([([8], 50), ([1], 1), ([8, 3], 7), ([8, 8, 8], 200)]):
         run = Run(tmp_path / str(i), box, 240, lanes=lanes, agents_per_call=agents_per_call, order=i)
         for goal in (90, 91, 240):
-            run.collecting.until(goal)
+            run.collector.until(goal)
             assert run.aggregator.applied == goal
             assert not run.workers.under_way
         assert np.array_equal(run.aggregator.parameters, expected)
@@ -121,46 +121,46 @@ def test_any_number_of_runners_gives_the_bits_of_one_process(tmp_path: Path, sta
 def test_batches_are_as_large_as_allowed_and_shared_among_runners(tmp_path: Path) -> None:
     box = PGCA3CConfig(staleness=0, buffer_size=40)
     alone, shared = Run(tmp_path / "1", box, 40, agents_per_call=30), Run(tmp_path / "2", box, 40, lanes=[8, 8])
-    alone.collecting.until(40)
-    shared.collecting.until(40)
+    alone.collector.until(40)
+    shared.collector.until(40)
     assert alone.workers.sizes[0] == 30
     assert shared.workers.sizes[0] == 20
 
 
 def test_a_busy_runner_gets_full_batches_only(tmp_path: Path) -> None:
     run = Run(tmp_path, PGCA3CConfig(), 200, lanes=[8], agents_per_call=4)
-    run.collecting.until(200)
+    run.collector.until(200)
     assert run.workers.sizes == [4] * 50
 
 
 def test_a_lost_message_is_replaced_by_a_fresh_agent(tmp_path: Path) -> None:
     box = PGCA3CConfig()
     run = Run(tmp_path, box, 120, lanes=[8, 8], agents_per_call=4, lost=lambda sent: sent % 7 == 3)
-    run.collecting.until(60)
+    run.collector.until(60)
     assert run.aggregator.applied == 60
     assert run.lost == run.workers.gone > 0
     assert run.workers.leased == list(range(1, 61 + run.lost))
     assert len(run.scores) == 60
-    assert run.book.privatizer.certificate("pgc_a3c").proved_epsilon <= 5.0
+    assert run.journaled.privatizer.certificate("pgc_a3c").proved_epsilon <= 5.0
 
 
 def test_when_all_agents_are_asked_nobody_is_asked_twice(tmp_path: Path) -> None:
     run = Run(tmp_path, PGCA3CConfig(), 50, agents_per_call=5, lost=lambda sent: sent == 4)
     with pytest.raises(LedgerError, match="build for more submissions"):
-        run.collecting.until(50)
+        run.collector.until(50)
     assert sorted(set(run.workers.leased)) == run.workers.leased
 
 
 def test_runners_that_always_die_end_the_run(tmp_path: Path) -> None:
     run = Run(tmp_path, PGCA3CConfig(), 90, agents_per_call=5, lost=lambda _: True)
     with pytest.raises(RuntimeError, match=r"^4 batches in a row were lost with their runners"):
-        run.collecting.until(50)
+        run.collector.until(50)
 
 
 def test_without_runners_patience_ends(tmp_path: Path) -> None:
     run = Run(tmp_path, PGCA3CConfig(), 90, lanes=[])
     with pytest.raises(RuntimeError, match=r"^no runner has answered for 0.1 s"):
-        run.collecting.until(50)
+        run.collector.until(50)
 
 
 def test_runners_that_only_lose_end_patience(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_runners_that_only_lose_end_patience(tmp_path: Path) -> None:
 
     run = Run(tmp_path, PGCA3CConfig(), 90, agents_per_call=5, lost=slow)
     with pytest.raises(RuntimeError, match=r"^no runner has answered for 0.1 s; see why they do not start, or whether"):
-        run.collecting.until(50)
+        run.collector.until(50)
 
 
 def test_after_an_error_what_was_under_way_is_lost(tmp_path: Path) -> None:
@@ -181,8 +181,8 @@ def test_after_an_error_what_was_under_way_is_lost(tmp_path: Path) -> None:
 
     run = Run(tmp_path, PGCA3CConfig(), 200, lanes=[8, 8], agents_per_call=3, lost=fails)
     with pytest.raises(ValueError, match="made up"):
-        run.collecting.until(60)
-    run.collecting.until(60)
+        run.collector.until(60)
+    run.collector.until(60)
     assert run.aggregator.applied == 60
     assert run.lost > 0
     assert len(set(run.workers.leased)) == len(run.workers.leased)
@@ -193,7 +193,7 @@ def test_free_running_applies_messages_as_they_come(tmp_path: Path) -> None:
     found = []
     for order in (1, 2):
         run = Run(tmp_path / str(order), box, 200, lanes=[8, 8], agents_per_call=9, ordered=False, order=order)
-        run.collecting.until(200)
+        run.collector.until(200)
         assert run.aggregator.applied == run.aggregator.updates == 200
         found.append(run.aggregator.parameters)
     assert not np.array_equal(found[0], found[1])

@@ -6,13 +6,13 @@ import gymnasium
 import numpy as np
 import pytest
 
-from dprl.algorithms.pgc_a3c.crowd import (
+from dprl.algorithms.pgc_a3c.agent_batch import (
     DRAW,
     GRAVITY,
-    Crowd,
+    AgentBatch,
     Orders,
     advance,
-    crowd,
+    agent_batch,
     deliver,
     idle,
     is_idle,
@@ -58,14 +58,14 @@ def orders(k: int, parameters: np.ndarray, exploration: float = 0.2, agents: np.
     return Orders(parameters, version, numbers, numbers if agents is None else agents, np.full(k, exploration))
 
 
-def played(lanes: Crowd, tables: LossTables, given: Orders) -> tuple[np.ndarray, np.ndarray]:
+def played(lanes: AgentBatch, tables: LossTables, given: Orders) -> tuple[np.ndarray, np.ndarray]:
     k = len(given.version)
     gradients, scores = np.full((k, DIMENSION), np.nan), np.full(k, np.nan)
     run_agents(lanes, tables, given, gradients, scores)
     return gradients, scores
 
 
-def trajectory(lanes: Crowd, lane: int) -> tuple[np.ndarray, np.ndarray]:
+def trajectory(lanes: AgentBatch, lane: int) -> tuple[np.ndarray, np.ndarray]:
     """Let the agent of a lane play to its end; return states [T + 1, 4] and actions [T]."""
     states, actions = [], []
     group, at = divmod(lane, WIDTH)
@@ -79,7 +79,7 @@ def trajectory(lanes: Crowd, lane: int) -> tuple[np.ndarray, np.ndarray]:
 
 def test_a_trajectory_is_gymnasiums_with_the_same_actions() -> None:
     """The pole falls by itself: rounding errors grow a millionfold over an episode."""
-    lanes, lengths = crowd(3, TASK, STREAMS), []
+    lanes, lengths = agent_batch(3, TASK, STREAMS), []
     for submission in range(1, 13):
         given = balancing() if submission % 3 else theta(submission)
         deliver(lanes, 1, given, submission, submission, 0.1)
@@ -99,7 +99,7 @@ def test_a_trajectory_is_gymnasiums_with_the_same_actions() -> None:
 
 
 def test_without_exploration_the_likelier_action_is_taken() -> None:
-    lanes = crowd(1, TASK, STREAMS)
+    lanes = agent_batch(1, TASK, STREAMS)
     for submission in range(1, 6):
         deliver(lanes, 0, theta(submission), submission, 1, 0.0)
         states, actions = trajectory(lanes, 0)
@@ -112,10 +112,10 @@ def test_neither_lanes_nor_neighbours_change_a_bit(n_lanes: int) -> None:
     tables, parameters = loss_tables(LOSS, TASK.horizon), np.stack([theta(1), balancing(), theta(2)])
     given = orders(25, parameters)
     expected = [
-        played(crowd(8, TASK, STREAMS), tables, Orders(parameters, *(a[j : j + 1] for a in given[1:])))  # type: ignore[arg-type]
+        played(agent_batch(8, TASK, STREAMS), tables, Orders(parameters, *(a[j : j + 1] for a in given[1:])))  # type: ignore[arg-type]
         for j in range(25)
     ]
-    gradients, scores = played(crowd(n_lanes, TASK, STREAMS), tables, given)
+    gradients, scores = played(agent_batch(n_lanes, TASK, STREAMS), tables, given)
     assert gradients.tobytes() == b"".join(gradient.tobytes() for gradient, _ in expected)
     np.testing.assert_array_equal(scores, [score[0] for _, score in expected])
     assert scores.max() == 200.0
@@ -125,7 +125,7 @@ def test_neither_lanes_nor_neighbours_change_a_bit(n_lanes: int) -> None:
 @pytest.mark.parametrize("sampled", [False, True])
 def test_padded_agents_take_as_long_as_the_longest_and_do_the_same(sampled: bool) -> None:
     tables, given = loss_tables(LOSS, TASK.horizon), orders(12, np.stack([theta(1), balancing(), theta(2)]))
-    plain, padded = (crowd(4, TASK, STREAMS, sampled=sampled, padded=padded) for padded in (False, True))
+    plain, padded = (agent_batch(4, TASK, STREAMS, sampled=sampled, padded=padded) for padded in (False, True))
     expected, found = played(plain, tables, given), played(padded, tables, given)
     assert found[0].tobytes() == expected[0].tobytes()
     np.testing.assert_array_equal(found[1], expected[1])
@@ -136,7 +136,7 @@ def test_padded_agents_take_as_long_as_the_longest_and_do_the_same(sampled: bool
 def test_a_gradient_is_that_of_the_history() -> None:
     """Against the loss of the trajectory as gymnasium would see it, by finite differences along ten directions."""
     loss = LOSS._replace(reward="literal", bootstrap="none", discount=0.9)
-    tables, lanes, given = loss_tables(loss, TASK.horizon), crowd(8, TASK, STREAMS), theta(3)
+    tables, lanes, given = loss_tables(loss, TASK.horizon), agent_batch(8, TASK, STREAMS), theta(3)
     deliver(lanes, 2, given, 5, 1, 0.3)
     states, actions = trajectory(lanes, 2)
     gradient = np.empty(DIMENSION)
@@ -161,7 +161,7 @@ def test_a_gradient_is_that_of_the_history() -> None:
 
 
 def test_gravities_are_equally_likely_and_an_agents_own() -> None:
-    lanes, counts = crowd(8, TASK, STREAMS), dict.fromkeys(TASK.gravities, 0)
+    lanes, counts = agent_batch(8, TASK, STREAMS), dict.fromkeys(TASK.gravities, 0)
     for agent in range(1, 3001):
         deliver(lanes, agent % 8, theta(0), agent, agent, 0.0)
         first = lanes.table[0, GRAVITY, agent % 8]
@@ -172,7 +172,7 @@ def test_gravities_are_equally_likely_and_an_agents_own() -> None:
 
 
 def test_first_states_are_uniform_and_a_submissions_own() -> None:
-    lanes, found = crowd(8, TASK, STREAMS), np.empty((4000, INPUTS))
+    lanes, found = agent_batch(8, TASK, STREAMS), np.empty((4000, INPUTS))
     for n in range(len(found)):
         deliver(lanes, n % 8, theta(0), n + 1, 1, 0.0)
         found[n] = lanes.table[0, :INPUTS, n % 8]
@@ -190,7 +190,7 @@ def test_exploration_happens_at_its_rate_and_either_way(exploration: float) -> N
     """The balancing agent stands whatever the draws, so that the numbers of steps and of draws are nearly equal."""
     others, steps, right = 0, 0, 0
     for n in range(1, 60):
-        lanes = crowd(1, TASK, STREAMS)
+        lanes = agent_batch(1, TASK, STREAMS)
         deliver(lanes, 0, theta(1), n, 1, exploration)
         states, actions = trajectory(lanes, 0)
         preferred = np.array([forward(theta(1), state)[0] > 0.0 for state in states[:-1]])
@@ -203,7 +203,7 @@ def test_exploration_happens_at_its_rate_and_either_way(exploration: float) -> N
 
 @pytest.mark.parametrize("exploration", [0.0, 0.5])
 def test_sampled_actions_follow_the_policy(exploration: float) -> None:
-    lanes, excess, variance, steps = crowd(1, TASK, STREAMS, sampled=True), 0.0, 0.0, 0
+    lanes, excess, variance, steps = agent_batch(1, TASK, STREAMS, sampled=True), 0.0, 0.0, 0
     given = theta(1, scale=10.0)
     for n in range(1, 80):
         deliver(lanes, 0, given, n, 1, exploration)
@@ -221,7 +221,7 @@ def test_sampled_actions_follow_the_policy(exploration: float) -> None:
 
 def test_exploration_draws_of_submissions_do_not_overlap() -> None:
     """Draw number is submission * horizon + t."""
-    lanes = crowd(2, TASK, STREAMS)
+    lanes = agent_batch(2, TASK, STREAMS)
     deliver(lanes, 0, balancing(), 3, 1, 1.0)
     deliver(lanes, 1, balancing(), 4, 1, 1.0)
     first = lanes.table.view(np.uint64)[0, DRAW, :2].copy()
@@ -234,7 +234,7 @@ def test_an_episode_may_be_of_one_step_or_of_any_horizon() -> None:
     for horizon in (1, 2, 7, 8, 9, 130):
         task = CartPole("short", np.array([9.8]), horizon)
         gradients, scores = played(
-            crowd(3, task, STREAMS), loss_tables(LOSS, horizon), orders(5, balancing()[None], 0.0)
+            agent_batch(3, task, STREAMS), loss_tables(LOSS, horizon), orders(5, balancing()[None], 0.0)
         )
         assert (scores == horizon).all()
         assert np.isfinite(gradients).all()
@@ -245,13 +245,13 @@ def test_an_episode_may_be_of_one_step_or_of_any_horizon() -> None:
 def test_parameters_out_of_all_bounds_end_in_a_gradient(value: float) -> None:
     with np.errstate(all="ignore"):
         given = orders(4, np.full((1, DIMENSION), value))
-        gradients, scores = played(crowd(2, TASK, STREAMS), loss_tables(LOSS, TASK.horizon), given)
+        gradients, scores = played(agent_batch(2, TASK, STREAMS), loss_tables(LOSS, TASK.horizon), given)
     assert ((scores >= 1) & (scores <= 200)).all()
     assert gradients.shape == (4, DIMENSION)
 
 
 def test_lanes_are_idle_until_an_agent_comes() -> None:
-    lanes, gradient = crowd(2, TASK, STREAMS), np.empty(DIMENSION)
+    lanes, gradient = agent_batch(2, TASK, STREAMS), np.empty(DIMENSION)
     assert is_idle(lanes, 0)
     assert advance(lanes) == 0
     deliver(lanes, 0, theta(1), 1, 1, 0.0)
@@ -268,7 +268,7 @@ def test_lanes_are_idle_until_an_agent_comes() -> None:
 
 
 def test_an_update_that_comes_too_late_or_too_early_is_refused() -> None:
-    lanes, tables, gradient = crowd(2, TASK, STREAMS), loss_tables(LOSS, TASK.horizon), np.empty(DIMENSION)
+    lanes, tables, gradient = agent_batch(2, TASK, STREAMS), loss_tables(LOSS, TASK.horizon), np.empty(DIMENSION)
     deliver(lanes, 0, theta(1), 1, 1, 0.0)
     deliver(lanes, 1, balancing(), 2, 1, 0.0)
     with pytest.raises(ValueError, match=r"^lane must be one whose episode ended"):
@@ -281,19 +281,19 @@ def test_an_update_that_comes_too_late_or_too_early_is_refused() -> None:
 
 def test_a_crowd_of_nobody_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^n_lanes must be at least 1, got 0"):
-        crowd(0, TASK, STREAMS)
+        agent_batch(0, TASK, STREAMS)
 
 
 def test_a_crowd_prints_nothing_of_its_users() -> None:
-    lanes = crowd(5, TASK, STREAMS)
+    lanes = agent_batch(5, TASK, STREAMS)
     deliver(lanes, 0, theta(1), 1, 1, 0.0)
-    assert repr(lanes) == "Crowd(5 lanes)"
+    assert repr(lanes) == "AgentBatch(5 lanes)"
 
 
 FINGERPRINT = """
 import hashlib
 import numpy as np
-from dprl.algorithms.pgc_a3c.crowd import Orders, crowd, run_agents
+from dprl.algorithms.pgc_a3c.agent_batch import Orders, agent_batch, run_agents
 from dprl.algorithms.pgc_a3c.gradient import Loss, loss_tables
 from dprl.algorithms.pgc_a3c.network import initial_parameters
 from dprl.envs.cartpole import CartPoleGravity
@@ -305,7 +305,7 @@ given = Orders(theta, numbers % 2, numbers, numbers, np.full(3, 0.3))
 for sampled, differentiate in ((False, False), (True, True)):
     gradients, scores = np.zeros((3, 112)), np.zeros(3)
     tables = loss_tables(Loss(0.99, 0.5, 0.01, "terminal", "printed", differentiate), task.horizon)
-    run_agents(crowd(2, task, streams, sampled=sampled), tables, given, gradients, scores)
+    run_agents(agent_batch(2, task, streams, sampled=sampled), tables, given, gradients, scores)
     digest.update(gradients.tobytes() + scores.tobytes())
 print(digest.hexdigest())
 """
