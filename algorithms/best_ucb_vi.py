@@ -18,7 +18,6 @@ from dprl.algorithms.tabular.greedy import act_greedily
 from dprl.compiled import inlined, kernel
 from dprl.envs import FiniteMDP
 from dprl.privacy import CountPrivatizer, NoiseSpec, PrivacyConfig, Streams, WeightedSums
-from dprl.privacy.mechanisms.base import DISCRETE_GAUSSIAN, GAUSSIAN
 
 Consistency = Literal["proved", "always", "never"]
 
@@ -282,5 +281,5 @@ def epoch_ends(episodes: int) -> list[int]:
 
 def rotation_invariant(noise: NoiseSpec) -> bool:
     """Whether an orthogonal projection of the noise leaves all bounds of weighted sums as they are, or smaller."""
-    law = noise.on_either_side
-    return getattr(law, "law", None) in (GAUSSIAN, DISCRETE_GAUSSIAN)
+    # The Gaussian laws, continuous and discrete.
+    return getattr(noise.on_either_side, "norm", None) == "l2"

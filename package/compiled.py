@@ -13,12 +13,14 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from ctypes import addressof, c_int64
 from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 import llvmlite.binding as llvm
+from llvmlite import ir
 from numba import cfunc, njit
 from numba.core import config, sigutils, types
 from numba.core.caching import CompileResultCacheImpl, UserProvidedCacheLocator
@@ -143,6 +145,53 @@ def extern_kernel(signature: str) -> Callable[[Callable[..., int]], Callable[...
         return cast("Callable[..., int]", types.ExternalFunction(name, Signature(result, arguments, None)))
 
     return decorate
+
+
+class JumpTable:
+    """Functions of one signature by number, each compiled when it is prepared; kernels call all of them as `call`.
+
+    `call` passes its arguments on to the function whose number is the one at `place`, and returns 0 if that function
+    is not prepared in this process. So a kernel is compiled without any of them, and a run compiles those it uses.
+    """
+
+    def __init__(self, signature: str, place: int, size: int = 64) -> None:
+        self._signature, self._functions = signature, dict[int, Any]()
+        self._addresses = (c_int64 * size)()
+        arguments, result = sigutils.normalize_signature(signature)
+        whole, real, pointer = ir.IntType(64), ir.DoubleType(), ir.IntType(8).as_pointer()
+        kinds = {types.float64: real, types.voidptr: pointer}
+        kind = ir.FunctionType(whole, [kinds.get(argument, whole) for argument in arguments])
+        module, name = ir.Module(), f"{__name__}.jump.{len(_engines)}"
+        function = ir.Function(module, kind, name)
+        build, number = ir.IRBuilder(function.append_basic_block()), function.args[place]
+        with build.if_then(build.icmp_unsigned(">=", number, whole(size))):
+            build.ret(whole(0))
+        table = build.inttoptr(whole(addressof(self._addresses)), whole.as_pointer())
+        target = build.load(build.gep(table, [number]))
+        with build.if_then(build.icmp_unsigned("==", target, whole(0))):
+            build.ret(whole(0))
+        build.ret(build.call(build.inttoptr(target, kind.as_pointer()), function.args))
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        machine = llvm.Target.from_default_triple().create_target_machine()
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(str(module)), machine)
+        engine.finalize_object()
+        _engines.append(engine)  # its code must stay
+        llvm.add_symbol(name, engine.get_function_address(name))
+        self.call = cast("Callable[..., int]", types.ExternalFunction(name, Signature(result, arguments, None)))
+
+    def add(self, number: int, function: Callable[..., int]) -> None:
+        """Enter a function, of which nothing is compiled yet."""
+        self._functions[number] = extern_kernel(self._signature)(function)
+
+    def prepare(self, number: int) -> None:
+        """Compile a function, or load it from the disk, unless this process has it."""
+        if self._addresses[number] == 0:
+            _compile_extern(self._functions[number])
+            self._addresses[number] = llvm.address_of_symbol(self._functions[number].symbol)
+
+
+_engines: list[object] = []
 
 
 class _Waiting(NamedTuple):

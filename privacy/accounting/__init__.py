@@ -20,11 +20,11 @@ from dprl.privacy.accounting.composition import (
     summary_over_users,
 )
 from dprl.privacy.accounting.curves import (
+    ZCDP,
     ApproximateLoss,
-    ConcentratedLoss,
-    GaussianLoss,
+    GaussianDP,
     PrivacyCurve,
-    PureLoss,
+    PureDP,
     RandomizedResponses,
     Unbounded,
 )
@@ -36,13 +36,13 @@ from dprl.privacy.accounting.discrete_gaussians import (
 from dprl.privacy.accounting.zcdp import zcdp_delta, zcdp_epsilon, zcdp_rho
 
 __all__ = [
+    "ZCDP",
     "ApproximateLoss",
     "ComposedLoss",
-    "ConcentratedLoss",
     "DiscreteGaussianLoss",
-    "GaussianLoss",
+    "GaussianDP",
     "PrivacyCurve",
-    "PureLoss",
+    "PureDP",
     "RandomizedResponses",
     "Unbounded",
     "UserEpsilons",

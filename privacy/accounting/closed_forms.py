@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import erfcx, expit, gammaln, ndtr
 
-from dprl.privacy.accounting.roots import inside, largest, quotient_down, quotient_up, smallest
+from dprl.privacy.accounting.root_finding import inside, largest, quotient_down, quotient_up, smallest
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 _SQRT_2 = math.sqrt(2.0)

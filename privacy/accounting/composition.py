@@ -14,24 +14,24 @@ import numpy as np
 
 from dprl.privacy.accounting.closed_forms import largest_loss
 from dprl.privacy.accounting.curves import (
+    ZCDP,
     ApproximateLoss,
-    ConcentratedLoss,
-    GaussianLoss,
-    LeastOf,
+    GaussianDP,
+    MinimumCurve,
     PrivacyCurve,
-    PureLoss,
+    PureDP,
     RandomizedResponses,
     Unbounded,
 )
 from dprl.privacy.accounting.discrete_gaussians import SMALLEST_SIGMA, WIDEST, DiscreteGaussianLoss
 from dprl.privacy.accounting.pld import DISCRETE_GAUSSIAN, RESPONSES, UNARY, Kind, Losses, losses_of
-from dprl.privacy.accounting.roots import smallest
+from dprl.privacy.accounting.root_finding import smallest
 from dprl.privacy.accounting.unary_encodings import OptimizedUnaryEncodings
 from dprl.privacy.accounting.zcdp import zcdp_delta
 from dprl.privacy.base import Int64Array
 
 # A pair that attains one of these attains it again in fresh noise.
-_ATTAINED_AGAIN = (PureLoss, RandomizedResponses, OptimizedUnaryEncodings, GaussianLoss, DiscreteGaussianLoss)
+_ATTAINED_AGAIN = (PureDP, RandomizedResponses, OptimizedUnaryEncodings, GaussianDP, DiscreteGaussianLoss)
 
 # Deltas that differ by rounding only: 100 times 1e-8 is 1e-6.
 _SAME = 1.0 - 1e-12
@@ -129,14 +129,14 @@ def compose(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
     The simplest curve that says all: losses of one kind stay of that kind. Marked exact only if it is that of a single
     release, as the worst neighbours of two releases may differ. A curve of an unknown kind is a ValueError.
 
-    >>> compose([PureLoss(0.5), PureLoss(1.0)]).pure_epsilon
+    >>> compose([PureDP(0.5), PureDP(1.0)]).pure_epsilon
     1.5
-    >>> round(compose([GaussianLoss(1.0), PureLoss(0.5)]).epsilon(1e-6), 2)
+    >>> round(compose([GaussianDP(1.0), PureDP(0.5)]).epsilon(1e-6), 2)
     5.29
     """
-    if any(isinstance(curve, LeastOf) for curve in curves):
+    if any(isinstance(curve, MinimumCurve) for curve in curves):
         # Every choice of bounds is a bound; all the first and all the last ones are the choices of a kind.
-        return LeastOf(tuple(compose([_bound(curve, which) for curve in curves]) for which in (0, -1)))
+        return MinimumCurve(tuple(compose([_bound(curve, which) for curve in curves]) for which in (0, -1)))
     parts = [_parts(curve) for curve in curves]
     for curve in curves:
         if isinstance(curve, Unbounded):
@@ -150,14 +150,14 @@ def compose(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
 def repeat(curve: PrivacyCurve, times: int) -> PrivacyCurve:
     """Return what `times` adaptive releases with this curve each prove together; as exact as the curve.
 
-    >>> a_hundred = repeat(PureLoss(0.1), 100)
+    >>> a_hundred = repeat(PureDP(0.1), 100)
     >>> round(a_hundred.pure_epsilon, 9), round(a_hundred.epsilon(1e-6), 2)
     (10.0, 4.77)
     """
     if times < 1:
         raise ValueError(f"times must be at least 1, got {times}")
-    if isinstance(curve, LeastOf):
-        return LeastOf(tuple(repeat(bound, times) for bound in curve.bounds))
+    if isinstance(curve, MinimumCurve):
+        return MinimumCurve(tuple(repeat(bound, times) for bound in curve.bounds))
     part = _parts(curve)
     if times == 1 or isinstance(curve, Unbounded):
         return curve
@@ -173,7 +173,7 @@ def repeat(curve: PrivacyCurve, times: int) -> PrivacyCurve:
 
 
 def _bound(curve: PrivacyCurve, which: int) -> PrivacyCurve:
-    return curve.bounds[which] if isinstance(curve, LeastOf) else curve
+    return curve.bounds[which] if isinstance(curve, MinimumCurve) else curve
 
 
 def _parts(curve: PrivacyCurve) -> ComposedLoss:
@@ -183,9 +183,9 @@ def _parts(curve: PrivacyCurve) -> ComposedLoss:
             return curve
         case Unbounded():
             return ComposedLoss(lost=1.0)
-        case GaussianLoss(mu):
+        case GaussianDP(mu):
             return ComposedLoss(mu=mu)
-        case ConcentratedLoss(rho):
+        case ZCDP(rho):
             return ComposedLoss(rho=rho)
         case DiscreteGaussianLoss(n, sigma):
             return ComposedLoss((Kind(DISCRETE_GAUSSIAN, sigma, n),))
@@ -193,7 +193,7 @@ def _parts(curve: PrivacyCurve) -> ComposedLoss:
     if pure is None:
         raise ValueError(
             f"curves must be of a known kind to be added up, got {type(curve).__name__}; state an ApproximateLoss, "
-            "a ConcentratedLoss or a PureLoss that it implies"
+            "a ZCDP or a PureDP that it implies"
         )
     return pure
 
@@ -201,7 +201,7 @@ def _parts(curve: PrivacyCurve) -> ComposedLoss:
 def _pure_parts(curve: PrivacyCurve) -> ComposedLoss | None:
     """Return a curve of pure losses as the kinds that it is made of; None for any other."""
     match curve:
-        case PureLoss(epsilon_0):
+        case PureDP(epsilon_0):
             return _responses(1, epsilon_0, epsilon_0, 0.0)
         case RandomizedResponses(n, epsilon_0):
             return _responses(n, epsilon_0, curve.pure_epsilon, 0.0)
@@ -236,11 +236,11 @@ def _simplified(parts: Sequence[ComposedLoss], *, exact: bool) -> PrivacyCurve:
         return Unbounded(exact=False, method="nothing is proved: the deltas add up to 1")
     match [len(kinds), mu > 0.0, rho > 0.0, lost > 0.0]:
         case [0, False, False, False]:
-            return PureLoss(0.0, exact)
+            return PureDP(0.0, exact)
         case [0, True, False, False]:
-            return GaussianLoss(mu, exact)
+            return GaussianDP(mu, exact)
         case [0, False, True, False]:
-            return ConcentratedLoss(rho)
+            return ZCDP(rho)
         case [1, False, False, False]:
             return _of_one_kind(kinds[0], pure, exact=exact)
     # Of what cannot be listed zCDP is known.

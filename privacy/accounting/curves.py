@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dprl.privacy.accounting.closed_forms import composed_delta, composed_epsilon, gaussian_delta, gaussian_epsilon
-from dprl.privacy.accounting.roots import ROUNDING
+from dprl.privacy.accounting.root_finding import ROUNDING
 from dprl.privacy.accounting.zcdp import zcdp_delta, zcdp_epsilon
 
 
@@ -65,10 +65,10 @@ class Unbounded:
 
 
 @dataclass(frozen=True)
-class PureLoss:
+class PureDP:
     """epsilon-DP, with the smaller epsilons that hold at a delta above 0: those of one randomised response.
 
-    >>> loss = PureLoss(1.0)
+    >>> loss = PureDP(1.0)
     >>> loss.epsilon(0.0), round(loss.epsilon(0.01), 3), round(loss.delta(0.5), 3)
     (1.0, 0.986, 0.288)
 
@@ -183,10 +183,10 @@ class RandomizedResponses:
 
 
 @dataclass(frozen=True)
-class GaussianLoss:
+class GaussianDP:
     """mu-GDP: the loss of a Gaussian release with mu = L2 sensitivity / sigma (Balle, Wang 2018), also adaptively.
 
-    >>> loss = GaussianLoss(0.5)
+    >>> loss = GaussianDP(0.5)
     >>> round(loss.epsilon(1e-6), 3), round(loss.delta(1.0), 6)
     (2.254, 0.00683)
     """
@@ -217,7 +217,7 @@ class GaussianLoss:
 
 
 @dataclass(frozen=True)
-class ConcentratedLoss:
+class ZCDP:
     """rho-zCDP: the loss of discrete Gaussian noise with rho = (L2 sensitivity / sigma)^2 / 2, also adaptively.
 
     Paper: Canonne, Kamath, Steinke 2020, Theorem 4 and Proposition 12.
@@ -249,7 +249,7 @@ class ConcentratedLoss:
 
 
 @dataclass(frozen=True)
-class LeastOf:
+class MinimumCurve:
     """Several bounds on one release, of which the best one counts at every delta.
 
     Many Laplace draws on a vector of small L2 norm have a total loss and a zero-concentrated one, for instance.

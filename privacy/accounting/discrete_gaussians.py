@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dprl.privacy.accounting.closed_forms import gaussian_delta, gaussian_mu
-from dprl.privacy.accounting.roots import ROUNDING, inside, smallest
+from dprl.privacy.accounting.root_finding import ROUNDING, inside, smallest
 from dprl.privacy.accounting.zcdp import zcdp_delta
 from dprl.privacy.base import Float64Array
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit, gammaln, log_ndtr
 
-from dprl.privacy.accounting.roots import ROUNDING
+from dprl.privacy.accounting.root_finding import ROUNDING
 from dprl.privacy.accounting.zcdp import zcdp_deltas
 from dprl.privacy.base import Float64Array
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from dprl.privacy.accounting.roots import smallest
+from dprl.privacy.accounting.root_finding import smallest
 from dprl.privacy.base import Float64Array
 
 

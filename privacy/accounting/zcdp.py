@@ -11,7 +11,7 @@ import math
 import numpy as np
 from scipy.optimize import brentq
 
-from dprl.privacy.accounting.roots import ROUNDING, inside, largest, smallest
+from dprl.privacy.accounting.root_finding import ROUNDING, inside, largest, smallest
 from dprl.privacy.base import Float64Array
 
 

@@ -21,16 +21,15 @@ from dprl.privacy.audits.message_probes import (
 )
 from dprl.privacy.audits.page import AuditCase
 from dprl.privacy.mechanisms import ADDITIVE
-from dprl.privacy.mechanisms.base import DISCRETE_LAPLACE, IDEALISED, LAPLACE, UNIFORM, Mechanism, Sensitivity
+from dprl.privacy.mechanisms.base import IDEALISED, Mechanism, Sensitivity
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
 from dprl.privacy.mechanisms.gram import GramRelease, l1_upper
-from dprl.privacy.mechanisms.gram_bounded import GramBoundedLaplace, GramUniform
-from dprl.privacy.mechanisms.gram_gaussian import GramGaussian
-from dprl.privacy.mechanisms.gram_laplace import GramLaplace
+from dprl.privacy.mechanisms.gram_laws import GramBoundedLaplace, GramGaussian, GramLaplace, GramUniform
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
 from dprl.privacy.mechanisms.randomized_response import RandomizedResponse
 from dprl.privacy.mechanisms.unary_encoding import OptimizedUnaryEncoding, SymmetricUnaryEncoding
+from dprl.privacy.mechanisms.uniform import Uniform
 
 EPSILON, DELTA = 1.0, 1e-5
 DEFAULT_RUNS = 400_000
@@ -57,14 +56,13 @@ def mechanism_cases(name: str, runs: int = DEFAULT_RUNS) -> list[AuditCase]:
     if law is None:
         slow, made = _OTHERS[name]
         return [replace(made(name), runs=max(1, runs // SLOW) if slow else runs)]
-    pure = law.law in (LAPLACE, DISCRETE_LAPLACE)
-    claim = Claim(0.0 if law.law == UNIFORM else EPSILON, 0.0 if pure else DELTA, _SOURCE)
+    claim = Claim(0.0 if law is Uniform else EPSILON, 0.0 if law.pure else DELTA, _SOURCE)
     noise = law.calibrated(EPSILON, claim.delta, _ONE_NUMBER)
     probe = noisy_cells(noise, (1.0,), (0.0,), "one number, 0 or 1")
     subject = f"scale {noise.scale:.4g}" + (f", bound {noise.bound:.4g}" if noise.bound else "")
     # One law may have two names; it is one audit.
     case = replace(AuditCase.of_curve(law.name, subject, claim, noise.curve(_ONE_NUMBER), probe), runs=runs)
-    return [case] if noise.arithmetic != IDEALISED or noise.law == UNIFORM else [case, _last_bits(noise, claim, runs)]
+    return [case] if noise.arithmetic != IDEALISED or law is Uniform else [case, _last_bits(noise, claim, runs)]
 
 
 def _last_bits(noise: Mechanism, claim: Claim, runs: int) -> AuditCase:

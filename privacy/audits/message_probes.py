@@ -17,23 +17,14 @@ from dprl.compiled import kernel
 from dprl.privacy.audits.distinguishing_attack import Key
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms import GramMechanism
-from dprl.privacy.mechanisms.base import (
-    BOUNDED_LAPLACE,
-    DISCRETE_GAUSSIAN,
-    DISCRETE_LAPLACE,
-    GAUSSIAN,
-    LAPLACE,
-    UNIFORM,
-    Mechanism,
-)
+from dprl.privacy.mechanisms.base import Mechanism
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace, VectorMechanism
 from dprl.privacy.mechanisms.gram import GramRelease, attaining_pair
-from dprl.privacy.mechanisms.gram_gaussian import GramGaussian
+from dprl.privacy.mechanisms.gram_laws import GramGaussian
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign, fill_projection, fill_signs
 from dprl.privacy.mechanisms.randomized_response import RandomizedResponse, fill_responses
 from dprl.privacy.mechanisms.sampling import fill_noise
-from dprl.privacy.mechanisms.tabulated import TabulatedMechanism
 from dprl.privacy.mechanisms.unary_encoding import UnaryEncoding, fill_unary
 from dprl.privacy.randomness.bits import fill_bits
 
@@ -76,30 +67,8 @@ class MessageProbe:
 
 
 def log_ratios(mechanism: Mechanism, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
-    """Return ln P(y | ones) / P(y | zeros) of every number, float64 as `y`; +-inf where only one world can print it.
-
-    Raises ValueError for a law without a known density.
-    """
-    scale = mechanism.scale
-    if mechanism.law in (LAPLACE, DISCRETE_LAPLACE):
-        return (np.abs(y - zeros) - np.abs(y - ones)) / scale
-    if mechanism.law in (GAUSSIAN, DISCRETE_GAUSSIAN):
-        return (ones - zeros) * (y - (ones + zeros) / 2.0) / scale**2
-    if mechanism.law in (UNIFORM, BOUNDED_LAPLACE):
-        radius = mechanism.bound if mechanism.law == BOUNDED_LAPLACE else mechanism.scale
-        inside = 0.0 if mechanism.law == UNIFORM else (np.abs(y - zeros) - np.abs(y - ones)) / scale
-        outside_zeros, outside_ones = np.abs(y - zeros) > radius, np.abs(y - ones) > radius
-        return np.where(outside_zeros, math.inf, np.where(outside_ones, -math.inf, inside))
-    if isinstance(mechanism, TabulatedMechanism):
-        return _log_mass(mechanism, y - ones) - _log_mass(mechanism, y - zeros)
-    raise ValueError(f"mechanism must be one whose density is known here, got {mechanism.name}; add its law")
-
-
-def _log_mass(mechanism: TabulatedMechanism, z: Float64Array) -> Float64Array:
-    """Return ln P(Z = z), -inf beyond the bound."""
-    logs = np.append(np.log(mechanism.masses), -math.inf)
-    sizes = np.minimum(np.abs(z), mechanism.bound + 1.0).astype(np.int64)
-    return np.asarray(logs[sizes])
+    """Return ln P(y | ones) / P(y | zeros) of every number, float64 as `y`; +-inf where only one world can print it."""
+    return mechanism.log_ratios(y, ones, zeros)
 
 
 def noisy_cells(mechanism: Mechanism, ones: Cells, zeros: Cells, label: str) -> MessageProbe:

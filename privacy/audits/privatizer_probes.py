@@ -27,8 +27,8 @@ from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.channel import CHARGED
 from dprl.privacy.mechanisms.base import Mechanism
 from dprl.privacy.mechanisms.gram_base import RawGram
-from dprl.privacy.mechanisms.gram_gaussian import GramGaussian
-from dprl.privacy.mechanisms.unary_report import UnaryReport
+from dprl.privacy.mechanisms.gram_laws import GramGaussian
+from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder
 from dprl.privacy.queries.bits import BitChannel, send_bit
 from dprl.privacy.queries.count_encoding import CountFamilies, CountFamily, UserRecord, add_record
 from dprl.privacy.queries.count_kernels import CountChannel, encode, send_and_release
@@ -167,10 +167,10 @@ def _words(key: Key, n: int, first: int = 0) -> Key:
 
 
 def _message_ratios(
-    report: Mechanism | UnaryReport, messages: Float64Array, ones: Float64Array, zeros: Float64Array
+    report: Mechanism | UnaryEncoder, messages: Float64Array, ones: Float64Array, zeros: Float64Array
 ) -> Float64Array:
     """Return ln P(message | ones) / P(message | zeros), float64[runs]; rows float64[cells] are those of the worlds."""
-    if not isinstance(report, UnaryReport):
+    if not isinstance(report, UnaryEncoder):
         return np.asarray(log_ratios(report, messages, ones, zeros).sum(axis=1))
     signs = (ones - zeros).reshape(report.n_steps, -1)
     if not report.sampled:

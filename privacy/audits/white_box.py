@@ -17,9 +17,9 @@ from dprl.privacy.accounting.closed_forms import composed_epsilon, gaussian_epsi
 from dprl.privacy.audits.message_probes import log_ratios
 from dprl.privacy.counters.base import Counter
 from dprl.privacy.counters.binary_tree import BinaryTree
-from dprl.privacy.mechanisms.base import DISCRETE_GAUSSIAN, DISCRETE_LAPLACE, GAUSSIAN, LAPLACE, Mechanism, Sensitivity
+from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
 from dprl.privacy.mechanisms.tabulated import TabulatedMechanism
-from dprl.privacy.mechanisms.unary_report import UnaryReport
+from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder
 
 _GRID = 4001
 
@@ -29,7 +29,7 @@ def supremum_of_loss(mechanism: Mechanism, change: float) -> float:
 
     Laplace laws: on a grid that holds both numbers and others far from both. Infinite for every other law.
     """
-    if mechanism.law not in (LAPLACE, DISCRETE_LAPLACE):
+    if not mechanism.pure:
         return math.inf
     y = np.linspace(-3.0 * change, 4.0 * change, _GRID)
     ratios = log_ratios(mechanism, y, np.full(_GRID, change), np.zeros(_GRID))
@@ -72,14 +72,14 @@ def recomputed_epsilon(privatizer: CountPrivatizer, delta: float) -> float:
     """
     report, counter = privatizer.query.noise.law, privatizer.query.noise.counter
     families = privatizer.query.encoding.released
-    if isinstance(report, UnaryReport):
+    if isinstance(report, UnaryEncoder):
         p, q = report.encoding.hot_probability, report.encoding.cold_probability
         return math.nan if delta > 0.0 else report.rows_sent * (math.log(p / q) + math.log((1.0 - q) / (1.0 - p)))
     noise = report or counter.node
     if noise is None:
         return math.inf
     changed = nodes_entered(counter, Sensitivity.of_cells(2 * families.n_steps * len(families.families)))
-    if noise.law in (GAUSSIAN, DISCRETE_GAUSSIAN):
+    if noise.norm == "l2":
         return math.inf if delta <= 0.0 else gaussian_epsilon(delta, changed.l2 / noise.scale)
     if isinstance(noise, TabulatedMechanism):
         return of_a_table(noise.chances(), changed.cells, delta)

@@ -14,25 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dprl.privacy.base import Float64Array, Int64Array
-from dprl.privacy.mechanisms.base import (
-    DISCRETE_GAUSSIAN,
-    DISCRETE_LAPLACE,
-    GAUSSIAN,
-    LAPLACE,
-    Mechanism,
-    Noise,
-    Sensitivity,
-)
+from dprl.privacy.mechanisms import laws_for
+from dprl.privacy.mechanisms.base import NODE, Mechanism, Noise, Sensitivity
 
 # Kinds of counter states in the release kernel. Checkpoints hold these numbers; 2 was a kind of earlier versions.
 EXACT, TREE, ROWS, BUFFERED = 0, 1, 3, 4
-# As a config names them, the one to recommend first.
-_LAW_NAMES = {
-    GAUSSIAN: "gaussian",
-    LAPLACE: "laplace",
-    DISCRETE_GAUSSIAN: "discrete_gaussian",
-    DISCRETE_LAPLACE: "discrete_laplace",
-}
 
 
 class CounterState(NamedTuple):
@@ -74,8 +60,8 @@ class Counter(Protocol):
     """Releases running sums of the users' rows, one after every user. Frozen; `node` None is its mere geometry."""
 
     name: ClassVar[str]
-    laws: ClassVar[tuple[int, ...]]
-    """Which laws of noise its nodes can have."""
+    place: ClassVar[str]
+    """Place of its noise, NODE or ROW: it takes the laws that may be used there."""
     keeps_integers: ClassVar[bool]
     """Whether integer nodes make the noise of every prefix an integer: what exact arithmetic needs."""
 
@@ -143,21 +129,21 @@ class Tree(Protocol):
         """Return what a user changes who enters `nodes` nodes, the user's row changing by `row`."""
 
 
-def check_geometry(name: str, n_items: int, node: Mechanism | None, laws: Iterable[int]) -> None:
-    """Raise ValueError unless there is an item and the node's law is one of `laws`."""
+def check_geometry(name: str, n_items: int, node: Mechanism | None, place: str) -> None:
+    """Raise ValueError unless there is an item and the node's law may be used at `place`."""
     if n_items < 1:
         raise ValueError(f"n_items must be at least 1, got {n_items}; a counter counts at least one user")
-    if node is not None and node.law not in laws:
-        other = "" if LAPLACE in laws else ", or counter: kary_tree"
+    if node is not None and place not in node.places:
+        other = "" if place == NODE else ", or counter: kary_tree"
         raise ValueError(
-            f"counter: {name} takes {law_names(laws)} noise only, got mechanism {node.name}; "
+            f"counter: {name} takes {law_names(place)} noise only, got mechanism {node.name}; "
             f"write mechanism: gaussian{other}"
         )
 
 
-def law_names(laws: Iterable[int]) -> str:
-    """Return the names of those laws of noise that a counter's config can ask for."""
-    return " or ".join(name for law, name in _LAW_NAMES.items() if law in set(laws))
+def law_names(place: str) -> str:
+    """Return the names of the laws of noise that a config can ask for at a place."""
+    return " or ".join(law.name for law in laws_for(place))
 
 
 def errors_of(pieces: Iterable[Float64Array]) -> tuple[float, float]:

@@ -13,16 +13,7 @@ import numpy.typing as npt
 from dprl.privacy.base import Float64Array
 from dprl.privacy.counters.base import TREE, CounterState, Tally, check_geometry, check_item, node_of
 from dprl.privacy.counters.error_bounds import binary_tree_bound
-from dprl.privacy.mechanisms.base import (
-    DISCRETE_GAUSSIAN,
-    DISCRETE_LAPLACE,
-    GAUSSIAN,
-    LAPLACE,
-    Mechanism,
-    Sensitivity,
-)
-
-TREE_LAWS = (LAPLACE, GAUSSIAN, DISCRETE_LAPLACE, DISCRETE_GAUSSIAN)
+from dprl.privacy.mechanisms.base import NODE, Mechanism, Sensitivity
 
 
 @dataclass(frozen=True)
@@ -54,11 +45,11 @@ class BinaryTree:
     n_items: int
     node: Mechanism | None = None
     name: ClassVar[str] = "binary_tree"
-    laws: ClassVar[tuple[int, ...]] = TREE_LAWS
+    place: ClassVar[str] = NODE
     keeps_integers: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_geometry(self.name, self.n_items, self.node, self.laws)
+        check_geometry(self.name, self.n_items, self.node, self.place)
 
     def suited(self, norm: str) -> BinaryTree:  # noqa: ARG002 - as every counter
         """Return the counter: nothing is left open."""

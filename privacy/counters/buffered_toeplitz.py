@@ -16,7 +16,7 @@ from dprl.privacy.base import Float64Array
 from dprl.privacy.counters.base import BUFFERED, CounterState, check_geometry, check_item, errors_of, node_of
 from dprl.privacy.counters.error_bounds import gaussian_pieces_bound
 from dprl.privacy.counters.toeplitz import summing_slack, through_column
-from dprl.privacy.mechanisms.base import GAUSSIAN, Mechanism, Sensitivity
+from dprl.privacy.mechanisms.base import ROW, Mechanism, Sensitivity
 
 # A multiple of 3: the release takes so many at a time.
 N_BUFFERS = 6
@@ -45,11 +45,11 @@ class BufferedToeplitz:
     n_items: int
     node: Mechanism | None = None
     name: ClassVar[str] = "buffered_toeplitz"
-    laws: ClassVar[tuple[int, ...]] = (GAUSSIAN,)
+    place: ClassVar[str] = ROW
     keeps_integers: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_geometry(self.name, self.n_items, self.node, self.laws)
+        check_geometry(self.name, self.n_items, self.node, self.place)
 
     def suited(self, norm: str) -> BufferedToeplitz:  # noqa: ARG002 - as every counter
         """Return the counter: nothing is left open."""

@@ -1,9 +1,11 @@
-"""Exact high-probability bounds on the noise of counters and of sums of reports: what `precision: exact` means.
+"""Exact high-probability bounds on the noise of counters and of sums of messages: `precision: exact`.
 
-Every function returns E, in units of counts: with probability at least 1 - beta none of n_cells independent cells is
-off by more than E at any of the prefixes 1..n_items. `law` is the Mechanism of one node, or of one report: Laplace,
-Gaussian, discrete Laplace, discrete Gaussian or bounded Laplace; of sums of reports also one that is given by a table.
-A cell can be the sum of `summands` disjoint ones.
+A bound E, in counts: with probability at least 1 - beta none of n_cells independent cells is off by more than E at any
+of the prefixes 1..n_items. The law is that of one node, or of one message. A cell can be the sum of `summands` disjoint
+ones.
+
+Sums with weights in [-1, 1] that are fixed in advance have bounds by moment generating functions: that of w Z is at
+most that of Z. They are about 7 % above the exact ones for weights of 1, and more for a handful of draws.
 """
 
 from __future__ import annotations
@@ -12,24 +14,17 @@ import math
 
 import numpy as np
 
+from dprl.privacy.accounting.root_finding import root_of_tail
 from dprl.privacy.base import Float64Array
+from dprl.privacy.counters.base import Tally
 from dprl.privacy.counters.gaussian_bounds import Pieces, gaussian_bound
-from dprl.privacy.counters.sum_bounds import sum_bound
 from dprl.privacy.counters.tree_bounds import tree_bound
 from dprl.privacy.counters.unary_bounds import UnaryCell, unary_bound
-from dprl.privacy.mechanisms.base import Mechanism
+from dprl.privacy.mechanisms.base import NODE, Mechanism
+from dprl.privacy.mechanisms.tails import least_over_arguments, moment_bound
 
-__all__ = [
-    "UnaryCell",
-    "binary_tree_bound",
-    "gaussian_pieces_bound",
-    "gaussian_process_bound",
-    "kary_tree_bound",
-    "running_sum_bound",
-    "unary_cell_bound",
-    "unary_sum_bound",
-]
-
+# Running sums of fewer draws are a chain of nodes: the recursion of trees has no factor of 2.
+_CHAIN_ITEMS = 32
 _SMALLEST_BETA = 1e-30
 
 
@@ -69,7 +64,35 @@ def gaussian_pieces_bound(pieces: Pieces, n_cells: int, beta: float) -> float:
 def running_sum_bound(n_items: int, law: Mechanism, n_cells: int, beta: float) -> float:
     """Return E for running sums of independent draws, one an item."""
     _check("n_items", n_items)
-    return sum_bound(n_items, law, _failure_of_a_cell(n_cells, beta))
+    failure = _failure_of_a_cell(n_cells, beta)
+    if n_items <= _CHAIN_ITEMS and NODE in law.places:
+        return tree_bound(2 * n_items + 1, n_items, law, 1, failure)
+    return law.sum_bound(n_items, failure)
+
+
+def weighted_sum_bound(n_items: int, law: Mechanism, summands: int, failure: float) -> float:
+    """Return E with P(some running sum of 1..n_items draws a cell exceeds E) <= failure, for all weights."""
+    return moment_bound(law.log_moment, n_items * summands, failure, law.variance, law.moment_limit)
+
+
+def weighted_tree_bound(depths: Tally, law: Mechanism, summands: int, failure: float) -> float:
+    """Return E with P(some prefix exceeds E) <= failure, for all weights, by adding up all prefixes.
+
+    depths: how many prefixes are of how many nodes.
+    """
+    number, prefixes = depths
+
+    def exponent(draws: float, x: float) -> float:
+        """Return an upper bound of log P(sum of `draws` draws > x)."""
+        guess = x / (draws * law.variance)
+        found = least_over_arguments(lambda a: draws * law.log_moment(a) - a * x, guess, law.moment_limit)
+        return min(found, 0.0)
+
+    def failures(x: float) -> float:
+        exponents = [exponent(float(nodes) * summands, x * law.scale) if x > 0.0 else 0.0 for nodes in number]
+        return float(2.0 * (prefixes * np.exp(exponents)).sum())
+
+    return law.scale * root_of_tail(failures, failure)
 
 
 def unary_sum_bound(n_items: int, p: float, q: float, sampled_steps: int, n_cells: int, beta: float) -> float:

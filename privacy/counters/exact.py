@@ -26,11 +26,11 @@ class ExactCounter:
 
     n_items: int
     name: ClassVar[str] = "exact"
-    laws: ClassVar[tuple[int, ...]] = ()
+    place: ClassVar[str] = ""
     keeps_integers: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_geometry(self.name, self.n_items, None, self.laws)
+        check_geometry(self.name, self.n_items, None, self.place)
 
     @property
     def node(self) -> Mechanism | None:

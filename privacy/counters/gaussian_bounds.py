@@ -1,4 +1,4 @@
-"""The largest noise of a Gaussian counter, from its standard deviations and those of its steps.
+"""Largest noise of a Gaussian counter, from its standard deviations and those of its steps.
 
 With A_t the event that prefix t is off by more than E, Hunter's inequality along the chain of prefixes is
 P(some A_t) <= P(A_1) + sum over t > 1 of P(A_t without A_(t-1)); the terms are integrals over a half line.
@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
+from dprl.privacy.accounting.root_finding import root_of_tail
 from dprl.privacy.base import Float64Array, Int64Array
-from dprl.privacy.counters.solving import solved
 
 # Relative: standard deviations and distances 1 - correlation are rounded up to powers of one plus these, so that alike
 # prefixes are counted together. The first enlarges E by that much at most.
@@ -61,7 +61,7 @@ def gaussian_bound(pieces: Pieces, failure: float) -> float:
     def failures(x: float) -> float:
         return float(2.0 * ndtr(-unit * x / first)) + _later_failures(unit * x, rest, alone)
 
-    return unit * solved(failures, failure)
+    return unit * root_of_tail(failures, failure)
 
 
 def _grouped(pieces: Iterator[tuple[Float64Array, Float64Array | None]], smallest: float) -> _Prefixes:

@@ -13,9 +13,8 @@ import numpy.typing as npt
 
 from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.counters.base import TREE, CounterState, Tally, check_geometry, check_item, node_of
-from dprl.privacy.counters.binary_tree import TREE_LAWS
 from dprl.privacy.counters.error_bounds import kary_tree_bound
-from dprl.privacy.mechanisms.base import DISCRETE_GAUSSIAN, Mechanism, Sensitivity
+from dprl.privacy.mechanisms.base import NODE, Mechanism, Sensitivity
 
 
 @dataclass(frozen=True)
@@ -53,18 +52,18 @@ class KaryTree:
     node: Mechanism | None = None
     base: int = 0
     name: ClassVar[str] = "kary_tree"
-    laws: ClassVar[tuple[int, ...]] = TREE_LAWS
+    place: ClassVar[str] = NODE
     keeps_integers: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_geometry(self.name, self.n_items, self.node, self.laws)
+        check_geometry(self.name, self.n_items, self.node, self.place)
         if self.base != 0 and (self.base < 3 or self.base % 2 == 0):
             raise ValueError(f"base must be odd and at least 3, got {self.base}; leave it out for the best one")
-        alone = self.node is None or self.node.law != DISCRETE_GAUSSIAN or self.levels == 1
-        if not alone and node_of(self).scale ** 2 < 3.0 * self.levels:
+        least = self.node.least_joined_square if self.node else 0.0
+        if self.node and self.levels > 1 and self.node.scale**2 < least * self.levels:
             raise ValueError(
-                f"node must have a scale of at least sqrt(3 h) in a kary_tree of h = {self.levels} levels, got "
-                f"{node_of(self).scale:g}; use counter: binary_tree for that little noise"
+                f"node must have a scale of at least sqrt({least:g} h) in a kary_tree of h = {self.levels} levels, got "
+                f"{self.node.scale:g}; use counter: binary_tree for that little noise"
             )
 
     def suited(self, norm: str) -> KaryTree:

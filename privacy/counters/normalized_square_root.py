@@ -25,7 +25,7 @@ from dprl.privacy.counters.toeplitz import (
     through_column,
     through_normalized_columns,
 )
-from dprl.privacy.mechanisms.base import GAUSSIAN, Mechanism, Sensitivity
+from dprl.privacy.mechanisms.base import ROW, Mechanism, Sensitivity
 
 MEMORY_LIMIT = 2 << 30
 """Largest number of bytes of noise that a counter keeps."""
@@ -54,11 +54,11 @@ class NormalizedSquareRoot:
     n_items: int
     node: Mechanism | None = None
     name: ClassVar[str] = "normalized_square_root"
-    laws: ClassVar[tuple[int, ...]] = (GAUSSIAN,)
+    place: ClassVar[str] = ROW
     keeps_integers: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_geometry(self.name, self.n_items, self.node, self.laws)
+        check_geometry(self.name, self.n_items, self.node, self.place)
 
     def suited(self, norm: str) -> NormalizedSquareRoot:  # noqa: ARG002 - as every counter
         """Return the counter: nothing is left open."""

@@ -11,22 +11,17 @@ from dprl.privacy.counters import COUNTERS, AnyCounter, BufferedToeplitz, KaryTr
 from dprl.privacy.counters.base import law_names, node_of
 from dprl.privacy.counters.kary_tree import mean_blocks
 from dprl.privacy.counters.normalized_square_root import MEMORY_LIMIT
-from dprl.privacy.mechanisms.base import INTEGER, Mechanism, Sensitivity
-from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
-from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
-from dprl.privacy.mechanisms.gaussian import Gaussian
-from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.mechanisms import laws_for
+from dprl.privacy.mechanisms.base import INTEGER, NODE, Mechanism, Sensitivity
 
-NODES: tuple[type[Mechanism], ...] = (Laplace, Gaussian, DiscreteLaplace, DiscreteGaussian)
-"""The noise that `choose` tries in every counter that can use it."""
 # Beyond, the error of the normalised square root takes seconds.
 _QUICK_PROFILE = 5000
 _GB, _GIB = 1e9, 2.0**30
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What a counter is wanted for.
+class CounterRequirements:
+    """Requirements for a counter.
 
     Args:
         epsilon, delta: the guarantee; delta = 0 asks for a pure one.
@@ -46,7 +41,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class _Candidate:
     """One counter with one noise: the standard deviation of its prefixes, or why it is out.
 
     Args:
@@ -63,11 +58,11 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Choice:
+class CounterSelection:
     """The calibrated counter with the smallest root mean square error, and all that were compared, best first."""
 
     counter: AnyCounter
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[_Candidate, ...]
 
     @property
     def reason(self) -> str:
@@ -98,90 +93,96 @@ def calibrate(
 
 
 def choose(
-    wanted: Wanted, counters: Iterable[str] = tuple(COUNTERS), mechanisms: Iterable[type[Mechanism]] = NODES
-) -> Choice:
+    required: CounterRequirements,
+    counters: Iterable[str] = tuple(COUNTERS),
+    mechanisms: Iterable[type[Mechanism]] | None = None,
+) -> CounterSelection:
     """Return the counter of least root mean square error among all pairs of `counters` and `mechanisms`.
 
     Raises ValueError if no pair can give the guarantee.
     """
     tried = [
-        _try(COUNTERS[name](wanted.n_items), mechanism, wanted)
+        _try(COUNTERS[name](required.n_items), mechanism, required)
         for name in counters
-        for mechanism in mechanisms
-        if mechanism.law in COUNTERS[name].laws
+        for mechanism in (laws_for(NODE) if mechanisms is None else mechanisms)
+        if COUNTERS[name].place in mechanism.places
     ]
     tried.sort(key=lambda pair: (pair[1].rms, pair[1].largest, pair[1].counter, pair[1].mechanism))
     candidates = tuple(candidate for _, candidate in tried)
     if not tried or tried[0][0] is None:
-        raise ValueError(_none_possible(wanted, list(counters), candidates))
-    return Choice(tried[0][0], candidates)
+        raise ValueError(_none_possible(required, list(counters), candidates))
+    return CounterSelection(tried[0][0], candidates)
 
 
-def calibrated_of(name: str, mechanism: type[Mechanism], wanted: Wanted) -> tuple[AnyCounter, str]:
+def calibrated_of(name: str, mechanism: type[Mechanism], required: CounterRequirements) -> tuple[AnyCounter, str]:
     """Return the counter of that name with the least noise of class `mechanism`, or the best one for 'auto'.
 
     With the reason where there was a choice. Raises ValueError if none can give the guarantee.
     """
     if name == "auto":
-        choice = choose(wanted, mechanisms=[mechanism])
+        choice = choose(required, mechanisms=[mechanism])
         return choice.counter, choice.reason
-    shape = COUNTERS[name](wanted.n_items)
-    check_memory(shape, wanted)
-    return calibrate(shape, mechanism, wanted.epsilon, wanted.delta, wanted.row), ""
+    shape = COUNTERS[name](required.n_items)
+    check_memory(shape, required)
+    return calibrate(shape, mechanism, required.epsilon, required.delta, required.row), ""
 
 
-def check_memory(counter: AnyCounter, wanted: Wanted) -> None:
-    """Raise ValueError if the counter keeps more noise than `wanted` allows."""
-    if note := _too_large(counter, wanted):
+def check_memory(counter: AnyCounter, required: CounterRequirements) -> None:
+    """Raise ValueError if the counter keeps more noise than `required` allows."""
+    if note := _too_large(counter, required):
         raise ValueError(f"counter: {counter.name} {note}")
 
 
-def _none_possible(wanted: Wanted, counters: list[str], candidates: tuple[Candidate, ...]) -> str:
+def _none_possible(required: CounterRequirements, counters: list[str], candidates: tuple[_Candidate, ...]) -> str:
     """Return why no pair can give the guarantee; one counter's reason stands alone."""
     if len(counters) == 1:
         (name,) = counters
         if not candidates:
-            allowed = law_names(COUNTERS[name].laws)
+            allowed = law_names(COUNTERS[name].place)
             pure = (
-                ", which needs a delta above 0; add delta: 1e-6" if wanted.delta <= 0.0 else "; write mechanism: auto"
+                ", which needs a delta above 0; add delta: 1e-6" if required.delta <= 0.0 else "; write mechanism: auto"
             )
             return f"counter: {name} takes {allowed} noise only{pure}, or counter: kary_tree"
-        if note := _too_large(COUNTERS[name](wanted.n_items), wanted):
+        if note := _too_large(COUNTERS[name](required.n_items), required):
             return f"counter: {name} {note}"
     notes = "; ".join(sorted({f"{c.counter} with {c.mechanism}: {c.note}" for c in candidates}))
     return f"counter must be one that can give the guarantee, got none: {notes or 'no pair of names'}"
 
 
-def _too_large(counter: AnyCounter, wanted: Wanted) -> str:
+def _too_large(counter: AnyCounter, required: CounterRequirements) -> str:
     """Return by how much the counter's noise exceeds the memory; nothing if it fits."""
-    needed = counter.memory(wanted.n_cells)
-    if needed <= wanted.memory:
+    needed = counter.memory(required.n_cells)
+    if needed <= required.memory:
         return ""
-    limit = f"{wanted.memory / _GIB:.3g} GiB"
-    smaller = BufferedToeplitz(wanted.n_items)
-    fits = not isinstance(counter, BufferedToeplitz) and smaller.memory(wanted.n_cells) <= wanted.memory
+    limit = f"{required.memory / _GIB:.3g} GiB"
+    smaller = BufferedToeplitz(required.n_items)
+    fits = not isinstance(counter, BufferedToeplitz) and smaller.memory(required.n_cells) <= required.memory
     other = BufferedToeplitz.name if fits else KaryTree.name
     return f"needs {needed / _GB:.3g} GB of noise, more than {limit}; use {other}"
 
 
-def _try(counter: AnyCounter, mechanism: type[Mechanism], wanted: Wanted) -> tuple[AnyCounter | None, Candidate]:
-    def out(note: str) -> tuple[None, Candidate]:
-        return None, Candidate(counter.name, mechanism.name, math.inf, math.inf, note)
+def _try(
+    counter: AnyCounter, mechanism: type[Mechanism], required: CounterRequirements
+) -> tuple[AnyCounter | None, _Candidate]:
+    def out(note: str) -> tuple[None, _Candidate]:
+        return None, _Candidate(counter.name, mechanism.name, math.inf, math.inf, note)
 
     integer = mechanism.arithmetic == INTEGER
-    if wanted.exact != integer:
-        return out("exact arithmetic needs integer noise" if wanted.exact else "integer noise is for exact arithmetic")
-    if wanted.exact and not counter.keeps_integers:
+    if required.exact != integer:
+        return out(
+            "exact arithmetic needs integer noise" if required.exact else "integer noise is for exact arithmetic"
+        )
+    if required.exact and not counter.keeps_integers:
         return out("its prefixes are not integers")
     shape = counter.suited(mechanism.norm)
-    if note := _too_large(shape, wanted):
+    if note := _too_large(shape, required):
         return out(note)
     try:
-        calibrated = calibrate(counter, mechanism, wanted.epsilon, wanted.delta, wanted.row)
+        calibrated = calibrate(counter, mechanism, required.epsilon, required.delta, required.row)
     except ValueError as error:
         return out(str(error))
     rms, largest, note = _errors(calibrated)
-    return calibrated, Candidate(counter.name, mechanism.name, rms, largest, note)
+    return calibrated, _Candidate(counter.name, mechanism.name, rms, largest, note)
 
 
 def _mean_square(counter: AnyCounter) -> float:

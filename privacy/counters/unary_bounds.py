@@ -1,4 +1,4 @@
-"""The largest of the running sums of unary-encoded reports, whatever the users' true bits are.
+"""Largest running sum of unary-encoded reports, whatever the users' true bits are.
 
 A bit's error has one of two laws, that of a hot cell or that of a cold one, and which one may depend on what was
 released before, since policies do. For any a < x, by Doob's inequality for the submartingale (S_k - a)+,
@@ -21,9 +21,9 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import comb
 
+from dprl.privacy.accounting.root_finding import root_of_tail
 from dprl.privacy.base import Float64Array
-from dprl.privacy.counters.solving import solved
-from dprl.privacy.counters.sum_bounds import Complex128Array, inverted_tail
+from dprl.privacy.mechanisms.tails import Complex128Array, inverted_tail, moment_bound
 
 # Steps in which hot and cold are chosen together: what the two laws' different shapes cost falls with its root.
 _BLOCK = 64
@@ -73,9 +73,9 @@ def unary_bound(n_items: int, cell: UnaryCell, failure: float) -> float:
     n_blocks = math.ceil(n_items / max(_SHORTEST_BLOCK, _BLOCK // cell.cells))
     law = worst_block(hot, cold, math.ceil(n_items / n_blocks))
     sides = (law, law.mirrored())
-    # solved() starts at 1: in units of the standard deviation that is never far away.
+    # root_of_tail() starts at 1: in units of the standard deviation that is never far away.
     unit = math.sqrt(n_blocks * law.variance)
-    bound = unit * solved(lambda x: sum(maximum_tail(side, n_blocks, unit * x) for side in sides), failure)
+    bound = unit * root_of_tail(lambda x: sum(maximum_tail(side, n_blocks, unit * x) for side in sides), failure)
     return min(bound, n_items * max(float(np.abs(one.values).max()) for one in (hot, cold)))
 
 
@@ -164,3 +164,44 @@ def maximum_tail(law: FiniteLaw, n: int, x: float) -> float:
     a = x - 1.0 / theta
     excess = inverted_tail(lambda s: log_transform(s) - s * a - 2.0 * np.log(s), theta, _REACH / math.sqrt(smoothing))
     return min(1.0, theta * excess)
+
+
+def weighted_unary_bound(n_items: int, cell: UnaryCell, failure: float) -> float:
+    """Return E with P(some running sum of 1..n_items weighted rows of unary bits is off by more than E) <= failure.
+
+    A user's error is A w_hot + sum_i w_i B_i with E A = 0, and E B_i = 0 given A and the other bits. Its moment
+    generating function at any lambda is convex in every weight in [0, 1], and flat at 0 in that of a cold cell: there
+    weights of 1 are the worst. A hot cell's worst weight is 1 or 0, and with 0 there is no hot cell. Whether a user's
+    row has one may depend on all that was released before. Then as `moment_bound`.
+    """
+    step = cell.sampled_steps / (cell.p - cell.q)
+
+    def one_side(sign: float) -> float:
+        return moment_bound(lambda a: _log_unary_moment(cell, sign * a), n_items, failure, step * step)
+
+    return max(one_side(1.0), one_side(-1.0))
+
+
+def _log_unary_moment(cell: UnaryCell, argument: float) -> float:
+    """Return log E e^(argument Y), Y the error of a whole row's sum with or without a hot cell, the larger one."""
+    p, q, steps, cells = cell
+    step = steps * argument / (p - q)
+    cold, hot = _log_bit(q, step), _log_bit(p, step)
+    found = []
+    for bits, truth in (((cells - 1) * cold + hot, argument), (cells * cold, 0.0)):
+        reported = bits - cells * q * step
+        found.append(_log_mean(reported, steps) - truth)
+    return max(found)
+
+
+def _log_bit(probability: float, step: float) -> float:
+    """Return log(1 - probability + probability e^step), probability > 0."""
+    if abs(step) < 1.0:
+        return math.log1p(probability * math.expm1(step))
+    otherwise = math.log1p(-probability) if probability < 1.0 else -math.inf
+    return float(np.logaddexp(otherwise, math.log(probability) + step))
+
+
+def _log_mean(reported: float, steps: int) -> float:
+    """Return log(1 - 1/steps + e^reported / steps)."""
+    return _log_bit(1.0 / steps, reported)

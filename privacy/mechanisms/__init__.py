@@ -1,4 +1,4 @@
-"""Mechanisms: each randomises numbers of one kind, knows what its scale proves, the scale a guarantee needs."""
+"""Mechanisms: each randomises numbers of one kind, has a privacy curve, and finds the scale for a guarantee."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
-from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace, VectorMechanism
-from dprl.privacy.mechanisms.gram_bounded import GramBoundedLaplace, GramUniform
-from dprl.privacy.mechanisms.gram_gaussian import GramGaussian
-from dprl.privacy.mechanisms.gram_laplace import GramLaplace
+from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
+from dprl.privacy.mechanisms.gram_laws import GramBoundedLaplace, GramGaussian, GramLaplace, GramUniform
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
 from dprl.privacy.mechanisms.randomized_response import RandomizedResponse
 from dprl.privacy.mechanisms.unary_encoding import OptimizedUnaryEncoding, SymmetricUnaryEncoding, UnaryEncoding
 from dprl.privacy.mechanisms.uniform import Uniform
+from dprl.privacy.mechanisms.vectors import VectorMechanism
 
 GramMechanism = GramGaussian | GramLaplace | GramUniform | GramBoundedLaplace
 BitMechanism = RandomizedResponse | UnaryEncoding
@@ -26,7 +25,7 @@ ADDITIVE: dict[str, type[Mechanism]] = {
     # The same law, its bound taken from (epsilon, delta).
     "truncated_laplace": BoundedLaplace,
 }
-"""Noise added to numbers."""
+"""Additive mechanisms by name; plugins add theirs."""
 
 BITS: dict[str, type[BitMechanism]] = {
     bits.name: bits for bits in (RandomizedResponse, SymmetricUnaryEncoding, OptimizedUnaryEncoding)
@@ -52,7 +51,12 @@ MECHANISMS: dict[str, type[Mechanism | BitMechanism | VectorMechanism | GramMech
 """All of them by name."""
 
 MessageMechanism = VectorMechanism | GramMechanism
-"""What bounds its own sensitivity: `curve()` is that of one submission.
+"""Mechanisms that bound their own sensitivity: `curve()` is that of one submission.
 
 A submission is one vector for VectorMechanism; for GramMechanism it is all messages of an episode to all agents.
 """
+
+
+def laws_for(place: str) -> list[type[Mechanism]]:
+    """Return the laws that a config may use as NODE, as ROW or in a MESSAGE; see mechanisms/base.py."""
+    return [law for law in ADDITIVE.values() if place in law.places]

@@ -1,21 +1,37 @@
-"""What a mechanism is: it randomises numbers, and its scale proves a privacy curve."""
+"""Additive mechanisms: the contract of a law of noise, its form for kernels, and sensitivities."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, NoReturn, Protocol, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from dprl.privacy.accounting.curves import PrivacyCurve
+from dprl.privacy.base import Float64Array
+from dprl.privacy.mechanisms.samplers import NO_NOISE, Noise, prepare
+from dprl.privacy.mechanisms.tails import Lattice
 
-# What a kernel does for a mechanism; see mechanisms.sampling.
-NO_NOISE, LAPLACE, GAUSSIAN, DISCRETE_LAPLACE, DISCRETE_GAUSSIAN, UNIFORM, BOUNDED_LAPLACE, TABULATED = range(8)
+__all__ = [
+    "IDEALISED",
+    "INTEGER",
+    "MESSAGE",
+    "NODE",
+    "NO_NOISE",
+    "ROW",
+    "Mechanism",
+    "Noise",
+    "Sensitivity",
+    "require_positive",
+]
 
 IDEALISED = "float64-idealised"
 INTEGER = "integer"
+NODE, ROW, MESSAGE = "node", "row", "message"
+"""Uses of a law: independent nodes of a tree counter, correlated rows of a factorisation, users' own messages."""
 
 
 @dataclass(frozen=True)
@@ -73,54 +89,102 @@ class Sensitivity:
         return unit_changes and math.isclose(self.l2, math.sqrt(self.cells), rel_tol=1e-12)
 
 
-class Noise(NamedTuple):
-    """Additive noise as the kernels see it.
+class Mechanism(ABC):
+    """Independent noise of one law, added to every number; what its scale proves and how large it gets.
 
-    law: one of the codes above; scale: in units of the number; bound: of a bounded law, else 0; key uint64[5];
-    table uint64[n]: what an exact sampler of this scale needs, empty for the others.
+    A law is one file: a frozen dataclass below this class, entered in additive.py, and its sampler.
     """
-
-    law: int
-    scale: float
-    bound: float
-    key: npt.NDArray[np.uint64]
-    table: npt.NDArray[np.uint64]
-
-    def __repr__(self) -> str:
-        # The key is the noise.
-        return f"Noise(law={self.law}, scale={self.scale})"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("noise cannot be copied or pickled: its key must not be written down or used twice")
-
-
-class Mechanism(Protocol):
-    """Adds independent noise of one law to every number; knows what its scale proves."""
 
     name: ClassVar[str]
     law: ClassVar[int]
+    """Code of its sampler. Checkpoints hold it: never use one again."""
     norm: ClassVar[str]
-    """The norm of the sensitivity that decides the scale: 'l1', 'l2' or 'cells'."""
+    """Norm of the sensitivity that decides the scale: 'l1', 'l2' or 'cells'."""
     arithmetic: ClassVar[str]
+    places: ClassVar[frozenset[str]] = frozenset()
+    """Where a config may use it: NODE, ROW, MESSAGE."""
+    pure: ClassVar[bool] = False
+    """Whether some scale proves a guarantee with delta = 0."""
+    replaces: ClassVar[str] = ""
+    """Name of the continuous law that it stands for in exact arithmetic."""
+    least_joined_square: ClassVar[float] = 0.0
+    """Least scale^2, per draw, for which the sum of several draws may be accounted as one draw of the same law."""
+
+    if TYPE_CHECKING:  # a field, a class variable or a property
+
+        @property
+        def scale(self) -> float:
+            """Noise scale, in units of the number."""
+
+        @property
+        def bound(self) -> float:
+            """Largest absolute value of the noise; 0 where there is none."""
 
     @property
-    def scale(self) -> float:
-        """The noise scale, in units of the number."""
-
-    @property
-    def bound(self) -> float:
-        """The largest absolute value of the noise; 0 where there is none."""
-
-    @property
+    @abstractmethod
     def variance(self) -> float:
         """Variance of the noise of one number."""
 
     @classmethod
+    @abstractmethod
     def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> Self:
         """Return the least noise that is (epsilon, delta)-DP at `sensitivity`."""
 
+    @abstractmethod
     def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
-        """Return what noise of this scale proves."""
+        """Return the privacy curve of noise of this scale."""
+
+    def sampler_table(self) -> npt.NDArray[np.uint64]:
+        """Return the table of an exact sampler, uint64[n], the caller's own; empty for the others."""
+        return np.zeros(0, dtype=np.uint64)
 
     def noise(self, key: npt.NDArray[np.uint64]) -> Noise:
-        """Return what the kernels need to draw from this law with the stream `key`."""
+        """Return the kernels' form of the law, drawn from the stream `key`."""
+        prepare(self.law)
+        return Noise(self.law, self.scale, self.bound, key, self.sampler_table())
+
+    @abstractmethod
+    def log_ratios(self, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
+        """Return ln P(y | ones) / P(y | zeros) of noisy numbers y; +-inf where only one of the two can give y."""
+
+    @property
+    def envelope(self) -> Mechanism:
+        """Continuous law (Laplace or Gaussian) whose sums leave any interval around 0 at least as often.
+
+        But for `rounding`. Raises ValueError if none is known: then no error bound is.
+        """
+        raise ValueError(f"law must be one with a known error bound, got {self.name}; use laplace or gaussian")
+
+    def rounding(self, draws: int) -> float:  # noqa: ARG002 - 0 for continuous laws
+        """Return how far a sum of that many draws can be from one of the envelope's."""
+        return 0.0
+
+    def lattice(self, summands: int) -> Lattice | None:  # noqa: ARG002 - none of a continuous law
+        """Return the exact law of a sum of so many draws, if it is whole and has few enough values."""
+        return None
+
+    def rounded(self, step: float, summands: int) -> Lattice:
+        """Return the law of a sum of draws, rounded to multiples of `step`; for envelopes."""
+        raise NotImplementedError
+
+    def sum_bound(self, n_items: int, failure: float) -> float:
+        """Return E with P(some running sum of 1..n_items draws exceeds E) <= failure, by Levy's inequality.
+
+        P(max_k |S_k| > x) <= 2 P(|S_n| > x), whose factor of 2 is that of a Wiener process. Made for many draws.
+        """
+        return self.envelope.sum_bound(n_items, failure)
+
+    @property
+    def moment_limit(self) -> float:
+        """Least argument without a moment generating function."""
+        return math.inf
+
+    def log_moment(self, argument: float) -> float:  # noqa: ARG002 - as where one is known
+        """Return an upper bound of ln E e^(argument Z) and of ln E e^(w argument Z), |w| <= 1, below moment_limit."""
+        raise ValueError(f"law must be one with a known moment generating function, got {self.name}; use whole numbers")
+
+
+def require_positive(name: str, value: float, remedy: str) -> None:
+    """Raise ValueError unless `value` is finite and above 0."""
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError(f"{name} must be finite and above 0, got {value}; {remedy}")

@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import gammainc
 
-from dprl.compiled import kernel
 from dprl.privacy.accounting.bounded_support import bounded_support_curve, worst_outside
 from dprl.privacy.accounting.curves import PrivacyCurve
 from dprl.privacy.base import Float64Array
-from dprl.privacy.mechanisms.base import BOUNDED_LAPLACE, IDEALISED, Noise, Sensitivity
+from dprl.privacy.mechanisms.base import IDEALISED, Mechanism, Noise, Sensitivity, require_positive
+from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.logarithm import log_of_reduced, reduced
-from dprl.privacy.mechanisms.uniform import fill_signed_uniform
+from dprl.privacy.mechanisms.samplers import sampler
+from dprl.privacy.mechanisms.uniform import fill_signed_uniform, within_support
 
 
 @dataclass(frozen=True)
-class BoundedLaplace:
+class BoundedLaplace(Mechanism):
     """Additive noise of density exp(-|x|/scale) / (2 scale (1 - exp(-bound/scale))) on [-bound, bound].
 
     *Formal guarantee.* No finite bound gives a pure epsilon: outputs near the end of one neighbour's interval cannot
@@ -39,15 +39,13 @@ class BoundedLaplace:
     scale: float
     bound: float
     name: ClassVar[str] = "bounded_laplace"
-    law: ClassVar[int] = BOUNDED_LAPLACE
+    law: ClassVar[int] = 6
     norm: ClassVar[str] = "l1"
     arithmetic: ClassVar[str] = IDEALISED
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.scale) and self.scale > 0):
-            raise ValueError(f"scale must be finite and above 0, got {self.scale}; ask for a larger epsilon")
-        if not (math.isfinite(self.bound) and self.bound > 0):
-            raise ValueError(f"bound must be finite and above 0, got {self.bound}; use laplace for unbounded noise")
+        require_positive("scale", self.scale, "ask for a larger epsilon")
+        require_positive("bound", self.bound, "use laplace for unbounded noise")
 
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> BoundedLaplace:
@@ -95,21 +93,28 @@ class BoundedLaplace:
         log_gap = (bound - shift) / b + math.log(-math.expm1((shift - 2.0 * bound) / b))
         return log_gap - math.log(-2.0 * math.expm1(-bound / b))
 
-    def noise(self, key: npt.NDArray[np.uint64]) -> Noise:
-        """Return what the kernels need."""
-        return Noise(self.law, self.scale, self.bound, key, np.zeros(0, dtype=np.uint64))
+    def log_ratios(self, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
+        """Return ln P(y | ones) / P(y | zeros) of noisy numbers y; infinite where only one of the two can give y."""
+        from_ones, from_zeros = np.abs(y - ones), np.abs(y - zeros)
+        return within_support((from_zeros - from_ones) / self.scale, from_ones > self.bound, from_zeros > self.bound)
+
+    @property
+    def envelope(self) -> Laplace:
+        """Laplace noise of that scale: of the two log-concave laws this one is the more peaked, and fails less."""
+        return Laplace(self.scale)
 
 
-@kernel
-def fill_bounded_laplace(out: Float64Array, key: np.ndarray, first: np.uint64, scale: float, bound: float) -> None:
-    """Fill `out` float64[n] with draws number first, first+1, ... of `key`, Laplace(scale) given |x| <= bound.
+@sampler(BoundedLaplace.law)
+def fill_bounded_laplace(out: Float64Array, noise: Noise, first: np.uint64) -> None:
+    """Fill `out` float64[n] with draws number first, first+1, ... of Laplace(scale) given |x| <= bound, of `noise`.
 
     x = -scale sgn(w) log1p(-2 |w| (1 - e^(-bound/scale))) with w uniform on (-1/2, 1/2). Equation (78) of [TH23]
     inverts a distribution function that is wrong for x < 0; platform/reproductions/refuted_formulas.py keeps it (D12).
 
     *Formal guarantee.* None by itself; see BoundedLaplace.
     """
-    fill_signed_uniform(out, key, first)
+    scale, bound = noise.scale, noise.bound
+    fill_signed_uniform(out, noise.key, first)
     mass = -math.expm1(-bound / scale)
     for i in range(out.shape[0]):
         t = abs(out[i]) * mass

@@ -14,14 +14,16 @@ from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from dprl.compiled import kernel
-from dprl.privacy.accounting.curves import ConcentratedLoss, PrivacyCurve
+from dprl.privacy.accounting.curves import ZCDP, PrivacyCurve
 from dprl.privacy.accounting.discrete_gaussians import DiscreteGaussianLoss, discrete_gaussian_sigma
 from dprl.privacy.accounting.zcdp import zcdp_rho
 from dprl.privacy.base import Float64Array
-from dprl.privacy.mechanisms.base import DISCRETE_GAUSSIAN, INTEGER, Noise, Sensitivity
+from dprl.privacy.mechanisms.base import INTEGER, MESSAGE, NODE, Mechanism, Noise, Sensitivity
+from dprl.privacy.mechanisms.gaussian import REACH, Gaussian
+from dprl.privacy.mechanisms.samplers import sampler
+from dprl.privacy.mechanisms.tails import Complex128Array, Lattice, few_enough, lattice_sum_bound
 from dprl.privacy.randomness.bits import fill_bits
 from dprl.privacy.randomness.exact import LIMB_BITS, RESERVED, UInt64Array, exp_minus
 
@@ -40,7 +42,7 @@ _BLOCK = 1024
 
 
 @dataclass(frozen=True)
-class DiscreteGaussian:
+class DiscreteGaussian(Mechanism):
     """Additive discrete Gaussian noise, P(z) proportional to exp(-z^2 / (2 scale^2)) on the integers.
 
     *Formal guarantee.* For a vector of integers whose L2 distance between any two neighbours is at most `l2`, adding
@@ -56,10 +58,13 @@ class DiscreteGaussian:
 
     scale: float
     name: ClassVar[str] = "discrete_gaussian"
-    law: ClassVar[int] = DISCRETE_GAUSSIAN
+    law: ClassVar[int] = 4
     norm: ClassVar[str] = "l2"
     arithmetic: ClassVar[str] = INTEGER
     bound: ClassVar[float] = 0.0
+    places: ClassVar[frozenset[str]] = frozenset({NODE, MESSAGE})
+    replaces: ClassVar[str] = Gaussian.name
+    least_joined_square: ClassVar[float] = 3.0
 
     def __post_init__(self) -> None:
         if not SMALLEST_SCALE <= self.scale <= LARGEST_SCALE:
@@ -99,11 +104,58 @@ class DiscreteGaussian:
         """
         if sensitivity.integer:
             return DiscreteGaussianLoss(sensitivity.cells, self.scale)
-        return ConcentratedLoss(sensitivity.l2**2 / (2.0 * self.scale**2))
+        return ZCDP(sensitivity.l2**2 / (2.0 * self.scale**2))
 
-    def noise(self, key: npt.NDArray[np.uint64]) -> Noise:
-        """Return what the kernels need; the table is the caller's own."""
-        return Noise(self.law, self.scale, self.bound, key, discrete_gaussian_table(self.scale).copy())
+    def sampler_table(self) -> UInt64Array:
+        """Return the table of the sampler, the caller's own."""
+        return discrete_gaussian_table(self.scale).copy()
+
+    def log_ratios(self, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
+        """Return ln P(y | ones) / P(y | zeros) of noisy integers y."""
+        return (ones - zeros) * (y - (ones + zeros) / 2.0) / self.scale**2
+
+    @property
+    def envelope(self) -> Gaussian:
+        """Gaussian noise of that scale, to which a sum of draws is close but for rounding."""
+        return Gaussian(self.scale)
+
+    def rounding(self, draws: int) -> float:  # noqa: ARG002 - of the sum, not of each draw
+        """Return 1/2."""
+        return 0.5
+
+    def lattice(self, summands: int) -> Lattice | None:
+        """Return the exact law of a sum of so many draws, if it has few enough values."""
+        if not few_enough(self.scale, summands):
+            return None
+        mass = np.exp(-0.5 * (np.arange(math.ceil(REACH * self.scale) + 2) / self.scale) ** 2)
+        return Lattice(mass / (2.0 * mass.sum() - mass[0]), 0.0).summed(summands)
+
+    def log_transform(self, s: Complex128Array) -> Complex128Array:
+        """Return ln E e^(s Z), |Im s| <= pi."""
+        if self.scale < 1.0:
+            z = np.arange(-64, 65)
+            mass = np.exp(-0.5 * (z / self.scale) ** 2)
+            powers: Complex128Array = np.exp(s[:, None] * z - 0.5 * (z / self.scale) ** 2).sum(axis=1)
+            log_sum: Complex128Array = np.log(powers / mass.sum())
+            return log_sum
+        # Poisson's summation formula: the next terms are below e^-39 of these.
+        j = np.arange(-2, 3)
+        variance = self.scale * self.scale
+        heights = -2.0 * variance * (np.pi * j) ** 2
+        waves: Complex128Array = np.exp(heights + 2j * np.pi * variance * s[:, None] * j).sum(axis=1)
+        log_ratio: Complex128Array = np.log(waves / np.exp(heights).sum())
+        return 0.5 * variance * s * s + log_ratio
+
+    def sum_bound(self, n_items: int, failure: float) -> float:
+        """Return E with P(some running sum of 1..n_items draws exceeds E) <= failure, by Levy's inequality."""
+        return lattice_sum_bound(self, n_items, failure)
+
+    def log_moment(self, argument: float) -> float:
+        """Return (argument scale)^2 / 2, at least ln E e^(argument Z), for w Z with w of any size too.
+
+        Paper: Canonne, Kamath, Steinke 2020, Corollary 17.
+        """
+        return 0.5 * (argument * self.scale) ** 2
 
 
 def _boundaries(scale: float) -> list[int]:
@@ -172,13 +224,14 @@ def _settled(u: np.uint64, leads: np.ndarray, limbs: np.ndarray, key: np.ndarray
     return low
 
 
-@kernel
-def fill_discrete_gaussian(out: Float64Array, key: np.ndarray, first: np.uint64, table: np.ndarray) -> None:
-    """Fill `out` float64[n] with draws number first, first+1, ... (below 2^53) of the law of `table`.
+@sampler(DiscreteGaussian.law)
+def fill_discrete_gaussian(out: Float64Array, noise: Noise, first: np.uint64) -> None:
+    """Fill `out` float64[n] with draws number first, first+1, ... (below 2^53) of the law of `noise.table`.
 
-    *Formal guarantee.* See DiscreteGaussian. Draw i uses word i of `key`, and to settle ties words 3 i .. 3 i + 2 after
-    RESERVED.
+    *Formal guarantee.* See DiscreteGaussian. Draw i uses word i of the key, and to settle ties words 3 i .. 3 i + 2
+    after RESERVED.
     """
+    key, table = noise.key, noise.table
     count, shift = np.int64(table[0]), table[1]
     end_of_guide = _HEADER + (np.int64(1) << np.int64(np.uint64(_LEAD_BITS) - shift))
     guide, leads = table[_HEADER:end_of_guide], table[end_of_guide : end_of_guide + count]

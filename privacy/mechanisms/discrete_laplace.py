@@ -15,13 +15,14 @@ from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from dprl.compiled import kernel
 from dprl.privacy.accounting.curves import RandomizedResponses
 from dprl.privacy.base import Float64Array
-from dprl.privacy.mechanisms.base import DISCRETE_LAPLACE, INTEGER, Noise, Sensitivity
-from dprl.privacy.mechanisms.laplace import calibrated_scale
+from dprl.privacy.mechanisms.base import INTEGER, MESSAGE, NODE, Mechanism, Noise, Sensitivity
+from dprl.privacy.mechanisms.laplace import Laplace, calibrated_scale
+from dprl.privacy.mechanisms.samplers import sampler
+from dprl.privacy.mechanisms.tails import Complex128Array, Lattice, few_enough, lattice_sum_bound
 from dprl.privacy.randomness.bits import fill_bits
 from dprl.privacy.randomness.exact import (
     LIMB_BITS,
@@ -54,7 +55,7 @@ _HEADER, _BLOCK = 4, 256
 
 
 @dataclass(frozen=True)
-class DiscreteLaplace:
+class DiscreteLaplace(Mechanism):
     """Additive discrete Laplace noise, P(z) proportional to exp(-|z| / scale) on the integers.
 
     *Formal guarantee.* For a vector of integers whose L1 distance between any two neighbours is at most `l1`, adding
@@ -72,10 +73,13 @@ class DiscreteLaplace:
 
     scale: float
     name: ClassVar[str] = "discrete_laplace"
-    law: ClassVar[int] = DISCRETE_LAPLACE
+    law: ClassVar[int] = 3
     norm: ClassVar[str] = "l1"
     arithmetic: ClassVar[str] = INTEGER
     bound: ClassVar[float] = 0.0
+    places: ClassVar[frozenset[str]] = frozenset({NODE, MESSAGE})
+    pure: ClassVar[bool] = True
+    replaces: ClassVar[str] = Laplace.name
 
     def __post_init__(self) -> None:
         if not SMALLEST_SCALE <= self.scale <= LARGEST_SCALE:
@@ -103,9 +107,51 @@ class DiscreteLaplace:
         each, cap = sensitivity.linf / self.scale, sensitivity.l1 / self.scale
         return RandomizedResponses(sensitivity.cells, each, cap, sensitivity.integer)
 
-    def noise(self, key: npt.NDArray[np.uint64]) -> Noise:
-        """Return what the kernels need; the table is the caller's own."""
-        return Noise(self.law, self.scale, self.bound, key, discrete_laplace_table(self.scale).copy())
+    def sampler_table(self) -> UInt64Array:
+        """Return the table of the sampler, the caller's own."""
+        return discrete_laplace_table(self.scale).copy()
+
+    def log_ratios(self, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
+        """Return ln P(y | ones) / P(y | zeros) of noisy integers y."""
+        return (np.abs(y - zeros) - np.abs(y - ones)) / self.scale
+
+    @property
+    def envelope(self) -> Laplace:
+        """Laplace noise of that scale: a draw is the difference of two exponentials, each rounded down."""
+        return Laplace(self.scale)
+
+    def rounding(self, draws: int) -> float:
+        """Return `draws`: the difference of two exponentials rounded down is less than 1 away from the unrounded."""
+        return float(draws)
+
+    def lattice(self, summands: int) -> Lattice | None:
+        """Return the exact law of a sum of so many draws, if it has few enough values."""
+        if not few_enough(self.scale, summands):
+            return None
+        ratio = math.exp(-1.0 / self.scale)
+        return Lattice((1.0 - ratio) / (1.0 + ratio) * np.array([1.0, ratio]), ratio).summed(summands)
+
+    def log_transform(self, s: Complex128Array) -> Complex128Array:
+        """Return ln E e^(s Z), |Re s| < 1 / scale."""
+        ratio = math.exp(-1.0 / self.scale)
+        both_sides: Complex128Array = np.log1p(-ratio * np.exp(s)) + np.log1p(-ratio * np.exp(-s))
+        log_transform: Complex128Array = 2.0 * math.log(-math.expm1(-1.0 / self.scale)) - both_sides
+        return log_transform
+
+    def sum_bound(self, n_items: int, failure: float) -> float:
+        """Return E with P(some running sum of 1..n_items draws exceeds E) <= failure, by Levy's inequality."""
+        return lattice_sum_bound(self, n_items, failure)
+
+    @property
+    def moment_limit(self) -> float:
+        """1 / scale."""
+        return 1.0 / self.scale
+
+    def log_moment(self, argument: float) -> float:
+        """Return ln E e^(argument Z), exactly; of w Z it is convex in w^2."""
+        limit = self.moment_limit
+        sides = math.log(-math.expm1(argument - limit)) + math.log(-math.expm1(-argument - limit))
+        return 2.0 * math.log(-math.expm1(-limit)) - sides
 
 
 def _coin_probabilities(scale: float) -> list[Approximation]:
@@ -206,13 +252,14 @@ def _settled(key: np.ndarray, number: np.uint64, table: np.ndarray) -> float:
     return _value(draw + (np.uint64(high) << np.uint64(n_coins)))
 
 
-@kernel
-def fill_discrete_laplace(out: Float64Array, key: np.ndarray, first: np.uint64, table: np.ndarray) -> None:
-    """Fill `out` float64[n] with draws number first, first+1, ... (below 2^53) of the law of `table`.
+@sampler(DiscreteLaplace.law)
+def fill_discrete_laplace(out: Float64Array, noise: Noise, first: np.uint64) -> None:
+    """Fill `out` float64[n] with draws number first, first+1, ... (below 2^53) of the law of `noise.table`.
 
-    *Formal guarantee.* See DiscreteLaplace. Draw i uses words W i .. W i + W - 1 of `key`, W = table[0], and to settle
-    ties words from RESERVED on that no other draw uses.
+    *Formal guarantee.* See DiscreteLaplace. Draw i uses words W i .. W i + W - 1 of the key, W = table[0], and to
+    settle ties words from RESERVED on that no other draw uses.
     """
+    key, table = noise.key, noise.table
     n_words = np.int64(table[0])
     words = np.empty(min(_BLOCK, out.shape[0]) * n_words, dtype=np.uint64)
     draws = np.empty(_BLOCK, dtype=np.uint64)

@@ -1,4 +1,4 @@
-"""The Gaussian mechanism, calibrated by its exact curve, and its sampler."""
+"""Gaussian noise: its guarantee, calibration by the exact curve, tails and sampler."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
+from scipy.special import ndtri
 
 from dprl.compiled import kernel
 from dprl.privacy.accounting.closed_forms import gaussian_mu
-from dprl.privacy.accounting.curves import GaussianLoss
+from dprl.privacy.accounting.curves import GaussianDP
 from dprl.privacy.base import Float64Array
-from dprl.privacy.mechanisms.base import GAUSSIAN, IDEALISED, Noise, Sensitivity
+from dprl.privacy.mechanisms.base import IDEALISED, MESSAGE, NODE, ROW, Mechanism, Noise, Sensitivity, require_positive
 from dprl.privacy.mechanisms.logarithm import log_of_reduced, one_to_two, open_unit, reduced, signed
+from dprl.privacy.mechanisms.samplers import sampler
+from dprl.privacy.mechanisms.tails import Lattice
 from dprl.privacy.randomness.bits import fill_bits
 
 # sin x = x + x^3 (S1 + ...), cos x = 1 - x^2/2 + x^4 (K1 + ...), |x| <= pi/4: fdlibm's coefficients.
@@ -23,10 +25,12 @@ _S4, _S5, _S6 = 2.75573137070700676789e-06, -2.50507602534068634195e-08, 1.58969
 _K1, _K2, _K3 = 4.16666666666666019037e-02, -1.38888888888741095749e-03, 2.48015872894767294178e-05
 _K4, _K5, _K6 = -2.75573143513906633035e-07, 2.08757232129817482790e-09, -1.13596475577881948265e-11
 _HALF_PI = math.pi / 2
+# Standard deviations beyond which there is a mass below 1e-55.
+REACH = 16.0
 
 
 @dataclass(frozen=True)
-class Gaussian:
+class Gaussian(Mechanism):
     """Additive Gaussian noise of standard deviation sigma = `scale`.
 
     *Formal guarantee.* For a vector whose L2 distance between any two neighbours is at most `l2`, adding independent
@@ -43,14 +47,14 @@ class Gaussian:
 
     scale: float
     name: ClassVar[str] = "gaussian"
-    law: ClassVar[int] = GAUSSIAN
+    law: ClassVar[int] = 2
     norm: ClassVar[str] = "l2"
     arithmetic: ClassVar[str] = IDEALISED
     bound: ClassVar[float] = 0.0
+    places: ClassVar[frozenset[str]] = frozenset({NODE, ROW, MESSAGE})
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.scale) and self.scale > 0):
-            raise ValueError(f"scale must be finite and above 0, got {self.scale}; ask for another epsilon or delta")
+        require_positive("scale", self.scale, "ask for another epsilon or delta")
 
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> Gaussian:
@@ -72,13 +76,31 @@ class Gaussian:
         """Sigma squared."""
         return self.scale**2
 
-    def curve(self, sensitivity: Sensitivity) -> GaussianLoss:
+    def curve(self, sensitivity: Sensitivity) -> GaussianDP:
         """Return the exact curve: neighbours that differ by l2 attain it."""
-        return GaussianLoss(sensitivity.l2 / self.scale, exact=True)
+        return GaussianDP(sensitivity.l2 / self.scale, exact=True)
 
-    def noise(self, key: npt.NDArray[np.uint64]) -> Noise:
-        """Return what the kernels need."""
-        return Noise(self.law, self.scale, self.bound, key, np.zeros(0, dtype=np.uint64))
+    def log_ratios(self, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
+        """Return ln P(y | ones) / P(y | zeros) of noisy numbers y."""
+        return (ones - zeros) * (y - (ones + zeros) / 2.0) / self.scale**2
+
+    @property
+    def envelope(self) -> Gaussian:
+        """The law itself."""
+        return self
+
+    def rounded(self, step: float, summands: int) -> Lattice:
+        """Return the law of a sum of draws, rounded to multiples of `step`."""
+        per_step = step / (self.scale * math.sqrt(summands))
+        edges = (np.arange(math.ceil(REACH / per_step) + 2) - 0.5) * per_step
+        # Gauss-Legendre in every bin: differences of a distribution function would lose the tail.
+        nodes, weights = np.polynomial.legendre.leggauss(5)
+        x = edges[:, None] + (nodes + 1.0) * (per_step / 2.0)
+        return Lattice(np.exp(-0.5 * x * x) @ weights * (per_step / (2.0 * math.sqrt(2.0 * math.pi))), 0.0)
+
+    def sum_bound(self, n_items: int, failure: float) -> float:
+        """Return E with P(some running sum of 1..n_items draws exceeds E) <= failure, by Levy's inequality."""
+        return self.scale * math.sqrt(n_items) * -float(ndtri(failure / 4.0))
 
 
 @kernel
@@ -116,9 +138,9 @@ def _turn_into_pairs(out: Float64Array, scale: float) -> None:
         out[2 * j + 1] = radius * y
 
 
-@kernel
-def fill_gaussian(out: Float64Array, key: np.ndarray, first: np.uint64, scale: float) -> None:
-    """Fill `out` float64[n], contiguous, with draws number first, first+1, ... of `key`, N(0, scale^2).
+@sampler(Gaussian.law)
+def fill_gaussian(out: Float64Array, noise: Noise, first: np.uint64) -> None:
+    """Fill `out` float64[n], contiguous, with draws number first, first+1, ... of N(0, noise.scale^2).
 
     Draw number i is a function of the key and i only. Draws 2j and 2j+1 are the two coordinates of one random point,
     hence independent, made of the bits number 2j and 2j+1 and of no others. |draw| is at most 8.6 scale, which a true
@@ -126,6 +148,7 @@ def fill_gaussian(out: Float64Array, key: np.ndarray, first: np.uint64, scale: f
 
     *Formal guarantee.* None by itself; see Gaussian.
     """
+    key, scale = noise.key, noise.scale
     skipped = np.int64(first & np.uint64(1))
     if skipped == 0 and out.shape[0] % 2 == 0:
         fill_bits(out.view(np.uint64), key, first)

@@ -9,28 +9,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from dprl.privacy.accounting.curves import PrivacyCurve
-from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.base import IDEALISED, Mechanism, Sensitivity
 from dprl.privacy.mechanisms.clipping import L1, L2, clipped, whole_units
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.mechanisms.vectors import (
-    CLIPPED,
-    GRIDDED,
-    VectorNoise,
-    checked_vector,
-    lasting,
-    randomized,
-    workspace,
-)
+from dprl.privacy.mechanisms.vectors import CLIPPED, GRIDDED, VectorMechanism, VectorNoise, check_ball, checked_vector
 
 __all__ = ["GRID", "ClippedGaussian", "ClippedLaplace", "VectorMechanism", "checked_vector", "clipped", "whole_units"]
 
@@ -41,46 +32,8 @@ _LAPLACE_GRID_BITS, _GAUSSIAN_GRID_BITS = 20, 13
 _LARGEST_UNITS = 2.0**31
 
 
-class VectorMechanism(Protocol):
-    """Randomises one vector a submission; knows what one message proves between any two vectors.
-
-    A number that is not finite counts as 0 before anything else: an exception would say something about the data. A
-    stream belongs to one mechanism; submissions of different numbers never share a bit of it.
-    """
-
-    name: ClassVar[str]
-
-    @property
-    def dimension(self) -> int:
-        """d, of the vectors."""
-
-    @property
-    def arithmetic(self) -> str:
-        """What the guarantee assumes of the numbers."""
-
-    @property
-    def message_length(self) -> int:
-        """How many numbers a message has, whatever the data."""
-
-    @property
-    def noise_norm(self) -> float:
-        """A bound on the root mean squared norm of the estimate's error (for an input that is not clipped)."""
-
-    def curve(self) -> PrivacyCurve:
-        """Return what one message proves between any two inputs."""
-
-    def vector_noise(self, key: npt.NDArray[np.uint64]) -> VectorNoise:
-        """Return what the kernels need to draw from the stream `key`."""
-
-    def randomize(self, vector: Float64Array, key: npt.NDArray[np.uint64], number: int) -> Float64Array:
-        """Return the message float64[message_length] of submission `number` >= 0 for `vector` float64[d]."""
-
-    def estimate(self, message: Float64Array) -> Float64Array:
-        """Return what a server makes of a message, float64[d]; post-processing."""
-
-
 @dataclass(frozen=True)
-class _Clipped:
+class _Clipped(VectorMechanism):
     """What clipped additive mechanisms share; see the two below.
 
     Args:
@@ -97,7 +50,7 @@ class _Clipped:
     norm: ClassVar[str]
 
     def __post_init__(self) -> None:
-        _check_ball(self.dimension, self.clip)
+        check_ball(self.dimension, self.clip)
         if self.grid and (math.frexp(self.grid)[0] != 0.5 or not 1 <= self.radius_units <= _LARGEST_UNITS):
             raise ValueError(f"grid must be a power of two from clip/2^32 to clip/2, got {self.grid} for {self.clip}")
         if (self.additive.arithmetic == IDEALISED) != (self.grid == 0.0):
@@ -129,44 +82,16 @@ class _Clipped:
         unit = self.grid or 1.0
         return math.sqrt(self.dimension * (self.additive.variance * unit**2 + self.grid**2))
 
-    @property
-    def message_length(self) -> int:
-        """The dimension."""
-        return self.dimension
-
     def curve(self) -> PrivacyCurve:
         """Return what one message proves between any two inputs."""
         return self.additive.curve(self.sensitivity)
 
-    def randomize(self, vector: Float64Array, key: npt.NDArray[np.uint64], number: int) -> Float64Array:
-        """Return submission `number` of the stream `key` for `vector` float64[d]: its clipped version with noise.
-
-        *Formal guarantee.* See the class.
-        """
-        return randomized(self.vector_noise(key), vector, number)
-
-    def estimate(self, message: Float64Array) -> Float64Array:
-        """Return the message: unbiased for the clipped vector, apart from rounding towards 0 by less than the grid."""
-        return message
-
     def vector_noise(self, key: npt.NDArray[np.uint64]) -> VectorNoise:
-        """Return what the kernels need."""
-        numbers, words = workspace(self.dimension, self.dimension if self.grid else 0)
-        return VectorNoise(
-            kind=GRIDDED if self.grid else CLIPPED,
-            dimension=self.dimension,
-            message_length=self.dimension,
-            norm=L2 if self.norm == "l2" else L1,
-            clip=self.radius_units * self.grid if self.grid else self.clip / 2.0,
-            probability=0.0,
-            grid=self.grid,
-            factor=1.0,
-            draws=self.dimension,
-            submissions=lasting(self.dimension),
-            noise=self.additive.noise(key),
-            numbers=numbers,
-            words=words,
-        )
+        """Return the kernels' form."""
+        kind, radius = (GRIDDED, self.radius_units * self.grid) if self.grid else (CLIPPED, self.clip / 2.0)
+        sizes, norm = (self.dimension, self.dimension if self.grid else 0), L2 if self.norm == "l2" else L1
+        noise = self._for_kernels(kind, radius, self.additive.noise(key), sizes)
+        return noise._replace(norm=norm, grid=self.grid)
 
 
 @dataclass(frozen=True)
@@ -230,7 +155,7 @@ class ClippedGaussian(_Clipped):
 
         If `exact` it is (mu^2 / 2)-zCDP. Raises ValueError for a scale that no grid is fine enough for.
         """
-        _check_ball(dimension, clip)
+        check_ball(dimension, clip)
         if not exact:
             return cls(dimension, clip, Gaussian(scale))
         grid = _grid(scale, _GAUSSIAN_GRID_BITS)
@@ -240,14 +165,7 @@ class ClippedGaussian(_Clipped):
 def _check_request(epsilon: float, dimension: int, clip: float) -> None:
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise ValueError(f"epsilon must be finite and above 0, got {epsilon}; nothing else is a guarantee")
-    _check_ball(dimension, clip)
-
-
-def _check_ball(dimension: int, clip: float) -> None:
-    if dimension < 1:
-        raise ValueError(f"dimension must be at least 1, got {dimension}; a message has at least one number")
-    if not (math.isfinite(clip) and clip > 0):
-        raise ValueError(f"clip must be finite and above 0, got {clip}; vectors are shrunk to half of it")
+    check_ball(dimension, clip)
 
 
 def _of_ball(diameter: float, norm: str, dimension: int) -> Sensitivity:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
@@ -25,10 +26,10 @@ from dprl.privacy.mechanisms.gram import (
     finish_gram,
     l1_upper,
 )
-from dprl.privacy.mechanisms.gram_keys import stage_key
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.mechanisms.vectors import NO_ACCOUNT
+from dprl.privacy.randomness.bits import SPLITMIX64, splitmix64_increment
 
 # Rounding to a grid that can be as fine as needed adds less than 2^-6 to the L1 sensitivity; where it cannot, up to
 # 1024 times the noise of real arithmetic is added to pay for rounding.
@@ -142,6 +143,18 @@ class Gram(ABC):
         return made_message(
             self.release, given, clip_value(float(value), bound, self.release.clipped), stage, (numbers, grid)
         )
+
+
+def stage_key(key: npt.NDArray[np.uint64], stage: int) -> npt.NDArray[np.uint64]:
+    """Return the key uint64[5] of a stage: a hash of the device's key, for the same generator.
+
+    For exact noise: the words that a draw takes depend on its scale, so in one stream two stages would share words.
+    """
+    digest = hashlib.blake2b(f"stage {stage}".encode(), key=key[1:].astype("<u8").tobytes(), digest_size=32).digest()
+    own = np.concatenate([key[:1], np.frombuffer(digest, dtype="<u8").astype(np.uint64)])
+    if own[0] == SPLITMIX64:
+        own[2] = splitmix64_increment(int(own[2]))
+    return own
 
 
 def made_message(

@@ -1,4 +1,4 @@
-"""The Laplace mechanism: one sampler for every place that adds Laplace noise, and what its scale proves."""
+"""Laplace noise: its guarantee, calibration, tails and sampler."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from dprl.compiled import kernel
 from dprl.privacy.accounting.closed_forms import laplace_scale_at_delta
 from dprl.privacy.accounting.curves import RandomizedResponses
-from dprl.privacy.accounting.roots import quotient_up
+from dprl.privacy.accounting.root_finding import quotient_up, root_of_tail
 from dprl.privacy.base import Float64Array
-from dprl.privacy.mechanisms.base import IDEALISED, LAPLACE, Noise, Sensitivity
+from dprl.privacy.mechanisms.base import IDEALISED, MESSAGE, NODE, Mechanism, Noise, Sensitivity, require_positive
 from dprl.privacy.mechanisms.logarithm import log_of_reduced, open_unit, reduced, signed
+from dprl.privacy.mechanisms.samplers import sampler
+from dprl.privacy.mechanisms.tails import NEGLIGIBLE, Lattice, laplace_sum_tail
 from dprl.privacy.randomness.bits import fill_bits
 
 # Draws whose halves are kept at a time: a few kB, which stay in the nearest cache.
@@ -37,7 +38,7 @@ def calibrated_scale(epsilon: float, delta: float, sensitivity: Sensitivity) -> 
 
 
 @dataclass(frozen=True)
-class Laplace:
+class Laplace(Mechanism):
     """Additive Laplace noise, density exp(-|x|/scale) / (2 scale).
 
     *Formal guarantee.* For a vector whose L1 distance between any two neighbours is at most `l1`, adding independent
@@ -52,14 +53,15 @@ class Laplace:
 
     scale: float
     name: ClassVar[str] = "laplace"
-    law: ClassVar[int] = LAPLACE
+    law: ClassVar[int] = 1
     norm: ClassVar[str] = "l1"
     arithmetic: ClassVar[str] = IDEALISED
     bound: ClassVar[float] = 0.0
+    places: ClassVar[frozenset[str]] = frozenset({NODE, MESSAGE})
+    pure: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.scale) and self.scale > 0):
-            raise ValueError(f"scale must be finite and above 0, got {self.scale}; ask for another epsilon")
+        require_positive("scale", self.scale, "ask for another epsilon")
 
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> Laplace:
@@ -80,9 +82,31 @@ class Laplace:
         """Return the composition of one loss of linf / scale per cell, an upper bound; its pure epsilon is exact."""
         return RandomizedResponses(sensitivity.cells, sensitivity.linf / self.scale, sensitivity.l1 / self.scale)
 
-    def noise(self, key: npt.NDArray[np.uint64]) -> Noise:
-        """Return what the kernels need."""
-        return Noise(self.law, self.scale, self.bound, key, np.zeros(0, dtype=np.uint64))
+    def log_ratios(self, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
+        """Return ln P(y | ones) / P(y | zeros) of noisy numbers y."""
+        return (np.abs(y - zeros) - np.abs(y - ones)) / self.scale
+
+    @property
+    def envelope(self) -> Laplace:
+        """The law itself."""
+        return self
+
+    def rounded(self, step: float, summands: int) -> Lattice:
+        """Return the law of a sum of draws, rounded to multiples of `step`; that of one draw is geometric."""
+        step /= self.scale
+        if summands == 1:
+            ratio = math.exp(-step)
+            return Lattice(np.array([-math.expm1(-step / 2.0), math.sinh(step / 2.0) * ratio]), ratio)
+        end = 2.0 * math.sqrt(summands)
+        while laplace_sum_tail(end, summands) > NEGLIGIBLE:
+            end *= 1.2
+        edges = step * (np.arange(math.ceil(end / step) + 2) - 0.5)
+        beyond = 0.5 * np.array([laplace_sum_tail(float(x), summands) for x in edges[1:]])
+        return Lattice(np.concatenate(([1.0 - 2.0 * beyond[0]], -np.diff(beyond))), 0.0)
+
+    def sum_bound(self, n_items: int, failure: float) -> float:
+        """Return E with P(some running sum of 1..n_items draws exceeds E) <= failure, by Levy's inequality."""
+        return self.scale * root_of_tail(lambda x: 2.0 * laplace_sum_tail(x, n_items), failure)
 
 
 @kernel
@@ -101,13 +125,14 @@ def _halves(part: Float64Array, exponents: Float64Array) -> None:
         part[i], exponents[i] = _signed_halves(bits[i])
 
 
-@kernel
-def fill_laplace(out: Float64Array, key: np.ndarray, first: np.uint64, scale: float) -> None:
-    """Fill `out` float64[n], contiguous, with draws number first, first+1, ... of `key`, Laplace(scale).
+@sampler(Laplace.law)
+def fill_laplace(out: Float64Array, noise: Noise, first: np.uint64) -> None:
+    """Fill `out` float64[n], contiguous, with draws number first, first+1, ... of Laplace(noise.scale).
 
     Draw number i is -scale * log(u), within 2.5 ulp, with a random sign; u and the sign are 53 of the bits number i.
     """
-    fill_bits(out.view(np.uint64), key, first)
+    scale = noise.scale
+    fill_bits(out.view(np.uint64), noise.key, first)
     exponents = np.empty(BLOCK)
     for start in range(0, out.shape[0], BLOCK):
         part = out[start : start + BLOCK]

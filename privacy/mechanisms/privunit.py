@@ -15,17 +15,15 @@ import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 from scipy.special import betainc, betaincinv, betaln
 
-from dprl.privacy.accounting.curves import PureLoss
-from dprl.privacy.base import Float64Array
+from dprl.privacy.accounting.curves import PureDP
 from dprl.privacy.mechanisms.base import IDEALISED
-from dprl.privacy.mechanisms.caps import workspace_for_cap
-from dprl.privacy.mechanisms.clipping import ANY
+from dprl.privacy.mechanisms.privunit_kernels import privunit_workspace
 from dprl.privacy.mechanisms.sampling import SILENT
-from dprl.privacy.mechanisms.vectors import CAP, EXACT_CAP, VectorNoise, randomized, workspace
+from dprl.privacy.mechanisms.vectors import CAP, EXACT_CAP, VectorMechanism, VectorNoise
 
 COMMON_SUPPORT = "common support"
 """The messages that can occur, and their law before the cap is chosen, are the same for every input."""
-# Relative; what the incomplete beta function may be off by, with room to spare (tests compare it with rationals and
+# Relative; what the incomplete beta function may be off by, with a margin (tests compare it with rationals and
 # with 40 digits), and for every dimension what the rounding of 1 - gamma^2 adds.
 _MASS_ERROR, _MASS_ERROR_PER_DIMENSION = 1e-9, 2.0**-50
 # The square of a smaller threshold has few digits, or none.
@@ -38,7 +36,7 @@ _DRAWS, _MOST_SUBMISSIONS = 1 << 32, 2**31
 
 
 @dataclass(frozen=True)
-class PrivUnit:
+class PrivUnit(VectorMechanism):
     """A unit vector from the cap around the input's direction with probability p, from its complement otherwise.
 
     *Formal guarantee.* For any two vectors of the user, whatever their norms are, one message is epsilon-LDP with
@@ -141,44 +139,15 @@ class PrivUnit:
         """The root mean squared norm of the estimate's error: sqrt(1/m^2 - 1), of a unit vector."""
         return math.sqrt(1.0 / self.gain**2 - 1.0)
 
-    @property
-    def message_length(self) -> int:
-        """How many numbers a message has."""
-        return self.dimension
-
-    def curve(self) -> PureLoss:
+    def curve(self) -> PureDP:
         """Return what one message proves between any two inputs."""
-        return PureLoss(self.epsilon)
-
-    def randomize(self, vector: Float64Array, key: npt.NDArray[np.uint64], number: int) -> Float64Array:
-        """Return submission `number` of the stream `key` for `vector` float64[d]: a unit vector float64[d].
-
-        *Formal guarantee.* See the class.
-        """
-        return randomized(self.vector_noise(key), vector, number)
-
-    def estimate(self, message: Float64Array) -> Float64Array:
-        """Return the unbiased estimate float64[d] of the input's direction; of zero for an input without one."""
-        return message / self.gain
+        return PureDP(self.epsilon)
 
     def vector_noise(self, key: npt.NDArray[np.uint64]) -> VectorNoise:
-        """Return what the kernels need."""
-        numbers, words = workspace(*workspace_for_cap(self.dimension))
-        return VectorNoise(
-            kind=EXACT_CAP if self.exact else CAP,
-            dimension=self.dimension,
-            message_length=self.message_length,
-            norm=ANY,
-            clip=self.threshold,
-            probability=self.probability,
-            grid=0.0,
-            factor=self.gain,
-            draws=_DRAWS,
-            submissions=_MOST_SUBMISSIONS,
-            noise=SILENT._replace(key=key),
-            numbers=numbers,
-            words=words,
-        )
+        """Return the kernels' form."""
+        kind, silent = EXACT_CAP if self.exact else CAP, SILENT._replace(key=key)
+        noise = self._for_kernels(kind, self.threshold, silent, privunit_workspace(self.dimension), _DRAWS)
+        return noise._replace(probability=self.probability, factor=self.gain, submissions=_MOST_SUBMISSIONS)
 
 
 def _check_dimension(dimension: int) -> None:

@@ -15,13 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dprl.privacy.accounting.curves import RandomizedResponses
-from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.base import INTEGER
-from dprl.privacy.mechanisms.clipping import ANY
+from dprl.privacy.mechanisms.random_sign_kernels import SEED_NUMBERS, fill_projection, fill_signs, random_sign_workspace
 from dprl.privacy.mechanisms.randomized_response import RandomizedResponse
 from dprl.privacy.mechanisms.sampling import SILENT
-from dprl.privacy.mechanisms.signs import SEED_NUMBERS, fill_projection, fill_signs, workspace_for_signs
-from dprl.privacy.mechanisms.vectors import SIGNS, VectorNoise, estimated, lasting, randomized, workspace
+from dprl.privacy.mechanisms.vectors import SIGNS, VectorMechanism, VectorNoise
 from dprl.privacy.randomness.streams import derived_key
 
 __all__ = ["ProjectedRandomSign", "fill_projection", "fill_signs"]
@@ -32,7 +30,7 @@ EPSILON_PER_PROJECTION = 2.5
 
 
 @dataclass(frozen=True)
-class ProjectedRandomSign:
+class ProjectedRandomSign(VectorMechanism):
     """u = M g with a sparse random M, clipped to [-C, C]; every u_i is sent as one bit of local loss epsilon / d_hat.
 
     M is d_hat x d with entries +sqrt(3), 0, -sqrt(3) of probabilities 1/6, 2/3, 1/6, fresh for every submission and
@@ -126,37 +124,12 @@ class ProjectedRandomSign:
         """Return what one message proves between any two inputs."""
         return RandomizedResponses(self.projections, self.bit.epsilon)
 
-    def randomize(self, vector: Float64Array, key: npt.NDArray[np.uint64], number: int) -> Float64Array:
-        """Return submission `number` of the stream `key` for `vector` float64[d]: d_hat bits in {0, 1}, then the seed.
-
-        *Formal guarantee.* See the class.
-        """
-        return randomized(self.vector_noise(key), vector, number)
-
-    def estimate(self, message: Float64Array) -> Float64Array:
-        """Return factor * M^T u~, float64[d], u~ in {-C, C}: unbiased for an input that is not clipped if so scaled."""
-        return estimated(self.vector_noise(SILENT.key), message)
-
     def vector_noise(self, key: npt.NDArray[np.uint64]) -> VectorNoise:
-        """Return what the kernels need."""
-        numbers, words = workspace(*workspace_for_signs(self.dimension, self.projections))
-        draws = 2 * self.projections
-        return VectorNoise(
-            kind=SIGNS,
-            dimension=self.dimension,
-            message_length=self.message_length,
-            norm=ANY,
-            clip=self.clip,
-            probability=0.0,
-            grid=0.0,
-            factor=self.factor * self.clip,
-            draws=draws,
-            submissions=lasting(draws),
-            noise=SILENT._replace(key=key, table=_coins(self.bit).copy()),
-            numbers=numbers,
-            words=words,
-            open_key=derived_key(key, "projection"),
-        )
+        """Return the kernels' form."""
+        coins = SILENT._replace(key=key, table=_coins(self.bit).copy())
+        sizes = random_sign_workspace(self.dimension, self.projections)
+        noise = self._for_kernels(SIGNS, self.clip, coins, sizes, 2 * self.projections)
+        return noise._replace(factor=self.factor * self.clip, open_key=derived_key(key, "projection"))
 
 
 @lru_cache(maxsize=64)

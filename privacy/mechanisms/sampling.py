@@ -1,4 +1,4 @@
-"""One door for all additive noise: the kernels of counters, reports and gradients draw here and nowhere else."""
+"""Sampling of all additive noise: counters, messages and gradients draw here and nowhere else."""
 
 from __future__ import annotations
 
@@ -7,76 +7,16 @@ from ctypes import c_void_p
 import numpy as np
 from numba.np.numpy_support import carray
 
-from dprl.compiled import JIT_DISABLED, extern_kernel, kernel, no_alloc_kernel
+from dprl.compiled import JIT_DISABLED, extern_kernel, no_alloc_kernel
 from dprl.privacy.base import Float64Array
-from dprl.privacy.mechanisms.base import (
-    BOUNDED_LAPLACE,
-    DISCRETE_GAUSSIAN,
-    DISCRETE_LAPLACE,
-    GAUSSIAN,
-    LAPLACE,
-    NO_NOISE,
-    TABULATED,
-    UNIFORM,
-    Noise,
-)
-from dprl.privacy.mechanisms.bounded_laplace import fill_bounded_laplace
-from dprl.privacy.mechanisms.discrete_gaussian import fill_discrete_gaussian
-from dprl.privacy.mechanisms.discrete_laplace import fill_discrete_laplace
-from dprl.privacy.mechanisms.gaussian import fill_gaussian
-from dprl.privacy.mechanisms.laplace import FourRows, extend_laplace, fill_laplace
-from dprl.privacy.mechanisms.tabulated import fill_tabulated
-from dprl.privacy.mechanisms.uniform import fill_uniform_noise
-from dprl.privacy.randomness.bits import CHACHA20, KEY_WORDS, SPLITMIX64, require_generator
+from dprl.privacy.mechanisms.laplace import FourRows, Laplace, extend_laplace
+from dprl.privacy.mechanisms.samplers import NO_NOISE, Noise, draw_compiled, draw_plainly
+from dprl.privacy.randomness.bits import KEY_WORDS, require_generator
 
 # Cells that are drawn and added at a time: few calls, and a few kB that stay in a near cache.
 BLOCK = 2048
+_LAPLACE = Laplace.law
 SILENT = Noise(NO_NOISE, 0.0, 0.0, np.zeros(5, dtype=np.uint64), np.zeros(0, dtype=np.uint64))
-
-
-@kernel
-def draw(out: Float64Array, noise: Noise, first: np.uint64) -> int:
-    """Do what `fill_noise` does and return 1; 0 for a law that has no sampler here, or a key without a generator."""
-    law, scale, bound, key, table = noise
-    if law == NO_NOISE:
-        out[:] = 0.0
-    elif key[0] != SPLITMIX64 and key[0] != CHACHA20:
-        return 0
-    elif law == LAPLACE:
-        fill_laplace(out, key, first, scale)
-    elif law == GAUSSIAN:
-        fill_gaussian(out, key, first, scale)
-    elif law == DISCRETE_LAPLACE:
-        fill_discrete_laplace(out, key, first, table)
-    elif law == DISCRETE_GAUSSIAN:
-        fill_discrete_gaussian(out, key, first, table)
-    elif law == UNIFORM:
-        fill_uniform_noise(out, key, first, bound)
-    elif law == BOUNDED_LAPLACE:
-        fill_bounded_laplace(out, key, first, scale, bound)
-    elif law == TABULATED:
-        fill_tabulated(out, key, first, table)
-    else:
-        return 0
-    return 1
-
-
-@extern_kernel("int64(voidptr, int64, int64, float64, float64, voidptr, voidptr, int64, uint64)")
-def _draw(  # noqa: PLR0913 - what can be passed by address
-    out: c_void_p,
-    n: int,
-    law: int,
-    scale: float,
-    bound: float,
-    key: c_void_p,
-    table: c_void_p,
-    n_table: int,
-    first: np.uint64,
-) -> int:
-    words = carray(table, (n_table,), np.uint64)
-    return draw(
-        carray(out, (n,), np.float64), Noise(law, scale, bound, carray(key, (KEY_WORDS,), np.uint64), words), first
-    )
 
 
 @no_alloc_kernel
@@ -94,16 +34,18 @@ def fill_noise(out: Float64Array, noise: Noise, first: np.uint64) -> None:
     flat, words, thresholds = out.reshape(out.size), noise.key.reshape(KEY_WORDS), noise.table.reshape(noise.table.size)
     if flat.nbytes != 8 * flat.size or words.nbytes != 8 * KEY_WORDS or thresholds.nbytes != 8 * thresholds.size:
         raise ValueError("out, key and table must be of 64-bit numbers; take the noise from a mechanism")
+    if noise.law == NO_NOISE:
+        for i in range(flat.size):
+            flat[i] = 0.0
+        return
+    require_generator(words)
     if JIT_DISABLED:
-        done = draw(flat, noise, first)
+        done = draw_plainly(flat, noise, first)
     else:
         law, scale, bound, table = noise.law, noise.scale, noise.bound, thresholds.ctypes
-        done = _draw(flat.ctypes, flat.size, law, scale, bound, words.ctypes, table, thresholds.size, first)
+        done = draw_compiled(flat.ctypes, flat.size, law, scale, bound, words.ctypes, table, thresholds.size, first)
     if done == 0:
-        require_generator(words)
-        raise ValueError(
-            "law must be one of the codes in dprl.privacy.mechanisms.base; take the noise from a mechanism"
-        )
+        raise ValueError("law must be one of the codes of registered laws; take the noise from a mechanism")
 
 
 @extern_kernel("int64(voidptr, voidptr, voidptr, voidptr, int64, voidptr, uint64, float64)")
@@ -153,7 +95,7 @@ def extend_noise(
     """
     first, sign = np.uint64(abs(node)) * np.uint64(released.size), 1.0 if node > 0 else -1.0
     in_place = row.ctypes.data == parent.ctypes.data
-    if noise.law == LAPLACE and not in_place:
+    if noise.law == _LAPLACE and not in_place:
         _extend_by_laplace((released, totals, parent, row), noise, first, sign)
         return
     for start in range(0, released.size, BLOCK):

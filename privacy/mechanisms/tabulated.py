@@ -8,18 +8,20 @@ numbers.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import logsumexp
 
-from dprl.compiled import kernel
 from dprl.privacy.accounting.bounded_support import bounded_support_curve
 from dprl.privacy.accounting.curves import PrivacyCurve
 from dprl.privacy.base import Float64Array
-from dprl.privacy.mechanisms.base import INTEGER, TABULATED, Noise, Sensitivity
+from dprl.privacy.mechanisms.base import INTEGER, MESSAGE, Mechanism, Noise, Sensitivity
+from dprl.privacy.mechanisms.samplers import sampler
+from dprl.privacy.mechanisms.tails import moment_bound
 from dprl.privacy.randomness.bits import fill_bits
 
 WHOLE = 1 << 63
@@ -28,7 +30,9 @@ _LOG_ERROR = 2e-14
 """A difference of logarithms of two probabilities of at least 2^-64, each rounded, is off by less."""
 _OURS = frozenset(
     {
-        *("law", "norm", "arithmetic", "cumulative", "masses", "bound", "variance", "curve", "noise"),
+        *("law", "norm", "arithmetic", "places", "pure", "replaces", "least_joined_square"),
+        *("cumulative", "masses", "bound", "variance", "curve", "sampler_table", "noise", "log_ratios"),
+        *("envelope", "rounding", "lattice", "rounded", "sum_bound", "moment_limit", "log_moment"),
         *("__getattribute__", "__init_subclass__"),
     }
 )
@@ -37,7 +41,7 @@ _MAGNITUDE = np.uint64(WHOLE - 1)
 _BLOCK = 1024
 
 
-class TabulatedMechanism(ABC):
+class TabulatedMechanism(Mechanism):
     """Additive noise on whole numbers, symmetric and bounded, of the law that `chances` says.
 
     A class below it is a frozen dataclass with a `name`, a `scale` (a field or a property), `calibrated` and
@@ -50,9 +54,10 @@ class TabulatedMechanism(ABC):
     """
 
     name: ClassVar[str]
-    law: ClassVar[int] = TABULATED
+    law: ClassVar[int] = 7
     norm: ClassVar[str] = "l1"
     arithmetic: ClassVar[str] = INTEGER
+    places: ClassVar[frozenset[str]] = frozenset({MESSAGE})
     scale: float
     """What tables call it by, in units of the count."""
 
@@ -102,9 +107,27 @@ class TabulatedMechanism(ABC):
             min(1.0, outside * (1.0 + 1e-12)), float(np.nextafter(sensitivity.cells * ratio, math.inf))
         )
 
-    def noise(self, key: npt.NDArray[np.uint64]) -> Noise:
-        """Return what the kernels need; the table is the caller's own."""
-        return Noise(self.law, self.scale, self.bound, key, self.cumulative.copy())
+    def sampler_table(self) -> npt.NDArray[np.uint64]:
+        """Return the table of the sampler, the caller's own."""
+        return self.cumulative.copy()
+
+    def log_ratios(self, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
+        """Return ln P(y | ones) / P(y | zeros) of noisy integers y; infinite beyond the bound."""
+        logs = np.append(np.log(self.masses), -math.inf)
+        sizes = [np.minimum(np.abs(y - x), self.bound + 1.0).astype(np.int64) for x in (ones, zeros)]
+        return np.asarray(logs[sizes[0]] - logs[sizes[1]])
+
+    def sum_bound(self, n_items: int, failure: float) -> float:
+        """Return E with P(some running sum of 1..n_items draws exceeds E) <= failure, by Doob's inequality."""
+        return min(moment_bound(self.log_moment, n_items, failure, self.variance), n_items * self.bound)
+
+    def log_moment(self, argument: float) -> float:
+        """Return ln E e^(argument Z)."""
+        masses = self.masses
+        log_masses = np.log(masses) + np.append(0.0, np.full(masses.size - 1, math.log(2.0)))
+        sizes = np.arange(masses.size, dtype=np.float64) * argument
+        # ln cosh, in terms that do not overflow.
+        return float(logsumexp(log_masses + sizes + np.log1p(np.exp(-2.0 * sizes)) - math.log(2.0)))
 
 
 def require_nothing_else(mechanism: type[TabulatedMechanism]) -> None:
@@ -121,7 +144,7 @@ def is_its_table(mechanism: TabulatedMechanism, noise: Noise) -> bool:
     own = _OURS & vars(mechanism).keys() <= {"cumulative"}
     table = _cumulative(mechanism.chances())
     tables = np.array_equal(table, noise.table) and np.array_equal(table, mechanism.cumulative)
-    return own and tables and noise.law == TABULATED
+    return own and tables and noise.law == mechanism.law
 
 
 def _cumulative(chances: list[int]) -> npt.NDArray[np.uint64]:
@@ -138,12 +161,13 @@ def _cumulative(chances: list[int]) -> npt.NDArray[np.uint64]:
     return table
 
 
-@kernel
-def fill_tabulated(out: Float64Array, key: np.ndarray, first: np.uint64, table: np.ndarray) -> None:
-    """Fill `out` float64[n] with draws number first, first+1, ... of the law of `table`.
+@sampler(TabulatedMechanism.law)
+def fill_tabulated(out: Float64Array, noise: Noise, first: np.uint64) -> None:
+    """Fill `out` float64[n] with draws number first, first+1, ... of the law of `noise.table`.
 
-    *Formal guarantee.* See TabulatedMechanism. Draw i is a function of word i of `key` only.
+    *Formal guarantee.* See TabulatedMechanism. Draw i is a function of word i of the key only.
     """
+    key, table = noise.key, noise.table
     words = np.empty(min(_BLOCK, out.shape[0]), dtype=np.uint64)
     for start in range(0, out.shape[0], _BLOCK):
         part = out[start : start + _BLOCK]

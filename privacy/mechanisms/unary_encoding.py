@@ -20,7 +20,7 @@ from scipy.special import expit
 from dprl.compiled import kernel
 from dprl.privacy.accounting.closed_forms import largest_loss
 from dprl.privacy.accounting.curves import PrivacyCurve, RandomizedResponses
-from dprl.privacy.accounting.roots import inside, largest, quotient_down
+from dprl.privacy.accounting.root_finding import inside, largest, quotient_down
 from dprl.privacy.accounting.unary_encodings import OptimizedUnaryEncodings
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.base import INTEGER, Sensitivity
@@ -30,6 +30,7 @@ from dprl.privacy.randomness.exact import LIMBS, fill_bernoulli, to_limbs
 
 _LOW_HALF = np.uint64(0xFFFFFFFF)
 _HALF_WORD = np.uint64(32)
+SAMPLED_PREFIX = "sampled_"
 
 
 def encodings(sensitivity: Sensitivity) -> int:
@@ -196,6 +197,63 @@ class OptimizedUnaryEncoding(UnaryEncoding):
         """Return 1/2 and q, rounded up: 1 less the truth of randomised response, which is rounded down."""
         q = (1 << COIN_BITS) - truth_bits(Fraction(self.epsilon))
         return np.concatenate([to_limbs(1 << (COIN_BITS - 1), LIMBS), to_limbs(q, LIMBS)])
+
+
+@dataclass(frozen=True)
+class UnaryEncoder:
+    """A user's one-hot rows as randomised bits.
+
+    *Formal guarantee.* Every step's row is encoded with the encoding's epsilon, so H steps together are H * epsilon-LDP
+    for any two trajectories. With `sampled` the user draws one step, whatever the data are, and sends that step and its
+    row only: epsilon-LDP, exactly.
+
+    Args:
+        encoding: of one row. n_steps: H. width: cells of a row. sampled: whether one step is sent in place of all.
+
+    Paper: Wang, Blocki, Li, Jha 2017, sec. 4; [CZ22] Remark 7.
+    """
+
+    encoding: UnaryEncoding
+    n_steps: int
+    width: int
+    sampled: bool
+    arithmetic: ClassVar[str] = INTEGER
+
+    @property
+    def name(self) -> str:
+        """The name in configs and certificates."""
+        return (SAMPLED_PREFIX if self.sampled else "") + self.encoding.name
+
+    @property
+    def scale(self) -> float:
+        """The standard deviation that one user adds to a cell, in the mean over a row."""
+        return math.sqrt(self.variance)
+
+    @property
+    def rows_sent(self) -> int:
+        """How many rows a user sends."""
+        return 1 if self.sampled else self.n_steps
+
+    @property
+    def factor(self) -> float:
+        """What (bit - q) is multiplied by to be unbiased."""
+        return (self.n_steps if self.sampled else 1) / self.encoding.gap
+
+    @property
+    def variance(self) -> float:
+        """Variance that one user adds to a cell, in counts squared: the mean over a row, one cell of which is hot."""
+        steps = self.n_steps if self.sampled else 1
+        hot, cold = (self.encoding.variance(hot=hot, steps=steps) for hot in (True, False))
+        return cold + (hot - cold) / self.width
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """How much replacing the user changes what is encoded: two cells of every row that is sent."""
+        return Sensitivity.of_cells(2 * self.rows_sent)
+
+    def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
+        """Return what the rows that are sent prove."""
+        return self.encoding.curve(sensitivity)
 
 
 @kernel

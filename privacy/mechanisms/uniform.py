@@ -1,4 +1,4 @@
-"""Uniform noise: what its bound proves, which is little."""
+"""Uniform noise: its bound proves little."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from dprl.compiled import kernel
 from dprl.privacy.accounting.bounded_support import attained, bounded_support_curve, worst_outside
 from dprl.privacy.accounting.curves import PrivacyCurve
 from dprl.privacy.base import Float64Array
-from dprl.privacy.mechanisms.base import IDEALISED, UNIFORM, Noise, Sensitivity
+from dprl.privacy.mechanisms.base import IDEALISED, Mechanism, Noise, Sensitivity, require_positive
+from dprl.privacy.mechanisms.samplers import sampler
 from dprl.privacy.randomness.bits import fill_uniform
 
+BoolArray = npt.NDArray[np.bool_]
 _HALF_STEP = 2.0**-53
 
 
 @dataclass(frozen=True)
-class Uniform:
+class Uniform(Mechanism):
     """Additive uniform noise on [-bound, bound].
 
     *Formal guarantee.* For a vector whose neighbours differ by v, delta(epsilon) = 1 - prod_j (1 - |v_j| / (2 bound))_+
@@ -36,13 +38,12 @@ class Uniform:
 
     bound: float
     name: ClassVar[str] = "uniform"
-    law: ClassVar[int] = UNIFORM
+    law: ClassVar[int] = 5
     norm: ClassVar[str] = "l1"
     arithmetic: ClassVar[str] = IDEALISED
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.bound) and self.bound > 0):
-            raise ValueError(f"bound must be finite and above 0, got {self.bound}; ask for a larger delta")
+        require_positive("bound", self.bound, "ask for a larger delta")
 
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> Uniform:  # noqa: ARG003
@@ -77,9 +78,14 @@ class Uniform:
         outside = worst_outside(s.l1, s.linf, s.cells, log_common)
         return bounded_support_curve(outside, 0.0, exact=attained(s.l1, s.l2, s.linf, s.cells))
 
-    def noise(self, key: npt.NDArray[np.uint64]) -> Noise:
-        """Return what the kernels need."""
-        return Noise(self.law, self.scale, self.bound, key, np.zeros(0, dtype=np.uint64))
+    def log_ratios(self, y: Float64Array, ones: Float64Array, zeros: Float64Array) -> Float64Array:
+        """Return ln P(y | ones) / P(y | zeros) of noisy numbers y: 0, or infinite where only one of the two gives y."""
+        return within_support(np.zeros(y.shape), np.abs(y - ones) > self.bound, np.abs(y - zeros) > self.bound)
+
+
+def within_support(ratios: Float64Array, outside_ones: BoolArray, outside_zeros: BoolArray) -> Float64Array:
+    """Return log ratios, infinite where a number lies outside of one of the two supports."""
+    return np.where(outside_zeros, math.inf, np.where(outside_ones, -math.inf, ratios))
 
 
 @kernel
@@ -91,12 +97,13 @@ def fill_signed_uniform(out: Float64Array, key: np.ndarray, first: np.uint64) ->
         out[i] = (2.0 * out[i] - 1.0) + _HALF_STEP
 
 
-@kernel
-def fill_uniform_noise(out: Float64Array, key: np.ndarray, first: np.uint64, bound: float) -> None:
-    """Fill `out` float64[n] with draws number first, first+1, ... of the stream `key`, uniform on [-bound, bound].
+@sampler(Uniform.law)
+def fill_uniform_noise(out: Float64Array, noise: Noise, first: np.uint64) -> None:
+    """Fill `out` float64[n] with draws number first, first+1, ..., uniform on [-noise.bound, noise.bound].
 
     *Formal guarantee.* None by itself; see Uniform.
     """
-    fill_signed_uniform(out, key, first)
+    bound = noise.bound
+    fill_signed_uniform(out, noise.key, first)
     for i in range(out.shape[0]):
         out[i] *= bound

@@ -1,24 +1,23 @@
-"""One door for randomised vectors: the kernels of a message on the user's side and of its estimate on the server's.
-
-Mechanisms randomise with the same kernels, one message at a time; see gradients.py for what they share.
-"""
+"""Randomised vectors: the contract of their mechanisms, and the kernels of messages and estimates."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from dprl.compiled import no_alloc_kernel
+from dprl.privacy.accounting.curves import PrivacyCurve, Unbounded
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.base import Noise
-from dprl.privacy.mechanisms.caps import send_direction
-from dprl.privacy.mechanisms.clipping import NORMS, fill_clipped, fill_units
+from dprl.privacy.mechanisms.clipping import ANY, NORMS, fill_clipped, fill_units
+from dprl.privacy.mechanisms.privunit_kernels import send_direction
+from dprl.privacy.mechanisms.random_sign_kernels import project_back, send_signs
 from dprl.privacy.mechanisms.sampling import SILENT, fill_noise
-from dprl.privacy.mechanisms.signs import project_back, send_signs
 from dprl.privacy.randomness.bits import fill_bits
 
 # What is sent: the clipped vector as it is, with noise, with noise on a grid; randomised signs of projections; a
@@ -141,11 +140,6 @@ def fill_estimate(out: Float64Array, message: Float64Array, noise: VectorNoise) 
             out[i] = message[i]
 
 
-def workspace(numbers: int, words: int) -> tuple[Float64Array, npt.NDArray[np.uint64]]:
-    """Return the workspace of kernels."""
-    return np.zeros(numbers), np.zeros(words, dtype=np.uint64)
-
-
 def checked_vector(vector: Float64Array, dimension: int) -> Float64Array:
     """Return `vector` as float64[dimension]; raise ValueError for another shape, which is no secret."""
     given = np.ascontiguousarray(vector, dtype=np.float64)
@@ -154,33 +148,77 @@ def checked_vector(vector: Float64Array, dimension: int) -> Float64Array:
     return given
 
 
-def randomized(noise: VectorNoise, vector: Float64Array, number: int) -> Float64Array:
-    """Return the message float64[m] of submission `number`.
+class VectorMechanism(ABC):
+    """Randomises one vector a submission; `curve` is the guarantee of one message between any two vectors.
 
-    *Formal guarantee.* See `fill_message`.
+    A number that is not finite counts as 0 before anything else: an exception would say something about the data. A
+    stream belongs to one mechanism; submissions of different numbers never share a bit of it.
     """
-    given = checked_vector(vector, noise.dimension)
-    if not 0 <= number < noise.submissions:
-        raise ValueError(f"number must lie in [0, {noise.submissions}), got {number}; start a new stream")
-    message = np.empty(noise.message_length)
-    fill_message(message, given, noise, number)
-    return message
 
+    name: ClassVar[str]
 
-def estimated(noise: VectorNoise, message: Float64Array) -> Float64Array:
-    """Return what a message says, float64[d]; post-processing."""
-    out = np.empty(noise.dimension)
-    fill_estimate(out, np.ascontiguousarray(message, dtype=np.float64), noise)
-    return out
+    if TYPE_CHECKING:  # a field, a class variable or a property
 
+        @property
+        def dimension(self) -> int:
+            """d, of the vectors."""
 
-def lasting(draws: int) -> int:
-    """Return for how many submissions of so many draws a key lasts."""
-    return _MOST_DRAWS // draws
+        @property
+        def arithmetic(self) -> str:
+            """Assumption of the guarantee on numbers."""
+
+        @property
+        def noise_norm(self) -> float:
+            """A bound on the root mean squared norm of the estimate's error (for an input that is not clipped)."""
+
+    @property
+    def message_length(self) -> int:
+        """Numbers of a message, whatever the data."""
+        return self.dimension
+
+    @abstractmethod
+    def curve(self) -> PrivacyCurve:
+        """Return the privacy curve of one message between any two inputs."""
+
+    @abstractmethod
+    def vector_noise(self, key: npt.NDArray[np.uint64]) -> VectorNoise:
+        """Return the kernels' form, which draws from the stream `key`."""
+
+    def randomize(self, vector: Float64Array, key: npt.NDArray[np.uint64], number: int) -> Float64Array:
+        """Return the message float64[message_length] of submission `number` >= 0 for `vector` float64[d].
+
+        *Formal guarantee.* See the class.
+        """
+        noise, given = self.vector_noise(key), checked_vector(vector, self.dimension)
+        if not 0 <= number < noise.submissions:
+            raise ValueError(f"number must lie in [0, {noise.submissions}), got {number}; start a new stream")
+        message = np.empty(noise.message_length)
+        fill_message(message, given, noise, number)
+        return message
+
+    def estimate(self, message: Float64Array) -> Float64Array:
+        """Return the server's estimate from a message, float64[d]; post-processing."""
+        out = np.empty(self.dimension)
+        fill_estimate(out, np.ascontiguousarray(message, dtype=np.float64), self.vector_noise(SILENT.key))
+        return out
+
+    def _for_kernels(
+        self, kind: int, clip: float, noise: Noise, sizes: tuple[int, int], draws: int | None = None
+    ) -> VectorNoise:
+        """Return the kernels' form with a workspace of `sizes` numbers and words: no ball, no grid, a factor of 1.
+
+        draws: of one submission; one per coordinate if not given.
+        """
+        draws = self.dimension if draws is None else draws
+        numbers, words = np.zeros(sizes[0]), np.zeros(sizes[1], dtype=np.uint64)
+        return VectorNoise(
+            kind, self.dimension, self.message_length, ANY, clip, 0.0, 0.0, 1.0, draws, _MOST_DRAWS // draws,
+            noise, numbers, words,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class RawVector:
+class RawVector(VectorMechanism):
     """The clipped vector as it is: for runs without privacy. No ledger accounts for it.
 
     Args:
@@ -197,31 +235,23 @@ class RawVector:
     noise_norm: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
-        if self.dimension < 1:
-            raise ValueError(f"dimension must be at least 1, got {self.dimension}; a message has at least one number")
+        check_ball(self.dimension, self.clip)
         if self.norm not in NORMS:
             raise ValueError(f"norm must be one of {', '.join(NORMS)}, got {self.norm!r}; choose one of them")
-        if not (math.isfinite(self.clip) and self.clip > 0):
-            raise ValueError(f"clip must be finite and above 0, got {self.clip}; vectors are shrunk to half of it")
 
-    @property
-    def message_length(self) -> int:
-        """The dimension."""
-        return self.dimension
+    def curve(self) -> PrivacyCurve:
+        """Return that nothing is guaranteed."""
+        return Unbounded()
 
     def vector_noise(self, key: npt.NDArray[np.uint64]) -> VectorNoise:
-        """Return what the kernels need; nothing is drawn from `key`."""
-        numbers, words = workspace(0, 0)
-        radius, norm = self.clip / 2.0, NORMS[self.norm]
-        return VectorNoise(
-            RAW, self.dimension, self.dimension, norm, radius, 0.0, 0.0, 1.0, 1, _MOST_DRAWS,
-            SILENT._replace(key=key), numbers, words,
-        )  # fmt: skip
+        """Return the kernels' form; nothing is drawn from `key`."""
+        silent = SILENT._replace(key=key)
+        return self._for_kernels(RAW, self.clip / 2.0, silent, (0, 0), draws=1)._replace(norm=NORMS[self.norm])
 
-    def randomize(self, vector: Float64Array, key: npt.NDArray[np.uint64], number: int) -> Float64Array:
-        """Return the clipped vector float64[d]: no noise."""
-        return randomized(self.vector_noise(key), vector, number)
 
-    def estimate(self, message: Float64Array) -> Float64Array:
-        """Return the message."""
-        return estimated(self.vector_noise(SILENT.key), message)
+def check_ball(dimension: int, clip: float) -> None:
+    """Raise ValueError unless vectors of that dimension can be shrunk into a ball of radius clip / 2."""
+    if dimension < 1:
+        raise ValueError(f"dimension must be at least 1, got {dimension}; a message has at least one number")
+    if not (math.isfinite(clip) and clip > 0):
+        raise ValueError(f"clip must be finite and above 0, got {clip}; vectors are shrunk to half of it")

@@ -10,21 +10,18 @@ from typing import Any
 from dprl.privacy.base import TrustModel
 from dprl.privacy.counters import COUNTERS
 from dprl.privacy.counters.base import Counter
-from dprl.privacy.counters.selection import Wanted, calibrated_of, choose
-from dprl.privacy.mechanisms import ADDITIVE
-from dprl.privacy.mechanisms.base import INTEGER, TABULATED, Mechanism, Sensitivity
-from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
-from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
-from dprl.privacy.mechanisms.gaussian import Gaussian
-from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.mechanisms.unary_encoding import OptimizedUnaryEncoding, SymmetricUnaryEncoding
-from dprl.privacy.mechanisms.unary_report import SAMPLED_PREFIX, UnaryReport
+from dprl.privacy.counters.selection import CounterRequirements, calibrated_of, choose
+from dprl.privacy.mechanisms import ADDITIVE, laws_for
+from dprl.privacy.mechanisms.base import INTEGER, MESSAGE, NODE, Mechanism, Sensitivity
+from dprl.privacy.mechanisms.unary_encoding import (
+    SAMPLED_PREFIX,
+    OptimizedUnaryEncoding,
+    SymmetricUnaryEncoding,
+    UnaryEncoder,
+)
 from dprl.privacy.queries.count_encoding import RELEASED_FAMILIES, CountEncoding
 
 AUTO = "auto"
-_LAWS: tuple[type[Mechanism], ...] = (Laplace, DiscreteLaplace, Gaussian, DiscreteGaussian)
-_ADDITIVE = {law.name: law for law in _LAWS}
-_WHOLE: dict[str, type[Mechanism]] = {Laplace.name: DiscreteLaplace, Gaussian.name: DiscreteGaussian}
 _UNARY = {encoding.name: encoding for encoding in (SymmetricUnaryEncoding, OptimizedUnaryEncoding)}
 
 
@@ -55,24 +52,26 @@ class CountBudget:
     def laws(self, name: str) -> list[type[Mechanism]]:
         """Return the additive mechanisms that a config's `mechanism` stands for, under this arithmetic and delta."""
         if name != AUTO:
-            return [_WHOLE.get(name, _ADDITIVE[name]) if self.exact else _ADDITIVE[name]]
-        laws = (DiscreteLaplace, DiscreteGaussian) if self.exact else (Laplace, Gaussian)
-        return [law for law in laws if self.delta > 0.0 or law.norm == "l1"]
+            whole = {law.replaces: law for law in ADDITIVE.values()} if self.exact else {}
+            return [whole.get(name, ADDITIVE[name])]
+        laws = [law for law in laws_for(NODE) if (law.arithmetic == INTEGER) == self.exact]
+        return [law for law in laws if self.delta > 0.0 or law.pure]
 
-    def wanted(self, laws: list[type[Mechanism]]) -> Wanted:
+    def wanted(self, laws: list[type[Mechanism]]) -> CounterRequirements:
         """Return the same in the terms of the choice of a counter for noise of these laws."""
         n_cells, whole = self.encoding.released.n_cells, all(law.arithmetic == INTEGER for law in laws)
-        return Wanted(self.epsilon, self.delta, self.row, self.n_users, n_cells, exact=whole)
+        return CounterRequirements(self.epsilon, self.delta, self.row, self.n_users, n_cells, exact=whole)
 
 
 def counter_names() -> tuple[list[str], list[str]]:
     """Return what `counter` and `mechanism` of the central model can be."""
-    return [*COUNTERS, AUTO], [*_ADDITIVE, AUTO]
+    return [*COUNTERS, AUTO], [*(law.name for law in laws_for(NODE)), AUTO]
 
 
 def report_names() -> list[str]:
     """Return what `mechanism` of the local model can be."""
-    return [*_ADDITIVE, *_tabulated(), *_UNARY, *(SAMPLED_PREFIX + name for name in _UNARY), AUTO]
+    additive = [law.name for law in laws_for(MESSAGE)]
+    return [*additive, *_UNARY, *(SAMPLED_PREFIX + name for name in _UNARY), AUTO]
 
 
 def calibrated_counter(counter: str, mechanism: str, budget: CountBudget) -> tuple[Counter, str]:
@@ -92,7 +91,7 @@ def calibrated_counter(counter: str, mechanism: str, budget: CountBudget) -> tup
     return choice.counter, choice.reason if counter == AUTO else ""
 
 
-def calibrated_report(mechanism: str, budget: CountBudget) -> tuple[Mechanism | UnaryReport, str]:
+def calibrated_report(mechanism: str, budget: CountBudget) -> tuple[Mechanism | UnaryEncoder, str]:
     """Return the randomiser of a report with the least noise of what the name allows, and why if there was a choice.
 
     Raises ValueError if none can meet the budget.
@@ -141,10 +140,8 @@ def _encodings(encoding: CountEncoding) -> Iterator[CountEncoding]:
             continue
 
 
-def _report(name: str, budget: CountBudget) -> Mechanism | UnaryReport:
-    if name in _tabulated():
-        return _tabulated()[name].calibrated(budget.epsilon, budget.delta, budget.row)
-    if name in _ADDITIVE:
+def _report(name: str, budget: CountBudget) -> Mechanism | UnaryEncoder:
+    if name in ADDITIVE:
         return budget.laws(name)[0].calibrated(budget.epsilon, budget.delta, budget.row)
     if not _one_hot(budget.encoding):
         raise ValueError(
@@ -154,12 +151,7 @@ def _report(name: str, budget: CountBudget) -> Mechanism | UnaryReport:
     released = budget.encoding.released
     changed = Sensitivity.of_cells(2 if sampled else 2 * released.n_steps)
     calibrated = encoding.calibrated(budget.epsilon, budget.delta, changed)
-    return UnaryReport(calibrated, released.n_steps, released.block, sampled)
-
-
-def _tabulated() -> dict[str, type[Mechanism]]:
-    """Return the mechanisms that are registered with a table of their own; counters take none of them."""
-    return {name: law for name, law in ADDITIVE.items() if law.law == TABULATED}
+    return UnaryEncoder(calibrated, released.n_steps, released.block, sampled)
 
 
 def _one_hot(encoding: CountEncoding) -> bool:
@@ -168,8 +160,10 @@ def _one_hot(encoding: CountEncoding) -> bool:
 
 
 def _check_delta(mechanism: str, budget: CountBudget) -> None:
-    if mechanism in (Gaussian.name, DiscreteGaussian.name) and budget.delta <= 0.0:
+    law = ADDITIVE.get(mechanism)
+    if law is not None and NODE in law.places and not law.pure and budget.delta <= 0.0:
+        pure = ", ".join(law.name for law in laws_for(NODE) if law.pure)
         raise ValueError(
-            f"mechanism must be one of {Laplace.name}, {DiscreteLaplace.name}, {AUTO}, got {mechanism!r}; "
+            f"mechanism must be one of {pure}, {AUTO}, got {mechanism!r}; "
             "Gaussian noise needs a delta above 0: add delta: 1e-6"
         )

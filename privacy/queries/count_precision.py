@@ -8,11 +8,15 @@ from typing import NamedTuple
 
 from dprl.privacy.counters import BinaryTree, KaryTree
 from dprl.privacy.counters.base import Counter
-from dprl.privacy.counters.error_bounds import UnaryCell, running_sum_bound, unary_cell_bound
-from dprl.privacy.counters.unary_bounds import grid_points
-from dprl.privacy.counters.weighted_bounds import weighted_sum_bound, weighted_tree_bound, weighted_unary_bound
+from dprl.privacy.counters.error_bounds import (
+    running_sum_bound,
+    unary_cell_bound,
+    weighted_sum_bound,
+    weighted_tree_bound,
+)
+from dprl.privacy.counters.unary_bounds import UnaryCell, grid_points, weighted_unary_bound
 from dprl.privacy.mechanisms.base import INTEGER, Mechanism
-from dprl.privacy.mechanisms.unary_report import UnaryReport
+from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder
 from dprl.privacy.queries.count_encoding import CountEncoding, CountFamily
 from dprl.privacy.queries.printed import PrintedError
 
@@ -27,12 +31,12 @@ class NoiseSpec(NamedTuple):
     error bound, used in place of the exact one, or None.
     """
 
-    law: Mechanism | UnaryReport | None
+    law: Mechanism | UnaryEncoder | None
     counter: Counter
     printed: PrintedError | None = None
 
     @property
-    def on_either_side(self) -> Mechanism | UnaryReport | None:
+    def on_either_side(self) -> Mechanism | UnaryEncoder | None:
         """The law of the noise, on whichever side it is; None without noise."""
         return self.law or self.counter.node
 
@@ -78,7 +82,7 @@ def _sums_bound(noise: NoiseSpec, summands: int, number: int, users: int, beta: 
     report, counter, _ = noise
     if report is None:
         return counter.error_bound(number, beta, summands, users)
-    if isinstance(report, UnaryReport):
+    if isinstance(report, UnaryEncoder):
         cell = _unary_cell(report, summands)
         if grid_points(cell) > _MOST_GRID_POINTS:
             return weighted_unary_bound(users, cell, beta / number)
@@ -101,7 +105,7 @@ def weighted_bound(encoding: CountEncoding, noise: NoiseSpec, sums: WeightedSums
     family = next(f for f in encoding.needed.families if f.name == sums.family)
     summands, users = encoding.summands(family) * sums.cells, min(sums.users, noise.counter.n_items)
     law, failure = noise.on_either_side, beta / sums.number
-    if isinstance(law, UnaryReport):
+    if isinstance(law, UnaryEncoder):
         return weighted_unary_bound(users, _unary_cell(law, summands), failure)
     if law is None or law.arithmetic != INTEGER:
         return _sums_bound(noise, summands, 1, users, failure)
@@ -112,6 +116,6 @@ def weighted_bound(encoding: CountEncoding, noise: NoiseSpec, sums: WeightedSums
     return weighted_tree_bound(noise.counter.depths(users), law, summands, failure)
 
 
-def _unary_cell(report: UnaryReport, cells: int) -> UnaryCell:
+def _unary_cell(report: UnaryEncoder, cells: int) -> UnaryCell:
     encoding, steps = report.encoding, report.n_steps if report.sampled else 1
     return UnaryCell(encoding.hot_probability, encoding.cold_probability, steps, cells)

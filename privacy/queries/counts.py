@@ -16,7 +16,7 @@ from dprl.privacy.counters.base import EXACT, ROWS, Counter, Tree
 from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.mechanisms.base import INTEGER, Mechanism, Noise, Sensitivity
 from dprl.privacy.mechanisms.sampling import SILENT
-from dprl.privacy.mechanisms.unary_report import UnaryReport
+from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder
 from dprl.privacy.queries.count_encoding import CountEncoding, CountFamilies, CountFamily, UserRecord, collect
 from dprl.privacy.queries.count_kernels import (
     SAMPLED_UNARY,
@@ -60,7 +60,7 @@ class CountQuery(Query):
             raise LedgerError(
                 f"the kernels cannot run a counter of type {type(self.noise.counter).__name__}; add its release"
             )
-        if isinstance(self.noise.law, UnaryReport) and not _fits(self.noise.law, self.encoding.released):
+        if isinstance(self.noise.law, UnaryEncoder) and not _fits(self.noise.law, self.encoding.released):
             raise LedgerError(
                 f"{self.noise.law.name} encodes one row of {self.noise.law.width} cells a step; the encoding has others"
             )
@@ -96,9 +96,9 @@ class CountQuery(Query):
             return tuple(ReleaseEvent.without_noise(name, number, entropy) for name, number in cells)
         return tuple(self._event(family, noise, entropy) for family in families.families)
 
-    def _event(self, family: CountFamily, noise: Mechanism | UnaryReport, entropy: str) -> ReleaseEvent:
+    def _event(self, family: CountFamily, noise: Mechanism | UnaryEncoder, entropy: str) -> ReleaseEvent:
         families, counter = self.encoding.released, self.noise.counter
-        if isinstance(self.noise.law, UnaryReport):
+        if isinstance(self.noise.law, UnaryEncoder):
             row = self.noise.law.sensitivity
             start: Sensitivity | None = row
         else:
@@ -128,7 +128,7 @@ class CountQuery(Query):
         n_cells, kind, exact = released.n_cells, _message_kind(law), self.noise.counter.node is None
         totals = np.zeros(n_cells)
         noisy = totals if exact else np.zeros(n_cells)
-        unary = isinstance(law, UnaryReport)
+        unary = isinstance(law, UnaryEncoder)
         return CountChannel(
             cursor=new_cursor(),
             slots=encoding.slots(),
@@ -137,13 +137,13 @@ class CountQuery(Query):
             client=ClientState(
                 kind=kind,
                 noise=_client_noise(law, streams.key("user_noise", self.identity)),
-                table=law.encoding.table() if isinstance(law, UnaryReport) else SILENT.table,
+                table=law.encoding.table() if isinstance(law, UnaryEncoder) else SILENT.table,
                 coins_key=streams.key("user_coins", self.identity),
                 coins=np.zeros(released.n_steps * len(self.families.families)),
             ),
             server=ServerState(
-                shift=law.encoding.cold_probability if isinstance(law, UnaryReport) else 0.0,
-                factor=law.factor if isinstance(law, UnaryReport) else 1.0,
+                shift=law.encoding.cold_probability if isinstance(law, UnaryEncoder) else 0.0,
+                factor=law.factor if isinstance(law, UnaryEncoder) else 1.0,
                 totals=totals,
                 totals_at_release=np.zeros(0 if exact else n_cells),
                 counter=self.noise.counter.open(n_cells, streams.key("server_noise", self.identity)),
@@ -238,21 +238,21 @@ def _attainable(family: CountFamily, counter: Counter) -> bool:
     return family.width > 1 and counter.attained
 
 
-def _message_kind(law: Mechanism | UnaryReport | None) -> int:
-    if isinstance(law, UnaryReport):
+def _message_kind(law: Mechanism | UnaryEncoder | None) -> int:
+    if isinstance(law, UnaryEncoder):
         return SAMPLED_UNARY if law.sampled else UNARY
     return SUMS
 
 
-def _client_noise(law: Mechanism | UnaryReport | None, key: np.ndarray) -> Noise:
+def _client_noise(law: Mechanism | UnaryEncoder | None, key: np.ndarray) -> Noise:
     if law is None:
         return SILENT
-    if isinstance(law, UnaryReport):
+    if isinstance(law, UnaryEncoder):
         return SILENT._replace(key=key)
     return law.noise(key)
 
 
-def _fits(law: UnaryReport, released: CountFamilies) -> bool:
+def _fits(law: UnaryEncoder, released: CountFamilies) -> bool:
     """Whether a law encodes what is released: one whole cell of one family per step."""
     one_hot = len(released.families) == 1 and released.families[0].indicator
     return one_hot and (released.n_steps, released.block) == (law.n_steps, law.width)

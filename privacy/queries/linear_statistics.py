@@ -23,8 +23,7 @@ from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.clipping import NORMS
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
 from dprl.privacy.mechanisms.gram import GramRelease, gram_sensitivity
-from dprl.privacy.mechanisms.gram_base import RawGram
-from dprl.privacy.mechanisms.gram_keys import stage_key
+from dprl.privacy.mechanisms.gram_base import RawGram, stage_key
 from dprl.privacy.mechanisms.sampling import SILENT
 from dprl.privacy.mechanisms.vectors import RawVector
 from dprl.privacy.queries.linear_statistics_kernels import (

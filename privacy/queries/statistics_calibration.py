@@ -6,15 +6,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from dprl.privacy.counters.selection import Wanted, calibrated_of
+from dprl.privacy.counters.selection import CounterRequirements, calibrated_of
 from dprl.privacy.mechanisms import GramMechanism
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
 from dprl.privacy.mechanisms.gram import GramRelease
 from dprl.privacy.mechanisms.gram_base import ROUNDING, RawGram, shape_of
-from dprl.privacy.mechanisms.gram_bounded import GramBoundedLaplace, GramUniform
-from dprl.privacy.mechanisms.gram_gaussian import GramGaussian, budget_mu
-from dprl.privacy.mechanisms.gram_laplace import GramLaplace
+from dprl.privacy.mechanisms.gram_laws import GramBoundedLaplace, GramGaussian, GramLaplace, GramUniform, budget_mu
 from dprl.privacy.mechanisms.gram_printed import (
     printed_gaussian_sigma,
     printed_laplace_scale,
@@ -71,7 +69,7 @@ def counted_statistics(
         ratio = share / (1.0 - share)
         reward_scale = unit.l1 / (ratio * row.l1) if node.norm == "l1" else unit.l2 / (math.sqrt(ratio) * row.l2)
         row = row.beside(correction_row(layout, budget.reward_clip, reward_scale, node.norm))
-    wanted = Wanted(budget.epsilon, budget.delta, row, n_users, row.cells)
+    wanted = CounterRequirements(budget.epsilon, budget.delta, row, n_users, row.cells)
     counter, why = calibrated_of(counter_name, node, wanted)
     central = CountedStatistics(counter, scales, reward_scale)
     raw = RawGram(release)
@@ -103,13 +101,13 @@ def _gaussian(budget: StatisticsBudget, layout: StatisticsLayout) -> _Noise:
     """Return Gaussian noise of both parts, of one mu^2."""
     mu, release = budget_mu(budget.epsilon, budget.delta, budget.exact), layout.release(clipped=True)
     if budget.rewards != "noisy":
-        return GramGaussian.with_mu(mu, release, budget.stage_scales, budget.exact, budget.epsilon), None
+        return GramGaussian.from_gdp(mu, release, budget.stage_scales, budget.exact, budget.epsilon), None
     # All corrections of a user are one vector, of which none is longer than G.
     diameter = 2.0 * budget.reward_clip * math.sqrt(layout.n_agents * layout.horizon)
     scale = diameter / (mu * math.sqrt(budget.reward_share)) * (1.0 + ROUNDING)
     vector = ClippedGaussian.with_scale(scale, layout.n_corrections, diameter, budget.exact)
     rest = mu * math.sqrt(1.0 - budget.reward_share)
-    return GramGaussian.with_mu(rest, release, budget.stage_scales, budget.exact, budget.epsilon), vector
+    return GramGaussian.from_gdp(rest, release, budget.stage_scales, budget.exact, budget.epsilon), vector
 
 
 def _laplace(budget: StatisticsBudget, layout: StatisticsLayout) -> _Noise:

@@ -9,8 +9,7 @@ from dprl.privacy.base import TrustModel
 from dprl.privacy.counters import RETIRED
 from dprl.privacy.counters.binary_tree import BinaryTree
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
-from dprl.privacy.mechanisms.gram_gaussian import GramGaussian
-from dprl.privacy.mechanisms.gram_laplace import GramLaplace
+from dprl.privacy.mechanisms.gram_laws import GramGaussian, GramLaplace
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.queries.count_calibration import AUTO, calibrated_counter, counter_names
 from dprl.privacy.queries.count_encoding import CountEncoding

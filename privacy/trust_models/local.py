@@ -6,14 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from dprl.privacy.accounting.roots import quotient_down
+from dprl.privacy.accounting.root_finding import quotient_down
 from dprl.privacy.base import Guarantee, TrustModel
 from dprl.privacy.counters import ExactCounter
 from dprl.privacy.mechanisms import GRAMS, GramMechanism
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
-from dprl.privacy.mechanisms.gram_bounded import GramBoundedLaplace, GramUniform
-from dprl.privacy.mechanisms.gram_gaussian import GramGaussian
-from dprl.privacy.mechanisms.gram_laplace import GramLaplace
+from dprl.privacy.mechanisms.gram_laws import GramBoundedLaplace, GramGaussian, GramLaplace, GramUniform
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import SCALINGS, ProjectedRandomSign, Scaling

@@ -130,7 +130,7 @@ from dprl.privacy import Streams
 from dprl.compiled import _waiting
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.sampling import fill_noise
-from dprl.privacy.mechanisms.signs import workspace_for_signs
+from dprl.privacy.mechanisms.random_sign_kernels import random_sign_workspace
 from dprl.privacy.randomness.bits import fill_bits
 
 if sys.argv[1] == "bits":
@@ -138,7 +138,7 @@ if sys.argv[1] == "bits":
 if sys.argv[1] == "noise":
     fill_noise(np.empty(3), Laplace(1.0).noise(Streams(1, "shared").key("user_noise")), np.uint64(0))
 if sys.argv[1] == "no bits":
-    workspace_for_signs(3, 1)
+    random_sign_workspace(3, 1)
 print(" ".join(name.split(".")[-2] for name in _waiting))
 """
 
@@ -161,8 +161,8 @@ def test_extern_kernels_are_compiled_for_those_who_call_them(tmp_path: Path) -> 
     assert {"_generate", "_send_direction", "_send_signs"} <= everything
     assert left("no bits") == everything
     assert left("bits") == left("no bits") == everything - {"_generate"}
-    assert left("noise") == everything - {"_generate", "_draw"}
+    assert left("noise") == everything - {"_generate", "_filled_1"}
     # Numba's files are those of one checkout, and the folder that of all with the same sources.
     for file in [*tmp_path.rglob("*.nbi"), *tmp_path.rglob("*.nbc")]:
         file.unlink()
-    assert left("noise") == left("no bits") == everything - {"_generate", "_draw"}
+    assert left("noise") == left("no bits") == everything - {"_generate", "_filled_1"}

@@ -29,6 +29,8 @@ from dprl.privacy import (
 )
 from dprl.privacy.accounting.closed_forms import gaussian_mu
 from dprl.privacy.counters import COUNTERS
+from dprl.privacy.mechanisms.gaussian import Gaussian
+from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.queries.linear_statistics import correction_row, gram_row
 
 D, B, N = 5, 4, 11
@@ -180,8 +182,8 @@ class Read:
 NOISE: list[dict[str, Any]] = [
     {"counter": name, "mechanism": mechanism, "delta": 1e-6}
     for name, counter in COUNTERS.items()
-    for mechanism, law in (("gram_gaussian", 2), ("gram_laplace", 1))
-    if law in counter.laws
+    for mechanism, law in (("gram_gaussian", Gaussian), ("gram_laplace", Laplace))
+    if counter.place in law.places
 ] + [{}, {"counter": "auto", "delta": 1e-6, "mechanism": "gram_gaussian"}, {"stage_scales": False}]
 
 

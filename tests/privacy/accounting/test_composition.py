@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dprl.privacy.accounting import (
+    ZCDP,
     ApproximateLoss,
     ComposedLoss,
-    ConcentratedLoss,
     DiscreteGaussianLoss,
-    GaussianLoss,
+    GaussianDP,
     PrivacyCurve,
-    PureLoss,
+    PureDP,
     RandomizedResponses,
     Unbounded,
     compose,
@@ -29,16 +29,16 @@ from dprl.privacy.accounting import (
     submission_epsilon,
     summary_over_users,
 )
-from dprl.privacy.accounting.curves import LeastOf
+from dprl.privacy.accounting.curves import MinimumCurve
 from dprl.privacy.accounting.unary_encodings import OptimizedUnaryEncodings
 
 SMALL = st.floats(1e-3, 2.0)
 CURVES = st.one_of(
-    SMALL.map(PureLoss),
+    SMALL.map(PureDP),
     st.builds(RandomizedResponses, st.integers(1, 40), st.sampled_from([0.01, 0.1, 0.3])),
     st.builds(OptimizedUnaryEncodings, st.integers(1, 20), st.sampled_from([0.05, 0.2]), st.just(False)),
-    SMALL.map(GaussianLoss),
-    st.floats(1e-4, 0.5).map(ConcentratedLoss),
+    SMALL.map(GaussianDP),
+    st.floats(1e-4, 0.5).map(ZCDP),
     st.builds(DiscreteGaussianLoss, st.integers(1, 9), st.floats(0.3, 50.0)),
     st.builds(ApproximateLoss, st.floats(0.01, 1.0), st.sampled_from([1e-9, 1e-7])),
 )
@@ -94,29 +94,29 @@ def test_repeating_is_composing_equals(curve: PrivacyCurve, times: int) -> None:
 
 
 def test_one_kind_stays_of_that_kind() -> None:
-    assert compose([GaussianLoss(3.0), GaussianLoss(4.0)]) == GaussianLoss(5.0)
-    assert compose([ConcentratedLoss(0.25), ConcentratedLoss(0.5)]) == ConcentratedLoss(0.75)
-    assert compose([PureLoss(0.5)] * 4) == RandomizedResponses(4, 0.5, 2.0)
+    assert compose([GaussianDP(3.0), GaussianDP(4.0)]) == GaussianDP(5.0)
+    assert compose([ZCDP(0.25), ZCDP(0.5)]) == ZCDP(0.75)
+    assert compose([PureDP(0.5)] * 4) == RandomizedResponses(4, 0.5, 2.0)
     joined = compose([RandomizedResponses(3, 0.5, 1.25), RandomizedResponses(5, 0.5)])
     assert joined == RandomizedResponses(8, 0.5, 3.75)
     assert compose([DiscreteGaussianLoss(3, 5.0), DiscreteGaussianLoss(4, 5.0)]) == DiscreteGaussianLoss(7, 5.0)
     encodings = [OptimizedUnaryEncodings(3, 0.5), OptimizedUnaryEncodings(4, 0.5)]
     assert compose(encodings) == OptimizedUnaryEncodings(7, 0.5, exact=False)
-    assert compose([]) == PureLoss(0.0)
-    assert compose([GaussianLoss(1.0, exact=True), PureLoss(0.0)]) == GaussianLoss(1.0, exact=True)
+    assert compose([]) == PureDP(0.0)
+    assert compose([GaussianDP(1.0, exact=True), PureDP(0.0)]) == GaussianDP(1.0, exact=True)
 
 
 def test_exactness() -> None:
     assert repeat(RandomizedResponses(3, 0.5, exact=True), 4).exact
-    assert repeat(GaussianLoss(1.0, exact=True), 4) == GaussianLoss(2.0, exact=True)
+    assert repeat(GaussianDP(1.0, exact=True), 4) == GaussianDP(2.0, exact=True)
     assert not repeat(ApproximateLoss(1.0, 1e-6, exact=True), 4).exact
-    assert not compose([GaussianLoss(1.0, exact=True), GaussianLoss(1.0, exact=True)]).exact
+    assert not compose([GaussianDP(1.0, exact=True), GaussianDP(1.0, exact=True)]).exact
     with pytest.raises(ValueError, match=r"^times must be at least 1, got 0"):
-        repeat(PureLoss(1.0), 0)
+        repeat(PureDP(1.0), 0)
 
 
 def test_a_raw_release_spoils_everything() -> None:
-    assert compose([PureLoss(1.0), Unbounded(), GaussianLoss(1.0)]) == Unbounded()
+    assert compose([PureDP(1.0), Unbounded(), GaussianDP(1.0)]) == Unbounded()
     assert repeat(Unbounded(), 3) == Unbounded()
     assert compose([ApproximateLoss(0.1, 0.6), ApproximateLoss(0.1, 0.6)]).epsilon(0.999) == math.inf
 
@@ -134,7 +134,7 @@ class Unheard:
 
 
 def test_unknown_curves_are_refused() -> None:
-    lists: list[list[PrivacyCurve]] = [[Unheard()], [Unbounded(), Unheard()], [PureLoss(1.0), Unheard()]]
+    lists: list[list[PrivacyCurve]] = [[Unheard()], [Unbounded(), Unheard()], [PureDP(1.0), Unheard()]]
     for curves in lists:
         with pytest.raises(ValueError, match=r"^curves must be of a known kind to be added up, got Unheard"):
             compose(curves)
@@ -152,7 +152,7 @@ def listed_delta(epsilon: float, kinds: list[tuple[int, float]]) -> float:
 
 
 def test_unequal_responses_are_exact_if_few() -> None:
-    curve = compose([RandomizedResponses(4, 0.3), RandomizedResponses(5, 0.11), PureLoss(0.7)])
+    curve = compose([RandomizedResponses(4, 0.3), RandomizedResponses(5, 0.11), PureDP(0.7)])
     for epsilon in (0.0, 0.5, 1.0, 2.0):
         assert curve.delta(epsilon) == pytest.approx(listed_delta(epsilon, [(4, 0.3), (5, 0.11), (1, 0.7)]), rel=3e-9)
 
@@ -172,8 +172,8 @@ def test_two_scales_cost_less_than_the_larger_loss_for_all() -> None:
 
 def test_a_gaussian_on_the_grid_costs_what_it_costs() -> None:
     for mu in (0.01, 0.2367, 3.0):
-        with_trace = compose([GaussianLoss(mu), PureLoss(mu * 1e-9)])
-        alone = GaussianLoss(mu).epsilon(1e-6)
+        with_trace = compose([GaussianDP(mu), PureDP(mu * 1e-9)])
+        alone = GaussianDP(mu).epsilon(1e-6)
         assert alone <= with_trace.epsilon(1e-6) <= alone * (1 + 1e-5)
 
 
@@ -185,10 +185,10 @@ STEP = 1e-5
     [
         (RandomizedResponses(20, 0.1), peer.from_discrete_laplace_mechanism(0.1, 1, True, STEP)),
         (
-            repeat(PureLoss(0.1), 20),
+            repeat(PureDP(0.1), 20),
             peer.from_randomized_response(2 / (1 + math.exp(0.1)), 2, value_discretization_interval=STEP),
         ),
-        (repeat(GaussianLoss(0.05), 20), peer.from_gaussian_mechanism(20.0, value_discretization_interval=1e-4)),
+        (repeat(GaussianDP(0.05), 20), peer.from_gaussian_mechanism(20.0, value_discretization_interval=1e-4)),
         (
             DiscreteGaussianLoss(20, 20.0),
             peer.from_discrete_gaussian_mechanism(20.0, value_discretization_interval=STEP),
@@ -218,7 +218,7 @@ def test_mixtures_agree_with_dp_accounting() -> None:
     curves: list[PrivacyCurve] = [
         RandomizedResponses(30, 0.1),
         RandomizedResponses(10, 0.25),
-        GaussianLoss(0.2),
+        GaussianDP(0.2),
         DiscreteGaussianLoss(9, 25),
     ]
     theirs = peer.from_discrete_laplace_mechanism(0.1, 1, True, 1e-4).self_compose(30)
@@ -231,9 +231,9 @@ def test_mixtures_agree_with_dp_accounting() -> None:
 
 
 def test_zcdp_beside_other_losses_is_better_than_zcdp_of_all() -> None:
-    curve = compose([PureLoss(5.0), ConcentratedLoss(0.02)])
-    assert 5.0 < curve.epsilon(1e-6) <= 5.0 + ConcentratedLoss(0.02).epsilon(1e-6)
-    assert curve.epsilon(1e-6) < 0.3 * ConcentratedLoss(0.02 + 12.5).epsilon(1e-6)
+    curve = compose([PureDP(5.0), ZCDP(0.02)])
+    assert 5.0 < curve.epsilon(1e-6) <= 5.0 + ZCDP(0.02).epsilon(1e-6)
+    assert curve.epsilon(1e-6) < 0.3 * ZCDP(0.02 + 12.5).epsilon(1e-6)
 
 
 def test_deltas_of_points_add_up() -> None:
@@ -250,7 +250,7 @@ def test_mixtures_take_bounded_time() -> None:
         for n, e in zip(rng.integers(1, 9999, 300), rng.uniform(1e-4, 0.1, 300), strict=True)
     ]
     start = time.process_time()
-    assert math.isfinite(compose([*curves, GaussianLoss(0.4), ConcentratedLoss(0.1)]).epsilon(1e-6))
+    assert math.isfinite(compose([*curves, GaussianDP(0.4), ZCDP(0.1)]).epsilon(1e-6))
     assert math.isfinite(compose([*curves, DiscreteGaussianLoss(1000, 300.0)]).epsilon(1e-6))
     # Two seconds each are allowed; here it is half a second in all.
     assert time.process_time() - start < 4.0
@@ -260,8 +260,8 @@ def test_mixtures_take_bounded_time() -> None:
 def test_vectors_of_submissions(submissions: int, each: float) -> None:
     epsilon_0 = submission_epsilon(1.0, 1e-6, submissions)
     assert epsilon_0 == pytest.approx(each, abs=5.1e-5)
-    assert repeat(PureLoss(epsilon_0), submissions).epsilon(1e-6) <= 1 + 1e-9
-    assert repeat(PureLoss(epsilon_0 * 1.001), submissions).epsilon(1e-6) > 1
+    assert repeat(PureDP(epsilon_0), submissions).epsilon(1e-6) <= 1 + 1e-9
+    assert repeat(PureDP(epsilon_0 * 1.001), submissions).epsilon(1e-6) > 1
     pure = submission_epsilon(1.0, 0.0, submissions)
     # Not above, though the float64 next to 1/10 is.
     assert submissions * Fraction(pure) <= 1
@@ -290,16 +290,16 @@ def test_users_of_a_binary_tree() -> None:
 
 
 def test_printed_in_one_line() -> None:
-    curve = compose([RandomizedResponses(3, 0.5), PureLoss(0.1), GaussianLoss(0.3), ApproximateLoss(0.1, 1e-9)])
+    curve = compose([RandomizedResponses(3, 0.5), PureDP(0.1), GaussianDP(0.3), ApproximateLoss(0.1, 1e-9)])
     assert isinstance(curve, ComposedLoss)
     assert curve.method == "privacy loss distribution of 5 randomised responses, mu = 0.3, delta = 1e-09"
 
 
 @pytest.mark.parametrize("mu", [0.02, 0.2, 1.5])
-@pytest.mark.parametrize("other", [PureLoss(0.8), RandomizedResponses(40, 0.05), GaussianLoss(0.3)])
+@pytest.mark.parametrize("other", [PureDP(0.8), RandomizedResponses(40, 0.05), GaussianDP(0.3)])
 def test_zcdp_bounds_what_has_it(mu: float, other: PrivacyCurve) -> None:
     # A Gaussian is mu^2/2-zCDP, so the bound for all that is must exceed its exact curve.
-    known, bound = compose([other, GaussianLoss(mu)]), compose([other, ConcentratedLoss(mu * mu / 2)])
+    known, bound = compose([other, GaussianDP(mu)]), compose([other, ZCDP(mu * mu / 2)])
     for delta in DELTAS:
         assert known.epsilon(delta) <= bound.epsilon(delta) * (1 + 1e-5)
     for epsilon in (0.0, 0.3, 1.0):
@@ -308,7 +308,7 @@ def test_zcdp_bounds_what_has_it(mu: float, other: PrivacyCurve) -> None:
 
 def test_unary_encodings_beside_others_cost_what_listing_says() -> None:
     n, epsilon_0, other = 3, 0.4, 0.7
-    curve = compose([OptimizedUnaryEncodings(n, epsilon_0), PureLoss(other)])
+    curve = compose([OptimizedUnaryEncodings(n, epsilon_0), PureDP(other)])
     q = 1 / (1 + math.exp(epsilon_0))
     one = [(epsilon_0, (1 - q) / 2), (0.0, 0.5), (-epsilon_0, q / 2)]
     last = [(other, 1 / (1 + math.exp(-other))), (-other, 1 / (1 + math.exp(other)))]
@@ -337,20 +337,20 @@ def test_many_kinds_are_merged_upwards(times: int) -> None:
 
 
 def test_two_bounds_on_one_release_add_up_side_by_side() -> None:
-    one = LeastOf((PureLoss(3.0), ConcentratedLoss(0.01)))
+    one = MinimumCurve((PureDP(3.0), ZCDP(0.01)))
     assert one.epsilon(0.0) == 3.0
-    assert one.epsilon(1e-6) == ConcentratedLoss(0.01).epsilon(1e-6) < 3.0
+    assert one.epsilon(1e-6) == ZCDP(0.01).epsilon(1e-6) < 3.0
     assert one.delta(3.0) == 0.0
     for three in (repeat(one, 3), compose([one, one, one])):
         assert three.pure_epsilon == pytest.approx(9.0)
-        assert three.epsilon(1e-6) == pytest.approx(ConcentratedLoss(0.03).epsilon(1e-6))
-    mixed = compose([one, GaussianLoss(0.1)])
+        assert three.epsilon(1e-6) == pytest.approx(ZCDP(0.03).epsilon(1e-6))
+    mixed = compose([one, GaussianDP(0.1)])
     assert mixed.pure_epsilon == math.inf
-    assert mixed.epsilon(1e-6) >= ConcentratedLoss(0.01).epsilon(1e-6)
+    assert mixed.epsilon(1e-6) >= ZCDP(0.01).epsilon(1e-6)
 
 
 def test_a_pure_bound_survives_composition_with_others() -> None:
-    both = compose([LeastOf((PureLoss(0.1), ConcentratedLoss(10.0))), PureLoss(0.1)])
+    both = compose([MinimumCurve((PureDP(0.1), ZCDP(10.0))), PureDP(0.1)])
     assert both.pure_epsilon == pytest.approx(0.2)
     assert both.epsilon(1e-6) <= 0.2
     assert repeat(both, 3).pure_epsilon == pytest.approx(0.6)

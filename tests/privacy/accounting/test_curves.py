@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dprl.privacy.accounting import (
+    ZCDP,
     ApproximateLoss,
-    ConcentratedLoss,
     DiscreteGaussianLoss,
-    GaussianLoss,
+    GaussianDP,
     PrivacyCurve,
-    PureLoss,
+    PureDP,
     RandomizedResponses,
     Unbounded,
     compose,
@@ -27,22 +27,22 @@ from dprl.privacy.accounting import (
 )
 
 CURVES: list[PrivacyCurve] = [
-    PureLoss(1e-9),
-    PureLoss(1.0),
-    PureLoss(1e9),
+    PureDP(1e-9),
+    PureDP(1.0),
+    PureDP(1e9),
     ApproximateLoss(0.5, 1e-7),
     RandomizedResponses(20, 0.1, exact=True),
     RandomizedResponses(600, 1e-11),
     RandomizedResponses(30, 0.5, cap=2.0),
-    GaussianLoss(1e-10),
-    GaussianLoss(0.2367),
-    GaussianLoss(60.0),
-    ConcentratedLoss(1e-18),
-    ConcentratedLoss(0.0244),
-    ConcentratedLoss(1e6),
+    GaussianDP(1e-10),
+    GaussianDP(0.2367),
+    GaussianDP(60.0),
+    ZCDP(1e-18),
+    ZCDP(0.0244),
+    ZCDP(1e6),
     DiscreteGaussianLoss(100, 42.25),
-    compose([RandomizedResponses(20, 0.1), PureLoss(0.5), GaussianLoss(0.1)]),
-    compose([RandomizedResponses(20, 0.1), ConcentratedLoss(0.01), ApproximateLoss(0.1, 1e-9)]),
+    compose([RandomizedResponses(20, 0.1), PureDP(0.5), GaussianDP(0.1)]),
+    compose([RandomizedResponses(20, 0.1), ZCDP(0.01), ApproximateLoss(0.1, 1e-9)]),
 ]
 DELTAS = [1e-15, 1e-12, 1e-9, 1e-6, 1e-3, 0.3, 0.999]
 
@@ -101,7 +101,7 @@ def test_gaussian_meets_every_request(epsilon: float, delta: float) -> None:
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.floats(1e-9, 1e9), st.floats(1e-15, 0.9))
 def test_a_pure_loss_costs_less_at_a_delta(epsilon_0: float, delta: float) -> None:
-    curve = PureLoss(epsilon_0)
+    curve = PureDP(epsilon_0)
     # Randomised response: delta = (e^epsilon_0 - e^epsilon) / (1 + e^epsilon_0).
     least = max(0.0, epsilon_0 + math.log1p(-min(1.0, delta * (1 + math.exp(-epsilon_0)))) if delta < 0.5 else 0.0)
     assert curve.epsilon(delta) >= least * (1 - 1e-12)
@@ -130,13 +130,13 @@ def test_a_cap_is_kept() -> None:
 
 
 def test_nothing_costs_nothing() -> None:
-    for curve in (PureLoss(0.0), GaussianLoss(0.0), ConcentratedLoss(0.0), RandomizedResponses(3, 0.0)):
+    for curve in (PureDP(0.0), GaussianDP(0.0), ZCDP(0.0), RandomizedResponses(3, 0.0)):
         assert curve.pure_epsilon == curve.epsilon(1e-6) == curve.delta(0.0) == 0
 
 
 @pytest.mark.parametrize("value", [-1.0, math.inf, math.nan])
 def test_no_curve_of_nonsense(value: float) -> None:
-    for name, kind in (("epsilon_0", PureLoss), ("mu", GaussianLoss), ("rho", ConcentratedLoss)):
+    for name, kind in (("epsilon_0", PureDP), ("mu", GaussianDP), ("rho", ZCDP)):
         with pytest.raises(ValueError, match=f"^{name} must be at least 0 and finite, got"):
             kind(value)
     with pytest.raises(ValueError, match=r"^delta_0 must be at least 0 and below 1, got"):

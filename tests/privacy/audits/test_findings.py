@@ -18,7 +18,7 @@ from dprl.privacy import (
     Privatizer,
     Streams,
 )
-from dprl.privacy.accounting.curves import GaussianLoss, RandomizedResponses
+from dprl.privacy.accounting.curves import GaussianDP, RandomizedResponses
 from dprl.privacy.audits.findings import (
     NOTHING_PROVED,
     Claim,
@@ -141,7 +141,7 @@ def test_a_proof_is_read_from_a_curve() -> None:
     assert proof.tightness == "exact"
     assert proof.epsilon == pytest.approx(1.7886, abs=1e-4)
     assert proof.delta == pytest.approx(2.3967e-3, rel=1e-3)
-    gaussian = proof_of(GaussianLoss(0.26805), Claim(1.0, 1e-5), exact=False)
+    gaussian = proof_of(GaussianDP(0.26805), Claim(1.0, 1e-5), exact=False)
     assert (gaussian.pure_epsilon, gaussian.tightness) == (math.inf, None)
     assert gaussian.epsilon == pytest.approx(1.0, abs=1e-4)
 

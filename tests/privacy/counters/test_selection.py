@@ -9,14 +9,15 @@ import pytest
 
 from dprl.privacy.accounting.curves import RandomizedResponses
 from dprl.privacy.counters import COUNTERS, BinaryTree, KaryTree
-from dprl.privacy.counters.selection import NODES, Wanted, calibrate, check_memory, choose
-from dprl.privacy.mechanisms.base import INTEGER, Mechanism, Sensitivity
+from dprl.privacy.counters.selection import CounterRequirements, calibrate, check_memory, choose
+from dprl.privacy.mechanisms import laws_for
+from dprl.privacy.mechanisms.base import INTEGER, NODE, Mechanism, Sensitivity
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
 
 # One family, H = 5: a user changes 10 cells by 1.
 ROW = Sensitivity.of_cells(10)
-PAIRS = [(name, m) for name in sorted(COUNTERS) for m in NODES if m.law in COUNTERS[name].laws]
+PAIRS = [(name, m) for name in sorted(COUNTERS) for m in laws_for(NODE) if COUNTERS[name].place in m.places]
 
 
 def errors(name: str, n_items: int) -> tuple[float, float]:
@@ -64,7 +65,7 @@ def test_error_multipliers_of_the_table(name: str, n_items: int, rms: float, lar
 def test_standard_deviations_at_the_same_guarantee(
     n_items: int, delta: float, counter: str, mechanism: str, rms: float, largest: float
 ) -> None:
-    choice = choose(Wanted(1.0, delta, ROW, n_items, 100))
+    choice = choose(CounterRequirements(1.0, delta, ROW, n_items, 100))
     found = next(c for c in choice.candidates if (c.counter, c.mechanism) == (counter, mechanism))
     assert (found.rms, found.largest) == pytest.approx((rms, largest), rel=0.01)
 
@@ -87,7 +88,7 @@ def test_calibrated_counters_prove_what_was_asked_and_little_more(
 
 
 def test_the_choice_is_the_smallest_of_all_pairs_and_says_why() -> None:
-    wanted = Wanted(1.0, 1e-6, ROW, 999, 100)
+    wanted = CounterRequirements(1.0, 1e-6, ROW, 999, 100)
     choice = choose(wanted)
     assert sorted((c.counter, c.mechanism) for c in choice.candidates) == sorted((n, m.name) for n, m in PAIRS)
     assert [c.rms for c in choice.candidates] == sorted(c.rms for c in choice.candidates)
@@ -101,14 +102,14 @@ def test_the_choice_is_the_smallest_of_all_pairs_and_says_why() -> None:
 
 
 def test_pure_guarantees_get_pure_noise() -> None:
-    choice = choose(Wanted(1.0, 0.0, ROW, 99_999, 100))
+    choice = choose(CounterRequirements(1.0, 0.0, ROW, 99_999, 100))
     assert choice.counter == KaryTree(99_999, Laplace(40.0), 23)
     assert {c.mechanism for c in choice.candidates if math.isfinite(c.rms)} == {"laplace"}
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_exact_arithmetic_gets_trees_with_integer_noise(delta: float) -> None:
-    choice = choose(Wanted(1.0, delta, ROW, 5000, 100, exact=True))
+    choice = choose(CounterRequirements(1.0, delta, ROW, 5000, 100, exact=True))
     possible = [c for c in choice.candidates if math.isfinite(c.rms)]
     assert {c.counter for c in possible} == {"binary_tree", "kary_tree"}
     assert choice.counter.node is not None
@@ -117,30 +118,30 @@ def test_exact_arithmetic_gets_trees_with_integer_noise(delta: float) -> None:
 
 
 def test_what_does_not_fit_in_memory_is_out_and_long_runs_are_quick() -> None:
-    choice = choose(Wanted(1.0, 1e-6, ROW, 1_000_000, 10_000))
+    choice = choose(CounterRequirements(1.0, 1e-6, ROW, 1_000_000, 10_000))
     assert choice.counter.name == "buffered_toeplitz"
     out = {c.counter: c.note for c in choice.candidates if "needs" in c.note}
     assert sorted(out) == ["normalized_square_root"]
-    small = choose(Wanted(1.0, 1e-6, ROW, 1_000_000, 10), counters=["normalized_square_root"])
+    small = choose(CounterRequirements(1.0, 1e-6, ROW, 1_000_000, 10), counters=["normalized_square_root"])
     assert {c.note for c in small.candidates} == {"at most: the square root's error"}
 
 
 def test_nothing_possible_is_refused_with_reasons() -> None:
     with pytest.raises(ValueError, match=r"counter must be one that can .* got none: .*needs 0\.8 GB") as error:
-        choose(Wanted(1.0, 1e-6, ROW, 10_000, 10_000, memory=10_000))
+        choose(CounterRequirements(1.0, 1e-6, ROW, 10_000, 10_000, memory=10_000))
     assert "\n" not in str(error.value)
     large = "counter: normalized_square_root needs 96 GB of noise, more than 2 GiB; use buffered_toeplitz"
     with pytest.raises(ValueError, match=f"^{large}$"):
-        choose(Wanted(1.0, 1e-6, ROW, 10**8, 120), counters=["normalized_square_root"])
+        choose(CounterRequirements(1.0, 1e-6, ROW, 10**8, 120), counters=["normalized_square_root"])
     with pytest.raises(ValueError, match=f"^{large}$"):
-        check_memory(COUNTERS["normalized_square_root"](10**8), Wanted(1.0, 1e-6, ROW, 10**8, 120))
-    check_memory(COUNTERS["buffered_toeplitz"](10**6), Wanted(1.0, 1e-6, ROW, 10**6, 120))
+        check_memory(COUNTERS["normalized_square_root"](10**8), CounterRequirements(1.0, 1e-6, ROW, 10**8, 120))
+    check_memory(COUNTERS["buffered_toeplitz"](10**6), CounterRequirements(1.0, 1e-6, ROW, 10**6, 120))
     with pytest.raises(
         ValueError, match=r"^counter: buffered_toeplitz takes gaussian noise only, which needs a delta above 0"
     ):
-        choose(Wanted(1.0, 0.0, ROW, 100, 10), counters=["buffered_toeplitz"], mechanisms=[Laplace])
+        choose(CounterRequirements(1.0, 0.0, ROW, 100, 10), counters=["buffered_toeplitz"], mechanisms=[Laplace])
     with pytest.raises(ValueError, match="normalized_square_root with gaussian: delta must be above 0"):
-        choose(Wanted(1.0, 0.0, ROW, 100, 10), counters=["normalized_square_root"])
+        choose(CounterRequirements(1.0, 0.0, ROW, 100, 10), counters=["normalized_square_root"])
 
 
 def test_a_composed_tree_pays_for_a_users_nodes_of_a_cell_as_one() -> None:

@@ -6,16 +6,12 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from dprl.privacy.counters.laplace_sums import laplace_sum_tail
-from dprl.privacy.counters.sum_bounds import (
-    discrete_gaussian_transform,
-    discrete_laplace_transform,
-    lattice_sum_tail,
-    sum_bound,
-)
+from dprl.privacy.counters.error_bounds import running_sum_bound
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
+from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.mechanisms.tails import laplace_sum_tail, lattice_sum_tail
 
 
 def characteristic_tail(x: float, m: int) -> float:
@@ -47,9 +43,9 @@ def test_tail_of_many_draws_is_nearly_normal() -> None:
 @pytest.mark.parametrize("n", [1, 3, 40])
 def test_lattice_tails_equal_convolutions(scale: float, n: int) -> None:
     z = np.arange(-400, 401)
-    for weight, transform in (
-        (np.exp(-np.abs(z) / scale), discrete_laplace_transform),
-        (np.exp(-0.5 * (z / scale) ** 2), discrete_gaussian_transform),
+    for weight, law in (
+        (np.exp(-np.abs(z) / scale), DiscreteLaplace(scale)),
+        (np.exp(-0.5 * (z / scale) ** 2), DiscreteGaussian(scale)),
     ):
         one = weight / weight.sum()
         total = one
@@ -59,19 +55,19 @@ def test_lattice_tails_equal_convolutions(scale: float, n: int) -> None:
         for m in (1, 3, 10, 30, 100):
             exact = total[middle + m :].sum()
             if exact > 1e-60:
-                assert lattice_sum_tail(m, n, scale, transform) == pytest.approx(exact, rel=1e-6)
+                assert lattice_sum_tail(m, n, law) == pytest.approx(exact, rel=1e-6)
 
 
 @pytest.mark.parametrize("n", [1000, 1_000_000])
 def test_many_discrete_draws_are_bounded_as_gaussian_ones(n: int) -> None:
     for failure in (1e-4, 1e-23):
-        gaussian = sum_bound(n, Gaussian(4.0), failure)
+        gaussian = Gaussian(4.0).sum_bound(n, failure)
         assert gaussian == pytest.approx(4.0 * np.sqrt(n) * stats.norm.isf(failure / 4.0))
-        assert sum_bound(n, DiscreteGaussian(4.0), failure) == pytest.approx(gaussian, abs=1.0)
+        assert DiscreteGaussian(4.0).sum_bound(n, failure) == pytest.approx(gaussian, abs=1.0)
 
 
 def test_chains_and_levy_agree_where_they_meet() -> None:
     # Levy's factor of 2 is not reached by 33 summands.
     for law in (Laplace(1.0), Gaussian(1.0)):
-        chain, levy = sum_bound(32, law, 1e-4) / np.sqrt(32), sum_bound(33, law, 1e-4) / np.sqrt(33)
+        chain, levy = (running_sum_bound(n, law, 1, 1e-4) / np.sqrt(n) for n in (32, 33))
         assert chain < levy < 1.04 * chain

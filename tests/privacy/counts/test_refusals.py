@@ -29,7 +29,7 @@ from dprl.privacy import (
 from dprl.privacy.counters import BinaryTree
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.mechanisms.unary_report import UnaryReport
+from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder
 from dprl.privacy.queries.count_kernels import SUMS, encode, send_and_release
 from tests.privacy.sending import sent
 
@@ -208,7 +208,7 @@ def test_whole_number_noise_hides_the_fractions_of_values_too(tabular_families: 
 def test_a_unary_law_of_another_shape_is_refused(tabular_families: Families) -> None:
     settings = LocalPrivacy(1.0, mechanism="optimized_unary_encoding", families="one_hot")
     query = settings.build(tabular_families(HORIZON), 9, Streams(0, "rows")).query
-    assert isinstance(query.noise.law, UnaryReport)
+    assert isinstance(query.noise.law, UnaryEncoder)
     own = query.noise.law
     for law in (dataclasses.replace(own, n_steps=1), dataclasses.replace(own, width=2)):
         with pytest.raises(LedgerError, match="the encoding has others"):

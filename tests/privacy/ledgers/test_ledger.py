@@ -28,7 +28,7 @@ from dprl.privacy.accounting import composed_epsilon
 from dprl.privacy.mechanisms import BITS, GRAMS, VECTORS, MessageMechanism
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.gram import GramRelease
-from dprl.privacy.mechanisms.gram_laplace import GramLaplace
+from dprl.privacy.mechanisms.gram_laws import GramLaplace
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.randomized_response import RandomizedResponse
 from dprl.privacy.threat_models import THREAT_MODELS

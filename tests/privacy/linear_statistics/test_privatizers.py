@@ -23,7 +23,7 @@ from dprl.privacy import (
     add_statistics,
     send_statistics,
 )
-from dprl.privacy.mechanisms.gram_bounded import GramBoundedLaplace
+from dprl.privacy.mechanisms.gram_laws import GramBoundedLaplace
 from dprl.privacy.queries.linear_statistics import StatisticsQuery
 from tests.without_compiler import printed_both_ways
 

@@ -20,7 +20,8 @@ SCALE, BOUND = 2.0, 6.0
 
 def sample(seed: int, n: int = N_DRAWS, scale: float = SCALE, bound: float = BOUND, first: int = 0) -> np.ndarray:
     out = np.empty(n)
-    fill_bounded_laplace(out, Streams(seed, "test").key("user_noise"), np.uint64(first), scale, bound)
+    key = Streams(seed, "test").key("user_noise")
+    fill_bounded_laplace(out, BoundedLaplace(scale, bound).noise(key), np.uint64(first))
     return out
 
 

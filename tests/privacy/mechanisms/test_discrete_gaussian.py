@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from dprl.privacy.accounting.closed_forms import gaussian_mu
-from dprl.privacy.accounting.curves import ConcentratedLoss
+from dprl.privacy.accounting.curves import ZCDP
 from dprl.privacy.mechanisms import discrete_gaussian
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.discrete_gaussian import (
@@ -34,7 +34,7 @@ def key(seed: int) -> np.ndarray:
 
 def sample(seed: int, scale: float, n: int = N_DRAWS) -> np.ndarray:
     out = np.empty(n)
-    fill_discrete_gaussian(out, key(seed), np.uint64(0), discrete_gaussian_table(scale))
+    fill_discrete_gaussian(out, DiscreteGaussian(scale).noise(key(seed)), np.uint64(0))
     return out
 
 
@@ -153,7 +153,7 @@ def uniform(number: int, key: np.ndarray) -> list[int]:
 def test_a_draw_counts_the_boundaries_that_it_has_reached(scale: float, generator: int) -> None:
     stream, out = key(3), np.empty(2000)
     stream[0] = generator
-    fill_discrete_gaussian(out, stream, np.uint64(0), discrete_gaussian_table(scale))
+    fill_discrete_gaussian(out, DiscreteGaussian(scale).noise(stream), np.uint64(0))
     _, leads, limbs = parts(discrete_gaussian_table(scale))
     rows = [[int(lead), *row.tolist()] for lead, row in zip(leads, limbs, strict=True)]
     for number in range(0, 2000, 10):
@@ -183,7 +183,7 @@ def test_ties_are_settled_by_further_bits(agreed: int, step: int) -> None:
     number, seed = 29, 4
     table, expected = tied(number, seed, agreed, step)
     out = np.empty(1)
-    fill_discrete_gaussian(out, key(seed), np.uint64(number), table)
+    fill_discrete_gaussian(out, DiscreteGaussian(3.0).noise(key(seed))._replace(table=table), np.uint64(number))
     assert abs(out[0]) == (3 if agreed == 4 else expected)
 
 
@@ -199,13 +199,17 @@ def test_no_two_draws_share_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
     settle = getattr(discrete_gaussian._settled, "py_func", discrete_gaussian._settled)
     monkeypatch.setattr(discrete_gaussian, "_settled", settle)
     fill = getattr(fill_discrete_gaussian, "py_func", fill_discrete_gaussian)
-    fill(np.empty(40), key(5), np.uint64(3), discrete_gaussian_table(42.25))
+    fill(np.empty(40), DiscreteGaussian(42.25).noise(key(5)), np.uint64(3))
     assert asked == list(range(3, 43))
     for last in (7, 2**53 - 2):
         used = []
         for number in (last, last + 1):
             asked.clear()
-            fill(np.empty(1), key(5), np.uint64(number), tied(number, 5, 4, 1)[0])
+            fill(
+                np.empty(1),
+                DiscreteGaussian(3.0).noise(key(5))._replace(table=tied(number, 5, 4, 1)[0]),
+                np.uint64(number),
+            )
             assert len(asked) == len(set(asked)) == 1 + LIMBS
             assert min(asked) == number < int(RESERVED) <= max(asked)
             used.append(set(asked))
@@ -215,7 +219,7 @@ def test_no_two_draws_share_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("n", [1, 1023, 1024, 1025])
 def test_a_draw_depends_on_its_number_only(n: int) -> None:
     whole, part = sample(6, 3.0, 3000), np.empty(n)
-    fill_discrete_gaussian(part, key(6), np.uint64(701), discrete_gaussian_table(3.0))
+    fill_discrete_gaussian(part, DiscreteGaussian(3.0).noise(key(6)), np.uint64(701))
     assert np.array_equal(part, whole[701 : 701 + n])
 
 
@@ -231,12 +235,12 @@ def test_neighbouring_draws_are_uncorrelated() -> None:
 def test_same_bits_without_the_compiler() -> None:
     code = (
         "import numpy as np\n"
-        "from dprl.privacy.mechanisms.discrete_gaussian import discrete_gaussian_table, fill_discrete_gaussian\n"
+        "from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian, fill_discrete_gaussian\n"
         "from dprl.privacy.randomness.streams import Streams\n"
         "for scale in (0.4, 42.25):\n"
         "    out = np.empty(3000)\n"
         "    key = Streams(9, 'discrete_gaussian').key('user_noise')\n"
-        "    fill_discrete_gaussian(out, key, np.uint64(0), discrete_gaussian_table(scale))\n"
+        "    fill_discrete_gaussian(out, DiscreteGaussian(scale).noise(key), np.uint64(0))\n"
         "    print(' '.join(float(x).hex() for x in out))\n"
     )
     printed_both_ways(code)
@@ -251,7 +255,7 @@ def test_bad_scales_are_refused(scale: float) -> None:
 def test_the_curve_is_the_zcdp_bound() -> None:
     # spec: (1, 1e-6) at sigma / l2 = 4.5309, rho = 0.02436.
     curve = DiscreteGaussian(45.309).curve(Sensitivity(20.0, 10.0, 8.0, 5))
-    assert isinstance(curve, ConcentratedLoss)
+    assert isinstance(curve, ZCDP)
     assert curve.rho == pytest.approx(0.02436, abs=1e-5)
     assert curve.epsilon(1e-6) == pytest.approx(1.0, abs=1e-4)
     assert curve.pure_epsilon == math.inf

@@ -34,7 +34,7 @@ def key(seed: int) -> np.ndarray:
 
 def sample(seed: int, scale: float, n: int = N_DRAWS) -> np.ndarray:
     out = np.empty(n)
-    fill_discrete_laplace(out, key(seed), np.uint64(0), discrete_laplace_table(scale))
+    fill_discrete_laplace(out, DiscreteLaplace(scale).noise(key(seed)), np.uint64(0))
     return out
 
 
@@ -210,7 +210,7 @@ def test_ties_are_settled_by_further_bits(coin: int) -> None:
             begin = HEADER + BLOCK * words + coin * n_limbs
             table[begin : begin + n_limbs] = rest
         out = np.empty(100)
-        fill_discrete_laplace(out, key(seed), np.uint64(0), table)
+        fill_discrete_laplace(out, DiscreteLaplace(3.0).noise(key(seed))._replace(table=table), np.uint64(0))
         assert out.tolist() == [reference_draw(i, table, key(seed)) for i in range(100)]
         seen.add(out[number])
     assert len(seen) == 2
@@ -224,7 +224,7 @@ def test_steps_beyond_the_digits_have_coins_of_their_own() -> None:
     table[-n_limbs:] = 0
     table[-n_limbs] = np.uint64(1 << 63)
     out = np.empty(300)
-    fill_discrete_laplace(out, key(6), np.uint64(0), table)
+    fill_discrete_laplace(out, DiscreteLaplace(3.0).noise(key(6))._replace(table=table), np.uint64(0))
     assert out.tolist() == [reference_draw(i, table, key(6)) for i in range(300)]
     high = np.abs(out[out != 0]) // 2**9
     assert set(high) >= {1, 2, 3, 4}
@@ -235,7 +235,7 @@ def test_steps_beyond_the_digits_have_coins_of_their_own() -> None:
 def test_the_cryptographic_generator_serves_as_well(scale: float) -> None:
     stream, out, table = key(4), np.empty(100), discrete_laplace_table(scale)
     stream[0] = CHACHA20
-    fill_discrete_laplace(out, stream, np.uint64(7), table)
+    fill_discrete_laplace(out, DiscreteLaplace(3.0).noise(stream)._replace(table=table), np.uint64(7))
     assert out.tolist() == [reference_draw(7 + i, table, stream) for i in range(100)]
 
 
@@ -250,7 +250,7 @@ def test_a_probability_that_ties_often_is_met() -> None:
     table[begin] = np.uint64(3 << 62)
     n = 4_000_000
     out = np.empty(n)
-    fill_discrete_laplace(out, key(5), np.uint64(0), table)
+    fill_discrete_laplace(out, DiscreteLaplace(3.0).noise(key(5))._replace(table=table), np.uint64(0))
     nonzero = out[out != 0]
     expected = nonzero.shape[0] * 2.0**-15 * 0.75
     odd = np.sum((np.abs(nonzero) - 1) % 2 == 1)
@@ -274,7 +274,7 @@ def test_no_two_draws_share_a_word(scale: float, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(discrete_laplace, "bernoulli", toss)
     table, n = discrete_laplace_table(scale), 40
     words = int(table[0])
-    fill(np.empty(n), key(6), np.uint64(3), table)
+    fill(np.empty(n), DiscreteLaplace(3.0).noise(key(6))._replace(table=table), np.uint64(3))
     ordinary = [number for number in asked if number < int(RESERVED)]
     assert ordinary[: n * words] == list(range(3 * words, (3 + n) * words))
     for last in (7, 2**53 - 2):
@@ -297,7 +297,7 @@ def test_every_coin_has_further_words_of_its_own() -> None:
 @pytest.mark.parametrize("n", [1, 255, 256, 257, 1000])
 def test_a_draw_depends_on_its_number_only(n: int) -> None:
     whole, part = sample(7, 7.5, 3000), np.empty(n)
-    fill_discrete_laplace(part, key(7), np.uint64(701), discrete_laplace_table(7.5))
+    fill_discrete_laplace(part, DiscreteLaplace(7.5).noise(key(7)), np.uint64(701))
     assert np.array_equal(part, whole[701 : 701 + n])
 
 
@@ -314,12 +314,12 @@ def test_same_bits_without_the_compiler() -> None:
     # At scale 0.3 one draw in a thousand is settled coin by coin, so both paths are run.
     code = (
         "import numpy as np\n"
-        "from dprl.privacy.mechanisms.discrete_laplace import discrete_laplace_table, fill_discrete_laplace\n"
+        "from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace, fill_discrete_laplace\n"
         "from dprl.privacy.randomness.streams import Streams\n"
         "for scale, n in ((1.0, 6000), (50.0, 2000), (2.0**40, 300)):\n"
         "    out = np.empty(n)\n"
         "    key = Streams(10, 'discrete_laplace').key('user_noise')\n"
-        "    fill_discrete_laplace(out, key, np.uint64(0), discrete_laplace_table(scale))\n"
+        "    fill_discrete_laplace(out, DiscreteLaplace(scale).noise(key), np.uint64(0))\n"
         "    print(' '.join(float(x).hex() for x in out))\n"
     )
     printed_both_ways(code)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dprl.privacy.mechanisms.base import GAUSSIAN, Sensitivity
+from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.gaussian import Gaussian, fill_gaussian
 from dprl.privacy.randomness.bits import fill_bits
 from tests.without_compiler import printed_both_ways
@@ -24,7 +24,7 @@ def key(generator: str, seed: int) -> np.ndarray:
 
 def sample(generator: str, seed: int, n: int = N_DRAWS, first: int = 0) -> np.ndarray:
     out = np.empty(n)
-    fill_gaussian(out, key(generator, seed), np.uint64(first), SCALE)
+    fill_gaussian(out, Gaussian(SCALE).noise(key(generator, seed)), np.uint64(first))
     return out
 
 
@@ -88,12 +88,12 @@ def test_a_draw_depends_on_its_number_only(generator: str, first: int, n: int) -
 def test_same_bits_without_the_compiler() -> None:
     code = (
         "import numpy as np\n"
-        "from dprl.privacy.mechanisms.gaussian import fill_gaussian\n"
+        "from dprl.privacy.mechanisms.gaussian import Gaussian, fill_gaussian\n"
         "for code in (0, 1):\n"
         "    for n in (300, 301):\n"
         "        out = np.empty(n)\n"
         "        key = np.array([code, 5, 0x9E3779B97F4A7C15, 1, 2], dtype=np.uint64)\n"
-        "        fill_gaussian(out, key, np.uint64(4), 3.0)\n"
+        "        fill_gaussian(out, Gaussian(3.0).noise(key), np.uint64(4))\n"
         "        print(' '.join(float(x).hex() for x in out))\n"
     )
     printed_both_ways(code)
@@ -146,5 +146,5 @@ def test_bad_scales_are_refused(scale: float) -> None:
 
 def test_the_kernels_see_what_the_mechanism_says_and_the_key_is_not_shown() -> None:
     noise = Gaussian(2.5).noise(key("chacha20", 123456789))
-    assert (noise.law, noise.scale, noise.bound, noise.table.size) == (GAUSSIAN, 2.5, 0.0, 0)
+    assert (noise.law, noise.scale, noise.bound, noise.table.size) == (Gaussian.law, 2.5, 0.0, 0)
     assert "123456789" not in repr(noise)

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from dprl.privacy.accounting.closed_forms import gaussian_mu
-from dprl.privacy.accounting.curves import GaussianLoss
+from dprl.privacy.accounting.curves import GaussianDP
 from dprl.privacy.mechanisms.gradients import (
     GRID,
     ClippedGaussian,
@@ -199,7 +199,7 @@ def test_delta_lets_the_laplace_noise_shrink() -> None:
 
 def test_the_sensitivity_is_the_diameter_of_the_ball() -> None:
     sigma = ClippedGaussian.calibrated(1.0, 1e-5, 3, 2.0).scale
-    assert ClippedGaussian.calibrated(1.0, 1e-5, 3, 2.0).curve() == GaussianLoss(2.0 / sigma, exact=True)
+    assert ClippedGaussian.calibrated(1.0, 1e-5, 3, 2.0).curve() == GaussianDP(2.0 / sigma, exact=True)
     far, near = (clipped(np.array([x, 0.0, 0.0]), 1.0, True) for x in (9.0, -9.0))
     assert np.linalg.norm(far - near) == 2.0
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from dprl.privacy.accounting.closed_forms import laplace_scale
-from dprl.privacy.mechanisms.base import LAPLACE, Sensitivity
+from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.laplace import Laplace, fill_laplace
 from dprl.privacy.randomness.bits import fill_bits
 from tests.without_compiler import printed_both_ways
@@ -25,7 +25,7 @@ def key(generator: str, seed: int) -> np.ndarray:
 
 def sample(generator: str, seed: int, n: int = N_DRAWS, first: int = 0) -> np.ndarray:
     out = np.empty(n)
-    fill_laplace(out, key(generator, seed), np.uint64(first), SCALE)
+    fill_laplace(out, Laplace(SCALE).noise(key(generator, seed)), np.uint64(first))
     return out
 
 
@@ -82,11 +82,11 @@ def test_a_draw_depends_on_its_number_only(generator: str, n: int) -> None:
 def test_same_bits_without_the_compiler() -> None:
     code = (
         "import numpy as np\n"
-        "from dprl.privacy.mechanisms.laplace import fill_laplace\n"
+        "from dprl.privacy.mechanisms.laplace import Laplace, fill_laplace\n"
         "for code in (0, 1):\n"
         "    out = np.empty(600)\n"
         "    key = np.array([code, 5, 0x9E3779B97F4A7C15, 1, 2], dtype=np.uint64)\n"
-        "    fill_laplace(out, key, np.uint64(3), 3.0)\n"
+        "    fill_laplace(out, Laplace(3.0).noise(key), np.uint64(3))\n"
         "    print(' '.join(float(x).hex() for x in out))\n"
     )
     printed_both_ways(code)
@@ -123,5 +123,5 @@ def test_a_delta_never_costs_noise_and_its_scale_proves_it() -> None:
 
 def test_the_kernels_see_what_the_mechanism_says_and_the_key_is_not_shown() -> None:
     noise = Laplace(2.5).noise(key("chacha20", 123456789))
-    assert (noise.law, noise.scale, noise.bound, noise.table.size) == (LAPLACE, 2.5, 0.0, 0)
+    assert (noise.law, noise.scale, noise.bound, noise.table.size) == (Laplace.law, 2.5, 0.0, 0)
     assert "123456789" not in repr(noise)

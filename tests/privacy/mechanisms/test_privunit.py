@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dprl.privacy.mechanisms.caps import fill_direction
 from dprl.privacy.mechanisms.privunit import COMMON_SUPPORT, PrivUnit, cap_mass, edge_error
+from dprl.privacy.mechanisms.privunit_kernels import fill_direction
 from dprl.privacy.randomness.streams import Streams
 from tests.without_compiler import printed_without_compiler
 
@@ -154,7 +154,7 @@ def test_the_simulated_estimate_accepts_its_epsilon_and_no_other(exact: bool) ->
     # Mean of <estimate, v> over 20 000 messages is 1 within 5 standard errors (false-alarm rate below 1e-6); with the
     # gain of 2/3 or 3/2 of epsilon it is not. Its mean squared error has the stated root within 2 %.
     mechanism, v, n = PrivUnit.calibrated(3.0, 0.0, 20, exact), _direction(20), 20_000
-    estimates = mechanism.estimate(_messages(mechanism, v, n))
+    estimates = np.array([mechanism.estimate(message) for message in _messages(mechanism, v, n)])
     along = estimates @ v
     error = along.std() / math.sqrt(n)
     assert abs(along.mean() - 1.0) < 5 * error
@@ -212,11 +212,11 @@ def test_a_vector_without_direction_is_estimated_as_zero() -> None:
 def test_a_random_direction_is_drawn_whether_it_is_needed_or_not(exact: bool) -> None:
     code = (
         "import numpy as np\n"
-        "from dprl.privacy.mechanisms import caps\n"
+        "from dprl.privacy.mechanisms import privunit_kernels\n"
         "from dprl.privacy.mechanisms.privunit import PrivUnit\n"
         "from dprl.privacy.randomness.streams import Streams\n"
-        "drawn, kernel = [], caps.fill_direction\n"
-        "caps.fill_direction = lambda *given: (drawn.append(int(given[3])), kernel(*given))[1]\n"
+        "drawn, kernel = [], privunit_kernels.fill_direction\n"
+        "privunit_kernels.fill_direction = lambda *given: (drawn.append(int(given[3])), kernel(*given))[1]\n"
         f"mechanism, key = PrivUnit.calibrated(2.0, 0.0, 7, {exact}), Streams(0, 'x').key('user_noise')\n"
         "for vector in (np.zeros(7), np.ones(7), np.full(7, np.nan)):\n"
         "    drawn.clear()\n"

@@ -20,7 +20,7 @@ BOUND = 3.0
 
 def sample(seed: int, n: int = N_DRAWS, first: int = 0) -> np.ndarray:
     out = np.empty(n)
-    fill_uniform_noise(out, Streams(seed, "test").key("user_noise"), np.uint64(first), BOUND)
+    fill_uniform_noise(out, Uniform(BOUND).noise(Streams(seed, "test").key("user_noise")), np.uint64(first))
     return out
 
 

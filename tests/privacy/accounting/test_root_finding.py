@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dprl.privacy.accounting.roots import largest, quotient_down, quotient_up, smallest
+from dprl.privacy.accounting.root_finding import largest, quotient_down, quotient_up, smallest
 
 
 @pytest.mark.parametrize("target", [1e-300, 1e-15, 0.3])

@@ -1,4 +1,4 @@
-"""The smallest number that suffices, found to the last digits and rounded to the safe side."""
+"""Root finding, rounded to the safe side."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ from scipy.optimize import brentq
 ROUNDING = 1e-9
 _LARGEST = 1e300
 _NOTHING = 1e-320
+# Of failure probabilities, relative: far above the rounding of a tail, far below what matters for a bound.
+_SLACK = 1e-6
+# Below every failure probability asked for; bounded sums can have none.
+_ALMOST_NEVER = 1e-300
 # Curves round deltas up by 1e-9 and ask for deltas 2e-9 smaller; their epsilons are rounded up by 1e-9.
 _INSIDE = 1.0 - 4.0 * ROUNDING
 
@@ -73,3 +77,36 @@ def smallest(value: Callable[[float], float], target: float, start: float) -> fl
 def largest(value: Callable[[float], float], target: float, start: float) -> float:
     """Return the largest x > 0 with value(x) <= target, rounded down, for a `value` that does not fall."""
     return 1.0 / smallest(lambda y: value(1.0 / y), target, 1.0 / start)
+
+
+def root_of_tail(failures: Callable[[float], float], failure: float) -> float:
+    """Return the x at which the decreasing failure probability `failures` meets `failure`, rounded up."""
+    target = failure * (1.0 - _SLACK)
+    high = 1.0
+    while failures(high) > target:
+        high *= 2.0
+    log_excess = lambda x: math.log(max(failures(x), _ALMOST_NEVER) / target)  # noqa: E731
+    root = float(brentq(log_excess, 0.0, high, xtol=1e-9 * high))
+    return root * (1.0 + 1e-8)
+
+
+def smallest_passing(fails: Callable[[int], bool], guess: int) -> int:
+    """Return the smallest n >= 0 for which fails(n) is false; fails is true first, then false."""
+    if not fails(0):
+        return 0
+    # Brackets that widen from the guess: a good one costs few evaluations.
+    low, high, width = 0, guess, max(1, guess // 256)
+    if fails(guess):
+        low, high = guess, guess + width
+        while fails(high):
+            width *= 4
+            low, high = high, high + width
+    else:
+        while guess - width > 0 and not fails(guess - width):
+            high = guess - width
+            width *= 4
+        low = max(guess - width, 0)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fails(middle) else (low, middle)
+    return high

@@ -15,7 +15,7 @@ from dprl.privacy.randomness.bits import KEY_WORDS, fill_bits, require_generator
 _TWO_PI = 2.0 * math.pi
 
 
-def workspace_for_cap(dimension: int) -> tuple[int, int]:
+def privunit_workspace(dimension: int) -> tuple[int, int]:
     """Return how many numbers and words the kernels below work with; the words are three for two coordinates."""
     return 2 * dimension, 3 * ((dimension + 1) // 2)
 
@@ -100,7 +100,7 @@ def privunit_fast(
 ) -> None:
     """Fill `out` float64[d] with PrivUnit's message for `vector`, from draws first, ... (2^32 are kept for it).
 
-    cap: (probability, gamma); workspace: what `workspace_for_cap` says.
+    cap: (probability, gamma); workspace: what `privunit_workspace` says.
 
     *Formal guarantee.* See PrivUnit; in real arithmetic.
     """

@@ -23,7 +23,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 @kernel
-def workspace_for_signs(dimension: int, projections: int) -> tuple[int, int]:
+def random_sign_workspace(dimension: int, projections: int) -> tuple[int, int]:
     """Return how many numbers and words the kernels below work with."""
     return 2 * dimension + projections, KEY_WORDS + projections + dimension
 
@@ -69,7 +69,7 @@ def fill_signs(  # noqa: PLR0913 - what send_signs takes, but for the workspace
 
     *Formal guarantee.* See ProjectedRandomSign.
     """
-    n_numbers, n_words = workspace_for_signs(vector.shape[0], message.shape[0] - SEED_NUMBERS)
+    n_numbers, n_words = random_sign_workspace(vector.shape[0], message.shape[0] - SEED_NUMBERS)
     numbers, words = np.empty(n_numbers), np.empty(n_words, dtype=np.uint64)
     _fill_signs(message, vector, clip, table, key, first, seed, numbers, words)
 
@@ -166,7 +166,7 @@ def send_signs(  # noqa: PLR0913 - with its workspace
 
     *Formal guarantee.* See ProjectedRandomSign.
     """
-    n_numbers, n_words = workspace_for_signs(vector.size, message.size - SEED_NUMBERS)
+    n_numbers, n_words = random_sign_workspace(vector.size, message.size - SEED_NUMBERS)
     numbers, words = workspace[0].reshape(n_numbers), workspace[1].reshape(n_words)
     out, given, stream = message.reshape(message.size), vector.reshape(vector.size), key.reshape(KEY_WORDS)
     coins = table.reshape(table.size)

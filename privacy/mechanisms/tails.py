@@ -1,0 +1,211 @@
+"""Tails of sums of noise: laws on a lattice, inverted transforms, and bounds by moment generating functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize_scalar
+from scipy.special import gammaincc, gammaln, ndtri
+
+from dprl.privacy.accounting.root_finding import smallest_passing
+from dprl.privacy.base import Float64Array
+
+Complex128Array = npt.NDArray[np.complex128]
+LogTransform = Callable[[Complex128Array], Complex128Array]
+
+NEGLIGIBLE = 1e-50
+"""Probability of what is left out of a law of sums."""
+LARGEST_LATTICE_SCALE = 64.0
+"""Discrete laws of larger scales are treated as continuous."""
+# Of log |transform|: what is further down adds nothing.
+_NEGLIGIBLE_LOG = -50.0
+# Length of a period of the inversion in standard deviations of the tilted sum.
+_PERIOD_DEVIATIONS = 16.0
+_MIXTURE_STANDARD_DEVIATIONS = 14.0
+# Largest weight of the left-out part of a mixture.
+_LEFT_OUT = 1e-40
+# Logarithms of the argument on either side of its Gaussian value within which a moment bound is minimised.
+_REACH = 8.0
+
+
+class Lattice(NamedTuple):
+    """A symmetric law on the integers: `mass` float64[m] of 0..m-1, then mass[-1] * ratio, * ratio^2, ..."""
+
+    mass: Float64Array
+    ratio: float
+
+    def spread(self, inside: Float64Array) -> Float64Array:
+        """Return the mean of g(x + Z), x = -N..N, for g = `inside` float64[2N+1], symmetric, there and 1 elsewhere."""
+        if self.ratio == 0.0:
+            return _spread_by_sum(self.mass, inside)
+        own, step = float(self.mass[0]), float(self.mass[1])
+        one_side = _decayed_sum(inside, self.ratio)
+        return own * inside + (step / self.ratio) * (one_side + one_side[::-1])
+
+    def summed(self, summands: int) -> Lattice:
+        """Return the law of a sum of independent draws; negligible masses are left out."""
+        if summands == 1:
+            return self
+        mass = self.mass
+        if self.ratio > 0.0:
+            beyond = np.arange(1 + math.ceil(math.log(NEGLIGIBLE) / math.log(self.ratio)))
+            mass = np.append(mass[:-1], mass[-1] * self.ratio**beyond)
+        one = np.concatenate((mass[:0:-1], mass))
+        total = one
+        for _ in range(summands - 1):
+            total = np.convolve(total, one)
+            total = total[np.flatnonzero(total > NEGLIGIBLE)[0] :]
+            total = total[: np.flatnonzero(total > NEGLIGIBLE)[-1] + 1]
+        return Lattice(total[total.shape[0] // 2 :], 0.0)
+
+
+def _decayed_sum(inside: Float64Array, ratio: float) -> Float64Array:
+    """Return sum over j >= 1 of ratio^j g(x - j), x = -N..N, g being 1 left of -N; by doubling the number of terms."""
+    total = np.concatenate(([1.0 / (1.0 - ratio)], inside))
+    shift, factor = 1, ratio
+    while shift < total.shape[0] and factor > 0.0:
+        total[shift:] = total[shift:] + factor * total[:-shift]
+        shift, factor = 2 * shift, factor * factor
+    return ratio * total[:-1]
+
+
+def _spread_by_sum(mass: Float64Array, inside: Float64Array) -> Float64Array:
+    both = np.concatenate((mass[:0:-1], mass))
+    reach = mass.shape[0] - 1
+    inner = np.convolve(inside, both)[reach : reach + inside.shape[0]]
+    beyond = np.zeros(inside.shape[0])
+    tail = np.cumsum(mass[::-1])[::-1]
+    near = min(inside.shape[0], reach)
+    beyond[:near] = tail[1 : near + 1]
+    return inner + beyond + beyond[::-1]
+
+
+def few_enough(scale: float, summands: int) -> bool:
+    """Whether a sum of draws of a discrete law of that scale is treated on its lattice."""
+    return scale < 1.0 or scale * math.sqrt(summands) <= LARGEST_LATTICE_SCALE
+
+
+def laplace_sum_tail(x: float, m: int) -> float:
+    """Return P(|X_1 + ... + X_m| > x) for independent Laplace(1), up to a relative rounding error below 1e-7.
+
+    With weights w_j = C(m-1+j, j) 2^-(m+j), j < m, the density is the w-mixture of Gamma(m-j) on either side; the
+    weights of one side sum to 1/2. Those further than 14 standard deviations from the top are left out, and what they
+    can weigh is added.
+    """
+    first = max(0, m - 1 - int(_MIXTURE_STANDARD_DEVIATIONS * np.sqrt(2.0 * m)))
+    j = np.arange(first, m)
+    log_weight = gammaln(m + j) - gammaln(j + 1) - gammaln(m) - (m + j) * np.log(2.0)
+    weight = np.exp(log_weight)
+    # Dividing by their sum removes the error that all weights of a large m share.
+    return float(np.sum(weight * gammaincc(m - j, x)) / np.sum(weight)) + (0.0 if first == 0 else _LEFT_OUT)
+
+
+class _LatticeLaw(Protocol):
+    """A law on the integers with a known transform."""
+
+    @property
+    def scale(self) -> float:
+        """Its scale."""
+
+    @property
+    def variance(self) -> float:
+        """Its variance."""
+
+    @property
+    def moment_limit(self) -> float:
+        """Least real argument without a transform."""
+
+    def log_transform(self, s: Complex128Array) -> Complex128Array:
+        """Return ln E e^(s Z), |Re s| < moment_limit; |E e^(s Z)| falls with |Im s| on (0, pi)."""
+
+
+def lattice_sum_bound(law: _LatticeLaw, n: int, failure: float) -> float:
+    """Return E with P(some running sum of 1..n draws exceeds E) <= failure, by Levy's inequality."""
+
+    def fails(largest: int) -> bool:
+        return 4.0 * lattice_sum_tail(largest + 1, n, law) > failure
+
+    return float(smallest_passing(fails, math.ceil(math.sqrt(n * law.variance) * -float(ndtri(failure / 4.0)))))
+
+
+def lattice_sum_tail(m: int, n: int, law: _LatticeLaw) -> float:
+    """Return P(Z_1 + ... + Z_n >= m), m >= 1, from the law's transform.
+
+    The sum over a period of M(s)^n e^(-sm) / (1 - e^-s), s = theta + it at equidistant t, is the tail plus tails of
+    other m with positive weights: never below the tail, and above it by less than 1e-6 of it with this many points.
+    """
+
+    def log_integrand(s: Complex128Array) -> Complex128Array:
+        return n * law.log_transform(s) - s * m - np.log(-np.expm1(-s))
+
+    def on_axis(theta: float) -> float:
+        return float(log_integrand(np.array([theta + 0j]))[0].real)
+
+    start = 1.0 / (law.scale * math.sqrt(n))
+    theta = _lowest(on_axis, start, law.moment_limit)
+    # A transform that is a product of |1 + c e^s|, c > 0, or 1 / |1 - c e^s|, falls on (0, pi).
+    lowest, cutoff = on_axis(theta) + _NEGLIGIBLE_LOG, start
+    while cutoff < math.pi and log_integrand(np.array([complex(theta, cutoff)]))[0].real > lowest:
+        cutoff *= 1.3
+    return inverted_tail(log_integrand, theta, min(cutoff, math.pi))
+
+
+def inverted_tail(log_integrand: LogTransform, theta: float, cutoff: float) -> float:
+    """Return the integral of exp(log_integrand(s)) / (2 pi i) along Re s = theta, |Im s| <= cutoff.
+
+    By equidistant points, which can only err upwards if the integral is a tail. theta > 0 near the minimum on the real
+    axis; what lies beyond the cutoff must be negligible.
+    """
+    near = 1e-3 * theta
+    ends = log_integrand(np.array([theta - near, theta, theta + near], dtype=np.complex128)).real
+    deviation = math.sqrt(max(float(ends[0] - 2.0 * ends[1] + ends[2]), 0.0)) / near
+    top = float(ends[1])
+    # Odd, so that a whole period of a lattice is made of pairs +-t and of 0.
+    period = 2 * math.ceil(0.5 * (_PERIOD_DEVIATIONS * deviation + (20.0 - min(top, 0.0)) / theta)) + 1
+    t = 2.0 * math.pi / period * np.arange(1, 1 + math.floor(cutoff * period / (2.0 * math.pi)))
+    one_side = np.exp(log_integrand(np.asarray(theta + 1j * t, dtype=np.complex128)) - top).real.sum()
+    return math.exp(top) * float(1.0 + 2.0 * one_side) / period
+
+
+def _lowest(function: Callable[[float], float], first: float, limit: float) -> float:
+    """Return where a convex function on (0, limit) is lowest, about."""
+    high = min(first, 0.5 * limit)
+    while 2.0 * high < limit and function(2.0 * high) < function(high):
+        high *= 2.0
+    found = minimize_scalar(
+        function, bounds=(0.0, min(2.0 * high, limit)), method="bounded", options={"xatol": 1e-4 * high}
+    )
+    return float(found.x)
+
+
+def least_over_arguments(function: Callable[[float], float], guess: float, limit: float = math.inf) -> float:
+    """Return the least value of a function with one minimum over arguments in (0, limit), about e^8 around a guess.
+
+    Bounds by moment generating functions hold at every argument: an inexact minimiser costs tightness, never safety.
+    """
+    centre = math.log(min(guess, 0.5 * limit))
+    highest = min(centre + _REACH, math.log(limit * (1.0 - 1e-9)) if limit < math.inf else math.inf)
+    found = minimize_scalar(
+        lambda log_argument: function(math.exp(log_argument)),
+        bounds=(centre - _REACH, highest),
+        method="bounded",
+        options={"xatol": 1e-7},
+    )
+    return float(found.fun)
+
+
+def moment_bound(
+    log_moment: Callable[[float], float], draws: int, failure: float, variance: float, limit: float = math.inf
+) -> float:
+    """Return E with P(some running sum of 1..draws draws exceeds E) <= failure, from ln E e^(argument Z) of one draw.
+
+    By Doob's inequality for the submartingale e^(argument S_k), on either side: (draws ln M + ln(2 / failure)) /
+    argument at the best argument. A few per cent above the smallest E.
+    """
+    log_odds = math.log(2.0 / failure)
+    guess = math.sqrt(2.0 * log_odds / (draws * variance))
+    return least_over_arguments(lambda a: (draws * log_moment(a) + log_odds) / a, guess, limit)
