@@ -21,7 +21,7 @@ class Learner(ABC):
     A subclass defines `policy`, `_run` and `_arrays`. The last user sends nothing if no later policy could use it.
 
     Draws are keyed by episode, so a state contains no generator. It belongs to one run: with other settings, another
-    environment or other streams, the noise of a prefix would hide the data of other users, too.
+    environment or other streams, the noise of a prefix would also hide other users' data.
 
     *Formal guarantee.* The privatizer's: all policies are functions of messages that its ledger has charged.
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from dprl.algorithms.base import REGRET, Float64Array, Int64Array, Metric, Releases, check_number
-from dprl.algorithms.ldp_sign_votes.fit import Fit, Votes, act, add_vote, no_votes, refit
+from dprl.algorithms.cholesky import inverted
 from dprl.algorithms.ldp_sign_votes.sign_test import TIES, SignTests, sign_tests
 from dprl.algorithms.learner import Learner
 from dprl.compiled import inlined, no_alloc_kernel
@@ -28,6 +29,10 @@ RIGHT_SIGNS = Metric(
     most=1.0,
 )
 """At 1 the actions are the best ones, and regret no longer grows."""
+
+_RIDGE = 1.0
+"""Ridge of the Gram matrices, worth one vote: it limits the weight of the first votes."""
+_LOGISTIC_DEVIATION = math.pi / math.sqrt(3.0)
 
 
 class _EpisodeBuffer(NamedTuple):
@@ -68,6 +73,32 @@ class _Users(NamedTuple):
         return f"_Users({self.episodes} episodes)"
 
 
+class _Votes(NamedTuple):
+    """Sums over the votes on each agent: sums float64[n, d-1] of vote times action, gram float64[n, d-1, d-1]."""
+
+    sums: Float64Array
+    gram: Float64Array
+
+
+class _Fit(NamedTuple):
+    """Of each agent: slopes float64[n, d-1], by least squares; spread float64[n, d-1], their standard deviations.
+
+    inverse, factor float64[d-1, d-1]: scratch.
+    """
+
+    slopes: Float64Array
+    spread: Float64Array
+    inverse: Float64Array
+    factor: Float64Array
+
+
+def no_votes(n_agents: int, length: int) -> tuple[_Votes, _Fit]:
+    """Return the state before any vote."""
+    square = (length, length)
+    votes = _Votes(np.zeros((n_agents, length)), np.zeros((n_agents, *square)))
+    return votes, _Fit(np.zeros((n_agents, length)), np.ones((n_agents, length)), np.zeros(square), np.zeros(square))
+
+
 class _Server(NamedTuple):
     """Server state, computed from votes only.
 
@@ -75,8 +106,8 @@ class _Server(NamedTuple):
     directions are -1. exploration: in standard deviations; key uint64[5], uniforms float64[n, d-1]: of it.
     """
 
-    votes: Votes
-    fit: Fit
+    votes: _Votes
+    fit: _Fit
     actions: Float64Array
     exploration: float
     key: np.ndarray
@@ -84,6 +115,50 @@ class _Server(NamedTuple):
 
     def __repr__(self) -> str:
         return f"Server({self.actions.shape[0]} agents)"
+
+
+@no_alloc_kernel
+def add_vote(votes: _Votes, agent: int, action: Float64Array, vote: float) -> None:
+    """Add a randomised vote, 1 or -1, on an agent's action float64[d-1]."""
+    for e in range(action.shape[0]):
+        votes.sums[agent, e] += vote * action[e]
+        for g in range(action.shape[0]):
+            votes.gram[agent, e, g] += action[e] * action[g]
+
+
+@no_alloc_kernel
+def refit(votes: _Votes, agent: int, fit: _Fit) -> None:
+    """Fit an agent's slopes again. A vote has variance 1 at most."""
+    inverted(votes.gram[agent], _RIDGE, fit.factor, fit.inverse)
+    for e in range(fit.slopes.shape[1]):
+        total = 0.0
+        for g in range(fit.slopes.shape[1]):
+            total += fit.inverse[e, g] * votes.sums[agent, g]
+        fit.slopes[agent, e] = total
+        fit.spread[agent, e] = math.sqrt(fit.inverse[e, e])
+
+
+@no_alloc_kernel
+def act(fit: _Fit, exploration: float, uniforms: Float64Array, actions: Float64Array) -> bool:
+    """Fill actions float64[n, d-1] with the signs of slopes, perturbed by `exploration` deviations; did they change?
+
+    uniforms float64[n, d-1] in [0, 1): logistic perturbations; of a slope that is 0 they decide the sign alone.
+    """
+    changed = False
+    for i in range(actions.shape[0]):
+        for e in range(actions.shape[1]):
+            uniform = min(max(uniforms[i, e], 1e-16), 1.0 - 1e-16)
+            shift = math.log(uniform / (1.0 - uniform)) / _LOGISTIC_DEVIATION * fit.spread[i, e]
+            slope = fit.slopes[i, e]
+            sign = _sign(slope + exploration * shift if slope != 0.0 else shift)
+            changed |= sign != actions[i, e]
+            actions[i, e] = sign
+    return changed
+
+
+@inlined
+def _sign(number: float) -> float:
+    return 1.0 if number > 0.0 else -1.0
 
 
 @no_alloc_kernel

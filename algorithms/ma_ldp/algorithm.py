@@ -14,7 +14,7 @@ import numpy as np
 from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Metric, Releases, check_choice, check_number
 from dprl.algorithms.learner import Learner
 from dprl.algorithms.ma_ldp.estimation import EXPONENT, beta_rates, empty_sums, no_estimates, shift_rates
-from dprl.algorithms.ma_ldp.graphs import FIXED_GRAPHS, GRAPHS, Complete, Gossip, Graph, RandomEdges
+from dprl.algorithms.ma_ldp.graphs import FIXED_GRAPHS, GRAPHS, FixedGraph, Gossip, Graph, RandomEdges
 from dprl.algorithms.ma_ldp.loop import Server, run
 from dprl.algorithms.ma_ldp.planning import planning
 from dprl.algorithms.ma_ldp.rewards import RewardEstimates, RewardStep, first_estimates, mean_error
@@ -59,7 +59,7 @@ class MALDPConfig:
     share: bool = False
     reward_step: float = RewardStep.step
     reward_decay: float = RewardStep.decay
-    graph: str = Complete.name
+    graph: str = FixedGraph.shape
     edge_probability: float = RandomEdges.edge_probability
     gossip_over: str = Gossip.over
     name: ClassVar[str] = "ma_ldp"

@@ -7,7 +7,9 @@ is public and independent of users.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import combinations
 from typing import ClassVar, NamedTuple
 
@@ -22,7 +24,7 @@ _Edges = list[tuple[int, int]]
 
 _MOST_AGENTS = 64
 _MOST_ENUMERATED = 5
-"""Most agents for which `random_edges` lists all graphs (at most 2^10); beyond, it has SAMPLED_GRAPHS of them."""
+"""Up to so many agents, `random_edges` lists all graphs (at most 2^10), else SAMPLED_GRAPHS of them."""
 SAMPLED_GRAPHS, SAMPLING_SEED = 256, 2023
 LEAST_WEIGHT = 1e-6
 """A finite list always has some kappa; a smaller one would be indistinguishable from rounding."""
@@ -43,7 +45,7 @@ class ConsensusMatrices(NamedTuple):
 
 
 class _Mixing(NamedTuple):
-    """_Mixing of agents: kappa, the least positive weight, and the spectral norm of E[L'(I - 11'/n)L], below 1.
+    """Mixing of agents: kappa, the least positive weight, and the spectral norm of E[L'(I - 11'/n)L], below 1.
 
     Each stage multiplies the expected squared distance of the agents' numbers from their mean by at most `norm`.
     """
@@ -58,7 +60,6 @@ class Graph(ABC):
     cycled: whether its graphs follow each other in order; otherwise they are drawn independently.
     """
 
-    name: ClassVar[str]
     cycled: ClassVar[bool] = False
 
     @abstractmethod
@@ -78,64 +79,25 @@ class Graph(ABC):
         return found
 
 
-class _FixedGraph(Graph):
-    """Constant graph."""
+FIXED_GRAPHS: dict[str, Callable[[int], _Edges]] = {
+    "complete": lambda n: list(combinations(range(n), 2)),
+    # Two agents have one edge.
+    "ring": lambda n: [(i, (i + 1) % n) for i in range(n if n > 1 else 0)],
+    "star": lambda n: [(0, i) for i in range(1, n)],
+    "line": lambda n: [(i, i + 1) for i in range(n - 1)],
+}
+"""Edges of the constant graphs on n agents, by name."""
+
+
+@dataclass(frozen=True)
+class FixedGraph(Graph):
+    """Constant graph, one of FIXED_GRAPHS."""
+
+    shape: str = "complete"
 
     def adjacencies(self, n_agents: int) -> tuple[_Bools, Float64Array]:
         """Return the one graph, of probability 1."""
-        return _adjacency(n_agents, self.edges(n_agents))[None], np.ones(1)
-
-    @abstractmethod
-    def edges(self, n_agents: int) -> _Edges:
-        """Return pairs of different agents."""
-
-
-@dataclass(frozen=True)
-class Complete(_FixedGraph):
-    """All agents talk to all."""
-
-    name: ClassVar[str] = "complete"
-
-    def edges(self, n_agents: int) -> _Edges:
-        """Return all pairs."""
-        return list(combinations(range(n_agents), 2))
-
-
-@dataclass(frozen=True)
-class Ring(_FixedGraph):
-    """Agent i talks to i + 1, and the last one to the first; two agents have one edge."""
-
-    name: ClassVar[str] = "ring"
-
-    def edges(self, n_agents: int) -> _Edges:
-        """Return the n neighbours."""
-        return [(i, (i + 1) % n_agents) for i in range(n_agents if n_agents > 1 else 0)]
-
-
-@dataclass(frozen=True)
-class Star(_FixedGraph):
-    """All talk to agent 0."""
-
-    name: ClassVar[str] = "star"
-
-    def edges(self, n_agents: int) -> _Edges:
-        """Return the n - 1 rays."""
-        return [(0, i) for i in range(1, n_agents)]
-
-
-@dataclass(frozen=True)
-class Line(_FixedGraph):
-    """Agent i talks to i + 1."""
-
-    name: ClassVar[str] = "line"
-
-    def edges(self, n_agents: int) -> _Edges:
-        """Return the n - 1 neighbours."""
-        return [(i, i + 1) for i in range(n_agents - 1)]
-
-
-FIXED_GRAPHS: dict[str, type[_FixedGraph]] = {graph.name: graph for graph in (Complete, Ring, Star, Line)}
-"""Graphs for gossip."""
+        return _adjacency(n_agents, FIXED_GRAPHS[self.shape](n_agents))[None], np.ones(1)
 
 
 @dataclass(frozen=True)
@@ -182,13 +144,16 @@ class Gossip(Graph):
 
     def adjacencies(self, n_agents: int) -> tuple[_Bools, Float64Array]:
         """Return one graph for each edge; one agent has the graph without edges."""
-        adjacency = _adjacency(n_agents, FIXED_GRAPHS[self.over]().edges(n_agents))
+        adjacency = _adjacency(n_agents, FIXED_GRAPHS[self.over](n_agents))
         alone = [[(int(i), int(j))] for i, j in np.argwhere(np.triu(adjacency))] or [[]]
         return np.stack([_adjacency(n_agents, edges) for edges in alone]), np.full(len(alone), 1.0 / len(alone))
 
 
-_GRAPHS: tuple[type[Graph], ...] = (*FIXED_GRAPHS.values(), RandomEdges, Gossip)
-GRAPHS: dict[str, type[Graph]] = {graph.name: graph for graph in _GRAPHS}
+GRAPHS: dict[str, Callable[[], Graph]] = {
+    **{shape: partial(FixedGraph, shape) for shape in FIXED_GRAPHS},
+    RandomEdges.name: RandomEdges,
+    Gossip.name: Gossip,
+}
 """Graphs by their names in configs."""
 
 
@@ -203,7 +168,6 @@ class CustomGraph(Graph):
     Raises ValueError for anything but undirected graphs.
     """
 
-    name: ClassVar[str] = "custom"
     cycled: ClassVar[bool] = True
 
     given: ArrayLike = field(repr=False)
@@ -245,7 +209,7 @@ def metropolis(adjacencies: _Bools) -> Float64Array:
 
 
 def check_assumption_2(adjacencies: _Bools, matrices: Float64Array, probabilities: Float64Array) -> _Mixing:
-    """Return the mixing of consensus matrices; raise ValueError, in one line, for a violated part.
+    """Return the mixing of consensus matrices; raise ValueError for a violated part.
 
     adjacencies bool[m, n, n]: the edges of each matrix; every agent hears itself. matrices float64[m, n, n].
     probabilities float64[m]: of their finite distribution; expectations over it are exact.
@@ -257,12 +221,12 @@ def check_assumption_2(adjacencies: _Bools, matrices: Float64Array, probabilitie
     rows, columns = matrices.sum(axis=2), np.tensordot(probabilities, matrices, axes=1).sum(axis=0)
     if np.abs(rows - 1.0).max() > _ROUNDING:
         raise ValueError(
-            f"graph must have consensus matrices whose rows sum to 1 (Assumption 2, i), got {_worst(rows):g}; "
+            f"graph must have consensus matrices with rows that sum to 1 (Assumption 2, i), got {_worst(rows):g}; "
             "normalise the rows"
         )
     if np.abs(columns - 1.0).max() > _ROUNDING:
         raise ValueError(
-            f"graph must have a mean consensus matrix whose columns sum to 1 (Assumption 2, i), got "
+            f"graph must have a mean consensus matrix with columns that sum to 1 (Assumption 2, i), got "
             f"{_worst(columns):g}; make the weights symmetric"
         )
     silent = (matrices > 0.0) & ~adjacencies & ~np.eye(matrices.shape[1], dtype=np.bool_)

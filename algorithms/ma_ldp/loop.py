@@ -1,4 +1,4 @@
-"""The box of MA-LDP, compiled: estimate, plan, play, release and add up, agree on rewards; once per user.
+"""Compiled loop of MA-LDP: estimate, plan, play, release and add up, agree on rewards; once per user.
 
 Paper: [TH23] Algorithm 1.
 """

@@ -36,7 +36,7 @@ class RewardStep:
     decay: float = 0.75
 
     def checked(self) -> RewardStep:
-        """Return these steps; raise ValueError, in one line, if their numbers are out of range.
+        """Return these steps; raise ValueError if their numbers are out of range.
 
         The errors have the names of the config's fields, `reward_step` and `reward_decay`.
         """

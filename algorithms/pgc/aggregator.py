@@ -47,7 +47,7 @@ class StepRule(NamedTuple):
     gain: float = 1.0
 
     def checked(self) -> StepRule:
-        """Return this rule; raise ValueError, in one line, if its numbers are out of range."""
+        """Return this rule; raise ValueError if its numbers are out of range."""
         check_number("learning_rate", self.learning_rate, 0.0)
         check_number("halving", self.halving, 0.0)
         check_number("success_memory", self.success_memory, 0.0, 1.0)

@@ -38,7 +38,7 @@ class Schedule(NamedTuple):
         return self.staleness + self.buffer_size
 
     def checked(self) -> Schedule:
-        """Return this schedule; raise ValueError, in one line, if its numbers are out of range."""
+        """Return this schedule; raise ValueError if its numbers are out of range."""
         check_whole("staleness", self.staleness, 0, LARGEST_STALENESS)
         check_whole("buffer_size", self.buffer_size, 1, LARGEST_BUFFER)
         return self

@@ -105,7 +105,7 @@ def columns(horizon: int) -> int:
 
 
 def loss_tables(loss: Loss, horizon: int) -> LossTables:
-    """Return the tables of a loss; raises ValueError, in one line, for invalid settings."""
+    """Return the tables of a loss; raises ValueError for invalid settings."""
     if loss.reward not in {"literal", "terminal"}:
         raise ValueError(f"reward must be 'literal' or 'terminal', got {loss.reward!r}; choose one of them")
     if loss.bootstrap not in {"discounted", "printed", "none"}:

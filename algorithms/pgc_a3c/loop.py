@@ -1,4 +1,4 @@
-"""The box of PGC-A3C, compiled: deliver, act, report and aggregate, with one agent per lane in step.
+"""Compiled loop of PGC-A3C: deliver, act, report and aggregate, with one agent per lane in step.
 
 Paper: [OT20] Algorithm 1.
 """
@@ -35,7 +35,7 @@ class Behaviour(NamedTuple):
     reports: int
 
 
-class PendingGradients(NamedTuple):
+class _PendingGradients(NamedTuple):
     """Gradients of finished agents that wait for their turn to report; on the agents' side.
 
     gradients float64[W, d], scores float64[W]: of the slot i at row i mod W; slots int64[W]: the slot of each row.
@@ -53,7 +53,7 @@ class Agents(NamedTuple):
     """Agents' side: the acting agents, their pending gradients, and their behaviour."""
 
     batch: AgentBatch
-    pending: PendingGradients
+    pending: _PendingGradients
     behaviour: Behaviour
 
     def __repr__(self) -> str:
@@ -69,10 +69,10 @@ class Server(NamedTuple):
     estimate: Float64Array
 
 
-def no_pending_gradients(schedule: Schedule, n_parameters: int) -> PendingGradients:
+def no_pending_gradients(schedule: Schedule, n_parameters: int) -> _PendingGradients:
     """Return an empty buffer with a place for every agent that can have begun."""
     places = schedule.most_waiting + 1
-    return PendingGradients(np.zeros((places, n_parameters)), np.zeros(places), np.zeros(places, dtype=np.int64))
+    return _PendingGradients(np.zeros((places, n_parameters)), np.zeros(places), np.zeros(places, dtype=np.int64))
 
 
 @inlined

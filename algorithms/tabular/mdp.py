@@ -33,6 +33,6 @@ class TabularMDPConfig(TabularConfig[FiniteMDP]):
         """Return the MDP and its users."""
         return simulator(env, episodes, streams, self.counts_losses)
 
-    def tables(self, env: FiniteMDP, episodes: int) -> Any:  # noqa: ANN401, ARG002 - those of a box may be others
+    def tables(self, env: FiniteMDP, episodes: int) -> Any:  # noqa: ANN401, ARG002 - algorithms may have others
         """Return greedy tables of zeros."""
         return greedy_tables(env)

@@ -7,8 +7,15 @@ import math
 import numpy as np
 import pytest
 
-from dprl.algorithms.ldp_sign_votes.algorithm import LDPSignVotesConfig, LDPSignVotesLearner, play
-from dprl.algorithms.ldp_sign_votes.fit import act, add_vote, no_votes, refit
+from dprl.algorithms.ldp_sign_votes.algorithm import (
+    LDPSignVotesConfig,
+    LDPSignVotesLearner,
+    act,
+    add_vote,
+    no_votes,
+    play,
+    refit,
+)
 from dprl.algorithms.ldp_sign_votes.sign_test import directions, sign_tests
 from dprl.envs import LinearMixtureMDP, NetworkMDP
 from dprl.privacy import LocalBitPrivacy, NoBitPrivacy, Streams

@@ -20,7 +20,7 @@ from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
 from dprl.algorithms.pgc_a3c.gradient import Loss
 from dprl.algorithms.pgc_a3c.loop import exploration_rate, exploration_rates
 from dprl.algorithms.pgc_a3c.network import DIMENSION
-from dprl.algorithms.pgc_a3c.on_rllib.episodes import Behaviour, Episode, as_batch, check_playable, play
+from dprl.algorithms.pgc_a3c.on_rllib.episodes import Episode, as_batch, check_playable, play
 from dprl.algorithms.pgc_a3c.on_rllib.error_barrier import ErrorBarrier
 from dprl.algorithms.pgc_a3c.on_rllib.module import n_parameters, write_parameters
 from dprl.privacy import GradientClient
@@ -33,7 +33,7 @@ class CompiledAgents:
     *Formal guarantee.* That of the sender.
 
     Args:
-        config: of the box. lanes: where agents play. sender: turns gradients into messages.
+        config: settings of the algorithm. lanes: where agents play. sender: turns gradients into messages.
         shows_scores: whether a simulation reads the scores; its certificate then says so.
 
     Paper: [OT20] Algorithm 1.
@@ -77,8 +77,8 @@ class TorchAgents:
     counts as zero and no error is raised.
 
     Args:
-        config: of the box; reward 'literal' is the environment's. world: their environment and network. sender: turns
-        gradients into messages.
+        config: settings of the algorithm; reward 'literal' is the environment's. world: their environment and network.
+        sender: turns gradients into messages.
         shows_scores: whether a simulation reads the scores; its certificate then says so.
 
     Paper: [OT20] Algorithm 1 and eqs. (15), (16), (17) and (18).
@@ -112,7 +112,7 @@ class TorchAgents:
     def _update(self, out: Float64Array, agent: int, submission: int, slot: int) -> float:
         """Write the gradient of one agent's episode; return its score."""
         config, (env, module, key, agent_key) = self._config, self._world
-        behaviour = Behaviour(exploration_rate(config.behaviour(1, 1), slot), config.acting == "sampled")
+        explore, sampled = exploration_rate(config.behaviour(1, 1), slot), config.acting == "sampled"
         rng = np.random.Generator(np.random.Philox(np.random.SeedSequence((*key, submission))))
         # On CartPole with gravity this is the same gravity as in the compiled lane.
         told = int(splitmix64(agent_key, np.uint64(agent)))
@@ -121,7 +121,7 @@ class TorchAgents:
             buffer.copy_(first)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(np.random.SeedSequence((*key, submission, 1)).generate_state(1)[0]))
-            episode = play(env, module, behaviour, rng, {"agent": told})
+            episode = play(env, module, explore, sampled, rng, {"agent": told})
             if config.reports == "gradient":
                 out[:] = loss_gradient(module, episode, config.loss)
         return float(episode.rewards.sum())

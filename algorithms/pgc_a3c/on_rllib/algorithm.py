@@ -172,15 +172,15 @@ class PGC(Algorithm):
         make_callback(name, callbacks_objects=self.callbacks, callbacks_functions=functions, kwargs=kwargs)
 
     def compute_single_action(self, *_: object, **__: object) -> NoReturn:
-        """Raise NotImplementedError, in one line that names the replacement."""
+        """Raise NotImplementedError with the replacement."""
         raise NotImplementedError(_USE_THE_MODULE.format("compute_single_action"))
 
     def compute_actions(self, *_: object, **__: object) -> NoReturn:
-        """Raise NotImplementedError, in one line that names the replacement."""
+        """Raise NotImplementedError with the replacement."""
         raise NotImplementedError(_USE_THE_MODULE.format("compute_actions"))
 
     def get_policy(self, *_: object, **__: object) -> NoReturn:
-        """Raise NotImplementedError, in one line that names the replacement."""
+        """Raise NotImplementedError with the replacement."""
         raise NotImplementedError(_USE_THE_MODULE.format("get_policy"))
 
     def restore_env_runners(self, env_runner_group: EnvRunnerGroup) -> list[int]:

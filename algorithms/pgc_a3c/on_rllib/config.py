@@ -39,7 +39,7 @@ _OF_RLLIB = frozenset({"worker_index", "simple_optimizer", "algo_class", "polici
 _THROUGH_TRAINING = ("model", "optimizer", "replay_buffer_config")
 
 
-class TrainingSettings(TypedDict, total=False):
+class _TrainingSettings(TypedDict, total=False):
     """Arguments of `training`: the settings of `PGCA3CConfig`, and the length of a run."""
 
     learning_rate: float
@@ -124,7 +124,7 @@ class PGCConfig(AlgorithmConfig):
         self.max_requests_in_flight_per_env_runner = 2
         self.sample_timeout_s = 600.0
 
-    def training(self, **settings: Unpack[TrainingSettings]) -> Self:
+    def training(self, **settings: Unpack[_TrainingSettings]) -> Self:
         """Set the learning settings and the length of the run; see `PGCA3CConfig`.
 
         reward: by default 'terminal' on CartPole with gravity, and elsewhere 'literal', the environment's reward.
@@ -132,7 +132,7 @@ class PGCConfig(AlgorithmConfig):
         given number, results do not depend on the number of runners. n_submissions: messages to be applied in all.
         submissions_per_iteration: in one call of `train`.
         """
-        return self._set("training", settings, TrainingSettings.__annotations__)
+        return self._set("training", settings, _TrainingSettings.__annotations__)
 
     def schedule(self, **settings: Unpack[_ScheduleSettings]) -> Self:
         """Set the schedule of starting parameters and the release times of replies.
@@ -189,7 +189,7 @@ class PGCConfig(AlgorithmConfig):
         super().__setattr__(key, value)
 
     def validate(self) -> None:
-        """Raise ValueError, in one line, for invalid settings."""
+        """Raise ValueError for invalid settings."""
         # First, because RLlib's own error has several lines.
         self._validate_runners()
         super().validate()
@@ -241,7 +241,7 @@ class PGCConfig(AlgorithmConfig):
             raise ValueError(f"padded must be False in the torch lane, got {self.padded}; set round_seconds instead")
 
     def box(self) -> PGCA3CConfig:
-        """Return the settings of the algorithm's box; raises ValueError."""
+        """Return the settings of the algorithm. Raises ValueError."""
         settings = {name: getattr(self, name) for name in _BOX}
         settings["staleness"] = self.call_plan.staleness
         settings["reward"] = self.reward or ("terminal" if self.env == _CART_POLE else "literal")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -35,20 +35,8 @@ class Episode:
     fallen: bool = field(repr=False)
 
 
-class Behaviour(NamedTuple):
-    """Behaviour of an agent.
-
-    Args:
-        explore: the probability alpha of a uniform random action.
-        sampled: otherwise: True draws from the policy, False takes its most probable action.
-    """
-
-    explore: float
-    sampled: bool
-
-
 def check_playable(env: gym.Env[Any, Any], module: TorchRLModule) -> None:
-    """Raise ValueError, in one line, for an unsupported environment or module."""
+    """Raise ValueError for an unsupported environment or module."""
     if not isinstance(env.observation_space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
         raise ValueError(f"env must observe arrays, got {env.observation_space}; wrap it in FlattenObservation")
     if not isinstance(env.action_space, spaces.Discrete | spaces.Box):
@@ -60,11 +48,15 @@ def check_playable(env: gym.Env[Any, Any], module: TorchRLModule) -> None:
 def play(
     env: gym.Env[Any, Any],
     module: TorchRLModule,
-    behaviour: Behaviour,
+    explore: float,
+    sampled: bool,
     rng: np.random.Generator,
     options: Mapping[str, Any],
 ) -> Episode:
     """Play one episode with all randomness from `rng`.
+
+    explore: alpha, the probability of a uniform random action. sampled: other actions are drawn from the policy, else
+    they are its most probable ones.
 
     The module gets one observation at a time, so its bits do not depend on other agents. options: passed to env.reset;
     {'agent': n} has the agent's number.
@@ -74,10 +66,10 @@ def play(
     evenly.seed(int(rng.integers(_LARGEST_SEED)))
     observations, actions, rewards = [np.asarray(observation)], [], []
     while True:
-        if behaviour.explore > 0.0 and rng.random() < behaviour.explore:
+        if explore > 0.0 and rng.random() < explore:
             action = _any_action(evenly)
         else:
-            action = _own_action(module, observations[-1], rng if behaviour.sampled else None)
+            action = _own_action(module, observations[-1], rng if sampled else None)
         observation, reward, terminated, truncated, _ = env.step(_to_env(evenly, action))
         observations.append(np.asarray(observation))
         actions.append(action)
@@ -106,7 +98,7 @@ def rehearse(env: gym.Env[Any, Any], module: TorchRLModule) -> None:
 
 def greedy_return(env: gym.Env[Any, Any], module: TorchRLModule, seed: int) -> float:
     """Return the sum of the rewards of one episode of the most probable actions, on an environment without agents."""
-    episode = play(env, module, Behaviour(0.0, sampled=False), np.random.default_rng(seed), {})
+    episode = play(env, module, 0.0, False, np.random.default_rng(seed), {})
     return float(episode.rewards.sum())
 
 

@@ -178,7 +178,7 @@ def is_deprecated(value: object) -> bool:
 
 
 def check_settings(config: AlgorithmConfig, defaults: AlgorithmConfig, own: frozenset[str]) -> None:
-    """Raise ValueError, in one line, for a setting of RLlib that would be ignored.
+    """Raise ValueError for a setting of RLlib that would be ignored.
 
     defaults: of the same class. own: names of settings that the class redefines.
     """

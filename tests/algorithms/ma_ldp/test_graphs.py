@@ -16,15 +16,12 @@ from dprl.algorithms.ma_ldp.graphs import (
     GRAPHS,
     LEAST_WEIGHT,
     SAMPLED_GRAPHS,
-    Complete,
     ConsensusMatrices,
     CustomGraph,
+    FixedGraph,
     Gossip,
     Graph,
-    Line,
     RandomEdges,
-    Ring,
-    Star,
     check_assumption_2,
     consensus,
     matrix_number,
@@ -49,6 +46,7 @@ every_size = pytest.mark.parametrize("n_agents", [1, 2, 3, 4, 5, 6, 8])
 
 TRIANGLE = np.ones((1, 3, 3), np.bool_) & ~np.eye(3, dtype=np.bool_)
 ONE = np.ones(1)
+RING = FixedGraph("ring")
 
 
 @every_graph
@@ -81,13 +79,17 @@ def test_the_norm_is_that_of_the_definition(graph: Graph, n_agents: int) -> None
 def test_matrices_by_hand() -> None:
     third, quarter = 1 / 3, 1 / 4
     by_hand: list[tuple[Graph, int, list[list[float]]]] = [
-        (Complete(), 1, [[1.0]]),
-        (Complete(), 2, [[0.5, 0.5], [0.5, 0.5]]),
-        (Ring(), 2, [[0.5, 0.5], [0.5, 0.5]]),
-        (Complete(), 3, [[third] * 3] * 3),
-        (Line(), 3, [[2 * third, third, 0], [third, third, third], [0, third, 2 * third]]),
-        (Ring(), 4, [[third, third, 0, third], [third, third, third, 0], [0, third, third, third], [third, 0] * 2]),
-        (Star(), 4, [[quarter] * 4, [quarter, 0.75, 0, 0], [quarter, 0, 0.75, 0], [quarter, 0, 0, 0.75]]),
+        (FixedGraph(), 1, [[1.0]]),
+        (FixedGraph(), 2, [[0.5, 0.5], [0.5, 0.5]]),
+        (RING, 2, [[0.5, 0.5], [0.5, 0.5]]),
+        (FixedGraph(), 3, [[third] * 3] * 3),
+        (FixedGraph("line"), 3, [[2 * third, third, 0], [third, third, third], [0, third, 2 * third]]),
+        (
+            RING,
+            4,
+            [[third, third, 0, third], [third, third, third, 0], [0, third, third, third], [third, 0] * 2],
+        ),
+        (FixedGraph("star"), 4, [[quarter] * 4, [quarter, 0.75, 0, 0], [quarter, 0, 0.75, 0], [quarter, 0, 0, 0.75]]),
     ]
     by_hand[5][2][3] = [third, 0, third, third]
     for graph, n_agents, expected in by_hand:
@@ -233,7 +235,7 @@ VIOLATIONS: dict[str, tuple[Bools, Floats, Floats, str]] = {
         TRIANGLE,
         table([[0.5, 0.5, 0], [0, 0.5, 0.4], [0.5, 0, 0.5]]),
         ONE,
-        r"^graph must have consensus matrices whose rows sum to 1 \(Assumption 2, i\), got 0\.9; normalise",
+        r"^graph must have consensus matrices with rows that sum to 1 \(Assumption 2, i\), got 0\.9; normalise",
     ),
     "negative": (
         TRIANGLE,
@@ -246,7 +248,7 @@ VIOLATIONS: dict[str, tuple[Bools, Floats, Floats, str]] = {
         TRIANGLE,
         table([[1, 0, 0], [0.5, 0.5, 0], [0.5, 0, 0.5]]),
         ONE,
-        r"^graph must have a mean consensus matrix whose columns sum to 1 \(Assumption 2, i\), got 2; make",
+        r"^graph must have a mean consensus matrix with columns that sum to 1 \(Assumption 2, i\), got 2; make",
     ),
     "kappa": (
         TRIANGLE,
@@ -306,7 +308,7 @@ def test_only_the_mean_needs_columns_that_sum_to_one() -> None:
         (CustomGraph(PARTS), 4, r"^graph must mix .* got 1 for a graph of 2 parts; add an edge$"),
         (CustomGraph(PARTS), 3, r"^graph must be one of 3 agents, got one of 4; match n_agents$"),
         (RandomEdges(1e-6), 6, r"^graph must mix .* for a graph of 6 parts; add an edge$"),
-        (Ring(), 0, r"^n_agents must be a whole number from 1 to 64, got 0; "),
+        (RING, 0, r"^n_agents must be a whole number from 1 to 64, got 0; "),
     ],
 )
 def test_graphs_that_do_not_mix_are_refused(graph: Graph, n_agents: int, message: str) -> None:
@@ -333,8 +335,7 @@ def test_settings_that_are_no_graph_are_refused(build: Any, given: Any, message:
 
 def test_registered_graphs_are_frozen_and_named() -> None:
     assert list(GRAPHS) == ["complete", "ring", "star", "line", "random_edges", "gossip"]
-    for name, graph in GRAPHS.items():
-        assert graph.name == name
+    for graph in GRAPHS.values():
         assert graph() == graph()
         with pytest.raises(dataclasses.FrozenInstanceError):
             graph().over = "ring"  # type: ignore[attr-defined]

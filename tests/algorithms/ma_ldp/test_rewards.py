@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from dprl.algorithms.ma_ldp.graphs import ConsensusMatrices, Gossip, Graph, Ring, consensus, matrix_number
+from dprl.algorithms.ma_ldp.graphs import ConsensusMatrices, FixedGraph, Gossip, Graph, consensus, matrix_number
 from dprl.algorithms.ma_ldp.rewards import LARGEST_STEP, RewardStep, correct, reward_step
 from dprl.compiled import kernel
 from dprl.envs import LinearMixtureMDP, NetworkMDP
@@ -21,6 +21,9 @@ WORTH = np.array([0.005, 0.0, 1.0])
 def gammas_of(step: float, decay: float, gammas: np.ndarray) -> None:
     for k in range(gammas.shape[0]):
         gammas[k] = reward_step(step, decay, k + 1)
+
+
+RING = FixedGraph("ring")
 
 
 def learned(mdp: LinearMixtureMDP, graph: Graph, episodes: int, noise: float = 0.0) -> np.ndarray:
@@ -52,7 +55,7 @@ def uneven() -> LinearMixtureMDP:
     return dataclasses.replace(mdp, rewards=rewards)
 
 
-@pytest.mark.parametrize("graph", [Ring(), Gossip("line")], ids=["ring", "gossip"])
+@pytest.mark.parametrize("graph", [RING, Gossip("line")], ids=["ring", "gossip"])
 def test_agents_learn_the_mean_reward_from_their_own(graph: Graph) -> None:
     """[TH23]'s Lemma 1 with states drawn uniformly: w* are the rewards of the nodes, at the mean rate."""
     mdp, target = uneven(), 0.55 * WORTH
@@ -68,7 +71,7 @@ def test_without_talk_agents_learn_something_else() -> None:
     np.testing.assert_allclose(alone, np.outer([0.1, 0.4, 0.7, 1.0], WORTH), atol=0.02)
 
 
-class _Silent(Ring):
+class _Silent(FixedGraph):
     """A graph without edges, unchecked."""
 
     def matrices(self, n_agents: int) -> ConsensusMatrices:
@@ -77,7 +80,7 @@ class _Silent(Ring):
 
 def test_noise_is_averaged_out() -> None:
     mdp = NETWORK.build()
-    few, many = (np.abs(learned(mdp, Ring(), episodes, noise=0.5) - WORTH).mean() for episodes in (300, 30_000))
+    few, many = (np.abs(learned(mdp, RING, episodes, noise=0.5) - WORTH).mean() for episodes in (300, 30_000))
     assert many < 0.06
     assert many < few / 3
 
@@ -86,7 +89,7 @@ def test_one_hot_features_learn_the_reward_of_every_state() -> None:
     network = NetworkMDP(gap=0.0).build()
     parts = (network.name, network.horizon, network.lists, network.theta, network.rewards, network.start)
     mdp = LinearMixtureMDP(*parts)
-    np.testing.assert_allclose(learned(mdp, Ring(), 30_000), np.tile(mdp.common_rewards, (2, 1)), atol=0.02)
+    np.testing.assert_allclose(learned(mdp, RING, 30_000), np.tile(mdp.common_rewards, (2, 1)), atol=0.02)
 
 
 def test_steps_are_powers() -> None:

@@ -17,7 +17,7 @@ from dprl.algorithms.pgc_a3c.agent_batch import agent_batch
 from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
 from dprl.algorithms.pgc_a3c.gradient import Loss, gradient_of, loss_tables
 from dprl.algorithms.pgc_a3c.on_rllib.agents import CompiledAgents, TorchAgents, World, episode_loss, loss_gradient
-from dprl.algorithms.pgc_a3c.on_rllib.episodes import Behaviour, Episode, play
+from dprl.algorithms.pgc_a3c.on_rllib.episodes import Episode, play
 from dprl.algorithms.pgc_a3c.on_rllib.module import n_parameters, read_parameters, write_parameters
 from dprl.envs import CartPoleGravity
 from dprl.envs.cartpole_episodes import CartPoleGravityEnv
@@ -47,7 +47,7 @@ LOSSES = [
 def cart_pole_episode(seed: int, explore: float) -> Episode:
     env = CartPoleGravityEnv()
     module = actor_critic(env, parameters=THETA)
-    return play(env, module, Behaviour(explore, sampled=False), np.random.default_rng(seed), {"agent": seed})
+    return play(env, module, explore, False, np.random.default_rng(seed), {"agent": seed})
 
 
 def compiled_gradient(episode: Episode, loss: Loss) -> Float64Array:
@@ -68,7 +68,7 @@ def test_both_lanes_have_the_same_gradient(loss: Loss, seed: int, explore: float
 def test_a_gradient_is_that_of_finite_differences() -> None:
     env = Corridor(box=True)
     module = actor_critic(env, parameters=np.random.default_rng(0).normal(size=80) / 3).double()
-    episode = play(env, actor_critic(env), Behaviour(1.0, sampled=False), np.random.default_rng(1), {})
+    episode = play(env, actor_critic(env), 1.0, False, np.random.default_rng(1), {})
     loss = Loss(0.9, 0.5, 0.1, "literal", "discounted", True)
     theta, found = read_parameters(module), loss_gradient(module, episode, loss)
 
@@ -84,7 +84,7 @@ def test_a_gradient_is_that_of_finite_differences() -> None:
 
 def test_what_the_loss_does_not_depend_on_has_zeros() -> None:
     module = two_heads()
-    episode = play(Corridor(), module, Behaviour(0.5, sampled=False), np.random.default_rng(1), {})
+    episode = play(Corridor(), module, 0.5, False, np.random.default_rng(1), {})
     gradient = loss_gradient(module, episode, LOSSES[1])
     unused = [name for name, _ in module.named_parameters()].index("unused")
     sizes = [parameter.numel() for parameter in module.parameters()]

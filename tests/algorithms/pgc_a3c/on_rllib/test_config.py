@@ -12,7 +12,7 @@ from ray import tune
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
 from dprl.algorithms.pgc_a3c.algorithm import PGCA3CConfig
-from dprl.algorithms.pgc_a3c.on_rllib.config import PGCConfig, TrainingSettings
+from dprl.algorithms.pgc_a3c.on_rllib.config import PGCConfig, _TrainingSettings
 from dprl.privacy import Streams
 from dprl.privacy.queries.gradients import GradientLayout
 from dprl.privacy.threat_models import ARRIVALS, CARRIED, DURATIONS, ROUNDS, TIMING_DETAILS
@@ -37,7 +37,7 @@ def test_the_defaults_are_those_of_the_box() -> None:
 
 def test_training_takes_every_setting_of_the_box() -> None:
     box = {entry.name for entry in fields(PGCA3CConfig)}
-    assert box < set(TrainingSettings.__annotations__)
+    assert box < set(_TrainingSettings.__annotations__)
     assert config(learning_rate=0.25, buffer_size=7).box() == PGCA3CConfig(learning_rate=0.25, buffer_size=7)
 
 

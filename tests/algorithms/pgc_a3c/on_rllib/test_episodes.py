@@ -11,7 +11,6 @@ from gymnasium import spaces
 from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 
 from dprl.algorithms.pgc_a3c.on_rllib.episodes import (
-    Behaviour,
     Episode,
     check_playable,
     greedy_return,
@@ -20,13 +19,13 @@ from dprl.algorithms.pgc_a3c.on_rllib.episodes import (
 )
 from tests.algorithms.pgc_a3c.on_rllib.cases import Corridor, TwoHeads, actor_critic
 
-GREEDY, EVENLY, SAMPLED = Behaviour(0.0, False), Behaviour(1.0, False), Behaviour(0.0, True)
+GREEDY, EVENLY, SAMPLED = (0.0, False), (1.0, False), (0.0, True)
 PARAMETERS = np.random.default_rng(3).normal(size=2 * 16 + 2 * 16 + 16)
 
 
-def episode(env: Corridor, behaviour: Behaviour, seed: int, **options: Any) -> Episode:
+def episode(env: Corridor, behaviour: tuple[float, bool], seed: int, **options: Any) -> Episode:
     module = actor_critic(env, parameters=PARAMETERS)
-    return play(env, module, behaviour, np.random.default_rng(seed), options)
+    return play(env, module, *behaviour, np.random.default_rng(seed), options)
 
 
 def same(one: Episode, other: Episode) -> bool:
@@ -58,7 +57,7 @@ def test_both_ways_to_end_occur() -> None:
 
 @pytest.mark.parametrize("behaviour", [GREEDY, EVENLY, SAMPLED])
 @pytest.mark.parametrize("box", [False, True])
-def test_the_generator_decides_everything(behaviour: Behaviour, box: bool) -> None:
+def test_the_generator_decides_everything(behaviour: tuple[float, bool], box: bool) -> None:
     first = episode_of(box, behaviour, 7)
     torch.manual_seed(99)
     np.random.seed(99)  # must not matter
@@ -66,26 +65,26 @@ def test_the_generator_decides_everything(behaviour: Behaviour, box: bool) -> No
     assert not same(first, episode_of(box, behaviour, 8))
 
 
-def episode_of(box: bool, behaviour: Behaviour, seed: int) -> Episode:
+def episode_of(box: bool, behaviour: tuple[float, bool], seed: int) -> Episode:
     env = Corridor(box=box)
     torch.manual_seed(0)
     size = 2 * 16 + 2 * 16 + 16
     module = actor_critic(env, parameters=np.random.default_rng(3).normal(size=size))
-    return play(env, module, behaviour, np.random.default_rng(seed), {})
+    return play(env, module, *behaviour, np.random.default_rng(seed), {})
 
 
 def test_the_global_generators_are_left_alone() -> None:
     env = Corridor()
     module = actor_critic(env, parameters=PARAMETERS)
     before = torch.get_rng_state()
-    play(env, module, SAMPLED, np.random.default_rng(1), {})
+    play(env, module, *SAMPLED, np.random.default_rng(1), {})
     assert torch.equal(before, torch.get_rng_state())
 
 
 def test_greedy_actions_are_the_most_probable_ones() -> None:
     env = Corridor()
     module = actor_critic(env, parameters=PARAMETERS)
-    found = play(env, module, GREEDY, np.random.default_rng(2), {})
+    found = play(env, module, *GREEDY, np.random.default_rng(2), {})
     logits = module.forward_inference({"obs": torch.as_tensor(found.observations[:-1])})["action_dist_inputs"]
     assert found.actions.tolist() == logits.argmax(dim=1).tolist()
 
@@ -96,7 +95,7 @@ def test_sampled_actions_have_the_policys_frequencies() -> None:
     module = actor_critic(env, parameters=np.zeros(80))
     with torch.no_grad():
         module.c.weight[0, 0], module.p.weight[1, 0] = 1.0, 1.0
-    drawn = [play(env, module, SAMPLED, np.random.default_rng(seed), {}) for seed in range(400)]
+    drawn = [play(env, module, *SAMPLED, np.random.default_rng(seed), {}) for seed in range(400)]
     first = [(found.observations[0, 0], found.actions[0]) for found in drawn]
     expected = np.array([1.0 / (1.0 + np.exp(-max(place, 0.0))) for place, _ in first])
     chosen = np.array([action for _, action in first])
@@ -120,18 +119,18 @@ def test_numbered_actions_may_begin_anywhere() -> None:
 def test_actions_in_a_box_reach_the_environment_within_it() -> None:
     env = Corridor(box=True)
     module = actor_critic(env, parameters=np.zeros(80))
-    play(env, module, SAMPLED, np.random.default_rng(0), {})
+    play(env, module, *SAMPLED, np.random.default_rng(0), {})
     with torch.no_grad():
         module.p.weight[:] = 100.0
         module.c.weight[:] = 1.0
-    play(env, module, GREEDY, np.random.default_rng(0), {})
+    play(env, module, *GREEDY, np.random.default_rng(0), {})
     assert all(env.action_space.contains(action) for action in env.seen)
 
 
 def test_an_evaluation_is_the_return_of_greedy_actions() -> None:
     env = Corridor()
     module = actor_critic(env, parameters=PARAMETERS)
-    expected = play(Corridor(), module, GREEDY, np.random.default_rng(6), {}).rewards.sum()
+    expected = play(Corridor(), module, *GREEDY, np.random.default_rng(6), {}).rewards.sum()
     assert greedy_return(env, module, 6) == expected
 
 
