@@ -111,7 +111,7 @@ def test_a_checkpoint_is_the_same_module(tmp_path: Path) -> None:
 def test_the_module_is_not_trained() -> None:
     module = TabularRLModule.from_policy(TabularPolicy(stochastic_table(), ENV))
     assert not any(parameter.requires_grad for parameter in module.parameters())
-    with pytest.raises(NotImplementedError, match="not trained"):
+    with pytest.raises(NotImplementedError, match=r"call evaluate\(\), not train\(\)"):
         module.forward_train({"obs": torch.as_tensor(PLACES)})
 
 

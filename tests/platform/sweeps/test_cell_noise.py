@@ -64,7 +64,8 @@ def test_noise_of_the_operating_system_is_never_written_down_and_its_seed_starts
     while not again.finished:
         again.advance(60.0)
     certificate = json.loads((tmp_path / "certificate.json").read_text())
-    assert (certificate["attempts"], certificate["verdict"]) == (2, "fails")
+    assert (certificate["attempts"], certificate["verdict"]) == (2, "holds_approximately")
+    assert certificate["factor"] == pytest.approx(2.0)
     assert 0 < certificate["users_asked_again"] < 299 == certificate["users"]
     assert certificate["proved"]["pure_epsilon"] == pytest.approx(10.0)
     facts = dict(certificate_facts(certificate))
@@ -144,6 +145,8 @@ PRIVACY: dict[str, dict[str, Any]] = {
         "privacy": {"model": "ldp", "epsilon": 5.0},
     },
 }
+HOLD_AT_DELTA = {"jdp", "statistics"}
+"""Kinds with many small releases: two attempts fail the pure claim and still meet its epsilon at delta 1e-6."""
 KILLED = """
 import os, sys
 from pathlib import Path
@@ -175,7 +178,8 @@ def test_a_release_that_is_killed_says_so_and_composes_whatever_users_send(
     assert done.returncode == 9, done.stderr.decode()[-2000:]
     _, certificate = finished(experiment(**PRIVACY[kind], episodes=20, seeds=1, release=True), folder)
     assert (certificate["attempts"], certificate["users_asked_again"]) == (2, 1)
-    assert certificate["verdict"] == "fails"
+    assert certificate["verdict"] == ("holds_approximately" if kind in HOLD_AT_DELTA else "fails")
+    assert certificate["factor"] == pytest.approx(2.0, rel=1e-6)
     assert certificate["proved"]["pure_epsilon"] == pytest.approx(10.0, rel=1e-6)
 
 
