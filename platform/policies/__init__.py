@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dprl.platform.policies.action_table import AgentPolicy
 from dprl.platform.policies.actor_critic import ActorCriticPolicy
 from dprl.platform.policies.game import GamePolicy
 from dprl.platform.policies.loading import load_policy
-from dprl.platform.policies.tabular import TabularPolicy
+from dprl.platform.policies.tabular import AgentPolicy, TabularPolicy
 from dprl.platform.policies.team import TeamPolicy
 
 PlayerPolicy = AgentPolicy

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import gymnasium
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dprl.envs import CartPole, EnvConfig
+from dprl.platform.policies.tabular import GymnasiumPolicy
 
 if TYPE_CHECKING:
     from dprl.algorithms.pgc_a3c.on_rllib.module import ActorCriticModule
@@ -20,7 +19,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class ActorCriticPolicy:
+class ActorCriticPolicy(GymnasiumPolicy):
     """An actor-critic as a function: `policy(observation)` is the action with the largest logit.
 
     parameters: float64 [d], one after the other the shared layer c [units, observations], the logits p [actions, units]
@@ -94,20 +93,6 @@ class ActorCriticPolicy:
     def task(self) -> CartPole:
         """The environment's parameters."""
         return self.env.build()
-
-    @property
-    def env_id(self) -> str:
-        """Environment id for `gymnasium.make`; the part before the colon is imported first."""
-        return f"dprl.envs:dprl/{type(self.env).__name__}-v0"
-
-    @property
-    def env_settings(self) -> dict[str, Any]:
-        """Additional keywords for `gymnasium.make`."""
-        return dataclasses.asdict(self.env)  # type: ignore[call-overload, no-any-return]
-
-    def make_env(self) -> gymnasium.Env[Any, Any]:
-        """Make the policy's Gymnasium environment."""
-        return gymnasium.make(self.env_id, **self.env_settings)
 
     def to_rl_module(self) -> ActorCriticModule:
         """Return the network as an RLModule of RLlib, in torch; it can be trained further."""

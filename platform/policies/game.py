@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dprl.envs import EnvConfig, MarkovGame, MarkovGameEnv
-from dprl.platform.policies.action_table import AgentPolicy, observation_index
+from dprl.platform.policies.tabular import AgentPolicy, observation_index
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,11 +16,10 @@ from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 
 from dprl.envs import FiniteMDP
 from dprl.platform.errors import UserError
-from dprl.platform.policies.action_table import ActionTable
 from dprl.platform.policies.actor_critic import ActorCriticPolicy
 from dprl.platform.policies.game import GamePolicy
 from dprl.platform.policies.loading import load_policy
-from dprl.platform.policies.tabular import TabularPolicy
+from dprl.platform.policies.tabular import ActionTable, TabularPolicy
 from dprl.platform.policies.team import TeamPolicy
 
 _INSTEAD: Mapping[type, str] = {

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dprl.envs import EnvConfig, LinearMixtureEnv, LinearMixtureMDP
-from dprl.platform.policies.action_table import AgentPolicy
+from dprl.platform.policies.tabular import AgentPolicy
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol, TextIO
+from typing import TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
@@ -37,53 +38,45 @@ class _TimesColumn(ProgressColumn):
         return Text(f"{duration(elapsed)} elapsed{known}", style="progress.elapsed")
 
 
-class ProgressDisplay(Protocol):
+class ProgressDisplay(ABC):
     """Display of a sweep's stages and of the progress of its cells."""
 
+    def __init__(self) -> None:
+        self._total, self._ended = 0, 0
+        self._fractions: dict[str, float] = {}
+
+    @abstractmethod
     def say(self, line: str) -> None:
         """Show one line."""
 
+    @abstractmethod
     def warn(self, line: str) -> None:
-        """Show one line on what goes wrong, or what the user has to know."""
+        """Show one line about a problem or a decision for the user."""
 
     def begin(self, total: int) -> None:
         """`total` cells are about to run."""
-
-    def advanced(self, label: str, fraction: float, seed: str) -> None:
-        """The cell has done `fraction` of its episodes, and runs a seed, told as '2 of 5'."""
-
-    def ended(self, label: str, outcome: str) -> None:
-        """The cell has finished or failed, as `outcome` tells in one line."""
-
-    def close(self) -> None:
-        """Nothing more will be shown."""
-
-
-class _Remaining:
-    """Estimated time for the remaining cells, at the pace of those before."""
-
-    def __init__(self, total: int) -> None:
         self._total = total
-        self._begin = time.monotonic()
-        self._fractions: dict[str, float] = {}
-        self._ended = 0
 
-    def advanced(self, label: str, fraction: float) -> None:
-        """The cell is so far."""
+    def advanced(self, label: str, fraction: float, seed: str) -> None:  # noqa: ARG002 - displays show it
+        """The cell has done `fraction` of its episodes; `seed` is the running one, e.g. '2 of 5'."""
         self._fractions[label] = fraction
 
-    def ended(self, label: str) -> int:
-        """The cell has ended; return how many have."""
-        self._fractions.pop(label, None)
+    def ended(self, label: str, outcome: str) -> None:
+        """The cell has finished or failed, as `outcome` says in one line."""
         self._ended += 1
-        return self._ended
+        self._fractions.pop(label, None)
+        self.say(f"[{self._ended}/{self._total}] {label}: {outcome}{self._time_left()}")
 
-    def told(self) -> str:
-        """Return e.g. ', about 5 min left'; '' as long as nothing is known and once nothing is left."""
-        done = (self._ended + sum(self._fractions.values())) / max(self._total, 1)
-        if not 0.0 < done < 1.0:
-            return ""
-        return f", about {duration((time.monotonic() - self._begin) * (1.0 / done - 1.0))} left"
+    def close(self) -> None:  # noqa: B027 - most displays have nothing to close
+        """End the display."""
+
+    @property
+    def _done(self) -> float:
+        """Number of cells done, with the fractions of the running ones."""
+        return self._ended + sum(self._fractions.values())
+
+    def _time_left(self) -> str:
+        return ""
 
 
 def duration(seconds: float) -> str:
@@ -93,14 +86,14 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
 
 
-class PlainProgress:
+class PlainProgress(ProgressDisplay):
     """Plain lines, for logs and pipes; only the warnings if `quiet`."""
 
     def __init__(self, stream: TextIO, quiet: bool = False) -> None:
+        super().__init__()
         self._stream = stream
         self._quiet = quiet
-        self._total = 0
-        self._remaining = _Remaining(0)
+        self._begin = time.monotonic()
         self._next_line: dict[str, float] = {}
 
     def say(self, line: str) -> None:
@@ -114,37 +107,35 @@ class PlainProgress:
         self._stream.flush()
 
     def begin(self, total: int) -> None:
-        """`total` cells are about to run."""
-        self._total, self._remaining = total, _Remaining(total)
+        """Start the clock."""
+        super().begin(total)
+        self._begin = time.monotonic()
 
     def advanced(self, label: str, fraction: float, seed: str) -> None:
-        """Show long cells now and then."""
-        self._remaining.advanced(label, fraction)
+        """Show a line about a long cell every ten seconds."""
+        super().advanced(label, fraction, seed)
         now = time.monotonic()
         if now >= self._next_line.setdefault(label, now + _PLAIN_INTERVAL) and fraction < 1:
             self._next_line[label] = now + _PLAIN_INTERVAL
-            self.say(f"      {label}: {fraction:.0%} (seed {seed}){self._remaining.told()}")
+            self.say(f"      {label}: {fraction:.0%} (seed {seed}){self._time_left()}")
 
-    def ended(self, label: str, outcome: str) -> None:
-        """Number the line by the order in which the cells end."""
-        number = self._remaining.ended(label)
-        self.say(f"[{number}/{self._total}] {label}: {outcome}{self._remaining.told()}")
+    def _time_left(self) -> str:
+        """Return e.g. ', about 5 min left' at the pace so far; '' before the first progress and after the last cell."""
+        done = self._done / max(self._total, 1)
+        if not 0.0 < done < 1.0:
+            return ""
+        return f", about {duration((time.monotonic() - self._begin) * (1.0 / done - 1.0))} left"
 
-    def close(self) -> None:
-        """Nothing to give back."""
 
-
-class TerminalProgress:
+class TerminalProgress(ProgressDisplay):
     """A bar over all cells, one bar per running cell, finished cells as lines above.
 
     Each bar says how long it has run and, once that is known, how long it has left.
     """
 
     def __init__(self, console: Console) -> None:
+        super().__init__()
         self._console = console
-        self._total = 0
-        self._ended = 0
-        self._fractions: dict[str, float] = {}
         self._tasks: dict[str, TaskID] = {}
         self._bar: Progress | None = None
         self._all = TaskID(0)
@@ -159,7 +150,7 @@ class TerminalProgress:
 
     def begin(self, total: int) -> None:
         """Show the bars."""
-        self._total = total
+        super().begin(total)
         columns = (
             SpinnerColumn(),
             # On a narrow terminal the name is cut, not the times.
@@ -177,19 +168,17 @@ class TerminalProgress:
             return
         if label not in self._tasks:
             self._tasks[label] = self._bar.add_task(label, total=1.0)
-        self._fractions[label] = fraction
+        super().advanced(label, fraction, seed)
         self._bar.update(self._tasks[label], completed=fraction, description=f"{label} (seed {seed})")
-        self._bar.update(self._all, completed=sum(self._fractions.values()))
+        self._bar.update(self._all, completed=self._done)
 
     def ended(self, label: str, outcome: str) -> None:
         """Turn the cell's bar into a line."""
-        self._ended += 1
-        self._fractions[label] = 1.0
+        if self._bar is not None and label in self._tasks:
+            self._bar.remove_task(self._tasks.pop(label))
+        super().ended(label, outcome)
         if self._bar is not None:
-            if label in self._tasks:
-                self._bar.remove_task(self._tasks.pop(label))
-            self._bar.update(self._all, completed=sum(self._fractions.values()))
-        self.say(f"[{self._ended}/{self._total}] {label}: {outcome}")
+            self._bar.update(self._all, completed=self._done)
 
     def close(self) -> None:
         """Take the bars away; the lines stay."""
@@ -206,7 +195,7 @@ def progress_display(quiet: bool = False, stream: TextIO | None = None) -> Progr
     return PlainProgress(stream, quiet)
 
 
-class LoggedProgress:
+class LoggedProgress(ProgressDisplay):
     """Display that also appends every line to `file`, with the time.
 
     A file that can no longer be written, on a full disk, is reported once and ends the log, not the sweep. A display
@@ -214,6 +203,7 @@ class LoggedProgress:
     """
 
     def __init__(self, display: ProgressDisplay, file: Path) -> None:
+        super().__init__()
         self._display: ProgressDisplay | None = display
         self._file: Path | None = file
         self._next_line: dict[str, float] = {}
