@@ -70,7 +70,7 @@ class _Users(NamedTuple):
     device: _EpisodeBuffer
 
     def __repr__(self) -> str:
-        return f"_Users({self.episodes} episodes)"
+        return f"Users({self.episodes} episodes)"
 
 
 class _Votes(NamedTuple):

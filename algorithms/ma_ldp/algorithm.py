@@ -7,20 +7,30 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Metric, Releases, check_choice, check_number
 from dprl.algorithms.learner import Learner
-from dprl.algorithms.ma_ldp.estimation import EXPONENT, beta_rates, empty_sums, no_estimates, shift_rates
+from dprl.algorithms.ma_ldp.estimation import (
+    EXPONENT,
+    Estimates,
+    Sums,
+    beta_rates,
+    empty_sums,
+    estimate,
+    no_estimates,
+    shift_rates,
+)
 from dprl.algorithms.ma_ldp.graphs import FIXED_GRAPHS, GRAPHS, FixedGraph, Gossip, Graph, RandomEdges
-from dprl.algorithms.ma_ldp.loop import Server, run
-from dprl.algorithms.ma_ldp.planning import planning
-from dprl.algorithms.ma_ldp.rewards import RewardEstimates, RewardStep, first_estimates, mean_error
-from dprl.algorithms.ma_ldp.users import users_of
+from dprl.algorithms.ma_ldp.planning import Planning, make_plan, planning
+from dprl.algorithms.ma_ldp.rewards import RewardEstimates, RewardStep, first_estimates, mean_error, update
+from dprl.algorithms.ma_ldp.users import Users, play, regret, users_of
+from dprl.compiled import no_alloc_kernel
 from dprl.envs import Env, LinearMixtureMDP
 from dprl.privacy import StatisticsLayout, StatisticsPrivacyConfig, StatisticsPrivatizer, Streams
+from dprl.privacy.queries.linear_statistics_kernels import StatisticsChannel, add_statistics, send_statistics
 
 INDEFINITE = Metric("indefinite", "mean")
 """Share of noisy matrices Sigma that were not positive definite with their shift and needed more."""
@@ -31,6 +41,62 @@ REWARD_ERROR = Metric(
     definition="how wrong agents are about the mean reward, on average over agents and what each stage can reach",
 )
 """Mean of |<psi(s), w> - r(s)|; 0 where rewards are public."""
+
+
+class _Server(NamedTuple):
+    """Server state, computed from messages only.
+
+    sums, estimates: of the dynamics. rewards: estimates of the mean reward. growing: whether noise adds up over
+    messages, as in the local model; a counter's noise does not. beta_rates float64[H]: beta_{k,h} / k^(1/4), or
+    beta_{k,h} if it does not grow; shift_rates float64[H]: see `shift_rates`. betas float64[H]: scratch, beta_{k,h}.
+    """
+
+    sums: Sums
+    estimates: Estimates
+    rewards: RewardEstimates
+    growing: bool
+    beta_rates: Float64Array
+    shift_rates: Float64Array
+    betas: Float64Array
+
+    def __repr__(self) -> str:
+        return f"Server({self.beta_rates.shape[0]} stages)"
+
+
+@no_alloc_kernel
+def run(
+    users: Users, planning: Planning, channel: StatisticsChannel, server: _Server, first: int, last: int
+) -> tuple[float, int, int]:
+    """Run episodes first..last (from 1 on, inclusive) of K.
+
+    Returns the summed regret, the number of entries of Q cut at H - h + 1, and the number of matrices with an extra
+    shift, over all episodes. The user of episode K sends nothing, because no later policy could use it. Users
+    first..last must be charged.
+    """
+    rules, plan, rewards, estimates = planning.rules, planning.plan, server.rewards, server.estimates
+    summed, cut, indefinite, current = 0.0, 0, 0, regret(users, rules, plan)
+    for k in range(first, last + 1):
+        # Lines 6, 37 and 38.
+        indefinite += estimate(server.sums, server.shift_rates, k - 1 if server.growing else 1, estimates)
+        growth = float(k) ** EXPONENT if server.growing else 1.0
+        for h in range(server.betas.shape[0]):
+            server.betas[h] = server.beta_rates[h] * growth
+        # Lines 8 to 13 and 16.
+        changed, entries = make_plan(planning, estimates.theta, estimates.inverses, rewards.values, server.betas)
+        cut += entries
+        if changed:
+            current = regret(users, rules, plan)
+        summed += current
+        # User side, lines 14 to 23.
+        play(users, rules, plan, rewards.values, k)
+        if k < users.episodes:
+            # User side, lines 24 to 32: the only output.
+            send_statistics(channel, users.device.features, users.device.targets, users.device.corrections, k)
+            # Server side, lines 33 to 36.
+            add_statistics(channel, server.sums.matrices, server.sums.vectors, rewards.corrections)
+            if rewards.learned == 1:  # lines 18 and 42
+                update(rewards, k)
+    return summed, cut, indefinite
 
 
 @dataclass(frozen=True)
@@ -171,14 +237,14 @@ class MALDPLearner(Learner):
         self._planning = planning(env, floor, config.value == "joint", n_messages)
         self._server = self._new_server(streams)
 
-    def _new_server(self, streams: Streams) -> Server:
+    def _new_server(self, streams: Streams) -> _Server:
         privatizer, env = self.privatizer, self._env
         n_messages, horizon, dimension = (
             privatizer.query.layout.n_messages,
             env.horizon,
             privatizer.query.layout.dimension,
         )
-        return Server(
+        return _Server(
             sums=empty_sums(n_messages, horizon, dimension),
             estimates=no_estimates(n_messages, horizon, dimension),
             rewards=self._first_estimates(streams),

@@ -9,25 +9,134 @@ Paper: [OT20] Algorithm 1.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from dprl.algorithms.base import Float64Array, Metric, Releases, check_choice, check_number
+from dprl.algorithms.base import Float64Array, Int64Array, Metric, Releases, check_choice, check_number
 from dprl.algorithms.learner import Learner
-from dprl.algorithms.pgc.aggregator import StepRule, aggregator_state, newest
-from dprl.algorithms.pgc.schedule import Schedule
-from dprl.algorithms.pgc.scores import METRICS, SCORE, ScoreKeeper
-from dprl.algorithms.pgc_a3c.agent_batch import agent_batch
-from dprl.algorithms.pgc_a3c.gradient import Loss, loss_tables
-from dprl.algorithms.pgc_a3c.loop import Agents, Behaviour, Server, no_pending_gradients, run
+from dprl.algorithms.pgc.aggregator import AggregatorState, StepRule, aggregate, aggregator_state, delivered, newest
+from dprl.algorithms.pgc.schedule import Schedule, last_startable
+from dprl.algorithms.pgc.scores import METRICS, SCORE, ScoreKeeper, record
+from dprl.algorithms.pgc_a3c.agent_batch import AgentBatch, agent_batch, deliver, is_idle, local_update, tick
+from dprl.algorithms.pgc_a3c.gradient import Loss, LossTables, loss_tables
 from dprl.algorithms.pgc_a3c.network import DIMENSION, initial_parameters
+from dprl.compiled import inlined, no_alloc_kernel
 from dprl.envs import CartPole, Env
 from dprl.privacy import GradientLayout, GradientPrivacyConfig, GradientPrivatizer, Streams
+from dprl.privacy.queries.gradients import GradientChannel, receive, submit
 from dprl.privacy.threat_models import DURATIONS, RAW_SCORES, SIMULATED_SCORES, TIMING_DETAILS
 
 _LANES = 8
 _SERVER, _SCORES = "server.", "scores."
+
+
+class _Behaviour(NamedTuple):
+    """Behaviour of every agent.
+
+    loss: of eq. (15). exploration: alpha of the first agents. fading: slots until it would be 0. floor: the least
+    alpha. n_agents: their number; submission n is of agent (n - 1) mod n_agents + 1. reports: 1, or 0 for the control
+    with zero gradients: only noise arrives.
+    """
+
+    loss: LossTables
+    exploration: float
+    fading: float
+    floor: float
+    n_agents: int
+    reports: int
+
+
+class _PendingGradients(NamedTuple):
+    """Gradients of finished agents that wait for their turn to report; on the agents' side.
+
+    gradients float64[W, d], scores float64[W]: of the slot i at row i mod W; slots int64[W]: the slot of each row.
+    """
+
+    gradients: Float64Array
+    scores: Float64Array
+    slots: Int64Array
+
+    def __repr__(self) -> str:
+        return f"PendingGradients({self.slots.shape[0]} places)"
+
+
+class _Agents(NamedTuple):
+    """Agents' side: the acting agents, their pending gradients, and their behaviour."""
+
+    batch: AgentBatch
+    pending: _PendingGradients
+    behaviour: _Behaviour
+
+    def __repr__(self) -> str:
+        return f"Agents({self.behaviour.n_agents})"
+
+
+class _Server(NamedTuple):
+    """Aggregator's side: its state, its rules, and workspace for one estimate float64[d]."""
+
+    state: AggregatorState
+    schedule: Schedule
+    step: StepRule
+    estimate: Float64Array
+
+
+def no_pending_gradients(schedule: Schedule, n_parameters: int) -> _PendingGradients:
+    """Return an empty buffer with a place for every agent that can have begun."""
+    places = schedule.most_waiting + 1
+    return _PendingGradients(np.zeros((places, n_parameters)), np.zeros(places), np.zeros(places, dtype=np.int64))
+
+
+@inlined
+def exploration_rate(behaviour: _Behaviour, slot: int) -> float:
+    """Return alpha = max(floor, alpha_1 (1 - slot / fading)): with 0.5, 900 and 0 the paper's max(0, 0.5 - n/1800).
+
+    It depends on the slot, a public number; a dependence on agents would be another channel.
+    """
+    return max(behaviour.floor, behaviour.exploration * (1.0 - slot / behaviour.fading))
+
+
+def exploration_rates(behaviour: _Behaviour, slots: Int64Array) -> Float64Array:
+    """Return the rate of each of the slots int64[k], as `exploration_rate` does, bit for bit."""
+    return np.maximum(behaviour.floor, behaviour.exploration * (1.0 - slots / behaviour.fading))
+
+
+@no_alloc_kernel
+def run(
+    agents: _Agents, channel: GradientChannel, server: _Server, keeper: ScoreKeeper, first: int, last: int
+) -> float:
+    """Let the agents of slots first..last act and report, and aggregate; return the sum of their scores.
+
+    The simulator reads the scores; the server does not. Slots first..last must be charged.
+    """
+    batch, pending, behaviour = agents
+    state, schedule, step, estimate = server
+    begun, applied, total = first - 1, first - 1, 0.0
+    while applied < last:
+        for lane in range(batch.n_lanes):
+            if is_idle(batch, lane) and begun < min(last, last_startable(schedule, applied)):
+                begun += 1
+                agent, alpha = (begun - 1) % behaviour.n_agents + 1, exploration_rate(behaviour, begun)
+                deliver(batch, lane, delivered(state, schedule, begun), begun, agent, alpha)
+                batch.order[lane] = begun
+        if tick(batch) == 0:
+            continue
+        for lane in range(batch.n_lanes):
+            if batch.ended[lane] == 1:
+                place = batch.order[lane] % pending.slots.shape[0]
+                pending.scores[place] = local_update(batch, lane, behaviour.loss, pending.gradients[place])
+                if behaviour.reports == 0:
+                    pending.gradients[place, :] = 0.0
+                pending.slots[place] = batch.order[lane]
+        while applied < last and pending.slots[(applied + 1) % pending.slots.shape[0]] == applied + 1:
+            applied += 1
+            place = applied % pending.slots.shape[0]
+            submit(channel, pending.gradients[place], pending.scores[place], applied)
+            bit = receive(channel, estimate)
+            aggregate(state, schedule, step, estimate, bit)
+            record(keeper, pending.scores[place])
+            total += pending.scores[place]
+    return total
 
 
 @dataclass(frozen=True)
@@ -126,10 +235,10 @@ class PGCA3CConfig:
             self.discount, self.value_weight, self.entropy_weight, self.reward, self.bootstrap, self.differentiate
         )
 
-    def behaviour(self, horizon: int, n_agents: int) -> Behaviour:
+    def behaviour(self, horizon: int, n_agents: int) -> _Behaviour:
         """Return the behaviour of `n_agents` agents in episodes of at most `horizon` steps."""
         loss = loss_tables(self.loss, horizon)
-        return Behaviour(
+        return _Behaviour(
             loss, self.exploration, self.fading, self.exploration_floor, n_agents, int(self.reports == "gradient")
         )
 
@@ -184,9 +293,9 @@ class PGCA3CLearner(Learner):
         schedule, first = config.schedule, config.first_parameters(streams)
         people = agent_batch(_LANES, env, streams, sampled=config.acting == "sampled", padded=config.padded)
         behaviour = config.behaviour(env.horizon, privatizer.n_users)
-        self._agents = Agents(people, no_pending_gradients(schedule, DIMENSION), behaviour)
+        self._agents = _Agents(people, no_pending_gradients(schedule, DIMENSION), behaviour)
         step = config.step(privatizer)
-        self._server = Server(aggregator_state(schedule, first), schedule, step, np.zeros(DIMENSION))
+        self._server = _Server(aggregator_state(schedule, first), schedule, step, np.zeros(DIMENSION))
         self._keeper = ScoreKeeper.of(config.target)
 
     @property

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, get_args
 
 from dprl.algorithms.base import Float64Array, check_choice
 from dprl.algorithms.tabular.greedy import sum_of_next_costs, sum_of_next_values
-from dprl.algorithms.tabular.mdp import TabularMDPConfig
+from dprl.algorithms.tabular.learner import TabularMDPConfig
 from dprl.compiled import inlined
 from dprl.privacy import CountPrivatizer
 

@@ -15,10 +15,10 @@ from ray.exceptions import RayError
 from ray.tune.registry import register_env
 
 from dprl.algorithms.pgc_a3c.on_rllib import env_runner
+from dprl.algorithms.pgc_a3c.on_rllib.agents import ErrorBarrier
 from dprl.algorithms.pgc_a3c.on_rllib.algorithm import PGC
 from dprl.algorithms.pgc_a3c.on_rllib.config import PGCConfig
 from dprl.algorithms.pgc_a3c.on_rllib.env_runner import PrivateEnvRunner
-from dprl.algorithms.pgc_a3c.on_rllib.error_barrier import ErrorBarrier
 from dprl.envs.cartpole_episodes import CartPoleGravityEnv
 from dprl.privacy.audits.recorder import ORDER, Message, differing_channels
 from tests.algorithms.pgc_a3c.on_rllib.worlds import (
