@@ -124,7 +124,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 class _Version(argparse.Action):
-    """Prints the version, which takes a moment to look up."""
+    """Prints the version; looking it up takes a moment."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         """Print it and exit."""

@@ -34,7 +34,7 @@ class UserError(Exception):
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C, after which the user has been told how to go on."""
+    """Ctrl-C; the user has been told how to resume."""
 
 
 def shown(value: object) -> str:
@@ -48,7 +48,7 @@ def dotted(path: str, key: object) -> str:
 
 
 def printable(text: str) -> str:
-    """Return `text` with the escapes that its repr has in place of what cannot be printed."""
+    """Return `text` with unprintable characters escaped as in its repr."""
     return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
 
 

@@ -33,7 +33,7 @@ PLUGIN_ERRORS = (
     *(TypeError, AttributeError, NameError, AssertionError, ImportError, SyntaxError),
     NumbaError,  # of a kernel that does not compile; below Exception alone
 )
-"""What a mistake in a plugin, or in any part, ends in: of an import, or of one cell."""
+"""Errors that a mistake in a plugin or another part raises, in an import or in one cell."""
 
 T = TypeVar("T", bound=type[Any])
 _OWN = "dprl"
@@ -45,7 +45,7 @@ _counted: set[str] = set()
 def register_algorithm(config: T) -> T:
     """Enter the config class of an algorithm under its `name`; returns it, so this can decorate the class.
 
-    It is what `dprl.algorithms.AlgorithmConfig` says; a tabular one is below `TabularMDPConfig`. Raises ValueError for
+    It is `dprl.algorithms.AlgorithmConfig`; a tabular one is below `TabularMDPConfig`. Raises ValueError for
     a name that is taken, and for a class of a module that is no plugin.
     """
     _check(config, algorithms.ALGORITHMS, "algorithm")
@@ -79,7 +79,7 @@ def register_mechanism(mechanism: T) -> T:
 
 @cache
 def load_plugins() -> tuple[str, ...]:
-    """Import every plugin, which registers its parts, and return their names.
+    """Import every plugin, so that it registers its parts, and return their names.
 
     Raises UserError, also if some code would run that is not part of a cell's digest.
     """

@@ -1,4 +1,4 @@
-"""The running program: the name by which it was called, for commands that can be pasted, and its streams."""
+"""Name of the running program, for commands that can be pasted, and its streams."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def command(*words: str) -> str:
 
 @cache
 def program() -> str:
-    """Return 'dprl' where the shell finds it, else the path by which it was called, relative if that is shorter."""
+    """Return 'dprl' if the shell finds it, else the path of the call, relative if that is shorter."""
     called = Path(sys.argv[0])
     if called.name != _NAME:
         return _NAME  # python -m, or a test

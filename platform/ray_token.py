@@ -1,4 +1,4 @@
-"""The token by which Ray lets its users in: where it is, and a new one for Ray on this machine."""
+"""Ray's authentication token: its places, and a new token for Ray on this machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WHERE_TOKENS_ARE = (
 
 
 def user_token(place: str) -> str:
-    """Return the user's token, from where Ray looks for it. Raises UserError; place: what asks for it."""
+    """Return the user's token from Ray's own places. place: the server that asks for it. Raises UserError."""
     token = os.environ.get(_TOKEN_VARIABLE, "").strip()
     if not token:
         with suppress(OSError, UnicodeDecodeError):

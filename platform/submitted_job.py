@@ -1,4 +1,4 @@
-"""What a submitted job runs on the cluster: `python3 -m dprl.platform.submitted_job WORDS`, a sweep of these words.
+"""Program of a submitted job on the cluster: `python3 -m dprl.platform.submitted_job WORDS`, a sweep of these words.
 
 Until Ray's own interpreter is found this may be any Python 3 that the node's PATH has: nothing else is imported before.
 """
@@ -38,7 +38,7 @@ def run() -> int:
 
 
 def interpreter_of_ray(proc: Path, pid: int) -> str | None:
-    """Return the Python with which Ray starts workers, where a raylet is an ancestor of process `pid`; else None.
+    """Return the Python of Ray's workers if a raylet is an ancestor of process `pid`, else None.
 
     A node may be started by `/path/to/.venv/bin/ray start`, without that environment being active.
     """

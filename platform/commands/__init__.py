@@ -1,6 +1,6 @@
 """Registry of commands: one module each, with HELP, EXAMPLE, `add_flags(parser)` and `run(options)`.
 
-The modules load what they need within `run`, so that `dprl --help` waits for no library.
+The modules import libraries within `run`, so that `dprl --help` waits for no library.
 """
 
 from __future__ import annotations

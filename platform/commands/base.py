@@ -59,7 +59,7 @@ def add_naming(parser: argparse.ArgumentParser) -> None:
 
 
 def whole_number(flag: str, text: str, bounds: tuple[int, int], remedy: str) -> int:
-    """Return the whole number in `text`, which may be 1e5. Raises UserError for one outside of the bounds."""
+    """Return the whole number in `text`, e.g. '40' or '1e5'. Raises UserError outside of the bounds."""
     least, most = bounds
     try:
         value = float(text)

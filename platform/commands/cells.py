@@ -53,12 +53,12 @@ def planned_certificates(cells: Sequence[Experiment]) -> list[dict[str, Any]]:
 
 
 def unfit_settings(cell: Experiment, label: str, error: ValueError) -> UserError:
-    """Return the error for a cell whose privacy cannot be built, placed at its section of the config."""
+    """Return the error for a cell with privacy settings that do not fit, placed at its section of the config."""
     return UserError(f"{label}: {below('privacy', field_names(type(cell.privacy)), str(error))}")
 
 
 def stages_asked(cells: Sequence[Experiment], options: argparse.Namespace) -> Stages | None:
-    """Return the stages in which --adaptive adds seeds, None without it. Raises UserError."""
+    """Return the stages of --adaptive, None without it. Raises UserError."""
     if not options.adaptive:
         if options.most_seeds is not None:
             raise broken_rule("--most-seeds", "is only for --adaptive", options.most_seeds, "add --adaptive")

@@ -76,7 +76,7 @@ def restarts_asked(options: argparse.Namespace) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run every cell as a Ray Tune trial, or with --dry-run only show what would run."""
+    """Run every cell as a Ray Tune trial, or with --dry-run only show the cells."""
     if not options.dry_run:
         return execute(options, "tune")
     from dprl.platform.commands.cells import expanded_cells, labels_of, planned_certificates, stages_asked

@@ -26,7 +26,7 @@ class _StrictLoader(yaml.SafeLoader):
     yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}  # type: ignore[misc]
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """Compose a node; a tag is an error: what is meant is seen, and PyYAML fails on `!!bool x` with a traceback."""
+        """Compose a node. A tag is an error: values need none, and PyYAML fails on `!!bool x` with a traceback."""
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
         if getattr(event, "tag", None) is not None:
             raise yaml.MarkedYAMLError(problem=f"the tag {event.tag!r}", problem_mark=event.start_mark)
@@ -59,7 +59,7 @@ for _tag, _pattern, _first in (
 
 
 def _parse(text: str, source: str) -> object:
-    """Return what YAML `text` says."""
+    """Return the value of the YAML `text`."""
     try:
         parsed: object = yaml.load(text, Loader=_StrictLoader)
         require_few_values(parsed)

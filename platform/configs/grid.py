@@ -17,9 +17,9 @@ _MISSPELT = 0.8
 
 
 def expand(raw: object, path: str = "", depth: int = 0) -> list[Any]:
-    """Return what `raw` says for each point of its grids, in the file's order, the last grid varying fastest.
+    """Return the config of each point of the grids in `raw`, in the file's order; the last grid varies fastest.
 
-    A grid is a mapping with the one key `grid_search` and a list of alternatives, which may hold grids too. At the top
+    A grid is a mapping with the one key `grid_search` and a list of alternatives; they may hold grids too. At the top
     of a config other keys may stand beside it: they go with every alternative, so that sections vary together.
     """
     _require_shallow(path, depth)
@@ -67,7 +67,7 @@ def alternatives_with(raw: Mapping[str, Any], key: str, depth: int = 0) -> list[
 def _expand_config(raw: Mapping[Any, Any], path: str, depth: int, outer: Mapping[object, str]) -> list[Any]:
     """Return the points of a whole config, or of the part of one that is an alternative of its top-level grid.
 
-    outer: the keys beside that grid, which the alternative may not give again, and where each is.
+    outer: the keys beside that grid and their places; the alternative may not give them again.
     """
     _require_shallow(path, depth)
     for key in raw:

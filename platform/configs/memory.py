@@ -1,4 +1,4 @@
-"""Memory of a cell: estimated from its own sizes before it runs, and compared with what there is."""
+"""Memory of a cell: estimated from its own sizes before it runs, and compared with the memory of the machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GB = 1e9
 _NUMBER = 8
 """Bytes."""
 _PROCESS = 0.65 * GB
-"""What a worker's process takes with its libraries and compiled kernels."""
+"""Memory of a worker process with its libraries and compiled kernels."""
 _TABLES = 6
 """Arrays of the size of the transitions while an environment is built and played: two stay."""
 _COUNTS = 8
@@ -90,7 +90,7 @@ def machine_bytes(*, free: bool = True) -> float:
 
 
 def _counter_bytes(cell: Experiment, sizes: tuple[int, int, int], n_cells: int) -> float:
-    """Return what the counter of the cell keeps, and what is made of it at the start."""
+    """Return the bytes of the cell's counter and of the arrays made from it at the start."""
     horizon, n_states, n_actions = sizes
     stub: Any = SimpleNamespace(horizon=horizon, n_states=n_states, n_actions=n_actions)
     model: Any = cell.privacy

@@ -85,7 +85,7 @@ def unknown_key(path: str, valid: list[str]) -> UserError:
 
 
 def describe_type(hint: object) -> str:
-    """Return what a value of type `hint` is called in a message."""
+    """Return the words for a value of type `hint` in a message."""
     if hint in _TYPE_NAMES:
         return _TYPE_NAMES[hint]
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
@@ -138,7 +138,7 @@ def _typed(value: object, path: str, hint: object) -> object:
 
 
 def _number_remedy(value: object) -> str:
-    """Return what to write in place of `value`, which is no number or not a whole one."""
+    """Return the remedy for a `value` that is no number or not a whole one."""
     if isinstance(value, float):
         return f"write {math.floor(value)} or {math.ceil(value)}"
     try:

@@ -84,7 +84,7 @@ class TabularRLModule(TorchRLModule):
 
 
 def evaluation_config(path: str | Path, seed: int | None = None, episodes: int = 1000) -> PPOConfig:
-    """Return the RLlib config with which `build_algo().evaluate()` runs the policy of a finished cell of an MDP.
+    """Return the RLlib config for `build_algo().evaluate()` of the policy of a finished cell of an MDP.
 
     RLlib evaluates through some algorithm, so this is PPO; nothing of it is used, and train()
     fails. path, seed: see `load_policy`. episodes: of one evaluation; `episode_return_mean` is over all of them.

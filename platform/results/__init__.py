@@ -1,1 +1,1 @@
-"""What a sweep leaves on the disk: files, folders, locks, and what its name stands for."""
+"""Files, folders and locks of sweeps, and the identity of a sweep's name."""

@@ -1,4 +1,4 @@
-"""The files of one cell: their names, and what they say once the cell is finished."""
+"""Files of one cell: their names, and their content once the cell is finished."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LONGEST_CAUSE = 120
 
 
 class DamagedCellError(UserError):
-    """A finished cell lacks a file, or has another one than was written. cause: which one, and how."""
+    """A file of a finished cell is missing or was changed. cause: the file, and the difference."""
 
     def __init__(self, folder: Path, cause: str) -> None:
         super().__init__(f"{folder}: must have all that its cell wrote, got {cause}; `dprl sweep` runs the cell again")
@@ -44,7 +44,7 @@ class DamagedCellError(UserError):
 
 @dataclass(frozen=True)
 class CellResults:
-    """What a finished cell left.
+    """Results of a finished cell.
 
     records: one row per seed and block, columns `results.summary.columns`. certificate: as `Certificate.to_dict`
     gives it. seconds: of computing. finished_at: time stamp of the end, in seconds. theorem: the one that covers the
@@ -87,7 +87,7 @@ class CellFolder:
 
     @property
     def certificate_file(self) -> Path:
-        """What the noise that ran proves."""
+        """The certificate of the noise that ran."""
         return self.path / "certificate.json"
 
     @property
@@ -106,7 +106,7 @@ class CellFolder:
 
     @property
     def versions_file(self) -> Path:
-        """What made the results."""
+        """Versions of the software that made the results."""
         return self.path / "versions.json"
 
     @property
@@ -129,7 +129,7 @@ class CellFolder:
                 _fields(self.marker_file, _MARKER)
 
     def results(self) -> CellResults:
-        """Read what a finished cell left. Raises DamagedCellError."""
+        """Read the results of a finished cell. Raises DamagedCellError."""
         with self._reading():
             done = _fields(self.marker_file, _MARKER)
             return CellResults(
@@ -148,7 +148,7 @@ class CellFolder:
             return _records(self.records_file, ["seed", "episode", *columns])
 
     def experiment(self) -> Experiment:
-        """Read what the cell runs. Raises UserError, also for settings that this version of dprl does not know."""
+        """Read the cell's experiment. Raises UserError, also for settings that this version of dprl does not know."""
         cells = load_cells(self.experiment_file)
         if len(cells) != 1:
             rule, remedy = f"must describe one cell, got {len(cells)}", "take the file from the cell's folder"
@@ -161,7 +161,7 @@ class CellFolder:
             return _fields(self.certificate_file, _CERTIFICATE)
 
     def versions(self) -> dict[str, Any]:
-        """Read what made a finished cell, as `sweeps.versions` gives it. Raises DamagedCellError."""
+        """Read the versions behind a finished cell, as `sweeps.versions` gives them. Raises DamagedCellError."""
         with self._reading():
             return _fields(self.versions_file, _VERSIONS)
 
@@ -177,7 +177,7 @@ class CellFolder:
             raise DamagedCellError(self.path, cause) from error
 
     def made_by(self) -> str:
-        """Say what made a finished cell."""
+        """Return the versions behind a finished cell, in words."""
         versions = self.versions()
         return ", ".join(f"{key} {versions[key]}" for key in _MADE_BY if versions.get(key))
 

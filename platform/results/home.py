@@ -1,4 +1,4 @@
-"""The folder of all results: which one it is, and what lies where in it."""
+"""Folder of all results, and the places in it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Home:
 
     @property
     def tune(self) -> Path:
-        """What Ray Tune keeps of its trials."""
+        """Ray Tune's files of its trials."""
         return self.path / "tune"
 
     @property

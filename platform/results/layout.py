@@ -32,7 +32,7 @@ _ORPHAN_PATIENCE = 60.0
 
 @dataclass(frozen=True)
 class SweepStatus:
-    """How far a sweep was when that was last written. cells: 0 where it is not known. command: what resumes it."""
+    """Status of a sweep as last written. cells: 0 if unknown. command: resumes the sweep."""
 
     cells: int
     cells_finished: int
@@ -41,9 +41,9 @@ class SweepStatus:
 
     @classmethod
     def read(cls, file: Path, command: str) -> SweepStatus:
-        """Return what a call of the sweep wrote, nothing known if there was none.
+        """Return the status that a call of the sweep wrote; an empty one if there was none.
 
-        command: what resumes the sweep, if the file does not say it. Raises UserError for a damaged file.
+        command: resumes the sweep, if the file has none. Raises UserError for a damaged file.
         """
         try:
             found = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
@@ -64,7 +64,7 @@ class SweepStatus:
 
 @dataclass(frozen=True)
 class SweepCell:
-    """One grid point of a sweep: what to run, under which short name, and where it is written."""
+    """Grid point of a sweep: its experiment, short name and folder."""
 
     experiment: Experiment
     label: str
@@ -110,17 +110,17 @@ class SweepLayout:
 
     @property
     def status_file(self) -> Path:
-        """How many cells the grid has, how many had finished and failed when last written, and what resumes it."""
+        """File with the numbers of cells, finished and failed ones, and the command that resumes the sweep."""
         return self.folder / "status.json"
 
     @property
     def grid_file(self) -> Path:
-        """The cells of the last call, by which the next one knows what the sweep's name stands for."""
+        """File with the cells of the last call; the next call compares its own grid with them."""
         return self.folder / "grid.json"
 
     @property
     def id_file(self) -> Path:
-        """What tells the sweep from others of its name."""
+        """File with the id that distinguishes the sweep from others of its name."""
         return self.folder / "sweep_id"
 
     @property
@@ -135,7 +135,7 @@ class SweepLayout:
 
     @property
     def log_file(self) -> Path:
-        """What happened and when, of all calls."""
+        """Log of all calls, with times."""
         return self.logs / "sweep.log"
 
     def failure_log(self, digest: str) -> Path:
@@ -151,7 +151,7 @@ class SweepLayout:
         return FolderLock(self.folder / "locks" / "sweep", patience=0.0)
 
     def sweep_id(self) -> str:
-        """Return what tells the sweep from others of its name, in MLflow at one server; the first call makes it."""
+        """Return the id that distinguishes the sweep from others of its name in MLflow; the first call makes it."""
         found = self.id_file.read_text(errors="replace").strip() if self.id_file.exists() else ""
         if not _ID.fullmatch(found):
             found = uuid.uuid4().hex
@@ -159,7 +159,7 @@ class SweepLayout:
         return found
 
     def stages(self) -> Stages | None:
-        """In which stages the sweep adds seeds, None if their number is fixed. Raises UserError."""
+        """Stages of an adaptive sweep, None if the number of seeds is fixed. Raises UserError."""
         grid = Grid.read(self.grid_file)
         return grid.stages if grid is not None else None
 
@@ -211,7 +211,7 @@ class SweepLayout:
 
 
 def sweep_layout(home: Path, word: str) -> SweepLayout:
-    """Return the sweep that `word` names, or whose folder in `home` it is the path of. Raises UserError."""
+    """Return the sweep with the name `word`, or with the folder `word` in `home`. Raises UserError."""
     layout = SweepLayout(home, _sweep_name(home, word))
     if layout.folder.is_dir():
         return layout

@@ -20,7 +20,7 @@ class BusyError(UserError):
 class FolderLock:
     """Holds `path` exclusively from `acquire` to `release`.
 
-    A worker of a sweep whose driver was killed lives on for a moment and may still write its checkpoint.
+    A worker outlives a killed driver for a moment and may still write its checkpoint.
     Whoever writes a cell holds its lock, so the next run waits for that worker instead of racing it.
     """
 

@@ -35,7 +35,7 @@ def block_column(metric: Metric) -> str:
 
 
 def by_seed(records: pd.DataFrame, column: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the episodes at which blocks end, [B], and `column` at each of them for every seed, [B, seeds].
+    """Return the last episodes of blocks, [B], and `column` at each of them for every seed, [B, seeds].
 
     Raises ValueError unless the records have the same episodes of every seed.
     """
@@ -78,7 +78,7 @@ def standing(certificate: Mapping[str, Any]) -> CertificateStatus:
 def worst_of(certificates: Sequence[Mapping[str, Any]]) -> int:
     """Return the place of the certificate that proves least, one that its audit contradicts before all others.
 
-    Of several that prove the same it is one whose claim an audit refutes.
+    Of several that prove the same it is one with a claim that an audit refutes.
     """
     found = [standing(certificate) for certificate in certificates]
     return max(range(len(found)), key=lambda i: (found[i].contradicted, found[i].proved, found[i].refuted))

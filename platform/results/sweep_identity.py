@@ -1,4 +1,4 @@
-"""What a sweep's name stands for: under one name a grid may grow or shrink, and not become another one."""
+"""Identity of a sweep's name: its grid may grow or shrink under the name, but not become another grid."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_KEYS, _MOST_VALUES = 4, 5
 
 
 class Stages(NamedTuple):
-    """Stages in which a sweep adds seeds until comparisons are significant: seeds per stage, and most stages."""
+    """Stages of an adaptive sweep: seeds per stage, and most stages."""
 
     seeds: int
     most: int
@@ -27,7 +27,7 @@ class Stages(NamedTuple):
 class Grid:
     """The cells of one call of a sweep: their settings by digest, and the digest of the code that they run.
 
-    stages: in which seeds are added, None if their number is fixed. The report's tests depend on it.
+    stages: of an adaptive sweep, None if the number of seeds is fixed. The report's tests depend on it.
     """
 
     sources: str
@@ -62,7 +62,7 @@ class Grid:
         return self.cells.keys() >= before.cells.keys() or self.cells.keys() <= before.cells.keys()
 
     def difference(self, before: Grid) -> str:
-        """Say on one line what changed since `before`: the values of settings, or the code."""
+        """Return the changes since `before` as one line: the values of settings, or the code."""
         keys = dict.fromkeys(key for grid in (before, self) for cell in grid.cells.values() for key in cell)
         changed = [(key, before.values(key), self.values(key)) for key in keys]
         told = [f"{key} {_shown(old)} -> {_shown(new)}" for key, old, new in changed if set(old) != set(new)]
@@ -78,7 +78,7 @@ class Grid:
 
 
 def require_same_meaning(name: str, before: Grid, now: Grid, n_finished: int) -> None:
-    """Raise UserError if `now` is another grid than `before`, of which `n_finished` cells are finished.
+    """Raise UserError if `now` is another grid than `before` with its `n_finished` finished cells.
 
     Where nothing is finished nothing is lost, and the new grid takes the name.
     """

@@ -188,10 +188,10 @@ def _has_ended(details: Mapping[str, object]) -> bool:
 
 
 async def _tail(client: JobSubmissionClient, job_id: str, log: JobLog, contact: _Contact) -> bool:
-    """Hand on the job's log, and return whether that came to its end. Raises what the connection and `contact` raise.
+    """Pass on the job's log, and return whether it came to its end. Raises errors of the connection and of `contact`.
 
-    Ray's client waits without end, also for a head that has vanished: beside it the job is asked for. A connection is
-    given up that was there when nothing answered, and one that is silent when the job has ended.
+    Ray's client waits without end, also for a head that has vanished, so the job is polled meanwhile. A connection is
+    dropped if it is older than a time without answers, or silent when the job has ended.
     """
     reading = asyncio.create_task(_read(client, job_id, log))
     answered = True

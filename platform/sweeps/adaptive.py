@@ -1,4 +1,4 @@
-"""A sweep that adds seeds, stage by stage, to cells whose declared comparisons are not significant yet."""
+"""Sweep that adds seeds, stage by stage, to cells with declared comparisons that are not significant yet."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def _most(seeds: str, each: int) -> int:
 def run_adaptive(cells: Sequence[Experiment], options: SweepOptions, stages: Stages) -> SweepResult:
     """Run the cells stage by stage and return the result of all of them, as `run_sweep` does.
 
-    A stage of a cell is an ordinary cell with the next seeds, so what is on the disk is not run again. After each stage
-    those cells go on that have a declared comparison which is not significant. Raises what `run_sweep` raises.
+    A stage of a cell is an ordinary cell with the next seeds, so finished stages are not run again. After each stage
+    those cells go on that have a declared comparison without a significant difference. Raises as `run_sweep` does.
     """
     options = dataclasses.replace(options, stages=stages)
     layout = SweepLayout(options.home.resolve(), options.name)
@@ -72,7 +72,7 @@ def run_adaptive(cells: Sequence[Experiment], options: SweepOptions, stages: Sta
 
 
 def _done(layout: SweepLayout, cells: Sequence[Experiment]) -> bool:
-    """Whether all the cells are finished and in the sweep's grid, in which reports look for them."""
+    """Whether all the cells are finished and in the sweep's grid; reports read only those."""
     grid = Grid.read(layout.grid_file)
     known = grid.cells if grid is not None else {}
     return all(cell.finished and cell.digest in known for cell in layout.cells(cells))
@@ -98,5 +98,5 @@ def _undecided(
 
 
 def _digests(cell: ReportCell) -> set[str]:
-    """Return those of the cells that this one is made of."""
+    """Return the digests of the cells that this one is made of."""
     return set(str(cell.row["cell"]).split())

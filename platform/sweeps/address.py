@@ -1,4 +1,4 @@
-"""The address of a running Ray cluster: whether it can be joined and used, told in seconds."""
+"""Check within seconds that the Ray cluster at an address can be joined and used."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _CONNECT_SECONDS = 10.0
 _ANY_CALL = "/ray.rpc.NodeInfoGcsService/CheckAlive"
 _HTTP2_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 _HTTP2_SETTINGS = b"\4"
-"""RFC 9113: what a client says first, with empty settings, and the kind of frame (its fourth byte) that answers."""
+"""RFC 9113: a client's first bytes, with empty settings, and the fourth byte of the answering frame."""
 
 
 @contextmanager
 def joined_cluster(address: str | None, home: Path, store: TrackingStore) -> Iterator[None]:
-    """Join the Ray cluster at `address`, if there is one, and see that its nodes share what they must.
+    """Join the Ray cluster at `address`, if there is one, and check that its nodes share folder, locks and code.
 
     Raises UserError, before anything is written.
     """

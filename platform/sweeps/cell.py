@@ -1,4 +1,4 @@
-"""One grid cell with all its seeds: runs in slices of time, survives a kill at any moment."""
+"""Grid cell with all its seeds: it runs in slices of time and survives a kill at any moment."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ _DAMAGE = (OSError, ValueError, KeyError, TypeError, IndexError, EOFError, zipfi
 
 @dataclass(frozen=True)
 class CellProgress:
-    """How far a cell is; episodes count over all its seeds, `seed_index` is the one that runs.
+    """Progress of a cell. Episodes count over all its seeds; `seed_index` is the running one.
 
-    restarted: what starts again, and why, as an earlier process's work could not be continued; '' if nothing does.
+    restarted: reason why a part starts again instead of continuing an earlier process's work; '' if none does.
     """
 
     episodes_done: int
@@ -63,7 +63,7 @@ class CellProgress:
 
 
 def block_ends(episodes: int) -> np.ndarray:
-    """Return the episode at which each block ends, int64[at most 200], rising, the last at `episodes`.
+    """Return the last episode of each block, int64[at most 200], rising to `episodes`.
 
     Half of them are evenly spaced; the others are dense at the start, where learning without privacy is quick:
     episodes 1, 2, 3, ..., each later one about (episodes)^(1/99) times the one before.
@@ -117,7 +117,7 @@ class CellRun:
 
     @property
     def progress(self) -> CellProgress:
-        """How far the cell is."""
+        """Progress of the cell."""
         total = self.experiment.episodes * self.experiment.seeds
         if self.finished:
             return CellProgress(total, total, self.experiment.seeds - 1, True, self._restarted)
@@ -223,7 +223,7 @@ class CellRun:
             self._basis, self._seconds, self._learner = {}, 0.0, None
 
     def _continue(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take over what a checkpoint holds. Raises ValueError, KeyError, TypeError for one that does not fit."""
+        """Continue from the arrays of a checkpoint. Raises ValueError, KeyError, TypeError if they do not fit."""
         about = json.loads(str(arrays["about"]))
         if about["digest"] != self.experiment.digest:
             raise ValueError(f"it is of cell {about['digest']}")
@@ -276,7 +276,7 @@ class CellRun:
         return {name: np.array([policies[name] for policies in self._policies]) for name in names}
 
     def certificate(self) -> dict[str, Any]:
-        """Return what the noise that ran proves: of seeds with as many attempts the same, of all seeds the worst."""
+        """Return the worst certificate of all seeds; seeds with equally many attempts must have equal ones."""
         worst = max(self._certificates, key=lambda one: (one["attempts"], one["users_asked_again"]))
         for other in self._certificates:
             differing = {key for key in worst if other[key] != worst[key]}
@@ -320,5 +320,5 @@ def _read_arrays(file: Path) -> dict[str, np.ndarray]:
 
 
 def _below(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the arrays whose keys begin with `prefix`, without it."""
+    """Return the arrays with keys that begin with `prefix`, without it."""
     return {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}

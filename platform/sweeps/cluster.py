@@ -1,4 +1,4 @@
-"""The cells of a sweep on Ray: on this machine for as long as the sweep lasts, or on a running cluster."""
+"""Execution of a sweep's cells on Ray: on this machine for the time of the sweep, or on a running cluster."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _OBJECT_STORE_BYTES = 128 * 1024**2
 
 _MOST_STARTS = 3
 _REFUSALS = (ValueError, RuntimeError, OSError)
-"""What Ray raises where it cannot start, or be joined; a ConnectionError is an OSError."""
+"""Errors of Ray if it cannot start or be joined; a ConnectionError is an OSError."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class _Cluster:
 
 @contextmanager
 def connected(address: str | None) -> Iterator[_Cluster]:
-    """Give Ray at `address`, or started on this machine until the context ends. Raises UserError."""
+    """Connect to Ray at `address`, or start it on this machine until the context ends. Raises UserError."""
     limit = cpu_limit()
     ours, local = not ray.is_initialized(), None
     if ours:
@@ -62,7 +62,7 @@ def connected(address: str | None) -> Iterator[_Cluster]:
 
 
 def _start_here(limit: int | None) -> None:
-    """Start Ray on this machine, where it is busy in several attempts. Raises UserError."""
+    """Start Ray on this machine, in several attempts if it is busy. Raises UserError."""
     provide_token()
     last: Exception | None = None
     for _ in range(_MOST_STARTS):
@@ -110,7 +110,7 @@ def _init(address: str, **local: Any) -> None:  # noqa: ANN401
 
 
 def _end_half_started(error: BaseException) -> None:
-    """End the processes of a node whose start has failed: Ray's shutdown knows those only that have started."""
+    """End the processes of a node that failed to start: Ray's shutdown ends only those of started nodes."""
     for frame, _ in traceback.walk_tb(error.__traceback__):
         node = frame.f_locals.get("self")
         if isinstance(node, Node):

@@ -1,4 +1,4 @@
-"""Compiling before the work is handed out, so that workers only load what is on the disk."""
+"""Compilation before the cells run, so that workers only load kernels from the disk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NOTICED_SECONDS, _LOADING_SECONDS = 1.0, 4.0
 
 
 def compile_kernels(experiments: Sequence[Experiment], say: Callable[[str], None]) -> None:
-    """Compile here, once, what every worker then loads from the cache on disk."""
+    """Compile the kernels of all experiments once; every worker then loads them from the cache on disk."""
     # Whether something has to be compiled, and not only loaded, is seen by how long it takes.
     line = "compiling the learning loop (once per machine and code version) ..."
     announced = threading.Timer(_LOADING_SECONDS, say, [line])

@@ -1,4 +1,4 @@
-"""How a cell is executed: by one process at a time, in steps that each leave a checkpoint."""
+"""Execution of a cell: by one process at a time, in steps that each leave a checkpoint."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _WORK_PER_SAVING = 10.0
 """Seconds of work for every second that a checkpoint takes: large counters make large ones."""
 
 CELL_ERRORS = (UserError, *PLUGIN_ERRORS)
-"""What ends one cell and not the sweep. Anything else stops it."""
+"""Errors that end one cell. Any other error stops the sweep."""
 
 
 @dataclass(frozen=True)
 class TrialOptions:
-    """How Tune runs the cells of a sweep.
+    """Options of Tune for the cells of a sweep.
 
     storage: folder for Tune's own files. max_restarts: how often a cell goes on in another process after its process or
-    node is lost, -1 for no limit. warn: shows a line on what goes wrong.
+    node is lost, -1 for no limit. warn: shows a line about a problem.
     """
 
     storage: Path
@@ -43,7 +43,7 @@ class RayLost(BaseException):
 
 
 class SweepObserver(Protocol):
-    """Is told what becomes of the cells, in the process that drives the sweep."""
+    """Observer of the cells, in the process that drives the sweep."""
 
     def started(self, cell: SweepCell) -> None:
         """The cell runs."""

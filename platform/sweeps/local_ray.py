@@ -1,4 +1,4 @@
-"""The Ray cluster that this process has started: watched while cells run, and ended."""
+"""Local Ray cluster of this process: its servers are watched while cells run, and ended."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _KEPT: list[KeyboardInterrupt] = []
 
 
 def _leave() -> None:
-    """End this process without what Ray does at its end: it would wait for dead servers, and then crash."""
+    """End this process without Ray's own shutdown: it would wait for dead servers, and then crash."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     os._exit(EXIT_SOME_FAILED)
 
 
 class LocalRay:
-    """The server processes of `node`, which this process has started."""
+    """Server processes of `node`, started by this process."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -45,7 +45,7 @@ class LocalRay:
 
     @property
     def death(self) -> str:
-        """Which server process has died and how, '' while all run."""
+        """Name and exit code of the server process that has died, '' while all run."""
         for name, process in self._servers:
             code = process.poll()
             if code is not None:

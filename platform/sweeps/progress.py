@@ -199,7 +199,7 @@ class LoggedProgress(ProgressDisplay):
     """Display that also appends every line to `file`, with the time.
 
     A file that can no longer be written, on a full disk, is reported once and ends the log, not the sweep. A display
-    whose reader is gone, as when Ctrl-C also ends a `tee`, is dropped: the log goes on alone.
+    without a reader, as when Ctrl-C also ends a `tee`, is dropped: the log goes on alone.
     """
 
     def __init__(self, display: ProgressDisplay, file: Path) -> None:
@@ -214,7 +214,7 @@ class LoggedProgress(ProgressDisplay):
         self._log(line)
 
     def warn(self, line: str) -> None:
-        """Show and log one line on what goes wrong."""
+        """Show and log one line about a problem."""
         self._show(lambda display: display.warn(line))
         self._log(line)
 

@@ -1,4 +1,4 @@
-"""Whether the nodes of a Ray cluster share what a sweep needs them to: its folder, working locks, this code.
+"""Check that the nodes of a Ray cluster share a sweep's folder, working locks and this code.
 
 That a folder is shared cannot be told from its name. So this process holds a lock on a new file in it, and a task on
 every node reads the file and tries to take the lock.
@@ -27,7 +27,7 @@ _ANSWER_SECONDS = 180.0
 
 @dataclass(frozen=True)
 class NodeView:
-    """What a node sees: the word in the file ('' without such a file), whether that is locked, which code it runs."""
+    """View of one node: the word in the file ('' without a file), whether the file is locked, digest of its code."""
 
     word: str
     locked: bool
@@ -45,7 +45,7 @@ def require_shared(folder: Path) -> None:
 
 
 def _require(node: str, sight: NodeView | None, folder: Path, word: str) -> None:
-    """Raise UserError if the node does not see what it must."""
+    """Raise UserError if the node does not share folder, locks and code."""
     if sight is None:
         rule = f"every node must run a task within {_ANSWER_SECONDS:.0f} s"
         raise broken_rule("address", rule, node, "look at `ray status` and at that node's logs")
@@ -61,7 +61,7 @@ def _require(node: str, sight: NodeView | None, folder: Path, word: str) -> None
 
 
 def _sights(file: Path) -> Iterator[tuple[str, NodeView | None]]:
-    """Ask all nodes at once, and give what each sees by its address; None for one that does not answer."""
+    """Ask all nodes at once and return their views by address; None for a node that does not answer."""
     on_node = ray.remote(num_cpus=0, max_retries=0)(look)
     asked = {
         node: on_node.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False)).remote(str(file))
@@ -90,7 +90,7 @@ def living_nodes() -> dict[str, str]:
 
 
 def look(file: str) -> NodeView:
-    """Return what the node that this runs on sees of the file."""
+    """Return this node's view of the file."""
     try:
         descriptor = os.open(file, os.O_RDWR)
     except OSError:
@@ -114,7 +114,7 @@ def _is_locked(descriptor: int) -> bool:
 
 @contextmanager
 def _made(folder: Path) -> Iterator[None]:
-    """Make the folder; remove what was made if an error comes. Raises UserError."""
+    """Make the folder; remove it again after an error. Raises UserError."""
     missing = [place for place in (folder, *folder.parents) if not place.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""A grid of cells, from wherever an earlier call left it, to its table, its figures and its runs in MLflow."""
+"""Sweep over a grid of cells: resumes earlier calls, and writes table, figures, report and MLflow runs."""
 
 from __future__ import annotations
 
@@ -43,15 +43,14 @@ _FIRST_TO_READ = 2
 
 @dataclass(frozen=True)
 class SweepOptions:
-    """How to run a sweep. None of this changes its results.
+    """Options of a sweep. None of them changes its results.
 
     name: names the folder and the MLflow parent run. home: where all state lives.
     executor: 'process' runs the cells one after the other in this process, 'tune' as Ray Tune trials.
     address: of a running Ray cluster, or None for this machine.
-    tracking_uri: of MLflow, or None for a database in `home`. fresh: forget what earlier calls did.
-    command: what the user typed, for messages. quiet: only what goes wrong is shown meanwhile. stages: in which seeds
-    are added by whoever calls, for the report's tests, None if their number is fixed. max_restarts: as in
-    `TrialOptions`. Raises UserError.
+    tracking_uri: of MLflow, or None for a database in `home`. fresh: delete the results of earlier calls.
+    command: the user's words, for messages. quiet: show only problems meanwhile. stages: of an adaptive sweep, for the
+    report's tests; None if the number of seeds is fixed. max_restarts: as in `TrialOptions`. Raises UserError.
     """
 
     name: str
@@ -72,10 +71,10 @@ class SweepOptions:
 
 @dataclass(frozen=True)
 class SweepResult:
-    """What a sweep left, and where.
+    """Results of a sweep.
 
-    summary: a row a finished cell. failed: a line a failed one. unwritten: a line for each file, and for MLflow, that
-    lacks what was found; no result is lost by that.
+    summary: one row per finished cell. failed: one line per failed cell. unwritten: one line per file, or for MLflow,
+    that could not be written; no result is lost by that.
     """
 
     summary: pd.DataFrame
@@ -86,11 +85,11 @@ class SweepResult:
 
 
 def run_sweep(cells: Sequence[Experiment], options: SweepOptions) -> SweepResult:
-    """Run what is not finished yet of `cells` and report on all of them.
+    """Run the unfinished cells of `cells` and report on all of them.
 
-    Raises UserError when the sweep cannot start, also because another process runs it or its name stands for another
-    grid: what earlier calls left is as it was then. Raises Interrupted when the user stops it, KeyboardInterrupt if
-    that was before anything was shown; a cell that fails is reported in the result.
+    A failed cell is reported in the result. Raises UserError if the sweep cannot start, also because another process
+    runs it or its name has another grid; earlier results are then unchanged. Raises Interrupted if the user stops it,
+    KeyboardInterrupt if that was before anything was shown.
     """
     layout = SweepLayout(options.home.resolve(), options.name)
     store = TrackingStore.choose(layout.home, options.tracking_uri)
@@ -115,7 +114,7 @@ def run_sweep(cells: Sequence[Experiment], options: SweepOptions) -> SweepResult
 
 @contextmanager
 def _locked(layout: SweepLayout) -> Iterator[None]:
-    """Be the one process that drives the sweep. Raises UserError, also if its folder cannot be written."""
+    """Hold the sweep's lock. Raises UserError, also if its folder cannot be written."""
     lock = layout.lock()
     with _writing(layout):
         layout.folder.mkdir(parents=True, exist_ok=True)
@@ -160,7 +159,7 @@ class _Sweep:
         self.files = SweepFiles(layout)
         self.failures: dict[str, str] = {}
         self.lost = ""
-        """How Ray died, if it did."""
+        """Cause of Ray's death, '' if it lives."""
         self._restarted: set[str] = set()
         self._started: dict[str, float] = {}
 
@@ -225,7 +224,7 @@ class _Sweep:
         return done, todo
 
     def _remove_tune_files(self, status: str) -> None:
-        """Remove what Ray Tune keeps of a sweep once that is finished; say where it is otherwise."""
+        """Remove Ray Tune's files of a finished sweep; show their folder otherwise."""
         folder = self.layout.tune_folder
         if not folder.is_dir():
             return
@@ -253,9 +252,9 @@ class _Sweep:
             unless_begun.pop_all()
 
     def _take_over(self, grid: Grid, todo: Sequence[SweepCell]) -> None:
-        """Note what the sweep's name stands for and, if it is to start afresh, delete what earlier calls did.
+        """Write the sweep's grid and, with --fresh, delete the cells of earlier calls.
 
-        Only once nothing can be refused any more. Raises UserError if the folder cannot be written.
+        Called once nothing can be refused any more. Raises UserError if the folder cannot be written.
         """
         with _writing(self.layout):
             grid.write(self.layout.grid_file)
@@ -281,7 +280,7 @@ class _Sweep:
         self.tracker.begin(cell)
 
     def advanced(self, cell: SweepCell, progress: CellProgress) -> None:
-        """Show how far the cell is, and once what of it had to start again."""
+        """Show the cell's progress, and once the part that had to start again."""
         if progress.restarted and cell.digest not in self._restarted:
             self._restarted.add(cell.digest)
             self.display.warn(f"{cell.label}: {progress.restarted}")
@@ -289,7 +288,7 @@ class _Sweep:
         self.display.advanced(cell.label, progress.fraction, seed)
 
     def finished(self, cell: SweepCell) -> None:
-        """Record the cell and show what it learned."""
+        """Record the cell and show its headline metric."""
         seconds = time.monotonic() - self._started[cell.digest]
         results = self.files.read(cell)
         learned = _first_and_last(cell.experiment.metrics, results.records)
@@ -298,11 +297,11 @@ class _Sweep:
         self.tracker.record(cell, results)
 
     def interrupted(self, cell: SweepCell, cause: str) -> None:
-        """Tell that the cell goes on elsewhere."""
+        """Show that the cell goes on in another process."""
         self.display.warn(f"{cell.label}: {cause}; it goes on in another process, from its checkpoint")
 
     def failed(self, cell: SweepCell, cause: str, trace: str) -> None:
-        """Keep the cell's story in a log, and go on."""
+        """Write the cell's traceback to a log, and go on."""
         where = self.files.write_failure(cell, trace)
         self.failures[cell.digest] = f"{cell.label}: {cause} ({where})"
         self.display.ended(cell.label, f"FAILED: {cause} ({where})")
@@ -366,7 +365,7 @@ class _Sweep:
         self.display.say(f"MLflow    {self._pages()}: experiment 'dprl', run {shlex.quote(self.layout.name)}")
 
     def _pages(self) -> str:
-        """Return what opens MLflow's pages on the runs, a command or an address."""
+        """Return the command or the address that opens MLflow's pages on the runs."""
         if self.options.tracking_uri is None:
             return command("ui", *storage_words(self.layout.home))
         if self.store.local:
@@ -375,7 +374,7 @@ class _Sweep:
 
 
 def _first_and_last(metrics: Sequence[Metric], records: pd.DataFrame) -> str:
-    """Return what is told of the headline in the first block and in the last, '' if there is none."""
+    """Return the headline metric's mean in the first and in the last block, as text; '' if there is none."""
     metric = headline(metrics)
     if metric is None:
         return ""

@@ -1,4 +1,4 @@
-"""What a sweep leaves beside its cells: the table, the report, and how far it is."""
+"""Files of a sweep beside its cells: table, report and status."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dprl.platform.tracking.sweep_entries import SweepEntries
 
 SECONDS = "seconds"
-"""The column of the summary that is shown and not written: all that is written is the same in every run."""
+"""Column that the terminal shows and the file lacks: all other columns are equal in every run."""
 
 
 class SweepFiles:
@@ -29,7 +29,7 @@ class SweepFiles:
         self.problems: list[str] = []
         """A line for each file that could not be written."""
         self.entries: SweepEntries | None = None
-        """What MLflow has of the sweep as a whole, once the report is made."""
+        """Entries of the whole sweep in MLflow, once the report is made."""
         self._rows: dict[str, dict[str, object]] = {}
 
     def read(self, cell: SweepCell) -> CellResults:
@@ -40,7 +40,7 @@ class SweepFiles:
         return results
 
     def summary(self, finished: Sequence[SweepCell]) -> pd.DataFrame:
-        """Return one row a cell."""
+        """Return one row per cell."""
         for cell in finished:
             if cell.digest not in self._rows:
                 self.read(cell)
@@ -67,13 +67,13 @@ class SweepFiles:
             return []
 
     def write_status(self, cells: Sequence[SweepCell], n_failed: int, command: str) -> SweepStatus:
-        """Write how far the sweep is, with the command that resumes it, and return it."""
+        """Write and return the sweep's status, with the command that resumes it."""
         status = SweepStatus(len(cells), sum(cell.finished for cell in cells), n_failed, command)
         self._written(self.layout.status_file, status.write)
         return status
 
     def write_failure(self, cell: SweepCell, trace: str) -> str:
-        """Keep a failed cell's story in a log; return where it is, or why it is nowhere."""
+        """Write a failed cell's traceback to a log; return the log's path, or the reason why there is none."""
         log = self.layout.failure_log(cell.digest)
         text = f"{cell.label}\n{cell.experiment.to_yaml()}\n{trace}\n"
         return f"log: {log}" if self._written(log, partial(write_text, text=text)) else "no log: see above"

@@ -1,4 +1,4 @@
-"""A cell as a Ray Tune trial."""
+"""Ray Tune trial that runs one cell."""
 # ruff: noqa: ARG002, ARG003 - Tune calls hooks with arguments, needed or not
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from dprl.platform.results.layout import SweepCell
 from dprl.platform.sweeps.execution import CELL_ERRORS, STEP_SECONDS, LockedCell, SweepObserver, cause_of
 
 _PROGRESS, _CAUSE, _TRACE = "progress", "cause", "trace"
-"""Keys of what a step reports."""
+"""Keys of a step's report."""
 
 _LATER = 4
-"""Steps of Tune's, each an event or a tenth of a second, in which the next trial takes the place of one that ended."""
+"""Steps of Tune, each an event or a tenth of a second, until the next trial has replaced one that ended."""
 
 _UNSEEN_SECONDS, _LOOK_SECONDS = 90.0, 1.0
-"""So long the files of a finished cell may be unseen here, and so often they are looked for: NFS remembers that a file
-was not there for up to a minute, and the driver has looked for them at the start."""
+"""Timeout and poll interval for a finished cell's files: NFS remembers for up to a minute that a file did not exist,
+and the driver has looked for them at the start."""
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class CellTrial(tune.Trainable):
-    """Runs one cell a trial; a worker process runs many trials, because starting a process costs a second.
+    """Ray Tune trial that runs one cell. A worker process runs many trials, because starting a process takes a second.
 
-    The cell's own folder is the state of truth: its checkpoint is what a later sweep resumes, on Ray or not.
+    The cell's folder holds its state: a later sweep resumes that checkpoint, on Ray or not.
     """
 
     cells: Mapping[str, SweepCell]
@@ -61,8 +61,7 @@ class CellTrial(tune.Trainable):
     def step(self) -> dict[str, Any]:
         """Run the cell for about a second.
 
-        An error of the cell ends it, and is a result: what Tune sees as an error, the death of a process or of a node,
-        is tried again.
+        An error of the cell ends it, and is a result. Tune restarts a cell only after the death of its process or node.
         """
         try:
             progress = self.cell.advance(STEP_SECONDS)
@@ -79,16 +78,16 @@ class CellTrial(tune.Trainable):
 
 
 def resources_of(memory: float | None) -> tune.PlacementGroupFactory:
-    """Return what a trial asks of Ray: one CPU, as compiled loops use one thread, and the cell's `memory` in GB."""
+    """Return a trial's resources in Ray: one CPU, as compiled loops use one thread, and the cell's `memory` in GB."""
     return tune.PlacementGroupFactory([{"CPU": 1} | ({} if memory is None else {"memory": int(memory * GB)})])
 
 
 class ObserverCallback(tune.Callback):
-    """Tells a SweepObserver what Tune reports about the trials.
+    """Tune callback that passes reports about trials on to a SweepObserver.
 
-    What it does with a finished cell takes a while, and the cell's worker would wait for it: it is told some steps of
-    Tune's later, when the worker has its next cell. Where another node has finished it, its files may not be seen here
-    yet; they are looked for meanwhile.
+    The observer takes a while for a finished cell, and the cell's worker would wait. So it is called some steps of Tune
+    later, when the worker has its next cell. The files of a cell that another node has finished may be invisible here
+    at first; the callback polls for them.
     """
 
     def __init__(self, cells: Mapping[str, SweepCell], observer: SweepObserver) -> None:
@@ -109,7 +108,7 @@ class ObserverCallback(tune.Callback):
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: object
     ) -> None:
-        """Pass on how far a cell is."""
+        """Pass on a cell's progress."""
         if _PROGRESS in result:
             self._listener.advanced(self._cells[trial.config["cell"]], result[_PROGRESS])
 
@@ -118,7 +117,7 @@ class ObserverCallback(tune.Callback):
         self._listener.interrupted(self._cells[trial.config["cell"]], _one_line(_error_of(trial)))
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: object) -> None:
-        """Note that a cell has finished, or pass on what ended it."""
+        """Note that a cell has finished, or pass on its error."""
         cell, result = self._cells[trial.config["cell"]], trial.last_result
         if _CAUSE in result:
             self._listener.failed(cell, result[_CAUSE], result[_TRACE])
@@ -128,24 +127,24 @@ class ObserverCallback(tune.Callback):
             self._unseen[cell.digest] = time.monotonic() + _UNSEEN_SECONDS
 
     def on_step_end(self, iteration: int, trials: list[Trial], **info: object) -> None:
-        """Pass on which cells have finished some steps ago."""
+        """Pass on the cells that finished some steps ago."""
         self._look(iteration)
         while self._ended and iteration >= self._ended[0][0] + _LATER:
             self._listener.finished(self._ended.popleft()[1])
 
     def wait(self) -> None:
-        """Look for what is not seen yet, until it is or its time is over."""
+        """Poll for missing files until they are found or the timeout is over."""
         while self._unseen:
             self._look(0)
             time.sleep(_LOOK_SECONDS if self._unseen else 0.0)
 
     def flush(self) -> None:
-        """Pass on all that have finished and are seen."""
+        """Pass on all finished cells with visible files."""
         while self._ended:
             self._listener.finished(self._ended.popleft()[1])
 
     def _look(self, iteration: int) -> None:
-        """Look for the files of cells that have finished elsewhere; pass on where they do not come."""
+        """Look for the files of cells that finished on other nodes; after the timeout the cell has failed."""
         now = time.monotonic()
         if not self._unseen or now < self._next_look:
             return
@@ -182,7 +181,7 @@ def _error_of(trial: Trial) -> BaseException | None:
 
 
 def _one_line(error: BaseException | None) -> str:
-    """Return the cause below what Ray wraps around it."""
+    """Return the cause within Ray's own errors as one line."""
     cause = getattr(error, "cause", None) or error
     lines = [line.strip() for line in _plain(str(cause)).splitlines() if line.strip()]
     if not lines:
