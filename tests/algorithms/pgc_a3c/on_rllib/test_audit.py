@@ -175,7 +175,7 @@ def test_padding_hides_how_long_episodes_take(fixed_draws: None) -> None:
             here = world(settings, CartPoleGravityEnv)
             here.runner.report(here.batch(1), here.privatizer.client_spec)
             agents: Any = here.runner._agents
-            ticks.append(int(agents._crowd.clock[0]))
+            ticks.append(int(agents._lanes.clock[0]))
         assert (ticks[0] == ticks[1]) == padded
 
 
