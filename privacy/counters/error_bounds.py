@@ -21,7 +21,7 @@ from dprl.privacy.counters.gaussian_bounds import Pieces, gaussian_bound
 from dprl.privacy.counters.tree_bounds import tree_bound
 from dprl.privacy.counters.unary_bounds import UnaryCell, unary_bound
 from dprl.privacy.mechanisms.base import NODE, Mechanism
-from dprl.privacy.mechanisms.tails import least_over_arguments, moment_bound
+from dprl.privacy.mechanisms.tails import LEAST_VARIANCE, least_over_arguments, moment_bound
 
 # Running sums of fewer draws are a chain of nodes: the recursion of trees has no factor of 2.
 _CHAIN_ITEMS = 32
@@ -29,13 +29,13 @@ _SMALLEST_BETA = 1e-30
 
 
 def binary_tree_bound(n_items: int, law: Mechanism, n_cells: int, beta: float, summands: int = 1) -> float:
-    """Return E for the binary tree, whose prefix t adds one node for every 1 of t in binary."""
+    """Return E for the binary tree: prefix t adds one node for every 1 of t in binary."""
     _check("n_items", n_items)
     return tree_bound(2, n_items, law, summands, _failure_of_a_cell(n_cells, beta))
 
 
 def kary_tree_bound(n_items: int, base: int, law: Mechanism, n_cells: int, beta: float, summands: int = 1) -> float:
-    """Return E for the tree of odd base whose prefix t adds or subtracts |d| nodes for every balanced digit d of t."""
+    """Return E for the tree of odd base: prefix t adds or subtracts |d| nodes for every balanced digit d of t."""
     _check("n_items", n_items)
     if base < 3 or base % 2 == 0:
         raise ValueError(f"base must be odd and at least 3, got {base}; balanced digits need it")
@@ -43,7 +43,7 @@ def kary_tree_bound(n_items: int, base: int, law: Mechanism, n_cells: int, beta:
 
 
 def gaussian_process_bound(std: Float64Array, step_std: Float64Array | None, n_cells: int, beta: float) -> float:
-    """Return E for Gaussian noise N_1..N_T of which the standard deviations are known.
+    """Return E for Gaussian noise N_1..N_T of known standard deviations.
 
     std float64[T]: that of N_t. step_std float64[T]: that of N_t - N_(t-1), N_0 = 0; None if unknown.
     """
@@ -84,7 +84,7 @@ def weighted_tree_bound(depths: Tally, law: Mechanism, summands: int, failure: f
 
     def exponent(draws: float, x: float) -> float:
         """Return an upper bound of log P(sum of `draws` draws > x)."""
-        guess = x / (draws * law.variance)
+        guess = x / max(draws * law.variance, LEAST_VARIANCE)
         found = least_over_arguments(lambda a: draws * law.log_moment(a) - a * x, guess, law.moment_limit)
         return min(found, 0.0)
 
@@ -99,13 +99,13 @@ def unary_sum_bound(n_items: int, p: float, q: float, sampled_steps: int, n_cell
     """Return E for running sums of sampled_steps * 1{step reported} * (bit - q) / (p - q), one an item.
 
     A hot cell's bit is 1 with probability p, a cold one's with q; one of `sampled_steps` steps is reported (1: all).
-    Which items are hot is arbitrary and may depend on all earlier bits; cells may depend on each other.
+    The choice of hot items is arbitrary and may depend on all earlier bits; cells may depend on each other.
     """
     return unary_cell_bound(n_items, UnaryCell(p, q, sampled_steps, 1), n_cells, beta)
 
 
 def unary_cell_bound(n_items: int, cell: UnaryCell, n_cells: int, beta: float) -> float:
-    """Return the same for cells that are sums of several cells of one step, at most one of which is hot."""
+    """Return the same for cells that are sums of several cells of one step, at most one of them hot."""
     _check("n_items", n_items)
     if not 0.0 <= cell.q < cell.p <= 1.0:
         raise ValueError(

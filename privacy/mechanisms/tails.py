@@ -18,10 +18,10 @@ Complex128Array = npt.NDArray[np.complex128]
 LogTransform = Callable[[Complex128Array], Complex128Array]
 
 NEGLIGIBLE = 1e-50
-"""Probability of what is left out of a law of sums."""
+"""Probability of the values left out of a law of sums."""
 LARGEST_LATTICE_SCALE = 64.0
 """Discrete laws of larger scales are treated as continuous."""
-# Of log |transform|: what is further down adds nothing.
+# Of log |transform|: values further down add nothing.
 _NEGLIGIBLE_LOG = -50.0
 # Length of a period of the inversion in standard deviations of the tilted sum.
 _PERIOD_DEVIATIONS = 16.0
@@ -30,6 +30,9 @@ _MIXTURE_STANDARD_DEVIATIONS = 14.0
 _LEFT_OUT = 1e-40
 # Logarithms of the argument on either side of its Gaussian value within which a moment bound is minimised.
 _REACH = 8.0
+_LARGEST_ARGUMENT = 1e100
+LEAST_VARIANCE = 1e-300
+"""Stands for variances that underflow."""
 
 
 class Lattice(NamedTuple):
@@ -157,8 +160,8 @@ def lattice_sum_tail(m: int, n: int, law: _LatticeLaw) -> float:
 def inverted_tail(log_integrand: LogTransform, theta: float, cutoff: float) -> float:
     """Return the integral of exp(log_integrand(s)) / (2 pi i) along Re s = theta, |Im s| <= cutoff.
 
-    By equidistant points, which can only err upwards if the integral is a tail. theta > 0 near the minimum on the real
-    axis; what lies beyond the cutoff must be negligible.
+    By equidistant points: they can only err upwards if the integral is a tail. theta > 0 near the minimum on the real
+    axis; the part beyond the cutoff must be negligible.
     """
     near = 1e-3 * theta
     ends = log_integrand(np.array([theta - near, theta, theta + near], dtype=np.complex128)).real
@@ -187,7 +190,7 @@ def least_over_arguments(function: Callable[[float], float], guess: float, limit
 
     Bounds by moment generating functions hold at every argument: an inexact minimiser costs tightness, never safety.
     """
-    centre = math.log(min(guess, 0.5 * limit))
+    centre = math.log(min(guess, 0.5 * limit, _LARGEST_ARGUMENT))
     highest = min(centre + _REACH, math.log(limit * (1.0 - 1e-9)) if limit < math.inf else math.inf)
     found = minimize_scalar(
         lambda log_argument: function(math.exp(log_argument)),
@@ -207,5 +210,5 @@ def moment_bound(
     argument at the best argument. A few per cent above the smallest E.
     """
     log_odds = math.log(2.0 / failure)
-    guess = math.sqrt(2.0 * log_odds / (draws * variance))
+    guess = math.sqrt(2.0 * log_odds / max(draws * variance, LEAST_VARIANCE))
     return least_over_arguments(lambda a: (draws * log_moment(a) + log_odds) / a, guess, limit)

@@ -173,7 +173,7 @@ def test_what_cannot_be_bounded_is_refused() -> None:
     with pytest.raises(ValueError, match="n_items must be at least 1, got 0"):
         binary_tree_bound(0, Laplace(1.0), 1, 0.1)
     for n_items in (1, 1000):
-        with pytest.raises(ValueError, match=r"law must be one of laplace, .*, got uniform"):
+        with pytest.raises(ValueError, match="law must be one with a known error bound, got uniform"):
             running_sum_bound(n_items, Uniform(1.0), 1, 0.1)
     with pytest.raises(ValueError, match="base must be odd and at least 3, got 4"):
         kary_tree_bound(10, 4, Laplace(1.0), 1, 0.1)
