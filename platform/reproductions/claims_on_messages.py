@@ -33,8 +33,9 @@ from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.gradients import ClippedLaplace
 from dprl.privacy.mechanisms.gram import GramRelease, attaining_pair, l1_lower, l1_upper
-from dprl.privacy.mechanisms.gram_laws import GramGaussian, GramLaplace
-from dprl.privacy.mechanisms.gram_printed import (
+from dprl.privacy.mechanisms.gram_laws import (
+    GramGaussian,
+    GramLaplace,
     most_agents_of_printed_gaussian,
     printed_gaussian_sigma,
     printed_laplace_scale,

@@ -26,7 +26,7 @@ from dprl.privacy.audits.findings import Finding
 from dprl.privacy.audits.page import audit_page
 from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
 from dprl.privacy.mechanisms.gram import l1_lower, l1_upper
-from dprl.privacy.mechanisms.gram_printed import printed_laplace_scale, printed_uniform_bound
+from dprl.privacy.mechanisms.gram_laws import printed_laplace_scale, printed_uniform_bound
 from dprl.privacy.mechanisms.uniform import Uniform
 from dprl.privacy.trust_models.local import LocalStatisticsPrivacy
 

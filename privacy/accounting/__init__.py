@@ -1,4 +1,4 @@
-"""What releases add up to: privacy curves and their composition."""
+"""Privacy curves and their composition."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from dprl.privacy.accounting.closed_forms import (
     gaussian_mu,
     laplace_scale,
     largest_loss,
+    zcdp_delta,
+    zcdp_epsilon,
+    zcdp_rho,
 )
 from dprl.privacy.accounting.composition import (
     ComposedLoss,
@@ -33,7 +36,6 @@ from dprl.privacy.accounting.discrete_gaussians import (
     discrete_gaussian_delta,
     discrete_gaussian_sigma,
 )
-from dprl.privacy.accounting.zcdp import zcdp_delta, zcdp_epsilon, zcdp_rho
 
 __all__ = [
     "ZCDP",

@@ -1,4 +1,4 @@
-"""What releases add up to: pure epsilon, and the (epsilon, delta) curve of many small Laplace releases.
+"""Closed forms of composition: pure epsilon, (epsilon, delta) of many small Laplace releases, Gaussian noise, zCDP.
 
 Discrete Laplace noise on a count that changes by 1 has a privacy loss of +-1/b only, so it *is* randomised response
 with epsilon_0 = 1/b; its n-fold composition has a closed form. The same curve bounds continuous Laplace noise, smaller
@@ -12,9 +12,11 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import brentq
 from scipy.special import erfcx, expit, gammaln, ndtr
 
-from dprl.privacy.accounting.root_finding import inside, largest, quotient_down, quotient_up, smallest
+from dprl.privacy.accounting.root_finding import ROUNDING, inside, largest, quotient_down, quotient_up, smallest
+from dprl.privacy.base import Float64Array
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 _SQRT_2 = math.sqrt(2.0)
@@ -40,14 +42,14 @@ def composed_delta(epsilon: float, n: int, epsilon_0: float) -> float:
     # The loss of outcome i less epsilon, in closed form: a difference of the two log masses would cancel.
     gap = (n - 2 * i) * epsilon_0 - epsilon
     positive = gap > 0.0
-    # What the binomial coefficients of a large n may be off by.
+    # Error of the binomial coefficients of a large n.
     room = 1.0 + 4e-16 * float(gammaln(n + 1))
     return min(1.0, float(np.sum(np.exp(log_p[positive]) * -np.expm1(-gap[positive]))) * room)
 
 
 @lru_cache(_REMEMBERED, typed=True)
 def composed_epsilon(delta: float, n: int, epsilon_0: float) -> float:
-    """Return the epsilon at which composed_delta(epsilon, n, epsilon_0) = delta, rounded up; n * epsilon_0 for 0."""
+    """Return the epsilon with composed_delta(epsilon, n, epsilon_0) = delta, rounded up; n * epsilon_0 for 0."""
     pure = n * epsilon_0
     if delta <= 0.0:
         return pure
@@ -60,20 +62,20 @@ def composed_epsilon(delta: float, n: int, epsilon_0: float) -> float:
 
 
 def laplace_scale(epsilon: float, delta: float, n: int) -> float:
-    """Return the smallest Laplace scale for which n changes of at most 1 are (epsilon, delta)-DP.
+    """Return the smallest Laplace scale at which n changes of at most 1 are (epsilon, delta)-DP.
 
-    *Formal guarantee.* For delta = 0 n / epsilon, rounded up as a rational number. For delta > 0 the scale at which the
-    randomised-response curve, which dominates the Laplace composition, meets (epsilon, delta); rounded up.
+    *Formal guarantee.* For delta = 0 n / epsilon, rounded up as a rational number. For delta > 0 the
+    randomised-response curve, dominating the Laplace composition, meets (epsilon, delta) there; rounded up.
     """
     pure = quotient_up(n, epsilon)
     return pure if delta <= 0.0 else min(pure, laplace_scale_at_delta(epsilon, delta, n))
 
 
 def largest_loss(epsilon: float, delta: float, n: int) -> float:
-    """Return the largest epsilon_0 for which n adaptive epsilon_0-DP releases are (epsilon, delta)-DP, rounded down.
+    """Return the largest epsilon_0 at which n adaptive epsilon_0-DP releases are (epsilon, delta)-DP, rounded down.
 
     *Formal guarantee.* For delta = 0 n epsilon_0 <= epsilon as rational numbers. For delta > 0 the randomised-response
-    curve, which is exact for n randomised responses, meets (epsilon, delta).
+    curve, exact for n randomised responses, meets (epsilon, delta).
 
     Paper: Kairouz, Oh, Viswanath 2015, Theorem 3.3.
     """
@@ -82,7 +84,7 @@ def largest_loss(epsilon: float, delta: float, n: int) -> float:
 
 
 def laplace_scale_at_delta(epsilon: float, delta: float, n: int) -> float:
-    """Return the scale at which n changes of at most 1 meet (epsilon, delta) by their curve, delta > 0; rounded up."""
+    """Return the scale that lets n changes of at most 1 meet (epsilon, delta) by their curve, delta > 0; rounded up."""
     epsilon, delta = inside(epsilon, delta)
     pure = n / epsilon
     return smallest(lambda b: composed_delta(epsilon, n, 1.0 / b) if b < pure else 0.0, delta, pure)
@@ -124,9 +126,90 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 
 def gaussian_epsilon(delta: float, mu: float) -> float:
-    """Return the epsilon at which gaussian_delta(epsilon, mu) = delta, rounded up; infinite for delta = 0."""
+    """Return the epsilon with gaussian_delta(epsilon, mu) = delta, rounded up; infinite for delta = 0."""
     if mu <= 0.0 or gaussian_delta(0.0, mu) <= delta:
         return 0.0
     if delta <= 0.0 or math.isinf(mu):
         return math.inf
     return smallest(lambda epsilon: gaussian_delta(epsilon, mu), delta, mu * mu / 2 + mu)
+
+
+# With t = alpha - 1 the bound of every order is log delta = t ((t + 1) rho - epsilon) - t log(1 + 1/t) - log(1 + t),
+# convex in t. Any t proves its bound, so an inexact minimiser costs tightness and never safety.
+
+
+def zcdp_delta(epsilon: float, rho: float) -> float:
+    """Return the delta at `epsilon` of whatever is rho-zCDP, rounded up.
+
+    *Formal guarantee.* The least delta that Renyi divergences of at most alpha * rho for all alpha > 1 prove:
+    min over alpha of exp((alpha - 1)(alpha rho - epsilon)) (1 - 1/alpha)^alpha / (alpha - 1).
+
+    Paper: Canonne, Kamath, Steinke 2020, Proposition 12.
+    """
+    if rho <= 0.0:
+        return 0.0
+    if math.isinf(rho):
+        return 1.0
+    if math.isinf(epsilon):
+        return 0.0
+
+    def slope(u: float) -> float:
+        return (2.0 * math.exp(u) + 1.0) * rho - float(np.logaddexp(0.0, -u)) - epsilon
+
+    high = math.log(epsilon / (2.0 * rho) + 1.0 / math.sqrt(2.0 * rho)) + 1e-9
+    t = math.exp(float(brentq(slope, -3.0 * rho - 1.0, high, xtol=1e-12)))
+    if t == 0.0:
+        return 1.0
+    # Summed by size: t * epsilon is the largest term and cancels most of t * (t + 1) * rho.
+    log_delta = t * ((t + 1.0) * rho - epsilon) - t * math.log1p(1.0 / t) - math.log1p(t)
+    return min(1.0, math.exp(log_delta) * (1.0 + ROUNDING))
+
+
+def zcdp_epsilon(delta: float, rho: float) -> float:
+    """Return the epsilon with zcdp_delta(epsilon, rho) = delta, rounded up; infinite for delta = 0.
+
+    Paper: Canonne, Kamath, Steinke 2020, Proposition 12.
+    """
+    if rho <= 0.0 or delta >= 1.0:
+        return 0.0
+    if delta <= 0.0 or math.isinf(rho):
+        return math.inf
+    if zcdp_delta(0.0, rho) <= delta:
+        return 0.0
+    guess = rho + 2.0 * math.sqrt(rho * -math.log(delta))
+    return smallest(lambda epsilon: zcdp_delta(epsilon, rho), delta, guess)
+
+
+def zcdp_rho(epsilon: float, delta: float) -> float:
+    """Return the largest rho with zcdp_delta(epsilon, rho) <= delta, rounded down.
+
+    Paper: Canonne, Kamath, Steinke 2020, Proposition 12.
+    """
+    if not 0.0 < delta < 1.0:
+        raise ValueError(f"delta must be above 0 and below 1 where noise is calibrated by zCDP, got {delta}")
+    if not 0.0 <= epsilon < math.inf:
+        raise ValueError(f"epsilon must be at least 0 and finite, got {epsilon}")
+    epsilon, delta = inside(epsilon, delta)
+    root = math.sqrt(epsilon - math.log(delta)) - math.sqrt(-math.log(delta))
+    return largest(lambda rho: zcdp_delta(epsilon, rho), delta, max(root * root, delta * delta))
+
+
+def zcdp_deltas(epsilons: Float64Array, rho: float) -> Float64Array:
+    """Return deltas that hold for pairs that are rho-zCDP in both directions, float64[n], also at negative epsilons.
+
+    A little above zcdp_delta: the order is found by bisection in a fixed number of steps. Below zero
+    delta(-epsilon) = 1 - exp(-epsilon) + exp(-epsilon) * delta of the pair in the other order at epsilon.
+    """
+    size = np.abs(epsilons)
+    low = np.full(size.shape, -3.0 * rho - 1.0)
+    high = np.log(size / (2.0 * rho) + 1.0 / math.sqrt(2.0 * rho)) + 1e-9
+    for _ in range(30):
+        middle = 0.5 * (low + high)
+        rises = (2.0 * np.exp(middle) + 1.0) * rho - np.logaddexp(0.0, -middle) > size
+        low, high = np.where(rises, low, middle), np.where(rises, middle, high)
+    t = np.exp(high)
+    t = np.maximum(t, 1e-300)
+    log_delta = t * ((t + 1.0) * rho - size) - t * np.log1p(1.0 / t) - np.log1p(t)
+    delta = np.minimum(1.0, np.exp(log_delta) * (1.0 + ROUNDING))
+    below: Float64Array = -np.expm1(-size) + np.exp(-size) * delta
+    return np.where(epsilons >= 0.0, delta, below).astype(np.float64)

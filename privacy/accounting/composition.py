@@ -1,6 +1,6 @@
-"""What several releases about one user prove together.
+"""Composition: the curve of several releases about one user.
 
-Every bound used here holds for adaptive composition: each release may depend on what the earlier ones printed.
+Every bound used here holds for adaptive composition: each release may depend on the output of earlier ones.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dprl.privacy.accounting.closed_forms import largest_loss
+from dprl.privacy.accounting.closed_forms import largest_loss, zcdp_delta
 from dprl.privacy.accounting.curves import (
     ZCDP,
     ApproximateLoss,
     GaussianDP,
     MinimumCurve,
+    OptimizedUnaryEncodings,
     PrivacyCurve,
     PureDP,
     RandomizedResponses,
@@ -26,8 +27,6 @@ from dprl.privacy.accounting.curves import (
 from dprl.privacy.accounting.discrete_gaussians import SMALLEST_SIGMA, WIDEST, DiscreteGaussianLoss
 from dprl.privacy.accounting.pld import DISCRETE_GAUSSIAN, RESPONSES, UNARY, Kind, Losses, losses_of
 from dprl.privacy.accounting.root_finding import smallest
-from dprl.privacy.accounting.unary_encodings import OptimizedUnaryEncodings
-from dprl.privacy.accounting.zcdp import zcdp_delta
 from dprl.privacy.base import Int64Array
 
 # A pair that attains one of these attains it again in fresh noise.
@@ -41,15 +40,15 @@ _SAME = 1.0 - 1e-12
 class ComposedLoss:
     """Releases of several kinds, one after the other, about one user.
 
-    *Formal guarantee.* delta is the least of what three bounds prove, plus `lost`: the pure losses summed up with zCDP
-    of the rest, zCDP of everything, and the distribution of the loss of the dominating pairs, in which every sum over
+    *Formal guarantee.* delta is the least of three bounds, plus `lost`: the pure losses summed up with zCDP
+    of the rest, zCDP of everything, and the distribution of the loss of the dominating pairs, where every sum over
     a grid is an upper bound. All hold for adaptive composition.
 
     Args:
         kinds: every kind of loss with a distribution of its own, sorted.
-        pure: what the pure losses among them cost at most together.
+        pure: the largest sum of the pure losses among them.
         mu: of all Gaussian releases.
-        rho: of all releases of which only a zero-concentrated loss is known.
+        rho: of all releases with only a zero-concentrated loss known.
         lost: probability that a release proves nothing.
 
     Papers: Kairouz, Oh, Viswanath 2015; Bun, Steinke 2016, Proposition 1.4; Dong, Roth, Su 2022; Zhu, Dong, Wang 2022.
@@ -124,7 +123,7 @@ class ComposedLoss:
 
 
 def compose(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
-    """Return what several adaptive releases about one user prove together.
+    """Return the curve of several adaptive releases about one user together.
 
     The simplest curve that says all: losses of one kind stay of that kind. Marked exact only if it is that of a single
     release, as the worst neighbours of two releases may differ. A curve of an unknown kind is a ValueError.
@@ -148,7 +147,7 @@ def compose(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
 
 
 def repeat(curve: PrivacyCurve, times: int) -> PrivacyCurve:
-    """Return what `times` adaptive releases with this curve each prove together; as exact as the curve.
+    """Return the curve of `times` adaptive releases with this curve each; as exact as the curve.
 
     >>> a_hundred = repeat(PureDP(0.1), 100)
     >>> round(a_hundred.pure_epsilon, 9), round(a_hundred.epsilon(1e-6), 2)
@@ -243,7 +242,7 @@ def _simplified(parts: Sequence[ComposedLoss], *, exact: bool) -> PrivacyCurve:
             return ZCDP(rho)
         case [1, False, False, False]:
             return _of_one_kind(kinds[0], pure, exact=exact)
-    # Of what cannot be listed zCDP is known.
+    # Losses that cannot be listed have a zCDP bound.
     rho += math.fsum(kind.rho for kind in kinds if not _tabulated(kind))
     return ComposedLoss(tuple(kind for kind in kinds if _tabulated(kind)), pure, mu, rho, lost)
 
@@ -267,8 +266,8 @@ def _tabulated(kind: Kind) -> bool:
 def submission_epsilon(epsilon: float, delta: float, submissions: int) -> float:
     """Return the largest epsilon_0 that each of several adaptive submissions may cost if all cost (epsilon, delta).
 
-    *Formal guarantee.* For delta = 0 epsilon / submissions, rounded down; else that at which the randomised-response
-    curve, which dominates every adaptive composition of epsilon_0-DP submissions, meets (epsilon, delta).
+    *Formal guarantee.* For delta = 0 epsilon / submissions, rounded down; else the loss where the randomised-response
+    curve, dominating every adaptive composition of epsilon_0-DP submissions, meets (epsilon, delta).
 
     Paper: Kairouz, Oh, Viswanath 2015, Theorem 3.3.
     """
@@ -297,7 +296,7 @@ def summary_over_users(
     """Return how the epsilons at `delta` spread over users that take part unequally often.
 
     Args:
-        curve_of: number of losses -> what they prove.
+        curve_of: number of losses -> their curve.
         losses: numbers of losses int64[n], as nodes that a user's row enters, and how many users int64[n] have each. A
             user's number must be known from the user's place alone, never from data.
         delta: 0 for pure epsilons.

@@ -5,7 +5,7 @@ of n discrete Gaussians. For sigma >= 3 that sum *is* a discrete Gaussian of var
 probability: by Poisson summation the characteristic function of one is that of a Gaussian plus copies of it shifted by
 multiples of 2 pi, and after n-fold multiplication the copies weigh at most n exp(-pi^2 sigma^2 + 8) against it.
 
-For changes of which only the L2 norm is known the worst direction is not, and zCDP is the safe way: its bound holds for
+If only the L2 norm of changes is known, the worst direction is not, and zCDP is the safe way: its bound holds for
 every direction.
 """
 
@@ -17,13 +17,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dprl.privacy.accounting.closed_forms import gaussian_delta, gaussian_mu
+from dprl.privacy.accounting.closed_forms import gaussian_delta, gaussian_mu, zcdp_delta
 from dprl.privacy.accounting.root_finding import ROUNDING, inside, smallest
-from dprl.privacy.accounting.zcdp import zcdp_delta
 from dprl.privacy.base import Float64Array
 
 SMALLEST_SIGMA = 3.0
-# Standard deviations that hold all but 1e-35 of the mass, and what one probability may be off by, for each of n.
+# Standard deviations that hold all but 1e-35 of the mass, and the error of one probability, for each of n.
 _REACH, _OFF = 12.5, 1e-34
 # A wider sum is compared with the integral.
 WIDEST = 1e4
@@ -33,7 +32,7 @@ def discrete_gaussian_delta(epsilon: float, n: int, sigma: float) -> float:
     """Return the delta at `epsilon` of n discrete Gaussian releases of integers that change by at most 1, rounded up.
 
     *Formal guarantee.* Also for adaptive releases, as every one is dominated by the change by 1. Exact to 1e-9 up to
-    sqrt(n) sigma = 1e4, an upper bound beyond; for n > 1 and sigma < 3 what zCDP proves.
+    sqrt(n) sigma = 1e4, an upper bound beyond; for n > 1 and sigma < 3 the bound of zCDP.
 
     Papers: Canonne, Kamath, Steinke 2020, Theorem 7 (n = 1); Zhu, Dong, Wang 2022 (adaptive composition).
     """
@@ -49,7 +48,7 @@ def discrete_gaussian_delta(epsilon: float, n: int, sigma: float) -> float:
     highest = min(last, _REACH * deviation)
     lowest = min(highest, 0.0) - _REACH * deviation
     if deviation > WIDEST:
-        # A sum over integers of what rises once and falls once exceeds its integral by its maximum at most.
+        # A sum over integers of a function that rises once and falls once exceeds its integral by its maximum at most.
         largest = 1.01 * float(np.max(_summands(np.linspace(lowest, highest, 8001), epsilon, n, sigma)))
         total = gaussian_delta(epsilon, math.sqrt(n) / sigma) + largest / _norm(deviation)
     else:
@@ -73,7 +72,7 @@ def _norm(deviation: float) -> float:
 
 
 def discrete_gaussian_sigma(epsilon: float, delta: float, n: int) -> float:
-    """Return a sigma, the smallest but for the lattice's ripple, for which n changes by 1 are (epsilon, delta)-DP."""
+    """Return a sigma, the smallest but for the lattice's ripple, at which n changes by 1 are (epsilon, delta)-DP."""
     if not 0.0 < delta < 1.0:
         raise ValueError(f"delta must be above 0 and below 1 for discrete Gaussian noise, got {delta}")
     start = math.sqrt(n) / gaussian_mu(epsilon, delta)
@@ -109,7 +108,7 @@ class DiscreteGaussianLoss:
         return self.n / (2.0 * self.sigma * self.sigma)
 
     def epsilon(self, delta: float) -> float:
-        """Return the epsilon at which the delta of the losses is `delta`, rounded up."""
+        """Return the epsilon where the delta of the losses is `delta`, rounded up."""
         if delta <= 0.0:
             return math.inf
         if self.delta(0.0) <= delta:

@@ -1,6 +1,6 @@
-"""Privacy loss distributions on a grid: what unequal releases add up to, where no closed form is left.
+"""Privacy loss distributions on a grid: composition of unequal releases without a closed form.
 
-A loss l between two grid points is split between them so that its mass and its e^-l stay what they are ("connect the
+A loss l between two grid points is split between them so that its mass and its e^-l stay the same ("connect the
 dots"). Seen through max(0, 1 - e^(epsilon - l)), convex in e^-l, the split loss looks larger: every delta is an upper
 bound, off by the square of the step. Sums are convolved directly and not by FFT: no digit of a small delta is lost.
 
@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit, gammaln, log_ndtr
 
+from dprl.privacy.accounting.closed_forms import zcdp_deltas
 from dprl.privacy.accounting.root_finding import ROUNDING
-from dprl.privacy.accounting.zcdp import zcdp_deltas
 from dprl.privacy.base import Float64Array
 
 # Steps in one standard deviation of the loss: 1e-6 of relative error in epsilon for each kind of loss.
@@ -29,7 +29,7 @@ _MOST_POINTS = 1 << 15
 _MOST_KINDS = 100
 # So many possible sums are listed one by one.
 _FEW = 4000
-# What a tail that is cut off may hold.
+# Largest mass of a tail that is cut off.
 _TAIL = 1e-30
 # Standard deviations, and points in them, that stand for a Gaussian.
 _REACH, _POINTS = 12.0, 6000
@@ -42,8 +42,8 @@ RESPONSES, UNARY, DISCRETE_GAUSSIAN = range(3)
 class Kind(NamedTuple):
     """n losses of one kind.
 
-    law: RESPONSES: randomised responses with epsilon_0 = scale; UNARY: optimised unary encodings, of which half lose
-    nothing; DISCRETE_GAUSSIAN: integers that change by 1, sigma = scale.
+    law: RESPONSES: randomised responses with epsilon_0 = scale; UNARY: optimised unary encodings, half of them without
+    loss; DISCRETE_GAUSSIAN: integers that change by 1, sigma = scale.
     """
 
     law: int
@@ -197,7 +197,7 @@ def losses_of(kinds: tuple[Kind, ...], mu: float, rho: float) -> Losses:
     Args:
         kinds: of losses with finitely or countably many values.
         mu: of a Gaussian release; 0 for none.
-        rho: what `delta` will be asked for: above 0 there are fewer points, as that sum is costly.
+        rho: as `delta` will be asked: above 0 there are fewer points, as that sum is costly.
     """
     noisy = [kind for kind in kinds if kind.law == DISCRETE_GAUSSIAN]
     parts = [_of_kind(kind) for kind in [*_fewer([kind for kind in kinds if kind not in noisy]), *noisy]]

@@ -8,11 +8,11 @@ from fractions import Fraction
 
 from scipy.optimize import brentq
 
-# Relative; what a root or a sum may be off by, with room to spare.
+# Relative error of a root or a sum, with room to spare.
 ROUNDING = 1e-9
 _LARGEST = 1e300
 _NOTHING = 1e-320
-# Of failure probabilities, relative: far above the rounding of a tail, far below what matters for a bound.
+# Of failure probabilities, relative: far above the rounding of a tail, far below the precision of a bound.
 _SLACK = 1e-6
 # Below every failure probability asked for; bounded sums can have none.
 _ALMOST_NEVER = 1e-300
@@ -21,7 +21,7 @@ _INSIDE = 1.0 - 4.0 * ROUNDING
 
 
 def inside(epsilon: float, delta: float) -> tuple[float, float]:
-    """Return a request that is harder by a trace: what meets it is also seen to meet (epsilon, delta) by its curve."""
+    """Return a request that is harder by a trace: a curve that meets it is also seen to meet (epsilon, delta)."""
     return epsilon * _INSIDE, delta * _INSIDE
 
 
@@ -60,7 +60,7 @@ def smallest(value: Callable[[float], float], target: float, start: float) -> fl
     span = math.log(high / low)
 
     def at(part: float) -> float:
-        # The ends themselves, whose values are known to lie on both sides.
+        # The ends themselves: their values are known to lie on both sides.
         return high if part >= 1.0 else low * math.exp(part * span)
 
     def excess(part: float) -> float:
@@ -80,7 +80,7 @@ def largest(value: Callable[[float], float], target: float, start: float) -> flo
 
 
 def root_of_tail(failures: Callable[[float], float], failure: float) -> float:
-    """Return the x at which the decreasing failure probability `failures` meets `failure`, rounded up."""
+    """Return the x where the decreasing failure probability `failures` meets `failure`, rounded up."""
     target = failure * (1.0 - _SLACK)
     high = 1.0
     while failures(high) > target:
@@ -91,7 +91,7 @@ def root_of_tail(failures: Callable[[float], float], failure: float) -> float:
 
 
 def smallest_passing(fails: Callable[[int], bool], guess: int) -> int:
-    """Return the smallest n >= 0 for which fails(n) is false; fails is true first, then false."""
+    """Return the smallest n >= 0 with fails(n) false; fails is true first, then false."""
     if not fails(0):
         return 0
     # Brackets that widen from the guess: a good one costs few evaluations.

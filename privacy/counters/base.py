@@ -1,14 +1,15 @@
-"""What a counter is: the geometry of its noise decides what a user's row costs, and how far a prefix is off.
+"""Base classes of counters: the geometry of the noise decides the cost of a row and the error of a prefix.
 
 All counters release the exact running sums plus noise B w, with independent rows w; C with B C = A, the
-lower-triangular matrix of ones, is how a user's row enters what the noise hides. A counter keeps noise, never sums.
+lower-triangular matrix of ones, is how a user's row enters the noised numbers. A counter keeps noise, never sums.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +26,8 @@ class CounterState(NamedTuple):
     """A counter as the kernels see it; a copy of its arrays continues bit for bit.
 
     kind: one of the codes above; base: of a tree's digits (2: plain binary; odd: balanced digits); node: the noise of
-    one node (of one row, for factorisations); rows float64[rows, cells]: noise kept; held int64[rows]: which prefix a
-    row is for (trees), int64[1]: the prefix that all rows are for (recursions), else empty; coefficients float64[n]: of
+    one node (of one row, for factorisations); rows float64[rows, cells]: noise kept; held int64[rows]: the prefix of a
+    row (trees), int64[1]: the prefix that all rows are for (recursions), else empty; coefficients float64[n]: of
     a recursion, else empty.
     """
 
@@ -56,89 +57,116 @@ class Tally(NamedTuple):
         return Tally(np.array(held, dtype=np.int64), np.array(numbers, dtype=np.int64))
 
 
-class Counter(Protocol):
+class Counter(ABC):
     """Releases running sums of the users' rows, one after every user. Frozen; `node` None is its mere geometry."""
 
     name: ClassVar[str]
     place: ClassVar[str]
     """Place of its noise, NODE or ROW: it takes the laws that may be used there."""
-    keeps_integers: ClassVar[bool]
-    """Whether integer nodes make the noise of every prefix an integer: what exact arithmetic needs."""
+    keeps_integers: ClassVar[bool] = False
+    """Whether integer nodes make the noise of every prefix an integer, as exact arithmetic needs."""
 
-    @property
-    def n_items(self) -> int:
-        """T, how many users there will be at most."""
+    if TYPE_CHECKING:  # fields or properties
 
-    @property
-    def node(self) -> Mechanism | None:
-        """The noise of every node; None for exact sums and for mere geometry."""
+        @property
+        def n_items(self) -> int:
+            """T, the largest number of users."""
 
-    def suited(self, norm: str) -> Counter:
-        """Return the counter with what is left open in its geometry chosen for noise that pays by `norm`."""
+        @property
+        def node(self) -> Mechanism | None:
+            """The noise of every node; None for exact sums and for mere geometry."""
 
+    def __post_init__(self) -> None:
+        if self.n_items < 1:
+            raise ValueError(f"n_items must be at least 1, got {self.n_items}; a counter counts at least one user")
+        if self.node is not None and self.place not in self.node.places:
+            other = "" if self.place == NODE else ", or counter: kary_tree"
+            raise ValueError(
+                f"counter: {self.name} takes {law_names(self.place)} noise only, got mechanism {self.node.name}; "
+                f"write mechanism: gaussian{other}"
+            )
+
+    def suited(self, norm: str) -> Self:  # noqa: ARG002 - for counters with an open geometry
+        """Return the counter with its geometry chosen for noise that pays by `norm`."""
+        return self
+
+    @abstractmethod
     def sensitivity(self, row: Sensitivity) -> Sensitivity:
-        """Return how much all that is noised changes if one user's row changes by `row`, for the worst user."""
+        """Return how much all noised numbers change if one user's row changes by `row`, for the worst user."""
 
+    @abstractmethod
     def user_sensitivity(self, item: int, row: Sensitivity) -> Sensitivity:
         """Return the same for user `item`, 1-based."""
 
     @property
     def attained(self) -> bool:
-        """Whether the released prefixes alone tell as much about some user as `sensitivity` charges."""
+        """Whether the released prefixes alone tell as much about some user as `sensitivity` charges.
 
+        So it is where prefixes and noised numbers determine each other.
+        """
+        return True
+
+    @abstractmethod
     def profile(self) -> Float64Array:
         """Return the standard deviation of the noise of prefixes 1..T, float64[T], nodes having 1.
 
         An array over users: for small T and for tests. Certificates use `errors`.
         """
 
+    @abstractmethod
     def errors(self) -> tuple[float, float]:
         """Return root mean square and maximum of the profile, in memory that does not grow with T.
 
         Except for the factorisations that keep a row of noise for each user when they run.
         """
 
+    @abstractmethod
     def error_bound(self, n_cells: int, beta: float, summands: int = 1, users: int | None = None) -> float:
         """Return E: with probability 1 - beta none of n_cells sums of `summands` cells each is ever off by more.
 
         The sums are of different cells, so independent of each other. users: of how many prefixes, 1..users; all of
         them by default. For continuous noise also sums with weights in [-1, 1] that are fixed in advance: noises with
-        symmetric, log-concave laws, which leave the convex symmetric set of small paths the sooner the larger a weight
+        symmetric, log-concave laws leave the convex symmetric set of small paths the sooner the larger a weight
         is. Paper: Anderson 1955.
         """
 
+    @abstractmethod
     def memory(self, n_cells: int) -> int:
         """Return how many bytes of noise `open` keeps."""
 
+    @abstractmethod
     def open(self, n_cells: int, key: npt.NDArray[np.uint64]) -> CounterState:
         """Return the state before the first user."""
 
 
-@runtime_checkable
-class Tree(Protocol):
-    """A counter whose users enter different numbers of nodes."""
+class Tree(Counter):
+    """Base of counters in which users enter different numbers of nodes."""
+
+    place = NODE
+    keeps_integers = True
 
     @property
+    @abstractmethod
     def levels(self) -> int:
-        """How many nodes a user enters at most."""
+        """How many nodes a user enters at most; item 1 enters so many."""
 
+    @abstractmethod
     def losses(self) -> Tally:
         """Return how many users enter how many nodes."""
 
+    @abstractmethod
     def of_nodes(self, row: Sensitivity, nodes: int) -> Sensitivity:
-        """Return what a user changes who enters `nodes` nodes, the user's row changing by `row`."""
+        """Return the change by a user who enters `nodes` nodes, the user's row changing by `row`."""
 
+    def sensitivity(self, row: Sensitivity) -> Sensitivity:
+        """Return one copy of `row` for every level."""
+        return self.of_nodes(row, self.levels)
 
-def check_geometry(name: str, n_items: int, node: Mechanism | None, place: str) -> None:
-    """Raise ValueError unless there is an item and the node's law may be used at `place`."""
-    if n_items < 1:
-        raise ValueError(f"n_items must be at least 1, got {n_items}; a counter counts at least one user")
-    if node is not None and place not in node.places:
-        other = "" if place == NODE else ", or counter: kary_tree"
-        raise ValueError(
-            f"counter: {name} takes {law_names(place)} noise only, got mechanism {node.name}; "
-            f"write mechanism: gaussian{other}"
-        )
+    def _opened(self, base: int, n_rows: int, n_cells: int, key: npt.NDArray[np.uint64]) -> CounterState:
+        """Return the empty tree: a row of zeros, held for prefix 0, and n_rows - 1 others."""
+        held = np.full(n_rows, -1, dtype=np.int64)
+        held[0] = 0
+        return CounterState(TREE, base, node_of(self).noise(key), np.zeros((n_rows, n_cells)), held, np.zeros(0))
 
 
 def law_names(place: str) -> str:

@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dprl.privacy.base import Float64Array
-from dprl.privacy.counters.base import TREE, CounterState, Tally, check_geometry, check_item, node_of
+from dprl.privacy.counters.base import CounterState, Tally, Tree, check_item, node_of
 from dprl.privacy.counters.error_bounds import binary_tree_bound
-from dprl.privacy.mechanisms.base import NODE, Mechanism, Sensitivity
+from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
 
 
 @dataclass(frozen=True)
-class BinaryTree:
+class BinaryTree(Tree):
     """The binary-tree counter: noise on every dyadic block that a prefix is made of.
 
     *Formal guarantee.* If replacing one item (one user's row) changes it by `row`, the whole sequence of T noisy prefix
@@ -45,15 +45,6 @@ class BinaryTree:
     n_items: int
     node: Mechanism | None = None
     name: ClassVar[str] = "binary_tree"
-    place: ClassVar[str] = NODE
-    keeps_integers: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_geometry(self.name, self.n_items, self.node, self.place)
-
-    def suited(self, norm: str) -> BinaryTree:  # noqa: ARG002 - as every counter
-        """Return the counter: nothing is left open."""
-        return self
 
     @property
     def levels(self) -> int:
@@ -73,15 +64,11 @@ class BinaryTree:
         return Tally.of(entered)
 
     def of_nodes(self, row: Sensitivity, nodes: int) -> Sensitivity:
-        """Return what a user who enters `nodes` nodes changes: that many copies of `row`.
+        """Return the change by a user who enters `nodes` nodes: that many copies of `row`.
 
         No output before the user's row depends on their noise, so each copy has noise of its own.
         """
         return row.repeated(nodes)
-
-    def sensitivity(self, row: Sensitivity) -> Sensitivity:
-        """Return L copies of `row`."""
-        return self.of_nodes(row, self.levels)
 
     def user_sensitivity(self, item: int, row: Sensitivity) -> Sensitivity:
         """Return as many copies of `row` as user `item` enters nodes."""
@@ -89,11 +76,6 @@ class BinaryTree:
         blocks = [(item - 1) >> level for level in range(self.levels)]
         complete = [(block + 1) << level <= self.n_items for level, block in enumerate(blocks)]
         return self.of_nodes(row, sum(block & 1 == 0 and full for block, full in zip(blocks, complete, strict=True)))
-
-    @property
-    def attained(self) -> bool:
-        """Yes: prefixes and nodes determine each other."""
-        return True
 
     def profile(self) -> Float64Array:
         """Return the square root of the number of ones in 1..T, float64[T]."""
@@ -127,10 +109,7 @@ class BinaryTree:
 
     def open(self, n_cells: int, key: npt.NDArray[np.uint64]) -> CounterState:
         """Return the empty tree."""
-        held = np.full(self.levels + 1, -1, dtype=np.int64)
-        held[0] = 0
-        rows = np.zeros((self.levels + 1, n_cells))
-        return CounterState(TREE, 2, node_of(self).noise(key), rows, held, np.zeros(0))
+        return self._opened(2, self.levels + 1, n_cells, key)
 
 
 def _ones(number: int) -> list[int]:

@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from dprl.compiled import kernel
 from dprl.privacy.base import Float64Array
-from dprl.privacy.counters.base import BUFFERED, CounterState, check_geometry, check_item, errors_of, node_of
+from dprl.privacy.counters.base import BUFFERED, Counter, CounterState, check_item, errors_of, node_of
 from dprl.privacy.counters.error_bounds import gaussian_pieces_bound
-from dprl.privacy.counters.toeplitz import summing_slack, through_column
+from dprl.privacy.counters.normalized_square_root import summing_slack, through_column
 from dprl.privacy.mechanisms.base import ROW, Mechanism, Sensitivity
 
 # A multiple of 3: the release takes so many at a time.
@@ -25,7 +25,7 @@ _PIECE = 1 << 20
 
 
 @dataclass(frozen=True)
-class BufferedToeplitz:
+class BufferedToeplitz(Counter):
     """A factorisation with columns c_0 = 1, c_j = sum_i omega_i theta_i^(j-1), close to the square root's, of norm 1.
 
     *Formal guarantee.* If replacing one item (one user's row) changes it by `row`, the whole sequence of T noisy prefix
@@ -46,14 +46,6 @@ class BufferedToeplitz:
     node: Mechanism | None = None
     name: ClassVar[str] = "buffered_toeplitz"
     place: ClassVar[str] = ROW
-    keeps_integers: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        check_geometry(self.name, self.n_items, self.node, self.place)
-
-    def suited(self, norm: str) -> BufferedToeplitz:  # noqa: ARG002 - as every counter
-        """Return the counter: nothing is left open."""
-        return self
 
     def columns(self) -> tuple[Float64Array, Float64Array]:
         """Return c_0 ... c_{T-1} and the columns' norms g_1 ... g_T, float64[T] each."""
@@ -83,11 +75,6 @@ class BufferedToeplitz:
         column = coefficients[: self.n_items - item + 1] / norms[item - 1]
         return through_column(row, column, 1.0 + summing_slack(self.n_items))
 
-    @property
-    def attained(self) -> bool:
-        """Yes: prefixes and rows of noise determine each other."""
-        return True
-
     def profile(self) -> Float64Array:
         """Return the standard deviation of the recursion's prefix noise, float64[T], from its covariance."""
         return np.concatenate([prefixes for prefixes, _ in self._deviations()])
@@ -97,7 +84,7 @@ class BufferedToeplitz:
         return errors_of(prefixes for prefixes, _ in self._deviations())
 
     def _deviations(self) -> Iterator[tuple[Float64Array, Float64Array]]:
-        """Yield the standard deviations of the prefix noise and of what each step adds to it, range by range."""
+        """Yield the standard deviations of the prefix noise and of each step's addition, range by range."""
         covariance = np.zeros((N_BUFFERS + 1, N_BUFFERS + 1))
         for _, backwards in self.pieces(last_first=True):
             norms = backwards[::-1]
@@ -181,7 +168,7 @@ def prefix_variances(
 ) -> tuple[Float64Array, Float64Array]:
     """Return the variance of the prefix noise and that of v after every step, float64[norms], w having variance 1.
 
-    covariance float64[n + 1, n + 1]: that of the buffers and the prefix noise (last), zero at the start, which is
+    covariance float64[n + 1, n + 1]: that of the buffers and the prefix noise (last), zero at the start and
     carried through the recursion.
     """
     n = omega.shape[0]
@@ -206,7 +193,7 @@ def prefix_variances(
     return variances, step_variances
 
 
-# The three numbers of a fit move on this lattice: what rounding does on another machine cannot change the noise.
+# The three numbers of a fit move on this lattice: rounding on another machine cannot change the noise.
 _LATTICE = np.array([1 / 16, 1 / 16, 1 / 256])
 _LARGEST_STEP = 16
 _LEAST_GAIN = 1e-9

@@ -9,16 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from dprl.privacy.base import Float64Array
-from dprl.privacy.counters.base import EXACT, CounterState, check_geometry, check_item
+from dprl.privacy.counters.base import EXACT, Counter, CounterState, check_item
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
 from dprl.privacy.mechanisms.sampling import SILENT
 
 
 @dataclass(frozen=True)
-class ExactCounter:
+class ExactCounter(Counter):
     """Running sums without noise of its own (trust model none, or sums of reports that are already noisy).
 
-    *Formal guarantee.* None by itself: what it releases is as private as the rows are.
+    *Formal guarantee.* None by itself: its sums are as private as the rows are.
 
     Args:
         n_items: T, how many items there will be at most.
@@ -29,31 +29,19 @@ class ExactCounter:
     place: ClassVar[str] = ""
     keeps_integers: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        check_geometry(self.name, self.n_items, None, self.place)
-
     @property
     def node(self) -> Mechanism | None:
         """The noise of every node: none."""
         return None
 
-    def suited(self, norm: str) -> ExactCounter:  # noqa: ARG002 - as every counter
-        """Return the counter: nothing is left open."""
-        return self
-
     def sensitivity(self, row: Sensitivity) -> Sensitivity:
-        """Return `row`: its difference from the sum before is what a row shows."""
+        """Return `row`: the difference from the sum before shows the row."""
         return row
 
     def user_sensitivity(self, item: int, row: Sensitivity) -> Sensitivity:
         """Return `row`, for every user."""
         check_item(item, self.n_items)
         return row
-
-    @property
-    def attained(self) -> bool:
-        """Yes: differences of sums are the rows."""
-        return True
 
     def profile(self) -> Float64Array:
         """Return zeros float64[T]."""

@@ -26,7 +26,7 @@ _SMALLEST_DISTANCE = 1e-12
 # Relative to the largest: standard deviations that are none.
 _NO_NOISE = 1e-12
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
-# What an integrand may have fallen by where its integral ends, as twice a logarithm.
+# Twice the logarithm of the fall of an integrand up to the end of its integral.
 _FALL = 80.0
 # Prefixes that make up less of the failures take part with P(A_t).
 _NEGLIGIBLE = 1e-7
@@ -109,7 +109,7 @@ def _distinct(columns: list[Int64Array], times: Int64Array) -> tuple[list[Int64A
 
     times int64[rows]: how often every given row counts.
 
-    As numpy.unique along an axis, which takes 15 times as long: here a row is one number.
+    As numpy.unique along an axis, in a 15th of the time: here a row is one number.
     """
     if columns[0].size == 0:
         return columns, times

@@ -6,19 +6,19 @@ import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from dprl.privacy.base import Float64Array, Int64Array
-from dprl.privacy.counters.base import TREE, CounterState, Tally, check_geometry, check_item, node_of
+from dprl.privacy.counters.base import CounterState, Tally, Tree, check_item, node_of
 from dprl.privacy.counters.error_bounds import kary_tree_bound
-from dprl.privacy.mechanisms.base import NODE, Mechanism, Sensitivity
+from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
 
 
 @dataclass(frozen=True)
-class KaryTree:
+class KaryTree(Tree):
     """The k-ary tree counter with balanced digits: |digit| <= (k-1)/2, negative ones subtract blocks.
 
     *Formal guarantee.* If replacing one item (one user's row) changes it by `row`, the whole sequence of T noisy prefix
@@ -33,7 +33,7 @@ class KaryTree:
     accounted by zCDP: given the differences it is discrete Gaussian on a line of the lattice, and shifted by a vector
     of that line; for sigma^2 >= 3 h its moments are those of the Gaussian up to a factor of 1 + 1e-25.
 
-    The noise of a prefix is that of its parent (the prefix whose lowest non-zero digit is one step closer to zero) plus
+    The noise of a prefix is that of its parent (the prefix with the lowest non-zero digit one step closer to zero) plus
     or minus one node that belongs to this prefix alone; parents may lie ahead.
 
     >>> tree = KaryTree(1000).suited("l1")
@@ -52,11 +52,9 @@ class KaryTree:
     node: Mechanism | None = None
     base: int = 0
     name: ClassVar[str] = "kary_tree"
-    place: ClassVar[str] = NODE
-    keeps_integers: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_geometry(self.name, self.n_items, self.node, self.place)
+        super().__post_init__()
         if self.base != 0 and (self.base < 3 or self.base % 2 == 0):
             raise ValueError(f"base must be odd and at least 3, got {self.base}; leave it out for the best one")
         least = self.node.least_joined_square if self.node else 0.0
@@ -66,8 +64,8 @@ class KaryTree:
                 f"{self.node.scale:g}; use counter: binary_tree for that little noise"
             )
 
-    def suited(self, norm: str) -> KaryTree:
-        """Return the counter with the best base for noise whose scale grows with `norm`."""
+    def suited(self, norm: str) -> Self:
+        """Return the counter with the best base for noise with a scale that grows with `norm`."""
         return self if self.base else replace(self, base=best_base(self.n_items, norm))
 
     @property
@@ -113,12 +111,8 @@ class KaryTree:
         return entered
 
     def of_nodes(self, row: Sensitivity, nodes: int) -> Sensitivity:
-        """Return what a user who enters `nodes` nodes changes: that many copies of `row`, those of a cell as one."""
+        """Return the change by a user who enters `nodes` nodes: that many copies of `row`, those of a cell as one."""
         return row.joined(nodes)
-
-    def sensitivity(self, row: Sensitivity) -> Sensitivity:
-        """Return h copies of `row`."""
-        return self.of_nodes(row, self.levels)
 
     def user_sensitivity(self, item: int, row: Sensitivity) -> Sensitivity:
         """Return as many copies of `row` as user `item` enters used nodes."""
@@ -181,10 +175,7 @@ class KaryTree:
 
     def open(self, n_cells: int, key: npt.NDArray[np.uint64]) -> CounterState:
         """Return the empty tree."""
-        held = np.full(self._n_rows, -1, dtype=np.int64)
-        held[0] = 0
-        rows = np.zeros((self._n_rows, n_cells))
-        return CounterState(TREE, self.k, node_of(self).noise(key), rows, held, np.zeros(0))
+        return self._opened(self.k, self._n_rows, n_cells, key)
 
 
 def height(n_items: int, base: int) -> int:

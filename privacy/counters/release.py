@@ -3,8 +3,8 @@
 Noise only is kept: the sums of the counts stay exact. Every draw comes from `fill_noise`; node number m of a counter
 with n cells draws the numbers m*n ... m*n + n - 1 of the counter's stream, so that no two nodes share a draw.
 
-Prefixes may be left out. Noise is a function of the key, so that a release draws what of the noise of its prefix is not
-at hand, and `held` says what is: whichever prefixes were released before, the noise is the same bit for bit.
+Prefixes may be left out. Noise is a function of the key, so that a release draws the missing part of the noise of its
+prefix; `held` names the rest. Whatever prefixes were released before, the noise is the same bit for bit.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def release_prefix(released: Float64Array, totals: Float64Array, state: CounterS
 
 
 def row_of_prefix(state: CounterState, item: int) -> int:
-    """Return which row of `state.rows` holds the noise of the prefix released last, item >= 1."""
+    """Return the row of `state.rows` that holds the noise of the prefix released last, item >= 1."""
     if state.kind == TREE:
         return int(_row_of(item, state.base))
     return item - 1 if state.kind == ROWS else 0

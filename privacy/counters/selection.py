@@ -1,4 +1,4 @@
-"""Which counter has the smallest error for a requested guarantee, and by how much: `counter: auto`."""
+"""Selection of the counter with the smallest error for a requested guarantee: `counter: auto`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class _Candidate:
     Args:
         counter, mechanism: names.
         rms, largest: root mean square and maximum over the prefixes, in counts; infinite if it is out.
-        note: why it is out, or what the numbers are; empty if they are exact.
+        note: why it is out, or the kind of the numbers; empty if they are exact.
     """
 
     counter: str
@@ -66,7 +66,7 @@ class CounterSelection:
 
     @property
     def reason(self) -> str:
-        """One sentence: which and why."""
+        """One sentence: the selected counter and why."""
         best = self.candidates[0]
         others = [c for c in self.candidates[1:] if math.isfinite(c.rms)]
         text = f"{best.counter} with {best.mechanism} noise has the smallest root mean square error, {best.rms:.4g}"
@@ -192,7 +192,7 @@ def _mean_square(counter: AnyCounter) -> float:
 
 
 def _errors(counter: AnyCounter) -> tuple[float, float, str]:
-    """Return root mean square and maximum of the prefixes' standard deviations, and what they are."""
+    """Return root mean square and maximum of the prefixes' standard deviations, and a note on them."""
     rms, largest, note = _unit_errors(replace(counter, node=None))
     node = math.sqrt(node_of(counter).variance)
     return node * rms, node * largest, note

@@ -1,11 +1,11 @@
 """Largest noise of all prefixes of a tree counter: its exact distribution, by recursion over the levels.
 
-Given the noise x of one prefix, what lies to its right and to its left depends on fresh nodes only. With H_i(x) the
+Given the noise x of one prefix, both sides of it depend on fresh nodes only. With H_i(x) the
 probability that one of the base^i-blocks' prefixes on one side of it leaves [-E, E], both kinds of tree obey
 
     a_J = G_i,   a_j = G_i + (1 - G_i) K a_(j+1),   H_(i+1) = H_i + (1 - H_i) K a_1,
 
-where K adds one node, J digits go one way, and G_i is what lies around a prefix: H_i on the right (binary, J = 1), or
+where K adds one node, J digits go one way, and G_i is for both sides of a prefix: H_i on the right (binary, J = 1), or
 on both sides (balanced digits, J = (base - 1) / 2). No term is negative, so a failure probability of 1e-25 is as
 precise as one of 0.1.
 """
@@ -93,7 +93,7 @@ def _standard_bound(law: Callable[[float], Mechanism], base: int, n_items: int, 
     """Return E for a continuous law of scale 1."""
     standard = law(1.0)
     coarse = standard.rounded(_COARSE_STEP, summands)
-    if coarse.ratio > 0.0:  # a geometric law, which costs little on a fine lattice
+    if coarse.ratio > 0.0:  # a geometric law costs little on a fine lattice
         points = _smallest(base, n_items, coarse, failure, 64)
         step = _COARSE_STEP * (points + 1) / _FINE_POINTS
         points = _smallest(base, n_items, standard.rounded(step, summands), failure, _FINE_POINTS)

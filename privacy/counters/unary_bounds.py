@@ -1,13 +1,13 @@
 """Largest running sum of unary-encoded reports, whatever the users' true bits are.
 
-A bit's error has one of two laws, that of a hot cell or that of a cold one, and which one may depend on what was
-released before, since policies do. For any a < x, by Doob's inequality for the submartingale (S_k - a)+,
+A bit's error has one of two laws, that of a hot cell or that of a cold one, and the choice may depend on
+earlier releases, since policies do. For any a < x, by Doob's inequality for the submartingale (S_k - a)+,
 
     P(max_k S_k >= x) <= E(S_n - a)+ / (x - a) <= E(Y_1 + ... + Y_n/m - a)+ / (x - a),
 
 where E(Y - a)+ is the largest value of E(S_m - a)+ over all ways to choose hot and cold in m steps (Y exceeds them all
-in the convex order). The right side is computed exactly; in the limit it is 1.36 times what the reflection principle
-gives, 2 % in x.
+in the convex order). The right side is computed exactly; in the limit it is 1.36 times the bound of the reflection
+principle, 2 % in x.
 
 Paper: Bentkus 2004, section 4, for the inequality.
 """
@@ -25,14 +25,14 @@ from dprl.privacy.accounting.root_finding import root_of_tail
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.tails import Complex128Array, inverted_tail, moment_bound
 
-# Steps in which hot and cold are chosen together: what the two laws' different shapes cost falls with its root.
+# Steps in which hot and cold are chosen together: the cost of the two laws' different shapes falls with its root.
 _BLOCK = 64
 # The laws of sums of several cells are more alike, and have more values.
 _SHORTEST_BLOCK = 4
 # Grid points in a standard deviation: of one step while choosing, of a block after it. Between them a convex function
-# is replaced by its chord, which adds 1/1000 and 1/600 to the variance at most.
+# is replaced by its chord: this adds 1/1000 and 1/600 to the variance at most.
 _FINE, _COARSE = 16, 10
-# Of the sum's standard deviation: normal noise of this size is added, which can only enlarge E(S - a)+, and makes its
+# Of the sum's standard deviation: normal noise of this size is added: it can only enlarge E(S - a)+, and makes its
 # transform fall off ...
 _SMOOTHING = 0.03
 # ... to e^-50, in multiples of its inverse.
@@ -40,7 +40,7 @@ _REACH = 10.0
 
 
 class UnaryCell(NamedTuple):
-    """What a unary encoding sends of one cell: the sum of `cells` bits of one step.
+    """Message of a unary encoding about one cell: the sum of `cells` bits of one step.
 
     p, q: probability that the bit of a hot, of a cold cell is 1; sampled_steps: of how many steps one is reported.
     """
@@ -116,7 +116,7 @@ def worst_block(first: FiniteLaw, second: FiniteLaw, n_steps: int) -> FiniteLaw:
     skipped = max(1, math.floor(math.sqrt(n_steps) * _FINE / _COARSE))
     points = skipped * (math.ceil(n_steps * farthest / (step * skipped)) + 1)
     x = np.arange(-points, points + 1, dtype=np.float64) * step
-    # What V is above (x)+: 0 outside the grid, and without cancellation in it.
+    # The part of V above (x)+: 0 outside the grid, and without cancellation in it.
     above = np.zeros(x.shape)
     for _ in range(n_steps):
         above = np.maximum(_above_after(x, above, first), _above_after(x, above, second))

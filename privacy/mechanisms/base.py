@@ -90,7 +90,7 @@ class Sensitivity:
 
 
 class Mechanism(ABC):
-    """Independent noise of one law, added to every number; what its scale proves and how large it gets.
+    """Independent noise of one law, added to every number: its privacy curve, density and tails.
 
     A law is one file: a frozen dataclass below this class, entered in additive.py, and its sampler.
     """
@@ -108,7 +108,7 @@ class Mechanism(ABC):
     replaces: ClassVar[str] = ""
     """Name of the continuous law that it stands for in exact arithmetic."""
     least_joined_square: ClassVar[float] = 0.0
-    """Least scale^2, per draw, for which the sum of several draws may be accounted as one draw of the same law."""
+    """Least scale^2, per draw, at which the sum of several draws may be accounted as one draw of the same law."""
 
     if TYPE_CHECKING:  # a field, a class variable or a property
 
@@ -149,7 +149,7 @@ class Mechanism(ABC):
 
     @property
     def envelope(self) -> Mechanism:
-        """Continuous law (Laplace or Gaussian) whose sums leave any interval around 0 at least as often.
+        """Continuous law (Laplace or Gaussian); its sums leave any interval around 0 at least as often.
 
         But for `rounding`. Raises ValueError if none is known: then no error bound is.
         """
@@ -170,7 +170,7 @@ class Mechanism(ABC):
     def sum_bound(self, n_items: int, failure: float) -> float:
         """Return E with P(some running sum of 1..n_items draws exceeds E) <= failure, by Levy's inequality.
 
-        P(max_k |S_k| > x) <= 2 P(|S_n| > x), whose factor of 2 is that of a Wiener process. Made for many draws.
+        P(max_k |S_k| > x) <= 2 P(|S_n| > x), with the factor of 2 of a Wiener process. Made for many draws.
         """
         return self.envelope.sum_bound(n_items, failure)
 

@@ -24,7 +24,7 @@ class BoundedLaplace(Mechanism):
     """Additive noise of density exp(-|x|/scale) / (2 scale (1 - exp(-bound/scale))) on [-bound, bound].
 
     *Formal guarantee.* No finite bound gives a pure epsilon: outputs near the end of one neighbour's interval cannot
-    come from the other. For a vector whose neighbours differ by v it is (|v|_1 / scale, delta)-DP with delta = 1 -
+    come from the other. For neighbours that differ by v it is (|v|_1 / scale, delta)-DP with delta = 1 -
     prod_j (1 - delta_j), delta_j = (exp(|v_j|/scale) - 1) / (2 (exp(bound/scale) - 1)) for |v_j| <= bound, exactly, in
     real arithmetic. The worst v is the most concentrated one (accounting.bounded_support). A bounded *output* needs
     none of this: clip the output of Laplace noise to a range that does not depend on data, and its guarantee stays.
@@ -53,7 +53,7 @@ class BoundedLaplace(Mechanism):
 
         scale = l1 / epsilon and bound = scale * ln(1 + (e^epsilon - 1) / (2 delta)). For one number no smaller bound
         does at that scale. For more, sum_j delta_j is at most its value at a shift of l1 in one of them, since e^x - 1
-        is superadditive. Raises ValueError for delta = 0, which no bound meets.
+        is superadditive. Raises ValueError for delta = 0: no bound meets it.
         """
         if delta <= 0.0:
             raise ValueError(f"delta must be above 0 for bounded Laplace noise, got {delta}; use laplace for delta = 0")
@@ -72,7 +72,7 @@ class BoundedLaplace(Mechanism):
         return 2.0 * self.scale**2 * float(gammainc(3.0, r)) / -math.expm1(-r)
 
     def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
-        """Return what scale and bound prove.
+        """Return the curve of scale and bound.
 
         Some neighbours attain `outside` at every epsilon >= l1 / scale where the most concentrated shift obeys every
         norm of `sensitivity`; below that epsilon the curve is an upper bound.
@@ -119,7 +119,7 @@ def fill_bounded_laplace(out: Float64Array, noise: Noise, first: np.uint64) -> N
     for i in range(out.shape[0]):
         t = abs(out[i]) * mass
         y = 1.0 - t
-        # What the subtraction rounded off, exactly: ln(1 - t) = ln(y) + lost / y to the last digits for any t.
+        # The part that the subtraction rounded off, exactly: ln(1 - t) = ln(y) + lost / y to the last digits for any t.
         lost = (1.0 - y) - t
         s, e = reduced(y)
         size = -scale * (log_of_reduced(s, e) + lost / y)

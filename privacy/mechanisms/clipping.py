@@ -1,4 +1,4 @@
-"""Shrinking a vector into a ball: the kernels of the mechanisms that bound what any two vectors differ by.
+"""Shrinking a vector into a ball: the kernels of mechanisms that bound the distance of any two vectors.
 
 Sums have eight lanes that are added up last: the same bits whatever the vector width, and no chain of additions.
 """
@@ -24,7 +24,7 @@ _LEAST_FACTOR = 2.3e-308
 @kernel
 def largest_magnitude(vector: np.ndarray) -> float:
     """Return the largest absolute value of `vector` float64[d], contiguous; inf or NaN if one is not finite."""
-    # As integers, whose order is that of the magnitudes, infinity and NaN on top: a maximum that has no branches.
+    # As integers, in the order of the magnitudes, infinity and NaN on top: a maximum that has no branches.
     bits = vector.view(np.int64)
     largest = np.int64(0)
     for i in range(bits.shape[0]):

@@ -16,9 +16,9 @@ from typing import ClassVar
 import numpy as np
 
 from dprl.compiled import kernel
+from dprl.privacy.accounting.closed_forms import zcdp_rho
 from dprl.privacy.accounting.curves import ZCDP, PrivacyCurve
 from dprl.privacy.accounting.discrete_gaussians import DiscreteGaussianLoss, discrete_gaussian_sigma
-from dprl.privacy.accounting.zcdp import zcdp_rho
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.base import INTEGER, MESSAGE, NODE, Mechanism, Noise, Sensitivity
 from dprl.privacy.mechanisms.gaussian import REACH, Gaussian
@@ -45,9 +45,9 @@ _BLOCK = 1024
 class DiscreteGaussian(Mechanism):
     """Additive discrete Gaussian noise, P(z) proportional to exp(-z^2 / (2 scale^2)) on the integers.
 
-    *Formal guarantee.* For a vector of integers whose L2 distance between any two neighbours is at most `l2`, adding
+    *Formal guarantee.* For a vector of integers with an L2 distance of at most `l2` between any two neighbours, adding
     independent noise to every coordinate is (l2^2 / (2 scale^2))-zCDP. The scale is the float64 as the rational number
-    that it is. What is drawn is within 2^-200 of this law in total variation, given uniform random bits; an
+    that it is. The draw is within 2^-200 of this law in total variation, given uniform random bits; an
     (epsilon, delta) read from the curve holds with delta + cells (1 + e^epsilon) 2^-200.
 
     Args:
@@ -98,7 +98,7 @@ class DiscreteGaussian(Mechanism):
         return float(np.sum(z**2 * weights) / np.sum(weights))
 
     def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
-        """Return the losses of integers that change by 1 each, which are tight, else the bound l2^2 / (2 scale^2).
+        """Return the losses of integers that change by 1 each, a tight curve, else the bound l2^2 / (2 scale^2).
 
         The numbers have to be integers; a bound on their change need not be one.
         """
@@ -116,7 +116,7 @@ class DiscreteGaussian(Mechanism):
 
     @property
     def envelope(self) -> Gaussian:
-        """Gaussian noise of that scale, to which a sum of draws is close but for rounding."""
+        """Gaussian noise of that scale: a sum of draws is close to it but for rounding."""
         return Gaussian(self.scale)
 
     def rounding(self, draws: int) -> float:  # noqa: ARG002 - of the sum, not of each draw
@@ -180,7 +180,7 @@ def _boundaries(scale: float) -> list[int]:
 
 @lru_cache(maxsize=8)
 def discrete_gaussian_table(scale: float) -> UInt64Array:
-    """Return what `fill_discrete_gaussian` needs for `scale`, uint64[n]; layout above.
+    """Return the table of `fill_discrete_gaussian` for `scale`, uint64[n]; layout above.
 
     It takes 0.02 s and 0.8 MB at scale 1000, about 1 s and 28 MB at 2^15.
     """
@@ -208,7 +208,7 @@ def _reached(limbs: np.ndarray, further: np.ndarray) -> bool:
 
 @kernel
 def _settled(u: np.uint64, leads: np.ndarray, limbs: np.ndarray, key: np.ndarray, number: np.uint64) -> int:
-    """Return how many boundaries a number has reached whose leading 63 bits are `u`, by bisection and further bits."""
+    """Return how many boundaries a number with the leading 63 bits `u` has reached, by bisection and further bits."""
     low, high = 0, leads.shape[0] - 1
     while low < high:
         middle = (low + high) // 2

@@ -2,7 +2,7 @@
 
 Z = B s (1 + G): B ~ Bernoulli(2q / (1+q)) says whether Z is not 0, s is a fair sign, and G is geometric with ratio
 q = exp(-1/b). G's low binary digits are independent, P(digit i = 1) = 1 / (1 + exp(2^i / b)), and independent of
-G div 2^k, which is geometric with ratio exp(-2^k / b). So one draw is a fixed number of coins, most of them decided by
+G div 2^k, geometric with ratio exp(-2^k / b). So one draw is a fixed number of coins, most of them decided by
 15 random bits each, four coins a word. A coin that ties, and the rare value of 2^k and above, is settled one by one.
 """
 
@@ -58,10 +58,10 @@ _HEADER, _BLOCK = 4, 256
 class DiscreteLaplace(Mechanism):
     """Additive discrete Laplace noise, P(z) proportional to exp(-|z| / scale) on the integers.
 
-    *Formal guarantee.* For a vector of integers whose L1 distance between any two neighbours is at most `l1`, adding
+    *Formal guarantee.* For a vector of integers with an L1 distance of at most `l1` between any two neighbours, adding
     independent noise to every coordinate is (l1/scale, 0)-DP. If n coordinates change by 1 each, the whole
     (epsilon, delta) curve is exactly that of n randomised responses with epsilon_0 = 1/scale. The scale is the float64
-    as the rational number that it is. What is drawn, given uniform random bits, is a law of integers that was computed
+    as the rational number that it is. The draw, given uniform random bits, has a law of integers that was computed
     without rounding errors of float64: its log ratios are those above within 2^-200, and it ends where less than
     2^-255 of the mass is left. Counted in, noise on m coordinates is (l1/scale + m 2^-200, m 2^-250)-DP.
 
@@ -99,7 +99,7 @@ class DiscreteLaplace(Mechanism):
         return 2.0 * math.exp(-1.0 / self.scale) / math.expm1(-1.0 / self.scale) ** 2
 
     def curve(self, sensitivity: Sensitivity) -> RandomizedResponses:
-        """Return what it proves: exact for integers that change by 1 each, else an upper bound with exact pure epsilon.
+        """Return its curve: exact for integers that change by 1 each, else an upper bound with exact pure epsilon.
 
         The numbers have to be integers; a bound on their change need not be one.
         """
@@ -177,7 +177,7 @@ def _coin_probabilities(scale: float) -> list[Approximation]:
 
 @lru_cache(maxsize=64)
 def discrete_laplace_table(scale: float) -> UInt64Array:
-    """Return what `fill_discrete_laplace` needs for `scale`, uint64[n]; layout above."""
+    """Return the table of `fill_discrete_laplace` for `scale`, uint64[n]; layout above."""
     coins = _coin_probabilities(scale)
     digits = len(coins) - _FIXED_COINS
     rarest_bits = math.ceil(max(2.0**digits, 1.0) / scale / math.log(2.0)) + 2

@@ -25,7 +25,7 @@ _S4, _S5, _S6 = 2.75573137070700676789e-06, -2.50507602534068634195e-08, 1.58969
 _K1, _K2, _K3 = 4.16666666666666019037e-02, -1.38888888888741095749e-03, 2.48015872894767294178e-05
 _K4, _K5, _K6 = -2.75573143513906633035e-07, 2.08757232129817482790e-09, -1.13596475577881948265e-11
 _HALF_PI = math.pi / 2
-# Standard deviations beyond which there is a mass below 1e-55.
+# Standard deviations with a mass below 1e-55 beyond them.
 REACH = 16.0
 
 
@@ -33,7 +33,7 @@ REACH = 16.0
 class Gaussian(Mechanism):
     """Additive Gaussian noise of standard deviation sigma = `scale`.
 
-    *Formal guarantee.* For a vector whose L2 distance between any two neighbours is at most `l2`, adding independent
+    *Formal guarantee.* For a vector with an L2 distance of at most `l2` between any two neighbours, adding independent
     N(0, scale^2) noise to every coordinate is (epsilon, delta)-DP for every
     epsilon >= 0 with delta = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), mu = l2 / scale, and for no
     smaller delta, in real arithmetic; delta is never 0. The sampler here works in float64: the certificate says
@@ -115,7 +115,7 @@ def _direction(bits: np.uint64) -> tuple[float, float]:
     """Return sqrt(2) (cos, sin) of an angle uniform on the circle; errors below 5e-16.
 
     With x uniform on (-pi/4, pi/4), cos x - sin x = sqrt(2) cos(x + pi/4), and likewise for sin: the first quadrant.
-    Two further bits are the signs, which needs no branch and no exchange.
+    Two further bits are the signs: no branch and no exchange is needed.
     """
     x = (one_to_two(bits) - (1.5 - 2.0**-53)) * _HALF_PI
     z = x * x
@@ -143,8 +143,8 @@ def fill_gaussian(out: Float64Array, noise: Noise, first: np.uint64) -> None:
     """Fill `out` float64[n], contiguous, with draws number first, first+1, ... of N(0, noise.scale^2).
 
     Draw number i is a function of the key and i only. Draws 2j and 2j+1 are the two coordinates of one random point,
-    hence independent, made of the bits number 2j and 2j+1 and of no others. |draw| is at most 8.6 scale, which a true
-    Gaussian exceeds with probability below 1e-17.
+    hence independent, made of the bits number 2j and 2j+1 and of no others. |draw| is at most 8.6 scale; a true
+    Gaussian exceeds it with probability below 1e-17.
 
     *Formal guarantee.* None by itself; see Gaussian.
     """

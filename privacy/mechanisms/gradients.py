@@ -1,6 +1,6 @@
-"""Randomisers of a vector on the user's side: what they share, and the two that clip the vector and add noise.
+"""Mechanisms that clip a vector on the user's side and add noise.
 
-The clip bounds what any two vectors differ by, so a message has a privacy curve of its own, without a sensitivity. It
+The clip bounds the distance of any two vectors, so a message has a privacy curve of its own, without a sensitivity. It
 covers everything that shaped the vector: environment, trajectory, its length. It does not cover when a message is sent,
 nor whether: send one per round, that of the zero vector if there is nothing to say.
 """
@@ -27,20 +27,20 @@ __all__ = ["GRID", "ClippedGaussian", "ClippedLaplace", "VectorMechanism", "chec
 
 GRID = "grid"
 """Integers times a power of two: every sum is exact in float64."""
-# The noise scale is 2^n to 2^(n+1) units of the grid: a millionth of the noise, and what a sampler's table allows.
+# The noise scale is 2^n to 2^(n+1) units of the grid: a millionth of the noise, within the sampler's table.
 _LAPLACE_GRID_BITS, _GAUSSIAN_GRID_BITS = 20, 13
 _LARGEST_UNITS = 2.0**31
 
 
 @dataclass(frozen=True)
 class _Clipped(VectorMechanism):
-    """What clipped additive mechanisms share; see the two below.
+    """Base of the two clipped additive mechanisms below.
 
     Args:
         dimension: d, of the vector.
         clip: C > 0: vectors are shrunk into the ball of radius C / 2, so that two of them differ by at most C.
         additive: the noise of one coordinate, in units of the grid if there is one.
-        grid: 0, or the power of two whose multiples the message consists of.
+        grid: 0, or the power of two that divides all numbers of the message.
     """
 
     dimension: int
@@ -68,7 +68,7 @@ class _Clipped(VectorMechanism):
 
     @property
     def arithmetic(self) -> str:
-        """What the guarantee assumes of the numbers."""
+        """Assumption of the guarantee on numbers."""
         return GRID if self.grid else IDEALISED
 
     @property
@@ -83,7 +83,7 @@ class _Clipped(VectorMechanism):
         return math.sqrt(self.dimension * (self.additive.variance * unit**2 + self.grid**2))
 
     def curve(self) -> PrivacyCurve:
-        """Return what one message proves between any two inputs."""
+        """Return the curve of one message between any two inputs."""
         return self.additive.curve(self.sensitivity)
 
     def vector_noise(self, key: npt.NDArray[np.uint64]) -> VectorNoise:
@@ -100,7 +100,7 @@ class ClippedLaplace(_Clipped):
 
     *Formal guarantee.* Any two clipped vectors differ by at most C in L1, so one message is (C/scale, 0)-LDP for any
     two vectors, exactly: g = (C/2) e_1 against -(C/2) e_1. In real arithmetic without a grid. With one: the clipped
-    vector is rounded towards 0 to integers, whose L1 norm is at most the ball's radius in units (checked in integers,
+    vector is rounded towards 0 to integers with an L1 norm of at most the ball's radius in units (checked in integers,
     so that float64 rounding cannot exceed it), and the noise is discrete Laplace: nothing is idealised.
 
     Paper: [OT20] eqs. (19), (20) and (21), Algorithm 2.
@@ -128,7 +128,7 @@ class ClippedGaussian(_Clipped):
     *Formal guarantee.* The ball has radius C/2, so the L2 sensitivity is its diameter C (2 * radius, not the radius):
     one message is mu-GDP with mu = C/sigma for any two vectors, exactly, in real arithmetic. With a grid the vector is
     rounded towards 0 to integers of L2 norm at most the radius in units (checked in integers), and the noise is
-    discrete Gaussian, whose curve is that of `additive`: nothing is idealised.
+    discrete Gaussian with the curve of `additive`: nothing is idealised.
 
     Paper: Balle, Wang 2018, Theorem 8; Canonne, Kamath, Steinke 2020, Theorem 4.
     """
@@ -175,5 +175,5 @@ def _of_ball(diameter: float, norm: str, dimension: int) -> Sensitivity:
 
 
 def _grid(scale: float, bits: int) -> float:
-    """Return the power of two of which the scale is 2^bits to 2^(bits + 1) units."""
+    """Return the power of two that makes the scale 2^bits to 2^(bits + 1) units."""
     return 2.0 ** (math.frexp(scale)[1] - 1 - bits)

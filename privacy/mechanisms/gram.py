@@ -1,4 +1,4 @@
-"""A symmetric Gram matrix with its right-hand side: what a user's device adds to a linear model's statistics.
+"""Symmetric Gram matrix with its right-hand side: a user's share of a linear model's statistics.
 
 At stage h the device of each of n agents sends (phi phi^T + W, phi V + w). It first shrinks phi to the norm m_h and
 clips V to [0, m_h], with m_h = H - h. [TH23] cuts V from above only and assumes |phi| <= H (D7): without a lower cut no
@@ -37,7 +37,7 @@ def l1_lower(dimension: int) -> float:
 
 
 def attaining_pair(dimension: int, bound: float) -> tuple[Float64Array, Float64Array]:
-    """Return (phi, phi') of norm `bound` whose Gram matrices differ by sqrt(2) bound^2 / D in every entry, D even.
+    """Return (phi, phi') of norm `bound` with Gram matrices that differ by sqrt(2) bound^2 / D in every entry, D even.
 
     The last coordinate of an odd dimension > 1 is 0.
     """
@@ -66,14 +66,14 @@ def gram_sensitivity(dimension: int, bound: float) -> Sensitivity:
 
 @dataclass(frozen=True)
 class GramRelease:
-    """What one user sends in an episode: at every stage one message of each agent, all with noise of their own.
+    """Messages of one user in an episode: at every stage one of each agent, each with noise of its own.
 
     Args:
         dimension: D, of phi (n d in [TH23]).
         bounds: m_h >= 0 for h = 1..H; a stage of bound 0 has nothing of the user in it.
-        n_messages: M of a stage, which can all change together: n, or 1 where all agents have the same V.
+        n_messages: M of a stage, all of which can change together: n, or 1 where all agents have the same V.
         clipped: whether the device clips phi to norm m_h and V to [0, m_h]. [TH23] does not (D7): then nothing bounds
-            what a user changes, and no noise has a finite guarantee.
+            the change by a user, and no noise has a finite guarantee.
     """
 
     dimension: int
@@ -149,10 +149,10 @@ def finish_gram(
     """Turn draws `numbers` float64[D (D + 3) / 2] into a message: that of feature float64[D] and target, with noise.
 
     numbers: the diagonal, the right-hand side, the upper triangle row by row. The statistics are rounded to the grid if
-    that is above 0. ends, off_diagonal: what draws are multiplied by, on the diagonal and the right-hand side, and off
+    that is above 0. ends, off_diagonal: the factors of draws, on the diagonal and the right-hand side, and off
     the diagonal.
 
-    *Formal guarantee.* None by itself; see the mechanism whose noise it is, on the features and target that it clips.
+    *Formal guarantee.* None by itself; see the mechanism of the noise, on the features and target that it clips.
     """
     d = feature.shape[0]
     place = 2 * d

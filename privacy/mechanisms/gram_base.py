@@ -1,4 +1,4 @@
-"""What mechanisms for Gram matrices share: noise scales by stage, how a message is made, and the one without noise."""
+"""Base classes of mechanisms for Gram matrices: noise scales by stage, messages, and no noise."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.gradients import GRID, checked_vector
 from dprl.privacy.mechanisms.gram import (
+    JOINT_L2_SQUARED,
     GramRelease,
     add_gram,
     clip_features,
@@ -50,7 +51,7 @@ class Gram(ABC):
     """Noise on all messages of an episode, those of a stage with one scale.
 
     Args:
-        release: what is sent.
+        release: the messages of an episode.
         scales: noise scale of each stage, in units of phi^2; 0 only where the bound is 0.
     """
 
@@ -74,7 +75,7 @@ class Gram(ABC):
 
     @property
     def arithmetic(self) -> str:
-        """What the guarantee assumes of the numbers."""
+        """Assumption of the guarantee on numbers."""
         return IDEALISED
 
     def grid(self, stage: int) -> float:  # noqa: ARG002 - as every Gram mechanism
@@ -90,12 +91,12 @@ class Gram(ABC):
 
     @property
     def unit(self) -> Mechanism | None:
-        """Noise of which that of every stage is `scales` times as much, apart from `off_diagonal`; None if none is."""
+        """Noise that every stage scales by its entry of `scales`, apart from `off_diagonal`; None if there is none."""
         return None
 
     @property
     def off_diagonal(self) -> float:
-        """What the scale of an off-diagonal entry is, in units of the stage's."""
+        """Scale of an off-diagonal entry, in units of the stage's."""
         return 1.0
 
     @property
@@ -108,14 +109,14 @@ class Gram(ABC):
         return found
 
     def curve(self) -> PrivacyCurve:
-        """Return what all messages of one episode prove together; nothing if the device does not clip."""
+        """Return the curve of all messages of one episode together; unbounded if the device does not clip."""
         if not self.release.clipped:
             return Unbounded(method=_NOT_CLIPPED)
         return self._clipped_curve()
 
     @abstractmethod
     def _clipped_curve(self) -> PrivacyCurve:
-        """Return what is proved of clipped features and values."""
+        """Return the curve for clipped features and values."""
 
     def randomize(
         self, phi: Float64Array, value: float, stage: int, key: npt.NDArray[np.uint64], number: int
@@ -171,10 +172,10 @@ def made_message(
 
 @dataclass(frozen=True)
 class GriddedGram(Gram):
-    """What Gaussian and Laplace noise share.
+    """Base of Gaussian and Laplace noise, on real numbers or on a grid.
 
     Args:
-        release: what is sent.
+        release: the messages of an episode.
         scales: noise scale of each stage, in units of phi^2; 0 only where the bound is 0.
         isotropic: whether off-diagonal entries have the scale divided by sqrt(2) (Gaussian noise only).
         exact: whether numbers are rounded to a grid and the noise is an integer number of grid units.
@@ -191,7 +192,7 @@ class GriddedGram(Gram):
 
     @property
     def arithmetic(self) -> str:
-        """What the guarantee assumes of the numbers."""
+        """Assumption of the guarantee on numbers."""
         return GRID if self.exact else IDEALISED
 
     def grid(self, stage: int) -> float:
@@ -219,7 +220,7 @@ class GriddedGram(Gram):
 
     @property
     def off_diagonal(self) -> float:
-        """What the scale of an off-diagonal entry is, in units of the stage's."""
+        """Scale of an off-diagonal entry, in units of the stage's."""
         return math.sqrt(0.5) if self.isotropic else 1.0
 
     def _with_more_noise(self, factor: float, most: float, epsilon: float) -> Self:
@@ -237,13 +238,25 @@ class GriddedGram(Gram):
         """Return how much rounding adds to a norm that is `weight` for a vector of ones."""
         return _ROUNDING_APART * self.grid(stage) * weight
 
+    def _l2_squared(self, weight: float) -> float:
+        """Return the squared L2 distance of one agent's messages of two users, those of a stage in units of its scale.
+
+        weight: norm of a message of ones.
+        """
+        total = 0.0
+        for stage, (scale, bound) in enumerate(zip(self.scales, self.release.bounds, strict=True), 1):
+            if bound > 0:
+                l2 = math.sqrt(JOINT_L2_SQUARED) * bound**2 + self._rounded_apart(stage, weight)
+                total += (l2 / scale) ** 2
+        return total
+
 
 @dataclass(frozen=True)
 class RawGram(Gram):
     """The statistics as they are: for runs without privacy. No ledger accounts for it.
 
     Args:
-        release: what is sent.
+        release: the messages of an episode.
         scales: left out.
     """
 
@@ -287,7 +300,7 @@ def _leading(number: float) -> int:
 
 
 def check_request(epsilon: float, release: GramRelease) -> None:
-    """Raise ValueError unless noise can be calibrated to `epsilon` for what is released."""
+    """Raise ValueError unless noise can be calibrated to `epsilon` for the release."""
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise ValueError(f"epsilon must be finite and above 0, got {epsilon}; nothing else is a guarantee")
     if not release.clipped:

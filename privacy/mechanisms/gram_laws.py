@@ -9,9 +9,8 @@ from typing import ClassVar, NoReturn, Self
 import numpy as np
 
 from dprl.privacy.accounting.bounded_support import bounded_support_curve
-from dprl.privacy.accounting.closed_forms import gaussian_mu
+from dprl.privacy.accounting.closed_forms import gaussian_mu, zcdp_rho
 from dprl.privacy.accounting.curves import ZCDP, GaussianDP, MinimumCurve, PrivacyCurve, PureDP
-from dprl.privacy.accounting.zcdp import zcdp_rho
 from dprl.privacy.mechanisms.base import Mechanism
 from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
@@ -37,7 +36,7 @@ class GramGaussian(GriddedGram):
     composition is needed. The Frobenius norm counts an off-diagonal entry twice and its sensitivity is the same
     sqrt(2) m^2, so `isotropic` halves that variance for nothing; then the noise is the same in every basis. The worst
     pair has the cosine -1/2 and V = m; [TH23]'s features realise it for D >= 4. On a grid (`exact`) numbers are rounded
-    to it, which adds at most one unit to each difference, the noise is discrete Gaussian and the curve is zCDP's.
+    to it, so that each difference grows by at most one unit, the noise is discrete Gaussian and the curve is zCDP's.
 
     Paper: Balle, Wang 2018, Theorem 8; the statistics are those of [TH23] Algorithm 1.
     """
@@ -65,14 +64,14 @@ class GramGaussian(GriddedGram):
     def from_gdp(cls, mu: float, release: GramRelease, stage_scales: bool, exact: bool, epsilon: float) -> Self:
         """Return the least isotropic noise that is mu-GDP or, if `exact`, (mu^2 / 2)-zCDP.
 
-        epsilon: whose budget it is, for the message of the ValueError where rounding costs more.
+        epsilon: of that budget, for the message of the ValueError where rounding costs more.
         """
         shape = shape_of(release, stage_scales)
         needed = cls(release, shape, isotropic=True).mu / mu * (1.0 + ROUNDING)
         found = cls(release, tuple(s * needed for s in shape), isotropic=True, exact=exact)
         most = MOST_FOR_ROUNDING * max(found.scales)
         while found.mu > mu:
-            # Rounding to the grid, which is a power of two, is in proportion to the scale but for its jumps.
+            # Rounding to the grid, a power of two, is in proportion to the scale but for its jumps.
             found = found._with_more_noise(found.mu / mu * (1.0 + ROUNDING), most, epsilon)
         return found
 
@@ -81,13 +80,8 @@ class GramGaussian(GriddedGram):
         """L2 distance of two users' messages in units of the noise."""
         d = self.release.dimension
         weight = math.sqrt(d * (d + 1) if self.isotropic else d * (d + 3) / 2)
-        total = 0.0
-        for stage, (scale, bound) in enumerate(zip(self.scales, self.release.bounds, strict=True), 1):
-            if bound > 0:
-                l2 = math.sqrt(JOINT_L2_SQUARED) * bound**2 + self._rounded_apart(stage, weight)
-                total += (l2 / scale) ** 2
         # D8: n agents send n messages of the same user.
-        return math.sqrt(self.release.n_messages * total)
+        return math.sqrt(self.release.n_messages * self._l2_squared(weight))
 
     def _clipped_curve(self) -> PrivacyCurve:
         if self.exact:
@@ -96,7 +90,7 @@ class GramGaussian(GriddedGram):
 
 
 def budget_mu(epsilon: float, delta: float, exact: bool) -> float:
-    """Return the mu of all Gaussian noise that (epsilon, delta) allows; on a grid that whose mu^2 / 2 is its zCDP."""
+    """Return the mu of all Gaussian noise that (epsilon, delta) allows; on a grid mu^2 / 2 is its zCDP."""
     return math.sqrt(2.0 * zcdp_rho(epsilon, delta)) if exact else gaussian_mu(epsilon, delta)
 
 
@@ -107,8 +101,8 @@ class GramLaplace(GriddedGram):
     *Formal guarantee.* Between any two inputs of a user, all messages of an episode together, to all n agents, are
     (n sum_h c_hi m_h^2 / b_h, 0)-DP, an upper bound: the L1 sensitivity of a message lies in [c_lo, c_hi] m^2. The same
     noise is rho-zCDP with rho = 4.5 n sum_h m_h^4 / (2 b_h^2) (epsilon_j-DP of a coordinate is epsilon_j^2/2-zCDP),
-    which says more at delta > 0. In real arithmetic; on a grid (`exact`) numbers are rounded to it, which adds at most
-    one unit to each difference, and the noise is discrete Laplace.
+    and this says more at delta > 0. In real arithmetic; on a grid (`exact`) numbers are rounded to it, so that
+    each difference grows by at most one unit, and the noise is discrete Laplace.
 
     Paper: Dwork, McSherry, Nissim, Smith 2006, Proposition 1; the statistics are those of [TH23] Algorithm 1.
     """
@@ -161,12 +155,7 @@ class GramLaplace(GriddedGram):
     @property
     def rho(self) -> float:
         """The zCDP bound of the same noise."""
-        total, weight = 0.0, math.sqrt(self.release.message_length)
-        for stage, (scale, bound) in enumerate(zip(self.scales, self.release.bounds, strict=True), 1):
-            if bound > 0:
-                l2 = math.sqrt(JOINT_L2_SQUARED) * bound**2 + self._rounded_apart(stage, weight)
-                total += (l2 / scale) ** 2
-        return self.release.n_messages * total / 2.0
+        return self.release.n_messages * self._l2_squared(math.sqrt(self.release.message_length)) / 2.0
 
     def _clipped_curve(self) -> PrivacyCurve:
         """Return the least of the L1 bound and of the L2 bound."""
@@ -175,15 +164,15 @@ class GramLaplace(GriddedGram):
 
 @dataclass(frozen=True)
 class _Bounded(Gram):
-    """What the two share: the mass outside of the common support, message by message."""
+    """Base of the two bounded laws: the mass outside of the common support, message by message."""
 
     @property
     def mass_outside(self) -> float:
-        """How likely an episode's messages show which neighbour they are of, for the worst pair; an upper bound."""
+        """Probability that an episode's messages tell neighbours apart, for the worst pair; an upper bound."""
         inside = 0.0
         for stage, bound in enumerate(self.release.bounds, 1):
             if bound > 0:
-                # Epsilon infinite: what is left of the curve is the mass.
+                # At an infinite epsilon the curve is the mass.
                 apart = gram_sensitivity(self.release.dimension, bound)
                 outside = self.stage_mechanisms(stage)[0].curve(apart).delta(math.inf)
                 inside += math.log1p(-outside) if outside < 1.0 else -math.inf
@@ -196,7 +185,7 @@ class GramUniform(_Bounded):
 
     *Formal guarantee.* Between any two inputs of a user, all messages of an episode together, to all n agents, are
     (0, delta)-DP with delta <= sum_h n c_hi m_h^2 / (2 a_h), the same at every epsilon, in real arithmetic; the curve
-    has the product over messages of Lemma E, which is a little less. No epsilon is finite at a smaller delta.
+    has the product over messages of Lemma E, a little less. No epsilon is finite at a smaller delta.
 
     Paper: [TH23] sec. 6.1.
     """
@@ -207,7 +196,7 @@ class GramUniform(_Bounded):
     def calibrated(
         cls, epsilon: float, delta: float, release: GramRelease, stage_scales: bool = True, exact: bool = False
     ) -> NoReturn:
-        """Raise ValueError: noise that meets a usual delta is hundreds of thousands of times what it hides."""
+        """Raise ValueError: noise that meets a usual delta is hundreds of thousands of times the hidden numbers."""
         del stage_scales, exact
         check_request(epsilon, release)
         # D10
@@ -239,7 +228,7 @@ class GramBoundedLaplace(_Bounded):
     real arithmetic; an upper bound. No finite bound has a pure epsilon.
 
     Args:
-        release: what is sent.
+        release: the messages of an episode.
         scales: b_h of each stage, in units of phi^2; 0 only where the bound m_h is 0.
         limits: B_h of each stage, in the same units.
 
@@ -267,7 +256,7 @@ class GramBoundedLaplace(_Bounded):
 
         With `stage_scales` b_h is proportional to m_h^2 (every stage loses the same), else the same at all stages. With
         sum_j |v_j| / b_j <= epsilon the masses outside add up to at most delta, as e^x - 1 is superadditive. Raises
-        ValueError for delta = 0, which no bound meets, and on a grid, for which there is no sampler.
+        ValueError for delta = 0, met by no bound, and on a grid, where there is no sampler.
         """
         if not 0.0 < delta < 1.0:
             raise ValueError(f"delta must lie in (0, 1) for bounded Laplace noise, got {delta}; use gram_laplace for 0")
@@ -301,3 +290,44 @@ class GramBoundedLaplace(_Bounded):
         pairs = zip(self.release.bounds, self.scales, strict=True)
         ratio = self.release.n_messages * math.fsum(c_hi * m**2 / b for m, b in pairs if m > 0)
         return bounded_support_curve(self.mass_outside, ratio)
+
+
+# The scales that [TH23] prints: to be run and certified, not to be believed. None holds as claimed for all numbers of
+# agents; GramGaussian and GramLaplace say the real guarantees, after the clips that the paper leaves out.
+
+
+def printed_gaussian_sigma(horizon: int, epsilon: float, delta: float) -> float:
+    """Return sigma = 4 H^3 sqrt(2 ln(2.5 H / delta)) / epsilon, claimed to be (epsilon, delta)-LDP for any n.
+
+    Paper: [TH23] Theorem 1.
+    """
+    # D8: for n agents the proof needs n times this; it has no n.
+    return 4.0 * horizon**3 * math.sqrt(2.0 * math.log(2.5 * horizon / delta)) / epsilon
+
+
+def printed_laplace_scale(horizon: int, dimension: int, epsilon: float) -> float:
+    """Return b = 4 H^3 sqrt(n d) / epsilon for dimension = n d, claimed to be (epsilon, 0)-LDP.
+
+    The bounded Laplace law has the same b and any bound.
+
+    Paper: [TH23] Theorems 3 and 7.
+    """
+    # D8 and D9: no factor n, and sqrt(n d) where the matrix needs n d.
+    return 4.0 * horizon**3 * math.sqrt(dimension) / epsilon
+
+
+def printed_uniform_bound(horizon: int, delta: float, appendix: bool = False) -> float:
+    """Return a = 4 H^3 sqrt(ln(2 H / delta)), claimed to be (0, delta)-LDP; without the root as the appendix has it.
+
+    Paper: [TH23] Theorem 5; appendix D.3.
+    """
+    # D10: it would have to grow with 1 / delta, with or without the root.
+    logarithm = math.log(2.0 * horizon / delta)
+    return 4.0 * horizon**3 * (logarithm if appendix else math.sqrt(logarithm))
+
+
+def most_agents_of_printed_gaussian(horizon: int, epsilon: float, delta: float) -> int:
+    """Return the largest n at which the printed sigma is (epsilon, delta)-LDP, with m_h = H - h; it names no limit."""
+    per_agent = JOINT_L2_SQUARED * GramRelease.of_horizon(horizon, 1, 1).power_sum(4)
+    largest = gaussian_mu(epsilon, delta) * printed_gaussian_sigma(horizon, epsilon, delta)
+    return math.floor(largest**2 / per_agent)

@@ -19,13 +19,13 @@ from dprl.privacy.mechanisms.samplers import sampler
 from dprl.privacy.mechanisms.tails import NEGLIGIBLE, Lattice, laplace_sum_tail
 from dprl.privacy.randomness.bits import fill_bits
 
-# Draws whose halves are kept at a time: a few kB, which stay in the nearest cache.
+# Draws with both halves kept at a time: a few kB, so they stay in the nearest cache.
 BLOCK = 256
 FourRows = tuple[Float64Array, Float64Array, Float64Array, Float64Array]
 
 
 def calibrated_scale(epsilon: float, delta: float, sensitivity: Sensitivity) -> float:
-    """Return the smallest scale for which (discrete) Laplace noise is (epsilon, delta)-DP at `sensitivity`, rounded up.
+    """Return the smallest scale at which (discrete) Laplace noise is (epsilon, delta)-DP at `sensitivity`, rounded up.
 
     *Formal guarantee.* For delta = 0 l1 / scale <= epsilon as rational numbers. For delta > 0 the least of that, of the
     scale for `cells` losses of linf / scale each and of that for one loss of l1 / scale.
@@ -41,9 +41,9 @@ def calibrated_scale(epsilon: float, delta: float, sensitivity: Sensitivity) -> 
 class Laplace(Mechanism):
     """Additive Laplace noise, density exp(-|x|/scale) / (2 scale).
 
-    *Formal guarantee.* For a vector whose L1 distance between any two neighbours is at most `l1`, adding independent
+    *Formal guarantee.* For a vector with an L1 distance of at most `l1` between any two neighbours, adding independent
     Laplace(scale) noise to every coordinate is (l1/scale, 0)-DP, exactly, in real arithmetic. The sampler here works
-    in float64: the certificate says 'float64-idealised' (Mironov 2012 shows what that leaves open).
+    in float64: the certificate says 'float64-idealised' (Mironov 2012 shows the gap).
 
     Args:
         scale: b > 0, in units of the count.
@@ -118,7 +118,7 @@ def _signed_halves(bits: np.uint64) -> tuple[float, float]:
 
 @kernel
 def _halves(part: Float64Array, exponents: Float64Array) -> None:
-    """Replace the bits in `part` by the first half of their draws, the other number of which goes into `exponents`."""
+    """Replace the bits in `part` by the first half of their draws, and put the other number into `exponents`."""
     # A view of the part, not a part of a view: the compiler must see that they are the same numbers.
     bits = part.view(np.uint64)
     for i in range(part.shape[0]):

@@ -23,15 +23,15 @@ from dprl.privacy.mechanisms.vectors import CAP, EXACT_CAP, VectorMechanism, Vec
 
 COMMON_SUPPORT = "common support"
 """The messages that can occur, and their law before the cap is chosen, are the same for every input."""
-# Relative; what the incomplete beta function may be off by, with a margin (tests compare it with rationals and
-# with 40 digits), and for every dimension what the rounding of 1 - gamma^2 adds.
+# Relative; error of the incomplete beta function, with a margin (tests compare it with rationals and
+# with 40 digits), and for every dimension the rounding of 1 - gamma^2.
 _MASS_ERROR, _MASS_ERROR_PER_DIMENSION = 1e-9, 2.0**-50
 # The square of a smaller threshold has few digits, or none.
 _LEAST_THRESHOLD = 1e-150
 # The rarest cap that rejection from the whole sphere may be asked for: 16384 directions on average.
 _RAREST_CAP = 2.0**-14
 _LARGEST_COIN_EPSILON = 30.0
-# Rejection has no bound: so many draws are set aside, which is more than anybody waits for.
+# Rejection has no bound: so many draws are set aside, more than anybody waits for.
 _DRAWS, _MOST_SUBMISSIONS = 1 << 32, 2**31
 
 
@@ -44,7 +44,7 @@ class PrivUnit(VectorMechanism):
     the uniform one is p/q within the cap and (1 - p)/(1 - q) outside, and antipodal inputs attain the ratio. `epsilon`
     is computed from the p and gamma that the sampler uses, with bounds of the rounding errors added.
 
-    The coin is exact: p is a multiple of 2^-53 and is compared with 53 bits. What remains of real arithmetic:
+    The coin is exact: p is a multiple of 2^-53 and is compared with 53 bits. The rest of real arithmetic:
 
     * `exact=False` draws <x, v> from its conditional law by rejection (no table, no interpolation) and adds a uniform
       direction orthogonal to v. The last bits of the message depend on v: 'float64-idealised'. How long it takes tells
@@ -61,7 +61,7 @@ class PrivUnit(VectorMechanism):
         dimension: d >= 2, of the vector.
         probability: p in [1/2, 1), of the cap; a multiple of 2^-53, as every float64 of this range is.
         threshold: gamma in [0, 1), the least <x, v> of the cap.
-        exact: which sampler.
+        exact: whether the sampler is exact; else the fast one.
 
     Paper: Bhowmick, Duchi, Freudiger, Kapoor, Rogers 2018, Algorithm 1; Asi, Feldman, Talwar 2022, sec. 4.
     """
@@ -84,9 +84,9 @@ class PrivUnit(VectorMechanism):
 
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, dimension: int, exact: bool = False) -> PrivUnit:
-        """Return the (p, gamma) with the least noise whose certified loss is at most `epsilon`; `delta` is not used.
+        """Return the (p, gamma) of least noise with a certified loss of at most `epsilon`; `delta` is not used.
 
-        *Formal guarantee.* See the class: the returned object's `epsilon` is at most what is asked for.
+        *Formal guarantee.* See the class: the returned object's `epsilon` is at most the requested one.
         """
         del delta
         _check_dimension(dimension)
@@ -119,7 +119,7 @@ class PrivUnit(VectorMechanism):
 
     @property
     def arithmetic(self) -> str:
-        """What the guarantee assumes of the numbers."""
+        """Assumption of the guarantee on numbers."""
         return COMMON_SUPPORT if self.exact else IDEALISED
 
     @property
@@ -140,7 +140,7 @@ class PrivUnit(VectorMechanism):
         return math.sqrt(1.0 / self.gain**2 - 1.0)
 
     def curve(self) -> PureDP:
-        """Return what one message proves between any two inputs."""
+        """Return the curve of one message between any two inputs."""
         return PureDP(self.epsilon)
 
     def vector_noise(self, key: npt.NDArray[np.uint64]) -> VectorNoise:
@@ -188,7 +188,7 @@ def _cap_loss(dimension: int, gamma: float, exact: bool) -> float:
 
 
 def _threshold_of_log_odds(dimension: int, log_odds: float) -> float:
-    """Return the gamma >= 0 whose cap has the mass q with ln((1 - q) / q) = log_odds >= 0."""
+    """Return the gamma >= 0 of the cap with the mass q, ln((1 - q) / q) = log_odds >= 0."""
     a = (dimension - 1) / 2.0
     if log_odds < 1.0:
         return math.sqrt(float(betaincinv(0.5, a, math.tanh(log_odds / 2.0))))
@@ -201,11 +201,11 @@ def _gain(dimension: int, p: float, gamma: float) -> float:
     a = (dimension - 1) / 2.0
     q = cap_mass(dimension, gamma)
     over_cap = math.exp(a * (math.log1p(-gamma) + math.log1p(gamma)) - math.log(2.0 * a) - float(betaln(0.5, a)))
-    # p - q: the sum of two distances from 1/2, which does not cancel.
+    # p - q: the sum of two distances from 1/2, without cancellation.
     return over_cap * 0.5 * (2.0 * p - 1.0 + belt_mass(dimension, gamma)) / (q * (1.0 - q))
 
 
 def _coin(log_odds: float, epsilon: float) -> float:
-    """Return the largest multiple of 2^-53 whose log odds are at most `log_odds`, less a trace of epsilon."""
+    """Return the largest multiple of 2^-53 with log odds of at most `log_odds`, less a trace of epsilon."""
     p = 1.0 / (1.0 + math.exp(-(log_odds - 1e-11 * epsilon)))
     return max(0.5, math.floor(p * 2.0**53) * 2.0**-53 - 2.0**-53)

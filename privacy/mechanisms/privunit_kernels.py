@@ -25,7 +25,7 @@ def fill_direction(out: np.ndarray, words: np.ndarray, key: np.ndarray, first: n
     """Fill `out` float64[d] with a uniform direction from draws first, ...; return the number of the next draw.
 
     words: uint64[3 * ceil(d/2)], workspace. Box-Muller with radii that are accurate relative to their size, near 0 too:
-    128 bits of a number in (0, 1/2), and one bit for which end of (0, 1) it is measured from.
+    128 bits of a number in (0, 1/2), and one bit for the end of (0, 1) it is measured from.
     """
     fill_bits(words, key, first)
     total = 0.0
@@ -70,10 +70,10 @@ def unit_input(out: np.ndarray, vector: np.ndarray, words: np.ndarray, key: np.n
 def _coordinate(
     inside: bool, d: int, gamma: float, key: np.ndarray, first: np.uint64, words: np.ndarray
 ) -> tuple[float, np.uint64]:
-    """Return t = <x, v> of a uniform x given which side of the cap's edge it is on, and the next draw's number.
+    """Return t = <x, v> of a uniform x given its side of the cap's edge, and the next draw's number.
 
     Two coordinates of x have the polar form R (cos, sin) with R^2 = 1 - U^(2/(d-2)), so t = R cos(angle). Inside the
-    cap R >= gamma and cos >= gamma, which are drawn directly; the rest is rejection: exact, and fast for any cap.
+    cap R >= gamma and cos >= gamma, both drawn directly; the rest is rejection: exact, and fast for any cap.
     """
     exponent = 2.0 / (d - 2) if d > 2 else math.inf
     outer = (1.0 - gamma) * (1.0 + gamma) if inside else 1.0
@@ -100,7 +100,7 @@ def privunit_fast(
 ) -> None:
     """Fill `out` float64[d] with PrivUnit's message for `vector`, from draws first, ... (2^32 are kept for it).
 
-    cap: (probability, gamma); workspace: what `privunit_workspace` says.
+    cap: (probability, gamma); workspace: of the sizes of `privunit_workspace`.
 
     *Formal guarantee.* See PrivUnit; in real arithmetic.
     """
@@ -144,7 +144,7 @@ def privunit_exact(
     inside = bool(np.float64(words[0] >> np.uint64(11)) * 2.0**-53 < probability)
     number = unit_input(unit, vector, words, key, first + np.uint64(1))
     found_inside, found_outside = False, False
-    # Both are always looked for: stopping at the one that is sent would show by the time taken which it is.
+    # Both are always looked for: a stop at the one that is sent would reveal it by the time taken.
     while not (found_inside and found_outside):
         number = fill_direction(drawn, words, key, number)
         along = 0.0
@@ -162,7 +162,7 @@ def privunit_exact(
 
 
 @extern_kernel("int64(voidptr, voidptr, int64, float64, float64, int64, voidptr, uint64, voidptr, voidptr, int64)")
-def _send_direction(  # noqa: PLR0913 - what can be passed by address
+def _send_direction(  # noqa: PLR0913 - numbers and addresses only
     out: c_void_p,
     vector: c_void_p,
     d: int,
@@ -195,7 +195,7 @@ def send_direction(  # noqa: PLR0913 - with its workspace
     first: np.uint64,
     workspace: tuple[np.ndarray, np.ndarray],
 ) -> None:
-    """Do what `privunit_exact` or `privunit_fast` does; raise as `require_generator` does.
+    """Call `privunit_exact` or `privunit_fast`; raise as `require_generator` does.
 
     *Formal guarantee.* See PrivUnit.
     """

@@ -49,7 +49,7 @@ class ProjectedRandomSign(VectorMechanism):
         dimension: d, of the vector.
         projections: d_hat, the bits of a message.
         clip: C > 0; a small one sends the projections' signs.
-        bit: what tells or flips each bit.
+        bit: randomised response of each bit.
         scaling: of the estimate: 'paper' is M^T u~, 'unbiased' divides it by d_hat tanh(bit.epsilon / 2).
 
     Paper: [OT20] eqs. (5), (23), (24), Algorithm 3.
@@ -96,7 +96,7 @@ class ProjectedRandomSign(VectorMechanism):
 
     @property
     def factor(self) -> float:
-        """What M^T u~ is multiplied by."""
+        """Factor of M^T u~ in the estimate."""
         return 1.0 if self.scaling == "paper" else 1.0 / self._gain
 
     @property
@@ -121,7 +121,7 @@ class ProjectedRandomSign(VectorMechanism):
         return self.projections + SEED_NUMBERS
 
     def curve(self) -> RandomizedResponses:
-        """Return what one message proves between any two inputs."""
+        """Return the curve of one message between any two inputs."""
         return RandomizedResponses(self.projections, self.bit.epsilon)
 
     def vector_noise(self, key: npt.NDArray[np.uint64]) -> VectorNoise:

@@ -53,7 +53,7 @@ def fill_projection(row: np.ndarray, seed: np.uint64, number: int) -> None:
 
 
 @kernel
-def fill_signs(  # noqa: PLR0913 - what send_signs takes, but for the workspace
+def fill_signs(  # noqa: PLR0913 - as send_signs, but for the workspace
     message: np.ndarray,
     vector: np.ndarray,
     clip: float,
@@ -128,7 +128,7 @@ def project_back(out: np.ndarray, message: np.ndarray, scale: float, numbers: np
     "int64(voidptr, int64, voidptr, int64, float64, voidptr, int64, voidptr, uint64, uint64, "
     "voidptr, int64, voidptr, int64)"
 )
-def _send_signs(  # noqa: PLR0913 - what can be passed by address
+def _send_signs(  # noqa: PLR0913 - numbers and addresses only
     message: c_void_p,
     m: int,
     vector: c_void_p,
@@ -162,7 +162,7 @@ def send_signs(  # noqa: PLR0913 - with its workspace
     seed: np.uint64,
     workspace: tuple[np.ndarray, np.ndarray],
 ) -> None:
-    """Do what `fill_signs` does in the workspace given; raise as `require_generator` does.
+    """Like `fill_signs` in the workspace given; raise as `require_generator` does.
 
     *Formal guarantee.* See ProjectedRandomSign.
     """

@@ -33,7 +33,7 @@ def truth_bits(epsilon: Fraction) -> int:
     """Return floor(2^256 e^epsilon / (1 + e^epsilon)); rounding down rounds the privacy loss down."""
 
     def truth(bits: int) -> int:
-        # Rounded to the nearest: off by 1/2, and by 1/16 for what the exponential is off by.
+        # Rounded to the nearest: off by 1/2, and by 1/16 for the error of the exponential.
         one = 1 << (bits + 4)
         total = one + exp_minus(epsilon, bits + 4)
         return ((one << (bits + 1)) + total) // (2 * total)
@@ -68,7 +68,7 @@ class RandomizedResponse:
 
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> RandomizedResponse:
-        """Return the response of every bit for which `sensitivity.cells` changed bits are (epsilon, delta)-DP."""
+        """Return the response of every bit at which `sensitivity.cells` changed bits are (epsilon, delta)-DP."""
         return cls(min(LARGEST_EPSILON, largest_loss(epsilon, delta, sensitivity.cells)))
 
     @property

@@ -1,6 +1,6 @@
 """Samplers of additive noise by the code of their law, each compiled when its law is first used.
 
-Kernels draw through one function, which jumps to the sampler of the law. So no kernel is compiled with all samplers:
+Kernels draw through one function that jumps to the sampler of the law. So no kernel is compiled with all samplers:
 that took a quarter of a first run.
 """
 
@@ -90,7 +90,7 @@ def fill(out: Float64Array, noise: Noise, first: np.uint64) -> None:
     raise NotImplementedError
 
 
-def _filled(  # noqa: PLR0913 - what can be passed by address
+def _filled(  # noqa: PLR0913 - numbers and addresses only
     out: c_void_p,
     n: int,
     law: int,

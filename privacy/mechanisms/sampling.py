@@ -24,13 +24,13 @@ def fill_noise(out: Float64Array, noise: Noise, first: np.uint64) -> None:
     """Fill `out` float64[n], contiguous, with draws number first, first+1, ... of `noise`; zeros for no noise.
 
     Draw number i is a function of the key and i only, and draws of different numbers are independent (two Gaussian
-    ones may be made of the same two words, which give two independent numbers). Numbers are below 2^53.
+    ones may be made of the same two words: these give two independent numbers). Numbers are below 2^53.
 
     Raises ValueError for a law that has no sampler here, and as `require_generator` does, rather than leave out noise.
 
-    *Formal guarantee.* That of the mechanism whose `noise` it is.
+    *Formal guarantee.* That of the mechanism that made `noise`.
     """
-    # What is handed on by address must be what the address is taken for: these refuse strides, lengths, other types.
+    # Addresses carry no shape or type: these lines refuse strides, other lengths and other types.
     flat, words, thresholds = out.reshape(out.size), noise.key.reshape(KEY_WORDS), noise.table.reshape(noise.table.size)
     if flat.nbytes != 8 * flat.size or words.nbytes != 8 * KEY_WORDS or thresholds.nbytes != 8 * thresholds.size:
         raise ValueError("out, key and table must be of 64-bit numbers; take the noise from a mechanism")
@@ -49,7 +49,7 @@ def fill_noise(out: Float64Array, noise: Noise, first: np.uint64) -> None:
 
 
 @extern_kernel("int64(voidptr, voidptr, voidptr, voidptr, int64, voidptr, uint64, float64)")
-def _extend(  # noqa: PLR0913 - what can be passed by address
+def _extend(  # noqa: PLR0913 - numbers and addresses only
     released: c_void_p,
     totals: c_void_p,
     parent: c_void_p,
@@ -67,7 +67,7 @@ def _extend(  # noqa: PLR0913 - what can be passed by address
 
 @no_alloc_kernel
 def _extend_by_laplace(rows: FourRows, noise: Noise, first: np.uint64, sign: float) -> None:
-    """Do what `extend_noise` does for Laplace noise and two different rows, in one pass."""
+    """Like `extend_noise` for Laplace noise and two different rows, in one pass."""
     n = rows[0].size
     words = noise.key.reshape(KEY_WORDS)
     released, totals, parent, row = rows[0].reshape(n), rows[1].reshape(n), rows[2].reshape(n), rows[3].reshape(n)
@@ -91,7 +91,7 @@ def extend_noise(
     All are float64[n], contiguous; `row` may be `parent`. Node m draws the numbers m*n ... m*n + n - 1. Raises as
     `fill_noise` does.
 
-    *Formal guarantee.* That of the mechanism whose `noise` it is, for every node.
+    *Formal guarantee.* That of the mechanism that made `noise`, for every node.
     """
     first, sign = np.uint64(abs(node)) * np.uint64(released.size), 1.0 if node > 0 else -1.0
     in_place = row.ctypes.data == parent.ctypes.data

@@ -1,7 +1,7 @@
 """Whole-number noise that is given by a table of its probabilities: the way to a mechanism of one's own.
 
 A draw is one 64-bit word: a sign and 63 bits U, and |Z| is the number of boundaries that U has reached. Probabilities
-are whole multiples of 2^-63, so what is drawn is the law of the table, exactly, and the proof is about the same
+are whole multiples of 2^-63, so draws have the law of the table, exactly, and the proof is about the same
 numbers.
 """
 
@@ -36,7 +36,7 @@ _OURS = frozenset(
         *("__getattribute__", "__init_subclass__"),
     }
 )
-"""What follows from the table, and a class below must not say otherwise."""
+"""Attributes that follow from the table; no class below may override them."""
 _MAGNITUDE = np.uint64(WHOLE - 1)
 _BLOCK = 1024
 
@@ -47,10 +47,10 @@ class TabulatedMechanism(Mechanism):
     A class below it is a frozen dataclass with a `name`, a `scale` (a field or a property), `calibrated` and
     `chances`; the rest follows from the table, and defining it otherwise raises TypeError.
 
-    *Formal guarantee.* For a vector of integers of which n change by 1 between neighbours, adding independent noise to
+    *Formal guarantee.* For a vector of integers, n of them changed by 1 between neighbours, adding independent noise to
     every coordinate is (n r, 1 - (1 - p)^n)-DP: r is the largest |ln P(z) / P(z + 1)| of two possible neighbours z, and
-    p = P(Z = bound) what only one of two neighbours can produce. Given uniform random bits this is exact, in whole
-    numbers; the curve's two numbers are floats above them.
+    p = P(Z = bound) the mass that only one of two neighbours can produce. Given uniform random bits this is exact,
+    in whole numbers; the curve's two numbers are floats above them.
     """
 
     name: ClassVar[str]
@@ -59,7 +59,7 @@ class TabulatedMechanism(Mechanism):
     arithmetic: ClassVar[str] = INTEGER
     places: ClassVar[frozenset[str]] = frozenset({MESSAGE})
     scale: float
-    """What tables call it by, in units of the count."""
+    """Noise scale in tables of results, in units of the count."""
 
     def __init_subclass__(cls, **options: object) -> None:
         require_nothing_else(cls)
@@ -97,7 +97,7 @@ class TabulatedMechanism(Mechanism):
         return float(2.0 * (np.arange(self.cumulative.size) ** 2 @ self.masses))
 
     def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
-        """Return what the table proves. Raises ValueError unless n whole numbers change by 1 each."""
+        """Return the curve of the table. Raises ValueError unless n whole numbers change by 1 each."""
         if not sensitivity.integer:
             raise ValueError(f"{self.name} hides whole numbers that change by 1 only, got {sensitivity}; use laplace")
         logs = np.log(self.masses)
@@ -131,7 +131,7 @@ class TabulatedMechanism(Mechanism):
 
 
 def require_nothing_else(mechanism: type[TabulatedMechanism]) -> None:
-    """Raise TypeError if a class, or what it mixes in, says otherwise than its table: its certificate would lie."""
+    """Raise TypeError if a class, or one of its bases, contradicts its table: its certificate would lie."""
     above = mechanism.__mro__[: mechanism.__mro__.index(TabulatedMechanism)]
     # A field without a default is an annotation only, and every instance has it.
     said = {name for each in above for name in {**vars(each), **vars(each).get("__annotations__", {})}}

@@ -19,9 +19,8 @@ from scipy.special import expit
 
 from dprl.compiled import kernel
 from dprl.privacy.accounting.closed_forms import largest_loss
-from dprl.privacy.accounting.curves import PrivacyCurve, RandomizedResponses
+from dprl.privacy.accounting.curves import OptimizedUnaryEncodings, PrivacyCurve, RandomizedResponses
 from dprl.privacy.accounting.root_finding import inside, largest, quotient_down
-from dprl.privacy.accounting.unary_encodings import OptimizedUnaryEncodings
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.base import INTEGER, Sensitivity
 from dprl.privacy.mechanisms.randomized_response import COIN_BITS, LARGEST_EPSILON, require_epsilon, truth_bits
@@ -40,7 +39,7 @@ def encodings(sensitivity: Sensitivity) -> int:
 
 @dataclass(frozen=True)
 class UnaryEncoding(ABC):
-    """What both encodings share: bit i of the report is 1 with probability p if i is the hot cell, else q.
+    """Base of both encodings: bit i of the report is 1 with probability p if i is the hot cell, else q.
 
     Args:
         epsilon: of one encoding, above 0 and at most 100.
@@ -57,7 +56,7 @@ class UnaryEncoding(ABC):
     @classmethod
     @abstractmethod
     def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> Self:
-        """Return the encoding for which all that `sensitivity` lets change together is (epsilon, delta)-DP."""
+        """Return the encoding at which all changes within `sensitivity` together are (epsilon, delta)-DP."""
 
     @property
     @abstractmethod
@@ -115,7 +114,7 @@ class SymmetricUnaryEncoding(UnaryEncoding):
 
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> Self:
-        """Return the encoding for which all that can change together are (epsilon, delta)-DP."""
+        """Return the encoding at which all changes together are (epsilon, delta)-DP."""
         return cls(min(LARGEST_EPSILON, 2.0 * largest_loss(epsilon, delta, 2 * encodings(sensitivity))))
 
     @property
@@ -164,7 +163,7 @@ class OptimizedUnaryEncoding(UnaryEncoding):
 
     @classmethod
     def calibrated(cls, epsilon: float, delta: float, sensitivity: Sensitivity) -> Self:
-        """Return the encoding for which all that can change together are (epsilon, delta)-DP."""
+        """Return the encoding at which all changes together are (epsilon, delta)-DP."""
         n = encodings(sensitivity)
         pure = quotient_down(epsilon, n)
         if delta <= 0.0 or pure >= LARGEST_EPSILON:
@@ -194,7 +193,7 @@ class OptimizedUnaryEncoding(UnaryEncoding):
         return OptimizedUnaryEncodings(encodings(sensitivity), self.epsilon)
 
     def table(self) -> npt.NDArray[np.uint64]:
-        """Return 1/2 and q, rounded up: 1 less the truth of randomised response, which is rounded down."""
+        """Return 1/2 and q, rounded up: 1 less the truth of randomised response, itself rounded down."""
         q = (1 << COIN_BITS) - truth_bits(Fraction(self.epsilon))
         return np.concatenate([to_limbs(1 << (COIN_BITS - 1), LIMBS), to_limbs(q, LIMBS)])
 
@@ -236,23 +235,23 @@ class UnaryEncoder:
 
     @property
     def factor(self) -> float:
-        """What (bit - q) is multiplied by to be unbiased."""
+        """Factor of (bit - q) in the unbiased estimate."""
         return (self.n_steps if self.sampled else 1) / self.encoding.gap
 
     @property
     def variance(self) -> float:
-        """Variance that one user adds to a cell, in counts squared: the mean over a row, one cell of which is hot."""
+        """Variance that one user adds to a cell, in counts squared: the mean over a row with one hot cell."""
         steps = self.n_steps if self.sampled else 1
         hot, cold = (self.encoding.variance(hot=hot, steps=steps) for hot in (True, False))
         return cold + (hot - cold) / self.width
 
     @property
     def sensitivity(self) -> Sensitivity:
-        """How much replacing the user changes what is encoded: two cells of every row that is sent."""
+        """Change of the encoded rows if the user is replaced: two cells of every row that is sent."""
         return Sensitivity.of_cells(2 * self.rows_sent)
 
     def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
-        """Return what the rows that are sent prove."""
+        """Return the curve of the rows that are sent."""
         return self.encoding.curve(sensitivity)
 
 
@@ -260,7 +259,7 @@ class UnaryEncoder:
 def fill_unary(out: Float64Array, hot: int, key: np.ndarray, first: np.uint64, table: np.ndarray) -> None:
     """Fill `out` float64[n] with the bits 0.0 or 1.0 of one encoding; bit i takes coin number first + i of `key`.
 
-    *Formal guarantee.* That of the encoding whose `table` it is, for any two values of `hot`.
+    *Formal guarantee.* That of the encoding that made `table`, for any two values of `hot`.
 
     Args:
         out: the report, one bit a cell; contiguous.

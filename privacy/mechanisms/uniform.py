@@ -25,7 +25,7 @@ _HALF_STEP = 2.0**-53
 class Uniform(Mechanism):
     """Additive uniform noise on [-bound, bound].
 
-    *Formal guarantee.* For a vector whose neighbours differ by v, delta(epsilon) = 1 - prod_j (1 - |v_j| / (2 bound))_+
+    *Formal guarantee.* For neighbours that differ by v, delta(epsilon) = 1 - prod_j (1 - |v_j| / (2 bound))_+
     for every epsilon >= 0, exactly, in real arithmetic: an output that both neighbours can produce says nothing, any
     other one says everything. No epsilon is finite below that delta. The worst v with |v|_1 <= l1 and |v_j| <= linf is
     the most concentrated one (accounting.bounded_support).
@@ -69,7 +69,7 @@ class Uniform(Mechanism):
         return self.bound**2 / 3.0
 
     def curve(self, sensitivity: Sensitivity) -> PrivacyCurve:
-        """Return what the bound proves; exact where the worst shift obeys the L2 norm of `sensitivity` as well."""
+        """Return the curve of the bound; exact where the worst shift obeys the L2 norm of `sensitivity` as well."""
 
         def log_common(shift: float) -> float:
             return math.log1p(-shift / (2.0 * self.bound)) if shift < 2.0 * self.bound else -math.inf

@@ -20,8 +20,8 @@ from dprl.privacy.mechanisms.random_sign_kernels import project_back, send_signs
 from dprl.privacy.mechanisms.sampling import SILENT, fill_noise
 from dprl.privacy.randomness.bits import fill_bits
 
-# What is sent: the clipped vector as it is, with noise, with noise on a grid; randomised signs of projections; a
-# direction in or outside of a cap, made for it or chosen from what is drawn anyway.
+# Messages: the clipped vector as it is, with noise, with noise on a grid; randomised signs of projections; a
+# direction in or outside of a cap, made for it or chosen from the draws.
 RAW, CLIPPED, GRIDDED, SIGNS, CAP, EXACT_CAP = range(6)
 NO_ACCOUNT = "none"
 _MOST_DRAWS = 2**53
@@ -31,11 +31,11 @@ class VectorNoise(NamedTuple):
     """A vector mechanism as the kernels see it, with their workspace: for one thread.
 
     kind: one of the codes above; dimension: d; message_length: numbers of a message; norm: of the ball that vectors are
-    shrunk into, a code in clipping.py; clip: its radius, what projections are clipped to, or the threshold of the cap;
-    probability: of the cap; grid: 0, or the unit of the message; factor: what the estimate is multiplied by (signs) or
+    shrunk into, a code in clipping.py; clip: its radius, the clip of projections, or the threshold of the cap;
+    probability: of the cap; grid: 0, or the unit of the message; factor: the estimate is multiplied by it (signs) or
     divided by (caps); draws: how many a submission takes; submissions: how many a key lasts for; noise: that of one
     number, or only the key and the table of the coins; numbers float64[n], words uint64[m]: the workspace; open_key
-    uint64[5]: of what a message says in clear, which must not be drawn from the key of the noise.
+    uint64[5]: of the open part of a message, never drawn from the key of the noise.
     """
 
     kind: int
@@ -54,7 +54,7 @@ class VectorNoise(NamedTuple):
     open_key: npt.NDArray[np.uint64] = SILENT.key
 
     def __repr__(self) -> str:
-        # The workspace holds what was sent last before there was noise on it.
+        # The workspace holds the last vector without noise.
         return f"VectorNoise(kind={self.kind}, {self.dimension} numbers)"
 
     def __reduce__(self) -> NoReturn:
@@ -68,7 +68,7 @@ def fill_message(message: Float64Array, vector: Float64Array, noise: VectorNoise
     A number that is not finite counts as 0. Submissions of different numbers share no bit of the key, two messages of
     one number their noise. Raises ValueError for other lengths, and for a number that the key does not last for.
 
-    *Formal guarantee.* That of the mechanism whose `vector_noise` it is, for any two vectors.
+    *Formal guarantee.* That of the mechanism that made `noise`, for any two vectors.
     """
     if message.shape[0] != noise.message_length or vector.shape[0] != noise.dimension:
         raise ValueError("message and vector must be as long as the mechanism says; flatten the vector")
@@ -94,9 +94,9 @@ def fill_message(message: Float64Array, vector: Float64Array, noise: VectorNoise
 def fill_noisy(message: Float64Array, vector: Float64Array, noise: VectorNoise, first: np.uint64) -> None:
     """User side: write the clipped vector with noise into `message` float64[d], for the kinds CLIPPED and GRIDDED.
 
-    first: the number of the first draw. What calls this alone compiles without the other kinds, which take seconds.
+    first: the number of the first draw. A caller of this alone compiles without the other kinds, and saves seconds.
 
-    *Formal guarantee.* That of the mechanism whose `vector_noise` it is, for any two vectors.
+    *Formal guarantee.* That of the mechanism that made `noise`, for any two vectors.
     """
     fill_noise(message, noise.noise, first)
     shrunk = noise.numbers
@@ -127,7 +127,7 @@ def fill_shrunk(message: Float64Array, vector: Float64Array, noise: VectorNoise)
 
 @no_alloc_kernel
 def fill_estimate(out: Float64Array, message: Float64Array, noise: VectorNoise) -> None:
-    """Server side: write what a message float64[m] says of the vector into `out` float64[d]; post-processing."""
+    """Server side: write the estimate from a message float64[m] into `out` float64[d]; post-processing."""
     if message.shape[0] != noise.message_length or out.shape[0] != noise.dimension:
         raise ValueError("message and estimate must be as long as the mechanism says")
     if noise.kind == SIGNS:
@@ -141,7 +141,7 @@ def fill_estimate(out: Float64Array, message: Float64Array, noise: VectorNoise) 
 
 
 def checked_vector(vector: Float64Array, dimension: int) -> Float64Array:
-    """Return `vector` as float64[dimension]; raise ValueError for another shape, which is no secret."""
+    """Return `vector` as float64[dimension]; raise ValueError for another shape: shapes are public."""
     given = np.ascontiguousarray(vector, dtype=np.float64)
     if given.shape != (dimension,):
         raise ValueError(f"vector must have shape ({dimension},), got {given.shape}; flatten it")
@@ -182,7 +182,7 @@ class VectorMechanism(ABC):
 
     @abstractmethod
     def vector_noise(self, key: npt.NDArray[np.uint64]) -> VectorNoise:
-        """Return the kernels' form, which draws from the stream `key`."""
+        """Return the kernels' form, drawing from the stream `key`."""
 
     def randomize(self, vector: Float64Array, key: npt.NDArray[np.uint64], number: int) -> Float64Array:
         """Return the message float64[message_length] of submission `number` >= 0 for `vector` float64[d].

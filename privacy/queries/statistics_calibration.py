@@ -12,8 +12,12 @@ from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
 from dprl.privacy.mechanisms.gram import GramRelease
 from dprl.privacy.mechanisms.gram_base import ROUNDING, RawGram, shape_of
-from dprl.privacy.mechanisms.gram_laws import GramBoundedLaplace, GramGaussian, GramLaplace, GramUniform, budget_mu
-from dprl.privacy.mechanisms.gram_printed import (
+from dprl.privacy.mechanisms.gram_laws import (
+    GramBoundedLaplace,
+    GramGaussian,
+    GramLaplace,
+    GramUniform,
+    budget_mu,
     printed_gaussian_sigma,
     printed_laplace_scale,
     printed_uniform_bound,

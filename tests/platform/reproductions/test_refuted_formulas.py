@@ -24,7 +24,7 @@ from dprl.privacy.audits.message_probes import noisy_cells
 from dprl.privacy.audits.page import AuditCase, audit_page
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
-from dprl.privacy.mechanisms.gram_printed import printed_uniform_bound
+from dprl.privacy.mechanisms.gram_laws import printed_uniform_bound
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.uniform import Uniform
 

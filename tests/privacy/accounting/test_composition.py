@@ -29,8 +29,7 @@ from dprl.privacy.accounting import (
     submission_epsilon,
     summary_over_users,
 )
-from dprl.privacy.accounting.curves import MinimumCurve
-from dprl.privacy.accounting.unary_encodings import OptimizedUnaryEncodings
+from dprl.privacy.accounting.curves import MinimumCurve, OptimizedUnaryEncodings
 
 SMALL = st.floats(1e-3, 2.0)
 CURVES = st.one_of(

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution
 
-from dprl.privacy.accounting.closed_forms import gaussian_epsilon, gaussian_mu
+from dprl.privacy.accounting.closed_forms import gaussian_epsilon, gaussian_mu, zcdp_delta, zcdp_epsilon, zcdp_rho
 from dprl.privacy.accounting.discrete_gaussians import (
     DiscreteGaussianLoss,
     discrete_gaussian_delta,
     discrete_gaussian_sigma,
 )
-from dprl.privacy.accounting.zcdp import zcdp_delta, zcdp_epsilon, zcdp_rho
 
 
 def convolved_delta(epsilon: float, n: int, sigma: float) -> float:

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binom
 
 from dprl.privacy.accounting.closed_forms import composed_delta
-from dprl.privacy.accounting.unary_encodings import OptimizedUnaryEncodings
+from dprl.privacy.accounting.curves import OptimizedUnaryEncodings
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 40, 200])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from dp_accounting.rdp import rdp_privacy_accountant
 
-from dprl.privacy.accounting.zcdp import zcdp_delta, zcdp_deltas, zcdp_epsilon, zcdp_rho
+from dprl.privacy.accounting.closed_forms import zcdp_delta, zcdp_deltas, zcdp_epsilon, zcdp_rho
 
 EPSILONS = [1e-9, 1e-6, 1e-3, 1.0, 30.0, 1e3, 1e6, 1e9]
 DELTAS = [1e-15, 1e-9, 1e-6, 0.1, 0.999]

@@ -15,7 +15,7 @@ from dprl.privacy.counters.buffered_toeplitz import (
     fitted,
     prefix_variances,
 )
-from dprl.privacy.counters.toeplitz import root_coefficients
+from dprl.privacy.counters.normalized_square_root import root_coefficients
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.sampling import fill_noise

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from dprl.privacy.counters import NormalizedSquareRoot, release_prefix
-from dprl.privacy.counters.normalized_square_root import _normalized_profile, row_norms
-from dprl.privacy.counters.toeplitz import (
+from dprl.privacy.counters.normalized_square_root import (
+    _normalized_profile,
     convolve_columns,
     inverse_root_coefficients,
     root_coefficients,
     root_slack,
+    row_norms,
     summing_slack,
 )
 from dprl.privacy.mechanisms.base import Sensitivity

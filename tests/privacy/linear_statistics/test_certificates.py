@@ -23,8 +23,7 @@ from dprl.privacy import (
 )
 from dprl.privacy.certificate import Certificate
 from dprl.privacy.mechanisms.gram_base import RawGram
-from dprl.privacy.mechanisms.gram_laws import GramGaussian
-from dprl.privacy.mechanisms.gram_printed import printed_gaussian_sigma, printed_laplace_scale
+from dprl.privacy.mechanisms.gram_laws import GramGaussian, printed_gaussian_sigma, printed_laplace_scale
 from dprl.privacy.queries.linear_statistics import StatisticsQuery
 
 SMALL, LARGE = StatisticsLayout(5, 4, 2, 2, 3), StatisticsLayout(5, 50, 10, 10, 3)

@@ -13,8 +13,9 @@ from dprl.privacy.mechanisms.base import Noise
 from dprl.privacy.mechanisms.discrete_laplace import discrete_laplace_table
 from dprl.privacy.mechanisms.gradients import GRID
 from dprl.privacy.mechanisms.gram import GramRelease, attaining_pair, gram_sensitivity, l1_lower, l1_upper
-from dprl.privacy.mechanisms.gram_laws import GramGaussian, GramLaplace
-from dprl.privacy.mechanisms.gram_printed import (
+from dprl.privacy.mechanisms.gram_laws import (
+    GramGaussian,
+    GramLaplace,
     most_agents_of_printed_gaussian,
     printed_gaussian_sigma,
     printed_laplace_scale,

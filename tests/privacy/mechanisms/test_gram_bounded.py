@@ -15,8 +15,14 @@ from dprl.privacy.mechanisms import GRAMS
 from dprl.privacy.mechanisms.bounded_laplace import BoundedLaplace
 from dprl.privacy.mechanisms.gram import GramRelease, l1_upper
 from dprl.privacy.mechanisms.gram_base import Gram, RawGram
-from dprl.privacy.mechanisms.gram_laws import GramBoundedLaplace, GramGaussian, GramLaplace, GramUniform
-from dprl.privacy.mechanisms.gram_printed import printed_laplace_scale, printed_uniform_bound
+from dprl.privacy.mechanisms.gram_laws import (
+    GramBoundedLaplace,
+    GramGaussian,
+    GramLaplace,
+    GramUniform,
+    printed_laplace_scale,
+    printed_uniform_bound,
+)
 from dprl.privacy.mechanisms.uniform import Uniform
 from dprl.privacy.randomness.streams import Streams
 
