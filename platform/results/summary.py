@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from dprl.algorithms import Metric
+
+if TYPE_CHECKING:  # `dprl certify` reads certificates, and pandas takes long to load
+    import pandas as pd
 
 
 def per_episode(metric: Metric) -> str:
