@@ -129,17 +129,20 @@ class Record(NamedTuple):
         assert len(set(self.asked)) <= np.count_nonzero(self.charged)
 
 
+def charges(journal: Path) -> list[tuple[int, int]]:
+    """Return the charged ranges of submissions in a journal of one attempt."""
+    _, attempt, *ranges = (line.split() for line in lines(journal))
+    assert attempt[:2] == ["attempt", "1"]
+    return [(int(first), int(last)) for first, last, _ in ranges]
+
+
 def record(folder: Path, journal: Path) -> Record:
     """Read what became of a run."""
     asked = [line.split() for line in lines(folder / _ASKED)]
     leased, applied = ([int(line) for line in lines(folder / name)] for name in (_LEASED, _APPLIED))
-    header, *charges = (line.split() for line in lines(journal))
-    charged = np.zeros(int(header[4]), dtype=np.int64)
-    for first, last, number, _ in charges:
-        part = charged[int(first) - 1 : int(last)]
-        # The journal says which submission of the agent it is: the next one.
-        assert np.all(part + 1 == int(number))
-        part[:] = int(number)
+    charged = np.zeros(int(lines(journal)[0].split()[4]), dtype=np.int64)
+    for first, last in charges(journal):
+        np.add.at(charged, np.arange(first - 1, last) % len(charged), 1)
     values = np.fromfile(folder / _VALUES)
     found = values.reshape(len(applied), -1) if len(applied) else values.reshape(0, 1)
     agents, processes = [int(agent) for agent, _ in asked], {int(process) for _, process in asked}
@@ -191,7 +194,7 @@ def config(folder: Path, runners: int, **options: Any) -> PGCConfig:
 
 def adds_up(algorithm: PGC, journal: Path) -> bool:
     """Whether everybody that is charged, by the journal, is applied or counted as lost; nothing is under way."""
-    charged = sum(int(line.split()[1]) - int(line.split()[0]) + 1 for line in lines(journal)[1:])
+    charged = sum(last - first + 1 for first, last in charges(journal))
     return charged == algorithm.submissions + algorithm.lost == algorithm._journaled.privatizer.charged
 
 
