@@ -80,7 +80,7 @@ class Losses:
 
 
 @dataclass(frozen=True, eq=False)
-class LossGrid:
+class _LossGrid:
     """The same on a grid: the first loss is first * step, the next (first + 1) * step."""
 
     step: float
@@ -93,21 +93,21 @@ class LossGrid:
         """Every loss and its probability."""
         return Losses((self.first + np.arange(self.mass.size, dtype=np.float64)) * self.step, self.mass, self.lost)
 
-    def plus(self, other: LossGrid) -> LossGrid:
+    def plus(self, other: _LossGrid) -> _LossGrid:
         """Return the distribution of the sum of two independent losses."""
         mass = np.convolve(self.mass, other.mass)
-        return LossGrid(self.step, self.first + other.first, mass, self.lost + other.lost).trimmed()
+        return _LossGrid(self.step, self.first + other.first, mass, self.lost + other.lost).trimmed()
 
-    def trimmed(self) -> LossGrid:
+    def trimmed(self) -> _LossGrid:
         """Return the same without its tails: the upper one counts as lost, the lower one is moved up."""
         low = int(np.searchsorted(np.cumsum(self.mass), _TAIL))
         high = self.mass.size - int(np.searchsorted(np.cumsum(self.mass[::-1]), _TAIL))
         kept = self.mass[low:high].copy()
         kept[0] += float(np.sum(self.mass[:low]))
-        return LossGrid(self.step, self.first + low, kept, self.lost + float(np.sum(self.mass[high:])))
+        return _LossGrid(self.step, self.first + low, kept, self.lost + float(np.sum(self.mass[high:])))
 
 
-def _on_grid(part: Losses, step: float) -> LossGrid:
+def _on_grid(part: Losses, step: float) -> _LossGrid:
     """Return losses as a grid, split between the points around them."""
     index = np.floor(part.losses / step)
     rest = np.clip(part.losses - index * step, 0.0, step)
@@ -116,7 +116,7 @@ def _on_grid(part: Losses, step: float) -> LossGrid:
     at = (index - first).astype(np.int64)
     size = int(at.max()) + 2
     grid = np.bincount(at, part.mass * (1.0 - upper), size) + np.bincount(at + 1, part.mass * upper, size)
-    return LossGrid(step, first, grid.astype(np.float64), part.lost).trimmed()
+    return _LossGrid(step, first, grid.astype(np.float64), part.lost).trimmed()
 
 
 def _binomial(n: int, p: float, log_odds: float) -> tuple[int, Float64Array]:

@@ -95,17 +95,13 @@ def weighted_tree_bound(depths: Tally, law: Mechanism, summands: int, failure: f
     return law.scale * root_of_tail(failures, failure)
 
 
-def unary_sum_bound(n_items: int, p: float, q: float, sampled_steps: int, n_cells: int, beta: float) -> float:
-    """Return E for running sums of sampled_steps * 1{step reported} * (bit - q) / (p - q), one an item.
+def unary_cell_bound(n_items: int, cell: UnaryCell, n_cells: int, beta: float) -> float:
+    """Return E for running sums of the unbiased estimates of a cell, one an item.
 
     A hot cell's bit is 1 with probability p, a cold one's with q; one of `sampled_steps` steps is reported (1: all).
-    The choice of hot items is arbitrary and may depend on all earlier bits; cells may depend on each other.
+    The choice of hot items is arbitrary and may depend on all earlier bits; cells may depend on each other. A cell can
+    be the sum of several cells of one step, at most one of them hot.
     """
-    return unary_cell_bound(n_items, UnaryCell(p, q, sampled_steps, 1), n_cells, beta)
-
-
-def unary_cell_bound(n_items: int, cell: UnaryCell, n_cells: int, beta: float) -> float:
-    """Return the same for cells that are sums of several cells of one step, at most one of them hot."""
     _check("n_items", n_items)
     if not 0.0 <= cell.q < cell.p <= 1.0:
         raise ValueError(

@@ -158,7 +158,7 @@ class KaryTree(Tree):
 
     def errors(self) -> tuple[float, float]:
         """Return the roots of the mean and of the largest number of blocks."""
-        return math.sqrt(mean_blocks(self.n_items, self.k)), math.sqrt(most_blocks(self.n_items, self.k))
+        return math.sqrt(mean_blocks(self.n_items, self.k)), math.sqrt(_most_blocks(self.n_items, self.k))
 
     def error_bound(self, n_cells: int, beta: float, summands: int = 1, users: int | None = None) -> float:
         """Return E: with probability 1 - beta none of n_cells sums of `summands` cells is off by more, at 1..users."""
@@ -199,7 +199,7 @@ def mean_blocks(n_items: int, base: int) -> float:
     return total / n_items
 
 
-def most_blocks(n_items: int, base: int) -> int:
+def _most_blocks(n_items: int, base: int) -> int:
     """Return how many blocks a prefix 1..n_items is made of at most.
 
     It is n_items, or has one digit less somewhere and the largest ones below it.

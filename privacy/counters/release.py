@@ -49,15 +49,8 @@ def release_prefix(released: Float64Array, totals: Float64Array, state: CounterS
         raise ValueError("kind must be one of the codes in dprl.privacy.counters.base; this one has no release")
 
 
-def row_of_prefix(state: CounterState, item: int) -> int:
-    """Return the row of `state.rows` that holds the noise of the prefix released last, item >= 1."""
-    if state.kind == TREE:
-        return int(_row_of(item, state.base))
-    return item - 1 if state.kind == ROWS else 0
-
-
 @kernel
-def trailing_zeros(k: int) -> int:
+def _trailing_zeros(k: int) -> int:
     """Return how often 2 divides k >= 1."""
     zeros = 0
     while k & 1 == 0:
@@ -73,7 +66,7 @@ def last_step(prefix: int, base: int) -> tuple[int, int, int]:
     Digits are balanced, but for base 2.
     """
     if base == 2:
-        return prefix & (prefix - 1), trailing_zeros(prefix), 1
+        return prefix & (prefix - 1), _trailing_zeros(prefix), 1
     power, level, rest = 1, 0, prefix
     while rest % base == 0:
         rest //= base

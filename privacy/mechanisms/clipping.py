@@ -72,7 +72,7 @@ def dot(x: np.ndarray, y: np.ndarray) -> float:
 
 
 @kernel
-def sum_of_magnitudes(x: np.ndarray) -> float:
+def _sum_of_magnitudes(x: np.ndarray) -> float:
     """Return the L1 norm of float64[d], in eight lanes."""
     whole = x.shape[0] - x.shape[0] % 8
     a = b = c = d = e = f = g = h = 0.0
@@ -106,7 +106,7 @@ def fill_clipped(out: np.ndarray, vector: np.ndarray, radius: float, norm: int) 
     if not LEAST < largest < MOST:
         _fill_clipped_in_units(out, vector, radius, norm)
         return
-    size = math.sqrt(dot(vector, vector)) if norm == L2 else sum_of_magnitudes(vector)
+    size = math.sqrt(dot(vector, vector)) if norm == L2 else _sum_of_magnitudes(vector)
     factor = radius / size if size > radius else 1.0
     if factor < _LEAST_FACTOR:
         _fill_clipped_in_units(out, vector, radius, norm)

@@ -27,8 +27,6 @@ __all__ = ["GRID", "ClippedGaussian", "ClippedLaplace", "VectorMechanism", "chec
 
 GRID = "grid"
 """Integers times a power of two: every sum is exact in float64."""
-# The noise scale is 2^n to 2^(n+1) units of the grid: a millionth of the noise, within the sampler's table.
-_LAPLACE_GRID_BITS, _GAUSSIAN_GRID_BITS = 20, 13
 _LARGEST_UNITS = 2.0**31
 
 
@@ -48,6 +46,10 @@ class _Clipped(VectorMechanism):
     additive: Mechanism
     grid: float = 0.0
     norm: ClassVar[str]
+    continuous: ClassVar[type[Laplace] | type[Gaussian]]
+    discrete: ClassVar[type[DiscreteLaplace] | type[DiscreteGaussian]]
+    grid_bits: ClassVar[int]
+    """The noise scale is 2^n to 2^(n+1) units of the grid: a millionth of the noise, within the sampler's table."""
 
     def __post_init__(self) -> None:
         check_ball(self.dimension, self.clip)
@@ -55,6 +57,21 @@ class _Clipped(VectorMechanism):
             raise ValueError(f"grid must be a power of two from clip/2^32 to clip/2, got {self.grid} for {self.clip}")
         if (self.additive.arithmetic == IDEALISED) != (self.grid == 0.0):
             raise ValueError(f"grid must be 0 for continuous noise and above 0 for integer noise, got {self}")
+
+    @classmethod
+    def calibrated(cls, epsilon: float, delta: float, dimension: int, clip: float, exact: bool = False) -> Self:
+        """Return the least noise that makes one message (epsilon, delta)-LDP; raise ValueError if none does."""
+        if not (math.isfinite(epsilon) and epsilon > 0):
+            raise ValueError(f"epsilon must be finite and above 0, got {epsilon}; nothing else is a guarantee")
+        check_ball(dimension, clip)
+        if cls.norm == "l2" and not 0.0 < delta < 1.0:
+            raise ValueError(f"delta must lie in (0, 1) for Gaussian noise, got {delta}; use clipped_laplace for 0")
+        whole = cls.continuous.calibrated(epsilon, delta, _of_ball(clip, cls.norm, dimension))
+        if not exact:
+            return cls(dimension, clip, whole)
+        grid = _grid(whole.scale, cls.grid_bits)
+        of_units = _of_ball(2.0 * math.floor(clip / 2.0 / grid), cls.norm, dimension)
+        return cls(dimension, clip, cls.discrete.calibrated(epsilon, delta, of_units), grid)
 
     @property
     def radius_units(self) -> int:
@@ -108,17 +125,9 @@ class ClippedLaplace(_Clipped):
 
     name: ClassVar[str] = "clipped_laplace"
     norm: ClassVar[str] = "l1"
-
-    @classmethod
-    def calibrated(cls, epsilon: float, delta: float, dimension: int, clip: float, exact: bool = False) -> Self:
-        """Return the least noise that makes one message (epsilon, delta)-LDP: scale clip / epsilon for delta = 0."""
-        _check_request(epsilon, dimension, clip)
-        whole = Laplace.calibrated(epsilon, delta, _of_ball(clip, cls.norm, dimension))
-        if not exact:
-            return cls(dimension, clip, whole)
-        grid = _grid(whole.scale, _LAPLACE_GRID_BITS)
-        of_units = _of_ball(2.0 * math.floor(clip / 2.0 / grid), cls.norm, dimension)
-        return cls(dimension, clip, DiscreteLaplace.calibrated(epsilon, delta, of_units), grid)
+    continuous: ClassVar[type[Laplace] | type[Gaussian]] = Laplace
+    discrete: ClassVar[type[DiscreteLaplace] | type[DiscreteGaussian]] = DiscreteLaplace
+    grid_bits: ClassVar[int] = 20
 
 
 @dataclass(frozen=True)
@@ -135,19 +144,9 @@ class ClippedGaussian(_Clipped):
 
     name: ClassVar[str] = "clipped_gaussian"
     norm: ClassVar[str] = "l2"
-
-    @classmethod
-    def calibrated(cls, epsilon: float, delta: float, dimension: int, clip: float, exact: bool = False) -> Self:
-        """Return the least noise that makes one message (epsilon, delta)-LDP; raise ValueError for delta = 0."""
-        _check_request(epsilon, dimension, clip)
-        if not 0.0 < delta < 1.0:
-            raise ValueError(f"delta must lie in (0, 1) for Gaussian noise, got {delta}; use clipped_laplace for 0")
-        whole = Gaussian.calibrated(epsilon, delta, _of_ball(clip, cls.norm, dimension))
-        if not exact:
-            return cls(dimension, clip, whole)
-        grid = _grid(whole.scale, _GAUSSIAN_GRID_BITS)
-        of_units = _of_ball(2.0 * math.floor(clip / 2.0 / grid), cls.norm, dimension)
-        return cls(dimension, clip, DiscreteGaussian.calibrated(epsilon, delta, of_units), grid)
+    continuous: ClassVar[type[Laplace] | type[Gaussian]] = Gaussian
+    discrete: ClassVar[type[DiscreteLaplace] | type[DiscreteGaussian]] = DiscreteGaussian
+    grid_bits: ClassVar[int] = 13
 
     @classmethod
     def with_scale(cls, scale: float, dimension: int, clip: float, exact: bool = False) -> Self:
@@ -158,14 +157,8 @@ class ClippedGaussian(_Clipped):
         check_ball(dimension, clip)
         if not exact:
             return cls(dimension, clip, Gaussian(scale))
-        grid = _grid(scale, _GAUSSIAN_GRID_BITS)
+        grid = _grid(scale, cls.grid_bits)
         return cls(dimension, clip, DiscreteGaussian(scale / grid), grid)
-
-
-def _check_request(epsilon: float, dimension: int, clip: float) -> None:
-    if not (math.isfinite(epsilon) and epsilon > 0):
-        raise ValueError(f"epsilon must be finite and above 0, got {epsilon}; nothing else is a guarantee")
-    check_ball(dimension, clip)
 
 
 def _of_ball(diameter: float, norm: str, dimension: int) -> Sensitivity:

@@ -141,7 +141,7 @@ class Gram(ABC):
             key = stage_key(key, stage) if grid else key
             fill_noise(numbers[:wide], ends.noise(key), np.uint64(first))
             fill_noise(numbers[wide:], off_diagonal.noise(key), np.uint64(first + wide))
-        return made_message(
+        return _made_message(
             self.release, given, clip_value(float(value), bound, self.release.clipped), stage, (numbers, grid)
         )
 
@@ -158,7 +158,7 @@ def stage_key(key: npt.NDArray[np.uint64], stage: int) -> npt.NDArray[np.uint64]
     return own
 
 
-def made_message(
+def _made_message(
     release: GramRelease, phi: Float64Array, target: float, stage: int, noise: tuple[Float64Array, float]
 ) -> tuple[Float64Array, Float64Array]:
     """Return the message (float64[D, D] symmetric, float64[D]) of a clipped value, with noise (draws, grid)."""
@@ -291,7 +291,7 @@ class RawGram(Gram):
         del key, number
         given, length = checked_vector(phi, self.release.dimension), self.release.message_length
         target = clip_value(float(value), self.release.bounds[stage - 1], self.release.clipped)
-        return made_message(self.release, given, target, stage, (np.zeros(length), 0.0))
+        return _made_message(self.release, given, target, stage, (np.zeros(length), 0.0))
 
 
 def _leading(number: float) -> int:

@@ -157,14 +157,14 @@ def _check_dimension(dimension: int) -> None:
 
 def cap_mass(dimension: int, threshold: float) -> float:
     """Return q = P(<x, v> >= threshold) of a uniform unit vector, for threshold in [0, 1]."""
-    outside = belt_mass(dimension, threshold)
+    outside = _belt_mass(dimension, threshold)
     if outside < 0.5:
         # 1 - gamma^2 has no digits of a small gamma left.
         return 0.5 * (1.0 - outside)
     return 0.5 * float(betainc((dimension - 1) / 2.0, 0.5, (1.0 - threshold) * (1.0 + threshold)))
 
 
-def belt_mass(dimension: int, threshold: float) -> float:
+def _belt_mass(dimension: int, threshold: float) -> float:
     """Return 1 - 2q = P(|<x, v>| < threshold) of a uniform unit vector, accurate relative to itself."""
     return float(betainc(0.5, (dimension - 1) / 2.0, threshold * threshold))
 
@@ -180,7 +180,7 @@ def _cap_loss(dimension: int, gamma: float, exact: bool) -> float:
     if exact:
         edge = min(1.0, gamma + edge_error(dimension))
     error = _MASS_ERROR + _MASS_ERROR_PER_DIMENSION * dimension
-    belt = belt_mass(dimension, edge) * (1.0 + error)
+    belt = _belt_mass(dimension, edge) * (1.0 + error)
     if belt < 0.5:
         return math.log1p(belt) - math.log1p(-belt)
     q = cap_mass(dimension, edge) * (1.0 - error)
@@ -202,7 +202,7 @@ def _gain(dimension: int, p: float, gamma: float) -> float:
     q = cap_mass(dimension, gamma)
     over_cap = math.exp(a * (math.log1p(-gamma) + math.log1p(gamma)) - math.log(2.0 * a) - float(betaln(0.5, a)))
     # p - q: the sum of two distances from 1/2, without cancellation.
-    return over_cap * 0.5 * (2.0 * p - 1.0 + belt_mass(dimension, gamma)) / (q * (1.0 - q))
+    return over_cap * 0.5 * (2.0 * p - 1.0 + _belt_mass(dimension, gamma)) / (q * (1.0 - q))
 
 
 def _coin(log_odds: float, epsilon: float) -> float:

@@ -21,8 +21,9 @@ from dprl.privacy.counters.error_bounds import (
     gaussian_process_bound,
     kary_tree_bound,
     running_sum_bound,
-    unary_sum_bound,
+    unary_cell_bound,
 )
+from dprl.privacy.counters.unary_bounds import UnaryCell
 from dprl.privacy.mechanisms.base import Mechanism
 from dprl.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
@@ -153,7 +154,7 @@ BOUNDS: dict[str, Callable[[int, int, float], float]] = {
     "k-ary": lambda t, n, beta: kary_tree_bound(t, 5, Laplace(1.0), n, beta),
     "sum": lambda t, n, beta: running_sum_bound(t, Laplace(1.0), n, beta),
     "discrete sum": lambda t, n, beta: running_sum_bound(t, DiscreteLaplace(20.0), n, beta),
-    "unary": lambda t, n, beta: unary_sum_bound(t, 0.5, Q, 1, n, beta),
+    "unary": lambda t, n, beta: unary_cell_bound(t, UnaryCell(0.5, Q, 1, 1), n, beta),
     "gaussian": lambda t, n, beta: gaussian_process_bound(np.sqrt(np.arange(1.0, t + 1)), np.ones(t), n, beta),
 }
 
@@ -178,7 +179,7 @@ def test_what_cannot_be_bounded_is_refused() -> None:
     with pytest.raises(ValueError, match="base must be odd and at least 3, got 4"):
         kary_tree_bound(10, 4, Laplace(1.0), 1, 0.1)
     with pytest.raises(ValueError, match="p and q must satisfy"):
-        unary_sum_bound(10, 0.3, 0.3, 1, 1, 0.1)
+        unary_cell_bound(10, UnaryCell(0.3, 0.3, 1, 1), 1, 0.1)
     with pytest.raises(ValueError, match="std and step_std must be vectors of one length"):
         gaussian_process_bound(np.ones(3), np.ones(2), 1, 0.1)
 
