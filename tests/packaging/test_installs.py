@@ -123,8 +123,9 @@ def test_the_wheel_holds_every_module_and_nothing_else(root: Path, wheel: Path) 
         if "__pycache__" not in path.parts
     }
     expected |= {
-        "dprl/__init__.py",
         "dprl/py.typed",
+        *(f"dprl/{path.name}" for path in root.glob("package/*.py")),
+        *(f"dprl/{path.relative_to(root).as_posix()}" for path in root.glob("platform/reproductions/*.md")),
         *(f"dprl/tune_configs/{path.name}" for path in root.glob("tune_configs/*.yaml")),
     }
     names = set(zipfile.ZipFile(wheel).namelist())
