@@ -175,7 +175,7 @@ class CellRun:
         if self.experiment.resumable:
             return self.experiment.build(seed)
         file = self.folder.charges_file(seed)
-        file.parent.mkdir(exist_ok=True)
+        file.parent.mkdir(parents=True, exist_ok=True)
         self._journal = ChargeJournal(file, durable=True, identity=self._identity, continues=False)
         self._identity = None
         try:

@@ -84,7 +84,7 @@ def test_a_state_of_another_run_is_refused_in_one_line(name: str, learner: Learn
     state = algorithm.state_dict()
     for broken in (
         {},
-        {key: array for key, array in state.items() if key != "privatizer.users"},
+        {key: array for key, array in state.items() if key != "privatizer.cursor"},
         state | {"episodes_done": np.array(21)},
         state | {key: array[:1] for key, array in state.items() if key.startswith("tables.")},
     ):
@@ -206,7 +206,7 @@ def test_users_reach_the_learner_through_released_counts_only(
         def blinded(channel: Any, cells: np.ndarray, amounts: np.ndarray, user: int) -> None:
             server = channel.server
             memory = {"message": channel.message, "totals": server.totals, "rows": server.counter.rows}
-            memory["settled"] = server.settled
+            memory["totals_at_release"] = server.totals_at_release
             for field, worth in poison.items():
                 memory[field][:] = worth
             send(channel, np.full_like(cells, user % 7), np.full_like(amounts, 0.5), user)
@@ -259,7 +259,7 @@ def test_the_last_user_sends_nothing(privacy: Any, name: str, learner: Learner, 
     algorithm = learner(envs.small, 8, privacy, name=name)
     algorithm.learn(8)
     assert algorithm.privatizer.ledger.users_charged == 7
-    assert algorithm.privatizer.release().n_users == 7
+    assert algorithm.privatizer.release().users == 7
     with pytest.raises(ValueError, match="build for more episodes"):
         algorithm.learn(1)
 

@@ -140,10 +140,10 @@ def test_a_state_of_another_run_is_refused_in_one_line(name: str, kind: str) -> 
     key = next(iter(run._arrays()))
     for broken in (
         {},
-        {name: array for name, array in state.items() if name != "privatizer.turns"},
+        {name: array for name, array in state.items() if name != "privatizer.cursor"},
         state | {"episodes_done": np.array(21)},
         state | {key: state[key] + 1},
-        state | {"privatizer.turns": state["privatizer.turns"] + 1},
+        state | {"privatizer.cursor": state["privatizer.cursor"] + 1},
     ):
         with pytest.raises(ValueError, match=r"^[^\n]*; (resume|start)[^\n]*$"):
             learner(name, kind).load_state_dict(broken)
@@ -259,7 +259,7 @@ def test_the_last_user_sends_nothing(name: str, kind: str) -> None:
     made = learner(name, kind, episodes=8)
     made.learn(8)
     assert made.privatizer.ledger.users_charged == 7
-    assert made.privatizer.channel.cursor.tolist() == [7, 7, 7, 7]
+    assert made.privatizer.channel.cursor.tolist()[:4] == [7, 7, 7, 7]
     with pytest.raises(ValueError, match="build for more episodes"):
         made.learn(1)
 

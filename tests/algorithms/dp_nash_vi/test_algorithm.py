@@ -148,7 +148,7 @@ def test_a_missed_equilibrium_stops_the_run(
     plain: Any = getattr(plan, "py_func", plan)
     monkeypatch.setitem(plain.__globals__, "coarse_correlated_equilibrium", miss)
     counts = algorithm.privatizer.release()
-    plain(Released(counts.values, counts.n_users, 1), algorithm._bonus, algorithm._tables)
+    plain(Released(counts.values, counts.users, 1), algorithm._bonus, algorithm._tables)
     assert algorithm._tables.missed[0] == game.horizon * game.n_states
     with pytest.raises(
         RuntimeError, match=r"^equilibria must be met to 1e-09 .*, got \d+ that are not; report"

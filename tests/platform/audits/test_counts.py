@@ -198,7 +198,7 @@ def test_fractions_under_whole_number_noise_are_found_by_the_channel_test(
     changes = (f"privacy.model={model}", "privacy.mechanism=discrete_laplace")
     sound = audit_experiment(cell(config, *changes), runs=1000)
     assert [one.verdict for one in sound] == ["not refuted"] * 3
-    monkeypatch.setattr(trust_models, "CountEncoding", lambda families, kind, *_: CountEncoding(families, kind))
+    monkeypatch.setattr(trust_models, "CountEncoding", lambda families, kind, **_: CountEncoding(families, kind))
     monkeypatch.setattr(CountEncoding, "integral", True)
     findings = audit_experiment(cell(config, *changes), runs=1000)
     leak = findings[-1]

@@ -12,7 +12,7 @@ from dprl.platform import audits
 from dprl.platform.audits import STATISTICS_PROBES as PROBES
 from dprl.platform.audits import attached_audit, audit_experiment, claim_of, statistics_privatizer
 from dprl.platform.reports.audits import block
-from dprl.privacy import StatisticsPrivatizer, Streams
+from dprl.privacy import Privatizer, Streams
 from dprl.privacy.audits import recorder
 from dprl.privacy.audits.privatizer_probes import statistics_messages
 from dprl.privacy.audits.recorder import differing_channels, recorded_run
@@ -102,7 +102,7 @@ def test_scores_are_log_likelihood_ratios() -> None:
 
 
 def test_what_is_said_beside_the_message_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(StatisticsPrivatizer, "__repr__", lambda made: f"Statistics({made.channel.feature})")
+    monkeypatch.setattr(Privatizer, "__repr__", lambda made: f"Statistics({made.channel.feature})")
     *_, channels = audit_experiment(cell(LAPLACE), 1000)
     assert channels.verdict == "refuted"
     assert channels.measurement is not None
