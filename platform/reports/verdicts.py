@@ -166,8 +166,12 @@ def _attempt_facts(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
     attempts, again = certificate.get("attempts", 1), certificate.get("users_asked_again", 0)
     if attempts == 1:
         return []
-    text = f"{attempts} with fresh noise each; {again} users were asked again, and the proof composes all attempts"
-    return [("attempts", f"{text}: claim {attempts} times the epsilon, or run under another name with new users")]
+    text = f"{attempts} with fresh noise each; users asked again: {again}; the proof composes all attempts"
+    claimed = certificate["claimed"]
+    if claimed["epsilon"] is None:
+        return [("attempts", text)]
+    more = f"claim {attempts} times the epsilon" + (" and the delta" if claimed["delta"] else "")
+    return [("attempts", f"{text}: {more}, or run under another name with new users")]
 
 
 def _error_facts(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
