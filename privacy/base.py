@@ -16,7 +16,7 @@ ADJACENCY = "replace one user's trajectory"
 
 
 class LedgerError(RuntimeError):
-    """Refusal by a ledger or a privatizer: an unknown release, a submission out of turn or beyond what is charged."""
+    """Refusal by a ledger or a privatizer: an unknown release, a submission out of turn or one that is not charged."""
 
 
 @dataclass(frozen=True)

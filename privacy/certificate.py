@@ -1,4 +1,4 @@
-"""The certificate: what was asked for, what is claimed, and what the noise that ran proves."""
+"""Certificate: the requested guarantee, the claimed one, and the guarantee that the noise of the run proves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCHEMA = "dprl.certificate/2"
 DELTAS = (1e-5, 1e-6)
 SEEDED = "seeded"
 ENTROPY = {"seed": SEEDED, "os": "os"}
-"""What a release says of its entropy, by the setting of that name."""
+"""Entropy of a release, in words, by the setting of that name."""
 
 _SEED = (
     "the random seed: whoever has it can remove the noise, and two runs that share it share their noise; the generator "
@@ -29,14 +29,14 @@ _ROUNDING = "the last bits of floating-point noise: the proof is for real number
 
 @dataclass(frozen=True)
 class PrivacyRequest:
-    """What was asked for, and what the source of the noise scale claims.
+    """Requested guarantee, and the one that the source of the noise scale claims.
 
     Args:
         requested: the guarantee that the user asked for; None for trust model none.
         claimed: the claim that is checked; None where nothing is claimed.
         calibration: 'printed', 'certified' or 'none'.
         source: who claims it.
-        choice: what was chosen automatically, and why; '' if nothing was.
+        choice: automatic choices with their reasons; '' without any.
     """
 
     requested: Guarantee | None
@@ -48,7 +48,7 @@ class PrivacyRequest:
 
 @dataclass(frozen=True)
 class Proof:
-    """What the ledger proves about one user.
+    """Proof of the ledger about one user.
 
     Args:
         pure_epsilon: the proved pure epsilon over all pairs of neighbours.
@@ -148,7 +148,7 @@ class Certificate:
 def certify(
     ledger: Ledger, request: PrivacyRequest, algorithm: str, details: Mapping[str, Any] | None = None
 ) -> Certificate:
-    """Compute the certificate of what `ledger` holds; the request is only compared with it, never believed.
+    """Compute the certificate of a ledger; the request is only compared with it, never believed.
 
     `details` are facts about the same noise that say nothing about privacy, or say it user by user: 'error',
     'per_user', 'best_available'.
@@ -212,7 +212,7 @@ def _tightness(ledger: Ledger) -> str:
 
 
 def _left_open(releases: tuple[ReleaseEvent, ...]) -> list[str]:
-    """Return what the noise of this run leaves open."""
+    """Return the channels that the noise of this run leaves open."""
     noisy = [release for release in releases if release.mechanism is not None]
     seeded = any(release.entropy == SEEDED for release in noisy)
     idealised = any(release.mechanism.arithmetic == IDEALISED for release in noisy if release.mechanism)

@@ -1,4 +1,4 @@
-"""The way from a user to a learner: the cursor that every message advances, and what is released at its end.
+"""Channel from a user to a learner: the cursor that every message advances, and the releases at its end.
 
 A channel is a NamedTuple of arrays that compiled loops hand on: the client's side, the message under way, and the
 server's side. Each query in `queries/` has its own, with the kernels of either side. In a deployment the network is
@@ -16,7 +16,7 @@ from dprl.privacy.base import Float64Array, Int64Array, LedgerError
 
 CHARGED, SENT, MESSAGES, RECEIVED, RELEASED = range(5)
 """Entries of a cursor int64[5]: the last submission charged, the last one sent, the number of messages sent, the last
-submission received, and the last one in what is released."""
+submission received, and the last one that is released."""
 
 
 class Channel(Protocol):
@@ -32,7 +32,7 @@ class Channel(Protocol):
 
 
 def new_cursor() -> Int64Array:
-    """Return the cursor of a run in which nobody is charged."""
+    """Return the cursor of a run without charges."""
     return np.zeros(5, dtype=np.int64)
 
 

@@ -25,7 +25,7 @@ def check_arrays(state: Mapping[str, np.ndarray], own: Mapping[str, np.ndarray])
 
 
 def part_of(state: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
-    """Return the arrays whose names begin with `prefix`, without it."""
+    """Return the arrays with names that begin with `prefix`, without it."""
     return {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
 
 
@@ -46,16 +46,16 @@ def digest_of(words: str, arrays: Mapping[str, np.ndarray]) -> npt.NDArray[np.ui
 
 
 def sealed(fixed: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return a state: copies of `arrays`, with digests of what must not change in a run and of the whole."""
+    """Return a state: copies of `arrays`, with digests of the settings, which are fixed in a run, and of the whole."""
     copies = {name: array.copy() for name, array in arrays.items()}
     return {_FIXED: digest_of(fixed, {}), _DIGEST: digest_of(fixed, copies), **copies}
 
 
 def check_sealed(state: Mapping[str, np.ndarray], own: Mapping[str, np.ndarray], fixed: str) -> None:
-    """Raise ValueError unless `state` is what `sealed` returned in a run of the same kind.
+    """Raise ValueError unless `sealed` returned `state` in a run of the same kind.
 
     Args:
-        state: what a caller brings. own: what `sealed` returns of the run that is to continue. fixed: of that run.
+        state: from a caller. own: from `sealed`, of the run that is to continue. fixed: of that run.
     """
     check_arrays(state, own)
     if not np.array_equal(state[_FIXED], own[_FIXED]):

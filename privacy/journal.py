@@ -1,8 +1,9 @@
-"""Journal of charges: a file outside of any checkpoint that keeps what was charged, whatever becomes of a process.
+"""Journal of charges: a file outside of any checkpoint that survives the death of a process.
 
 The first line names the releases. Then there is one line for each attempt and one for each charged range of
-submissions, each with a checksum that continues the checksum of the line before. What `write` has returned from is with
-the operating system: it survives a kill. With `durable` it is on the disk: it survives a loss of power.
+submissions, each with a checksum that continues the checksum of the line before. Once `write`
+returns, a charge is with the operating system: it survives a kill. With `durable` it is on the disk: it survives a loss
+of power.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class ChargeJournal:
         durable: whether every charge waits for the disk.
         identity: of the file, if it is known; None for any. A file of another one is refused.
         continues: whether a run goes on in the last attempt and asks nobody again. Otherwise it begins a new attempt,
-            with fresh noise, which may ask the users of earlier ones again.
+            with fresh noise; it may ask the users of earlier attempts again.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class ChargeJournal:
         return self._identity
 
     def recorded(self, terms: str, users: int) -> Charged:
-        """Return what is written; nothing if there is no file.
+        """Return the recorded charges; none if there is no file.
 
         Raises LedgerError if it was written for other terms, is another file, or is damaged.
         """
@@ -78,7 +79,7 @@ class ChargeJournal:
         return self._charged(self._read(text, terms, users).attempts)
 
     def begin(self, terms: str, users: int) -> Charged:
-        """Take the file for writing and return what is recorded.
+        """Take the file for writing and return the recorded charges.
 
         Raises LedgerError if another run writes it, or it cannot be written.
         """
@@ -177,7 +178,7 @@ class ChargeJournal:
         return file
 
     def _require_in_place(self, file: io.FileIO) -> None:
-        """Raise LedgerError unless `file` is what others find at the path; the lock would not keep them off it."""
+        """Raise LedgerError unless others find `file` at the path; else the lock would not keep them off it."""
         try:
             found = self.path.stat()
         except FileNotFoundError:
@@ -192,7 +193,7 @@ class ChargeJournal:
             )
 
     def _undo(self, file: io.FileIO) -> None:
-        """Take back what a failed write has left; where that fails, too, nothing more is written."""
+        """Undo a failed write; where that fails, too, nothing more is written."""
         try:
             file.truncate(self._length)
             file.seek(self._length)
@@ -216,7 +217,7 @@ class ChargeJournal:
         return Charged(tuple(attempts), 0)
 
     def _read(self, text: bytes, terms: str, users: int) -> _Content:
-        """Return what is recorded in a file's content; raise LedgerError if it is another file's, or damaged."""
+        """Return the charges in a file's content; raise LedgerError if it is another file's, or damaged."""
         length = text.rfind(b"\n") + 1
         if length == 0:
             if not f"{_KIND} ".encode().startswith(text[: len(_KIND) + 1]):
@@ -271,7 +272,7 @@ class ChargeJournal:
 
 
 def _write(file: io.FileIO, text: bytes) -> None:
-    """Write all of `text`, which the system may take in parts."""
+    """Write all of `text`; the system may take it in parts."""
     rest = memoryview(text)
     while rest:
         written = file.write(rest)
@@ -281,7 +282,7 @@ def _write(file: io.FileIO, text: bytes) -> None:
 
 
 def _line(content: str, checksum: int) -> bytes:
-    """Return a line, whose checksum goes on from the one before."""
+    """Return a line with a checksum that continues the one before."""
     text = content.encode()
     return text + f" {zlib.crc32(text, checksum):08x}\n".encode()
 
@@ -306,7 +307,7 @@ def _content(line: bytes, checksum: int) -> list[str] | None:
 
 
 def _is_next(words: list[str] | None, attempts: list[int]) -> bool:
-    """Whether a line of these words may follow; adds what it says to `attempts`, the charges of each attempt."""
+    """Whether a line of these words may follow; adds its charges to `attempts`, those of each attempt."""
     if words is None or len(words) != 2:
         return False
     if words == [_ATTEMPT, str(len(attempts) + 1)]:

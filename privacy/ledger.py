@@ -32,10 +32,10 @@ class ReleaseEvent:
     """One channel by which users' data leave their side, described by the object that randomises it.
 
     Args:
-        channel: name of the count family, or of what else is released.
-        mechanism: what randomises each released number, or None: the data leave without noise.
+        channel: name of the count family, or of another release.
+        mechanism: randomises each released number; None: the data leave without noise.
         sensitivity: how much everything that it randomises changes if one user is replaced, at worst; None for a
-            mechanism of whole messages, which bounds it itself, and for data without noise.
+            mechanism of whole messages, as it bounds that itself, and for data without noise.
         public_start: the same if the first state and action are public; None if nothing changes then.
         attainable: whether some pair of neighbours changes that much.
         nodes_per_user: how many randomised numbers of a cell a user enters at most.
@@ -88,7 +88,7 @@ class ReleaseEvent:
         return noise_identity(self.channel, self.mechanism, self.sensitivity, self.cells, self.entropy)
 
     def curve(self) -> PrivacyCurve:
-        """Return what this release proves of one user."""
+        """Return the privacy curve of this release for one user."""
         return self._curve_at(self.sensitivity)
 
     def pure_epsilon_public_start(self) -> float:
@@ -107,7 +107,7 @@ class ReleaseEvent:
 
 
 class Charged(NamedTuple):
-    """What a journal holds: how many submissions earlier attempts of a run have charged each, and the current one."""
+    """Content of a journal: the number of submissions that each earlier attempt has charged, and the current one."""
 
     earlier: tuple[int, ...]
     current: int
@@ -117,10 +117,10 @@ class Journal(Protocol):
     """Where charges survive a crash; journal.py keeps them in a file. It must not call the ledger."""
 
     def recorded(self, terms: str, users: int) -> Charged:
-        """Return what is in it; reads only. Raises LedgerError if it was written for other terms or users."""
+        """Return its content; reads only. Raises LedgerError if it was written for other terms or users."""
 
     def begin(self, terms: str, users: int) -> Charged:
-        """Take it for writing, before the first charge, and return what it holds: others may have written."""
+        """Take it for writing, before the first charge, and return its content: others may have written."""
 
     def write(self, first: int, last: int) -> None:
         """Write that submissions first..last are charged: all or nothing.
@@ -136,7 +136,7 @@ class LedgerSpec:
     Args:
         trust_model: of the releases.
         releases: every submission takes part in each of them.
-        threat_model: whom the guarantee protects, and against whom.
+        threat_model: people, observers and channels of the guarantee.
         users: how many there are at most.
         submissions: how often one user submits at most.
     """
@@ -162,7 +162,7 @@ class LedgerSpec:
 
     @property
     def terms(self) -> str:
-        """A digest of what users are charged for: trust model, releases, neighbours, cap and number of users."""
+        """Digest of the terms of charges: trust model, releases, neighbours, cap and number of users."""
         # Not the words of the threat model: a better sentence must not part a run from its journal.
         releases = [release.identity for release in self.releases]
         terms = noise_identity(self.trust_model, *releases, self.threat_model.adjacency, self.submissions, self.users)
@@ -181,7 +181,7 @@ class Ledger:
     is counted and nothing may be released. A submission that was journaled and then lost stays charged.
 
     Args:
-        spec: what is charged. journal: where charges are written before they count; None for simulated users.
+        spec: the releases. journal: where charges are written before they count; None for simulated users.
     """
 
     def __init__(self, spec: LedgerSpec, journal: Journal | None = None) -> None:
@@ -226,7 +226,7 @@ class Ledger:
 
     @property
     def curve(self) -> PrivacyCurve:
-        """What all submissions of one user to all releases, in all attempts, prove together."""
+        """Privacy curve of all submissions of one user to all releases, in all attempts."""
         times = self.spec.submissions * self.attempts
         if times not in self._curves:
             self._curves[times] = repeat(compose([release.curve() for release in self.spec.releases]), times)
@@ -260,7 +260,7 @@ class Ledger:
         return 1.0 if self.has_raw_release else self.curve.delta(epsilon)
 
     def begin(self) -> None:
-        """Take the journal for writing and count what is in it; the first charge does so otherwise."""
+        """Take the journal for writing and count its charges; the first charge does so otherwise."""
         with self._lock:
             self._begin()
 
@@ -298,7 +298,7 @@ class Ledger:
             self._writing = True
 
     def _include(self, found: Charged) -> None:
-        """Count what the journal holds."""
+        """Count the journal's charges."""
         most = max(found.current, *found.earlier, 0)
         if most > self.spec.capacity:
             raise LedgerError(f"the journal has {most} submissions of {self.spec.capacity}; name this run's journal")

@@ -14,7 +14,7 @@ from dprl.privacy.base import Float64Array, Int64Array
 
 @dataclass(frozen=True)
 class SubmissionRange:
-    """Submissions first..last (numbers from 1 on, inclusive), which are charged and journaled already.
+    """Submissions first..last (numbers from 1 on, inclusive), charged and journaled already.
 
     Each is sent once: hand every part of the range to one client. A submission that is not sent stays charged; its
     place is taken by another submission, never by the same number.

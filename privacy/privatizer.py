@@ -1,4 +1,4 @@
-"""The privatizer of a run: it charges the ledger, opens the channel, certifies what ran, and can be checkpointed.
+"""The privatizer of a run: it charges the ledger, opens the channel, certifies the run, and can be checkpointed.
 
 Compiled loops hand `channel` to the kernels of the query. Clients in other processes are made from `client_spec` and
 send the submissions of a range that `lease` has charged; `accept` takes each of their messages once.
@@ -34,8 +34,9 @@ class ClientSpec(Generic[Q]):
     """Everything that a client in another process needs; it can be pickled: it holds no key from the operating system.
 
     Args:
-        query: what is sent. streams: with entropy `seed` they give every client the same keys, and submissions are
-            numbered; with `os` every client takes keys of its own. issuer: the privatizer that accepts the messages.
+        query: the record and its noise. streams: with entropy `seed` they give every client the same keys, and
+            submissions are numbered; with `os` every client takes keys of its own. issuer: the privatizer that accepts
+            the messages.
     """
 
     query: Q
@@ -44,7 +45,7 @@ class ClientSpec(Generic[Q]):
 
 
 class Privatizer(Generic[Q]):
-    """Turns users' records into what a learner may read, and accounts for it. For one thread.
+    """Privatizer of users' records: it makes them readable for a learner, and accounts for that. For one thread.
 
     Submission n = 1, 2, ... is of user (n - 1) % n_users + 1. Submissions are charged in order, and come from the
     compiled loop (`charge`) or from clients (`lease`), not from both.
@@ -53,7 +54,7 @@ class Privatizer(Generic[Q]):
     certificate is computed from these objects.
 
     Args:
-        query: what is sent, and the noise on it.
+        query: the record, the message, and the noise on it.
         request: the guarantee that was asked for and is claimed; only the certificate compares with it.
         n_users: K. streams: named random streams. submissions: T, how often one user submits at most.
         journal: where charges survive a crash; None for simulations.
@@ -130,7 +131,7 @@ class Privatizer(Generic[Q]):
 
     @property
     def client_spec(self) -> ClientSpec[Q]:
-        """The description from which another process makes a client."""
+        """Description for clients in other processes."""
         return ClientSpec(self.query, self._streams, self._issuer)
 
     def persist(self, journal: Journal) -> None:
@@ -222,7 +223,7 @@ class Privatizer(Generic[Q]):
         self.query.receive(self.channel)
 
     def release(self) -> Any:  # noqa: ANN401 - each query has its own
-        """Server side: return what a learner may read of all messages received so far."""
+        """Server side: return the release of all messages received so far."""
         return self.query.released(self.channel)
 
     def precision(self, beta: float) -> Precision:
@@ -245,7 +246,7 @@ class Privatizer(Generic[Q]):
         return certify(self.planned_ledger(), self.request, algorithm, self._details)
 
     def certificate(self, algorithm: str) -> Certificate:
-        """Return the certificate of what was charged so far.
+        """Return the certificate of all charges so far.
 
         Raises LedgerError if more was sent than was charged.
         """
@@ -262,7 +263,7 @@ class Privatizer(Generic[Q]):
 
         Raises:
             LedgerError: if the noise comes from the operating system: it is not written down, so nothing can continue;
-                or with a journal, which a new privatizer continues from.
+                or with a journal; a new privatizer continues from that.
         """
         require_seeded(self._streams.noise.entropy)
         if self._journal is not None:
@@ -326,7 +327,7 @@ class Privatizer(Generic[Q]):
             self._skip(self.channel)
 
     def _skip(self, channel: Any) -> None:  # noqa: ANN401
-        """Count submissions that the journal holds as sent: nobody knows which of them were."""
+        """Count submissions that the journal holds as sent: nobody knows how many of them were."""
         if self._journal is not None:
             channel.cursor[[CHARGED, SENT, RECEIVED, RELEASED]] = self._skipped = self.charged
 

@@ -27,7 +27,7 @@ MOST_DRAWS = 2**53
 
 
 class Query(ABC):
-    """How one user's record becomes a message, and messages become what a learner reads.
+    """Description of one user's record, its message, the noise on either side, and the release that a learner reads.
 
     Subclasses are frozen dataclasses in `queries/`: they describe the record, the law that randomises the message on
     the client's side and the counter that releases sums on the server's side. A trust model fills in the last two.
@@ -64,7 +64,7 @@ class Query(ABC):
 
     @abstractmethod
     def threat_model(self, submissions: int) -> ThreatModel:
-        """Return whom the guarantee protects, for users with so many submissions each."""
+        """Return the threat model, for users with so many submissions each."""
 
     @abstractmethod
     def open(self, streams: Streams) -> Channel:
@@ -75,13 +75,13 @@ class Query(ABC):
         return {}
 
     def catch_up(self, channel: Any) -> None:  # noqa: ANN401, B027
-        """Release what was received and not released, before a checkpoint or a read."""
+        """Release the messages that were received and not released, before a checkpoint or a read."""
 
     def restored(self, channel: Any) -> None:  # noqa: ANN401, B027
-        """Compute again what follows from the arrays of `changing`."""
+        """Compute the arrays again that follow from those of `changing`."""
 
     def check_record(self, record: Any) -> None:  # noqa: ANN401, B027
-        """Raise ValueError for a record of another shape, without telling what is in it."""
+        """Raise ValueError for a record of another shape; the message tells nothing of its content."""
 
     def send(self, channel: Any, record: Any, user: int) -> None:  # noqa: ANN401, ARG002
         """Client side: send the record of `user`, outside of a compiled loop."""
@@ -92,7 +92,7 @@ class Query(ABC):
         raise TypeError(_KERNELS_ONLY.format(self.name))
 
     def released(self, channel: Any) -> Any:  # noqa: ANN401, ARG002
-        """Server side: return what a learner may read of all messages received so far."""
+        """Server side: return the release of all messages received so far."""
         raise TypeError(_KERNELS_ONLY.format(self.name))
 
     def read(self, channel: Any, messages: Float64Array) -> Any:  # noqa: ANN401, ARG002

@@ -1,4 +1,4 @@
-"""Threat models: whom a guarantee protects, against whom, and which channels it covers, as data."""
+"""Threat models: the people, the observers and the channels that a guarantee covers, as data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ThreatModel:
     Args:
         unit: who is protected, and how often they take part.
         adjacency: the difference between two neighbouring data sets; a claim for other neighbours is not compared.
-        observer: against whom.
+        observer: those against whom it protects.
         covered, excluded: channels that the guarantee covers, and channels that it does not.
         attained_by: the pair of neighbours that attains the proved pure epsilon, where one does.
     """
@@ -174,7 +174,7 @@ THREAT_MODELS: dict[tuple[str, TrustModel], ThreatModel] = {
         attained_by=_BITS,
     ),
 }
-"""By query and trust model, for users who send one message each. What a query's options change is below."""
+"""By query and trust model, for users who send one message each. The functions below add a query's options."""
 
 
 def of_counts(model: TrustModel, players: int = 1) -> ThreatModel:
@@ -193,7 +193,7 @@ def of_gradients(
 
     Args:
         release_scores: 'simulator': raw scores are read; 'private': randomised bits on them are sent; 'none': neither.
-        channels: what else an algorithm leaves open, in words.
+        channels: other channels that an algorithm leaves open, in words.
     """
     found = THREAT_MODELS["gradients", model]
     if submissions > 1:
@@ -211,7 +211,7 @@ def of_statistics(model: TrustModel, rewards: str, clipped: bool) -> ThreatModel
     """Return the threat model of the statistics that users send for a linear model, one message each.
 
     Args:
-        rewards: what becomes of their corrections: 'public': they are not sent; 'noisy'; 'open': sent without noise.
+        rewards: treatment of their corrections: 'public': they are not sent; 'noisy'; 'open': sent without noise.
         clipped: whether the device clips features and values.
     """
     found = THREAT_MODELS["statistics", model]

@@ -1,4 +1,4 @@
-"""What every trust model asks of a config before it computes with it."""
+"""Checks of settings that every trust model makes before it computes with them."""
 
 from __future__ import annotations
 

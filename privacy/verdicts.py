@@ -1,4 +1,4 @@
-"""The verdict on a claim, from what is proved: one rule for certificates and audits."""
+"""Verdict on a claim, from the proof: one rule for certificates and audits."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def verdict(epsilon: float, delta: float, proved_epsilon: float, proved_delta: f
 
 
 def tightness_of(pure_epsilon: float, attained: bool) -> Tightness | None:
-    """Return whether a proved pure epsilon is exact or an upper bound; None for an infinite one, which is neither."""
+    """Return whether a proved pure epsilon is exact or an upper bound; None for an infinite one."""
     if math.isinf(pure_epsilon):
         return None
     return "exact" if attained else "upper"

@@ -36,11 +36,11 @@ _CLASSES: tuple[tuple[str, Mapping[str, type[Any]]], ...] = (
     ("env", ENVIRONMENTS),
     *(("privacy", models) for models in TRUST_MODELS.values()),
 )
-"""Which classes the sections of a config can describe."""
+"""Classes that the sections of a config can describe."""
 # What picks the class of a section.
 _CHOOSERS = {"algorithm": "name", "env": "name", "privacy": "model"}
 NEEDS_ITS_NAME = {"privacy.rewards", "privacy.clipping", "algorithm.value"}
-"""Settings whose values are words that say nothing alone."""
+"""Settings with words for values that say nothing alone."""
 _ALWAYS_TOLD = {"algorithm.name", "env.name", "privacy.model", "privacy.epsilon", "privacy.mechanism"}
 """Settings that a label has wherever they vary."""
 _AUTO = "auto"
@@ -60,8 +60,8 @@ class Experiment:
     name: of the sweep that it belongs to; letters, digits, '.', '_', '-'. algorithm, env, privacy: the rooms'
     own settings. episodes: per seed, at least 2. seeds: how many. seed: the first one; the others follow. noise: how it
     is drawn. release: whether the noise must be fit for real users. audit: whether an audit's result is attached to the
-    certificate. label, algorithm_label: what figures, tables and pages call the cell and its algorithm, '' for their
-    own names. memory: GB that the cell may use, which Ray keeps for it. Labels and memory change neither the digest
+    certificate. label, algorithm_label: names of the cell and its algorithm in figures, tables and pages, '' for their
+    own names. memory: GB that the cell may use and Ray keeps for it. Labels and memory change neither the digest
     nor the noise. Raises ValueError on other values.
     """
 
@@ -139,9 +139,9 @@ class Experiment:
 
     @property
     def streams_context(self) -> str:
-        """What keeps this cell's random streams apart from those of any other cell and of any other version.
+        """Context that keeps this cell's random streams apart from those of other cells and versions.
 
-        Left out are `seeds` and `audit`, so that asking for more repeats what was there.
+        Left out are `seeds` and `audit`, so that asking for more repeats the earlier runs.
         """
         return _hash({**self.as_mapping(), "name": None, "seeds": None, "audit": None, "sources": source_digest()})
 
@@ -166,7 +166,7 @@ class Experiment:
     def metrics(self) -> tuple[Metric, ...]:
         """The metrics that may be written, in files, figures, progress lines and MLflow alike.
 
-        A release has those that its certificate covers. What this leaves out is dropped as soon as it is learned.
+        A release has those that its certificate covers. All others are dropped as soon as they are learned.
         """
         return tuple(metric for metric in self.algorithm.metrics if metric.covered or not self.release)
 
@@ -196,7 +196,7 @@ class Experiment:
         return self.algorithm.privatizer(self.env.build(), self.privacy, self.episodes, self._streams(0))
 
     def certificate(self) -> Certificate:
-        """Return what the noise objects of a whole run prove, without running it. Raises ValueError if none fit."""
+        """Return the certificate of a whole run's noise, without running it. Raises ValueError if none fits."""
         return self.privatizer().planned_certificate(self.algorithm.name)
 
     def _streams(self, seed_index: int) -> Streams:
@@ -213,7 +213,7 @@ def _check_label(key: str, label: str) -> None:
 
 
 def _check_played(experiment: Experiment) -> None:
-    """Raise ValueError unless the algorithm plays what the environment is."""
+    """Raise ValueError unless the algorithm plays this kind of environment."""
     algorithm, env = experiment.algorithm, experiment.env
     if issubclass(env.builds, algorithm.plays):
         return
@@ -227,7 +227,7 @@ def _check_played(experiment: Experiment) -> None:
 
 
 def _check_release(experiment: Experiment) -> None:
-    """Raise ValueError unless what is released could be released to real users."""
+    """Raise ValueError unless the noise is good enough for real users."""
     if not experiment.noise.fit_for_release:
         raise ValueError(
             f"release must be false with noise: {{arithmetic: {experiment.noise.arithmetic}, entropy: "
@@ -303,7 +303,7 @@ def _without_label(algorithm: object) -> tuple[object, str]:
 
 
 def _read_privacy(section: Mapping[str, Any], algorithm: AlgorithmConfig) -> object:
-    """Return the privacy settings of a config, of the kind that fits what its algorithm releases."""
+    """Return the privacy settings of a config, of the kind that fits its algorithm's releases."""
     if "privacy" not in section:
         raise UserError(f"privacy: is required, got nothing; write e.g. {example_for(algorithm.releases)}")
     check_model(section["privacy"], algorithm.name, algorithm.releases)
@@ -332,7 +332,7 @@ def varying_keys(cells: Sequence[Experiment]) -> list[str]:
 
     A key that only some cells have does not count, except epsilon where the trust model varies. Keys beside
     `_ALWAYS_TOLD` are left out where the others tell the same cells apart: a label stays short though many settings
-    vary together. Where nothing varies, trust model and epsilon are what a reader asks for first.
+    vary together. Where nothing varies, a reader first asks for trust model and epsilon.
     """
     flats = [cell.parameters() for cell in cells]
     order = list(dict.fromkeys(key for flat in flats for key in flat))
@@ -347,7 +347,7 @@ def varying_keys(cells: Sequence[Experiment]) -> list[str]:
 def needed_keys(cells: Sequence[Mapping[str, Any]], keys: Sequence[str], always: Sequence[str]) -> list[str]:
     """Return those of `keys` that are needed, beside the settings `always`, to tell `cells` apart; first ones first.
 
-    What goes with the algorithm, or with another setting, says nothing more.
+    Settings that go with the algorithm, or with another setting, say nothing more.
     """
 
     def told_apart(known: Sequence[str]) -> int:
@@ -362,7 +362,7 @@ def needed_keys(cells: Sequence[Mapping[str, Any]], keys: Sequence[str], always:
 
 
 def varies(key: str, flats: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether `key` differs; what one trust model calls 'auto' and another one by its name does not.
+    """Whether `key` differs; 'auto' of one trust model and the name in another one are the same.
 
     A key that only some algorithms, environments or trust models have is compared among these.
     """

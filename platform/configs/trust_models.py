@@ -1,4 +1,4 @@
-"""Which trust models an algorithm can run under: those of what its users release."""
+"""Trust models that an algorithm can run under: those of its users' releases."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EXAMPLES = {
 
 
 def releases_of(algorithm: object) -> str:
-    """Return what users of the algorithm of that name release; 'counts' for an unknown one."""
+    """Return the releases of users of the algorithm of that name; 'counts' for an unknown one."""
     config = ALGORITHMS.get(str(algorithm))
     return config.releases if config is not None else COUNTS
 
@@ -47,5 +47,5 @@ def check_model(section: object, algorithm: str, releases: str) -> None:
 
 
 def class_of(flat: Mapping[str, Any]) -> tuple[str, object]:
-    """Return which class of trust model the dotted settings of a cell name."""
+    """Return the class of trust model that the dotted settings of a cell name."""
     return releases_of(flat.get("algorithm.name")), flat.get("privacy.model")

@@ -62,7 +62,7 @@ def composed_epsilon(delta: float, n: int, epsilon_0: float) -> float:
 
 
 def laplace_scale(epsilon: float, delta: float, n: int) -> float:
-    """Return the smallest Laplace scale at which n changes of at most 1 are (epsilon, delta)-DP.
+    """Return the smallest Laplace scale that makes n changes of at most 1 are (epsilon, delta)-DP.
 
     *Formal guarantee.* For delta = 0 n / epsilon, rounded up as a rational number. For delta > 0 the
     randomised-response curve, dominating the Laplace composition, meets (epsilon, delta) there; rounded up.
@@ -72,7 +72,7 @@ def laplace_scale(epsilon: float, delta: float, n: int) -> float:
 
 
 def largest_loss(epsilon: float, delta: float, n: int) -> float:
-    """Return the largest epsilon_0 at which n adaptive epsilon_0-DP releases are (epsilon, delta)-DP, rounded down.
+    """Return the largest epsilon_0 that makes n adaptive epsilon_0-DP releases are (epsilon, delta)-DP, rounded down.
 
     *Formal guarantee.* For delta = 0 n epsilon_0 <= epsilon as rational numbers. For delta > 0 the randomised-response
     curve, exact for n randomised responses, meets (epsilon, delta).

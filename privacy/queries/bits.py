@@ -101,7 +101,7 @@ class BitQuery(Query):
         return (ReleaseEvent("bit", self.law, _ONE_BIT, _ONE_BIT, True, 1, 1, entropy),)
 
     def threat_model(self, submissions: int) -> ThreatModel:
-        """Return whom the guarantee protects."""
+        """Return the threat model."""
         del submissions
         return THREAT_MODELS["bits", self.trust_model]
 

@@ -29,7 +29,7 @@ _UNARY = {encoding.name: encoding for encoding in (SymmetricUnaryEncoding, Optim
 class CountBudget:
     """The guarantee that the noise of a run must meet.
 
-    epsilon, delta: the guarantee. encoding: what is released. n_users: T. arithmetic: 'fast' or 'exact'.
+    epsilon, delta: the guarantee. encoding: the released families. n_users: T. arithmetic: 'fast' or 'exact'.
     """
 
     epsilon: float
@@ -64,18 +64,18 @@ class CountBudget:
 
 
 def counter_names() -> tuple[list[str], list[str]]:
-    """Return what `counter` and `mechanism` of the central model can be."""
+    """Return the names for `counter` and for `mechanism` in the central model."""
     return [*COUNTERS, AUTO], [*(law.name for law in laws_for(NODE)), AUTO]
 
 
 def report_names() -> list[str]:
-    """Return what `mechanism` of the local model can be."""
+    """Return the names for `mechanism` in the local model."""
     additive = [law.name for law in laws_for(MESSAGE)]
     return [*additive, *_UNARY, *(SAMPLED_PREFIX + name for name in _UNARY), AUTO]
 
 
 def calibrated_counter(counter: str, mechanism: str, budget: CountBudget) -> tuple[Counter, str]:
-    """Return the counter with the least noise of what the two names allow, and why if there was a choice.
+    """Return the counter with the least noise that the two names allow, and why if there was a choice.
 
     Raises ValueError if none can meet the budget.
     """
@@ -92,7 +92,7 @@ def calibrated_counter(counter: str, mechanism: str, budget: CountBudget) -> tup
 
 
 def calibrated_report(mechanism: str, budget: CountBudget) -> tuple[Mechanism | UnaryEncoder, str]:
-    """Return the randomiser of a report with the least noise of what the name allows, and why if there was a choice.
+    """Return the randomiser of a report with the least noise that the name allows, and why if there was a choice.
 
     Raises ValueError if none can meet the budget.
     """
@@ -109,7 +109,7 @@ def calibrated_report(mechanism: str, budget: CountBudget) -> tuple[Mechanism | 
 
 
 def best_of_all(model: TrustModel, budget: CountBudget) -> dict[str, Any]:
-    """Return what is released, and with which noise, for the least error of the first needed family.
+    """Return the released families and their noise with the least error of the first needed family.
 
     'rms' is the root mean square over the episodes of the standard deviation of one of its counts.
     """
@@ -155,7 +155,7 @@ def _report(name: str, budget: CountBudget) -> Mechanism | UnaryEncoder:
 
 
 def _one_hot(encoding: CountEncoding) -> bool:
-    """Whether what a user sends of a step is one cell of one family, and a whole one whatever the device holds."""
+    """Whether a user sends one whole cell of one family at each step, for any data on the device."""
     return encoding.integral and len(encoding.released.families) == 1 and encoding.released.families[0].indicator
 
 

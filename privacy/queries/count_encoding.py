@@ -22,9 +22,9 @@ NOT_SENT = -1
 class Slots(NamedTuple):
     """An encoding for kernels.
 
-    widths int64[F]: cells of each needed family; sent int64[F]: where it starts in a step of what is sent, or -1;
+    widths int64[F]: cells of each needed family; sent int64[F]: where it starts in a step of a message, or -1;
     coins int64[F]: 1 where a value in [0, 1] becomes a coin of that probability; tossed: 1 if there is such a coin;
-    bit: the family whose coin chooses the half of a one-hot cell, or -1; block: cells of a step of what is sent;
+    bit: the family with the coin that chooses the half of a one-hot cell, or -1; block: cells of a step of a message;
     sums int64[F, 5]: see `collect`.
     """
 
@@ -46,7 +46,7 @@ class CountFamily:
         width: cells per step.
         public_start_change: how much replacing a user can change step 1 in L1 (0, 1 or 2) when the first state and
             the first action are public; 2 without that knowledge.
-        marginal_of: the family that tells this one's cell, which is that one's modulo `width`; '' for none.
+        marginal_of: the family that tells this one's cell, that one's modulo `width`; '' for none.
         indicator: whether the value is always 1; where it is not, it can be anything in [0, 1].
     """
 
@@ -134,7 +134,7 @@ class CountEncoding:
     Args:
         needed: the learner's families.
         kind: 'separate': all of them. 'marginal': indicator families that are marginals are summed up from the released
-            cells. 'one_hot': one family, of which all others are marginals; a family of values in [0, 1] becomes a coin
+            cells. 'one_hot': one family that has all others as marginals; a family of values in [0, 1] becomes a coin
             that chooses between two cells (unbiased, and the user's own pre-processing).
         whole: send coins in place of values in [0, 1] also elsewhere, so that all that is sent is whole numbers.
 
@@ -212,7 +212,7 @@ class CountEncoding:
 
     @property
     def summed(self) -> bool:
-        """Whether what a learner needs has to be summed up; otherwise it is what is released."""
+        """Whether the needed families are summed up from the released ones; otherwise they are the same."""
         return self.kind != "separate"
 
     def _sum_of(self, family: CountFamily) -> list[int]:
@@ -260,7 +260,7 @@ def one_hot_index(slots: Slots, index: Int64Array, value: Float64Array, coins: F
 
 @inlined
 def add_record(slots: Slots, sums: Float64Array, index: Int64Array, value: Float64Array, coins: Float64Array) -> None:
-    """Client side: add what is sent of a record to `sums` float64[n_steps * block]."""
+    """Client side: add the encoding of a record to `sums` float64[n_steps * block]."""
     n_families = slots.widths.shape[0]
     for step in range(index.shape[0]):
         if slots.bit >= 0:

@@ -1,6 +1,6 @@
 """Kernels of counts: from a user's record to released counts, and the state of each side.
 
-Compiled loops call `send_and_release` or, for a user after whom nobody reads, `send_and_aggregate`. `encode` and
+Compiled loops call `send_and_release` or, for a user without a release after it, `send_and_aggregate`. `encode` and
 `add_message` are the two sides of a message, one user at a time.
 """
 
@@ -48,7 +48,7 @@ class ServerState(NamedTuple):
 
     shift, factor: a received bit counts as (bit - shift) * factor; totals float64[cells]: sums of messages;
     totals_at_release float64[cells]: the same as of the last release, once further users are added (empty without a
-    counter's noise); counter: its noise; noisy float64[cells]: the released sums of what was sent.
+    counter's noise); counter: its noise; noisy float64[cells]: the released sums of messages.
     """
 
     shift: float
@@ -87,7 +87,7 @@ class Released(NamedTuple):
     """Private counts: the only thing that a planner sees of users. Only `released_counts` makes it.
 
     values float64[n_cells]: the needed families, side by side in each step; they may be negative or fractional. users:
-    whose episodes are counted, k - 1 before episode k. new: how many of them were not when the last plan was made.
+    with counted episodes, k - 1 before episode k. new: how many of them came after the last plan.
     """
 
     values: Float64Array
@@ -123,7 +123,7 @@ def encode(channel: CountChannel, index: Int64Array, value: Float64Array, user: 
 
     *Formal guarantee.* That of the client's law for any two records; without one it is
     the raw record, for a trusted server only. Draws are keyed by `user`: two messages of one user with different
-    contents would share their noise, which is why every user sends one.
+    contents would share their noise, so every user sends one.
 
     Paper: [CZ22] sec. 5.2.
     """
@@ -161,7 +161,7 @@ def release(channel: CountChannel) -> None:
 
 @no_alloc_kernel
 def add_message(channel: CountChannel) -> None:
-    """Server side: add the message under way to the sums, which stay on the server. Raises LedgerError.
+    """Server side: add the message under way to the sums; they stay on the server. Raises LedgerError.
 
     Paper: [CZ22] sec. 5.2.
     """
@@ -190,9 +190,9 @@ def send_and_release(channel: CountChannel, index: Int64Array, value: Float64Arr
 
 @no_alloc_kernel
 def send_and_aggregate(channel: CountChannel, index: Int64Array, value: Float64Array, user: int) -> None:
-    """Do what `send_and_release` does without the release: counts must not be read before the next one.
+    """Encode and add without a release: counts must not be read before the next one.
 
-    For learners that plan by a schedule, which may depend on earlier releases but on nothing else of the users. Later
+    For learners that plan by a schedule; it may depend on earlier releases but on nothing else of the users. Later
     releases are bit for bit those of a run that releases after every user.
 
     *Formal guarantee.* That of `send_and_release`, and charged like it: some prefixes are a function of all of them.

@@ -46,7 +46,7 @@ class WeightedSums:
     """Sums over cells of one family and step, with weights in [0, 1] that are fixed in advance.
 
     Args:
-        family: of which family. cells: how many cells a sum has, of which an episode enters one at most.
+        family: its name. cells: how many cells a sum has; an episode enters one of them at most.
         number: how many such sums there are in all.
         users: they are looked at after each of the first so many users.
     """
@@ -60,7 +60,7 @@ class WeightedSums:
 def error_bounds(encoding: CountEncoding, noise: NoiseSpec, beta: float) -> dict[str, float]:
     """Return E by needed family: with probability 1 - beta no count of any cell and episode is off by more.
 
-    Off from the sum of what users sent: a reward that is sent as a coin is itself a reward in [0, 1] of the same mean.
+    Off from the sum of all messages: a reward that is sent as a coin is itself a reward in [0, 1] of the same mean.
     A printed formula holds for each family at beta; the exact bounds share it.
     """
     families = encoding.needed.families
@@ -95,7 +95,7 @@ def weighted_bound(encoding: CountEncoding, noise: NoiseSpec, sums: WeightedSums
     """Return E: with probability 1 - beta none of the weighted sums is off by more than E.
 
     Weights in [0, 1] need no more than weights of 1: for continuous noise see `Counter.error_bound`; whole-number noise
-    and unary encodings have bounds by moment generating functions, which are a few per cent larger. The sums may depend
+    and unary encodings have bounds by moment generating functions, a few per cent larger. The sums may depend
     on each other: their failure probabilities are added up.
 
     Raises ValueError if the bounds in use are printed ones: no paper has one for weighted sums.

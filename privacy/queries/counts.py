@@ -44,7 +44,7 @@ class CountQuery(Query):
     *Formal guarantee.* That of the law or of the counter, for any two records of one user.
 
     Args:
-        encoding: what is counted, and which of it is released.
+        encoding: the counted families, and the released ones.
         noise: on either side.
 
     Raises:
@@ -118,7 +118,7 @@ class CountQuery(Query):
         )
 
     def threat_model(self, submissions: int) -> ThreatModel:
-        """Return whom the guarantee protects."""
+        """Return the threat model."""
         del submissions
         return of_counts(self.trust_model, self.families.players)
 
@@ -174,7 +174,7 @@ class CountQuery(Query):
             collect(channel.released, channel.server.noisy, channel.slots, channel.n_steps)
 
     def check_record(self, record: UserRecord) -> None:
-        """Raise ValueError, without telling what is in it, unless a record has one cell per step and family."""
+        """Raise ValueError unless a record has one cell per step and family; nothing of its content is told."""
         self._arrays(record)
 
     def send(self, channel: CountChannel, record: UserRecord, user: int) -> None:
@@ -253,7 +253,7 @@ def _client_noise(law: Mechanism | UnaryEncoder | None, key: np.ndarray) -> Nois
 
 
 def _fits(law: UnaryEncoder, released: CountFamilies) -> bool:
-    """Whether a law encodes what is released: one whole cell of one family per step."""
+    """Whether a law encodes the released families: one whole cell of one family per step."""
     one_hot = len(released.families) == 1 and released.families[0].indicator
     return one_hot and (released.n_steps, released.block) == (law.n_steps, law.width)
 

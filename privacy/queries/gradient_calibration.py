@@ -20,7 +20,7 @@ PAPER_CLIP, _PAPER_SIGN_CLIP = 0.01, 1.0
 def vector_law(
     mechanism: str, budget: GradientBudget, clip: float | None, scaling: Scaling = "paper"
 ) -> VectorMechanism:
-    """Return the least noise of one submission with which all of them meet the budget.
+    """Return the least noise of one submission that lets all of them meet the budget.
 
     mechanism: a name of VECTOR_LAWS. clip: None for the paper's. scaling: of projected_random_sign.
 
@@ -45,7 +45,7 @@ class GradientBudget:
     exact: bool
 
     def each(self, losses: int = 1) -> float:
-        """Return the largest loss of which each submission can have so many, rounded down."""
+        """Return the largest loss that each submission can have so many times, rounded down."""
         return largest_loss(self.epsilon, self.delta, losses * self.submissions)
 
 

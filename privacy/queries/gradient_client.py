@@ -1,4 +1,4 @@
-"""Client of gradients: the agents' side in another process, which turns gradients into private messages."""
+"""Client of gradients: the agents' side in another process; it turns gradients into private messages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class GradientClient:
         Raises:
             LedgerError: if one of them was sent here before, the lease is another privatizer's, or this process was
                 forked from the one that took the keys.
-            ValueError: for arrays of another shape, which is no secret; what is in them is not told.
+            ValueError: for arrays of another shape, no secret; the message tells nothing of their content.
         """
         given, reached = self._checked(gradients, scores, len(lease))
         if lease.issuer != self.spec.issuer:

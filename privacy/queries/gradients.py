@@ -42,7 +42,7 @@ class ScoreNoise(NamedTuple):
 
 
 class Window(NamedTuple):
-    """A trusted server's sum of clipped gradients, which is released with noise once the window is full.
+    """Window of a trusted server: a sum of clipped gradients, released with noise once it is full.
 
     size: submissions of a window, 0 for noise on the clients' side; total float64[d]: of the window under way.
     """
@@ -119,8 +119,8 @@ def receive(channel: GradientChannel, out: Float64Array) -> float:
     Raises LedgerError unless a message is under way.
 
     *Formal guarantee.* Post-processing of messages with noise. With a window the noise is that of the law, drawn once
-    for each window: one submission is in one window and changes its sum by at most the diameter of the clip, which is
-    what the law hides.
+    for each window: one submission is in one window and changes its sum by at most the diameter of the clip, and the
+    law hides that.
     """
     advance_received(channel.cursor)
     if channel.window.size > 0:
@@ -263,7 +263,7 @@ class GradientQuery(Query):
         return gradient, ReleaseEvent("score bit", self.response, bit, bit, True, 1, 1, entropy)
 
     def threat_model(self, submissions: int) -> ThreatModel:
-        """Return whom the guarantee protects."""
+        """Return the threat model."""
         return of_gradients(self.trust_model, submissions, self.release_scores, self.left_open)
 
     def open(self, streams: Streams) -> GradientChannel:
@@ -273,7 +273,7 @@ class GradientQuery(Query):
         return GradientChannel(new_cursor(), noise, score, window, np.zeros(self.message_length))
 
     def changing(self, channel: GradientChannel) -> dict[str, np.ndarray]:
-        """Return the sum of the window under way, which stays where the server is."""
+        """Return the sum of the window under way; it stays where the server is."""
         return {"window": channel.window.total} if self.window else {}
 
     def randomisers(self, streams: Streams) -> tuple[VectorNoise, ScoreNoise]:

@@ -138,7 +138,7 @@ def correction_row(layout: StatisticsLayout, clip: float, scale: float, norm: st
 class StatisticsQuery(Query):
     """Gram matrices and reward corrections of every user's episode, with the noise on them.
 
-    *Formal guarantee.* That of the two laws together, for all that one user sends, which is one message: see the
+    *Formal guarantee.* That of the two laws together, for the one message of a user: see the
     mechanisms' classes.
 
     Args:
@@ -182,7 +182,7 @@ class StatisticsQuery(Query):
                 raise LedgerError(f"the rewards' noise must be for all corrections together, got {vector} for {layout}")
 
     def _check_central(self, central: CountedStatistics) -> None:
-        """Raise LedgerError unless a trusted server's noise fits: a counter of all numbers, which the device clips."""
+        """Raise LedgerError unless a trusted server's noise fits: a counter of all numbers, clipped on the device."""
         if not (isinstance(self.law, RawGram) and self.clipped and self.reward_law is None and self.rewards != "open"):
             raise LedgerError(f"a server's noise is on clipped statistics without noise of their own, got {self}")
         if type(central.counter) not in COUNTERS.values() or central.counter.node is None:
@@ -209,7 +209,7 @@ class StatisticsQuery(Query):
 
     @property
     def row(self) -> Sensitivity:
-        """How far one user can move what a trusted server adds up, in units of the scales."""
+        """How far one user can move a trusted server's sums, in units of the scales."""
         central = cast("CountedStatistics", self.central)
         norm = node_of(central.counter).norm
         row = gram_row(self.law.release, central.scales, norm)
@@ -274,7 +274,7 @@ class StatisticsQuery(Query):
         )
 
     def threat_model(self, submissions: int) -> ThreatModel:
-        """Return whom the guarantee protects."""
+        """Return the threat model."""
         del submissions
         return of_statistics(self.trust_model, self.rewards, self.clipped)
 
@@ -298,7 +298,7 @@ class StatisticsQuery(Query):
         return ServerNoise(central.counter.open(units.size, key), units, totals, noisy, released)
 
     def changing(self, channel: StatisticsChannel) -> dict[str, np.ndarray]:
-        """Return the arrays of a trusted server, which stay where it is."""
+        """Return the arrays of a trusted server; they stay where it is."""
         server = channel.server
         if server.counter.kind == EXACT:
             return {}

@@ -34,7 +34,7 @@ class StageNoise(NamedTuple):
     drawn: a code above; whole: for WHOLE, noise of scale 1, and the key for all kinds; keys uint64[H, 5]: of the
     stages; laws int64[H], limits float64[H], sizes float64[H, 2]: of their noise, on and off the diagonal, in units of
     the grid; tables uint64[:], ends int64[2H + 1]: where in it the table of each size begins; factors float64[H, 2]:
-    what draws are multiplied by; grids float64[H]: 0 for none.
+    factors of draws; grids float64[H]: 0 for none.
     """
 
     drawn: int
@@ -76,7 +76,7 @@ class RewardNoise(NamedTuple):
 class ServerNoise(NamedTuple):
     """The side of a trusted server; arrays of length 0 and an exact counter where there is none.
 
-    counter: its noise; units float64[m]: of each number of a message, in which the counter counts; totals, noisy
+    counter: its noise; units float64[m]: of each number of a message for the counter; totals, noisy
     float64[m]: sums in these units without and with noise; released float64[m]: the noisy sums of the last release.
     """
 
@@ -95,7 +95,7 @@ class StatisticsChannel(NamedTuple):
     """The channel of statistics.
 
     n_messages: M; length: D (D + 3) / 2; bounds float64[H]: m_h, 0 for stages that are not sent; clips: whether the
-    device does; noise, rewards: what randomises; feature float64[D]: workspace; message float64[m]: the one under way,
+    device does; noise, rewards: the randomisers; feature float64[D]: workspace; message float64[m]: the one under way,
     stage after stage of each of the M, then the corrections; server: the other side; cursor int64[5].
     """
 
@@ -119,7 +119,7 @@ class StatisticsChannel(NamedTuple):
 def send_statistics(
     channel: StatisticsChannel, features: Float64Array, targets: Float64Array, corrections: Float64Array, user: int
 ) -> None:
-    """Client side: make the message of `user` (from 1 on), which is all that leaves the user's side here.
+    """Client side: make the message of `user` (from 1 on), the only output of the user's side here.
 
     It is for a trusted server only where the noise is on the server's side.
 
@@ -167,7 +167,7 @@ def add_statistics(
     A trusted server adds it to totals of its own, and writes their noisy values: the sums are overwritten, and the
     corrections are the difference of two releases.
 
-    matrices: float64[M, H, D, D], of which the upper triangle with the diagonal is added to; vectors: float64[M, H, D];
+    matrices: float64[M, H, D, D], only the upper triangle and the diagonal are added to; vectors: float64[M, H, D];
     corrections: float64[n, H, p], overwritten; left alone if rewards are public. Stages of bound 0 are left alone.
 
     Raises LedgerError unless a message is under way; ValueError for other shapes.
@@ -199,7 +199,7 @@ def add_statistics(
 
 @no_alloc_kernel
 def _release(channel: StatisticsChannel) -> None:
-    """Server side: add the message under way to the totals, and put what they release in its place.
+    """Server side: add the message under way to the totals, and put their release in its place.
 
     That is the noisy sums of the Gram matrices, and by how much the noisy sums of the corrections have grown.
     """
@@ -220,7 +220,7 @@ def _release(channel: StatisticsChannel) -> None:
 def _check_shapes(
     channel: StatisticsChannel, features: Float64Array, targets: Float64Array, corrections: Float64Array
 ) -> None:
-    """Raise ValueError for arrays of other shapes, which are no secret."""
+    """Raise ValueError for arrays of other shapes; a shape is no secret."""
     expected = (channel.n_messages, channel.bounds.shape[0], channel.feature.shape[0])
     if features.shape != expected or targets.shape != expected[:2]:
         raise ValueError("features and targets must be of the layout's shape; there is one for each message and stage")

@@ -41,7 +41,7 @@ def noise_summary(
 ) -> dict[str, Any]:
     """Return 'error', 'per_user' and 'best_available' for the certificate; without a guarantee nothing.
 
-    `arithmetic`, 'fast' or 'exact', is what the best noise may be of. The result is shared: nobody changes it.
+    `arithmetic`, 'fast' or 'exact', restricts the best noise. The result is shared: nobody changes it.
     """
     if guarantee is None:
         return {}

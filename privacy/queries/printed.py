@@ -1,6 +1,6 @@
-"""Noise scales and error bounds as papers print them: what `calibration: printed` and `precision: printed` run.
+"""Noise scales and error bounds as papers print them, for `calibration: printed` and `precision: printed`.
 
-They are here to be run and certified, not to be believed: see docs/paper_map.md for what each really proves.
+They are here to be run and certified, not to be believed: docs/paper_map.md has the proof of each.
 """
 
 from __future__ import annotations

@@ -32,13 +32,13 @@ class CentralPrivacy(CountSettings):
 
     *Formal guarantee.* `certified`: (epsilon, delta)-JDP under replacement of one user's trajectory, by the counter's
     guarantee and the billboard lemma; for the binary tree with Laplace noise and delta = 0 a node scale of
-    2 H F L / epsilon (H steps, F released families, L = ceil(log2 K)). `printed`: the paper's node scale, which proves
+    2 H F L / epsilon (H steps, F released families, L = ceil(log2 K)). `printed`: the paper's node scale; it proves
     only 2 L / log K * epsilon.
 
     Args:
         epsilon: in [1e-9, 1e9]. delta: 0 or in [1e-15, 1).
-        calibration: whose scale. precision: whose error bound E.
-        families: what is released: 'separate', 'marginal' or 'one_hot', see count_encoding.py.
+        calibration: source of the scale. precision: source of the error bound E.
+        families: the released ones: 'separate', 'marginal' or 'one_hot', see count_encoding.py.
         counter: a counter's name, or 'auto' for the one with the smallest error.
         mechanism: the noise of its nodes, or 'auto' for the one with the smaller variance.
 

@@ -79,7 +79,7 @@ class CountSettings(Budgeted[CountFamilies, CountQuery]):
 
 
 def _printed(families: CountFamilies, streams: Streams, otherwise: str) -> PrintedPrivatizers:
-    """Return what the paper prints; `otherwise` is what to write in the config where it prints nothing."""
+    """Return the paper's lemmas; `otherwise` is the setting to write in the config where it prints none."""
     key, _, value = otherwise.partition(": ")
     if families.paper not in PRINTED:
         raise ValueError(f"{key} must be {value} here, got printed; no paper prints one for these counts")

@@ -1,4 +1,4 @@
-"""Trust model ldp: every user's device randomises what it sends, and nobody is trusted."""
+"""Trust model ldp: every user's device randomises its messages, and nobody is trusted."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ class LocalPrivacy(CountSettings):
     """Local differential privacy: every user randomises their report before it leaves.
 
     *Formal guarantee.* `certified`: (epsilon, delta)-LDP for any two trajectories; with Laplace noise and delta = 0 a
-    scale of 2 H F / epsilon (H steps, F released families). `printed`: the paper's scale 3 H / epsilon, which is
-    exactly 2 epsilon.
+    scale of 2 H F / epsilon (H steps, F released families). `printed`: the paper's scale 3 H / epsilon; it
+    proves exactly 2 epsilon.
 
     Args:
         epsilon: in [1e-9, 1e9]. delta: 0 or in [1e-15, 1).
-        calibration: whose scale. precision: whose error bound E.
-        families: what is sent: 'separate', 'marginal' or 'one_hot', see count_encoding.py; unary
+        calibration: source of the scale. precision: source of the error bound E.
+        families: the sent ones: 'separate', 'marginal' or 'one_hot', see count_encoding.py; unary
             encodings need 'one_hot'.
         mechanism: the randomiser of the report, or 'auto' for the one with the smallest variance.
 
@@ -105,7 +105,7 @@ class LocalGradientPrivacy(GradientSettings, Budgeted[GradientLayout, GradientQu
         submissions: T, how often one agent submits at most.
         release_scores: 'simulator': raw scores are read outside of the guarantee; 'private': a randomised bit
             1[score >= target_score] goes with each gradient; 'none': neither.
-        score_epsilon: what the bits cost in all, part of epsilon. target_score: of the bit.
+        score_epsilon: cost of all bits, part of epsilon. target_score: of the bit.
 
     Paper: [OT20] eqs. (19), (20), (21), (22), (23) and (24), Algorithms 2 and 3.
     """
@@ -181,22 +181,22 @@ class LocalStatisticsPrivacy(Budgeted[StatisticsLayout, StatisticsQuery]):
     """Local differential privacy: every user's device adds noise to its statistics before they leave.
 
     *Formal guarantee.* `certified`: (epsilon, delta)-LDP of all that one user sends, for any two inputs; the noise of
-    the statistics and that of the rewards' corrections share the budget. `printed`: the scales of [TH23], of which the
-    certificate says what they prove: nothing without the clips that the paper leaves out (D7), nor with open rewards
+    the statistics and that of the rewards' corrections share the budget. `printed`: the scales of [TH23] with the
+    certificate of their proofs: nothing without the clips that the paper leaves out (D7), nor with open rewards
     (D6); otherwise less than is claimed from some number of agents on (D8, D9), and always less where the noise is
     bounded (D10, D11).
 
     Args:
         mechanism: a Gram mechanism's name; gram_uniform only printed.
-        calibration: whose scale.
+        calibration: source of the scale.
         clipping: 'device' or 'none'; 'auto': device if certified, none if printed.
         rewards: 'public': rewards are known, nothing on them is sent; 'noisy'; 'open': corrections of their weights are
             sent as they are; 'auto': noisy if certified, open if printed.
         reward_share: of mu^2 (Gaussian) or of epsilon that noisy rewards get. reward_clip: G, the norm that each
             correction is clipped to.
-        bound_ratio: B / b of the printed bounded Laplace law, which the paper leaves open.
+        bound_ratio: B / b of the printed bounded Laplace law; the paper leaves it open.
         stage_scales: certified noise in proportion to m_h^2, m_h = H - h; else the same at all stages.
-        noise_scale: multiplies printed scales, for illustrations of what less noise would learn.
+        noise_scale: multiplies printed scales, to illustrate learning with less noise.
 
     Paper: [TH23] Theorems 1, 3, 5 and 7.
     """
