@@ -107,6 +107,11 @@ def test_run_runs_the_cell_again_with_the_same_result(
     assert [one.certificate_file.read_bytes(), one.records_file.read_bytes()] == kept
 
 
+def shown(folder: Path) -> tuple[bool, str]:
+    """Place of a folder of `cells`: that of the charges first."""
+    return folder.name != "charges", folder.name
+
+
 @pytest.mark.parametrize("damage", ["certificate a list", "marker cut", "marker gone"])
 def test_noise_that_cannot_be_drawn_again_is_refused_for_that_cell_alone(
     damage: str, home: Path, capsys: pytest.CaptureFixture[str]
@@ -115,7 +120,8 @@ def test_noise_that_cannot_be_drawn_again_is_refused_for_that_cell_alone(
     words = ["run", str(home / "small.yaml"), *changes]
     assert main(words) == 0
     folder = home / "home/sweeps/os"
-    one, other = (CellFolder(cell) for cell in sorted((folder / "cells").iterdir()))
+    charges, one, other = (CellFolder(cell) for cell in sorted((folder / "cells").iterdir(), key=shown))
+    assert charges.path.name == "charges"
     if damage == "marker gone":
         one.marker_file.unlink()
     else:

@@ -84,9 +84,9 @@ class Measured:
 def _sentinels(monkeypatch: pytest.MonkeyPatch) -> None:
     build = Experiment.build
 
-    def measured(self: Experiment, seed_index: int) -> Any:
+    def measured(self: Experiment, *seed_and_journal: Any) -> Any:
         uncovered = {metric.name for metric in self.algorithm.metrics if not metric.covered}
-        return Measured(build(self, seed_index), uncovered)
+        return Measured(build(self, *seed_and_journal), uncovered)
 
     monkeypatch.setattr(Experiment, "build", measured)
 
