@@ -114,7 +114,7 @@ class Charged(NamedTuple):
 
 
 class Journal(Protocol):
-    """Where charges survive a crash; journal.py keeps them in a file. It must not call the ledger."""
+    """Journal of charges that survives a crash; journal.py keeps it in a file. It must not call the ledger."""
 
     def recorded(self, terms: str, users: int) -> Charged:
         """Return its content; reads only. Raises LedgerError if it was written for other terms or users."""
@@ -157,7 +157,7 @@ class LedgerSpec:
 
     @property
     def capacity(self) -> int:
-        """How many submissions there are at most."""
+        """Maximum number of submissions."""
         return self.users * self.submissions
 
     @property
@@ -200,27 +200,27 @@ class Ledger:
 
     @property
     def charged(self) -> int:
-        """How many submissions the current attempt has charged; the next one has the number after that."""
+        """Number of submissions that the current attempt has charged; the next one has the number after that."""
         return self._charged
 
     @property
     def charged_before(self) -> tuple[int, ...]:
-        """How many submissions each earlier attempt has charged."""
+        """Numbers of submissions that the earlier attempts have charged."""
         return self._earlier
 
     @property
     def users_charged(self) -> int:
-        """How many users have been charged at least once, in any attempt."""
+        """Number of users charged at least once, in any attempt."""
         return min(max(self._charged, *self._earlier, 0), self.spec.users)
 
     @property
     def attempts(self) -> int:
-        """How many attempts have charged a user; 1 if the run was never started again."""
+        """Number of attempts that have charged a user; 1 if the run was never started again."""
         return max(1, len([charged for charged in (*self._earlier, self._charged) if charged]))
 
     @property
     def users_asked_again(self) -> int:
-        """How many users were charged in more than one attempt."""
+        """Number of users charged in more than one attempt."""
         charged = sorted((*self._earlier, self._charged), reverse=True)
         return min(charged[1], self.spec.users) if len(charged) > 1 else 0
 

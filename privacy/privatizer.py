@@ -91,27 +91,27 @@ class Privatizer(Generic[Q]):
 
     @property
     def trust_model(self) -> TrustModel:
-        """Who is trusted."""
+        """Trust model."""
         return self._spec.trust_model
 
     @property
     def n_users(self) -> int:
-        """How many users there are at most."""
+        """Maximum number of users."""
         return self._spec.users
 
     @property
     def submissions(self) -> int:
-        """How often one user submits at most."""
+        """Maximum number of submissions of one user."""
         return self._spec.submissions
 
     @property
     def capacity(self) -> int:
-        """How many submissions there can be in all."""
+        """Maximum number of submissions in all."""
         return self._spec.capacity
 
     @property
     def charged(self) -> int:
-        """How many submissions are charged; the next one has the number after that."""
+        """Number of charged submissions; the next one has the number after that."""
         return self._ledger.charged
 
     @property

@@ -23,7 +23,7 @@ MODELS: dict[tuple[bool, bool], TrustModel] = {
 """Trust model by where there is noise: (on the client's side, on the server's side)."""
 _KERNELS_ONLY = "{} are sent, received and released by the kernels of their query only"
 MOST_DRAWS = 2**53
-"""How many numbers one key may draw."""
+"""Numbers that one key may draw at most."""
 
 
 class Query(ABC):
@@ -55,7 +55,7 @@ class Query(ABC):
 
     @property
     def longest_run(self) -> int:
-        """How many submissions the noise of one key lasts for."""
+        """Number of submissions that the noise of one key lasts for."""
         return MOST_DRAWS
 
     @abstractmethod

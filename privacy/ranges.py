@@ -43,7 +43,7 @@ class RangeSet:
 
     @property
     def size(self) -> int:
-        """How many numbers are in the set."""
+        """Size of the set."""
         return sum(self._lasts) - sum(self._firsts) + len(self._firsts)
 
     @property

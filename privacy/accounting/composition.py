@@ -109,7 +109,7 @@ class ComposedLoss:
 
     @property
     def method(self) -> str:
-        """How the numbers come about."""
+        """Method of computation."""
         noisy = sum(kind.n for kind in self.kinds if kind.law == DISCRETE_GAUSSIAN)
         responses = sum(kind.n for kind in self.kinds) - noisy
         parts = {
@@ -277,7 +277,7 @@ def submission_epsilon(epsilon: float, delta: float, submissions: int) -> float:
 
 
 class UserEpsilons(NamedTuple):
-    """How the epsilons of the users at one delta spread.
+    """Spread of the users' epsilons at one delta.
 
     least, median, mean, most: of the users' epsilons; users: how many there are; at_most: how many have the largest.
     """

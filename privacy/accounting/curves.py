@@ -54,12 +54,12 @@ class PrivacyCurve(Protocol):
 
     @property
     def method(self) -> str:
-        """How the numbers come about, for the certificate."""
+        """Method of computation, for the certificate."""
 
 
 @dataclass(frozen=True)
 class Unbounded:
-    """Something leaves as it is: no finite epsilon, delta 1."""
+    """Data are released without noise: no finite epsilon, delta 1."""
 
     exact: bool = True
     pure_epsilon: float = math.inf
@@ -106,7 +106,7 @@ class PureDP:
 
     @property
     def method(self) -> str:
-        """How the numbers come about."""
+        """Method of computation."""
         return f"pure loss of {self.epsilon_0:.6g}"
 
 
@@ -145,7 +145,7 @@ class ApproximateLoss:
 
     @property
     def method(self) -> str:
-        """How the numbers come about."""
+        """Method of computation."""
         return f"({self.epsilon_0:.6g}, {self.delta_0:.6g}) at one point"
 
 
@@ -188,7 +188,7 @@ class RandomizedResponses:
 
     @property
     def method(self) -> str:
-        """How the numbers come about."""
+        """Method of computation."""
         return f"composition of {self.n} randomised responses with epsilon_0 = {self.epsilon_0:.6g}"
 
 
@@ -222,7 +222,7 @@ class GaussianDP:
 
     @property
     def method(self) -> str:
-        """How the numbers come about."""
+        """Method of computation."""
         return f"Gaussian curve with mu = {self.mu:.6g}"
 
 
@@ -254,7 +254,7 @@ class ZCDP:
 
     @property
     def method(self) -> str:
-        """How the numbers come about."""
+        """Method of computation."""
         return f"zero-concentrated loss with rho = {self.rho:.6g}"
 
 
@@ -283,7 +283,7 @@ class MinimumCurve:
 
     @property
     def method(self) -> str:
-        """How the numbers come about."""
+        """Method of computation."""
         return "the least of: " + "; ".join(bound.method for bound in self.bounds)
 
 
@@ -349,5 +349,5 @@ class OptimizedUnaryEncodings:
 
     @property
     def method(self) -> str:
-        """How the numbers come about."""
+        """Method of computation."""
         return f"exact composition of {self.n} optimised unary encodings with epsilon_0 = {self.epsilon_0:.6g}"

@@ -121,5 +121,5 @@ class DiscreteGaussianLoss:
 
     @property
     def method(self) -> str:
-        """How the numbers come about."""
+        """Method of computation."""
         return f"composition of {self.n} discrete Gaussian releases with sigma = {self.sigma:.6g}"

@@ -51,7 +51,7 @@ class Probe(Protocol):
 
 @dataclass(frozen=True)
 class Attack:
-    """How a two-world audit is run.
+    """Settings of a two-world audit.
 
     Args:
         runs: per world, for the bound; half as many more choose the threshold.

@@ -130,7 +130,7 @@ class Finding:
 
     @property
     def source(self) -> str:
-        """Who claims it."""
+        """Source of the claim."""
         return self.claim.source
 
     @property

@@ -44,7 +44,7 @@ class CounterState(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """How many users, or prefixes, have each of some whole numbers: values int64[n], rising, and numbers int64[n]."""
+    """Numbers of users, or of prefixes, by a whole number: values int64[n], rising, and numbers int64[n]."""
 
     values: Int64Array
     numbers: Int64Array
@@ -148,7 +148,7 @@ class Tree(Counter):
     @property
     @abstractmethod
     def levels(self) -> int:
-        """How many nodes a user enters at most; item 1 enters so many."""
+        """Maximum number of nodes that a user enters; item 1 enters so many."""
 
     @abstractmethod
     def losses(self) -> Tally:

@@ -36,7 +36,7 @@ NODE, ROW, MESSAGE = "node", "row", "message"
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """How far apart the vectors of two neighbours can be.
+    """Largest distance of the vectors of two neighbours.
 
     >>> two_steps = Sensitivity.of_cells(4)
     >>> two_steps.repeated(4)
@@ -102,7 +102,7 @@ class Mechanism(ABC):
     """Norm of the sensitivity that decides the scale: 'l1', 'l2' or 'cells'."""
     arithmetic: ClassVar[str]
     places: ClassVar[frozenset[str]] = frozenset()
-    """Where a config may use it: NODE, ROW, MESSAGE."""
+    """Places for it in a config: NODE, ROW, MESSAGE."""
     pure: ClassVar[bool] = False
     """Whether some scale proves a guarantee with delta = 0."""
     replaces: ClassVar[str] = ""

@@ -80,7 +80,7 @@ class _Clipped(VectorMechanism):
 
     @property
     def sensitivity(self) -> Sensitivity:
-        """How far apart two clipped vectors can be: their diameter in `norm`, in units of the grid if there is one."""
+        """Largest distance of two clipped vectors: the diameter in `norm`, in units of the grid if there is one."""
         return _of_ball(2.0 * self.radius_units if self.grid else self.clip, self.norm, self.dimension)
 
     @property

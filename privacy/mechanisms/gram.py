@@ -103,7 +103,7 @@ class GramRelease:
 
     @property
     def sent_stages(self) -> int:
-        """How many stages have something of the user in them."""
+        """Number of stages with data of the user."""
         return sum(m > 0 for m in self.bounds)
 
     @property

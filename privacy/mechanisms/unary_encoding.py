@@ -230,7 +230,7 @@ class UnaryEncoder:
 
     @property
     def rows_sent(self) -> int:
-        """How many rows a user sends."""
+        """Number of rows that a user sends."""
         return 1 if self.sampled else self.n_steps
 
     @property

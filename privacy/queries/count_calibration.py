@@ -45,7 +45,7 @@ class CountBudget:
 
     @property
     def row(self) -> Sensitivity:
-        """How much replacing one user changes all that this user adds to the sums."""
+        """Sensitivity of all that one user adds to the sums."""
         released = self.encoding.released
         return Sensitivity.of_cells(released.changed_cells() * len(released.families))
 

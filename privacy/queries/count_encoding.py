@@ -100,12 +100,12 @@ class CountFamilies:
         return self.n_steps * self.block
 
     def offsets(self) -> Int64Array:
-        """Where each family starts within a step, int64[n_families]."""
+        """Start of each family within a step, int64[n_families]."""
         widths = [family.width for family in self.families]
         return np.cumsum([0, *widths[:-1]]).astype(np.int64)
 
     def changed_cells(self) -> int:
-        """How many cells of one family a replaced user changes at most, each by at most 1."""
+        """Maximum number of cells of one family that a replaced user changes, each by at most 1."""
         # D3: the papers count H, the cells of a trajectory that is removed; a replaced one changes 2 a step.
         return 2 * self.n_steps
 

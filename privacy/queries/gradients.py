@@ -236,7 +236,7 @@ class GradientQuery(Query):
 
     @property
     def message_length(self) -> int:
-        """How many numbers an agent sends, for any data."""
+        """Length of a message, for any data."""
         return self.law.message_length + (self.response is not None)
 
     @property

@@ -209,7 +209,7 @@ class StatisticsQuery(Query):
 
     @property
     def row(self) -> Sensitivity:
-        """How far one user can move a trusted server's sums, in units of the scales."""
+        """Sensitivity of a trusted server's sums, in units of the scales."""
         central = cast("CountedStatistics", self.central)
         norm = node_of(central.counter).norm
         row = gram_row(self.law.release, central.scales, norm)
@@ -239,7 +239,7 @@ class StatisticsQuery(Query):
 
     @property
     def longest_run(self) -> int:
-        """How many submissions the noise of one key lasts for."""
+        """Number of submissions that the noise of one key lasts for."""
         return MOST_DRAWS // max(self.law.release.n_numbers, self.layout.n_corrections) - 1
 
     def events(self, entropy: str) -> tuple[ReleaseEvent, ...]:

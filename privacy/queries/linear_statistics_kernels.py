@@ -23,7 +23,7 @@ from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.mechanisms.vectors import VectorNoise, fill_noisy
 
 WHOLE, BY_STAGE, NONE = range(3)
-"""How noise is drawn: that of a message at once, stage by stage, not at all."""
+"""Ways to draw noise: that of a message at once, stage by stage, not at all."""
 PUBLIC, NOISY, OPEN, CLIPPED = range(4)
 """Treatment of the rewards' corrections: not sent, sent with noise, sent as they are, sent clipped without noise."""
 

@@ -104,5 +104,5 @@ class GradientSettings(TrustModelSettings[GradientLayout, GradientQuery]):
 
     @property
     def release_scores(self) -> str:
-        """Who reads scores: 'simulator', 'private' (randomised bits are sent) or 'none'."""
+        """Reader of scores: 'simulator', 'private' (randomised bits are sent) or 'none'."""
         return "none"
