@@ -27,7 +27,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Draw one figure of a sweep into a file and print its caption."""
+    """Draw one figure of a sweep into a file and print its caption; without a name list the figures."""
     width = None if options.width is None else _width(options.width)
     file = None if options.out is None else Path(options.out)
     from dprl.platform.reports.comparing.report_cells import read_cells
@@ -45,6 +45,11 @@ def run(options: argparse.Namespace) -> int:
     if not layout.finished_cells():
         raise nothing_finished(layout)
     charts = {chart.name: chart for chart in report_charts(read_cells([layout]))}
+    if options.figure is None and charts:
+        wide = max(map(len, charts))
+        for chart in charts.values():
+            say(f"{chart.name:{wide}}  {chart.title}")
+        return EXIT_DONE
     if options.figure not in charts:
         remedy = suggestion(options.figure or "", list(charts)) if charts else "no cell has a headline to draw"
         raise broken_rule("FIGURE", f"must be a figure of {layout.name}", options.figure, remedy)

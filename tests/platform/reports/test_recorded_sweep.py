@@ -37,6 +37,13 @@ def test_its_markdown_page_names_all_cells(home: Path, tmp_path: Path) -> None:
     assert all(name in file.read_text() for name in ALGORITHMS)
 
 
+def test_its_figures_are_listed(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plot", "recorded", "--storage", str(home)]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert "frontier_score  Score against certified privacy" in told
+    assert [line.split()[0] for line in told] == ["frontier", "frontier_score", "curves", "curves_score"]
+
+
 def test_its_policies_are_loaded(home: Path) -> None:
     for folder in SweepLayout(home, "recorded").finished_cells():
         assert load_policy(folder.path, seed=1).env == folder.experiment().env
