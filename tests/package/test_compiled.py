@@ -78,7 +78,7 @@ def test_kernels_are_compiled_anew_for_changed_code_only(root: Path, tmp_path: P
     def run(source: str) -> list[str]:
         toy.write_text(source)
         paths = {"PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache"), "DPRL_PLUGINS": ""}
-        command = [sys.executable, "-P", "-c", COUNTED]
+        command = [sys.executable, "-B", "-P", "-c", COUNTED]  # byte code knows a source by its size and second
         shown = subprocess.run(command, env={**os.environ, **paths}, capture_output=True, text=True, check=False)
         assert shown.returncode == 0, shown.stderr
         return shown.stdout.split()
