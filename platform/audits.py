@@ -180,19 +180,19 @@ def statistics_privatizer(experiment: Experiment, sizes: tuple[int, int, int], s
     (horizon, dimension, n), layout = sizes, cast(StatisticsPrivatizer, experiment.privatizer()).query.layout
     messages = 1 if layout.n_messages == 1 else n
     small = replace(layout, horizon=horizon, dimension=dimension, n_messages=messages, n_agents=n, reward_dimension=1)
-    users = _USERS if experiment.privacy.model == "jdp" else 1
+    users = _USERS if experiment.privatizer().server_noise else 1
     return cast(StatisticsPrivacyConfig, experiment.privacy).build(small, users, _streams(experiment, seed))
 
 
 def _count_attacks(cell: _Cell, runs: int) -> list[AuditCase]:
-    probes = COUNT_PROBES if cell.privatizer.trust_model in ("jdp", "ldp") else ()
+    probes = COUNT_PROBES if cell.privatizer.trust_model != "none" else ()
     return [_case(cell, f"H={h} K={k}", partial(_attack_counts, cell, h, k), runs) for h, k in probes]
 
 
 def _attack_counts(cell: _Cell, horizon: int, episodes: int, attack: Attack) -> Measurement:
     made = count_privatizer(cell.experiment, horizon, episodes, cell.seed)
     claim, label = claim_of(made), f"H={horizon} K={episodes}"
-    probe = central_prefixes(made, label) if made.trust_model == "jdp" else local_reports(made, label)
+    probe = central_prefixes(made, label) if made.server_noise else local_reports(made, label)
     return measure(probe, claim, ProbeProof.of(made.planned_ledger().curve, claim), attack)
 
 
@@ -226,7 +226,7 @@ def _attack_statistics(cell: _Cell, sizes: tuple[int, int, int], reach: float, a
     made = statistics_privatizer(cell.experiment, sizes, cell.seed)
     long = f", features {reach:g} times as long as H - h, which the device does not cut" if reach > 1.0 else ""
     agents, claim = counted(made.query.layout.n_messages, "message"), claim_of(made)
-    if made.trust_model == "jdp":
+    if made.server_noise:
         prefixes = statistics_prefixes(made.query, f"H={h}, D={d}, {agents} a stage, {made.n_users} users")
         return measure(prefixes, claim, ProbeProof.of(made.planned_ledger().curve, claim), attack)
     probe = statistics_messages(made.query, f"H={h}, D={d}, {agents} a stage, those that change most{long}", reach)

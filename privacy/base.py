@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 Float64Array = npt.NDArray[np.float64]
 Int64Array = npt.NDArray[np.int64]
-TrustModel = Literal["none", "jdp", "ldp"]
+TrustModel = str
+"""Name of a trust model, a key of `threat_models.NOISY_SIDES`."""
 
 ADJACENCY = "replace one user's trajectory"
 

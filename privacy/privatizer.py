@@ -24,6 +24,7 @@ from dprl.privacy.messages import PrivateMessages, SubmissionRange, UserMessage
 from dprl.privacy.query import Query
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.ranges import RangeSet
+from dprl.privacy.threat_models import NOISY_SIDES
 
 Q = TypeVar("Q", bound=Query)
 _NOBODY, _LOOP, _CLIENTS = range(3)
@@ -77,10 +78,16 @@ class Privatizer(Generic[Q]):
         self._streams = streams
         self._issuer = secrets.token_hex(8)
         events = query.events(ENTROPY[streams.noise.entropy])
-        threats = query.threat_model(submissions)
+        model = "none" if request.requested is None else request.requested.trust_model
+        if query.noisy_sides != NOISY_SIDES[model]:
+            raise LedgerError(
+                f"noise on (the client's side, the server's side) must be {NOISY_SIDES[model]} with model {model}, got "
+                f"{query.noisy_sides}; ask for the trust model of this noise"
+            )
+        threats = query.threat_model(model, submissions)
         if n_users * submissions > query.longest_run:
             raise ValueError(f"n_users must be at most {query.longest_run}, got {n_users}; a key of noise ends there")
-        self._spec = LedgerSpec(query.trust_model, events, threats, operator.index(n_users), submissions)
+        self._spec = LedgerSpec(model, events, threats, operator.index(n_users), submissions)
         self._source = _NOBODY
         self._received = RangeSet()
         self._skipped = 0
@@ -93,6 +100,11 @@ class Privatizer(Generic[Q]):
     def trust_model(self) -> TrustModel:
         """Trust model."""
         return self._spec.trust_model
+
+    @property
+    def server_noise(self) -> bool:
+        """Whether a trusted server adds the noise."""
+        return self.query.noisy_sides[1]
 
     @property
     def n_users(self) -> int:
@@ -164,7 +176,7 @@ class Privatizer(Generic[Q]):
             LedgerError: if there are not so many left, the compiled loop submits, or a trusted server adds the noise.
         ValueError: for k below 1.
         """
-        if self.trust_model == "jdp":
+        if self.server_noise:
             raise LedgerError(
                 "clients in other processes send messages with noise, and here a trusted server adds it; run the "
                 "compiled loop, or take model: ldp"

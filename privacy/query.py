@@ -8,19 +8,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dprl.privacy.base import Float64Array, LedgerError, Precision, TrustModel
+from dprl.privacy.base import Float64Array, Precision, TrustModel
 from dprl.privacy.certificate import PrivacyRequest
 from dprl.privacy.channel import Channel
 from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.threat_models import ThreatModel
 
-MODELS: dict[tuple[bool, bool], TrustModel] = {
-    (False, False): "none",
-    (False, True): "jdp",
-    (True, False): "ldp",
-}
-"""Trust model by where there is noise: (on the client's side, on the server's side)."""
 _KERNELS_ONLY = "{} are sent, received and released by the kernels of their query only"
 MOST_DRAWS = 2**53
 """Numbers that one key may draw at most."""
@@ -42,13 +36,6 @@ class Query(ABC):
         """Whether there is noise on (the client's side, the server's side)."""
 
     @property
-    def trust_model(self) -> TrustModel:
-        """The trust model that the noise makes it. Raises LedgerError for noise on both sides."""
-        if self.noisy_sides not in MODELS:
-            raise LedgerError(f"noise is on the client's side or on the server's, got {self}; leave one of them out")
-        return MODELS[self.noisy_sides]
-
-    @property
     @abstractmethod
     def identity(self) -> str:
         """Text that identifies record and noise, see `noise_identity`."""
@@ -63,8 +50,8 @@ class Query(ABC):
         """Return the releases that one submission takes part in, described by the objects that make the noise."""
 
     @abstractmethod
-    def threat_model(self, submissions: int) -> ThreatModel:
-        """Return the threat model, for users with so many submissions each."""
+    def threat_model(self, model: TrustModel, submissions: int) -> ThreatModel:
+        """Return the threat model under a trust model, for users with so many submissions each."""
 
     @abstractmethod
     def open(self, streams: Streams) -> Channel:

@@ -64,6 +64,8 @@ def _unprotected(record: str, attained_by: str, unit: str = _USER, adjacency: st
     return ThreatModel(unit, adjacency, _NO_PROTECTION.format(record), (), ("everything",), attained_by)
 
 
+NOISY_SIDES: dict[TrustModel, tuple[bool, bool]] = {"none": (False, False), "jdp": (False, True), "ldp": (True, False)}
+"""By trust model: whether there is noise on (the client's side, the server's side)."""
 THREAT_MODELS: dict[tuple[str, TrustModel], ThreatModel] = {
     ("counts", "none"): _unprotected("counts", _COUNTS),
     ("counts", "jdp"): ThreatModel(

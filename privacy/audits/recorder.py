@@ -123,7 +123,7 @@ def _of_counts(privatizer: CountPrivatizer, world: int) -> Iterator[Message]:
     for user in range(1, privatizer.n_users + 1):
         record = canary(families, world, fractions=True) if user == 1 else filler_user(families)
         report = privatizer.send(record, user)
-        if privatizer.trust_model != "jdp":
+        if not privatizer.server_noise:
             yield Message.of(_REPORT, report.values)
         privatizer.receive(report)
         counts = privatizer.release()
@@ -155,7 +155,7 @@ def _of_gradients(privatizer: GradientPrivatizer, world: int) -> Iterator[Messag
     gradients[0, 0] = _FAR if world else -_FAR
     scores = np.full(agents, _MIDDLE)
     scores[0] = 2.0 * _MIDDLE if world else 0.0
-    if privatizer.trust_model == "jdp":
+    if privatizer.server_noise:
         yield from _of_windows(privatizer, gradients)
         return
     lease = privatizer.lease(agents)
@@ -198,7 +198,7 @@ def _of_statistics(privatizer: StatisticsPrivatizer, world: int) -> Iterator[Mes
         features[..., 0] = far
         read = np.zeros(corrections.shape)
         send_statistics(channel, features, targets, corrections, user)
-        if privatizer.trust_model != "jdp":
+        if not privatizer.server_noise:
             for name, part in zip(names, (channel.message[:wide], channel.message[wide:]), strict=False):
                 yield Message.of(name, part)
             yield Message.of("fractions", _off_grid(privatizer))

@@ -56,7 +56,9 @@ def draw_plainly(out: Float64Array, noise: Noise, first: np.uint64) -> int:
     return int(fill is not None)
 
 
-_TABLE = JumpTable("int64(voidptr, int64, int64, float64, float64, voidptr, voidptr, int64, uint64)", place=2)
+_LAWS = 64
+_SIGNATURE = "int64(voidptr, int64, int64, float64, float64, voidptr, voidptr, int64, uint64)"
+_TABLE = JumpTable(_SIGNATURE, place=2, size=_LAWS)
 draw_compiled = _TABLE.call
 
 
@@ -67,8 +69,8 @@ def sampler(law: int) -> Callable[[Sampler], Sampler]:
     """
 
     def decorate(fill: Sampler) -> Sampler:
-        if law in _samplers:
-            raise ValueError(f"law must be a code that no other law has, got {law}; take the next free one")
+        if law in _samplers or not 0 < law < _LAWS:
+            raise ValueError(f"law must be a code from 1 to {_LAWS - 1} that no other law has, got {law}; take another")
         _samplers[law] = kernel(fill)
         filled = FunctionType(_filled.__code__, {**globals(), "fill": _samplers[law]}, _filled.__name__)
         filled.__qualname__ = f"{_filled.__name__}_{law}"  # the on-disk cache looks at it

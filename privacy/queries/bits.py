@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from dprl.compiled import no_alloc_kernel
-from dprl.privacy.base import Float64Array, Int64Array
+from dprl.privacy.base import Float64Array, Int64Array, TrustModel
 from dprl.privacy.channel import SENT, advance_received, advance_sent, new_cursor
 from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.mechanisms.base import Noise, Sensitivity
@@ -100,10 +100,10 @@ class BitQuery(Query):
             return (ReleaseEvent.without_noise("bit", 1, entropy),)
         return (ReleaseEvent("bit", self.law, _ONE_BIT, _ONE_BIT, True, 1, 1, entropy),)
 
-    def threat_model(self, submissions: int) -> ThreatModel:
+    def threat_model(self, model: TrustModel, submissions: int) -> ThreatModel:
         """Return the threat model."""
         del submissions
-        return THREAT_MODELS["bits", self.trust_model]
+        return THREAT_MODELS["bits", model]
 
     def open(self, streams: Streams) -> BitChannel:
         """Return the channel before the first user."""

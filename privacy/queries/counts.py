@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dprl.privacy.base import Float64Array, Int64Array, LedgerError, Precision
+from dprl.privacy.base import Float64Array, Int64Array, LedgerError, Precision, TrustModel
 from dprl.privacy.certificate import PrivacyRequest
 from dprl.privacy.channel import RECEIVED, RELEASED, new_cursor
 from dprl.privacy.counters import COUNTERS, ExactCounter
@@ -117,10 +117,10 @@ class CountQuery(Query):
             entropy=entropy,
         )
 
-    def threat_model(self, submissions: int) -> ThreatModel:
+    def threat_model(self, model: TrustModel, submissions: int) -> ThreatModel:
         """Return the threat model."""
         del submissions
-        return of_counts(self.trust_model, self.families.players)
+        return of_counts(model, self.families.players)
 
     def open(self, streams: Streams) -> CountChannel:
         """Return the channel before the first user."""

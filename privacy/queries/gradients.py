@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from dprl.compiled import no_alloc_kernel
-from dprl.privacy.base import Float64Array, Int64Array, LedgerError
+from dprl.privacy.base import Float64Array, Int64Array, LedgerError, TrustModel
 from dprl.privacy.channel import RECEIVED, RELEASED, SENT, advance_received, advance_sent, new_cursor
 from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.mechanisms.base import Noise, Sensitivity
@@ -26,7 +26,7 @@ from dprl.privacy.randomness.streams import Streams, noise_identity
 from dprl.privacy.threat_models import ThreatModel, of_gradients
 
 
-class ScoreNoise(NamedTuple):
+class _ScoreNoise(NamedTuple):
     """The randomiser of the bit 1[score >= target] of a submission.
 
     noise: key and table of the coins, the table empty if no bit is sent; target: of the score; bit float64[1]:
@@ -41,7 +41,7 @@ class ScoreNoise(NamedTuple):
         return f"ScoreNoise(target={self.target})"
 
 
-class Window(NamedTuple):
+class _Window(NamedTuple):
     """Window of a trusted server: a sum of clipped gradients, released with noise once it is full.
 
     size: submissions of a window, 0 for noise on the clients' side; total float64[d]: of the window under way.
@@ -64,8 +64,8 @@ class GradientChannel(NamedTuple):
 
     cursor: Int64Array
     noise: VectorNoise
-    score: ScoreNoise
-    window: Window
+    score: _ScoreNoise
+    window: _Window
     message: Float64Array
 
     def __repr__(self) -> str:
@@ -74,7 +74,7 @@ class GradientChannel(NamedTuple):
 
 @no_alloc_kernel
 def write_message(
-    message: Float64Array, gradient: Float64Array, reached: float, noise: VectorNoise, score: ScoreNoise, number: int
+    message: Float64Array, gradient: Float64Array, reached: float, noise: VectorNoise, score: _ScoreNoise, number: int
 ) -> None:
     """Write the message float64[m] of submission `number`: the randomised gradient and, if it is sent, the bit.
 
@@ -157,7 +157,7 @@ def send_all(
     gradients: Float64Array,
     scores: Float64Array,
     noise: VectorNoise,
-    score: ScoreNoise,
+    score: _ScoreNoise,
     first: int,
 ) -> None:
     """Client side: write the messages float64[k, m] of submissions first, first+1, ...
@@ -262,25 +262,25 @@ class GradientQuery(Query):
         bit = Sensitivity.of_cells(1)
         return gradient, ReleaseEvent("score bit", self.response, bit, bit, True, 1, 1, entropy)
 
-    def threat_model(self, submissions: int) -> ThreatModel:
+    def threat_model(self, model: TrustModel, submissions: int) -> ThreatModel:
         """Return the threat model."""
-        return of_gradients(self.trust_model, submissions, self.release_scores, self.left_open)
+        return of_gradients(model, submissions, self.release_scores, self.left_open)
 
     def open(self, streams: Streams) -> GradientChannel:
         """Return the channel before the first submission."""
         noise, score = self.randomisers(streams)
-        window = Window(self.window, np.zeros(self.dimension if self.window else 0))
+        window = _Window(self.window, np.zeros(self.dimension if self.window else 0))
         return GradientChannel(new_cursor(), noise, score, window, np.zeros(self.message_length))
 
     def changing(self, channel: GradientChannel) -> dict[str, np.ndarray]:
         """Return the sum of the window under way; it stays where the server is."""
         return {"window": channel.window.total} if self.window else {}
 
-    def randomisers(self, streams: Streams) -> tuple[VectorNoise, ScoreNoise]:
+    def randomisers(self, streams: Streams) -> tuple[VectorNoise, _ScoreNoise]:
         """Return the randomisers for kernels; with entropy `os` they have other keys every time."""
         table = SILENT.table if self.response is None else self.response.table()
         coins = SILENT._replace(key=streams.key("user_coins", self.identity), table=table)
-        score = ScoreNoise(coins, self.target_score, np.zeros(1))
+        score = _ScoreNoise(coins, self.target_score, np.zeros(1))
         return self.law.vector_noise(streams.key("user_noise", self.identity)), score
 
     def read(self, channel: GradientChannel, messages: Float64Array) -> GradientEstimates:

@@ -13,7 +13,7 @@ from typing import ClassVar, Literal, cast
 import numpy as np
 import numpy.typing as npt
 
-from dprl.privacy.base import Float64Array, LedgerError
+from dprl.privacy.base import Float64Array, LedgerError, TrustModel
 from dprl.privacy.channel import new_cursor
 from dprl.privacy.counters import COUNTERS, ExactCounter
 from dprl.privacy.counters.base import EXACT, ROWS, Counter, Tree, node_of
@@ -273,10 +273,10 @@ class StatisticsQuery(Query):
             entropy=entropy,
         )
 
-    def threat_model(self, submissions: int) -> ThreatModel:
+    def threat_model(self, model: TrustModel, submissions: int) -> ThreatModel:
         """Return the threat model."""
         del submissions
-        return of_statistics(self.trust_model, self.rewards, self.clipped)
+        return of_statistics(model, self.rewards, self.clipped)
 
     def open(self, streams: Streams) -> StatisticsChannel:
         """Return the channel before the first user."""

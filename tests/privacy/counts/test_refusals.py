@@ -19,6 +19,7 @@ from dprl.privacy import (
     CountFamily,
     CountPrivatizer,
     CountQuery,
+    Guarantee,
     LedgerError,
     LocalPrivacy,
     NoiseSpec,
@@ -26,10 +27,12 @@ from dprl.privacy import (
     Streams,
     UserRecord,
 )
-from dprl.privacy.counters import BinaryTree
+from dprl.privacy.certificate import PrivacyRequest
+from dprl.privacy.counters import BinaryTree, ExactCounter
 from dprl.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder
+from dprl.privacy.privatizer import Privatizer
 from dprl.privacy.queries.count_kernels import SUMS, encode, send_and_release
 from tests.privacy.sending import sent
 
@@ -215,11 +218,21 @@ def test_a_unary_law_of_another_shape_is_refused(tabular_families: Families) -> 
             dataclasses.replace(query, noise=query.noise._replace(law=law))
 
 
-def test_the_trust_model_follows_from_the_noise_and_noise_on_both_sides_is_refused(tabular_families: Families) -> None:
-    tree, families = BinaryTree(9, Laplace(1.0)), tabular_families(2)
-    assert CountQuery(CountEncoding(families), NoiseSpec(None, tree)).trust_model == "jdp"
-    with pytest.raises(LedgerError, match="noise is on the client's side or on the server's"):
-        _ = CountQuery(CountEncoding(families), NoiseSpec(Laplace(1.0), tree)).trust_model
+@pytest.mark.parametrize("model", ["none", "jdp", "ldp"])
+@pytest.mark.parametrize("sides", [(False, False), (False, True), (True, False), (True, True)])
+def test_noise_on_other_sides_than_those_of_the_trust_model_is_refused(
+    tabular_families: Families, model: str, sides: tuple[bool, bool]
+) -> None:
+    law, node = (Laplace(1.0) if noisy else None for noisy in sides)
+    counter = ExactCounter(9) if node is None else BinaryTree(9, node)
+    query = CountQuery(CountEncoding(tabular_families(2)), NoiseSpec(law, counter))
+    asked = None if model == "none" else Guarantee(model, 1.0)
+    request = PrivacyRequest(asked, asked, "certified", "a test")
+    if sides == {"none": (False, False), "jdp": (False, True), "ldp": (True, False)}[model]:
+        assert Privatizer(query, request, 9, Streams(0, "sides")).trust_model == model
+    else:
+        with pytest.raises(LedgerError, match=r"noise on \(the client's side, the server's side\) must be"):
+            Privatizer(query, request, 9, Streams(0, "sides"))
 
 
 def test_a_channel_does_not_print_what_is_not_released(privatizer: CountPrivatizer) -> None:

@@ -22,9 +22,7 @@ from dprl.privacy import (
     Streams,
 )
 from dprl.privacy.certificate import Certificate
-from dprl.privacy.mechanisms.gram_base import RawGram
 from dprl.privacy.mechanisms.gram_laws import GramGaussian, printed_gaussian_sigma, printed_laplace_scale
-from dprl.privacy.queries.linear_statistics import StatisticsQuery
 
 SMALL, LARGE = StatisticsLayout(5, 4, 2, 2, 3), StatisticsLayout(5, 50, 10, 10, 3)
 EXACT = NoiseConfig(arithmetic="exact")
@@ -246,11 +244,6 @@ def test_settings_that_do_not_fit_the_arithmetic_or_the_layout_are_refused() -> 
     for settings in refused:
         with pytest.raises(ValueError, match=f"^{next(iter(settings))} must be one of"):
             NoStatisticsPrivacy(**settings)
-
-
-def test_the_trust_model_follows_from_the_noise() -> None:
-    raw = StatisticsQuery(SMALL, RawGram(SMALL.release(clipped=True)), "public")
-    assert (raw.trust_model, built().query.trust_model) == ("none", "ldp")
 
 
 def test_noise_that_does_not_fit_what_is_sent_is_refused() -> None:
