@@ -230,6 +230,17 @@ def test_a_run_of_senders_continues_and_passes_over_what_was_lost() -> None:
     assert second.certificate("x").users == 12
 
 
+def test_a_batch_is_refused_wherever_it_overlaps_one_that_was_accepted() -> None:
+    privatizer = built("privunit")
+    lease = privatizer.lease(6)
+    batches = [(2, 4), (0, 3), (3, 6), (0, 6), (1, 3)]
+    sent = [sent_by(GradientClient(privatizer.client_spec), lease.part(*batch)) for batch in batches]
+    privatizer.accept(sent[0])
+    for again, messages in zip((3, 4, 3, 3), sent[1:], strict=True):
+        with pytest.raises(LedgerError, match=f"submission {again} was received already"):
+            privatizer.accept(messages)
+
+
 def test_a_state_of_something_else_is_refused(name: str) -> None:
     state = built(name).state_dict()
     with pytest.raises(ValueError, match="of other noise, another seed or other settings"):

@@ -16,6 +16,7 @@ from dprl.privacy import (
     Streams,
 )
 from dprl.privacy.accounting.closed_forms import gaussian_mu
+from dprl.privacy.accounting.composition import repeat
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
 from dprl.privacy.mechanisms.privunit import PrivUnit
 from dprl.privacy.mechanisms.projected_random_sign import ProjectedRandomSign
@@ -44,6 +45,15 @@ def test_with_delta_each_submission_gets_what_the_composition_allows(
     found = mechanism_of(LocalGradientPrivacy(1.0, 1e-6, submissions=submissions)).curve().pure_epsilon
     assert found == pytest.approx(each, abs=6e-5)
     assert found * submissions == pytest.approx(gain, abs=0.06)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0, 10.0])
+@pytest.mark.parametrize("submissions", [2, 5, 10])
+def test_gaussian_noise_on_a_grid_meets_delta_for_all_submissions(epsilon: float, submissions: int) -> None:
+    """The clip is rounded to the grid, so that of one submission need not be 1/sqrt(T) of that of all together."""
+    settings = LocalGradientPrivacy(epsilon, 1e-6, "clipped_gaussian", clip=1.0, submissions=submissions)
+    curve = mechanism_of(settings, "exact").curve()
+    assert 0.95e-6 < repeat(curve, submissions).delta(epsilon) <= 1e-6
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 7.3, 10.0])

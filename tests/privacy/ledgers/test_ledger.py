@@ -277,6 +277,16 @@ def test_attempts_that_ask_users_again_compose() -> None:
     assert certificate(once, 1.0).to_dict()["users_asked_again"] == 0
 
 
+@pytest.mark.parametrize("cap", [1, 2, 3])
+def test_attempts_compose_with_all_submissions_of_each(cap: int) -> None:
+    journal = Notes()
+    journal.attempts = [N_AGENTS * cap, 1]
+    ledger = agents(cap=cap, journal=journal)
+    assert ledger.attempts == 2
+    assert ledger.pure_epsilon() == pytest.approx(2 * cap * agents(cap=1).pure_epsilon())
+    assert ledger.delta(1.5) == pytest.approx(agents(cap=2 * cap).delta(1.5))
+
+
 def test_releases_in_a_journal_are_told_apart_by_what_they_are() -> None:
     """Another epsilon, cap, number of users or trust model is another journal; other words for the same are not."""
     own = agents().spec
