@@ -58,7 +58,7 @@ class _Candidate:
 
 
 @dataclass(frozen=True)
-class CounterSelection:
+class _CounterSelection:
     """The calibrated counter with the smallest root mean square error, and all that were compared, best first."""
 
     counter: AnyCounter
@@ -96,7 +96,7 @@ def choose(
     required: CounterRequirements,
     counters: Iterable[str] = tuple(COUNTERS),
     mechanisms: Iterable[type[Mechanism]] | None = None,
-) -> CounterSelection:
+) -> _CounterSelection:
     """Return the counter of least root mean square error among all pairs of `counters` and `mechanisms`.
 
     Raises ValueError if no pair can give the guarantee.
@@ -111,7 +111,7 @@ def choose(
     candidates = tuple(candidate for _, candidate in tried)
     if not tried or tried[0][0] is None:
         raise ValueError(_none_possible(required, list(counters), candidates))
-    return CounterSelection(tried[0][0], candidates)
+    return _CounterSelection(tried[0][0], candidates)
 
 
 def calibrated_of(name: str, mechanism: type[Mechanism], required: CounterRequirements) -> tuple[AnyCounter, str]:

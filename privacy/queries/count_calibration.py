@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dprl.privacy.base import TrustModel
 from dprl.privacy.counters import COUNTERS
 from dprl.privacy.counters.base import Counter
 from dprl.privacy.counters.selection import CounterRequirements, calibrated_of, choose
@@ -108,18 +107,19 @@ def calibrated_report(mechanism: str, budget: CountBudget) -> tuple[Mechanism | 
     return best, text + (f"; next: {others[0].name}, {others[0].variance ** 0.5:.4g}" if others else "")
 
 
-def best_of_all(model: TrustModel, budget: CountBudget) -> dict[str, Any]:
+def best_of_all(budget: CountBudget, *, local: bool) -> dict[str, Any]:
     """Return the released families and their noise with the least error of the first needed family.
 
-    'rms' is the root mean square over the episodes of the standard deviation of one of its counts.
+    local: whether the noise is on the client's side. 'rms' is the root mean square over the episodes of the standard
+    deviation of one of its counts.
     """
-    found = [_best(model, replace(budget, encoding=encoding)) for encoding in _encodings(budget.encoding)]
+    found = [_best(replace(budget, encoding=encoding), local=local) for encoding in _encodings(budget.encoding)]
     return min(found, key=lambda best: float(best["rms"]))
 
 
-def _best(model: TrustModel, budget: CountBudget) -> dict[str, Any]:
+def _best(budget: CountBudget, *, local: bool) -> dict[str, Any]:
     summands = budget.encoding.summands(budget.encoding.needed.families[0])
-    if model == "ldp":
+    if local:
         report, _ = calibrated_report(AUTO, budget)
         rms = math.sqrt(report.variance * (budget.n_users + 1) / 2.0)
         named = {"mechanism": report.name}

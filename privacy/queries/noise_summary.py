@@ -49,7 +49,7 @@ def noise_summary(
     error = {"family": encoding.needed.families[0].name, "rms": rms, "max": largest}
     budget = CountBudget(guarantee.epsilon, guarantee.delta, encoding, noise.counter.n_items, arithmetic)
     row = Sensitivity.of_cells(encoding.released.changed_cells())
-    best = best_of_all(guarantee.trust_model, budget)
+    best = best_of_all(budget, local=noise.law is not None)
     return {
         "error": error,
         "per_user": _per_user(noise.counter, row, releases, guarantee.delta),

@@ -140,7 +140,7 @@ def _of_shared_epsilon(
 
 
 @dataclass(frozen=True)
-class PrintedNoise:
+class _PrintedNoise:
     """The noise that [TH23] prints for one mechanism: its scale, the theorem, and whether that claims delta = 0."""
 
     scale: Callable[[StatisticsBudget, StatisticsLayout], float]
@@ -152,16 +152,16 @@ def _laplace_scale(budget: StatisticsBudget, layout: StatisticsLayout) -> float:
     return printed_laplace_scale(layout.horizon, layout.dimension, budget.epsilon)
 
 
-PRINTED: dict[str, PrintedNoise] = {
-    GramGaussian.name: PrintedNoise(
+PRINTED: dict[str, _PrintedNoise] = {
+    GramGaussian.name: _PrintedNoise(
         lambda budget, layout: printed_gaussian_sigma(layout.horizon, budget.epsilon, budget.delta), "[TH23] Theorem 1"
     ),
-    GramLaplace.name: PrintedNoise(_laplace_scale, "[TH23] Theorem 3", pure=True),
-    GramUniform.name: PrintedNoise(
+    GramLaplace.name: _PrintedNoise(_laplace_scale, "[TH23] Theorem 3", pure=True),
+    GramUniform.name: _PrintedNoise(
         lambda budget, layout: printed_uniform_bound(layout.horizon, budget.delta),
         "[TH23] Theorem 5, which claims (0, delta), and so (epsilon, delta) for the requested epsilon",
     ),
-    GramBoundedLaplace.name: PrintedNoise(_laplace_scale, "[TH23] Theorem 7", pure=True),
+    GramBoundedLaplace.name: _PrintedNoise(_laplace_scale, "[TH23] Theorem 7", pure=True),
 }
 OF_SCALES: dict[str, Callable[[GramRelease, tuple[float, ...]], GramMechanism]] = {
     kind.name: kind for kind in (GramGaussian, GramLaplace, GramUniform)
