@@ -248,7 +248,7 @@ class MALDPLearner(Learner):
             sums=empty_sums(n_messages, horizon, dimension),
             estimates=no_estimates(n_messages, horizon, dimension),
             rewards=self._first_estimates(streams),
-            growing=privatizer.trust_model != "jdp",
+            growing=not privatizer.server_noise,
             beta_rates=self._beta_rates(),
             shift_rates=shift_rates(privatizer.query.deviations, dimension, self.config.alpha, self.config.shift_scale),
             betas=np.zeros(horizon),

@@ -324,6 +324,6 @@ class PGCA3CLearner(Learner):
 
 def _check_scores_are_named(privatizer: GradientPrivatizer) -> None:
     """Raise ValueError unless the certificate names raw scores as read: this learner reads them."""
-    excluded = privatizer.query.threat_model(submissions=1).excluded
+    excluded = privatizer.query.threat_model(privatizer.trust_model, submissions=1).excluded
     if privatizer.trust_model != "none" and not {RAW_SCORES, SIMULATED_SCORES} & set(excluded):
         raise ValueError("privatizer must name raw scores as a channel that is left open; take config.privatizer(...)")

@@ -11,11 +11,13 @@ from dprl.platform.commands.base import add_json, add_storage, as_json, say
 from dprl.platform.errors import EXIT_DONE, UserError, broken_rule
 
 if TYPE_CHECKING:
+    from dprl.platform.reports.documents.blocks import Block
     from dprl.platform.reports.pages.writing import SweepReport
 
 HELP = "report the best algorithm at each epsilon: a page with figures, tables and tests"
 EXAMPLE = "report regret_vs_epsilon"
 _MARKDOWN = ".md"
+_HEADERS = ["privacy budget", "best", "[95 % interval]", "cost of privacy", "next best"]
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -29,8 +31,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "--compare",
         metavar=("ONE", "OTHER"),
         nargs=2,
-        help="also test these two algorithms or cells; on a Markdown page: ratio of the episodes to half regret, OTHER "
-        "algorithm to ONE",
+        help="also test these two algorithms or cells, and show the ratio of episodes to half regret, OTHER to ONE",
     )
     add_storage(parser)
     add_json(parser)
@@ -38,68 +39,62 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the report of some sweeps and print its answers."""
+    from dprl.platform.reports.documents.terminal import write
+    from dprl.platform.reports.pages.writing import SweepReport
     from dprl.platform.results.home import home_folder
 
     home = home_folder(options.storage)
-    if options.out is not None and options.out.endswith(_MARKDOWN):
-        return _markdown(options, home)
-    if options.preface is not None:
+    page = options.out is not None and options.out.endswith(_MARKDOWN)
+    if options.preface is not None and not page:
         remedy = "add e.g. --out report.md"
         raise broken_rule("--preface", "is for the Markdown form only", options.preface, remedy)
-    from dprl.platform.reports.pages.writing import SweepReport
-
     if options.out is None and len(options.sweeps) > 1:
         rule, remedy = "must be given with several sweeps", "write e.g. --out report"
         raise broken_rule("--out", rule, None, remedy)
-    found = SweepReport.of(home, options.sweeps, options.compare)
-    folder = found.layouts[0].folder if options.out is None else Path(options.out)
+    preface = "" if options.preface is None else _text_of(options.preface)
+    compared = None if options.compare is None else (options.compare[0], options.compare[1])
+    found = SweepReport.of(home, options.sweeps, compared)
+    place = found.layouts[0].folder if options.out is None else Path(options.out)
     try:
-        files = found.write(folder, options.resume_command, options.title)
+        if page:
+            files = found.write_markdown(place, options.resume_command, options.title, preface)
+        else:
+            files = found.write(place, options.resume_command, options.title)
     except OSError as error:
-        raise _unwritable("folder", folder, error) from None
+        raise _unwritable("file" if page else "folder", place, error) from None
     if options.json:
         say(as_json({"page": str(files[0]), "files": [str(file) for file in files], **found.data()}))
         return EXIT_DONE
-    _say_answers(found)
+    write(sys.stdout, _answers(found))
     say(f"report    {files[0]}")
     return EXIT_DONE
 
 
-def _say_answers(found: SweepReport) -> None:
+def _answers(found: SweepReport) -> list[Block]:
+    """Return the answers as blocks for a terminal."""
     from dprl.platform.reports.comparing.answers import answers_of
     from dprl.platform.reports.comparing.sentences import heading, lead
-    from dprl.platform.reports.tables import write_table
+    from dprl.platform.reports.documents.blocks import Heading, Paragraph, Table
 
-    for line in found.missing:
-        say(f"not finished: {line}")
+    blocks: list[Block] = [Paragraph(line, "", "not finished") for line in found.missing]
     if answer := heading(found.groups):
-        say(answer)
-    for sentence in lead(found.groups):
-        say(f"  {sentence}")
+        blocks.append(Heading(answer))
+    blocks += [Paragraph(sentence, "lead") for sentence in lead(found.groups)]
     for group in found.groups:
-        say(f"{group.title}: {group.amount}" if group.amount else group.title)
+        blocks.append(Heading(f"{group.title}: {group.amount}" if group.amount else group.title))
         rows = [[each.need, each.best or each.note, each.value, each.cost, each.short] for each in answers_of(group)]
         if rows:
-            write_table(sys.stdout, ["privacy budget", "best", "[95 % interval]", "cost of privacy", "next best"], rows)
+            blocks.append(Table.of_texts(_HEADERS, rows, _HEADERS))
+    return blocks
 
 
-def _markdown(options: argparse.Namespace, home: Path) -> int:
-    from dprl.platform.reports.pages.markdown_page import PageRequest, report_page, summaries
-    from dprl.platform.results.atomic_files import write_text
-
-    compared = None if options.compare is None else (options.compare[0], options.compare[1])
-    wanted = PageRequest(options.title, options.preface, compared, options.resume_command)
-    text = report_page(home, options.sweeps, wanted)
-    file = Path(options.out)
+def _text_of(file: str) -> str:
     try:
-        write_text(file, text)
-    except OSError as error:
-        raise _unwritable("file", file, error) from None
-    if options.json:
-        say(as_json({"page": str(file), "cells": summaries(home, options.sweeps).to_dict("records")}))
-        return EXIT_DONE
-    say(f"report    {file}")
-    return EXIT_DONE
+        return Path(file).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        rule = f"must be a Markdown file that can be read ({why})"
+        raise broken_rule("--preface", rule, file, "give the path of one") from None
 
 
 def _unwritable(kind: str, path: Path, error: OSError) -> UserError:

@@ -25,7 +25,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run papers' experiments, as far as they are not finished, and write their numbers beside ours."""
     from dprl.platform.environment_variables import tracking_uri
-    from dprl.platform.reports.tables import write_table
+    from dprl.platform.reports.documents.blocks import Table
+    from dprl.platform.reports.documents.terminal import write
     from dprl.platform.reproductions.engine import Request
     from dprl.platform.reproductions.papers import PAPERS, wanted
     from dprl.platform.results.home import home_folder
@@ -45,6 +46,6 @@ def run(options: argparse.Namespace) -> int:
         for one in found:
             if one.page is not None and not options.json:
                 headers, *rows = one.verdicts
-                write_table(sys.stdout, headers, rows)
+                write(sys.stdout, [Table.of_texts(headers, rows, headers[:1])])
                 say(f"page      {one.page}")
     return exit_code([line for one in found for line in one.failed])

@@ -1,4 +1,4 @@
-"""What an audit found, as text: a block for each cell or mechanism, a table for the papers' claims."""
+"""Findings of an audit as text: a block for each cell or mechanism, a table for the papers' claims."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import textwrap
 from collections.abc import Sequence
 
 from dprl.platform.errors import EXIT_DONE, EXIT_SOME_FAILED, counted
+from dprl.platform.reports.documents.blocks import Facts, Table
+from dprl.platform.reports.documents.terminal import WIDTH, text_of
 from dprl.platform.reports.verdicts import number
 from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof
 from dprl.privacy.audits.page import ClaimsPage, NumberCheck
 from dprl.privacy.verdicts import APPROXIMATE_DELTA
 
-_WIDTH = 116
 _LAST_BITS = "last bits"
 _MOST_NAMED = 5
 """Cells that fail and are named at the end; their blocks above say why."""
@@ -21,24 +22,19 @@ _HEAD = ("", "from", "noise as printed", "claimed", "pure", "at a delta", "by pr
 
 
 def block(label: str, findings: Sequence[Finding], last_bits: str | None = None) -> str:
-    """Return what was found about one cell or mechanism, the verdict in the first line.
+    """Return the findings about one cell or mechanism, the verdict in the first line.
 
-    last_bits: what else to say of them, where they are not attacked.
+    last_bits: a further text on them, where they are not attacked.
     """
     first = findings[0]
     facts = [("noise", first.subject), ("claimed", _claimed(first)), ("proved", _proved(first))]
     facts += [(_kind(finding), _measured(finding)) for finding in findings if finding.measurement is not None]
     facts += [(_LAST_BITS, last_bits)] if last_bits else []
-    lines, previous = _unbroken(f"{label}: {_headline(findings)}"), ""
-    for name, text in facts:
-        head = f"  {name if name != previous else '':<10}"
-        lines += textwrap.wrap(text, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
-        previous = name
-    return "\n".join(lines)
+    return text_of(Facts("\n".join(_unbroken(f"{label}: {_headline(findings)}")), facts))
 
 
 def outcome(failing: Sequence[str], audited: int) -> str:
-    """Return the last lines of an audit: which of the audited cells or mechanisms fail, and the exit code."""
+    """Return the last lines of an audit: the failing cells or mechanisms, and the exit code."""
     if not failing:
         return f"exit code {EXIT_DONE}: no claim fails ({audited} audited)"
     named = "; ".join(failing[:_MOST_NAMED])
@@ -49,7 +45,7 @@ def outcome(failing: Sequence[str], audited: int) -> str:
 
 def _unbroken(text: str) -> list[str]:
     """Return lines of whole words."""
-    return textwrap.wrap(text, _WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def papers_text(page: ClaimsPage, seconds: float) -> str:
@@ -68,7 +64,7 @@ def papers_text(page: ClaimsPage, seconds: float) -> str:
         "",
         _table(("", "", "noise", *_HEAD[3:]), page.controls),
         "",
-        *_notes((*page.claims, *page.controls)),
+        _notes((*page.claims, *page.controls)),
         "",
         _summary(page, seconds),
     ]
@@ -111,7 +107,7 @@ def _limit(measured: Measurement) -> str:
 
 
 def _against_proof(measured: Measurement) -> str:
-    """Return a bound that exceeds what is proved, beside it."""
+    """Return the proved bound where the measured one exceeds it."""
     if measured.epsilon_lb > measured.proved.epsilon:
         return f"proved {_three(measured.proved.epsilon)}, measured epsilon >= {_three(measured.epsilon_lb)}"
     return f"proved delta {_three(measured.proved.delta)}, measured delta >= {_three(measured.delta_lb)}"
@@ -168,10 +164,7 @@ def _measured(finding: Finding) -> str:
 
 
 def _table(head: tuple[str, ...], findings: Sequence[Finding]) -> str:
-    rows = [head, *(_row(finding) for finding in findings)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "\n".join([lines[0], "-" * max(len(line) for line in lines), *lines[1:]])
+    return text_of(Table.of_texts(head, [_row(finding) for finding in findings], head))
 
 
 def _row(finding: Finding) -> tuple[str, ...]:
@@ -246,16 +239,14 @@ def _number_line(check: NumberCheck) -> str:
     )
 
 
-def _notes(findings: Sequence[Finding]) -> list[str]:
-    """Return, line by line, why a claim is wrong or what else to know, and where it was measured."""
-    lines = ["Why, and where it was measured"]
+def _notes(findings: Sequence[Finding]) -> str:
+    """Return, line by line, the reason why a claim is wrong, other notes, and the place of the measurement."""
+    facts = []
     for finding in findings:
         measured = finding.measurement
         where = "" if measured is None else f"[{measured.probe}]{_limit(measured)}"
-        text = " ".join(part for part in (finding.note, where) if part)
-        head = f"  {finding.name:<8}"
-        lines += textwrap.wrap(text, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
-    return lines
+        facts.append((finding.name, " ".join(part for part in (finding.note, where) if part)))
+    return text_of(Facts("Why, and where it was measured", facts))
 
 
 def _summary(page: ClaimsPage, seconds: float) -> str:
@@ -274,7 +265,7 @@ def _summary(page: ClaimsPage, seconds: float) -> str:
 
 
 def _distinct(page: ClaimsPage) -> str:
-    """Return how many claims of the papers the rows are, and which rows are none of their own."""
+    """Return the number of distinct claims of the papers, and the rows that are not claims of their own."""
     names = [finding.name for finding in page.claims]
     groups = (
         ("other readings", [name for name in names if name in page.other_readings]),

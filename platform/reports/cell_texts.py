@@ -1,4 +1,4 @@
-"""What a row of a summary says of its cell, in the words of a Markdown table."""
+"""Texts of a cell by its row of the summary."""
 
 from __future__ import annotations
 
@@ -15,23 +15,29 @@ from dprl.platform.reports.verdicts import number
 
 Row = Mapping[str, Any]
 Scales = tuple[tuple[str, float], ...]
+_TRUST = {"jdp": "central", "ldp": "local"}
 
 # What has a column of its own, or is a heading.
 _SHOWN = ("algorithm.name", "privacy.model", "privacy.epsilon", "privacy.delta")
 
 
 def rows_of(summary: pd.DataFrame) -> list[Row]:
-    """Return the rows as mappings without what is missing."""
+    """Return the rows as mappings without missing values."""
     return [{str(key): value for key, value in row.items() if pd.notna(value)} for row in summary.to_dict("records")]
 
 
+def trust_word(model: str) -> str:
+    """Return a trust model in a word, e.g. 'central'."""
+    return _TRUST.get(model, model)
+
+
 def algorithm_name(cell: Row) -> str:
-    """Return what the config calls the cell's algorithm, by default its name."""
+    """Return the config's label of the cell's algorithm, by default its name."""
     return str(cell.get("algorithm_label") or cell["algorithm.name"])
 
 
 def by_environment(cells: Sequence[Row]) -> dict[str, list[Row]]:
-    """Return the cells of each environment, which the key describes."""
+    """Return the cells by environment; keys describe it."""
     found: dict[str, list[Row]] = {}
     for cell in cells:
         settings = [f"{key[4:]}={plain(cell[key])}" for key in cell if key.startswith("env.") and key != "env.name"]
@@ -54,24 +60,12 @@ def scales_text(found: Scales) -> str:
 
 
 def varying_settings(cells: Sequence[Row]) -> list[str]:
-    """Return the settings that tell `cells` of one environment apart, without scales and what is always shown."""
+    """Return the settings in that `cells` of one environment differ, without scales and columns of their own."""
     return [key for key in _settings(cells) if varies(key, cells)]
 
 
-def common_settings(cells: Sequence[Row]) -> list[str]:
-    """Return, as words, the settings in which all `cells` agree; those of privacy need only the private ones."""
-    private = [cell for cell in cells if cell["privacy.model"] != "none"]
-    words = []
-    for key in _settings(cells):
-        holders = private if key.startswith("privacy.") else cells
-        values = {cell.get(key) for cell in holders}
-        if len(values) == 1 and None not in values:
-            words.append(f"{key.rpartition('.')[2]} {plain(values.pop())}")
-    return words
-
-
 def shared_settings(cells: Sequence[Row]) -> list[str]:
-    """Return, as words, every setting in which all `cells` agree."""
+    """Return, as words, every setting that all `cells` share."""
     first = cells[0]
     agreed = [key for key in first if "." in key and all(key in cell and cell[key] == first[key] for cell in cells)]
     return [setting_text(key, first[key]) for key in agreed]
@@ -130,31 +124,11 @@ def result_band(cell: Row, metric: Metric) -> str:
     return _with_ends(episode_reached(cell[column], episodes), ends)
 
 
-def ends_text(cell: Row, column: str) -> str:
-    """Return a mean in the first block and in the last, '' if the cell's algorithm does not report it."""
-    if f"{column}_first" not in cell:
-        return ""
-    return f"{number(cell[f'{column}_first'])} \u2192 {number(cell[f'{column}_last'])}"
-
-
-def first_and_last(cell: Row) -> str:
-    """Return the regret per episode of the first block and of the last, '' if the cell's algorithm reports none."""
-    if "regret_per_episode_first" not in cell:
-        return ""
-    return f"{cell['regret_per_episode_first']:.2g} \u2192 {cell['regret_per_episode_last']:.2g}"
-
-
 def plain(value: object) -> str:
     """Return a value without the '.0' that a column with gaps adds to whole numbers, in at most ten digits."""
     if isinstance(value, float):
         return str(int(value)) if value.is_integer() else f"{value:.10g}"
     return str(value)
-
-
-def table(headers: Sequence[str], rows: Sequence[Sequence[str]], texts: Sequence[str]) -> str:
-    """Return a Markdown table whose columns `texts` are aligned left, the others right."""
-    rule = [":--" if header in texts else "--:" for header in headers]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (headers, rule, *rows))
 
 
 def _ends(cell: Row, name: str) -> list[str]:

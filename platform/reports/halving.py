@@ -11,11 +11,11 @@ from dprl.platform.reports.inference.intervals import median_interval
 
 
 def halved_at(records: pd.DataFrame) -> np.ndarray:
-    """Return the episode at which each seed's regret per episode has halved, float64[n_seeds]; inf if it never does.
+    """Return the episode when each seed's regret per episode has halved, float64[n_seeds]; inf if it never does.
 
     That is the end of the first block whose mean regret per episode is at most half the first record's, and from whose
     end on the mean up to the end of every later block is too, the last one included. A dip that does not last so does
-    not count, however well a long run ends; nor does the last block, which nothing confirms.
+    not count, however well a long run ends; nor does the last block, as nothing confirms it.
 
     records: columns `results.summary.columns`, the same episodes for every seed.
     """
@@ -32,7 +32,7 @@ def halved_at(records: pd.DataFrame) -> np.ndarray:
 
 
 def halving_columns(records: pd.DataFrame) -> dict[str, float]:
-    """Return what a summary shows of a cell's halving: the median with its interval, and the share of seeds halved."""
+    """Return the columns of a cell's halving: the median with its interval, and the share of seeds halved."""
     values = halved_at(records)
     median, lower, upper = median_interval(values)
     share = float(np.isfinite(values).mean())

@@ -1,4 +1,4 @@
-"""What `dprl list` shows: the registries, with the keys of each class, and the configs that come with the project."""
+"""Content of `dprl list`: the registries, with the keys of each class, and the configs that come with the project."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SCREEN = 79
 
 
 def listing(kind: str | None = None) -> dict[str, list[Entry]]:
-    """Return what a config can name, by kind: name, description, and for each class the keys of its section."""
+    """Return the names for configs, by kind: name, description, and for each class the keys of its section."""
     kinds: dict[str, Callable[[], list[Entry]]] = {
         "algorithms": lambda: _with_keys(ALGORITHMS),
         "envs": lambda: _with_keys(ENVIRONMENTS),
@@ -104,7 +104,7 @@ def overview_text(kinds: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
 
 
 def listing_text(kinds: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    """Return what a config can name, kind by kind, with all keys; a name of several classes stands once."""
+    """Return the names that a config can use, kind by kind, with all keys; a name of several classes stands once."""
     blocks = []
     for kind, entries in kinds.items():
         width = max((len(entry["name"]) for entry in entries), default=0)
@@ -123,7 +123,7 @@ def listing_text(kinds: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
 
 
 def _details(entry: Mapping[str, Any]) -> list[str]:
-    """Return a line for each key of a class and what it goes with, or the place of a config."""
+    """Return a line for each key of a class and for its partners, or the place of a config."""
     if "path" in entry:
         cells = f" ({counted(entry['cells'], 'cell')})" if "cells" in entry else ""
         return [f"{entry['path']}{cells}"]

@@ -34,22 +34,22 @@ def is_result(metric: Metric) -> bool:
 
 
 def is_gap(metric: Metric) -> bool:
-    """Whether it is what the policy that a run gives out lacks, in reward."""
+    """Whether it is the loss of the output policy, in reward."""
     return is_result(metric) and metric.of == "output" and metric.unit == "reward" and metric.better == "low"
 
 
 def results_in(found: Collection[str]) -> list[Metric]:
-    """Return the metrics of all algorithms that are results, and whose columns are among those `found`."""
+    """Return the metrics of all algorithms that are results, with columns among those `found`."""
     return [metric for metric in _known() if is_result(metric) and metric.name in found]
 
 
 def gaps_in(found: Collection[str]) -> list[Metric]:
-    """Return the metrics of all algorithms that are gaps, and whose columns are among those `found`."""
+    """Return the metrics of all algorithms that are gaps, with columns among those `found`."""
     return [metric for metric in _known() if is_gap(metric) and metric.name in found]
 
 
 def headlines_in(found: Collection[str]) -> list[Metric]:
-    """Return the headlines of all algorithms whose columns are among those `found`."""
+    """Return the headlines of all algorithms with columns among those `found`."""
     # Another algorithm may have a metric of the same name that is no headline: it has no column of the first block.
     return [metric for metric in _known() if metric.headline and f"{block_column(metric)}_first" in found]
 
@@ -60,19 +60,19 @@ def _known() -> list[Metric]:
 
 
 def unit_of(algorithm: object) -> str:
-    """Return what an episode of the algorithm of that name is called."""
+    """Return the word for an episode of the algorithm of that name."""
     config = ALGORITHMS.get(str(algorithm))
     return config.unit if config is not None else "episode"
 
 
 def shared_unit(algorithms: Iterable[object]) -> str:
-    """Return what an episode is called where it is one of several algorithms."""
+    """Return the word for an episode of several algorithms."""
     units = {unit_of(algorithm) for algorithm in algorithms}
     return units.pop() if len(units) == 1 else "episode"
 
 
 def full_label(metric: Metric) -> str:
-    """Return what a metric is called, and which policy it judges."""
+    """Return the label of a metric, and the policy that it judges."""
     return f"{metric.label}{_JUDGED[metric.of]}"
 
 
@@ -91,7 +91,7 @@ def learned_nothing(records: pd.DataFrame) -> bool:
 
 
 def summary_row(experiment: Experiment, results: CellResults) -> dict[str, Any]:
-    """Return one cell's row of summary.csv: its settings, its metrics with intervals, what its noise proves.
+    """Return one cell's row of summary.csv: its settings, its metrics with intervals, its privacy.
 
     Infinity is float inf in the row.
     """
@@ -106,7 +106,7 @@ def summary_row(experiment: Experiment, results: CellResults) -> dict[str, Any]:
 
 
 def label_columns(experiment: Experiment) -> dict[str, str]:
-    """Return the columns with what a config calls its cell and its algorithm, those that it names."""
+    """Return the columns with the config's labels of its cell and its algorithm, those that it has."""
     labels = {"cell_label": experiment.label, "algorithm_label": experiment.algorithm_label}
     return {key: label for key, label in labels.items() if label}
 
@@ -119,7 +119,7 @@ def headline_numbers(metrics: Sequence[Metric], records: pd.DataFrame, horizon: 
 
 
 def final_numbers(metrics: Sequence[Metric], results: CellResults) -> dict[str, Any]:
-    """Return what is known of a cell at its end alone: medians, halving, what its noise proves, derived numbers."""
+    """Return the numbers of a cell at its end alone: medians, halving, privacy, derived numbers."""
     records = results.records
     found: dict[str, Any] = {}
     for metric in metrics:
@@ -137,7 +137,7 @@ def horizon_of(experiment: Experiment) -> float:
 
 
 def _metric_columns(metric: Metric, records: pd.DataFrame, horizon: float) -> dict[str, float]:
-    """Return what the summary has of a metric beside the final numbers, nothing of a median; see docs/metrics.md."""
+    """Return the summary's columns of a metric beside the final numbers, none of a median; see docs/metrics.md."""
     low, high = metric.range(horizon)
     name, episodes = metric.name, records["episode"]
     last = records[episodes == episodes.max()]
@@ -159,7 +159,7 @@ def _metric_columns(metric: Metric, records: pd.DataFrame, horizon: float) -> di
 
 
 def _headline_columns(metric: Metric, records: pd.DataFrame, bounds: tuple[float, float]) -> dict[str, float]:
-    """Return what the summary has of a headline that is a mean over the block."""
+    """Return the summary's columns of a headline that is a mean over the block."""
     name = metric.name
     episodes, values = by_seed(records, name)
     return {

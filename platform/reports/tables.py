@@ -1,4 +1,4 @@
-"""The summary of a sweep as a table: with rich on a terminal, aligned plain text otherwise."""
+"""The summary of a sweep as a table."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TextIO
 
 import pandas as pd
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from dprl.algorithms import Metric
 from dprl.algorithms.base import REGRET
 from dprl.platform.errors import counted
+from dprl.platform.reports.documents.blocks import Block, Paragraph, Table
+from dprl.platform.reports.documents.terminal import write
 from dprl.platform.reports.records import SATURATION_REMEDY, full_label, headlines_in, results_in, shared_unit
 from dprl.platform.reports.verdicts import number
 
@@ -38,24 +37,8 @@ def episode_reached(episode: float, episodes: int) -> str:
     return f">{episodes}" if math.isinf(episode) else f"{episode:.0f}"
 
 
-def write_table(stream: TextIO, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Write a table whose first column is text and whose others are numbers."""
-    if stream.isatty():
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for i, header in enumerate(headers):
-            table.add_column(header, justify="left" if i == 0 else "right", no_wrap=i > 0)
-        for row in rows:
-            table.add_row(*(Text(cell) for cell in row))
-        Console(file=stream).print(table)
-        return
-    widths = [max(len(row[i]) for row in [headers, *rows]) for i in range(len(headers))]
-    for row in [headers, *rows]:
-        cells = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-        stream.write("  ".join([row[0].ljust(widths[0]), *cells]).rstrip() + "\n")
-
-
 class _Column(NamedTuple):
-    """A column of the table. needs: of the summary. text: what a row shows that has it. meaning: for the legend."""
+    """A column of the table. needs: of the summary. text: of a row that has it. meaning: for the legend."""
 
     header: str
     needs: str
@@ -64,7 +47,7 @@ class _Column(NamedTuple):
 
 
 def verdict_text(row: Mapping[Any, Any]) -> str:
-    """Return the verdict in a word; a claim that holds at no epsilon is no privacy, as what leaves without noise."""
+    """Return the verdict in a word; a claim that holds at no epsilon is no privacy, as data without noise are."""
     verdict = str(row["verdict"])
     nothing = verdict == "unbounded" or (verdict == "fails" and math.isinf(row["proved_epsilon"]))
     return _NOTHING if nothing else _VERDICTS.get(verdict, verdict)
@@ -104,7 +87,7 @@ _LAST = (
 
 
 def write_summary(stream: TextIO, summary: pd.DataFrame) -> None:
-    """Write one row per cell, at most 200, and below it what the reader must know about some of them."""
+    """Write one row per cell, at most 200, and below it warnings on some of them."""
     unit = shared_unit(summary.get("algorithm.name", []))
     results = [column for metric in headlines_in(summary.columns) for column in _of_headline(metric)]
     results += [_of_result(metric, unit) for metric in results_in(summary.columns)]
@@ -115,23 +98,27 @@ def write_summary(stream: TextIO, summary: pd.DataFrame) -> None:
     rows = summary.to_dict("records")
     shown = rows[:_MOST_ROWS]
     texts = [["-" if pd.isna(row[column.needs]) else column.text(row) for column in columns] for row in shown]
-    write_table(stream, [column.header for column in columns], texts)
+    headers = [column.header for column in columns]
+    blocks: list[Block] = [Table.of_texts(headers, texts, headers[:1])]
     if len(rows) > len(shown):
-        stream.write(f"... and {counted(len(rows) - len(shown), 'cell')} more, in summary.csv\n")
+        blocks.append(Paragraph(f"... and {counted(len(rows) - len(shown), 'cell')} more, in summary.csv"))
     meanings = dict.fromkeys(f"{column.header}: {column.meaning}" for column in columns if column.meaning)
-    legend = "; ".join(["columns: docs/metrics.md", *meanings])
-    if stream.isatty():
-        Console(file=stream).print(Text(legend, style="dim"), soft_wrap=True)
-    else:
-        stream.write(legend + "\n")
+    blocks.append(Paragraph("; ".join(["columns: docs/metrics.md", *meanings]), "note"))
+    write(stream, [*blocks, *_warnings(rows)])
+
+
+def _warnings(rows: Sequence[Mapping[Any, Any]]) -> list[Block]:
+    """Return a line for each note on cells."""
     warnings: dict[str, list[str]] = {}
     for row in rows:
         if row["note"]:
             warnings.setdefault(str(row["note"]), []).append(str(row["label"]))
+    told: list[Block] = []
     for note, labels in warnings.items():
         more = [f"and {len(labels) - _MOST_NAMED:,} more"] if len(labels) > _MOST_NAMED else []
         named = "; ".join([*labels[:_MOST_NAMED], *more])
-        stream.write(f"warning: {note}; try {SATURATION_REMEDY} ({named})\n")
+        told.append(Paragraph(f"{note}; try {SATURATION_REMEDY} ({named})", "", "warning"))
+    return told
 
 
 def _of_headline(metric: Metric) -> list[_Column]:

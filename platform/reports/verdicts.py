@@ -1,15 +1,15 @@
-"""What a certificate says: for a table, a title, in a line, in full; read from its published JSON form."""
+"""Texts of a certificate: for a table, a title, in a line, in full; read from its published JSON form."""
 
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dprl.platform.reports.documents.blocks import Facts
+from dprl.platform.reports.documents.terminal import text_of
 from dprl.platform.results.summary import proved_epsilon, standing
 
-_WIDTH = 100
 _SAME = 0.005
 _RAW = "something is released without noise"
 _CALIBRATIONS = {"printed": "noise as printed", "certified": "certified noise"}
@@ -28,7 +28,7 @@ def epsilon_sign(value: float) -> str:
 
 
 def privacy_text(certificate: Mapping[str, Any]) -> str:
-    """Return the trust model and what is proved for it; a claim that fails is only named as failing."""
+    """Return the trust model and the proved epsilon; a claim that fails is only named as failing."""
     stands = standing(certificate)
     if stands.contradicted:
         return f"{certificate['trust_model']}, NO PRIVACY: its audit REFUTES the proof"
@@ -73,16 +73,11 @@ def verdict_line(certificate: Mapping[str, Any]) -> str:
 
 def certificate_text(label: str, certificate: Mapping[str, Any]) -> str:
     """Return a certificate for a reader in a hurry: the verdict in the first line, the grounds below it."""
-    lines, previous = [f"{label}: {verdict_line(certificate)}"], ""
-    for name, text in certificate_facts(certificate):
-        head = f"  {name if name != previous else '':<12}"
-        lines += textwrap.wrap(text, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
-        previous = name
-    return "\n".join(lines)
+    return text_of(Facts(f"{label}: {verdict_line(certificate)}", certificate_facts(certificate)))
 
 
 def certificate_facts(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the grounds of a verdict: what each line is about, and its text."""
+    """Return the grounds of a verdict: the subject of each line, and its text."""
     requested, claimed, proved = (certificate[key] for key in ("requested", "claimed", "proved"))
     facts = [("protects", f"{certificate['unit']}; neighbours: {certificate['adjacency']}")]
     facts.append(("observer", f"{certificate['trust_model']}: {certificate['observer']}"))
@@ -110,7 +105,7 @@ def certificate_facts(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _where(noises: Sequence[Mapping[str, Any]]) -> str:
-    """Return in which world noise of a seed, or in floating point, holds."""
+    """Return the limits of noise from a seed, or in floating point."""
     limits = {noise[key] for noise in noises for key in ("arithmetic", "entropy")} & {"seeded", "float64-idealised"}
     return " in simulation (" + ", ".join(sorted(limits, reverse=True)) + ")" if limits else ""
 
@@ -126,7 +121,7 @@ def _pure_text(proved: Mapping[str, Any], verdict: str) -> str:
 
 
 def _without_epsilon(verdict: str) -> str:
-    """Return what is said where no delta that is looked at has an epsilon."""
+    """Return the text for no epsilon at any of the deltas."""
     if verdict == "unbounded":
         return "pure epsilon inf"
     return "no finite epsilon, neither pure nor at the deltas below"
@@ -162,7 +157,7 @@ def _user_facts(certificate: Mapping[str, Any], delta: float) -> list[tuple[str,
 
 
 def _attempt_facts(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return what restarts cost, if a run with fresh noise was started again."""
+    """Return the cost of restarts, if a run with fresh noise was started again."""
     attempts, again = certificate.get("attempts", 1), certificate.get("users_asked_again", 0)
     if attempts == 1:
         return []
@@ -175,7 +170,7 @@ def _attempt_facts(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _error_facts(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return how large the noise is, what was chosen, and the least noise known for the same guarantee."""
+    """Return the size of the noise, the choice made, and the least noise known for the same guarantee."""
     error, best = certificate.get("error"), certificate.get("best_available")
     if error is None or best is None:
         return []

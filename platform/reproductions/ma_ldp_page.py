@@ -8,7 +8,7 @@ from typing import Any
 
 from scipy.special import stdtr
 
-from dprl.platform.reports.cell_texts import table
+from dprl.platform.reports.documents.markdown import markdown_table
 from dprl.platform.reports.inference.pairs import holm
 from dprl.platform.reproductions.claims import (
     Cell,
@@ -177,7 +177,7 @@ def _bounded_table(cells: Cells) -> str:
             last = ["\u03b4 = 0", "holds"] if clipped else ["\u03b4 = 1", "**fails**"]
             lines.append([_GROUP_WORDS[group], f"{INFINITE} (Laplace)", *numbers, *last])
     headers = ["reading", "B", "variance, of Laplace's", "R_K [95 %]", "of Laplace's R_K [95 %]"]
-    return table([*headers, f"proved at the claimed \u03b5 = {_BOUNDED_EPSILON:g}", "verdict"], lines, _TEXTS)
+    return markdown_table([*headers, f"proved at the claimed \u03b5 = {_BOUNDED_EPSILON:g}", "verdict"], lines, _TEXTS)
 
 
 def _order_table(groups: Sequence[str], cells: Cells) -> str:
@@ -193,7 +193,7 @@ def _order_table(groups: Sequence[str], cells: Cells) -> str:
             line = [_GROUP_WORDS[group], claim.place, claim.order, *map(_with_error, sides), interval(one.ratio, 2)]
             lines.append([*line, printed, *p_values, per_cent(one.difference.seen), verdict])
     headers = ["reading", "theorem", "order", "R_K of the larger", "of the smaller", "ratio [95 %]", "ratio printed"]
-    return table([*headers, "p", "p, Holm", f"seen in {RUNS} runs", "verdict"], lines, _TEXTS)
+    return markdown_table([*headers, "p", "p, Holm", f"seen in {RUNS} runs", "verdict"], lines, _TEXTS)
 
 
 def _chance(cells: Cells) -> str:
@@ -219,7 +219,7 @@ def _ceiling_table(cells: Cells) -> str:
         found = [cells.get(Key(group, NO_NOISE, math.inf, setting)) for group in NON_PRIVATE_CEILING]
         shown = ["" if cell is None else f"{_with_error(cell)} {ends(R_K.estimate(cell))}" for cell in found]
         lines.append([f"{setting:g}", *shown])
-    return table(["c", "V of joint actions: R_K [95 %]", "V of maxmin: R_K [95 %]"], lines, _TEXTS)
+    return markdown_table(["c", "V of joint actions: R_K [95 %]", "V of maxmin: R_K [95 %]"], lines, _TEXTS)
 
 
 def _bound_table(cells: Cells) -> str:
@@ -239,7 +239,9 @@ def _bound_table(cells: Cells) -> str:
         "R_K of the worst policy",
         "K from which it says something",
     ]
-    return table([*headers, "shift of \u03a3 after the last user", "users until it is their number"], lines, _TEXTS)
+    return markdown_table(
+        [*headers, "shift of \u03a3 after the last user", "users until it is their number"], lines, _TEXTS
+    )
 
 
 def _cell_table(cells: Cells) -> str:
@@ -256,7 +258,7 @@ def _cell_table(cells: Cells) -> str:
                 line = [group.words, row_label(name, cell), str(cell.count), *regret]
                 lines.append([*line, per_cent(cell.facts["saturated"]), guarantee, VERDICTS[stands.verdict]])
     headers = ["reading", "cell", "runs", "R_K", "[95 %]", "p, Holm: not random's", "last tenth, of random's"]
-    return table([*headers, "Q cut", "proved", "verdict"], lines, _TEXTS)
+    return markdown_table([*headers, "Q cut", "proved", "verdict"], lines, _TEXTS)
 
 
 def _vote_table(cells: Cells) -> str:
@@ -270,7 +272,7 @@ def _vote_table(cells: Cells) -> str:
             numbers = [_with_error(cell), ends(one), per_cent(one.value / levels.uniform)]
             lines.append([f"{name.epsilon:g}", proof, *numbers, *below])
     headers = ["\u03b5", "proved pure \u03b5", "R_K", "[95 %]", "of random's", "below random's", "below half of it"]
-    return table(headers, lines, _TEXTS)
+    return markdown_table(headers, lines, _TEXTS)
 
 
 def at_random(cells: Cells) -> dict[Key, float]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from scipy.optimize import brentq
 
-from dprl.platform.reports.cell_texts import table
+from dprl.platform.reports.documents.markdown import markdown_table
 from dprl.platform.reproductions.claims_on_messages import DELTA, EPSILON, changed_numbers, gram_claims, mass_outside
 from dprl.platform.reproductions.ma_ldp import (
     BOUNDED,
@@ -136,7 +136,7 @@ def privacy_table(guarantees: Guarantees) -> str:
     headers = ["mechanism", "claimed", "order of regret", "proved as printed"]
     headers += [f"proved after the clips, n={n} d={d}" for n, d in EXAMPLES]
     headers += ["attack on n=2 d=2", "verdict after the clips"]
-    return table(headers, lines, headers)
+    return markdown_table(headers, lines, headers)
 
 
 def _proof(mechanism: str, found: Proved) -> str:

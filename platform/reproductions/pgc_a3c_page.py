@@ -15,7 +15,7 @@ from dprl.algorithms.pgc_a3c.random_search import first_successes
 from dprl.envs import CartPoleGravity
 from dprl.platform.configs.config import config_files, load_cells
 from dprl.platform.configs.experiment import Scalar, varying_keys
-from dprl.platform.reports.cell_texts import table
+from dprl.platform.reports.documents.markdown import markdown_table
 from dprl.platform.reports.inference.effects import Estimate
 from dprl.platform.reports.inference.intervals import FEWEST_SEEDS
 from dprl.platform.reports.verdicts import epsilon_sign
@@ -177,7 +177,7 @@ def _control_table(cells: Cells) -> str:
             row = [name.group, NAMES[name.mechanism], epsilon_text(name.epsilon), *shares, interval(gained, 3)]
             lines.append((_place(name), row))
     headers = ["reading", "mechanism", "\u03b5", "success", "noise only", "area", "noise only", "area gained [95 %]"]
-    return table(headers, [row for _, row in sorted(lines)], _TEXTS)
+    return markdown_table(headers, [row for _, row in sorted(lines)], _TEXTS)
 
 
 def _place(name: Key) -> tuple[int, int, float]:
@@ -192,7 +192,7 @@ def _search_table(found: Mapping[str, Any]) -> str:
         ratio = share((successes < math.inf).astype(np.float64))
         shown = interval(estimate(successes, median)), interval(ratio, 3)
         lines.append([words, str(len(successes)), *shown])
-    return table(["search", "runs", "median first success [95 %]", "success [95 %]"], lines, _TEXTS)
+    return markdown_table(["search", "runs", "median first success [95 %]", "success [95 %]"], lines, _TEXTS)
 
 
 def _score_table(cells: Cells) -> str:
@@ -204,7 +204,9 @@ def _score_table(cells: Cells) -> str:
         if not name.control
     ]
     lines.sort(key=lambda line: order.index(line[0]))
-    return table(["reading", "mechanism", "\u03b5", "buffer", "all [95 %]", "last 5,000 [95 %]"], lines, _TEXTS)
+    return markdown_table(
+        ["reading", "mechanism", "\u03b5", "buffer", "all [95 %]", "last 5,000 [95 %]"], lines, _TEXTS
+    )
 
 
 def _noise(cells: Cells) -> list[str]:
@@ -228,7 +230,7 @@ def _best_table(best: Sequence[BestCell]) -> str:
         lines.append([*settings, bold, *others, str(one.cell.count)])
     headers = ["\u03b5", "proved", "mechanism", "settings", "median first success [95 %]"]
     headers += ["success [95 %]", "area [95 %]", "mean score [95 %]", "trials"]
-    return _BEST_TEXT + table(headers, lines, _TEXTS)
+    return _BEST_TEXT + markdown_table(headers, lines, _TEXTS)
 
 
 def figures(found: Findings) -> dict[str, bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from dprl.platform.reports.cell_texts import table
+from dprl.platform.reports.documents.markdown import markdown_table
 from dprl.platform.reports.inference.effects import Estimate
 from dprl.platform.reproductions.claims import Cell, Cells, Decided, Inequality, NumberEntry, PublishedTable, inside
 from dprl.platform.results.summary import standing
@@ -79,7 +79,7 @@ def sentence_table(decided: Decided, groups: Sequence[str]) -> str:
         [sentence.text, sentence.place, *(_WORDS[by_group[group].verdict] for group in groups)]
         for sentence, by_group in decided
     ]
-    return table(["sentence", "place", *groups], rows, ["sentence", "place", *groups])
+    return markdown_table(["sentence", "place", *groups], rows, ["sentence", "place", *groups])
 
 
 def claim_table(decided: Decided, groups: Sequence[str], runs: int) -> str:
@@ -92,7 +92,7 @@ def claim_table(decided: Decided, groups: Sequence[str], runs: int) -> str:
                 told = interval(Estimate(value, lower, upper, "linear"), one.claim.measure.decimals)
                 found.setdefault(one.claim, {})[group] = f"{told}, seen {seen:.2f}"
     rows = [[claim.label, *(texts.get(group, "") for group in groups)] for claim, texts in found.items()]
-    return table([f"claim (seen: in {runs} runs)", *groups], rows, [f"claim (seen: in {runs} runs)"])
+    return markdown_table([f"claim (seen: in {runs} runs)", *groups], rows, [f"claim (seen: in {runs} runs)"])
 
 
 def published_table(
@@ -118,7 +118,7 @@ def published_table(
             for entry in entries
         ]
         hits, asked = inside(entries)
-        parts += [f"**{group}**: {hits} of {asked} published numbers inside.", table(headers, lines, _TEXTS)]
+        parts += [f"**{group}**: {hits} of {asked} published numbers inside.", markdown_table(headers, lines, _TEXTS)]
     return "\n\n".join(parts)
 
 
@@ -131,4 +131,4 @@ def privacy_table(cells: Cells, names: Mapping[str, str]) -> str:
         row = (name, epsilon_text(key.epsilon), epsilon_text(stands.proved), stands.verdict)
         found[row] = found.get(row, 0) + 1
     lines = [[*row, str(count)] for row, count in found.items()]
-    return table(["mechanism", "claimed \u03b5", "proved \u03b5", "verdict", "cells"], lines, _TEXTS)
+    return markdown_table(["mechanism", "claimed \u03b5", "proved \u03b5", "verdict", "cells"], lines, _TEXTS)

@@ -53,7 +53,7 @@ def proved_epsilon(certificate: Mapping[str, Any]) -> float:
     return float(certificate["proved"]["epsilon_at_claimed_delta"])
 
 
-class CertificateStatus(NamedTuple):
+class _CertificateStatus(NamedTuple):
     """Status of a certificate's proof and claim after the audit.
 
     proved: the epsilon at the claimed delta, infinite where an audit contradicts its proof. verdict: that of the
@@ -67,14 +67,14 @@ class CertificateStatus(NamedTuple):
     contradicted: bool
 
 
-def standing(certificate: Mapping[str, Any]) -> CertificateStatus:
+def standing(certificate: Mapping[str, Any]) -> _CertificateStatus:
     """Return the status of a certificate."""
     audit = certificate.get("audit") or {}
     contradicted = bool(audit.get("contradicts_proof"))
     refuted = contradicted or audit.get("verdict") == "refuted"
     if contradicted:
-        return CertificateStatus(math.inf, "fails", refuted, contradicted)
-    return CertificateStatus(proved_epsilon(certificate), certificate["verdict"], refuted, contradicted)
+        return _CertificateStatus(math.inf, "fails", refuted, contradicted)
+    return _CertificateStatus(proved_epsilon(certificate), certificate["verdict"], refuted, contradicted)
 
 
 def worst_of(certificates: Sequence[Mapping[str, Any]]) -> int:

@@ -1,4 +1,4 @@
-"""Findings as rows of text: which algorithm, at which privacy budget, by how much."""
+"""Findings as rows of text: the best algorithm at each privacy budget, and its lead."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Answer:
 
     need: trust model and budget in words. best: its name, '' if no cell is within the budget. value: its headline with
     its interval. next_best: the next cell of another algorithm or noise, with its ratio to the best one and the test;
-    where both differ, the ratio at equal noise. cost: the ratio to the same algorithm without privacy. note: what else
-    must be known. short: next_best without names.
+    where both differ, the ratio at equal noise. cost: the ratio to the same algorithm without privacy. note: further
+    remarks. short: next_best without names.
     """
 
     need: str
@@ -43,7 +43,7 @@ def p_text(p_value: float) -> str:
 
 
 def interval_ends(cell: ReportCell) -> tuple[float, float]:
-    """Return the ends of the interval of a cell's headline, which is one number a seed."""
+    """Return the ends of the interval of a cell's headline, one number a seed."""
     return (math.nan, math.nan) if cell.metric is None else (cell.estimate.lower, cell.estimate.upper)
 
 

@@ -51,7 +51,7 @@ class Factors(NamedTuple):
         return not self.private or math.isfinite(self.epsilon)
 
     def differences(self, other: Factors) -> tuple[str, ...]:
-        """Return the factors in which two cells differ, in words.
+        """Return the factors that differ between two cells, in words.
 
         Constants of different algorithms differ if one that both have does.
         """
@@ -182,6 +182,6 @@ def _settings(row: Row, keys: Sequence[str]) -> Settings:
 
 
 def _epsilon(cell: ReportCell) -> float:
-    """Return the epsilon under which a private cell is compared, rounded where no claim says what is equal."""
+    """Return the epsilon for comparisons of a private cell, rounded where there is no claim."""
     claimed = float(cell.row.get("claimed_epsilon", 0.0))
     return claimed if cell.proved <= claimed * SAME_EPSILON else float(number(cell.proved))

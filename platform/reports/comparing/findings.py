@@ -1,4 +1,4 @@
-"""Findings of a report: the best cell at each privacy budget, its rivals, and what privacy costs."""
+"""Findings of a report: the best cell at each privacy budget, its rivals, and the cost of privacy."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Budget(NamedTuple):
 class Rival(NamedTuple):
     """A cell beside the best one.
 
-    place: in the group. differs_in: the factors in which it differs from the best cell. effect: of it against the best
+    place: in the group. differs_in: the factors that differ from those of the best cell. effect: of it against the best
     cell, on the log scale their ratio; None where both algorithm and noise differ, as no ratio of algorithms is to be
     seen there. p_value: of the declared test, adjusted for its family; NaN without one. significant: None without a
     test. declared: whether the comparison is declared; it may still have too few seeds for a test. behind: whether it
-    is significantly worse than the best cell, which a difference of means need not say of geometric means.
+    is significantly worse than the best cell; a difference of means need not say so of geometric means.
     """
 
     place: int
@@ -91,7 +91,7 @@ def value_of(group: Group, finding: Finding) -> Estimate | None:
 
 
 def _budgets(group: Group, model: str) -> list[Budget]:
-    """Return what cells of a trust model claim, and beyond it at each delta the largest epsilon that is certified."""
+    """Return the claims of a trust model's cells, and beyond them at each delta the largest certified epsilon."""
     cells = [cell for cell in group.cells if cell.row["privacy.model"] == model]
     found = set()
     for delta in {_delta(cell) for cell in cells}:
@@ -138,7 +138,7 @@ def _ahead(rivals: Sequence[Rival]) -> bool | None:
 
 
 def _rival(group: Group, best: int, places: Sequence[int]) -> Rival | None:
-    """Return the first of the cells at `places`, which are in order, as a rival of the best one; None of none."""
+    """Return the first of the cells at the ordered `places` as a rival of the best one; None of none."""
     if not places:
         return None
     place = places[0]
@@ -168,5 +168,5 @@ def reference_of(group: Group, best: int) -> int | None:
 
 
 def _delta(cell: ReportCell) -> float:
-    """Return the delta at which a cell's epsilon is claimed and certified, 0 for a pure one."""
+    """Return the delta of a cell's claimed and certified epsilon, 0 for a pure one."""
     return float(cell.row.get("claimed_delta", 0.0))

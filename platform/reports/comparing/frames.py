@@ -21,7 +21,7 @@ def cell_frame(groups: Sequence[Group]) -> pd.DataFrame:
     """Return one row per cell: the report's own columns first, then those of summary.csv.
 
     headline: of a whole run over seeds, the geometric mean on the log scale, else the mean. band_lower, band_upper: the
-    ends of its 95 % interval. scale: on which it was computed. rank: 1 for the best of its group.
+    ends of its 95 % interval. scale: of the computation. rank: 1 for the best of its group.
     """
     rows: list[dict[str, Any]] = []
     for group in groups:
@@ -40,7 +40,7 @@ def cell_frame(groups: Sequence[Group]) -> pd.DataFrame:
 def comparison_frame(groups: Sequence[Group]) -> pd.DataFrame:
     """Return one row per declared comparison of two cells of a group, and its test.
 
-    kind: the factor in which they differ. difference: of their means, first minus second. effect: on the log scale the
+    kind: the factor that differs. difference: of their means, first minus second. effect: on the log scale the
     ratio of the first to the second, on the linear scale their difference; effect_lower, effect_upper: the ends of its
     95 % interval. p_value: of Welch's test on that scale. p_holm: adjusted for the declared comparisons of the group.
     told_apart: whether the difference is significant. better: the better cell, if it is.
@@ -61,7 +61,7 @@ def comparison_frame(groups: Sequence[Group]) -> pd.DataFrame:
 
 
 def finding_rows(groups: Sequence[Group]) -> list[dict[str, Any]]:
-    """Return the findings of all groups as plain data; what is missing is None."""
+    """Return the findings of all groups as plain data; missing values are None."""
     return [_finding_row(group, finding) for group in groups for finding in findings_of(group)]
 
 

@@ -25,8 +25,8 @@ _NAMED = ("algorithm.name", "privacy.model", "privacy.epsilon", "privacy.delta")
 """Settings that every name of a cell has in words of its own."""
 
 
-class Comparison(NamedTuple):
-    """A test that was declared in advance. kind: the factor in which the two cells differ. test: by their places."""
+class _Comparison(NamedTuple):
+    """Test that was declared in advance. kind: the factor that differs between the cells. test: by their places."""
 
     kind: Kind
     test: Pair
@@ -36,7 +36,7 @@ class Comparison(NamedTuple):
 class Group:
     """Cells that differ in algorithm, privacy or noise only, the best first, and those that no order knows last.
 
-    title: the environment and what tells this group from the others. metric: their headline. stages: how seeds came,
+    title: the environment, and the settings that set this group apart. metric: their headline. stages: how seeds came,
     where their number was not fixed and all came this way. asked: pairs that a user wants compared, by their places.
     """
 
@@ -48,7 +48,7 @@ class Group:
 
     @property
     def unit(self) -> str:
-        """What an episode is called here."""
+        """The word for an episode here."""
         return unit_of(self.cells[0].row["algorithm.name"])
 
     @property
@@ -58,7 +58,7 @@ class Group:
 
     @property
     def amount(self) -> str:
-        """What the number of a run is, with its unit."""
+        """Meaning of the number of a run, with its unit."""
         if self.metric is None:
             return ""
         over = "summed" if self.metric.over == "sum" else "mean"
@@ -88,7 +88,7 @@ class Group:
         return factors_of(self.cells)
 
     @cached_property
-    def comparisons(self) -> dict[tuple[int, int], Comparison]:
+    def comparisons(self) -> dict[tuple[int, int], _Comparison]:
         """The declared comparisons by the places of their cells, the smaller first: one family of tests."""
         if self.metric is None:
             return {}
@@ -100,9 +100,9 @@ class Group:
             tests = family_in_stages(finals, pairs, *self.stages, log=log)
         else:
             tests = family(finals, pairs, log=log, looks=[cell.looks for cell in self.cells])
-        return {pair: Comparison(kinds[pair], test) for pair, test in zip(pairs, tests, strict=True)}
+        return {pair: _Comparison(kinds[pair], test) for pair, test in zip(pairs, tests, strict=True)}
 
-    def comparison(self, one: int, other: int) -> Comparison | None:
+    def comparison(self, one: int, other: int) -> _Comparison | None:
         """Return the declared comparison of two cells, None if there is none."""
         return self.comparisons.get((min(one, other), max(one, other)))
 
@@ -115,7 +115,7 @@ class Group:
 
 
 def groups_of(cells: Sequence[ReportCell], stages: Stages | None = None) -> list[Group]:
-    """Return the groups of `cells`, in the order in which they come. stages: how seeds came, None if all at once."""
+    """Return the groups of `cells`, in their order. stages: how seeds came, None if all at once."""
     flats = [cell.row for cell in cells]
     keys = [key for key in dict.fromkeys(key for flat in flats for key in flat) if key.startswith("env.")]
     told = ["env.name", *(key for key in keys if key != "env.name" and varies(key, flats))]
@@ -137,7 +137,7 @@ def naming_keys(cells: Sequence[ReportCell]) -> list[str]:
 
 
 def cell_name(cell: ReportCell, keys: Sequence[str]) -> str:
-    """Return algorithm, the settings of these `keys`, trust model, what is proved and the verdict; labels come first.
+    """Return algorithm, the settings of these `keys`, trust model, proved epsilon and verdict; labels come first.
 
     The label of a cell stands for algorithm and settings, that of an algorithm for its name.
     """

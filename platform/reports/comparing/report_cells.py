@@ -1,4 +1,4 @@
-"""The cells that a report is on: what is finished of some sweeps, with the headline of every seed."""
+"""Cells of a report: the finished ones of some sweeps, with the headline of every seed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SOURCES = "source_digest"
 class ReportCell:
     """A cell, or several that differ in their seeds only.
 
-    row: its row of the summary, without what is missing; 'sweep' names the sweep. certificate: as `certificate.json`
+    row: its row of the summary, without missing values; 'sweep' names the sweep. certificate: as `certificate.json`
     has it. metric: the headline, None without one. episodes: int64[T], where the blocks end. curves: float64[n_seeds,
     T], the headline there, summed from the start if it is a sum; empty without one. folders: of its parts. looks: how
     many sets of seeds it could have had, as its sweeps add seeds in stages; 1 where their number was fixed.
@@ -69,7 +69,7 @@ class ReportCell:
 
     @property
     def positive(self) -> bool:
-        """Whether its headline is a loss of at least 0, which is compared by ratios where no seed is at 0."""
+        """Whether its headline is a loss of at least 0; those are compared by ratios where no seed is at 0."""
         return self.metric is not None and self.metric.better == "low" and self.metric.unit != ""
 
     @property
@@ -151,7 +151,7 @@ class _Part:
 
     @property
     def settings(self) -> tuple[tuple[str, str], ...]:
-        """What it shares with cells that differ in their seeds only: its settings, and the code that ran."""
+        """Everything but its seeds: its settings, and the code that ran."""
         known = (key for key in self.row if "." in key or key in _OTHERS)
         return ((_SOURCES, self.sources), *((key, plain(self.row[key])) for key in sorted(known)))
 
@@ -159,7 +159,7 @@ class _Part:
 def read_cells(layouts: Sequence[SweepLayout], damaged: list[str] | None = None) -> list[ReportCell]:
     """Return the finished cells of these sweeps, cells that differ in their seeds only as one.
 
-    damaged: gets a line for each cell whose files cannot be read, and that is left out; without it such a cell is an
+    damaged: gets a line for each cell with unreadable files, and that is left out; without it such a cell is an
     error. Raises UserError.
     """
     pools: dict[tuple[tuple[str, str], ...], dict[object, _Part]] = {}
@@ -202,7 +202,7 @@ def _row(folder: CellFolder, results: CellResults) -> Row:
 
 
 def experiment_of(folder: CellFolder) -> Experiment:
-    """Return what a cell of a sweep ran. Raises UserError."""
+    """Return the experiment of a cell of a sweep. Raises UserError."""
     try:
         return folder.experiment()
     except UserError as error:
@@ -210,7 +210,7 @@ def experiment_of(folder: CellFolder) -> Experiment:
 
 
 def _report_cell(parts: Sequence[_Part]) -> ReportCell:
-    """Return the cell that `parts`, which differ in their seeds only, are together."""
+    """Return the cell of `parts` that differ in their seeds only."""
     row = parts[0].row if len(parts) == 1 else _pooled_row(parts)
     folders = tuple(part.folder for part in parts)
     certificates = [part.certificate for part in parts]
@@ -222,7 +222,7 @@ def _report_cell(parts: Sequence[_Part]) -> ReportCell:
 
 
 def _known_algorithm(name: str) -> type[AlgorithmConfig]:
-    """Return the algorithm's config class. Raises UserError: without it nobody knows what its numbers are."""
+    """Return the algorithm's config class. Raises UserError: without it the meaning of its numbers is unknown."""
     if name not in ALGORITHMS:
         rule = "must have algorithms that are known here"
         raise broken_rule("SWEEP", rule, name, "name its plugin in DPRL_PLUGINS, as when it ran")

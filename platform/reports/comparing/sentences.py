@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from dprl.algorithms import Metric
 from dprl.platform.errors import counted
-from dprl.platform.reports.cell_texts import algorithm_name
+from dprl.platform.reports.cell_texts import algorithm_name, trust_word
 from dprl.platform.reports.comparing.findings import Budget, Finding, Rival, findings_of
 from dprl.platform.reports.comparing.groups import Group
 from dprl.platform.reports.inference.effects import Effect
@@ -26,7 +26,6 @@ from dprl.platform.reports.records import gaps_in
 
 NO_TEST = f"fewer than {FEWEST_SEEDS} seeds: no test"
 MIXED = "algorithm and noise differ"
-_MODELS = {"jdp": "central privacy", "ldp": "local privacy", "none": "no privacy"}
 _EXTREME = {"low": "lowest", "high": "highest"}
 
 
@@ -53,7 +52,7 @@ class _Told(NamedTuple):
 
 def model_text(model: str) -> str:
     """Return a trust model in words, e.g. 'central privacy'."""
-    return _MODELS.get(model, model)
+    return "no privacy" if model == "none" else f"{trust_word(model)} privacy"
 
 
 def budget_text(budget: Budget, *, with_delta: bool) -> str:
@@ -108,7 +107,7 @@ def heading(groups: Sequence[Group]) -> str:
 
 
 def lead(groups: Sequence[Group]) -> list[str]:
-    """Return the sentences below the heading: the numbers at one budget, tests, and what limits them."""
+    """Return the sentences below the heading: the numbers at one budget, tests, and their limits."""
     told = _private(groups)
     if not told:
         return []
@@ -194,13 +193,13 @@ def _of_several(told: Sequence[_Told], what: str) -> str:
 
 
 def _leads(told: Sequence[_Told]) -> tuple[list[_Told], Counter[str]]:
-    """Return what is tested, and how often each algorithm is significantly better than all others at equal noise."""
+    """Return the tests, and how often each algorithm is significantly better than all others at equal noise."""
     tested = [each for each in told if each.finding.ahead is not None]
     return tested, Counter(each.algorithm for each in tested if each.finding.ahead)
 
 
 def _partly(leads: Counter[str], at: str, places: str) -> str:
-    """Return which algorithms are significantly best at some of these places, where not all have such a one."""
+    """Return the algorithms that are significantly best at some of these places, where not all have such a one."""
     (first, count), *others = leads.most_common()
     if not others:
         return f"Only {first} is significantly best, {at} {count} of {places}"
@@ -211,7 +210,7 @@ def _partly(leads: Counter[str], at: str, places: str) -> str:
 def _at_one_budget(told: Sequence[_Told]) -> list[_Told]:
     """Return, of the largest group, one finding for each trust model, at the same epsilon if there is one.
 
-    It is the epsilon nearest to 1 at which most trust models have a best cell that learned.
+    It is the epsilon nearest to 1 where most trust models have a best cell that learned.
     """
     group = max((each.group for each in told), key=lambda group: len(group.cells))
     here = [each for each in told if each.group is group]
@@ -341,6 +340,6 @@ def _output_policies(chosen: Sequence[_Told]) -> list[str]:
 
 
 def _failed(told: Sequence[_Told]) -> list[str]:
-    """Return which of the best cells have a claim that fails."""
+    """Return the best cells that have a failing claim."""
     cells = {each.group.names[each.best] for each in told if each.group.cells[each.best].row["verdict"] != "holds"}
     return [f"Claims fail among the best cells: {'; '.join(sorted(cells))}."] if cells else []

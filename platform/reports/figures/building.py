@@ -36,7 +36,7 @@ _FEW_FREE = 3
 
 
 class Quantity(NamedTuple):
-    """What a chart shows of a cell. values: float64[n_seeds] or float64[n_seeds, T]. label: of its axis or panel."""
+    """A cell's numbers for a chart. values: float64[n_seeds] or float64[n_seeds, T]. label: of its axis or panel."""
 
     metric: Metric
     label: str
@@ -61,7 +61,7 @@ def range_of(metric: Metric, cell: ReportCell) -> tuple[float, float]:
 
 
 class ValueScale(NamedTuple):
-    """The scale of all values of a chart. floor: what smaller values are drawn at; floored: whether there are any."""
+    """The scale of all values of a chart. floor: smaller values are drawn at it; floored: whether there are any."""
 
     scale: Scale
     floor: float
@@ -69,7 +69,7 @@ class ValueScale(NamedTuple):
 
     @classmethod
     def of(cls, metric: Metric, values: Sequence[np.ndarray]) -> ValueScale:
-        """Choose: logarithmic for amounts of which little is good, unless nearly all of them are 0."""
+        """Choose: logarithmic for amounts that should be small, unless nearly all of them are 0."""
         if metric.better != "low" or not metric.unit:
             return cls("linear", -math.inf, False)
         floor = _FLOOR * max(float(each.max()) for each in values)
@@ -146,7 +146,7 @@ def fitting(lines: Sequence[Line], *, low: bool) -> tuple[Line, ...]:
 
 
 def left_out_sentence(drawn: int, asked: int) -> str:
-    """Return what a caption says of lines that a panel has no room for."""
+    """Return the caption's words on lines that a panel has no room for."""
     if drawn >= asked:
         return ""
     return f"{counted(asked - drawn, 'line')} of worse values left out: a panel has at most {MOST_LINES}."
@@ -169,7 +169,7 @@ def charts_of(chart: Chart) -> list[Chart]:
 
 
 def seeds_sentence(cells: Sequence[ReportCell], scale: ValueScale, what: str) -> str:
-    """Return what a caption says of means and intervals. what: 'intervals', or a kind of bands."""
+    """Return the caption's words on means and intervals. what: 'intervals', or a kind of bands."""
     mean = "Geometric mean" if scale.scale == "log" else "Mean"
     seeds = sorted({cell.seeds for cell in cells})
     count = counted(seeds[0], "seed") if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]} seeds"
@@ -186,7 +186,7 @@ def seeds_sentence(cells: Sequence[ReportCell], scale: ValueScale, what: str) ->
 
 
 def unproved_sentence(cells: Sequence[ReportCell], lines: Lines) -> str:
-    """Return what a caption says of cells that ask for privacy and certify none: they have no place on an axis."""
+    """Return the caption's words on cells that ask for privacy and certify none: they have no place on an axis."""
     names = []
     for cell in cells:
         if cell.private and not certified(cell):

@@ -1,4 +1,4 @@
-"""The figures of a report: which charts its cells have, the one that answers most first."""
+"""The figures of a report: the charts of its cells, the one that answers most first."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from dprl.platform.reports.figures.styles import FORMATS, render, style_of
 from dprl.platform.reports.records import gaps_in
 
 
-def chart_files(chart: Chart) -> dict[str, bytes]:
-    """Return the chart as it goes into a paper: a PDF, an SVG and a PNG, by the names of their files."""
+def chart_files(chart: Chart, kinds: Sequence[str] = FORMATS) -> dict[str, bytes]:
+    """Return the chart as it goes into a paper: by default a PDF, an SVG and a PNG, by the names of their files."""
     figure = compose(chart, style_of("paper"))
-    return {f"{chart.name}.{kind}": render(figure, kind) for kind in FORMATS}
+    return {f"{chart.name}.{kind}": render(figure, kind) for kind in kinds}
 
 
 def palette_of(cells: Sequence[ReportCell]) -> Palette:

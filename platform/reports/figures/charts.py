@@ -1,4 +1,4 @@
-"""Charts as data: what panels, lines and axes show, whatever style they are drawn in."""
+"""Charts as data: the content of panels, lines and axes, whatever style they are drawn in."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_PANELS = 6
 
 
 class LineName(NamedTuple):
-    """What a line is called.
+    """The name of a line.
 
     model: in a word. words: further settings, delta among them. free: without privacy. given: whether `algorithm` is
     the whole name, as the config's `label` gives it.
@@ -113,7 +113,7 @@ class Chart:
 
     @property
     def algorithms(self) -> dict[str, Shades]:
-        """The algorithms by what they are called, with their colours."""
+        """The algorithms by their labels, with their colours."""
         return {line.name.algorithm: line.shades for line in self.lines if not line.name.given}
 
 

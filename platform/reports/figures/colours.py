@@ -65,7 +65,7 @@ class Palette:
 
     @classmethod
     def of(cls, algorithms: Iterable[str], leading: Sequence[str] = ()) -> Palette:
-        """Return the colours of these algorithms; the order in which they come changes nothing.
+        """Return the colours of these algorithms; their order changes nothing.
 
         leading: where there are more than seven, the first seven of these have colours (by default the seven first by
         name), and the others are `NEUTRAL`.
@@ -104,7 +104,7 @@ _THIN = 0.62
 def look(model: str, noise: int = 0) -> Look:
     """Return the look of a trust model's line.
 
-    noise: number of its noise among those of the figure: 0 for the best available, which is the heavy line. Others are
+    noise: number of its noise among those of the figure: 0 for the best available, the heavy line. Others are
     thin and have markers of their own. Results without privacy have no marker.
     """
     if model == "none":

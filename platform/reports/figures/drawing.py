@@ -1,4 +1,4 @@
-"""What all figures share: colours that the colour-blind can tell apart, curves with bands, axes, title and legend."""
+"""Parts of all figures: colours that the colour-blind can tell apart, curves with bands, axes, title and legend."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class ValueAxis(NamedTuple):
     """The scale of values that are at least 0: means far apart get a logarithmic one.
 
     least: the smallest mean above zero. floor: where intervals are cut off below; no regret and no gap is negative,
-    which the t interval does not know, and a logarithmic axis does not reach zero.
+    a bound that the t interval does not know, and a logarithmic axis does not reach zero.
     """
 
     scale: str
@@ -91,7 +91,7 @@ class ValueAxis(NamedTuple):
         return cls("symlog", least, 0.0) if len(positive) < len(means) else cls("log", least, _SMALLEST * least)
 
     def apply(self, axes: Axes, what: str, unit: str, means: np.ndarray, lower: np.ndarray) -> None:
-        """Set scale, lower limit and label of `axes`, in which these means with these lower ends are drawn already."""
+        """Set scale, lower limit and label of `axes` that have these means with these lower ends."""
         told = {"linear": "", "symlog": f", linear below {self.least:.1g}", "log": ", log"}[self.scale]
         axes.set_ylabel(f"{what} ({unit}{told})")
         if self.scale == "linear":

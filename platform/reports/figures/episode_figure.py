@@ -79,7 +79,7 @@ def episode_figure(parameters: np.ndarray, experiment: Experiment) -> bytes:
 
 
 def _draw_state(axes: Axes, values: np.ndarray, limit: float, label: str) -> None:
-    """Draw a number over the steps, between the limits beyond which the episode is lost."""
+    """Draw a number over the steps, between the limits of a lost episode."""
     axes.plot(values, color=COLOURS[0])
     for end in (-limit, limit):
         axes.axhline(end, **_LIMIT)  # type: ignore[arg-type]  # a dash pattern is a tuple

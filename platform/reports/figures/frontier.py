@@ -105,7 +105,7 @@ def _line(lines: Lines, name: LineName, cells: Sequence[ReportCell], quantity: Q
 
 
 def claim_of(cell: ReportCell) -> float:
-    """Return the claimed epsilon of a cell whose noise certifies only a larger one, else NaN."""
+    """Return the claimed epsilon of a cell if its noise certifies only a larger one, else NaN."""
     claimed = float(cell.row.get("claimed_epsilon", math.nan))
     return claimed if cell.proved > claimed * _SAME else math.nan
 

@@ -34,7 +34,7 @@ _SETTINGS = ("privacy.", "algorithm.", "noise.", "env.")
 def horizon_charts(cells: Sequence[ReportCell], palette: Palette, name: str = "horizon") -> list[Chart]:
     """Return the headline against the horizon, of cells that share a headline and all settings but the horizon.
 
-    A line is named after that of its cells that certifies least: what is certified may differ along it.
+    A line is named after that of its cells that certifies least: the certified epsilon may differ along it.
     """
     along = _over_horizon(cells)
     if not along:

@@ -104,7 +104,7 @@ def _fold(chart: Chart, style: Style) -> list[list[Panel | None]]:
 
 
 def _unlabelled(panel: Panel, later: Sequence[Panel]) -> list[Line]:
-    """Return the lines that are labelled beside this panel: those of the last panel of a row, and what it lacks."""
+    """Return the lines labelled beside this panel: those of the last panel of a row, and those that it lacks."""
     known = {line.name for other in later for line in other.lines}
     return [line for line in panel.lines if line.name not in known]
 
@@ -147,7 +147,7 @@ def _frame_of(chart: Chart, grid: Sequence[Sequence[Panel | None]], style: Style
 
 
 def _tick_room(chart: Chart, style: Style) -> float:
-    """Return the distance of two columns at which the last tick of one and the first of the next stand apart."""
+    """Return the distance of two columns that keeps the last tick of one and the first of the next apart."""
     if chart.kind != "curves":
         return 0.0
     widths = (text_width(tick_text(end, counts=True), style.ticks) for end in chart.x.limits)
@@ -155,7 +155,7 @@ def _tick_room(chart: Chart, style: Style) -> float:
 
 
 def _y_ticks(chart: Chart) -> list[float]:
-    """Return values whose texts are about as wide as those of the ticks."""
+    """Return values with texts about as wide as those of the ticks."""
     low, high = chart.y.limits
     if not chart.y.log:
         return [high, float(f"{high / 5:.2g}")]
@@ -289,7 +289,7 @@ _CLAIM = "claimed \u03b5 to certified \u03b5"
 
 
 def _key_entries(chart: Chart) -> list[str]:
-    """Return what the key explains: nothing where all claims hold."""
+    """Return the entries of the key: none where all claims hold."""
     if chart.kind == "curves":
         return []
     fills = {fill for line in chart.lines for fill in line.fills}

@@ -1,4 +1,4 @@
-"""The figure of a cell: its headline, over episodes, and what else an algorithm reports of its policies."""
+"""The figure of a cell: its headline over episodes, and other metrics of its policies."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def cell_figure(records: pd.DataFrame, experiment: Experiment, certificate: Mapp
 
 
 def _groups(metrics: Sequence[Metric]) -> list[list[Metric]]:
-    """Return what has a panel beside regret: a headline that is a mean, and values after the last episode, by unit."""
+    """Return the metrics with a panel beside regret: a headline that is a mean, and last values, by unit."""
     main = headline(metrics)
     means = [metric for metric in metrics if metric is main and metric.over == "mean"]
     values = [metric for metric in metrics if metric.over == "last" and metric.across == "mean"]
@@ -184,7 +184,7 @@ def _legend_lines(drawn: Sequence[Sequence[Metric]]) -> int:
 
 
 def _legend_text(metric: Metric) -> str:
-    """Return what a line is: of a metric of the run that is none of these words, its definition too."""
+    """Return the label of a line; for a metric of the run without one of these words, its definition too."""
     if metric.headline:
         return f"{metric.label}, mean over the block"
     if metric.of == "run" and metric.definition:

@@ -1,4 +1,4 @@
-"""From comparable cells to named lines: which cells share one, what it is called and how it looks."""
+"""From comparable cells to named lines: the cells of each, its name and its look."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dprl.platform.configs.experiment import needed_keys
-from dprl.platform.reports.cell_texts import Row, algorithm_name, plain, short_setting
+from dprl.platform.reports.cell_texts import Row, algorithm_name, plain, short_setting, trust_word
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.figures.charts import Fill, LineName
 from dprl.platform.reports.figures.colours import Look, Palette, Shades, look
@@ -22,13 +22,12 @@ _ALWAYS = ("algorithm.name", _MODEL, _EPSILON, _DELTA)
 _NOISE = ("privacy.", "noise.")
 _PRINTED = ("printed", "separate", "binary_tree")
 """Settings of noise as the papers print it."""
-MODEL_WORDS = {"jdp": "central", "ldp": "local"}
 MODEL_TITLES = {"jdp": "Central (JDP)", "ldp": "Local (LDP)"}
 _FILLS: dict[str, Fill] = {"holds": "full", "holds_approximately": "left"}
 
 
 def algorithm_of(cell: ReportCell) -> str:
-    """Return the registered name of its algorithm, which says its colour."""
+    """Return the registered name of its algorithm; colours go by it."""
     return str(cell.row["algorithm.name"])
 
 
@@ -38,7 +37,7 @@ def model_of(cell: ReportCell) -> str:
 
 
 def delta_of(cell: ReportCell) -> float:
-    """Return the delta at which its epsilon is claimed and certified, 0 for a pure one."""
+    """Return the delta of its claimed and certified epsilon, 0 for a pure one."""
     return float(cell.row.get("claimed_delta", 0.0))
 
 
@@ -48,7 +47,7 @@ def certified(cell: ReportCell) -> bool:
 
 
 def fill_of(cell: ReportCell) -> Fill:
-    """Return the fill of its marker: what became of its claim."""
+    """Return the fill of its marker, by the verdict on its claim."""
     return _FILLS.get(str(cell.row["verdict"]), "none")
 
 
@@ -116,7 +115,7 @@ class Lines:
     def by_name(self, cells: Iterable[ReportCell], *, along: bool = True) -> dict[LineName, list[ReportCell]]:
         """Return some of the cells line by line.
 
-        along: whether a line joins cells of several epsilons; if not, each has its own line, whose name says epsilon.
+        along: whether a line joins cells of several epsilons; if not, each has its own line, named with epsilon.
         """
         found: dict[LineName, list[ReportCell]] = {}
         for cell in cells:
@@ -139,7 +138,7 @@ class Lines:
         words += self._delta_words(cell)
         if not math.isfinite(cell.proved):
             words.append("NO PRIVACY")
-        return LineName(algorithm, MODEL_WORDS.get(model, model), tuple(words), False)
+        return LineName(algorithm, trust_word(model), tuple(words), False)
 
     def _delta_words(self, cell: ReportCell) -> list[str]:
         """Return delta where labels need it: an algorithm has several, or a chart has several and this one is not 0."""
@@ -161,14 +160,14 @@ class Lines:
         return look(model, self._noises[model].index(_noise_of(cell.row)))
 
     def noise_sentences(self) -> list[str]:
-        """Return what heavy and thin lines mean, where noise differs in a trust model."""
+        """Return the meaning of heavy and thin lines, where noise differs in a trust model."""
         told = []
         for model, kinds in self._noises.items():
             if len(kinds) < 2:
                 continue
             shared = set.intersection(*map(set, kinds))
             names = [" ".join(word for word in kind if word not in shared) or "plain" for kind in kinds]
-            what = MODEL_WORDS.get(model, model)
+            what = trust_word(model)
             more = [f"and {len(names) - _MOST_NOISES} more"] if len(names) > _MOST_NOISES else []
             thin = ", ".join(names[1:_MOST_NOISES] + more)
             told.append(f"Noise, {what}: {names[0]} (heavy lines); {thin} (thin lines).")
@@ -185,7 +184,7 @@ def _printed(noise: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
 
 
 def delta_sentence(lines: Lines) -> str:
-    """Return what a caption says of delta, where labels do not."""
+    """Return the caption's words on delta, where labels do not have it."""
     deltas = lines.deltas
     if not deltas or deltas == {0.0}:
         return ""
@@ -210,7 +209,7 @@ def columns_of(cells: Sequence[ReportCell], over: str = "") -> dict[tuple[str, .
 
 
 def column_of(cell: ReportCell, over: str = "") -> tuple[str, ...]:
-    """Return what tells the cell's column from others."""
+    """Return the name of the cell's column."""
     keys = sorted(key for key in cell.row if (key.startswith("env.") or key == EPISODES) and key != over)
     return tuple(f"{key}={_value(cell, key)}" for key in keys)
 

@@ -173,7 +173,7 @@ def _draw_claim(axes: Axes, ends: Sequence[float], y: float, colour: str, style:
 
 
 def draw_marker(axes: Axes, at: tuple[float, float], marker: str, colour: str, fill: Fill, style: Style) -> None:
-    """Draw a marker whose fill says what became of the claim."""
+    """Draw a marker with a fill for the verdict on the claim."""
     wide = fill != "full"
     look: dict[str, Any] = {
         "marker": marker,

@@ -1,4 +1,4 @@
-"""Which figures a finished cell has, and under which names."""
+"""The figures of a finished cell, by their names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def cell_figures(
 ) -> dict[str, bytes]:
     """Return the figures of a finished cell as PNGs, by the name of their file: that of the headline is its name's.
 
-    policies: what each seed has left, by name; the first seed's is played where an episode can be drawn.
+    policies: those of each seed, by name; the first seed's is played where an episode can be drawn.
     """
     main = headline(experiment.metrics)
     name = main.name if main is not None else _WITHOUT_HEADLINE

@@ -88,7 +88,7 @@ class Style:
 
     @property
     def inch(self) -> float:
-        """What an inch of a paper figure is here: sizes that go with the font are given for 8 points."""
+        """Length of an inch of a paper figure here: sizes that go with the font are given for 8 points."""
         return self.text / 8.0
 
 
@@ -134,7 +134,7 @@ def _renderer() -> Any:  # noqa: ANN401 - matplotlib's class has no types
 
 @contextmanager
 def drawing() -> Iterator[None]:
-    """Set what matplotlib reads while it draws and saves: fonts, and text that stays text in PDF and SVG."""
+    """Set matplotlib's parameters for drawing and saving: fonts, and text that stays text in PDF and SVG."""
     settings = {
         "font.family": font_families(),
         "pdf.fonttype": 42,

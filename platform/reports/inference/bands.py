@@ -22,7 +22,7 @@ _STILL = 1e-9
 """Spread over seeds, relative to the mean, that is rounding: the band has no width there."""
 
 
-class Band(NamedTuple):
+class _Band(NamedTuple):
     """A mean curve over seeds with the ends of its band, float64[T] each; the ends are NaN below 3 seeds.
 
     On the log scale the curve is the geometric mean of the seeds' curves, and the band is that of the mean log curve,
@@ -35,7 +35,7 @@ class Band(NamedTuple):
     scale: Scale
 
 
-def scaled_band(curves: np.ndarray, scale: Scale, bounds: tuple[float | np.ndarray, float | np.ndarray]) -> Band:
+def scaled_band(curves: np.ndarray, scale: Scale, bounds: tuple[float | np.ndarray, float | np.ndarray]) -> _Band:
     """Return the simultaneous band of `curves` float64[n_seeds, T], computed on `scale` and cut at `bounds`.
 
     bounds: the range of the metric, a number or float64[T] each. On the log scale all values must be positive, see
@@ -44,7 +44,7 @@ def scaled_band(curves: np.ndarray, scale: Scale, bounds: tuple[float | np.ndarr
     mean, half = simultaneous_band(np.log(curves) if scale == "log" else curves)
     ends = (mean, mean - half, mean + half)
     centre, lower, upper = (np.exp(end) for end in ends) if scale == "log" else ends
-    return Band(centre, np.clip(lower, *bounds), np.clip(upper, *bounds), scale)
+    return _Band(centre, np.clip(lower, *bounds), np.clip(upper, *bounds), scale)
 
 
 def simultaneous_band(curves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -17,7 +17,7 @@ _SAME = 1e-9
 
 
 class Estimate(NamedTuple):
-    """The centre of a cell's seeds with its 95 % interval, whose ends are NaN below 3 seeds.
+    """The centre of a cell's seeds with its 95 % interval; the ends are NaN below 3 seeds.
 
     On the log scale the centre is the geometric mean and the interval is Student's of the mean log value, transformed
     back. On the linear scale they are the ordinary mean and Student's interval.
@@ -76,7 +76,7 @@ def effect(first: np.ndarray, second: np.ndarray, scale: Scale, looks: int = 1) 
     `looks`, and the interval has confidence 1 - 0.05 / looks, so that both are valid whatever the choice was.
 
     Welch's test lets the variances differ, as they do between levels of noise. It takes values for normal, of a
-    positive metric its logs, which are closer to normal than regrets are. A permutation test would not, but its least
+    positive metric its logs, as they are closer to normal. A permutation test would not, but its least
     p-value for three seeds a cell is 0.1, for five 0.008 before any adjustment.
     """
     one, other = (np.log(values) if scale == "log" else values for values in (first, second))

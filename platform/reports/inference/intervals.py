@@ -29,7 +29,7 @@ def bands(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def median_interval(values: np.ndarray) -> tuple[float, float, float]:
-    """Return the median of `values` float64[n_seeds] and the ends of its 95 % interval, which are two of the values.
+    """Return the median of `values` float64[n_seeds] and the ends of its 95 % interval, two of the values.
 
     The interval assumes nothing of the distribution (sign test), so infinity counts as any large value. Up to five
     values are too few for one: NaN ends.

@@ -40,7 +40,7 @@ class Pair(NamedTuple):
     def better(self, side: Literal["low", "high"]) -> int | None:
         """Return the cell that is significantly better where `side` values are, None if neither is.
 
-        Which cell has the better centre does not tell: a geometric mean may be lower where the tested mean is higher.
+        The better centre does not tell: a geometric mean may be lower where the tested mean is higher.
         """
         if not self.significant:
             return None
@@ -66,7 +66,7 @@ def family(
 def family_in_stages(
     cells: Sequence[np.ndarray], pairs: Sequence[tuple[int, int]], per_stage: int, stages: int, *, log: bool
 ) -> list[Pair]:
-    """Return the tests of these `pairs` of cells whose seeds came in stages, of which some cells may have had fewer.
+    """Return the tests of `pairs` of cells with seeds in stages; some cells may have had fewer stages.
 
     cells: float64[k * per_stage] each, in the order of the stages. stages: at most so many, fixed in advance. After
     every stage a pair may be significant and need no more seeds. p_value is the least of those after each stage times

@@ -12,32 +12,39 @@ from markupsafe import Markup
 from dprl.algorithms import Metric
 from dprl.platform.configs.experiment import varies
 from dprl.platform.errors import counted
-from dprl.platform.reports.cell_texts import algorithm_name, plain
+from dprl.platform.reports.cell_texts import algorithm_name, halved_text, plain, trust_word
 from dprl.platform.reports.comparing.findings import reference_of
 from dprl.platform.reports.comparing.groups import Group
 from dprl.platform.reports.comparing.report_cells import ReportCell
 from dprl.platform.reports.comparing.sentences import epsilon_number
+from dprl.platform.reports.documents.blocks import (
+    Block,
+    Column,
+    Facts,
+    Heading,
+    Inline,
+    Paragraph,
+    Rich,
+    Section,
+    Table,
+    beside,
+    styled,
+)
 from dprl.platform.reports.number_texts import delta_number, effect_text, estimate_text, rounded
 from dprl.platform.reports.pages.markup import BADGES, DASH, Names, badge_of, with_grey_interval
 from dprl.platform.reports.pages.values import result_text, shown, value_label
 from dprl.platform.reports.records import results_in
 
-_MODELS = {"jdp": "central", "ldp": "local", "none": "none"}
 _MOST_ROWS = 300
 """Cells of a page; all of them are in report.csv."""
 _MOST_COLUMNS = 8
 """Settings with a column of their own; further ones stand in one column."""
 _NARROW_COLUMNS = 9
 """Columns that fit beside each other with intervals on the line of their values."""
+_PRIVACY = ("Claimed \u03b5", "\u03b4", "Certified \u03b5")
+_SEEDS = "Seeds"
 _MOST_KINDS = 4
 """Kinds of cells that a verdict names."""
-
-
-class _Column(NamedTuple):
-    """A column of a table of cells. css: its class, 'n' for numbers."""
-
-    header: str
-    css: str = ""
 
 
 class _Place(NamedTuple):
@@ -58,16 +65,22 @@ class CellTables:
     groups: Sequence[Group]
     names: Names
 
-    def tables(self) -> list[dict[str, Any]]:
-        """Return the tables; of many cells the best of every group."""
+    def blocks(self) -> list[Block]:
+        """Return the section of claims, if there are any, and that of the tables: of many cells the best of groups."""
         by_metric: dict[Metric | None, list[Group]] = {}
         for group in self.groups:
             by_metric.setdefault(group.metric, []).append(group)
-        most = max(1, _MOST_ROWS // len(by_metric))
-        several = len(by_metric) > 1
-        return [self._table(groups, most, several=several) for groups in by_metric.values()]
+        most, several = max(1, _MOST_ROWS // len(by_metric)), len(by_metric) > 1
+        cells = sum(len(group.cells) for group in self.groups)
+        found: list[Block] = [Heading(f"All {counted(cells, 'cell')}" if cells > 1 else "The cell")]
+        for groups in by_metric.values():
+            found += [Heading(value_label(groups[0]), 3)] if several else []
+            found += self._table(groups, most)
+        claims = self._claims()
+        asked = [Section([Heading("Do the claims hold?"), Facts("", claims)], "claims")] if claims else []
+        return [*asked, Section(found, "cells")]
 
-    def claims(self) -> list[dict[str, Any]]:
+    def _claims(self) -> list[tuple[Inline, Inline]]:
         """Return the verdicts that claims can have, 'refuted' only where some cell is; nothing without claims."""
         found: dict[str, list[ReportCell]] = {}
         for group in self.groups:
@@ -76,81 +89,70 @@ class CellTables:
         if found.keys() <= {"reference"}:
             return []
         kinds = [key for key in BADGES if key != "reference" and (key != "refuted" or key in found)]
-        return [
-            {
-                "badge": BADGES[key].html,
-                "meaning": BADGES[key].meaning,
-                "count": counted(len(found.get(key, [])), "cell"),
-                "kinds": "" if key == "holds" else _kinds(found.get(key, [])),
-            }
-            for key in kinds
-        ]
+        return [(BADGES[key].inline, _claim_text(key, found.get(key, []))) for key in kinds]
 
-    def _table(self, groups: Sequence[Group], most: int, *, several: bool) -> dict[str, Any]:
+    def _table(self, groups: Sequence[Group], most: int) -> list[Block]:
+        """Return the table of groups with one headline, without empty columns, and notes on it."""
         places = [_Place(group, i) for group in groups for i in range(len(group.cells))]
         kept = places
         if len(places) > most:
             # The best of every group, in the order of the groups.
             best = sorted(range(len(places)), key=lambda i: places[i].place)[:most]
             kept = [places[i] for i in sorted(best)]
-        rows = [each.cell.row for each in places]
-        keys = _setting_keys(rows)
-        results = [metric for metric in results_in({key for row in rows for key in row}) if metric != groups[0].metric]
-        costs = any(reference_of(each.group, each.place) is not None for each in kept if each.cell.private)
-        words = {key for key in keys if any(isinstance(row.get(key), str) for row in rows)}
-        columns = _columns(groups[0], {key: "word" if key in words else "n" for key in keys}, results, costs=costs)
-        told = [self._row(each, keys, results, costs=costs) for each in kept]
-        empty = {i for i in range(len(columns)) if not any(each["texts"][i] for each in told)}
+        columns, told = self._columns_and_texts(groups[0], places, kept)
+        empty = {i for i in range(len(columns)) if not any(texts[i] for texts in told)}
+        headers = [str(column.header) for column in columns]
+        claimed, delta, certified = (headers.index(name) for name in _PRIVACY)
         if len({each.cell.seeds for each in places}) == 1:
-            empty.add(len(columns) - 2)
-        private = [each["texts"] for each, at in zip(told, kept, strict=True) if at.cell.private]
-        claimed, delta, certified = range(2 + len(keys), 5 + len(keys))
+            empty.add(headers.index(_SEEDS))
+        private = [texts for texts, at in zip(told, kept, strict=True) if at.cell.private]
         if all(texts[claimed] == texts[certified] for texts in private):
             empty.add(claimed)
         if private and all(texts[delta] == delta_number(0.0) for texts in private):
             empty.add(delta)
-            columns[certified] = _Column("Certified \u03b5, \u03b4 = 0", "n")
-        notes = {str(each["texts"][-1]) for each in told}
-        note = notes.pop() if len(told) > 1 and len(notes) == 1 else ""
-        if note:
+            columns[certified] = Column("Certified \u03b5, \u03b4 = 0", "n")
+        notes, below = {str(texts[-1]) for texts in told}, list[Block]()
+        if len(told) > 1 and len(notes) == 1 and (note := notes.pop()):
             empty.add(len(columns) - 1)
-        return {
-            "stacked": len(columns) - len(empty) > _NARROW_COLUMNS,
-            "title": value_label(groups[0]) if several else "",
-            "columns": [column for i, column in enumerate(columns) if i not in empty],
-            "rows": [
-                each | {"texts": [text for i, text in enumerate(each["texts"]) if i not in empty]} for each in told
-            ],
-            "left_out": len(places) - len(kept),
-            "note": f"All cells above: {note}." if note else "",
-        }
+            below.append(Paragraph(f"All cells above: {note}.", "note"))
+        if left_out := len(places) - len(kept):
+            where = Rich("report.csv.", Markup("<code>report.csv</code>."))
+            below.append(Paragraph(beside(f"The best cells. {left_out:,} further ones are in", where), "note"))
+        shown = [i for i in range(len(columns)) if i not in empty]
+        lines = [[texts[i] for i in shown] for texts in told]
+        styles = ["" if at.cell.private else "none" for at in kept]
+        stacked = " stacked" if len(shown) > _NARROW_COLUMNS else ""
+        return [Table([columns[i] for i in shown], lines, f"all{stacked}", styles), *below]
 
-    def _row(self, at: _Place, keys: Sequence[str], results: Sequence[Metric], *, costs: bool) -> dict[str, Any]:
-        cell, row = at.cell, at.cell.row
-        texts: list[object] = [self.names.html(cell), _MODELS.get(str(row["privacy.model"]), row["privacy.model"])]
-        texts += [_value(row, key) for key in keys]
-        texts += _privacy(cell)
-        if at.group.metric is not None:
-            texts.append(with_grey_interval(estimate_text(shown(at.group, cell))))
-        if costs:
-            texts.append(_cost(at))
-        texts += [with_grey_interval(result_text(row, metric)) for metric in results]
-        return {"texts": [*texts, str(cell.seeds), _note(cell)], "free": not cell.private}
-
-
-def _columns(group: Group, keys: Mapping[str, str], results: Sequence[Metric], *, costs: bool) -> list[_Column]:
-    found = [_Column("Algorithm"), _Column("Trust model"), *(_Column(_header(key), css) for key, css in keys.items())]
-    found += [
-        _Column("Claimed \u03b5", "n"),
-        _Column("\u03b4", "n"),
-        _Column("Certified \u03b5", "n"),
-        _Column("Claim"),
-    ]
-    if group.metric is not None:
-        found.append(_Column(value_label(group), "n"))
-    found += [_Column("Cost of privacy", "n")] if costs else []
-    found += [_Column(metric.label.capitalize(), "n") for metric in results]
-    return [*found, _Column("Seeds", "n"), _Column("Note", "wrap")]
+    def _columns_and_texts(
+        self, group: Group, places: Sequence[_Place], kept: Sequence[_Place]
+    ) -> tuple[list[Column], list[list[Inline]]]:
+        rows = [each.cell.row for each in places]
+        keys = _setting_keys(rows)
+        found = {key for row in rows for key in row}
+        results = [metric for metric in results_in(found) if metric != group.metric]
+        costs = any(reference_of(each.group, each.place) is not None for each in kept if each.cell.private)
+        halved = any("halved_at" in row for row in rows)
+        words = {key for key in keys if any(isinstance(row.get(key), str) for row in rows)}
+        columns = [Column("Algorithm"), Column("Trust model")]
+        columns += [Column(_header(key), "word" if key in words else "n") for key in keys]
+        columns += [*(Column(name, "n") for name in _PRIVACY), Column("Claim")]
+        columns += [Column(value_label(group), "n")] if group.metric is not None else []
+        columns += [Column("Cost of privacy", "n")] if costs else []
+        columns += [Column(f"{_capital(group.unit)}s to half regret", "n")] if halved else []
+        columns += [Column(_capital(metric.label), "n") for metric in results]
+        columns += [Column(_SEEDS, "n"), Column("Note", "wrap")]
+        texts = []
+        for at in kept:
+            cell, row = at.cell, at.cell.row
+            line: list[Inline] = [self.names.with_swatch(cell), trust_word(str(row["privacy.model"]))]
+            line += [*(_value(row, key) for key in keys), *_privacy(cell)]
+            line += [with_grey_interval(estimate_text(shown(at.group, cell)))] if group.metric is not None else []
+            line += [_cost(at)] if costs else []
+            line += [with_grey_interval(halved_text(row))] if halved else []
+            line += [with_grey_interval(result_text(row, metric)) for metric in results]
+            texts.append([*line, str(cell.seeds), _note(cell)])
+        return columns, texts
 
 
 def _setting_keys(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -167,24 +169,24 @@ def _header(key: str) -> str:
     return "Environment" if key == "env.name" else key.rpartition(".")[2].replace("_", " ").capitalize()
 
 
-def _value(row: Mapping[str, Any], key: str) -> Markup:
+def _value(row: Mapping[str, Any], key: str) -> Inline:
     """Return a setting; a long name may go on a second line after each of its underscores."""
     if key not in row:
-        return Markup("")
+        return ""
     text = f"{int(row[key]):,}" if key == "episodes" else plain(row[key])
-    return Markup("_<wbr>").join(text.split("_"))
+    return Rich(text, Markup("_<wbr>").join(text.split("_")))
 
 
-def _privacy(cell: ReportCell) -> list[object]:
+def _privacy(cell: ReportCell) -> list[Inline]:
     """Return claimed epsilon, delta, certified epsilon and the badge."""
-    row, badge = cell.row, BADGES[badge_of(cell)].html
+    row, badge = cell.row, BADGES[badge_of(cell)].inline
     if not cell.private:
         return ["", "", "\u221e", badge]
     claimed = epsilon_number(float(row["claimed_epsilon"])) if "claimed_epsilon" in row else ""
     return [claimed, delta_number(float(row.get("claimed_delta", 0.0))), epsilon_number(cell.proved), badge]
 
 
-def _cost(at: _Place) -> object:
+def _cost(at: _Place) -> Inline:
     reference = reference_of(at.group, at.place) if at.cell.private else None
     return DASH if reference is None else with_grey_interval(effect_text(at.group.effect(at.place, reference)))
 
@@ -196,12 +198,23 @@ def _note(cell: ReportCell) -> str:
     return "; ".join(words)
 
 
+def _claim_text(key: str, cells: Sequence[ReportCell]) -> Rich:
+    """Return the meaning of a verdict, the number of its cells and, unless all is well, their kinds."""
+    kinds = "" if key == "holds" else _kinds(cells)
+    count = styled(f"{counted(len(cells), 'cell')}{':' if kinds else '.'}", "b")
+    return beside(BADGES[key].meaning, count, f"{kinds}." if kinds else "")
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
 def _kinds(cells: Sequence[ReportCell]) -> str:
     """Return the kinds of cells with one verdict, and how far their claims are off."""
     factors: dict[str, list[float]] = {}
     for cell in cells:
         row = cell.row
-        words = [algorithm_name(row), _MODELS.get(str(row["privacy.model"]), str(row["privacy.model"]))]
+        words = [algorithm_name(row), trust_word(str(row["privacy.model"]))]
         if "privacy.calibration" in row:
             words.append(f"{row['privacy.calibration']} noise")
         factors.setdefault(", ".join(words), []).append(float(row.get("factor", math.nan)))

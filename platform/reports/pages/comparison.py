@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import textwrap
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -17,9 +16,9 @@ from dprl.platform.reports.cell_texts import (
     scales,
     scales_text,
     settings_text,
-    table,
     varying_settings,
 )
+from dprl.platform.reports.documents.blocks import Block, Heading, Paragraph, Section, Table
 from dprl.platform.reports.tables import episode_reached
 
 _ENVIRONMENT, _ALGORITHM, _SETTINGS, _MODEL, _NOISE, _NOISES = (
@@ -34,7 +33,6 @@ _TEXTS = (_ENVIRONMENT, _ALGORITHM, _SETTINGS, _MODEL, _NOISE, _NOISES)
 _PRIVACY = (_MODEL, "certified \u03b5", "\u03b4")
 _SECTIONS = ("privacy.", "noise.")
 _OF_ALGORITHM = "algorithm."
-_WIDTH = 120
 _BOUNDS = """\
 Both medians are in brackets. `> x`: the first had not halved when its run ended; `< x`: the second had not."""
 
@@ -47,8 +45,8 @@ class _Pair(NamedTuple):
     second: Row
 
 
-def comparison(cells: Sequence[Row], one: str, other: str) -> str:
-    """Return Markdown sections on algorithm `one` against `other`, and on the noise of each; '' without any pair.
+def halving_comparison(cells: Sequence[Row], one: str, other: str) -> list[Block]:
+    """Return sections on algorithm `one` against `other`, and on the noise of each; none without any pair.
 
     Algorithms are compared at equal trust model, certified epsilon, delta, noise, scales and settings that both have
     only, and noises only for one algorithm of equal settings: no ratio mixes two effects.
@@ -68,7 +66,7 @@ def comparison(cells: Sequence[Row], one: str, other: str) -> str:
             list(_noise_pairs(cells)),
         ),
     )
-    return "\n\n".join(section for section in sections if section)
+    return [section for section in sections if section is not None]
 
 
 def _algorithm_pairs(cells: Sequence[Row], one: str, other: str) -> Iterator[_Pair]:
@@ -106,8 +104,8 @@ def _private(cells: Sequence[Row]) -> Iterator[tuple[str, list[str], list[tuple[
         yield environment, settings, [(noise, sorted(alike, key=_rank)) for noise, alike in by_noise.items()]
 
 
-def _section(title: str, meaning: str, headers: Sequence[str], pairs: Sequence[_Pair]) -> str:
-    """Return a table with one row per key and one column per setting of the scales; '' without pairs."""
+def _section(title: str, meaning: str, headers: Sequence[str], pairs: Sequence[_Pair]) -> Section | None:
+    """Return a table with one row per key and one column per setting of the scales; None without pairs."""
     columns: list[Scales] = []
     rows: dict[tuple[str, ...], dict[Scales, list[str]]] = {}
     for pair in pairs:
@@ -116,15 +114,14 @@ def _section(title: str, meaning: str, headers: Sequence[str], pairs: Sequence[_
         if column not in columns:
             columns.append(column)
     if not rows:
-        return ""
+        return None
     kept = [i for i in range(len(headers)) if any(key[i] for key in rows)]
     lines = [
         [*(key[i] for i in kept), *("; ".join(row.get(column, [])) for column in columns)] for key, row in rows.items()
     ]
-    told = textwrap.fill(" ".join(f"{meaning} {_BOUNDS}".split()), _WIDTH)
-    return "\n\n".join(
-        [f"## {title}", told, table([*(headers[i] for i in kept), *map(scales_text, columns)], lines, _TEXTS)]
-    )
+    told = Paragraph(" ".join(f"{meaning} {_BOUNDS}".split()), "note")
+    names = [*(headers[i] for i in kept), *map(scales_text, columns)]
+    return Section([Heading(title), told, Table.of_texts(names, lines, _TEXTS)])
 
 
 def _privacy(cell: Row) -> tuple[str, str, str]:

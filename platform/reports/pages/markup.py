@@ -1,4 +1,4 @@
-"""Small parts of a report in HTML: numbers with intervals, names with swatches, badges of claims."""
+"""Small parts of a report: numbers with intervals, names with swatches, badges of claims."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from matplotlib.path import Path as MarkerPath
 
 from dprl.platform.reports.cell_texts import algorithm_name
 from dprl.platform.reports.comparing.report_cells import ReportCell
+from dprl.platform.reports.documents.blocks import Inline, Rich, beside, styled
 from dprl.platform.reports.figures.colours import Palette, Shades, look
 from dprl.platform.reports.inference.effects import Effect
 from dprl.platform.reports.number_texts import effect_text
 from dprl.platform.results.summary import standing
 
-DASH = Markup("&ndash;")
+DASH = "\u2013"
 _DASHES = {"none": "", "jdp": "", "ldp": "6 4"}
 _OTHER_DASHES = "8 2 2 2"
 _CODES = {MarkerPath.MOVETO: "M", MarkerPath.LINETO: "L", MarkerPath.CURVE3: "Q", MarkerPath.CURVE4: "C"}
 _MARKER_SIZE = 7.5
 
 
-class Badge(NamedTuple):
-    """A verdict on a claim: a style, an icon as SVG paths, words, and what they mean."""
+class _Badge(NamedTuple):
+    """A verdict on a claim: a style, an icon as SVG paths, words, and their meaning."""
 
     css: str
     icon: Markup
@@ -35,46 +36,40 @@ class Badge(NamedTuple):
     meaning: str
 
     @property
-    def html(self) -> Markup:
+    def inline(self) -> Rich:
         """The badge; styles differ in icon, words, shape and border, not in colour only."""
-        return Markup('<span class="badge {}">{}{}</span>').format(self.css, self.drawing, self.words)
-
-    @property
-    def drawing(self) -> Markup:
-        """The icon, '' if there is none."""
-        if not self.icon:
-            return Markup("")
-        return Markup('<svg viewBox="0 0 12 12" aria-hidden="true">{}</svg>').format(self.icon)
+        drawn = Markup('<svg viewBox="0 0 12 12" aria-hidden="true">{}</svg>').format(self.icon) if self.icon else ""
+        return Rich(self.words, Markup('<span class="badge {}">{}{}</span>').format(self.css, drawn, self.words))
 
 
 _CROSS = Markup('<path d="M3 3l6 6M9 3l-6 6"/>')
 BADGES = {
-    "holds": Badge(
+    "holds": _Badge(
         "holds",
         Markup('<path d="M2 6.5l2.7 2.7L10 3.3"/>'),
         "holds",
         "The noise certifies the claimed \u03b5 at the claimed \u03b4.",
     ),
-    "delta": Badge(
+    "delta": _Badge(
         "delta",
         Markup('<circle cx="6" cy="6" r="4.8"/><path d="M6 1.2a4.8 4.8 0 0 0 0 9.6z" fill="currentColor"/>'),
         "holds only for \u03b4 > 0",
         "The claim of pure privacy fails; the same \u03b5 holds at \u03b4 = 10\u207b\u2076.",
     ),
-    "fails": Badge("fails", _CROSS, "FAILS", "The noise certifies only a larger \u03b5."),
-    "nothing": Badge(
+    "fails": _Badge("fails", _CROSS, "FAILS", "The noise certifies only a larger \u03b5."),
+    "nothing": _Badge(
         "nothing",
         Markup('<circle cx="6" cy="6" r="4.8"/><path d="M2.7 9.3l6.6-6.6"/>'),
         "NO PRIVACY",
         "The noise certifies no finite \u03b5, although the cell claims one.",
     ),
-    "refuted": Badge(
+    "refuted": _Badge(
         "refuted",
         Markup('<path d="M6 1l5 9.5H1zM6 4.5v2.8M6 9v.1"/>'),
         "REFUTED",
         "An audit has measured a larger \u03b5 than the claimed or the certified one.",
     ),
-    "reference": Badge("reference", Markup(""), "reference", "Without privacy."),
+    "reference": _Badge("reference", Markup(""), "reference", "Without privacy."),
 }
 """Verdicts on cells, in the order of a page."""
 
@@ -90,21 +85,19 @@ def badge_of(cell: ReportCell) -> str:
     return {"holds": "holds", "holds_approximately": "delta"}.get(str(cell.row["verdict"]), "fails")
 
 
-def with_grey_interval(text: str) -> Markup:
+def with_grey_interval(text: str) -> Rich:
     """Return a number with its interval '[a, b]' in grey."""
     value, bracket, interval = text.partition(" [")
-    if not bracket:
-        return Markup("{}").format(text)
-    return Markup('{} <span class="iv">[{}</span>').format(value, interval)
+    return beside(value, styled(f"[{interval}", "span", "iv")) if bracket else beside(text)
 
 
-def effect_html(found: Effect | None) -> Markup:
+def effect_inline(found: Effect | None) -> Inline:
     """Return a ratio or a difference, in bold, with its interval in grey."""
     if found is None:
         return DASH
     value, bracket, interval = effect_text(found).partition(" [")
-    bold = Markup("<b>{}</b>").format(value)
-    return bold + Markup(' <span class="iv">[{}</span>').format(interval) if bracket else bold
+    bold = styled(value, "b")
+    return beside(bold, styled(f"[{interval}", "span", "iv")) if bracket else bold
 
 
 @dataclass(frozen=True)
@@ -129,19 +122,19 @@ class Names:
         css = self.css(cell) if cell.private else "free"
         return Markup('<svg class="sw {}" viewBox="0 0 26 12" aria-hidden="true">{}</svg>').format(css, _line(model))
 
-    def html(self, cell: ReportCell) -> Markup:
+    def with_swatch(self, cell: ReportCell) -> Rich:
         """Return swatch and name on one line."""
-        return Markup('<span class="one">{}{}</span>').format(self.swatch(cell), self.plain(cell))
+        name = self.plain(cell)
+        return Rich(name.text, Markup('<span class="one">{}{}</span>').format(self.swatch(cell), name))
 
-    def plain(self, cell: ReportCell) -> Markup:
+    def plain(self, cell: ReportCell) -> Rich:
         """Return the name in its colour."""
-        return Markup('<span class="nm {}">{}</span>').format(self.css(cell), algorithm_name(cell.row))
+        return styled(algorithm_name(cell.row), "span", f"nm {self.css(cell)}")
 
 
-def small(words: Iterable[str]) -> Markup:
+def small(words: Iterable[str]) -> Rich:
     """Return settings in small type, '' of none."""
-    text = ", ".join(words)
-    return Markup("<small>{}</small>").format(text) if text else Markup("")
+    return styled(", ".join(words), "small")
 
 
 def _line(model: str) -> Markup:

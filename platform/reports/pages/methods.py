@@ -27,3 +27,8 @@ Local: against the server as well. Each cell's certificate.json names its neighb
 are not covered. "No privacy" is the same algorithm without noise. "No learning" is the regret of the first episodes."""
 METHODS = (("Intervals", _INTERVALS), ("Budgets", _BUDGETS), ("Tests", _TESTS), ("Privacy", _PRIVACY))
 """Headings and texts."""
+MEDIAN = "It is a median over seeds [95% interval, from 6 seeds on]; >K: not within the K episodes of the run."
+HALVED = """\
+Episodes to half regret: episodes until the regret per episode is at most half of that of the first episode, and stays
+so; median over seeds [95% interval, from 6 seeds on]; >K: not halved within the K episodes of the run. Noise and
+bonuses depend on K, so a run of another length would halve at another episode."""

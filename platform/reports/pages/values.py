@@ -25,7 +25,7 @@ def shown(group: Group, cell: ReportCell) -> Estimate:
 
 
 def value_label(group: Group) -> str:
-    """Return the name of what `shown` returns, e.g. 'Regret per episode'."""
+    """Return the name of the number that `shown` returns, e.g. 'Regret per episode'."""
     if group.metric is None:
         return ""
     label = group.metric.label.capitalize()
@@ -46,7 +46,7 @@ def settings_of(group: Group, cell: ReportCell) -> list[str]:
 
 
 def short_title(group: Group, groups: Sequence[Group]) -> str:
-    """Return what tells a group from others of the report, e.g. 'horizon 6', its title if nothing short does."""
+    """Return the settings that set a group of the report apart, e.g. 'horizon 6', its title if nothing short does."""
     rows = [each.cells[0].row for each in groups]
     keys = [key for key in rows[0] if (key.startswith("env.") or key == "episodes") and varies(key, rows)]
     row = group.cells[0].row
@@ -55,7 +55,7 @@ def short_title(group: Group, groups: Sequence[Group]) -> str:
 
 
 def environment_words(groups: Sequence[Group]) -> list[str]:
-    """Return what all groups share: the environment and its settings, and the number of episodes."""
+    """Return the settings that all groups share: the environment and its settings, and the number of episodes."""
     rows = [group.cells[0].row for group in groups]
     keys = [key for key in rows[0] if key.startswith("env.") and not varies(key, rows)]
     named = [key for key in keys if key == "env.name"]

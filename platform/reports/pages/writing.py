@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,13 @@ from dprl.platform.reports.comparing.frames import cell_frame, comparison_frame,
 from dprl.platform.reports.comparing.groups import Group, groups_of
 from dprl.platform.reports.comparing.report_cells import ReportCell, read_cells
 from dprl.platform.reports.comparing.requested import with_comparison
+from dprl.platform.reports.documents.markdown import markdown
+from dprl.platform.reports.documents.web_page import html
 from dprl.platform.reports.figures.catalogue import chart_files, report_charts
+from dprl.platform.reports.figures.charts import Chart
 from dprl.platform.reports.figures.styles import FORMATS
-from dprl.platform.reports.pages.web_page import Page
-from dprl.platform.results.atomic_files import write_bytes, write_json
+from dprl.platform.reports.pages.content import Content
+from dprl.platform.results.atomic_files import write_bytes, write_json, write_text
 from dprl.platform.results.layout import SweepLayout, nothing_finished, sweep_layout
 from dprl.platform.results.sweep_identity import Grid, Stages
 
@@ -40,19 +43,20 @@ _FIGURES_FILE = "report_figures.json"
 class SweepReport:
     """The report of some sweeps, before it is written.
 
-    layouts: of the sweeps. groups: what is finished of them. missing: a line for each sweep that is not finished and
-    for each cell whose files cannot be read.
+    layouts: of the sweeps. groups: their finished cells. missing: a line for each sweep that is not finished and
+    for each cell with unreadable files. compared: two algorithms or cells that a user asked to compare.
     """
 
     layouts: Sequence[SweepLayout]
     groups: Sequence[Group]
     missing: Sequence[str]
+    compared: tuple[str, str] | None = None
 
     @classmethod
-    def of(cls, home: Path, names: Sequence[str], compared: Sequence[str] | None = None) -> SweepReport:
+    def of(cls, home: Path, names: Sequence[str], compared: tuple[str, str] | None = None) -> SweepReport:
         """Read sweeps, by their names or the paths of their folders in `home`. Raises UserError.
 
-        compared: two algorithms or cells whose comparison is declared, too.
+        compared: two algorithms or cells; their comparison is declared, too.
         """
         layouts = [sweep_layout(home, name) for name in names]
         for layout in layouts:
@@ -69,7 +73,7 @@ class SweepReport:
         if stages is not None:
             _check_stages(layouts[0], cells, stages)
         groups = groups_of(cells, stages)
-        return cls(layouts, groups if compared is None else with_comparison(groups, *compared), missing)
+        return cls(layouts, groups if compared is None else with_comparison(groups, *compared), missing, compared)
 
     @property
     def cells(self) -> list[ReportCell]:
@@ -77,7 +81,7 @@ class SweepReport:
         return [cell for group in self.groups for cell in group.cells]
 
     def data(self) -> dict[str, Any]:
-        """Return what the page says, for a program."""
+        """Return the content of the page, for a program."""
         return {
             "sweeps": [layout.name for layout in self.layouts],
             "missing": list(self.missing),
@@ -94,26 +98,44 @@ class SweepReport:
     def write(self, folder: Path, command: str, title: str | None = None) -> list[Path]:
         """Write everything into `folder` and return the files, the page first.
 
-        command: what made the report, which the page names. title: of the page, by default the sweeps' names. Raises
+        command: that made the report; the page names it. title: of the page, by default the sweeps' names. Raises
         OSError if the folder cannot be written.
         """
         charts = report_charts(self.cells)
         figures = {chart.name: chart_files(chart) for chart in charts}
-        page = Page(title, self.groups, charts, self._sweeps(), self.missing, self._made(), command)
+        content = self._content(charts, command, title)
         frame = cell_frame(self.groups)
-        content: dict[str, bytes] = {
-            PAGE_FILE: page.html().encode(),
+        files: dict[str, bytes] = {
+            PAGE_FILE: html(content.document(), content.names.shades).encode(),
             CELLS_FILE: frame.to_csv(index=False).encode(),
             PARQUET_FILE: _parquet(frame),
             COMPARISONS_FILE: comparison_frame(self.groups).to_csv(index=False).encode(),
-            **{file: data for files in figures.values() for file, data in files.items()},
+            **{file: data for drawn in figures.values() for file, data in drawn.items()},
         }
-        for old in _figures_before(folder) - content.keys():
+        for old in _figures_before(folder) - files.keys():
             (folder / old).unlink(missing_ok=True)
-        for name, data in content.items():
+        for name, data in files.items():
             write_bytes(folder / name, data)
-        write_json(folder / _FIGURES_FILE, [file for files in figures.values() for file in files])
-        return [folder / name for name in content]
+        write_json(folder / _FIGURES_FILE, [file for drawn in figures.values() for file in drawn])
+        return [folder / name for name in files]
+
+    def write_markdown(self, file: Path, command: str, title: str | None = None, preface: str = "") -> list[Path]:
+        """Write the report as a Markdown page, its figures into a folder beside it, and return the files.
+
+        preface: Markdown that stands below the heading. Raises OSError if something cannot be written.
+        """
+        charts = report_charts(self.cells)
+        folder = file.with_name(f"{file.stem}_figures")
+        content = replace(self._content(charts, command, title), preface=preface)
+        write_text(file, markdown(content.document(), folder.name))
+        drawn = {f"{chart.name}.svg": chart_files(chart, ["svg"])[f"{chart.name}.svg"] for chart in charts}
+        for name, data in drawn.items():
+            write_bytes(folder / name, data)
+        return [file, *(folder / name for name in drawn)]
+
+    def _content(self, charts: Sequence[Chart], command: str, title: str | None) -> Content:
+        about = self._sweeps(), self.missing, self._made()
+        return Content(title, self.groups, charts, *about, command, compared=self.compared)
 
     def _sweeps(self) -> list[str]:
         """Return each sweep's name and how far it is."""
@@ -134,7 +156,7 @@ class SweepReport:
         return [*lines, *(f"Cells were run with {text}" for text in versions)]
 
     def _price(self) -> list[str]:
-        """Return what the tests pay where the number of seeds was not fixed, a line for each sweep that added some."""
+        """Return the price of tests where the number of seeds was not fixed, a line for each sweep that added some."""
         told = []
         for layout in self.layouts:
             stages = layout.stages()
@@ -168,7 +190,7 @@ def _figures_before(folder: Path) -> set[str]:
 
 
 def _missing(layout: SweepLayout) -> str:
-    """Return what a sweep lacks and what resumes it, '' if it is finished."""
+    """Return the missing cells of a sweep and the command that resumes it, '' if it is finished."""
     status = layout.status()
     lacks = status.cells - status.cells_finished
     if status.cells and not lacks:
@@ -181,7 +203,7 @@ def _missing(layout: SweepLayout) -> str:
 
 
 def _names_of_missing(layout: SweepLayout) -> str:
-    """Return the unfinished cells of a sweep's grid by the settings in which its cells differ, some of many."""
+    """Return the unfinished cells of a sweep's grid by their varying settings, some of many."""
     grid = Grid.read(layout.grid_file)
     if grid is None:
         return ""

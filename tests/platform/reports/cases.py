@@ -9,10 +9,16 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from dprl.algorithms.base import headline
 from dprl.platform.configs.experiment import Experiment, read_experiment
+from dprl.platform.reports.cell_texts import rows_of
+from dprl.platform.reports.comparing.groups import groups_of
+from dprl.platform.reports.comparing.report_cells import ReportCell
+from dprl.platform.reports.documents.markdown import markdown
+from dprl.platform.reports.pages.content import Content
 from dprl.platform.reports.records import summary_row
 from dprl.platform.results.cell_folder import CellResults
-from dprl.platform.results.summary import columns
+from dprl.platform.results.summary import by_seed, columns
 
 NONE: dict[str, Any] = {"model": "none"}
 
@@ -69,6 +75,33 @@ def records(one: Experiment, saturated: float = 0.3) -> pd.DataFrame:
 def summary(cells: Sequence[Experiment]) -> pd.DataFrame:
     rows = [summary_row(one, finished(one, records(one))) for one in cells]
     return pd.DataFrame([{"label": str(i), **row, "seconds": 1.0} for i, row in enumerate(rows)])
+
+
+def reported(one: Experiment, rows: pd.DataFrame, **more: Any) -> ReportCell:
+    """The cell of a report with these records; more: of its row."""
+    results = finished(one, rows)
+    row = rows_of(pd.DataFrame([{**summary_row(one, results), **more}]))[0]
+    metric = headline(one.algorithm.metrics)
+    assert metric is not None
+    episodes, values = by_seed(rows, metric.name)
+    return ReportCell(row, results.certificate, metric, episodes, values.T, ())
+
+
+def page(cells: Sequence[ReportCell], compared: tuple[str, str] | None = None) -> str:
+    """The Markdown page of these cells, without figures."""
+    about: list[str] = []
+    content = Content(None, groups_of(cells), [], about, about, about, "a test", compared=compared)
+    return markdown(content.document(), "figures")
+
+
+def tables_of(text: str) -> list[list[dict[str, str]]]:
+    """The rows of each table of a Markdown page, by header."""
+    found = []
+    for block in text.split("\n\n"):
+        if block.startswith("|"):
+            headers, _, *lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines()]
+            found.append([dict(zip(headers, line, strict=True)) for line in lines])
+    return found
 
 
 def is_png(content: bytes) -> bool:

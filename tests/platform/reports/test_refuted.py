@@ -11,9 +11,7 @@ from typing import Any
 
 import pytest
 
-from dprl.platform.reports.cell_texts import rows_of
 from dprl.platform.reports.comparing.report_cells import read_cells
-from dprl.platform.reports.pages.markdown_tables import page
 from dprl.platform.reports.records import summary_row
 from dprl.platform.reports.tables import write_summary
 from dprl.platform.reports.verdicts import certificate_text, privacy_text
@@ -22,7 +20,8 @@ from dprl.platform.results.layout import SweepLayout
 from dprl.platform.results.summary import privacy_columns, standing, worst_of
 from dprl.platform.sweeps.sweep import run_sweep
 from dprl.platform.tracking.cell_entries import cell_metrics, certificate_tags
-from tests.platform.reports.cases import cell, finished, jdp, records, summary
+from tests.platform.reports.cases import cell, finished, jdp, page, records, summary, tables_of
+from tests.platform.reports.comparing.cases import report_cell
 from tests.platform.sweeps.test_sweep import cells_of as sweep_cells
 from tests.platform.sweeps.test_sweep import options
 
@@ -64,9 +63,9 @@ def test_tables_pages_and_mlflow_show_no_epsilon() -> None:
     write_summary(table, frame)
     assert "NO PRIVACY" in table.getvalue()
     assert "holds" not in table.getvalue()
-    text = page("A page", rows_of(frame), [])
-    assert "NO PRIVACY" in text
-    assert "every privacy claim holds" not in text
+    refuted = report_cell([1.0, 2.0, 3.0], audit=WRONG, proved=math.inf, verdict="fails")
+    (row,) = tables_of(page([refuted]))[-1]
+    assert (row["Claim"], row["Certified \u03b5, \u03b4 = 0"]) == ("REFUTED", "\u221e")
     assert certificate_tags(results.certificate)["verdict"] == "fails"
     assert certificate_tags(results.certificate)["proved_epsilon"] == "inf"
     # MLflow's stores take finite numbers only.

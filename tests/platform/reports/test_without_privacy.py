@@ -10,15 +10,13 @@ import pytest
 from matplotlib.figure import Figure
 
 from dprl.platform.configs.experiment import Experiment
-from dprl.platform.reports.cell_texts import rows_of
 from dprl.platform.reports.figures.learning import cell_figure
-from dprl.platform.reports.pages.markdown_tables import page
 from dprl.platform.reports.records import summary_row
 from dprl.platform.reports.tables import write_summary
 from dprl.platform.reports.verdicts import certificate_text, privacy_text, verdict_line
 from dprl.platform.results.summary import columns
 from tests.platform.message_cases import LAPLACE, NO_CLIPS, NONE, PRINTED, cell, votes
-from tests.platform.reports.cases import finished
+from tests.platform.reports.cases import finished, page, reported, tables_of
 
 
 def records(one: Experiment) -> pd.DataFrame:
@@ -95,9 +93,14 @@ def test_the_table_names_them() -> None:
     assert ["NO PRIVACY" in row for row in rows] == [True, True, True, False, False]
 
 
-def test_the_page_does_not_say_that_every_claim_holds() -> None:
-    for cells, holds in (([cell(NONE), cell(LAPLACE)], True), ([cell(PRINTED), cell(LAPLACE)], False)):
-        text = page("team", rows_of(summary(*cells)), [])
-        assert ("every privacy claim holds" in text) == holds
-        assert ("NO PRIVACY" in text) != holds
-        assert ("\u221e (claimed 4)" in text) != holds
+def test_the_page_shows_claims_that_prove_nothing() -> None:
+    cells = [reported(one, records(one)) for one in (cell(NONE), cell(PRINTED), cell(NO_CLIPS), cell(LAPLACE))]
+    rows = tables_of(page(cells))[-1]
+    nothing = ("NO PRIVACY", "\u221e")
+    assert sorted((row["Claim"], row["Certified \u03b5, \u03b4 = 0"]) for row in rows) == [
+        nothing,
+        nothing,
+        ("holds", "4"),
+        ("reference", "\u221e"),
+    ]
+    assert {row["Claimed \u03b5"] for row in rows} == {"", "4"}

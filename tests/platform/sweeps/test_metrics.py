@@ -16,13 +16,13 @@ from dprl.algorithms import ALGORITHMS, Metric, PrivateUCBVIConfig, TabularLearn
 from dprl.algorithms.base import Releases
 from dprl.envs import Env, FiniteMDP
 from dprl.platform.configs.experiment import Experiment, read_experiment
-from dprl.platform.reports.cell_texts import rows_of
-from dprl.platform.reports.pages.markdown_tables import page
+from dprl.platform.reports.pages.writing import SweepReport
 from dprl.platform.reports.tables import write_summary
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.sweeps.sweep import SweepOptions, SweepResult, run_sweep
 from dprl.platform.tracking.cell_entries import cell_metrics
 from dprl.privacy import CountPrivatizer, PrivacyConfig, Streams
+from tests.platform.reports.cases import tables_of
 
 EPISODES = 20
 
@@ -90,6 +90,11 @@ def run(home: Path, *cells: Experiment) -> SweepResult:
     return result
 
 
+def markdown_page(home: Path, result: SweepResult) -> str:
+    found = SweepReport.of(home, [result.folder.name])
+    return found.write_markdown(home / "page.md", "a test")[0].read_text()
+
+
 def table(summary: pd.DataFrame) -> list[str]:
     stream = io.StringIO()
     write_summary(stream, summary)
@@ -118,9 +123,9 @@ def test_only_what_is_declared_has_columns_and_figures(tmp_path: Path, monkeypat
     header, *_, legend = table(result.summary)
     assert header.split() == ["cell", "claim", "certified", "verdict", "s"]
     assert legend == "columns: docs/metrics.md"
-    text = page("Scores", rows_of(result.summary), [])
-    assert "regret" not in text
-    assert "| scoring | jdp | 1 | 0 |" in text
+    (rows,) = tables_of(markdown_page(tmp_path, result))
+    assert [row["Algorithm"] for row in rows] == ["scoring", "scoring"]
+    assert not [header for header in rows[0] if "egret" in header]
     folder = CellFolder(result.folder / "cells" / result.summary["cell"][1])
     points = cell_metrics(ScoringConfig.metrics, folder.results())
     assert {point.key for point in points} == {
@@ -138,9 +143,9 @@ def test_it_is_marked_beside_an_algorithm_that_has_regret(tmp_path: Path) -> Non
     assert header[:5] == ["cell", "regret", "+-95%", "regret/ep.", "halving"]
     assert scored[1:5] == ["-"] * 4
     assert "-" not in other
-    lines = page("Both", rows_of(result.summary), [], ("scoring", "private_ucb_vi")).splitlines()
-    (row,) = [line for line in lines if line.startswith("| scoring")]
-    assert [each.strip() for each in row.strip("|").split("|")][-3:] == ["", "", ""]
+    *_, scores, regrets = tables_of(markdown_page(tmp_path, result))
+    assert "Episodes to half regret" in regrets[0]
+    assert "Episodes to half regret" not in scores[0]
 
 
 @pytest.mark.parametrize("over", ["sum", "mean"])

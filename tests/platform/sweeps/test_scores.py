@@ -12,9 +12,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from dprl.platform.policies import ActorCriticPolicy, load_policy
-from dprl.platform.reports.cell_texts import rows_of
-from dprl.platform.reports.pages.markdown_page import summaries
-from dprl.platform.reports.pages.markdown_tables import page
+from dprl.platform.reports.pages.writing import SweepReport
 from dprl.platform.reports.tables import write_summary
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.sweeps.cell import CellRun
@@ -88,10 +86,9 @@ def test_tables_pages_and_mlflow_tell_scores(tmp_path: Path) -> None:
     assert first.split()[1:7] == ["10.5", "0", "1->20", "20", ">20", "0.5"]
     assert "higher is better" in legend
     assert "first: first success after the last submission, median over seeds" in legend
-    text = page("Scores", rows_of(summaries(tmp_path, ["walked"])), [])
-    assert "`score`: steps of an agent's episode; higher is better" in text
+    text = SweepReport.of(tmp_path, ["walked"]).write_markdown(tmp_path / "page.md", "a test")[0].read_text()
+    assert "Score: steps of an agent's episode; higher is better." in " ".join(text.split())
     assert ">20 [10, >20]" in text
-    assert "1 \u2192 20" in text
     points = cell_metrics(METRICS, CellFolder(result.folder / "cells" / result.summary["cell"][1]).results())
     keys = [point.key for point in points]
     assert {f"curve/{name}" for name in ("score", "final_score", "success", "drift")} <= set(keys)

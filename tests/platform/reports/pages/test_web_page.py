@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from dprl.platform.reports.documents.blocks import Rich
+from dprl.platform.reports.documents.inline_figures import inline_figure
+from dprl.platform.reports.documents.stylesheet import colour_name, stylesheet
 from dprl.platform.reports.figures.colours import HUES, Palette
 from dprl.platform.reports.inference.effects import Effect
 from dprl.platform.reports.pages import cell_tables
-from dprl.platform.reports.pages.inline_figures import inline_figure
-from dprl.platform.reports.pages.markup import BADGES, effect_html, with_grey_interval
+from dprl.platform.reports.pages.markup import BADGES, effect_inline, with_grey_interval
 from dprl.platform.reports.pages.strips import Strips
-from dprl.platform.reports.pages.stylesheet import colour_name, stylesheet
 from dprl.platform.reports.pages.writing import SweepReport
 
 
@@ -58,7 +59,7 @@ def test_ids_are_unique_and_references_are_met(page: str) -> None:
 
 def test_verdicts_are_counted_and_failing_claims_named(report: SweepReport, page: str) -> None:
     for key in ("holds", "fails"):
-        assert BADGES[key].html in page
+        assert BADGES[key].inline.html in page
     claims = page[page.index('id="claims"') : page.index('id="cells"')]
     failing = sum(cell.row["verdict"] == "fails" for cell in report.cells)
     assert f"<b>{failing} cells:</b> private_ucb_vi, central, printed noise, certifies" in claims
@@ -72,7 +73,7 @@ def test_badges_differ_in_more_than_colour() -> None:
 def test_a_large_table_is_cut_and_says_so(report: SweepReport, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(cell_tables, "_MOST_ROWS", 4)
     page = report.write(tmp_path, "a test")[0].read_text()
-    table = page[page.index('class="all"') :]
+    table = page[page.index('<table class="all') :]
     assert table.count("<tr") == 1 + 4
     assert "4 further ones are in <code>report.csv</code>" in table
 
@@ -108,20 +109,23 @@ def test_figures_have_no_size_of_their_own(report: SweepReport) -> None:
 
 
 def test_numbers_have_their_intervals_in_grey() -> None:
-    assert str(with_grey_interval("0.01 [0, 1]")) == '0.01 <span class="iv">[0, 1]</span>'
-    assert str(with_grey_interval("<1")) == "&lt;1"
-    found = effect_html(Effect(58.0, 45.0, 75.0, math.nan, "log"))
-    assert str(found) == '<b>58\u00d7</b> <span class="iv">[45, 75]</span>'
+    assert str(with_grey_interval("0.01 [0, 1]")) == "0.01 [0, 1]"
+    assert with_grey_interval("0.01 [0, 1]").html == '0.01 <span class="iv">[0, 1]</span>'
+    assert with_grey_interval("<1").html == "&lt;1"
+    found = effect_inline(Effect(58.0, 45.0, 75.0, math.nan, "log"))
+    assert isinstance(found, Rich)
+    assert str(found) == "58\u00d7 [45, 75]"
+    assert found.html == '<b>58\u00d7</b> <span class="iv">[45, 75]</span>'
 
 
 def test_strips_share_an_axis_and_leave_out_what_is_no_ratio() -> None:
     ratios = [Effect(10.0, 5.0, 20.0, math.nan, "log"), Effect(1000.0, math.nan, math.nan, math.nan, "log")]
     strips = Strips([*ratios, Effect(-3.0, -4.0, -2.0, math.nan, "linear"), None])
     assert strips.ticks == [10.0, 100.0, 1000.0]
-    assert "1,000\u00d7" in strips.header()
-    assert 'class="grid"' in strips.strip(ratios[0])
-    assert strips.strip(None) == ""
-    assert Strips([ratios[1]]).strip(ratios[1]) == ""
+    assert "1,000\u00d7" in strips.header().html
+    assert 'class="grid"' in strips.strip(ratios[0], "p0").html
+    assert strips.strip(None, "p0").html == ""
+    assert Strips([ratios[1]]).strip(ratios[1], "p0").html == ""
 
 
 def test_a_report_without_claims_asks_nothing_about_claims(report: SweepReport, tmp_path: Path) -> None:

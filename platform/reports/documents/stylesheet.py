@@ -24,7 +24,7 @@ _FRAME = {
 
 
 def colour_name(colour: str) -> str:
-    """Return the CSS variable of a light page's colour '#RRGGBB', which has its counterpart on a dark page."""
+    """Return the CSS variable of a light page's colour '#RRGGBB' and its counterpart on a dark page."""
     return f"--c{colour.lstrip('#').upper()}"
 
 
@@ -122,9 +122,9 @@ stroke-linejoin:round;overflow:visible}
 .badge.refuted{color:var(--fails-bg);background:var(--bg);border:3px double var(--fails-bg);border-radius:0}
 .badge.nothing{color:var(--bg);background:var(--ink);border-color:var(--ink);border-radius:4px}
 .badge.reference{color:var(--muted);border-color:transparent;padding-left:0}
-.verdicts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(215px,100%),1fr));gap:16px 24px;margin-top:14px}
-.verdicts>div{min-width:0}
-.verdicts p{margin:8px 0 0;font-size:14px;color:var(--muted);overflow-wrap:anywhere}.verdicts b{color:var(--ink)}
+.facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(215px,100%),1fr));gap:16px 24px;margin-top:14px}
+.facts>div{min-width:0}
+.facts p{margin:8px 0 0;font-size:14px;color:var(--muted);overflow-wrap:anywhere}.facts b{color:var(--ink)}
 .small{font-size:13.5px;color:var(--muted);line-height:1.5}
 .small p{margin:0 0 8px;max-width:64em;overflow-wrap:anywhere}.small b,.small h2{color:var(--ink)}
 code{font:12.5px ui-monospace,SFMono-Regular,Menlo,Consolas,"Liberation Mono",monospace;background:var(--panel);\
@@ -154,11 +154,11 @@ border-top:1px solid var(--line)}
 @media print{
 @page{margin:14mm}
 body{font-size:10pt}main{max-width:none;padding:0}h1{font-size:19pt}.lead{font-size:10.5pt}
-h2{font-size:14pt;margin-top:20pt}h3{font-size:11pt}.note,figcaption,.verdicts p,.small{font-size:8.5pt}
-figure,.card,.verdicts>div,tr{break-inside:avoid}h2,h3{break-after:avoid}
+h2{font-size:14pt;margin-top:20pt}h3{font-size:11pt}.note,figcaption,.facts p,.small{font-size:8.5pt}
+figure,.card,.facts>div,tr{break-inside:avoid}h2,h3{break-after:avoid}
 .tall{max-height:none;overflow:visible;border:0}.box{overflow:visible}
 .cards{grid-template-columns:repeat(3,minmax(0,1fr));gap:8px}.card{padding:8px 10px}.card .big{font-size:24pt}
-.card .sub,.card dl{font-size:8.5pt}.verdicts{grid-template-columns:repeat(4,minmax(0,1fr))}
+.card .sub,.card dl{font-size:8.5pt}.facts{grid-template-columns:repeat(4,minmax(0,1fr))}
 .budgets{font-size:7pt}.budgets th,.budgets td{padding:2pt 3pt;font-size:7pt}.tag{font-size:6.4pt;padding:0 2pt}
 .all{font-size:6.6pt;line-height:1.25}.all th,.all td{padding:1.5pt 3pt;font-size:6.6pt;white-space:normal}
 .all thead th{position:static}.all .badge{font-size:6.2pt;padding:0 3pt}svg.sw{width:16px;margin-right:3px}

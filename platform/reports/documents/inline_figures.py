@@ -1,15 +1,15 @@
-"""Figures inside a page: SVG whose colours follow the page's theme, wide and narrow."""
+"""Figures inside a page: SVG with the colours of the page's theme, wide and narrow."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
+from dprl.platform.reports.documents.stylesheet import colour_name
 from dprl.platform.reports.figures.charts import Chart
 from dprl.platform.reports.figures.layout import compose
 from dprl.platform.reports.figures.marks import line_colour
 from dprl.platform.reports.figures.styles import Style, render, style_of
-from dprl.platform.reports.pages.stylesheet import colour_name
 
 _FRAME = ("ink", "axis", "faint", "rule", "page", "muted")
 """Colours that a style has of its own."""
