@@ -160,8 +160,8 @@ def certify(
     neighbours = spec.threat_model.adjacency
     if claimed is not None and (claimed.trust_model, claimed.adjacency) != (spec.trust_model, neighbours):
         raise LedgerError(
-            f"a claim of {claimed} cannot be compared with what a {spec.trust_model} ledger proves "
-            f"(neighbours: {neighbours})"
+            f"the claim must be of the ledger's trust model and neighbours ({spec.trust_model}, {neighbours}), got "
+            f"{claimed}; state the claim for this noise"
         )
     proof = Proof(
         pure_epsilon=ledger.pure_epsilon(),
@@ -194,7 +194,7 @@ def _verdict(ledger: Ledger, claimed: Guarantee | None, proved: float) -> tuple[
     if ledger.has_raw_release:
         return "unbounded", None if claimed is None else math.inf
     if claimed is None:
-        raise ValueError("noise without a claim: the request must say what is claimed for it")
+        raise ValueError("a request for noise must have a claim, got none; state the claimed guarantee")
     factor = proved / claimed.epsilon
     return verdict(claimed.epsilon, claimed.delta, proved, ledger.delta(claimed.epsilon), raw=False), factor
 

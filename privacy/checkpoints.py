@@ -68,4 +68,6 @@ def check_sealed(state: Mapping[str, np.ndarray], own: Mapping[str, np.ndarray],
 def require_seeded(entropy: str) -> None:
     """Raise LedgerError if noise comes from the operating system: it is not written down, so nothing can continue."""
     if entropy == "os":
-        raise LedgerError("a run with entropy: os cannot be written down; its noise would no longer be secret")
+        raise LedgerError(
+            "a run with entropy: os has no checkpoints, as its noise must stay secret; use entropy: seed or a journal"
+        )

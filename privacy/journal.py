@@ -251,8 +251,8 @@ class ChargeJournal:
             )
         if self._identified and identity != self._identity:
             raise LedgerError(
-                f"journal {self.path} must be the one that this run began, got another one: nobody knows who was "
-                "asked; bring it back, or start a run with new agents"
+                f"journal {self.path} must be the one that this run began, got another one, without its agents; "
+                "restore it, or start a run with new agents"
             )
         self._identity, self._identified = identity, True
 
@@ -260,14 +260,14 @@ class ChargeJournal:
         """Return the error for a file that is no journal of this version."""
         if text.startswith(_EARLIER_KIND):
             return LedgerError(
-                f"journal {self.path} was written by an earlier version, which names releases in another way; finish "
-                "that run with that version, or start a new journal for new agents"
+                f"journal {self.path} was written by an earlier version, in another format; finish that "
+                "run with that version, or start a new journal for new agents"
             )
         return LedgerError(f"journal {self.path} must be a journal of charges; name another file")
 
     def _refusal(self, done: str, error: OSError) -> LedgerError:
         return LedgerError(
-            f"journal {self.path} cannot be {done} ({error.strerror}); nothing is charged: mend that and go on"
+            f"journal {self.path} cannot be {done} ({error.strerror}); nothing is charged: fix that and resume"
         )
 
 

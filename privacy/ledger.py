@@ -153,7 +153,7 @@ class LedgerSpec:
         if self.users < 1:
             raise ValueError(f"n_users must be at least 1, got {self.users}; run at least one episode")
         if self.submissions < 1:
-            raise LedgerError(f"submissions must be at least 1, got {self.submissions}; nobody sends nothing")
+            raise LedgerError(f"submissions must be at least 1, got {self.submissions}; a user submits at least once")
 
     @property
     def capacity(self) -> int:
@@ -313,5 +313,5 @@ class Ledger:
         if self._owner not in (None, os.getpid()):
             raise LedgerError(
                 "noise from the operating system is drawn in one process only, and this process was forked from it; "
-                "nobody can be charged here: build a new privatizer"
+                "build a new privatizer here"
             )

@@ -119,7 +119,7 @@ class JournaledPrivatizer:
             if self.privatizer.charged < reference.charged:
                 raise LedgerError(
                     f"journal {folder / JOURNAL} must hold the {reference.charged} submissions of the checkpoint, got "
-                    f"{self.privatizer.charged}: nobody knows who was asked; bring it back, or start a run with new "
+                    f"{self.privatizer.charged}: it is unknown who was asked; restore it, or start a run with new "
                     "agents"
                 )
         except LedgerError as error:

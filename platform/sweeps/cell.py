@@ -245,7 +245,7 @@ class CellRun:
             if not self.folder.charges_file(seed - 1).exists():
                 raise UserError(
                     f"{self.folder.charges_file(seed - 1)} must hold the users that seed {seed} has asked, got no such "
-                    "file: nobody knows who was asked; restore it, or run under another name with new users"
+                    "file: it is unknown who was asked; restore it, or run under another name with new users"
                 )
         learner = _below(_LEARNER, arrays)
         if learner:

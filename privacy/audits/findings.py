@@ -210,7 +210,7 @@ def audit_summary(findings: Iterable[Finding]) -> dict[str, Any]:
     kept = list(findings)
     measured = [finding.measurement for finding in kept if finding.measurement is not None]
     if not measured:
-        raise ValueError("findings must have at least one measurement, got none; a certificate says what was measured")
+        raise ValueError("findings must have at least one measurement, got none; run an attack first")
     telling = max(measured, key=lambda one: one.epsilon_lb - min(one.claim.epsilon, _FINITE))
     return {
         "method": telling.method,

@@ -138,5 +138,5 @@ def test_noise_of_the_operating_system_does_not_come_again(name: str) -> None:
     one.learn(N)
     other.learn(N)
     assert any(one.policies[key].tobytes() != other.policies[key].tobytes() for key in one.policies)
-    with pytest.raises(LedgerError, match="its noise would no longer be secret"):
+    with pytest.raises(LedgerError, match="its noise must stay secret"):
         one.state_dict()

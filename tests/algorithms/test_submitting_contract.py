@@ -166,7 +166,7 @@ def test_noise_of_the_operating_system_does_not_come_again(name: str, kind: str)
     for run in runs:
         run.learn(K)
     assert same_state(runs[0]._arrays(), runs[1]._arrays()) == kind.startswith("none")
-    with pytest.raises(LedgerError, match="its noise would no longer be secret"):
+    with pytest.raises(LedgerError, match="its noise must stay secret"):
         runs[0].state_dict()
 
 

@@ -154,7 +154,7 @@ def test_sources_of_plugins_count_in_the_digest(named: Callable[..., None], tmp_
         ("import numba\nnumba.njit('f8(f8)')(lambda x: x + 'a')\n", "TypingError"),
     ],
 )
-def test_a_plugin_that_cannot_be_loaded_is_told_in_one_line(
+def test_a_plugin_that_cannot_be_loaded_is_reported_in_one_line(
     source: str | None, reason: str, named: Callable[..., None], tmp_path: Path
 ) -> None:
     if source is not None:
@@ -167,7 +167,7 @@ def test_a_plugin_that_cannot_be_loaded_is_told_in_one_line(
 
 
 @pytest.mark.parametrize("name", ["__main__", ".", "a b", "ours..part"])
-def test_what_names_no_module_is_told_in_one_line(name: str, named: Callable[..., None]) -> None:
+def test_what_names_no_module_is_reported_in_one_line(name: str, named: Callable[..., None]) -> None:
     named(name)
     with pytest.raises(UserError, match=r"^DPRL_PLUGINS: must be names of modules"):
         load_plugins()

@@ -120,7 +120,7 @@ def test_an_address_without_its_token_says_so(mine: str | None, said: str, schem
         require_reachable(f"{scheme}{server}")
 
 
-def test_with_the_token_ray_is_told_to_use_it() -> None:
+def test_with_the_token_ray_is_reported_to_use_it() -> None:
     os.environ["RAY_AUTH_TOKEN"] = TOKEN
     with serving(TOKEN) as (server, _):
         require_reachable(server)

@@ -80,6 +80,6 @@ def test_plugins_are_not_submitted(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert capsys.readouterr().err.startswith("dprl: DPRL_PLUGINS: must not be set for `submit`, ")
 
 
-def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"dprl {importlib.metadata.version('dprl')}\n"

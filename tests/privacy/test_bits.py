@@ -39,7 +39,7 @@ def told(privatizer: BitPrivatizer, bit: int, first: int, last: int) -> list[int
 
 
 @pytest.mark.parametrize("bit", [0, 1])
-def test_a_bit_is_told_with_the_probability_of_its_epsilon_and_no_other(bit: int) -> None:
+def test_a_bit_is_reported_with_the_probability_of_its_epsilon_and_no_other(bit: int) -> None:
     # 4.5 standard deviations: false-alarm rate 7e-6; 2/3 and 3/2 of epsilon are further off.
     n = 8000
     privatizer = built(1.5, n_users=n)
@@ -52,7 +52,7 @@ def test_a_bit_is_told_with_the_probability_of_its_epsilon_and_no_other(bit: int
     assert privatizer.query.gain == pytest.approx(math.tanh(0.75)) == pytest.approx(2 * privatizer.query.truth - 1)
 
 
-def test_without_privacy_bits_are_told() -> None:
+def test_without_privacy_bits_are_reported() -> None:
     privatizer = built(None)
     privatizer.charge(1, N)
     assert [told(privatizer, bit, bit + 1, bit + 1)[0] for bit in (0, 1)] == [0, 1]
@@ -127,7 +127,7 @@ def test_keys_stay_where_they_are() -> None:
     privatizer.charge(1, N)
     assert set(told(privatizer, 1, 1, N)) == {0, 1}
     assert not privatizer.certificate("x").to_dict()["excluded_channels"][6:]
-    with pytest.raises(LedgerError, match="its noise would no longer be secret"):
+    with pytest.raises(LedgerError, match="its noise must stay secret"):
         privatizer.state_dict()
     for copied in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(LedgerError, match="cannot be copied or pickled"):

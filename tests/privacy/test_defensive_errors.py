@@ -96,7 +96,7 @@ def test_families_that_cannot_be_released_together_are_refused(
 def test_noise_without_a_claim_is_refused() -> None:
     release = ReleaseEvent("visits", Laplace(10.0), Sensitivity.of_cells(4), None, True, 1, 8, "seeded")
     ledger = Ledger(LedgerSpec("jdp", (release,), THREAT_MODELS["counts", "jdp"], 1))
-    with pytest.raises(ValueError, match="the request must say what is claimed for it"):
+    with pytest.raises(ValueError, match="a request for noise must have a claim"):
         certify(ledger, PrivacyRequest(None, None, "certified", "a test"), "x")
 
 

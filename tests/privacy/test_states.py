@@ -32,7 +32,7 @@ def test_a_part_has_names_without_the_prefix() -> None:
     "array",
     [None, np.array(3), np.zeros(0, dtype=np.int64), np.ones((2, 2), dtype=np.int64), np.array([np.inf]), ["x"]],
 )
-def test_a_row_of_counts_that_is_none_is_told_without_an_error(array: np.ndarray | None) -> None:
+def test_a_row_of_counts_that_is_none_is_reported_without_an_error(array: np.ndarray | None) -> None:
     state = {} if array is None else {"users": array}
     assert counts_in(state, "users").tolist() == [-1]
     assert counts_in({"users": np.array([4, 5])}, "users").tolist() == [4, 5]

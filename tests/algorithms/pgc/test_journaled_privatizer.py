@@ -133,7 +133,7 @@ def test_without_its_journal_a_run_asks_nobody(tmp_path: Path, books: Any) -> No
     (tmp_path / JOURNAL).unlink()
     again = books(tmp_path / "new")
     again.resume(entry)
-    with pytest.raises(LedgerError, match=r"must hold the 10 submissions of the checkpoint, got 0: .*; bring it back"):
+    with pytest.raises(LedgerError, match=r"must hold the 10 submissions of the checkpoint, got 0: .*; restore it"):
         again.lease(1)
     assert not (tmp_path / JOURNAL).exists()
 

@@ -56,7 +56,7 @@ def test_before_the_first_submission_nothing_is_known() -> None:
     assert found["first_success"] == math.inf
 
 
-def test_every_metric_but_the_blocks_mean_is_told() -> None:
+def test_every_metric_but_the_blocks_mean_is_reported() -> None:
     assert {metric.name for metric in METRICS} == {"score", *ScoreKeeper.of(195.0).metrics(1)}
 
 

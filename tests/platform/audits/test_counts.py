@@ -79,7 +79,9 @@ def test_a_printed_cell_is_refuted(config: str, capsys: pytest.CaptureFixture[st
         "privacy={model: none}",
     ],
 )
-def test_of_noise_without_last_bits_none_are_told(config: str, capsys: pytest.CaptureFixture[str], change: str) -> None:
+def test_of_noise_without_last_bits_none_are_reported(
+    config: str, capsys: pytest.CaptureFixture[str], change: str
+) -> None:
     _, out, _ = run(capsys, config, "--set", change, "--runs", "100")
     assert "noise     " in out
     assert "last bits" not in out

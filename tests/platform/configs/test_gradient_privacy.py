@@ -94,7 +94,7 @@ def test_a_cell_written_as_yaml_is_the_same_cell(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_does_not_fit_is_told_in_one_line(changes: dict[str, Any], told: str) -> None:
+def test_what_does_not_fit_is_reported_in_one_line(changes: dict[str, Any], told: str) -> None:
     with pytest.raises(UserError) as caught:
         read_experiment(raw(LDP) | changes)
     text = str(caught.value)

@@ -64,7 +64,7 @@ def test_settings_are_those_of_what_is_released(tmp_path: Path) -> None:
         (raw(NONE, "ldp_sign_votes") | RELEASE, "release: must be false without certified noise, got True; choose"),
     ],
 )
-def test_what_does_not_fit_is_told_in_one_line(section: dict[str, Any], told: str) -> None:
+def test_what_does_not_fit_is_reported_in_one_line(section: dict[str, Any], told: str) -> None:
     with pytest.raises(UserError) as caught:
         read_experiment(section)
     text = str(caught.value)

@@ -81,7 +81,7 @@ def test_texts_say_what_is_proved(one: Experiment, line: str, title: str, drawn:
     assert "gap=0.1667" in str(figure.get_suptitle())
 
 
-def test_the_scales_of_all_stages_are_told() -> None:
+def test_the_scales_of_all_stages_are_reported() -> None:
     text = certificate_text("one", cell(LAPLACE | {"rewards": "public"}).certificate().to_dict())
     assert "statistics: gram_laplace, scale 7.742 to 30.97, 56 cells" in " ".join(text.split())
 

@@ -55,7 +55,7 @@ def test_all_papers_are_the_default(recorded: Recorded, monkeypatch: pytest.Monk
     assert set(papers.PAPERS) == {"pgc_a3c", "ma_ldp"}
 
 
-def test_quick_is_told_and_not_together_with_full(recorded: Recorded, capsys: pytest.CaptureFixture[str]) -> None:
+def test_quick_is_reported_and_not_together_with_full(recorded: Recorded, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "pgc-a3c", "--quick"]) == 0
     assert recorded.requests[0].quick
     assert main(["reproduce", "pgc-a3c", "--quick", "--full"]) == 2
@@ -63,7 +63,7 @@ def test_quick_is_told_and_not_together_with_full(recorded: Recorded, capsys: py
     assert len(recorded.requests) == 1
 
 
-def test_fresh_is_told_and_is_no_part_of_what_resumes(recorded: Recorded) -> None:
+def test_fresh_is_reported_and_is_no_part_of_what_resumes(recorded: Recorded) -> None:
     assert main(["reproduce", "pgc-a3c", "--fresh"]) == main(["reproduce", "pgc-a3c"]) == 0
     assert [request.fresh for request in recorded.requests] == [True, False]
     assert "--fresh" not in recorded.requests[0].command
@@ -101,7 +101,7 @@ def test_json_is_strict(recorded: Recorded, capfd: pytest.CaptureFixture[str], t
     assert found == {"page": str(tmp_path / "page.md"), "tables": [{"ours": "inf", "inside": None}]}
 
 
-def test_a_failed_cell_is_told_and_there_is_no_page(recorded: Recorded, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_cell_is_reported_and_there_is_no_page(recorded: Recorded, capfd: pytest.CaptureFixture[str]) -> None:
     recorded.page, recorded.failed = None, ["epsilon=1: it broke"]
     assert main(["reproduce", "pgc-a3c"]) == 1
     shown = capfd.readouterr()

@@ -75,7 +75,7 @@ def test_where_nothing_is_claimed_a_leak_refutes_nothing(found: dict[str, Findin
         assert (found[name].white_box, found[name].verdict, found[name].violated) == ("unbounded", "not refuted", False)
 
 
-def test_rows_that_are_no_claims_of_their_own_are_told_apart(page: ClaimsPage) -> None:
+def test_rows_that_are_no_claims_of_their_own_are_distinguished(page: ClaimsPage) -> None:
     assert {finding.name for finding in page.distinct} == DISTINCT
     apart = {**OTHER_READINGS, **REPEATS}
     # F is of no paper.

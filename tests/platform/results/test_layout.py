@@ -18,7 +18,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'{"cells": null}', b'{"cells": "five"}', b"\xff"])
-def test_a_damaged_file_is_told_in_one_line(content: bytes, tmp_path: Path) -> None:
+def test_a_damaged_file_is_reported_in_one_line(content: bytes, tmp_path: Path) -> None:
     file = tmp_path / "status.json"
     file.write_bytes(content)
     with pytest.raises(UserError, match=r"^.*status\.json: must be what an earlier call wrote, got .*; remove it$"):

@@ -214,7 +214,7 @@ def test_one_thing_at_a_time(words: list[str], capsys: pytest.CaptureFixture[str
     assert "see `dprl submit --help`" in capsys.readouterr().err
 
 
-def test_a_bad_config_is_told_before_anything_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bad_config_is_reported_before_anything_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
     stub = Stub({})
     with serving(stub) as url:
         assert main(["submit", "smoke", "--set", "episodes=0", "--address", url]) == 2

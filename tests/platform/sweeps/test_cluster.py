@@ -47,7 +47,7 @@ def test_a_start_that_takes_too_long_is_tried_again(failing: int, monkeypatch: p
 
 
 @pytest.mark.usefixtures("_fake")
-def test_a_machine_that_stays_busy_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_that_stays_busy_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     starts = Starts(9, Exception(TOO_LATE))
     monkeypatch.setattr(ray, "init", starts)
     with pytest.raises(UserError, match=r"^Ray: must start on this machine, and did not in 3 attempts ") as told:

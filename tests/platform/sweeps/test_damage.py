@@ -140,7 +140,7 @@ def test_noise_that_cannot_be_drawn_again_is_refused_for_that_cell_alone(
     assert main(words) == 0
 
 
-def test_a_damaged_checkpoint_is_told_and_needs_no_flag(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_checkpoint_is_reported_and_needs_no_flag(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one, _ = cells(home)
     kept = one.records_file.read_bytes()
     one.marker_file.unlink()

@@ -64,7 +64,7 @@ def test_the_death_of_a_server_ends_what_waits_for_it(
     assert len(at_exit) == 1
 
 
-def test_while_all_live_nothing_is_told(node: FakeNode, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_while_all_live_nothing_is_reported(node: FakeNode, monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[bool] = []
     monkeypatch.setattr(ray, "shutdown", lambda: ended.append(True))
     local, told = LocalRay(node), list[str]()

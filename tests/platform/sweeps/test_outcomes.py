@@ -15,7 +15,7 @@ from tests.platform.processes import mlflow_runs
 from tests.platform.sweeps.test_sweep import cells_of, options, records
 
 
-def test_a_file_that_cannot_be_written_is_told_by_the_exit_code(
+def test_a_file_that_cannot_be_written_is_reported_by_the_exit_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("DPRL_HOME", str(tmp_path / "home"))

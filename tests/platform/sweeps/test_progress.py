@@ -110,7 +110,7 @@ def test_the_log_has_everything_with_its_time(tmp_path: Path, clock: list[float]
     ]
 
 
-def test_a_log_that_cannot_be_written_is_told_once_and_ends(tmp_path: Path, clock: list[float]) -> None:
+def test_a_log_that_cannot_be_written_is_reported_once_and_ends(tmp_path: Path, clock: list[float]) -> None:
     (tmp_path / "logs").write_text("a file where the folder should be")
     stream = io.StringIO()
     go(LoggedProgress(PlainProgress(stream, quiet=True), tmp_path / "logs" / "sweep.log"), clock)

@@ -109,7 +109,7 @@ def test_tune_can_pickle_the_callback() -> None:
     assert type(pickle.loads(pickle.dumps(callback))) is tune.Callback
 
 
-def test_a_finished_cell_is_told_when_its_worker_has_the_next_one(cells: list[SweepCell]) -> None:
+def test_a_finished_cell_is_reported_when_its_worker_has_the_next_one(cells: list[SweepCell]) -> None:
     told: list[str] = []
     callback = ObserverCallback({cell.digest: cell for cell in cells}, Told(told))  # type: ignore[arg-type]
     for index, cell in enumerate(cells):

@@ -137,7 +137,7 @@ def test_one_that_appears_meanwhile_is_kept(tmp_path: Path, monkeypatch: pytest.
     ("content", "said"),
     [(b"no database, but long enough to be taken for one" * 9, "file is not a database"), (None, "unable")],
 )
-def test_what_is_no_database_is_told_at_once(
+def test_what_is_no_database_is_reported_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None, said: str
 ) -> None:
     """MLflow would try again and again, with pauses."""
@@ -148,7 +148,7 @@ def test_what_is_no_database_is_told_at_once(
         TrackingStore(f"sqlite:///{file}", None).require_reachable()
 
 
-def test_a_name_that_is_too_long_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_name_that_is_too_long_is_reported_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"tracking-uri: must be usable by MLflow \(File name too long\)"):
         TrackingStore(f"sqlite:///{tmp_path}/{'x' * 300}.db", None).require_reachable()
 

@@ -189,7 +189,7 @@ def test_refusals_that_take_long_do_not_add_up(world: World, monkeypatch: pytest
     assert time.monotonic() < 300
 
 
-def test_a_run_that_is_refused_is_told_and_the_sweep_is_ended(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_is_refused_is_reported_and_the_sweep_is_ended(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With MLflow itself, and an error of a class that only the library of its files knows."""
     cells, tracker, warned = cells_in(home), opened(home), list[str]()
     patient = RetryingTracker(tracker, warned.append)

@@ -90,7 +90,7 @@ def record_grid(home: Path, grid: list[SweepCell]) -> None:
         tracker.record(cell, cell.folder.results())
 
 
-def test_a_cell_outside_the_grid_is_told_from_those_in_it(home: Path) -> None:
+def test_a_cell_outside_the_grid_is_reported_from_those_in_it(home: Path) -> None:
     cells = cells_in(home)
     record_all(opened(home), cells)
     only_private = ["jdp epsilon=1", "earlier: none"]
@@ -291,7 +291,7 @@ def test_a_store_that_is_lost_in_the_middle_of_a_cell_gets_all_of_it_later(
     assert at > 0
 
 
-def test_a_failure_is_told_until_it_is_repaired(home: Path) -> None:
+def test_a_failure_is_reported_until_it_is_repaired(home: Path) -> None:
     cells = cells_in(home)
     tracker = opened(home)
     tracker.fail(cells[0], "ValueError: something")

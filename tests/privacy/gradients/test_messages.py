@@ -36,7 +36,7 @@ def test_noise_of_the_whole_has_the_scale_of_its_epsilon_and_no_other(noise: Noi
         assert stats.kstest(x, stats.laplace(scale=scale * factor).cdf).pvalue < 1e-50
 
 
-def test_bits_on_scores_are_told_with_the_probability_of_their_epsilon_and_no_other() -> None:
+def test_bits_on_scores_are_reported_with_the_probability_of_their_epsilon_and_no_other() -> None:
     # 4.5 standard deviations (false-alarm rate 7e-6) for each kind of score; that of 2/3 or 3/2 of epsilon is further.
     n = 20_000
     settings = LocalGradientPrivacy(4.0, release_scores="private", score_epsilon=1.5, target_score=195)

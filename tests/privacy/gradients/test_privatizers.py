@@ -111,7 +111,7 @@ def test_keys_from_the_operating_system_are_each_sender_s_own(name: str) -> None
     assert len(drawn) == 4
     assert privatizer.certificate("x").verdict == "holds"
     assert not any("random seed" in channel for channel in privatizer.certificate("x").to_dict()["excluded_channels"])
-    with pytest.raises(LedgerError, match="its noise would no longer be secret"):
+    with pytest.raises(LedgerError, match="its noise must stay secret"):
         privatizer.state_dict()
 
 

@@ -167,6 +167,6 @@ def test_no_privacy_refuses_as_well() -> None:
         NoGradientPrivacy().build(GradientLayout(D), 0, Streams(0, "x"))
 
 
-def test_a_budget_that_is_too_small_for_each_is_told_with_the_number_of_submissions() -> None:
+def test_a_budget_that_is_too_small_for_each_is_reported_with_the_number_of_submissions() -> None:
     with pytest.raises(ValueError, match=r"epsilon must be finite and above 1e-6, .* \(one of 10000000 submissions\)"):
         LocalGradientPrivacy(1.0, mechanism="privunit", submissions=10**7).build(GradientLayout(D), 1, Streams(0, "x"))

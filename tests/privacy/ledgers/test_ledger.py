@@ -193,7 +193,7 @@ def test_the_certificate_tells_the_cap_and_the_threat_model() -> None:
 
 
 def test_a_claim_about_other_neighbours_is_refused() -> None:
-    with pytest.raises(LedgerError, match="neighbours: replace all of one agent's submissions"):
+    with pytest.raises(LedgerError, match="replace all of one agent's submissions"):
         certificate(agents(), 3.0, adjacency=nouns.ADJACENCY)
 
 
@@ -287,7 +287,7 @@ def test_attempts_compose_with_all_submissions_of_each(cap: int) -> None:
     assert ledger.delta(1.5) == pytest.approx(agents(cap=2 * cap).delta(1.5))
 
 
-def test_releases_in_a_journal_are_told_apart_by_what_they_are() -> None:
+def test_releases_in_a_journal_are_distinguished_by_what_they_are() -> None:
     """Another epsilon, cap, number of users or trust model is another journal; other words for the same are not."""
     own = agents().spec
     reworded = ThreatModel("an agent", AGENTS.adjacency, "all", ("messages",), ("time",), "anybody")

@@ -314,7 +314,7 @@ def test_keys_from_the_operating_system_are_new_every_time() -> None:
         assert not any(
             "random seed" in channel for channel in privatizer.certificate("x").to_dict()["excluded_channels"]
         )
-        with pytest.raises(LedgerError, match="its noise would no longer be secret"):
+        with pytest.raises(LedgerError, match="its noise must stay secret"):
             privatizer.state_dict()
     assert len(seen) == 3
 

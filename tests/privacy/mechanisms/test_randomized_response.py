@@ -42,7 +42,7 @@ def test_the_coin_never_loses_more_than_epsilon_and_hardly_less(epsilon: float) 
 
 
 @pytest.mark.parametrize("bit", [0.0, 1.0])
-def test_the_truth_is_told_with_its_probability(bit: float) -> None:
+def test_the_truth_is_reported_with_its_probability(bit: float) -> None:
     # Binomial counts at 5 standard deviations: false-alarm rate below 1e-6. Two thirds and three halves are far off.
     epsilon = 1.0
     told = float(np.sum(respond(np.full(N_DRAWS, bit), epsilon, 1) == bit))

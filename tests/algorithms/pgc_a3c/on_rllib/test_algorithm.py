@@ -148,7 +148,7 @@ def test_without_its_ledger_a_checkpoint_is_not_trained(home: Path) -> None:
     next(home.glob(f"ledgers/*/{JOURNAL}")).unlink()
     again = PGC.from_checkpoint(saved)
     assert again.evaluate()["env_runners"]["num_episodes"] == 10
-    with pytest.raises(LedgerError, match="nobody knows who was asked"):
+    with pytest.raises(LedgerError, match="it is unknown who was asked"):
         again.train()
     again.stop()
 

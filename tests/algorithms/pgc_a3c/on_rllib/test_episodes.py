@@ -33,7 +33,7 @@ def same(one: Episode, other: Episode) -> bool:
     return all(np.array_equal(getattr(one, part), getattr(other, part)) for part in parts)
 
 
-def test_the_environment_is_told_whose_episode_it_is() -> None:
+def test_the_environment_is_reported_whose_episode_it_is() -> None:
     env = Corridor()
     episode(env, GREEDY, 0, agent=17)
     assert env.options == {"agent": 17}

@@ -93,7 +93,7 @@ def test_no_winner() -> None:
     assert heading([group]) == "No algorithm is significantly best at \u03b5 \u2264 1"
 
 
-def test_winners_that_differ_without_a_test_are_not_told_apart() -> None:
+def test_winners_that_differ_without_a_test_are_not_distinguished() -> None:
     group, _ = found(
         report_cell(LOW),
         report_cell(HIGH, algorithm="pucb"),
@@ -173,7 +173,7 @@ def test_fewer_than_three_seeds_have_no_test() -> None:
     assert lead([group])[1] == "Fewer than 3 seeds: no test."
 
 
-def test_one_algorithm_is_told_by_what_privacy_costs() -> None:
+def test_one_algorithm_is_reported_by_what_privacy_costs() -> None:
     group, _ = found(report_cell(LOW), report_cell(FREE, "none"))
     expected = "private_ucb_vi at certified \u03b5 \u2264 1 (central privacy): 9.1 times its regret without privacy"
     assert heading([group]) == expected
@@ -193,7 +193,7 @@ def test_where_nothing_certifies_the_heading_says_so() -> None:
     assert lead([group]) == []
 
 
-def test_a_regret_of_0_is_told_as_no_regret() -> None:
+def test_a_regret_of_0_is_reported_as_no_regret() -> None:
     none = [0.0, 0.0, 0.0]
     group, _ = found(report_cell(none, note="saturated"), report_cell(none, "none"))
     assert heading([group]) == "private_ucb_vi at certified \u03b5 \u2264 1 (central privacy): no regret"

@@ -57,7 +57,7 @@ def test_a_family_has_a_false_difference_in_a_twentieth_at_most(seeds: int) -> N
     assert wrong <= binom.ppf(1 - 1e-3, families, LEVEL)
 
 
-def test_what_differs_is_told_apart_among_many_equal_ones() -> None:
+def test_what_differs_is_distinguished_among_many_equal_ones() -> None:
     generator = np.random.default_rng(1)
     cells = [generator.normal(0.0, 1.0, 6) for _ in range(9)] + [generator.normal(20.0, 1.0, 6)]
     apart = {(pair.first, pair.second) for pair in all_pairs(cells) if pair.significant}
@@ -104,7 +104,7 @@ def test_looking_again_and_again_without_a_price_would_not_do() -> None:
     assert wrong > binom.ppf(1 - 1e-3, families, LEVEL)
 
 
-def test_what_is_told_apart_once_stays_so_and_needs_no_more_seeds() -> None:
+def test_what_is_distinguished_once_stays_so_and_needs_no_more_seeds() -> None:
     generator = np.random.default_rng(2)
     values = [generator.normal(mean, 1.0, 12) for mean in (0.0, 0.5, 50.0)]
     first = all_pairs_in_stages([cell[:3] for cell in values], 3, 4)

@@ -60,7 +60,7 @@ def test_every_section_is_there_and_every_figure_named(text: str) -> None:
     assert all(f"]({name})" in text for name in FIGURES)
 
 
-def test_attacks_are_told_with_their_row_of_the_audit(material: Findings) -> None:
+def test_attacks_are_reported_with_their_row_of_the_audit(material: Findings) -> None:
     claim = Claim(1.0, 0.0, "[TH23]")
     measured = Measurement("two worlds", "probe", claim, ProbeProof(math.inf, 0.5), 5.0, 0.0123, 0.99, 1000)
     wrong = Finding("M4", "", claim, NoiseProof(math.inf, "exact", math.inf, 0.5), measured)
@@ -130,7 +130,7 @@ def test_the_baseline_is_held_against_random_and_half_of_it(material: Findings) 
     assert "| 0.1 | 0.1 | " in shown
 
 
-def test_cells_at_the_level_of_random_actions_are_not_told_apart(material: Findings) -> None:
+def test_cells_at_the_level_of_random_actions_are_not_distinguished(material: Findings) -> None:
     judged = at_random(material.cells)
     assert {key.group for key in judged} == {name for name in private_groups() if name != VOTES}
     key = Key(PRINTED, "gram_laplace", 0.1)
