@@ -171,8 +171,10 @@ def _streams(experiment: Experiment, seed: int) -> Streams:
 
 def count_privatizer(experiment: Experiment, horizon: int, episodes: int, seed: int = 0) -> CountPrivatizer:
     """Return the privatizer of the cell's settings for its algorithm's families, in fewer steps and episodes."""
-    families = probe_families(cast(CountPrivatizer, experiment.privatizer()).query.families, horizon)
-    return cast(PrivacyConfig, experiment.privacy).build(families, episodes - 1, _streams(experiment, seed))
+    query = cast(CountPrivatizer, experiment.privatizer()).query
+    families, growth = probe_families(query.families, horizon), 0.0 if query.schedule is None else query.schedule.growth
+    privacy = cast(PrivacyConfig, experiment.privacy)
+    return privacy.build(families, episodes - 1, _streams(experiment, seed), growth=growth)
 
 
 def statistics_privatizer(experiment: Experiment, sizes: tuple[int, int, int], seed: int = 0) -> StatisticsPrivatizer:

@@ -138,6 +138,7 @@ class Certificate:
             "choice": request.choice,
             "error": self.details.get("error"),
             "per_user": self.details.get("per_user"),
+            "releases": self.details.get("releases"),
             "best_available": self.details.get("best_available"),
             "verdict": self.verdict,
             "factor": None if self.factor is None else in_json(self.factor),

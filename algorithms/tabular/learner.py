@@ -109,7 +109,7 @@ class TabularConfig(ABC, Generic[E]):
 
     def privatizer(self, env: E, privacy: PrivacyConfig, episodes: int, streams: Streams) -> CountPrivatizer:
         """Return the privatizer of the counts of users 1..K-1; the last user's could serve no later policy."""
-        return privacy.build(self.families(env), episodes - 1, streams)
+        return privacy.build(self.families(env), episodes - 1, streams, growth=self.replan_growth)
 
     def build(self, env: E, privatizer: CountPrivatizer, episodes: int, streams: Streams) -> TabularLearner:
         """Return a fresh learner."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Callable
 from pathlib import Path
 from types import FunctionType
@@ -11,7 +10,7 @@ from typing import Any, NamedTuple, cast
 
 from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.tabular.simulator import play, regret
-from dprl.compiled import inlined, no_alloc_kernel
+from dprl.compiled import no_alloc_kernel
 from dprl.privacy.queries.count_kernels import (
     CountChannel,
     Released,
@@ -19,6 +18,7 @@ from dprl.privacy.queries.count_kernels import (
     send_and_aggregate,
     send_and_release,
 )
+from dprl.privacy.schedule import next_plan
 from dprl.sources import is_ours, tree_or_bytes
 
 Run = Callable[..., tuple[float, float]]
@@ -35,12 +35,6 @@ class Schedule(NamedTuple):
     growth: float
     planned: Int64Array
     saturated: Float64Array
-
-
-@inlined
-def next_plan(growth: float, episode: int) -> int:
-    """Return the episode of the plan after that of `episode`: max(k + 1, ceil(k (1 + growth)))."""
-    return max(episode + 1, math.ceil(episode * (1.0 + growth)))
 
 
 # The names `plan`, `play` and `regret` of this function are those of the algorithm, see `learning_loop`.
@@ -70,8 +64,7 @@ def _loop(  # noqa: PLR0913 - a kernel has no object to hold them
         saturated += schedule.saturated[0]
         play(simulator, tables.policy, k)
         if k < simulator.episodes:
-            # The next plan reads the release; so may callers between two stretches.
-            if k + 1 == schedule.planned[1] or k == last:
+            if k + 1 == schedule.planned[1]:  # the next plan reads the release
                 send_and_release(channel, simulator.device.cells, simulator.device.amounts, k)
             else:
                 send_and_aggregate(channel, simulator.device.cells, simulator.device.amounts, k)
@@ -104,7 +97,7 @@ def learning_loop(
     It plays episodes first..last (1-based, inclusive) of K and returns the summed regret and the summed share of
     saturated cells. Before an episode of the schedule, `plan` writes `tables.policy` from the released counts; then the
     user plays it and sends their contribution. The user of episode K sends nothing: no later policy could use it.
-    Counts are released before a plan and at the end of a stretch: the same bits as when they are after every user.
+    Counts are released before a plan only.
 
     The loop is a `no_alloc_kernel`, and `plan` should be one: it may then slice and reshape its arguments, not make
     arrays. A plan that makes arrays is a `kernel`.

@@ -31,7 +31,8 @@ from dprl.privacy.mechanisms.gram_laws import GramGaussian
 from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder
 from dprl.privacy.queries.bits import BitChannel, send_bit
 from dprl.privacy.queries.count_encoding import CountFamilies, CountFamily, UserRecord, add_record
-from dprl.privacy.queries.count_kernels import CountChannel, encode, send_and_release
+from dprl.privacy.queries.count_kernels import CountChannel, encode, send_and_aggregate
+from dprl.privacy.queries.count_kernels import release as write_release
 from dprl.privacy.queries.linear_statistics import StatisticsQuery
 from dprl.privacy.queries.linear_statistics_kernels import StatisticsChannel, send_statistics
 from dprl.privacy.randomness.bits import KEY_WORDS, fill_bits
@@ -116,7 +117,7 @@ def central_prefixes(privatizer: CountPrivatizer, label: str) -> PrefixProbe:
 
     def release(world: int, runs: int, key: Key) -> Float64Array:
         prefixes = _released(privatizer, canary(families, world), runs, key, changed)
-        prefixes -= np.arange(counter.n_items)[None, :, None] * others
+        prefixes -= (_times(privatizer) - 1)[None, :, None] * others
         return prefixes.swapaxes(0, 1)
 
     def noise() -> Float64Array:
@@ -127,12 +128,18 @@ def central_prefixes(privatizer: CountPrivatizer, label: str) -> PrefixProbe:
     return PrefixProbe(label, counter, ones[changed], zeros[changed], release, noise)
 
 
+def _times(privatizer: CountPrivatizer) -> Int64Array:
+    """Return the numbers of users after which there is a release, int64[T]."""
+    schedule = privatizer.query.schedule
+    return np.arange(1, privatizer.query.noise.counter.n_items + 1) if schedule is None else schedule.times
+
+
 def _released(privatizer: CountPrivatizer, first: UserRecord, runs: int, key: Key, kept: Int64Array) -> Float64Array:
     """Return every released prefix of the cells `kept` of a message, float64[runs, T, len(kept)]."""
     channel, counter = privatizer.channel, privatizer.query.noise.counter
     cells = channel.server.noisy.shape[0]
     others = filler_user(privatizer.query.families)
-    released = np.empty((runs, counter.n_items, kept.shape[0]))
+    released, times = np.empty((runs, counter.n_items, kept.shape[0])), _times(privatizer)
     held = counter.open(1, key).held
     for start in range(0, runs, _BATCH):
         part = released[start : start + _BATCH]
@@ -143,7 +150,7 @@ def _released(privatizer: CountPrivatizer, first: UserRecord, runs: int, key: Ke
         rows = counter.open(part.shape[0] * cells, opened).rows
         rows = np.ascontiguousarray(rows.reshape(rows.shape[0], part.shape[0], cells).swapaxes(0, 1))
         records = (first.index, others.index), (first.value, others.value)
-        _prefixes(part, channel, records, (rows, held, kept), keys)
+        _prefixes(part, channel, times, records, (rows, held, kept), keys)
     return released
 
 
@@ -190,15 +197,16 @@ def _reports(messages: Float64Array, channel: CountChannel, index: Int64Array, v
 def _prefixes(
     released: Float64Array,
     channel: CountChannel,
+    times: Int64Array,
     records: tuple[tuple[Int64Array, Int64Array], tuple[Float64Array, Float64Array]],
     opened: tuple[Float64Array, Int64Array, Int64Array],
     keys: np.ndarray,
 ) -> None:
-    """Fill released float64[runs, T, kept] with some of the counts that T users give.
+    """Fill released float64[runs, T, kept] with some of the counts that users give at T releases.
 
-    records: (index, value) of the first user, each beside those of all others; opened: the counter's rows
-    float64[runs, rows, cells] and held int64[rows], and which cells are kept; keys uint64[runs, 4]: of the noise that
-    is drawn later.
+    times int64[T]: after how many users; records: (index, value) of the first user, each beside those of all others;
+    opened: the counter's rows float64[runs, rows, cells] and held int64[rows], and which cells are kept; keys
+    uint64[runs, 4]: of the noise that is drawn later.
     """
     index, value = records
     rows, held, kept = opened
@@ -209,10 +217,14 @@ def _prefixes(
         counter.held[:] = held
         counter.node.key[1:] = keys[run]
         channel.cursor[:] = 0
-        channel.cursor[CHARGED] = released.shape[1]
+        channel.cursor[CHARGED] = times[-1]
+        user = 0
         for item in range(released.shape[1]):
-            who = min(item, 1)
-            send_and_release(channel, index[who], value[who], item + 1)
+            while user < times[item]:
+                user += 1
+                who = min(user - 1, 1)
+                send_and_aggregate(channel, index[who], value[who], user)
+            write_release(channel)
             for i in range(kept.shape[0]):
                 released[run, item, i] = channel.server.noisy[kept[i]]
 

@@ -158,6 +158,14 @@ class Tree(Counter):
     def of_nodes(self, row: Sensitivity, nodes: int) -> Sensitivity:
         """Return the change by a user who enters `nodes` nodes, the user's row changing by `row`."""
 
+    @abstractmethod
+    def nodes_of(self, item: int) -> int:
+        """Return how many nodes user `item` enters, 1-based."""
+
+    def user_sensitivity(self, item: int, row: Sensitivity) -> Sensitivity:
+        """Return as many copies of `row` as user `item` enters nodes."""
+        return self.of_nodes(row, self.nodes_of(item))
+
     def sensitivity(self, row: Sensitivity) -> Sensitivity:
         """Return one copy of `row` for every level."""
         return self.of_nodes(row, self.levels)

@@ -70,12 +70,12 @@ class BinaryTree(Tree):
         """
         return row.repeated(nodes)
 
-    def user_sensitivity(self, item: int, row: Sensitivity) -> Sensitivity:
-        """Return as many copies of `row` as user `item` enters nodes."""
+    def nodes_of(self, item: int) -> int:
+        """Return how many nodes user `item` enters."""
         check_item(item, self.n_items)
         blocks = [(item - 1) >> level for level in range(self.levels)]
         complete = [(block + 1) << level <= self.n_items for level, block in enumerate(blocks)]
-        return self.of_nodes(row, sum(block & 1 == 0 and full for block, full in zip(blocks, complete, strict=True)))
+        return sum(block & 1 == 0 and full for block, full in zip(blocks, complete, strict=True))
 
     def profile(self) -> Float64Array:
         """Return the square root of the number of ones in 1..T, float64[T]."""

@@ -114,10 +114,10 @@ class KaryTree(Tree):
         """Return the change by a user who enters `nodes` nodes: that many copies of `row`, those of a cell as one."""
         return row.joined(nodes)
 
-    def user_sensitivity(self, item: int, row: Sensitivity) -> Sensitivity:
-        """Return as many copies of `row` as user `item` enters used nodes."""
+    def nodes_of(self, item: int) -> int:
+        """Return how many used nodes user `item` enters."""
         check_item(item, self.n_items)
-        return self.of_nodes(row, int(self._entered(np.array([item - 1], dtype=np.int64))[0]))
+        return int(self._entered(np.array([item - 1], dtype=np.int64))[0])
 
     @property
     def attained(self) -> bool:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dprl.compiled import inlined, no_alloc_kernel
-from dprl.privacy.base import Float64Array, Int64Array
+from dprl.privacy.base import Float64Array, Int64Array, LedgerError
 from dprl.privacy.channel import RECEIVED, RELEASED, advance_received, advance_sent
 from dprl.privacy.counters.base import EXACT, CounterState
 from dprl.privacy.counters.release import release_prefix
@@ -20,6 +20,7 @@ from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.mechanisms.unary_encoding import choose_step, fill_unary
 from dprl.privacy.queries.count_encoding import Slots, add_record, collect, one_hot_index
 from dprl.privacy.randomness.bits import fill_uniform
+from dprl.privacy.schedule import release_number
 
 SUMS, UNARY, SAMPLED_UNARY = range(3)
 """Kinds of messages: counts that are summed, bits of all steps, bits of one step that was drawn."""
@@ -46,15 +47,13 @@ class ClientState(NamedTuple):
 class ServerState(NamedTuple):
     """The server's side.
 
-    shift, factor: a received bit counts as (bit - shift) * factor; totals float64[cells]: sums of messages;
-    totals_at_release float64[cells]: the same as of the last release, once further users are added (empty without a
-    counter's noise); counter: its noise; noisy float64[cells]: the released sums of messages.
+    shift, factor: a received bit counts as (bit - shift) * factor; totals float64[cells]: sums of messages; counter:
+    its noise; noisy float64[cells]: the released sums of messages.
     """
 
     shift: float
     factor: float
     totals: Float64Array
-    totals_at_release: Float64Array
     counter: CounterState
     noisy: Float64Array
 
@@ -67,7 +66,8 @@ class CountChannel(NamedTuple):
 
     cursor int64[5]; slots: the encoding; n_steps: H; summed: 1 if the needed families are summed up from the released
     ones; client, server: the two sides; message float64[m]: the message under way; released float64[n_cells]: the
-    families that the learner needs, read by `released_counts` only.
+    families that the learner needs, read by `released_counts` only; times int64[n]: the schedule of releases, empty
+    for one after every user.
     """
 
     cursor: Int64Array
@@ -78,6 +78,7 @@ class CountChannel(NamedTuple):
     server: ServerState
     message: Float64Array
     released: Float64Array
+    times: Int64Array
 
     def __repr__(self) -> str:
         return f"CountChannel({self.released.shape[0]} cells, {self.cursor[RECEIVED]} users received)"
@@ -150,10 +151,18 @@ def encode(channel: CountChannel, index: Int64Array, value: Float64Array, user: 
 
 @no_alloc_kernel
 def release(channel: CountChannel) -> None:
-    """Server side: write the released sums of all users received so far, with the counter's noise if there is any."""
+    """Server side: write the released sums of all users received so far, with the counter's noise if there is any.
+
+    Raises LedgerError where the schedule has no release: the counter has no noise for it.
+    """
     server, received = channel.server, channel.cursor[RECEIVED]
+    number = release_number(channel.times, received)
+    if received > 0 and number == 0:
+        raise LedgerError(
+            "counts are released on a schedule, and it has no release here; build for releases: every_user"
+        )
     if server.counter.kind != EXACT and received > 0:
-        release_prefix(server.noisy, server.totals, server.counter, received)
+        release_prefix(server.noisy, server.totals, server.counter, number)
     if channel.summed != 0:
         collect(channel.released, server.noisy, channel.slots, channel.n_steps)
     channel.cursor[RELEASED] = received
@@ -192,16 +201,11 @@ def send_and_release(channel: CountChannel, index: Int64Array, value: Float64Arr
 def send_and_aggregate(channel: CountChannel, index: Int64Array, value: Float64Array, user: int) -> None:
     """Encode and add without a release: counts must not be read before the next one.
 
-    For learners that plan by a schedule; it may depend on earlier releases but on nothing else of the users. Later
-    releases are bit for bit those of a run that releases after every user.
+    For learners that plan by a schedule; it may depend on earlier releases but on nothing else of the users. Without a
+    schedule of releases, later ones are bit for bit those of a run that releases after every user.
 
     *Formal guarantee.* That of `send_and_release`, and charged like it: some prefixes are a function of all of them.
     """
-    kept, cursor = channel.server.totals_at_release, channel.cursor
-    if cursor[RELEASED] == cursor[RECEIVED]:
-        totals = channel.server.totals
-        for i in range(kept.shape[0]):
-            kept[i] = totals[i]
     _send_and_add(channel, index, value, user)
 
 

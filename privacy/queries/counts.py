@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,6 +34,7 @@ from dprl.privacy.queries.count_precision import NoiseSpec, WeightedSums, error_
 from dprl.privacy.queries.noise_summary import noise_summary
 from dprl.privacy.query import Query
 from dprl.privacy.randomness.streams import Streams, noise_identity
+from dprl.privacy.schedule import EVERY_USER, ReleaseSchedule, release_number
 from dprl.privacy.threat_models import ThreatModel, of_counts
 
 
@@ -46,19 +47,26 @@ class CountQuery(Query):
     Args:
         encoding: the counted families, and the released ones.
         noise: on either side.
+        schedule: of the releases, which are the items of the counter; None: one after every user.
 
     Raises:
-        LedgerError: for a counter or a law that the kernels cannot run.
+        LedgerError: for a counter or a law that the kernels cannot run, or a counter of other releases.
     """
 
     encoding: CountEncoding
     noise: NoiseSpec
+    schedule: ReleaseSchedule | None = None
     name: ClassVar[str] = "counts"
 
     def __post_init__(self) -> None:
         if type(self.noise.counter) not in (ExactCounter, *COUNTERS.values()):
             raise LedgerError(
                 f"the kernels cannot run a counter of type {type(self.noise.counter).__name__}; add its release"
+            )
+        if self.schedule is not None and self.noise.counter.n_items != self.schedule.number:
+            raise LedgerError(
+                f"the counter must have an item for each of {self.schedule.number} releases, got "
+                f"{self.noise.counter.n_items}; build it for the schedule"
             )
         if isinstance(self.noise.law, UnaryEncoder) and not _fits(self.noise.law, self.encoding.released):
             raise LedgerError(
@@ -78,7 +86,8 @@ class CountQuery(Query):
     @property
     def identity(self) -> str:
         """Text that identifies record and noise."""
-        return f"counts|{noise_identity(self.encoding, self.noise.law, self.noise.counter)}"
+        described = (self.encoding, self.noise.law, self.noise.counter, *filter(None, [self.schedule]))
+        return f"counts|{noise_identity(*described)}"
 
     def events(self, entropy: str) -> tuple[ReleaseEvent, ...]:
         """Return the releases of a run, one for each released family.
@@ -145,12 +154,12 @@ class CountQuery(Query):
                 shift=law.encoding.cold_probability if isinstance(law, UnaryEncoder) else 0.0,
                 factor=law.factor if isinstance(law, UnaryEncoder) else 1.0,
                 totals=totals,
-                totals_at_release=np.zeros(0 if exact else n_cells),
                 counter=self.noise.counter.open(n_cells, streams.key("server_noise", self.identity)),
                 noisy=noisy,
             ),
             message=np.zeros(1 + released.block if unary and kind == SAMPLED_UNARY else n_cells),
             released=np.zeros(self.families.n_cells) if encoding.summed else noisy,
+            times=EVERY_USER if self.schedule is None else self.schedule.times,
         )
 
     def changing(self, channel: CountChannel) -> dict[str, np.ndarray]:
@@ -164,8 +173,9 @@ class CountQuery(Query):
         return found
 
     def catch_up(self, channel: CountChannel) -> None:
-        """Release the counts of users who were added without a release; their releases are charged already."""
-        if channel.cursor[RELEASED] != channel.cursor[RECEIVED]:
+        """Release the counts of users who were added without a release, unless the schedule has none here."""
+        received = channel.cursor[RECEIVED]
+        if channel.cursor[RELEASED] != received and release_number(channel.times, received) > 0:
             release(channel)
 
     def restored(self, channel: CountChannel) -> None:
@@ -186,9 +196,9 @@ class CountQuery(Query):
         add_message(channel)
 
     def released(self, channel: CountChannel) -> Released:
-        """Server side: return the counts of all users received so far, read-only copies."""
+        """Server side: return the counts of all users received so far, or of the last release; read-only copies."""
         self.catch_up(channel)
-        users = int(channel.cursor[RECEIVED])
+        users = int(channel.cursor[RELEASED])
         return Released(np.frombuffer(channel.released.tobytes(), dtype=np.float64), users, users)
 
     def family(self, counts: Released, name: str) -> Float64Array:
@@ -210,11 +220,13 @@ class CountQuery(Query):
         Raises ValueError unless 0 < beta < 1, and with `precision: printed`.
         """
         _check_beta(beta)
+        if self.schedule is not None:
+            sums = replace(sums, users=self.schedule.releases_until(sums.users))
         return weighted_bound(self.encoding, self.noise, sums, beta)
 
     def details(self, request: PrivacyRequest, events: tuple[ReleaseEvent, ...], arithmetic: str) -> Mapping[str, Any]:
         """Return the size of the error, its spread over users, and the best noise for the same request."""
-        return noise_summary(request.requested, self.encoding, self.noise, events, arithmetic)
+        return noise_summary(request.requested, self.encoding, self.noise, events, arithmetic, self.schedule)
 
     def _arrays(self, record: UserRecord) -> tuple[Int64Array, Float64Array]:
         expected = (self.families.n_steps, len(self.families.families))
@@ -231,11 +243,6 @@ class CountQuery(Query):
 def _nodes_per_user(counter: Counter) -> int:
     """Return how many noisy sums of one cell a user enters at most; 1 where there are no such sums (factorisations)."""
     return counter.levels if isinstance(counter, Tree) else 1
-
-
-def _attainable(family: CountFamily, counter: Counter) -> bool:
-    """Whether some pair of trajectories tells as much as is charged: a step has two cells, and the counter agrees."""
-    return family.width > 1 and counter.attained
 
 
 def _message_kind(law: Mechanism | UnaryEncoder | None) -> int:

@@ -10,12 +10,13 @@ from typing import Any
 from dprl.privacy.accounting.composition import compose, summary_over_users
 from dprl.privacy.accounting.curves import PrivacyCurve
 from dprl.privacy.base import Guarantee
-from dprl.privacy.counters.base import Counter, Tree
+from dprl.privacy.counters.base import Counter, Tally, Tree
 from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.queries.count_calibration import CountBudget, best_of_all
 from dprl.privacy.queries.count_encoding import CountEncoding
 from dprl.privacy.queries.count_precision import NoiseSpec
+from dprl.privacy.schedule import ReleaseSchedule
 
 
 def count_error(encoding: CountEncoding, noise: NoiseSpec) -> tuple[float, float]:
@@ -38,10 +39,12 @@ def noise_summary(
     noise: NoiseSpec,
     releases: tuple[ReleaseEvent, ...],
     arithmetic: str,
+    schedule: ReleaseSchedule | None,
 ) -> dict[str, Any]:
     """Return 'error', 'per_user' and 'best_available' for the certificate; without a guarantee nothing.
 
-    `arithmetic`, 'fast' or 'exact', restricts the best noise. The result is shared: nobody changes it.
+    `arithmetic`, 'fast' or 'exact', restricts the best noise. On a schedule errors are those of its releases, and
+    'releases' is their number, see `ReleaseSchedule`. The result is shared: nobody changes it.
     """
     if guarantee is None:
         return {}
@@ -52,13 +55,18 @@ def noise_summary(
     best = best_of_all(budget, local=noise.law is not None)
     return {
         "error": error,
-        "per_user": _per_user(noise.counter, row, releases, guarantee.delta),
+        "per_user": _per_user(noise.counter, row, releases, guarantee.delta, schedule),
+        "releases": None if schedule is None else schedule.number,
         "best_available": {**best, "ratio": rms / best["rms"]},
     }
 
 
 def _per_user(
-    counter: Counter, row: Sensitivity, releases: tuple[ReleaseEvent, ...], delta: float
+    counter: Counter,
+    row: Sensitivity,
+    releases: tuple[ReleaseEvent, ...],
+    delta: float,
+    schedule: ReleaseSchedule | None,
 ) -> dict[str, float] | None:
     """Return how the proved epsilon at `delta` spreads over the users of a tree; None where all have the same."""
     if not isinstance(counter, Tree):
@@ -68,4 +76,14 @@ def _per_user(
         changed = counter.of_nodes(row, nodes)
         return compose([replace(release, sensitivity=changed, public_start=None).curve() for release in releases])
 
-    return summary_over_users(curve_of, counter.losses(), delta)._asdict()
+    losses = counter.losses() if schedule is None else _losses(counter, schedule)
+    return summary_over_users(curve_of, losses, delta)._asdict()
+
+
+def _losses(counter: Tree, schedule: ReleaseSchedule) -> Tally:
+    """Return how many users are in a block that enters how many nodes, without those after the last release."""
+    found: dict[int, int] = {}
+    for item, users in enumerate(schedule.blocks().tolist(), start=1):
+        nodes = counter.nodes_of(item)
+        found[nodes] = found.get(nodes, 0) + users
+    return Tally.of(found)

@@ -47,6 +47,13 @@ class TrustModelSettings(ABC, Generic[D, Q]):
     def place(self, data: D, n_users: int, streams: Streams) -> Placed[Q]:
         """Return the query with noise in its place. Raises ValueError for settings that do not fit together."""
 
+    def place_on_schedule(self, data: D, n_users: int, streams: Streams, growth: float) -> Placed[Q]:  # noqa: ARG002
+        """Return the same for a learner that reads releases on a schedule, see `ReleaseSchedule`; 0: after every user.
+
+        By default it is the same: noise on messages does not depend on releases.
+        """
+        return self.place(data, n_users, streams)
+
     @property
     def requested(self) -> Guarantee | None:
         """The guarantee that was asked for; None without noise."""
@@ -57,18 +64,20 @@ class TrustModelSettings(ABC, Generic[D, Q]):
         """T, how often one user submits at most."""
         return 1
 
-    def build(self, data: D, n_submissions: int, streams: Streams, journal: Journal | None = None) -> Privatizer[Q]:
+    def build(
+        self, data: D, n_submissions: int, streams: Streams, journal: Journal | None = None, growth: float = 0.0
+    ) -> Privatizer[Q]:
         """Return the privatizer of `n_submissions` submissions, by as few users as can send them.
 
         With one submission each that is users 1..n_submissions: of K episodes K - 1, as the last one's data are never
-        used. journal: where charges survive.
+        used. journal: where charges survive. growth: of the schedule on which the learner plans.
 
         Raises ValueError for settings that do not fit together.
         """
         if n_submissions < 1:
             raise ValueError(f"n_submissions must be at least 1, got {n_submissions}; run at least 2 episodes")
         n_users = -(-n_submissions // self.most_submissions)
-        placed, requested = self.place(data, n_users, streams), self.requested
+        placed, requested = self.place_on_schedule(data, n_users, streams, growth), self.requested
         if requested is None:
             request = PrivacyRequest(None, None, "none", "nothing is claimed")
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from dprl.privacy.base import TrustModel
@@ -12,7 +12,7 @@ from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
 from dprl.privacy.mechanisms.gram_laws import GramGaussian, GramLaplace
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.queries.count_calibration import AUTO, calibrated_counter, counter_names
-from dprl.privacy.queries.count_encoding import CountEncoding
+from dprl.privacy.queries.count_encoding import CountEncoding, CountFamilies
 from dprl.privacy.queries.count_precision import NoiseSpec
 from dprl.privacy.queries.counts import CountQuery
 from dprl.privacy.queries.gradient_calibration import GradientBudget, vector_law
@@ -21,6 +21,7 @@ from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQ
 from dprl.privacy.queries.printed import PrintedLemma, PrintedPrivatizers
 from dprl.privacy.queries.statistics_calibration import NODES, REWARD_SHARE, StatisticsBudget, counted_statistics
 from dprl.privacy.randomness.streams import Streams
+from dprl.privacy.schedule import ReleaseSchedule
 from dprl.privacy.trust_models.base import Budgeted, GradientSettings, Placed, TrustModelSettings
 from dprl.privacy.trust_models.counts import CountSettings
 from dprl.privacy.validation import check_choice, check_flag, check_positive, check_share, check_submissions
@@ -41,11 +42,14 @@ class CentralPrivacy(CountSettings):
         families: the released ones: 'separate', 'marginal' or 'one_hot', see count_encoding.py.
         counter: a counter's name, or 'auto' for the one with the smallest error.
         mechanism: the noise of its nodes, or 'auto' for the one with the smaller variance.
+        releases: 'scheduled': the counter is built for the releases that plans read (with `replan_growth` above 0 and
+            certified noise), so L = ceil(log2 n) for n releases; 'every_user': for one after every user.
 
     Paper: [CZ22] Lemma 3.
     """
 
     counter: str = BinaryTree.name
+    releases: Literal["scheduled", "every_user"] = "scheduled"
     model: ClassVar[TrustModel] = "jdp"
 
     def __post_init__(self) -> None:
@@ -55,6 +59,7 @@ class CentralPrivacy(CountSettings):
             raise ValueError(f"counter must not be {self.counter}: {other} has less error; write counter: {other}")
         check_choice("counter", self.counter, counters)
         check_choice("mechanism", self.mechanism, laws)
+        check_choice("releases", self.releases, ["scheduled", "every_user"])
         if self.calibration == "printed" and (
             self.counter != BinaryTree.name or self.mechanism not in (AUTO, Laplace.name)
         ):
@@ -62,6 +67,16 @@ class CentralPrivacy(CountSettings):
                 f"calibration must be certified with counter {self.counter} and mechanism {self.mechanism}, "
                 "got 'printed'; the papers print a scale for binary_tree with laplace only"
             )
+
+    def place_on_schedule(
+        self, data: CountFamilies, n_users: int, streams: Streams, growth: float
+    ) -> Placed[CountQuery]:
+        """Return the query with a counter of as many items as there are releases."""
+        if growth <= 0.0 or self.releases == "every_user" or self.calibration == "printed":
+            return self.place(data, n_users, streams)
+        schedule = ReleaseSchedule(growth, n_users)
+        placed = self.place(data, schedule.number, streams)
+        return placed._replace(query=replace(placed.query, schedule=schedule))
 
     @staticmethod
     def _lemma(printed: PrintedPrivatizers) -> PrintedLemma:

@@ -206,7 +206,6 @@ def test_users_reach_the_learner_through_released_counts_only(
         def blinded(channel: Any, cells: np.ndarray, amounts: np.ndarray, user: int) -> None:
             server = channel.server
             memory = {"message": channel.message, "totals": server.totals, "rows": server.counter.rows}
-            memory["totals_at_release"] = server.totals_at_release
             for field, worth in poison.items():
                 memory[field][:] = worth
             send(channel, np.full_like(cells, user % 7), np.full_like(amounts, 0.5), user)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -10,9 +11,9 @@ import numpy as np
 import pytest
 
 from dprl.algorithms import ALGORITHMS
-from dprl.algorithms.tabular.loop import next_plan
 from dprl.privacy import CentralPrivacy, LocalPrivacy
 from dprl.privacy.queries.count_kernels import send_and_release
+from dprl.privacy.schedule import next_plan
 from tests.algorithms.cases import EACH, PRACTICAL, PRIVACY, TRUST, Environments, Learner, interpreted
 
 
@@ -81,6 +82,8 @@ def test_plans_are_made_on_the_schedule_whatever_the_data(
 def test_counts_that_no_plan_reads_need_no_release(
     privacy: Any, name: str, learner: Learner, envs: Environments[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if privacy.model == "jdp":
+        privacy = replace(privacy, releases="every_user")
     lazy, eager = (learner(envs.small, 300, privacy, name=name, replan_growth=0.1, **PRACTICAL) for _ in range(2))
     steps = [1, 30, 5, 64, 100, 100]
     segments, counts = [], []

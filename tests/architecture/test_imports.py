@@ -47,7 +47,8 @@ LIBRARIES = {
 ORDER = {
     "privacy": (
         *("base", "verdicts", "validation", "checkpoints", "threat_models", "ranges", "messages", "randomness"),
-        *("accounting", "mechanisms", "counters", "ledger", "journal", "certificate", "channel", "query"),
+        *("accounting", "mechanisms", "counters", "ledger", "journal", "certificate", "channel", "schedule"),
+        *("query",),
         *("privatizer", "queries", "trust_models", "audits"),
     ),
     "platform": (

@@ -1,0 +1,93 @@
+"""Schedule of releases: fixed in advance, and independent of users."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from dprl.compiled import inlined, kernel
+from dprl.privacy.base import Int64Array
+
+EVERY_USER = np.zeros(0, dtype=np.int64)
+"""Times of a channel without a schedule: it may release after every user."""
+
+
+@inlined
+def next_plan(growth: float, episode: int) -> int:
+    """Return the episode of the plan after that of `episode`: max(k + 1, ceil(k (1 + growth)))."""
+    return max(episode + 1, math.ceil(episode * (1.0 + growth)))
+
+
+@dataclass(frozen=True)
+class ReleaseSchedule:
+    """Releases for plans on a schedule: a plan before episode k reads the counts of users 1..k-1.
+
+    Users between two releases form a block, and every user is in one block only. So a counter of n = `number` items
+    releases all that plans read, with the sensitivity of one user. Users after the last release are in none.
+
+    >>> ReleaseSchedule(0.01, 999_999).number, ReleaseSchedule(0.01, 999_999).times[-1]
+    (982, 993257)
+
+    Args:
+        growth: above 0; the next plan is made when the number of episodes has grown by this share.
+        users: how many users there are at most.
+    """
+
+    growth: float
+    users: int
+
+    @property
+    def times(self) -> Int64Array:
+        """Numbers of users after which there is a release, int64[n], rising, read-only."""
+        return _times(self.growth, self.users)
+
+    @property
+    def number(self) -> int:
+        """The number n of releases, at least 1."""
+        return len(self.times)
+
+    def blocks(self) -> Int64Array:
+        """Return the numbers of users between releases, int64[n]."""
+        return np.diff(self.times, prepend=0)
+
+    def releases_until(self, users: int) -> int:
+        """Return how many releases the first `users` users see, at least 1."""
+        return max(1, int(np.searchsorted(self.times, users, side="right")))
+
+
+@lru_cache(maxsize=16)
+def _times(growth: float, users: int) -> Int64Array:
+    found = np.zeros(max(1, _plans(growth, users, EVERY_USER)), dtype=np.int64)
+    if _plans(growth, users, found) == 0:
+        found[0] = users  # no plan reads anything
+    found.setflags(write=False)
+    return found
+
+
+@kernel
+def _plans(growth: float, users: int, times: Int64Array) -> int:
+    """Return how many plans read counts of at most `users` users; write how many each reads, where there is room."""
+    found, episode = 0, next_plan(growth, 1)
+    while episode <= users + 1:
+        if found < times.shape[0]:
+            times[found] = episode - 1
+        found, episode = found + 1, next_plan(growth, episode)
+    return found
+
+
+@inlined
+def release_number(times: Int64Array, users: int) -> int:
+    """Return the 1-based number of the release after so many users, 0 if there is none."""
+    if times.shape[0] == 0:
+        return users
+    low, high = 0, times.shape[0]
+    while low < high:
+        middle = (low + high) // 2
+        if times[middle] < users:
+            low = middle + 1
+        else:
+            high = middle
+    return low + 1 if low < times.shape[0] and times[low] == users else 0

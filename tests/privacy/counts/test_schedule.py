@@ -1,0 +1,179 @@
+"""Releases on a schedule: a counter for the releases that plans read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from dprl.algorithms import ALGORITHMS
+from dprl.envs.riverswim import RiverSwim
+from dprl.privacy import (
+    CentralPrivacy,
+    CountPrivatizer,
+    LedgerError,
+    LocalPrivacy,
+    NoPrivacy,
+    Streams,
+    UserRecord,
+    WeightedSums,
+)
+from dprl.privacy.counters import COUNTERS
+from dprl.privacy.counters.base import Tree
+from dprl.privacy.mechanisms.base import Sensitivity
+from dprl.privacy.queries.count_kernels import send_and_aggregate, send_and_release
+from dprl.privacy.schedule import ReleaseSchedule
+
+Users = Callable[[CountPrivatizer, int], list[UserRecord]]
+Maker = Callable[..., CountPrivatizer]
+K = 1_000_000
+N_USERS = 40
+GROWTH = 0.5
+TIMES = [1, 2, 4, 7, 11, 17, 26, 40]
+"""Plans before episodes 2, 3, 5, 8, 12, 18, 27 and 41."""
+
+
+@pytest.mark.parametrize(("growth", "number", "last"), [(0.01, 982, 993_257), (0.1, 125, 927_660), (1.0, 19, 524_287)])
+def test_the_number_of_releases_and_the_last_one(growth: float, number: int, last: int) -> None:
+    schedule = ReleaseSchedule(growth, K - 1)
+    assert (schedule.number, schedule.times[-1]) == (number, last)
+    assert schedule.blocks().sum() == last
+    assert [schedule.releases_until(users) for users in (0, 1, last - 1, last, K)] == [1, 1, number - 1, number, number]
+
+
+def test_a_run_without_a_second_plan_has_one_release_at_its_end() -> None:
+    assert ReleaseSchedule(1e6, 99).times.tolist() == [99]
+
+
+@pytest.mark.parametrize(
+    ("growth", "delta", "counter", "scale", "bound"),
+    [
+        (0.01, 0.0, "kary_tree", 120.0, 11266),
+        (0.1, 0.0, "kary_tree", 80.0, 6427),
+        (1.0, 0.0, "kary_tree", 40.0, 3390),
+        (0.01, 1e-6, "normalized_square_root", 26.7192, 1479),
+        (0.1, 1e-6, "normalized_square_root", 26.7192, 1078),
+        (1.0, 1e-6, "buffered_toeplitz", 26.7192, 752),
+    ],
+)
+def test_noise_and_error_bounds_are_those_of_so_many_releases(
+    growth: float, delta: float, counter: str, scale: float, bound: float
+) -> None:
+    """The vectors of RiverSwim S = 6, H = 20, epsilon 1: E over 12 cells, at beta = 0.1/960 of each of 960 sums."""
+    config = ALGORITHMS["best_ucb_vi"](replan_growth=growth)
+    privacy = CentralPrivacy(1.0, delta, families="one_hot", counter="auto")
+    privatizer = config.privatizer(RiverSwim(n_states=6, horizon=20).build(), privacy, K, Streams(0, "vectors"))
+    noise = privatizer.query.noise
+    assert (noise.counter.name, noise.counter.n_items) == (counter, ReleaseSchedule(growth, K - 1).number)
+    assert noise.counter.node is not None
+    assert noise.counter.node.scale == pytest.approx(scale, rel=1e-5)
+    found = privatizer.query.weighted_precision(WeightedSums("transitions", 6, 1, K), 0.1 / 960)
+    assert found == pytest.approx(bound, rel=2e-3)
+    certificate = privatizer.planned_certificate("x").to_dict()
+    assert certificate["releases"] == noise.counter.n_items
+    assert certificate["verdict"] == "holds"
+
+
+@pytest.fixture(params=[*COUNTERS, "ldp"])
+def built(request: pytest.FixtureRequest, privatizer_of: Maker) -> Callable[[], CountPrivatizer]:
+    """A privatizer for N_USERS users and the releases in TIMES; local reports have no schedule."""
+    name, families = request.param, privatizer_of("none").query.families
+    privacy = LocalPrivacy(1.0) if name == "ldp" else CentralPrivacy(1.0, delta=1e-6, counter=name)
+
+    def build() -> CountPrivatizer:
+        return privacy.build(families, N_USERS, Streams(3, name), growth=GROWTH)
+
+    return build
+
+
+def play(privatizer: CountPrivatizer, users: list[UserRecord], first: int = 1) -> dict[int, np.ndarray]:
+    """Send users, release on the schedule; return the releases by number of users."""
+    found = {}
+    for user, record in enumerate(users, start=first):
+        send = send_and_release if user in TIMES else send_and_aggregate
+        send(privatizer.channel, record.index, record.value, user)
+        if user in TIMES:
+            found[user] = privatizer.channel.released.copy()
+    return found
+
+
+def test_releases_are_exact_sums_and_the_counters_noise(privatizer_of: Maker, users_of: Users) -> None:
+    """Release number j has the noise of item j of a counter that releases after every user."""
+    families, counter = privatizer_of("none").query.families, "binary_tree"
+    scheduled = CentralPrivacy(1.0, counter=counter).build(families, N_USERS, Streams(3, ""), growth=GROWTH)
+    assert scheduled.query.noise.counter.n_items == len(TIMES)
+    users = users_of(scheduled, N_USERS)
+    scheduled.charge(1, N_USERS)
+    found = play(scheduled, users)
+    exact = np.array([found[user] - play_exactly(families, users[:user]) for user in TIMES])
+    node = scheduled.query.noise.counter.node
+    assert node is not None
+    assert np.isclose(node.scale, len(families.families) * 2 * families.n_steps * 4)  # four levels for eight releases
+    # Binary tree: release 3 is the sum of the nodes of items 1-2 and 3; 2 and 4 have one node each, of their own.
+    for a, b in ((0, 1), (1, 3), (3, 7)):
+        assert not np.isclose(exact[a], exact[b]).any()
+    assert abs(np.abs(exact[[0, 1, 3, 7]]).mean() / node.scale - 1.0) < 0.2
+
+
+def play_exactly(families: object, users: list[UserRecord]) -> np.ndarray:
+    exact = NoPrivacy().build(families, N_USERS, Streams(0, "exact"))  # type: ignore[arg-type]
+    exact.charge(1, N_USERS)
+    for user, record in enumerate(users, start=1):
+        send_and_release(exact.channel, record.index, record.value, user)
+    return np.asarray(exact.channel.released.copy())
+
+
+def test_a_release_that_is_not_on_the_schedule_is_refused(
+    built: Callable[[], CountPrivatizer], users_of: Users
+) -> None:
+    privatizer = built()
+    users = users_of(privatizer, N_USERS)
+    privatizer.charge(1, N_USERS)
+    play(privatizer, users[:4])
+    last = privatizer.release()
+    send_and_aggregate(privatizer.channel, users[4].index, users[4].value, 5)
+    if not privatizer.server_noise:
+        assert privatizer.release().users == 5
+        return
+    later = privatizer.release()
+    assert (later.users, later.values.tolist()) == (4, last.values.tolist())
+    with pytest.raises(LedgerError, match="it has no release here"):
+        send_and_release(privatizer.channel, users[5].index, users[5].value, 6)
+
+
+def test_a_run_goes_on_from_a_state_between_two_releases(built: Callable[[], CountPrivatizer], users_of: Users) -> None:
+    whole, interrupted, resumed = built(), built(), built()
+    users = users_of(whole, N_USERS)
+    whole.charge(1, N_USERS)
+    expected = play(whole, users)
+    interrupted.charge(1, 9)
+    play(interrupted, users[:9])
+    resumed.load_state_dict({key: value.copy() for key, value in interrupted.state_dict().items()})
+    if resumed.server_noise:
+        assert np.array_equal(resumed.release().values, expected[7])
+    resumed.charge(10, N_USERS)
+    found = play(resumed, users[9:], first=10)
+    assert all(np.array_equal(found[user], expected[user]) for user in TIMES if user > 9)
+
+
+@pytest.mark.parametrize("counter", ["binary_tree", "kary_tree"])
+def test_the_epsilons_of_users_count_every_user_once(counter: str, privatizer_of: Maker) -> None:
+    families = privatizer_of("none").query.families
+    privatizer = CentralPrivacy(1.0, counter=counter).build(families, 1000, Streams(0, ""), growth=0.2)
+    schedule, made = privatizer.query.schedule, privatizer.query.noise.counter
+    assert schedule is not None
+    assert isinstance(made, Tree)
+    per_user = privatizer.planned_certificate("x").details["per_user"]
+    entered = np.array([made.nodes_of(item) for item in range(1, made.n_items + 1)])
+    mean = float(entered @ schedule.blocks()) / (schedule.times[-1] * made.levels)
+    assert per_user["users"] == schedule.times[-1]
+    assert per_user["mean"] == pytest.approx(mean, rel=1e-6)
+    assert made.user_sensitivity(1, Sensitivity.of_cells(1)).l1 == pytest.approx(float(entered[0]))
+
+
+def test_every_user_is_released_where_that_is_asked_for_or_printed(privatizer_of: Maker) -> None:
+    families = privatizer_of("none").query.families
+    for privacy in (CentralPrivacy(1.0, releases="every_user"), CentralPrivacy(1.0, calibration="printed")):
+        query = privacy.build(families, N_USERS, Streams(0, ""), growth=GROWTH).query
+        assert (query.schedule, query.noise.counter.n_items) == (None, N_USERS)
