@@ -107,6 +107,8 @@ class Mechanism(ABC):
     """Whether some scale proves a guarantee with delta = 0."""
     replaces: ClassVar[str] = ""
     """Name of the continuous law that it stands for in exact arithmetic."""
+    draws_sums: ClassVar[bool] = False
+    """Whether the sum of many draws has a law that can be drawn at once, see `sum_of_draws`."""
     least_joined_square: ClassVar[float] = 0.0
     """Least scale^2, per draw, at which the sum of several draws may be accounted as one draw of the same law."""
 
@@ -173,6 +175,10 @@ class Mechanism(ABC):
         P(max_k |S_k| > x) <= 2 P(|S_n| > x), with the factor of 2 of a Wiener process. Made for many draws.
         """
         return self.envelope.sum_bound(n_items, failure)
+
+    def sum_of_draws(self, number: int, size: int, generator: np.random.Generator) -> Float64Array:
+        """Return `size` sums of `number` draws each, float64[size], from their exact law; see `draws_sums`."""
+        raise NotImplementedError
 
     @property
     def moment_limit(self) -> float:

@@ -79,6 +79,7 @@ class DiscreteLaplace(Mechanism):
     bound: ClassVar[float] = 0.0
     places: ClassVar[frozenset[str]] = frozenset({NODE, MESSAGE})
     pure: ClassVar[bool] = True
+    draws_sums: ClassVar[bool] = True
     replaces: ClassVar[str] = Laplace.name
 
     def __post_init__(self) -> None:
@@ -123,6 +124,11 @@ class DiscreteLaplace(Mechanism):
     def rounding(self, draws: int) -> float:
         """Return `draws`: the difference of two exponentials rounded down is less than 1 away from the unrounded."""
         return float(draws)
+
+    def sum_of_draws(self, number: int, size: int, generator: np.random.Generator) -> Float64Array:
+        """Return sums of draws: differences of two negative binomial variables."""
+        draws = generator.negative_binomial(number, -math.expm1(-1.0 / self.scale), (2, size))
+        return np.asarray(draws[0] - draws[1], dtype=np.float64)
 
     def lattice(self, summands: int) -> Lattice | None:
         """Return the exact law of a sum of so many draws, if it has few enough values."""

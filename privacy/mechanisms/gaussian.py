@@ -52,6 +52,7 @@ class Gaussian(Mechanism):
     arithmetic: ClassVar[str] = IDEALISED
     bound: ClassVar[float] = 0.0
     places: ClassVar[frozenset[str]] = frozenset({NODE, ROW, MESSAGE})
+    draws_sums: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_positive("scale", self.scale, "ask for another epsilon or delta")
@@ -97,6 +98,10 @@ class Gaussian(Mechanism):
         nodes, weights = np.polynomial.legendre.leggauss(5)
         x = edges[:, None] + (nodes + 1.0) * (per_step / 2.0)
         return Lattice(np.exp(-0.5 * x * x) @ weights * (per_step / (2.0 * math.sqrt(2.0 * math.pi))), 0.0)
+
+    def sum_of_draws(self, number: int, size: int, generator: np.random.Generator) -> Float64Array:
+        """Return sums of draws: normal, of sqrt(number) times the scale."""
+        return np.asarray(math.sqrt(number) * self.scale * generator.standard_normal(size))
 
     def sum_bound(self, n_items: int, failure: float) -> float:
         """Return E with P(some running sum of 1..n_items draws exceeds E) <= failure, by Levy's inequality."""

@@ -59,6 +59,7 @@ class Laplace(Mechanism):
     bound: ClassVar[float] = 0.0
     places: ClassVar[frozenset[str]] = frozenset({NODE, MESSAGE})
     pure: ClassVar[bool] = True
+    draws_sums: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_positive("scale", self.scale, "ask for another epsilon")
@@ -103,6 +104,11 @@ class Laplace(Mechanism):
         edges = step * (np.arange(math.ceil(end / step) + 2) - 0.5)
         beyond = 0.5 * np.array([laplace_sum_tail(float(x), summands) for x in edges[1:]])
         return Lattice(np.concatenate(([1.0 - 2.0 * beyond[0]], -np.diff(beyond))), 0.0)
+
+    def sum_of_draws(self, number: int, size: int, generator: np.random.Generator) -> Float64Array:
+        """Return sums of draws: differences of two Gamma(number) variables, times the scale."""
+        gamma = generator.standard_gamma(number, (2, size))
+        return np.asarray(self.scale * (gamma[0] - gamma[1]))
 
     def sum_bound(self, n_items: int, failure: float) -> float:
         """Return E with P(some running sum of 1..n_items draws exceeds E) <= failure, by Levy's inequality."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
@@ -28,6 +29,11 @@ _PERIOD_DEVIATIONS = 16.0
 _MIXTURE_STANDARD_DEVIATIONS = 14.0
 # Largest weight of the left-out part of a mixture.
 _LEFT_OUT = 1e-40
+# Above so many draws sums over weights are integrals: nodes and widths on [0, 1], and the reach of a step of Gamma
+# tails in standard deviations.
+_SUMMED = 10**6
+_NODES, _WIDTHS = (0.5 * (np.polynomial.legendre.leggauss(200)[0] + 1.0), 0.5 * np.polynomial.legendre.leggauss(200)[1])
+_STEP = 12.0
 # Logarithms of the argument on either side of its Gaussian value within which a moment bound is minimised.
 _REACH = 8.0
 _LARGEST_ARGUMENT = 1e100
@@ -97,14 +103,33 @@ def laplace_sum_tail(x: float, m: int) -> float:
 
     With weights w_j = C(m-1+j, j) 2^-(m+j), j < m, the density is the w-mixture of Gamma(m-j) on either side; the
     weights of one side sum to 1/2. Those further than 14 standard deviations from the top are left out, and what they
-    can weigh is added.
+    can weigh is added. With m above 10^6 sums over j are integrals, whose relative difference is below 1e-7, too.
     """
+    if m > _SUMMED:
+        return _large_laplace_sum_tail(x, m)
     first = max(0, m - 1 - int(_MIXTURE_STANDARD_DEVIATIONS * np.sqrt(2.0 * m)))
     j = np.arange(first, m)
     log_weight = gammaln(m + j) - gammaln(j + 1) - gammaln(m) - (m + j) * np.log(2.0)
     weight = np.exp(log_weight)
     # Dividing by their sum removes the error that all weights of a large m share.
     return float(np.sum(weight * gammaincc(m - j, x)) / np.sum(weight)) + (0.0 if first == 0 else _LEFT_OUT)
+
+
+def _large_laplace_sum_tail(x: float, m: int) -> float:
+    """Return the same for large m, with integrals in place of sums and Loader's expansion of the weights."""
+    reach = _MIXTURE_STANDARD_DEVIATIONS * math.sqrt(2.0 * m)
+    # Gamma tails rise from 0 to 1 around the shape x.
+    near = [min(max(0.0, x + side * _STEP * math.sqrt(x)), reach) for side in (-1, 1)]
+    above, total = 0.0, 0.0
+    for start, end in itertools.pairwise((0.0, *near, reach)):
+        shape = 0.5 + start + (end - start) * _NODES  # of the Gamma law, m - j
+        number = 2.0 * m - shape
+        share = shape / number
+        deviance = (1.0 + share) * np.log1p(share) + (1.0 - share) * np.log1p(-share)
+        weight = (end - start) * _WIDTHS * np.exp(-0.5 * number * deviance) / (number * np.sqrt(1.0 - share))
+        above += float(weight @ gammaincc(shape, x))
+        total += float(weight.sum())
+    return above / total + _LEFT_OUT
 
 
 class _LatticeLaw(Protocol):
