@@ -200,11 +200,14 @@ class BestUCBVIConfig(TabularMDPConfig):
 
     Best with `families: one_hot` and, under jdp, `counter: auto`.
 
+    It plans after every 1 % more episodes by default, and its theorem covers that.
+
     Args:
         consistency: whether totals and flow of the noisy counts are restored: 'proved' where that cannot loosen the
             bounds (Gaussian noise), 'always' (a heuristic with other noise), or 'never'.
     """
 
+    replan_growth: float = 0.01
     consistency: Consistency = "proved"
     name: ClassVar[str] = "best_ucb_vi"
     theorem: ClassVar[str | None] = "docs/best_ucb_vi.md, Theorem 1 (optimism)"

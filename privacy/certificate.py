@@ -139,6 +139,7 @@ class Certificate:
             "error": self.details.get("error"),
             "per_user": self.details.get("per_user"),
             "releases": self.details.get("releases"),
+            "simulation": self.details.get("simulation", "users"),
             "best_available": self.details.get("best_available"),
             "verdict": self.verdict,
             "factor": None if self.factor is None else in_json(self.factor),

@@ -45,6 +45,15 @@ def advance_sent(cursor: Int64Array, submission: int) -> None:
     cursor[MESSAGES] += 1
 
 
+def advance_block(cursor: Int64Array, first: int, users: int) -> None:
+    """Count `users` users from `first` on as sent and received. Raises LedgerError as `advance_sent` does."""
+    last = first + users - 1
+    if first != cursor[SENT] + 1 or cursor[RECEIVED] != cursor[SENT] or users < 1 or last > cursor[CHARGED]:
+        raise LedgerError("users send once, in order, and after the ledger has charged them")
+    cursor[[SENT, RECEIVED]] = last
+    cursor[MESSAGES] += users
+
+
 @no_alloc_kernel
 def advance_received(cursor: Int64Array) -> None:
     """Server side: raise LedgerError unless a message is under way."""

@@ -91,6 +91,7 @@ class Privatizer(Generic[Q]):
         self._source = _NOBODY
         self._received = RangeSet()
         self._skipped = 0
+        self._in_blocks = False
         self._journal: Journal | None = None
         self._ledger = Ledger(self._spec)
         if journal is not None:
@@ -234,6 +235,34 @@ class Privatizer(Generic[Q]):
         self.channel.message[:] = message.values
         self.query.receive(self.channel)
 
+    @property
+    def in_blocks(self) -> bool:
+        """Whether users are simulated in blocks."""
+        return self._in_blocks
+
+    @property
+    def draws_blocks(self) -> bool:
+        """Whether users can be simulated in blocks: noise is seeded, and the sum of their messages has a known law."""
+        return self._streams.noise.entropy == "seed" and self._journal is None and self.query.draws_blocks
+
+    def simulate_in_blocks(self) -> None:
+        """Let `add_block` simulate users; the certificate says so. Raises LedgerError unless `draws_blocks`."""
+        if not self.draws_blocks:
+            raise LedgerError(
+                "users are simulated in blocks where noise is seeded and their sums have a known law; write "
+                "simulation: users"
+            )
+        self._in_blocks = True
+
+    def add_block(self, block: Any) -> None:  # noqa: ANN401 - each query has its own
+        """Add the messages of charged, simulated users at once, from the exact law of their sum.
+
+        Raises LedgerError unless `simulate_in_blocks` was called, for users who are not charged, or out of order.
+        """
+        if not self._in_blocks or not self.draws_blocks:
+            raise LedgerError("users are simulated in blocks after simulate_in_blocks() only; call it first")
+        self.query.add_block(self.channel, block)
+
     def release(self) -> Any:  # noqa: ANN401 - each query has its own
         """Server side: return the release of all messages received so far."""
         return self.query.released(self.channel)
@@ -323,7 +352,8 @@ class Privatizer(Generic[Q]):
 
     @cached_property
     def _details(self) -> Mapping[str, Any]:
-        return self.query.details(self.request, self._spec.releases, self._streams.noise.arithmetic)
+        found = self.query.details(self.request, self._spec.releases, self._streams.noise.arithmetic)
+        return {**found, "simulation": "blocks" if self._in_blocks else "users"}
 
     def _changing(self) -> dict[str, np.ndarray]:
         counts = np.array([self.charged, self._source], dtype=np.int64)

@@ -78,6 +78,15 @@ class Query(ABC):
         """Server side: add the message under way."""
         raise TypeError(_KERNELS_ONLY.format(self.name))
 
+    @property
+    def draws_blocks(self) -> bool:
+        """Whether `add_block` can draw the messages of many users at once."""
+        return False
+
+    def add_block(self, channel: Any, block: Any) -> None:  # noqa: ANN401, ARG002
+        """Add the messages of many simulated users at once, drawn from the law of their sum."""
+        raise TypeError(f"{self.name} are sent user by user")
+
     def released(self, channel: Any) -> Any:  # noqa: ANN401, ARG002
         """Server side: return the release of all messages received so far."""
         raise TypeError(_KERNELS_ONLY.format(self.name))

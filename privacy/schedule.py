@@ -28,7 +28,7 @@ class ReleaseSchedule:
     Users between two releases form a block, and every user is in one block only. So a counter of n = `number` items
     releases all that plans read, with the sensitivity of one user. Users after the last release are in none.
 
-    >>> ReleaseSchedule(0.01, 999_999).number, ReleaseSchedule(0.01, 999_999).times[-1]
+    >>> ReleaseSchedule(0.01, 999_999).number, int(ReleaseSchedule(0.01, 999_999).times[-1])
     (982, 993257)
 
     Args:

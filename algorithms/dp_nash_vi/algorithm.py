@@ -13,9 +13,10 @@ from typing import ClassVar, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 
-from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Metric, check_choice, check_number
+from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Int64Array, Metric, check_choice, check_number
 from dprl.algorithms.dp_nash_vi.planning import NashBonus, NashPlanner, NashTables, plan
 from dprl.algorithms.tabular import TabularConfig, learning_loop
+from dprl.algorithms.tabular.blocks import draw_visits
 from dprl.algorithms.tabular.simulator import EpisodeBuffer, episode_buffer, visit_families, write_visits
 from dprl.compiled import inlined
 from dprl.envs import Env, FiniteMDP
@@ -24,7 +25,9 @@ from dprl.envs.games import MarkovGame
 from dprl.envs.games.dynamics import GapScratch, GapTables, duality_gap, gap_scratch
 from dprl.envs.games.equilibria import LARGEST_VIOLATION
 from dprl.privacy import CountFamilies, CountPrivatizer, Streams
+from dprl.privacy.queries.count_blocks import UserBlock
 from dprl.privacy.randomness.bits import fill_uniform
+from dprl.privacy.randomness.streams import block_generator
 
 E = TypeVar("E", bound=Env)
 Constants = Literal["given", "proved"]
@@ -115,10 +118,11 @@ def _nothing_to_estimate(sizes: _Sizes) -> bool:
 class _GameSimulator(NamedTuple):
     """The game and its users as compiled loops see them; a user is one episode of both players.
 
-    cdf float64[H, S, A*B, S'], start, start_cdf: of the game's joint MDP; model: its arrays along (s, a, b); episodes:
-    K; key uint64[5]: of the stream that moves the game; gap: scratch; device: a user's.
+    transitions, cdf float64[H, S, A*B, S'], start, start_cdf: of the game's joint MDP; model: its arrays along
+    (s, a, b); episodes: K; key uint64[5]: of the stream that moves the game; gap: scratch; device: a user's.
     """
 
+    transitions: Float64Array
     cdf: Float64Array
     start: Float64Array
     start_cdf: Float64Array
@@ -139,6 +143,7 @@ class _GameSimulator(NamedTuple):
 def _game_simulator(game: MarkovGame, episodes: int, streams: Streams) -> _GameSimulator:
     """Return the simulator of K = `episodes` users of `game`."""
     return _GameSimulator(
+        transitions=game.joint.transitions,
         cdf=game.joint.cdf,
         start=game.start,
         start_cdf=game.joint.start_cdf,
@@ -190,7 +195,17 @@ def regret(simulator: _GameSimulator, policy: Float64Array) -> float:
     return total
 
 
-run = learning_loop(plan, play, regret)
+def draw_block(simulator: _GameSimulator, policy: Float64Array, first: int, users: int) -> UserBlock:
+    """Return the block of `users` users from `first` on who play the joint `policy` float64[H, S, A, B]."""
+    joint, generator = policy.reshape(*policy.shape[:2], -1), block_generator(simulator.key, first)
+
+    def draw(sizes: Int64Array | None) -> Int64Array:
+        return draw_visits(simulator.transitions, simulator.start, joint, users, sizes, generator)
+
+    return UserBlock(first, users, draw)
+
+
+run = learning_loop(plan, play, regret, draw_block)
 
 
 @dataclass(frozen=True)

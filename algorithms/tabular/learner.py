@@ -5,20 +5,32 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args
 
 import numpy as np
 
-from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Int64Array, Metric, Releases, check_number
+from dprl.algorithms.base import (
+    REGRET,
+    SATURATED,
+    Float64Array,
+    Int64Array,
+    Metric,
+    Releases,
+    check_choice,
+    check_number,
+)
 from dprl.algorithms.learner import Learner
+from dprl.algorithms.tabular.blocks import run_in_blocks
 from dprl.algorithms.tabular.greedy import greedy_tables
-from dprl.algorithms.tabular.loop import Run, Schedule
+from dprl.algorithms.tabular.loop import Run, Schedule, parts_for_blocks
 from dprl.algorithms.tabular.simulator import Simulator, count_families, simulator
 from dprl.envs import Env, FiniteMDP
 from dprl.privacy import CountFamilies, CountPrivatizer, PrivacyConfig, Streams
 from dprl.privacy.queries.count_kernels import Released
 
 E = TypeVar("E", bound=Env)
+
+Simulation = Literal["auto", "users", "blocks"]
 
 _TABLES, _SCHEDULE = "tables.", "schedule."
 
@@ -34,12 +46,15 @@ class TabularConfig(ABC, Generic[E]):
         beta: failure probability of the confidence bounds ([CZ22] writes delta), in [1e-20, 1).
         replan_growth: plan again when the number of episodes has grown by this share, a schedule that is fixed in
             advance; 0 plans before every episode, as printed. Above 0 is a variant that no theorem of a paper covers.
+        simulation: 'users': one by one; 'blocks': users between two plans at once, equal in law, at a cost that does
+            not depend on their number; 'auto': in blocks wherever that is possible.
     """
 
     bonus_scale: float = 1.0
     precision_scale: float = 1.0
     beta: float = 0.1
     replan_growth: float = 0.0
+    simulation: Simulation = "auto"
     name: ClassVar[str]
     plays: ClassVar[type[Env]]
     metrics: ClassVar[tuple[Metric, ...]] = (REGRET, SATURATED)
@@ -57,6 +72,7 @@ class TabularConfig(ABC, Generic[E]):
         check_number("precision_scale", self.precision_scale, 0.0)
         check_number("beta", self.beta, 1e-20, 1.0)
         check_number("replan_growth", self.replan_growth, 0.0, 1e6)
+        check_choice("simulation", self.simulation, get_args(Simulation))
 
     @abstractmethod
     def families(self, env: E) -> CountFamilies:
@@ -109,7 +125,16 @@ class TabularConfig(ABC, Generic[E]):
 
     def privatizer(self, env: E, privacy: PrivacyConfig, episodes: int, streams: Streams) -> CountPrivatizer:
         """Return the privatizer of the counts of users 1..K-1; the last user's could serve no later policy."""
-        return privacy.build(self.families(env), episodes - 1, streams, growth=self.replan_growth)
+        privatizer = privacy.build(self.families(env), episodes - 1, streams, growth=self.replan_growth)
+        possible = self.replan_growth > 0.0 and privatizer.draws_blocks and parts_for_blocks(self.run) is not None
+        if self.simulation == "blocks" and not possible:
+            raise ValueError(
+                "simulation must be users here, got blocks; users are drawn at once with replan_growth above 0, "
+                "entropy: seed, and messages with a known law of their sum"
+            )
+        if possible and self.simulation != "users":
+            privatizer.simulate_in_blocks()
+        return privatizer
 
     def build(self, env: E, privatizer: CountPrivatizer, episodes: int, streams: Streams) -> TabularLearner:
         """Return a fresh learner."""
@@ -173,10 +198,12 @@ class TabularLearner(Learner):
         self.config.plan(counts._replace(new=new), self._bonus, tables)
 
     def _run(self, first: int, last: int) -> dict[str, float]:
-        run = self.config.run
-        regret, saturated = run(
-            self._simulator, self.privatizer.channel, self._bonus, self._tables, self._schedule, first, last
-        )
+        run, tables = self.config.run, (self._bonus, self._tables, self._schedule)
+        parts = parts_for_blocks(run)
+        if self.privatizer.in_blocks and parts is not None:
+            regret, saturated = run_in_blocks(parts, self._simulator, self.privatizer, tables, first, last)
+        else:
+            regret, saturated = run(self._simulator, self.privatizer.channel, *tables, first, last)
         sums_and_means = {REGRET.name: regret, SATURATED.name: saturated / (last - first + 1)}
         return sums_and_means | self.config.measure(self._unplayed, self._tables)
 

@@ -9,8 +9,11 @@ from types import FunctionType
 from typing import Any, NamedTuple, cast
 
 from dprl.algorithms.base import Float64Array, Int64Array
-from dprl.algorithms.tabular.simulator import play, regret
+from dprl.algorithms.tabular.blocks import BlockParts
+from dprl.algorithms.tabular.blocks import draw_block as draw_mdp_block
+from dprl.algorithms.tabular.simulator import play, play_stochastic, regret
 from dprl.compiled import no_alloc_kernel
+from dprl.privacy.queries.count_blocks import UserBlock
 from dprl.privacy.queries.count_kernels import (
     CountChannel,
     Released,
@@ -22,6 +25,7 @@ from dprl.privacy.schedule import next_plan
 from dprl.sources import is_ours, tree_or_bytes
 
 Run = Callable[..., tuple[float, float]]
+_PLAY = play
 
 
 class Schedule(NamedTuple):
@@ -71,6 +75,12 @@ def _loop(  # noqa: PLR0913 - a kernel has no object to hold them
     return summed, saturated
 
 
+def parts_for_blocks(run: Run) -> BlockParts | None:
+    """Return the parts of a loop of `learning_loop` that draw users in blocks; None if it has none."""
+    names = getattr(run, "py_func", run).__globals__
+    return BlockParts(names["plan"], names["regret"], names["draw_block"]) if names.get("draw_block") else None
+
+
 def _identity(part: Callable[..., object]) -> str:
     """Return a kernel's name, with a digest of its file if `source_digest` does not follow that one."""
     function: Any = getattr(part, "py_func", part)
@@ -88,6 +98,7 @@ def learning_loop(
     plan: Callable[..., tuple[bool, float]],
     play: Callable[..., None] = play,
     regret: Callable[..., float] = regret,
+    draw_block: Callable[..., UserBlock] | None = None,
 ) -> Run:
     """Return the compiled loop of an algorithm, run(simulator, channel, bonus, tables, schedule, first, last).
 
@@ -99,6 +110,9 @@ def learning_loop(
     user plays it and sends their contribution. The user of episode K sends nothing: no later policy could use it.
     Counts are released before a plan only.
 
+    draw_block(simulator, policy, first, users) draws the contributions of many users at once, from the law of those
+    that `play` leaves; by default that of an MDP with the default `play`. Without it users are simulated one by one.
+
     The loop is a `no_alloc_kernel`, and `plan` should be one: it may then slice and reshape its arguments, not make
     arrays. A plan that makes arrays is a `kernel`.
 
@@ -106,7 +120,9 @@ def learning_loop(
     compiled anew in every process.
     """
     parts = {"plan": plan, "play": play, "regret": regret}
-    run = FunctionType(_loop.__code__, _loop.__globals__ | parts, "run")
+    if draw_block is None and play in (_PLAY, play_stochastic):
+        draw_block = draw_mdp_block
+    run = FunctionType(_loop.__code__, _loop.__globals__ | parts | {"draw_block": draw_block}, "run")
     run.__qualname__ = f"run-{'-'.join(_identity(part) for part in parts.values())}"  # the on-disk cache looks at it
     run.__module__ = plan.__module__
     return cast("Run", no_alloc_kernel(run))

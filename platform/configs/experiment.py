@@ -22,7 +22,7 @@ from dprl.privacy import TRUST_MODELS, Certificate, Journal, NoiseConfig, Privat
 
 Scalar = str | float | int
 
-MOST_EPISODES = 10**9
+MOST_EPISODES = 10**12
 MOST_SEEDS = 10_000
 MOST_LETTERS = 40
 """Of a label."""

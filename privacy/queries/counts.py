@@ -10,13 +10,14 @@ import numpy as np
 
 from dprl.privacy.base import Float64Array, Int64Array, LedgerError, Precision, TrustModel
 from dprl.privacy.certificate import PrivacyRequest
-from dprl.privacy.channel import RECEIVED, RELEASED, new_cursor
+from dprl.privacy.channel import RECEIVED, RELEASED, advance_block, new_cursor
 from dprl.privacy.counters import COUNTERS, ExactCounter
 from dprl.privacy.counters.base import EXACT, ROWS, Counter, Tree
 from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.mechanisms.base import INTEGER, Mechanism, Noise, Sensitivity
 from dprl.privacy.mechanisms.sampling import SILENT
 from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder
+from dprl.privacy.queries.count_blocks import UserBlock, draws_blocks, sum_of_messages
 from dprl.privacy.queries.count_encoding import CountEncoding, CountFamilies, CountFamily, UserRecord, collect
 from dprl.privacy.queries.count_kernels import (
     SAMPLED_UNARY,
@@ -194,6 +195,17 @@ class CountQuery(Query):
     def receive(self, channel: CountChannel) -> None:
         """Server side: add the message under way."""
         add_message(channel)
+
+    @property
+    def draws_blocks(self) -> bool:
+        """Whether the sum of many users' messages has a law that can be drawn at once."""
+        return draws_blocks(self.encoding, self.noise.law)
+
+    def add_block(self, channel: CountChannel, block: UserBlock) -> None:
+        """Add the messages of a block of simulated users, equal in law to theirs."""
+        advance_block(channel.cursor, block.first, block.users)
+        client, totals = channel.client, channel.server.totals
+        totals += sum_of_messages(self.encoding, self.noise.law, (client.noise.key, client.coins_key), block)
 
     def released(self, channel: CountChannel) -> Released:
         """Server side: return the counts of all users received so far, or of the last release; read-only copies."""

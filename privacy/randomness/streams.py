@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 import numpy.typing as npt
 
+from dprl.privacy.base import LedgerError
 from dprl.privacy.randomness.bits import CHACHA20, FORKED, KEY_WORDS, SPLITMIX64, splitmix64_increment
 from dprl.privacy.randomness.settings import NoiseConfig
 
@@ -122,6 +123,16 @@ def derived_key(key: npt.NDArray[np.uint64], purpose: str) -> npt.NDArray[np.uin
     It does not reveal `key`, so its draws may be public.
     """
     return _hashed(int(key[0]), f"{purpose}|".encode() + key.astype("<u8").tobytes())
+
+
+def block_generator(key: npt.NDArray[np.uint64], number: int) -> np.random.Generator:
+    """Return a generator of NumPy for block `number` of a seeded stream: for laws of sums of many draws.
+
+    Raises LedgerError for a key from the operating system: real users are never drawn at once.
+    """
+    if key[0] != SPLITMIX64:
+        raise LedgerError("blocks of users are for seeded simulations, and this noise is real; use simulation: users")
+    return np.random.Generator(np.random.Philox(counter=[0, 0, 0, number], key=key[1:3]))
 
 
 def _hashed(generator: int, text: bytes) -> npt.NDArray[np.uint64]:

@@ -47,11 +47,12 @@ def same_state(ours: State, theirs: State) -> bool:
 
 
 def interpreted(name: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Let an algorithm's loop run uncompiled; returns the names that it looks up."""
+    """Let an algorithm's loop run uncompiled, and users one by one; returns the names that it looks up."""
     config: Any = ALGORITHMS[name]
     plain = config.run.py_func
     monkeypatch.setattr(config, "run", staticmethod(plain))
     names: dict[str, Any] = plain.__globals__
+    monkeypatch.setitem(names, "draw_block", None)
     return names
 
 

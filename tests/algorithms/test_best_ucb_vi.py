@@ -187,13 +187,13 @@ def test_an_epochs_last_user_has_its_bounds_and_the_next_user_the_next_ones() ->
 
 
 def failures(learner: Learner, mdp: FiniteMDP, privacy: Any, episodes: int, **settings: float) -> tuple[int, float]:
-    """In how many of 25 runs some V~_1(s), at one of ten looks, was below V*_1(s); how far V~_1 came from its cap."""
+    """In how many of 25 runs some V~_1(s), at one of fifty looks, was below V*_1(s); how far V~_1 came from its cap."""
     best, failed, gained = optimal_q(mdp).max(axis=1), 0, 0.0
     for seed in range(25):
         algorithm: Any = learner(mdp, episodes, privacy, name="best_ucb_vi", seed=seed, replan_growth=0.05, **settings)
         below = False
-        for _ in range(10):
-            algorithm.learn(episodes // 10)
+        for _ in range(50):
+            algorithm.learn(episodes // 50)
             optimistic = algorithm._tables.optimistic
             below |= bool((optimistic < best - 1e-9).any())
             gained = max(gained, float(mdp.horizon - optimistic.min()))

@@ -84,7 +84,8 @@ def test_counts_that_no_plan_reads_need_no_release(
 ) -> None:
     if privacy.model == "jdp":
         privacy = replace(privacy, releases="every_user")
-    lazy, eager = (learner(envs.small, 300, privacy, name=name, replan_growth=0.1, **PRACTICAL) for _ in range(2))
+    settings: dict[str, Any] = {"replan_growth": 0.1, "simulation": "users", **PRACTICAL}
+    lazy, eager = (learner(envs.small, 300, privacy, name=name, **settings) for _ in range(2))
     steps = [1, 30, 5, 64, 100, 100]
     segments, counts = [], []
     for n in steps:

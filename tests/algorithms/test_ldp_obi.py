@@ -41,7 +41,7 @@ def planned_by_the_box(
 
 @TRUST
 def test_planning_equals_the_box(privacy: Any, learner: Learner, random_mdp: FiniteMDP) -> None:
-    values = {"bonus_scale": 0.02, "precision_scale": 0.05, "beta": 0.05, "alpha": 1.5}
+    values: dict[str, Any] = {"bonus_scale": 0.02, "precision_scale": 0.05, "beta": 0.05, "alpha": 1.5}
     episodes, settings = 3000, LDPOBIConfig(**values)
     algorithm = learner(random_mdp, episodes, privacy, name="ldp_obi", **values)
     bonus = settings.bonus(random_mdp, algorithm.privatizer, episodes)

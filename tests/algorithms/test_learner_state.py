@@ -17,7 +17,7 @@ from tests.algorithms.cases import EACH, Environments, Learner
 
 PRIVACY = CentralPrivacy(20.0)
 # What a setting that is no number may be besides its default.
-OTHER_CHOICES = {"consistency": "always", "constants": "proved", "counts": "costs"}
+OTHER_CHOICES = {"consistency": "always", "constants": "proved", "counts": "costs", "simulation": "users"}
 
 
 def saved(learner: Learner, mdp: FiniteMDP, **settings: Any) -> dict[str, np.ndarray]:

@@ -1,0 +1,109 @@
+"""Learning loop in blocks: users between two plans are drawn at once, so its cost does not depend on K."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dprl.algorithms.base import Float64Array, Int64Array
+from dprl.privacy import CountPrivatizer
+from dprl.privacy.queries.count_blocks import UserBlock
+from dprl.privacy.randomness.streams import block_generator
+from dprl.privacy.schedule import next_plan
+
+
+class BlockParts(NamedTuple):
+    """Parts of a learning loop that `run_in_blocks` calls, see `learning_loop`."""
+
+    plan: Callable[..., tuple[bool, float]]
+    regret: Callable[..., float]
+    draw_block: Callable[..., UserBlock]
+
+
+def draw_visits(
+    transitions: Float64Array,
+    start: Float64Array,
+    policy: Int64Array | Float64Array,
+    users: int,
+    sizes: Int64Array | None,
+    generator: np.random.Generator,
+) -> Int64Array:
+    """Return how many of `users` episodes take which transition at each step, int64[H, S' * S * A], from its law.
+
+    Given sizes int64[H], steps are independent: so many episodes at each, of other users.
+
+    Args:
+        transitions: float64[H, S, A, S']. start: float64[S]. policy: actions int64[H, S], or probabilities
+            float64[H, S, A].
+    """
+    horizon, n_states, n_actions, _ = transitions.shape
+    found = np.zeros((horizon, n_states, n_states * n_actions), dtype=np.int64)
+    states = np.arange(n_states)
+    if policy.ndim == 2:
+        pairs = states * n_actions + policy
+        moves = transitions[np.arange(horizon)[:, None], states, policy]
+    else:
+        pairs = np.broadcast_to(np.arange(n_states * n_actions), (horizon, n_states * n_actions))
+        moves = transitions.reshape(horizon, n_states * n_actions, n_states)
+    law = start
+    reached = generator.multinomial(users, start)
+    for h in range(horizon):
+        if sizes is not None:
+            entering = law if policy.ndim == 2 else (law[:, None] * policy[h]).reshape(-1)
+            joint = (entering[:, None] * moves[h]).reshape(-1)
+            drawn = generator.multinomial(sizes[h], joint / joint.sum()).reshape(moves[h].shape)
+            law = joint.reshape(moves[h].shape).sum(axis=0)
+        else:
+            entered = reached if policy.ndim == 2 else generator.multinomial(reached, policy[h]).reshape(-1)
+            drawn = generator.multinomial(entered, moves[h])
+            reached = drawn.sum(axis=0)
+        found[h][:, pairs[h]] = drawn.T
+    return found.reshape(horizon, -1)
+
+
+def draw_block(simulator: Any, policy: Int64Array | Float64Array, first: int, users: int) -> UserBlock:  # noqa: ANN401
+    """Return the block of `users` users of an MDP, from `first` on, under `policy` int64[H, S] or float64[H, S, A]."""
+    generator = block_generator(simulator.key, first)
+
+    def draw(sizes: Int64Array | None) -> Int64Array:
+        return draw_visits(simulator.transitions, simulator.start, policy, users, sizes, generator)
+
+    horizon, n_states, n_actions = simulator.rewards.shape
+    return UserBlock(first, users, draw, simulator.observed.reshape(horizon, n_states * n_actions))
+
+
+def run_in_blocks(
+    parts: BlockParts,
+    simulator: Any,  # noqa: ANN401
+    privatizer: CountPrivatizer,
+    state: tuple[Any, Any, Any],
+    first: int,
+    last: int,
+) -> tuple[float, float]:
+    """Run episodes first..last as the compiled loop of `learning_loop` does, equal to it in law.
+
+    A block is drawn when its last user is due, so the length of a stretch makes no difference. Users after the last
+    release are not drawn: nothing reads what they would send.
+
+    state: bonus, tables and schedule.
+    """
+    plan, regret, draw = parts
+    bonus, tables, schedule = state
+    summed, saturated, current, k = 0.0, 0.0, regret(simulator, tables.policy), first
+    while k <= last:
+        if k == schedule.planned[1]:
+            counts = privatizer.release()._replace(new=int(k - schedule.planned[0]))
+            changed, schedule.saturated[0] = plan(counts, bonus, tables)
+            schedule.planned[0], schedule.planned[1] = k, next_plan(schedule.growth, k)
+            if changed:
+                current = regret(simulator, tables.policy)
+        begun, following = (int(episode) for episode in schedule.planned)
+        until = min(last, following - 1)
+        summed += current * (until + 1 - k)
+        saturated += schedule.saturated[0] * (until + 1 - k)
+        if until == following - 1 and until < simulator.episodes:
+            privatizer.add_block(draw(simulator, tables.policy, begun, following - begun))
+        k = until + 1
+    return summed, saturated

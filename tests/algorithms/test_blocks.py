@@ -1,0 +1,175 @@
+"""Users in blocks: the same law as users one by one, for every algorithm, trust model and report."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import ks_2samp
+
+from dprl.algorithms.private_ucb_vi import PrivateUCBVIConfig
+from dprl.algorithms.tabular.blocks import draw_block, draw_visits
+from dprl.envs import FiniteMDP
+from dprl.privacy import CentralPrivacy, LedgerError, LocalPrivacy, NoiseConfig, NoPrivacy, Streams
+from tests.algorithms.cases import EACH, PRACTICAL, PRIVACY, TABULAR, TRUST, Environments, Learner
+
+EPISODES = 52
+"""The plan before it reads the counts of all users who send."""
+GROWTH = 0.6
+RUNS = 150
+FALSE_ALARM = 1e-6
+"""Of one comparison; there are about 500."""
+KINDS = ("private_ucb_vi", "private_ucb_po", "dp_nash_vi")
+"""Deterministic policies, stochastic ones, and those of a game."""
+REPORTS: dict[str, Any] = {
+    "none": NoPrivacy(),
+    "jdp one_hot": CentralPrivacy(20.0, delta=1e-6, families="one_hot", counter="auto"),
+    "jdp every_user": CentralPrivacy(20.0, releases="every_user"),
+    "ldp laplace": LocalPrivacy(200.0, families="separate", mechanism="laplace"),
+    "ldp gaussian": LocalPrivacy(20.0, delta=1e-6, families="marginal", mechanism="gaussian"),
+    "ldp discrete_laplace": LocalPrivacy(200.0, families="separate", mechanism="discrete_laplace"),
+    **{
+        f"ldp {name}": LocalPrivacy(10.0, families="one_hot", mechanism=name)
+        for name in (
+            "symmetric_unary_encoding",
+            "optimized_unary_encoding",
+            "sampled_symmetric_unary_encoding",
+            "sampled_optimized_unary_encoding",
+        )
+    },
+}
+
+
+def outcomes(
+    learner: Learner, env: Any, privacy: Any, name: str, simulation: str, growth: float = GROWTH
+) -> np.ndarray:
+    """Numbers float64[RUNS, 6] of runs with different seeds: regret, and projections and norm of the last release."""
+    settings = {"replan_growth": growth, "simulation": simulation, **PRACTICAL}
+    first, found = RUNS * (simulation == "blocks"), []
+    for seed in range(first, first + RUNS):
+        algorithm = learner(env, EPISODES, privacy, name=name, seed=seed, **settings)
+        assert algorithm.privatizer.in_blocks == (simulation == "blocks")
+        regret, counts = algorithm.learn(EPISODES).regret, algorithm.privatizer.release()
+        assert counts.users == EPISODES - 1
+        projections = np.random.default_rng(0).standard_normal((4, counts.values.shape[0]))
+        found.append([regret, *(projections @ counts.values), float(counts.values @ counts.values)])
+    return np.round(found, 6)  # sums of the same numbers in another order
+
+
+def least_p_value(first: np.ndarray, second: np.ndarray) -> float:
+    """The least p-value of Kolmogorov-Smirnov tests that two samples have one law, column by column."""
+    return min(float(ks_2samp(a, b).pvalue) for a, b in zip(first.T, second.T, strict=True))
+
+
+def pairs() -> list[Any]:
+    """Every algorithm under every trust model, and three kinds of policies with every report."""
+    chosen = [(name, report) for name in TABULAR for report in ("none", "jdp one_hot", "ldp laplace")]
+    chosen += [(name, report) for name in KINDS for report in REPORTS]
+    fast = [("private_ucb_vi", report) for report in REPORTS]
+    return [
+        pytest.param(name, report, marks=[] if (name, report) in fast else [pytest.mark.slow])
+        for name, report in dict.fromkeys(chosen)
+    ]
+
+
+@pytest.mark.parametrize(("name", "report"), pairs())
+def test_blocks_have_the_law_of_users(name: str, report: str, learner: Learner, envs: Environments[Any]) -> None:
+    users, blocks = (outcomes(learner, envs.tiny, REPORTS[report], name, kind) for kind in ("users", "blocks"))
+    assert least_p_value(users, blocks) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("name", ["private_ucb_vi"])
+def test_the_comparison_tells_other_laws_apart(name: str, learner: Learner, envs: Environments[Any]) -> None:
+    """A law whose noise is twice as large is found out."""
+    users = outcomes(learner, envs.tiny, LocalPrivacy(20.0, mechanism="laplace"), name, "users")
+    blocks = outcomes(learner, envs.tiny, LocalPrivacy(10.0, mechanism="laplace"), name, "blocks")
+    assert least_p_value(users, blocks) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("stochastic", [False, True])
+@pytest.mark.parametrize("apart", [False, True], ids=["same users", "users of each step"])
+def test_visits_have_the_means_and_covariances_of_episodes(
+    stochastic: bool, apart: bool, random_mdp: FiniteMDP
+) -> None:
+    """Of 4,000 blocks, within 6 standard errors: the false-alarm rate of all is below 1e-4."""
+    generator, mdp, users, runs = np.random.default_rng(3), random_mdp, 30, 4000
+    policy: Any = generator.integers(mdp.n_actions, size=(mdp.horizon, mdp.n_states))
+    chances = np.eye(mdp.n_actions)[policy]
+    if stochastic:
+        policy = chances = generator.dirichlet(np.ones(mdp.n_actions), size=(mdp.horizon, mdp.n_states))
+    sizes = np.full(mdp.horizon, users) if apart else None
+    found = np.array([draw_visits(mdp.transitions, mdp.start, policy, users, sizes, generator) for _ in range(runs)])
+    law, mean = mdp.start, []
+    for h in range(mdp.horizon):
+        joint = law[:, None, None] * chances[h][:, :, None] * mdp.transitions[h]
+        mean.append(joint.transpose(2, 0, 1).reshape(-1))
+        law = joint.sum(axis=(0, 1))
+    p = np.array(mean)
+    assert (found.sum(axis=2) == users).all()
+    assert (np.abs(found.mean(axis=0) - users * p) <= 6.0 * np.sqrt(users * p * (1.0 - p) / runs) + 1e-12).all()
+    arrived = found.reshape(runs, mdp.horizon, mdp.n_states, -1).sum(axis=3)
+    left = found.reshape(runs, mdp.horizon, mdp.n_states, mdp.n_states, -1).sum(axis=(2, 4))
+    assert bool((arrived[:, :-1] == left[:, 1:]).all()) != apart
+
+
+@EACH
+@TRUST
+def test_the_length_of_stretches_and_states_in_between_make_no_difference(
+    privacy: Any, name: str, learner: Learner, envs: Environments[Any]
+) -> None:
+    settings: Any = {"replan_growth": 0.3, **PRACTICAL}
+    whole, resumed = (learner(envs.small, 400, privacy, name=name, **settings) for _ in range(2))
+    segments = [whole.learn(n) for n in (1, 30, 69, 300)]
+    for n, expected in zip((1, 30, 69, 300), segments, strict=True):
+        state = {key: value.copy() for key, value in resumed.state_dict().items()}
+        resumed = learner(envs.small, 400, privacy, name=name, **settings)
+        resumed.load_state_dict(state)
+        assert resumed.learn(n) == expected
+    assert np.array_equal(whole.policy, resumed.policy)
+    at_once = learner(envs.small, 400, privacy, name=name, **settings)
+    assert at_once.learn(400).regret == pytest.approx(sum(part.regret for part in segments), rel=1e-12)
+    assert np.array_equal(at_once.policy, whole.policy)
+    certificate = at_once.certificate().to_dict()
+    assert (certificate["simulation"], certificate["users"]) == ("blocks", 399)
+
+
+@TRUST
+def test_users_are_simulated_one_by_one_where_blocks_are_impossible(privacy: Any, river: FiniteMDP) -> None:
+    config, noise = PrivateUCBVIConfig, NoiseConfig(entropy="os")
+    cases: list[tuple[dict[str, Any], Any, Streams]] = [
+        ({"replan_growth": 0.0}, privacy, Streams(0, "")),
+        ({"replan_growth": 0.1}, privacy, Streams(0, "", noise)),
+    ]
+    if privacy.model == "ldp":
+        cases.append(
+            ({"replan_growth": 0.1}, replace(privacy, delta=1e-6, mechanism="discrete_gaussian"), Streams(0, ""))
+        )
+    for settings, trust, streams in cases:
+        assert not config(**settings).privatizer(river, trust, 100, streams).in_blocks
+        with pytest.raises(ValueError, match=r"^simulation must be users here, got blocks; "):
+            config(**settings, simulation="blocks").privatizer(river, trust, 100, streams)
+
+
+def test_blocks_are_refused_out_of_order_and_before_charges(learner: Learner, river: FiniteMDP) -> None:
+    algorithm = learner(river, 100, PRIVACY[1], replan_growth=0.1)
+    one_by_one = learner(river, 100, PRIVACY[1], replan_growth=0.1, simulation="users")
+    block = draw_block(algorithm._simulator, algorithm.policy, 1, 5)
+    with pytest.raises(LedgerError, match="after the ledger has charged them"):
+        algorithm.privatizer.add_block(block)
+    algorithm.privatizer.charge(1, 5)
+    algorithm.privatizer.add_block(block)
+    with pytest.raises(LedgerError, match="users send once, in order"):
+        algorithm.privatizer.add_block(block)
+    one_by_one.privatizer.charge(1, 5)
+    with pytest.raises(LedgerError, match=r"after simulate_in_blocks\(\) only"):
+        one_by_one.privatizer.add_block(block)
+
+
+def test_a_billion_episodes(learner: Learner, river: FiniteMDP) -> None:
+    privacy = CentralPrivacy(1.0, 1e-6, families="one_hot", counter="auto")
+    algorithm = learner(river, 10**9, privacy, replan_growth=0.05, **PRACTICAL)
+    found = algorithm.learn(10**9)
+    assert 0.0 < found.regret < 0.05 * 10**9
+    assert algorithm.certificate().to_dict()["users"] == 10**9 - 1
