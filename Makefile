@@ -92,6 +92,7 @@ typing:  # the tree that the type checker reads: dprl/X is X/
 bench: setup  ## our implementations against naive ones, as ratios
 	@$(BIN)/python -m benchmarks.noise $(filter --quick,$(BENCH_ARGS))
 	@$(BIN)/python -m benchmarks.tabular $(BENCH_ARGS)
+	@$(BIN)/python -m benchmarks.blocks $(filter --quick,$(BENCH_ARGS))
 	@$(BIN)/python -m benchmarks.games $(filter --quick,$(BENCH_ARGS))
 	@$(BIN)/python -m benchmarks.ma_ldp $(filter --quick,$(BENCH_ARGS))
 	@$(BIN)/python -m benchmarks.pgc $(filter --quick,$(BENCH_ARGS))
@@ -100,10 +101,10 @@ bench: setup  ## our implementations against naive ones, as ratios
 
 # Each sweep resumes where an earlier call stopped; a cell that failed stops this before the page is written.
 # A small one: DPRL_HOME=/tmp/small make halving HALVING_PAGE=/tmp/small.md HALVING_ARGS='--set episodes=2000 --set seeds=6'
-halving: setup  ## episodes until the regret has halved: runs the sweeps HALVING (an hour or more), writes docs/halving.md
+halving: setup  ## episodes until the regret has halved: runs the sweeps HALVING (half an hour), writes docs/halving.md
 	@for sweep in $(HALVING); do $(BIN)/dprl sweep $$sweep $(HALVING_ARGS); done
 	@$(BIN)/dprl report $(HALVING) --title 'Episodes until the regret per episode has halved' \
-		--preface tune_configs/halving.md --compare best_ucb_vi private_ucb_vi --out $(HALVING_PAGE)
+		--preface tune_configs/halving.md --compare best_ucb_vi private_ucb_vi --no-figures --out $(HALVING_PAGE)
 
 reproduce: setup  ## published experiments again: numbers of the papers beside ours, in docs/ (an hour or more)
 	@$(BIN)/dprl reproduce all $(REPRODUCE_ARGS)

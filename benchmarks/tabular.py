@@ -260,7 +260,10 @@ def parts(subject: subjects.Subject, mdp: FiniteMDP, model: subjects.Model, bloc
 
 
 # Scales at which the policy moves within a run of this length at this epsilon.
-_LAZY_EPSILON, _LAZY_PLANNER = 100.0, PrivateUCBVIConfig(bonus_scale=0.05, precision_scale=0.001)
+_LAZY_EPSILON, _LAZY_PLANNER = (
+    100.0,
+    PrivateUCBVIConfig(bonus_scale=0.05, precision_scale=0.001, simulation="users"),
+)
 GROWTHS = (0.0, 0.002, 0.01)
 _LEAST_RATIO, _MOST_LOSS = 8.0, 0.02
 

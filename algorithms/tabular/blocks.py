@@ -106,4 +106,4 @@ def run_in_blocks(
         if until == following - 1 and until < simulator.episodes:
             privatizer.add_block(draw(simulator, tables.policy, begun, following - begun))
         k = until + 1
-    return summed, saturated
+    return float(summed), float(saturated)

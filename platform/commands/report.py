@@ -27,6 +27,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="DIR|FILE.md", help=where)
     parser.add_argument("--title", help="title of the page (default: the names of the sweeps)")
     parser.add_argument("--preface", metavar="FILE.md", help="Markdown for the top of a Markdown page")
+    parser.add_argument("--no-figures", action="store_true", help="a Markdown page without figures")
     parser.add_argument(
         "--compare",
         metavar=("ONE", "OTHER"),
@@ -48,6 +49,8 @@ def run(options: argparse.Namespace) -> int:
     if options.preface is not None and not page:
         remedy = "add e.g. --out report.md"
         raise broken_rule("--preface", "is for the Markdown form only", options.preface, remedy)
+    if options.no_figures and not page:
+        raise broken_rule("--no-figures", "is for the Markdown form only", "it", "add e.g. --out report.md")
     if options.out is None and len(options.sweeps) > 1:
         rule, remedy = "must be given with several sweeps", "write e.g. --out report"
         raise broken_rule("--out", rule, None, remedy)
@@ -57,7 +60,9 @@ def run(options: argparse.Namespace) -> int:
     place = found.layouts[0].folder if options.out is None else Path(options.out)
     try:
         if page:
-            files = found.write_markdown(place, options.resume_command, options.title, preface)
+            files = found.write_markdown(
+                place, options.resume_command, options.title, preface, figures=not options.no_figures
+            )
         else:
             files = found.write(place, options.resume_command, options.title)
     except OSError as error:

@@ -96,11 +96,21 @@ def certificate_facts(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
         facts += _approximate_facts(proved, claimed["epsilon"] or requested["epsilon"])
     facts += _user_facts(certificate, claimed["delta"]) + _attempt_facts(certificate)
     facts += [("noise", _noise_text(noise)) for noise in certificate["noise"]]
-    facts += _error_facts(certificate)
+    facts += _error_facts(certificate) + _block_facts(certificate)
     if certificate["audit"] is not None:
         facts.append(("measured", audit_text(certificate["audit"])))
     facts += [("covered", name) for name in certificate["covered_channels"]]
     facts += [("not covered", name) for name in certificate["excluded_channels"]]
+    return facts
+
+
+def _block_facts(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the facts on blocks of users: those between two releases, and those simulated at once."""
+    facts = []
+    if (number_of := certificate.get("releases")) is not None:
+        facts.append(("releases", f"{number_of:,}, on the schedule of plans, which is fixed in advance"))
+    if certificate.get("simulation") == "blocks":
+        facts.append(("simulated", "in blocks: users between two plans at once, equal in law to one by one"))
     return facts
 
 

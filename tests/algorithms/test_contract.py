@@ -322,7 +322,7 @@ def test_what_is_measured_is_of_no_user(
     name: str, learner: Learner, envs: Environments[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise a hook of an algorithm from outside would have a user's episode, and leave it in the records."""
-    algorithm: Any = learner(envs.tiny, 50, CentralPrivacy(20.0), name=name)
+    algorithm: Any = learner(envs.tiny, 50, CentralPrivacy(20.0), name=name, simulation="users")
     seen: list[Any] = []
 
     def measure(config: object, simulator: Any, tables: object) -> dict[str, float]:

@@ -119,12 +119,15 @@ class SweepReport:
         write_json(folder / _FIGURES_FILE, [file for drawn in figures.values() for file in drawn])
         return [folder / name for name in files]
 
-    def write_markdown(self, file: Path, command: str, title: str | None = None, preface: str = "") -> list[Path]:
+    def write_markdown(
+        self, file: Path, command: str, title: str | None = None, preface: str = "", *, figures: bool = True
+    ) -> list[Path]:
         """Write the report as a Markdown page, its figures into a folder beside it, and return the files.
 
-        preface: Markdown that stands below the heading. Raises OSError if something cannot be written.
+        preface: Markdown that stands below the heading. figures: whether it has any. Raises OSError if something cannot
+        be written.
         """
-        charts = report_charts(self.cells)
+        charts = report_charts(self.cells) if figures else []
         folder = file.with_name(f"{file.stem}_figures")
         content = replace(self._content(charts, command, title), preface=preface)
         write_text(file, markdown(content.document(), folder.name))

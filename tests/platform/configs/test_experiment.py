@@ -51,6 +51,8 @@ OTHERS = {
     "calibration": ("certified", "printed"),
     "counter": ("binary_tree", "kary_tree"),
     "families": ("separate", "marginal"),
+    "releases": ("scheduled", "every_user"),
+    "simulation": ("auto", "users"),
     "mechanism": ("auto", "laplace"),
     "precision": ("exact", "printed"),
 }

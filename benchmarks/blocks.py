@@ -1,0 +1,123 @@
+"""Runs in blocks of users: seconds of whole runs, and the cost of a block against users one by one, as ratios.
+
+Run from the repository's root: python -m benchmarks.blocks [--quick] [--json PATH]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from benchmarks import subjects
+from benchmarks.harness import Blocks, Row, command_line, microseconds_per_episode, show, verdict
+from dprl.algorithms import ALGORITHMS, TabularLearner
+from dprl.algorithms.tabular.blocks import draw_visits
+from dprl.envs import Env, FiniteMDP, RandomGame
+from dprl.privacy import CentralPrivacy, LocalPrivacy, PrivacyConfig, Streams
+
+EPISODES = 10**9
+GROWTH = 0.01
+SCALES = {"bonus_scale": 0.03, "precision_scale": 0.03}
+NOISES: dict[str, PrivacyConfig] = {
+    "central, (1, 1e-6)": CentralPrivacy(1.0, 1e-6, families="one_hot", counter="auto"),
+    "local, sampled unary": LocalPrivacy(1.0, families="one_hot"),
+    "local, Laplace": LocalPrivacy(1.0, mechanism="laplace"),
+}
+
+
+def learner(env: Env, name: str, privacy: PrivacyConfig, episodes: int, **settings: str) -> TabularLearner:
+    """Return a learner with plans on a schedule."""
+    config: Any = ALGORITHMS[name]
+    algorithm, streams = config(replan_growth=GROWTH, **SCALES, **settings), Streams(0, "benchmark")
+    built: TabularLearner = algorithm.build(
+        env, algorithm.privatizer(env, privacy, episodes, streams), episodes, streams
+    )
+    return built
+
+
+def whole_run(env: Env, name: str, privacy: PrivacyConfig, episodes: int) -> float:
+    """CPU seconds of a run in blocks, after another that has compiled everything."""
+    learner(env, name, privacy, 10_000).learn(10_000)
+    start = time.process_time()
+    learner(env, name, privacy, episodes).learn(episodes)
+    return time.process_time() - start
+
+
+def one_by_one(env: Env, name: str, privacy: PrivacyConfig, episodes: int) -> float:
+    """CPU seconds that users one by one would take for so many episodes."""
+    users = learner(env, name, privacy, 200_000, simulation="users")
+    users.learn(1_000)
+    return episodes * microseconds_per_episode(users.learn, Blocks(2_000)) / 1e6
+
+
+def naive_visits(mdp: FiniteMDP, policy: np.ndarray, users: int, generator: np.random.Generator) -> np.ndarray:
+    """Draw the transitions of a block straightforwardly: one multinomial a state and step."""
+    found = np.zeros((mdp.horizon, mdp.n_states, mdp.n_states, mdp.n_actions), dtype=np.int64)
+    reached = generator.multinomial(users, mdp.start)
+    for h in range(mdp.horizon):
+        for s in range(mdp.n_states):
+            action = policy[h, s]
+            found[h, :, s, action] = generator.multinomial(reached[s], mdp.transitions[h, s, action])
+        reached = found[h].sum(axis=(1, 2))
+    return found.reshape(mdp.horizon, -1)
+
+
+def against_naive(mdp: FiniteMDP, label: str) -> Row:
+    """CPU microseconds of the transitions of a block, ours and straightforwardly."""
+    generator = np.random.default_rng(0)
+    policy = generator.integers(mdp.n_actions, size=(mdp.horizon, mdp.n_states))
+
+    def ours(n: int) -> None:
+        for _ in range(n):
+            draw_visits(mdp.transitions, mdp.start, policy, 10**6, None, generator)
+
+    def theirs(n: int) -> None:
+        for _ in range(n):
+            naive_visits(mdp, policy, 10**6, generator)
+
+    row: Row = {"label": label}
+    row["ours"], row["naive"] = (microseconds_per_episode(draw, Blocks(100)) for draw in (ours, theirs))
+    return row | {"ratio": row["naive"] / row["ours"]}
+
+
+def run(console: Console, options: argparse.Namespace) -> Row:
+    """Time whole runs, then the drawing of transitions alone."""
+    river, large = subjects.riverswim(), subjects.random_mdp()
+    game = RandomGame(n_states=5, n_max_actions=3, n_min_actions=3, horizon=5).build()
+    cases: list[tuple[str, Env, str, float]] = [
+        ("RiverSwim S6 H20", river, "private_ucb_vi", 2.0),
+        ("RiverSwim S6 H20", river, "best_ucb_vi", 2.0),
+        ("random S20 A4 H20", large, "private_ucb_vi", 10.0),
+        ("game S5 A3 B3 H5", game, "dp_nash_vi", 5.0),
+    ]
+    episodes = 10**7 if options.quick else EPISODES
+    rows: list[Row] = []
+    for label, env, name, goal in cases:
+        for noise, privacy in NOISES.items():
+            took, users = whole_run(env, name, privacy, episodes), one_by_one(env, name, privacy, episodes)
+            row: Row = {"label": label, "name": name, "noise": noise, "seconds": took, "users": users}
+            rows.append(row | {"goal": verdict(took, goal, at_most=True), "ratio": users / took})
+    show(
+        console,
+        f"CPU seconds of {episodes:.0e} episodes, replan_growth {GROWTH:g}",
+        rows,
+        "environment {label} | algorithm {name} | noise {noise} | in blocks {seconds:.2f} | goal {goal} "
+        "| one by one {users:.0f} | ratio {ratio:.0f}",
+    )
+    drawing = [against_naive(river, "RiverSwim S6 H20"), against_naive(large, "random S20 A4 H20")]
+    show(
+        console,
+        "Transitions of a block of 10^6 users, CPU microseconds",
+        drawing,
+        "environment {label} | ours {ours:.0f} | a multinomial a state {naive:.0f} | ratio {ratio:.1f}",
+    )
+    return {"runs": rows, "transitions": drawing}
+
+
+if __name__ == "__main__":
+    sys.exit(command_line(run, __doc__))
