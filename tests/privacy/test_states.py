@@ -73,5 +73,5 @@ def test_a_digest_tells_names_shapes_types_and_values_apart_and_no_order() -> No
 
 def test_noise_of_the_operating_system_is_not_written_down() -> None:
     require_seeded("seed")
-    with pytest.raises(LedgerError, match="entropy: os cannot be written down"):
+    with pytest.raises(LedgerError, match="entropy: os has no checkpoints"):
         require_seeded("os")
