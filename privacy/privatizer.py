@@ -85,8 +85,7 @@ class Privatizer(Generic[Q]):
                 f"{query.noisy_sides}; ask for the trust model of this noise"
             )
         threats = query.threat_model(model, submissions)
-        if n_users * submissions > query.longest_run:
-            raise ValueError(f"n_users must be at most {query.longest_run}, got {n_users}; a key of noise ends there")
+        query.check_run(operator.index(n_users), submissions)
         self._spec = LedgerSpec(model, events, threats, operator.index(n_users), submissions)
         self._source = _NOBODY
         self._received = RangeSet()
@@ -295,7 +294,9 @@ class Privatizer(Generic[Q]):
         in_turn = 0 <= received <= sent <= charged <= self.charged and messages == max(sent - self._skipped, 0)
         if not in_turn or self._received.last > self.charged:
             raise LedgerError("more was sent than was charged; nothing can be certified")
-        return certify(self._ledger, self.request, algorithm, self._details)
+        # What one attempt tells of each user is not all that several attempts tell.
+        details = self._details if self._ledger.attempts == 1 else {**self._details, "per_user": None}
+        return certify(self._ledger, self.request, algorithm, details)
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return everything that changes in a run; draws are keyed by submission, so there is no generator state.

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dprl.privacy.base import Float64Array, Precision, TrustModel
+from dprl.privacy.base import Float64Array, LedgerError, Precision, TrustModel
 from dprl.privacy.certificate import PrivacyRequest
 from dprl.privacy.channel import Channel
 from dprl.privacy.ledger import ReleaseEvent
@@ -44,6 +44,23 @@ class Query(ABC):
     def longest_run(self) -> int:
         """Number of submissions that the noise of one key lasts for."""
         return MOST_DRAWS
+
+    def check_run(self, n_users: int, submissions: int) -> None:
+        """Raise unless the noise is made for n_users users who submit so often; LedgerError if nothing accounts for it.
+
+        Raises ValueError for more users than the noise lasts for.
+        """
+        if n_users * submissions > self.longest_run:
+            raise ValueError(
+                f"n_users must be at most {self.longest_run}, got {n_users}; the noise is made for no more"
+            )
+
+    def check_counter_run(self, n_users: int, submissions: int, most_users: int) -> None:
+        """Raise the same for a server that counts: rows of one user would share nodes, which `repeat` does not see."""
+        if submissions > 1:
+            raise LedgerError(f"submissions must be 1 where a server counts, got {submissions}; take model: ldp")
+        if n_users > most_users:
+            raise ValueError(f"n_users must be at most {most_users}, got {n_users}; build a counter for more")
 
     @abstractmethod
     def events(self, entropy: str) -> tuple[ReleaseEvent, ...]:

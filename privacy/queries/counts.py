@@ -90,6 +90,13 @@ class CountQuery(Query):
         described = (self.encoding, self.noise.law, self.noise.counter, *filter(None, [self.schedule]))
         return f"counts|{noise_identity(*described)}"
 
+    def check_run(self, n_users: int, submissions: int) -> None:
+        """Raise unless counter and schedule are made for so many users, who submit once."""
+        super().check_run(n_users, submissions)
+        if self.noise.counter.node is not None:
+            most = self.noise.counter.n_items if self.schedule is None else self.schedule.users
+            self.check_counter_run(n_users, submissions, most)
+
     def events(self, entropy: str) -> tuple[ReleaseEvent, ...]:
         """Return the releases of a run, one for each released family.
 

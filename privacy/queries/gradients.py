@@ -251,6 +251,12 @@ class GradientQuery(Query):
         window = f"|window {self.window}" if self.window else ""
         return f"gradients|{noise_identity(self.law, self.response, self.target_score)}{window}"
 
+    def check_run(self, n_users: int, submissions: int) -> None:
+        """Raise unless nobody is twice in a window, which would hide two gradients under one draw of noise."""
+        super().check_run(n_users, submissions)
+        if submissions > 1 and self.window > n_users:
+            raise LedgerError(f"window must be at most n_users, {n_users}, got {self.window}; lower it, or submissions")
+
     def events(self, entropy: str) -> tuple[ReleaseEvent, ...]:
         """Return the releases of one submission."""
         law = self.law

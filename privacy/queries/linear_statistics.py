@@ -242,6 +242,12 @@ class StatisticsQuery(Query):
         """Number of submissions that the noise of one key lasts for."""
         return MOST_DRAWS // max(self.law.release.n_numbers, self.layout.n_corrections) - 1
 
+    def check_run(self, n_users: int, submissions: int) -> None:
+        """Raise unless a server's counter is made for so many users, who submit once."""
+        super().check_run(n_users, submissions)
+        if self.central is not None:
+            self.check_counter_run(n_users, submissions, self.central.counter.n_items)
+
     def events(self, entropy: str) -> tuple[ReleaseEvent, ...]:
         """Return the releases of one user's message."""
         law, cells = self.law, self.law.release.n_numbers

@@ -1,0 +1,71 @@
+"""A privatizer is refused for more users, or more submissions, than its noise is made for."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from dprl.privacy import (
+    CentralPrivacy,
+    CountFamilies,
+    CountFamily,
+    Guarantee,
+    LedgerError,
+    NoiseConfig,
+    Privatizer,
+    Streams,
+)
+from dprl.privacy.certificate import PrivacyRequest
+from dprl.privacy.counters import COUNTERS
+from dprl.privacy.journal import ChargeJournal
+from dprl.privacy.queries.gradients import GradientLayout
+from dprl.privacy.queries.linear_statistics import StatisticsLayout
+from dprl.privacy.trust_models.central import CentralGradientPrivacy, CentralStatisticsPrivacy
+
+FAMILIES = CountFamilies(2, (CountFamily("visits", 4, 2),))
+STREAMS = Streams(0, "runs that fit")
+
+
+def private(query: Any, n_users: int, submissions: int = 1) -> Privatizer[Any]:
+    asked = Guarantee("jdp", 1.0, 1e-6)
+    return Privatizer(query, PrivacyRequest(asked, asked, "certified", "a test"), n_users, STREAMS, submissions)
+
+
+@pytest.mark.parametrize("counter", COUNTERS)
+@pytest.mark.parametrize(("growth", "users"), [(0.0, 9), (0.5, 40)])
+def test_a_counter_is_for_so_many_users_and_one_submission_each(counter: str, growth: float, users: int) -> None:
+    query = CentralPrivacy(1.0, 1e-6, counter=counter).build(FAMILIES, users, STREAMS, growth=growth).query
+    assert private(query, users).n_users == users
+    with pytest.raises(ValueError, match=f"n_users must be at most {users}, got {users + 1}; build a counter for more"):
+        private(query, users + 1)
+    with pytest.raises(LedgerError, match="submissions must be 1 where a server counts, got 2"):
+        private(query, 2, 2)
+
+
+def test_a_counter_of_statistics_is_for_so_many_users_and_one_submission_each() -> None:
+    query = CentralStatisticsPrivacy(1.0).build(StatisticsLayout(5, 4, 2, 2, 3), 9, STREAMS).query
+    with pytest.raises(ValueError, match="n_users must be at most 9, got 10"):
+        private(query, 10)
+    with pytest.raises(LedgerError, match="submissions must be 1 where a server counts, got 2"):
+        private(query, 4, 2)
+
+
+def test_nobody_is_twice_in_a_window() -> None:
+    settings = CentralGradientPrivacy(1.0, 1e-6, "clipped_gaussian", clip=1.0, submissions=3)
+    built = settings.build(GradientLayout(dimension=4, window=5), 30, STREAMS)
+    with pytest.raises(LedgerError, match="window must be at most n_users, 10, got 11"):
+        Privatizer(dataclasses.replace(built.query, window=11), built.request, 10, STREAMS, 3)
+
+
+def test_the_spread_over_users_is_left_out_where_attempts_compose(tmp_path: Any) -> None:
+    for attempt in (1, 2):
+        noise = NoiseConfig("exact", "os")
+        settings = CentralPrivacy(1.0, counter="kary_tree")
+        journal = ChargeJournal(tmp_path / "charges", continues=False)
+        made = settings.build(FAMILIES, 9, Streams(0, "spread", noise), journal)
+        made.charge(1, 9)
+        found = made.certificate("x").to_dict()
+        assert found["attempts"] == attempt
+        assert (found["per_user"] is None) == (attempt > 1)
