@@ -1,9 +1,8 @@
 """Journal of charges: a file outside of any checkpoint that survives the death of a process.
 
 The first line names the releases. Then there is one line for each attempt and one for each charged range of
-submissions, each with a checksum that continues the checksum of the line before. Once `write`
-returns, a charge is with the operating system: it survives a kill. With `durable` it is on the disk: it survives a loss
-of power.
+submissions, each with a checksum that continues the checksum of the line before. Once `write` returns, a charge is on
+the disk: it survives a kill, and a loss of power.
 """
 
 from __future__ import annotations
@@ -42,17 +41,14 @@ class ChargeJournal:
 
     Args:
         path: of the file; made by the first charge, in a folder that exists.
-        durable: whether every charge waits for the disk.
         identity: of the file, if it is known; None for any. A file of another one is refused.
         continues: whether a run goes on in the last attempt and asks nobody again. Otherwise it begins a new attempt,
             with fresh noise; it may ask the users of earlier attempts again.
     """
 
-    def __init__(
-        self, path: str | Path, *, durable: bool = False, identity: str | None = None, continues: bool = True
-    ) -> None:
+    def __init__(self, path: str | Path, *, identity: str | None = None, continues: bool = True) -> None:
         self.path = Path(path)
-        self._durable, self._continues = durable, continues
+        self._continues = continues
         self._identity, self._identified = identity or secrets.token_hex(16), identity is not None
         self._file: io.FileIO | None = None
         self._owner = 0
@@ -109,7 +105,7 @@ class ChargeJournal:
             return self._charged(found.attempts)
 
     def write(self, first: int, last: int) -> None:
-        """Write that submissions first..last are charged, and flush.
+        """Write that submissions first..last are charged, and wait for the disk.
 
         Raises LedgerError, with the file as it was before, if not all of it is written.
         """
@@ -119,22 +115,12 @@ class ChargeJournal:
             text, checksum = _chained([f"{first} {last}"], self._checksum)
             try:
                 _write(file, text)
-                if self._durable:
-                    os.fsync(file.fileno())
+                os.fsync(file.fileno())
             except OSError as error:
                 self._undo(file)
                 raise self._refusal("written", error) from error
             self._length += len(text)
             self._checksum = checksum
-
-    def sync(self) -> None:
-        """Wait until all that was written is on the disk."""
-        with self._lock:
-            if self._file is not None:
-                try:
-                    os.fsync(self._file.fileno())
-                except OSError as error:
-                    raise self._refusal("written", error) from error
 
     def close(self) -> None:
         """Let others write; this journal must begin again."""

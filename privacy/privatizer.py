@@ -149,11 +149,14 @@ class Privatizer(Generic[Q]):
     def persist(self, journal: Journal) -> None:
         """Write charges to `journal` from now on, and pass over those that it holds; before the first charge.
 
-        Raises LedgerError if somebody is charged already, or the journal is of other releases.
+        Raises LedgerError if somebody is charged already, the journal is of other releases, or seeded noise would be
+        drawn again.
         """
         if self._source != _NOBODY:
             raise LedgerError(f"submissions up to {self.charged} are charged already; name the journal before that")
-        self._journal, self._ledger = journal, Ledger(self._spec, journal)
+        ledger = Ledger(self._spec, journal)
+        self._check_fresh(ledger)
+        self._journal, self._ledger = journal, ledger
         if "channel" in vars(self):
             self._skip(self.channel)
 
@@ -366,8 +369,18 @@ class Privatizer(Generic[Q]):
             raise LedgerError("submissions come from the compiled loop or from clients; build another privatizer")
         if self._source == _NOBODY:
             self._ledger.begin()
+            self._check_fresh(self._ledger)
             self._source = source
             self._skip(self.channel)
+
+    def _check_fresh(self, ledger: Ledger) -> None:
+        """Raise LedgerError where the same noise would hide other sums than before: their difference would be exact."""
+        again = any(ledger.charged_before) or (self.server_noise and ledger.charged > 0)
+        if again and self._streams.noise.entropy == "seed":
+            raise LedgerError(
+                "noise of a seed must be drawn once, and this journal has charges under it; take entropy: os, or "
+                "begin a new journal with new users"
+            )
 
     def _skip(self, channel: Any) -> None:  # noqa: ANN401
         """Count submissions that the journal holds as sent: nobody knows how many of them were."""

@@ -98,11 +98,10 @@ class JournaledPrivatizer:
         return found
 
     def reference(self) -> _JournalReference:
-        """Return the reference for a checkpoint, after syncing all charges to the disk."""
+        """Return the reference for a checkpoint."""
         if self._refused is not None:
             # A checkpoint of a run that could not continue must not continue either.
             return self._refused[1]
-        self._journal.sync()
         return _JournalReference(str(self.folder), self.privatizer.charged, self._journal.identity)
 
     def resume(self, reference: _JournalReference) -> None:

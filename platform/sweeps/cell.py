@@ -176,7 +176,7 @@ class CellRun:
             return self.experiment.build(seed)
         file = self.folder.charges_file(seed)
         file.parent.mkdir(parents=True, exist_ok=True)
-        self._journal = ChargeJournal(file, durable=True, identity=self._identity, continues=False)
+        self._journal = ChargeJournal(file, identity=self._identity, continues=False)
         self._identity = None
         try:
             return self.experiment.build(seed, self._journal)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -40,9 +41,10 @@ _SAME = 1.0 - 1e-12
 class ComposedLoss:
     """Releases of several kinds, one after the other, about one user.
 
-    *Formal guarantee.* delta is the least of three bounds, plus `lost`: the pure losses summed up with zCDP
-    of the rest, zCDP of everything, and the distribution of the loss of the dominating pairs, where every sum over
-    a grid is an upper bound. All hold for adaptive composition.
+    *Formal guarantee.* delta is the least of four bounds, plus `lost`: the pure losses summed up with zCDP
+    of the rest, or with the own curve of one kind where all others are pure; zCDP of everything; and the distribution
+    of the loss of the dominating pairs, where every sum over a grid is an upper bound. All hold for adaptive
+    composition.
 
     Args:
         kinds: every kind of loss with a distribution of its own, sorted.
@@ -93,7 +95,23 @@ class ComposedLoss:
         bounds = [self._losses.delta(epsilon, self.rho), zcdp_delta(epsilon, self._total_rho)]
         if epsilon >= self.pure:
             bounds.append(zcdp_delta(epsilon - self.pure, self._rest_rho))
+        bounds += [curve.delta(epsilon - pure) for curve, pure in self._beside_pure if epsilon >= pure]
         return min(bounds)
+
+    @cached_property
+    def _beside_pure(self) -> list[tuple[PrivacyCurve, float]]:
+        """The own curve of each kind that has only pure losses beside it, with their sum."""
+        parts = [
+            ComposedLoss((kind,), 0.0 if kind.law == DISCRETE_GAUSSIAN else kind.n * kind.scale) for kind in self.kinds
+        ]
+        parts += [ComposedLoss(mu=self.mu)] if self.mu > 0.0 else []
+        parts += [ComposedLoss(rho=self.rho)] if self.rho > 0.0 else []
+        found = []
+        for part in parts:
+            others = [other for other in parts if other is not part]
+            if all(other.pure > 0.0 for other in others):
+                found.append((_simplified([part], exact=False), math.fsum(other.pure for other in others)))
+        return found
 
     @property
     def _losses(self) -> Losses:

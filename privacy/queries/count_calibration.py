@@ -101,8 +101,15 @@ def calibrated_report(mechanism: str, budget: CountBudget) -> tuple[Mechanism | 
     names = [law.name for law in budget.laws(AUTO)]
     if _one_hot(budget.encoding):
         names += [name for name in report_names() if name.endswith(tuple(_UNARY))]
-    found = sorted((_report(name, budget) for name in names), key=lambda report: report.variance)
-    best, *others = found
+    found, refusals = [], []
+    for name in names:
+        try:
+            found.append(_report(name, budget))
+        except ValueError as error:  # A law may have no such small, or large, scale.
+            refusals.append(error)
+    if not found:
+        raise refusals[-1]
+    best, *others = sorted(found, key=lambda report: report.variance)
     text = f"{best.name} has the smallest standard deviation a user and cell, {best.variance**0.5:.4g}"
     return best, text + (f"; next: {others[0].name}, {others[0].variance ** 0.5:.4g}" if others else "")
 

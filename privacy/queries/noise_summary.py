@@ -57,7 +57,7 @@ def noise_summary(
         "error": error,
         "per_user": _per_user(noise.counter, row, releases, guarantee.delta, schedule),
         "releases": None if schedule is None else schedule.number,
-        "best_available": {**best, "ratio": rms / best["rms"]},
+        "best_available": {**best, "ratio": rms / best["rms"] if best["rms"] > 0.0 else 1.0},
     }
 
 

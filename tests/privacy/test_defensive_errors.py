@@ -120,4 +120,5 @@ def test_a_disk_that_fails_is_named_and_nothing_is_charged(
     assert journal.begin("terms", 3).current == 0
     monkeypatch.setattr(os, "fsync", failing)
     with pytest.raises(LedgerError, match=r"cannot be written \(Input/output error\)"):
-        journal.sync()
+        journal.write(1, 1)
+    assert ChargeJournal(tmp_path / "charges").recorded("terms", 3).current == 0

@@ -1,4 +1,4 @@
-"""A privatizer is refused for more users, or more submissions, than its noise is made for."""
+"""Privatizers for all runs that their noise is made for, and for no others."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from dprl.privacy.journal import ChargeJournal
 from dprl.privacy.queries.gradients import GradientLayout
 from dprl.privacy.queries.linear_statistics import StatisticsLayout
 from dprl.privacy.trust_models.central import CentralGradientPrivacy, CentralStatisticsPrivacy
+from dprl.privacy.trust_models.local import LocalGradientPrivacy, LocalPrivacy
 
 FAMILIES = CountFamilies(2, (CountFamily("visits", 4, 2),))
 STREAMS = Streams(0, "runs that fit")
@@ -69,3 +70,54 @@ def test_the_spread_over_users_is_left_out_where_attempts_compose(tmp_path: Any)
         found = made.certificate("x").to_dict()
         assert found["attempts"] == attempt
         assert (found["per_user"] is None) == (attempt > 1)
+
+
+def test_seeded_noise_is_not_drawn_again_for_other_data(tmp_path: Any) -> None:
+    def built(model: Any, **settings: Any) -> Privatizer[Any]:
+        made: Privatizer[Any] = model.build(FAMILIES, 9, STREAMS, ChargeJournal(tmp_path / model.model, **settings))
+        return made
+
+    def charged(privatizer: Privatizer[Any]) -> None:
+        privatizer.charge(1, 4)
+        vars(privatizer)["_journal"].close()
+
+    central, local = CentralPrivacy(1.0, counter="kary_tree"), LocalPrivacy(1.0)
+    waiting = built(central)
+    for model in (central, local):
+        charged(built(model))
+        with pytest.raises(LedgerError, match="noise of a seed must be drawn once"):
+            built(model, continues=False)
+    with pytest.raises(LedgerError, match="noise of a seed must be drawn once"):
+        built(central)
+    with pytest.raises(LedgerError, match="noise of a seed must be drawn once"):
+        waiting.charge(1, 4)
+    # On the users' side the noise of the next users is their own.
+    (tmp_path / "ldp").unlink()
+    charged(built(local))
+    assert built(local).charged == 4
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "score_epsilon", "delta", "submissions"),
+    [(69.245, 20.7735, 1e-2, 1), (24.484, 23.2598, 1e-9, 5), (4.631, 4.39945, 1e-10, 2)],
+)
+def test_gradients_and_score_bits_hold_what_they_are_calibrated_for(
+    epsilon: float, score_epsilon: float, delta: float, submissions: int
+) -> None:
+    model = LocalGradientPrivacy(
+        epsilon,
+        delta,
+        "clipped_gaussian",
+        clip=1.0,
+        release_scores="private",
+        score_epsilon=score_epsilon,
+        submissions=submissions,
+    )
+    assert model.build(GradientLayout(dimension=4), 30, STREAMS).planned_certificate("x").verdict == "holds"
+
+
+@pytest.mark.parametrize("model", [LocalPrivacy(1e-4, 1e-6, mechanism="laplace"), LocalPrivacy(1e-4, 1e-6)])
+def test_laws_without_a_scale_for_the_budget_are_passed_over(model: LocalPrivacy) -> None:
+    made = model.build(FAMILIES, 9, Streams(0, "exact", NoiseConfig("exact", "seed")))
+    best = made.planned_certificate("x").to_dict()["best_available"]
+    assert best["ratio"] >= 1.0

@@ -18,7 +18,6 @@ import pytest
 import yaml
 
 from dprl.platform.configs.config import load_cells
-from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.results.layout import SweepLayout
 from dprl.platform.tracking.store import TrackingStore, runs_page
 from dprl.platform.tracking.tracker import Tracker
@@ -132,9 +131,10 @@ def test_cells_are_selected_and_compared(home: Path, address: str, browser: Any,
 def test_200_cells_are_compared(home: Path, address: str, browser: Any, tmp_path: Path) -> None:
     """The page that [Compare] opens; the cells have the curves of one that ran, and an epsilon each."""
     cells = [load_cells(home / "seen.yaml", [f"privacy={{model: jdp, epsilon: {i + 1}}}"])[0] for i in range(200)]
-    (finished, *_) = SweepLayout(home, "seen").folder.glob("cells/*")
+    private = load_cells(home / "seen.yaml", ["privacy={model: jdp, epsilon: 1.5}"])
+    (finished,) = SweepLayout(home, "seen").cells(private)
     tracker = Tracker(TrackingStore.choose(home, None), "many", "dprl sweep many.yaml")
-    many = [dataclasses.replace(cell, folder=CellFolder(finished)) for cell in SweepLayout(home, "many").cells(cells)]
+    many = [dataclasses.replace(cell, folder=finished.folder) for cell in SweepLayout(home, "many").cells(cells)]
     tracker.open(many, fresh=False)
     for cell in many:
         tracker.record(cell, cell.folder.results())
