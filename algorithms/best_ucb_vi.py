@@ -13,7 +13,7 @@ from typing import ClassVar, Literal, NamedTuple, get_args
 import numpy as np
 
 from dprl.algorithms.base import Float64Array, Int64Array, check_choice
-from dprl.algorithms.tabular import Released, TabularMDPConfig, learning_loop
+from dprl.algorithms.tabular import Released, StationaryMDPConfig, learning_loop
 from dprl.algorithms.tabular.greedy import act_greedily
 from dprl.compiled import inlined, kernel
 from dprl.envs import FiniteMDP
@@ -48,7 +48,8 @@ class _Bonus(NamedTuple):
 class _Tables(NamedTuple):
     """Arrays of planning.
 
-    policy int64[H, S]; optimistic float64[S]; transitions float64[H, S', S*A]: consistent ones; excess float64[H+1, S];
+    policy int64[H, S]; optimistic float64[S]; transitions float64[L, S', S*A]: consistent ones, L = H, or 1 where steps
+    are counted together; excess float64[H+1, S];
     cost float64[S]: cap less optimistic values of the next step; sums float64[7, S*A]: see `sum_up`.
     """
 
@@ -172,8 +173,9 @@ def plan(counts: Released, bonus: _Bonus, tables: _Tables) -> tuple[bool, float]
     one known least.
     """
     policy, optimistic, transitions, excess, cost, sums = tables
-    horizon, n_states, pairs = transitions.shape
-    values = counts.values.reshape((horizon, n_states + 2, pairs))
+    horizon = policy.shape[0]
+    layers, n_states, pairs = transitions.shape
+    values = counts.values.reshape((layers, n_states + 2, pairs))
     transitions[:] = values[:, :n_states]
     if bonus.consistent and counts.users > 0:
         restore_totals_and_flow(transitions, counts.users, excess)
@@ -183,8 +185,9 @@ def plan(counts: Released, bonus: _Bonus, tables: _Tables) -> tuple[bool, float]
     for h in range(horizon - 1, -1, -1):
         cap = float(horizon - h)
         cost[:] = cap - 1.0 - optimistic
-        sum_up(transitions[h], cost, sums)
-        bound_values(sums, values[h, n_states + 1], cap, bonus, epoch)
+        layer = h if layers == horizon else 0
+        sum_up(transitions[layer], cost, sums)
+        bound_values(sums, values[layer, n_states + 1], cap, bonus, epoch)
         moved, full = act_greedily(sums[0], cap, policy[h], optimistic)
         changed |= moved
         saturated += full
@@ -195,7 +198,7 @@ run = learning_loop(plan)
 
 
 @dataclass(frozen=True)
-class BestUCBVIConfig(TabularMDPConfig):
+class BestUCBVIConfig(StationaryMDPConfig):
     """Optimistic value iteration with the tightest bounds that this project can prove on private counts (ours).
 
     Best with `families: one_hot` and, under jdp, `counter: auto`.
@@ -211,12 +214,18 @@ class BestUCBVIConfig(TabularMDPConfig):
     consistency: Consistency = "proved"
     name: ClassVar[str] = "best_ucb_vi"
     theorem: ClassVar[str | None] = "docs/best_ucb_vi.md, Theorem 1 (optimism)"
+    pooled_theorem: ClassVar[str] = "docs/best_ucb_vi.md, Theorem 2 (optimism)"
     plan = staticmethod(plan)
     run = staticmethod(run)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("consistency", self.consistency, get_args(Consistency))
+        if self.stationary and self.consistency == "always":
+            raise ValueError(
+                "consistency must be proved or never with stationary: true, got 'always'; the flow of pooled counts is "
+                "unknown"
+            )
 
     @property
     def counts_losses(self) -> bool:
@@ -227,7 +236,9 @@ class BestUCBVIConfig(TabularMDPConfig):
     def covered_by(self) -> str | None:
         """The theorem that proves optimism of a run with these settings; it holds on any fixed schedule of plans."""
         proved = self.bonus_scale >= 1.0 and self.precision_scale >= 1.0 and self.consistency != "always"
-        return self.theorem if proved else None
+        if not proved:
+            return None
+        return self.pooled_theorem if self.stationary else self.theorem
 
     def privatizer(self, env: FiniteMDP, privacy: PrivacyConfig, episodes: int, streams: Streams) -> CountPrivatizer:
         """Return the privatizer of the counts of users 1..K-1; raise ValueError unless its error bounds are exact."""
@@ -241,6 +252,7 @@ class BestUCBVIConfig(TabularMDPConfig):
     def bonus(self, env: FiniteMDP, privatizer: CountPrivatizer, episodes: int) -> _Bonus:
         """Return the numbers of the bounds; half of beta is for the noise, half for the users' episodes."""
         n_states, pairs = env.n_states, env.horizon * env.n_states * env.n_actions
+        visits = env.horizon // self.layers(env) * episodes
         ends = epoch_ends(episodes)
         share = self.beta / (4 * len(ends))
 
@@ -252,12 +264,14 @@ class BestUCBVIConfig(TabularMDPConfig):
             ends=np.array(ends, dtype=np.int64),
             e=bounds("transitions", n_states, _FUNCTIONS * pairs),
             e_losses=bounds("losses", 1, pairs),
-            iota=math.log(8.0 * pairs * episodes / self.beta),
+            iota=math.log(8.0 * pairs * visits / self.beta),
             scale=self.bonus_scale,
             consistent=self._restores(privatizer.query.noise),
         )
 
     def _restores(self, noise: NoiseSpec) -> bool:
+        if self.stationary:  # the last state of a user is unknown, and so is the flow
+            return False
         return self.consistency == "always" or (self.consistency == "proved" and rotation_invariant(noise))
 
     def tables(self, env: FiniteMDP, episodes: int) -> _Tables:  # noqa: ARG002
@@ -267,7 +281,7 @@ class BestUCBVIConfig(TabularMDPConfig):
         return _Tables(
             policy=np.zeros((horizon, n_states), dtype=np.int64),
             optimistic=np.zeros(n_states),
-            transitions=np.zeros((horizon, n_states, pairs)),
+            transitions=np.zeros((self.layers(env), n_states, pairs)),
             excess=np.zeros((horizon + 1, n_states)),
             cost=np.zeros(n_states),
             sums=np.zeros((7, pairs)),

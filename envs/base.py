@@ -110,6 +110,12 @@ class FiniteMDP:
         """A, the number of actions."""
         return int(self.rewards.shape[2])
 
+    @property
+    def stationary(self) -> bool:
+        """Whether transitions and rewards are the same at every step."""
+        arrays = (self.transitions, self.rewards)
+        return all(bool((array == array[0]).all()) for array in arrays)
+
     def value(self, policy: ArrayLike) -> NDArray[np.float64]:
         """Return the exact value [H + 1, S] of a policy by backward induction; row H is 0.
 

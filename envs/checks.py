@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 __all__ = [
     "require_choice",
     "require_distributions",
+    "require_flag",
     "require_integer",
     "require_integers",
     "require_number",
@@ -27,6 +28,12 @@ def require_integer(key: str, value: object, minimum: int) -> None:
     """Raise a ValueError unless value is an integer of at least `minimum`."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < minimum:
         raise ValueError(f"{key} must be an integer of at least {minimum}, got {value!r}; set {key}: {minimum} or more")
+
+
+def require_flag(key: str, value: object) -> None:
+    """Raise a ValueError unless value is true or false."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{key} must be true or false, got {value!r}; choose one of them")
 
 
 def require_integers(spec: object, **minima: int) -> None:

@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dprl.envs.base import Env, FiniteMDP
-from dprl.envs.checks import require_integers, require_size
+from dprl.envs.base import Env, FiniteMDP, stationary
+from dprl.envs.checks import require_flag, require_integers, require_size
 
 __all__ = ["RandomMDP"]
 
@@ -27,6 +27,7 @@ class RandomMDP:
     with probability 0.85 and else uniform on [0, 1]. Episodes start in state 0, our choice.
 
     n_states, n_actions, horizon: at least 1. seed: at least 0; the same seed gives the same MDP, bit for bit.
+    stationary: one draw for each (s, a) serves at every step.
     Raises ValueError on other values.
 
     >>> mdp = RandomMDP(n_states=5, n_actions=3, horizon=10, seed=1).build()
@@ -47,8 +48,10 @@ class RandomMDP:
     n_actions: int = 3
     horizon: int = 10
     seed: int = 0
+    stationary: bool = False
 
     def __post_init__(self) -> None:
+        require_flag("stationary", self.stationary)
         require_integers(self, n_states=1, n_actions=1, horizon=1, seed=0)
         require_size(self.name, self.sizes, "horizon, n_states or n_actions")
 
@@ -59,11 +62,13 @@ class RandomMDP:
 
     def build(self) -> FiniteMDP:
         """Draw the MDP: transitions [H, S, A, S], rewards [H, S, A], start [S]."""
-        shape = (self.horizon, self.n_states, self.n_actions)
+        shape = (1 if self.stationary else self.horizon, self.n_states, self.n_actions)
         generator = np.random.default_rng(self.seed)
         transitions = dirichlet_rows(generator, _CONCENTRATION, (*shape, self.n_states))
         rewards = generator.random(shape)
         rewards[generator.random(shape) < _ZERO_REWARD] = 0.0
+        if self.stationary:
+            return FiniteMDP(self.name, *stationary(self.horizon, transitions[0], rewards[0], start=0))
         return FiniteMDP(self.name, transitions, rewards, np.eye(self.n_states)[0])
 
 

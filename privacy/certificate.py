@@ -140,6 +140,7 @@ class Certificate:
             "per_user": self.details.get("per_user"),
             "releases": self.details.get("releases"),
             "simulation": self.details.get("simulation", "users"),
+            "assumption": self.details.get("assumption"),
             "best_available": self.details.get("best_available"),
             "verdict": self.verdict,
             "factor": None if self.factor is None else in_json(self.factor),

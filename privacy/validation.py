@@ -42,7 +42,7 @@ def check_share(key: str, value: object) -> None:
 def check_flag(key: str, value: object) -> None:
     """Raise ValueError, in one line, unless value is true or false."""
     if not isinstance(value, bool):
-        raise ValueError(f"{key} must be true or false, got {value!r}; leave it out for true")
+        raise ValueError(f"{key} must be true or false, got {value!r}; write one of them")
 
 
 def check_submissions(value: object) -> None:

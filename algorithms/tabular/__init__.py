@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from dprl.algorithms.tabular.learner import TabularConfig, TabularLearner, TabularMDPConfig
+from dprl.algorithms.tabular.learner import StationaryMDPConfig, TabularConfig, TabularLearner, TabularMDPConfig
 from dprl.algorithms.tabular.loop import learning_loop
 from dprl.algorithms.tabular.simulator import count_families
 from dprl.privacy.queries.count_kernels import Released
 
-__all__ = ["Released", "TabularConfig", "TabularLearner", "TabularMDPConfig", "count_families", "learning_loop"]
+__all__ = [
+    "Released",
+    "StationaryMDPConfig",
+    "TabularConfig",
+    "TabularLearner",
+    "TabularMDPConfig",
+    "count_families",
+    "learning_loop",
+]

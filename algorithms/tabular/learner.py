@@ -18,6 +18,7 @@ from dprl.algorithms.base import (
     Releases,
     check_choice,
     check_number,
+    check_whole,
 )
 from dprl.algorithms.learner import Learner
 from dprl.algorithms.tabular.blocks import run_in_blocks
@@ -25,8 +26,9 @@ from dprl.algorithms.tabular.greedy import greedy_tables
 from dprl.algorithms.tabular.loop import Run, Schedule, parts_for_blocks
 from dprl.algorithms.tabular.simulator import Simulator, count_families, simulator
 from dprl.envs import Env, FiniteMDP
-from dprl.privacy import CountFamilies, CountPrivatizer, PrivacyConfig, Streams
+from dprl.privacy import CountFamilies, CountPrivatizer, PooledFamilies, PrivacyConfig, Streams
 from dprl.privacy.queries.count_kernels import Released
+from dprl.privacy.validation import check_flag
 
 E = TypeVar("E", bound=Env)
 
@@ -237,3 +239,42 @@ class TabularMDPConfig(TabularConfig[FiniteMDP]):
     def tables(self, env: FiniteMDP, episodes: int) -> Any:  # noqa: ANN401, ARG002 - algorithms may have others
         """Return greedy tables of zeros."""
         return greedy_tables(env)
+
+
+@dataclass(frozen=True)
+class StationaryMDPConfig(TabularMDPConfig):
+    """The settings of algorithms that can count the steps of an episode together.
+
+    Args:
+        stationary: the environment is known to be the same at every step; counts are summed over steps. Refused on any
+            other environment. The guarantee does not depend on it.
+        visits_per_user: with `stationary`, how many visits of each (s, a) of one user are counted; 0 counts all. Users
+            are then simulated one by one.
+    """
+
+    stationary: bool = False
+    visits_per_user: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_flag("stationary", self.stationary)
+        check_whole("visits_per_user", self.visits_per_user, 0, 10**6)
+        if self.visits_per_user and not self.stationary:
+            raise ValueError(
+                f"visits_per_user must be 0 without stationary: true, got {self.visits_per_user}; a step has one visit"
+            )
+
+    def families(self, env: FiniteMDP) -> CountFamilies:
+        """Return transitions, visits, and rewards or losses. Raises ValueError if steps differ and are pooled."""
+        found = super().families(env)
+        if not self.stationary:
+            return found
+        if not env.stationary:
+            raise ValueError(
+                f"stationary must be false on {env.name}, got true; its transitions or rewards differ between steps"
+            )
+        return PooledFamilies(found.n_steps, found.families, visits_per_user=self.visits_per_user)
+
+    def layers(self, env: FiniteMDP) -> int:
+        """Return how many steps have counts of their own."""
+        return 1 if self.stationary else env.horizon

@@ -105,12 +105,14 @@ def certificate_facts(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _block_facts(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the facts on blocks of users: those between two releases, and those simulated at once."""
+    """Return the facts on blocks of users, between two releases and simulated at once, and on pooled counts."""
     facts = []
     if (number_of := certificate.get("releases")) is not None:
         facts.append(("releases", f"{number_of:,}, on the schedule of plans, which is fixed in advance"))
     if certificate.get("simulation") == "blocks":
         facts.append(("simulated", "in blocks: users between two plans at once, equal in law to one by one"))
+    if certificate.get("assumption"):
+        facts.append(("assumed", str(certificate["assumption"])))
     return facts
 
 

@@ -30,7 +30,7 @@ from dprl.privacy.mechanisms.gram_base import RawGram
 from dprl.privacy.mechanisms.gram_laws import GramGaussian
 from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder
 from dprl.privacy.queries.bits import BitChannel, send_bit
-from dprl.privacy.queries.count_encoding import CountFamilies, CountFamily, UserRecord, add_record
+from dprl.privacy.queries.count_encoding import CountFamilies, CountFamily, PooledFamilies, UserRecord, add_record
 from dprl.privacy.queries.count_kernels import CountChannel, encode, send_and_aggregate
 from dprl.privacy.queries.count_kernels import release as write_release
 from dprl.privacy.queries.linear_statistics import StatisticsQuery
@@ -73,11 +73,15 @@ def _shrunk(family: CountFamily, families: CountFamilies) -> int:
 def canary(families: CountFamilies, world: int, fractions: bool = False) -> UserRecord:
     """Return the first user's record in world 0 or 1: in no family and step do the two share a cell.
 
+    Where visits are limited, each world goes through as many cells as are counted, from opposite ends.
+
     fractions: let the worlds' values in [0, 1] differ as well, in their fractions; otherwise all are 1.
     """
     width = np.array([family.width for family in families.families], dtype=np.int64)
     shape = (families.n_steps, width.shape[0])
-    index = np.broadcast_to(np.zeros_like(width) if world else width - 1, shape)
+    most = families.visits_per_user if isinstance(families, PooledFamilies) else 0
+    passed = np.minimum(np.arange(families.n_steps) // most, width.min() - 1) if most else np.zeros(families.n_steps)
+    index = np.broadcast_to(passed[:, None] if world else width - 1 - passed[:, None], shape).astype(np.int64)
     valued = np.array([fractions and not family.indicator for family in families.families])
     return UserRecord(index.copy(), np.broadcast_to(np.where(valued, _FRACTIONS[world], 1.0), shape).copy())
 
@@ -155,10 +159,13 @@ def _released(privatizer: CountPrivatizer, first: UserRecord, runs: int, key: Ke
 
 
 def sent_row(privatizer: CountPrivatizer, contribution: UserRecord) -> Float64Array:
-    """Return the message of a record before any noise, float64[cells]."""
-    channel = privatizer.channel
-    row = np.zeros(privatizer.query.encoding.released.n_cells)
-    add_record(channel.slots, row, contribution.index, contribution.value, np.zeros_like(channel.client.coins))
+    """Return the message of a record before any noise, float64[cells]; of bits, one a cell and step."""
+    channel, released = privatizer.channel, privatizer.query.encoding.released
+    slots, layers = channel.slots, released.layers
+    if isinstance(privatizer.query.noise.law, UnaryEncoder):
+        slots, layers = slots._replace(stride=slots.block), released.n_steps
+    row = np.zeros(layers * released.block)
+    add_record(slots, row, contribution.index, contribution.value, np.zeros_like(channel.client.coins))
     return row
 
 

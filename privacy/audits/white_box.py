@@ -78,7 +78,7 @@ def recomputed_epsilon(privatizer: CountPrivatizer, delta: float) -> float:
     noise = report or counter.node
     if noise is None:
         return math.inf
-    changed = nodes_entered(counter, Sensitivity.of_cells(2 * families.n_steps * len(families.families)))
+    changed = nodes_entered(counter, families.row(len(families.families)))
     if noise.norm == "l2":
         return math.inf if delta <= 0.0 else gaussian_epsilon(delta, changed.l2 / noise.scale)
     if isinstance(noise, TabulatedMechanism):

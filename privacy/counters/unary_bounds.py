@@ -166,32 +166,47 @@ def maximum_tail(law: FiniteLaw, n: int, x: float) -> float:
     return min(1.0, theta * excess)
 
 
-def weighted_unary_bound(n_items: int, cell: UnaryCell, failure: float) -> float:
+def weighted_unary_bound(n_items: int, cell: UnaryCell, failure: float, *, pooled: bool = False) -> float:
     """Return E with P(some running sum of 1..n_items weighted rows of unary bits is off by more than E) <= failure.
 
     A user's error is A w_hot + sum_i w_i B_i with E A = 0, and E B_i = 0 given A and the other bits. Its moment
     generating function at any lambda is convex in every weight in [0, 1], and flat at 0 in that of a cold cell: there
     weights of 1 are the worst. A hot cell's worst weight is 1 or 0, and with 0 there is no hot cell. Whether a user's
     row has one may depend on all that was released before. Then as `moment_bound`.
+
+    pooled: the sum is over all steps of a user, who reports one of them. In some number of these steps the row has a
+    hot cell of weight 1 (the moment is convex in all weights together); the worst number counts.
     """
     step = cell.sampled_steps / (cell.p - cell.q)
+    log_moment = _log_pooled_moment if pooled else _log_unary_moment
 
     def one_side(sign: float) -> float:
-        return moment_bound(lambda a: _log_unary_moment(cell, sign * a), n_items, failure, step * step)
+        return moment_bound(lambda a: log_moment(cell, sign * a), n_items, failure, step * step)
 
     return max(one_side(1.0), one_side(-1.0))
 
 
 def _log_unary_moment(cell: UnaryCell, argument: float) -> float:
     """Return log E e^(argument Y), Y the error of a whole row's sum with or without a hot cell, the larger one."""
+    hot, cold = _log_row_moments(cell, argument)
+    return max(_log_mean(hot, cell.sampled_steps) - argument, _log_mean(cold, cell.sampled_steps))
+
+
+def _log_pooled_moment(cell: UnaryCell, argument: float) -> float:
+    """Return log E e^(argument Y), Y the error of one user's sum over all steps, at the worst number of hot steps."""
+    hot, cold = _log_row_moments(cell, argument)
+    numbers = np.arange(cell.sampled_steps + 1, dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        shares = np.log(numbers / cell.sampled_steps), np.log1p(-numbers / cell.sampled_steps)
+    return float(np.max(np.logaddexp(shares[0] + hot, shares[1] + cold) - argument * numbers))
+
+
+def _log_row_moments(cell: UnaryCell, argument: float) -> tuple[float, float]:
+    """Return log E e^(argument X), X a reported row's sum times the sampled steps, with and without a hot cell."""
     p, q, steps, cells = cell
     step = steps * argument / (p - q)
     cold, hot = _log_bit(q, step), _log_bit(p, step)
-    found = []
-    for bits, truth in (((cells - 1) * cold + hot, argument), (cells * cold, 0.0)):
-        reported = bits - cells * q * step
-        found.append(_log_mean(reported, steps) - truth)
-    return max(found)
+    return (cells - 1) * cold + hot - cells * q * step, cells * cold - cells * q * step
 
 
 def _log_bit(probability: float, step: float) -> float:

@@ -234,6 +234,11 @@ class UnaryEncoder:
         return 1 if self.sampled else self.n_steps
 
     @property
+    def message_cells(self) -> int:
+        """Numbers in a message: all bits or, if one step is sent, that step and its bits."""
+        return 1 + self.width if self.sampled else self.n_steps * self.width
+
+    @property
     def factor(self) -> float:
         """Factor of (bit - q) in the unbiased estimate."""
         return (self.n_steps if self.sampled else 1) / self.encoding.gap

@@ -38,6 +38,8 @@ class UserBlock:
 def draws_blocks(encoding: CountEncoding, law: object) -> bool:
     """Whether sums of messages can be drawn at once: all cells follow from the first family's, and sums have a law."""
     first, *others = encoding.needed.families
+    if encoding.slots().visits[0] > 0:
+        return False
     marginals = first.indicator and all(family.marginal_of == first.name for family in others)
     return marginals and (law is None or isinstance(law, UnaryEncoder) or bool(getattr(law, "draws_sums", False)))
 
@@ -50,26 +52,33 @@ def sum_of_messages(
     keys: of the noise and of the coins of users, both uint64[5]; the block's draws are those of its first user.
     """
     noise, coins = (block_generator(key, block.first) for key in keys)
-    horizon = encoding.released.n_steps
+    horizon, slots = encoding.released.n_steps, encoding.slots()
     sizes = np.full(horizon, block.users, dtype=np.int64)
     sampled = isinstance(law, UnaryEncoder) and law.sampled
     if sampled:
         # Users who send other steps are other users, so steps are independent.
         sizes = noise.multinomial(block.users, np.full(horizon, 1.0 / horizon))
-    sums = _encoded(encoding, block.draw(sizes if sampled else None), block.values, coins)
+    if isinstance(law, UnaryEncoder):
+        slots = slots._replace(stride=slots.block)  # every step has bits of its own
+    sums = _encoded(encoding, slots, block.draw(sizes if sampled else None), block.values, coins)
     if isinstance(law, UnaryEncoder):
         ones, unary = sums.reshape(horizon, -1).astype(np.int64), law.encoding
         bits = noise.binomial(ones, unary.hot_probability)
         bits += noise.binomial(sizes[:, None] - ones, unary.cold_probability)
-        return np.asarray((bits - sizes[:, None] * unary.cold_probability) * law.factor).reshape(-1)
+        estimates = (bits - sizes[:, None] * unary.cold_probability) * law.factor
+        return np.asarray(estimates.reshape(-1, encoding.released.n_cells).sum(axis=0))
     return sums if law is None else sums + law.sum_of_draws(block.users, sums.shape[0], noise)  # type: ignore[attr-defined]
 
 
 def _encoded(
-    encoding: CountEncoding, numbers: Int64Array, values: Float64Array | None, coins: np.random.Generator
+    encoding: CountEncoding,
+    slots: Slots,
+    numbers: Int64Array,
+    values: Float64Array | None,
+    coins: np.random.Generator,
 ) -> Float64Array:
     """Return the sum of the records of a block as the released families encode them, float64[cells]."""
-    slots, families = encoding.slots(), encoding.needed.families
+    families = encoding.needed.families
     step, cell = np.nonzero(numbers)
     users = numbers[step, cell]
     value = np.ones((users.shape[0], len(families)))
@@ -79,7 +88,7 @@ def _encoded(
     tossed = slots.coins.astype(bool)
     heads = np.zeros(value.shape, dtype=np.int64)
     heads[:, tossed] = coins.binomial(users[:, None], value[:, tossed])
-    sums = np.zeros(encoding.released.n_cells)
+    sums = np.zeros(slots.block * (encoding.released.n_steps if slots.stride > 0 else 1))
     _add(slots, sums, (step, cell, users), value, heads)
     return sums
 
@@ -92,14 +101,14 @@ def _add(
     value: Float64Array,
     heads: Int64Array,
 ) -> None:
-    """Add records to sums float64[n_steps * block], as `add_record` does for one user.
+    """Add records to sums float64[layers * block], as `add_record` does for one user.
 
     entered: steps, cells and numbers of users, int64[n] each; value float64[n, F]; heads int64[n, F]: how many of the
     users' coins with the chance `value` fall on 1.
     """
     steps, cells, users = entered
     for i in range(steps.shape[0]):
-        start = steps[i] * slots.block
+        start = steps[i] * slots.stride
         if slots.bit >= 0:
             above = heads[i, slots.bit]
             sums[start + cells[i]] += users[i] - above

@@ -18,7 +18,7 @@ from dprl.privacy.mechanisms.unary_encoding import (
     SymmetricUnaryEncoding,
     UnaryEncoder,
 )
-from dprl.privacy.queries.count_encoding import RELEASED_FAMILIES, CountEncoding
+from dprl.privacy.queries.count_encoding import RELEASED_FAMILIES, CountEncoding, CountFamilies
 
 AUTO = "auto"
 _UNARY = {encoding.name: encoding for encoding in (SymmetricUnaryEncoding, OptimizedUnaryEncoding)}
@@ -46,7 +46,7 @@ class CountBudget:
     def row(self) -> Sensitivity:
         """Sensitivity of all that one user adds to the sums."""
         released = self.encoding.released
-        return Sensitivity.of_cells(released.changed_cells() * len(released.families))
+        return released.row(len(released.families))
 
     def laws(self, name: str) -> list[type[Mechanism]]:
         """Return the additive mechanisms that a config's `mechanism` stands for, under this arithmetic and delta."""
@@ -109,9 +109,16 @@ def calibrated_report(mechanism: str, budget: CountBudget) -> tuple[Mechanism | 
             refusals.append(error)
     if not found:
         raise refusals[-1]
-    best, *others = sorted(found, key=lambda report: report.variance)
-    text = f"{best.name} has the smallest standard deviation a user and cell, {best.variance**0.5:.4g}"
-    return best, text + (f"; next: {others[0].name}, {others[0].variance ** 0.5:.4g}" if others else "")
+    families = budget.encoding.released
+    best, *others = sorted(found, key=lambda report: report_variance(report, families))
+    deviations = [math.sqrt(report_variance(report, families)) for report in (best, *others)]
+    text = f"{best.name} has the smallest standard deviation a user and cell, {deviations[0]:.4g}"
+    return best, text + (f"; next: {others[0].name}, {deviations[1]:.4g}" if others else "")
+
+
+def report_variance(report: Mechanism | UnaryEncoder, families: CountFamilies) -> float:
+    """Return the variance that one user's report adds to a released cell; pooled cells have the bits of all steps."""
+    return report.variance * (families.n_steps // families.layers if isinstance(report, UnaryEncoder) else 1)
 
 
 def best_of_all(budget: CountBudget, *, local: bool) -> dict[str, Any]:
@@ -128,7 +135,7 @@ def _best(budget: CountBudget, *, local: bool) -> dict[str, Any]:
     summands = budget.encoding.summands(budget.encoding.needed.families[0])
     if local:
         report, _ = calibrated_report(AUTO, budget)
-        rms = math.sqrt(report.variance * (budget.n_users + 1) / 2.0)
+        rms = math.sqrt(report_variance(report, budget.encoding.released) * (budget.n_users + 1) / 2.0)
         named = {"mechanism": report.name}
     else:
         laws = budget.laws(AUTO)
@@ -152,7 +159,8 @@ def _report(name: str, budget: CountBudget) -> Mechanism | UnaryEncoder:
         return budget.laws(name)[0].calibrated(budget.epsilon, budget.delta, budget.row)
     if not _one_hot(budget.encoding):
         raise ValueError(
-            f"mechanism must be additive noise unless one family is sent, got {name}; use families: one_hot"
+            f"mechanism must be additive noise unless every step sends one cell, got {name}; use families: one_hot "
+            "without visits_per_user"
         )
     encoding, sampled = _UNARY[name.removeprefix(SAMPLED_PREFIX)], name.startswith(SAMPLED_PREFIX)
     released = budget.encoding.released
@@ -162,8 +170,13 @@ def _report(name: str, budget: CountBudget) -> Mechanism | UnaryEncoder:
 
 
 def _one_hot(encoding: CountEncoding) -> bool:
-    """Whether a user sends one whole cell of one family at each step, for any data on the device."""
-    return encoding.integral and len(encoding.released.families) == 1 and encoding.released.families[0].indicator
+    """Whether a user sends one whole cell of one family at every step, for any data on the device."""
+    return (
+        not encoding.slots().visits[0]
+        and encoding.integral
+        and len(encoding.released.families) == 1
+        and encoding.released.families[0].indicator
+    )
 
 
 def _check_delta(mechanism: str, budget: CountBudget) -> None:

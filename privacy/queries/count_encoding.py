@@ -6,6 +6,7 @@ marginal can be summed up from released cells, and a reward in [0, 1] can be sen
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from dprl.compiled import inlined, kernel
 from dprl.privacy.base import Float64Array, Int64Array
+from dprl.privacy.mechanisms.base import Sensitivity
 
 RELEASED_FAMILIES = ("separate", "marginal", "one_hot")
 _SUMMANDS = 1
@@ -25,7 +27,9 @@ class Slots(NamedTuple):
     widths int64[F]: cells of each needed family; sent int64[F]: where it starts in a step of a message, or -1;
     coins int64[F]: 1 where a value in [0, 1] becomes a coin of that probability; tossed: 1 if there is such a coin;
     bit: the family with the coin that chooses the half of a one-hot cell, or -1; block: cells of a step of a message;
-    sums int64[F, 5]: see `collect`.
+    stride: distance of two steps in the sums, `block` or, where steps are pooled, 0; visits: how many steps of a user
+    with the same cell of the narrowest family are counted, 0 for all, and the width of that family; sums int64[F, 5]:
+    see `collect`.
     """
 
     widths: Int64Array
@@ -34,6 +38,8 @@ class Slots(NamedTuple):
     tossed: int
     bit: int
     block: int
+    stride: int
+    visits: tuple[int, int]
     sums: Int64Array
 
 
@@ -95,23 +101,87 @@ class CountFamilies:
         return sum(family.width for family in self.families)
 
     @property
+    def layers(self) -> int:
+        """Number of steps with counts of their own: H."""
+        return self.n_steps
+
+    @property
+    def assumption(self) -> str | None:
+        """What the counts take for granted of the environment, for the certificate; None for nothing."""
+        return None
+
+    @property
     def n_cells(self) -> int:
         """All cells."""
-        return self.n_steps * self.block
+        return self.layers * self.block
 
     def offsets(self) -> Int64Array:
         """Start of each family within a step, int64[n_families]."""
         widths = [family.width for family in self.families]
         return np.cumsum([0, *widths[:-1]]).astype(np.int64)
 
-    def changed_cells(self) -> int:
-        """Maximum number of cells of one family that a replaced user changes, each by at most 1."""
+    def row(self, n_families: int = 1) -> Sensitivity:
+        """Sensitivity of all that one user adds to so many families."""
         # D3: the papers count H, the cells of a trajectory that is removed; a replaced one changes 2 a step.
-        return 2 * self.n_steps
+        return Sensitivity.of_cells(2 * self.n_steps * n_families)
 
-    def changed_public_start(self, family: CountFamily) -> int:
-        """The L1 change of one family when the first state and action are public."""
-        return 2 * (self.n_steps - 1) + family.public_start_change
+    def row_after_public_start(self, family: CountFamily) -> Sensitivity | None:
+        """Sensitivity of one family when the first state and action are public; None if nothing changes."""
+        changed = 2 * (self.n_steps - 1) + family.public_start_change
+        return Sensitivity.of_cells(changed) if changed > 0 else None
+
+    def attains_row(self, family: CountFamily) -> bool:
+        """Whether some pair of users differs in a family as much as `row` says."""
+        # A step has two cells that a pair of trajectories can differ in.
+        return family.width > 1
+
+
+@dataclass(frozen=True)
+class PooledFamilies(CountFamilies):
+    """Counts summed over the steps, for environments that are the same at every step: [cells of a step].
+
+    Replacing a user changes each family by 2H in L1 as before, but by up to sqrt(2) H in L2 and H in one cell, or less
+    if only the first m visits of each cell of the narrowest family are counted: v = min(H, m * its width) steps in all,
+    so 2v in L1, and in L2 the root of twice the largest sum of squares of numbers up to m that add up to v.
+
+    Args:
+        visits_per_user: m; 0 counts all.
+    """
+
+    visits_per_user: int = 0
+
+    @property
+    def layers(self) -> int:
+        """Number of steps with counts of their own: one stands for all."""
+        return 1
+
+    @property
+    def assumption(self) -> str:
+        """What the counts take for granted of the environment, for the certificate."""
+        return (
+            "the environment is the same at every step, and counts are summed over steps; the guarantee does not "
+            "depend on it"
+        )
+
+    def row(self, n_families: int = 1) -> Sensitivity:
+        """Sensitivity of all that one user adds to so many families."""
+        most = min(self.visits_per_user or self.n_steps, self.n_steps)
+        steps = min(self.n_steps, most * min(family.width for family in self.families))
+        full, rest = divmod(steps, most)
+        squares = full * most**2 + rest**2
+        cells = min(2 * steps, self.block)
+        return Sensitivity(
+            float(2 * steps * n_families), math.sqrt(2 * squares * n_families), float(most), cells * n_families
+        )
+
+    def row_after_public_start(self, family: CountFamily) -> Sensitivity | None:
+        """The same as `row`: a bound."""
+        del family
+        return self.row()
+
+    def attains_row(self, family: CountFamily) -> bool:
+        """Whether some pair of users differs in a family as much as `row` says."""
+        return family.width > 1 and not self.visits_per_user
 
 
 @dataclass(frozen=True)
@@ -202,8 +272,21 @@ class CountEncoding:
             tossed=int(any(coins)),
             bit=needed.index(valued) if one_hot and valued is not None else NOT_SENT,
             block=released.block,
+            stride=0 if released.layers == 1 else released.block,
+            visits=self._visits,
             sums=np.array(sums, dtype=np.int64),
         )
+
+    @property
+    def pooled(self) -> bool:
+        """Whether the steps of an episode are counted together."""
+        return self.needed.layers < self.needed.n_steps
+
+    @property
+    def _visits(self) -> tuple[int, int]:
+        families = self.needed
+        most = families.visits_per_user if isinstance(families, PooledFamilies) else 0
+        return most, min(family.width for family in families.families)
 
     @property
     def integral(self) -> bool:
@@ -259,28 +342,68 @@ def one_hot_index(slots: Slots, index: Int64Array, value: Float64Array, coins: F
 
 
 @inlined
+def _is_counted(slots: Slots, index: Int64Array, step: int) -> bool:
+    """Client side: whether fewer earlier steps than are counted have the same cell of the narrowest family."""
+    most, width = slots.visits
+    first, earlier = int(slots.widths[0]), 0
+    cell = bounded_index(index[step, 0], first) % width
+    for i in range(step):
+        earlier += int(bounded_index(index[i, 0], first) % width == cell)
+    return earlier < most
+
+
+@inlined
 def add_record(slots: Slots, sums: Float64Array, index: Int64Array, value: Float64Array, coins: Float64Array) -> None:
-    """Client side: add the encoding of a record to `sums` float64[n_steps * block]."""
+    """Client side: add the encoding of a record to `sums` float64[layers * block]."""
     n_families = slots.widths.shape[0]
+    if slots.visits[0] > 0:
+        _add_limited_record(slots, sums, index, value, coins)
+        return
     for step in range(index.shape[0]):
+        start = step * slots.stride
         if slots.bit >= 0:
-            sums[step * slots.block + one_hot_index(slots, index, value, coins, step)] += 1.0
+            sums[start + one_hot_index(slots, index, value, coins, step)] += 1.0
             continue
         for family in range(n_families):
-            start = slots.sent[family]
-            if start >= 0:
-                amount = bounded_value(value[step, family])
-                if slots.coins[family] != 0:
-                    amount = 1.0 if coins[step * n_families + family] < amount else 0.0
+            if slots.sent[family] >= 0:
                 cell = bounded_index(index[step, family], int(slots.widths[family]))
-                sums[step * slots.block + int(start) + cell] += amount
+                sums[start + int(slots.sent[family]) + cell] += _amount(slots, value, coins, step, family)
+
+
+@inlined
+def _amount(slots: Slots, value: Float64Array, coins: Float64Array, step: int, family: int) -> float:
+    """Client side: return what a step adds to its cell of a family: a value in [0, 1], or its coin."""
+    amount = bounded_value(value[step, family])
+    if slots.coins[family] != 0:
+        amount = 1.0 if coins[step * slots.widths.shape[0] + family] < amount else 0.0
+    return amount
 
 
 @kernel
-def collect(needed: Float64Array, released: Float64Array, slots: Slots, n_steps: int) -> None:
-    """Sum up the needed families from the released ones: needed float64[n_steps * block], released likewise."""
-    needed_block = needed.shape[0] // n_steps
-    for step in range(n_steps):
+def _add_limited_record(
+    slots: Slots, sums: Float64Array, index: Int64Array, value: Float64Array, coins: Float64Array
+) -> None:
+    """Client side: `add_record` where visits are limited; the first family tells the cells of all."""
+    first = int(slots.widths[0])
+    for step in range(index.shape[0]):
+        if not _is_counted(slots, index, step):
+            continue
+        cell = bounded_index(index[step, 0], first)
+        if slots.bit >= 0:
+            sums[one_hot_index(slots, index, value, coins, step)] += 1.0
+            continue
+        for family in range(slots.widths.shape[0]):
+            if slots.sent[family] >= 0:
+                at = int(slots.sent[family]) + cell % int(slots.widths[family])
+                sums[at] += _amount(slots, value, coins, step, family)
+
+
+@kernel
+def collect(needed: Float64Array, released: Float64Array, slots: Slots) -> None:
+    """Sum up the needed families from the released ones: needed float64[layers * block], released likewise."""
+    layers = released.shape[0] // slots.block
+    needed_block = needed.shape[0] // layers
+    for step in range(layers):
         source = released[step * slots.block : (step + 1) * slots.block]
         target = needed[step * needed_block : (step + 1) * needed_block]
         for family in range(slots.widths.shape[0]):

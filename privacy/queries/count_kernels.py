@@ -164,7 +164,7 @@ def release(channel: CountChannel) -> None:
     if server.counter.kind != EXACT and received > 0:
         release_prefix(server.noisy, server.totals, server.counter, number)
     if channel.summed != 0:
-        collect(channel.released, server.noisy, channel.slots, channel.n_steps)
+        collect(channel.released, server.noisy, channel.slots)
     channel.cursor[RELEASED] = received
 
 
@@ -176,16 +176,17 @@ def add_message(channel: CountChannel) -> None:
     """
     advance_received(channel.cursor)
     server, message = channel.server, channel.message
-    totals = server.totals
+    totals, block, stride = server.totals, channel.slots.block, channel.slots.stride
     if channel.client.kind == SUMS:
         for i in range(totals.shape[0]):
             totals[i] += message[i]
     elif channel.client.kind == UNARY:
-        for i in range(totals.shape[0]):
-            totals[i] += (message[i] - server.shift) * server.factor
+        for start in range(0, message.shape[0], totals.shape[0]):
+            part = message[start : start + totals.shape[0]]
+            for i in range(totals.shape[0]):
+                totals[i] += (part[i] - server.shift) * server.factor
     else:
-        block = channel.slots.block
-        start = min(max(int(message[0]), 0), channel.n_steps - 1) * block
+        start = min(max(int(message[0]), 0), channel.n_steps - 1) * stride
         for i in range(block):
             totals[start + i] += (message[i + 1] - server.shift) * server.factor
 

@@ -68,22 +68,24 @@ def error_bounds(encoding: CountEncoding, noise: NoiseSpec, beta: float) -> dict
 
 
 def _family_bound(encoding: CountEncoding, noise: NoiseSpec, family: CountFamily, share: float) -> float:
-    n_cells = encoding.needed.n_steps * family.width
+    n_cells = encoding.needed.layers * family.width
     if noise.printed is not None:
         law = noise.on_either_side
         beta = share * len(encoding.needed.families)
         return 0.0 if law is None else noise.printed(law.scale, noise.counter.n_items, n_cells, beta)
-    return _sums_bound(noise, encoding.summands(family), n_cells, noise.counter.n_items, share)
+    return _sums_bound(noise, encoding.summands(family), n_cells, noise.counter.n_items, share, encoding.pooled)
 
 
 @lru_cache(maxsize=1024)  # every seed of a cell asks for the same ones
-def _sums_bound(noise: NoiseSpec, summands: int, number: int, users: int, beta: float) -> float:
+def _sums_bound(noise: NoiseSpec, summands: int, number: int, users: int, beta: float, is_pooled: bool) -> float:
     """Return E for `number` sums of `summands` released cells each, after each of the first so many users."""
     report, counter, _ = noise
     if report is None:
         return counter.error_bound(number, beta, summands, users)
     if isinstance(report, UnaryEncoder):
         cell = _unary_cell(report, summands)
+        if is_pooled:
+            return _pooled_unary_bound(report, cell, users, beta / number)
         if grid_points(cell) > _MOST_GRID_POINTS:
             return weighted_unary_bound(users, cell, beta / number)
         return unary_cell_bound(users, cell, number, beta)
@@ -106,9 +108,12 @@ def weighted_bound(encoding: CountEncoding, noise: NoiseSpec, sums: WeightedSums
     summands, users = encoding.summands(family) * sums.cells, min(sums.users, noise.counter.n_items)
     law, failure = noise.on_either_side, beta / sums.number
     if isinstance(law, UnaryEncoder):
-        return weighted_unary_bound(users, _unary_cell(law, summands), failure)
+        cell = _unary_cell(law, summands)
+        if encoding.pooled:
+            return _pooled_unary_bound(law, cell, users, failure)
+        return weighted_unary_bound(users, cell, failure)
     if law is None or law.arithmetic != INTEGER:
-        return _sums_bound(noise, summands, 1, users, failure)
+        return _sums_bound(noise, summands, 1, users, failure, encoding.pooled)
     if noise.law is not None:
         return weighted_sum_bound(users, law, summands, failure)
     if not isinstance(noise.counter, BinaryTree | KaryTree):
@@ -119,3 +124,10 @@ def weighted_bound(encoding: CountEncoding, noise: NoiseSpec, sums: WeightedSums
 def _unary_cell(report: UnaryEncoder, cells: int) -> UnaryCell:
     encoding, steps = report.encoding, report.n_steps if report.sampled else 1
     return UnaryCell(encoding.hot_probability, encoding.cold_probability, steps, cells)
+
+
+def _pooled_unary_bound(report: UnaryEncoder, cell: UnaryCell, users: int, failure: float) -> float:
+    """Return E where the rows of all steps are added up: that of so many rows, or of one of a user's own ones."""
+    if report.sampled:
+        return weighted_unary_bound(users, cell, failure, pooled=True)
+    return weighted_unary_bound(users * report.n_steps, cell, failure)

@@ -109,7 +109,7 @@ class CountQuery(Query):
             )
         families = self.encoding.released
         if noise is None:
-            cells = [(family.name, families.n_steps * family.width) for family in families.families]
+            cells = [(family.name, families.layers * family.width) for family in families.families]
             return tuple(ReleaseEvent.without_noise(name, number, entropy) for name, number in cells)
         return tuple(self._event(family, noise, entropy) for family in families.families)
 
@@ -119,18 +119,15 @@ class CountQuery(Query):
             row = self.noise.law.sensitivity
             start: Sensitivity | None = row
         else:
-            row = Sensitivity.of_cells(families.changed_cells())
-            public = families.changed_public_start(family)
-            start = Sensitivity.of_cells(public) if public > 0 else None
+            row, start = families.row(), families.row_after_public_start(family)
         return ReleaseEvent(
             channel=family.name,
             mechanism=noise,
             sensitivity=counter.sensitivity(row),
             public_start=None if start is None else counter.sensitivity(start),
-            # A step has two cells that a pair of trajectories can differ in, and the counter attains its bound.
-            attainable=family.width > 1 and counter.attained,
+            attainable=families.attains_row(family) and counter.attained,
             nodes_per_user=_nodes_per_user(counter),
-            cells=families.n_steps * family.width,
+            cells=families.layers * family.width,
             entropy=entropy,
         )
 
@@ -145,7 +142,6 @@ class CountQuery(Query):
         n_cells, kind, exact = released.n_cells, _message_kind(law), self.noise.counter.node is None
         totals = np.zeros(n_cells)
         noisy = totals if exact else np.zeros(n_cells)
-        unary = isinstance(law, UnaryEncoder)
         return CountChannel(
             cursor=new_cursor(),
             slots=encoding.slots(),
@@ -165,7 +161,7 @@ class CountQuery(Query):
                 counter=self.noise.counter.open(n_cells, streams.key("server_noise", self.identity)),
                 noisy=noisy,
             ),
-            message=np.zeros(1 + released.block if unary and kind == SAMPLED_UNARY else n_cells),
+            message=np.zeros(law.message_cells if isinstance(law, UnaryEncoder) else n_cells),
             released=np.zeros(self.families.n_cells) if encoding.summed else noisy,
             times=EVERY_USER if self.schedule is None else self.schedule.times,
         )
@@ -189,7 +185,7 @@ class CountQuery(Query):
     def restored(self, channel: CountChannel) -> None:
         """Sum up the needed families again."""
         if self.encoding.summed:
-            collect(channel.released, channel.server.noisy, channel.slots, channel.n_steps)
+            collect(channel.released, channel.server.noisy, channel.slots)
 
     def check_record(self, record: UserRecord) -> None:
         """Raise ValueError unless a record has one cell per step and family; nothing of its content is told."""
@@ -221,11 +217,11 @@ class CountQuery(Query):
         return Released(np.frombuffer(channel.released.tobytes(), dtype=np.float64), users, users)
 
     def family(self, counts: Released, name: str) -> Float64Array:
-        """Return a view float64[n_steps, width] of one family of released counts; KeyError for an unknown name."""
+        """Return a view float64[layers, width] of one family of released counts; KeyError for an unknown name."""
         families = self.families
         for start, family in zip(families.offsets(), families.families, strict=True):
             if family.name == name:
-                return counts.values.reshape(families.n_steps, families.block)[:, start : start + family.width]
+                return counts.values.reshape(families.layers, families.block)[:, start : start + family.width]
         raise KeyError(f"no count family {name!r}; there are {[family.name for family in families.families]}")
 
     def precision(self, beta: float) -> Precision:
@@ -245,7 +241,8 @@ class CountQuery(Query):
 
     def details(self, request: PrivacyRequest, events: tuple[ReleaseEvent, ...], arithmetic: str) -> Mapping[str, Any]:
         """Return the size of the error, its spread over users, and the best noise for the same request."""
-        return noise_summary(request.requested, self.encoding, self.noise, events, arithmetic, self.schedule)
+        found = noise_summary(request.requested, self.encoding, self.noise, events, arithmetic, self.schedule)
+        return {**found, "assumption": self.families.assumption}
 
     def _arrays(self, record: UserRecord) -> tuple[Int64Array, Float64Array]:
         expected = (self.families.n_steps, len(self.families.families))

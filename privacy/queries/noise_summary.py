@@ -13,7 +13,7 @@ from dprl.privacy.base import Guarantee
 from dprl.privacy.counters.base import Counter, Tally, Tree
 from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.mechanisms.base import Sensitivity
-from dprl.privacy.queries.count_calibration import CountBudget, best_of_all
+from dprl.privacy.queries.count_calibration import CountBudget, best_of_all, report_variance
 from dprl.privacy.queries.count_encoding import CountEncoding
 from dprl.privacy.queries.count_precision import NoiseSpec
 from dprl.privacy.schedule import ReleaseSchedule
@@ -23,7 +23,11 @@ def count_error(encoding: CountEncoding, noise: NoiseSpec) -> tuple[float, float
     """Return (rms over the episodes, maximum) of the standard deviation of one cell of the first family."""
     summands, users = encoding.summands(encoding.needed.families[0]), noise.counter.n_items
     if noise.law is not None:
-        node, rms, largest = noise.law.variance, math.sqrt((users + 1) / 2.0), math.sqrt(users)
+        node, rms, largest = (
+            report_variance(noise.law, encoding.released),
+            math.sqrt((users + 1) / 2.0),
+            math.sqrt(users),
+        )
     elif noise.counter.node is not None:
         node, (rms, largest) = noise.counter.node.variance, noise.counter.errors()
     else:
@@ -51,7 +55,7 @@ def noise_summary(
     rms, largest = count_error(encoding, noise)
     error = {"family": encoding.needed.families[0].name, "rms": rms, "max": largest}
     budget = CountBudget(guarantee.epsilon, guarantee.delta, encoding, noise.counter.n_items, arithmetic)
-    row = Sensitivity.of_cells(encoding.released.changed_cells())
+    row = encoding.released.row()
     best = best_of_all(budget, local=noise.law is not None)
     return {
         "error": error,

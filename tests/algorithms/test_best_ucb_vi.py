@@ -216,6 +216,35 @@ def test_values_are_optimistic_where_they_are_below_their_caps(privacy: Any, epi
     assert failures(learner, drawn, privacy, episodes, beta=0.5, bonus_scale=0.0, precision_scale=0.0)[0] > most
 
 
+@pytest.mark.parametrize("visits", [0, 1])
+@pytest.mark.parametrize(
+    "privacy",
+    [NoPrivacy(), GAUSSIAN_COUNTER, LocalPrivacy(20.0, families="one_hot", mechanism="auto")],
+    ids=["none", "jdp, Gaussian", "ldp"],
+)
+def test_values_of_pooled_counts_are_optimistic(privacy: Any, visits: int, learner: Learner) -> None:
+    # Theorem 2 at beta = 0.5: more failures than this have probability 1e-4 at most.
+    drawn = RandomMDP(n_states=3, n_actions=2, horizon=3, seed=6, stationary=True).build()
+    most, settings = stats.binom.isf(1e-4, 25, 0.5), {"beta": 0.5, "stationary": True, "visits_per_user": visits}
+    failed, gained = failures(learner, drawn, privacy, 10_000, **settings)
+    assert gained > 0.5
+    assert failed <= most
+    assert failures(learner, drawn, privacy, 10_000, bonus_scale=0.0, precision_scale=0.0, **settings)[0] > most
+
+
+def test_pooled_counts_plan_as_the_same_counts_at_every_step() -> None:
+    """Without consistency, and with the same bounds."""
+    counts = noisy_counts(np.random.default_rng(9), 60_000, 20.0)
+    horizon, bonus = counts.shape[0], bonus_of(1.0, consistent=False)
+    own, each = tables(), tables()
+    pooled = own._replace(transitions=own.transitions[:1].copy())
+    step = counts[0].ravel()
+    plan(Released(step, 60_000, 1), bonus, pooled)
+    plan(Released(np.tile(step, horizon), 60_000, 1), bonus, each)
+    assert np.array_equal(pooled.policy, each.policy)
+    assert np.array_equal(pooled.optimistic, each.optimistic)
+
+
 def test_bounds_of_the_noise_are_those_of_the_privatizer(river: FiniteMDP) -> None:
     config, streams = BestUCBVIConfig(beta=0.2, precision_scale=2.0), Streams(0, "bounds")
     privatizer = config.privatizer(river, GAUSSIAN_COUNTER, 3000, streams)
@@ -252,6 +281,7 @@ def test_the_theorem_covers_what_it_says() -> None:
     theorem = BestUCBVIConfig.theorem
     assert BestUCBVIConfig().covered_by == theorem
     assert BestUCBVIConfig(bonus_scale=2.0, replan_growth=0.5, consistency="never").covered_by == theorem
+    assert BestUCBVIConfig(stationary=True).covered_by == "docs/best_ucb_vi.md, Theorem 2 (optimism)"
     for changed in ({"bonus_scale": 0.9}, {"precision_scale": 0.9}, {"consistency": "always"}):
         assert BestUCBVIConfig(**changed).covered_by is None
 

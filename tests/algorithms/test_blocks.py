@@ -43,10 +43,16 @@ REPORTS: dict[str, Any] = {
 
 
 def outcomes(
-    learner: Learner, env: Any, privacy: Any, name: str, simulation: str, growth: float = GROWTH
+    learner: Learner,
+    env: Any,
+    privacy: Any,
+    name: str,
+    simulation: str,
+    growth: float = GROWTH,
+    **more: bool,
 ) -> np.ndarray:
     """Numbers float64[RUNS, 6] of runs with different seeds: regret, and projections and norm of the last release."""
-    settings = {"replan_growth": growth, "simulation": simulation, **PRACTICAL}
+    settings: Any = {"replan_growth": growth, "simulation": simulation, **PRACTICAL, **more}
     first, found = RUNS * (simulation == "blocks"), []
     for seed in range(first, first + RUNS):
         algorithm = learner(env, EPISODES, privacy, name=name, seed=seed, **settings)
@@ -78,6 +84,16 @@ def pairs() -> list[Any]:
 def test_blocks_have_the_law_of_users(name: str, report: str, learner: Learner, envs: Environments[Any]) -> None:
     users, blocks = (outcomes(learner, envs.tiny, REPORTS[report], name, kind) for kind in ("users", "blocks"))
     assert least_p_value(users, blocks) > FALSE_ALARM
+
+
+@pytest.mark.parametrize(("name", "report"), [("best_ucb_vi", report) for report in REPORTS])
+def test_blocks_of_pooled_counts_have_the_law_of_users(
+    name: str, report: str, learner: Learner, river: FiniteMDP
+) -> None:
+    def found(simulation: str) -> np.ndarray:
+        return outcomes(learner, river, REPORTS[report], name, simulation, stationary=True)
+
+    assert least_p_value(found("users"), found("blocks")) > FALSE_ALARM
 
 
 @pytest.mark.parametrize("name", ["private_ucb_vi"])

@@ -18,6 +18,8 @@ from tests.algorithms.cases import EACH, Environments, Learner
 PRIVACY = CentralPrivacy(20.0)
 # What a setting that is no number may be besides its default.
 OTHER_CHOICES = {"consistency": "always", "constants": "proved", "counts": "costs", "simulation": "users"}
+# Settings of pooled counts, for environments that are the same at every step.
+POOLED = {"stationary", "visits_per_user"}
 
 
 def saved(learner: Learner, mdp: FiniteMDP, **settings: Any) -> dict[str, np.ndarray]:
@@ -38,7 +40,7 @@ def test_a_state_of_other_settings_environment_or_seed_is_refused(
     others = [dataclasses.replace(env, rewards=1.0 - env.rewards), dataclasses.replace(env, start=env.start * [2, 0])]
     others.append(dataclasses.replace(env, transitions=env.transitions[..., ::-1]))
     foreign = [learner(other, 50, PRIVACY, name=name) for other in others]
-    for key in (field.name for field in dataclasses.fields(config)):
+    for key in {field.name for field in dataclasses.fields(config)} - POOLED:
         value = getattr(config, key)
         other = OTHER_CHOICES[key] if isinstance(value, str) else 0.5 * value + 0.01
         foreign.append(learner(env, 50, PRIVACY, name=name, **{key: other}))
@@ -49,6 +51,16 @@ def test_a_state_of_other_settings_environment_or_seed_is_refused(
     same = learner(env, 50, PRIVACY, name=name)
     same.load_state_dict(state)
     assert same.learn(30) == algorithm.learn(30)
+
+
+def test_a_state_of_counts_that_are_pooled_in_another_way_is_refused(learner: Learner, river: FiniteMDP) -> None:
+    ways: list[dict[str, Any]] = [{}, {"stationary": True}, {"stationary": True, "visits_per_user": 1}]
+    states = [saved(learner, river, name="best_ucb_vi", **way) for way in ways]
+    for way in ways:
+        for other, state in zip(ways, states, strict=True):
+            if other != way:
+                with pytest.raises(ValueError, match="same settings"):
+                    learner(river, 200, PRIVACY, name="best_ucb_vi", replan_growth=0.5, **way).load_state_dict(state)
 
 
 def test_a_state_of_another_algorithm_is_refused(learner: Learner, river: FiniteMDP) -> None:

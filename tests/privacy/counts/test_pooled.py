@@ -1,0 +1,240 @@
+"""Counts that are summed over the steps of an episode, for environments that are the same at every step."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dprl.algorithms.best_ucb_vi import BestUCBVIConfig
+from dprl.envs import Garnet, GridWorld, RandomMDP, RiverSwim
+from dprl.privacy import (
+    CentralPrivacy,
+    CountEncoding,
+    CountFamilies,
+    CountFamily,
+    CountPrivatizer,
+    CountQuery,
+    LocalPrivacy,
+    NoiseSpec,
+    NoPrivacy,
+    PooledFamilies,
+    PrivacyConfig,
+    PrivacyRequest,
+    Privatizer,
+    Streams,
+    UserRecord,
+    WeightedSums,
+)
+from dprl.privacy.audits.distinguishing_attack import Attack, measure
+from dprl.privacy.audits.findings import Claim, ProbeProof
+from dprl.privacy.audits.privatizer_probes import central_prefixes, local_reports, sent_row
+from dprl.privacy.counters import ExactCounter
+from dprl.privacy.counters.unary_bounds import UnaryCell, _log_pooled_moment
+
+H, PAIRS, STATES = 6, 4, 2
+FAMILIES = (
+    CountFamily("transitions", PAIRS * STATES, 2),
+    CountFamily("visits", PAIRS, 0, marginal_of="transitions"),
+    CountFamily("losses", PAIRS, 1, marginal_of="transitions", indicator=False),
+)
+STREAMS = Streams(0, "pooled")
+RUNS, ALPHA = 200_000, 1e-4
+
+
+def pooled(visits: int = 0, steps: int = H) -> PooledFamilies:
+    return PooledFamilies(steps, FAMILIES, visits_per_user=visits)
+
+
+def exactly(families: CountFamilies, kind: str, n_users: int = 20) -> CountPrivatizer:
+    """A privatizer without noise."""
+    query = CountQuery(CountEncoding(families, kind), NoiseSpec(None, ExactCounter(n_users)))
+    return Privatizer(query, PrivacyRequest(None, None, "none", "nothing is claimed"), n_users, STREAMS)
+
+
+def trajectory(generator: np.random.Generator, steps: int = H) -> UserRecord:
+    cells = generator.integers(PAIRS * STATES, size=steps)
+    index = np.stack([cells, cells % PAIRS, cells % PAIRS], axis=1)
+    return UserRecord(index, np.stack([np.ones(steps), np.ones(steps), generator.random(steps)], axis=1))
+
+
+@pytest.mark.parametrize(("visits", "l1", "l2", "linf"), [(1, 24, 4.90, 1), (4, 40, 12.65, 4), (0, 40, 28.28, 20)])
+def test_the_sensitivity_of_a_river(visits: int, l1: float, l2: float, linf: float) -> None:
+    """At H = 20 and S A = 12."""
+    config = BestUCBVIConfig(stationary=True, visits_per_user=visits)
+    row = config.families(RiverSwim(n_states=6, horizon=20).build()).row()
+    assert (row.l1, round(row.l2, 2), row.linf) == (l1, l2, linf)
+
+
+@settings(deadline=None)  # the first call compiles
+@given(st.integers(0, 2**32 - 1), st.integers(0, H + 1), st.sampled_from(["separate", "marginal", "one_hot"]))
+def test_no_two_records_differ_by_more(seed: int, visits: int, kind: str) -> None:
+    """Records of any content: a device may hold cells that contradict each other, or are none."""
+    generator = np.random.default_rng(seed)
+    most = generator.integers(1, 2 * PAIRS * STATES)
+    rows = []
+    for _ in range(2):
+        index, value = generator.integers(-2, most, size=(H, 3)), 2.0 * generator.standard_normal((H, 3))
+        privatizer = exactly(pooled(visits), kind)
+        rows.append(sent_row(privatizer, UserRecord(index, value)))
+    encoding = CountEncoding(pooled(visits), kind)
+    row, changed = encoding.released.row(len(encoding.released.families)), np.abs(rows[0] - rows[1])
+    assert changed.sum() <= row.l1
+    assert np.linalg.norm(changed) <= row.l2 + 1e-9
+    assert changed.max() <= row.linf
+    assert np.count_nonzero(changed) <= row.cells
+
+
+@pytest.mark.parametrize("kind", ["separate", "marginal", "one_hot"])
+@pytest.mark.parametrize("visits", [0, 1, 2])
+def test_they_are_the_counts_of_all_steps_that_are_counted(kind: str, visits: int) -> None:
+    generator = np.random.default_rng(1)
+    records = [trajectory(generator) for _ in range(20)]
+    for record in records:
+        record.value[:] = np.round(record.value)  # a coin that is no chance
+    privatizer = exactly(pooled(visits), kind)
+    for user, record in enumerate(records, start=1):
+        privatizer.receive(privatizer.send(record, user))
+    counts = privatizer.release()
+    expected = {family.name: np.zeros(family.width) for family in FAMILIES}
+    for record in records:
+        seen = np.zeros(PAIRS)
+        for (cell, pair, _), value in zip(record.index, record.value, strict=True):
+            seen[pair] += 1
+            if visits == 0 or seen[pair] <= visits:
+                expected["transitions"][cell] += 1
+                expected["visits"][pair] += 1
+                expected["losses"][pair] += value[2]
+    for name, cells in expected.items():
+        assert np.array_equal(privatizer.query.family(counts, name)[0], cells)
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "optimized_unary_encoding", "sampled_symmetric_unary_encoding"])
+def test_local_reports_add_up_to_them_on_average(mechanism: str) -> None:
+    """Within 6 standard errors of 4,000 users; error bounds at 1e-6 hold as well."""
+    generator, n_users = np.random.default_rng(2), 4000
+    privacy = LocalPrivacy(4.0, families="one_hot", mechanism=mechanism)
+    exact, noisy = exactly(pooled(), "one_hot", n_users), privacy.build(pooled(), n_users, STREAMS)
+    for user in range(1, n_users + 1):
+        record = trajectory(generator)
+        record.value[:] = np.round(record.value)
+        for privatizer in (exact, noisy):
+            privatizer.receive(privatizer.send(record, user))
+    truth, found = exact.release().values, noisy.release().values
+    certificate = noisy.certificate("x").to_dict()
+    assert certificate["verdict"] == "holds"
+    transitions = noisy.query.family
+    error = transitions(noisy.release(), "transitions") - transitions(exact.release(), "transitions")
+    # The most of a cell, at the end: every user adds at least the noise's variance.
+    assert 0.2 < np.sqrt(np.mean(error**2)) / certificate["error"]["max"] < 3.0
+    bounds = noisy.precision(1e-6).bounds
+    assert np.abs(error).max() <= bounds["transitions"]
+    assert np.abs(found - truth).max() <= max(bounds.values())
+    sums = WeightedSums("transitions", STATES, 1, n_users)
+    assert np.abs(error.reshape(STATES, PAIRS).sum(axis=0)).max() <= noisy.query.weighted_precision(sums, 1e-6)
+
+
+@given(
+    st.integers(1, 3),
+    st.floats(0.05, 0.45),
+    st.floats(0.5, 0.99),
+    st.lists(st.floats(0.0, 1.0), min_size=2, max_size=3),
+    st.floats(-3.0, 3.0),
+)
+def test_the_moment_of_a_pooled_sum_is_the_largest(
+    steps: int, q: float, p: float, weights: list[float], argument: float
+) -> None:
+    """Of all trajectories and all weights in [0, 1], by listing trajectories, bits and the step that is sent."""
+    cells = len(weights)
+    bound = _log_pooled_moment(UnaryCell(p, q, steps, cells), argument)
+    for path in itertools.product(range(cells + 1), repeat=steps):  # the last cell is in no sum
+        truth = sum(weights[cell] for cell in path if cell < cells)
+        mean = 0.0
+        for hot in path:
+            log = 0.0
+            for cell, weight in enumerate(weights):
+                chance = p if cell == hot else q
+                step = argument * steps * weight / (p - q)
+                log += math.log((1 - chance) * math.exp(-step * q) + chance * math.exp(step * (1 - q)))
+            mean += math.exp(log) / steps
+        assert math.log(mean) - argument * truth <= bound + 1e-9
+
+
+def attacked(config: PrivacyConfig, visits: int, claim: Claim, runs: int = RUNS) -> Any:
+    privatizer = config.build(pooled(visits, steps=3), 2, STREAMS)
+    probe = central_prefixes if privatizer.trust_model == "jdp" else local_reports
+    proved = ProbeProof.of(privatizer.planned_ledger().curve, claim)
+    return measure(probe(privatizer, f"{config}"), claim, proved, Attack(runs, 0, ALPHA))
+
+
+@pytest.mark.parametrize(
+    ("model", "settings", "visits"),
+    [
+        (CentralPrivacy, {"counter": "kary_tree"}, 0),
+        (LocalPrivacy, {"mechanism": "laplace"}, 0),
+        (LocalPrivacy, {"mechanism": "laplace"}, 1),
+        (LocalPrivacy, {"mechanism": "sampled_optimized_unary_encoding"}, 0),
+        (LocalPrivacy, {"mechanism": "optimized_unary_encoding"}, 0),
+    ],
+)
+def test_audits_reach_the_proof_and_refute_two_thirds_of_the_noise(model: Any, settings: Any, visits: int) -> None:
+    """False alarm of a sound release: below 1e-4."""
+    sound = attacked(model(1.0, families="one_hot", **settings), visits, Claim(1.0))
+    assert not sound.refutes
+    assert 0.6 < sound.epsilon_lb <= 1.0
+    assert attacked(model(1.5, families="one_hot", **settings), visits, Claim(1.0)).refutes
+
+
+@pytest.mark.parametrize("mechanism", ["optimized_unary_encoding", "sampled_symmetric_unary_encoding"])
+def test_every_step_of_unary_encodings_sends_one_cell(mechanism: str) -> None:
+    with pytest.raises(ValueError, match="mechanism must be additive noise unless every step sends one cell"):
+        LocalPrivacy(1.0, families="one_hot", mechanism=mechanism).build(pooled(1), 2, STREAMS)
+
+
+@pytest.mark.parametrize("visits", [0, 2])
+def test_audits_of_gaussian_noise_are_below_the_proof(visits: int) -> None:
+    privacy = CentralPrivacy(1.0, 1e-6, families="one_hot", counter="normalized_square_root")
+    measured = attacked(privacy, visits, Claim(1.0, 1e-6), RUNS // 10)
+    assert not measured.refutes
+    assert 0.15 < measured.epsilon_lb <= 1.0
+    less = CentralPrivacy(4.0, 1e-6, families="one_hot", counter="normalized_square_root")
+    assert attacked(less, visits, Claim(1.0, 1e-6), RUNS // 10).refutes
+
+
+def test_the_certificate_says_what_is_assumed() -> None:
+    def certificate(families: CountFamilies) -> Any:
+        return CentralPrivacy(1.0).build(families, 9, STREAMS).planned_certificate("x").to_dict()
+
+    assert certificate(CountFamilies(H, FAMILIES))["assumption"] is None
+    assert certificate(pooled())["assumption"].startswith("the environment is the same at every step")
+
+
+def built(env: Any, privacy: PrivacyConfig, **settings: Any) -> CountPrivatizer:
+    return BestUCBVIConfig(stationary=True, **settings).privatizer(env.build(), privacy, 100, STREAMS)
+
+
+@pytest.mark.parametrize("env", [RiverSwim(), GridWorld(), Garnet(), RandomMDP(stationary=True)])
+def test_environments_that_are_the_same_at_every_step(env: Any) -> None:
+    privatizer = built(env, NoPrivacy())
+    sizes = env.build()
+    assert privatizer.query.families.n_cells == sizes.n_states * sizes.n_actions * (sizes.n_states + 2)
+    assert privatizer.in_blocks
+    assert not built(env, NoPrivacy(), visits_per_user=1).in_blocks
+
+
+def test_others_are_refused_and_so_are_limits_without_it() -> None:
+    with pytest.raises(ValueError, match="stationary must be false on random_mdp, got true"):
+        built(RandomMDP(), NoPrivacy())
+    with pytest.raises(ValueError, match="visits_per_user must be 0 without stationary: true, got 2"):
+        BestUCBVIConfig(visits_per_user=2)
+    with pytest.raises(ValueError, match="simulation must be users here"):
+        built(RiverSwim(), NoPrivacy(), visits_per_user=2, simulation="blocks")
+    with pytest.raises(ValueError, match="calibration must be certified here, got printed"):
+        built(RiverSwim(), CentralPrivacy(1.0, calibration="printed"))
+    with pytest.raises(ValueError, match="stationary must be true or false"):
+        BestUCBVIConfig(stationary="yes")  # type: ignore[arg-type]
