@@ -12,7 +12,8 @@ from dprl.privacy.mechanisms import MECHANISMS
 from dprl.privacy.messages import PrivateMessages, SubmissionRange, UserMessage
 from dprl.privacy.privatizer import ClientSpec, Privatizer
 from dprl.privacy.queries.bits import BitQuery, receive_bit, send_bit
-from dprl.privacy.queries.count_encoding import CountEncoding, CountFamilies, CountFamily, PooledFamilies, UserRecord
+from dprl.privacy.queries.count_encoding import CountEncoding
+from dprl.privacy.queries.count_families import CountFamilies, CountFamily, PooledFamilies, UserRecord
 from dprl.privacy.queries.count_precision import NoiseSpec, WeightedSums
 from dprl.privacy.queries.counts import CountQuery
 from dprl.privacy.queries.gradient_client import GradientClient

@@ -23,7 +23,7 @@ from dprl.privacy.counters.binary_tree import BinaryTree
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
 from dprl.privacy.mechanisms.gaussian import Gaussian
 from dprl.privacy.mechanisms.laplace import Laplace
-from dprl.privacy.queries.count_encoding import CountFamilies, CountFamily
+from dprl.privacy.queries.count_families import CountFamilies, CountFamily
 from dprl.privacy.queries.printed import PRINTED
 
 EPSILON, HORIZON, EPISODES = 1.0, 5, 1000

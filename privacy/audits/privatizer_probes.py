@@ -30,7 +30,8 @@ from dprl.privacy.mechanisms.gram_base import RawGram
 from dprl.privacy.mechanisms.gram_laws import GramGaussian
 from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder
 from dprl.privacy.queries.bits import BitChannel, send_bit
-from dprl.privacy.queries.count_encoding import CountFamilies, CountFamily, PooledFamilies, UserRecord, add_record
+from dprl.privacy.queries.count_encoding import add_record
+from dprl.privacy.queries.count_families import CountFamilies, CountFamily, PooledFamilies, UserRecord
 from dprl.privacy.queries.count_kernels import CountChannel, encode, send_and_aggregate
 from dprl.privacy.queries.count_kernels import release as write_release
 from dprl.privacy.queries.linear_statistics import StatisticsQuery

@@ -18,7 +18,8 @@ from dprl.privacy.mechanisms.unary_encoding import (
     SymmetricUnaryEncoding,
     UnaryEncoder,
 )
-from dprl.privacy.queries.count_encoding import RELEASED_FAMILIES, CountEncoding, CountFamilies
+from dprl.privacy.queries.count_encoding import RELEASED_FAMILIES, CountEncoding
+from dprl.privacy.queries.count_families import CountFamilies
 
 AUTO = "auto"
 _UNARY = {encoding.name: encoding for encoding in (SymmetricUnaryEncoding, OptimizedUnaryEncoding)}

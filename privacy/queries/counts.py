@@ -18,7 +18,8 @@ from dprl.privacy.mechanisms.base import INTEGER, Mechanism, Noise, Sensitivity
 from dprl.privacy.mechanisms.sampling import SILENT
 from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder
 from dprl.privacy.queries.count_blocks import UserBlock, draws_blocks, sum_of_messages
-from dprl.privacy.queries.count_encoding import CountEncoding, CountFamilies, CountFamily, UserRecord, collect
+from dprl.privacy.queries.count_encoding import CountEncoding, collect
+from dprl.privacy.queries.count_families import CountFamilies, CountFamily, UserRecord
 from dprl.privacy.queries.count_kernels import (
     SAMPLED_UNARY,
     SUMS,

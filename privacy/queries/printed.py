@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dprl.privacy.queries.count_encoding import CountFamilies
+from dprl.privacy.queries.count_families import CountFamilies
 
 PrintedError = Callable[[float, int, int, float], float]
 """(Laplace scale b, n_users, n_cells, beta) -> E, for the cells of one family."""

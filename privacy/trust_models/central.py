@@ -12,7 +12,8 @@ from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
 from dprl.privacy.mechanisms.gram_laws import GramGaussian, GramLaplace
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.queries.count_calibration import AUTO, calibrated_counter, counter_names
-from dprl.privacy.queries.count_encoding import CountEncoding, CountFamilies
+from dprl.privacy.queries.count_encoding import CountEncoding
+from dprl.privacy.queries.count_families import CountFamilies
 from dprl.privacy.queries.count_precision import NoiseSpec
 from dprl.privacy.queries.counts import CountQuery
 from dprl.privacy.queries.gradient_calibration import GradientBudget, vector_law

@@ -10,7 +10,8 @@ from dprl.privacy.mechanisms import ADDITIVE
 from dprl.privacy.mechanisms.base import INTEGER
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.queries.count_calibration import AUTO, CountBudget
-from dprl.privacy.queries.count_encoding import RELEASED_FAMILIES, CountEncoding, CountFamilies
+from dprl.privacy.queries.count_encoding import RELEASED_FAMILIES, CountEncoding
+from dprl.privacy.queries.count_families import CountFamilies
 from dprl.privacy.queries.count_precision import NoiseSpec
 from dprl.privacy.queries.counts import CountQuery
 from dprl.privacy.queries.printed import PRINTED, PrintedLemma, PrintedPrivatizers

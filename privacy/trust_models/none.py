@@ -11,7 +11,8 @@ from dprl.privacy.mechanisms.clipping import NORMS
 from dprl.privacy.mechanisms.gram_base import RawGram
 from dprl.privacy.mechanisms.vectors import RawVector
 from dprl.privacy.queries.bits import BitQuery
-from dprl.privacy.queries.count_encoding import CountEncoding, CountFamilies
+from dprl.privacy.queries.count_encoding import CountEncoding
+from dprl.privacy.queries.count_families import CountFamilies
 from dprl.privacy.queries.count_precision import NoiseSpec
 from dprl.privacy.queries.counts import CountQuery
 from dprl.privacy.queries.gradient_calibration import PAPER_CLIP

@@ -1,0 +1,165 @@
+"""Families of counts: the cells that an episode adds to, their layout, and the largest change by one user."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dprl.privacy.base import Float64Array, Int64Array
+from dprl.privacy.mechanisms.base import Sensitivity
+
+
+@dataclass(frozen=True)
+class CountFamily:
+    """One family of counters; at every step a user adds a value in [0, 1] to exactly one cell of it.
+
+    Args:
+        name: the channel's name in ledger and certificate.
+        width: cells per step.
+        public_start_change: how much replacing a user can change step 1 in L1 (0, 1 or 2) when the first state and
+            the first action are public; 2 without that knowledge.
+        marginal_of: the family that tells this one's cell, that one's modulo `width`; '' for none.
+        indicator: whether the value is always 1; where it is not, it can be anything in [0, 1].
+    """
+
+    name: str
+    width: int
+    public_start_change: int
+    marginal_of: str = ""
+    indicator: bool = True
+
+    def __post_init__(self) -> None:
+        if self.width < 1 or self.public_start_change not in (0, 1, 2):
+            raise ValueError(f"width must be at least 1 and public_start_change 0, 1 or 2, got {self}; count one cell")
+
+
+@dataclass(frozen=True)
+class CountFamilies:
+    """All counters of a learner, laid out as [n_steps, cells of a step], the families side by side in each step.
+
+    Replacing a user changes at most two cells per step and family, each by at most 1: 2 * n_steps in L1 per family.
+
+    Args:
+        n_steps: H. families: in the order of the layout.
+        paper: the paper of the privatizer, for `calibration: printed`; '' where no paper prints a scale.
+        players: how many people make one episode, and its report, together. They are one user: they are not
+            protected from each other.
+    """
+
+    n_steps: int
+    families: tuple[CountFamily, ...]
+    paper: str = ""
+    players: int = 1
+
+    def __post_init__(self) -> None:
+        widths = {family.name: family.width for family in self.families}
+        if self.n_steps < 1 or len(widths) != len(self.families):
+            raise ValueError(f"families must have a step and different names, got {self}; two would share their cells")
+        for family in self.families:
+            if family.marginal_of and widths.get(family.marginal_of, 0) % family.width != 0:
+                raise ValueError(f"marginal_of must name a family of a multiple of {family.width} cells, got {family}")
+            if family.marginal_of and family.marginal_of not in widths:
+                raise ValueError(f"marginal_of must name a family, got {family}; leave it empty for none")
+
+    @property
+    def block(self) -> int:
+        """Cells of one step, over all families."""
+        return sum(family.width for family in self.families)
+
+    @property
+    def layers(self) -> int:
+        """Number of steps with counts of their own: H."""
+        return self.n_steps
+
+    @property
+    def assumption(self) -> str | None:
+        """What the counts take for granted of the environment, for the certificate; None for nothing."""
+        return None
+
+    @property
+    def n_cells(self) -> int:
+        """All cells."""
+        return self.layers * self.block
+
+    def offsets(self) -> Int64Array:
+        """Start of each family within a step, int64[n_families]."""
+        widths = [family.width for family in self.families]
+        return np.cumsum([0, *widths[:-1]]).astype(np.int64)
+
+    def row(self, n_families: int = 1) -> Sensitivity:
+        """Sensitivity of all that one user adds to so many families."""
+        # D3: the papers count H, the cells of a trajectory that is removed; a replaced one changes 2 a step.
+        return Sensitivity.of_cells(2 * self.n_steps * n_families)
+
+    def row_after_public_start(self, family: CountFamily) -> Sensitivity | None:
+        """Sensitivity of one family when the first state and action are public; None if nothing changes."""
+        changed = 2 * (self.n_steps - 1) + family.public_start_change
+        return Sensitivity.of_cells(changed) if changed > 0 else None
+
+    def attains_row(self, family: CountFamily) -> bool:
+        """Whether some pair of users differs in a family as much as `row` says."""
+        # A step has two cells that a pair of trajectories can differ in.
+        return family.width > 1
+
+
+@dataclass(frozen=True)
+class PooledFamilies(CountFamilies):
+    """Counts summed over the steps, for environments that are the same at every step: [cells of a step].
+
+    Replacing a user changes each family by 2H in L1 as before, but by up to sqrt(2) H in L2 and H in one cell, or less
+    if only the first m visits of each cell of the narrowest family are counted: v = min(H, m * its width) steps in all,
+    so 2v in L1, and in L2 the root of twice the largest sum of squares of numbers up to m that add up to v.
+
+    Args:
+        visits_per_user: m; 0 counts all.
+    """
+
+    visits_per_user: int = 0
+
+    @property
+    def layers(self) -> int:
+        """Number of steps with counts of their own: one stands for all."""
+        return 1
+
+    @property
+    def assumption(self) -> str:
+        """What the counts take for granted of the environment, for the certificate."""
+        return (
+            "the environment is the same at every step, and counts are summed over steps; the guarantee does not "
+            "depend on it"
+        )
+
+    def row(self, n_families: int = 1) -> Sensitivity:
+        """Sensitivity of all that one user adds to so many families."""
+        most = min(self.visits_per_user or self.n_steps, self.n_steps)
+        steps = min(self.n_steps, most * min(family.width for family in self.families))
+        full, rest = divmod(steps, most)
+        squares = full * most**2 + rest**2
+        cells = min(2 * steps, self.block)
+        return Sensitivity(
+            float(2 * steps * n_families), math.sqrt(2 * squares * n_families), float(most), cells * n_families
+        )
+
+    def row_after_public_start(self, family: CountFamily) -> Sensitivity | None:
+        """The same as `row`: a bound."""
+        del family
+        return self.row()
+
+    def attains_row(self, family: CountFamily) -> bool:
+        """Whether some pair of users differs in a family as much as `row` says."""
+        return family.width > 1 and not self.visits_per_user
+
+
+@dataclass(frozen=True)
+class UserRecord:
+    """One user's raw record. It stays on the client's side: only `send` takes it.
+
+    Args:
+        index: int64[n_steps, n_families], the cell of the family that the user adds to at that step.
+        value: float64[n_steps, n_families], the amount, in [0, 1].
+    """
+
+    index: Int64Array = field(repr=False)
+    value: Float64Array = field(repr=False)
