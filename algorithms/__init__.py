@@ -12,6 +12,7 @@ from dprl.algorithms.pgc_a3c import PGCA3CConfig
 from dprl.algorithms.private_ucb_po import PrivateUCBPOConfig
 from dprl.algorithms.private_ucb_vi import PrivateUCBVIConfig
 from dprl.algorithms.pucb import PUCBConfig
+from dprl.algorithms.random_vi import RandomVIConfig
 from dprl.algorithms.tabular import TabularConfig, TabularLearner, TabularMDPConfig
 
 _CONFIGS: tuple[type[AlgorithmConfig], ...] = (
@@ -20,6 +21,7 @@ _CONFIGS: tuple[type[AlgorithmConfig], ...] = (
     PUCBConfig,
     LDPOBIConfig,
     BestUCBVIConfig,
+    RandomVIConfig,
     DPUCBVIConfig,
     DPNashVIConfig,
     PGCA3CConfig,
@@ -43,6 +45,7 @@ __all__ = [
     "PUCBConfig",
     "PrivateUCBPOConfig",
     "PrivateUCBVIConfig",
+    "RandomVIConfig",
     "TabularConfig",
     "TabularLearner",
     "TabularMDPConfig",

@@ -91,6 +91,11 @@ class TabularConfig(ABC, Generic[E]):
     def bonus(self, env: E, privatizer: CountPrivatizer, episodes: int) -> Any:  # noqa: ANN401 - each has its own
         """Return the numbers of the exploration bonus, a NamedTuple, as `plan` reads them."""
 
+    def bonus_of_run(self, env: E, privatizer: CountPrivatizer, episodes: int, streams: Streams) -> Any:  # noqa: ANN401
+        """Return `bonus` for one run; planners that draw at random take a stream for it here."""
+        del streams
+        return self.bonus(env, privatizer, episodes)
+
     @abstractmethod
     def tables(self, env: E, episodes: int) -> Any:  # noqa: ANN401
         """Return the tables of planning: a NamedTuple of arrays; `plan` writes two of them for readers.
@@ -166,7 +171,7 @@ class TabularLearner(Learner):
         self._derived = config.derived(env, privatizer, episodes)
         # For metrics: no user has been on its device.
         self._unplayed = config.simulator(env, episodes, streams)
-        self._bonus = config.bonus(env, privatizer, episodes)
+        self._bonus = config.bonus_of_run(env, privatizer, episodes, streams)
         self._tables = config.tables(env, episodes)
         self._schedule = Schedule(config.replan_growth, np.array([1, 1], dtype=np.int64), np.zeros(1))
         self._plan(privatizer.release(), self._tables)
@@ -220,8 +225,9 @@ class TabularMDPConfig(TabularConfig[FiniteMDP]):
     """The settings of every tabular algorithm on finite MDPs."""
 
     plays: ClassVar[type[Env]] = FiniteMDP
-    bounds_optimum: ClassVar[bool] = True
-    """Whether `tables.optimistic` bounds the optimal values from above; else those of the policy deployed last."""
+    bounds_optimum: ClassVar[bool | None] = True
+    """Whether `tables.optimistic` bounds the optimal values from above, or those of the policy deployed last; None:
+    neither."""
 
     @property
     def counts_losses(self) -> bool:

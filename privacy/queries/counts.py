@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -18,6 +19,7 @@ from dprl.privacy.mechanisms.base import INTEGER, Mechanism, Noise, Sensitivity
 from dprl.privacy.mechanisms.sampling import SILENT
 from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder
 from dprl.privacy.queries.count_blocks import UserBlock, draws_blocks, sum_of_messages
+from dprl.privacy.queries.count_calibration import report_variance
 from dprl.privacy.queries.count_encoding import CountEncoding, collect
 from dprl.privacy.queries.count_families import CountFamilies, CountFamily, UserRecord
 from dprl.privacy.queries.count_kernels import (
@@ -38,6 +40,8 @@ from dprl.privacy.query import Query
 from dprl.privacy.randomness.streams import Streams, noise_identity
 from dprl.privacy.schedule import EVERY_USER, ReleaseSchedule, release_number
 from dprl.privacy.threat_models import ThreatModel, of_counts
+
+_MOST_PROFILE_ITEMS = 10**6
 
 
 @dataclass(frozen=True)
@@ -239,6 +243,22 @@ class CountQuery(Query):
         if self.schedule is not None:
             sums = replace(sums, users=self.schedule.releases_until(sums.users))
         return weighted_bound(self.encoding, self.noise, sums, beta)
+
+    def deviations(self) -> tuple[Int64Array, Float64Array, float]:
+        """Return the standard deviation of the noise of one released cell.
+
+        As numbers of users int64[n] with the deviation after each, float64[n], or, where it grows with the root of the
+        users, as that after one of them, n = 0. Counters of more than a million items have their largest one.
+        """
+        counter, law = self.noise.counter, self.noise.law
+        if law is not None or counter.node is None:
+            one = 0.0 if law is None else math.sqrt(report_variance(law, self.encoding.released))
+            return np.zeros(0, dtype=np.int64), np.zeros(0), one
+        node = math.sqrt(counter.node.variance)
+        if counter.n_items > _MOST_PROFILE_ITEMS:
+            return np.array([self.noise.counter.n_items]), np.array([node * counter.errors()[1]]), 0.0
+        times = np.arange(1, counter.n_items + 1) if self.schedule is None else self.schedule.times
+        return times, node * counter.profile(), 0.0
 
     def details(self, request: PrivacyRequest, events: tuple[ReleaseEvent, ...], arithmetic: str) -> Mapping[str, Any]:
         """Return the size of the error, its spread over users, and the best noise for the same request."""

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dprl.algorithms import ALGORITHMS
 from dprl.envs import Env, FiniteMDP, MarkovGame
 from tests.algorithms.cases import (
     EACH,
     GROWTH,
     PRACTICAL,
+    TABULAR,
     TRUST,
     Environments,
     Learner,
@@ -22,6 +24,8 @@ from tests.algorithms.cases import (
     regret_of,
     value_of,
 )
+
+OPTIMISTIC = [name for name in TABULAR if getattr(ALGORITHMS[name], "bounds_optimum", True) is not None]
 
 
 def bounded(algorithm: Any, env: Env) -> np.ndarray:
@@ -46,7 +50,7 @@ def failures_of_optimism(runs: list[Any], env: Env) -> tuple[int, float]:
     return failures, saturated
 
 
-@EACH
+@pytest.mark.parametrize("name", OPTIMISTIC)
 @TRUST
 def test_optimism_holds_at_the_papers_constants(
     privacy: Any, name: str, learner: Learner, envs: Environments[Any]

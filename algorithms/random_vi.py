@@ -1,0 +1,199 @@
+"""random_vi: value iteration on random draws around private counts, in proportion to what is not known of them.
+
+It is our own algorithm, in the spirit of randomised value functions (Osband, Van Roy, Wen 2016). The variance of an
+estimate is the sum of two parts that are both known: that of so few visits, and that of the noise. So there is no
+constant to tune, and no theorem either.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from dprl.algorithms.base import Float64Array, Int64Array
+from dprl.algorithms.tabular import Released, StationaryMDPConfig, learning_loop
+from dprl.algorithms.tabular.greedy import act_greedily
+from dprl.compiled import inlined, kernel
+from dprl.envs import FiniteMDP
+from dprl.privacy import CountPrivatizer, Streams
+from dprl.privacy.mechanisms.base import Noise
+from dprl.privacy.mechanisms.gaussian import Gaussian
+from dprl.privacy.mechanisms.sampling import SILENT, fill_noise
+
+_NEAREST_STEPS = 12
+
+
+class _Draws(NamedTuple):
+    """The numbers of the draws.
+
+    times int64[n], deviations float64[n]: standard deviation of a released cell after so many users, precision_scale
+    multiplied in; per_root: the same after one user where it grows with their root, n = 0; transitions, losses: how
+    many released cells make one; scale: bonus_scale; normal: the stream of the draws.
+    """
+
+    times: Int64Array
+    deviations: Float64Array
+    per_root: float
+    transitions: int
+    losses: int
+    scale: float
+    normal: Noise
+
+
+class _Tables(NamedTuple):
+    """Arrays of planning.
+
+    policy int64[H, S]; optimistic float64[S]: values of the draw, no bounds; cost float64[S]: cap less those of the
+    next step; q float64[S*A]; drawn float64[H*S*A]; nearest float64[S']: scratch.
+    """
+
+    policy: Int64Array
+    optimistic: Float64Array
+    cost: Float64Array
+    q: Float64Array
+    drawn: Float64Array
+    nearest: Float64Array
+
+
+@inlined
+def _deviation(draws: _Draws, users: int) -> float:
+    """Return the standard deviation of the noise of a released cell after so many users."""
+    if users == 0:
+        return 0.0
+    if draws.times.shape[0] == 0:
+        return draws.per_root * math.sqrt(users)
+    return float(draws.deviations[min(np.searchsorted(draws.times, users), draws.times.shape[0] - 1)])
+
+
+@inlined
+def fill_nearest(step: Float64Array, pair: int, total: float, nearest: Float64Array) -> None:
+    """Fill nearest float64[S'] with the non-negative counts of sum `total` that are nearest to step[:, pair]."""
+    shift = 0.0
+    for _ in range(_NEAREST_STEPS):  # Newton: x = max(N - shift, 0)
+        left, number = -total, 0.0
+        for t in range(nearest.shape[0]):
+            above = step[t, pair] - shift
+            left += max(above, 0.0)
+            number += 1.0 if above > 0.0 else 0.0
+        shift += left / max(number, 1.0)
+    for t in range(nearest.shape[0]):
+        nearest[t] = max(step[t, pair] - shift, 0.0)
+
+
+@inlined
+def estimate_cost(
+    step: Float64Array, pair: int, cost: Float64Array, cap: float, noise: tuple[float, float], nearest: Float64Array
+) -> tuple[float, float]:
+    """Return mean and standard deviation of the cost of one (s, a) of a step, before any prior.
+
+    step float64[S+2, S*A]: transitions, visits, losses; cost float64[S]: that of the next state; noise: variances of
+    the noise of one transition count and of one loss count.
+    """
+    n_states = cost.shape[0]
+    visits = max(step[n_states, pair], 1.0)
+    fill_nearest(step, pair, visits, nearest)
+    first, second, centre, spread = 0.0, 0.0, 0.0, 0.0
+    for t in range(n_states):
+        first += nearest[t] / visits * cost[t]
+        second += nearest[t] / visits * cost[t] * cost[t]
+        centre += cost[t] / n_states
+    for t in range(n_states):
+        spread += (cost[t] - centre) ** 2  # the total is known: only differences of costs matter
+    loss = min(max(step[n_states + 1, pair] / visits, 0.0), 1.0)
+    sampling = max(second - first * first, 0.0) + loss * (1.0 - loss) + (1.0 + (cap - 1.0) ** 2) / visits
+    variance = sampling / visits + (noise[0] * spread + noise[1]) / (visits * visits)
+    return loss + first, math.sqrt(variance)
+
+
+@kernel
+def plan(counts: Released, draws: _Draws, tables: _Tables) -> tuple[bool, float]:
+    """Value iteration on one draw of all costs; returns (did the policy change, share of saturated cells).
+
+    Where visits do not stand out from the noise, a cost is drawn from the prior, a quarter of the cap with a deviation
+    of half of it: mean and variance are mixed with the weight N^2 / (N^2 + variance of N + 1).
+    """
+    policy, optimistic, cost, q, drawn, nearest = tables
+    horizon, n_states = policy.shape
+    pairs = q.shape[0]
+    values = counts.values.reshape((-1, n_states + 2, pairs))
+    one = _deviation(draws, counts.users) ** 2
+    noise = draws.transitions * one, draws.losses * one
+    fill_noise(drawn, draws.normal, np.uint64(counts.users) * np.uint64(drawn.shape[0]))
+    changed, saturated = False, 0
+    optimistic[:] = 0.0
+    for h in range(horizon - 1, -1, -1):
+        cap = float(horizon - h)
+        cost[:] = cap - 1.0 - optimistic
+        step = values[h if values.shape[0] == horizon else 0]
+        for j in range(pairs):
+            visits = max(step[n_states, j], 0.0)
+            mean, deviation = estimate_cost(step, j, cost, cap, noise, nearest)
+            known = visits * visits / (visits * visits + n_states * noise[0] + 1.0)
+            mean = known * mean + (1.0 - known) * 0.25 * cap
+            deviation = math.sqrt(known * min(deviation, cap) ** 2 + (1.0 - known) * 0.25 * cap * cap)
+            q[j] = cap - mean + draws.scale * drawn[h * pairs + j] * deviation
+        moved, full = act_greedily(q, cap, policy[h], optimistic)
+        changed |= moved
+        saturated += full
+    return changed, saturated / (horizon * pairs)
+
+
+run = learning_loop(plan)
+
+
+@dataclass(frozen=True)
+class RandomVIConfig(StationaryMDPConfig):
+    """Value iteration on random draws around private counts, with the known variances of data and noise (ours).
+
+    It has no constant to tune and no theorem. Best with `families: one_hot` and, under jdp, `counter: auto`.
+    bonus_scale multiplies the deviation of the draws, precision_scale the noise's part of it. It plans, with one draw,
+    after every 1 % more episodes by default.
+    """
+
+    replan_growth: float = 0.01
+    name: ClassVar[str] = "random_vi"
+    bounds_optimum: ClassVar[bool | None] = None
+    plan = staticmethod(plan)
+    run = staticmethod(run)
+
+    @property
+    def counts_losses(self) -> bool:
+        """Whether users count losses 1 - r: always."""
+        return True
+
+    def bonus(self, env: FiniteMDP, privatizer: CountPrivatizer, episodes: int) -> _Draws:
+        """Return the deviations of the noise, without draws: plans are those of the means."""
+        del env, episodes
+        query = privatizer.query
+        times, deviations, per_root = query.deviations()
+        transitions, _, losses = query.families.families
+        return _Draws(
+            times=times,
+            deviations=self.precision_scale * deviations,
+            per_root=self.precision_scale * per_root,
+            transitions=query.encoding.summands(transitions),
+            losses=query.encoding.summands(losses),
+            scale=self.bonus_scale,
+            normal=SILENT,
+        )
+
+    def bonus_of_run(self, env: FiniteMDP, privatizer: CountPrivatizer, episodes: int, streams: Streams) -> _Draws:
+        """Return the same with the run's stream of draws."""
+        normal = Gaussian(1.0).noise(streams.key("exploration", self.name))
+        return self.bonus(env, privatizer, episodes)._replace(normal=normal)
+
+    def tables(self, env: FiniteMDP, episodes: int) -> _Tables:  # noqa: ARG002
+        """Return tables of zeros."""
+        horizon, n_states, n_actions = env.rewards.shape
+        pairs = n_states * n_actions
+        return _Tables(
+            policy=np.zeros((horizon, n_states), dtype=np.int64),
+            optimistic=np.zeros(n_states),
+            cost=np.zeros(n_states),
+            q=np.zeros(pairs),
+            drawn=np.zeros(horizon * pairs),
+            nearest=np.zeros(n_states),
+        )

@@ -1,0 +1,147 @@
+"""random_vi against a plain NumPy reading of its docstrings, and the deviations of noise that it plans with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dprl.algorithms import RandomVIConfig
+from dprl.algorithms.base import Float64Array
+from dprl.algorithms.random_vi import fill_nearest, plan
+from dprl.algorithms.tabular import Released
+from dprl.envs import FiniteMDP
+from dprl.privacy import CentralPrivacy, CountPrivatizer, LocalPrivacy, NoPrivacy, Streams
+from dprl.privacy.mechanisms.sampling import fill_noise
+from tests.algorithms.cases import Learner
+from tests.algorithms.test_best_ucb_vi import noisy_counts
+
+EPISODES = 40
+COUNTERS = ("binary_tree", "kary_tree", "normalized_square_root", "buffered_toeplitz")
+NOISES: dict[str, Any] = {
+    **{name: CentralPrivacy(20.0, 1e-6, counter=name, families="one_hot") for name in COUNTERS},
+    "every user": CentralPrivacy(20.0, counter="kary_tree", families="marginal", releases="every_user"),
+    "laplace": LocalPrivacy(20.0, families="separate"),
+    "unary": LocalPrivacy(1.0, families="one_hot", mechanism="optimized_unary_encoding"),
+    "sampled": LocalPrivacy(1.0, families="one_hot", mechanism="sampled_optimized_unary_encoding"),
+}
+
+
+def planned_plainly(values: Float64Array, deviation: float, drawn: Float64Array, summands: tuple[int, int]) -> Any:
+    """Policy and first values by one draw, float64[H, S+2, S, A] -> int64[H, S], float64[S]."""
+    horizon, _, n_states, n_actions = values.shape
+    policy, best = np.zeros((horizon, n_states), dtype=np.int64), np.zeros(n_states)
+    for h in range(horizon - 1, -1, -1):
+        cap, q = float(horizon - h), np.zeros((n_states, n_actions))
+        cost = cap - 1.0 - best
+        for s, a in np.ndindex(n_states, n_actions):
+            counts, visits, losses = (
+                values[h, :n_states, s, a],
+                values[h, n_states, s, a],
+                values[h, n_states + 1, s, a],
+            )
+            number = max(visits, 1.0)
+            law = nearest(counts, number) / number
+            mean, loss = law @ cost, np.clip(losses / number, 0.0, 1.0)
+            data = max(law @ cost**2 - mean**2, 0.0) + loss * (1.0 - loss) + (1.0 + (cap - 1.0) ** 2) / number
+            noise = summands[0] * ((cost - cost.mean()) ** 2).sum() + summands[1]
+            variance = data / number + deviation**2 * noise / number**2
+            weight = max(visits, 0.0) ** 2
+            weight /= weight + n_states * summands[0] * deviation**2 + 1.0
+            centre = weight * (loss + mean) + (1.0 - weight) * cap / 4.0
+            width = np.sqrt(weight * min(np.sqrt(variance), cap) ** 2 + (1.0 - weight) * cap**2 / 4.0)
+            q[s, a] = cap - centre + drawn[h, s, a] * width
+        policy[h], best = q.argmax(axis=1), np.clip(q.max(axis=1), 0.0, cap)
+    return policy, best
+
+
+def nearest(counts: Float64Array, total: float) -> Float64Array:
+    """The non-negative vector of sum `total` nearest to `counts`, by bisection on the shift."""
+    low, high = counts.min() - total, counts.max()
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if np.maximum(counts - middle, 0.0).sum() > total else (low, middle)
+    return np.asarray(np.maximum(counts - low, 0.0))
+
+
+def test_the_nearest_counts_are_those_on_the_simplex() -> None:
+    generator = np.random.default_rng(0)
+    for _ in range(200):
+        step = generator.normal(2.0, 20.0, size=(5, 1))
+        total, found = float(generator.uniform(1.0, 50.0)), np.zeros(5)
+        fill_nearest(step, 0, total, found)
+        assert np.allclose(found, nearest(step[:, 0], total), atol=1e-6)
+
+
+@pytest.mark.parametrize("size", [0.0, 30.0])
+@pytest.mark.parametrize("privacy", [NoPrivacy(), CentralPrivacy(1.0, families="one_hot"), LocalPrivacy(9.0)])
+def test_a_plan_is_that_of_its_docstring(privacy: Any, size: float) -> None:
+    values = noisy_counts(np.random.default_rng(4), 900, size)
+    horizon, rows, n_states, n_actions = values.shape
+    mdp = FiniteMDP(
+        "chain",
+        np.full((horizon, n_states, n_actions, n_states), 1.0 / n_states),
+        np.zeros((horizon, n_states, n_actions)),
+        np.eye(n_states)[0],
+    )
+    config, streams, users = RandomVIConfig(), Streams(3, "plan"), 900
+    privatizer = config.privatizer(mdp, privacy, 1000, streams)
+    draws, tables = config.bonus_of_run(mdp, privatizer, 1000, streams), config.tables(mdp, 1000)
+    plan(Released(values.ravel(), users, 1), draws, tables)
+    drawn = np.zeros(horizon * n_states * n_actions)
+    fill_noise(drawn, draws.normal, np.uint64(users * drawn.shape[0]))
+    times, deviations, per_root = privatizer.query.deviations()
+    deviation = per_root * users**0.5 if times.size == 0 else deviations[np.searchsorted(times, users)]
+    summands = draws.transitions, draws.losses
+    policy, best = planned_plainly(values, deviation, drawn.reshape(horizon, n_states, n_actions), summands)
+    assert rows == n_states + 2
+    assert np.array_equal(tables.policy, policy)
+    assert np.allclose(tables.optimistic, best, rtol=1e-9)
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_deviations_are_those_of_released_cells(noise: str, river: FiniteMDP) -> None:
+    """Of 60 runs and all cells of the first family that are never visited: within 15 %, about 6 standard errors."""
+    config = RandomVIConfig(replan_growth=0.5)
+
+    def released(seed: int, privacy: Any) -> tuple[CountPrivatizer, Float64Array]:
+        privatizer = config.privatizer(river, privacy, EPISODES, Streams(seed, noise))
+        learner: Any = config.build(river, privatizer, EPISODES, Streams(0, "the same users"))
+        learner.learn(EPISODES)
+        return privatizer, privatizer.channel.server.noisy.copy()
+
+    found = []
+    for seed in range(60):
+        privatizer, values = released(seed, NOISES[noise])
+        found.append(values)
+    never = np.std(found, axis=0)
+    users = int(privatizer.release().users)
+    times, deviations, per_root = privatizer.query.deviations()
+    expected = per_root * users**0.5 if times.size == 0 else deviations[np.searchsorted(times, users)]
+    assert np.median(never) == pytest.approx(expected, rel=0.15)
+
+
+def test_every_plan_draws_anew_and_a_seed_draws_the_same(learner: Learner, river: FiniteMDP) -> None:
+    def policies(seed: int) -> list[Any]:
+        algorithm, found = learner(river, 60, name="random_vi", seed=seed, replan_growth=0.0), []
+        for _ in range(20):
+            algorithm.learn(1)
+            found.append(algorithm.policy.tolist())
+        return found
+
+    first = policies(1)
+    assert len({str(policy) for policy in first}) > 5
+    assert policies(1) == first
+    assert policies(2) != first
+
+
+def test_nothing_is_drawn_without_a_deviation(learner: Learner, river: FiniteMDP) -> None:
+    """At bonus_scale 0 it plans on the estimates, whatever the seed."""
+    first, second = (
+        learner(river, 300, name="random_vi", seed=seed, bonus_scale=0.0).plan(
+            Released(np.full(river.horizon * river.n_states * river.n_actions * (river.n_states + 2), 7.0), 299, 1)
+        )
+        for seed in (1, 2)
+    )
+    assert np.array_equal(first, second)
