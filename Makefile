@@ -9,6 +9,7 @@ WORKERS ?= 2
 CONFIG ?= tune_configs/regret_vs_epsilon.yaml
 HALVING ?= halving_riverswim_3 halving_riverswim_6 halving_random_mdp
 HALVING_ARGS ?=
+HELD_OUT_ARGS ?=
 HALVING_PAGE ?= docs/halving.md
 REPRODUCE_ARGS ?= --full
 PYTEST_ARGS ?=
@@ -35,7 +36,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --no-compile --disable-pip-version-ch
 	/^Collecting / {if (++found % 20 == 0) {print "    " found " packages found"; fflush()}} \
 	/^Installing collected packages/ {print "    unpacking " gsub(/,/, "") + 1 " packages"; fflush()}'
 
-.PHONY: help setup dev demo smoke test test-slow check lint typing format bench halving reproduce clean
+.PHONY: help setup dev demo smoke test test-slow check lint typing format bench halving held-out reproduce clean
 
 help:  ## this text
 	@echo "dprl: differentially private reinforcement learning on Ray"
@@ -105,6 +106,11 @@ halving: setup  ## episodes until the regret has halved: runs the sweeps HALVING
 	@for sweep in $(HALVING); do $(BIN)/dprl sweep $$sweep $(HALVING_ARGS); done
 	@$(BIN)/dprl report $(HALVING) --title 'Episodes until the regret per episode has halved' \
 		--preface tune_configs/halving.md --compare best_ucb_vi private_ucb_vi --no-figures --out $(HALVING_PAGE)
+
+held-out: setup  ## algorithms at equal noise on environments they were not tuned on (an hour), writes docs/held_out.md
+	@$(BIN)/dprl sweep held_out $(HELD_OUT_ARGS)
+	@$(BIN)/dprl report held_out --title 'Algorithms at equal noise on held-out environments' \
+		--preface tune_configs/held_out.md --compare best_ucb_vi private_ucb_vi --no-figures --out docs/held_out.md
 
 reproduce: setup  ## published experiments again: numbers of the papers beside ours, in docs/ (an hour or more)
 	@$(BIN)/dprl reproduce all $(REPRODUCE_ARGS)

@@ -213,6 +213,7 @@ class BestUCBVIConfig(StationaryMDPConfig):
     replan_growth: float = 0.01
     consistency: Consistency = "proved"
     name: ClassVar[str] = "best_ucb_vi"
+    tuned: ClassVar[tuple[float, float] | None] = (0.01, 0.003)
     theorem: ClassVar[str | None] = "docs/best_ucb_vi.md, Theorem 1 (optimism)"
     pooled_theorem: ClassVar[str] = "docs/best_ucb_vi.md, Theorem 2 (optimism)"
     plan = staticmethod(plan)

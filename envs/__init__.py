@@ -16,6 +16,7 @@ from dprl.envs.cartpole_episodes import CartPoleGravityEnv
 from dprl.envs.checks import require_choice
 from dprl.envs.deep_sea import DeepSea
 from dprl.envs.episodes import FiniteMDPEnv
+from dprl.envs.frozen_lake import FrozenLake
 from dprl.envs.games import MarkovGame, Pursuit, RandomGame, RockPaperScissors, Soccer
 from dprl.envs.garnet import Garnet
 from dprl.envs.gridworld import GridWorld
@@ -38,6 +39,7 @@ __all__ = [
     "EnvConfig",
     "FiniteMDP",
     "FiniteMDPEnv",
+    "FrozenLake",
     "Garnet",
     "GridWorld",
     "LinearMixtureEnv",
@@ -58,7 +60,7 @@ __all__ = [
 
 E = TypeVar("E", bound=Env)
 
-_MDPS: tuple[type[EnvConfig[FiniteMDP]], ...] = (RiverSwim, RandomMDP, Garnet, GridWorld, DeepSea)
+_MDPS: tuple[type[EnvConfig[FiniteMDP]], ...] = (RiverSwim, RandomMDP, Garnet, GridWorld, DeepSea, FrozenLake)
 _GAMES: tuple[type[EnvConfig[MarkovGame]], ...] = (RandomGame, RockPaperScissors, Soccer, Pursuit)
 _MIXTURES: tuple[type[EnvConfig[LinearMixtureMDP]], ...] = (NetworkMDP,)
 _TASKS: tuple[type[EnvConfig[CartPole]], ...] = (CartPoleGravity,)

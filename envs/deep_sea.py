@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprl.envs.base import Env, FiniteMDP
-from dprl.envs.checks import require_integers, require_size
+from dprl.envs.checks import require_flag, require_integers, require_size
 
 __all__ = ["DeepSea"]
 
@@ -52,8 +52,8 @@ class DeepSea:
 
     def __post_init__(self) -> None:
         require_integers(self, size=2, seed=0)
-        _require_boolean("deterministic", self.deterministic)
-        _require_boolean("randomize_actions", self.randomize_actions)
+        require_flag("deterministic", self.deterministic)
+        require_flag("randomize_actions", self.randomize_actions)
         if self.seed >= 2**32:
             raise ValueError(f"seed must be below 2^32 = {2**32}, got {self.seed}; set a smaller seed")
         require_size(self.name, self.sizes, "size")
@@ -86,8 +86,3 @@ class DeepSea:
             return np.ones(shape, dtype=np.int64)
         # The legacy generator: its streams are frozen, and its coins are those of the source.
         return np.random.RandomState(self.seed).binomial(1, 0.5, shape).astype(np.int64)
-
-
-def _require_boolean(key: str, value: object) -> None:
-    if not isinstance(value, bool):
-        raise ValueError(f"{key} must be true or false, got {value!r}; write {key}: true or {key}: false")

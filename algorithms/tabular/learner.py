@@ -33,6 +33,7 @@ from dprl.privacy.validation import check_flag
 E = TypeVar("E", bound=Env)
 
 Simulation = Literal["auto", "users", "blocks"]
+Preset = Literal["proved", "tuned"]
 
 _TABLES, _SCHEDULE = "tables.", "schedule."
 
@@ -50,6 +51,8 @@ class TabularConfig(ABC, Generic[E]):
             advance; 0 plans before every episode, as printed. Above 0 is a variant that no theorem of a paper covers.
         simulation: 'users': one by one; 'blocks': users between two plans at once, equal in law, at a cost that does
             not depend on their number; 'auto': in blocks wherever that is possible.
+        preset: 'tuned' stands for the two scales of least regret on the training environments of
+            tune_configs/tuning.yaml; no theorem covers them. 'proved' leaves the scales as they are, 1 by default.
     """
 
     bonus_scale: float = 1.0
@@ -57,6 +60,7 @@ class TabularConfig(ABC, Generic[E]):
     beta: float = 0.1
     replan_growth: float = 0.0
     simulation: Simulation = "auto"
+    preset: Preset = "proved"
     name: ClassVar[str]
     plays: ClassVar[type[Env]]
     metrics: ClassVar[tuple[Metric, ...]] = (REGRET, SATURATED)
@@ -66,6 +70,8 @@ class TabularConfig(ABC, Generic[E]):
     """The kernel plan(counts: Released, bonus, tables) -> (did the policy change, share of saturated cells)."""
     run: ClassVar[Run]
     """The loop around it, see `learning_loop`."""
+    tuned: ClassVar[tuple[float, float] | None] = None
+    """bonus_scale and precision_scale of `preset: tuned`; None where they were not tuned."""
     theorem: ClassVar[str | None] = None
     """Theorem that covers the algorithm as printed, if any; in brackets its subject, unless it is the regret."""
 
@@ -75,6 +81,19 @@ class TabularConfig(ABC, Generic[E]):
         check_number("beta", self.beta, 1e-20, 1.0)
         check_number("replan_growth", self.replan_growth, 0.0, 1e6)
         check_choice("simulation", self.simulation, get_args(Simulation))
+        check_choice("preset", self.preset, get_args(Preset))
+        if self.preset == "tuned":
+            self._take_tuned_scales()
+
+    def _take_tuned_scales(self) -> None:
+        if self.tuned is None:
+            raise ValueError(f"preset must be proved with {self.name}, got 'tuned'; it was not tuned: write scales")
+        for key, value in zip(("bonus_scale", "precision_scale"), self.tuned, strict=True):
+            if getattr(self, key) not in (1.0, value):
+                raise ValueError(
+                    f"{key} must be left out with preset: tuned, got {getattr(self, key)}; the preset has its own"
+                )
+            object.__setattr__(self, key, value)
 
     @abstractmethod
     def families(self, env: E) -> CountFamilies:

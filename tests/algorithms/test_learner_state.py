@@ -18,8 +18,8 @@ from tests.algorithms.cases import EACH, Environments, Learner
 PRIVACY = CentralPrivacy(20.0)
 # What a setting that is no number may be besides its default.
 OTHER_CHOICES = {"consistency": "always", "constants": "proved", "counts": "costs", "simulation": "users"}
-# Settings of pooled counts, for environments that are the same at every step.
-POOLED = {"stationary", "visits_per_user"}
+# Settings of pooled counts, for environments that are the same at every step, and a name for other scales.
+APART = {"stationary", "visits_per_user", "preset"}
 
 
 def saved(learner: Learner, mdp: FiniteMDP, **settings: Any) -> dict[str, np.ndarray]:
@@ -40,7 +40,7 @@ def test_a_state_of_other_settings_environment_or_seed_is_refused(
     others = [dataclasses.replace(env, rewards=1.0 - env.rewards), dataclasses.replace(env, start=env.start * [2, 0])]
     others.append(dataclasses.replace(env, transitions=env.transitions[..., ::-1]))
     foreign = [learner(other, 50, PRIVACY, name=name) for other in others]
-    for key in {field.name for field in dataclasses.fields(config)} - POOLED:
+    for key in {field.name for field in dataclasses.fields(config)} - APART:
         value = getattr(config, key)
         other = OTHER_CHOICES[key] if isinstance(value, str) else 0.5 * value + 0.01
         foreign.append(learner(env, 50, PRIVACY, name=name, **{key: other}))

@@ -23,6 +23,7 @@ TABLES = sorted({**MDPS, **GAMES, **MIXTURES})
 SIZES = {
     "gridworld": "width",
     "deep_sea": "size",
+    "frozen_lake": "horizon",
     "rock_paper_scissors": "horizon",
     "soccer": "n_rows",
     "pursuit": "n_rows",

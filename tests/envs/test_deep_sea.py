@@ -121,8 +121,8 @@ def test_without_randomised_actions_the_seed_has_no_effect() -> None:
     [
         ({"size": 1}, "size must be an integer of at least 2, got 1; set size: 2 or more"),
         ({"seed": 2**32}, "seed must be below 2^32 = 4294967296, got 4294967296; set a smaller seed"),
-        ({"deterministic": 1}, "deterministic must be true or false, got 1; write deterministic: true or "),
-        ({"randomize_actions": "no"}, "randomize_actions must be true or false, got 'no'; write "),
+        ({"deterministic": 1}, "deterministic must be true or false, got 1; choose one"),
+        ({"randomize_actions": "no"}, "randomize_actions must be true or false, got 'no'; choose one"),
     ],
 )
 def test_bad_fields_are_refused_in_one_line(fields: dict[str, Any], message: str) -> None:

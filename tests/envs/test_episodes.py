@@ -20,6 +20,7 @@ IDS = [f"dprl/{spec.__name__}-v0" for spec in MDPS.values()]
 SMALL: dict[str, dict[str, Any]] = {
     "dprl/GridWorld-v0": {"width": 2, "height": 2, "horizon": 4},
     "dprl/DeepSea-v0": {"size": 4, "deterministic": False},
+    "dprl/FrozenLake-v0": {"horizon": 12},
 }
 
 
@@ -43,7 +44,7 @@ def episode(env: FiniteMDPEnv, seed: int) -> list[tuple[int, int, float, bool]]:
 
 
 def test_the_documented_ids_are_registered() -> None:
-    names = ("RiverSwim", "RandomMDP", "Garnet", "GridWorld", "DeepSea")
+    names = ("RiverSwim", "RandomMDP", "Garnet", "GridWorld", "DeepSea", "FrozenLake")
     assert {f"dprl/{name}-v0" for name in names} <= set(gymnasium.registry)
 
 

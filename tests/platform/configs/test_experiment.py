@@ -53,6 +53,7 @@ OTHERS = {
     "families": ("separate", "marginal"),
     "releases": ("scheduled", "every_user"),
     "simulation": ("auto", "users"),
+    "preset": ("proved", "tuned"),
     "mechanism": ("auto", "laplace"),
     "precision": ("exact", "printed"),
 }

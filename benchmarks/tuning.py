@@ -1,0 +1,46 @@
+"""Scales of least regret on training environments: `python -m benchmarks.tuning .../sweeps/tuning/summary.csv`.
+
+The sweep is tune_configs/tuning.yaml; the scales that this prints are those of `preset: tuned`.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pandas as pd
+
+SCALES = ["algorithm.bonus_scale", "algorithm.precision_scale"]
+
+
+def ranked(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return the scales of each algorithm by their regret, divided by its least regret in the same setting.
+
+    A setting is an environment with a privacy budget; ratios are geometric means over settings.
+
+    Args:
+        cells: the rows of a sweep's summary.csv.
+    """
+    setting = cells.filter(regex=r"^(env|privacy)\.").apply(lambda row: str(row.to_dict()), axis=1)
+    regret = np.log(cells["regret"])
+    excess = regret - regret.groupby([cells["algorithm.name"], setting]).transform("min")
+    means = excess.groupby([cells["algorithm.name"], *(cells[scale] for scale in SCALES)]).agg(["mean", "size"])
+    means["ratio"] = np.exp(means.pop("mean"))
+    found: pd.DataFrame = means.reset_index().sort_values(["algorithm.name", "ratio"], ignore_index=True)
+    return found
+
+
+def chosen(ranks: pd.DataFrame) -> pd.DataFrame:
+    """Return the largest scales, by their product, whose regret is within a tenth of the algorithm's least.
+
+    Small scales do well where little must be explored; other environments may need more.
+    """
+    least = ranks.groupby("algorithm.name")["ratio"].transform("min")
+    close = ranks[ranks["ratio"] <= 1.1 * least]
+    product = close[SCALES].prod(axis=1)
+    largest = product.groupby(close["algorithm.name"]).transform("max")
+    return close[np.isclose(product, largest)].groupby("algorithm.name").head(1)
+
+
+if __name__ == "__main__":
+    print(chosen(ranked(pd.read_csv(sys.argv[1]))).round(3).to_string(index=False))
