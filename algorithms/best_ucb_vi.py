@@ -18,6 +18,7 @@ from dprl.algorithms.tabular.greedy import act_greedily
 from dprl.compiled import inlined, kernel
 from dprl.envs import FiniteMDP
 from dprl.privacy import CountPrivatizer, NoiseSpec, PrivacyConfig, Streams, WeightedSums
+from dprl.privacy.validation import check_flag
 
 Consistency = Literal["proved", "always", "never"]
 
@@ -34,7 +35,8 @@ class _Bonus(NamedTuple):
 
     ends int64[J]: an epoch ends with so many users; e, e_losses float64[J]: E of weighted sums of transitions and E_L
     of losses until then, precision_scale multiplied in; iota: logarithm of the union bound; scale: bonus_scale;
-    consistent: whether totals and flow of the counts are restored.
+    consistent: whether totals and flow of the counts are restored; possible float64[L, S', S*A]: 1 where a transition
+    is possible, else 0; L = 0 if that is not known.
     """
 
     ends: Int64Array
@@ -43,6 +45,7 @@ class _Bonus(NamedTuple):
     iota: float
     scale: float
     consistent: bool
+    possible: Float64Array
 
 
 class _Tables(NamedTuple):
@@ -179,6 +182,8 @@ def plan(counts: Released, bonus: _Bonus, tables: _Tables) -> tuple[bool, float]
     transitions[:] = values[:, :n_states]
     if bonus.consistent and counts.users > 0:
         restore_totals_and_flow(transitions, counts.users, excess)
+    if bonus.possible.shape[0] > 0:
+        transitions *= bonus.possible
     epoch = int(np.searchsorted(bonus.ends, counts.users))
     changed, saturated = False, 0
     optimistic[:] = 0.0
@@ -208,10 +213,13 @@ class BestUCBVIConfig(StationaryMDPConfig):
     Args:
         consistency: whether totals and flow of the noisy counts are restored: 'proved' where that cannot loosen the
             bounds (Gaussian noise), 'always' (a heuristic with other noise), or 'never'.
+        known_transitions: it is public which transitions are possible, not how likely they are; noise in the counts of
+            the others is left out.
     """
 
     replan_growth: float = 0.01
     consistency: Consistency = "proved"
+    known_transitions: bool = False
     name: ClassVar[str] = "best_ucb_vi"
     tuned: ClassVar[tuple[float, float] | None] = (0.01, 0.003)
     theorem: ClassVar[str | None] = "docs/best_ucb_vi.md, Theorem 1 (optimism)"
@@ -222,6 +230,7 @@ class BestUCBVIConfig(StationaryMDPConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("consistency", self.consistency, get_args(Consistency))
+        check_flag("known_transitions", self.known_transitions)
         if self.stationary and self.consistency == "always":
             raise ValueError(
                 "consistency must be proved or never with stationary: true, got 'always'; the flow of pooled counts is "
@@ -252,7 +261,7 @@ class BestUCBVIConfig(StationaryMDPConfig):
 
     def bonus(self, env: FiniteMDP, privatizer: CountPrivatizer, episodes: int) -> _Bonus:
         """Return the numbers of the bounds; half of beta is for the noise, half for the users' episodes."""
-        n_states, pairs = env.n_states, env.horizon * env.n_states * env.n_actions
+        pairs, possible = env.horizon * env.n_states * env.n_actions, self._possible(env)
         visits = env.horizon // self.layers(env) * episodes
         ends = epoch_ends(episodes)
         share = self.beta / (4 * len(ends))
@@ -263,12 +272,19 @@ class BestUCBVIConfig(StationaryMDPConfig):
 
         return _Bonus(
             ends=np.array(ends, dtype=np.int64),
-            e=bounds("transitions", n_states, _FUNCTIONS * pairs),
+            e=bounds("transitions", int(possible.sum(axis=1).max()), _FUNCTIONS * pairs),
             e_losses=bounds("losses", 1, pairs),
             iota=math.log(8.0 * pairs * visits / self.beta),
             scale=self.bonus_scale,
             consistent=self._restores(privatizer.query.noise),
+            possible=possible if self.known_transitions else possible[:0],
         )
+
+    def _possible(self, env: FiniteMDP) -> Float64Array:
+        """Return 1 where a transition is possible, else 0, float64[L, S', S*A]; all are without public knowledge."""
+        chances = env.transitions[: self.layers(env)].transpose(0, 3, 1, 2)
+        found = (chances > 0.0) | (not self.known_transitions)
+        return np.ascontiguousarray(found.reshape(*found.shape[:2], -1), dtype=np.float64)
 
     def _restores(self, noise: NoiseSpec) -> bool:
         if self.stationary:  # the last state of a user is unknown, and so is the flow

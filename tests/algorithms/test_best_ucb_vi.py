@@ -11,8 +11,8 @@ from scipy import stats
 from dprl.algorithms import BestUCBVIConfig
 from dprl.algorithms.best_ucb_vi import _Bonus, _Tables, bound_values, epoch_ends, plan, rotation_invariant, sum_up
 from dprl.algorithms.tabular import Released
-from dprl.envs import FiniteMDP, RandomMDP
-from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, Streams
+from dprl.envs import FiniteMDP, RandomMDP, RiverSwim
+from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, Streams, WeightedSums
 from dprl.privacy.base import Float64Array
 from tests.algorithms.cases import Learner, optimal_q
 
@@ -22,7 +22,8 @@ GAUSSIAN_COUNTER = CentralPrivacy(30.0, delta=1e-6, counter="buffered_toeplitz",
 
 def bonus_of(scale: float, *, consistent: bool, noise: float = 6.0) -> _Bonus:
     ends = np.array([1024, 60_000], dtype=np.int64)
-    return _Bonus(ends, np.array([noise, 2.0 * noise]), np.array([noise / 2, noise]), 9.0, scale, consistent)
+    possible = np.zeros((0, STATES, STATES * ACTIONS))
+    return _Bonus(ends, np.array([noise, 2.0 * noise]), np.array([noise / 2, noise]), 9.0, scale, consistent, possible)
 
 
 def tables() -> _Tables:
@@ -212,6 +213,7 @@ def test_values_are_optimistic_where_they_are_below_their_caps(privacy: Any, epi
     failed, gained = failures(learner, drawn, privacy, episodes, beta=0.5)
     assert gained > 0.5
     assert failed <= most
+    assert failures(learner, drawn, privacy, episodes, beta=0.5, known_transitions=True)[0] <= most
     # And the test can fail: without a bonus nearly every run is below V* somewhere.
     assert failures(learner, drawn, privacy, episodes, beta=0.5, bonus_scale=0.0, precision_scale=0.0)[0] > most
 
@@ -230,6 +232,27 @@ def test_values_of_pooled_counts_are_optimistic(privacy: Any, visits: int, learn
     assert gained > 0.5
     assert failed <= most
     assert failures(learner, drawn, privacy, 10_000, bonus_scale=0.0, precision_scale=0.0, **settings)[0] > most
+
+
+@pytest.mark.parametrize("stationary", [False, True])
+def test_known_transitions_leave_out_the_noise_of_others(stationary: bool) -> None:
+    """Plans are those of counts that are 0 there, and bounds are of sums over fewer cells."""
+    mdp, privacy = RiverSwim(n_states=6, horizon=4).build(), CentralPrivacy(1.0, families="one_hot")
+    configs = [BestUCBVIConfig(stationary=stationary, known_transitions=known) for known in (False, True)]
+    privatizers = [config.privatizer(mdp, privacy, 900, Streams(0, "known")) for config in configs]
+    without, known = (c.bonus(mdp, p, 900) for c, p in zip(configs, privatizers, strict=True))
+    fewer = privatizers[0].query.weighted_precision(WeightedSums("transitions", 3, 4 * 4 * 12, 900), 0.1 / 4)
+    assert known.e.tolist() == [fewer]
+    assert (without.e > known.e).all()
+    generator, layers = np.random.default_rng(0), 1 if stationary else mdp.horizon
+    counts = generator.normal(30.0, 20.0, size=(layers, 8, 12))
+    masked = counts.copy()
+    masked[:, :6] *= mdp.transitions[:layers].transpose(0, 3, 1, 2).reshape(layers, 6, 12) > 0.0
+    own, each = (configs[0].tables(mdp, 900) for _ in range(2))
+    plan(Released(counts.ravel(), 899, 1), known, own)
+    plan(Released(masked.ravel(), 899, 1), known._replace(possible=known.possible[:0]), each)
+    assert np.array_equal(own.policy, each.policy)
+    assert np.array_equal(own.optimistic, each.optimistic)
 
 
 def test_pooled_counts_plan_as_the_same_counts_at_every_step() -> None:

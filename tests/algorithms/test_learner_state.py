@@ -43,6 +43,7 @@ def test_a_state_of_other_settings_environment_or_seed_is_refused(
     for key in {field.name for field in dataclasses.fields(config)} - APART:
         value = getattr(config, key)
         other = OTHER_CHOICES[key] if isinstance(value, str) else 0.5 * value + 0.01
+        other = not value if isinstance(value, bool) else other
         foreign.append(learner(env, 50, PRIVACY, name=name, **{key: other}))
     foreign += [learner(env, 50, PRIVACY, name=name, seed=1), learner(env, 51, PRIVACY, name=name)]
     for stranger in foreign:
