@@ -105,12 +105,12 @@ bench: setup  ## our implementations against naive ones, as ratios
 halving: setup  ## episodes until the regret has halved: runs the sweeps HALVING (half an hour), writes docs/halving.md
 	@for sweep in $(HALVING); do $(BIN)/dprl sweep $$sweep $(HALVING_ARGS); done
 	@$(BIN)/dprl report $(HALVING) --title 'Episodes until the regret per episode has halved' \
-		--preface tune_configs/halving.md --compare best_ucb_vi private_ucb_vi --no-figures --out $(HALVING_PAGE)
+		--preface tune_configs/halving.md --compare bernstein_vi private_ucb_vi --no-figures --out $(HALVING_PAGE)
 
 held-out: setup  ## algorithms at equal noise on environments they were not tuned on (an hour), writes docs/held_out.md
 	@$(BIN)/dprl sweep held_out $(HELD_OUT_ARGS)
 	@$(BIN)/dprl report held_out --title 'Algorithms at equal noise on held-out environments' \
-		--preface tune_configs/held_out.md --compare best_ucb_vi private_ucb_vi --no-figures --out docs/held_out.md
+		--preface tune_configs/held_out.md --compare bernstein_vi private_ucb_vi --no-figures --out docs/held_out.md
 
 reproduce: setup  ## published experiments again: numbers of the papers beside ours, in docs/ (an hour or more)
 	@$(BIN)/dprl reproduce all $(REPRODUCE_ARGS)

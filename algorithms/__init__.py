@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dprl.algorithms.base import Algorithm, AlgorithmConfig, Metric, TrainResult
-from dprl.algorithms.best_ucb_vi import BestUCBVIConfig
+from dprl.algorithms.bernstein_vi import BernsteinVIConfig
 from dprl.algorithms.dp_nash_vi import DPNashVIConfig, DPUCBVIConfig
 from dprl.algorithms.ldp_obi import LDPOBIConfig
 from dprl.algorithms.ldp_sign_votes import LDPSignVotesConfig
@@ -20,7 +20,7 @@ _CONFIGS: tuple[type[AlgorithmConfig], ...] = (
     PrivateUCBVIConfig,
     PUCBConfig,
     LDPOBIConfig,
-    BestUCBVIConfig,
+    BernsteinVIConfig,
     RandomVIConfig,
     DPUCBVIConfig,
     DPNashVIConfig,
@@ -34,7 +34,7 @@ __all__ = [
     "ALGORITHMS",
     "Algorithm",
     "AlgorithmConfig",
-    "BestUCBVIConfig",
+    "BernsteinVIConfig",
     "DPNashVIConfig",
     "DPUCBVIConfig",
     "LDPOBIConfig",

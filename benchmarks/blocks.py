@@ -91,7 +91,7 @@ def run(console: Console, options: argparse.Namespace) -> Row:
     game = RandomGame(n_states=5, n_max_actions=3, n_min_actions=3, horizon=5).build()
     cases: list[tuple[str, Env, str, float]] = [
         ("RiverSwim S6 H20", river, "private_ucb_vi", 2.0),
-        ("RiverSwim S6 H20", river, "best_ucb_vi", 2.0),
+        ("RiverSwim S6 H20", river, "bernstein_vi", 2.0),
         ("random S20 A4 H20", large, "private_ucb_vi", 10.0),
         ("game S5 A3 B3 H5", game, "dp_nash_vi", 5.0),
     ]

@@ -90,17 +90,22 @@ def below(section: str, keys: Iterable[str], message: str) -> str:
     return f"{section}.{message}" if first in set(keys) else message
 
 
+RENAMED = {"best_ucb_vi": "bernstein_vi"}
+"""Names of earlier versions, with the names of today."""
+
+
 def nearest(name: object, valid: Iterable[str]) -> str | None:
     """Return the valid name that `name` was probably meant to be, or None.
 
-    It is near in its letters, has the same ones in another order, or begins like it: 'jpd' means 'jdp', but 'cdp',
-    another trust model, means neither 'jdp' nor 'ldp'.
+    It is its name of today, is near in its letters, has the same ones in another order, or begins like it: 'jpd'
+    means 'jdp', but 'cdp', another trust model, means neither 'jdp' nor 'ldp'.
     """
     text, names = str(name), list(valid)
+    renamed = [one for one in names if one == RENAMED.get(text)]
     swapped = [one for one in names if sorted(one) == sorted(text)]
     similar = difflib.get_close_matches(text, names, n=1, cutoff=_SIMILAR)
     begun = [one for one in names if len(text) >= _SHORTEST_BEGINNING and one.startswith(text)]
-    return next(iter([*swapped, *similar, *begun]), None)
+    return next(iter([*renamed, *swapped, *similar, *begun]), None)
 
 
 def suggestion(name: object, valid: Sequence[str]) -> str:

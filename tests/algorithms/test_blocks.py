@@ -86,7 +86,7 @@ def test_blocks_have_the_law_of_users(name: str, report: str, learner: Learner, 
     assert least_p_value(users, blocks) > FALSE_ALARM
 
 
-@pytest.mark.parametrize(("name", "report"), [("best_ucb_vi", report) for report in REPORTS])
+@pytest.mark.parametrize(("name", "report"), [("bernstein_vi", report) for report in REPORTS])
 def test_blocks_of_pooled_counts_have_the_law_of_users(
     name: str, report: str, learner: Learner, river: FiniteMDP
 ) -> None:

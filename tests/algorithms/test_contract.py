@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dprl.algorithms import ALGORITHMS, BestUCBVIConfig, DPNashVIConfig, TabularLearner
+from dprl.algorithms import ALGORITHMS, BernsteinVIConfig, DPNashVIConfig, TabularLearner
 from dprl.envs import Env, FiniteMDP, MarkovGame, RandomGame, RiverSwim
 from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, Streams
 from dprl.privacy.queries.count_kernels import send_and_aggregate, send_and_release
@@ -289,14 +289,14 @@ def test_bad_settings_are_refused_in_one_line(name: str, value: object) -> None:
 
 
 def test_tuned_scales_are_those_of_the_class_and_no_others() -> None:
-    tuned = BestUCBVIConfig.tuned
+    tuned = BernsteinVIConfig.tuned
     assert tuned is not None
-    config = BestUCBVIConfig(preset="tuned")
+    config = BernsteinVIConfig(preset="tuned")
     assert (config.bonus_scale, config.precision_scale) == tuned
     assert config.covered_by is None
     assert dataclasses.replace(config) == config
     with pytest.raises(ValueError, match=r"bonus_scale must be left out with preset: tuned, got 0\.5"):
-        BestUCBVIConfig(preset="tuned", bonus_scale=0.5)
+        BernsteinVIConfig(preset="tuned", bonus_scale=0.5)
     with pytest.raises(ValueError, match="preset must be proved with dp_nash_vi, got 'tuned'"):
         DPNashVIConfig(preset="tuned")
 

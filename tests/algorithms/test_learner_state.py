@@ -56,12 +56,12 @@ def test_a_state_of_other_settings_environment_or_seed_is_refused(
 
 def test_a_state_of_counts_that_are_pooled_in_another_way_is_refused(learner: Learner, river: FiniteMDP) -> None:
     ways: list[dict[str, Any]] = [{}, {"stationary": True}, {"stationary": True, "visits_per_user": 1}]
-    states = [saved(learner, river, name="best_ucb_vi", **way) for way in ways]
+    states = [saved(learner, river, name="bernstein_vi", **way) for way in ways]
     for way in ways:
         for other, state in zip(ways, states, strict=True):
             if other != way:
                 with pytest.raises(ValueError, match="same settings"):
-                    learner(river, 200, PRIVACY, name="best_ucb_vi", replan_growth=0.5, **way).load_state_dict(state)
+                    learner(river, 200, PRIVACY, name="bernstein_vi", replan_growth=0.5, **way).load_state_dict(state)
 
 
 def test_a_state_of_another_algorithm_is_refused(learner: Learner, river: FiniteMDP) -> None:

@@ -15,7 +15,7 @@ from dprl.envs import FiniteMDP
 from dprl.privacy import CentralPrivacy, CountPrivatizer, LocalPrivacy, NoPrivacy, Streams
 from dprl.privacy.mechanisms.sampling import fill_noise
 from tests.algorithms.cases import Learner
-from tests.algorithms.test_best_ucb_vi import noisy_counts
+from tests.algorithms.test_bernstein_vi import noisy_counts
 
 EPISODES = 40
 COUNTERS = ("binary_tree", "kary_tree", "normalized_square_root", "buffered_toeplitz")

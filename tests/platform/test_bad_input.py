@@ -103,9 +103,9 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
     ),
     "printed precision of an algorithm that no paper has": (
         with_privacy("{model: jdp, epsilon: 1, precision: printed}")
-        .replace("private_ucb_vi", "best_ucb_vi")
+        .replace("private_ucb_vi", "bernstein_vi")
         .replace(", bonus_scale: 0.1", ""),
-        ["jdp epsilon=1: privacy.precision must be exact with best_ucb_vi, got 'printed'; "],
+        ["jdp epsilon=1: privacy.precision must be exact with bernstein_vi, got 'printed'; "],
     ),
     "noise beyond memory": (
         with_privacy("{model: jdp, epsilon: 1, delta: 1e-6, counter: normalized_square_root}").replace("100", "1e8"),
@@ -144,7 +144,7 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
         ["algorithm.name: ", "got 'private_ucbvi'", "did you mean 'private_ucb_vi'?"],
     ),
     "a choice that is near to none": (
-        GOOD.replace("name: private_ucb_vi", "name: best_ucb_vi, consistency: sometimes"),
+        GOOD.replace("name: private_ucb_vi", "name: bernstein_vi, consistency: sometimes"),
         ["algorithm.consistency: must be one of ", ", got 'sometimes'; choose one of them\n"],
     ),
     "unknown env": (with_env("{name: river_swim}"), ["env.name: ", "did you mean 'riverswim'?"]),

@@ -15,7 +15,7 @@ import pandas as pd
 from dprl.algorithms import ALGORITHMS, AlgorithmConfig, Metric
 from dprl.algorithms.base import headline
 from dprl.platform.configs.experiment import Experiment
-from dprl.platform.errors import UserError, broken_rule
+from dprl.platform.errors import RENAMED, UserError, broken_rule
 from dprl.platform.reports.cell_texts import Row, plain, rows_of
 from dprl.platform.reports.inference.bands import simultaneous_band
 from dprl.platform.reports.inference.effects import Estimate, estimate, scale_of
@@ -223,6 +223,7 @@ def _report_cell(parts: Sequence[_Part]) -> ReportCell:
 
 def _known_algorithm(name: str) -> type[AlgorithmConfig]:
     """Return the algorithm's config class. Raises UserError: without it the meaning of its numbers is unknown."""
+    name = RENAMED.get(name, name)
     if name not in ALGORITHMS:
         rule = "must have algorithms that are known here"
         raise broken_rule("SWEEP", rule, name, "name its plugin in DPRL_PLUGINS, as when it ran")

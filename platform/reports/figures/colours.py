@@ -41,7 +41,7 @@ NEUTRAL = Shades("#B8AD9E", "#6E6455", "#8A8072", "#C4B9A8")
 """Algorithms beyond the seventh of a report."""
 
 _OF_ALGORITHMS = {
-    "best_ucb_vi": BLUE,
+    "bernstein_vi": BLUE,
     "private_ucb_vi": VERMILION,
     "private_ucb_po": PINK,
     "pucb": ORANGE,

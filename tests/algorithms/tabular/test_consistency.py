@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dprl.algorithms.best_ucb_vi import restore_totals_and_flow
+from dprl.algorithms.bernstein_vi import restore_totals_and_flow
 from dprl.privacy.base import Float64Array
 
 SHAPES = [(4, 3, 2), (1, 3, 2), (2, 1, 3), (3, 4, 1), (1, 1, 1)]

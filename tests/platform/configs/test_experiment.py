@@ -89,7 +89,7 @@ def test_the_digest_depends_on_every_setting() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"privacy": jdp(1.0 + 1e-15)}, {"privacy": {"model": "none"}}, {"algorithm": {"name": "best_ucb_vi"}}]
+    "changes", [{"privacy": jdp(1.0 + 1e-15)}, {"privacy": {"model": "none"}}, {"algorithm": {"name": "bernstein_vi"}}]
 )
 def test_the_digest_depends_on_the_last_digit_and_on_choices(changes: dict[str, object]) -> None:
     assert cell(**changes).digest != cell().digest

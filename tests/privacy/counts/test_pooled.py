@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dprl.algorithms.best_ucb_vi import BestUCBVIConfig
+from dprl.algorithms.bernstein_vi import BernsteinVIConfig
 from dprl.envs import Garnet, GridWorld, RandomMDP, RiverSwim
 from dprl.privacy import (
     CentralPrivacy,
@@ -66,7 +66,7 @@ def trajectory(generator: np.random.Generator, steps: int = H) -> UserRecord:
 @pytest.mark.parametrize(("visits", "l1", "l2", "linf"), [(1, 24, 4.90, 1), (4, 40, 12.65, 4), (0, 40, 28.28, 20)])
 def test_the_sensitivity_of_a_river(visits: int, l1: float, l2: float, linf: float) -> None:
     """At H = 20 and S A = 12."""
-    config = BestUCBVIConfig(stationary=True, visits_per_user=visits)
+    config = BernsteinVIConfig(stationary=True, visits_per_user=visits)
     row = config.families(RiverSwim(n_states=6, horizon=20).build()).row()
     assert (row.l1, round(row.l2, 2), row.linf) == (l1, l2, linf)
 
@@ -215,7 +215,7 @@ def test_the_certificate_says_what_is_assumed() -> None:
 
 
 def built(env: Any, privacy: PrivacyConfig, **settings: Any) -> CountPrivatizer:
-    return BestUCBVIConfig(stationary=True, **settings).privatizer(env.build(), privacy, 100, STREAMS)
+    return BernsteinVIConfig(stationary=True, **settings).privatizer(env.build(), privacy, 100, STREAMS)
 
 
 @pytest.mark.parametrize("env", [RiverSwim(), GridWorld(), Garnet(), RandomMDP(stationary=True)])
@@ -231,10 +231,10 @@ def test_others_are_refused_and_so_are_limits_without_it() -> None:
     with pytest.raises(ValueError, match="stationary must be false on random_mdp, got true"):
         built(RandomMDP(), NoPrivacy())
     with pytest.raises(ValueError, match="visits_per_user must be 0 without stationary: true, got 2"):
-        BestUCBVIConfig(visits_per_user=2)
+        BernsteinVIConfig(visits_per_user=2)
     with pytest.raises(ValueError, match="simulation must be users here"):
         built(RiverSwim(), NoPrivacy(), visits_per_user=2, simulation="blocks")
     with pytest.raises(ValueError, match="calibration must be certified here, got printed"):
         built(RiverSwim(), CentralPrivacy(1.0, calibration="printed"))
     with pytest.raises(ValueError, match="stationary must be true or false"):
-        BestUCBVIConfig(stationary="yes")  # type: ignore[arg-type]
+        BernsteinVIConfig(stationary="yes")  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from dprl.algorithms.best_ucb_vi import BestUCBVIConfig
+from dprl.algorithms.bernstein_vi import BernsteinVIConfig
 from dprl.envs.riverswim import RiverSwim
 from dprl.privacy import (
     CentralPrivacy,
@@ -61,7 +61,7 @@ def test_noise_and_error_bounds_are_those_of_so_many_releases(
     growth: float, delta: float, counter: str, scale: float, bound: float
 ) -> None:
     """The vectors of RiverSwim S = 6, H = 20, epsilon 1: E over 12 cells, at beta = 0.1/960 of each of 960 sums."""
-    config = BestUCBVIConfig(replan_growth=growth)
+    config = BernsteinVIConfig(replan_growth=growth)
     privacy = CentralPrivacy(1.0, delta, families="one_hot", counter="auto")
     privatizer = config.privatizer(RiverSwim(n_states=6, horizon=20).build(), privacy, K, Streams(0, "vectors"))
     noise = privatizer.query.noise

@@ -21,7 +21,7 @@ def answers(*cells: ReportCell) -> dict[str, Answer]:
 def test_each_budget_has_its_best_cell_and_the_next_best() -> None:
     found = answers(
         report_cell(HIGH),
-        report_cell(LOW, algorithm="best_ucb_vi"),
+        report_cell(LOW, algorithm="bernstein_vi"),
         report_cell(MIDDLE, algorithm="pucb"),
         report_cell([1.0, 1.1, 1.2], claimed=4.0, proved=4.0),
         report_cell([0.1, 0.2, 0.1], "none"),
@@ -32,7 +32,7 @@ def test_each_budget_has_its_best_cell_and_the_next_best() -> None:
         "no privacy",
     ]
     one, four, free = found.values()
-    assert one.best == "best_ucb_vi, jdp, certified \u03b5 = 1, holds"
+    assert one.best == "bernstein_vi, jdp, certified \u03b5 = 1, holds"
     assert one.value == "9.97 [7.77, 12.8]"
     assert one.next_best.startswith("pucb, jdp, certified \u03b5 = 1, holds: 1.1\u00d7 [0.83, 1.4] (no significant")
     assert one.cost == ""
@@ -58,11 +58,11 @@ def test_what_proves_nothing_is_no_answer() -> None:
 def test_a_larger_delta_does_not_win_within_a_smaller_one() -> None:
     loose = report_cell(LOW, algorithm="pucb", claimed_delta=0.1)
     strict = report_cell(HIGH, claimed_delta=1e-6)
-    pure = report_cell([50.0, 51.0, 52.0], algorithm="best_ucb_vi")
+    pure = report_cell([50.0, 51.0, 52.0], algorithm="bernstein_vi")
     found = {need: answer.best.partition(",")[0] for need, answer in answers(loose, strict, pure).items()}
     assert found == {
-        "central privacy, certified \u03b5 \u2264 1, \u03b4 = 0": "best_ucb_vi",
-        "central privacy, certified \u03b5 \u2264 1, \u03b4 \u2264 10\u207b\u2076": "best_ucb_vi",
+        "central privacy, certified \u03b5 \u2264 1, \u03b4 = 0": "bernstein_vi",
+        "central privacy, certified \u03b5 \u2264 1, \u03b4 \u2264 10\u207b\u2076": "bernstein_vi",
         "central privacy, certified \u03b5 \u2264 1, \u03b4 \u2264 0.1": "pucb",
     }
     without_pure = {need: answer.best.partition(",")[0] for need, answer in answers(loose, strict).items()}

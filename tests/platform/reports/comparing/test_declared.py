@@ -102,7 +102,7 @@ def test_a_failing_claim_is_compared_at_its_certified_epsilon() -> None:
         group_of(
             failing,
             report_cell(finals(20), algorithm="pucb", claimed=3.0, proved=3.0),
-            report_cell(finals(30), algorithm="best_ucb_vi"),
+            report_cell(finals(30), algorithm="bernstein_vi"),
         )
     ) == {("algorithm", frozenset({10, 20}))}
 
@@ -118,10 +118,10 @@ def test_a_large_difference_is_significant_among_many_cells() -> None:
     """5391 [4068, 6714] against 34483 [28871, 40095] among 32 cells was 'not told apart': raw scale, 496 pairs."""
     best, other = with_interval(5391.0, 1323.0), with_interval(34483.0, 5612.0)
     generator = np.random.default_rng(0)
-    cells = [report_cell(best, algorithm="best_ucb_vi", claimed=3.0, proved=3.0)]
+    cells = [report_cell(best, algorithm="bernstein_vi", claimed=3.0, proved=3.0)]
     cells.append(report_cell(other, claimed=3.0, proved=3.0))
     for k, epsilon in enumerate([0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 50.0, 100.0]):
-        for algorithm in ("best_ucb_vi", "private_ucb_vi"):
+        for algorithm in ("bernstein_vi", "private_ucb_vi"):
             values = (40000.0 / (1 + k) * generator.lognormal(0.0, 0.05, 4)).tolist()
             cells.append(report_cell(values, algorithm=algorithm, claimed=epsilon, proved=epsilon))
     group = group_of(*cells)
@@ -147,7 +147,7 @@ def test_two_thousand_cells_have_a_comparison_each_for_a_factor_or_two(seeds: in
     cells = [
         report_cell(generator.lognormal(3.0, 0.5, seeds).tolist(), "jdp", epsilon, epsilon, algorithm, **noise)
         for epsilon in np.geomspace(0.1, 100.0, 250).tolist()
-        for algorithm in ("private_ucb_vi", "best_ucb_vi", "pucb", "private_ucb_po")
+        for algorithm in ("private_ucb_vi", "bernstein_vi", "pucb", "private_ucb_po")
         for noise in (ONE_HOT, SEPARATE)
     ]
     group = group_of(*cells)

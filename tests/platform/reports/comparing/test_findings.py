@@ -25,7 +25,7 @@ def found(*cells: ReportCell) -> tuple[Group, list[Finding]]:
 
 def test_a_ratio_that_mixes_algorithm_and_noise_is_not_given() -> None:
     cells = [
-        report_cell(LOW, algorithm="best_ucb_vi", **ONE_HOT),
+        report_cell(LOW, algorithm="bernstein_vi", **ONE_HOT),
         report_cell(MIDDLE, **SEPARATE),
         report_cell(HIGH, **ONE_HOT),
     ]
@@ -44,23 +44,23 @@ def test_a_ratio_that_mixes_algorithm_and_noise_is_not_given() -> None:
 
 
 def test_algorithms_that_never_had_equal_noise_are_not_ranked_by_a_test() -> None:
-    group, _ = found(report_cell(LOW, algorithm="best_ucb_vi", **ONE_HOT), report_cell(HIGH, **SEPARATE))
+    group, _ = found(report_cell(LOW, algorithm="bernstein_vi", **ONE_HOT), report_cell(HIGH, **SEPARATE))
     assert heading([group]).endswith("(no comparison at equal noise)")
     assert "no cell of another algorithm has the same noise" in " ".join(lead([group]))
 
 
 def test_the_cost_of_privacy_is_a_ratio_to_the_same_algorithm() -> None:
     group, (one, _) = found(
-        report_cell(LOW, algorithm="best_ucb_vi"),
+        report_cell(LOW, algorithm="bernstein_vi"),
         report_cell(HIGH),
-        report_cell(FREE, "none", algorithm="best_ucb_vi"),
+        report_cell(FREE, "none", algorithm="bernstein_vi"),
         report_cell([5.0, 5.1, 5.2], "none"),
     )
     assert one.cost is not None
     assert one.cost.value == pytest.approx(9.08, abs=0.02)
     assert one.cost.lower < 9.08 < one.cost.upper
     assert lead([group])[0] == (
-        "At certified \u03b5 \u2264 1, best_ucb_vi loses 0.10 reward per episode under central privacy (\u03b4 = 0), "
+        "At certified \u03b5 \u2264 1, bernstein_vi loses 0.10 reward per episode under central privacy (\u03b4 = 0), "
         "9.1 times [7.3, 11] its regret without privacy (95% intervals)."
     )
     assert headline_finding([group]) == (group, one)
@@ -71,10 +71,10 @@ def test_a_clear_winner() -> None:
         report_cell([x / e for x in values], model, e, e, algorithm)
         for model in ("jdp", "ldp")
         for e in (1.0, 3.0)
-        for algorithm, values in (("best_ucb_vi", LOW), ("private_ucb_vi", HIGH))
+        for algorithm, values in (("bernstein_vi", LOW), ("private_ucb_vi", HIGH))
     ]
     group, _ = found(*cells)
-    assert heading([group]) == "best_ucb_vi has the lowest regret at every certified privacy budget"
+    assert heading([group]) == "bernstein_vi has the lowest regret at every certified privacy budget"
     assert lead([group])[1] == "Its lead over the next algorithm at equal noise is significant at 4 of 4 budgets."
 
 
@@ -138,7 +138,7 @@ def test_the_best_must_be_ahead_of_all_others_not_of_the_next_only() -> None:
     group, (finding,) = found(
         report_cell(LOW),
         report_cell([30.0, 31.0, 32.0], algorithm="pucb"),
-        report_cell(spread, algorithm="best_ucb_vi"),
+        report_cell(spread, algorithm="bernstein_vi"),
     )
     assert finding.other_algorithm is not None
     assert finding.other_algorithm.significant

@@ -52,20 +52,20 @@ MIXED = [
     report_cell(of("private_ucb_vi", NONE)),
     report_cell(of("private_ucb_vi", jdp(1.0))),
     report_cell(of("private_ucb_vi", jdp(4.0))),
-    report_cell(of("best_ucb_vi", jdp(1.0))),
-    report_cell(of("best_ucb_vi", jdp(1.0, delta=1e-6))),
-    report_cell(of("best_ucb_vi", LDP)),
+    report_cell(of("bernstein_vi", jdp(1.0))),
+    report_cell(of("bernstein_vi", jdp(1.0, delta=1e-6))),
+    report_cell(of("bernstein_vi", LDP)),
     report_cell(of("private_ucb_vi", LDP)),
 ]
 
 
 def test_an_algorithm_has_one_colour_in_all_panels_of_all_figures() -> None:
-    six = [report_cell(of("best_ucb_vi", jdp(1.0), horizon=6)), report_cell(of("pucb", jdp(1.0), horizon=6))]
-    wanted = {"best_ucb_vi": BLUE, "private_ucb_vi": VERMILION}
+    six = [report_cell(of("bernstein_vi", jdp(1.0), horizon=6)), report_cell(of("pucb", jdp(1.0), horizon=6))]
+    wanted = {"bernstein_vi": BLUE, "private_ucb_vi": VERMILION}
     for found in report_charts([*MIXED, *six]):
         for line in found.lines:
             assert line.shades == wanted.get(line.name.algorithm, line.shades), found.name
-    assert palette_of(MIXED)["best_ucb_vi"] == BLUE
+    assert palette_of(MIXED)["bernstein_vi"] == BLUE
 
 
 def test_dashes_and_markers_tell_trust_models() -> None:
@@ -80,16 +80,16 @@ def test_dashes_and_markers_tell_trust_models() -> None:
 def test_delta_is_in_the_label_where_deltas_are_mixed_and_in_the_caption_where_not() -> None:
     (panel,) = chart("frontier", *MIXED).panels
     labels = labels_of(chart("frontier", *MIXED), panel.lines, keyed=False)
-    assert "best_ucb_vi, central, \u03b4 = 10\u207b\u2076" in labels
-    assert "best_ucb_vi, central, \u03b4 = 0" in labels
+    assert "bernstein_vi, central, \u03b4 = 10\u207b\u2076" in labels
+    assert "bernstein_vi, central, \u03b4 = 0" in labels
     assert "private_ucb_vi, no privacy" in labels
-    one = chart("frontier", report_cell(of("best_ucb_vi", jdp(1.0, delta=1e-6))))
+    one = chart("frontier", report_cell(of("bernstein_vi", jdp(1.0, delta=1e-6))))
     assert "\u03b4 = 10\u207b\u2076." in one.caption
     assert labels_of(one, one.lines, keyed=False) == ["central"]
 
 
 def test_intervals_are_computed_on_logs_and_reach_neither_zero_nor_beyond_the_range() -> None:
-    wild = report_cell(of("best_ucb_vi", jdp(1.0)), factors=(0.001, 1.0, 200.0))
+    wild = report_cell(of("bernstein_vi", jdp(1.0)), factors=(0.001, 1.0, 200.0))
     (line,) = chart("frontier", wild).lines
     rates = wild.finals / 1000
     assert line.y[0] == pytest.approx(math.exp(np.log(rates).mean()))
@@ -101,13 +101,13 @@ def test_intervals_are_computed_on_logs_and_reach_neither_zero_nor_beyond_the_ra
 
 
 def test_a_curve_ends_at_the_value_of_the_frontier() -> None:
-    one = report_cell(of("best_ucb_vi", jdp(1.0)))
+    one = report_cell(of("bernstein_vi", jdp(1.0)))
     (curve,), (point,) = chart("curves", one).lines, chart("frontier", one).lines
     assert curve.y[-1] == pytest.approx(point.y[0])
 
 
 def test_two_seeds_have_no_interval_and_the_caption_says_so() -> None:
-    found = chart("frontier", report_cell(of("best_ucb_vi", jdp(1.0)), factors=(1.0, 2.0)))
+    found = chart("frontier", report_cell(of("bernstein_vi", jdp(1.0)), factors=(1.0, 2.0)))
     assert np.isnan(found.lines[0].low).all()
     assert "no intervals below 3 seeds" in found.caption
 
@@ -131,7 +131,7 @@ def test_cells_without_a_certified_epsilon_are_named_in_the_caption() -> None:
 
 def test_figures_have_at_most_six_panels_and_panels_at_most_eight_lines() -> None:
     privacies = [NONE, jdp(1.0), jdp(1.0, delta=1e-6), LDP]
-    names = ("best_ucb_vi", "private_ucb_vi", "private_ucb_po")
+    names = ("bernstein_vi", "private_ucb_vi", "private_ucb_po")
     cells = [
         report_cell(of(name, privacy, horizon))
         for horizon in (3, 4, 5, 6, 7)
@@ -146,12 +146,12 @@ def test_figures_have_at_most_six_panels_and_panels_at_most_eight_lines() -> Non
 
 
 def test_lines_that_are_left_out_are_counted() -> None:
-    cells = [report_cell(of("best_ucb_vi", jdp(1.0), bonus_scale=scale)) for scale in np.linspace(0.1, 1.0, 10)]
+    cells = [report_cell(of("bernstein_vi", jdp(1.0), bonus_scale=scale)) for scale in np.linspace(0.1, 1.0, 10)]
     assert "2 lines of worse values left out" in chart("frontier", *cells).caption
 
 
 def test_names_are_short_the_settings_that_differ_and_epsilon() -> None:
-    cells = [report_cell(of("best_ucb_vi", jdp(e, families=f))) for e in (1.0, 10.0) for f in ("one_hot", "separate")]
+    cells = [report_cell(of("bernstein_vi", jdp(e, families=f))) for e in (1.0, 10.0) for f in ("one_hot", "separate")]
     found = chart("curves", *cells)
     assert sorted(labels_of(found, found.lines, keyed=False)) == [
         "one_hot, \u03b5 = 1",
@@ -180,7 +180,7 @@ def test_text_stays_text() -> None:
 
 @pytest.mark.parametrize(("style", "width"), [("paper", 5.5), ("paper", 2.7), ("slides", None), ("phone", None)])
 def test_no_text_leaves_the_figure_or_lies_on_another(style: str, width: float | None) -> None:
-    wide = [report_cell(of("pucb", jdp(1.0), horizon=6)), report_cell(of("best_ucb_vi", LDP, horizon=6))]
+    wide = [report_cell(of("pucb", jdp(1.0), horizon=6)), report_cell(of("bernstein_vi", LDP, horizon=6))]
     for found in report_charts([*MIXED, *wide]):
         figure = compose(found, style_of(style, width=width))
         figure.canvas.draw()

@@ -41,9 +41,9 @@ def test_no_two_hues_are_alike() -> None:
 
 def test_an_algorithm_keeps_its_colour_whatever_stands_beside_it() -> None:
     alone = Palette.of(["private_ucb_vi"])
-    together = Palette.of(["pucb", "best_ucb_vi", "private_ucb_vi", "a_plugin"])
+    together = Palette.of(["pucb", "bernstein_vi", "private_ucb_vi", "a_plugin"])
     assert alone["private_ucb_vi"] == together["private_ucb_vi"] == VERMILION
-    assert together["best_ucb_vi"] == BLUE
+    assert together["bernstein_vi"] == BLUE
 
 
 def test_algorithms_of_one_report_have_different_colours() -> None:

@@ -1,7 +1,7 @@
-"""best_ucb_vi: optimistic value iteration that makes the most of private counts.
+"""bernstein_vi: optimistic value iteration that makes the most of private counts.
 
 It is our own algorithm: the bounds of [CZ22] Algorithm 2 in a form that loses less to noise, for any counter or
-message. docs/best_ucb_vi.md derives every line and proves that its values are optimistic.
+message. docs/bernstein_vi.md derives every line and proves that its values are optimistic.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FIRST_EPOCH = 1024
 # Fixed functions of V* with bounded noise: u, u^2, (1 - u)^2 and 1, with u = (W - V*) / W.
 _FUNCTIONS = 4
 _NEAREST_STEPS = 6
-# With these weights, the bound of docs/best_ucb_vi.md, step 3, holds for every number of visits.
+# With these weights, the bound of docs/bernstein_vi.md, step 3, holds for every number of visits.
 _VARIANCE, _RANGE = 2.4, 2.8
 
 
@@ -203,7 +203,7 @@ run = learning_loop(plan)
 
 
 @dataclass(frozen=True)
-class BestUCBVIConfig(StationaryMDPConfig):
+class BernsteinVIConfig(StationaryMDPConfig):
     """Optimistic value iteration with the tightest bounds that this project can prove on private counts (ours).
 
     Best with `families: one_hot` and, under jdp, `counter: auto`.
@@ -220,10 +220,10 @@ class BestUCBVIConfig(StationaryMDPConfig):
     replan_growth: float = 0.01
     consistency: Consistency = "proved"
     known_transitions: bool = False
-    name: ClassVar[str] = "best_ucb_vi"
+    name: ClassVar[str] = "bernstein_vi"
     tuned: ClassVar[tuple[float, float] | None] = (0.01, 0.003)
-    theorem: ClassVar[str | None] = "docs/best_ucb_vi.md, Theorem 1 (optimism)"
-    pooled_theorem: ClassVar[str] = "docs/best_ucb_vi.md, Theorem 2 (optimism)"
+    theorem: ClassVar[str | None] = "docs/bernstein_vi.md, Theorem 1 (optimism)"
+    pooled_theorem: ClassVar[str] = "docs/bernstein_vi.md, Theorem 2 (optimism)"
     plan = staticmethod(plan)
     run = staticmethod(run)
 

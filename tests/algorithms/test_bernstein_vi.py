@@ -1,4 +1,4 @@
-"""best_ucb_vi against a plain NumPy reading of docs/best_ucb_vi.md; optimism where values are below their caps."""
+"""bernstein_vi against a plain NumPy reading of docs/bernstein_vi.md; optimism where values are below their caps."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dprl.algorithms import BestUCBVIConfig
-from dprl.algorithms.best_ucb_vi import _Bonus, _Tables, bound_values, epoch_ends, plan, rotation_invariant, sum_up
+from dprl.algorithms import BernsteinVIConfig
+from dprl.algorithms.bernstein_vi import _Bonus, _Tables, bound_values, epoch_ends, plan, rotation_invariant, sum_up
 from dprl.algorithms.tabular import Released
 from dprl.envs import FiniteMDP, RandomMDP, RiverSwim
 from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, Streams, WeightedSums
@@ -191,7 +191,7 @@ def failures(learner: Learner, mdp: FiniteMDP, privacy: Any, episodes: int, **se
     """In how many of 25 runs some V~_1(s), at one of fifty looks, was below V*_1(s); how far V~_1 came from its cap."""
     best, failed, gained = optimal_q(mdp).max(axis=1), 0, 0.0
     for seed in range(25):
-        algorithm: Any = learner(mdp, episodes, privacy, name="best_ucb_vi", seed=seed, replan_growth=0.05, **settings)
+        algorithm: Any = learner(mdp, episodes, privacy, name="bernstein_vi", seed=seed, replan_growth=0.05, **settings)
         below = False
         for _ in range(50):
             algorithm.learn(episodes // 50)
@@ -238,7 +238,7 @@ def test_values_of_pooled_counts_are_optimistic(privacy: Any, visits: int, learn
 def test_known_transitions_leave_out_the_noise_of_others(stationary: bool) -> None:
     """Plans are those of counts that are 0 there, and bounds are of sums over fewer cells."""
     mdp, privacy = RiverSwim(n_states=6, horizon=4).build(), CentralPrivacy(1.0, families="one_hot")
-    configs = [BestUCBVIConfig(stationary=stationary, known_transitions=known) for known in (False, True)]
+    configs = [BernsteinVIConfig(stationary=stationary, known_transitions=known) for known in (False, True)]
     privatizers = [config.privatizer(mdp, privacy, 900, Streams(0, "known")) for config in configs]
     without, known = (c.bonus(mdp, p, 900) for c, p in zip(configs, privatizers, strict=True))
     fewer = privatizers[0].query.weighted_precision(WeightedSums("transitions", 3, 4 * 4 * 12, 900), 0.1 / 4)
@@ -269,7 +269,7 @@ def test_pooled_counts_plan_as_the_same_counts_at_every_step() -> None:
 
 
 def test_bounds_of_the_noise_are_those_of_the_privatizer(river: FiniteMDP) -> None:
-    config, streams = BestUCBVIConfig(beta=0.2, precision_scale=2.0), Streams(0, "bounds")
+    config, streams = BernsteinVIConfig(beta=0.2, precision_scale=2.0), Streams(0, "bounds")
     privatizer = config.privatizer(river, GAUSSIAN_COUNTER, 3000, streams)
     bonus = config.bonus(river, privatizer, 3000)
     assert bonus.ends.tolist() == [1024, 2048, 3000]
@@ -294,27 +294,27 @@ def test_bounds_of_the_noise_are_those_of_the_privatizer(river: FiniteMDP) -> No
 )
 def test_counts_are_projected_where_that_is_proved(privacy: Any, invariant: bool, river: FiniteMDP) -> None:
     for consistency, expected in (("proved", invariant), ("always", True), ("never", False)):
-        config: Any = BestUCBVIConfig(consistency=consistency)  # type: ignore[arg-type]
+        config: Any = BernsteinVIConfig(consistency=consistency)  # type: ignore[arg-type]
         privatizer = config.privatizer(river, privacy, 50, Streams(0, "projected"))
         assert rotation_invariant(privatizer.query.noise) == invariant
         assert config.bonus(river, privatizer, 50).consistent == expected
 
 
 def test_the_theorem_covers_what_it_says() -> None:
-    theorem = BestUCBVIConfig.theorem
-    assert BestUCBVIConfig().covered_by == theorem
-    assert BestUCBVIConfig(bonus_scale=2.0, replan_growth=0.5, consistency="never").covered_by == theorem
-    assert BestUCBVIConfig(stationary=True).covered_by == "docs/best_ucb_vi.md, Theorem 2 (optimism)"
+    theorem = BernsteinVIConfig.theorem
+    assert BernsteinVIConfig().covered_by == theorem
+    assert BernsteinVIConfig(bonus_scale=2.0, replan_growth=0.5, consistency="never").covered_by == theorem
+    assert BernsteinVIConfig(stationary=True).covered_by == "docs/bernstein_vi.md, Theorem 2 (optimism)"
     for changed in ({"bonus_scale": 0.9}, {"precision_scale": 0.9}, {"consistency": "always"}):
-        assert BestUCBVIConfig(**changed).covered_by is None
+        assert BernsteinVIConfig(**changed).covered_by is None
 
 
 def test_two_episodes_and_local_reports_are_possible(learner: Learner, river: FiniteMDP) -> None:
     # One user's report: the smallest bounds that are asked for.
     privacy = LocalPrivacy(1.0, mechanism="sampled_optimized_unary_encoding", families="one_hot")
-    assert learner(river, 2, privacy, name="best_ucb_vi").learn(2).saturated == 1.0
+    assert learner(river, 2, privacy, name="bernstein_vi").learn(2).saturated == 1.0
 
 
 def test_printed_precision_is_refused(learner: Learner, river: FiniteMDP) -> None:
-    with pytest.raises(ValueError, match=r"^precision must be exact with best_ucb_vi, got 'printed'; "):
-        learner(river, 50, CentralPrivacy(1.0, calibration="printed", precision="printed"), name="best_ucb_vi")
+    with pytest.raises(ValueError, match=r"^precision must be exact with bernstein_vi, got 'printed'; "):
+        learner(river, 50, CentralPrivacy(1.0, calibration="printed", precision="printed"), name="bernstein_vi")
