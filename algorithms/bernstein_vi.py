@@ -7,7 +7,7 @@ message. docs/bernstein_vi.md derives every line and proves that its values are 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -17,7 +17,7 @@ from dprl.algorithms.tabular import Released, StationaryMDPConfig, learning_loop
 from dprl.algorithms.tabular.greedy import act_greedily
 from dprl.compiled import inlined, kernel
 from dprl.envs import FiniteMDP
-from dprl.privacy import CountPrivatizer, NoiseSpec, PrivacyConfig, Streams, WeightedSums
+from dprl.privacy import CountFamilies, CountPrivatizer, NoiseSpec, PrivacyConfig, Streams, WeightedSums
 from dprl.privacy.validation import check_flag
 
 Consistency = Literal["proved", "always", "never"]
@@ -36,7 +36,8 @@ class _Bonus(NamedTuple):
     ends int64[J]: an epoch ends with so many users; e, e_losses float64[J]: E of weighted sums of transitions and E_L
     of losses until then, precision_scale multiplied in; iota: logarithm of the union bound; scale: bonus_scale;
     consistent: whether totals and flow of the counts are restored; possible float64[L, S', S*A]: 1 where a transition
-    is possible, else 0; L = 0 if that is not known.
+    is possible, else 0; L = 0 if that is not known; losses float64[H, S*A]: mean losses 1 - r, no rows if they are
+    counted.
     """
 
     ends: Int64Array
@@ -46,6 +47,7 @@ class _Bonus(NamedTuple):
     scale: float
     consistent: bool
     possible: Float64Array
+    losses: Float64Array
 
 
 class _Tables(NamedTuple):
@@ -168,6 +170,19 @@ def bound_values(sums: Float64Array, losses: Float64Array, cap: float, bonus: _B
         visits[j] = cap - (estimate - bonus.scale * slack) / max(1.0, n + e)
 
 
+@inlined
+def take_losses(bounds: Float64Array, losses: Float64Array, cap: float) -> int:
+    """Take known losses float64[S*A] off upper bounds float64[S*A] that are without them; returns how many had no room.
+
+    Those bounds are at the cap.
+    """
+    full = 0
+    for j in range(bounds.shape[0]):
+        full += bounds[j] >= cap
+        bounds[j] = min(bounds[j], cap) - losses[j]
+    return full
+
+
 @kernel
 def plan(counts: Released, bonus: _Bonus, tables: _Tables) -> tuple[bool, float]:
     """Value iteration on upper bounds; returns (did the policy change, share of saturated cells).
@@ -178,7 +193,7 @@ def plan(counts: Released, bonus: _Bonus, tables: _Tables) -> tuple[bool, float]
     policy, optimistic, transitions, excess, cost, sums = tables
     horizon = policy.shape[0]
     layers, n_states, pairs = transitions.shape
-    values = counts.values.reshape((layers, n_states + 2, pairs))
+    values = counts.values.reshape((layers, -1, pairs))
     transitions[:] = values[:, :n_states]
     if bonus.consistent and counts.users > 0:
         restore_totals_and_flow(transitions, counts.users, excess)
@@ -192,8 +207,14 @@ def plan(counts: Released, bonus: _Bonus, tables: _Tables) -> tuple[bool, float]
         cost[:] = cap - 1.0 - optimistic
         layer = h if layers == horizon else 0
         sum_up(transitions[layer], cost, sums)
-        bound_values(sums, values[layer, n_states + 1], cap, bonus, epoch)
-        moved, full = act_greedily(sums[0], cap, policy[h], optimistic)
+        if bonus.losses.shape[0] > 0:
+            sums[6] = 0.0
+            bound_values(sums, sums[6], cap, bonus, epoch)
+            full = take_losses(sums[0], bonus.losses[h], cap)
+            moved, _ = act_greedily(sums[0], cap, policy[h], optimistic)
+        else:
+            bound_values(sums, values[layer, n_states + 1], cap, bonus, epoch)
+            moved, full = act_greedily(sums[0], cap, policy[h], optimistic)
         changed |= moved
         saturated += full
     return changed, saturated / (horizon * pairs)
@@ -215,11 +236,13 @@ class BernsteinVIConfig(StationaryMDPConfig):
             bounds (Gaussian noise), 'always' (a heuristic with other noise), or 'never'.
         known_transitions: it is public which transitions are possible, not how likely they are; noise in the counts of
             the others is left out.
+        known_rewards: the rewards are public; users do not count losses.
     """
 
     replan_growth: float = 0.01
     consistency: Consistency = "proved"
     known_transitions: bool = False
+    known_rewards: bool = False
     name: ClassVar[str] = "bernstein_vi"
     tuned: ClassVar[tuple[float, float] | None] = (0.01, 0.003)
     theorem: ClassVar[str | None] = "docs/bernstein_vi.md, Theorem 1 (optimism)"
@@ -231,6 +254,7 @@ class BernsteinVIConfig(StationaryMDPConfig):
         super().__post_init__()
         check_choice("consistency", self.consistency, get_args(Consistency))
         check_flag("known_transitions", self.known_transitions)
+        check_flag("known_rewards", self.known_rewards)
         if self.stationary and self.consistency == "always":
             raise ValueError(
                 "consistency must be proved or never with stationary: true, got 'always'; the flow of pooled counts is "
@@ -239,8 +263,13 @@ class BernsteinVIConfig(StationaryMDPConfig):
 
     @property
     def counts_losses(self) -> bool:
-        """Whether users count losses 1 - r: always."""
+        """Whether users count losses 1 - r, if anything of rewards: always."""
         return True
+
+    def families(self, env: FiniteMDP) -> CountFamilies:
+        """Return transitions, visits and, unless rewards are known, losses."""
+        found = super().families(env)
+        return replace(found, families=found.families[:2], paper="") if self.known_rewards else found
 
     @property
     def covered_by(self) -> str | None:
@@ -266,6 +295,8 @@ class BernsteinVIConfig(StationaryMDPConfig):
         ends = epoch_ends(episodes)
         share = self.beta / (4 * len(ends))
 
+        losses = (1.0 - env.rewards).reshape(env.horizon, -1)
+
         def bounds(family: str, cells: int, number: int) -> Float64Array:
             sums = (WeightedSums(family, cells, number, users) for users in ends)
             return self.precision_scale * np.array([privatizer.query.weighted_precision(each, share) for each in sums])
@@ -273,11 +304,12 @@ class BernsteinVIConfig(StationaryMDPConfig):
         return _Bonus(
             ends=np.array(ends, dtype=np.int64),
             e=bounds("transitions", int(possible.sum(axis=1).max()), _FUNCTIONS * pairs),
-            e_losses=bounds("losses", 1, pairs),
+            e_losses=np.zeros(len(ends)) if self.known_rewards else bounds("losses", 1, pairs),
             iota=math.log(8.0 * pairs * visits / self.beta),
             scale=self.bonus_scale,
             consistent=self._restores(privatizer.query.noise),
             possible=possible if self.known_transitions else possible[:0],
+            losses=losses if self.known_rewards else losses[:0],
         )
 
     def _possible(self, env: FiniteMDP) -> Float64Array:

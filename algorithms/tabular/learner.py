@@ -259,7 +259,7 @@ class TabularMDPConfig(TabularConfig[FiniteMDP]):
 
     def simulator(self, env: FiniteMDP, episodes: int, streams: Streams) -> Simulator:
         """Return the MDP and its users."""
-        return simulator(env, episodes, streams, self.counts_losses)
+        return simulator(env, episodes, streams, self.counts_losses, len(self.families(env).families))
 
     def tables(self, env: FiniteMDP, episodes: int) -> Any:  # noqa: ANN401, ARG002 - algorithms may have others
         """Return greedy tables of zeros."""

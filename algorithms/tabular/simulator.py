@@ -71,10 +71,10 @@ def write_contribution(
     """User side: turn a trajectory into one cell per step and family.
 
     states int64[H+1], actions int64[H], rewards (or losses) float64[H, S, A]; the user observes its own; fills
-    cells int64[H, 3] and amounts float64[H, 3].
+    cells int64[H, F] and amounts float64[H, F], F = 3, or 2 where rewards are not counted.
     """
     write_visits(states, actions, (rewards.shape[1], rewards.shape[2]), cells, amounts)
-    for h in range(actions.shape[0]):
+    for h in range(actions.shape[0] if cells.shape[1] == N_FAMILIES else 0):
         cells[h, _REWARDS] = cells[h, _VISITS]
         amounts[h, _REWARDS] = rewards[h, states[h], actions[h]]
 
@@ -137,8 +137,10 @@ class Simulator(NamedTuple):
         return f"Simulator({self.episodes} episodes)"
 
 
-def simulator(mdp: FiniteMDP, episodes: int, streams: Streams, losses: bool = False) -> Simulator:
-    """Return the simulator of K = `episodes` users of `mdp`, who count rewards, or losses 1 - r."""
+def simulator(
+    mdp: FiniteMDP, episodes: int, streams: Streams, losses: bool = False, n_families: int = N_FAMILIES
+) -> Simulator:
+    """Return the simulator of K = `episodes` users of `mdp`, who count rewards, or losses 1 - r, or neither."""
     horizon, n_states, _ = mdp.rewards.shape
     return Simulator(
         transitions=mdp.transitions,
@@ -151,7 +153,7 @@ def simulator(mdp: FiniteMDP, episodes: int, streams: Streams, losses: bool = Fa
         episodes=episodes,
         key=streams.key("env"),
         values=np.zeros((horizon + 1, n_states)),
-        device=episode_buffer(horizon, N_FAMILIES),
+        device=episode_buffer(horizon, n_families),
     )
 
 

@@ -22,8 +22,16 @@ GAUSSIAN_COUNTER = CentralPrivacy(30.0, delta=1e-6, counter="buffered_toeplitz",
 
 def bonus_of(scale: float, *, consistent: bool, noise: float = 6.0) -> _Bonus:
     ends = np.array([1024, 60_000], dtype=np.int64)
-    possible = np.zeros((0, STATES, STATES * ACTIONS))
-    return _Bonus(ends, np.array([noise, 2.0 * noise]), np.array([noise / 2, noise]), 9.0, scale, consistent, possible)
+    return _Bonus(
+        ends=ends,
+        e=np.array([noise, 2.0 * noise]),
+        e_losses=np.array([noise / 2, noise]),
+        iota=9.0,
+        scale=scale,
+        consistent=consistent,
+        possible=np.zeros((0, STATES, STATES * ACTIONS)),
+        losses=np.zeros((0, STATES * ACTIONS)),
+    )
 
 
 def tables() -> _Tables:
@@ -213,7 +221,8 @@ def test_values_are_optimistic_where_they_are_below_their_caps(privacy: Any, epi
     failed, gained = failures(learner, drawn, privacy, episodes, beta=0.5)
     assert gained > 0.5
     assert failed <= most
-    assert failures(learner, drawn, privacy, episodes, beta=0.5, known_transitions=True)[0] <= most
+    known = {"known_transitions": True, "known_rewards": True}
+    assert failures(learner, drawn, privacy, episodes, beta=0.5, **known)[0] <= most
     # And the test can fail: without a bonus nearly every run is below V* somewhere.
     assert failures(learner, drawn, privacy, episodes, beta=0.5, bonus_scale=0.0, precision_scale=0.0)[0] > most
 
@@ -253,6 +262,30 @@ def test_known_transitions_leave_out_the_noise_of_others(stationary: bool) -> No
     plan(Released(masked.ravel(), 899, 1), known._replace(possible=known.possible[:0]), each)
     assert np.array_equal(own.policy, each.policy)
     assert np.array_equal(own.optimistic, each.optimistic)
+
+
+def test_known_rewards_plan_as_losses_counted_without_error() -> None:
+    counts, chances = noisy_counts(np.random.default_rng(4), 60_000, 0.0), np.random.default_rng(5)
+    losses = chances.uniform(size=(HORIZON, STATES * ACTIONS))
+    visits = counts[:, :STATES].sum(axis=1)
+    counts[:, STATES + 1] = visits * losses.reshape(HORIZON, STATES, ACTIONS)
+    counted, bonus = tables(), bonus_of(0.0, consistent=False, noise=0.0)
+    known = tables()
+    plan(Released(counts.ravel(), 60_000, 1), bonus, counted)
+    without = np.ascontiguousarray(counts[:, : STATES + 1])
+    plan(Released(without.ravel(), 60_000, 1), bonus._replace(losses=losses), known)
+    assert np.array_equal(known.policy, counted.policy)
+    assert known.optimistic == pytest.approx(counted.optimistic)
+
+
+def test_known_rewards_are_not_counted() -> None:
+    """Users send half as many cells, so sums over next states have less noise, and values are nearer to V*."""
+    mdp, privacy = RiverSwim(n_states=3, horizon=4).build(), CentralPrivacy(1.0, families="one_hot")
+    configs = [BernsteinVIConfig(known_rewards=known) for known in (False, True)]
+    counted, known = (config.privatizer(mdp, privacy, 900, Streams(0, "known")) for config in configs)
+    assert known.query.encoding.released.n_cells * 2 == counted.query.encoding.released.n_cells
+    assert configs[1].bonus(mdp, known, 900).e < 0.8 * configs[0].bonus(mdp, counted, 900).e
+    assert configs[1].bonus(mdp, known, 900).losses == pytest.approx(1.0 - mdp.rewards.reshape(4, -1))
 
 
 def test_pooled_counts_plan_as_the_same_counts_at_every_step() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dprl.platform.errors import UserError, below
+from dprl.platform.errors import UserError, below, nearest
 
 
 @pytest.mark.parametrize("long", ["x" * 5000, "\x00" * 400, "x, " * 500])
@@ -21,3 +21,7 @@ def test_a_message_that_names_no_key_of_the_section_stays_as_it_is() -> None:
     assert below("privacy", keys, "epsilon must be y") == "privacy.epsilon must be y"
     assert below("privacy", keys, "n_users must be y") == "n_users must be y"
     assert below("privacy", keys, "epsilons must be y") == "epsilons must be y"
+
+
+def test_a_name_of_an_earlier_version_is_followed_by_its_name_of_today() -> None:
+    assert nearest("best_ucb_vi", ["private_ucb_vi", "bernstein_vi"]) == "bernstein_vi"
