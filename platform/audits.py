@@ -20,7 +20,9 @@ from dprl.privacy import (
     CountPrivatizer,
     CountQuery,
     GradientQuery,
+    LocalPrivacy,
     PrivacyConfig,
+    ShufflePrivacy,
     StatisticsPrivacyConfig,
     StatisticsPrivatizer,
     Streams,
@@ -174,6 +176,9 @@ def count_privatizer(experiment: Experiment, horizon: int, episodes: int, seed: 
     query = cast(CountPrivatizer, experiment.privatizer()).query
     families, growth = probe_families(query.families, horizon), 0.0 if query.schedule is None else query.schedule.growth
     privacy = cast(PrivacyConfig, experiment.privacy)
+    if isinstance(privacy, ShufflePrivacy):  # one report before it is shuffled: a few users show nothing of a block
+        each = query.events("seeded")[0].curve().pure_epsilon
+        privacy = LocalPrivacy(each, families=privacy.families, mechanism=privacy.mechanism)
     return privacy.build(families, episodes - 1, _streams(experiment, seed), growth=growth)
 
 

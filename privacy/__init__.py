@@ -34,6 +34,7 @@ from dprl.privacy.trust_models.local import (
     LocalStatisticsPrivacy,
 )
 from dprl.privacy.trust_models.none import NoBitPrivacy, NoGradientPrivacy, NoPrivacy, NoStatisticsPrivacy
+from dprl.privacy.trust_models.shuffle import ShufflePrivacy
 from dprl.sources import source_digest
 
 CountPrivatizer = Privatizer[CountQuery]
@@ -92,6 +93,7 @@ __all__ = [
     "Privatizer",
     "Query",
     "ReleaseEvent",
+    "ShufflePrivacy",
     "StatisticsLayout",
     "StatisticsPrivacyConfig",
     "StatisticsPrivatizer",

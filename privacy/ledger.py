@@ -15,6 +15,7 @@ from dprl.privacy.accounting.curves import PrivacyCurve, Unbounded
 from dprl.privacy.base import LedgerError, TrustModel
 from dprl.privacy.mechanisms import GRAMS, MECHANISMS, VECTORS, BitMechanism, MessageMechanism
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
+from dprl.privacy.mechanisms.shuffled import ShuffledReports
 from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder
 from dprl.privacy.randomness.streams import noise_identity
 from dprl.privacy.threat_models import ThreatModel
@@ -24,7 +25,7 @@ _MESSAGES = (*VECTORS.values(), *GRAMS.values())
 
 def accounted(mechanism: type) -> bool:
     """Whether a ledger knows the privacy curve of a mechanism; anything that is not registered is refused."""
-    return mechanism in (*MECHANISMS.values(), UnaryEncoder)
+    return mechanism in (*MECHANISMS.values(), UnaryEncoder, ShuffledReports)
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class ReleaseEvent:
     """
 
     channel: str
-    mechanism: Mechanism | BitMechanism | UnaryEncoder | MessageMechanism | None
+    mechanism: Mechanism | BitMechanism | UnaryEncoder | ShuffledReports | MessageMechanism | None
     sensitivity: Sensitivity | None
     public_start: Sensitivity | None
     attainable: bool

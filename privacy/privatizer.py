@@ -24,7 +24,7 @@ from dprl.privacy.messages import PrivateMessages, SubmissionRange, UserMessage
 from dprl.privacy.query import Query
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.ranges import RangeSet
-from dprl.privacy.threat_models import NOISY_SIDES
+from dprl.privacy.threat_models import NOISY_SIDES, SHUFFLE
 
 Q = TypeVar("Q", bound=Query)
 _NOBODY, _LOOP, _CLIENTS = range(3)
@@ -179,6 +179,11 @@ class Privatizer(Generic[Q]):
             LedgerError: if there are not so many left, the compiled loop submits, or a trusted server adds the noise.
         ValueError: for k below 1.
         """
+        if self.trust_model == SHUFFLE:
+            raise LedgerError(
+                "clients in other processes send their messages to the server, and a shuffler must have them first; "
+                "run the compiled loop, or take model: ldp"
+            )
         if self.server_noise:
             raise LedgerError(
                 "clients in other processes send messages with noise, and here a trusted server adds it; run the "

@@ -16,9 +16,9 @@ EVERY_USER = np.zeros(0, dtype=np.int64)
 
 
 @inlined
-def next_plan(growth: float, episode: int) -> int:
-    """Return the episode of the plan after that of `episode`: max(k + 1, ceil(k (1 + growth)))."""
-    return max(episode + 1, math.ceil(episode * (1.0 + growth)))
+def next_plan(growth: float, block: int, episode: int) -> int:
+    """Return the episode of the plan after that of `episode`: max(k + block, ceil(k (1 + growth)))."""
+    return max(episode + block, math.ceil(episode * (1.0 + growth)))
 
 
 @dataclass(frozen=True)
@@ -32,17 +32,19 @@ class ReleaseSchedule:
     (982, 993257)
 
     Args:
-        growth: above 0; the next plan is made when the number of episodes has grown by this share.
+        growth: the next plan is made when the number of episodes has grown by this share; at least 0.
         users: how many users there are at most.
+        block: and not before so many more users.
     """
 
     growth: float
     users: int
+    block: int = 1
 
     @property
     def times(self) -> Int64Array:
         """Numbers of users after which there is a release, int64[n], rising, read-only."""
-        return _times(self.growth, self.users)
+        return _times(self.growth, self.users, self.block)
 
     @property
     def number(self) -> int:
@@ -59,22 +61,22 @@ class ReleaseSchedule:
 
 
 @lru_cache(maxsize=16)
-def _times(growth: float, users: int) -> Int64Array:
-    found = np.zeros(max(1, _plans(growth, users, EVERY_USER)), dtype=np.int64)
-    if _plans(growth, users, found) == 0:
+def _times(growth: float, users: int, block: int) -> Int64Array:
+    found = np.zeros(max(1, _plans(growth, users, block, EVERY_USER)), dtype=np.int64)
+    if _plans(growth, users, block, found) == 0:
         found[0] = users  # no plan reads anything
     found.setflags(write=False)
     return found
 
 
 @kernel
-def _plans(growth: float, users: int, times: Int64Array) -> int:
+def _plans(growth: float, users: int, block: int, times: Int64Array) -> int:
     """Return how many plans read counts of at most `users` users; write how many each reads, where there is room."""
-    found, episode = 0, next_plan(growth, 1)
+    found, episode = 0, next_plan(growth, block, 1)
     while episode <= users + 1:
         if found < times.shape[0]:
             times[found] = episode - 1
-        found, episode = found + 1, next_plan(growth, episode)
+        found, episode = found + 1, next_plan(growth, block, episode)
     return found
 
 

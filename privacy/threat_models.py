@@ -64,7 +64,14 @@ def _unprotected(record: str, attained_by: str, unit: str = _USER, adjacency: st
     return ThreatModel(unit, adjacency, _NO_PROTECTION.format(record), (), ("everything",), attained_by)
 
 
-NOISY_SIDES: dict[TrustModel, tuple[bool, bool]] = {"none": (False, False), "jdp": (False, True), "ldp": (True, False)}
+SHUFFLE: TrustModel = "shuffle"
+"""The trust model in which reports are permuted before they are read."""
+NOISY_SIDES: dict[TrustModel, tuple[bool, bool]] = {
+    "none": (False, False),
+    "jdp": (False, True),
+    "ldp": (True, False),
+    "shuffle": (True, False),
+}
 """By trust model: whether there is noise on (the client's side, the server's side)."""
 THREAT_MODELS: dict[tuple[str, TrustModel], ThreatModel] = {
     ("counts", "none"): _unprotected("counts", _COUNTS),
@@ -93,6 +100,25 @@ THREAT_MODELS: dict[tuple[str, TrustModel], ThreatModel] = {
         observer=_EVERYONE.format("the noisy report", "user"),
         covered=("the user's report", "counts, policies and everything else computed from reports"),
         excluded=(
+            "what others see of the user's own actions",
+            _RETURNS,
+            "timing and order of reports",
+            _TAKES_PART,
+            "a second report of the same user",
+        ),
+        attained_by=_COUNTS,
+    ),
+    ("counts", "shuffle"): ThreatModel(
+        unit=_USER,
+        adjacency=ADJACENCY,
+        observer="the server and everyone else: they see the reports of a block in a random order, which the trusted "
+        "shuffler does not tell",
+        covered=(
+            "the shuffled reports of every block, and their sums",
+            "counts, policies and everything else computed from them",
+        ),
+        excluded=(
+            "reports before they are shuffled, and sums of less than a block: these have the local guarantee only",
             "what others see of the user's own actions",
             _RETURNS,
             "timing and order of reports",

@@ -96,7 +96,7 @@ def run_in_blocks(
         if k == schedule.planned[1]:
             counts = privatizer.release()._replace(new=int(k - schedule.planned[0]))
             changed, schedule.saturated[0] = plan(counts, bonus, tables)
-            schedule.planned[0], schedule.planned[1] = k, next_plan(schedule.growth, k)
+            schedule.planned[0], schedule.planned[1] = k, next_plan(schedule.growth, schedule.block, k)
             if changed:
                 current = regret(simulator, tables.policy)
         begun, following = (int(episode) for episode in schedule.planned)

@@ -152,7 +152,8 @@ class TabularConfig(ABC, Generic[E]):
     def privatizer(self, env: E, privacy: PrivacyConfig, episodes: int, streams: Streams) -> CountPrivatizer:
         """Return the privatizer of the counts of users 1..K-1; the last user's could serve no later policy."""
         privatizer = privacy.build(self.families(env), episodes - 1, streams, growth=self.replan_growth)
-        possible = self.replan_growth > 0.0 and privatizer.draws_blocks and parts_for_blocks(self.run) is not None
+        planned = self.replan_growth > 0.0 or privatizer.query.shuffled
+        possible = planned and privatizer.draws_blocks and parts_for_blocks(self.run) is not None
         if self.simulation == "blocks" and not possible:
             raise ValueError(
                 "simulation must be users here, got blocks; users are drawn at once with replan_growth above 0, "
@@ -192,7 +193,9 @@ class TabularLearner(Learner):
         self._unplayed = config.simulator(env, episodes, streams)
         self._bonus = config.bonus_of_run(env, privatizer, episodes, streams)
         self._tables = config.tables(env, episodes)
-        self._schedule = Schedule(config.replan_growth, np.array([1, 1], dtype=np.int64), np.zeros(1))
+        releases = privatizer.query.schedule
+        block = 1 if releases is None else releases.block
+        self._schedule = Schedule(config.replan_growth, block, np.array([1, 1], dtype=np.int64), np.zeros(1))
         self._plan(privatizer.release(), self._tables)
 
     @property

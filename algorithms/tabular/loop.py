@@ -32,11 +32,12 @@ class Schedule(NamedTuple):
     """Schedule of plans, fixed in advance and independent of users.
 
     growth: a plan made before episode k serves until the number of episodes has grown by this share; 0 plans before
-    every episode. planned int64[2]: the episode of the last plan and that of the next; saturated float64[1]: the share
-    of saturated cells of the last one.
+    every episode. block: and for so many episodes at least. planned int64[2]: the episode of the last plan and that of
+    the next; saturated float64[1]: the share of saturated cells of the last one.
     """
 
     growth: float
+    block: int
     planned: Int64Array
     saturated: Float64Array
 
@@ -61,7 +62,7 @@ def _loop(  # noqa: PLR0913 - a kernel has no object to hold them
         if k == schedule.planned[1]:
             counts = released_counts(channel, k - schedule.planned[0])
             changed, schedule.saturated[0] = plan(counts, bonus, tables)
-            schedule.planned[0], schedule.planned[1] = k, next_plan(schedule.growth, k)
+            schedule.planned[0], schedule.planned[1] = k, next_plan(schedule.growth, schedule.block, k)
             if changed:
                 current = regret(simulator, tables.policy)
         summed += current

@@ -15,7 +15,7 @@ from dprl.platform.reports.verdicts import number
 
 Row = Mapping[str, Any]
 Scales = tuple[tuple[str, float], ...]
-_TRUST = {"jdp": "central", "ldp": "local"}
+_TRUST = {"jdp": "central", "shuffle": "shuffle", "ldp": "local"}
 
 # What has a column of its own, or is a heading.
 _SHOWN = ("algorithm.name", "privacy.model", "privacy.epsilon", "privacy.delta")

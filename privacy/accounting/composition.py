@@ -28,6 +28,7 @@ from dprl.privacy.accounting.curves import (
 from dprl.privacy.accounting.discrete_gaussians import SMALLEST_SIGMA, WIDEST, DiscreteGaussianLoss
 from dprl.privacy.accounting.pld import DISCRETE_GAUSSIAN, RESPONSES, UNARY, Kind, Losses, losses_of
 from dprl.privacy.accounting.root_finding import smallest
+from dprl.privacy.accounting.shuffling import ShuffledLoss
 from dprl.privacy.base import Int64Array
 
 # A pair that attains one of these attains it again in fresh noise.
@@ -204,6 +205,8 @@ def _parts(curve: PrivacyCurve) -> ComposedLoss:
             return ComposedLoss(mu=mu)
         case ZCDP(rho):
             return ComposedLoss(rho=rho)
+        case ShuffledLoss():
+            return _parts(ApproximateLoss(*curve.one_point))
         case DiscreteGaussianLoss(n, sigma):
             return ComposedLoss((Kind(DISCRETE_GAUSSIAN, sigma, n),))
     pure = _pure_parts(curve)

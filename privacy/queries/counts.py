@@ -17,6 +17,7 @@ from dprl.privacy.counters.base import EXACT, ROWS, Counter, Tree
 from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.mechanisms.base import INTEGER, Mechanism, Noise, Sensitivity
 from dprl.privacy.mechanisms.sampling import SILENT
+from dprl.privacy.mechanisms.shuffled import ShuffledReports
 from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder
 from dprl.privacy.queries.count_blocks import UserBlock, draws_blocks, sum_of_messages
 from dprl.privacy.queries.count_calibration import report_variance
@@ -39,7 +40,7 @@ from dprl.privacy.queries.noise_summary import noise_summary
 from dprl.privacy.query import Query
 from dprl.privacy.randomness.streams import Streams, noise_identity
 from dprl.privacy.schedule import EVERY_USER, ReleaseSchedule, release_number
-from dprl.privacy.threat_models import ThreatModel, of_counts
+from dprl.privacy.threat_models import SHUFFLE, ThreatModel, of_counts
 
 _MOST_PROFILE_ITEMS = 10**6
 
@@ -53,7 +54,8 @@ class CountQuery(Query):
     Args:
         encoding: the counted families, and the released ones.
         noise: on either side.
-        schedule: of the releases, which are the items of the counter; None: one after every user.
+        schedule: of the releases, which are the items of a counter with noise; None: one after every user.
+        shuffled: whether a shuffler permutes the reports between two releases.
 
     Raises:
         LedgerError: for a counter or a law that the kernels cannot run, or a counter of other releases.
@@ -62,6 +64,7 @@ class CountQuery(Query):
     encoding: CountEncoding
     noise: NoiseSpec
     schedule: ReleaseSchedule | None = None
+    shuffled: bool = False
     name: ClassVar[str] = "counts"
 
     def __post_init__(self) -> None:
@@ -69,7 +72,9 @@ class CountQuery(Query):
             raise LedgerError(
                 f"the kernels cannot run a counter of type {type(self.noise.counter).__name__}; add its release"
             )
-        if self.schedule is not None and self.noise.counter.n_items != self.schedule.number:
+        if self.shuffled and (self.schedule is None or self.noise.law is None):
+            raise LedgerError("shuffled reports must have noise and a schedule of releases; state both")
+        if self._counts_releases and self.schedule and self.noise.counter.n_items != self.schedule.number:
             raise LedgerError(
                 f"the counter must have an item for each of {self.schedule.number} releases, got "
                 f"{self.noise.counter.n_items}; build it for the schedule"
@@ -90,9 +95,14 @@ class CountQuery(Query):
         return self.noise.law is not None, self.noise.counter.node is not None
 
     @property
+    def _counts_releases(self) -> bool:
+        """Whether the counter has an item for every release, not for every user."""
+        return self.schedule is not None and not self.shuffled
+
+    @property
     def identity(self) -> str:
         """Text that identifies record and noise."""
-        described = (self.encoding, self.noise.law, self.noise.counter, *filter(None, [self.schedule]))
+        described = (self.encoding, self.noise.law, self.noise.counter, *filter(None, [self.schedule, self.shuffled]))
         return f"counts|{noise_identity(*described)}"
 
     def check_run(self, n_users: int, submissions: int) -> None:
@@ -127,19 +137,26 @@ class CountQuery(Query):
             row, start = families.row(), families.row_after_public_start(family)
         return ReleaseEvent(
             channel=family.name,
-            mechanism=noise,
+            mechanism=ShuffledReports(noise, self._smallest_block) if self.shuffled else noise,
             sensitivity=counter.sensitivity(row),
             public_start=None if start is None else counter.sensitivity(start),
-            attainable=families.attains_row(family) and counter.attained,
+            attainable=families.attains_row(family) and counter.attained and not self.shuffled,
             nodes_per_user=_nodes_per_user(counter),
             cells=families.layers * family.width,
             entropy=entropy,
         )
 
     def threat_model(self, model: TrustModel, submissions: int) -> ThreatModel:
-        """Return the threat model."""
+        """Return the threat model. Raises LedgerError unless reports are shuffled in that trust model and no other."""
         del submissions
+        if self.shuffled != (model == SHUFFLE):
+            raise LedgerError(f"reports must be shuffled with model {SHUFFLE} only, got {model}; ask for the right one")
         return of_counts(model, self.families.players)
+
+    @property
+    def _smallest_block(self) -> int:
+        """The fewest users whose reports are released together; a last block that is not full is never released."""
+        return 1 if self.schedule is None else int(self.schedule.blocks().min())
 
     def open(self, streams: Streams) -> CountChannel:
         """Return the channel before the first user."""
@@ -240,7 +257,7 @@ class CountQuery(Query):
         Raises ValueError unless 0 < beta < 1, and with `precision: printed`.
         """
         _check_beta(beta)
-        if self.schedule is not None:
+        if self.schedule is not None and self._counts_releases:
             sums = replace(sums, users=self.schedule.releases_until(sums.users))
         return weighted_bound(self.encoding, self.noise, sums, beta)
 
@@ -262,7 +279,10 @@ class CountQuery(Query):
 
     def details(self, request: PrivacyRequest, events: tuple[ReleaseEvent, ...], arithmetic: str) -> Mapping[str, Any]:
         """Return the size of the error, its spread over users, and the best noise for the same request."""
-        found = noise_summary(request.requested, self.encoding, self.noise, events, arithmetic, self.schedule)
+        requested = request.requested
+        if requested is not None and self.shuffled:  # the best noise is that of reports with the same loss
+            requested = replace(requested, epsilon=events[0].curve().pure_epsilon, delta=0.0)
+        found = noise_summary(requested, self.encoding, self.noise, events, arithmetic, self.schedule)
         return {**found, "assumption": self.families.assumption}
 
     def _arrays(self, record: UserRecord) -> tuple[Int64Array, Float64Array]:

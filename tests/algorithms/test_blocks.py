@@ -12,7 +12,7 @@ from scipy.stats import ks_2samp
 from dprl.algorithms.private_ucb_vi import PrivateUCBVIConfig
 from dprl.algorithms.tabular.blocks import draw_block, draw_visits
 from dprl.envs import FiniteMDP
-from dprl.privacy import CentralPrivacy, LedgerError, LocalPrivacy, NoiseConfig, NoPrivacy, Streams
+from dprl.privacy import CentralPrivacy, LedgerError, LocalPrivacy, NoiseConfig, NoPrivacy, ShufflePrivacy, Streams
 from tests.algorithms.cases import EACH, PRACTICAL, PRIVACY, TABULAR, TRUST, Environments, Learner
 
 EPISODES = 52
@@ -30,6 +30,7 @@ REPORTS: dict[str, Any] = {
     "ldp laplace": LocalPrivacy(200.0, families="separate", mechanism="laplace"),
     "ldp gaussian": LocalPrivacy(20.0, delta=1e-6, families="marginal", mechanism="gaussian"),
     "ldp discrete_laplace": LocalPrivacy(200.0, families="separate", mechanism="discrete_laplace"),
+    "shuffle": ShufflePrivacy(20.0, 1e-6, smallest_block=EPISODES - 1),
     **{
         f"ldp {name}": LocalPrivacy(10.0, families="one_hot", mechanism=name)
         for name in (

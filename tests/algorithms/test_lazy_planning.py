@@ -35,13 +35,13 @@ def scheduled(growth: float, episodes: int) -> list[int]:
     ],
 )
 def test_the_next_plan_is_made_when_episodes_have_grown_by_the_share(growth: float, expected: list[int]) -> None:
-    assert [next_plan(growth, k) for k in expected[:-1]] == expected[1:]
+    assert [next_plan(growth, 1, k) for k in expected[:-1]] == expected[1:]
 
 
 def test_plans_are_counted_by_the_logarithm_of_the_run() -> None:
     plans, k = 0, 1
     while k <= 1_000_000:
-        plans, k = plans + 1, next_plan(0.01, k)
+        plans, k = plans + 1, next_plan(0.01, 1, k)
     assert plans < 100 + math.log(10_000) / math.log(1.01) + 1
 
 

@@ -16,6 +16,7 @@ from dprl.privacy import (
     NoiseConfig,
     NoPrivacy,
     PrivacyConfig,
+    ShufflePrivacy,
     Streams,
     UserRecord,
 )
@@ -32,6 +33,7 @@ KINDS: dict[str, tuple[PrivacyConfig, NoiseConfig]] = {
     "jdp, buffered": (CentralPrivacy(1.0, delta=1e-6, counter="buffered_toeplitz"), FAST),
     "jdp, exact": (CentralPrivacy(1.0), EXACT),
     "jdp, exact Gaussian": (CentralPrivacy(1.0, delta=1e-6, counter="auto", mechanism="gaussian"), EXACT),
+    "shuffle": (ShufflePrivacy(1.0, 1e-6, smallest_block=1), FAST),
     "ldp": (LocalPrivacy(1.0), FAST),
     "ldp, Gaussian": (LocalPrivacy(1.0, delta=1e-6, mechanism="gaussian", families="marginal"), FAST),
     "ldp, exact": (LocalPrivacy(1.0), EXACT),

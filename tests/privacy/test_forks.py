@@ -31,6 +31,7 @@ from dprl.privacy import (
     NoiseConfig,
     NoPrivacy,
     NoStatisticsPrivacy,
+    ShufflePrivacy,
     StatisticsLayout,
     Streams,
     add_statistics,
@@ -123,6 +124,7 @@ def laws() -> dict[str, tuple[Callable[..., Case], Any, NoiseConfig]]:
         "bits": (of_bits, LocalBitPrivacy(1.0), OS),
         "counts jdp exact": (of_counts, CentralPrivacy(1.0), EXACT_OS),
         "counts ldp exact": (of_counts, LocalPrivacy(1.0), EXACT_OS),
+        "counts shuffle": (of_counts, ShufflePrivacy(1.0, 1e-6, smallest_block=1), OS),
         "gradients jdp": (of_gradients, CentralGradientPrivacy(1.0), OS),
         "gradients jdp exact": (of_gradients, CentralGradientPrivacy(1.0), EXACT_OS),
     }

@@ -94,7 +94,7 @@ class Look(NamedTuple):
     weight: float
 
 
-_DASHES: Mapping[str, Any] = {"none": "-", "jdp": "-", "ldp": (0, (3.6, 1.8))}
+_DASHES: Mapping[str, Any] = {"none": "-", "jdp": "-", "shuffle": (0, (1, 1.4)), "ldp": (0, (3.6, 1.8))}
 _OTHER_DASHES = (0, (5, 1.5, 1.2, 1.5))
 _MARKERS: Mapping[str, Sequence[str]] = {"jdp": ("o", "^", "v", "h"), "ldp": ("s", "D", "d", "p")}
 _OTHER_MARKERS = ("P", "X", "*", "8")

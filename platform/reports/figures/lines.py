@@ -22,7 +22,7 @@ _ALWAYS = ("algorithm.name", _MODEL, _EPSILON, _DELTA)
 _NOISE = ("privacy.", "noise.")
 _PRINTED = ("printed", "separate", "binary_tree")
 """Settings of noise as the papers print it."""
-MODEL_TITLES = {"jdp": "Central (JDP)", "ldp": "Local (LDP)"}
+MODEL_TITLES = {"jdp": "Central (JDP)", "shuffle": "Shuffle", "ldp": "Local (LDP)"}
 _FILLS: dict[str, Fill] = {"holds": "full", "holds_approximately": "left"}
 
 

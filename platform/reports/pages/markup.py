@@ -21,7 +21,7 @@ from dprl.platform.reports.number_texts import effect_text
 from dprl.platform.results.summary import standing
 
 DASH = "\u2013"
-_DASHES = {"none": "", "jdp": "", "ldp": "6 4"}
+_DASHES = {"none": "", "jdp": "", "shuffle": "2 3", "ldp": "6 4"}
 _OTHER_DASHES = "8 2 2 2"
 _CODES = {MarkerPath.MOVETO: "M", MarkerPath.LINETO: "L", MarkerPath.CURVE3: "Q", MarkerPath.CURVE4: "C"}
 _MARKER_SIZE = 7.5

@@ -1,0 +1,124 @@
+"""Amplification by shuffling: the privacy curve of local reports that are permuted before anybody sees them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import expit
+from scipy.stats import binom
+
+from dprl.privacy.accounting.curves import PureDP
+from dprl.privacy.accounting.root_finding import ROUNDING, inside, largest, smallest
+from dprl.privacy.base import Float64Array
+
+_BINS = 1000
+# Standard deviations below the mean; fewer clones count as none.
+_RARE = 12.0
+# Of a tail probability: its rounding, with room to spare.
+_TAIL = 1e-8
+
+
+@dataclass(frozen=True)
+class ShuffledLoss:
+    """The loss of one of `users` epsilon_0-LDP reports, of one and the same randomiser, in a random order.
+
+    *Formal guarantee.* An upper bound for any pure randomiser and any data of the other users. Let R_0 and R_1 be the
+    report's laws in two worlds. Both are mixtures of laws Q_0 and Q_1, R_0 = a Q_0 + (1-a) Q_1 and R_1 = (1-a) Q_0 +
+    a Q_1 with a = e^epsilon_0 / (1 + e^epsilon_0), so Q_0 + Q_1 = R_0 + R_1. Every other user's law R has R >=
+    e^-epsilon_0 max(R_0, R_1) >= e^-epsilon_0 (Q_0 + Q_1) / 2: with probability e^-epsilon_0 that user is a *clone*,
+    who draws from Q_0 or Q_1 by a fair coin. The shuffled reports are a function of the rest and of how many come from
+    Q_0 and Q_1: (A + D, C - A + 1 - D) in one world and (A + 1 - D, C - A + D) in the other, with C ~ Binomial(users -
+    1, e^-epsilon_0) clones, A ~ Binomial(C, 1/2) and D a coin that is 1 with probability a. Their divergence is summed
+    up over C, rounded up.
+
+    Paper: Feldman, McMillan, Talwar 2021, *Hiding Among the Clones*, Theorem 3.2; Kairouz, Oh, Viswanath 2015 for a.
+
+    Args:
+        epsilon_0: of one report. users: in one shuffle, at least 1.
+    """
+
+    epsilon_0: float
+    users: int
+    exact: bool = False
+
+    def __post_init__(self) -> None:
+        if not (0.0 < self.epsilon_0 < math.inf and self.users >= 1):
+            raise ValueError(f"epsilon_0 must be finite and above 0, and users at least 1, got {self}")
+
+    @property
+    def pure_epsilon(self) -> float:
+        """That of one report: an order of reports that is improbable may tell all of it."""
+        return self.epsilon_0
+
+    @property
+    def one_point(self) -> tuple[float, float]:
+        """A point (epsilon, delta) of the curve, for composition with others."""
+        return self.epsilon(1e-9), 1e-9
+
+    def delta(self, epsilon: float) -> float:
+        """Return the divergence at `epsilon`, at most that of a report that is not shuffled."""
+        if epsilon >= self.epsilon_0:
+            return 0.0
+        clones, chances = _clones(self.users - 1, math.exp(-self.epsilon_0))
+        found = float(chances @ _divergences(clones, self.epsilon_0, epsilon)) * (1.0 + ROUNDING)
+        return min(found, PureDP(self.epsilon_0).delta(epsilon))
+
+    def epsilon(self, delta: float) -> float:
+        """Return the least epsilon with `delta`, rounded up."""
+        if delta <= 0.0:
+            return self.epsilon_0
+        if self.delta(0.0) <= delta:
+            return 0.0
+        return min(self.epsilon_0, smallest(self.delta, delta, self.epsilon_0))
+
+    @property
+    def method(self) -> str:
+        """Method of computation."""
+        return (
+            f"clones among {self.users} shuffled reports with a pure loss of {self.epsilon_0:.6g} each (Feldman, "
+            "McMillan, Talwar 2021, Theorem 3.2, summed up numerically)"
+        )
+
+
+def local_epsilon(epsilon: float, delta: float, users: int) -> float:
+    """Return the largest epsilon_0 of reports whose shuffles of `users` are (epsilon, delta)-DP; above `epsilon`.
+
+    >>> round(local_epsilon(1.0, 1e-6, 100_000), 2)
+    7.07
+    """
+    epsilon, delta = inside(epsilon, delta)
+    return max(epsilon, largest(lambda each: ShuffledLoss(each, users).delta(epsilon), delta, epsilon))
+
+
+@lru_cache(maxsize=64)
+def _clones(others: int, chance: float) -> tuple[Float64Array, Float64Array]:
+    """Return numbers of clones with the chances of so many up to the next number.
+
+    More clones hide better, so the least of each bin stands for all of it, and none for the rarest.
+    """
+    law = binom(others, chance)
+    mean, reach = others * chance, _RARE * math.sqrt(others * chance * (1.0 - chance)) + _RARE
+    first, last = max(0.0, math.floor(mean - reach)), min(float(others), math.ceil(mean + reach))
+    edges = np.unique(np.floor(np.linspace(first, last, _BINS)))
+    low, high = edges - 1.0, np.append(edges[1:] - 1.0, math.inf)
+    # The smaller of the two tails has all its digits.
+    below = law.cdf(high) - law.cdf(low)
+    chances = np.where(edges > mean, law.sf(low) - law.sf(high), below)
+    return np.append(0.0, edges), np.append(law.cdf(first - 1.0), chances)
+
+
+def _divergences(clones: Float64Array, epsilon_0: float, epsilon: float) -> Float64Array:
+    """Return the divergence at `epsilon` < epsilon_0 of the two worlds, given numbers of clones float64[n]."""
+    one, factor = float(expit(epsilon_0)), math.exp(epsilon)
+    # The first of c + 1 draws from Q_0 or Q_1, as a share, at which one world is e^epsilon times as probable.
+    # (e^(epsilon + epsilon_0) - 1) / ((e^epsilon_0 - 1) (1 + e^epsilon)), without overflow.
+    share = (1.0 - math.exp(-epsilon - epsilon_0)) / -math.expm1(-epsilon_0) * float(expit(epsilon))
+    first = np.floor(share * (clones + 1.0)) + 1.0
+    coins = binom(clones, 0.5)
+    with_one, without = coins.sf(first - 2.0), coins.sf(first - 1.0)
+    other = float(expit(-epsilon_0))
+    found = with_one * (one - factor * other) + without * (other - factor * one)
+    return np.asarray(np.maximum(found, 0.0) + _TAIL * with_one)

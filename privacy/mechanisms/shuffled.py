@@ -1,0 +1,46 @@
+"""Shuffled reports: a randomiser of messages, and a shuffler that permutes those of a block of users."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dprl.privacy.accounting.shuffling import ShuffledLoss
+from dprl.privacy.base import LedgerError
+from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
+from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder
+
+
+@dataclass(frozen=True)
+class ShuffledReports:
+    """Reports that a trusted shuffler permutes before anybody sees them, never those of fewer users at once.
+
+    *Formal guarantee.* That of `ShuffledLoss` for the pure loss of one report.
+
+    Args:
+        report: randomises one message. users: in the smallest block, at least 1.
+    """
+
+    report: Mechanism | UnaryEncoder
+    users: int
+
+    @property
+    def name(self) -> str:
+        """The name on certificates."""
+        return f"shuffled_{self.report.name}"
+
+    @property
+    def scale(self) -> float:
+        """That of the report."""
+        return self.report.scale
+
+    @property
+    def arithmetic(self) -> str:
+        """That of the report."""
+        return self.report.arithmetic
+
+    def curve(self, sensitivity: Sensitivity) -> ShuffledLoss:
+        """Return the curve of one report among the others of its block. Raises LedgerError if it has no pure loss."""
+        loss = self.report.curve(sensitivity).pure_epsilon
+        if not 0.0 < loss < float("inf"):
+            raise LedgerError(f"shuffled reports must have a pure epsilon, got {self.report.name}; use another law")
+        return ShuffledLoss(loss, self.users)

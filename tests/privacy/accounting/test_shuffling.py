@@ -1,0 +1,92 @@
+"""Shuffled reports: the numerical bound against sums over everything, a closed form, and a randomiser's exact loss."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from dprl.privacy.accounting.composition import compose, repeat
+from dprl.privacy.accounting.curves import PureDP
+from dprl.privacy.accounting.shuffling import ShuffledLoss, local_epsilon
+
+
+def summed_up(epsilon_0: float, users: int, epsilon: float, most_clones: int) -> float:
+    """The divergence of the two worlds of ShuffledLoss, pair of numbers by pair of numbers."""
+    one, total = 1.0 / (1.0 + math.exp(-epsilon_0)), 0.0
+    for clones in range(most_clones + 1):
+        from_0 = binom.pmf(np.arange(-1, clones + 2), clones, 0.5)
+        first = one * from_0[:-1] + (1.0 - one) * from_0[1:]
+        second = (1.0 - one) * from_0[:-1] + one * from_0[1:]
+        chance = binom.pmf(clones, users - 1, math.exp(-epsilon_0))
+        total += float(chance * np.maximum(first - math.exp(epsilon) * second, 0.0).sum())
+    return total
+
+
+def of_responses(epsilon_0: float, users: int, epsilon: float, others_of_one: int) -> float:
+    """The exact divergence of shuffled binary randomised responses: of their sum, if so many others hold a 1."""
+    truth = 1.0 / (1.0 + math.exp(-epsilon_0))
+    law = np.array([1.0])
+    for each in [truth] * others_of_one + [1.0 - truth] * (users - 1 - others_of_one):
+        law = np.convolve(law, [1.0 - each, each])
+    worlds = [np.convolve(law, [1.0 - p, p]) for p in (truth, 1.0 - truth)]
+    return max(float(np.maximum(a - math.exp(epsilon) * b, 0.0).sum()) for a, b in (worlds, worlds[::-1]))
+
+
+@pytest.mark.parametrize(
+    ("epsilon_0", "users", "epsilon", "most_clones"),
+    [(1.0, 5, 0.3, 4), (2.0, 50, 0.5, 49), (3.0, 300, 0.2, 80), (0.5, 200, 0.01, 199), (4.735, 10_000, 1.0, 200)],
+)
+def test_the_bound_is_the_sum_over_all_numbers_of_clones(
+    epsilon_0: float, users: int, epsilon: float, most_clones: int
+) -> None:
+    exact = summed_up(epsilon_0, users, epsilon, most_clones)
+    assert exact * (1.0 - 1e-9) <= ShuffledLoss(epsilon_0, users).delta(epsilon) <= exact * (1.0 + 1e-5)
+
+
+@pytest.mark.parametrize(("epsilon_0", "users"), [(0.5, 1000), (1.0, 10**4), (3.0, 10**5), (5.0, 10**6), (8.0, 10**9)])
+def test_the_closed_form_of_the_paper_is_above_it(epsilon_0: float, users: int) -> None:
+    """Feldman, McMillan, Talwar 2021, Theorem 3.1."""
+    delta, factor = 1e-6, math.exp(epsilon_0)
+    assert epsilon_0 <= math.log(users / (16.0 * math.log(2.0 / delta)))
+    spread = 8.0 * math.sqrt(factor * math.log(4.0 / delta) / users) + 8.0 * factor / users
+    closed = math.log1p((factor - 1.0) / (factor + 1.0) * spread)
+    assert 0.0 < ShuffledLoss(epsilon_0, users).epsilon(delta) < closed
+
+
+@pytest.mark.parametrize("users", [1, 2, 30, 300])
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("epsilon_0", [0.5, 2.0, 4.0])
+def test_no_shuffled_response_loses_more(users: int, share: float, epsilon_0: float) -> None:
+    for epsilon in (0.0, 0.1, 0.5, 1.0, 1.9):
+        exact = of_responses(epsilon_0, users, epsilon, round(share * (users - 1)))
+        assert exact <= ShuffledLoss(epsilon_0, users).delta(epsilon) + 1e-15
+
+
+@pytest.mark.parametrize(("users", "delta"), [(1, 1e-6), (50, 1e-3), (1000, 1e-4)])
+def test_two_thirds_of_the_noise_are_refuted(users: int, delta: float) -> None:
+    """Responses with 3/2 of the largest epsilon_0 are no longer (1, delta)-DP in shuffles of so many users."""
+    each = local_epsilon(1.0, delta, users)
+    assert ShuffledLoss(each, users).delta(1.0) <= delta
+    assert max(of_responses(1.5 * each, users, 1.0, n) for n in (0, (users - 1) // 2, users - 1)) > delta
+
+
+@given(st.floats(0.1, 9.0), st.integers(1, 10**7), st.floats(0.0, 3.0))
+def test_more_users_hide_better_and_no_shuffle_reveals_more_than_a_report(
+    epsilon_0: float, users: int, epsilon: float
+) -> None:
+    one, more = (ShuffledLoss(epsilon_0, n).delta(epsilon) for n in (users, 3 * users))
+    assert more <= one * (1.0 + 1e-6) + 1e-25
+    assert one <= PureDP(epsilon_0).delta(epsilon)
+
+
+def test_it_composes_with_other_releases() -> None:
+    loss = ShuffledLoss(2.0, 10_000)
+    assert compose([loss]) == loss
+    point = loss.epsilon(1e-9)
+    assert point < repeat(loss, 2).epsilon(1e-6) <= 2.0 * point
+    assert compose([loss, PureDP(0.5)]).epsilon(1e-6) <= point + 0.5

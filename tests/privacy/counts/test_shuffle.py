@@ -1,0 +1,103 @@
+"""Model shuffle: blocks, certificates of the blocks that ran, and refusals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dprl.algorithms.bernstein_vi import BernsteinVIConfig
+from dprl.algorithms.tabular.simulator import count_families
+from dprl.envs import RiverSwim
+from dprl.privacy import LedgerError, LocalPrivacy, Privatizer, ShufflePrivacy, Streams, WeightedSums
+from dprl.privacy.accounting.shuffling import ShuffledLoss, local_epsilon
+from dprl.privacy.schedule import ReleaseSchedule
+
+MDP = RiverSwim(n_states=3, horizon=4).build()
+FAMILIES = count_families(MDP)
+PRIVACY = ShufflePrivacy(1.0, 1e-6, smallest_block=2_000)
+STREAMS = Streams(0, "shuffle")
+
+
+@pytest.mark.parametrize("growth", [0.0, 0.01, 0.5])
+def test_every_block_is_full_and_the_rest_is_never_released(growth: float) -> None:
+    schedule = ReleaseSchedule(growth, 20_999, 2_000)
+    blocks = schedule.blocks()
+    assert blocks.min() >= 2_000
+    assert schedule.users - schedule.times[-1] < max(2_000, growth * 21_000)
+    assert schedule.times[0] == 2_000
+
+
+def test_the_certificate_is_that_of_the_smallest_block() -> None:
+    privatizer = PRIVACY.build(FAMILIES, 20_000, STREAMS, growth=0.5)
+    each = local_epsilon(1.0, 1e-6, 2_000)
+    privatizer.charge(1, 20_000)
+    told = privatizer.certificate("test").to_dict()
+    assert 1.0 < each < 4.0
+    assert told["verdict"] == "holds"
+    assert told["proved"]["pure_epsilon"] == pytest.approx(each, rel=1e-6)
+    assert told["proved"]["epsilon_at_delta"]["1e-06"] == pytest.approx(1.0, rel=2e-2)
+    assert told["noise"][0]["parameters"]["users"] == 2_000
+    assert told["proved"]["tightness"] == "upper"
+    assert told["releases"] == ReleaseSchedule(0.5, 20_000, 2_000).number
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "symmetric_unary_encoding", "sampled_optimized_unary_encoding"])
+def test_reports_and_error_bounds_are_those_of_the_local_model(mechanism: str) -> None:
+    each = local_epsilon(1.0, 1e-6, 2_000)
+    shuffled = replace(PRIVACY, mechanism=mechanism).build(FAMILIES, 20_000, STREAMS, growth=0.5).query
+    local = LocalPrivacy(each, families="one_hot", mechanism=mechanism).build(FAMILIES, 20_000, STREAMS).query
+    assert shuffled.noise == local.noise
+    sums = WeightedSums("transitions", 3, 40, 20_000)
+    assert shuffled.weighted_precision(sums, 0.05) == local.weighted_precision(sums, 0.05)
+    curve = shuffled.events("seeded")[0].curve()
+    assert isinstance(curve, ShuffledLoss)
+    assert curve.epsilon(1e-6) <= 1.0
+
+
+@pytest.mark.parametrize("simulation", ["users", "blocks"])
+def test_plans_wait_for_full_blocks(simulation: Any) -> None:
+    """No release is made of fewer users, and a policy changes after a block only."""
+    config = BernsteinVIConfig(simulation=simulation, replan_growth=0.01, preset="tuned")
+    privatizer = config.privatizer(MDP, PRIVACY, 7_001, STREAMS)
+    learner = config.build(MDP, privatizer, 7_001, STREAMS)
+    seen = set()
+    for _ in range(7):
+        learner.learn(1_000)
+        seen.add(learner.privatizer.release().users)
+    assert seen == {0, 2_000, 4_000, 6_000}
+    assert np.isfinite(learner.privatizer.release().values).all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"delta": 0.0}, "delta must be above 0 with model shuffle, got 0.0; add delta: 1e-6"),
+        ({"families": "separate"}, "families must be"),
+        ({"calibration": "printed", "delta": 0.0}, "families must be separate with the printed calibration"),
+        ({"smallest_block": 0}, "smallest_block must be from 1 to 1e12, got 0; take 10000"),
+    ],
+)
+def test_settings_without_a_guarantee_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ShufflePrivacy(**{"epsilon": 1.0, "delta": 1e-6, **settings})
+
+
+def test_laws_without_a_pure_guarantee_and_blocks_that_are_never_full_are_refused() -> None:
+    with pytest.raises(ValueError, match="mechanism must be one of"):
+        replace(PRIVACY, mechanism="gaussian").build(FAMILIES, 20_000, STREAMS)
+    with pytest.raises(ValueError, match="smallest_block must be at most 1999, the users who send a report"):
+        PRIVACY.build(FAMILIES, 1_999, STREAMS)
+
+
+def test_only_shuffled_reports_run_under_the_model_and_only_in_one_process() -> None:
+    privatizer, local = PRIVACY.build(FAMILIES, 20_000, STREAMS), LocalPrivacy(1.0).build(FAMILIES, 20_000, STREAMS)
+    with pytest.raises(LedgerError, match="a shuffler must have them first"):
+        privatizer.lease(3)
+    for query, request in ((privatizer.query, local.request), (local.query, privatizer.request)):
+        with pytest.raises(LedgerError, match="reports must be shuffled with model shuffle only"):
+            Privatizer(query, request, 20_000, STREAMS)
+    with pytest.raises(LedgerError, match="shuffled reports must have noise and a schedule of releases"):
+        replace(local.query, shuffled=True)
