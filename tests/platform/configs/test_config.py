@@ -142,7 +142,7 @@ def test_everything_registered_can_be_named_in_a_config(registry: dict[str, type
                 read_experiment({**BASE, section: values})
             continue
         if "epsilon" in getattr(settings, "__dataclass_fields__", {}):
-            values["epsilon"] = 1.0
+            values |= {"epsilon": 1.0, "delta": 1e-6}
         cell = read_experiment({**BASE, **fitting(section, settings), section: values})
         assert isinstance(getattr(cell, section), settings)
         assert cell.parameters()[f"{section}.{key}"] == name

@@ -123,6 +123,7 @@ def test_the_list_tells_the_kinds_apart() -> None:
     assert [(entry["name"], entry["releases"]) for entry in models] == [
         ("none", "counts"),
         ("jdp", "counts"),
+        ("shuffle", "counts"),
         ("ldp", "counts"),
         ("none", "gradients"),
         ("jdp", "gradients"),

@@ -28,9 +28,9 @@ SENTINEL = 987654.321
 """Stands for everything uncovered that a learner measures."""
 COVERED = {
     # Exact values of published policies in the public simulator.
-    *("regret", "exploitability", "right_signs"),
+    *("regret", "exploitability", "right_signs", "value", "optimum_gap"),
     # Functions of released counts or statistics, and of nothing else of the users.
-    *("saturated", "gap", "smallest_gap", "infeasible", "indefinite"),
+    *("saturated", "gap", "smallest_gap", "infeasible", "indefinite", "lower_bound"),
     # Of rewards that devices estimate from released corrections; 0 where rewards are public.
     "reward_error",
 }
@@ -41,7 +41,11 @@ ENVS: dict[str, dict[str, Any]] = {
     "control": {"name": "cartpole_gravity"},
 }
 PRIVACY: dict[str, list[dict[str, Any]]] = {
-    "counts": [{"model": "jdp", "epsilon": 5.0}, {"model": "ldp", "epsilon": 5.0}],
+    "counts": [
+        {"model": "jdp", "epsilon": 5.0},
+        {"model": "shuffle", "epsilon": 5.0, "delta": 1e-6, "smallest_block": 2},
+        {"model": "ldp", "epsilon": 5.0},
+    ],
     "gradients": [
         {"model": "jdp", "epsilon": 5.0, "release_scores": "none"},
         {"model": "ldp", "epsilon": 5.0, "release_scores": "none"},
