@@ -8,6 +8,7 @@ from dprl.algorithms.dp_nash_vi import DPNashVIConfig, DPUCBVIConfig
 from dprl.algorithms.ldp_obi import LDPOBIConfig
 from dprl.algorithms.ldp_sign_votes import LDPSignVotesConfig
 from dprl.algorithms.ma_ldp import MALDPConfig
+from dprl.algorithms.offline_vi import OfflineVIConfig
 from dprl.algorithms.pgc_a3c import PGCA3CConfig
 from dprl.algorithms.private_ucb_po import PrivateUCBPOConfig
 from dprl.algorithms.private_ucb_vi import PrivateUCBVIConfig
@@ -22,6 +23,7 @@ _CONFIGS: tuple[type[AlgorithmConfig], ...] = (
     LDPOBIConfig,
     BernsteinVIConfig,
     RandomVIConfig,
+    OfflineVIConfig,
     DPUCBVIConfig,
     DPNashVIConfig,
     PGCA3CConfig,
@@ -41,6 +43,7 @@ __all__ = [
     "LDPSignVotesConfig",
     "MALDPConfig",
     "Metric",
+    "OfflineVIConfig",
     "PGCA3CConfig",
     "PUCBConfig",
     "PrivateUCBPOConfig",

@@ -74,6 +74,8 @@ class TabularConfig(ABC, Generic[E]):
     """bonus_scale and precision_scale of `preset: tuned`; None where they were not tuned."""
     theorem: ClassVar[str | None] = None
     """Theorem that covers the algorithm as printed, if any; in brackets its subject, unless it is the regret."""
+    online: ClassVar[bool] = True
+    """Whether earlier users' data change later users' policies; if not, there is one release, before the last user."""
 
     def __post_init__(self) -> None:
         check_number("bonus_scale", self.bonus_scale, 0.0)
@@ -98,6 +100,10 @@ class TabularConfig(ABC, Generic[E]):
     @abstractmethod
     def families(self, env: E) -> CountFamilies:
         """Return the counts of the algorithm."""
+
+    def growth(self, episodes: int) -> float:
+        """Return the growth of the schedule of plans in a run of so many episodes; K - 1 plans before the last only."""
+        return self.replan_growth if self.online else float(episodes - 1)
 
     @abstractmethod
     def simulator(self, env: E, episodes: int, streams: Streams) -> Any:  # noqa: ANN401 - each kind of env has its own
@@ -151,8 +157,9 @@ class TabularConfig(ABC, Generic[E]):
 
     def privatizer(self, env: E, privacy: PrivacyConfig, episodes: int, streams: Streams) -> CountPrivatizer:
         """Return the privatizer of the counts of users 1..K-1; the last user's could serve no later policy."""
-        privatizer = privacy.build(self.families(env), episodes - 1, streams, growth=self.replan_growth)
-        planned = self.replan_growth > 0.0 or privatizer.query.shuffled
+        growth = self.growth(episodes)
+        privatizer = privacy.build(self.families(env), episodes - 1, streams, growth=growth)
+        planned = growth > 0.0 or privatizer.query.shuffled
         possible = planned and privatizer.draws_blocks and parts_for_blocks(self.run) is not None
         if self.simulation == "blocks" and not possible:
             raise ValueError(
@@ -195,7 +202,7 @@ class TabularLearner(Learner):
         self._tables = config.tables(env, episodes)
         releases = privatizer.query.schedule
         block = 1 if releases is None else releases.block
-        self._schedule = Schedule(config.replan_growth, block, np.array([1, 1], dtype=np.int64), np.zeros(1))
+        self._schedule = Schedule(config.growth(episodes), block, np.array([1, 1], dtype=np.int64), np.zeros(1))
         self._plan(privatizer.release(), self._tables)
 
     @property

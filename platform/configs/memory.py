@@ -97,7 +97,8 @@ def _counter_bytes(cell: Experiment, sizes: tuple[int, int, int], n_cells: int) 
     if type(model) not in TRUST_MODELS["counts"].values() or cell.episodes < _FEWEST_EPISODES:
         return 0.0
     try:
-        streams, growth = Streams(cell.seed, "memory", cell.noise), getattr(cell.algorithm, "replan_growth", 0.0)
+        streams, schedule = Streams(cell.seed, "memory", cell.noise), getattr(cell.algorithm, "growth", None)
+        growth = schedule(cell.episodes) if schedule else 0.0
         privatizer = model.build(count_families(stub), cell.episodes - 1, streams, growth=growth)
     except ValueError:
         return 0.0  # settings that do not fit together are refused as such

@@ -23,7 +23,10 @@ State = dict[str, np.ndarray]
 PRIVACY: list[Any] = [NoPrivacy(), CentralPrivacy(20.0), LocalPrivacy(200.0)]
 PRACTICAL = {"bonus_scale": 0.02, "precision_scale": 0.05}
 TABULAR = sorted(name for name, config in ALGORITHMS.items() if issubclass(config, TabularConfig))
+# Those that plan from earlier users' counts while later users play; the others have one release, at the end.
+ONLINE = [name for name in TABULAR if getattr(ALGORITHMS[name], "online", True)]
 EACH = pytest.mark.parametrize("name", TABULAR)
+EACH_ONLINE = pytest.mark.parametrize("name", ONLINE)
 GROWTH = pytest.mark.parametrize("growth", [0.0, 0.1])
 COUNTS = pytest.mark.parametrize("form", ["rewards", "costs"])
 TRUST = pytest.mark.parametrize("privacy", PRIVACY, ids=lambda settings: settings.model)

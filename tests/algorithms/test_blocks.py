@@ -13,7 +13,7 @@ from dprl.algorithms.private_ucb_vi import PrivateUCBVIConfig
 from dprl.algorithms.tabular.blocks import draw_block, draw_visits
 from dprl.envs import FiniteMDP
 from dprl.privacy import CentralPrivacy, LedgerError, LocalPrivacy, NoiseConfig, NoPrivacy, ShufflePrivacy, Streams
-from tests.algorithms.cases import EACH, PRACTICAL, PRIVACY, TABULAR, TRUST, Environments, Learner
+from tests.algorithms.cases import EACH_ONLINE, ONLINE, PRACTICAL, PRIVACY, TRUST, Environments, Learner
 
 EPISODES = 52
 """The plan before it reads the counts of all users who send."""
@@ -72,7 +72,7 @@ def least_p_value(first: np.ndarray, second: np.ndarray) -> float:
 
 def pairs() -> list[Any]:
     """Every algorithm under every trust model, and three kinds of policies with every report."""
-    chosen = [(name, report) for name in TABULAR for report in ("none", "jdp one_hot", "ldp laplace")]
+    chosen = [(name, report) for name in ONLINE for report in ("none", "jdp one_hot", "ldp laplace")]
     chosen += [(name, report) for name in KINDS for report in REPORTS]
     fast = [("private_ucb_vi", report) for report in REPORTS]
     return [
@@ -131,7 +131,7 @@ def test_visits_have_the_means_and_covariances_of_episodes(
     assert bool((arrived[:, :-1] == left[:, 1:]).all()) != apart
 
 
-@EACH
+@EACH_ONLINE
 @TRUST
 def test_the_length_of_stretches_and_states_in_between_make_no_difference(
     privacy: Any, name: str, learner: Learner, envs: Environments[Any]

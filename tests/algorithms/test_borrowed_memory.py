@@ -15,7 +15,7 @@ from dprl.compiled import kernel, no_alloc_kernel
 from dprl.privacy import CentralPrivacy, LocalPrivacy
 from dprl.privacy.base import Float64Array
 from dprl.privacy.counters import COUNTERS
-from tests.algorithms.cases import EACH, PRACTICAL, PRIVACY, Environments, Learner
+from tests.algorithms.cases import EACH_ONLINE, PRACTICAL, PRIVACY, Environments, Learner
 
 # Numba's own counts of what compiled code makes and frees, for which it has no public name.
 MEMORY: Any = importlib.import_module("numba.core.runtime._nrt_python")
@@ -59,7 +59,7 @@ def references(parts: tuple[Any, ...]) -> list[int]:
     return [sys.getrefcount(array) for array in arrays(parts)]
 
 
-@EACH
+@EACH_ONLINE
 @pytest.mark.parametrize("privacy", SETTINGS, ids=title)
 @pytest.mark.parametrize("growth", [0.0, 0.1])
 def test_loops_and_plans_leave_no_memory_behind(

@@ -16,6 +16,7 @@ from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, Streams
 from dprl.privacy.queries.count_kernels import send_and_aggregate, send_and_release
 from tests.algorithms.cases import (
     EACH,
+    EACH_ONLINE,
     GROWTH,
     PRACTICAL,
     PRIVACY,
@@ -56,7 +57,7 @@ def test_same_seed_same_bits_and_other_seed_other_run(
     assert not np.array_equal(counts[0], counts[2])
 
 
-@EACH
+@EACH_ONLINE
 @TRUST
 @GROWTH
 @pytest.mark.parametrize("cuts", [[1], [7, 40], [63, 64, 65], [199]])
@@ -130,7 +131,7 @@ def test_the_metrics_reported_are_those_declared(
             assert segment.metrics[metric.name] == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
-@EACH
+@EACH_ONLINE
 @TRUST
 def test_a_run_leaves_named_policies(privacy: Any, name: str, learner: Learner, envs: Environments[Any]) -> None:
     algorithm = learner(envs.small, 20_000, privacy, name=name, **PRACTICAL)
@@ -148,7 +149,7 @@ def test_a_run_leaves_named_policies(privacy: Any, name: str, learner: Learner, 
     assert not same_state(*left)
 
 
-@EACH
+@EACH_ONLINE
 @TRUST
 def test_plan_returns_the_next_episodes_policy_and_changes_nothing(
     privacy: Any, name: str, learner: Learner, envs: Environments[Any]
@@ -167,7 +168,7 @@ def test_plan_returns_the_next_episodes_policy_and_changes_nothing(
     assert len(set(seen)) > 1
 
 
-@EACH
+@EACH_ONLINE
 @pytest.mark.parametrize("bonus_scale", [1.0, 0.02])
 @pytest.mark.parametrize(
     "privacy",
@@ -192,7 +193,7 @@ def test_no_noise_is_the_non_private_algorithm(
     assert noisy.learn(2000) != plain.learn(2000)
 
 
-@EACH
+@EACH_ONLINE
 @TRUST
 @GROWTH
 def test_users_reach_the_learner_through_released_counts_only(

@@ -14,7 +14,7 @@ from dprl.algorithms import ALGORITHMS
 from dprl.privacy import CentralPrivacy, LocalPrivacy
 from dprl.privacy.queries.count_kernels import send_and_release
 from dprl.privacy.schedule import next_plan
-from tests.algorithms.cases import EACH, PRACTICAL, PRIVACY, TRUST, Environments, Learner, interpreted
+from tests.algorithms.cases import EACH_ONLINE, PRACTICAL, PRIVACY, TRUST, Environments, Learner, interpreted
 
 
 def scheduled(growth: float, episodes: int) -> list[int]:
@@ -45,7 +45,7 @@ def test_plans_are_counted_by_the_logarithm_of_the_run() -> None:
     assert plans < 100 + math.log(10_000) / math.log(1.01) + 1
 
 
-@EACH
+@EACH_ONLINE
 @TRUST
 @pytest.mark.parametrize("growth", [0.0, 0.03, 0.5, 1e5])
 def test_plans_are_made_on_the_schedule_whatever_the_data(
@@ -73,7 +73,7 @@ def test_plans_are_made_on_the_schedule_whatever_the_data(
     assert growth > 0.0 or expected == list(range(1, 121))
 
 
-@EACH
+@EACH_ONLINE
 @pytest.mark.parametrize(
     "privacy",
     [*PRIVACY, CentralPrivacy(20.0, families="marginal"), LocalPrivacy(4.0, families="one_hot")],
@@ -98,7 +98,7 @@ def test_counts_that_no_plan_reads_need_no_release(
     assert np.array_equal(lazy.policy, eager.policy)
 
 
-@EACH
+@EACH_ONLINE
 def test_only_the_printed_algorithm_is_covered_by_a_theorem(name: str) -> None:
     config: Any = ALGORITHMS[name]
     printed = config().covered_by

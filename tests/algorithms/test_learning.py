@@ -13,6 +13,7 @@ from dprl.algorithms import ALGORITHMS
 from dprl.envs import Env, FiniteMDP, MarkovGame
 from tests.algorithms.cases import (
     EACH,
+    EACH_ONLINE,
     GROWTH,
     PRACTICAL,
     TABULAR,
@@ -85,7 +86,7 @@ def test_regret_is_the_exact_value_gap_and_never_negative(
         assert 0.0 <= segment.saturated <= 1.0
 
 
-@EACH
+@EACH_ONLINE
 @TRUST
 @GROWTH
 def test_regret_falls(privacy: Any, name: str, growth: float, learner: Learner, envs: Environments[Any]) -> None:

@@ -1,0 +1,239 @@
+"""offline_vi: pessimistic value iteration on one private release of logged episodes.
+
+All users but the last are logged under a fixed behaviour policy, and their counts are released once. The output is a
+policy with a lower bound on its value. It is the mirror image of bernstein_vi, for values that depend on the data:
+docs/offline_vi.md derives every line.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Metric, check_number
+from dprl.algorithms.tabular import Released, StationaryMDPConfig, learning_loop
+from dprl.algorithms.tabular.simulator import Simulator, play_stochastic, stochastic_policy_value, stochastic_regret
+from dprl.compiled import inlined, kernel
+from dprl.envs import FiniteMDP
+from dprl.privacy import CountPrivatizer, PrivacyConfig, Streams, WeightedSums
+
+# With more next states, bounds of single cells replace those of all their subsets.
+_MOST_SUBSETS = 2**20
+
+LOWER_BOUND = Metric(
+    "lower_bound",
+    "last",
+    "reward",
+    of="output",
+    short="bound",
+    definition="the proved lower bound on the output policy's value",
+    better="high",
+)
+VALUE = Metric(
+    "value", "last", "reward", of="output", short="value", definition="the output policy's exact value", better="high"
+)
+OPTIMUM_GAP = Metric(
+    "optimum_gap", "last", "reward", of="output", short="gap", definition="the optimal value less the output policy's"
+)
+
+
+class Limits(NamedTuple):
+    """The numbers of the bounds.
+
+    e: error bound of weighted sums of transitions, for all weights in [0, 1] at once; e_rewards: that of a reward
+    count; divergence: u, the bound on N KL(empirical, true next states); iota: the same for rewards; scale: factor of
+    the penalty.
+    """
+
+    e: float
+    e_rewards: float
+    divergence: float
+    iota: float
+    scale: float
+
+
+class _Bonus(NamedTuple):
+    """Bounds for planning, with bonus_scale and precision_scale multiplied in, and for the certificate, without."""
+
+    planning: Limits
+    proved: Limits
+
+
+class _Tables(NamedTuple):
+    """Arrays of planning.
+
+    policy float64[H, S, A]: the behaviour policy until the release, then the output; optimistic float64[S]: certified
+    lower bounds of the values of the first step; values float64[S]: those that planning compares actions by; older
+    float64[2, S]: both of the step after.
+    """
+
+    policy: Float64Array
+    optimistic: Float64Array
+    values: Float64Array
+    older: Float64Array
+
+
+@inlined
+def lower_value(step: Float64Array, pair: int, values: Float64Array, cap: float, limits: Limits) -> tuple[float, bool]:
+    """Return a lower bound on r(s,a) + sum_s' P(s'|s,a) values(s') in [0, cap], and whether the counts add to it.
+
+    step float64[S+2, S*A]: transitions, visits, rewards; values float64[S]: of the next step, at least 0.
+    """
+    n_states = values.shape[0]
+    low, high, total, first = values[0], values[0], 0.0, 0.0
+    for t in range(n_states):
+        low, high = min(low, values[t]), max(high, values[t])
+        total += step[t, pair]
+        first += step[t, pair] * values[t]
+    known, most, rewards = total - limits.e, total + limits.e, step[n_states + 1, pair]
+    if known <= 0.0:
+        return min(low, cap), False
+    mean, squares, span = min(max(first / total, low), high), 0.0, high - low
+    for t in range(n_states):
+        squares += step[t, pair] * (values[t] - mean) ** 2
+    squares = min(max(squares, 0.0) + max(mean - low, high - mean) ** 2 * limits.e, 0.25 * most * span * span)
+    penalty = span * (limits.e + limits.divergence) + math.sqrt(2.0 * limits.divergence * squares)
+    after = max(low, mean - limits.scale * penalty / known)
+    share = min(max(rewards / total, 0.0), 1.0)
+    spread = min(rewards, total - rewards + limits.e) + limits.e_rewards
+    spread = min(max(spread, 0.0), 0.25 * most)
+    penalty = limits.e_rewards + share * limits.e + limits.iota + math.sqrt(2.0 * limits.iota * spread)
+    reward = max(0.0, share - limits.scale * penalty / known)
+    return min(reward + after, cap), reward + after > low
+
+
+@kernel
+def plan(counts: Released, bonus: _Bonus, tables: _Tables) -> tuple[bool, float]:
+    """Pessimistic value iteration, and the certificate of the policy that it finds.
+
+    Returns (did the policy change, share of (h, s, a) whose bound the counts add nothing to). Without counts it leaves
+    the behaviour policy, and the share is 0.
+    """
+    policy, proved, planned, older = tables
+    horizon, n_states, n_actions = policy.shape
+    proved[:], planned[:] = 0.0, 0.0
+    if counts.users == 0:
+        return False, 0.0
+    values = counts.values.reshape((-1, n_states + 2, n_states * n_actions))
+    changed, unknown = False, 0
+    for h in range(horizon - 1, -1, -1):
+        older[0], older[1] = planned, proved
+        cap = float(horizon - h)
+        step = values[h if values.shape[0] == horizon else 0]
+        for s in range(n_states):
+            best, action = -1.0, 0
+            for a in range(n_actions):
+                bound, told = lower_value(step, s * n_actions + a, older[0], cap, bonus.planning)
+                unknown += not told
+                if bound > best:
+                    best, action = bound, a
+            planned[s] = best
+            proved[s], _ = lower_value(step, s * n_actions + action, older[1], cap, bonus.proved)
+            changed |= policy[h, s, action] != 1.0
+            policy[h, s] = 0.0
+            policy[h, s, action] = 1.0
+    return changed, unknown / (horizon * n_states * n_actions)
+
+
+run = learning_loop(plan, play_stochastic, stochastic_regret)
+
+
+@dataclass(frozen=True)
+class OfflineVIConfig(StationaryMDPConfig):
+    """Pessimistic value iteration on one private release of logged episodes, with a certified value (ours).
+
+    Users 1..K-1 are logged under the behaviour policy, and episode K plays the output policy. The certified lower bound
+    holds at any scale; the scales act on the choice of the policy only.
+
+    Best with `families: one_hot` and, under jdp, `counter: auto`.
+
+    Args:
+        exploration: how often the behaviour policy takes a uniformly random action, in [0, 1]; else it takes an optimal
+            one, as an expert would. The algorithm does not read it.
+    """
+
+    exploration: float = 1.0
+    name: ClassVar[str] = "offline_vi"
+    online: ClassVar[bool] = False
+    metrics: ClassVar[tuple[Metric, ...]] = (REGRET, SATURATED, LOWER_BOUND, VALUE, OPTIMUM_GAP)
+    bounds_optimum: ClassVar[bool | None] = None
+    theorem: ClassVar[str | None] = "docs/offline_vi.md, Theorem 1 (lower bound)"
+    plan = staticmethod(plan)
+    run = staticmethod(run)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("exploration", self.exploration, 0.0)
+        if self.exploration > 1.0:
+            raise ValueError(f"exploration must be at most 1, got {self.exploration}; it is a share of actions")
+        if self.replan_growth != 0.0:
+            raise ValueError(
+                f"replan_growth must be 0 with {self.name}, got {self.replan_growth}; it plans once, from one release"
+            )
+
+    @property
+    def covered_by(self) -> str | None:
+        """The theorem that proves the lower bound, at any scale."""
+        return self.theorem
+
+    def privatizer(self, env: FiniteMDP, privacy: PrivacyConfig, episodes: int, streams: Streams) -> CountPrivatizer:
+        """Return the privatizer of the counts of users 1..K-1; raise ValueError unless its error bounds are exact."""
+        privatizer = super().privatizer(env, privacy, episodes, streams)
+        if privatizer.query.noise.printed is not None:
+            raise ValueError(
+                f"precision must be exact with {self.name}, got 'printed'; no paper prints a bound for weighted sums"
+            )
+        return privatizer
+
+    def bonus(self, env: FiniteMDP, privatizer: CountPrivatizer, episodes: int) -> _Bonus:
+        """Return the numbers of the bounds; half of beta is for the noise, half for the users' episodes."""
+        layers, users = self.layers(env), episodes - 1
+        pairs, visits = layers * env.n_states * env.n_actions, env.horizon // layers * users
+        iota = math.log(4.0 * pairs * visits / self.beta)
+
+        def bound(family: str, cells: int, number: int) -> float:
+            return privatizer.query.weighted_precision(WeightedSums(family, cells, number, users), self.beta / 4.0)
+
+        e = env.n_states * bound("transitions", 1, env.n_states * pairs)
+        if 2**env.n_states <= _MOST_SUBSETS:
+            e = min(e, bound("transitions", env.n_states, 2**env.n_states * pairs))
+        proved = Limits(e, bound("rewards", 1, pairs), divergence_bound(env.n_states, iota), iota, 1.0)
+        scaled = self.precision_scale * proved.e, self.precision_scale * proved.e_rewards
+        planning = proved._replace(e=scaled[0], e_rewards=scaled[1], scale=self.bonus_scale)
+        return _Bonus(planning, proved)
+
+    def tables(self, env: FiniteMDP, episodes: int) -> _Tables:  # noqa: ARG002
+        """Return the behaviour policy, and values of zero."""
+        expert = np.eye(env.n_actions)[env.optimum()[1]]
+        return _Tables(
+            policy=(1.0 - self.exploration) * expert + self.exploration / env.n_actions,
+            optimistic=np.zeros(env.n_states),
+            values=np.zeros(env.n_states),
+            older=np.zeros((2, env.n_states)),
+        )
+
+    def measure(self, simulator: Simulator, tables: Any) -> dict[str, float]:  # noqa: ANN401 - as in the base class
+        """Return the certified lower bound of the policy's value, that value, and its distance from the optimum."""
+        value = float(stochastic_policy_value(simulator, tables.policy))
+        return {
+            LOWER_BOUND.name: float(simulator.start @ tables.optimistic),
+            VALUE.name: value,
+            OPTIMUM_GAP.name: max(0.0, simulator.optimal_value - value),
+        }
+
+
+def divergence_bound(n_states: int, iota: float) -> float:
+    """Return u with P(N KL(empirical law of N draws, their law) >= u) <= e^-iota, for laws on so many states.
+
+    Paper: Agrawal 2020 (the moment generating function is at most that of a gamma law).
+    """
+    others = n_states - 1
+    if others == 0:
+        return 0.0
+    u = 2.0 * iota + 4.0 * others  # above the root of u - others ln(e u / others) = iota, and falls to it
+    for _ in range(100):
+        u = iota + others * (1.0 + math.log(u / others))
+    return u
