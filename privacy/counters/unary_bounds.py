@@ -23,7 +23,7 @@ from scipy.special import comb
 
 from dprl.privacy.accounting.root_finding import root_of_tail
 from dprl.privacy.base import Float64Array
-from dprl.privacy.mechanisms.tails import Complex128Array, inverted_tail, moment_bound
+from dprl.privacy.mechanisms.tails import Complex128Array, LogTransform, inverted_tail, moment_bound
 
 # Steps in which hot and cold are chosen together: the cost of the two laws' different shapes falls with its root.
 _BLOCK = 64
@@ -141,14 +141,14 @@ def maximum_tail(law: FiniteLaw, n: int, x: float) -> float:
     """Return a bound on P(max_k S_k >= x) for every martingale of n increments below `law` in the convex order.
 
     With g(a) = E(Y_1 + ... + Y_n - a)+, the least g(a) / (x - a) has x - a = 1 / theta at the saddle point theta.
+
+    law: its values are on a grid, as those of `worst_block` are.
     """
     smoothing = (_SMOOTHING**2) * n * law.variance
+    log_mean = _log_transform(law)
 
     def log_transform(s: Complex128Array) -> Complex128Array:
-        exponents = s[:, None] * law.values
-        top = exponents.real.max(axis=1)
-        log_mean: Complex128Array = top + np.log(np.exp(exponents - top[:, None]) @ law.mass)
-        return n * log_mean + 0.5 * smoothing * s * s
+        return n * log_mean(s) + 0.5 * smoothing * s * s
 
     def above(theta: float) -> float:
         tilted = law.mass * np.exp(theta * law.values - (theta * law.values).max())
@@ -164,6 +164,27 @@ def maximum_tail(law: FiniteLaw, n: int, x: float) -> float:
     a = x - 1.0 / theta
     excess = inverted_tail(lambda s: log_transform(s) - s * a - 2.0 * np.log(s), theta, _REACH / math.sqrt(smoothing))
     return min(1.0, theta * excess)
+
+
+def _log_transform(law: FiniteLaw) -> LogTransform:
+    """Return the function ln E e^(s Y), Re s > 0, of a law on a grid.
+
+    With y = y_max - step (B j + k), 0 <= k < B, the sum over y is a product of matrices: about 2 sqrt(n) exponentials
+    an argument in place of n.
+    """
+    step = float(np.diff(law.values).min())
+    places = np.rint((law.values[-1] - law.values) / step).astype(np.int64)
+    side = math.isqrt(int(places[0])) + 1
+    table = np.zeros((side, side))
+    table.flat[places] = law.mass
+    near = step * np.arange(side)
+
+    def log_transform(s: Complex128Array) -> Complex128Array:
+        rows = np.exp(-s[:, None] * (side * near)) @ table
+        found: Complex128Array = s * law.values[-1] + np.log((rows * np.exp(-s[:, None] * near)).sum(axis=1))
+        return found
+
+    return log_transform
 
 
 def weighted_unary_bound(n_items: int, cell: UnaryCell, failure: float, *, pooled: bool = False) -> float:
