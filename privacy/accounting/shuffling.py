@@ -83,6 +83,7 @@ class ShuffledLoss:
         )
 
 
+@lru_cache(maxsize=64)
 def local_epsilon(epsilon: float, delta: float, users: int) -> float:
     """Return the largest epsilon_0 of reports whose shuffles of `users` are (epsilon, delta)-DP; above `epsilon`.
 

@@ -45,9 +45,8 @@ def test_without_noise_and_bonus_the_optimum_is_found(value: Any, clipping: Any)
 
 def test_with_the_printed_radius_not_even_exact_data_are_used() -> None:
     """[TH23]'s constants keep all of Q at its cap, so every action is as good as any: the uniform policy."""
-    found = learner(MALDPConfig(), NoStatisticsPrivacy(rewards="public"))
-    segment = found.learn(EPISODES)
-    assert segment.regret == pytest.approx(uniform_regret(NetworkMDP().build()), rel=0.01)
+    segment = learner(MALDPConfig(), NoStatisticsPrivacy(rewards="public"), episodes=1000).learn(1000)
+    assert segment.regret == pytest.approx(uniform_regret(NetworkMDP().build(), 1000), rel=0.01)
     assert segment.saturated > 0.9
 
 

@@ -152,7 +152,8 @@ def test_everything_registered_can_be_named_in_a_config(registry: dict[str, type
 def test_the_configs_of_the_project_are_valid_and_named_after_their_files(name: str) -> None:
     cells = load_cells(name)
     assert {cell.name for cell in cells} == {name}
-    assert len({cell.short_name(varying_keys(cells)) for cell in cells}) == len(cells)
+    keys = varying_keys(cells)
+    assert len({cell.short_name(keys) for cell in cells}) == len(cells)
 
 
 def test_errors_name_the_line_of_the_file(tmp_path: Path) -> None:

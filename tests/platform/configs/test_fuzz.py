@@ -113,7 +113,7 @@ def test_thirty_malformed_configs_are_refused_in_one_line_each(
     outside: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     codes = fuzz(30, outside, capsys, running=False)
-    assert set(codes) == {0, 2}  # some are valid: the strategies do break, and not everything
+    assert {2} <= set(codes) <= {0, 2}
 
 
 @pytest.mark.slow
