@@ -2,7 +2,37 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dprl.platform.api import (
+        Experiment,
+        Sweep,
+        UserError,
+        audit,
+        certify,
+        experiments,
+        grid,
+        load,
+        run,
+        sweep,
+    )
+
+__all__ = [
+    "Experiment",
+    "Sweep",
+    "UserError",
+    "__version__",
+    "audit",
+    "certify",
+    "experiments",
+    "grid",
+    "load",
+    "run",
+    "sweep",
+]
 
 __version__ = "0.2.0"
 
@@ -10,3 +40,14 @@ _HERE = Path(__file__).parent
 if not (_HERE / "privacy").is_dir():
     # A checkout: this file lies beside the folders that are its subpackages, not above them as in a wheel.
     __path__ = [*__path__, str(_HERE.parent)]
+
+
+def __getattr__(name: str) -> object:
+    """Load the Python API when it is first used: `import dprl` alone takes no time."""
+    if name not in __all__:
+        raise AttributeError(f"module 'dprl' has no attribute {name!r}")
+    return getattr(importlib.import_module("dprl.platform.api"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -12,6 +12,7 @@ from dprl.platform.configs.experiment import Experiment, varying_keys
 from dprl.platform.configs.memory import require_memory
 from dprl.platform.configs.sections import field_names
 from dprl.platform.errors import UserError, below, broken_rule
+from dprl.privacy import Certificate
 
 if TYPE_CHECKING:
     from dprl.platform.results.sweep_identity import Stages
@@ -37,19 +38,26 @@ def labels_of(cells: Sequence[Experiment]) -> list[str]:
     return [cell.short_name(keys) for cell in cells]
 
 
-def planned_certificates(cells: Sequence[Experiment]) -> list[dict[str, Any]]:
-    """Return every cell's planned certificate, with the cell's digest and parameters.
+def certificates_of(cells: Sequence[Experiment]) -> list[Certificate]:
+    """Return every cell's planned certificate.
 
     Raises UserError if the settings of a cell do not fit together; nothing has been written then.
     """
     found = []
     for cell, label in zip(cells, labels_of(cells), strict=True):
         try:
-            proved = cell.certificate().to_dict()
+            found.append(cell.certificate())
         except ValueError as error:
             raise unfit_settings(cell, label, error) from None
-        found.append({"cell": cell.digest, "parameters": cell.parameters(), **proved})
     return found
+
+
+def planned_certificates(cells: Sequence[Experiment]) -> list[dict[str, Any]]:
+    """Return the same as JSON-ready data, with each cell's digest and parameters. Raises UserError."""
+    return [
+        {"cell": cell.digest, "parameters": cell.parameters(), **proved.to_dict()}
+        for cell, proved in zip(cells, certificates_of(cells), strict=True)
+    ]
 
 
 def unfit_settings(cell: Experiment, label: str, error: ValueError) -> UserError:

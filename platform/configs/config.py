@@ -168,12 +168,17 @@ def _set(config: dict[str, Any], keys: Sequence[str], value: object, dotted: str
 
 
 def load_cells(path: str | Path, overrides: Sequence[str] = ()) -> list[Experiment]:
-    """Return the validated experiments of a config file, one a grid point.
+    """Return the validated experiments of a config file, one a grid point. Raises UserError."""
+    return cells_of(read_config(path, overrides))
+
+
+def cells_of(raw: Mapping[str, Any]) -> list[Experiment]:
+    """Return the validated experiments of the content of a config, one a grid point. Raises UserError.
 
     Two identical cells are refused: it would be one run shown twice, and is a slip in the grid.
     """
     load_plugins()
-    cells = [read_experiment(point) for point in expand(read_config(path, overrides))]
+    cells = [read_experiment(point) for point in expand(dict(raw))]
     names = {cell.name for cell in cells}
     if len(names) > 1:
         raise broken_rule("name", "must be one for the whole grid", sorted(names), "keep grid_search out of it")

@@ -54,7 +54,7 @@ ORDER = {
     "platform": (
         *("errors", "program", "environment_variables", "plugins", "configs", "results", "policies", "reports"),
         *("audits", "tracking", "ray_token", "sweeps", "reproductions", "submission", "commands"),
-        "command_line",
+        *("api", "command_line"),
         "submitted_job",
     ),
 }

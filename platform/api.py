@@ -1,0 +1,283 @@
+"""Python API: sweeps, certificates and audits on the same objects that config files make.
+
+>>> import dprl
+>>> found = dprl.certify(
+...     algorithm="private_ucb_vi", env={"name": "riverswim", "horizon": 10}, episodes=1000,
+...     privacy=dprl.grid(model="jdp", epsilon=[1.0, 3.0]),
+... )
+>>> [(each.verdict, round(each.proved_epsilon, 6)) for each in found]
+[('holds', 1.0), ('holds', 3.0)]
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dprl.platform.commands.cells import certificates_of, labels_of, unfit_settings
+from dprl.platform.configs.config import cells_of, read_config
+from dprl.platform.configs.experiment import Experiment
+from dprl.platform.configs.grid import GRID
+from dprl.platform.configs.memory import require_memory
+from dprl.platform.environment_variables import tracking_uri as tracking_uri_of
+from dprl.platform.errors import UserError, broken_rule, suggestion
+from dprl.platform.results.cell_folder import CellFolder
+from dprl.platform.results.home import home_folder
+from dprl.platform.results.layout import SweepLayout, nothing_finished, sweep_layout
+from dprl.privacy import Certificate
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from dprl.platform.policies.loading import Policy
+    from dprl.platform.reports.figures.charts import Chart
+    from dprl.platform.sweeps.executor import ExecutorName
+
+__all__ = ["Experiment", "Sweep", "UserError", "audit", "certify", "experiments", "grid", "load", "run", "sweep"]
+
+Config = str | Path | Mapping[str, Any] | Experiment | Sequence[Experiment]
+"""The path of a config file, the name of one in tune_configs/, its content as a mapping, or experiments."""
+
+_SECTIONS = {"algorithm": "name", "env": "name", "privacy": "model"}
+_USUAL = {"name": "python", "seeds": 10}
+
+
+def grid(*alternatives: object, **settings: object) -> dict[str, Any]:
+    """Return a grid in the notation of config files: every alternative, or every combination of the settings' lists.
+
+    >>> grid(1, 2)
+    {'grid_search': [1, 2]}
+    >>> grid(model="jdp", epsilon=[1, 3])
+    {'model': 'jdp', 'epsilon': {'grid_search': [1, 3]}}
+
+    Raises UserError for both at once, or for neither.
+    """
+    if bool(alternatives) == bool(settings):
+        raise UserError("grid: needs either alternatives or settings, got both or none; write e.g. grid(1, 2)")
+    if alternatives:
+        return {GRID: list(alternatives)}
+    return {key: {GRID: list(value)} if isinstance(value, list | tuple) else value for key, value in settings.items()}
+
+
+def experiments(config: Config | None = None, /, **settings: Any) -> list[Experiment]:  # noqa: ANN401
+    """Return the experiments of a config, one a cell of its grid, as `dprl sweep` would run them.
+
+    config: see `Config`; None for settings alone. settings: sections and keys of a config, in place of those of
+    `config`: a name (algorithm="bernstein_vi", privacy="none"), a mapping, a settings object, or a `grid` of them.
+    Without a config the name is 'python' and there are 10 seeds.
+
+    Raises UserError with rule, value and remedy.
+    """
+    if isinstance(config, Experiment):
+        config = [config]
+    if isinstance(config, Sequence) and not isinstance(config, str):
+        if settings:
+            raise broken_rule("settings", "go with a config file or a mapping", sorted(settings), "leave them out")
+        return list(config)
+    if config is None:
+        raw: dict[str, Any] = dict(_USUAL)
+    else:
+        raw = _plain(copy.deepcopy(dict(config)), "") if isinstance(config, Mapping) else read_config(config)
+        raw.setdefault("name", _USUAL["name"])
+    return cells_of({**raw, **{key: _plain(value, key) for key, value in settings.items()}})
+
+
+def certify(config: Config | None = None, /, **settings: Any) -> list[Certificate]:  # noqa: ANN401
+    """Return the certificate of each experiment, computed from the noise that a run would draw; nothing is run.
+
+    Arguments as those of `experiments`. Raises UserError, also for settings that do not fit together.
+    """
+    cells = experiments(config, **{"seeds": 1, **settings} if config is None else settings)
+    require_memory(cells, run=False)
+    return certificates_of(cells)
+
+
+def audit(config: Config | None = None, /, *, runs: int | None = None, audit_seed: int = 0, **settings: Any) -> Any:  # noqa: ANN401
+    """Attack the noise of each experiment; return a DataFrame with one row per attack.
+
+    Columns: cell, name, claimed, proved and measured epsilon, verdict. The measured ones are lower bounds, all with
+    95 % confidence together; a claim is refuted if its epsilon is below one of them.
+
+    config, settings: as those of `experiments`. runs: samples of each attack. Raises UserError.
+    """
+    import pandas as pd
+
+    from dprl.platform.audits import DEFAULT_RUNS, audit_experiment
+
+    cells = experiments(config, **{"seeds": 1, **settings} if config is None else settings)
+    require_memory(cells, run=False)
+    rows: list[dict[str, Any]] = []
+    for cell, label in zip(cells, labels_of(cells), strict=True):
+        try:
+            findings = audit_experiment(cell, runs or DEFAULT_RUNS, audit_seed)
+        except ValueError as error:
+            raise unfit_settings(cell, label, error) from None
+        for each in findings:
+            measured = None if each.measurement is None else each.measurement.epsilon_lb
+            epsilons = {"claimed": each.claim.epsilon, "proved": each.proof.epsilon, "measured": measured}
+            rows.append({"cell": label, "name": each.name, **epsilons, "verdict": each.verdict})
+    return pd.DataFrame(rows)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep with finished cells: its table, certificates, records, policies and figures.
+
+    Cells are named by their number in `frame`, from 0 on.
+
+    Args:
+        layout: the sweep's folder. failed: one line per failed cell of the last call, empty for a loaded sweep.
+    """
+
+    layout: SweepLayout
+    failed: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name of the sweep."""
+        return self.layout.name
+
+    @property
+    def folder(self) -> Path:
+        """Holds summary.csv, report.html and a folder per cell."""
+        return self.layout.folder
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """One row per finished cell: its settings, metrics with intervals, and claimed and certified epsilon."""
+        return self.layout.summary()
+
+    def experiment(self, cell: int = 0) -> Experiment:
+        """Return the experiment of a cell. Raises UserError."""
+        return self._cell(cell).experiment()
+
+    def certificate(self, cell: int = 0) -> dict[str, Any]:
+        """Return the certificate of a cell as written: claimed, proved, verdict and all else. Raises UserError."""
+        return self._cell(cell).certificate()
+
+    def records(self, cell: int = 0) -> pd.DataFrame:
+        """Return the metrics of a cell, one row per seed and recorded episode. Raises UserError."""
+        return self._cell(cell).results().records
+
+    def policy(self, cell: int = 0, seed: int | None = None) -> Policy:
+        """Return the learned policy of one seed of a cell, by default of its first. Raises UserError."""
+        from dprl.platform.policies.loading import load_policy
+
+        return load_policy(self._cell(cell).path, seed)
+
+    @property
+    def figures(self) -> dict[str, str]:
+        """The figures that `plot` can draw, with their titles."""
+        return {name: chart.title for name, chart in self._charts.items()}
+
+    def plot(self, figure: str = "frontier", *, style: str = "paper", width: float | None = None) -> Figure:
+        """Return a figure of the sweep as a matplotlib figure.
+
+        figure: one of `figures`. style: 'paper' or 'slides'. width: in inches. Raises UserError.
+        """
+        from dprl.platform.reports.figures.layout import compose
+        from dprl.platform.reports.figures.styles import style_of
+
+        if figure not in self._charts:
+            raise broken_rule("figure", f"must be one of {self.name}", figure, suggestion(figure, list(self._charts)))
+        if style not in ("paper", "slides"):
+            raise broken_rule("style", "must be paper or slides", style, "leave it out")
+        return compose(self._charts[figure], style_of(style, width=width))
+
+    def report(self, out: str | Path | None = None) -> Path:
+        """Write the report of the sweep and return its page: report.html in the sweep's folder, or in `out`."""
+        from dprl.platform.reports.pages.writing import SweepReport
+
+        found = SweepReport.of(self.layout.home, [self.name])
+        return found.write(self.folder if out is None else Path(out), f"dprl.load({self.name!r}).report()", None)[0]
+
+    @cached_property
+    def _charts(self) -> dict[str, Chart]:
+        from dprl.platform.reports.comparing.report_cells import read_cells
+        from dprl.platform.reports.figures.catalogue import report_charts
+
+        return {chart.name: chart for chart in report_charts(read_cells([self.layout]))}
+
+    def _cell(self, number: int) -> CellFolder:
+        digests = self.frame["cell"].tolist()
+        if not 0 <= number < len(digests):
+            raise broken_rule("cell", f"must be a row of frame, 0 to {len(digests) - 1}", number, "see sweep.frame")
+        return CellFolder(self.layout.cell_folder(digests[number]))
+
+    def _repr_html_(self) -> str:
+        return f"<b>{self.name}</b>{self.frame.to_html(max_rows=20)}"
+
+
+def load(name: str | Path, *, storage: str | Path | None = None) -> Sweep:
+    """Return a sweep that has finished cells, by its name or its folder.
+
+    storage: folder of all results, by default $DPRL_HOME or ./dprl_runs. Raises UserError.
+    """
+    layout = sweep_layout(home_folder(_text(storage)), str(name))
+    if not layout.finished_cells():
+        raise nothing_finished(layout)
+    return Sweep(layout)
+
+
+def run(config: Config | None = None, /, **settings: Any) -> Sweep:  # noqa: ANN401
+    """Run every cell in this process, without Ray, and return the sweep; arguments as those of `sweep`."""
+    return _sweep("process", config, settings)
+
+
+def sweep(config: Config | None = None, /, **settings: Any) -> Sweep:  # noqa: ANN401
+    """Run every cell as a Ray Tune trial and return the sweep; the same call again resumes it.
+
+    Besides the arguments of `experiments`: storage, the folder of all results (default: $DPRL_HOME or ./dprl_runs);
+    tracking_uri of MLflow (default: $MLFLOW_TRACKING_URI, or a database in `storage`); address of a running Ray
+    cluster (default: this machine); fresh=True, to delete the results of earlier calls; quiet=True, to show only
+    problems.
+
+    A failed cell is a line in `Sweep.failed`. Raises UserError if nothing could start, or no cell was finished.
+    """
+    return _sweep("tune", config, settings)
+
+
+def _sweep(executor: ExecutorName, config: Config | None, settings: dict[str, Any]) -> Sweep:
+    from dprl.platform.sweeps.sweep import SweepOptions, run_sweep
+
+    address, fresh, quiet = settings.pop("address", None), settings.pop("fresh", False), settings.pop("quiet", False)
+    home, uri = home_folder(_text(settings.pop("storage", None))), tracking_uri_of(settings.pop("tracking_uri", None))
+    cells = experiments(config, **settings)
+    require_memory(cells, run=True, here=address is None)
+    certificates_of(cells)
+    name = cells[0].name if cells else _USUAL["name"]
+    again = f"the same call of dprl.{'run' if executor == 'process' else 'sweep'}"
+    result = run_sweep(cells, SweepOptions(str(name), home, executor, address, uri, bool(fresh), again, bool(quiet)))
+    for line in result.unwritten:
+        raise UserError(line)
+    found = Sweep(SweepLayout(home.resolve(), str(name)), tuple(result.failed))
+    if not len(result.summary):
+        raise UserError(f"{name}: no cell was finished: {result.failed[0]}")
+    return found
+
+
+def _text(path: str | Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+def _plain(value: object, section: str) -> Any:  # noqa: ANN401
+    """Return a value of a config in the notation of YAML: names and settings objects as mappings."""
+    if isinstance(value, Mapping):
+        if GRID in value:
+            return {**value, GRID: [_plain(each, section) for each in value[GRID]]}
+        return {key: _plain(each, key if not section else "") for key, each in value.items()}
+    if section in _SECTIONS:
+        key = _SECTIONS[section]
+        if isinstance(value, str):
+            return {key: value}
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return {key: getattr(value, key), **dataclasses.asdict(value)}
+    if hasattr(value, "item"):
+        return value.item()  # a number of NumPy
+    return list(value) if isinstance(value, tuple) else value

@@ -1,0 +1,155 @@
+"""The Python API: the objects that config files make, and what a finished sweep gives."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import dprl
+from dprl.algorithms import ALGORITHMS
+from dprl.envs import ENVIRONMENTS
+from dprl.platform.configs.config import load_cells
+from dprl.privacy import CentralPrivacy
+
+TINY: dict[str, Any] = {"env": {"name": "riverswim", "n_states": 3, "horizon": 3}, "episodes": 300, "seeds": 2}
+GRID: dict[str, Any] = {
+    **TINY,
+    "algorithm": "private_ucb_vi",
+    "privacy": dprl.grid({"model": "none"}, dprl.grid(model="jdp", epsilon=[1.0, 4.0])),
+}
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dprl.Sweep:
+    return dprl.run(GRID, name="api", storage=tmp_path_factory.mktemp("home"), quiet=True)
+
+
+def test_importing_it_loads_nothing() -> None:
+    program = "import sys, dprl; sys.exit(any(name in sys.modules for name in ('numpy', 'numba', 'ray', 'mlflow')))"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+    assert set(dprl.__all__) <= set(dir(dprl))
+    assert all(getattr(dprl, name) is not None for name in dprl.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'sweeps'"):
+        dprl.sweeps  # noqa: B018
+
+
+def test_yaml_and_python_make_the_same_experiments(tmp_path: Path) -> None:
+    file = tmp_path / "python.yaml"
+    file.write_text(
+        "algorithm: {name: private_ucb_vi}\nenv: {name: riverswim, n_states: 3, horizon: 3}\nepisodes: 300\nseeds: 2\n"
+        "privacy: {grid_search: [{model: none}, {model: jdp, epsilon: {grid_search: [1.0, 4.0]}}]}\n"
+    )
+    expected = load_cells(file)
+    riverswim: Any = ENVIRONMENTS["riverswim"]
+    objects = {"env": riverswim(n_states=3, horizon=3), "algorithm": ALGORITHMS["private_ucb_vi"]()}
+    assert dprl.experiments(file) == dprl.experiments(str(file)) == expected
+    assert dprl.experiments(**GRID) == dprl.experiments(GRID) == dprl.experiments(GRID | objects) == expected
+    assert dprl.experiments(expected) == expected
+    assert dprl.experiments(expected[1]) == expected[1:2]
+    again = tmp_path / "again.yaml"
+    again.write_text(expected[1].to_yaml())
+    assert dprl.experiments(again) == expected[1:2]
+
+
+def test_settings_replace_those_of_a_config() -> None:
+    privacy = CentralPrivacy(2.0, 1e-6, counter="auto")
+    changed = dprl.experiments(GRID, seeds=np.int64(3), privacy=privacy, algorithm=dprl.grid("pucb", "private_ucb_vi"))
+    assert [(cell.algorithm.name, cell.privacy, cell.seeds) for cell in changed] == [
+        ("pucb", privacy, 3),
+        ("private_ucb_vi", privacy, 3),
+    ]
+    assert GRID["seeds"] == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"env": "riverswin"}, r"^env\.name: must be a registered name, got 'riverswin'; did you mean 'riverswim'"),
+        ({"epsiodes": 3}, "^epsiodes: unknown key; did you mean 'episodes'"),
+        ({"privacy": {"model": "jdp"}}, "^privacy.epsilon: is required, got nothing; "),
+        (
+            {"privacy": {"model": "ldp", "epsilon": 1.0, "mechanism": "gaussian"}},
+            r"^ldp epsilon=1: privacy.mechanism must be one of .* delta: 1e-6",
+        ),
+    ],
+)
+def test_mistakes_are_one_line(settings: dict[str, Any], line: str) -> None:
+    with pytest.raises(dprl.UserError, match=line) as caught:
+        dprl.certify(GRID, **settings)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_grid_needs_alternatives_or_settings() -> None:
+    assert dprl.grid(model="jdp", epsilon=(1, 2), delta=1e-6) == {
+        "model": "jdp",
+        "epsilon": {"grid_search": [1, 2]},
+        "delta": 1e-6,
+    }
+    for arguments, settings in (((), {}), ((1,), {"model": "jdp"})):
+        with pytest.raises(dprl.UserError, match=r"^grid: needs either alternatives or settings"):
+            dprl.grid(*arguments, **settings)
+    with pytest.raises(dprl.UserError, match=r"^settings: go with a config file or a mapping, got "):
+        dprl.experiments(dprl.experiments(GRID), seeds=1)
+
+
+def test_certificates_are_those_of_the_runs(found: dprl.Sweep) -> None:
+    planned = dprl.certify(GRID)
+    assert [one.verdict for one in planned] == ["unbounded", "holds", "holds"]
+    for number, one in enumerate(planned):
+        written = found.certificate(number)
+        assert written["proved"] == one.to_dict()["proved"]
+        assert written["verdict"] == one.verdict
+
+
+def test_an_audit_is_a_table_of_lower_bounds() -> None:
+    table = dprl.audit(GRID, runs=2000, privacy={"model": "jdp", "epsilon": 1.0})
+    assert {"cell", "name", "claimed", "proved", "measured", "verdict"} == set(table)
+    assert (table["measured"].dropna() <= 1.0).all()
+    assert set(table["verdict"]) == {"not refuted"}
+
+
+def test_a_sweep_has_frame_records_policies_and_figures(found: dprl.Sweep) -> None:
+    assert found.frame["privacy.model"].tolist() == ["none", "jdp", "jdp"]
+    assert found.failed == ()
+    assert [found.experiment(number).digest for number in range(3)] == found.frame["cell"].tolist()
+    assert set(found.records(1)["seed"]) == {0, 1}
+    assert found.policy(2, seed=1).env == found.experiment(2).env
+    assert "frontier" in found.figures
+    assert isinstance(found.plot("frontier", style="slides", width=6.0), Figure)
+    assert found.report().is_file()
+    assert "api" in found._repr_html_()
+    for call, line in (
+        (lambda: found.certificate(3), "^cell: must be a row of frame, 0 to 2, got 3; "),
+        (lambda: found.plot("frontiers"), "^figure: must be one of api, got 'frontiers'; did you mean"),
+        (lambda: found.plot(style="poster"), "^style: must be paper or slides, got 'poster'; "),
+    ):
+        with pytest.raises(dprl.UserError, match=line):
+            call()
+
+
+def test_a_sweep_is_loaded_by_name_and_resumed_by_the_same_call(found: dprl.Sweep) -> None:
+    home = found.layout.home
+    loaded = dprl.load("api", storage=home)
+    assert loaded.frame.equals(found.frame)
+    before = (found.folder / "cells" / loaded.frame["cell"][0] / "records.parquet").stat().st_mtime_ns
+    again = dprl.run(GRID, name="api", storage=home, quiet=True)
+    assert again.frame.drop(columns="seconds", errors="ignore").equals(
+        found.frame.drop(columns="seconds", errors="ignore")
+    )
+    assert (found.folder / "cells" / loaded.frame["cell"][0] / "records.parquet").stat().st_mtime_ns == before
+    with pytest.raises(dprl.UserError, match=r"^SWEEP: must be a sweep in "):
+        dprl.load("none_such", storage=home)
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+def test_on_ray_the_records_are_the_same(found: dprl.Sweep, tmp_path: Path) -> None:
+    on_ray = dprl.sweep(GRID, name="api", storage=tmp_path, quiet=True)
+    for number in range(3):
+        assert on_ray.records(number).equals(found.records(number))
