@@ -20,6 +20,7 @@ from dprl.envs.frozen_lake import FrozenLake
 from dprl.envs.games import MarkovGame, Pursuit, RandomGame, RockPaperScissors, Soccer
 from dprl.envs.garnet import Garnet
 from dprl.envs.gridworld import GridWorld
+from dprl.envs.gymnasium_tables import GymnasiumTable
 from dprl.envs.network_mdp import LinearMixtureMDP, NetworkMDP
 from dprl.envs.parallel_env import LinearMixtureEnv, MarkovGameEnv
 from dprl.envs.random_mdp import RandomMDP
@@ -42,6 +43,7 @@ __all__ = [
     "FrozenLake",
     "Garnet",
     "GridWorld",
+    "GymnasiumTable",
     "LinearMixtureEnv",
     "LinearMixtureMDP",
     "MarkovGame",
@@ -60,7 +62,10 @@ __all__ = [
 
 E = TypeVar("E", bound=Env)
 
-_MDPS: tuple[type[EnvConfig[FiniteMDP]], ...] = (RiverSwim, RandomMDP, Garnet, GridWorld, DeepSea, FrozenLake)
+_MDPS: tuple[type[EnvConfig[FiniteMDP]], ...] = (
+    *(RiverSwim, RandomMDP, Garnet, GridWorld, DeepSea, FrozenLake),
+    GymnasiumTable,
+)
 _GAMES: tuple[type[EnvConfig[MarkovGame]], ...] = (RandomGame, RockPaperScissors, Soccer, Pursuit)
 _MIXTURES: tuple[type[EnvConfig[LinearMixtureMDP]], ...] = (NetworkMDP,)
 _TASKS: tuple[type[EnvConfig[CartPole]], ...] = (CartPoleGravity,)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
 from gymnasium.envs.toy_text.frozen_lake import MAPS, FrozenLakeEnv
 
 from dprl.envs.base import Env, FiniteMDP, stationary
 from dprl.envs.checks import require_choice, require_flag, require_integers, require_size
+from dprl.envs.gymnasium_tables import step_of
 
 __all__ = ["FrozenLake"]
 
@@ -55,12 +55,6 @@ class FrozenLake:
 
     def build(self) -> FiniteMDP:
         """Build the lake as arrays: transitions [H, S, 4, S], rewards [H, S, 4], start [S]."""
-        _, n_states, n_actions = self.sizes
         lake = FrozenLakeEnv(map_name=self.map_name, is_slippery=self.is_slippery)
-        transitions, rewards = np.zeros((n_states, n_actions, n_states)), np.zeros((n_states, n_actions))
-        for state, actions in lake.P.items():
-            for action, outcomes in actions.items():
-                for chance, following, reward, _ in outcomes:
-                    transitions[state, action, following] += chance
-                    rewards[state, action] += chance * reward
-        return FiniteMDP(self.name, *stationary(self.horizon, transitions, np.minimum(rewards, 1.0), start=0))
+        transitions, rewards, start, _ = step_of(lake.P, lake.initial_state_distrib)
+        return FiniteMDP(self.name, *stationary(self.horizon, transitions, rewards, start))

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dprl.envs import GymnasiumTable
 from dprl.platform.commands.cells import certificates_of, labels_of, unfit_settings
 from dprl.platform.configs.config import cells_of, read_config
 from dprl.platform.configs.experiment import Experiment
@@ -32,6 +34,7 @@ from dprl.platform.results.layout import SweepLayout, nothing_finished, sweep_la
 from dprl.privacy import Certificate
 
 if TYPE_CHECKING:
+    import gymnasium
     import pandas as pd
     from matplotlib.figure import Figure
 
@@ -39,7 +42,19 @@ if TYPE_CHECKING:
     from dprl.platform.reports.figures.charts import Chart
     from dprl.platform.sweeps.executor import ExecutorName
 
-__all__ = ["Experiment", "Sweep", "UserError", "audit", "certify", "experiments", "grid", "load", "run", "sweep"]
+__all__ = [
+    "Experiment",
+    "Sweep",
+    "UserError",
+    "audit",
+    "certify",
+    "experiments",
+    "from_gymnasium",
+    "grid",
+    "load",
+    "run",
+    "sweep",
+]
 
 Config = str | Path | Mapping[str, Any] | Experiment | Sequence[Experiment]
 """The path of a config file, the name of one in tune_configs/, its content as a mapping, or experiments."""
@@ -86,6 +101,42 @@ def experiments(config: Config | None = None, /, **settings: Any) -> list[Experi
         raw = _plain(copy.deepcopy(dict(config)), "") if isinstance(config, Mapping) else read_config(config)
         raw.setdefault("name", _USUAL["name"])
     return cells_of({**raw, **{key: _plain(value, key) for key, value in settings.items()}})
+
+
+def from_gymnasium(env: str | gymnasium.Env[Any, Any], *, horizon: int | None = None, **kwargs: Any) -> GymnasiumTable:  # noqa: ANN401
+    """Return an environment of Gymnasium that has a table of transitions, as the `env` of an experiment.
+
+    It says on standard error to which range the rewards are mapped, unless they lie in [0, 1]. `build()` gives the
+    arrays, the exact optimum and the exact value of any policy.
+
+    env: an id, or a registered environment. horizon: of an episode, by default the registered one. kwargs: more
+    arguments of gymnasium.make.
+
+    >>> from_gymnasium("FrozenLake-v1", horizon=10, is_slippery=False)
+    GymnasiumTable(id='FrozenLake-v1', horizon=10, kwargs='is_slippery=False')
+
+    Raises UserError for an environment without a table, and for one that is too large.
+    """
+    import gymnasium
+
+    try:
+        spec = gymnasium.spec(env) if isinstance(env, str) else env.spec
+    except gymnasium.error.Error as error:
+        raise UserError(f"env: must be an environment of Gymnasium ({error}), got {env!r}; correct the id") from None
+    if spec is None:
+        raise broken_rule("env", "must be registered with Gymnasium", repr(env), "call gymnasium.register first")
+    length = spec.max_episode_steps if horizon is None else horizon
+    if length is None:
+        raise broken_rule("horizon", "is required, as the environment has none", None, "write e.g. horizon=20")
+    arguments = {**({} if isinstance(env, str) else spec.kwargs), **kwargs}
+    try:
+        found = GymnasiumTable(spec.id, length, ", ".join(f"{key}={value!r}" for key, value in arguments.items()))
+    except ValueError as error:
+        raise UserError(f"env: {error}") from None
+    low, high = found.reward_range
+    if (low, high) != (0.0, 1.0):
+        print(f"{spec.id}: rewards from {low:g} to {high:g} are mapped to 0 to 1", file=sys.stderr)  # noqa: T201
+    return found
 
 
 def certify(config: Config | None = None, /, **settings: Any) -> list[Certificate]:  # noqa: ANN401

@@ -24,6 +24,7 @@ SIZES = {
     "gridworld": "width",
     "deep_sea": "size",
     "frozen_lake": "horizon",
+    "gymnasium": "horizon",
     "rock_paper_scissors": "horizon",
     "soccer": "n_rows",
     "pursuit": "n_rows",

@@ -21,6 +21,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "dprl/GridWorld-v0": {"width": 2, "height": 2, "horizon": 4},
     "dprl/DeepSea-v0": {"size": 4, "deterministic": False},
     "dprl/FrozenLake-v0": {"horizon": 12},
+    "dprl/GymnasiumTable-v0": {"horizon": 12},
 }
 
 

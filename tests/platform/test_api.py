@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -96,6 +97,25 @@ def test_a_grid_needs_alternatives_or_settings() -> None:
             dprl.grid(*arguments, **settings)
     with pytest.raises(dprl.UserError, match=r"^settings: go with a config file or a mapping, got "):
         dprl.experiments(dprl.experiments(GRID), seeds=1)
+
+
+def test_gymnasium_environments_are_those_of_yaml(capsys: pytest.CaptureFixture[str]) -> None:
+    made = gymnasium.make("FrozenLake-v1", is_slippery=False)
+    lake = dprl.from_gymnasium(made, horizon=7)
+    assert dprl.from_gymnasium("FrozenLake-v1", horizon=7, is_slippery=False).build().optimal_start_value() == 1.0
+    assert lake.build().optimal_start_value() == 1.0
+    assert capsys.readouterr().err == ""
+    assert dprl.from_gymnasium("CliffWalking-v1", horizon=15).horizon == 15
+    assert capsys.readouterr().err == "CliffWalking-v1: rewards from -100 to 0 are mapped to 0 to 1\n"
+    section = {"name": "gymnasium", "id": "FrozenLake-v1", "horizon": 7, "kwargs": lake.kwargs}
+    assert dprl.experiments(GRID, env=lake) == dprl.experiments(GRID, env=section)
+    assert dprl.from_gymnasium("FrozenLake-v1").horizon == 100
+    for name, line in (
+        ("CartPole-v1", "^env: id must be an environment with a table"),
+        ("X-v0", "^env: must be an env"),
+    ):
+        with pytest.raises(dprl.UserError, match=line):
+            dprl.from_gymnasium(name, horizon=5)
 
 
 def test_certificates_are_those_of_the_runs(found: dprl.Sweep) -> None:

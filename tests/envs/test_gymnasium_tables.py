@@ -1,0 +1,90 @@
+"""Environments of Gymnasium as MDPs: exact values, ends of episodes, mapped rewards."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from dprl.envs import FrozenLake, GymnasiumTable
+
+FALSE_ALARM = 1e-6
+
+
+def raw_value(spec: GymnasiumTable, value: float) -> float:
+    """The value in the rewards of Gymnasium that a value of the MDP stands for."""
+    low, high = spec.reward_range
+    return spec.horizon * low + (high - low) * value
+
+
+def test_frozen_lake_is_the_registered_one() -> None:
+    built, known = GymnasiumTable("FrozenLake-v1", 9).build(), FrozenLake(horizon=9).build()
+    for one, other in ((built.transitions, known.transitions), (built.rewards, known.rewards)):
+        assert np.array_equal(one, other)
+
+
+def test_rewards_are_mapped_and_an_ended_episode_earns_nothing() -> None:
+    """The shortest way along the cliff has 13 steps of reward -1."""
+    cliff = GymnasiumTable("CliffWalking-v1", 30)
+    assert cliff.sizes == (30, 49, 4)
+    assert raw_value(cliff, cliff.build().optimal_start_value()) == pytest.approx(-13.0)
+    assert cliff.build().stationary
+
+
+def test_taxi_delivers() -> None:
+    """Means over starts: a reward of 20 at the end and -1 for each step before, from the lengths of shortest trips."""
+    taxi = GymnasiumTable("Taxi-v3", 18)
+    env: Any = gymnasium.make("Taxi-v3").unwrapped
+    mdp = taxi.build()
+    _, policy = mdp.optimum()
+    total, starts = 0.0, np.flatnonzero(mdp.start)
+    for start in starts:
+        state, ended, h = int(start), False, 0
+        while not ended and h < taxi.horizon:
+            ((_, state, reward, ended),) = env.P[state][int(policy[h, state])]
+            total, h = total + reward, h + 1
+    assert raw_value(taxi, mdp.optimal_start_value()) == pytest.approx(total / len(starts))
+    assert total / len(starts) > 7.0
+
+
+@pytest.mark.parametrize("kwargs", ["", "natural=True", "sab=True"])
+def test_blackjack_is_that_of_gymnasium(kwargs: str) -> None:
+    """Mean return of a fixed policy over 20,000 hands; the false-alarm rate is FALSE_ALARM."""
+    spec = GymnasiumTable("Blackjack-v1", 20, kwargs)
+    mdp = spec.build()
+    sums = np.repeat([*range(4, 22), *range(12, 22), 21], 10)
+    policy = np.append(np.where(sums >= 18, 0, 1), 0)
+    expected = raw_value(spec, mdp.start_value(np.tile(policy, (20, 1))))
+    arguments: dict[str, Any] = {kwargs.partition("=")[0]: True} if kwargs else {}
+    env: Any = gymnasium.make("Blackjack-v1", **arguments).unwrapped
+    returns = []
+    env.reset(seed=3)
+    for _ in range(20_000):
+        (total, _, _), _ = env.reset()
+        ended, reward = False, 0.0
+        while not ended:
+            (total, _, _), reward, ended, _, _ = env.step(0 if total >= 18 else 1)
+        returns.append(reward)
+    deviations = math.sqrt(-2.0 * math.log(FALSE_ALARM / 2.0))
+    assert abs(np.mean(returns) - expected) < deviations * np.std(returns) / math.sqrt(len(returns))
+    assert raw_value(spec, mdp.optimal_start_value()) == pytest.approx({"": -0.04656}.get(kwargs, -0.034), abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("fields", "rule"),
+    [
+        ({"id": "CartPole-v1"}, "id must be an environment with a table of transitions, got 'CartPole-v1'"),
+        ({"id": "NoSuch-v0"}, "id must be an environment of Gymnasium, got 'NoSuch-v0'"),
+        ({"kwargs": "map_name"}, "kwargs must be arguments with plain values, got 'map_name'"),
+        ({"kwargs": "map_name=open('x')"}, "kwargs must be arguments with plain values"),
+        ({"kwargs": "slippery=True"}, r"kwargs must be those of FrozenLake-v1, got \{'slippery': True\}"),
+        ({"id": "Taxi-v3", "horizon": 200}, "gymnasium needs transitions of at most 100000000 entries, got 200 steps"),
+        ({"horizon": 0}, "horizon must be an integer of at least 1"),
+    ],
+)
+def test_what_has_no_table_is_refused(fields: dict[str, Any], rule: str) -> None:
+    with pytest.raises(ValueError, match=rule):
+        GymnasiumTable(**fields)
