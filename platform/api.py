@@ -28,6 +28,7 @@ from dprl.platform.configs.grid import GRID
 from dprl.platform.configs.memory import require_memory
 from dprl.platform.environment_variables import tracking_uri as tracking_uri_of
 from dprl.platform.errors import UserError, broken_rule, suggestion
+from dprl.platform.plugins import register_function
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.results.home import home_folder
 from dprl.platform.results.layout import SweepLayout, nothing_finished, sweep_layout
@@ -46,6 +47,7 @@ __all__ = [
     "Experiment",
     "Sweep",
     "UserError",
+    "algorithm",
     "audit",
     "certify",
     "experiments",
@@ -56,6 +58,8 @@ __all__ = [
     "sweep",
 ]
 
+algorithm = register_function
+"""Decorator: see `register_function`."""
 Config = str | Path | Mapping[str, Any] | Experiment | Sequence[Experiment]
 """The path of a config file, the name of one in tune_configs/, its content as a mapping, or experiments."""
 

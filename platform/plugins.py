@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 from numba.core.errors import NumbaError
 
 from dprl import algorithms, envs
+from dprl.algorithms.tabular import TabularMDPConfig
+from dprl.algorithms.tabular.functions import Planner, algorithm_of
 from dprl.platform.errors import broken_rule
 from dprl.plugins import GROUP, VARIABLE, is_module_name, plugin_files, plugin_modules
 from dprl.privacy.mechanisms import ADDITIVE, MECHANISMS
@@ -24,6 +26,7 @@ __all__ = [
     "load_plugins",
     "register_algorithm",
     "register_environment",
+    "register_function",
     "register_mechanism",
     "require_counted_modules",
 ]
@@ -49,6 +52,22 @@ def register_algorithm(config: T) -> T:
     a name that is taken, and for a class of a module that is no plugin.
     """
     _check(config, algorithms.ALGORITHMS, "algorithm")
+    algorithms.ALGORITHMS[config.name] = config
+    return config
+
+
+def register_function(function: Planner) -> type[TabularMDPConfig]:
+    """Enter the algorithm that is one Python function of private counts, see `algorithm_of`; return its settings.
+
+    It may be defined anywhere, also again in a notebook: the digest of its source is one of its settings. Raises
+    ValueError for a name that is taken by another part, and for a function that does not fit.
+    """
+    config = algorithm_of(function)
+    there = algorithms.ALGORITHMS.get(config.name)
+    if there is not None and not hasattr(there, "source"):
+        raise ValueError(
+            f"algorithm {config.name} must have a name of its own, got that of {there.__name__}; rename it"
+        )
     algorithms.ALGORITHMS[config.name] = config
     return config
 

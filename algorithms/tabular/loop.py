@@ -12,7 +12,7 @@ from dprl.algorithms.base import Float64Array, Int64Array
 from dprl.algorithms.tabular.blocks import BlockParts
 from dprl.algorithms.tabular.blocks import draw_block as draw_mdp_block
 from dprl.algorithms.tabular.simulator import play, play_stochastic, regret
-from dprl.compiled import no_alloc_kernel
+from dprl.compiled import JIT_DISABLED, no_alloc_kernel
 from dprl.privacy.queries.count_blocks import UserBlock
 from dprl.privacy.queries.count_kernels import (
     CountChannel,
@@ -115,7 +115,7 @@ def learning_loop(
     that `play` leaves; by default that of an MDP with the default `play`. Without it users are simulated one by one.
 
     The loop is a `no_alloc_kernel`, and `plan` should be one: it may then slice and reshape its arguments, not make
-    arrays. A plan that makes arrays is a `kernel`.
+    arrays. A plan that makes arrays is a `kernel`. With a plan that is not compiled the loop is not, either.
 
     The parts are bound by name, as if the loop stood in the algorithm's file: kernels that are passed as arguments are
     compiled anew in every process.
@@ -126,4 +126,5 @@ def learning_loop(
     run = FunctionType(_loop.__code__, _loop.__globals__ | parts | {"draw_block": draw_block}, "run")
     run.__qualname__ = f"run-{'-'.join(_identity(part) for part in parts.values())}"  # the on-disk cache looks at it
     run.__module__ = plan.__module__
-    return cast("Run", no_alloc_kernel(run))
+    compiled = JIT_DISABLED or hasattr(plan, "py_func")
+    return cast("Run", no_alloc_kernel(run) if compiled else run)

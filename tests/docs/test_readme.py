@@ -1,4 +1,4 @@
-"""The Python of the README runs as it stands, on fewer episodes."""
+"""The Python of the README and of docs/extending runs as it stands, on fewer episodes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,36 @@ from typing import Any
 
 import pytest
 
+from dprl.algorithms import ALGORITHMS
 
-def test_its_python_runs_and_draws_the_figure(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", (root / "README.md").read_text(), re.DOTALL)
+
+@pytest.fixture
+def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DPRL_HOME", str(tmp_path / "home"))
-    names: dict[str, Any] = {}
-    exec(code.replace("200_000", "2_000").replace("seeds=5", "seeds=2"), names)
+    return tmp_path
+
+
+def names_of(page: Path) -> dict[str, Any]:
+    """Run the only block of Python of a page and return what it defines."""
+    (code,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    script, names = Path("script.py"), dict[str, Any](__name__="script")
+    script.write_text(re.sub(r"([12])00_000", r"\1_000", code).replace("seeds=5", "seeds=2"))
+    exec(compile(script.read_text(), script.absolute(), "exec"), names)
+    return names
+
+
+def test_the_readme_draws_a_figure(root: Path, outside: Path) -> None:
+    names = names_of(root / "README.md")
     assert len(names["sweep"].frame) == 3
     assert names["sweep"].certificate(0)["proved"]["epsilon_at_claimed_delta"] == pytest.approx(1.0)
-    assert (tmp_path / "frontier.pdf").stat().st_size > 5_000
+    assert (outside / "frontier.pdf").stat().st_size > 5_000
+
+
+def test_an_algorithm_in_one_function_runs(root: Path, outside: Path) -> None:
+    names = names_of(root / "docs" / "extending" / "README.md")
+    try:
+        assert names["sweep"].frame["algorithm.width"].tolist() == [0.1, 0.1, 0.3, 0.3]
+        assert names["sweep"].frame["proved_epsilon"].tolist()[1::2] == pytest.approx([1.0, 1.0])
+    finally:
+        ALGORITHMS.pop("simple")
