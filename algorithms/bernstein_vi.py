@@ -1,4 +1,4 @@
-"""bernstein_vi: optimistic value iteration that makes the most of private counts.
+"""bernstein_vi: optimistic value iteration with empirical Bernstein bounds on private counts.
 
 It is our own algorithm: the bounds of [CZ22] Algorithm 2 in a form that loses less to noise, for any counter or
 message. docs/bernstein_vi.md derives every line and proves that its values are optimistic.
@@ -172,9 +172,9 @@ def bound_values(sums: Float64Array, losses: Float64Array, cap: float, bonus: _B
 
 @inlined
 def take_losses(bounds: Float64Array, losses: Float64Array, cap: float) -> int:
-    """Take known losses float64[S*A] off upper bounds float64[S*A] that are without them; returns how many had no room.
+    """Clip upper bounds float64[S*A] at the cap, then subtract known losses float64[S*A].
 
-    Those bounds are at the cap.
+    Returns how many bounds were at or above the cap.
     """
     full = 0
     for j in range(bounds.shape[0]):
@@ -187,8 +187,8 @@ def take_losses(bounds: Float64Array, losses: Float64Array, cap: float) -> int:
 def plan(counts: Released, bonus: _Bonus, tables: _Tables) -> tuple[bool, float]:
     """Value iteration on upper bounds; returns (did the policy change, share of saturated cells).
 
-    A bound above the cap is saturated: it counts as the cap, and the action is the one with the highest bound, so the
-    one known least.
+    A bound at or above the cap is saturated, and the value is then the cap. Of several saturated actions the policy
+    takes the one with the highest bound before clipping; with known rewards, the one with the least loss.
     """
     policy, optimistic, transitions, excess, cost, sums = tables
     horizon = policy.shape[0]
@@ -225,7 +225,7 @@ run = learning_loop(plan)
 
 @dataclass(frozen=True)
 class BernsteinVIConfig(StationaryMDPConfig):
-    """Optimistic value iteration with the tightest bounds that this project can prove on private counts (ours).
+    """Optimistic value iteration with empirical Bernstein bounds on private counts (ours).
 
     Best with `families: one_hot` and, under jdp, `counter: auto`.
 
@@ -313,7 +313,7 @@ class BernsteinVIConfig(StationaryMDPConfig):
         )
 
     def _possible(self, env: FiniteMDP) -> Float64Array:
-        """Return 1 where a transition is possible, else 0, float64[L, S', S*A]; all are without public knowledge."""
+        """Return float64[L, S', S*A]: 1 where a transition is possible, else 0; all 1 without known_transitions."""
         chances = env.transitions[: self.layers(env)].transpose(0, 3, 1, 2)
         found = (chances > 0.0) | (not self.known_transitions)
         return np.ascontiguousarray(found.reshape(*found.shape[:2], -1), dtype=np.float64)

@@ -66,8 +66,8 @@ class _Tables(NamedTuple):
     """Arrays of planning.
 
     policy float64[H, S, A]: the behaviour policy until the release, then the output; optimistic float64[S]: certified
-    lower bounds of the values of the first step; values float64[S]: those that planning compares actions by; older
-    float64[2, S]: both of the step after.
+    lower bounds of the values of the first step; values float64[S]: lower bounds with scaled constants, used to choose
+    actions; older float64[2, S]: `values` and `optimistic` of the next step.
     """
 
     policy: Float64Array
@@ -109,8 +109,8 @@ def lower_value(step: Float64Array, pair: int, values: Float64Array, cap: float,
 def plan(counts: Released, bonus: _Bonus, tables: _Tables) -> tuple[bool, float]:
     """Pessimistic value iteration, and the certificate of the policy that it finds.
 
-    Returns (did the policy change, share of (h, s, a) whose bound the counts add nothing to). Without counts it leaves
-    the behaviour policy, and the share is 0.
+    Returns (did the policy change, share of (h, s, a) with bounds that the counts do not raise). Before the release it
+    keeps the behaviour policy and returns a share of 0.
     """
     policy, proved, planned, older = tables
     horizon, n_states, n_actions = policy.shape

@@ -1,8 +1,8 @@
-"""random_vi: value iteration on random draws around private counts, in proportion to what is not known of them.
+"""random_vi: value iteration on costs drawn at random around their private estimates.
 
 It is our own algorithm, in the spirit of randomised value functions (Osband, Van Roy, Wen 2016). The variance of an
-estimate is the sum of two parts that are both known: that of so few visits, and that of the noise. So there is no
-constant to tune, and no theorem either.
+estimate has two known parts: sampling error and privacy noise. At scales of 1 the draws have exactly this variance.
+No theorem covers the algorithm.
 """
 
 from __future__ import annotations
@@ -148,7 +148,9 @@ run = learning_loop(plan)
 class RandomVIConfig(StationaryMDPConfig):
     """Value iteration on random draws around private counts, with the known variances of data and noise (ours).
 
-    It has no constant to tune and no theorem. Best with `families: one_hot` and, under jdp, `counter: auto`.
+    At scales of 1 the draws have these variances. No theorem covers it.
+
+    Best with `families: one_hot` and, under jdp, `counter: auto`.
     bonus_scale multiplies the deviation of the draws, precision_scale the noise's part of it. It plans, with one draw,
     after every 1 % more episodes by default.
     """

@@ -34,7 +34,7 @@ class ReleaseSchedule:
     Args:
         growth: the next plan is made when the number of episodes has grown by this share; at least 0.
         users: how many users there are at most.
-        block: and not before so many more users.
+        block: least number of users between two plans.
     """
 
     growth: float
@@ -71,7 +71,7 @@ def _times(growth: float, users: int, block: int) -> Int64Array:
 
 @kernel
 def _plans(growth: float, users: int, block: int, times: Int64Array) -> int:
-    """Return how many plans read counts of at most `users` users; write how many each reads, where there is room."""
+    """Return the number of plans that read counts of at most `users` users; write the users of each into `times`."""
     found, episode = 0, next_plan(growth, block, 1)
     while episode <= users + 1:
         if found < times.shape[0]:

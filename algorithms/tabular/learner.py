@@ -51,8 +51,8 @@ class TabularConfig(ABC, Generic[E]):
             advance; 0 plans before every episode, as printed. Above 0 is a variant that no theorem of a paper covers.
         simulation: 'users': one by one; 'blocks': users between two plans at once, equal in law, at a cost that does
             not depend on their number; 'auto': in blocks wherever that is possible.
-        preset: 'tuned' stands for the two scales of least regret on the training environments of
-            tune_configs/tuning.yaml; no theorem covers them. 'proved' leaves the scales as they are, 1 by default.
+        preset: 'tuned' sets both scales to the values chosen on the training environments of
+            tune_configs/tuning.yaml; no theorem covers them. 'proved' keeps the scales as set, 1 by default.
     """
 
     bonus_scale: float = 1.0
@@ -89,7 +89,7 @@ class TabularConfig(ABC, Generic[E]):
 
     def _take_tuned_scales(self) -> None:
         if self.tuned is None:
-            raise ValueError(f"preset must be proved with {self.name}, got 'tuned'; it was not tuned: write scales")
+            raise ValueError(f"preset must be proved with {self.name}, got 'tuned'; no scales were tuned: set both")
         for key, value in zip(("bonus_scale", "precision_scale"), self.tuned, strict=True):
             if getattr(self, key) not in (1.0, value):
                 raise ValueError(
@@ -102,7 +102,7 @@ class TabularConfig(ABC, Generic[E]):
         """Return the counts of the algorithm."""
 
     def growth(self, episodes: int) -> float:
-        """Return the growth of the schedule of plans in a run of so many episodes; K - 1 plans before the last only."""
+        """Return the growth of the planning schedule; offline it is K - 1, so the only plan is before episode K."""
         return self.replan_growth if self.online else float(episodes - 1)
 
     @abstractmethod
@@ -129,7 +129,7 @@ class TabularConfig(ABC, Generic[E]):
         """
 
     def measure(self, simulator: Any, tables: Any) -> dict[str, float]:  # noqa: ANN401, ARG002
-        """Return the metrics over the last episode: of the tables as they are, on the known environment."""
+        """Return metrics of the current tables, computed on the known environment."""
         return {}
 
     def policy(self, tables: Any) -> Int64Array | Float64Array:  # noqa: ANN401
@@ -196,7 +196,7 @@ class TabularLearner(Learner):
         super().__init__(config, privatizer, episodes, streams, self._simulator.identity())
         self.theorem = config.covered(env, privatizer, episodes)
         self._derived = config.derived(env, privatizer, episodes)
-        # For metrics: no user has been on its device.
+        # A second simulator for metrics: its device has never held a user's episode.
         self._unplayed = config.simulator(env, episodes, streams)
         self._bonus = config.bonus_of_run(env, privatizer, episodes, streams)
         self._tables = config.tables(env, episodes)
@@ -255,8 +255,8 @@ class TabularMDPConfig(TabularConfig[FiniteMDP]):
 
     plays: ClassVar[type[Env]] = FiniteMDP
     bounds_optimum: ClassVar[bool | None] = True
-    """Whether `tables.optimistic` bounds the optimal values from above, or those of the policy deployed last; None:
-    neither."""
+    """True: `tables.optimistic` bounds the optimal values from above. False: it bounds those of the policy deployed
+    last. None: neither."""
 
     @property
     def counts_losses(self) -> bool:

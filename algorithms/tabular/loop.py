@@ -32,7 +32,7 @@ class Schedule(NamedTuple):
     """Schedule of plans, fixed in advance and independent of users.
 
     growth: a plan made before episode k serves until the number of episodes has grown by this share; 0 plans before
-    every episode. block: and for so many episodes at least. planned int64[2]: the episode of the last plan and that of
+    every episode. block: least number of episodes per plan. planned int64[2]: the episode of the last plan and that of
     the next; saturated float64[1]: the share of saturated cells of the last one.
     """
 

@@ -15,9 +15,9 @@ from dprl.privacy.accounting.root_finding import ROUNDING, inside, largest, smal
 from dprl.privacy.base import Float64Array
 
 _BINS = 1000
-# Standard deviations below the mean; fewer clones count as none.
+# Fewer clones than this many standard deviations below the mean are treated as no clones.
 _RARE = 12.0
-# Of a tail probability: its rounding, with room to spare.
+# Relative allowance for the rounding of a tail probability; larger than the rounding itself.
 _TAIL = 1e-8
 
 
@@ -50,7 +50,7 @@ class ShuffledLoss:
 
     @property
     def pure_epsilon(self) -> float:
-        """That of one report: an order of reports that is improbable may tell all of it."""
+        """Pure epsilon of one report; shuffling does not lower it, as an improbable outcome may reveal the report."""
         return self.epsilon_0
 
     @property
@@ -96,9 +96,9 @@ def local_epsilon(epsilon: float, delta: float, users: int) -> float:
 
 @lru_cache(maxsize=64)
 def _clones(others: int, chance: float) -> tuple[Float64Array, Float64Array]:
-    """Return numbers of clones with the chances of so many up to the next number.
+    """Return bins of the number of clones: the smallest number in each bin, float64[n], and the bin's probability.
 
-    More clones hide better, so the least of each bin stands for all of it, and none for the rarest.
+    More clones mean less divergence, so every bin is treated as its smallest number, and the lower tail as 0 clones.
     """
     law = binom(others, chance)
     mean, reach = others * chance, _RARE * math.sqrt(others * chance * (1.0 - chance)) + _RARE

@@ -12,7 +12,7 @@ from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder
 
 @dataclass(frozen=True)
 class ShuffledReports:
-    """Reports that a trusted shuffler permutes before anybody sees them, never those of fewer users at once.
+    """Reports that a trusted shuffler permutes, in blocks of at least `users` reports, before anybody sees them.
 
     *Formal guarantee.* That of `ShuffledLoss` for the pure loss of one report.
 

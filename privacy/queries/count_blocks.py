@@ -24,8 +24,8 @@ class UserBlock:
 
     Args:
         first: the first of them, 1-based. users: m, their number.
-        draw: draws how many users enter which cell of the first family at each step, int64[H, width]: all m at every
-            step, or, given int64[H], so many other users at each.
+        draw: draws the number of users in each cell of the first family at each step, int64[H, width]. With None, all
+            m users are in every step; with sizes int64[H], step h has sizes[h] users and no user is in two steps.
         values: of the family with values in [0, 1], float64[H, its width], the same for all users; None without one.
     """
 
@@ -56,7 +56,7 @@ def sum_of_messages(
     sizes = np.full(horizon, block.users, dtype=np.int64)
     sampled = isinstance(law, UnaryEncoder) and law.sampled
     if sampled:
-        # Users who send other steps are other users, so steps are independent.
+        # Each user sends one step, so the steps have different users and are independent.
         sizes = noise.multinomial(block.users, np.full(horizon, 1.0 / horizon))
     if isinstance(law, UnaryEncoder):
         slots = slots._replace(stride=slots.block)  # every step has bits of its own

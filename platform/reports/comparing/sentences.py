@@ -114,9 +114,10 @@ def lead(groups: Sequence[Group]) -> list[str]:
     chosen = _at_one_budget(told)
     clauses = [_clause(each, named=i == 0 or not _alike(chosen)) for i, each in enumerate(chosen)]
     epsilon = epsilon_number(chosen[0].finding.budget.epsilon)
-    has_interval = any(each.group.cells[each.best].estimate.has_interval for each in chosen)
+    estimates = [each.group.cells[each.best].estimate for each in chosen]
     words = [chosen[0].group.title] if len(groups) > 1 else []
-    words += ["95% intervals"] if has_interval else []
+    words += ["geometric means over seeds"] if any(each.scale == "log" for each in estimates) else []
+    words += ["95% intervals"] if any(each.has_interval for each in estimates) else []
     where = f" ({', '.join(words)})" if words else ""
     sentences = [f"At certified \u03b5 \u2264 {epsilon}, {', and '.join(clauses)}{where}."]
     return [*_output_policies(chosen), *sentences, *_tests(told), *_mixed(chosen), *_failed(told)]

@@ -112,7 +112,7 @@ class BudgetTables:
         if costs := any(each.cost is not None for each in cut):
             columns += [Column("Cost of privacy", "n cost"), Column(axis.header(), "st")]
         if rivals := any(each.next_best is not None for each in cut):
-            columns.append(Column("Next best", "next", "next"))
+            columns.append(Column("Next, at equal noise", "next", "next"))
         lines, styles = [], []
         for i, each in enumerate(cut):
             first = i == 0 or not _same(each.budget.epsilon, cut[i - 1].budget.epsilon)
