@@ -161,7 +161,7 @@ def release(channel: CountChannel) -> None:
         raise LedgerError(
             "counts are released on a schedule, and it has no release here; build for releases: every_user"
         )
-    if server.counter.kind != EXACT and received > 0:
+    if (server.counter.kind != EXACT or channel.times.shape[0] > 0) and received > 0:
         release_prefix(server.noisy, server.totals, server.counter, number)
     if channel.summed != 0:
         collect(channel.released, server.noisy, channel.slots)

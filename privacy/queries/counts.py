@@ -112,6 +112,14 @@ class CountQuery(Query):
             most = self.noise.counter.n_items if self.schedule is None else self.schedule.users
             self.check_counter_run(n_users, submissions, most)
 
+    def check_continued(self) -> None:
+        """Raise LedgerError under a shuffler: the reports of the block that was cut short are lost."""
+        if self.shuffled:
+            raise LedgerError(
+                "a run with shuffled reports cannot go on from a journal, as the rest of a block would be too small; "
+                "begin another attempt"
+            )
+
     def events(self, entropy: str) -> tuple[ReleaseEvent, ...]:
         """Return the releases of a run, one for each released family.
 
@@ -161,9 +169,10 @@ class CountQuery(Query):
     def open(self, streams: Streams) -> CountChannel:
         """Return the channel before the first user."""
         encoding, law, released = self.encoding, self.noise.law, self.encoding.released
-        n_cells, kind, exact = released.n_cells, _message_kind(law), self.noise.counter.node is None
+        n_cells, kind = released.n_cells, _message_kind(law)
         totals = np.zeros(n_cells)
-        noisy = totals if exact else np.zeros(n_cells)
+        # Where nothing is added and every sum may be read, the sums are the releases.
+        noisy = totals if self.noise.counter.node is None and self.schedule is None else np.zeros(n_cells)
         return CountChannel(
             cursor=new_cursor(),
             slots=encoding.slots(),
@@ -192,7 +201,7 @@ class CountQuery(Query):
         """Return the arrays that change in a run, beside the cursor."""
         server, counter = channel.server, channel.server.counter
         found: dict[str, np.ndarray] = {"totals": server.totals}
-        if counter.kind != EXACT:
+        if server.noisy is not server.totals:
             found["noisy"] = server.noisy
         if counter.kind not in (EXACT, ROWS):
             found |= {"rows": counter.rows, "held": counter.held}
