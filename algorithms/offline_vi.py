@@ -7,7 +7,6 @@ docs/offline_vi.md derives every line.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -15,44 +14,15 @@ import numpy as np
 
 from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Metric, check_number
 from dprl.algorithms.tabular import Released, StationaryMDPConfig, learning_loop
+from dprl.algorithms.tabular.lower_bounds import LOWER_BOUND, VALUE, Limits, check_bounded, limits_of, lower_value
 from dprl.algorithms.tabular.simulator import Simulator, play_stochastic, stochastic_policy_value, stochastic_regret
-from dprl.compiled import inlined, kernel
+from dprl.compiled import kernel
 from dprl.envs import FiniteMDP
-from dprl.privacy import CountPrivatizer, PrivacyConfig, Streams, WeightedSums
+from dprl.privacy import CountPrivatizer, PrivacyConfig, Streams
 
-# With more next states, bounds of single cells replace those of all their subsets.
-_MOST_SUBSETS = 2**20
-
-LOWER_BOUND = Metric(
-    "lower_bound",
-    "last",
-    "reward",
-    of="output",
-    short="bound",
-    definition="the proved lower bound on the output policy's value",
-    better="high",
-)
-VALUE = Metric(
-    "value", "last", "reward", of="output", short="value", definition="the output policy's exact value", better="high"
-)
 OPTIMUM_GAP = Metric(
     "optimum_gap", "last", "reward", of="output", short="gap", definition="the optimal value less the output policy's"
 )
-
-
-class Limits(NamedTuple):
-    """The numbers of the bounds.
-
-    e: error bound of weighted sums of transitions, for all weights in [0, 1] at once; e_rewards: that of a reward
-    count; divergence: u, the bound on N KL(empirical, true next states); iota: the same for rewards; scale: factor of
-    the penalty.
-    """
-
-    e: float
-    e_rewards: float
-    divergence: float
-    iota: float
-    scale: float
 
 
 class _Bonus(NamedTuple):
@@ -76,35 +46,6 @@ class _Tables(NamedTuple):
     older: Float64Array
 
 
-@inlined
-def lower_value(step: Float64Array, pair: int, values: Float64Array, cap: float, limits: Limits) -> tuple[float, bool]:
-    """Return a lower bound on r(s,a) + sum_s' P(s'|s,a) values(s') in [0, cap], and whether the counts add to it.
-
-    step float64[S+2, S*A]: transitions, visits, rewards; values float64[S]: of the next step, at least 0.
-    """
-    n_states = values.shape[0]
-    low, high, total, first = values[0], values[0], 0.0, 0.0
-    for t in range(n_states):
-        low, high = min(low, values[t]), max(high, values[t])
-        total += step[t, pair]
-        first += step[t, pair] * values[t]
-    known, most, rewards = total - limits.e, total + limits.e, step[n_states + 1, pair]
-    if known <= 0.0:
-        return min(low, cap), False
-    mean, squares, span = min(max(first / total, low), high), 0.0, high - low
-    for t in range(n_states):
-        squares += step[t, pair] * (values[t] - mean) ** 2
-    squares = min(max(squares, 0.0) + max(mean - low, high - mean) ** 2 * limits.e, 0.25 * most * span * span)
-    penalty = span * (limits.e + limits.divergence) + math.sqrt(2.0 * limits.divergence * squares)
-    after = max(low, mean - limits.scale * penalty / known)
-    share = min(max(rewards / total, 0.0), 1.0)
-    spread = min(rewards, total - rewards + limits.e) + limits.e_rewards
-    spread = min(max(spread, 0.0), 0.25 * most)
-    penalty = limits.e_rewards + share * limits.e + limits.iota + math.sqrt(2.0 * limits.iota * spread)
-    reward = max(0.0, share - limits.scale * penalty / known)
-    return min(reward + after, cap), reward + after > low
-
-
 @kernel
 def plan(counts: Released, bonus: _Bonus, tables: _Tables) -> tuple[bool, float]:
     """Pessimistic value iteration, and the certificate of the policy that it finds.
@@ -126,12 +67,12 @@ def plan(counts: Released, bonus: _Bonus, tables: _Tables) -> tuple[bool, float]
         for s in range(n_states):
             best, action = -1.0, 0
             for a in range(n_actions):
-                bound, told = lower_value(step, s * n_actions + a, older[0], cap, bonus.planning)
+                bound, told = lower_value(step, s * n_actions + a, older[0], cap, bonus.planning, False)
                 unknown += not told
                 if bound > best:
                     best, action = bound, a
             planned[s] = best
-            proved[s], _ = lower_value(step, s * n_actions + action, older[1], cap, bonus.proved)
+            proved[s], _ = lower_value(step, s * n_actions + action, older[1], cap, bonus.proved, False)
             changed |= policy[h, s, action] != 1.0
             policy[h, s] = 0.0
             policy[h, s, action] = 1.0
@@ -166,6 +107,10 @@ class OfflineVIConfig(StationaryMDPConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.certify_policy:
+            raise ValueError(
+                f"certify_policy must be false with {self.name}, got True; it always gives the lower bound"
+            )
         check_number("exploration", self.exploration, 0.0)
         if self.exploration > 1.0:
             raise ValueError(f"exploration must be at most 1, got {self.exploration}; it is a share of actions")
@@ -182,25 +127,12 @@ class OfflineVIConfig(StationaryMDPConfig):
     def privatizer(self, env: FiniteMDP, privacy: PrivacyConfig, episodes: int, streams: Streams) -> CountPrivatizer:
         """Return the privatizer of the counts of users 1..K-1; raise ValueError unless its error bounds are exact."""
         privatizer = super().privatizer(env, privacy, episodes, streams)
-        if privatizer.query.noise.printed is not None:
-            raise ValueError(
-                f"precision must be exact with {self.name}, got 'printed'; no paper prints a bound for weighted sums"
-            )
+        check_bounded(privatizer.query)
         return privatizer
 
-    def bonus(self, env: FiniteMDP, privatizer: CountPrivatizer, episodes: int) -> _Bonus:
+    def bonus(self, env: FiniteMDP, privatizer: CountPrivatizer, episodes: int) -> _Bonus:  # noqa: ARG002
         """Return the numbers of the bounds; half of beta is for the noise, half for the users' episodes."""
-        layers, users = self.layers(env), episodes - 1
-        pairs, visits = layers * env.n_states * env.n_actions, env.horizon // layers * users
-        iota = math.log(4.0 * pairs * visits / self.beta)
-
-        def bound(family: str, cells: int, number: int) -> float:
-            return privatizer.query.weighted_precision(WeightedSums(family, cells, number, users), self.beta / 4.0)
-
-        e = env.n_states * bound("transitions", 1, env.n_states * pairs)
-        if 2**env.n_states <= _MOST_SUBSETS:
-            e = min(e, bound("transitions", env.n_states, 2**env.n_states * pairs))
-        proved = Limits(e, bound("rewards", 1, pairs), divergence_bound(env.n_states, iota), iota, 1.0)
+        proved = limits_of(env, privatizer, self.beta)
         scaled = self.precision_scale * proved.e, self.precision_scale * proved.e_rewards
         planning = proved._replace(e=scaled[0], e_rewards=scaled[1], scale=self.bonus_scale)
         return _Bonus(planning, proved)
@@ -223,17 +155,3 @@ class OfflineVIConfig(StationaryMDPConfig):
             VALUE.name: value,
             OPTIMUM_GAP.name: max(0.0, simulator.optimal_value - value),
         }
-
-
-def divergence_bound(n_states: int, iota: float) -> float:
-    """Return u with P(N KL(empirical law of N draws, their law) >= u) <= e^-iota, for laws on so many states.
-
-    Paper: Agrawal 2020 (the moment generating function is at most that of a gamma law).
-    """
-    others = n_states - 1
-    if others == 0:
-        return 0.0
-    u = 2.0 * iota + 4.0 * others  # above the root of u - others ln(e u / others) = iota, and falls to it
-    for _ in range(100):
-        u = iota + others * (1.0 + math.log(u / others))
-    return u

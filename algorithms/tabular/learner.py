@@ -24,7 +24,16 @@ from dprl.algorithms.learner import Learner
 from dprl.algorithms.tabular.blocks import run_in_blocks
 from dprl.algorithms.tabular.greedy import greedy_tables
 from dprl.algorithms.tabular.loop import Run, Schedule, parts_for_blocks
-from dprl.algorithms.tabular.simulator import Simulator, count_families, simulator
+from dprl.algorithms.tabular.lower_bounds import (
+    LOWER_BOUND,
+    VALUE,
+    Limits,
+    check_bounded,
+    limits_of,
+    lower_values,
+    probabilities,
+)
+from dprl.algorithms.tabular.simulator import Simulator, count_families, simulator, stochastic_policy_value
 from dprl.envs import Env, FiniteMDP
 from dprl.privacy import CountFamilies, CountPrivatizer, PooledFamilies, PrivacyConfig, Streams
 from dprl.privacy.queries.count_kernels import Released
@@ -141,6 +150,10 @@ class TabularConfig(ABC, Generic[E]):
         """Return copies of the output of a finished run."""
         return {"policy": self.policy(tables)}
 
+    def limits(self, env: E, privatizer: CountPrivatizer) -> Limits | None:  # noqa: ARG002
+        """Return the numbers of a lower bound on the policy's value, see `limits_of`; None if no bound is asked for."""
+        return None
+
     @property
     def covered_by(self) -> str | None:
         """Theorem that covers all runs with these settings; None if no theorem does."""
@@ -196,6 +209,7 @@ class TabularLearner(Learner):
         super().__init__(config, privatizer, episodes, streams, self._simulator.identity())
         self.theorem = config.covered(env, privatizer, episodes)
         self._derived = config.derived(env, privatizer, episodes)
+        self._limits = config.limits(env, privatizer)
         # A second simulator for metrics: its device has never held a user's episode.
         self._unplayed = config.simulator(env, episodes, streams)
         self._bonus = config.bonus_of_run(env, privatizer, episodes, streams)
@@ -241,7 +255,17 @@ class TabularLearner(Learner):
         else:
             regret, saturated = run(self._simulator, self.privatizer.channel, *tables, first, last)
         sums_and_means = {REGRET.name: regret, SATURATED.name: saturated / (last - first + 1)}
-        return sums_and_means | self.config.measure(self._unplayed, self._tables)
+        return sums_and_means | self.config.measure(self._unplayed, self._tables) | self._certified()
+
+    def _certified(self) -> dict[str, float]:
+        """Return the lower bound on the value of the policy deployed last, from the last release, and that value."""
+        if self._limits is None:
+            return {}
+        simulator, counts = self._unplayed, self.privatizer.release()
+        policy = probabilities(self.policy, simulator.rewards.shape[2])
+        losses = self.privatizer.query.families.families[2].name == "losses"
+        bound = float(simulator.start @ lower_values(counts, policy, self._limits, losses))
+        return {LOWER_BOUND.name: bound, VALUE.name: float(stochastic_policy_value(simulator, policy))}
 
     def _arrays(self) -> dict[str, np.ndarray]:
         tables = {_TABLES + name: array for name, array in self._tables._asdict().items()}
@@ -251,12 +275,35 @@ class TabularLearner(Learner):
 
 @dataclass(frozen=True)
 class TabularMDPConfig(TabularConfig[FiniteMDP]):
-    """The settings of every tabular algorithm on finite MDPs."""
+    """The settings of every tabular algorithm on finite MDPs.
 
+    Args:
+        certify_policy: add the metrics `lower_bound`, on the value of the policy deployed last, from the private counts
+            alone, and `value`, the exact one; see Theorem 2 of docs/offline_vi.md. The guarantee does not depend on it.
+    """
+
+    certify_policy: bool = False
     plays: ClassVar[type[Env]] = FiniteMDP
     bounds_optimum: ClassVar[bool | None] = True
     """True: `tables.optimistic` bounds the optimal values from above. False: it bounds those of the policy deployed
     last. None: neither."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_flag("certify_policy", self.certify_policy)
+        if self.certify_policy:
+            object.__setattr__(self, "metrics", (*type(self).metrics, LOWER_BOUND, VALUE))
+
+    def privatizer(self, env: FiniteMDP, privacy: PrivacyConfig, episodes: int, streams: Streams) -> CountPrivatizer:
+        """Return the privatizer of the counts of users 1..K-1; raise ValueError if a lower bound cannot be proved."""
+        privatizer = super().privatizer(env, privacy, episodes, streams)
+        if self.certify_policy:
+            check_bounded(privatizer.query)
+        return privatizer
+
+    def limits(self, env: FiniteMDP, privatizer: CountPrivatizer) -> Limits | None:
+        """Return the numbers of the lower bound, None if none is asked for."""
+        return limits_of(env, privatizer, self.beta) if self.certify_policy else None
 
     @property
     def counts_losses(self) -> bool:

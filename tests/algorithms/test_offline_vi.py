@@ -11,8 +11,9 @@ from scipy import stats
 
 from dprl.algorithms import OfflineVIConfig
 from dprl.algorithms.base import Float64Array
-from dprl.algorithms.offline_vi import Limits, _Bonus, divergence_bound, lower_value, plan
+from dprl.algorithms.offline_vi import _Bonus, plan
 from dprl.algorithms.tabular import Released
+from dprl.algorithms.tabular.lower_bounds import Limits, divergence_bound, lower_value
 from dprl.envs import FiniteMDP
 from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy
 from tests.algorithms.cases import TRUST, Environments, Learner, same_state, value_of
@@ -152,9 +153,11 @@ def test_noise_within_its_bounds_never_lifts_a_value_above_the_truth() -> None:
         noise *= e / max(np.maximum(noise, 0.0).sum(), np.maximum(-noise, 0.0).sum())
         step = np.concatenate([total * law + noise, [0.0, total * reward + e_rewards]])[:, None]
         truth = reward + law @ values
-        found, _ = lower_value(step, 0, values, 10.0, Limits(e, e_rewards, 0.0, 0.0, 1.0))
+        found, _ = lower_value(step, 0, values, 10.0, Limits(e, e_rewards, 0.0, 0.0, 1.0), losses=False)
         assert found <= truth + 1e-9
-        above += int(lower_value(step, 0, values, 10.0, Limits(0.5 * e, 0.5 * e_rewards, 0.0, 0.0, 1.0))[0] > truth)
+        above += int(
+            lower_value(step, 0, values, 10.0, Limits(0.5 * e, 0.5 * e_rewards, 0.0, 0.0, 1.0), losses=False)[0] > truth
+        )
     assert above > 100  # half of the bounds would not do
 
 
@@ -273,5 +276,5 @@ def test_settings_that_mean_nothing_here_are_refused(learner: Learner, river: Fi
     for settings, rule in refused:
         with pytest.raises(ValueError, match=rule):
             OfflineVIConfig(**settings)
-    with pytest.raises(ValueError, match="precision must be exact with offline_vi, got 'printed'"):
+    with pytest.raises(ValueError, match="precision must be exact for lower bounds, got 'printed'"):
         learner(river, 50, CentralPrivacy(1.0, calibration="printed", precision="printed"), name="offline_vi")
