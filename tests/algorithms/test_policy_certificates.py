@@ -48,6 +48,7 @@ def test_the_bound_covers_the_value_of_the_deployed_policy(
 
 @pytest.mark.parametrize("name", ["private_ucb_vi"])
 def test_without_penalties_it_would_not_cover(name: str, learner: Learner, envs: Environments[Any]) -> None:
+    """Means alone are above the value in about half of the runs; in fewer than 5 of RUNS with probability 3e-5."""
     above = 0
     for seed in range(RUNS):
         run: Any = learner(envs.tiny, 10**6, NOISES["jdp"], name=name, seed=seed, **ASKED, **SCALES)
@@ -55,7 +56,7 @@ def test_without_penalties_it_would_not_cover(name: str, learner: Learner, envs:
         bare = limits_of(envs.tiny, run.privatizer, BETA)._replace(scale=0.0)
         found = lower_values(run.privatizer.release(), probabilities(run.policy, 2), bare, False)
         above += int(envs.tiny.start @ found > envs.tiny.start_value(run.policy))
-    assert above > int(stats.binom.isf(1e-4, RUNS, BETA))
+    assert above >= 5
 
 
 def test_losses_mirror_rewards() -> None:
