@@ -55,8 +55,8 @@ class Query(ABC):
                 f"n_users must be at most {self.longest_run}, got {n_users}; the noise is made for no more"
             )
 
-    def check_continued(self) -> None:  # noqa: B027 - most can
-        """Raise LedgerError where a run cannot go on after submissions that only its journal knows."""
+    def check_continued(self, charged: int) -> None:  # noqa: B027 - most can
+        """Raise LedgerError where a run cannot go on after so many submissions that only its journal knows."""
 
     def check_counter_run(self, n_users: int, submissions: int, most_users: int) -> None:
         """Raise the same for a server that counts: rows of one user would share nodes, which `repeat` does not see."""

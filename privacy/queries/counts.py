@@ -112,9 +112,9 @@ class CountQuery(Query):
             most = self.noise.counter.n_items if self.schedule is None else self.schedule.users
             self.check_counter_run(n_users, submissions, most)
 
-    def check_continued(self) -> None:
+    def check_continued(self, charged: int) -> None:
         """Raise LedgerError under a shuffler: the reports of the block that was cut short are lost."""
-        if self.shuffled:
+        if self.shuffled and charged > 0:
             raise LedgerError(
                 "a run with shuffled reports cannot go on from a journal, as the rest of a block would be too small; "
                 "begin another attempt"
