@@ -92,8 +92,7 @@ class ShuffledLoss:
         """Method of computation."""
         return (
             f"clones among {self.users} shuffled reports with a pure loss of {self.epsilon_0:.6g} each (Feldman, "
-            "McMillan, Talwar 2021, Theorem 3.2, summed up numerically)"
-            + (f", {self.n} times" if self.n > 1 else "")
+            "McMillan, Talwar 2021, Theorem 3.2, summed up numerically)" + (f", {self.n} times" if self.n > 1 else "")
         )
 
 

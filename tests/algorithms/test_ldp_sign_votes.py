@@ -11,7 +11,7 @@ from dprl.algorithms.ldp_sign_votes.algorithm import (
     LDPSignVotesConfig,
     LDPSignVotesLearner,
     act,
-    add_vote,
+    add_votes,
     no_votes,
     play,
     refit,
@@ -99,7 +99,7 @@ def test_slopes_are_those_of_ridge_regression() -> None:
     actions, votes = generator.choice([-1.0, 1.0], size=(40, 3)), generator.choice([-1.0, 1.0], size=40)
     kept, fit = no_votes(2, 3)
     for action, vote in zip(actions, votes, strict=True):
-        add_vote(kept, 1, action, float(vote))
+        add_votes(kept, 1, action, float(vote), 1.0)
     refit(kept, 1, fit)
     gram = actions.T @ actions + np.eye(3)
     np.testing.assert_allclose(fit.slopes[1], np.linalg.solve(gram, actions.T @ votes), rtol=1e-12)
