@@ -25,7 +25,7 @@ from dprl.privacy.base import Float64Array
 
 # Steps in one standard deviation of the loss: 1e-6 of relative error in epsilon for each kind of loss.
 _STEPS, _COARSE_STEPS, _MOST_STEPS = 300, 100, 1000
-_MOST_POINTS = 1 << 15
+_MOST_POINTS, _FEWER_POINTS = 1 << 15, 1 << 13
 _MOST_KINDS = 100
 # So many possible sums are listed one by one.
 _FEW = 4000
@@ -196,7 +196,7 @@ def repeated(part: Losses, n: int) -> Losses:
     deviation = math.sqrt(n * float(part.mass @ (part.losses - mean) ** 2))
     # One loss has a few steps in its own deviation, too.
     steps = max(_STEPS, min(_MOST_STEPS, 20.0 * math.sqrt(n)))
-    power = _on_grid(part, max(deviation / steps, float(np.ptp(part.losses)) / _MOST_POINTS)).trimmed(_RARE)
+    power = _on_grid(part, max(deviation / steps, float(np.ptp(part.losses)) / _FEWER_POINTS)).trimmed(_RARE)
     total: _LossGrid | None = None
     while True:
         if n & 1:

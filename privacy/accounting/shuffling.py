@@ -19,6 +19,8 @@ from dprl.privacy.base import Float64Array
 _BINS, _FEWER_BINS = 1000, 300
 # Standard deviations below the mean; fewer clones count as none.
 _RARE = 12.0
+# A loss with no clone among 10^12 users; e^709 overflows.
+_NO_CLONES = 40.0
 # Of a tail probability: its rounding, with room to spare.
 _TAIL = 1e-8
 # Probability of a fair coin's count further than _RARE deviations from its mean, by Hoeffding, with room to spare.
@@ -72,12 +74,15 @@ class ShuffledLoss:
         """Return the divergence at `epsilon`, at most that of reports that are not shuffled."""
         if epsilon >= self.pure_epsilon:
             return 0.0
+        alone = RandomizedResponses(self.n, self.epsilon_0).delta(epsilon)
+        if self.epsilon_0 > _NO_CLONES:
+            return alone
         if self.n == 1:
             clones, chances = _clones(self.users - 1, math.exp(-self.epsilon_0), _BINS)
             found = float(chances @ _divergences(clones, self.epsilon_0, epsilon)) * (1.0 + ROUNDING)
         else:
             found = _losses(self.epsilon_0, self.users, self.n).delta(epsilon)
-        return min(found, RandomizedResponses(self.n, self.epsilon_0).delta(epsilon))
+        return min(found, alone)
 
     def epsilon(self, delta: float) -> float:
         """Return the least epsilon with `delta`, rounded up."""
@@ -151,7 +156,8 @@ def _divergences(clones: Float64Array, epsilon_0: float, epsilon: float) -> Floa
     # The first of c + 1 draws from Q_0 or Q_1, as a share, at which one world is e^epsilon times as probable.
     # (e^(epsilon + epsilon_0) - 1) / ((e^epsilon_0 - 1) (1 + e^epsilon)), without overflow.
     share = (1.0 - math.exp(-epsilon - epsilon_0)) / -math.expm1(-epsilon_0) * float(expit(epsilon))
-    first = np.floor(share * (clones + 1.0)) + 1.0
+    # The share is below 1, and float64 may round it up.
+    first = np.minimum(np.floor(share * (clones + 1.0)), clones) + 1.0
     coins = binom(clones, 0.5)
     with_one, without = coins.sf(first - 2.0), coins.sf(first - 1.0)
     other = float(expit(-epsilon_0))
