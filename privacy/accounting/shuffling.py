@@ -42,10 +42,10 @@ class ShuffledLoss:
 
     The two worlds do not depend on the data, and exchanging them mirrors them. So they dominate every shuffle of a user
     with n reports in n shuffles, one in each, also adaptively: their privacy loss is added up n times, rounded up. A
-    world with fewer clones dominates one with more, who are coins that anybody can add, so both round C down.
+    pair of worlds with fewer clones dominates one with more, as anybody can add more coins, so C is rounded down.
 
     Papers: Feldman, McMillan, Talwar 2021, *Hiding Among the Clones*, Theorem 3.2; Kairouz, Oh, Viswanath 2015 for a;
-    Zhu, Dong, Wang 2022, Theorem 10, for n shuffles.
+    Zhu, Dong, Wang 2022 for n shuffles (adaptive composition of dominating pairs).
 
     Args:
         epsilon_0: of one report. users: in one shuffle, at least 1. n: how many shuffles one user has a report in.

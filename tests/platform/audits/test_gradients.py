@@ -13,6 +13,7 @@ from dprl.platform.audits import audit_experiment, claim_of
 from dprl.platform.reports.audits import block
 from dprl.privacy import GradientClient, GradientLayout, LocalGradientPrivacy, Streams
 from dprl.privacy.audits import recorder
+from dprl.privacy.audits.message_probes import gradient_messages
 from tests.platform.gradient_cases import LDP, NONE, SIGNS, cell
 
 pytestmark = pytest.mark.usefixtures("walking")
@@ -69,7 +70,7 @@ def test_shuffled_messages_are_attacked_before_they_are_shuffled(
     if less:
         louder = LocalGradientPrivacy(1.5 * each, mechanism=mechanism)
         law = louder.build(GradientLayout(112), 1, Streams(0, "less noise")).query.law
-        probe = audits.gradient_messages(law)
+        probe = gradient_messages(law)
         monkeypatch.setattr(audits, "gradient_messages", lambda _: probe)
     attack, channels = audit_experiment(made, 100_000)
     assert attack.verdict == ("refuted" if less else "not refuted")

@@ -121,8 +121,8 @@ def test_messages_have_the_largest_epsilon_0_for_all_updates_of_an_agent(
 
 
 def test_larger_updates_need_less_noise_and_never_less_than_local_ones() -> None:
-    noises = [built(window=window).query.law.scale for window in (2, 10, 50, 100)]
-    local = LocalGradientPrivacy(1.0).build(GradientLayout(D), N, Streams(0, "x")).query.law.scale
+    noises = [built(window=window).query.law.noise_norm for window in (2, 10, 50, 100)]
+    local = LocalGradientPrivacy(1.0).build(GradientLayout(D), N, Streams(0, "x")).query.law.noise_norm
     assert all(more > less for more, less in pairwise([local * (1.0 + 1e-6), *noises]))
 
 
