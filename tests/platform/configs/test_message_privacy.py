@@ -54,10 +54,6 @@ def test_settings_are_those_of_what_is_released(tmp_path: Path) -> None:
             ),
         ),
         (
-            raw({"model": "shuffle", "epsilon": 1.0, "delta": 1e-6}, "ldp_sign_votes"),
-            "privacy: smallest_block must be at most 19, the users who send a report, got 10000; run more episodes",
-        ),
-        (
             raw(LAPLACE | {"rewards": "open"}, "ldp_sign_votes"),
             "privacy.rewards: does not belong with algorithm ldp_sign_votes, whose users release bits",
         ),
