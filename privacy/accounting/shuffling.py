@@ -110,10 +110,10 @@ def local_epsilon(epsilon: float, delta: float, users: int, n: int = 1) -> float
     >>> round(local_epsilon(1.0, 1e-6, 100_000), 2)
     7.07
     """
-    alone, start = epsilon, epsilon
-    if n > 1:
-        alone, start = largest_loss(epsilon, delta, n), local_epsilon(epsilon, delta, users)
+    start = local_epsilon(epsilon, delta, users) if n > 1 else 0.0
     epsilon, delta = inside(epsilon, delta)
+    alone = largest_loss(epsilon, delta, n) if n > 1 else epsilon
+    start = max(start, alone)
     return max(alone, largest(lambda each: ShuffledLoss(each, users, n).delta(epsilon), delta, start))
 
 
