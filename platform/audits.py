@@ -17,6 +17,7 @@ from dprl.platform.configs.experiment import Experiment
 from dprl.platform.errors import counted
 from dprl.privacy import (
     BitPrivatizer,
+    BitQuery,
     CountPrivatizer,
     CountQuery,
     GradientQuery,
@@ -27,7 +28,8 @@ from dprl.privacy import (
     StatisticsPrivatizer,
     Streams,
 )
-from dprl.privacy.accounting.composition import compose
+from dprl.privacy.accounting.composition import compose, repeat
+from dprl.privacy.accounting.curves import PrivacyCurve
 from dprl.privacy.audits.distinguishing_attack import Attack, measure
 from dprl.privacy.audits.findings import Claim, Finding, Measurement, NoiseProof, ProbeProof, audit_summary, proof_of
 from dprl.privacy.audits.mechanisms_audited import SLOW, mechanism_cases
@@ -45,6 +47,8 @@ from dprl.privacy.audits.recorder import AnyPrivatizer, Message, measure_channel
 from dprl.privacy.audits.white_box import recomputed_epsilon
 from dprl.privacy.ledger import Ledger
 from dprl.privacy.mechanisms.base import IDEALISED
+from dprl.privacy.mechanisms.shuffled import ShuffledReports
+from dprl.privacy.mechanisms.vectors import VectorMechanism
 from dprl.privacy.randomness.settings import NoiseConfig
 
 DEFAULT_RUNS = 50_000
@@ -208,13 +212,22 @@ def _gradient_attacks(cell: _Cell, runs: int) -> list[AuditCase]:
     ledger, cases = cell.ledger, []
     together = ledger.spec.submissions if ledger.spec.submissions <= _MOST_SUBMISSIONS else 1
     for release in ledger.spec.releases:
-        probe = gradient_messages(release.mechanism)
+        mechanism, claim, curve = release.mechanism, cell.claim, ledger.curve
+        if isinstance(mechanism, ShuffledReports):
+            claim, curve = _before_shuffling(mechanism.report_curve(), ledger.spec.submissions)
+            mechanism = cast(VectorMechanism, mechanism.report)
+        probe = gradient_messages(mechanism)
         if probe is not None:
-            proved = ProbeProof.of(ledger.curve, cell.claim)
-            fewer = runs if isinstance(release.mechanism, COMPILED) else max(1, runs // SLOW)
-            attack = partial(measure, probe.together(together), cell.claim, proved)
+            fewer = runs if isinstance(mechanism, COMPILED) else max(1, runs // SLOW)
+            attack = partial(measure, probe.together(together), claim, ProbeProof.of(curve, claim))
             cases.append(_case(cell, release.channel, attack, fewer))
     return cases
+
+
+def _before_shuffling(report: PrivacyCurve, submissions: int = 1) -> tuple[Claim, PrivacyCurve]:
+    """Return the claim and the curve of a user's reports that are not shuffled: a few users show nothing of a block."""
+    curve = repeat(report, submissions)
+    return Claim(curve.pure_epsilon, source="the local guarantee, before reports are shuffled"), curve
 
 
 def _statistics_attacks(cell: _Cell, runs: int) -> list[AuditCase]:
@@ -248,8 +261,11 @@ def _bit_attacks(cell: _Cell, runs: int) -> list[AuditCase]:
 
 def _attack_bit(cell: _Cell, attack: Attack) -> Measurement:
     made = cast(BitPrivatizer, _seeded(cell, attack.seed))
-    claim = claim_of(made)
-    return measure(bit_messages(made), claim, ProbeProof.of(made.planned_ledger().curve, claim), attack)
+    (release,) = made.planned_ledger().spec.releases
+    claim, curve = claim_of(made), release.curve()
+    if isinstance(release.mechanism, ShuffledReports):
+        claim, curve = _before_shuffling(release.mechanism.report_curve(release.sensitivity))
+    return measure(bit_messages(made), claim, ProbeProof.of(curve, claim), attack)
 
 
 def _channels(cell: _Cell, attack: Attack) -> Measurement:
@@ -274,11 +290,14 @@ def _seeded(cell: _Cell, seed: int) -> Any:  # noqa: ANN401 - any privatizer
     experiment = cell.experiment
     if experiment.algorithm.releases == "counts":
         return count_privatizer(experiment, *COUNT_PROBES[-1], seed)
+    query = cell.privatizer.query
     # The last user of statistics and bits sends nothing.
     users = _USERS if experiment.algorithm.releases == "gradients" else _USERS + 1
-    if isinstance(cell.privatizer.query, GradientQuery) and cell.privatizer.query.window:
+    if isinstance(query, GradientQuery) and query.window:
         # One full window, in which nobody is twice.
-        users = max(_USERS, cell.privatizer.query.window) * cell.ledger.spec.submissions
+        users = max(_USERS, query.window) * cell.ledger.spec.submissions
+    elif isinstance(query, BitQuery):
+        users = max(_USERS, query.block) + 1
     env, streams = experiment.env.build(), _streams(experiment, seed)
     return experiment.algorithm.privatizer(env, experiment.privacy, users, streams)
 

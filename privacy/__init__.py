@@ -34,7 +34,7 @@ from dprl.privacy.trust_models.local import (
     LocalStatisticsPrivacy,
 )
 from dprl.privacy.trust_models.none import NoBitPrivacy, NoGradientPrivacy, NoPrivacy, NoStatisticsPrivacy
-from dprl.privacy.trust_models.shuffle import ShufflePrivacy
+from dprl.privacy.trust_models.shuffle import ShuffleBitPrivacy, ShuffleGradientPrivacy, ShufflePrivacy
 from dprl.sources import source_digest
 
 CountPrivatizer = Privatizer[CountQuery]
@@ -93,6 +93,8 @@ __all__ = [
     "Privatizer",
     "Query",
     "ReleaseEvent",
+    "ShuffleBitPrivacy",
+    "ShuffleGradientPrivacy",
     "ShufflePrivacy",
     "StatisticsLayout",
     "StatisticsPrivacyConfig",

@@ -28,6 +28,11 @@ def accounted(mechanism: type) -> bool:
     return mechanism in (*MECHANISMS.values(), UnaryEncoder, ShuffledReports)
 
 
+def _before_shuffling(mechanism: object) -> type:
+    """Return the class that randomises one report."""
+    return type(mechanism.report if isinstance(mechanism, ShuffledReports) else mechanism)
+
+
 @dataclass(frozen=True)
 class ReleaseEvent:
     """One channel by which users' data leave their side, described by the object that randomises it.
@@ -54,12 +59,13 @@ class ReleaseEvent:
     entropy: str
 
     def __post_init__(self) -> None:
-        if self.mechanism is not None and not accounted(type(self.mechanism)):
+        law = _before_shuffling(self.mechanism)
+        if self.mechanism is not None and not (accounted(type(self.mechanism)) and accounted(law)):
             raise LedgerError(f"the ledger cannot account for a release by {self.mechanism!r}; give it a privacy curve")
         if min(self.nodes_per_user, self.cells) < 1:
             raise LedgerError(f"a release has at least 1 node and 1 cell, got {self}")
         whole, part = self.sensitivity, self.public_start
-        if (whole is None) != (self.mechanism is None or type(self.mechanism) in _MESSAGES):
+        if (whole is None) != (self.mechanism is None or law in _MESSAGES):
             raise LedgerError(f"a release has a sensitivity unless its mechanism bounds it itself, got {self}")
         if whole and part and not part.within(whole):
             raise LedgerError(f"a public start cannot change more than {whole}, got {part}")
@@ -71,7 +77,7 @@ class ReleaseEvent:
 
     @staticmethod
     def of_message(
-        channel: str, mechanism: MessageMechanism, attainable: bool, cells: int, entropy: str
+        channel: str, mechanism: MessageMechanism | ShuffledReports, attainable: bool, cells: int, entropy: str
     ) -> ReleaseEvent:
         """Return the release of one submission of a mechanism that bounds its own sensitivity.
 

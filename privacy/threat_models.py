@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from dprl.privacy.base import ADJACENCY, TrustModel
+from dprl.privacy.base import ADJACENCY, LedgerError, TrustModel
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,12 @@ _BITS = "a user whose two trajectories have different bits"
 _GRAMS = "a user whose two trajectories have features at the cosine -1/2 and the value H - h at every stage"
 
 
+_IN_RANDOM_ORDER = (
+    "the server and everyone else: they see the {} of {} in a random order, which the trusted shuffler does not tell"
+)
+_BEFORE_SHUFFLING = "{} before they are shuffled, and sums of less than {}: these have the local guarantee only"
+
+
 def _unprotected(record: str, attained_by: str, unit: str = _USER, adjacency: str = ADJACENCY) -> ThreatModel:
     return ThreatModel(unit, adjacency, _NO_PROTECTION.format(record), (), ("everything",), attained_by)
 
@@ -111,14 +117,13 @@ THREAT_MODELS: dict[tuple[str, TrustModel], ThreatModel] = {
     ("counts", "shuffle"): ThreatModel(
         unit=_USER,
         adjacency=ADJACENCY,
-        observer="the server and everyone else: they see the reports of a block in a random order, which the trusted "
-        "shuffler does not tell",
+        observer=_IN_RANDOM_ORDER.format("reports", "a block"),
         covered=(
             "the shuffled reports of every block, and their sums",
             "counts, policies and everything else computed from them",
         ),
         excluded=(
-            "reports before they are shuffled, and sums of less than a block: these have the local guarantee only",
+            _BEFORE_SHUFFLING.format("reports", "a block"),
             "what others see of the user's own actions",
             _RETURNS,
             "timing and order of reports",
@@ -154,6 +159,23 @@ THREAT_MODELS: dict[tuple[str, TrustModel], ThreatModel] = {
             "whether an agent takes part, and messages that are lost",
             "settings that were tuned on the agents' scores before the run",
             "the server's memory and checkpoints, which hold gradients without noise",
+        ),
+        attained_by="an agent whose messages are for opposite gradients",
+    ),
+    ("gradients", "shuffle"): ThreatModel(
+        unit="one agent, who sends one message",
+        adjacency=GRADIENT_ADJACENCY,
+        observer=_IN_RANDOM_ORDER.format("messages", "an update"),
+        covered=(
+            "the shuffled messages of every update, and their sums",
+            "parameters and everything else computed from them",
+        ),
+        excluded=(
+            _BEFORE_SHUFFLING.format("messages", "an update"),
+            "messages of the same agent in another run or trial",
+            "what others see of the agent's own actions",
+            "whether an agent takes part, and messages that are lost",
+            "settings that were tuned on the agents' scores before the run",
         ),
         attained_by="an agent whose messages are for opposite gradients",
     ),
@@ -201,8 +223,30 @@ THREAT_MODELS: dict[tuple[str, TrustModel], ThreatModel] = {
         ),
         attained_by=_BITS,
     ),
+    ("bits", "shuffle"): ThreatModel(
+        unit=_USER,
+        adjacency=ADJACENCY,
+        observer=_IN_RANDOM_ORDER.format("randomised bits", "a block"),
+        covered=("the shuffled bits of every block, and their sums", "policies and everything else computed from them"),
+        excluded=(
+            _BEFORE_SHUFFLING.format("bits", "a block"),
+            _AGENTS,
+            PUBLIC_REWARDS,
+            _RETURNS,
+            "timing and order of bits",
+            _TAKES_PART,
+            "a second bit of the same user",
+        ),
+        attained_by=_BITS,
+    ),
 }
 """By query and trust model, for users who send one message each. The functions below add a query's options."""
+
+
+def check_shuffled(shuffled: bool, model: TrustModel) -> None:
+    """Raise LedgerError unless reports are shuffled in the shuffle model and in no other."""
+    if shuffled != (model == SHUFFLE):
+        raise LedgerError(f"reports must be shuffled with model {SHUFFLE} only, got {model}; ask for the right one")
 
 
 def of_counts(model: TrustModel, players: int = 1) -> ThreatModel:

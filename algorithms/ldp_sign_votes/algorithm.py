@@ -53,8 +53,8 @@ class _Users(NamedTuple):
     """The environment and its users as compiled loops see them.
 
     lists, theta float64[n, d-1], rewards float64[S]: the truth; start, optimal: the first state and V* there; episodes:
-    K. tests: the public tests behind votes. env_key uint64[5]. means float64[H, S, n], values float64[H + 1, S]:
-    scratch.
+    K. block: how many users in a row vote on one agent. tests: the public tests behind votes. env_key uint64[5].
+    means float64[H, S, n], values float64[H + 1, S]: scratch.
     """
 
     lists: SuccessorLists
@@ -63,6 +63,7 @@ class _Users(NamedTuple):
     start: int
     optimal: float
     episodes: int
+    block: int
     tests: SignTests
     env_key: np.ndarray
     means: Float64Array
@@ -118,12 +119,12 @@ class _Server(NamedTuple):
 
 
 @no_alloc_kernel
-def add_vote(votes: _Votes, agent: int, action: Float64Array, vote: float) -> None:
-    """Add a randomised vote, 1 or -1, on an agent's action float64[d-1]."""
+def add_votes(votes: _Votes, agent: int, action: Float64Array, total: float, number: float) -> None:
+    """Add the total of randomised votes, 1 or -1 each, on an agent's action float64[d-1], and their number."""
     for e in range(action.shape[0]):
-        votes.sums[agent, e] += vote * action[e]
+        votes.sums[agent, e] += total * action[e]
         for g in range(action.shape[0]):
-            votes.gram[agent, e, g] += action[e] * action[g]
+            votes.gram[agent, e, g] += number * (action[e] * action[g])
 
 
 @no_alloc_kernel
@@ -166,7 +167,7 @@ def play(users: _Users, actions: Float64Array, user: int) -> None:
     """User side: episode `user` with actions float64[n, d-1]; leaves the vote on the user's agent in users.device."""
     own, (horizon, _, n) = users.device, users.tests.directions.shape
     fill_uniform(own.uniforms, users.env_key, np.uint64(user) * np.uint64(horizon + 1))
-    agent, state, score = (user - 1) % n, users.start, 0.0
+    agent, state, score = _agent_of(users, user, n), users.start, 0.0
     for h in range(horizon):
         entry = _next_entry(users, actions, h, state, own.uniforms[h])
         score += users.tests.directions[h, state, agent] * users.tests.weights[entry, agent]
@@ -176,6 +177,12 @@ def play(users: _Users, actions: Float64Array, user: int) -> None:
         own.bit[0] = 1 if own.uniforms[horizon] < users.tests.coins[agent] else 0
     else:
         own.bit[0] = 1 if off > 0.0 else 0
+
+
+@inlined
+def _agent_of(users: _Users, user: int, n: int) -> int:
+    """Return the agent, of n, that a user votes on: agents take turns, block by block."""
+    return ((user - 1) // users.block) % n
 
 
 @inlined
@@ -221,21 +228,27 @@ def regret(users: _Users, actions: Float64Array) -> float:
 
 @no_alloc_kernel
 def run(users: _Users, channel: BitChannel, server: _Server, first: int, last: int) -> float:
-    """Run episodes first..last (from 1 on, inclusive) of K; return the summed regret. Their users must be charged."""
+    """Run episodes first..last (from 1 on, inclusive) of K; return the summed regret. Their users must be charged.
+
+    Actions stay the same within a block of users, and the fit is a function of the votes of full blocks.
+    """
     actions, uniforms = server.actions, server.uniforms
     draws = uniforms.reshape(uniforms.size)
     summed, current = 0.0, regret(users, actions)
     for k in range(first, last + 1):
-        fill_uniform(draws, server.key, np.uint64(k) * np.uint64(draws.shape[0]))
-        if act(server.fit, server.exploration, uniforms, actions):
-            current = regret(users, actions)
+        if (k - 1) % users.block == 0:
+            fill_uniform(draws, server.key, np.uint64(k) * np.uint64(draws.shape[0]))
+            if act(server.fit, server.exploration, uniforms, actions):
+                current = regret(users, actions)
         summed += current
         play(users, actions, k)
         if k < users.episodes:
-            agent = (k - 1) % actions.shape[0]
+            agent = _agent_of(users, k, actions.shape[0])
             send_bit(channel, users.device.bit[0], k)
-            add_vote(server.votes, agent, actions[agent], 2.0 * receive_bit(channel) - 1.0)
-            refit(server.votes, agent, server.fit)
+            ones = receive_bit(channel)
+            if ones >= 0:
+                add_votes(server.votes, agent, actions[agent], 2.0 * ones - users.block, np.float64(users.block))
+                refit(server.votes, agent, server.fit)
     return summed
 
 
@@ -280,7 +293,8 @@ class LDPSignVotesConfig:
 class LDPSignVotesLearner(Learner):
     """LDP-SignVotes on one linear mixture MDP, for a fixed number of episodes.
 
-    *Formal guarantee.* (epsilon, 0)-LDP, exactly: a user sends one bit, by randomised response.
+    *Formal guarantee.* (epsilon, 0)-LDP, exactly: a user sends one bit, by randomised response. In the shuffle model
+    the policies are functions of the numbers of ones of full blocks.
     """
 
     def __init__(
@@ -293,7 +307,7 @@ class LDPSignVotesLearner(Learner):
     ) -> None:
         super().__init__(config, privatizer, episodes, streams, env.identity())
         self._env = env
-        self._users = _users(env, episodes, streams)
+        self._users = _users(env, episodes, max(1, privatizer.query.block), streams)
         (n, length), exploration = env.theta.shape, config.exploration if env.dimension > 2 else 0.0
         key = streams.key("exploration", "actions")
         self._server = _Server(*no_votes(n, length), np.ones((n, length)), exploration, key, np.zeros((n, length)))
@@ -316,7 +330,7 @@ class LDPSignVotesLearner(Learner):
         return kept | {"actions": self._server.actions}
 
 
-def _users(mdp: LinearMixtureMDP, episodes: int, streams: Streams) -> _Users:
+def _users(mdp: LinearMixtureMDP, episodes: int, block: int, streams: Streams) -> _Users:
     horizon, n_states = mdp.horizon, mdp.n_states
     return _Users(
         lists=mdp.lists,
@@ -325,6 +339,7 @@ def _users(mdp: LinearMixtureMDP, episodes: int, streams: Streams) -> _Users:
         start=mdp.start,
         optimal=mdp.optimal_start_value(),
         episodes=episodes,
+        block=block,
         tests=sign_tests(mdp),
         env_key=streams.key("env"),
         means=np.zeros((horizon, n_states, mdp.n_agents)),

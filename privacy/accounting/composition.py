@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -176,6 +176,8 @@ def repeat(curve: PrivacyCurve, times: int) -> PrivacyCurve:
         raise ValueError(f"times must be at least 1, got {times}")
     if isinstance(curve, MinimumCurve):
         return MinimumCurve(tuple(repeat(bound, times) for bound in curve.bounds))
+    if isinstance(curve, ShuffledLoss):
+        return replace(curve, n=curve.n * times)
     part = _parts(curve)
     if times == 1 or isinstance(curve, Unbounded):
         return curve

@@ -24,13 +24,13 @@ from dprl.privacy.accounting.root_finding import ROUNDING
 from dprl.privacy.base import Float64Array
 
 # Steps in one standard deviation of the loss: 1e-6 of relative error in epsilon for each kind of loss.
-_STEPS, _COARSE_STEPS = 300, 100
-_MOST_POINTS = 1 << 15
+_STEPS, _COARSE_STEPS, _MOST_STEPS = 300, 100, 1000
+_MOST_POINTS, _FEWER_POINTS = 1 << 15, 1 << 13
 _MOST_KINDS = 100
 # So many possible sums are listed one by one.
 _FEW = 4000
 # Largest mass of a tail that is cut off.
-_TAIL = 1e-30
+_TAIL, _RARE = 1e-30, 1e-20
 # Standard deviations, and points in them, that stand for a Gaussian.
 _REACH, _POINTS = 12.0, 6000
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(4)
@@ -98,10 +98,10 @@ class _LossGrid:
         mass = np.convolve(self.mass, other.mass)
         return _LossGrid(self.step, self.first + other.first, mass, self.lost + other.lost).trimmed()
 
-    def trimmed(self) -> _LossGrid:
+    def trimmed(self, tail: float = _TAIL) -> _LossGrid:
         """Return the same without its tails: the upper one counts as lost, the lower one is moved up."""
-        low = int(np.searchsorted(np.cumsum(self.mass), _TAIL))
-        high = self.mass.size - int(np.searchsorted(np.cumsum(self.mass[::-1]), _TAIL))
+        low = int(np.searchsorted(np.cumsum(self.mass), tail))
+        high = self.mass.size - int(np.searchsorted(np.cumsum(self.mass[::-1]), tail))
         kept = self.mass[low:high].copy()
         kept[0] += float(np.sum(self.mass[:low]))
         return _LossGrid(self.step, self.first + low, kept, self.lost + float(np.sum(self.mass[high:])))
@@ -188,6 +188,23 @@ def _all_sums(parts: list[Losses]) -> Losses:
         losses = np.add.outer(total.losses, part.losses).ravel()
         total = Losses(losses, np.multiply.outer(total.mass, part.mass).ravel(), total.lost + part.lost)
     return total
+
+
+def repeated(part: Losses, n: int) -> Losses:
+    """Return the loss of n >= 1 adaptive releases with the loss `part` each, from above."""
+    mean = float(part.mass @ part.losses)
+    deviation = math.sqrt(n * float(part.mass @ (part.losses - mean) ** 2))
+    # One loss has a few steps in its own deviation, too.
+    steps = max(_STEPS, min(_MOST_STEPS, 20.0 * math.sqrt(n)))
+    power = _on_grid(part, max(deviation / steps, float(np.ptp(part.losses)) / _FEWER_POINTS)).trimmed(_RARE)
+    total: _LossGrid | None = None
+    while True:
+        if n & 1:
+            total = power if total is None else total.plus(power)
+        n >>= 1
+        if n == 0 and total is not None:
+            return total.listed
+        power = power.plus(power)
 
 
 @lru_cache(maxsize=32)

@@ -10,20 +10,26 @@ import numpy as np
 from scipy.special import expit
 from scipy.stats import binom
 
-from dprl.privacy.accounting.curves import PureDP
+from dprl.privacy.accounting.closed_forms import largest_loss
+from dprl.privacy.accounting.curves import RandomizedResponses
+from dprl.privacy.accounting.pld import Losses, repeated
 from dprl.privacy.accounting.root_finding import ROUNDING, inside, largest, smallest
 from dprl.privacy.base import Float64Array
 
-_BINS = 1000
+_BINS, _FEWER_BINS = 1000, 300
 # Fewer clones than this many standard deviations below the mean are treated as no clones.
 _RARE = 12.0
+# A loss with no clone among 10^12 users; e^709 overflows.
+_NO_CLONES = 40.0
 # Relative allowance for the rounding of a tail probability; larger than the rounding itself.
 _TAIL = 1e-8
+# Probability of a fair coin's count further than _RARE deviations from its mean, by Hoeffding, with room to spare.
+_LOST = 1e-30
 
 
 @dataclass(frozen=True)
 class ShuffledLoss:
-    """The loss of one of `users` epsilon_0-LDP reports, of one and the same randomiser, in a random order.
+    """The loss of one of `users` epsilon_0-LDP reports, of one and the same randomiser, in a random order; n times.
 
     *Formal guarantee.* An upper bound for any pure randomiser and any data of the other users. Let R_0 and R_1 be the
     report's laws in two worlds. Both are mixtures of laws Q_0 and Q_1, R_0 = a Q_0 + (1-a) Q_1 and R_1 = (1-a) Q_0 +
@@ -34,24 +40,30 @@ class ShuffledLoss:
     1, e^-epsilon_0) clones, A ~ Binomial(C, 1/2) and D a coin that is 1 with probability a. Their divergence is summed
     up over C, rounded up.
 
-    Paper: Feldman, McMillan, Talwar 2021, *Hiding Among the Clones*, Theorem 3.2; Kairouz, Oh, Viswanath 2015 for a.
+    The two worlds do not depend on the data, and exchanging them mirrors them. So they dominate every shuffle of a user
+    with n reports in n shuffles, one in each, also adaptively: their privacy loss is added up n times, rounded up. A
+    pair of worlds with fewer clones dominates one with more, as anybody can add more coins, so C is rounded down.
+
+    Papers: Feldman, McMillan, Talwar 2021, *Hiding Among the Clones*, Theorem 3.2; Kairouz, Oh, Viswanath 2015 for a;
+    Zhu, Dong, Wang 2022 for n shuffles (adaptive composition of dominating pairs).
 
     Args:
-        epsilon_0: of one report. users: in one shuffle, at least 1.
+        epsilon_0: of one report. users: in one shuffle, at least 1. n: how many shuffles one user has a report in.
     """
 
     epsilon_0: float
     users: int
+    n: int = 1
     exact: bool = False
 
     def __post_init__(self) -> None:
-        if not (0.0 < self.epsilon_0 < math.inf and self.users >= 1):
-            raise ValueError(f"epsilon_0 must be finite and above 0, and users at least 1, got {self}")
+        if not (0.0 < self.epsilon_0 < math.inf and min(self.users, self.n) >= 1):
+            raise ValueError(f"epsilon_0 must be finite and above 0, users and n at least 1, got {self}")
 
     @property
     def pure_epsilon(self) -> float:
-        """Pure epsilon of one report; shuffling does not lower it, as an improbable outcome may reveal the report."""
-        return self.epsilon_0
+        """Pure epsilon of the reports; shuffling does not lower it, as an improbable outcome may reveal them."""
+        return self.n * self.epsilon_0
 
     @property
     def one_point(self) -> tuple[float, float]:
@@ -59,43 +71,70 @@ class ShuffledLoss:
         return self.epsilon(1e-9), 1e-9
 
     def delta(self, epsilon: float) -> float:
-        """Return the divergence at `epsilon`, at most that of a report that is not shuffled."""
-        if epsilon >= self.epsilon_0:
+        """Return the divergence at `epsilon`, at most that of reports that are not shuffled."""
+        if epsilon >= self.pure_epsilon:
             return 0.0
-        clones, chances = _clones(self.users - 1, math.exp(-self.epsilon_0))
-        found = float(chances @ _divergences(clones, self.epsilon_0, epsilon)) * (1.0 + ROUNDING)
-        return min(found, PureDP(self.epsilon_0).delta(epsilon))
+        alone = RandomizedResponses(self.n, self.epsilon_0).delta(epsilon)
+        if self.epsilon_0 > _NO_CLONES:
+            return alone
+        if self.n == 1:
+            clones, chances = _clones(self.users - 1, math.exp(-self.epsilon_0), _BINS)
+            found = float(chances @ _divergences(clones, self.epsilon_0, epsilon)) * (1.0 + ROUNDING)
+        else:
+            found = _losses(self.epsilon_0, self.users, self.n).delta(epsilon)
+        return min(found, alone)
 
     def epsilon(self, delta: float) -> float:
         """Return the least epsilon with `delta`, rounded up."""
         if delta <= 0.0:
-            return self.epsilon_0
+            return self.pure_epsilon
         if self.delta(0.0) <= delta:
             return 0.0
-        return min(self.epsilon_0, smallest(self.delta, delta, self.epsilon_0))
+        return min(self.pure_epsilon, smallest(self.delta, delta, self.pure_epsilon))
 
     @property
     def method(self) -> str:
         """Method of computation."""
         return (
             f"clones among {self.users} shuffled reports with a pure loss of {self.epsilon_0:.6g} each (Feldman, "
-            "McMillan, Talwar 2021, Theorem 3.2, summed up numerically)"
+            "McMillan, Talwar 2021, Theorem 3.2, summed up numerically)" + (f", {self.n} times" if self.n > 1 else "")
         )
 
 
-@lru_cache(maxsize=64)
-def local_epsilon(epsilon: float, delta: float, users: int) -> float:
-    """Return the largest epsilon_0 of reports whose shuffles of `users` are (epsilon, delta)-DP; above `epsilon`.
+@lru_cache(maxsize=256)
+def local_epsilon(epsilon: float, delta: float, users: int, n: int = 1) -> float:
+    """Return the largest epsilon_0 of reports whose shuffles of `users` are (epsilon, delta)-DP, n of them together.
+
+    At least the epsilon_0 of reports that need no shuffle.
 
     >>> round(local_epsilon(1.0, 1e-6, 100_000), 2)
     7.07
     """
+    start = local_epsilon(epsilon, delta, users) if n > 1 else 0.0
     epsilon, delta = inside(epsilon, delta)
-    return max(epsilon, largest(lambda each: ShuffledLoss(each, users).delta(epsilon), delta, epsilon))
+    alone = largest_loss(epsilon, delta, n) if n > 1 else epsilon
+    start = max(start, alone)
+    return max(alone, largest(lambda each: ShuffledLoss(each, users, n).delta(epsilon), delta, start))
 
 
 @lru_cache(maxsize=64)
-def _clones(others: int, chance: float) -> tuple[Float64Array, Float64Array]:
+def _losses(epsilon_0: float, users: int, n: int) -> Losses:
+    """Return the loss of n shuffles: ln of the odds of the two worlds, for every number of clones and of draws."""
+    clones, chances = _clones(users - 1, math.exp(-epsilon_0), _FEWER_BINS)
+    # Draws from Q_0 among the clones + 1, where they are not too rare.
+    reach = np.ceil(_RARE * (np.sqrt(clones + 1.0) / 2.0 + 1.0))
+    first = np.maximum(0.0, np.floor((clones + 1.0) / 2.0 - reach))
+    number = (np.minimum(clones + 1.0, np.ceil((clones + 1.0) / 2.0 + reach)) - first).astype(np.int64) + 1
+    draws = np.repeat(clones + 1.0, number)
+    ones = np.repeat(first - np.append(0.0, np.cumsum(number)[:-1]), number) + np.arange(draws.size)
+    one, other, share = float(expit(epsilon_0)), float(expit(-epsilon_0)), ones / draws
+    odds = one * share + other * (1.0 - share), other * share + one * (1.0 - share)
+    mass = np.repeat(chances, number) * 2.0 * binom.pmf(ones, draws, 0.5) * odds[0]
+    return repeated(Losses(np.log(odds[0]) - np.log(odds[1]), mass * (1.0 + _TAIL), _LOST), n)
+
+
+@lru_cache(maxsize=64)
+def _clones(others: int, chance: float, bins: int) -> tuple[Float64Array, Float64Array]:
     """Return bins of the number of clones: the smallest number in each bin, float64[n], and the bin's probability.
 
     More clones mean less divergence, so every bin is treated as its smallest number, and the lower tail as 0 clones.
@@ -103,7 +142,7 @@ def _clones(others: int, chance: float) -> tuple[Float64Array, Float64Array]:
     law = binom(others, chance)
     mean, reach = others * chance, _RARE * math.sqrt(others * chance * (1.0 - chance)) + _RARE
     first, last = max(0.0, math.floor(mean - reach)), min(float(others), math.ceil(mean + reach))
-    edges = np.unique(np.floor(np.linspace(first, last, _BINS)))
+    edges = np.unique(np.floor(np.linspace(first, last, bins)))
     low, high = edges - 1.0, np.append(edges[1:] - 1.0, math.inf)
     # The smaller of the two tails has all its digits.
     below = law.cdf(high) - law.cdf(low)
@@ -117,7 +156,8 @@ def _divergences(clones: Float64Array, epsilon_0: float, epsilon: float) -> Floa
     # The first of c + 1 draws from Q_0 or Q_1, as a share, at which one world is e^epsilon times as probable.
     # (e^(epsilon + epsilon_0) - 1) / ((e^epsilon_0 - 1) (1 + e^epsilon)), without overflow.
     share = (1.0 - math.exp(-epsilon - epsilon_0)) / -math.expm1(-epsilon_0) * float(expit(epsilon))
-    first = np.floor(share * (clones + 1.0)) + 1.0
+    # The share is below 1, and float64 may round it up.
+    first = np.minimum(np.floor(share * (clones + 1.0)), clones) + 1.0
     coins = binom(clones, 0.5)
     with_one, without = coins.sf(first - 2.0), coins.sf(first - 1.0)
     other = float(expit(-epsilon_0))

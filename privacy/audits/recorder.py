@@ -155,7 +155,7 @@ def _of_gradients(privatizer: GradientPrivatizer, world: int) -> Iterator[Messag
     gradients[0, 0] = _FAR if world else -_FAR
     scores = np.full(agents, _MIDDLE)
     scores[0] = 2.0 * _MIDDLE if world else 0.0
-    if privatizer.server_noise:
+    if privatizer.query.window:
         yield from _of_windows(privatizer, gradients)
         return
     lease = privatizer.lease(agents)
@@ -172,7 +172,7 @@ def _of_gradients(privatizer: GradientPrivatizer, world: int) -> Iterator[Messag
 
 
 def _of_windows(privatizer: GradientPrivatizer, gradients: Float64Array) -> Iterator[Message]:
-    """Yield the sums of gradients that a trusted server releases, with each message."""
+    """Yield the sums of gradients that a trusted server releases, or reads from a shuffler, with each message."""
     channel, released = privatizer.channel, np.empty(gradients.shape[1])
     privatizer.charge(1, gradients.shape[0])
     for number, gradient in enumerate(gradients, 1):
@@ -231,7 +231,8 @@ def _of_bits(privatizer: BitPrivatizer, world: int) -> Iterator[Message]:
     privatizer.charge(1, privatizer.n_users)
     for user in range(1, privatizer.n_users + 1):
         send_bit(channel, world if user == 1 else 1, user)
-        yield Message.of(release.channel, channel.message)
+        if not privatizer.query.block:
+            yield Message.of(release.channel, channel.message)
         yield Message.of(release.channel, [receive_bit(channel)])
         yield _shown(privatizer, channel)
 

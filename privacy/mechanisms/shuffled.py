@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
+from dprl.privacy.accounting.curves import PrivacyCurve
 from dprl.privacy.accounting.shuffling import ShuffledLoss
 from dprl.privacy.base import LedgerError
+from dprl.privacy.mechanisms import BitMechanism, MessageMechanism
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
 from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder
 
@@ -20,7 +23,7 @@ class ShuffledReports:
         report: randomises one message. users: in the smallest block, at least 1.
     """
 
-    report: Mechanism | UnaryEncoder
+    report: Mechanism | BitMechanism | UnaryEncoder | MessageMechanism
     users: int
 
     @property
@@ -29,18 +32,27 @@ class ShuffledReports:
         return f"shuffled_{self.report.name}"
 
     @property
-    def scale(self) -> float:
-        """That of the report."""
-        return self.report.scale
+    def scale(self) -> float | None:
+        """That of the report, None if it has none."""
+        return getattr(self.report, "scale", None)
 
     @property
     def arithmetic(self) -> str:
         """That of the report."""
         return self.report.arithmetic
 
-    def curve(self, sensitivity: Sensitivity) -> ShuffledLoss:
-        """Return the curve of one report among the others of its block. Raises LedgerError if it has no pure loss."""
-        loss = self.report.curve(sensitivity).pure_epsilon
+    def curve(self, sensitivity: Sensitivity | None = None) -> ShuffledLoss:
+        """Return the curve of one report among the others of its block. Raises LedgerError if it has no pure loss.
+
+        sensitivity: None for a mechanism of whole messages.
+        """
+        loss = self.report_curve(sensitivity).pure_epsilon
         if not 0.0 < loss < float("inf"):
             raise LedgerError(f"shuffled reports must have a pure epsilon, got {self.report.name}; use another law")
         return ShuffledLoss(loss, self.users)
+
+    def report_curve(self, sensitivity: Sensitivity | None = None) -> PrivacyCurve:
+        """Return the curve of one report before it is shuffled."""
+        if sensitivity is None:
+            return cast("MessageMechanism", self.report).curve()
+        return cast("Mechanism", self.report).curve(sensitivity)

@@ -8,15 +8,16 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from dprl.compiled import no_alloc_kernel
-from dprl.privacy.base import Float64Array, Int64Array, TrustModel
-from dprl.privacy.channel import SENT, advance_received, advance_sent, new_cursor
+from dprl.privacy.base import Float64Array, Int64Array, LedgerError, TrustModel
+from dprl.privacy.channel import RECEIVED, RELEASED, SENT, advance_received, advance_sent, new_cursor
 from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.mechanisms.base import Noise, Sensitivity
 from dprl.privacy.mechanisms.randomized_response import RandomizedResponse, fill_responses
 from dprl.privacy.mechanisms.sampling import SILENT
+from dprl.privacy.mechanisms.shuffled import ShuffledReports
 from dprl.privacy.query import Query
 from dprl.privacy.randomness.streams import Streams, noise_identity
-from dprl.privacy.threat_models import THREAT_MODELS, ThreatModel
+from dprl.privacy.threat_models import THREAT_MODELS, ThreatModel, check_shuffled
 
 _ONE_BIT = Sensitivity.of_cells(1)
 
@@ -25,16 +26,19 @@ class BitChannel(NamedTuple):
     """The channel of bits.
 
     cursor int64[5]; noise: key and table of the coins, the table empty for bits that are sent without noise; bit
-    float64[1]: workspace; message float64[1]: the bit under way.
+    float64[1]: workspace; message float64[1]: the bit under way; block: how many bits are released together; held
+    int64[2]: the number of those received since the last release, and of ones among them.
     """
 
     cursor: Int64Array
     noise: Noise
     bit: Float64Array
     message: Float64Array
+    block: int
+    held: Int64Array
 
     def __repr__(self) -> str:
-        # The generated one would print a user's bit into a log.
+        # The generated one would print a user's bit, or the sum of less than a block, into a log.
         return f"BitChannel({self.cursor[SENT]} users sent)"
 
 
@@ -56,23 +60,48 @@ def send_bit(channel: BitChannel, bit: int, user: int) -> None:
 
 @no_alloc_kernel
 def receive_bit(channel: BitChannel) -> int:
-    """Server side: return the bit under way, 0 or 1. Raises LedgerError unless there is one. Post-processing."""
+    """Server side: return the number of ones in the block that the bit under way fills; -1 if it is not full.
+
+    Without a shuffler a block is one bit. Raises LedgerError unless there is one under way.
+
+    *Formal guarantee.* Post-processing. The bits of a full block have the same number of ones in every order, and the
+    server learns nothing else of them: see `ShuffledLoss`. The block is counted by its own bits.
+    """
     advance_received(channel.cursor)
-    return int(channel.message[0])
+    held = channel.held
+    held[0] += 1
+    held[1] += int(channel.message[0])
+    if held[0] < channel.block:
+        return -1
+    ones = int(held[1])
+    held[0], held[1] = 0, 0
+    channel.cursor[RELEASED] = channel.cursor[RECEIVED]
+    return ones
 
 
 @dataclass(frozen=True)
 class BitQuery(Query):
     """One bit of every user.
 
-    *Formal guarantee.* With a law every user's bit is (epsilon, 0)-LDP, for any two trajectories.
+    *Formal guarantee.* With a law every user's bit is (epsilon, 0)-LDP, for any two trajectories. Those of a block are
+    shuffled, and their number of ones is all that the server sees: see `ShuffledLoss`. A last block that is not full is
+    never released.
 
     Args:
         law: randomises the bit; None sends it without noise, under trust model none.
+        block: how many bits a shuffler hands on together; 0 without a shuffler.
+
+    Raises:
+        LedgerError: for a block of bits without noise.
     """
 
     law: RandomizedResponse | None = None
+    block: int = 0
     name: ClassVar[str] = "bits"
+
+    def __post_init__(self) -> None:
+        if self.block < 0 or (self.block and self.law is None):
+            raise LedgerError(f"shuffled bits must have noise, and a block bits, got {self}; state both")
 
     @property
     def truth(self) -> float:
@@ -92,21 +121,29 @@ class BitQuery(Query):
     @property
     def identity(self) -> str:
         """Text that identifies the law."""
-        return f"bits|{noise_identity(self.law)}"
+        block = f"|block {self.block}" if self.block else ""
+        return f"bits|{noise_identity(self.law)}{block}"
 
     def events(self, entropy: str) -> tuple[ReleaseEvent, ...]:
         """Return the release of the bit."""
         if self.law is None:
             return (ReleaseEvent.without_noise("bit", 1, entropy),)
-        return (ReleaseEvent("bit", self.law, _ONE_BIT, _ONE_BIT, True, 1, 1, entropy),)
+        law = ShuffledReports(self.law, self.block) if self.block else self.law
+        return (ReleaseEvent("bit", law, _ONE_BIT, _ONE_BIT, not self.block, 1, 1, entropy),)
 
     def threat_model(self, model: TrustModel, submissions: int) -> ThreatModel:
-        """Return the threat model."""
+        """Return the threat model. Raises LedgerError unless bits are shuffled in that trust model and no other."""
         del submissions
+        check_shuffled(self.block > 0, model)
         return THREAT_MODELS["bits", model]
 
     def open(self, streams: Streams) -> BitChannel:
         """Return the channel before the first user."""
         table = SILENT.table if self.law is None else self.law.table()
         noise = SILENT._replace(key=streams.key("user_coins", self.identity), table=table)
-        return BitChannel(new_cursor(), noise, np.zeros(1), np.zeros(1))
+        held = np.zeros(2, dtype=np.int64)
+        return BitChannel(new_cursor(), noise, np.zeros(1), np.zeros(1), max(1, self.block), held)
+
+    def changing(self, channel: BitChannel) -> dict[str, np.ndarray]:
+        """Return the sum of the block under way; it stays where the shuffler is."""
+        return {"held": channel.held} if self.block else {}

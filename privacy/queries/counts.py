@@ -40,7 +40,7 @@ from dprl.privacy.queries.noise_summary import noise_summary
 from dprl.privacy.query import Query
 from dprl.privacy.randomness.streams import Streams, noise_identity
 from dprl.privacy.schedule import EVERY_USER, ReleaseSchedule, release_number
-from dprl.privacy.threat_models import SHUFFLE, ThreatModel, of_counts
+from dprl.privacy.threat_models import ThreatModel, check_shuffled, of_counts
 
 _MOST_PROFILE_ITEMS = 10**6
 
@@ -157,8 +157,7 @@ class CountQuery(Query):
     def threat_model(self, model: TrustModel, submissions: int) -> ThreatModel:
         """Return the threat model. Raises LedgerError unless reports are shuffled in that trust model and no other."""
         del submissions
-        if self.shuffled != (model == SHUFFLE):
-            raise LedgerError(f"reports must be shuffled with model {SHUFFLE} only, got {model}; ask for the right one")
+        check_shuffled(self.shuffled, model)
         return of_counts(model, self.families.players)
 
     @property

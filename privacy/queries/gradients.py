@@ -1,7 +1,8 @@
 """Gradients of agents: each agent sends clipped gradients, up to a cap, and a bit on each score.
 
-There is noise on every message, or a trusted server adds noise to the sum of a window of messages. Compiled loops call
-`submit` and `receive`, one message at a time; `send_all` and `estimate_all` handle many at once.
+There is noise on every message, or a trusted server adds noise to the sum of a window of messages. In the shuffle model
+messages have noise, and the server sees those of a full window only, in no order. Compiled loops call `submit` and
+`receive`, one message at a time; `send_all` and `estimate_all` handle many at once.
 """
 
 from __future__ import annotations
@@ -20,10 +21,15 @@ from dprl.privacy.mechanisms.base import Noise, Sensitivity
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace, VectorMechanism
 from dprl.privacy.mechanisms.randomized_response import RandomizedResponse, fill_responses
 from dprl.privacy.mechanisms.sampling import SILENT, fill_noise
+from dprl.privacy.mechanisms.shuffled import ShuffledReports
 from dprl.privacy.mechanisms.vectors import RawVector, VectorNoise, fill_estimate, fill_message, fill_shrunk
 from dprl.privacy.query import Query
 from dprl.privacy.randomness.streams import Streams, noise_identity
-from dprl.privacy.threat_models import ThreatModel, of_gradients
+from dprl.privacy.threat_models import ThreatModel, check_shuffled, of_gradients
+
+# So many shuffled messages are added in int64 without overflow: estimates of up to 32 times their usual size, in units
+# of 2^-40 of that.
+_MOST_SHUFFLED, _UNIT_BITS, _MOST_UNITS = 2**17, 40, 2.0**45
 
 
 class _ScoreNoise(NamedTuple):
@@ -42,16 +48,21 @@ class _ScoreNoise(NamedTuple):
 
 
 class _Window(NamedTuple):
-    """Window of a trusted server: a sum of clipped gradients, released with noise once it is full.
+    """Window of messages: their sum is released once it is full, with noise if the server is trusted.
 
-    size: submissions of a window, 0 for noise on the clients' side; total float64[d]: of the window under way.
+    size: submissions of a window, 0 for messages that are read one by one; total float64[d]: of the window under way;
+    unit: of shuffled messages, 0 for a trusted server; units int64[d]: the sum of their estimates in that unit; held
+    int64[1]: their number.
     """
 
     size: int
     total: Float64Array
+    unit: float
+    units: Int64Array
+    held: Int64Array
 
     def __repr__(self) -> str:
-        # The total holds gradients without noise.
+        # The total holds gradients without noise, the units those of less than a window.
         return f"Window({self.size} submissions)"
 
 
@@ -97,13 +108,13 @@ def submit(channel: GradientChannel, gradient: Float64Array, score: float, submi
 
     Raises LedgerError unless the submission is charged and is the next one that was not sent yet.
 
-    *Formal guarantee.* See `write_message`; the message is all that leaves the agent's side here. With a window it is
-    the clipped gradient, for a trusted server only: see `receive`.
+    *Formal guarantee.* See `write_message`; the message is all that leaves the agent's side here. With a window of a
+    trusted server it is the clipped gradient, for that server only: see `receive`.
 
     Paper: [OT20] Algorithms 2 and 3.
     """
     advance_sent(channel.cursor, submission)
-    if channel.window.size > 0:
+    if channel.window.size > 0 and channel.window.unit == 0.0:
         fill_shrunk(channel.message, gradient, channel.noise)
     else:
         write_message(channel.message, gradient, score, channel.noise, channel.score, submission)
@@ -118,13 +129,17 @@ def receive(channel: GradientChannel, out: Float64Array) -> float:
 
     Raises LedgerError unless a message is under way.
 
-    *Formal guarantee.* Post-processing of messages with noise. With a window the noise is that of the law, drawn once
-    for each window: one submission is in one window and changes its sum by at most the diameter of the clip, and the
-    law hides that.
+    *Formal guarantee.* Post-processing of messages with noise. With a window of a trusted server the noise is that of
+    the law, drawn once for each window: one submission is in one window and changes its sum by at most the diameter of
+    the clip, and the law hides that. A window of shuffled messages gives the sum of its estimates, the same bits in
+    every order: see `_release_shuffled`.
     """
     advance_received(channel.cursor)
     if channel.window.size > 0:
-        _release_window(channel, out)
+        if channel.window.unit > 0.0:
+            _release_shuffled(channel, out)
+        else:
+            _release_window(channel, out)
         return math.nan
     m = channel.noise.message_length
     if channel.message.shape[0] == m:
@@ -149,6 +164,30 @@ def _release_window(channel: GradientChannel, out: Float64Array) -> None:
             out[i] = unit * out[i] + total[i]
             total[i] = 0.0
         channel.cursor[RELEASED] = received
+
+
+@no_alloc_kernel
+def _release_shuffled(channel: GradientChannel, out: Float64Array) -> None:
+    """Add the estimate of the message under way to its window; write the sum if it is full, else zeros.
+
+    *Formal guarantee.* That of the window's messages in a random order (`ShuffledLoss`): `out` is a function of the set
+    of all messages of a full window, and of nothing else. Estimates are rounded to whole units one by one and added as
+    integers, so no bit of the sum depends on the order. The window is counted by its own messages, so that one that
+    begins anywhere, after a crash for instance, is as full as the others.
+    """
+    window = channel.window
+    fill_estimate(window.total, channel.message, channel.noise)
+    for i in range(out.shape[0]):
+        number = min(max(window.total[i] / window.unit, -_MOST_UNITS), _MOST_UNITS)
+        window.units[i] += np.int64(np.rint(number))
+        out[i] = 0.0
+    window.held[0] += 1
+    if window.held[0] == window.size:
+        for i in range(out.shape[0]):
+            out[i] = window.unit * np.float64(window.units[i])
+            window.units[i] = 0
+        window.held[0] = 0
+        channel.cursor[RELEASED] = channel.cursor[RECEIVED]
 
 
 @no_alloc_kernel
@@ -201,7 +240,9 @@ class GradientQuery(Query):
     """The gradient of an agent's episode and, with a response, a bit on its score.
 
     *Formal guarantee.* That of the law and, for the bit, that of its randomised response; their coins are drawn from
-    different keys.
+    different keys. For shuffled messages that of `ShuffledLoss`, if the law is pure: all agents have one law, and the
+    parameters that they start from are functions of full windows before theirs. A projection that is drawn for one
+    message is a part of the message, and shuffled with it.
 
     Args:
         law: randomises the gradient; RawVector sends it without noise.
@@ -209,10 +250,12 @@ class GradientQuery(Query):
         release_scores: 'simulator': raw scores are read; 'private': the bits are sent; 'none': neither.
         left_open: other channels that the algorithm leaves open, in words for the certificate.
         window: how many gradients a trusted server sums up before it adds the law's noise; 0: agents add it.
+        shuffled: whether agents add it, and a shuffler hands on the messages of a full window only, in a random order.
 
     Raises:
-        LedgerError: for a bit with a gradient without noise, where nothing would be private; for a window with a law
-            that is no additive noise, or with bits.
+        LedgerError: for a bit with a gradient without noise, where nothing would be private; for a window of a trusted
+            server with a law that is no additive noise; for a window with bits; for shuffled messages without noise, or
+            less than two of them.
     """
 
     law: VectorMechanism | RawVector
@@ -221,12 +264,19 @@ class GradientQuery(Query):
     release_scores: str = "simulator"
     left_open: tuple[str, ...] = ()
     window: int = 0
+    shuffled: bool = False
     name: ClassVar[str] = "gradients"
 
     def __post_init__(self) -> None:
         if isinstance(self.law, RawVector) and self.response is not None:
             raise LedgerError("a bit on the score needs a gradient with noise; without one nothing is private")
-        if self.window and (self.response is not None or not isinstance(self.law, ClippedGaussian | ClippedLaplace)):
+        if self.shuffled:
+            if isinstance(self.law, RawVector) or self.response is not None or not 2 <= self.window <= _MOST_SHUFFLED:
+                raise LedgerError(
+                    f"a shuffler takes 2 to {_MOST_SHUFFLED} messages with noise and without bits, got {self.window} "
+                    f"of {self.law.name}; change the window, or leave out the bits"
+                )
+        elif self.window and (self.response is not None or not isinstance(self.law, ClippedGaussian | ClippedLaplace)):
             raise LedgerError("a server releases sums of clipped gradients with additive noise, and no bits; leave out")
 
     @property
@@ -242,17 +292,18 @@ class GradientQuery(Query):
     @property
     def noisy_sides(self) -> tuple[bool, bool]:
         """Whether there is noise on (the client's side, the server's side)."""
-        noisy = not isinstance(self.law, RawVector)
-        return noisy and not self.window, noisy and bool(self.window)
+        noisy, server = not isinstance(self.law, RawVector), bool(self.window) and not self.shuffled
+        return noisy and not server, noisy and server
 
     @property
     def identity(self) -> str:
         """Text that identifies record and noise."""
         window = f"|window {self.window}" if self.window else ""
+        window += "|shuffled" if self.shuffled else ""
         return f"gradients|{noise_identity(self.law, self.response, self.target_score)}{window}"
 
     def check_run(self, n_users: int, submissions: int) -> None:
-        """Raise unless nobody is twice in a window, which would hide two gradients under one draw of noise."""
+        """Raise unless nobody is twice in a window: its noise, or the other messages, hide one gradient of each."""
         super().check_run(n_users, submissions)
         if submissions > 1 and self.window > n_users:
             raise LedgerError(f"window must be at most n_users, {n_users}, got {self.window}; lower it, or submissions")
@@ -262,6 +313,9 @@ class GradientQuery(Query):
         law = self.law
         if isinstance(law, RawVector):
             return (ReleaseEvent.without_noise("gradient", law.dimension, entropy),)
+        if self.shuffled:
+            shuffled = ShuffledReports(law, self.window)
+            return (ReleaseEvent.of_message("gradient", shuffled, False, law.message_length, entropy),)
         gradient = ReleaseEvent.of_message("gradient", law, True, law.message_length, entropy)
         if self.response is None:
             return (gradient,)
@@ -269,18 +323,31 @@ class GradientQuery(Query):
         return gradient, ReleaseEvent("score bit", self.response, bit, bit, True, 1, 1, entropy)
 
     def threat_model(self, model: TrustModel, submissions: int) -> ThreatModel:
-        """Return the threat model."""
+        """Return the threat model. Raises LedgerError unless messages are shuffled in that trust model and no other."""
+        check_shuffled(self.shuffled, model)
         return of_gradients(model, submissions, self.release_scores, self.left_open)
 
     def open(self, streams: Streams) -> GradientChannel:
         """Return the channel before the first submission."""
         noise, score = self.randomisers(streams)
-        window = _Window(self.window, np.zeros(self.dimension if self.window else 0))
+        size, units = self.dimension if self.window else 0, self.dimension if self.shuffled else 0
+        zeros, held = np.zeros(units, dtype=np.int64), np.zeros(1, dtype=np.int64)
+        window = _Window(self.window, np.zeros(size), self._unit, zeros, held)
         return GradientChannel(new_cursor(), noise, score, window, np.zeros(self.message_length))
 
     def changing(self, channel: GradientChannel) -> dict[str, np.ndarray]:
-        """Return the sum of the window under way; it stays where the server is."""
+        """Return the sum of the window under way; it stays where the server, or the shuffler, is."""
+        if self.shuffled:
+            return {"units": channel.window.units, "held": channel.window.held}
         return {"window": channel.window.total} if self.window else {}
+
+    @property
+    def _unit(self) -> float:
+        """Unit of the sums of shuffled messages: a power of two, finer than grids of noise; 0 for others."""
+        if not self.shuffled:
+            return 0.0
+        size = self.law.noise_norm + getattr(self.law, "clip", 1.0)
+        return float(2.0 ** (math.frexp(size)[1] - _UNIT_BITS))
 
     def randomisers(self, streams: Streams) -> tuple[VectorNoise, _ScoreNoise]:
         """Return the randomisers for kernels; with entropy `os` they have other keys every time."""

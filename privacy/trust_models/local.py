@@ -14,14 +14,20 @@ from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
 from dprl.privacy.mechanisms.gram_laws import GramBoundedLaplace, GramGaussian, GramLaplace, GramUniform
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.privunit import PrivUnit
-from dprl.privacy.mechanisms.projected_random_sign import SCALINGS, ProjectedRandomSign, Scaling
+from dprl.privacy.mechanisms.projected_random_sign import Scaling
 from dprl.privacy.mechanisms.randomized_response import LARGEST_EPSILON, RandomizedResponse
 from dprl.privacy.queries.bits import BitQuery
 from dprl.privacy.queries.count_calibration import AUTO, calibrated_report, report_names
 from dprl.privacy.queries.count_encoding import CountEncoding
 from dprl.privacy.queries.count_precision import NoiseSpec
 from dprl.privacy.queries.counts import CountQuery
-from dprl.privacy.queries.gradient_calibration import VECTOR_LAWS, GradientBudget, less, vector_law
+from dprl.privacy.queries.gradient_calibration import (
+    VECTOR_LAWS,
+    GradientBudget,
+    check_vector_settings,
+    less,
+    vector_law,
+)
 from dprl.privacy.queries.gradients import GradientLayout, GradientQuery
 from dprl.privacy.queries.linear_statistics import Rewards, StatisticsLayout, StatisticsQuery
 from dprl.privacy.queries.printed import PrintedLemma, PrintedPrivatizers
@@ -121,18 +127,8 @@ class LocalGradientPrivacy(GradientSettings, Budgeted[GradientLayout, GradientQu
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("mechanism", self.mechanism, list(VECTOR_LAWS))
-        check_choice("scaling", self.scaling, list(SCALINGS))
+        check_vector_settings(self.mechanism, self.clip, self.scaling, list(VECTOR_LAWS))
         check_choice("release_scores", self.release_scores, ["simulator", "private", "none"])
-        if self.clip is not None:
-            check_positive("clip", self.clip, "gradients are shrunk to half of it")
-        if self.clip is not None and self.mechanism == PrivUnit.name:
-            raise ValueError(f"clip must be left out with privunit, got {self.clip!r}; it sends directions only")
-        if self.scaling != "paper" and self.mechanism != ProjectedRandomSign.name:
-            raise ValueError(
-                f"scaling must be paper with {self.mechanism}, got {self.scaling!r}; "
-                "only estimates of projected_random_sign can be scaled"
-            )
         if self.delta == 0 and self.mechanism == ClippedGaussian.name:
             raise ValueError("delta must be above 0 with clipped_gaussian, got 0; set one, or use clipped_laplace")
         if self.delta != 0 and self.mechanism == PrivUnit.name and self.submissions == 1:

@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
+from dprl.privacy.accounting.composition import repeat
+from dprl.privacy.accounting.root_finding import inside
 from dprl.privacy.accounting.shuffling import local_epsilon
 from dprl.privacy.base import TrustModel
 from dprl.privacy.counters import ExactCounter
+from dprl.privacy.mechanisms.gradients import ClippedLaplace
 from dprl.privacy.mechanisms.laplace import Laplace
+from dprl.privacy.mechanisms.projected_random_sign import Scaling
+from dprl.privacy.mechanisms.randomized_response import LARGEST_EPSILON, RandomizedResponse
+from dprl.privacy.queries.bits import BitQuery
 from dprl.privacy.queries.count_calibration import calibrated_report, report_names
 from dprl.privacy.queries.count_encoding import CountEncoding
 from dprl.privacy.queries.count_families import CountFamilies
 from dprl.privacy.queries.count_precision import NoiseSpec
 from dprl.privacy.queries.counts import CountQuery
+from dprl.privacy.queries.gradient_calibration import (
+    PURE_LAWS,
+    GradientBudget,
+    check_vector_settings,
+    vector_law,
+)
+from dprl.privacy.queries.gradients import GradientLayout, GradientQuery
 from dprl.privacy.queries.printed import PrintedLemma, PrintedPrivatizers
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.schedule import ReleaseSchedule
-from dprl.privacy.trust_models.base import Placed, TrustModelSettings
+from dprl.privacy.trust_models.base import Budgeted, GradientSettings, Placed, TrustModelSettings
 from dprl.privacy.trust_models.counts import CountSettings
-from dprl.privacy.validation import check_choice
+from dprl.privacy.validation import check_choice, check_submissions
 
 
 @dataclass(frozen=True)
@@ -52,10 +65,8 @@ class ShufflePrivacy(CountSettings):
         check_choice("precision", self.precision, ["exact"])
         check_choice("families", self.families, ["one_hot"])
         check_choice("mechanism", self.mechanism, report_names())
-        if self.delta <= 0.0:
-            raise ValueError(f"delta must be above 0 with model shuffle, got {self.delta}; add delta: 1e-6")
-        if isinstance(self.smallest_block, bool) or not 1 <= self.smallest_block <= 10**12:
-            raise ValueError(f"smallest_block must be from 1 to 1e12, got {self.smallest_block}; take 10000")
+        _check_delta(self.delta)
+        _check_block(self.smallest_block)
 
     def place(self, data: CountFamilies, n_users: int, streams: Streams) -> Placed[CountQuery]:
         """Return the query for a learner that plans once a block."""
@@ -65,11 +76,7 @@ class ShufflePrivacy(CountSettings):
         self, data: CountFamilies, n_users: int, streams: Streams, growth: float
     ) -> Placed[CountQuery]:
         """Return the query with reports for blocks of the schedule; raise ValueError if not even one block is full."""
-        if n_users < self.smallest_block:
-            raise ValueError(
-                f"smallest_block must be at most {n_users}, the users who send a report, got {self.smallest_block}; "
-                "run more episodes, or lower it"
-            )
+        _check_users(n_users, self.smallest_block)
         placed = super().place(data, n_users, streams)
         schedule = ReleaseSchedule(growth, n_users, self.smallest_block)
         return placed._replace(query=replace(placed.query, schedule=schedule, shuffled=True))
@@ -89,4 +96,135 @@ class ShufflePrivacy(CountSettings):
         raise NotImplementedError(node, n_users)
 
 
-SHUFFLE_PRIVACY: dict[str, type[TrustModelSettings[Any, Any]]] = {CountQuery.name: ShufflePrivacy}
+@dataclass(frozen=True)
+class ShuffleGradientPrivacy(GradientSettings, Budgeted[GradientLayout, GradientQuery]):
+    """Shuffle model: every message is epsilon_0-LDP, and the server sees those of an update in a random order only.
+
+    A block is the messages of one update, `buffer_size` of them. All have the largest epsilon_0 at which an agent's T
+    blocks are (epsilon, delta)-DP together.
+
+    *Formal guarantee.* (epsilon, delta)-DP of all that the server and everyone else see of one agent's `submissions`
+    adaptive submissions, for any two environments and all their episodes, by `ShuffledLoss` composed T times. An agent
+    is in T different updates at most. All agents of an update have the same randomiser; their gradients are inputs
+    that may differ in any way, also in the parameters that they start from, functions of earlier updates. The server
+    reads the sum of a full update, and nothing of one that is not full. Without the shuffler, T epsilon_0-LDP.
+
+    Args:
+        epsilon: in [1e-9, 1e9]. delta: in [1e-15, 1).
+        mechanism: the randomiser of a gradient, with a pure guarantee.
+        clip: C > 0; None for the paper's, 0.01, and 1 for projected_random_sign. privunit sends directions: no clip.
+        scaling: of the estimate of projected_random_sign: 'paper' or 'unbiased'.
+        submissions: T, how often one agent submits at most; no agent is twice in an update.
+        release_scores: 'simulator': raw scores are read outside of the guarantee; 'none': they are not. Score bits
+            would be read one by one, in their order.
+
+    Paper: Feldman, McMillan, Talwar 2021, *Hiding Among the Clones*.
+    """
+
+    mechanism: str = ClippedLaplace.name
+    clip: float | None = None
+    scaling: Scaling = "paper"
+    submissions: int = 1
+    release_scores: Literal["simulator", "none"] = "simulator"
+    model: ClassVar[TrustModel] = "shuffle"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_vector_settings(self.mechanism, self.clip, self.scaling, PURE_LAWS)
+        check_choice("release_scores", self.release_scores, ["simulator", "none"])
+        check_submissions(self.submissions)
+        _check_delta(self.delta)
+
+    @property
+    def most_submissions(self) -> int:
+        """T, how often one agent submits at most."""
+        return self.submissions
+
+    def place(self, data: GradientLayout, n_users: int, streams: Streams) -> Placed[GradientQuery]:
+        """Return the query with noise on every message, for updates of `window` messages."""
+        if data.window < 2:
+            raise ValueError(
+                f"buffer_size must be at least 2 with model shuffle, got {data.window}; the messages of an update are "
+                "shuffled: take 1000"
+            )
+        if data.window > n_users:
+            raise ValueError(
+                f"buffer_size must be at most the number of agents with model shuffle, {n_users}, got {data.window}; "
+                "no agent is twice in an update: lower it, or submissions"
+            )
+        each, exact = local_epsilon(self.epsilon, self.delta, data.window, self.submissions), streams.noise.arithmetic
+        epsilon, delta = inside(self.epsilon, self.delta)
+        while True:
+            budget = GradientBudget(each, 0.0, 1, data.dimension, exact == "exact")
+            query = GradientQuery(
+                vector_law(self.mechanism, budget, self.clip, self.scaling),
+                release_scores=self.release_scores,
+                left_open=data.left_open,
+                window=data.window,
+                shuffled=True,
+            )
+            (event,) = query.events("")
+            # The law's own epsilon_0 is a trace smaller, and the bound is no smooth function of it.
+            if repeat(event.curve(), self.submissions).delta(epsilon) <= delta:
+                return Placed(query, choice=f"messages of epsilon {each:.4g} in updates of {data.window}")
+            each *= 1.0 - 2.0**-12
+
+
+@dataclass(frozen=True)
+class ShuffleBitPrivacy(Budgeted[None, BitQuery]):
+    """Shuffle model: every bit is flipped, and the server sees those of a block in a random order only.
+
+    Blocks have `smallest_block` users each. The server learns how many bits of a block are 1.
+
+    *Formal guarantee.* (epsilon, delta)-DP of all that the server and everyone else see, under replacement of one
+    user's trajectory, by `ShuffledLoss`: a user is in one block, whose policy is a function of earlier blocks; all of
+    a block vote on one question, so nothing but the bits tells them apart. Bits of a last block that is not full are
+    never read. Without the shuffler, epsilon_0-LDP.
+
+    Args:
+        epsilon: in [1e-9, 1e9]. delta: in [1e-15, 1). smallest_block: how many users are shuffled together.
+
+    Paper: Feldman, McMillan, Talwar 2021, *Hiding Among the Clones*.
+    """
+
+    smallest_block: int = 10_000
+    model: ClassVar[TrustModel] = "shuffle"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_delta(self.delta)
+        _check_block(self.smallest_block)
+
+    def place(self, data: None, n_users: int, streams: Streams) -> Placed[BitQuery]:
+        """Return the query with a randomised bit; raise ValueError if not even one block is full."""
+        del data, streams
+        _check_users(n_users, self.smallest_block)
+        each = min(LARGEST_EPSILON, local_epsilon(self.epsilon, self.delta, self.smallest_block))
+        told = f"bits of epsilon {each:.4g} in blocks of {self.smallest_block} users"
+        return Placed(BitQuery(RandomizedResponse(each), self.smallest_block), choice=told)
+
+
+def _check_delta(delta: float) -> None:
+    if delta <= 0.0:
+        raise ValueError(f"delta must be above 0 with model shuffle, got {delta}; add delta: 1e-6")
+
+
+def _check_block(block: int) -> None:
+    if isinstance(block, bool) or not isinstance(block, int) or not 1 <= block <= 10**12:
+        raise ValueError(f"smallest_block must be from 1 to 1e12, got {block}; take 10000")
+
+
+def _check_users(n_users: int, block: int) -> None:
+    if n_users < block:
+        raise ValueError(
+            f"smallest_block must be at most {n_users}, the users who send a report, got {block}; run more episodes, "
+            "or lower it"
+        )
+
+
+SHUFFLE_PRIVACY: dict[str, type[TrustModelSettings[Any, Any]]] = {
+    CountQuery.name: ShufflePrivacy,
+    GradientQuery.name: ShuffleGradientPrivacy,
+    BitQuery.name: ShuffleBitPrivacy,
+}
+"""Settings by query. Statistics are read after every user, so there is no block to shuffle."""

@@ -17,6 +17,7 @@ from dprl.privacy import (
     LedgerError,
     LocalGradientPrivacy,
     NoGradientPrivacy,
+    ShuffleGradientPrivacy,
     Streams,
 )
 from dprl.privacy.randomness.settings import NoiseConfig
@@ -31,6 +32,8 @@ PRIVACY: dict[str, GradientPrivacyConfig] = {
     "privunit": LocalGradientPrivacy(5.0, mechanism="privunit"),
     "three submissions": LocalGradientPrivacy(6.0, submissions=3),
     "trusted server": CentralGradientPrivacy(5.0, submissions=2),
+    "shuffled": ShuffleGradientPrivacy(5.0, 1e-6, submissions=2),
+    "shuffled signs": ShuffleGradientPrivacy(5.0, 1e-6, "projected_random_sign"),
     "score bits": LocalGradientPrivacy(6.0, release_scores="private", score_epsilon=1.0),
 }
 
@@ -51,6 +54,8 @@ def env_of(name: str) -> Env:
 
 def learner(name: str, privacy: GradientPrivacyConfig, seed: int = 0, noise: NoiseConfig | None = None) -> Any:
     config: Any = ALGORITHMS[name]()
+    if privacy.model == "shuffle":  # an update of several messages, and not with the last of the 40
+        config = dataclasses.replace(config, buffer_size=6)
     streams = Streams(seed, "contract") if noise is None else Streams(seed, "contract", noise)
     env = env_of(name)
     return config.build(env, config.privatizer(env, privacy, N, streams), N, streams)

@@ -11,14 +11,14 @@ from dprl.algorithms.ldp_sign_votes.algorithm import (
     LDPSignVotesConfig,
     LDPSignVotesLearner,
     act,
-    add_vote,
+    add_votes,
     no_votes,
     play,
     refit,
 )
 from dprl.algorithms.ldp_sign_votes.sign_test import directions, sign_tests
 from dprl.envs import LinearMixtureMDP, NetworkMDP
-from dprl.privacy import LocalBitPrivacy, NoBitPrivacy, Streams
+from dprl.privacy import LocalBitPrivacy, NoBitPrivacy, ShuffleBitPrivacy, Streams
 
 EPISODES = 8500
 NETWORKS = [
@@ -99,7 +99,7 @@ def test_slopes_are_those_of_ridge_regression() -> None:
     actions, votes = generator.choice([-1.0, 1.0], size=(40, 3)), generator.choice([-1.0, 1.0], size=40)
     kept, fit = no_votes(2, 3)
     for action, vote in zip(actions, votes, strict=True):
-        add_vote(kept, 1, action, float(vote))
+        add_votes(kept, 1, action, float(vote), 1.0)
     refit(kept, 1, fit)
     gram = actions.T @ actions + np.eye(3)
     np.testing.assert_allclose(fit.slopes[1], np.linalg.solve(gram, actions.T @ votes), rtol=1e-12)
@@ -127,6 +127,27 @@ def test_regret_is_that_of_the_policy() -> None:
     for _ in range(60):
         regret = found.learn(1).regret
         assert regret == pytest.approx(env.optimal_start_value() - env.start_value(found.policy), abs=1e-12)
+
+
+def test_shuffled_votes_are_fitted_block_by_block_and_agents_take_turns() -> None:
+    """Within a block actions are the same, and with a block of one user the run is that without a shuffler."""
+    mdp, config, streams = NETWORKS[1].build(), LDPSignVotesConfig(), Streams(0, "test")
+
+    def made(privacy: LocalBitPrivacy | ShuffleBitPrivacy) -> LDPSignVotesLearner:
+        return config.build(mdp, config.privatizer(mdp, privacy, 60, streams), 60, streams)
+
+    found, actions, grams = made(ShuffleBitPrivacy(2.0, 1e-6, 7)), [], []
+    for _ in range(60):
+        found.learn(1)
+        actions.append(found._server.actions.tobytes())
+        grams.append(found._server.votes.gram.trace(axis1=1, axis2=2))
+    blocks = [set(actions[start : start + 7]) for start in range(0, 60, 7)]
+    assert all(len(block) == 1 for block in blocks)
+    assert len(set().union(*blocks)) > 1
+    steps = np.diff(np.array(grams), axis=0, prepend=0.0)
+    assert np.flatnonzero(steps.any(axis=1)).tolist() == list(range(6, 56, 7))  # users 57..59 fill no block
+    each = 7 * (mdp.dimension - 1)
+    assert (steps[6::7] == [[each, 0] if block % 2 == 0 else [0, each] for block in range(8)]).all()
 
 
 def test_too_many_scores_are_refused() -> None:

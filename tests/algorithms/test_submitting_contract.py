@@ -24,6 +24,7 @@ from dprl.privacy import (
     NoBitPrivacy,
     NoiseConfig,
     NoStatisticsPrivacy,
+    ShuffleBitPrivacy,
     Streams,
 )
 from tests.algorithms.cases import same_state
@@ -42,7 +43,11 @@ PRIVACY: dict[str, dict[str, Any]] = {
         "counter": CentralStatisticsPrivacy(1e3, 1e-3, "gram_gaussian", counter="auto", rewards="public"),
         "bounded": LocalStatisticsPrivacy(1e4, 1e-3, "gram_bounded_laplace"),
     },
-    "bits": {"none": NoBitPrivacy(), "ldp": LocalBitPrivacy(1.0)},
+    "bits": {
+        "none": NoBitPrivacy(),
+        "shuffle": ShuffleBitPrivacy(1.0, 1e-6, smallest_block=4),
+        "ldp": LocalBitPrivacy(1.0),
+    },
 }
 SETTINGS: dict[str, dict[str, Any]] = {"ma_ldp": {"bonus_scale": 0.001, "shift_scale": 0.01}}
 """With which policies move within few episodes; where there are none, the defaults do."""

@@ -11,14 +11,18 @@ import pytest
 from dprl.privacy import (
     TRUST_MODELS,
     BitPrivatizer,
+    BitQuery,
     LedgerError,
     LocalBitPrivacy,
     NoBitPrivacy,
     NoiseConfig,
+    Privatizer,
+    ShuffleBitPrivacy,
     Streams,
     receive_bit,
     send_bit,
 )
+from dprl.privacy.accounting.shuffling import ShuffledLoss, local_epsilon
 from tests.without_compiler import printed_both_ways
 
 N = 30
@@ -74,6 +78,7 @@ def test_the_certificate_is_exact(epsilon: float) -> None:
     assert not any("last bits" in channel for channel in written["excluded_channels"])
     assert TRUST_MODELS["bits"]["ldp"] is LocalBitPrivacy
     assert TRUST_MODELS["bits"]["none"] is NoBitPrivacy
+    assert TRUST_MODELS["bits"]["shuffle"] is ShuffleBitPrivacy
 
 
 def test_an_epsilon_that_is_none_is_refused() -> None:
@@ -147,6 +152,76 @@ def test_nothing_is_certified_that_was_not_charged() -> None:
         privatizer.channel.cursor[entry] = value
         with pytest.raises(LedgerError, match="more was sent than was charged"):
             privatizer.certificate("x")
+
+
+# Shuffled bits.
+
+
+def shuffled(epsilon: float = 1.0, block: int = 8, seed: int = 0, n_users: int = N) -> BitPrivatizer:
+    return ShuffleBitPrivacy(epsilon, 1e-6, block).build(None, n_users, Streams(seed, "bits"))
+
+
+def test_the_number_of_ones_of_a_full_block_is_all_that_is_read_of_it() -> None:
+    privatizer = shuffled(1e3)  # bits that never lie
+    privatizer.charge(1, N)
+    sent = [1, 1, 0, 1, 0, 0, 1, 0] * 3 + [1] * 6
+    found = []
+    for user, bit in enumerate(sent, 1):
+        send_bit(privatizer.channel, bit, user)
+        found.append(receive_bit(privatizer.channel))
+        assert repr(privatizer.channel) == f"BitChannel({user} users sent)"
+    nothing = [-1] * 7
+    assert found == [*nothing, 4, *nothing, 4, *nothing, 4, *([-1] * 6)]  # the last six are in no full block
+
+
+@pytest.mark.parametrize("block", [1, 30, 1000, 10_000])
+def test_shuffled_bits_have_the_largest_epsilon_0_of_their_block(block: int) -> None:
+    privatizer = shuffled(1.0, block, n_users=25_000)
+    each = privatizer.query.law.epsilon if privatizer.query.law else 0.0
+    assert each == local_epsilon(1.0, 1e-6, block) >= 1.0
+    assert ShuffledLoss(each, block).delta(1.0) <= 1e-6 < ShuffledLoss(1.01 * each, block).delta(1.0)
+    certificate = privatizer.planned_certificate("x")
+    assert (certificate.verdict, certificate.proved_epsilon, certificate.proof.tightness) == ("holds", each, "upper")
+    written = certificate.to_dict()
+    assert written["noise"][0]["mechanism"] == "shuffled_randomized_response"
+    assert written["noise"][0]["parameters"]["users"] == block
+    assert "in a random order" in written["observer"]
+    assert "bits before they are shuffled" in written["excluded_channels"][0]
+
+
+@pytest.mark.parametrize("cut", [3, 8, 13])
+def test_a_run_continues_in_the_middle_of_a_block(cut: int) -> None:
+    whole, first, second = shuffled(), shuffled(), shuffled()
+    whole.charge(1, N)
+    expected = told(whole, 1, 1, N)
+    first.charge(1, cut)
+    begun = told(first, 1, 1, cut)
+    second.load_state_dict(first.state_dict())
+    second.charge(cut + 1, N)
+    assert begun + told(second, 1, cut + 1, N) == expected
+    with pytest.raises(ValueError, match="of other noise, another seed or other settings"):
+        shuffled(block=9).load_state_dict(first.state_dict())
+
+
+def test_blocks_that_prove_nothing_are_refused() -> None:
+    with pytest.raises(ValueError, match="smallest_block must be at most 30, the users who send a report, got 31"):
+        shuffled(block=31)
+    for settings, message in (
+        ({"delta": 0.0}, "delta must be above 0 with model shuffle"),
+        ({"smallest_block": 0}, "smallest_block must be from 1 to 1e12, got 0"),
+        ({"smallest_block": 2.5}, "smallest_block must be from 1 to 1e12, got 2.5"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ShuffleBitPrivacy(**{"epsilon": 1.0, "delta": 1e-6, **settings})  # type: ignore[arg-type]
+    for wrong in ({"block": 5}, {"block": -1}):
+        with pytest.raises(LedgerError, match="shuffled bits must have noise, and a block bits"):
+            BitQuery(None, **wrong)
+    one, other = shuffled(), built()
+    for query, request in ((one.query, other.request), (other.query, one.request)):
+        with pytest.raises(LedgerError, match="reports must be shuffled with model shuffle only"):
+            Privatizer(query, request, N, Streams(0, "x"))
+    with pytest.raises(LedgerError, match="a shuffler must have them first"):
+        one.lease(3)
 
 
 SCRIPT = """

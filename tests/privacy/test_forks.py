@@ -31,6 +31,8 @@ from dprl.privacy import (
     NoiseConfig,
     NoPrivacy,
     NoStatisticsPrivacy,
+    ShuffleBitPrivacy,
+    ShuffleGradientPrivacy,
     ShufflePrivacy,
     StatisticsLayout,
     Streams,
@@ -73,13 +75,14 @@ def of_counts(settings: Any, noise: NoiseConfig, families: Any, contribution: An
 
 
 def of_gradients(settings: Any, noise: NoiseConfig, *_: object) -> Case:
-    privatizer = settings.build(GradientLayout(DIMENSION), N_USERS, Streams(0, "forks", noise))
+    shuffled = settings.model == "shuffle"
+    privatizer = settings.build(GradientLayout(DIMENSION, 1 + shuffled), N_USERS, Streams(0, "forks", noise))
     out = np.zeros(DIMENSION)
 
     def release(user: int, data: int) -> bytes:
         submit(privatizer.channel, np.random.default_rng(data).normal(size=DIMENSION), 0.0, user)
         bit = receive(privatizer.channel, out)
-        return out.tobytes() + str(bit).encode()
+        return (privatizer.channel.message if shuffled else out).tobytes() + str(bit).encode()
 
     return Case(privatizer, release)
 
@@ -122,9 +125,11 @@ def laws() -> dict[str, tuple[Callable[..., Case], Any, NoiseConfig]]:
     """Every way of drawing noise from the operating system, by a name that says it."""
     found: dict[str, tuple[Callable[..., Case], Any, NoiseConfig]] = {
         "bits": (of_bits, LocalBitPrivacy(1.0), OS),
+        "bits shuffle": (of_bits, ShuffleBitPrivacy(1.0, 1e-6, smallest_block=1), OS),
         "counts jdp exact": (of_counts, CentralPrivacy(1.0), EXACT_OS),
         "counts ldp exact": (of_counts, LocalPrivacy(1.0), EXACT_OS),
         "counts shuffle": (of_counts, ShufflePrivacy(1.0, 1e-6, smallest_block=1), OS),
+        "gradients shuffle": (of_gradients, ShuffleGradientPrivacy(1.0, 1e-6), OS),
         "gradients jdp": (of_gradients, CentralGradientPrivacy(1.0), OS),
         "gradients jdp exact": (of_gradients, CentralGradientPrivacy(1.0), EXACT_OS),
     }

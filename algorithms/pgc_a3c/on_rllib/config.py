@@ -29,8 +29,9 @@ from dprl.privacy.trust_models import TRUST_MODELS
 _CART_POLE = "dprl/CartPoleGravity-v0"
 _LANES = ("auto", "compiled", "torch")
 _BOX = tuple(entry.name for entry in fields(PGCA3CConfig))
-_MODELS = {name: kind for name, kind in TRUST_MODELS["gradients"].items() if name != "jdp"}
-"""Trust models of runners: they hold gradients without noise, so that a trusted server would be every process."""
+_MODELS = {name: kind for name, kind in TRUST_MODELS["gradients"].items() if name in ("none", "ldp")}
+"""Trust models of runners: they hold gradients without noise, so that a trusted server would be every process, and send
+messages to the server without a shuffler between them."""
 _NOISE = tuple(entry.name for entry in fields(NoiseConfig))
 _MOST_SUBMISSIONS = 10**9
 # Attributes that RLlib itself sets on configs, besides those of its constructor.

@@ -14,7 +14,7 @@ from dprl.platform.audits import attached_audit, audit_experiment, claim_of, sta
 from dprl.platform.reports.audits import block
 from dprl.privacy import Privatizer, Streams
 from dprl.privacy.audits import recorder
-from dprl.privacy.audits.privatizer_probes import statistics_messages
+from dprl.privacy.audits.privatizer_probes import bit_messages, statistics_messages
 from dprl.privacy.audits.recorder import differing_channels, recorded_run
 from dprl.privacy.queries.linear_statistics_kernels import send_statistics
 from tests.platform.message_cases import GAUSSIAN, LAPLACE, NO_CLIPS, NONE, PRINTED, cell, votes
@@ -71,6 +71,32 @@ def test_without_noise_messages_tell_everything() -> None:
         assert channels.measurement.epsilon_lb == np.inf
         assert channels.measurement.probe == f"3 users: {named}: not the same"
         assert "NO PRIVACY" in block("one", findings)
+
+
+def test_shuffled_bits_are_attacked_before_they_are_shuffled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The local guarantee of a bit is measured; with 3/2 of its epsilon the bit refutes it."""
+    settings = {"model": "shuffle", "epsilon": 0.5, "delta": 1e-6, "smallest_block": 100}
+    made = votes(settings, episodes=200)
+    each = made.privatizer().query.law.epsilon
+    bit, channels = audit_experiment(made, 100_000)
+    assert (bit.verdict, channels.verdict, bit.white_box) == ("not refuted", "not refuted", "holds")
+    assert not bit.contradicts_proof
+    assert bit.measurement is not None
+    assert 0.5 < 0.9 * each < bit.measurement.epsilon_lb <= each
+    assert channels.measurement is not None
+    assert channels.measurement.epsilon_lb == 0.0
+    attack = audits._attack_bit
+
+    def with_less_noise(cell: Any, given: Any) -> Any:
+        query = cell.privatizer.query
+        louder = dataclasses.replace(query, law=dataclasses.replace(query.law, epsilon=1.5 * each))
+        privatizer = Privatizer(louder, cell.privatizer.request, 200, Streams(0, "less noise"))
+        monkeypatch.setattr(audits, "bit_messages", lambda _: bit_messages(privatizer))
+        return attack(cell, given)
+
+    monkeypatch.setattr(audits, "_attack_bit", with_less_noise)
+    bit, _ = audit_experiment(made, 100_000)
+    assert bit.verdict == "refuted"
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])

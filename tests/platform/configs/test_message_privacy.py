@@ -31,8 +31,8 @@ def test_settings_are_those_of_what_is_released(tmp_path: Path) -> None:
         (
             raw({"model": "jdp", "epsilon": 1.0}, "ldp_sign_votes"),
             (
-                "privacy.model: must be one of ldp, none with algorithm ldp_sign_votes, whose users release bits, "
-                "got 'jdp'; choose one of them, or another algorithm"
+                "privacy.model: must be one of ldp, none, shuffle with algorithm ldp_sign_votes, whose users release "
+                "bits, got 'jdp'; choose one of them, or another algorithm"
             ),
         ),
         (
@@ -42,8 +42,15 @@ def test_settings_are_those_of_what_is_released(tmp_path: Path) -> None:
         (
             raw(GAUSSIAN, "ldp_sign_votes"),
             (
-                "privacy.delta: does not belong with algorithm ldp_sign_votes, whose users release bits, got 1e-05; "
-                "remove it"
+                "privacy.mechanism: does not belong with algorithm ldp_sign_votes, whose users release bits, got "
+                "'gram_gaussian'; remove it"
+            ),
+        ),
+        (
+            raw({"model": "shuffle", "epsilon": 1.0, "delta": 1e-6}),
+            (
+                "privacy.model: must be one of jdp, ldp, none with algorithm ma_ldp, whose users release statistics, "
+                "got 'shuffle'; choose one of them, or another algorithm"
             ),
         ),
         (

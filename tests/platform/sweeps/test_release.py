@@ -48,11 +48,15 @@ PRIVACY: dict[str, list[dict[str, Any]]] = {
     ],
     "gradients": [
         {"model": "jdp", "epsilon": 5.0, "release_scores": "none"},
+        {"model": "shuffle", "epsilon": 5.0, "delta": 1e-6, "release_scores": "none"},
         {"model": "ldp", "epsilon": 5.0, "release_scores": "none"},
         {"model": "ldp", "epsilon": 5.0, "release_scores": "private", "score_epsilon": 1.0},
     ],
     "statistics": [{"model": "ldp", "epsilon": 5.0}, {"model": "ldp", "epsilon": 5.0, "rewards": "public"}],
-    "bits": [{"model": "ldp", "epsilon": 5.0}],
+    "bits": [
+        {"model": "shuffle", "epsilon": 5.0, "delta": 1e-6, "smallest_block": 2},
+        {"model": "ldp", "epsilon": 5.0},
+    ],
 }
 
 
@@ -60,7 +64,7 @@ def released(algorithm: str) -> Iterator[Experiment]:
     """Every kind of cell of an algorithm that a release may have."""
     config = ALGORITHMS[algorithm]
     env = next(env for env in ENVS.values() if issubclass(ENVIRONMENTS[env["name"]].builds, config.plays))
-    padded = {"padded": True} if config.releases == "gradients" else {}
+    padded = {"padded": True, "buffer_size": 2} if config.releases == "gradients" else {}
     for privacy in PRIVACY[config.releases]:
         yield read_experiment(
             {"name": "out", "algorithm": {"name": algorithm, **padded}, "env": env, "privacy": privacy}

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
@@ -90,3 +90,59 @@ def test_it_composes_with_other_releases() -> None:
     point = loss.epsilon(1e-9)
     assert point < repeat(loss, 2).epsilon(1e-6) <= 2.0 * point
     assert compose([loss, PureDP(0.5)]).epsilon(1e-6) <= point + 0.5
+
+
+@pytest.mark.parametrize("n", [1, 3])
+@pytest.mark.parametrize("epsilon", [38.5, 90.0, 800.0, 1e9])
+def test_huge_losses_have_no_clones(epsilon: float, n: int) -> None:
+    each = local_epsilon(epsilon, 1e-6, 10**6, n)
+    assert 0.999 * epsilon / n <= each <= 1.001 * epsilon
+    assert ShuffledLoss(each, 10**6, n).epsilon(1e-6) <= epsilon
+    assert ShuffledLoss(1.1 * epsilon, 10**6, n).delta(epsilon) > 0.9
+
+
+def several(epsilon_0: float, users: int, n: int, epsilon: float) -> float:
+    """The divergence of n shuffles, every combination of numbers of clones and of draws by itself."""
+    one, other = 1.0 / (1.0 + math.exp(-epsilon_0)), 1.0 / (1.0 + math.exp(epsilon_0))
+    worlds: list[list[np.ndarray]] = [[], []]
+    for clones in range(users):
+        chance = binom.pmf(clones, users - 1, math.exp(-epsilon_0))
+        from_0 = binom.pmf(np.arange(-1, clones + 2), clones, 0.5)
+        worlds[0].append(chance * (one * from_0[:-1] + other * from_0[1:]))
+        worlds[1].append(chance * (other * from_0[:-1] + one * from_0[1:]))
+    once = [np.concatenate(world) for world in worlds]
+    first, second = once
+    for _ in range(n - 1):
+        first, second = (np.multiply.outer(a, b).ravel() for a, b in zip((first, second), once, strict=True))
+    return float(np.maximum(first - math.exp(epsilon) * second, 0.0).sum())
+
+
+@pytest.mark.parametrize(
+    ("epsilon_0", "users", "n"), [(1.0, 12, 2), (2.0, 30, 2), (0.7, 6, 4), (3.0, 8, 3), (1.0, 1, 5)]
+)
+def test_several_shuffles_of_one_user_add_up(epsilon_0: float, users: int, n: int) -> None:
+    loss = repeat(ShuffledLoss(epsilon_0, users), n)
+    assert loss == ShuffledLoss(epsilon_0, users, n)
+    assert loss.pure_epsilon == n * epsilon_0
+    for epsilon in (0.0, 0.1, 0.5, 1.0, 2.0):
+        exact = several(epsilon_0, users, n, epsilon)
+        assert exact * (1.0 - 1e-9) - 1e-15 <= loss.delta(epsilon) <= exact * (1.0 + 1e-3) + 1e-12
+
+
+@given(st.floats(0.2, 4.0), st.integers(1, 10**4), st.floats(0.0, 2.0), st.integers(2, 5))
+@settings(max_examples=15, deadline=None)
+def test_more_shuffles_tell_more_than_each_and_no_more_than_reports(
+    epsilon_0: float, users: int, epsilon: float, n: int
+) -> None:
+    few, many = (ShuffledLoss(epsilon_0, users, times).delta(epsilon) for times in (n - 1, n))
+    assert few <= many * (1.0 + 1e-4) + 1e-15
+    assert many <= repeat(PureDP(epsilon_0), n).delta(epsilon)
+
+
+@pytest.mark.parametrize("n", [2, 10])
+@pytest.mark.parametrize("users", [1, 100, 10_000])
+def test_the_epsilon_of_a_report_lets_all_its_shuffles_meet_the_guarantee(users: int, n: int) -> None:
+    each = local_epsilon(1.0, 1e-6, users, n)
+    assert 1.0 / n <= each <= local_epsilon(1.0, 1e-6, users)
+    assert ShuffledLoss(each, users, n).delta(1.0) <= 1e-6 < ShuffledLoss(1.02 * each, users, n).delta(1.0)
+    assert ShuffledLoss(each, users, n).epsilon(1e-6) <= 1.0

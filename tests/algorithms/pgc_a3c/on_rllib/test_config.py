@@ -113,6 +113,7 @@ def test_a_sweep_may_vary_what_is_nested() -> None:
         ),
         (lambda c: c.privacy(model="ldb", epsilon=1.0), "model must be one of none, ldp, got 'ldb'"),
         (lambda c: c.privacy(model="jdp", epsilon=1.0), "model must be one of none, ldp, got 'jdp'"),
+        (lambda c: c.privacy(model="shuffle", epsilon=1.0), "model must be one of none, ldp, got 'shuffle'"),
         (lambda c: c.privacy(model="ldp", epsilon=-1.0, mechanism="privunit"), "epsilon must be"),
         (lambda c: c.privacy(model="ldp", mechanism="privunit"), "epsilon must be given for privacy(model='ldp')"),
         (lambda c: c.privacy(model="none", epsilon=1.0), "unknown setting of privacy(model='none') 'epsilon'"),
