@@ -309,7 +309,7 @@ class Privatizer(Generic[Q]):
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return everything that changes in a run; draws are keyed by submission, so there is no generator state.
 
-        With a trusted server it holds exact sums: it must stay where the server is.
+        With a trusted server or shuffler it holds sums that nobody else may see.
 
         Raises:
             LedgerError: if the noise comes from the operating system: it is not written down, so nothing can continue;

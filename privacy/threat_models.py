@@ -61,9 +61,13 @@ _GRAMS = "a user whose two trajectories have features at the cosine -1/2 and the
 
 
 _IN_RANDOM_ORDER = (
-    "the server and everyone else: they see the {} of {} in a random order, which the trusted shuffler does not tell"
+    "the server and everyone else who sent nothing in {1}: they see its {0} in a random order, which the trusted "
+    "shuffler does not tell"
 )
-_BEFORE_SHUFFLING = "{} before they are shuffled, and sums of less than {}: these have the local guarantee only"
+_BEFORE_SHUFFLING = (
+    "{} before they are shuffled, and sums of less than {}, which checkpoints hold: these have the local guarantee only"
+)
+_IN_THE_SAME = "users of {} who tell their own {}, or send others: they hide nobody"
 
 
 def _unprotected(record: str, attained_by: str, unit: str = _USER, adjacency: str = ADJACENCY) -> ThreatModel:
@@ -124,6 +128,7 @@ THREAT_MODELS: dict[tuple[str, TrustModel], ThreatModel] = {
         ),
         excluded=(
             _BEFORE_SHUFFLING.format("reports", "a block"),
+            _IN_THE_SAME.format("the same block", "reports"),
             "what others see of the user's own actions",
             _RETURNS,
             "timing and order of reports",
@@ -172,6 +177,7 @@ THREAT_MODELS: dict[tuple[str, TrustModel], ThreatModel] = {
         ),
         excluded=(
             _BEFORE_SHUFFLING.format("messages", "an update"),
+            _IN_THE_SAME.format("the same update", "messages"),
             "messages of the same agent in another run or trial",
             "what others see of the agent's own actions",
             "whether an agent takes part, and messages that are lost",
@@ -230,6 +236,7 @@ THREAT_MODELS: dict[tuple[str, TrustModel], ThreatModel] = {
         covered=("the shuffled bits of every block, and their sums", "policies and everything else computed from them"),
         excluded=(
             _BEFORE_SHUFFLING.format("bits", "a block"),
+            _IN_THE_SAME.format("the same block", "bits"),
             _AGENTS,
             PUBLIC_REWARDS,
             _RETURNS,

@@ -208,7 +208,9 @@ def audit_text(audit: Mapping[str, Any]) -> str:
         return f"{audit['verdict']}: {audit['note']}"
     bound, level = number(float(audit["epsilon_lb"])), audit["confidence"]
     how = f"confidence {level:g}, {audit['runs']} runs, {audit['method']}"
-    return f"epsilon at least {bound} ({how}): {audit['verdict']}"
+    claim = audit.get("probe_claim", {}).get("epsilon", "inf")
+    of = "" if claim == "inf" else f", of a claim of {number(float(claim))}"
+    return f"epsilon at least {bound}{of} ({how}): {audit['verdict']}"
 
 
 def _noise_text(noise: Mapping[str, Any]) -> str:

@@ -42,8 +42,9 @@ class ShufflePrivacy(CountSettings):
     Users between two plans are a block, and no plan comes before a block is full. All reports have the largest
     epsilon_0 at which a block of `smallest_block` users is (epsilon, delta)-DP; blocks with more users prove more.
 
-    *Formal guarantee.* (epsilon, delta)-DP of all that the server and everyone else see, under replacement of one
-    user's trajectory, by `ShuffledLoss`: a user is in one block, whose policy is a function of earlier blocks. Without
+    *Formal guarantee.* (epsilon, delta)-DP of all that the server and everyone outside the block see, under
+    replacement of one user's trajectory, by `ShuffledLoss`: a user is in one block, whose policy is a function of
+    earlier blocks. Without
     the shuffler, epsilon_0-LDP.
 
     Args:
