@@ -24,7 +24,12 @@ NOISES: dict[str, Any] = {
 RUNS, BETA = 30, 0.2
 ASKED: dict[str, Any] = {"certify_policy": True, "beta": BETA, "replan_growth": 0.05}
 SCALES: dict[str, Any] = {"bonus_scale": 0.05, "precision_scale": 0.05}
-CASES = [("private_ucb_vi", {}), ("private_ucb_vi", {"counts": "costs"}), ("private_ucb_po", {}), ("bernstein_vi", {})]
+CASES: list[tuple[str, dict[str, Any]]] = [
+    ("private_ucb_vi", {}),
+    ("private_ucb_vi", {"counts": "costs"}),
+    ("private_ucb_po", {}),
+    ("bernstein_vi", {}),
+]
 CASES += [("bernstein_vi", {"stationary": True}), ("random_vi", {"bonus_scale": 1.0, "precision_scale": 1.0})]
 
 
@@ -65,7 +70,8 @@ def test_losses_mirror_rewards() -> None:
         transitions = generator.integers(0, 500, size=4).astype(float)
         total, values = transitions.sum(), 3.0 * generator.random(4)
         rewards = total * generator.random()
-        limits = Limits(0.0, 0.0, *generator.uniform(1.0, 20.0, size=2), 1.0)
+        divergence, iota = generator.uniform(1.0, 20.0, size=2)
+        limits = Limits(0.0, 0.0, divergence, iota, 1.0)
         one, other = (np.append(transitions, [0.0, third])[:, None] for third in (rewards, total - rewards))
         found = lower_value(one, 0, values, 9.0, limits, losses=False)
         assert found == pytest.approx(lower_value(other, 0, values, 9.0, limits, losses=True))
