@@ -67,8 +67,10 @@ def test_a_cell_written_as_yaml_is_the_same_cell(tmp_path: Path) -> None:
         ),
         (
             {"privacy": NONE | {"epsilon": 1.0}},
-            "privacy.epsilon: does not belong to model none, got 1.0; remove it, or choose model: jdp or ldp or"
-            + " shuffle",
+            (
+                "privacy.epsilon: does not belong to model none, got 1.0; remove it, or choose model: jdp or ldp or "
+                "shuffle"
+            ),
         ),
         (
             {"privacy": {"model": "dp"}},
