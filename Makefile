@@ -114,7 +114,7 @@ held-out: setup  ## algorithms at equal noise on environments they were not tune
 
 reproduce: setup  ## published experiments again: numbers of the papers beside ours, in docs/ (an hour or more)
 	@$(BIN)/dprl reproduce all $(REPRODUCE_ARGS)
-	@for paper in pgc_a3c ma_ldp; do cp "$${DPRL_HOME:-dprl_runs}/reproductions/$$paper"/* docs/; done
+	@for paper in pgc_a3c ma_ldp cz22 qw24; do cp "$${DPRL_HOME:-dprl_runs}/reproductions/$$paper"/* docs/; done
 
 clean:  ## remove .venv and everything built; keeps dprl_runs
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

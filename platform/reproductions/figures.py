@@ -85,6 +85,39 @@ def _draw(axes: Axes, panel: Panel) -> None:
         axes.text(0.5, 0.93, panel.warning, fontsize=15, weight="bold", **where)
 
 
+class LogLine(NamedTuple):
+    """Line on logarithmic axes; x, y: float64[n]; form: of matplotlib, as 'o-'."""
+
+    label: str
+    x: npt.ArrayLike
+    y: npt.ArrayLike
+    colour: str
+    form: str
+
+
+class LogPanel(NamedTuple):
+    """Lines on one pair of logarithmic axes. names: of the axes."""
+
+    title: str
+    names: tuple[str, str]
+    lines: Sequence[LogLine]
+
+
+def draw_log_panels(panels: Sequence[LogPanel], title: str) -> bytes:
+    """Draw panels side by side as a PNG, each with its legend."""
+    figure = Figure(figsize=(len(panels) * _WIDTH, _HEIGHT), layout="constrained")
+    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        for line in panel.lines:
+            axes.loglog(line.x, line.y, line.form, color=line.colour, label=line.label or None, lw=1.6, ms=4.5)
+        axes.set_title(panel.title, fontsize=10)
+        axes.set_xlabel(panel.names[0])
+        axes.set_ylabel(panel.names[1])
+        axes.grid(alpha=0.3)
+        axes.legend(frameon=False, fontsize=8)
+    figure.suptitle(title, fontsize=9)
+    return render(figure, "png")
+
+
 class Point(NamedTuple):
     """Estimate of one cell."""
 

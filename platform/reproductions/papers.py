@@ -1,16 +1,16 @@
-"""Papers that can be reproduced, by the name of the algorithm."""
+"""Papers that can be reproduced, by the name of the algorithm or of the paper."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from dprl.platform.errors import broken_rule, suggestion
-from dprl.platform.reproductions import ma_ldp_page, pgc_a3c_page
+from dprl.platform.reproductions import cz22, ma_ldp_page, pgc_a3c_page, qw24
 from dprl.platform.reproductions.engine import Reproduced, Request
 
 ALL = "all"
 PAPERS: dict[str, Callable[[Request], Reproduced]] = {
-    paper.name: paper for paper in (pgc_a3c_page.PAPER, ma_ldp_page.PAPER)
+    paper.name: paper for paper in (pgc_a3c_page.PAPER, ma_ldp_page.PAPER, cz22.PAPER, qw24.PAPER)
 }
 
 

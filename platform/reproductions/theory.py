@@ -1,0 +1,252 @@
+"""Theory against runs: slopes of regret beside the exponents of a paper's bounds, as a page of a reproduction."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dprl.algorithms.base import REGRET, Float64Array
+from dprl.platform.configs.experiment import Scalar
+from dprl.platform.reports.documents.markdown import markdown_table
+from dprl.platform.reports.inference.effects import estimate
+from dprl.platform.reproductions.claims import Cell, Cells, Key, Measure
+from dprl.platform.reproductions.engine import Findings, Paper
+from dprl.platform.reproductions.figures import COLOURS, LogLine, LogPanel, draw_log_panels
+from dprl.platform.reproductions.slopes import Fit, fit
+from dprl.platform.reproductions.tables import INFINITE, epsilon_text, number
+from dprl.platform.results.cell_folder import CellResults
+from dprl.platform.results.summary import by_seed, standing
+
+Term = Mapping[str, float]
+"""A product of powers: exponents of K, epsilon, H, S, A and B."""
+
+FINAL = Measure("regret", "regret", decimals=0)
+MODELS = {"none": "no privacy", "jdp": "central", "ldp": "local"}
+WITHOUT = "none"
+_HALVINGS, _BENT, _LATE = 8, 0.5, 0.9
+_READINGS = {
+    "consistent with": "consistent",
+    "excludes, below": "below the bound",
+    "excludes, above": "above the bound",
+    "not measurable": "not measurable",
+}
+
+
+class Row(NamedTuple):
+    """One slope. quantity: regret, or its excess over the run without privacy. axis: x. where: more settings."""
+
+    algorithm: str
+    model: str
+    quantity: str
+    axis: str
+    where: str
+    found: Fit
+
+
+def value(term: Term, sizes: Mapping[str, float]) -> float:
+    """Return a term of a bound, with 1 for its constant and its logarithms."""
+    return float(math.prod(sizes[name] ** power for name, power in term.items()))
+
+
+def read(results: CellResults) -> Cell:
+    """Return the regret of the runs of a cell, summed, and their curves."""
+    ends, regrets = by_seed(results.records, REGRET.name)
+    curves = regrets.T
+    return Cell({FINAL.values: curves[:, -1]}, ends, curves, results.certificate)
+
+
+def has_bent(cell: Cell, episode: float = math.inf) -> bool:
+    """Return whether regret per episode before `episode` is below half of its largest value in the run."""
+    mean, ends = cell.curves.mean(axis=0), cell.ends.astype(float)
+    rates = np.diff(mean, prepend=0.0) / np.diff(ends, prepend=0.0)
+    last = min(int(np.searchsorted(ends, episode)), len(ends) - 1)
+    first = min(int(np.searchsorted(ends, _LATE * ends[last])), last - 1) if last else 0
+    late = (mean[last] - mean[first]) / (ends[last] - ends[first]) if last > first else rates[last]
+    return bool(late < _BENT * rates.max())
+
+
+@dataclass(frozen=True)
+class TheoryPaper(Paper):
+    """Paper with regret bounds and no experiments.
+
+    Args:
+        axes: parameters of the environment by the letters of the bounds.
+        base: sizes from which one at a time is varied.
+        terms: of every algorithm's bound: the one without privacy, and what each trust model adds.
+    """
+
+    axes: Mapping[str, str] = field(default_factory=dict)
+    base: Mapping[str, int] = field(default_factory=dict)
+    terms: Mapping[str, Mapping[str, Term]] = field(default_factory=dict)
+
+    def rows(self, cells: Cells) -> list[Row]:
+        """Return all slopes."""
+        found: list[Row] = []
+        for algorithm, terms in self.terms.items():
+            found += self._against_episodes(cells, algorithm, terms[WITHOUT])
+            for model in terms:
+                if model != WITHOUT:
+                    found += self._of_privacy(cells, algorithm, model, terms[model])
+        return found
+
+    def _against_episodes(self, cells: Cells, algorithm: str, term: Term) -> Iterator[Row]:
+        for key, cell in cells.items():
+            if (key.group, key.mechanism, key.control) == (algorithm, WITHOUT, self.sized(self.base)):
+                x, bent = _halvings(cell)
+                found = fit(x, _at(cell, x), bent, term["K"])
+                yield Row(algorithm, WITHOUT, "regret", "K", f"K \u2264 {cell.episodes:.0e}", found)
+
+    def _of_privacy(self, cells: Cells, algorithm: str, model: str, term: Term) -> Iterator[Row]:
+        """Yield the slopes of the excess over the runs without privacy, with the same seeds and episodes."""
+        pairs = {
+            key: (cell, cells[free])
+            for key, cell in cells.items()
+            if (key.group, key.mechanism) == (algorithm, model)
+            and (free := key._replace(mechanism=WITHOUT, epsilon=math.inf)) in cells
+        }
+        at_base = {key: pair for key, pair in pairs.items() if key.control == self.sized(self.base)}
+        yield Row(algorithm, model, "excess", "epsilon", "", _across(at_base, [key.epsilon for key in at_base], -1.0))
+        for key, (cell, without) in at_base.items():
+            x, bent = _halvings(cell)
+            found = fit(x, _at(cell, x) - _at(without, x), bent, term.get("K", 0.0))
+            yield Row(algorithm, model, "excess", "K", f"\u03b5 = {key.epsilon:g}", found)
+        for axis in self.axes:
+            varied = {
+                key: pair
+                for key, pair in pairs.items()
+                if key.epsilon == 1.0 and self.sized({**self.base, axis: self.size(key, axis)}) == key.control
+            }
+            if len(varied) > 1:
+                sizes = [float(self.size(key, axis)) for key in varied]
+                yield Row(algorithm, model, "excess", axis, "\u03b5 = 1", _across(varied, sizes, term[axis]))
+
+    def sized(self, sizes: Mapping[str, int]) -> str:
+        """Return the name of a size, e.g. 'H4 S3 A2'."""
+        return " ".join(f"{axis}{sizes[axis]}" for axis in self.axes)
+
+    def size(self, key: Key, axis: str) -> int:
+        """Return one size of a cell."""
+        return int(key.control.split()[list(self.axes).index(axis)].removeprefix(axis))
+
+    def verdicts(self, found: Findings) -> list[list[str]]:
+        """Return a table for a terminal: slopes with their readings. The first row are headers."""
+        return [list(_HEADERS), *map(_texts, self.rows(found.cells))]
+
+    def data(self, found: Findings) -> dict[str, Any]:
+        """Return all numbers of the page as plain data."""
+        rows = [{**row._asdict(), "found": row.found._asdict()} for row in self.rows(found.cells)]
+        for row in rows:
+            row["found"]["slope"] = row["found"]["slope"]._asdict()
+        return {**super().data(found), "slopes": rows}
+
+
+_HEADERS = (
+    *("algorithm", "trust model", "quantity", "against", "at", "points"),
+    *("exponent of the bound", "slope [95 %]", "reading"),
+)
+
+
+def _texts(row: Row) -> list[str]:
+    found, slope = row.found, row.found.slope
+    told = f"{slope.value:.2f} [{slope.lower:.2f}, {slope.upper:.2f}]" if slope.has_interval else ""
+    points = f"{found.points} of {found.of}"
+    names = [row.algorithm, MODELS[row.model], row.quantity, row.axis, row.where]
+    return [*names, points, f"{found.predicted:g}", told, _READINGS[found.verdict]]
+
+
+def _halvings(cell: Cell) -> tuple[Float64Array, np.ndarray]:
+    """Return the episodes K, K/2, K/4, ... of a run and whether its curve has bent there."""
+    x = cell.episodes / 2.0 ** np.arange(_HALVINGS)
+    places = np.unique(np.searchsorted(cell.ends, x).clip(max=len(cell.ends) - 1))
+    found = cell.ends[places].astype(np.float64)
+    return found, np.array([has_bent(cell, each) for each in found])
+
+
+def _at(cell: Cell, episodes: Float64Array) -> Float64Array:
+    """Return the regret of all runs after so many episodes, float64[n, m]."""
+    return np.asarray(cell.curves[:, np.searchsorted(cell.ends, episodes).clip(max=len(cell.ends) - 1)])
+
+
+def _across(pairs: Mapping[Key, tuple[Cell, Cell]], x: Sequence[float], predicted: float) -> Fit:
+    """Return the fit of the final excess of several cells, one a point."""
+    excess = np.stack([cell.curves[:, -1] - free.curves[:, -1] for cell, free in pairs.values()], axis=1)
+    bent = np.array([has_bent(cell) for cell, _ in pairs.values()])
+    return fit(np.array(x), excess, bent, predicted)
+
+
+def blocks_of(paper: TheoryPaper, found: Findings) -> dict[str, str]:
+    """Return the tables of a page: slopes, and algorithms at equal noise at the base sizes."""
+    rows = paper.rows(found.cells)
+    counts = {text: sum(_READINGS[row.found.verdict] == text for row in rows) for text in _READINGS.values()}
+    return {
+        "slopes": markdown_table(list(_HEADERS), list(map(_texts, rows)), [*_HEADERS[:5], "reading"]),
+        "summary": ", ".join(f"{count} {text}" for text, count in counts.items()),
+        "noise": _noise_table(paper, found.cells),
+    }
+
+
+def _noise_table(paper: TheoryPaper, cells: Cells) -> str:
+    headers = ["trust model", "claimed \u03b5", "certified \u03b5", "algorithm", "K", "regret [95 %]"]
+    lines = []
+    order = sorted(cells, key=lambda key: (list(MODELS).index(key.mechanism), key.epsilon, key.setting))
+    for key in order:
+        if key.control != paper.sized(paper.base) or key.epsilon not in (1.0, math.inf):
+            continue
+        cell = cells[key]
+        regret = estimate(cell.values[FINAL.values], "linear")
+        told = f"{number(regret.value)} [{number(regret.lower)}, {number(regret.upper)}]"
+        proved = epsilon_text(standing(cell.certificate).proved)
+        name = paper.names.get(key.group, key.group)
+        claimed = INFINITE if math.isinf(key.epsilon) else f"{key.epsilon:g}"
+        lines.append([MODELS[key.mechanism], claimed, proved, name, f"{cell.episodes:.0e}", told])
+    return markdown_table(headers, lines, headers[:1] + headers[3:4])
+
+
+def figures_of(paper: TheoryPaper, found: Findings) -> dict[str, bytes]:
+    """Return the figure of the first algorithm: regret over episodes, excess over epsilon, and the bounds dotted."""
+    algorithm = next(iter(paper.terms))
+    cells, terms = found.cells, paper.terms[algorithm]
+    at_base = {
+        key: cell for key, cell in cells.items() if (key.group, key.control) == (algorithm, paper.sized(paper.base))
+    }
+    curves: list[LogLine] = []
+    costs: list[LogLine] = []
+    for colour, (model, term) in zip(COLOURS, terms.items(), strict=False):
+        added = [] if model == WITHOUT else [term]
+        key = max((each for each in at_base if each.mechanism == model), key=lambda each: (each.setting, -each.epsilon))
+        key = key if model == WITHOUT else key._replace(epsilon=1.0)
+        cell, x = at_base[key], at_base[key].ends.astype(np.float64)
+        sizes: dict[str, float] = {**paper.base, "epsilon": 1.0}
+        bound = [sum(value(each, {**sizes, "K": k}) for each in (terms[WITHOUT], *added)) for k in x]
+        curves += [LogLine(MODELS[model], x, cell.curves.mean(axis=0), colour, "-")]
+        curves += [LogLine("", x, bound, colour, ":")]
+        keys = sorted((each for each in at_base if each.mechanism == model), key=lambda each: each.epsilon)
+        if added:
+            epsilons = [each.epsilon for each in keys]
+            free = at_base[key._replace(mechanism=WITHOUT, epsilon=math.inf)]
+            excess = [float((at_base[each].curves[:, -1] - free.curves[:, -1]).mean()) for each in keys]
+            bound = [value(term, {**sizes, "K": key.setting, "epsilon": each}) for each in epsilons]
+            costs += [LogLine(MODELS[model], epsilons, excess, colour, "o-")]
+            costs += [LogLine("", epsilons, bound, colour, ":")]
+    panels = [
+        LogPanel("regret at \u03b5 = 1", ("episodes", "regret"), curves),
+        LogPanel("cost of privacy", ("\u03b5", "regret less that without privacy"), costs),
+    ]
+    return {
+        f"{paper.name}_slopes.png": draw_log_panels(panels, "dotted: the bounds, with 1 for constants and logarithms")
+    }
+
+
+def key_of(axes: Mapping[str, str]) -> Callable[[str, Mapping[str, Scalar]], Key]:
+    """Return the function that names a cell: by algorithm, trust model, epsilon, episodes and sizes."""
+
+    def key(group: str, flat: Mapping[str, Scalar]) -> Key:
+        sizes = " ".join(f"{axis}{flat[parameter]}" for axis, parameter in axes.items())
+        epsilon = float(flat.get("privacy.epsilon", math.inf))
+        return Key(group, str(flat["privacy.model"]), epsilon, float(flat["episodes"]), sizes)
+
+    return key
