@@ -6,7 +6,7 @@ import zipfile
 import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,7 +113,7 @@ class Logged:
             array.setflags(write=False)
         return LoggedEpisodes(self.name, self.n_states, self.n_actions, self.stationary, self.start, *arrays)
 
-    def _arrays(self) -> dict[str, NDArray[np.generic]]:
+    def _arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays of the file; raise ValueError if they cannot be read."""
         path = Path(self.file)
         if not path.is_file():

