@@ -189,3 +189,6 @@ def test_a_bad_file_ends_with_exit_code_2(
         config.write_text(CONFIG.format(file=file, model="jdp", episodes=USERS + 1))
         assert main(["run", str(config)]) == 2
         assert message in capsys.readouterr().err
+    config.write_text(CONFIG.format(file=file, model="jdp", episodes=USERS + 1).replace("seeds: 1", "seeds: 2"))
+    assert main(["run", str(config)]) == 2
+    assert "must be 1 with env logged, got 2" in capsys.readouterr().err
