@@ -7,6 +7,7 @@ from dprl.algorithms.bernstein_vi import BernsteinVIConfig
 from dprl.algorithms.dp_nash_vi import DPNashVIConfig, DPUCBVIConfig
 from dprl.algorithms.ldp_obi import LDPOBIConfig
 from dprl.algorithms.ldp_sign_votes import LDPSignVotesConfig
+from dprl.algorithms.logged_vi import LoggedVIConfig
 from dprl.algorithms.ma_ldp import MALDPConfig
 from dprl.algorithms.offline_vi import OfflineVIConfig
 from dprl.algorithms.pgc_a3c import PGCA3CConfig
@@ -24,6 +25,7 @@ _CONFIGS: tuple[type[AlgorithmConfig], ...] = (
     BernsteinVIConfig,
     RandomVIConfig,
     OfflineVIConfig,
+    LoggedVIConfig,
     DPUCBVIConfig,
     DPNashVIConfig,
     PGCA3CConfig,
@@ -41,6 +43,7 @@ __all__ = [
     "DPUCBVIConfig",
     "LDPOBIConfig",
     "LDPSignVotesConfig",
+    "LoggedVIConfig",
     "MALDPConfig",
     "Metric",
     "OfflineVIConfig",

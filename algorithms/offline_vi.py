@@ -32,7 +32,7 @@ class _Bonus(NamedTuple):
     proved: Limits
 
 
-class _Tables(NamedTuple):
+class OfflineTables(NamedTuple):
     """Arrays of planning.
 
     policy float64[H, S, A]: the behaviour policy until the release, then the output; optimistic float64[S]: certified
@@ -45,9 +45,15 @@ class _Tables(NamedTuple):
     values: Float64Array
     older: Float64Array
 
+    @classmethod
+    def zeros(cls, policy: Float64Array) -> OfflineTables:
+        """Return tables before any planning: a behaviour policy float64[H, S, A], and values of zero."""
+        n_states = policy.shape[1]
+        return cls(policy, np.zeros(n_states), np.zeros(n_states), np.zeros((2, n_states)))
+
 
 @kernel
-def plan(counts: Released, bonus: _Bonus, tables: _Tables) -> tuple[bool, float]:
+def plan(counts: Released, bonus: _Bonus, tables: OfflineTables) -> tuple[bool, float]:
     """Pessimistic value iteration, and the certificate of the policy that it finds.
 
     Returns (did the policy change, share of (h, s, a) with bounds that the counts do not raise). Before the release it
@@ -83,27 +89,16 @@ run = learning_loop(plan, play_stochastic, stochastic_regret)
 
 
 @dataclass(frozen=True)
-class OfflineVIConfig(StationaryMDPConfig):
-    """Pessimistic value iteration on one private release of logged episodes, with a certified value (ours).
+class PessimisticVIConfig(StationaryMDPConfig):
+    """Settings of pessimistic value iteration on one private release of users 1..K-1, with a certified value (ours).
 
-    Users 1..K-1 are logged under the behaviour policy, and episode K plays the output policy. The certified lower bound
-    holds at any scale; the scales act on the choice of the policy only.
-
-    Best with `families: one_hot` and, under jdp, `counter: auto`.
-
-    Args:
-        exploration: how often the behaviour policy takes a uniformly random action, in [0, 1]; else it takes an optimal
-            one, as an expert would. The algorithm does not read it.
+    The certified lower bound holds at any scale; the scales act on the choice of the policy only.
     """
 
-    exploration: float = 1.0
-    name: ClassVar[str] = "offline_vi"
     online: ClassVar[bool] = False
-    metrics: ClassVar[tuple[Metric, ...]] = (REGRET, SATURATED, LOWER_BOUND, VALUE, OPTIMUM_GAP)
     bounds_optimum: ClassVar[bool | None] = None
     theorem: ClassVar[str | None] = "docs/offline_vi.md, Theorem 1 (lower bound)"
     plan = staticmethod(plan)
-    run = staticmethod(run)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -111,9 +106,6 @@ class OfflineVIConfig(StationaryMDPConfig):
             raise ValueError(
                 f"certify_policy must be false with {self.name}, got True; it always gives the lower bound"
             )
-        check_number("exploration", self.exploration, 0.0)
-        if self.exploration > 1.0:
-            raise ValueError(f"exploration must be at most 1, got {self.exploration}; it is a share of actions")
         if self.replan_growth != 0.0:
             raise ValueError(
                 f"replan_growth must be 0 with {self.name}, got {self.replan_growth}; it plans once, from one release"
@@ -137,21 +129,45 @@ class OfflineVIConfig(StationaryMDPConfig):
         planning = proved._replace(e=scaled[0], e_rewards=scaled[1], scale=self.bonus_scale)
         return _Bonus(planning, proved)
 
-    def tables(self, env: FiniteMDP, episodes: int) -> _Tables:  # noqa: ARG002
+    def measure(self, simulator: Any, tables: Any) -> dict[str, float]:  # noqa: ANN401 - as in the base class
+        """Return the certified lower bound of the policy's value."""
+        return {LOWER_BOUND.name: float(simulator.start @ tables.optimistic)}
+
+
+@dataclass(frozen=True)
+class OfflineVIConfig(PessimisticVIConfig):
+    """Pessimistic value iteration on one private release of logged episodes, with a certified value (ours).
+
+    Users 1..K-1 are logged under the behaviour policy, and episode K plays the output policy. The certified lower bound
+    holds at any scale; the scales act on the choice of the policy only.
+
+    Best with `families: one_hot` and, under jdp, `counter: auto`.
+
+    Args:
+        exploration: how often the behaviour policy takes a uniformly random action, in [0, 1]; else it takes an optimal
+            one, as an expert would. The algorithm does not read it.
+    """
+
+    exploration: float = 1.0
+    name: ClassVar[str] = "offline_vi"
+    metrics: ClassVar[tuple[Metric, ...]] = (REGRET, SATURATED, LOWER_BOUND, VALUE, OPTIMUM_GAP)
+    run = staticmethod(run)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("exploration", self.exploration, 0.0)
+        if self.exploration > 1.0:
+            raise ValueError(f"exploration must be at most 1, got {self.exploration}; it is a share of actions")
+
+    def tables(self, env: FiniteMDP, episodes: int) -> OfflineTables:  # noqa: ARG002
         """Return the behaviour policy, and values of zero."""
         expert = np.eye(env.n_actions)[env.optimum()[1]]
-        return _Tables(
-            policy=(1.0 - self.exploration) * expert + self.exploration / env.n_actions,
-            optimistic=np.zeros(env.n_states),
-            values=np.zeros(env.n_states),
-            older=np.zeros((2, env.n_states)),
-        )
+        return OfflineTables.zeros((1.0 - self.exploration) * expert + self.exploration / env.n_actions)
 
     def measure(self, simulator: Simulator, tables: Any) -> dict[str, float]:  # noqa: ANN401 - as in the base class
         """Return the certified lower bound of the policy's value, that value, and its distance from the optimum."""
         value = float(stochastic_policy_value(simulator, tables.policy))
-        return {
-            LOWER_BOUND.name: float(simulator.start @ tables.optimistic),
+        return super().measure(simulator, tables) | {
             VALUE.name: value,
             OPTIMUM_GAP.name: max(0.0, simulator.optimal_value - value),
         }

@@ -21,6 +21,7 @@ from dprl.envs.games import MarkovGame, Pursuit, RandomGame, RockPaperScissors, 
 from dprl.envs.garnet import Garnet
 from dprl.envs.gridworld import GridWorld
 from dprl.envs.gymnasium_tables import GymnasiumTable
+from dprl.envs.logged import Logged, LoggedEpisodes
 from dprl.envs.network_mdp import LinearMixtureMDP, NetworkMDP
 from dprl.envs.parallel_env import LinearMixtureEnv, MarkovGameEnv
 from dprl.envs.random_mdp import RandomMDP
@@ -29,6 +30,7 @@ from dprl.envs.riverswim import RiverSwim
 __all__ = [
     "ENVIRONMENTS",
     "GAMES",
+    "LOGS",
     "MDPS",
     "MIXTURES",
     "TASKS",
@@ -46,6 +48,8 @@ __all__ = [
     "GymnasiumTable",
     "LinearMixtureEnv",
     "LinearMixtureMDP",
+    "Logged",
+    "LoggedEpisodes",
     "MarkovGame",
     "MarkovGameEnv",
     "NetworkMDP",
@@ -69,17 +73,20 @@ _MDPS: tuple[type[EnvConfig[FiniteMDP]], ...] = (
 _GAMES: tuple[type[EnvConfig[MarkovGame]], ...] = (RandomGame, RockPaperScissors, Soccer, Pursuit)
 _MIXTURES: tuple[type[EnvConfig[LinearMixtureMDP]], ...] = (NetworkMDP,)
 _TASKS: tuple[type[EnvConfig[CartPole]], ...] = (CartPoleGravity,)
+_LOGS: tuple[type[EnvConfig[LoggedEpisodes]], ...] = (Logged,)
 
 MDPS: dict[str, type[EnvConfig[FiniteMDP]]] = {spec.name: spec for spec in _MDPS}
 GAMES: dict[str, type[EnvConfig[MarkovGame]]] = {spec.name: spec for spec in _GAMES}
 MIXTURES: dict[str, type[EnvConfig[LinearMixtureMDP]]] = {spec.name: spec for spec in _MIXTURES}
 TASKS: dict[str, type[EnvConfig[CartPole]]] = {spec.name: spec for spec in _TASKS}
-ENVIRONMENTS: dict[str, type[EnvConfig[Env]]] = {**MDPS, **GAMES, **MIXTURES, **TASKS}
+LOGS: dict[str, type[EnvConfig[LoggedEpisodes]]] = {spec.name: spec for spec in _LOGS}
+ENVIRONMENTS: dict[str, type[EnvConfig[Env]]] = {**MDPS, **GAMES, **MIXTURES, **TASKS, **LOGS}
 _REGISTRIES: dict[type[Env], dict[str, type[EnvConfig[Any]]]] = {
     FiniteMDP: MDPS,
     MarkovGame: GAMES,
     LinearMixtureMDP: MIXTURES,
     CartPole: TASKS,
+    LoggedEpisodes: LOGS,
 }
 """Where environments of each class are entered."""
 
@@ -88,6 +95,7 @@ _MAKERS = {
     MarkovGame.kind: "make_game or pettingzoo.make",
     LinearMixtureMDP.kind: "make_mixture or pettingzoo.make",
     CartPole.kind: "gymnasium.make",
+    LoggedEpisodes.kind: "algorithm logged_vi",
 }
 """Functions that make an environment, by kind."""
 

@@ -14,7 +14,7 @@ import yaml
 
 from dprl.algorithms import ALGORITHMS, Algorithm, AlgorithmConfig, Metric
 from dprl.algorithms.base import TrustSettings
-from dprl.envs import ENVIRONMENTS, Env, EnvConfig
+from dprl.envs import ENVIRONMENTS, Env, EnvConfig, LoggedEpisodes
 from dprl.platform.configs.sections import field_names, read_dataclass, read_registered, require_mapping, unknown_key
 from dprl.platform.configs.trust_models import check_model, class_of, example_for
 from dprl.platform.errors import UserError, broken_rule, shortened, shown
@@ -216,6 +216,11 @@ def _check_played(experiment: Experiment) -> None:
     """Raise ValueError unless the algorithm plays this kind of environment."""
     algorithm, env = experiment.algorithm, experiment.env
     if issubclass(env.builds, algorithm.plays):
+        if issubclass(env.builds, LoggedEpisodes) and experiment.privacy.model != "none" and experiment.seeds > 1:
+            raise ValueError(
+                f"seeds must be 1 with env {env.name}, got {experiment.seeds}; each would be one more release of the "
+                "same users"
+            )
         return
     fitting = sorted(name for name, spec in ENVIRONMENTS.items() if issubclass(spec.builds, algorithm.plays))
     players = sorted(name for name, config in ALGORITHMS.items() if issubclass(env.builds, config.plays))

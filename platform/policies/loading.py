@@ -41,6 +41,11 @@ def load_policy(path: str | Path, seed: int | None = None, generator: np.random.
     folder = _cell_folder(Path(path))
     table = _table(folder.policy_file, seed)
     env = _experiment(folder).env
+    if env.builds not in POLICIES:
+        raise UserError(
+            f"{folder.policy_file}: must be a cell with a simulated environment, got {env.name}, a {env.builds.kind}; "
+            "read the table 'policy' with numpy.load"
+        )
     try:
         return POLICIES[env.builds](table, env, generator or np.random.default_rng())
     except ValueError as error:

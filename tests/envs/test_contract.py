@@ -12,11 +12,12 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from dprl.envs import ENVIRONMENTS, GAMES, MDPS, MIXTURES, Env, EnvConfig, FiniteMDP, LinearMixtureMDP, MarkovGame
+from dprl.envs import ENVIRONMENTS, GAMES, LOGS, MDPS, MIXTURES, Env, EnvConfig, FiniteMDP, LinearMixtureMDP, MarkovGame
 from dprl.envs.dynamics import roll_out
 
 ALPHA = 1e-6
-NAMES = sorted(ENVIRONMENTS)
+# Files of episodes are in tests/algorithms/test_logged_vi.py: without a file there is nothing to build.
+NAMES = sorted({*ENVIRONMENTS} - {*LOGS})
 # Those that are arrays of transitions and rewards.
 TABLES = sorted({**MDPS, **GAMES, **MIXTURES})
 # The field that makes the environment large, where it is not n_states, and those whose horizon is their size.

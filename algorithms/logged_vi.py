@@ -1,0 +1,114 @@
+"""logged_vi: offline_vi on a file of logged episodes, for environments that nobody can simulate.
+
+docs/offline_vi.md, 'Your own logged episodes', has the format of the file and an example.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from dprl.algorithms.base import SATURATED, Float64Array, Int64Array, Metric
+from dprl.algorithms.offline_vi import OfflineTables, PessimisticVIConfig, plan
+from dprl.algorithms.tabular import learning_loop
+from dprl.algorithms.tabular.lower_bounds import LOWER_BOUND
+from dprl.algorithms.tabular.simulator import EpisodeBuffer, episode_buffer, write_visits
+from dprl.compiled import inlined
+from dprl.envs import Env, LoggedEpisodes
+from dprl.privacy import CountPrivatizer, PrivacyConfig, Streams
+
+_REWARDS = 2
+
+
+class LoggedUsers(NamedTuple):
+    """Users of a file for compiled loops; only `play_logged` may read their rows.
+
+    states int64[N, H+1], actions int64[N, H], rewards float64[N, H]: user k's episode is row k - 1; shape: S, A;
+    start float64[S]: distribution of the first state; episodes: K = N + 1; device: a user's.
+    """
+
+    states: Int64Array
+    actions: Int64Array
+    rewards: Float64Array
+    shape: tuple[int, int]
+    start: Float64Array
+    episodes: int
+    device: EpisodeBuffer
+
+    def identity(self) -> tuple[np.ndarray, ...]:
+        """Return arrays that differ for other sizes; a digest of records would be published by no mechanism."""
+        return np.array([*self.shape, self.actions.shape[1], self.episodes]), self.start
+
+    def __repr__(self) -> str:
+        return f"LoggedUsers({self.episodes - 1} users)"
+
+
+@inlined
+def play_logged(users: LoggedUsers, policy: Float64Array, user: int) -> None:  # noqa: ARG001 - the loop's signature
+    """User side: the logged episode of `user`; leaves the contribution in users.device. User K has no episode."""
+    if user < users.episodes:
+        device, row = users.device, user - 1
+        write_visits(users.states[row], users.actions[row], users.shape, device.cells, device.amounts)
+        for h in range(users.rewards.shape[1]):
+            device.cells[h, _REWARDS] = device.cells[h, _REWARDS - 1]
+            device.amounts[h, _REWARDS] = users.rewards[row, h]
+
+
+@inlined
+def unknown_regret(users: LoggedUsers, policy: Float64Array) -> float:  # noqa: ARG001 - the loop's signature
+    """Return 0 for the loop; no regret is reported, as the environment is unknown."""
+    return 0.0
+
+
+run = learning_loop(plan, play_logged, unknown_regret)
+
+
+@dataclass(frozen=True)
+class LoggedVIConfig(PessimisticVIConfig):
+    """Pessimistic value iteration on one private release of the episodes of a file, with a certified value (ours).
+
+    Users 1..K-1 are the rows of the file. No episode is simulated, and neither regret nor value is reported.
+
+    Best with `families: one_hot` and, under jdp, `counter: auto`.
+    """
+
+    name: ClassVar[str] = "logged_vi"
+    plays: ClassVar[type[Env]] = LoggedEpisodes
+    metrics: ClassVar[tuple[Metric, ...]] = (SATURATED, LOWER_BOUND)
+    run = staticmethod(run)
+
+    def privatizer(self, env: Any, privacy: PrivacyConfig, episodes: int, streams: Streams) -> CountPrivatizer:  # noqa: ANN401
+        """Return the privatizer of the counts of the file's users; raise ValueError where `episodes` does not fit.
+
+        Noise of a seed is refused: with another file the same noise would hide other records, and the difference of
+        the two releases would show them.
+        """
+        if episodes != env.n_users + 1:
+            raise ValueError(
+                f"episodes must be {env.n_users + 1}, the file's {env.n_users} users and one, got {episodes}; set it"
+            )
+        if privacy.model != "none" and streams.noise.entropy == "seed":
+            raise ValueError(
+                f"entropy must be os with {self.name}, got seed; another file would get the same noise: "
+                "write noise: {arithmetic: exact, entropy: os}"
+            )
+        return super().privatizer(env, privacy, episodes, streams)
+
+    def simulator(self, env: Any, episodes: int, streams: Streams) -> Any:  # noqa: ANN401, ARG002
+        """Return the users of the file."""
+        return LoggedUsers(
+            states=env.states,
+            actions=env.actions,
+            rewards=env.rewards,
+            shape=(env.n_states, env.n_actions),
+            start=np.eye(env.n_states)[env.start],
+            episodes=episodes,
+            device=episode_buffer(env.horizon, _REWARDS + 1),
+        )
+
+    def tables(self, env: Any, episodes: int) -> OfflineTables:  # noqa: ANN401, ARG002
+        """Return a uniform policy, in place until the release, and values of zero."""
+        shape = env.horizon, env.n_states, env.n_actions
+        return OfflineTables.zeros(np.full(shape, 1.0 / env.n_actions))

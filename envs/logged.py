@@ -1,0 +1,139 @@
+"""Logged episodes from a file: users whose records lie there, without a simulator."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dprl.envs.base import Env
+from dprl.envs.checks import require_flag, require_integers, require_size
+
+__all__ = ["Logged", "LoggedEpisodes"]
+
+_ARRAYS = {"states": "iu", "actions": "iu", "rewards": "f"}
+_DTYPES = {"iu": "integers", "f": "floats"}
+
+
+@dataclass(frozen=True, eq=False)
+class LoggedEpisodes:
+    """Episodes of N users, one a row. Nobody knows their environment, so no value or regret is exact.
+
+    name: the registry name of the spec that built it. states: int64 [N, H + 1], all rows from the state `start`;
+    actions: int64 [N, H]; rewards: float64 [N, H] in [0, 1]. stationary: whether the environment is known to be the
+    same at every step.
+    """
+
+    kind: ClassVar[str] = "file of logged episodes"
+
+    name: str
+    n_states: int
+    n_actions: int
+    stationary: bool
+    start: int
+    states: NDArray[np.int64] = field(repr=False)
+    actions: NDArray[np.int64] = field(repr=False)
+    rewards: NDArray[np.float64] = field(repr=False)
+
+    @property
+    def horizon(self) -> int:
+        """H, the number of steps of an episode."""
+        return int(self.actions.shape[1])
+
+    @property
+    def n_users(self) -> int:
+        """N, the number of logged users."""
+        return int(self.actions.shape[0])
+
+
+@dataclass(frozen=True)
+class Logged:
+    """Logged episodes of real users, from a file.
+
+    The file is an .npz with `states` (integers [N, H + 1]), `actions` (integers [N, H]) and `rewards` (floats [N, H]
+    in [0, 1]), one row a user. Shorter episodes are padded with an absorbing state of reward 0.
+
+    Args:
+        file: path of the file. n_states, n_actions: S and A; they are public, so they are not read off the records.
+            horizon: H. stationary: the environment is known to be the same at every step. start: first state of every
+            episode; it is public.
+    """
+
+    name: ClassVar[str] = "logged"
+    builds: ClassVar[type[Env]] = LoggedEpisodes
+
+    file: str = "episodes.npz"
+    n_states: int = 6
+    n_actions: int = 2
+    horizon: int = 20
+    stationary: bool = False
+    start: int = 0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.file, str) or not self.file:
+            raise ValueError(f"file must be a path, got {self.file!r}; write e.g. file: episodes.npz")
+        require_integers(self, n_states=1, n_actions=1, horizon=1, start=0)
+        require_flag("stationary", self.stationary)
+        if self.start >= self.n_states:
+            raise ValueError(f"start must be below n_states = {self.n_states}, got {self.start}; states count from 0")
+        require_size(self.name, self.sizes, "horizon, n_states or n_actions")
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """H, S, and the number of actions."""
+        return self.horizon, self.n_states, self.n_actions
+
+    def build(self) -> LoggedEpisodes:
+        """Read the file. Raises ValueError unless it fits; the message has no value of a user's record."""
+        found = self._arrays()
+        steps = {"states": self.horizon + 1, "actions": self.horizon, "rewards": self.horizon}
+        n_users = len(found["states"]) if found["states"].ndim else 0
+        for key, array in found.items():
+            if array.dtype.kind not in _ARRAYS[key]:
+                raise self._wrong(key, f"must hold {_DTYPES[_ARRAYS[key]]}, got {array.dtype}", "convert it")
+            if array.shape != (n_users, steps[key]) or n_users == 0:
+                rule = f"must have shape [N, {steps[key]}] with the N >= 1 rows of states, got {list(array.shape)}"
+                raise self._wrong(key, rule, "pad short episodes with an absorbing state, or set horizon")
+        states, actions, rewards = found["states"], found["actions"], found["rewards"]
+        self._check("states", (states >= 0) & (states < self.n_states), f"must be in 0..{self.n_states - 1}")
+        self._check("actions", (actions >= 0) & (actions < self.n_actions), f"must be in 0..{self.n_actions - 1}")
+        self._check("rewards", (rewards >= 0.0) & (rewards <= 1.0), "must be a number in [0, 1]")
+        self._check("states", states[:, :1] == self.start, f"must be the first state {self.start}")
+        arrays = (
+            np.array(states, dtype=np.int64, order="C"),
+            np.array(actions, dtype=np.int64, order="C"),
+            np.array(rewards, dtype=np.float64, order="C"),
+        )
+        for array in arrays:
+            array.setflags(write=False)
+        return LoggedEpisodes(self.name, self.n_states, self.n_actions, self.stationary, self.start, *arrays)
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays of the file; raise ValueError if they cannot be read."""
+        path = Path(self.file)
+        if not path.is_file():
+            raise ValueError(f"file must be an .npz of episodes, got no file {self.file!r}; give its absolute path")
+        try:
+            loaded = np.load(path, allow_pickle=False)
+            if not isinstance(loaded, np.lib.npyio.NpzFile):
+                raise TypeError
+            with loaded:
+                return {key: np.asarray(loaded[key]) for key in _ARRAYS}
+        except (OSError, ValueError, KeyError, EOFError, TypeError, MemoryError, zipfile.BadZipFile, zlib.error):
+            raise ValueError(
+                f"file must be an .npz with arrays {', '.join(_ARRAYS)}, none of them pickled, got {self.file!r} "
+                "without them; write it with numpy.savez"
+            ) from None
+
+    def _check(self, key: str, fits: NDArray[np.bool_], rule: str) -> None:
+        if not fits.all():
+            at = [int(number) for number in np.argwhere(~fits)[0]]
+            raise self._wrong(f"{key}{at}", f"{rule}, got another value (not shown: it is a user's)", "correct it")
+
+    def _wrong(self, key: str, rule: str, remedy: str) -> ValueError:
+        return ValueError(f"file {self.file!r}: {key} {rule}; {remedy}")

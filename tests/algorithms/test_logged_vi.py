@@ -1,0 +1,194 @@
+"""logged_vi: the rows of a file count as the same simulated episodes do, and what does not fit is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dprl.algorithms.logged_vi import LoggedVIConfig
+from dprl.algorithms.offline_vi import OfflineVIConfig, PessimisticVIConfig
+from dprl.algorithms.tabular.simulator import play_stochastic
+from dprl.envs import Logged, LoggedEpisodes, RiverSwim
+from dprl.platform.command_line import main
+from dprl.platform.errors import UserError
+from dprl.platform.policies.loading import load_policy
+from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy, Streams
+
+USERS = 40
+SIZES: dict[str, Any] = {"n_states": 3, "n_actions": 2, "horizon": 4}
+RIVER = RiverSwim(n_states=3, horizon=4)
+CONFIG = """\
+name: logs
+algorithm: {{name: logged_vi}}
+env: {{name: logged, file: {file}, n_states: 3, n_actions: 2, horizon: 4}}
+privacy: {{model: {model}, epsilon: 5.0}}
+episodes: {episodes}
+seeds: 1
+release: true
+"""
+Arrays = dict[str, np.ndarray]
+
+
+def logged_arrays() -> Arrays:
+    """The episodes that offline_vi simulates from the streams of `Streams(0, "same")`."""
+    env, config = RIVER.build(), OfflineVIConfig()
+    users = config.simulator(env, USERS + 1, Streams(0, "same"))
+    policy, rows = config.tables(env, USERS + 1).policy, []
+    for user in range(1, USERS + 1):
+        play_stochastic(users, policy, user)
+        rows.append((users.device.states.copy(), users.device.actions.copy()))
+    states, actions = (np.array(each) for each in zip(*rows, strict=True))
+    return {
+        "states": states,
+        "actions": actions,
+        "rewards": env.rewards[np.arange(4), states[:, :-1], actions],
+    }
+
+
+def write(folder: Path, **arrays: np.ndarray) -> Path:
+    file = folder / "episodes.npz"
+    np.savez(file, **arrays)  # type: ignore[arg-type]
+    return file
+
+
+def logged(folder: Path, **settings: Any) -> LoggedEpisodes:
+    return Logged(str(write(folder, **logged_arrays())), **SIZES, **settings).build()
+
+
+@pytest.mark.parametrize("stationary", [False, True])
+@pytest.mark.parametrize("privacy", [NoPrivacy(), CentralPrivacy(20.0), LocalPrivacy(200.0)], ids=lambda p: p.model)
+def test_the_file_gives_the_counts_of_the_same_simulated_episodes(
+    privacy: Any, stationary: bool, tmp_path: Path
+) -> None:
+    learners = []
+    for config, env in (
+        (OfflineVIConfig(stationary=stationary, simulation="users"), RIVER.build()),
+        (LoggedVIConfig(stationary=stationary), logged(tmp_path, stationary=stationary)),
+    ):
+        streams = Streams(0, "same")
+        # Not that of LoggedVIConfig, which refuses noise of a seed.
+        privatizer = PessimisticVIConfig.privatizer(config, env, privacy, USERS + 1, streams)  # type: ignore[arg-type]
+        learner: Any = config.build(env, privatizer, USERS + 1, streams)  # type: ignore[arg-type]
+        learners.append((learner, learner.learn(USERS + 1)))
+    (ours, found), (theirs, expected) = learners[1], learners[0]
+    released = [one.privatizer.release() for one in (ours, theirs)]
+    assert released[0].users == released[1].users == USERS
+    assert np.array(released[0].values).tobytes() == np.array(released[1].values).tobytes()
+    assert np.array_equal(ours.policy, theirs.policy)
+    assert found.metrics == {name: expected.metrics[name] for name in ("saturated", "lower_bound")}
+
+
+def test_noise_of_a_seed_and_another_number_of_users_are_refused(tmp_path: Path) -> None:
+    env = logged(tmp_path)
+    with pytest.raises(ValueError, match=r"^entropy must be os with logged_vi, got seed; .*: write noise: "):
+        LoggedVIConfig().privatizer(env, CentralPrivacy(1.0), USERS + 1, Streams(0, "x"))
+    with pytest.raises(ValueError, match=r"^episodes must be 41, the file's 40 users and one, got 40; "):
+        LoggedVIConfig().privatizer(env, NoPrivacy(), USERS, Streams(0, "x"))
+
+
+def test_no_record_is_part_of_the_identity_or_printed(tmp_path: Path) -> None:
+    env = logged(tmp_path)
+    users = LoggedVIConfig().simulator(env, USERS + 1, Streams(0, "x"))
+    assert [part.size for part in users.identity()] == [4, 3]
+    assert "array" not in repr(env) + repr(users)
+
+
+def changed(key: str, value: float, at: tuple[int, int] = (7, 2)) -> Callable[[Arrays], Arrays]:
+    def change(arrays: Arrays) -> Arrays:
+        arrays[key][at] = value
+        return arrays
+
+    return change
+
+
+BAD: dict[str, tuple[Callable[[Arrays], Arrays], str]] = {
+    "state": (changed("states", 3), r"states\[7, 2\] must be in 0\.\.2, got another value \(not shown"),
+    "action": (changed("actions", -1), r"actions\[7, 2\] must be in 0\.\.1"),
+    "reward": (changed("rewards", 1.5), r"rewards\[7, 2\] must be a number in \[0, 1\]"),
+    "NaN": (changed("rewards", np.nan), r"rewards\[7, 2\] must be a number in \[0, 1\]"),
+    "start": (changed("states", 1, (5, 0)), r"states\[5, 0\] must be the first state 0"),
+    "dtype": (lambda found: found | {"states": found["states"] * 1.0}, "states must hold integers, got float64"),
+    "whole rewards": (lambda found: found | {"rewards": found["actions"]}, "rewards must hold floats, got int64"),
+    "horizon": (lambda found: found | {"states": found["states"][:, 1:]}, r"states must have shape \[N, 5\]"),
+    "users": (lambda found: found | {"actions": found["actions"][1:]}, r"actions must have shape .*, got \[39, 4\]"),
+    "nobody": (lambda found: {key: array[:0] for key, array in found.items()}, r"states must have shape .*N >= 1"),
+    "scalar": (lambda found: found | {"states": np.array(1)}, r"states must have shape .*, got \[\]"),
+    "missing": (lambda found: {"states": found["states"]}, "must be an .npz with arrays states, actions, rewards"),
+    "pickled": (lambda found: found | {"actions": found["actions"].astype(object)}, "none of them pickled"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_file_that_does_not_fit_is_refused_in_one_line(case: str, tmp_path: Path) -> None:
+    change, message = BAD[case]
+    file = write(tmp_path, **change(logged_arrays()))
+    with pytest.raises(ValueError, match=message) as caught:
+        Logged(str(file), **SIZES).build()
+    assert str(file) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 100, -40])
+def test_a_damaged_file_is_refused(cut: int, tmp_path: Path) -> None:
+    file = write(tmp_path, **logged_arrays())
+    file.write_bytes(file.read_bytes()[:cut])
+    with pytest.raises(ValueError, match=r"^file must be an \.npz with arrays"):
+        Logged(str(file), **SIZES).build()
+
+
+def test_changed_bytes_and_a_single_array_are_refused(tmp_path: Path) -> None:
+    file = write(tmp_path, **logged_arrays())
+    content = bytearray(file.read_bytes())
+    content[300] ^= 0xFF
+    file.write_bytes(content)
+    single = tmp_path / "single.npy"
+    np.save(single, np.zeros(3))
+    for each in (file, single):
+        with pytest.raises(ValueError, match=r"^file must be an \.npz with arrays"):
+            Logged(str(each), **SIZES).build()
+
+
+@pytest.mark.parametrize(
+    "settings", [{"file": ""}, {"start": 3}, {"n_states": 0}, {"stationary": 1}], ids=lambda one: next(iter(one))
+)
+def test_settings_that_do_not_fit_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=f"^{next(iter(settings))} must be "):
+        Logged(**(SIZES | settings))
+
+
+@pytest.mark.parametrize("model", ["jdp", "ldp"])
+def test_a_release_of_a_file_has_records_without_regret(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DPRL_HOME", str(tmp_path / "home"))
+    file = tmp_path / "logs.yaml"
+    file.write_text(CONFIG.format(file=write(tmp_path, **logged_arrays()), model=model, episodes=USERS + 1))
+    assert main(["run", str(file)]) == 0
+    files = list((tmp_path / "home").rglob("records.parquet"))
+    assert files
+    for records in files:
+        columns = set(pd.read_parquet(records).columns)
+        assert {"saturated", "lower_bound"} <= columns
+        assert not {"regret", "regret_per_episode", "value", "optimum_gap"} & columns
+    with pytest.raises(UserError, match="must be a cell with a simulated environment, got logged"):
+        load_policy(next(file for file in (tmp_path / "home" / "sweeps").rglob("policy.npz")))
+
+
+def test_a_bad_file_ends_with_exit_code_2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DPRL_HOME", str(tmp_path / "home"))
+    config = tmp_path / "logs.yaml"
+    bad = write(tmp_path, **changed("actions", 9)(logged_arrays()))
+    for file, message in ((bad, "actions[7, 2] must be in 0..1"), (tmp_path / "none.npz", "got no file")):
+        config.write_text(CONFIG.format(file=file, model="jdp", episodes=USERS + 1))
+        assert main(["run", str(config)]) == 2
+        assert message in capsys.readouterr().err
+    config.write_text(CONFIG.format(file=file, model="jdp", episodes=USERS + 1).replace("seeds: 1", "seeds: 2"))
+    assert main(["run", str(config)]) == 2
+    assert "must be 1 with env logged, got 2" in capsys.readouterr().err
