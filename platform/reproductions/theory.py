@@ -83,7 +83,7 @@ class TheoryPaper(Paper):
     base: Mapping[str, int] = field(default_factory=dict)
     terms: Mapping[str, Mapping[str, Term]] = field(default_factory=dict)
 
-    def rows(self, cells: Cells) -> list[Row]:
+    def slopes(self, cells: Cells) -> list[Row]:
         """Return all slopes."""
         found: list[Row] = []
         for algorithm, terms in self.terms.items():
@@ -134,11 +134,11 @@ class TheoryPaper(Paper):
 
     def verdicts(self, found: Findings) -> list[list[str]]:
         """Return a table for a terminal: slopes with their readings. The first row are headers."""
-        return [list(_HEADERS), *map(_texts, self.rows(found.cells))]
+        return [list(_HEADERS), *map(_texts, self.slopes(found.cells))]
 
     def data(self, found: Findings) -> dict[str, Any]:
         """Return all numbers of the page as plain data."""
-        rows = [{**row._asdict(), "found": row.found._asdict()} for row in self.rows(found.cells)]
+        rows = [{**row._asdict(), "found": row.found._asdict()} for row in self.slopes(found.cells)]
         for row in rows:
             row["found"]["slope"] = row["found"]["slope"]._asdict()
         return {**super().data(found), "slopes": rows}
@@ -180,7 +180,7 @@ def _across(pairs: Mapping[Key, tuple[Cell, Cell]], x: Sequence[float], predicte
 
 def blocks_of(paper: TheoryPaper, found: Findings) -> dict[str, str]:
     """Return the tables of a page: slopes, and algorithms at equal noise at the base sizes."""
-    rows = paper.rows(found.cells)
+    rows = paper.slopes(found.cells)
     counts = {text: sum(_READINGS[row.found.verdict] == text for row in rows) for text in _READINGS.values()}
     return {
         "slopes": markdown_table(list(_HEADERS), list(map(_texts, rows)), [*_HEADERS[:5], "reading"]),

@@ -79,7 +79,7 @@ def cells(exponents: dict[str, float]) -> dict[Key, Cell]:
 
 def test_known_exponents_are_found_and_others_are_excluded() -> None:
     powers = {"K": 0.3, "epsilon": -1.0, "H": 3.0, "S": 1.5, "A": 1.0}
-    rows = cz22.PAPER.rows(cells(powers))
+    rows = cz22.PAPER.slopes(cells(powers))
     assert {row.axis for row in rows} == {"K", "epsilon", "H", "S", "A"}
     for row in rows:
         expected = 0.5 if row.quantity == "regret" else powers[row.axis]
@@ -106,7 +106,7 @@ def test_without_bent_curves_there_are_no_slopes() -> None:
         key: Cell(cell.values, cell.ends, np.tile(cell.ends * 1.0, (SEEDS, 1)), cell.certificate)
         for key, cell in cells({"K": 0.3, "epsilon": -1.0, "H": 3.0, "S": 2.0, "A": 1.0}).items()
     }
-    assert {row.found.verdict for row in cz22.PAPER.rows(flat)} == {"not measurable"}
+    assert {row.found.verdict for row in cz22.PAPER.slopes(flat)} == {"not measurable"}
 
 
 @pytest.mark.slow
