@@ -39,7 +39,7 @@ class GymnasiumTable:
     table has one. Dynamics and rewards are the same at every step.
 
     Args:
-        id: as in gymnasium.make. horizon: H, at least 1. kwargs: more arguments of gymnasium.make, as in a call:
+        env_id: as in gymnasium.make. horizon: H, at least 1. kwargs: more arguments of gymnasium.make, as in a call:
             "map_name='8x8', is_slippery=False".
 
     Raises ValueError for an environment without a table, and for one that is too large.
@@ -54,7 +54,7 @@ class GymnasiumTable:
     name: ClassVar[str] = "gymnasium"
     builds: ClassVar[type[Env]] = FiniteMDP
 
-    id: str = "FrozenLake-v1"
+    env_id: str = "FrozenLake-v1"
     horizon: int = 20
     kwargs: str = ""
 
@@ -74,7 +74,7 @@ class GymnasiumTable:
 
     @property
     def _table(self) -> Step:
-        return _table(self.id, self.kwargs)
+        return _table(self.env_id, self.kwargs)
 
     def build(self) -> FiniteMDP:
         """Build the environment as arrays: transitions [H, S, A, S], rewards [H, S, A], start [S]."""
@@ -104,12 +104,12 @@ def _arguments(kwargs: str) -> dict[str, Any]:
 def _made(env_id: str, arguments: dict[str, Any]) -> gymnasium.Env[Any, Any]:
     """Return the environment without its wrappers. Raises ValueError."""
     if not isinstance(env_id, str):
-        raise ValueError(f"id must be text, got {env_id!r}; write e.g. FrozenLake-v1")
+        raise ValueError(f"env_id must be text, got {env_id!r}; write e.g. FrozenLake-v1")
     try:
         return gymnasium.make(env_id, **arguments).unwrapped
     except gymnasium.error.Error as error:
         why = " ".join(str(error).split())
-        raise ValueError(f"id must be an environment of Gymnasium, got {env_id!r} ({why}); correct it") from None
+        raise ValueError(f"env_id must be an environment of Gymnasium, got {env_id!r} ({why}); correct it") from None
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         why = " ".join(str(error).split())
         raise ValueError(f"kwargs must be those of {env_id}, got {arguments} ({why}); correct them") from None
@@ -122,7 +122,7 @@ def _table_of(env: Any, env_id: str) -> tuple[Outcomes, NDArray[np.float64]]:  #
     start = getattr(env, "initial_state_distrib", None)
     if not isinstance(getattr(env, "P", None), dict) or start is None:
         raise ValueError(
-            f"id must be an environment with a table of transitions, got {env_id!r} without P and "
+            f"env_id must be an environment with a table of transitions, got {env_id!r} without P and "
             "initial_state_distrib; register an environment of your own that builds a FiniteMDP"
         )
     return env.P, np.asarray(start, dtype=np.float64)
@@ -152,7 +152,7 @@ def step_of(outcomes: Outcomes, start: NDArray[np.float64]) -> Step:
         low, high = 0.0, 1.0
     elif low == high:
         raise ValueError(
-            f"id must be an environment with rewards that differ, got {low:g} everywhere; nothing to learn"
+            f"env_id must be an environment with rewards that differ, got {low:g} everywhere; nothing to learn"
         )
     scaled = np.clip((rewards - low) / (high - low), 0.0, 1.0)
     return Step(transitions, scaled, np.append(start, np.zeros(size - n_states)), (low, high))

@@ -117,7 +117,7 @@ def from_gymnasium(env: str | gymnasium.Env[Any, Any], *, horizon: int | None = 
     arguments of gymnasium.make.
 
     >>> from_gymnasium("FrozenLake-v1", horizon=10, is_slippery=False)
-    GymnasiumTable(id='FrozenLake-v1', horizon=10, kwargs='is_slippery=False')
+    GymnasiumTable(env_id='FrozenLake-v1', horizon=10, kwargs='is_slippery=False')
 
     Raises UserError for an environment without a table, and for one that is too large.
     """

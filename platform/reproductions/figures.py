@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from dprl.platform.reports.figures.colours import BLACK, BLUE, GREEN, ORANGE, PINK, SKY, VERMILION
 from dprl.platform.reports.figures.styles import render
@@ -22,6 +22,8 @@ _WIDTH, _HEIGHT, _ROW = 3.7, 2.9, 0.155
 """Of a panel and of a row of points, in inches."""
 _LEGEND_ROW = 0.2
 _ALPHA = 0.2
+_FEW = 8
+"""Values of x that are all labelled."""
 
 
 class Line(NamedTuple):
@@ -110,6 +112,10 @@ def draw_log_panels(panels: Sequence[LogPanel], title: str) -> bytes:
         for line in panel.lines:
             axes.loglog(line.x, line.y, line.form, color=line.colour, label=line.label or None, lw=1.6, ms=4.5)
         axes.set_title(panel.title, fontsize=10)
+        few = np.unique(np.concatenate([np.asarray(line.x, dtype=np.float64) for line in panel.lines]))
+        if len(few) <= _FEW:
+            axes.set_xticks(few, [f"{x:g}" for x in few])
+            axes.xaxis.set_minor_formatter(NullFormatter())
         axes.set_xlabel(panel.names[0])
         axes.set_ylabel(panel.names[1])
         axes.grid(alpha=0.3)

@@ -17,7 +17,7 @@ from dprl.platform.reproductions.claims import Cell, Cells, Key, Measure
 from dprl.platform.reproductions.engine import Findings, Paper
 from dprl.platform.reproductions.figures import COLOURS, LogLine, LogPanel, draw_log_panels
 from dprl.platform.reproductions.slopes import Fit, fit
-from dprl.platform.reproductions.tables import INFINITE, epsilon_text, number
+from dprl.platform.reproductions.tables import INFINITE, epsilon_text
 from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.summary import by_seed, standing
 
@@ -181,12 +181,24 @@ def _across(pairs: Mapping[Key, tuple[Cell, Cell]], x: Sequence[float], predicte
 def blocks_of(paper: TheoryPaper, found: Findings) -> dict[str, str]:
     """Return the tables of a page: slopes, and algorithms at equal noise at the base sizes."""
     rows = paper.slopes(found.cells)
+    ranges: dict[tuple[str, str, str], list[Fit]] = {}
+    for row in rows:
+        if row.found.slope.has_interval:
+            ranges.setdefault((MODELS[row.model], row.quantity, row.axis), []).append(row.found)
     counts = {text: sum(_READINGS[row.found.verdict] == text for row in rows) for text in _READINGS.values()}
+    lines = [f"Of {len(rows)} slopes: {', '.join(f'{count} {text}' for text, count in counts.items())}. By axis:"]
+    lines += [f"* {model}, {what} against {axis}: {_range(found)}" for (model, what, axis), found in ranges.items()]
     return {
         "slopes": markdown_table(list(_HEADERS), list(map(_texts, rows)), [*_HEADERS[:5], "reading"]),
-        "summary": ", ".join(f"{count} {text}" for text, count in counts.items()),
+        "summary": "\n".join([lines[0], "", *lines[1:]]),
         "noise": _noise_table(paper, found.cells),
     }
+
+
+def _range(fits: Sequence[Fit]) -> str:
+    slopes, powers = [one.slope.value for one in fits], sorted({one.predicted for one in fits})
+    found = f"{min(slopes):.2f}" if len(slopes) == 1 else f"{min(slopes):.2f} to {max(slopes):.2f}"
+    return f"{found} (bound: {', '.join(f'{power:g}' for power in powers)})"
 
 
 def _noise_table(paper: TheoryPaper, cells: Cells) -> str:
@@ -198,7 +210,7 @@ def _noise_table(paper: TheoryPaper, cells: Cells) -> str:
             continue
         cell = cells[key]
         regret = estimate(cell.values[FINAL.values], "linear")
-        told = f"{number(regret.value)} [{number(regret.lower)}, {number(regret.upper)}]"
+        told = f"{regret.value:,.0f} [{regret.lower:,.0f}, {regret.upper:,.0f}]"
         proved = epsilon_text(standing(cell.certificate).proved)
         name = paper.names.get(key.group, key.group)
         claimed = INFINITE if math.isinf(key.epsilon) else f"{key.epsilon:g}"

@@ -76,12 +76,15 @@ def test_blackjack_is_that_of_gymnasium(kwargs: str) -> None:
 @pytest.mark.parametrize(
     ("fields", "rule"),
     [
-        ({"id": "CartPole-v1"}, "id must be an environment with a table of transitions, got 'CartPole-v1'"),
-        ({"id": "NoSuch-v0"}, "id must be an environment of Gymnasium, got 'NoSuch-v0'"),
+        ({"env_id": "CartPole-v1"}, "env_id must be an environment with a table of transitions, got 'CartPole-v1'"),
+        ({"env_id": "NoSuch-v0"}, "env_id must be an environment of Gymnasium, got 'NoSuch-v0'"),
         ({"kwargs": "map_name"}, "kwargs must be arguments with plain values, got 'map_name'"),
         ({"kwargs": "map_name=open('x')"}, "kwargs must be arguments with plain values"),
         ({"kwargs": "slippery=True"}, r"kwargs must be those of FrozenLake-v1, got \{'slippery': True\}"),
-        ({"id": "Taxi-v3", "horizon": 200}, "gymnasium needs transitions of at most 100000000 entries, got 200 steps"),
+        (
+            {"env_id": "Taxi-v3", "horizon": 200},
+            "gymnasium needs transitions of at most 100000000 entries, got 200 steps",
+        ),
         ({"horizon": 0}, "horizon must be an integer of at least 1"),
     ],
 )

@@ -107,11 +107,11 @@ def test_gymnasium_environments_are_those_of_yaml(capsys: pytest.CaptureFixture[
     assert capsys.readouterr().err == ""
     assert dprl.from_gymnasium("CliffWalking-v1", horizon=15).horizon == 15
     assert capsys.readouterr().err == "CliffWalking-v1: rewards from -100 to 0 are mapped to 0 to 1\n"
-    section = {"name": "gymnasium", "id": "FrozenLake-v1", "horizon": 7, "kwargs": lake.kwargs}
+    section = {"name": "gymnasium", "env_id": "FrozenLake-v1", "horizon": 7, "kwargs": lake.kwargs}
     assert dprl.experiments(GRID, env=lake) == dprl.experiments(GRID, env=section)
     assert dprl.from_gymnasium("FrozenLake-v1").horizon == 100
     for name, line in (
-        ("CartPole-v1", "^env: id must be an environment with a table"),
+        ("CartPole-v1", "^env: env_id must be an environment with a table"),
         ("X-v0", "^env: must be an env"),
     ):
         with pytest.raises(dprl.UserError, match=line):
