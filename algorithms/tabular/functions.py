@@ -32,7 +32,7 @@ class PrivateCounts(NamedTuple):
     """Private counts as arrays, the only thing that an algorithm sees of users; they may be negative or fractional.
 
     transitions float64[H, S, A, S']; visits float64[H, S, A]; rewards float64[H, S, A]: sums of rewards. users: with
-    counted episodes. error: with probability 1 - beta no count is ever off by more.
+    counted episodes. error: with probability 1 - beta no count is ever off by more, at a precision_scale of 1.
     """
 
     transitions: Float64Array
@@ -62,7 +62,8 @@ def algorithm_of(function: Planner) -> type[TabularMDPConfig]:
     algorithm's, and its docstring the description. It runs as plain Python, by default on the schedule of
     `replan_growth: 0.01`, so that users between two plans are drawn at once.
 
-    The digest of the function's file is the setting `source`: a cell that ran on another version is another cell.
+    The digest of the function's file is the setting `source`: a cell that ran on another version of the file is another
+    cell. Code that it imports from other files does not count.
     Raises ValueError for a function that does not fit.
 
     *Formal guarantee.* That of the counts: the function sees nothing else of users.
@@ -70,6 +71,8 @@ def algorithm_of(function: Planner) -> type[TabularMDPConfig]:
     name, fields = function.__name__, _settings(function)
     if not name.isidentifier() or keyword.iskeyword(name):
         raise ValueError(f"an algorithm must be a named function, got {name!r}; write it with def")
+    if getattr(function, "__closure__", None):
+        raise ValueError(f"{name} must not read variables of an enclosing function; take them as keyword arguments")
     source, keys = _source(function), [key for key, _, _ in fields]
 
     def plan(counts: Released, bonus: _Bonus, tables: _Tables) -> tuple[bool, float]:

@@ -254,9 +254,8 @@ class TabularLearner(Learner):
             regret, saturated = run_in_blocks(parts, self._simulator, self.privatizer, tables, first, last)
         else:
             regret, saturated = run(self._simulator, self.privatizer.channel, *tables, first, last)
-        sums_and_means = {SATURATED.name: saturated / (last - first + 1)}
-        if REGRET in self.config.metrics:
-            sums_and_means[REGRET.name] = regret
+        sums_and_means = {REGRET.name: regret} if REGRET in self.config.metrics else {}
+        sums_and_means[SATURATED.name] = saturated / (last - first + 1)
         return sums_and_means | self.config.measure(self._unplayed, self._tables) | self._certified()
 
     def _certified(self) -> dict[str, float]:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import yaml
 
+from dprl.envs import Logged
 from dprl.platform.configs.experiment import Experiment, read_experiment, varying_keys
 from dprl.platform.configs.grid import GRID, alternatives_with, expand, require_few_values
 from dprl.platform.errors import UserError, broken_rule, nearest, shortened, shown, suggestion
@@ -182,6 +183,7 @@ def cells_of(raw: Mapping[str, Any]) -> list[Experiment]:
     names = {cell.name for cell in cells}
     if len(names) > 1:
         raise broken_rule("name", "must be one for the whole grid", sorted(names), "keep grid_search out of it")
+    _require_one_release(cells)
     seen: dict[str, Experiment] = {}
     for cell in cells:
         if cell.digest in seen:
@@ -189,3 +191,11 @@ def cells_of(raw: Mapping[str, Any]) -> list[Experiment]:
             raise UserError(f"grid: every cell must be different, got {shown(label)} twice; remove one of the two")
         seen[cell.digest] = cell
     return cells
+
+
+def _require_one_release(cells: Sequence[Experiment]) -> None:
+    """Raise UserError if several cells would release the same file of users: no certificate adds them up."""
+    private = [cell for cell in cells if cell.env.name == Logged.name and cell.privacy.model != "none"]
+    if len(private) > 1:
+        rule = "must have one private cell with env logged: each is one more release of its users"
+        raise broken_rule("grid", rule, len(private), "write one config per release")

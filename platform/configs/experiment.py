@@ -216,11 +216,8 @@ def _check_played(experiment: Experiment) -> None:
     """Raise ValueError unless the algorithm plays this kind of environment."""
     algorithm, env = experiment.algorithm, experiment.env
     if issubclass(env.builds, algorithm.plays):
-        if issubclass(env.builds, LoggedEpisodes) and experiment.privacy.model != "none" and experiment.seeds > 1:
-            raise ValueError(
-                f"seeds must be 1 with env {env.name}, got {experiment.seeds}; each would be one more release of the "
-                "same users"
-            )
+        if issubclass(env.builds, LoggedEpisodes) and experiment.privacy.model != "none":
+            _check_logged(experiment)
         return
     fitting = sorted(name for name, spec in ENVIRONMENTS.items() if issubclass(spec.builds, algorithm.plays))
     players = sorted(name for name, config in ALGORITHMS.items() if issubclass(env.builds, config.plays))
@@ -229,6 +226,17 @@ def _check_played(experiment: Experiment) -> None:
         f"env must be a {algorithm.plays.kind} with algorithm {algorithm.name}, got {env.name}, a {env.builds.kind}; "
         f"choose env {' or '.join(fitting)}{other}"
     )
+
+
+def _check_logged(experiment: Experiment) -> None:
+    """Raise ValueError unless the noise on logged users' records is that of one release to the public."""
+    name = experiment.env.name
+    if experiment.seeds > 1:
+        raise ValueError(
+            f"seeds must be 1 with env {name}, got {experiment.seeds}; each would be one more release of the same users"
+        )
+    if not experiment.release:
+        raise ValueError(f"release must be true with env {name}, got False; its records are real users': write it")
 
 
 def _check_release(experiment: Experiment) -> None:

@@ -10,10 +10,12 @@ from dprl.privacy.accounting.root_finding import inside
 from dprl.privacy.accounting.shuffling import local_epsilon
 from dprl.privacy.base import TrustModel
 from dprl.privacy.counters import ExactCounter
+from dprl.privacy.mechanisms.base import INTEGER
 from dprl.privacy.mechanisms.gradients import ClippedLaplace
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.projected_random_sign import Scaling
 from dprl.privacy.mechanisms.randomized_response import LARGEST_EPSILON, RandomizedResponse
+from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder
 from dprl.privacy.queries.bits import BitQuery
 from dprl.privacy.queries.count_calibration import calibrated_report, report_names
 from dprl.privacy.queries.count_encoding import CountEncoding
@@ -44,8 +46,8 @@ class ShufflePrivacy(CountSettings):
 
     *Formal guarantee.* (epsilon, delta)-DP of all that the server and everyone outside the block see, under
     replacement of one user's trajectory, by `ShuffledLoss`: a user is in one block, whose policy is a function of
-    earlier blocks. Without
-    the shuffler, epsilon_0-LDP.
+    earlier blocks. Without the shuffler, epsilon_0-LDP. The last bits of a float64 sum tell the order of its terms, so
+    noise of the operating system, for real users, must be whole-number noise.
 
     Args:
         epsilon: in [1e-9, 1e9]. delta: in [1e-15, 1).
@@ -86,6 +88,12 @@ class ShufflePrivacy(CountSettings):
         each = local_epsilon(self.epsilon, self.delta, self.smallest_block)
         budget = replace(self._budget(encoding, n_users, streams), epsilon=each, delta=0.0)
         report, why = calibrated_report(self.mechanism, budget)
+        whole = report.arithmetic == INTEGER and not isinstance(report, UnaryEncoder)
+        if streams.noise.entropy == "os" and not whole:
+            raise ValueError(
+                f"mechanism must be discrete_laplace with model shuffle and entropy: os, got {self.mechanism!r}; a "
+                "float64 sum of other reports tells their order in its last bits"
+            )
         told = f"reports of epsilon {each:.4g} in blocks of {self.smallest_block} users or more"
         return NoiseSpec(report, ExactCounter(n_users)), "; ".join(filter(None, [told, why]))
 

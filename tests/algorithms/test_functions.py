@@ -19,6 +19,11 @@ from dprl.privacy import CentralPrivacy, LocalPrivacy, NoPrivacy
 from tests.algorithms.cases import TRUST, Learner, same_state
 
 SEEN: list[PrivateCounts] = []
+RETURNS: list[Any] = []
+
+
+def wrong(counts: PrivateCounts) -> Any:
+    return np.asarray(RETURNS[0](counts))
 
 
 def tiny_ucb(counts: PrivateCounts, *, width: float = 0.03, mixed: bool = False) -> Any:
@@ -95,9 +100,7 @@ def test_settings_are_those_of_the_function() -> None:
     ],
 )
 def test_what_it_returns_is_checked(returned: Any, rule: str, learner: Learner, river: FiniteMDP) -> None:
-    def wrong(counts: PrivateCounts) -> np.ndarray:
-        return np.asarray(returned(counts))
-
+    RETURNS[:] = [returned]
     register_function(wrong)
     try:
         with pytest.raises(ValueError, match=f"^wrong .*{rule}"):
@@ -117,12 +120,16 @@ def test_functions_that_do_not_fit_are_refused() -> None:
 
     def pucb(counts: PrivateCounts) -> None: ...
 
+    def enclosed(counts: PrivateCounts) -> Any:
+        return taken
+
     refused: list[tuple[Any, str]] = [
         (takes_nothing, "must take the private counts first"),
         (no_default, "^width of no_default must have a name of its own and a default"),
         (a_list, "^widths of a_list must have a name"),
         (taken, "^beta of taken must have a name of its own"),
         (lambda counts: counts, "^an algorithm must be a named function, got '<lambda>'"),
+        (enclosed, "^enclosed must not read variables of an enclosing function"),
         (pucb, "^algorithm pucb must have a name of its own"),
     ]
     for function, rule in refused:

@@ -45,7 +45,7 @@ ENVS: dict[str, dict[str, Any]] = {
 PRIVACY: dict[str, list[dict[str, Any]]] = {
     "counts": [
         {"model": "jdp", "epsilon": 5.0},
-        {"model": "shuffle", "epsilon": 5.0, "delta": 1e-6, "smallest_block": 2},
+        {"model": "shuffle", "epsilon": 5.0, "delta": 1e-6, "smallest_block": 2, "mechanism": "discrete_laplace"},
         {"model": "ldp", "epsilon": 5.0},
     ],
     "gradients": [

@@ -106,8 +106,20 @@ def test_a_resumed_run_releases_no_report_of_a_block_under_way(users: int) -> No
     assert np.array_equal(whole.release().values, resumed.release().values)
 
 
+@pytest.mark.parametrize(
+    ("mechanism", "arithmetic"),
+    [("auto", "exact"), ("laplace", "fast"), ("optimized_unary_encoding", "exact"), ("auto", "fast")],
+)
+def test_real_users_have_whole_number_reports(mechanism: str, arithmetic: Any) -> None:
+    """The last bits of a float64 sum tell the order of its terms."""
+    streams = Streams(0, "shuffle", NoiseConfig(arithmetic=arithmetic, entropy="os"))
+    with pytest.raises(ValueError, match="mechanism must be discrete_laplace with model shuffle and entropy: os"):
+        replace(PRIVACY, smallest_block=30, mechanism=mechanism).build(FAMILIES, 200, streams, growth=0.01)
+
+
 def test_no_run_goes_on_from_a_journal_with_the_rest_of_a_block(tmp_path: Path) -> None:
-    privacy, streams = replace(PRIVACY, smallest_block=30), Streams(0, "shuffle", NoiseConfig(entropy="os"))
+    privacy = replace(PRIVACY, smallest_block=30, mechanism="discrete_laplace")
+    streams = Streams(0, "shuffle", NoiseConfig(entropy="os"))
     first = privacy.build(FAMILIES, 200, streams, ChargeJournal(tmp_path / "charges"), growth=0.01)
     sent(first, 1, 28)
     del first
