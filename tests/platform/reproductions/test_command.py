@@ -48,11 +48,12 @@ def test_every_spelling_of_the_paper_runs_it(recorded: Recorded, tmp_path: Path,
 
 @pytest.mark.parametrize("word", [[], ["all"]])
 def test_all_papers_are_the_default(recorded: Recorded, monkeypatch: pytest.MonkeyPatch, word: list[str]) -> None:
-    other = Recorded(recorded.page, [], "ma_ldp")
-    monkeypatch.setitem(papers.PAPERS, "ma_ldp", other)
+    others = [Recorded(recorded.page, [], name) for name in ("ma_ldp", "cz22", "qw24")]
+    assert set(papers.PAPERS) == {recorded.paper, *(other.paper for other in others)}
+    for other in others:
+        monkeypatch.setitem(papers.PAPERS, other.paper, other)
     assert main(["reproduce", *word]) == 0
-    assert len(recorded.requests) == len(other.requests) == 1
-    assert set(papers.PAPERS) == {"pgc_a3c", "ma_ldp"}
+    assert [len(each.requests) for each in (recorded, *others)] == [1, 1, 1, 1]
 
 
 def test_quick_is_reported_and_not_together_with_full(recorded: Recorded, capsys: pytest.CaptureFixture[str]) -> None:
