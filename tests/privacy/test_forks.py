@@ -128,7 +128,7 @@ def laws() -> dict[str, tuple[Callable[..., Case], Any, NoiseConfig]]:
         "bits shuffle": (of_bits, ShuffleBitPrivacy(1.0, 1e-6, smallest_block=1), OS),
         "counts jdp exact": (of_counts, CentralPrivacy(1.0), EXACT_OS),
         "counts ldp exact": (of_counts, LocalPrivacy(1.0), EXACT_OS),
-        "counts shuffle": (of_counts, ShufflePrivacy(1.0, 1e-6, smallest_block=1), OS),
+        "counts shuffle": (of_counts, ShufflePrivacy(1.0, 1e-6, mechanism="discrete_laplace", smallest_block=1), OS),
         "gradients shuffle": (of_gradients, ShuffleGradientPrivacy(1.0, 1e-6), OS),
         "gradients jdp": (of_gradients, CentralGradientPrivacy(1.0), OS),
         "gradients jdp exact": (of_gradients, CentralGradientPrivacy(1.0), EXACT_OS),
