@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from dprl.envs import GymnasiumTable
 from dprl.platform.commands.cells import certificates_of, labels_of, unfit_settings
-from dprl.platform.configs.config import cells_of, read_config
+from dprl.platform.configs.config import cells_of, read_config, require_one_release
 from dprl.platform.configs.experiment import Experiment
 from dprl.platform.configs.grid import GRID
 from dprl.platform.configs.memory import require_memory
@@ -98,6 +98,7 @@ def experiments(config: Config | None = None, /, **settings: Any) -> list[Experi
     if isinstance(config, Sequence) and not isinstance(config, str):
         if settings:
             raise broken_rule("settings", "go with a config file or a mapping", sorted(settings), "leave them out")
+        require_one_release(config)
         return list(config)
     if config is None:
         raw: dict[str, Any] = dict(_USUAL)

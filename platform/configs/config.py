@@ -183,7 +183,7 @@ def cells_of(raw: Mapping[str, Any]) -> list[Experiment]:
     names = {cell.name for cell in cells}
     if len(names) > 1:
         raise broken_rule("name", "must be one for the whole grid", sorted(names), "keep grid_search out of it")
-    _require_one_release(cells)
+    require_one_release(cells)
     seen: dict[str, Experiment] = {}
     for cell in cells:
         if cell.digest in seen:
@@ -193,7 +193,7 @@ def cells_of(raw: Mapping[str, Any]) -> list[Experiment]:
     return cells
 
 
-def _require_one_release(cells: Sequence[Experiment]) -> None:
+def require_one_release(cells: Sequence[Experiment]) -> None:
     """Raise UserError if several cells would release the same file of users: no certificate adds them up."""
     private = [cell for cell in cells if cell.env.name == Logged.name and cell.privacy.model != "none"]
     if len(private) > 1:

@@ -1,1 +1,1 @@
-"""How sure numbers over seeds are: intervals, bands of whole curves, tests between cells."""
+"""Inference over seeds: intervals, bands of whole curves, tests between cells."""
