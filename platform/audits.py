@@ -178,12 +178,12 @@ def _streams(experiment: Experiment, seed: int) -> Streams:
 def count_privatizer(experiment: Experiment, horizon: int, episodes: int, seed: int = 0) -> CountPrivatizer:
     """Return the privatizer of the cell's settings for its algorithm's families, in fewer steps and episodes."""
     query = cast(CountPrivatizer, experiment.privatizer()).query
-    families, growth = probe_families(query.families, horizon), 0.0 if query.schedule is None else query.schedule.growth
+    families = probe_families(query.families, horizon)
     privacy = cast(PrivacyConfig, experiment.privacy)
     if isinstance(privacy, ShufflePrivacy):  # one report before it is shuffled: a few users show nothing of a block
         each = query.events("seeded")[0].curve().pure_epsilon
         privacy = LocalPrivacy(each, families=privacy.families, mechanism=privacy.mechanism)
-    return privacy.build(families, episodes - 1, _streams(experiment, seed), growth=growth)
+    return privacy.build(families, episodes - 1, _streams(experiment, seed), growth=_growth(experiment))
 
 
 def statistics_privatizer(experiment: Experiment, sizes: tuple[int, int, int], seed: int = 0) -> StatisticsPrivatizer:
@@ -191,8 +191,16 @@ def statistics_privatizer(experiment: Experiment, sizes: tuple[int, int, int], s
     (horizon, dimension, n), layout = sizes, cast(StatisticsPrivatizer, experiment.privatizer()).query.layout
     messages = 1 if layout.n_messages == 1 else n
     small = replace(layout, horizon=horizon, dimension=dimension, n_messages=messages, n_agents=n, reward_dimension=1)
-    users = _USERS if experiment.privatizer().server_noise else 1
-    return cast(StatisticsPrivacyConfig, experiment.privacy).build(small, users, _streams(experiment, seed))
+    users, growth = _USERS if experiment.privatizer().server_noise else 1, _growth(experiment)
+    return cast(StatisticsPrivacyConfig, experiment.privacy).build(
+        small, users, _streams(experiment, seed), growth=growth
+    )
+
+
+def _growth(experiment: Experiment) -> float:
+    """Return the growth of the schedule of releases, 0 for none."""
+    query = cast(CountPrivatizer | StatisticsPrivatizer, experiment.privatizer()).query
+    return 0.0 if query.schedule is None else query.schedule.growth
 
 
 def _count_attacks(cell: _Cell, runs: int) -> list[AuditCase]:

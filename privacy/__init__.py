@@ -19,7 +19,7 @@ from dprl.privacy.queries.counts import CountQuery
 from dprl.privacy.queries.gradient_client import GradientClient
 from dprl.privacy.queries.gradients import GradientLayout, GradientQuery, receive, submit
 from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQuery
-from dprl.privacy.queries.linear_statistics_kernels import add_statistics, send_statistics
+from dprl.privacy.queries.linear_statistics_kernels import add_statistics, aggregate_statistics, send_statistics
 from dprl.privacy.query import Query
 from dprl.privacy.randomness.settings import NoiseConfig
 from dprl.privacy.randomness.streams import Streams
@@ -108,6 +108,7 @@ __all__ = [
     "UserRecord",
     "WeightedSums",
     "add_statistics",
+    "aggregate_statistics",
     "certify",
     "kernel",
     "receive",

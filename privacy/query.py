@@ -13,6 +13,7 @@ from dprl.privacy.certificate import PrivacyRequest
 from dprl.privacy.channel import Channel
 from dprl.privacy.ledger import ReleaseEvent
 from dprl.privacy.randomness.streams import Streams
+from dprl.privacy.schedule import ReleaseSchedule
 from dprl.privacy.threat_models import ThreatModel
 
 _KERNELS_ONLY = "{} are sent, received and released by the kernels of their query only"
@@ -58,8 +59,12 @@ class Query(ABC):
     def check_continued(self, charged: int) -> None:  # noqa: B027 - most can
         """Raise LedgerError where a run cannot go on after so many submissions that only its journal knows."""
 
-    def check_counter_run(self, n_users: int, submissions: int, most_users: int) -> None:
-        """Raise the same for a server that counts: rows of one user would share nodes, which `repeat` does not see."""
+    def check_counter_run(self, n_users: int, submissions: int, n_items: int, schedule: ReleaseSchedule | None) -> None:
+        """Raise the same for a server that counts: rows of one user would share nodes, which `repeat` does not see.
+
+        The counter's items are users, or the blocks of users of a schedule.
+        """
+        most_users = n_items if schedule is None else schedule.users
         if submissions > 1:
             raise LedgerError(f"submissions must be 1 where a server counts, got {submissions}; take model: ldp")
         if n_users > most_users:

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from dprl.compiled import inlined, kernel
-from dprl.privacy.base import Int64Array
+from dprl.privacy.base import Int64Array, LedgerError
 
 EVERY_USER = np.zeros(0, dtype=np.int64)
 """Times of a channel without a schedule: it may release after every user."""
@@ -59,6 +59,14 @@ class ReleaseSchedule:
         """Return how many releases the first `users` users see, at least 1."""
         return max(1, int(np.searchsorted(self.times, users, side="right")))
 
+    def check_counter(self, n_items: int) -> None:
+        """Raise LedgerError unless a counter of so many items has one for each release."""
+        if n_items != self.number:
+            raise LedgerError(
+                f"the counter must have an item for each of {self.number} releases, got {n_items}; build it for the "
+                "schedule"
+            )
+
 
 @lru_cache(maxsize=16)
 def _times(growth: float, users: int, block: int) -> Int64Array:
@@ -93,3 +101,12 @@ def release_number(times: Int64Array, users: int) -> int:
         else:
             high = middle
     return low + 1 if low < times.shape[0] and times[low] == users else 0
+
+
+@inlined
+def required_release(times: Int64Array, users: int) -> int:
+    """Return the same; raise LedgerError where the schedule has no release: the counter has no noise for it."""
+    number = release_number(times, users)
+    if users > 0 and number == 0:
+        raise LedgerError("releases are on a schedule, and it has no release here; build for releases: every_user")
+    return number

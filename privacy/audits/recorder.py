@@ -37,7 +37,8 @@ from dprl.privacy.audits.findings import Claim, Measurement, ProbeProof
 from dprl.privacy.audits.privatizer_probes import canary, filler_user
 from dprl.privacy.base import Float64Array
 from dprl.privacy.mechanisms.base import INTEGER
-from dprl.privacy.queries.linear_statistics_kernels import add_statistics, send_statistics
+from dprl.privacy.queries.linear_statistics_kernels import add_statistics, aggregate_statistics, send_statistics
+from dprl.privacy.schedule import release_number
 
 ORDER = "order of messages"
 _METHOD = "same seeds"
@@ -202,7 +203,8 @@ def _of_statistics(privatizer: StatisticsPrivatizer, world: int) -> Iterator[Mes
             for name, part in zip(names, (channel.message[:wide], channel.message[wide:]), strict=False):
                 yield Message.of(name, part)
             yield Message.of("fractions", _off_grid(privatizer))
-        add_statistics(channel, *sums, read)
+        add = add_statistics if release_number(channel.times, user) else aggregate_statistics
+        add(channel, *sums, read)
         for array in sums:
             yield Message.of(names[0], array)
         yield Message.of(names[-1], read)

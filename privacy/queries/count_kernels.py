@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dprl.compiled import inlined, no_alloc_kernel
-from dprl.privacy.base import Float64Array, Int64Array, LedgerError
+from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.channel import RECEIVED, RELEASED, advance_received, advance_sent
 from dprl.privacy.counters.base import EXACT, CounterState
 from dprl.privacy.counters.release import release_prefix
@@ -20,7 +20,7 @@ from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.mechanisms.unary_encoding import choose_step, fill_unary
 from dprl.privacy.queries.count_encoding import Slots, add_record, collect, one_hot_index
 from dprl.privacy.randomness.bits import fill_uniform
-from dprl.privacy.schedule import release_number
+from dprl.privacy.schedule import required_release
 
 SUMS, UNARY, SAMPLED_UNARY = range(3)
 """Kinds of messages: counts that are summed, bits of all steps, bits of one step that was drawn."""
@@ -156,11 +156,7 @@ def release(channel: CountChannel) -> None:
     Raises LedgerError where the schedule has no release: the counter has no noise for it.
     """
     server, received = channel.server, channel.cursor[RECEIVED]
-    number = release_number(channel.times, received)
-    if received > 0 and number == 0:
-        raise LedgerError(
-            "counts are released on a schedule, and it has no release here; build for releases: every_user"
-        )
+    number = required_release(channel.times, received)
     if (server.counter.kind != EXACT or channel.times.shape[0] > 0) and received > 0:
         release_prefix(server.noisy, server.totals, server.counter, number)
     if channel.summed != 0:

@@ -74,11 +74,8 @@ class CountQuery(Query):
             )
         if self.shuffled and (self.schedule is None or self.noise.law is None):
             raise LedgerError("shuffled reports must have noise and a schedule of releases; state both")
-        if self._counts_releases and self.schedule and self.noise.counter.n_items != self.schedule.number:
-            raise LedgerError(
-                f"the counter must have an item for each of {self.schedule.number} releases, got "
-                f"{self.noise.counter.n_items}; build it for the schedule"
-            )
+        if self._counts_releases and self.schedule:
+            self.schedule.check_counter(self.noise.counter.n_items)
         if isinstance(self.noise.law, UnaryEncoder) and not _fits(self.noise.law, self.encoding.released):
             raise LedgerError(
                 f"{self.noise.law.name} encodes one row of {self.noise.law.width} cells a step; the encoding has others"
@@ -109,8 +106,7 @@ class CountQuery(Query):
         """Raise unless counter and schedule are made for so many users, who submit once."""
         super().check_run(n_users, submissions)
         if self.noise.counter.node is not None:
-            most = self.noise.counter.n_items if self.schedule is None else self.schedule.users
-            self.check_counter_run(n_users, submissions, most)
+            self.check_counter_run(n_users, submissions, self.noise.counter.n_items, self.schedule)
 
     def check_continued(self, charged: int) -> None:
         """Raise LedgerError under a shuffler: the reports of the block that was cut short are lost."""

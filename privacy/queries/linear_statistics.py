@@ -7,8 +7,9 @@ that update the rewards' weights.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +43,7 @@ from dprl.privacy.queries.linear_statistics_kernels import (
 from dprl.privacy.query import MOST_DRAWS, Query
 from dprl.privacy.randomness.bits import KEY_WORDS
 from dprl.privacy.randomness.streams import Streams, forgotten_by_forks, noise_identity
+from dprl.privacy.schedule import EVERY_USER, ReleaseSchedule
 from dprl.privacy.threat_models import ThreatModel, of_statistics
 
 Rewards = Literal["public", "noisy", "open"]
@@ -149,9 +151,10 @@ class StatisticsQuery(Query):
         noise_ratio: the scale that runs over the one that [TH23] prints for the same request, the mean over stages;
             1 for printed, 0 without noise.
         central: the noise of a trusted server; the law is then RawGram, and the device clips for it.
+        schedule: of a trusted server's releases, which are the items of its counter; None: one after every user.
 
     Raises:
-        LedgerError: if the laws do not fit each other or the layout.
+        LedgerError: if the laws do not fit each other, the layout or the schedule.
     """
 
     layout: StatisticsLayout
@@ -161,6 +164,7 @@ class StatisticsQuery(Query):
     reward_clip: float = 1.0
     noise_ratio: float = 0.0
     central: CountedStatistics | None = None
+    schedule: ReleaseSchedule | None = None
     name: ClassVar[str] = "statistics"
 
     def __post_init__(self) -> None:
@@ -168,6 +172,8 @@ class StatisticsQuery(Query):
         raw = isinstance(law, RawGram)
         if self.central is not None:
             self._check_central(self.central)
+        elif self.schedule is not None:
+            raise LedgerError("a schedule must be that of a trusted server's releases, got messages; leave it out")
         elif (vector is not None) != (self.rewards == "noisy") or (raw and self.rewards == "noisy"):
             raise LedgerError(f"rewards are noisy where there is noise for them and for the rest; this has {self}")
         if law.release != layout.release(law.release.clipped):
@@ -190,6 +196,8 @@ class StatisticsQuery(Query):
         sent = self.rewards == "noisy"
         if len(central.scales) != self.layout.horizon or (central.reward_scale > 0.0) != sent:
             raise LedgerError(f"a server's noise has a scale for each stage, and one for corrections, got {central}")
+        if self.schedule is not None:
+            self.schedule.check_counter(central.counter.n_items)
 
     @property
     def noisy_sides(self) -> tuple[bool, bool]:
@@ -205,7 +213,7 @@ class StatisticsQuery(Query):
     def identity(self) -> str:
         """Text that identifies record and noise."""
         parts = noise_identity(self.layout, self.law, self.rewards, self.reward_law, self.reward_clip)
-        return parts if self.central is None else f"{parts}|{noise_identity(self.central)}"
+        return "|".join([parts, *map(noise_identity, filter(None, [self.central, self.schedule]))])
 
     @property
     def row(self) -> Sensitivity:
@@ -246,7 +254,7 @@ class StatisticsQuery(Query):
         """Raise unless a server's counter is made for so many users, who submit once."""
         super().check_run(n_users, submissions)
         if self.central is not None:
-            self.check_counter_run(n_users, submissions, self.central.counter.n_items)
+            self.check_counter_run(n_users, submissions, self.central.counter.n_items, self.schedule)
 
     def events(self, entropy: str) -> tuple[ReleaseEvent, ...]:
         """Return the releases of one user's message."""
@@ -283,6 +291,10 @@ class StatisticsQuery(Query):
         """Return the threat model."""
         del submissions
         return of_statistics(model, self.rewards, self.clipped)
+
+    def details(self, *_: object) -> Mapping[str, Any]:
+        """Return the number of releases, where they are on a schedule."""
+        return {} if self.schedule is None else {"releases": self.schedule.number}
 
     def open(self, streams: Streams) -> StatisticsChannel:
         """Return the channel before the first user."""
@@ -338,6 +350,7 @@ class StatisticsQuery(Query):
             feature=np.zeros(layout.dimension),
             message=np.zeros(release.n_numbers + corrections),
             server=ServerNoise(ExactCounter(1).open(0, key), *(np.zeros(0) for _ in range(4))),
+            times=EVERY_USER if self.schedule is None else self.schedule.times,
             cursor=new_cursor(),
         )
 

@@ -1,6 +1,7 @@
 """Kernels of a message of linear statistics: from a user's features and targets to the server's sums.
 
-Compiled loops call `send_statistics` and `add_statistics`, one user at a time.
+Compiled loops call `send_statistics` and then `add_statistics` or, for a user without a release after it,
+`aggregate_statistics`, one user at a time.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from dprl.privacy.mechanisms.clipping import L2, MOST, fill_clipped
 from dprl.privacy.mechanisms.gram import add_gram, clip_features, clip_value, finish_gram
 from dprl.privacy.mechanisms.sampling import fill_noise
 from dprl.privacy.mechanisms.vectors import VectorNoise, fill_noisy
+from dprl.privacy.schedule import required_release
 
 WHOLE, BY_STAGE, NONE = range(3)
 """Ways to draw noise: that of a message at once, stage by stage, not at all."""
@@ -96,7 +98,8 @@ class StatisticsChannel(NamedTuple):
 
     n_messages: M; length: D (D + 3) / 2; bounds float64[H]: m_h, 0 for stages that are not sent; clips: whether the
     device does; noise, rewards: the randomisers; feature float64[D]: workspace; message float64[m]: the one under way,
-    stage after stage of each of the M, then the corrections; server: the other side; cursor int64[5].
+    stage after stage of each of the M, then the corrections; server: the other side; times int64[n]: the schedule of
+    a trusted server's releases, empty for one after every user; cursor int64[5].
     """
 
     n_messages: int
@@ -108,6 +111,7 @@ class StatisticsChannel(NamedTuple):
     feature: Float64Array
     message: Float64Array
     server: ServerNoise
+    times: Int64Array
     cursor: Int64Array
 
     def __repr__(self) -> str:
@@ -164,29 +168,64 @@ def add_statistics(
 ) -> None:
     """Server side: add the message under way to sums, and take over its corrections.
 
-    A trusted server adds it to totals of its own, and writes their noisy values: the sums are overwritten, and the
-    corrections are the difference of two releases.
+    A trusted server adds it to totals of its own, and releases their noisy values: the sums are overwritten, and the
+    corrections are the difference to the last release.
 
     matrices: float64[M, H, D, D], only the upper triangle and the diagonal are added to; vectors: float64[M, H, D];
     corrections: float64[n, H, p], overwritten; left alone if rewards are public. Stages of bound 0 are left alone.
 
-    Raises LedgerError unless a message is under way; ValueError for other shapes.
+    Raises LedgerError unless a message is under way, and where a schedule has no release; ValueError for other shapes.
 
     *Formal guarantee.* Post-processing of messages with noise; else that of the counter, for all releases together.
+    """
+    aggregate_statistics(channel, matrices, vectors, corrections)
+    if channel.server.counter.kind != EXACT:
+        _release(channel)
+        _read_message(channel, matrices, vectors, corrections, True)
+
+
+@no_alloc_kernel
+def aggregate_statistics(
+    channel: StatisticsChannel, matrices: Float64Array, vectors: Float64Array, corrections: Float64Array
+) -> None:
+    """Server side: add the message under way without a release, the same for messages with noise of their own.
+
+    A trusted server leaves the sums as its last release has them, and writes zeros for the corrections: those of this
+    user are in its next release.
+
+    Raises LedgerError unless a message is under way; ValueError for other shapes.
+
+    *Formal guarantee.* That of `add_statistics`, and charged like it.
     """
     _check_shapes(channel, vectors, vectors[:, :, 0], corrections)
     if matrices.shape[:3] != vectors.shape or matrices.shape[3] != vectors.shape[2]:
         raise ValueError("matrices must be of the features' shape, and square")
     advance_received(channel.cursor)
-    central = channel.server.counter.kind != EXACT
-    if central:
-        _release(channel)
+    if channel.server.counter.kind == EXACT:
+        _read_message(channel, matrices, vectors, corrections, False)
+        return
+    totals, message, units = channel.server.totals, channel.message, channel.server.units
+    for i in range(message.shape[0]):
+        totals[i] += message[i] / units[i]
+    if channel.rewards.kind != PUBLIC:
+        corrections[...] = 0.0
+
+
+@inlined
+def _read_message(
+    channel: StatisticsChannel,
+    matrices: Float64Array,
+    vectors: Float64Array,
+    corrections: Float64Array,
+    anew: bool,
+) -> None:
+    """Add the Gram matrices in channel.message to the sums, which begin anew or not, and write its corrections."""
     length, n_stages = channel.length, channel.bounds.shape[0]
     place = 0
     for m in range(channel.n_messages):
         for h in range(n_stages):
             if channel.bounds[h] > 0.0:
-                if central:
+                if anew:
                     matrices[m, h] = 0.0
                     vectors[m, h] = 0.0
                 add_gram(matrices[m, h], vectors[m, h], channel.message[place : place + length])
@@ -199,15 +238,14 @@ def add_statistics(
 
 @no_alloc_kernel
 def _release(channel: StatisticsChannel) -> None:
-    """Server side: add the message under way to the totals, and put their release in its place.
+    """Server side: put the release of the totals in the place of the message that was received last.
 
-    That is the noisy sums of the Gram matrices, and by how much the noisy sums of the corrections have grown.
+    That is the noisy sums of the Gram matrices, and by how much the noisy sums of the corrections have grown since the
+    last release.
     """
     server, message = channel.server, channel.message
-    for i in range(message.shape[0]):
-        server.totals[i] += message[i] / server.units[i]
     received = channel.cursor[RECEIVED]
-    release_prefix(server.noisy, server.totals, server.counter, received)
+    release_prefix(server.noisy, server.totals, server.counter, required_release(channel.times, received))
     wide = message.shape[0] - _corrections_sent(channel)
     for i in range(message.shape[0]):
         released = server.noisy[i] * server.units[i]

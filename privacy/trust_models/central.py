@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar, cast, get_args
 
 from dprl.privacy.base import TrustModel
 from dprl.privacy.counters import RETIRED
@@ -21,15 +21,43 @@ from dprl.privacy.queries.gradients import GradientLayout, GradientQuery
 from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQuery
 from dprl.privacy.queries.printed import PrintedLemma, PrintedPrivatizers
 from dprl.privacy.queries.statistics_calibration import NODES, REWARD_SHARE, StatisticsBudget, counted_statistics
+from dprl.privacy.query import Query
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.schedule import ReleaseSchedule
 from dprl.privacy.trust_models.base import Budgeted, GradientSettings, Placed, TrustModelSettings
 from dprl.privacy.trust_models.counts import CountSettings
 from dprl.privacy.validation import check_choice, check_flag, check_positive, check_share, check_submissions
 
+ReleaseTimes = Literal["scheduled", "every_user"]
+D = TypeVar("D")
+Q = TypeVar("Q", bound=Query)
+
+
+class _OnSchedule(TrustModelSettings[D, Q]):
+    """Base of settings with a counter that can be built for the releases that plans read."""
+
+    releases: ReleaseTimes
+
+    def __post_init__(self) -> None:
+        super().__post_init__()  # type: ignore[misc]  # the budget's
+        check_choice("releases", self.releases, get_args(ReleaseTimes))
+
+    @property
+    def _schedulable(self) -> bool:
+        """Whether the noise is calibrated for the number of releases."""
+        return True
+
+    def place_on_schedule(self, data: D, n_users: int, streams: Streams, growth: float) -> Placed[Q]:
+        """Return the query with a counter of as many items as there are releases."""
+        if growth <= 0.0 or self.releases == "every_user" or not self._schedulable:
+            return self.place(data, n_users, streams)
+        schedule = ReleaseSchedule(growth, n_users)
+        placed = self.place(data, schedule.number, streams)
+        return placed._replace(query=replace(cast("Any", placed.query), schedule=schedule))
+
 
 @dataclass(frozen=True)
-class CentralPrivacy(CountSettings):
+class CentralPrivacy(_OnSchedule[CountFamilies, CountQuery], CountSettings):
     """Joint differential privacy: a trusted server keeps exact counts and releases noisy running counts.
 
     *Formal guarantee.* `certified`: (epsilon, delta)-JDP under replacement of one user's trajectory, by the counter's
@@ -50,7 +78,7 @@ class CentralPrivacy(CountSettings):
     """
 
     counter: str = BinaryTree.name
-    releases: Literal["scheduled", "every_user"] = "scheduled"
+    releases: ReleaseTimes = "scheduled"
     model: ClassVar[TrustModel] = "jdp"
 
     def __post_init__(self) -> None:
@@ -60,7 +88,6 @@ class CentralPrivacy(CountSettings):
             raise ValueError(f"counter must not be {self.counter}: {other} has less error; write counter: {other}")
         check_choice("counter", self.counter, counters)
         check_choice("mechanism", self.mechanism, laws)
-        check_choice("releases", self.releases, ["scheduled", "every_user"])
         if self.calibration == "printed" and (
             self.counter != BinaryTree.name or self.mechanism not in (AUTO, Laplace.name)
         ):
@@ -69,15 +96,9 @@ class CentralPrivacy(CountSettings):
                 "got 'printed'; the papers print a scale for binary_tree with laplace only"
             )
 
-    def place_on_schedule(
-        self, data: CountFamilies, n_users: int, streams: Streams, growth: float
-    ) -> Placed[CountQuery]:
-        """Return the query with a counter of as many items as there are releases."""
-        if growth <= 0.0 or self.releases == "every_user" or self.calibration == "printed":
-            return self.place(data, n_users, streams)
-        schedule = ReleaseSchedule(growth, n_users)
-        placed = self.place(data, schedule.number, streams)
-        return placed._replace(query=replace(placed.query, schedule=schedule))
+    @property
+    def _schedulable(self) -> bool:
+        return self.calibration == "certified"
 
     @staticmethod
     def _lemma(printed: PrintedPrivatizers) -> PrintedLemma:
@@ -144,7 +165,9 @@ class CentralGradientPrivacy(GradientSettings, Budgeted[GradientLayout, Gradient
 
 
 @dataclass(frozen=True)
-class CentralStatisticsPrivacy(Budgeted[StatisticsLayout, StatisticsQuery]):
+class CentralStatisticsPrivacy(
+    _OnSchedule[StatisticsLayout, StatisticsQuery], Budgeted[StatisticsLayout, StatisticsQuery]
+):
     """Joint differential privacy: a trusted server keeps exact sums of clipped statistics, and releases noisy ones.
 
     *Formal guarantee.* (epsilon, delta)-JDP under replacement of one user's trajectory, by the counter's guarantee for
@@ -158,6 +181,8 @@ class CentralStatisticsPrivacy(Budgeted[StatisticsLayout, StatisticsQuery]):
         reward_share: of the squared L2 norm (Gaussian) or of the L1 norm of a user's row that the corrections get.
         reward_clip: G, the norm that each correction is clipped to.
         stage_scales: noise in proportion to m_h^2, m_h = H - h; else the same at all stages.
+        releases: 'scheduled': the counter is built for the releases that plans read (with `replan_growth` above 0);
+            'every_user': for one after every user.
     """
 
     mechanism: str = GramLaplace.name
@@ -166,6 +191,7 @@ class CentralStatisticsPrivacy(Budgeted[StatisticsLayout, StatisticsQuery]):
     reward_share: float = REWARD_SHARE
     reward_clip: float = 1.0
     stage_scales: bool = True
+    releases: ReleaseTimes = "scheduled"
     model: ClassVar[TrustModel] = "jdp"
 
     def __post_init__(self) -> None:
