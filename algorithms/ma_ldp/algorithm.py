@@ -11,7 +11,16 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from dprl.algorithms.base import REGRET, SATURATED, Float64Array, Metric, Releases, check_choice, check_number
+from dprl.algorithms.base import (
+    REGRET,
+    SATURATED,
+    Float64Array,
+    Int64Array,
+    Metric,
+    Releases,
+    check_choice,
+    check_number,
+)
 from dprl.algorithms.learner import Learner
 from dprl.algorithms.ma_ldp.estimation import (
     EXPONENT,
@@ -25,12 +34,18 @@ from dprl.algorithms.ma_ldp.estimation import (
 )
 from dprl.algorithms.ma_ldp.graphs import FIXED_GRAPHS, GRAPHS, FixedGraph, Gossip, Graph, RandomEdges
 from dprl.algorithms.ma_ldp.planning import Planning, make_plan, planning
-from dprl.algorithms.ma_ldp.rewards import RewardEstimates, RewardStep, first_estimates, mean_error, update
+from dprl.algorithms.ma_ldp.rewards import RewardEstimates, RewardStep, collect, first_estimates, mean_error, update
 from dprl.algorithms.ma_ldp.users import Users, play, regret, users_of
-from dprl.compiled import no_alloc_kernel
+from dprl.compiled import inlined, no_alloc_kernel
 from dprl.envs import Env, LinearMixtureMDP
 from dprl.privacy import StatisticsLayout, StatisticsPrivacyConfig, StatisticsPrivatizer, Streams
-from dprl.privacy.queries.linear_statistics_kernels import StatisticsChannel, add_statistics, send_statistics
+from dprl.privacy.queries.linear_statistics_kernels import (
+    StatisticsChannel,
+    add_statistics,
+    aggregate_statistics,
+    send_statistics,
+)
+from dprl.privacy.schedule import ReleaseSchedule, next_plan
 
 INDEFINITE = Metric("indefinite", "mean")
 """Share of noisy matrices Sigma that were not positive definite with their shift and needed more."""
@@ -43,12 +58,18 @@ REWARD_ERROR = Metric(
 """Mean of |<psi(s), w> - r(s)|; 0 where rewards are public."""
 
 
+_LAST, _NEXT, _PLANS = range(3)
+_CUT, _INDEFINITE = range(2)
+
+
 class _Server(NamedTuple):
     """Server state, computed from messages only.
 
     sums, estimates: of the dynamics. rewards: estimates of the mean reward. growing: whether noise adds up over
     messages, as in the local model; a counter's noise does not. beta_rates float64[H]: beta_{k,h} / k^(1/4), or
     beta_{k,h} if it does not grow; shift_rates float64[H]: see `shift_rates`. betas float64[H]: scratch, beta_{k,h}.
+    growth: see `next_plan`. plans int64[3]: the episodes of the last and the next plan, and the number of plans made.
+    counted int64[2]: of the last plan, the entries of Q cut at H - h + 1 and the matrices with an extra shift.
     """
 
     sums: Sums
@@ -58,6 +79,9 @@ class _Server(NamedTuple):
     beta_rates: Float64Array
     shift_rates: Float64Array
     betas: Float64Array
+    growth: float
+    plans: Int64Array
+    counted: Int64Array
 
     def __repr__(self) -> str:
         return f"Server({self.beta_rates.shape[0]} stages)"
@@ -70,33 +94,50 @@ def run(
     """Run episodes first..last (from 1 on, inclusive) of K.
 
     Returns the summed regret, the number of entries of Q cut at H - h + 1, and the number of matrices with an extra
-    shift, over all episodes. The user of episode K sends nothing, because no later policy could use it. Users
-    first..last must be charged.
+    shift, over all episodes. Between two plans the policy, the values and the estimated rewards stay, so messages of
+    these users are about the same values. The user of episode K sends nothing, because no later policy could use it.
+    Users first..last must be charged.
     """
-    rules, plan, rewards, estimates = planning.rules, planning.plan, server.rewards, server.estimates
+    rules, plan, rewards = planning.rules, planning.plan, server.rewards
     summed, cut, indefinite, current = 0.0, 0, 0, regret(users, rules, plan)
     for k in range(first, last + 1):
-        # Lines 6, 37 and 38.
-        indefinite += estimate(server.sums, server.shift_rates, k - 1 if server.growing else 1, estimates)
-        growth = float(k) ** EXPONENT if server.growing else 1.0
-        for h in range(server.betas.shape[0]):
-            server.betas[h] = server.beta_rates[h] * growth
-        # Lines 8 to 13 and 16.
-        changed, entries = make_plan(planning, estimates.theta, estimates.inverses, rewards.values, server.betas)
-        cut += entries
-        if changed:
+        if k == server.plans[_NEXT] and _plan(planning, server, k):
             current = regret(users, rules, plan)
         summed += current
+        cut += server.counted[_CUT]
+        indefinite += server.counted[_INDEFINITE]
         # User side, lines 14 to 23.
         play(users, rules, plan, rewards.values, k)
         if k < users.episodes:
             # User side, lines 24 to 32: the only output.
             send_statistics(channel, users.device.features, users.device.targets, users.device.corrections, k)
             # Server side, lines 33 to 36.
-            add_statistics(channel, server.sums.matrices, server.sums.vectors, rewards.corrections)
+            read = k + 1 == server.plans[_NEXT]
+            if read:
+                add_statistics(channel, server.sums.matrices, server.sums.vectors, rewards.received)
+            else:
+                aggregate_statistics(channel, server.sums.matrices, server.sums.vectors, rewards.received)
             if rewards.learned == 1:  # lines 18 and 42
-                update(rewards, k)
+                collect(rewards)
+                if read:
+                    update(rewards, server.plans[_PLANS], k + 1 - server.plans[_LAST])
     return summed, cut, indefinite
+
+
+@inlined
+def _plan(planning: Planning, server: _Server, k: int) -> bool:
+    """Plan before episode k from the released sums; return whether the policy changed."""
+    estimates, plans = server.estimates, server.plans
+    # Lines 6, 37 and 38.
+    shifted = estimate(server.sums, server.shift_rates, k - 1 if server.growing else 1, estimates)
+    growth = float(k) ** EXPONENT if server.growing else 1.0
+    for h in range(server.betas.shape[0]):
+        server.betas[h] = server.beta_rates[h] * growth
+    # Lines 8 to 13 and 16.
+    changed, entries = make_plan(planning, estimates.theta, estimates.inverses, server.rewards.values, server.betas)
+    server.counted[_CUT], server.counted[_INDEFINITE] = entries, shifted
+    plans[_LAST], plans[_NEXT], plans[_PLANS] = k, next_plan(server.growth, 1, k), plans[_PLANS] + 1
+    return changed
 
 
 @dataclass(frozen=True)
@@ -112,6 +153,9 @@ class MALDPConfig:
         share: whether the n agents use one estimate, and send one message instead of n. They then have one value
             function, so it requires value: joint and privacy.rewards: public.
         reward_step, reward_decay: steps gamma_k = step * k^(-decay) for learning rewards, decay in (1/2, 1].
+        replan_growth: plan again when the number of episodes has grown by this share, a schedule that is fixed in
+            advance; 0 plans before every episode, as printed. Above 0 rewards are learned in one step a plan, along the
+            mean of the corrections since the last one.
         graph: communication graph after each stage.
         edge_probability: of graph random_edges. gossip_over: the graph of gossip; one of its edges talks at a time.
 
@@ -125,6 +169,7 @@ class MALDPConfig:
     share: bool = False
     reward_step: float = RewardStep.step
     reward_decay: float = RewardStep.decay
+    replan_growth: float = 0.0
     graph: str = FixedGraph.shape
     edge_probability: float = RandomEdges.edge_probability
     gossip_over: str = Gossip.over
@@ -138,6 +183,7 @@ class MALDPConfig:
         check_number("bonus_scale", self.bonus_scale, 0.0)
         check_number("shift_scale", self.shift_scale, 0.0)
         check_number("alpha", self.alpha, 1e-20, 1.0)
+        check_number("replan_growth", self.replan_growth, 0.0, 1e6)
         check_choice("value", self.value, ["maxmin", "joint"])
         if not isinstance(self.share, bool):
             raise ValueError(f"share must be true or false, got {self.share!r}; leave it out for false")
@@ -190,7 +236,7 @@ class MALDPConfig:
 
         Raises ValueError if the settings do not fit together.
         """
-        found = privacy.build(self.layout(env), episodes - 1, streams)
+        found = privacy.build(self.layout(env), episodes - 1, streams, growth=self.replan_growth)
         if self.share and found.query.rewards != "public":
             raise ValueError(
                 f"share must be false with privacy.rewards: {found.query.rewards}, got True; agents who learn rewards "
@@ -252,6 +298,9 @@ class MALDPLearner(Learner):
             beta_rates=self._beta_rates(),
             shift_rates=shift_rates(privatizer.query.deviations, dimension, self.config.alpha, self.config.shift_scale),
             betas=np.zeros(horizon),
+            growth=self.config.replan_growth,
+            plans=np.array([1, 1, 0], dtype=np.int64),
+            counted=np.zeros(2, dtype=np.int64),
         )
 
     def _first_estimates(self, streams: Streams) -> RewardEstimates:
@@ -287,10 +336,13 @@ class MALDPLearner(Learner):
 
     @property
     def derived(self) -> dict[str, float]:
-        """The first stage's radius beta and shift in the last episode, and one number's noise in one message."""
-        server, messages = self._server, self.episodes - 1
+        """The first stage's radius beta and shift in the last plan, and one number's noise in one message."""
+        server = self._server
+        messages = self.episodes - 1
+        if server.growth > 0.0:
+            messages = int(ReleaseSchedule(server.growth, messages).times[-1])
         return {
-            "last_beta": float(server.beta_rates[0] * (self.episodes**EXPONENT if server.growing else 1.0)),
+            "last_beta": float(server.beta_rates[0] * ((messages + 1) ** EXPONENT if server.growing else 1.0)),
             "last_shift": float(server.shift_rates[0] * (math.sqrt(messages) if server.growing else 1.0)),
             "noise_deviation": float(self.privatizer.query.deviations[0]),
         }
@@ -309,12 +361,18 @@ class MALDPLearner(Learner):
         }
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        """Return the state that is not rebuilt in each episode."""
-        server = self._server
+        """Return the state that changes in a run."""
+        server, plan = self._server, self._planning.plan
         return {
             "matrices": server.sums.matrices,
             "vectors": server.sums.vectors,
             "weights": server.rewards.weights,
             "rewards": server.rewards.values,
-            "chances": self._planning.plan.chances,
+            "corrections": server.rewards.corrections,
+            "chances": plan.chances,
+            "values": plan.values,
+            "slopes": plan.slopes,
+            "levels": plan.levels,
+            "plans": server.plans,
+            "counted": server.counted,
         }

@@ -78,10 +78,11 @@ class RewardEstimates(NamedTuple):
     """Agents' reward weights and the rules of their updates.
 
     learned: 1, or 0 where rewards are public. weights float64[H, n, p]; values float64[M, H, W]: <psi(s), w>, cut to
-    [0, 1] if `cut` is 1. corrections float64[n, H, p]: as released. psi float64[S, p]. step, decay: of gamma_k.
+    [0, 1] if `cut` is 1. corrections float64[n, H, p]: as released, summed over users since the last step. psi
+    float64[S, p]. step, decay: of gamma_k.
     matrices float64[m, n, n], reached float64[m]: consensus matrices and the sums of their probabilities; cycled: 1 if
-    they come in order. key uint64[5]: of their draws. draws float64[H], workspace float64[n, p], own float64[n, p]:
-    scratch.
+    they come in order. key uint64[5]: of their draws. draws float64[H], workspace float64[n, p], own float64[n, p],
+    received float64[n, H, p]: scratch.
     """
 
     learned: int
@@ -99,6 +100,7 @@ class RewardEstimates(NamedTuple):
     draws: Float64Array
     workspace: Float64Array
     own: Float64Array
+    received: Float64Array
 
     def __repr__(self) -> str:
         return f"RewardEstimates(learned={self.learned})"
@@ -137,26 +139,40 @@ def first_estimates(
         draws=np.zeros(horizon),
         workspace=np.zeros((n, p)),
         own=np.zeros((n, p)),
+        received=np.zeros((n, horizon, p)),
     )
 
 
+@inlined
+def collect(estimates: RewardEstimates) -> None:
+    """Add the corrections in estimates.received to those since the last step."""
+    total, received = estimates.corrections, estimates.received
+    for i in range(total.shape[0]):
+        for h in range(total.shape[1]):
+            for j in range(total.shape[2]):
+                total[i, h, j] += received[i, h, j]
+
+
 @no_alloc_kernel
-def update(estimates: RewardEstimates, user: int) -> None:
-    """Step along the released corrections of user k, average with neighbours, and update the estimates.
+def update(estimates: RewardEstimates, number: int, users: int) -> None:
+    """Make step `number` = 1, 2, ... along the mean of the collected corrections of `users` users, and forget them.
+
+    Agents average with neighbours, and the estimates follow. With one user a step, `number` is the user's k.
 
     Paper: [TH23] Algorithm 1, lines 18 and 42.
     """
     n_stages, n, p = estimates.weights.shape
-    gamma = reward_step(estimates.step, estimates.decay, user)
-    fill_uniform(estimates.draws, estimates.key, np.uint64(user) * np.uint64(n_stages))
+    gamma = reward_step(estimates.step, estimates.decay, number)
+    fill_uniform(estimates.draws, estimates.key, np.uint64(number) * np.uint64(n_stages))
     for h in range(n_stages):
         for i in range(n):
             for j in range(p):
-                estimates.own[i, j] = estimates.corrections[i, h, j]
+                estimates.own[i, j] = estimates.corrections[i, h, j] / users
         correct(estimates.weights[h], estimates.own, gamma)
-        turn = (user - 1) * n_stages + h
-        number = matrix_number(estimates.reached, estimates.cycled == 1, turn, estimates.draws[h])
-        consensus(estimates.weights[h], estimates.matrices[number], estimates.workspace)
+        turn = (number - 1) * n_stages + h
+        talk = matrix_number(estimates.reached, estimates.cycled == 1, turn, estimates.draws[h])
+        consensus(estimates.weights[h], estimates.matrices[talk], estimates.workspace)
+    estimates.corrections[...] = 0.0
     _evaluate(estimates)
 
 

@@ -209,7 +209,7 @@ def test_a_cycle_begins_with_its_first_matrix_and_goes_on_over_episodes() -> Non
         for h in range(horizon):
             turn = (user - 1) * horizon + h
             expected[h] = matrices[turn % 3] @ (expected[h] + found.corrections[:, h] / user)
-        update(found, user)
+        update(found, user, 1)
         np.testing.assert_allclose(found.weights, expected, rtol=1e-12)
 
 

@@ -48,6 +48,35 @@ def test_certified_statistics_are_not_refuted_and_something_is_measured(
     assert "NOT REFUTED" in block("one", findings)
 
 
+@pytest.mark.parametrize("noise", [{}, {"delta": 1e-5, "mechanism": "gram_gaussian", "counter": "auto"}], ids=str)
+def test_releases_on_a_schedule_are_not_refuted_and_with_less_noise_they_are(
+    noise: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Plans at episodes 2 and 4 read the sums of 3 users twice; with a third of the noise the proof is refuted."""
+    made = cell({"model": "jdp", "epsilon": 4.0, "counter": "binary_tree"} | noise, algorithm="ma_ldp")
+    made = dataclasses.replace(made, algorithm=dataclasses.replace(made.algorithm, replan_growth=1.0))
+    small = statistics_privatizer(made, (3, 2, 1))
+    assert small.query.schedule is not None
+    assert small.query.schedule.times.tolist() == [1, 3]
+    *attacks, channels = findings = audit_experiment(made, RUNS)
+    assert [one.verdict for one in findings] == ["not refuted"] * len(findings)
+    assert not any(one.contradicts_proof for one in findings)
+    strongest = max(one.measurement.epsilon_lb for one in attacks if one.measurement is not None)
+    assert 1.0 < strongest < 4.0
+    assert channels.measurement is not None
+    assert channels.measurement.probe == "3 users: only noisy releases differ"
+    build = audits.statistics_prefixes
+
+    def with_less_noise(parts: Any, label: str) -> Any:
+        counter = parts.central.counter
+        less = dataclasses.replace(counter, node=dataclasses.replace(counter.node, scale=counter.node.scale / 3.0))
+        return build(dataclasses.replace(parts, central=dataclasses.replace(parts.central, counter=less)), label)
+
+    monkeypatch.setattr(audits, "statistics_prefixes", with_less_noise)
+    *attacks, _ = audit_experiment(made, RUNS)
+    assert any(one.verdict == "refuted" and one.contradicts_proof for one in attacks)
+
+
 def test_open_rewards_and_missing_clips_are_found() -> None:
     findings = audit_experiment(cell(PRINTED), 2000)
     *attacks, channels = findings
