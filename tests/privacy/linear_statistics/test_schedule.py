@@ -111,6 +111,27 @@ def test_the_noise_of_gaussian_sums_by_hand() -> None:
         assert counter.node.scale == pytest.approx(sigma, rel=1e-6)
 
 
+@pytest.mark.parametrize("settings", NOISE, ids=str)
+def test_the_noise_of_each_release_has_the_stated_deviation(settings: dict[str, Any]) -> None:
+    """1,000 diagonal entries a release, in units of their scales; the false-alarm rate of each bound is below 1e-4."""
+    layout = StatisticsLayout(3, 500, 1, 1, 1)
+    model = CentralStatisticsPrivacy(1.0, rewards="public", **settings)
+    privatizer = model.build(layout, USERS, Streams(0, "deviation"), growth=GROWTH)
+    central: Any = privatizer.query.central
+    sums, record = (np.zeros((1, 3, 500, 500)), np.zeros((1, 3, 500))), (np.zeros((1, 3, 500)), np.zeros((1, 3)))
+    corrections, measured = np.zeros((1, 3, 1)), []
+    privatizer.charge(1, USERS)
+    for user in range(1, USERS + 1):
+        send_statistics(privatizer.channel, *record, corrections, user)
+        add = add_statistics if user in TIMES else aggregate_statistics
+        add(privatizer.channel, *sums, corrections)
+        if user in TIMES:
+            measured.append(np.std(np.einsum("hii->hi", sums[0][0])[:2] / np.array(central.scales)[:2, None]))
+    stated = central.counter.profile() * math.sqrt(central.counter.node.variance)
+    assert stated.shape == (len(TIMES),)
+    np.testing.assert_allclose(measured, stated, rtol=0.15)
+
+
 def test_without_noise_releases_are_the_sums_and_corrections_those_since_the_last() -> None:
     exact = NoStatisticsPrivacy("open", "device").build(LAYOUT, USERS, Streams(0, "raw"), growth=GROWTH)
     raw, found = read(exact), read(scheduled(NO_NOISE))
