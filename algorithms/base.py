@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from dprl.envs import Env
 from dprl.privacy import Certificate, Privatizer, Streams
-from dprl.privacy.base import TrustModel
 
 Float64Array = npt.NDArray[np.float64]
 Int64Array = npt.NDArray[np.int64]
@@ -108,12 +107,6 @@ class TrainResult:
     def saturated(self) -> float:
         """Mean over the episodes of the share of cells with an optimistic value clipped at its cap."""
         return self.metrics[SATURATED.name]
-
-
-class TrustSettings(Protocol):
-    """Privacy settings of a run: a trust model, the requested guarantee, and the mechanism."""
-
-    model: ClassVar[TrustModel]
 
 
 class Algorithm(Protocol):

@@ -13,12 +13,12 @@ from typing import Any
 import yaml
 
 from dprl.algorithms import ALGORITHMS, Algorithm, AlgorithmConfig, Metric
-from dprl.algorithms.base import TrustSettings
 from dprl.envs import ENVIRONMENTS, Env, EnvConfig, LoggedEpisodes
 from dprl.platform.configs.sections import field_names, read_dataclass, read_registered, require_mapping, unknown_key
 from dprl.platform.configs.trust_models import check_model, class_of, example_for
 from dprl.platform.errors import UserError, broken_rule, shortened, shown
 from dprl.privacy import TRUST_MODELS, Certificate, Journal, NoiseConfig, Privatizer, Streams, source_digest
+from dprl.privacy.trust_models.base import TrustModelSettings
 
 Scalar = str | float | int
 
@@ -68,7 +68,7 @@ class Experiment:
     name: str
     algorithm: AlgorithmConfig
     env: EnvConfig[Env]
-    privacy: TrustSettings
+    privacy: TrustModelSettings[Any, Any]
     episodes: int
     seeds: int
     seed: int = 0
