@@ -22,8 +22,10 @@ from dprl.privacy import (
     CountQuery,
     GradientQuery,
     LocalPrivacy,
+    LocalStatisticsPrivacy,
     PrivacyConfig,
     ShufflePrivacy,
+    ShuffleStatisticsPrivacy,
     StatisticsPrivacyConfig,
     StatisticsPrivatizer,
     Streams,
@@ -50,6 +52,7 @@ from dprl.privacy.mechanisms.base import IDEALISED
 from dprl.privacy.mechanisms.shuffled import ShuffledReports
 from dprl.privacy.mechanisms.vectors import VectorMechanism
 from dprl.privacy.randomness.settings import NoiseConfig
+from dprl.privacy.threat_models import SHUFFLE
 
 DEFAULT_RUNS = 50_000
 ALPHA = 0.05
@@ -179,10 +182,7 @@ def count_privatizer(experiment: Experiment, horizon: int, episodes: int, seed: 
     """Return the privatizer of the cell's settings for its algorithm's families, in fewer steps and episodes."""
     query = cast(CountPrivatizer, experiment.privatizer()).query
     families = probe_families(query.families, horizon)
-    privacy = cast(PrivacyConfig, experiment.privacy)
-    if isinstance(privacy, ShufflePrivacy):  # one report before it is shuffled: a few users show nothing of a block
-        each = query.events("seeded")[0].curve().pure_epsilon
-        privacy = LocalPrivacy(each, families=privacy.families, mechanism=privacy.mechanism)
+    privacy = cast(PrivacyConfig, _unshuffled(experiment))
     return privacy.build(families, episodes - 1, _streams(experiment, seed), growth=_growth(experiment))
 
 
@@ -192,9 +192,31 @@ def statistics_privatizer(experiment: Experiment, sizes: tuple[int, int, int], s
     messages = 1 if layout.n_messages == 1 else n
     small = replace(layout, horizon=horizon, dimension=dimension, n_messages=messages, n_agents=n, reward_dimension=1)
     users, growth = _USERS if experiment.privatizer().server_noise else 1, _growth(experiment)
-    return cast(StatisticsPrivacyConfig, experiment.privacy).build(
-        small, users, _streams(experiment, seed), growth=growth
+    privacy = cast(StatisticsPrivacyConfig, _unshuffled(experiment))
+    return privacy.build(small, users, _streams(experiment, seed), growth=growth)
+
+
+def _unshuffled(experiment: Experiment) -> Any:  # noqa: ANN401 - any settings
+    """Return the settings, or those of messages before they are shuffled: a few users show nothing of a block."""
+    privacy = experiment.privacy
+    if not isinstance(privacy, ShufflePrivacy | ShuffleStatisticsPrivacy):
+        return privacy
+    each = cast(Any, experiment.privatizer()).query.events("seeded")[0].curve().pure_epsilon
+    if isinstance(privacy, ShufflePrivacy):
+        return LocalPrivacy(each, families=privacy.families, mechanism=privacy.mechanism)
+    return LocalStatisticsPrivacy(
+        each,
+        mechanism=privacy.mechanism,
+        rewards=privacy.rewards,
+        reward_share=privacy.reward_share,
+        reward_clip=privacy.reward_clip,
+        stage_scales=privacy.stage_scales,
     )
+
+
+def _before(cell: _Cell) -> str:
+    """Return what to add to the name of a probe of messages that are not shuffled yet."""
+    return ", before it is shuffled" if cell.privatizer.trust_model == SHUFFLE else ""
 
 
 def _growth(experiment: Experiment) -> float:
@@ -210,7 +232,7 @@ def _count_attacks(cell: _Cell, runs: int) -> list[AuditCase]:
 
 def _attack_counts(cell: _Cell, horizon: int, episodes: int, attack: Attack) -> Measurement:
     made = count_privatizer(cell.experiment, horizon, episodes, cell.seed)
-    claim, label = claim_of(made), f"H={horizon} K={episodes}"
+    claim, label = claim_of(made), f"H={horizon} K={episodes}{_before(cell)}"
     probe = central_prefixes(made, label) if made.server_noise else local_reports(made, label)
     return measure(probe, claim, ProbeProof.of(made.planned_ledger().curve, claim), attack)
 
@@ -257,7 +279,9 @@ def _attack_statistics(cell: _Cell, sizes: tuple[int, int, int], reach: float, a
     if made.server_noise:
         prefixes = statistics_prefixes(made.query, f"H={h}, D={d}, {agents} a stage, {made.n_users} users")
         return measure(prefixes, claim, ProbeProof.of(made.planned_ledger().curve, claim), attack)
-    probe = statistics_messages(made.query, f"H={h}, D={d}, {agents} a stage, those that change most{long}", reach)
+    probe = statistics_messages(
+        made.query, f"H={h}, D={d}, {agents} a stage, those that change most{long}{_before(cell)}", reach
+    )
     # Corrections that are sent as they are have no part in the attack: their proof is for the test of channels.
     noisy = [release.curve() for release in made.planned_ledger().spec.releases if release.mechanism is not None]
     return measure(probe, claim, ProbeProof.of(compose(noisy), claim), attack)
@@ -289,7 +313,7 @@ def _channels(cell: _Cell, attack: Attack) -> Measurement:
     def record(world: int) -> list[Message]:
         return recorded_run(_seeded(cell, attack.seed), world, cell.experiment.algorithm.name)
 
-    noisy = noisy_channels(cell.privatizer)
+    noisy = noisy_channels(_seeded(cell, attack.seed))
     return measure_channels(record, cell.claim, ProbeProof.of(proved, cell.claim), unit, noisy)
 
 
@@ -307,7 +331,7 @@ def _seeded(cell: _Cell, seed: int) -> Any:  # noqa: ANN401 - any privatizer
     elif isinstance(query, BitQuery):
         users = max(_USERS, query.block) + 1
     env, streams = experiment.env.build(), _streams(experiment, seed)
-    return experiment.algorithm.privatizer(env, experiment.privacy, users, streams)
+    return experiment.algorithm.privatizer(env, _unshuffled(experiment), users, streams)
 
 
 _ATTACKS: dict[str, Callable[[_Cell, int], list[AuditCase]]] = {

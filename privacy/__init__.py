@@ -34,7 +34,12 @@ from dprl.privacy.trust_models.local import (
     LocalStatisticsPrivacy,
 )
 from dprl.privacy.trust_models.none import NoBitPrivacy, NoGradientPrivacy, NoPrivacy, NoStatisticsPrivacy
-from dprl.privacy.trust_models.shuffle import ShuffleBitPrivacy, ShuffleGradientPrivacy, ShufflePrivacy
+from dprl.privacy.trust_models.shuffle import (
+    ShuffleBitPrivacy,
+    ShuffleGradientPrivacy,
+    ShufflePrivacy,
+    ShuffleStatisticsPrivacy,
+)
 from dprl.sources import source_digest
 
 CountPrivatizer = Privatizer[CountQuery]
@@ -96,6 +101,7 @@ __all__ = [
     "ShuffleBitPrivacy",
     "ShuffleGradientPrivacy",
     "ShufflePrivacy",
+    "ShuffleStatisticsPrivacy",
     "StatisticsLayout",
     "StatisticsPrivacyConfig",
     "StatisticsPrivatizer",

@@ -15,12 +15,12 @@ from dprl.privacy.accounting.curves import PrivacyCurve, Unbounded
 from dprl.privacy.base import LedgerError, TrustModel
 from dprl.privacy.mechanisms import GRAMS, MECHANISMS, VECTORS, BitMechanism, MessageMechanism
 from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
-from dprl.privacy.mechanisms.shuffled import ShuffledReports
+from dprl.privacy.mechanisms.shuffled import MessageInParts, ShuffledReports
 from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder
 from dprl.privacy.randomness.streams import noise_identity
 from dprl.privacy.threat_models import ThreatModel
 
-_MESSAGES = (*VECTORS.values(), *GRAMS.values())
+_MESSAGES: set[type] = {*VECTORS.values(), *GRAMS.values()}
 
 
 def accounted(mechanism: type) -> bool:
@@ -28,9 +28,10 @@ def accounted(mechanism: type) -> bool:
     return mechanism in (*MECHANISMS.values(), UnaryEncoder, ShuffledReports)
 
 
-def _before_shuffling(mechanism: object) -> type:
-    """Return the class that randomises one report."""
-    return type(mechanism.report if isinstance(mechanism, ShuffledReports) else mechanism)
+def _before_shuffling(mechanism: object) -> set[type]:
+    """Return the classes that randomise one report."""
+    report = mechanism.report if isinstance(mechanism, ShuffledReports) else mechanism
+    return {type(part) for part in (report.parts if isinstance(report, MessageInParts) else (report,))}
 
 
 @dataclass(frozen=True)
@@ -59,13 +60,13 @@ class ReleaseEvent:
     entropy: str
 
     def __post_init__(self) -> None:
-        law = _before_shuffling(self.mechanism)
-        if self.mechanism is not None and not (accounted(type(self.mechanism)) and accounted(law)):
+        laws = _before_shuffling(self.mechanism)
+        if self.mechanism is not None and not (accounted(type(self.mechanism)) and all(map(accounted, laws))):
             raise LedgerError(f"the ledger cannot account for a release by {self.mechanism!r}; give it a privacy curve")
         if min(self.nodes_per_user, self.cells) < 1:
             raise LedgerError(f"a release has at least 1 node and 1 cell, got {self}")
         whole, part = self.sensitivity, self.public_start
-        if (whole is None) != (self.mechanism is None or law in _MESSAGES):
+        if (whole is None) != (self.mechanism is None or laws <= _MESSAGES):
             raise LedgerError(f"a release has a sensitivity unless its mechanism bounds it itself, got {self}")
         if whole and part and not part.within(whole):
             raise LedgerError(f"a public start cannot change more than {whole}, got {part}")

@@ -59,6 +59,14 @@ class Query(ABC):
     def check_continued(self, charged: int) -> None:  # noqa: B027 - most can
         """Raise LedgerError where a run cannot go on after so many submissions that only its journal knows."""
 
+    def refuse_rest_of_block(self, charged: int) -> None:
+        """Raise the same for messages that are shuffled between releases on a schedule."""
+        if charged > 0:
+            raise LedgerError(
+                f"a run with shuffled {self.name} cannot go on from a journal, as the rest of a block would be too "
+                "small; begin another attempt"
+            )
+
     def check_counter_run(self, n_users: int, submissions: int, n_items: int, schedule: ReleaseSchedule | None) -> None:
         """Raise the same for a server that counts: rows of one user would share nodes, which `repeat` does not see.
 

@@ -213,6 +213,25 @@ THREAT_MODELS: dict[tuple[str, TrustModel], ThreatModel] = {
         ),
         attained_by=_GRAMS,
     ),
+    ("statistics", "shuffle"): ThreatModel(
+        unit=_USER,
+        adjacency=ADJACENCY,
+        observer=_IN_RANDOM_ORDER.format("messages", "a block"),
+        covered=(
+            "the shuffled statistics of every block, and their sums",
+            "estimates, policies and everything else computed from them",
+        ),
+        excluded=(
+            _BEFORE_SHUFFLING.format("messages", "a block"),
+            _IN_THE_SAME.format("the same block", "messages"),
+            "what others see of the user's own actions",
+            _RETURNS,
+            "timing and order of messages",
+            _TAKES_PART,
+            "a second message of the same user",
+        ),
+        attained_by=_GRAMS,
+    ),
     ("bits", "none"): _unprotected("bits", _BITS),
     ("bits", "ldp"): ThreatModel(
         unit=_USER,
@@ -298,7 +317,7 @@ def of_statistics(model: TrustModel, rewards: str, clipped: bool) -> ThreatModel
         return found
     if rewards == "noisy":
         statistics, *computed = found.covered
-        corrections = "sums of corrections" if model == "jdp" else "corrections"
+        corrections = {"jdp": "sums of corrections", "shuffle": "shuffled corrections"}.get(model, "corrections")
         found = replace(found, covered=(statistics, f"{corrections} of the rewards' weights", *computed))
     if not clipped or rewards == "open":
         longest = "any two different corrections" if rewards == "open" else "users with ever longer features"

@@ -68,7 +68,7 @@ class _Server(NamedTuple):
     sums, estimates: of the dynamics. rewards: estimates of the mean reward. growing: whether noise adds up over
     messages, as in the local model; a counter's noise does not. beta_rates float64[H]: beta_{k,h} / k^(1/4), or
     beta_{k,h} if it does not grow; shift_rates float64[H]: see `shift_rates`. betas float64[H]: scratch, beta_{k,h}.
-    growth: see `next_plan`. plans int64[3]: the episodes of the last and the next plan, and the number of plans made.
+    growth, block: see `next_plan`. plans int64[3]: the episodes of the last and the next plan, and how many were made.
     counted int64[2]: of the last plan, the entries of Q cut at H - h + 1 and the matrices with an extra shift.
     """
 
@@ -80,6 +80,7 @@ class _Server(NamedTuple):
     shift_rates: Float64Array
     betas: Float64Array
     growth: float
+    block: int
     plans: Int64Array
     counted: Int64Array
 
@@ -136,7 +137,7 @@ def _plan(planning: Planning, server: _Server, k: int) -> bool:
     # Lines 8 to 13 and 16.
     changed, entries = make_plan(planning, estimates.theta, estimates.inverses, server.rewards.values, server.betas)
     server.counted[_CUT], server.counted[_INDEFINITE] = entries, shifted
-    plans[_LAST], plans[_NEXT], plans[_PLANS] = k, next_plan(server.growth, 1, k), plans[_PLANS] + 1
+    plans[_LAST], plans[_NEXT], plans[_PLANS] = k, next_plan(server.growth, server.block, k), plans[_PLANS] + 1
     return changed
 
 
@@ -299,6 +300,7 @@ class MALDPLearner(Learner):
             shift_rates=shift_rates(privatizer.query.deviations, dimension, self.config.alpha, self.config.shift_scale),
             betas=np.zeros(horizon),
             growth=self.config.replan_growth,
+            block=1 if privatizer.query.schedule is None else privatizer.query.schedule.block,
             plans=np.array([1, 1, 0], dtype=np.int64),
             counted=np.zeros(2, dtype=np.int64),
         )
@@ -339,8 +341,8 @@ class MALDPLearner(Learner):
         """The first stage's radius beta and shift in the last plan, and one number's noise in one message."""
         server = self._server
         messages = self.episodes - 1
-        if server.growth > 0.0:
-            messages = int(ReleaseSchedule(server.growth, messages).times[-1])
+        if server.growth > 0.0 or server.block > 1:
+            messages = int(ReleaseSchedule(server.growth, messages, server.block).times[-1])
         return {
             "last_beta": float(server.beta_rates[0] * ((messages + 1) ** EXPONENT if server.growing else 1.0)),
             "last_shift": float(server.shift_rates[0] * (math.sqrt(messages) if server.growing else 1.0)),

@@ -17,6 +17,7 @@ from dprl.privacy.audits.findings import Claim, NoiseProof, ProbeProof, proof_of
 from dprl.privacy.audits.message_probes import FloatingPointEvent, changed_cells, noisy_cells
 from dprl.privacy.audits.page import AuditCase, Measure
 from dprl.privacy.audits.prefix_probes import counter_prefixes
+from dprl.privacy.base import TrustModel
 from dprl.privacy.counters import AnyCounter, KaryTree, NormalizedSquareRoot
 from dprl.privacy.counters.base import Counter, node_of
 from dprl.privacy.counters.binary_tree import BinaryTree
@@ -36,9 +37,9 @@ _KNOWN_AT_THE_START = {1: 0, 2: 2, 3: 3}
 """Changed cells that a public start saves: two of N_1(s,a); with costs, the two of C_1(s,a) become one."""
 
 
-def _printed(paper: str, model: str) -> Scale:
+def _printed(paper: str, model: TrustModel) -> Scale:
     """Return a paper's scale as `calibration: printed` runs it: a family's L1 change is taken to be H (D3)."""
-    lemma = getattr(PRINTED[paper], model)
+    lemma = PRINTED[paper][model]
     # One cell wide: no scale depends on the width.
     cells = tuple(CountFamily(f"{i}", 1, 2) for i in range(_FAMILIES[paper]))
     return lambda horizon, episodes: lemma.scale(CountFamilies(horizon, cells), episodes - 1, EPSILON)
@@ -58,8 +59,8 @@ def _certified(families: int) -> Scale:
     return lambda horizon, episodes: 2.0 * horizon * families * (episodes - 1).bit_length() / EPSILON
 
 
-_TREE_OF_QW24, _TREE_OF_CZ22 = _printed("[QW24]", "central"), _printed("[CZ22]", "central")
-_REPORT_OF_QW24, _REPORT_OF_CZ22 = _printed("[QW24]", "local"), _printed("[CZ22]", "local")
+_TREE_OF_QW24, _TREE_OF_CZ22 = _printed("[QW24]", "jdp"), _printed("[CZ22]", "jdp")
+_REPORT_OF_QW24, _REPORT_OF_CZ22 = _printed("[QW24]", "ldp"), _printed("[CZ22]", "ldp")
 
 
 def _tree_proof(families: int, scale: Scale, claim: Claim) -> NoiseProof:

@@ -5,12 +5,38 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
+from dprl.privacy.accounting.composition import compose
 from dprl.privacy.accounting.curves import PrivacyCurve
 from dprl.privacy.accounting.shuffling import ShuffledLoss
 from dprl.privacy.base import LedgerError
 from dprl.privacy.mechanisms import BitMechanism, MessageMechanism
-from dprl.privacy.mechanisms.base import Mechanism, Sensitivity
+from dprl.privacy.mechanisms.base import IDEALISED, Mechanism, Sensitivity
 from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder
+
+
+@dataclass(frozen=True)
+class MessageInParts:
+    """A message of several parts, each with noise of its own, that stay together in the random order.
+
+    *Formal guarantee.* That of all parts together.
+    """
+
+    parts: tuple[MessageMechanism, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of the first part."""
+        return self.parts[0].name
+
+    @property
+    def arithmetic(self) -> str:
+        """That of the noise: idealised if it is in any part."""
+        found = [part.arithmetic for part in self.parts]
+        return IDEALISED if IDEALISED in found else found[0]
+
+    def curve(self) -> PrivacyCurve:
+        """Return the curve of one message."""
+        return compose([part.curve() for part in self.parts])
 
 
 @dataclass(frozen=True)
@@ -23,7 +49,7 @@ class ShuffledReports:
         report: randomises one message. users: in the smallest block, at least 1.
     """
 
-    report: Mechanism | BitMechanism | UnaryEncoder | MessageMechanism
+    report: Mechanism | BitMechanism | UnaryEncoder | MessageMechanism | MessageInParts
     users: int
 
     @property
@@ -54,5 +80,5 @@ class ShuffledReports:
     def report_curve(self, sensitivity: Sensitivity | None = None) -> PrivacyCurve:
         """Return the curve of one report before it is shuffled."""
         if sensitivity is None:
-            return cast("MessageMechanism", self.report).curve()
+            return cast("MessageMechanism | MessageInParts", self.report).curve()
         return cast("Mechanism", self.report).curve(sensitivity)

@@ -110,11 +110,8 @@ class CountQuery(Query):
 
     def check_continued(self, charged: int) -> None:
         """Raise LedgerError under a shuffler: the reports of the block that was cut short are lost."""
-        if self.shuffled and charged > 0:
-            raise LedgerError(
-                "a run with shuffled reports cannot go on from a journal, as the rest of a block would be too small; "
-                "begin another attempt"
-            )
+        if self.shuffled:
+            self.refuse_rest_of_block(charged)
 
     def events(self, entropy: str) -> tuple[ReleaseEvent, ...]:
         """Return the releases of a run, one for each released family.

@@ -24,27 +24,24 @@ from dprl.privacy.mechanisms.base import Sensitivity
 from dprl.privacy.mechanisms.clipping import NORMS
 from dprl.privacy.mechanisms.gradients import ClippedGaussian, ClippedLaplace
 from dprl.privacy.mechanisms.gram import GramRelease, gram_sensitivity
-from dprl.privacy.mechanisms.gram_base import RawGram, stage_key
+from dprl.privacy.mechanisms.gram_base import RawGram
 from dprl.privacy.mechanisms.sampling import SILENT
+from dprl.privacy.mechanisms.shuffled import MessageInParts, ShuffledReports
 from dprl.privacy.mechanisms.vectors import RawVector
 from dprl.privacy.queries.linear_statistics_kernels import (
-    BY_STAGE,
     CLIPPED,
     NOISY,
-    NONE,
     OPEN,
     PUBLIC,
-    WHOLE,
     RewardNoise,
     ServerNoise,
-    StageNoise,
     StatisticsChannel,
+    stage_noise,
 )
 from dprl.privacy.query import MOST_DRAWS, Query
-from dprl.privacy.randomness.bits import KEY_WORDS
-from dprl.privacy.randomness.streams import Streams, forgotten_by_forks, noise_identity
+from dprl.privacy.randomness.streams import Streams, noise_identity
 from dprl.privacy.schedule import EVERY_USER, ReleaseSchedule
-from dprl.privacy.threat_models import ThreatModel, of_statistics
+from dprl.privacy.threat_models import ThreatModel, check_shuffled, of_statistics
 
 Rewards = Literal["public", "noisy", "open"]
 REWARDS: dict[str, int] = {"public": PUBLIC, "noisy": NOISY, "open": OPEN}
@@ -151,7 +148,9 @@ class StatisticsQuery(Query):
         noise_ratio: the scale that runs over the one that [TH23] prints for the same request, the mean over stages;
             1 for printed, 0 without noise.
         central: the noise of a trusted server; the law is then RawGram, and the device clips for it.
-        schedule: of a trusted server's releases, which are the items of its counter; None: one after every user.
+        schedule: of a trusted server's releases, which are the items of its counter, or of the blocks that a shuffler
+            hands on; None: one after every user.
+        shuffled: whether a shuffler permutes the messages between two plans.
 
     Raises:
         LedgerError: if the laws do not fit each other, the layout or the schedule.
@@ -165,6 +164,7 @@ class StatisticsQuery(Query):
     noise_ratio: float = 0.0
     central: CountedStatistics | None = None
     schedule: ReleaseSchedule | None = None
+    shuffled: bool = False
     name: ClassVar[str] = "statistics"
 
     def __post_init__(self) -> None:
@@ -172,8 +172,11 @@ class StatisticsQuery(Query):
         raw = isinstance(law, RawGram)
         if self.central is not None:
             self._check_central(self.central)
-        elif self.schedule is not None:
-            raise LedgerError("a schedule must be that of a trusted server's releases, got messages; leave it out")
+        elif self.shuffled != (self.schedule is not None) or (self.shuffled and (raw or self.rewards == "open")):
+            raise LedgerError(
+                "messages are on a schedule where a shuffler takes them, and have noise on all numbers then; this has "
+                f"{self}"
+            )
         elif (vector is not None) != (self.rewards == "noisy") or (raw and self.rewards == "noisy"):
             raise LedgerError(f"rewards are noisy where there is noise for them and for the rest; this has {self}")
         if law.release != layout.release(law.release.clipped):
@@ -189,7 +192,8 @@ class StatisticsQuery(Query):
 
     def _check_central(self, central: CountedStatistics) -> None:
         """Raise LedgerError unless a trusted server's noise fits: a counter of all numbers, clipped on the device."""
-        if not (isinstance(self.law, RawGram) and self.clipped and self.reward_law is None and self.rewards != "open"):
+        bare = isinstance(self.law, RawGram) and self.reward_law is None and not self.shuffled
+        if not (bare and self.clipped and self.rewards != "open"):
             raise LedgerError(f"a server's noise is on clipped statistics without noise of their own, got {self}")
         if type(central.counter) not in COUNTERS.values() or central.counter.node is None:
             raise LedgerError(f"the kernels cannot run a counter {central.counter}; take a calibrated one of COUNTERS")
@@ -213,7 +217,7 @@ class StatisticsQuery(Query):
     def identity(self) -> str:
         """Text that identifies record and noise."""
         parts = noise_identity(self.layout, self.law, self.rewards, self.reward_law, self.reward_clip)
-        return "|".join([parts, *map(noise_identity, filter(None, [self.central, self.schedule]))])
+        return "|".join([parts, *map(noise_identity, filter(None, [self.central, self.schedule, self.shuffled]))])
 
     @property
     def row(self) -> Sensitivity:
@@ -261,17 +265,31 @@ class StatisticsQuery(Query):
         law, cells = self.law, self.law.release.n_numbers
         if self.central is not None:
             return (self._central_event(self.central, entropy),)
+        channel, numbers = "reward corrections", self.layout.n_corrections
+        if self.shuffled:
+            return (self._shuffled_event(cells + (numbers if self.reward_law else 0), entropy),)
         if isinstance(law, RawGram):
             found = [ReleaseEvent.without_noise("statistics", cells, entropy)]
         else:
             found = [ReleaseEvent.of_message("statistics", law, law.curve().exact, cells, entropy)]
-        channel, numbers = "reward corrections", self.layout.n_corrections
         if self.rewards == "open":
             # D6
             found.append(ReleaseEvent.without_noise(channel, numbers, entropy))
         elif self.reward_law is not None:
             found.append(ReleaseEvent.of_message(channel, self.reward_law, False, numbers, entropy))
         return tuple(found)
+
+    def _shuffled_event(self, cells: int, entropy: str) -> ReleaseEvent:
+        """Return the release of one message among the others of its block; both parts are in one message."""
+        schedule, law = cast("ReleaseSchedule", self.schedule), cast("GramMechanism", self.law)
+        message = law if self.reward_law is None else MessageInParts((law, self.reward_law))
+        reports = ShuffledReports(message, int(schedule.blocks().min()))
+        return ReleaseEvent.of_message("statistics", reports, False, cells, entropy)
+
+    def check_continued(self, charged: int) -> None:
+        """Raise LedgerError under a shuffler: the messages of the block that was cut short are lost."""
+        if self.shuffled:
+            self.refuse_rest_of_block(charged)
 
     def _central_event(self, central: CountedStatistics, entropy: str) -> ReleaseEvent:
         """Return the release of all sums together: the counter's noise is on Gram matrices and corrections alike."""
@@ -288,8 +306,9 @@ class StatisticsQuery(Query):
         )
 
     def threat_model(self, model: TrustModel, submissions: int) -> ThreatModel:
-        """Return the threat model."""
+        """Return the threat model. Raises LedgerError unless messages are shuffled in that trust model and no other."""
         del submissions
+        check_shuffled(self.shuffled, model)
         return of_statistics(model, self.rewards, self.clipped)
 
     def details(self, *_: object) -> Mapping[str, Any]:
@@ -345,7 +364,7 @@ class StatisticsQuery(Query):
             length=release.message_length,
             bounds=np.array(release.bounds),
             clips=release.clipped,
-            noise=_stage_noise(self.law, key),
+            noise=stage_noise(self.law, key),
             rewards=rewards,
             feature=np.zeros(layout.dimension),
             message=np.zeros(release.n_numbers + corrections),
@@ -353,41 +372,3 @@ class StatisticsQuery(Query):
             times=EVERY_USER if self.schedule is None else self.schedule.times,
             cursor=new_cursor(),
         )
-
-
-def _stage_noise(mechanism: GramMechanism | RawGram, key: np.ndarray) -> StageNoise:
-    """Return the draws of a message: all at once if the stages have one law up to scale, else stage by stage."""
-    n_stages = len(mechanism.release.bounds)
-    factors = np.ones((n_stages, 2))
-    found = StageNoise(
-        drawn=NONE,
-        whole=SILENT._replace(key=key),
-        keys=np.zeros((n_stages, KEY_WORDS), dtype=np.uint64),
-        laws=np.zeros(n_stages, dtype=np.int64),
-        limits=np.zeros(n_stages),
-        sizes=np.zeros((n_stages, 2)),
-        tables=np.zeros(0, dtype=np.uint64),
-        ends=np.zeros(2 * n_stages + 1, dtype=np.int64),
-        factors=factors,
-        grids=np.zeros(n_stages),
-    )
-    if isinstance(mechanism, RawGram):
-        return found
-    unit = mechanism.unit
-    if unit is not None:
-        factors[:, 0] = mechanism.scales
-        factors[:, 1] = factors[:, 0] * mechanism.off_diagonal
-        return found._replace(drawn=WHOLE, whole=unit.noise(key))
-    tables: list[np.ndarray] = []
-    for h in range(n_stages):
-        if mechanism.release.bounds[h] > 0.0:
-            found.keys[h] = stage_key(key, h + 1)
-            found.grids[h] = mechanism.grid(h + 1)
-            factors[h] = found.grids[h] or 1.0
-            for part, law in enumerate(mechanism.stage_mechanisms(h + 1)):
-                noise = law.noise(key)
-                found.laws[h], found.limits[h], found.sizes[h, part] = noise.law, noise.bound, noise.scale
-                tables.append(noise.table)
-                found.ends[2 * h + part + 1] = noise.table.shape[0]
-    forgotten_by_forks(found.keys)
-    return found._replace(drawn=BY_STAGE, tables=np.concatenate(tables), ends=np.cumsum(found.ends))

@@ -17,11 +17,15 @@ from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.channel import RECEIVED, RELEASED, SENT, advance_received, advance_sent
 from dprl.privacy.counters.base import EXACT, CounterState
 from dprl.privacy.counters.release import release_prefix
+from dprl.privacy.mechanisms import GramMechanism
 from dprl.privacy.mechanisms.base import Noise
 from dprl.privacy.mechanisms.clipping import L2, MOST, fill_clipped
 from dprl.privacy.mechanisms.gram import add_gram, clip_features, clip_value, finish_gram
-from dprl.privacy.mechanisms.sampling import fill_noise
+from dprl.privacy.mechanisms.gram_base import RawGram, stage_key
+from dprl.privacy.mechanisms.sampling import SILENT, fill_noise
 from dprl.privacy.mechanisms.vectors import VectorNoise, fill_noisy
+from dprl.privacy.randomness.bits import KEY_WORDS
+from dprl.privacy.randomness.streams import forgotten_by_forks
 from dprl.privacy.schedule import required_release
 
 WHOLE, BY_STAGE, NONE = range(3)
@@ -347,3 +351,41 @@ def _clip_rows(out: Float64Array, flat: Float64Array, radius: float, norm: int) 
         elif size > radius:
             for j in range(p):
                 out[row, j] *= radius / size
+
+
+def stage_noise(mechanism: GramMechanism | RawGram, key: np.ndarray) -> StageNoise:
+    """Return the draws of a message: all at once if the stages have one law up to scale, else stage by stage."""
+    n_stages = len(mechanism.release.bounds)
+    factors = np.ones((n_stages, 2))
+    found = StageNoise(
+        drawn=NONE,
+        whole=SILENT._replace(key=key),
+        keys=np.zeros((n_stages, KEY_WORDS), dtype=np.uint64),
+        laws=np.zeros(n_stages, dtype=np.int64),
+        limits=np.zeros(n_stages),
+        sizes=np.zeros((n_stages, 2)),
+        tables=np.zeros(0, dtype=np.uint64),
+        ends=np.zeros(2 * n_stages + 1, dtype=np.int64),
+        factors=factors,
+        grids=np.zeros(n_stages),
+    )
+    if isinstance(mechanism, RawGram):
+        return found
+    unit = mechanism.unit
+    if unit is not None:
+        factors[:, 0] = mechanism.scales
+        factors[:, 1] = factors[:, 0] * mechanism.off_diagonal
+        return found._replace(drawn=WHOLE, whole=unit.noise(key))
+    tables: list[np.ndarray] = []
+    for h in range(n_stages):
+        if mechanism.release.bounds[h] > 0.0:
+            found.keys[h] = stage_key(key, h + 1)
+            found.grids[h] = mechanism.grid(h + 1)
+            factors[h] = found.grids[h] or 1.0
+            for part, law in enumerate(mechanism.stage_mechanisms(h + 1)):
+                noise = law.noise(key)
+                found.laws[h], found.limits[h], found.sizes[h, part] = noise.law, noise.bound, noise.scale
+                tables.append(noise.table)
+                found.ends[2 * h + part + 1] = noise.table.shape[0]
+    forgotten_by_forks(found.keys)
+    return found._replace(drawn=BY_STAGE, tables=np.concatenate(tables), ends=np.cumsum(found.ends))

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dprl.privacy.base import TrustModel
 from dprl.privacy.queries.count_families import CountFamilies
 
 PrintedError = Callable[[float, int, int, float], float]
@@ -51,22 +52,14 @@ def _local_error(scale: float, n_users: int, n_cells: int, beta: float) -> float
     return scale * math.sqrt(8.0 * n_episodes * math.log(6.0 * n_cells * n_episodes / beta))
 
 
-@dataclass(frozen=True)
-class PrintedPrivatizers:
-    """A paper's lemmas on its central and its local privatizer."""
-
-    central: PrintedLemma
-    local: PrintedLemma
-
-
-PRINTED = {
-    "[CZ22]": PrintedPrivatizers(
-        central=PrintedLemma("[CZ22] Lemma 3", _central_scale, _central_error),
-        local=PrintedLemma("[CZ22] Lemma 4", _local_scale, _local_error),
-    ),
-    "[QW24]": PrintedPrivatizers(
-        central=PrintedLemma("[QW24] Lemma 5.1", _central_scale, error=None),
-        local=PrintedLemma("[QW24] Lemma 5.4", _local_scale, error=None),
-    ),
+PRINTED: dict[str, dict[TrustModel, PrintedLemma]] = {
+    "[CZ22]": {
+        "jdp": PrintedLemma("[CZ22] Lemma 3", _central_scale, _central_error),
+        "ldp": PrintedLemma("[CZ22] Lemma 4", _local_scale, _local_error),
+    },
+    "[QW24]": {
+        "jdp": PrintedLemma("[QW24] Lemma 5.1", _central_scale, error=None),
+        "ldp": PrintedLemma("[QW24] Lemma 5.4", _local_scale, error=None),
+    },
 }
-"""By the `paper` of the count families."""
+"""By the `paper` of the count families and the trust model."""

@@ -19,7 +19,6 @@ from dprl.privacy.queries.counts import CountQuery
 from dprl.privacy.queries.gradient_calibration import GradientBudget, vector_law
 from dprl.privacy.queries.gradients import GradientLayout, GradientQuery
 from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQuery
-from dprl.privacy.queries.printed import PrintedLemma, PrintedPrivatizers
 from dprl.privacy.queries.statistics_calibration import NODES, REWARD_SHARE, StatisticsBudget, counted_statistics
 from dprl.privacy.query import Query
 from dprl.privacy.randomness.streams import Streams
@@ -99,10 +98,6 @@ class CentralPrivacy(_OnSchedule[CountFamilies, CountQuery], CountSettings):
     @property
     def _schedulable(self) -> bool:
         return self.calibration == "certified"
-
-    @staticmethod
-    def _lemma(printed: PrintedPrivatizers) -> PrintedLemma:
-        return printed.central
 
     def _printed_noise(self, node: Laplace, n_users: int) -> NoiseSpec:
         return NoiseSpec(None, BinaryTree(n_users, node))

@@ -14,7 +14,7 @@ from dprl.privacy.queries.count_encoding import RELEASED_FAMILIES, CountEncoding
 from dprl.privacy.queries.count_families import CountFamilies
 from dprl.privacy.queries.count_precision import NoiseSpec
 from dprl.privacy.queries.counts import CountQuery
-from dprl.privacy.queries.printed import PRINTED, PrintedLemma, PrintedPrivatizers
+from dprl.privacy.queries.printed import PRINTED, PrintedLemma
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.trust_models.base import Budgeted, Placed
 from dprl.privacy.validation import check_choice
@@ -42,13 +42,13 @@ class CountSettings(Budgeted[CountFamilies, CountQuery]):
         encoding = CountEncoding(data, self.families, whole=streams.noise.arithmetic == "exact" or self._needs_integers)
         source, why = "the requested guarantee, met by the certified scale", ""
         if self.calibration == "printed":
-            lemma = self._lemma(_printed(data, streams, "calibration: certified"))
+            lemma = self._lemma(data, streams, "calibration: certified")
             noise = self._printed_noise(Laplace(lemma.scale(data, n_users, self.epsilon)), n_users)
             source = lemma.source
         else:
             noise, why = self._noise(encoding, n_users, streams)
         if self.precision == "printed":
-            lemma = self._lemma(_printed(data, streams, "precision: exact"))
+            lemma = self._lemma(data, streams, "precision: exact")
             if lemma.error is None:
                 raise ValueError(
                     f"precision must be exact here, got printed; {lemma.source} gives its error bound up to a constant"
@@ -65,10 +65,17 @@ class CountSettings(Budgeted[CountFamilies, CountQuery]):
         law = ADDITIVE.get(self.mechanism)
         return law is not None and law.arithmetic == INTEGER
 
-    @staticmethod
-    @abstractmethod
-    def _lemma(printed: PrintedPrivatizers) -> PrintedLemma:
-        """Return the paper's lemma on this trust model."""
+    def _lemma(self, families: CountFamilies, streams: Streams, otherwise: str) -> PrintedLemma:
+        """Return the paper's lemma; `otherwise` is the setting to write in the config where it prints none."""
+        key, _, value = otherwise.partition(": ")
+        if families.paper not in PRINTED:
+            raise ValueError(f"{key} must be {value} here, got printed; no paper prints one for these counts")
+        if streams.noise.arithmetic == "exact":
+            raise ValueError(
+                f"{key} must be {value} with arithmetic: exact, got printed; papers print real numbers: "
+                f"write arithmetic: fast, or {otherwise}"
+            )
+        return PRINTED[families.paper][self.model]
 
     @abstractmethod
     def _printed_noise(self, node: Laplace, n_users: int) -> NoiseSpec:
@@ -77,19 +84,6 @@ class CountSettings(Budgeted[CountFamilies, CountQuery]):
     @abstractmethod
     def _noise(self, encoding: CountEncoding, n_users: int, streams: Streams) -> tuple[NoiseSpec, str]:
         """Return the least noise of the chosen kind that meets the guarantee, and why it was chosen, if it was."""
-
-
-def _printed(families: CountFamilies, streams: Streams, otherwise: str) -> PrintedPrivatizers:
-    """Return the paper's lemmas; `otherwise` is the setting to write in the config where it prints none."""
-    key, _, value = otherwise.partition(": ")
-    if families.paper not in PRINTED:
-        raise ValueError(f"{key} must be {value} here, got printed; no paper prints one for these counts")
-    if streams.noise.arithmetic == "exact":
-        raise ValueError(
-            f"{key} must be {value} with arithmetic: exact, got printed; papers print real numbers: "
-            f"write arithmetic: fast, or {otherwise}"
-        )
-    return PRINTED[families.paper]
 
 
 def _check_printed(delta: float, families: str) -> None:

@@ -30,7 +30,6 @@ from dprl.privacy.queries.gradient_calibration import (
 )
 from dprl.privacy.queries.gradients import GradientLayout, GradientQuery
 from dprl.privacy.queries.linear_statistics import Rewards, StatisticsLayout, StatisticsQuery
-from dprl.privacy.queries.printed import PrintedLemma, PrintedPrivatizers
 from dprl.privacy.queries.statistics_calibration import (
     CALIBRATED,
     OF_SCALES,
@@ -83,10 +82,6 @@ class LocalPrivacy(CountSettings):
                 f"calibration must be certified with mechanism {self.mechanism}, got 'printed'; "
                 "the papers print a scale for laplace only"
             )
-
-    @staticmethod
-    def _lemma(printed: PrintedPrivatizers) -> PrintedLemma:
-        return printed.local
 
     def _printed_noise(self, node: Laplace, n_users: int) -> NoiseSpec:
         return NoiseSpec(node, ExactCounter(n_users))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 from dprl.privacy.accounting.composition import repeat
 from dprl.privacy.accounting.root_finding import inside
@@ -12,6 +13,7 @@ from dprl.privacy.base import TrustModel
 from dprl.privacy.counters import ExactCounter
 from dprl.privacy.mechanisms.base import INTEGER
 from dprl.privacy.mechanisms.gradients import ClippedLaplace
+from dprl.privacy.mechanisms.gram_laws import GramLaplace
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.projected_random_sign import Scaling
 from dprl.privacy.mechanisms.randomized_response import LARGEST_EPSILON, RandomizedResponse
@@ -29,12 +31,16 @@ from dprl.privacy.queries.gradient_calibration import (
     vector_law,
 )
 from dprl.privacy.queries.gradients import GradientLayout, GradientQuery
-from dprl.privacy.queries.printed import PrintedLemma, PrintedPrivatizers
+from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQuery
+from dprl.privacy.queries.statistics_calibration import REWARD_SHARE, StatisticsBudget, certified_statistics
+from dprl.privacy.query import Query
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.schedule import ReleaseSchedule
 from dprl.privacy.trust_models.base import Budgeted, GradientSettings, Placed, TrustModelSettings
 from dprl.privacy.trust_models.counts import CountSettings
-from dprl.privacy.validation import check_choice, check_submissions
+from dprl.privacy.validation import check_choice, check_flag, check_positive, check_share, check_submissions
+
+Q = TypeVar("Q", bound=Query)
 
 
 @dataclass(frozen=True)
@@ -97,10 +103,6 @@ class ShufflePrivacy(CountSettings):
         told = f"reports of epsilon {each:.4g} in blocks of {self.smallest_block} users or more"
         return NoiseSpec(report, ExactCounter(n_users)), "; ".join(filter(None, [told, why]))
 
-    @staticmethod
-    def _lemma(printed: PrintedPrivatizers) -> PrintedLemma:
-        raise NotImplementedError(printed)
-
     def _printed_noise(self, node: Laplace, n_users: int) -> NoiseSpec:
         raise NotImplementedError(node, n_users)
 
@@ -161,22 +163,18 @@ class ShuffleGradientPrivacy(GradientSettings, Budgeted[GradientLayout, Gradient
                 f"buffer_size must be at most the number of agents with model shuffle, {n_users}, got {data.window}; "
                 "no agent is twice in an update: lower it, or submissions"
             )
-        each, exact = local_epsilon(self.epsilon, self.delta, data.window, self.submissions), streams.noise.arithmetic
-        epsilon, delta = inside(self.epsilon, self.delta)
-        while True:
-            budget = GradientBudget(each, 0.0, 1, data.dimension, exact == "exact")
-            query = GradientQuery(
+
+        def query(each: float) -> GradientQuery:
+            budget = GradientBudget(each, 0.0, 1, data.dimension, streams.noise.arithmetic == "exact")
+            return GradientQuery(
                 vector_law(self.mechanism, budget, self.clip, self.scaling),
                 release_scores=self.release_scores,
                 left_open=data.left_open,
                 window=data.window,
                 shuffled=True,
             )
-            (event,) = query.events("")
-            # The law's own epsilon_0 is a trace smaller, and the bound is no smooth function of it.
-            if repeat(event.curve(), self.submissions).delta(epsilon) <= delta:
-                return Placed(query, choice=f"messages of epsilon {each:.4g} in updates of {data.window}")
-            each *= 1.0 - 2.0**-12
+
+        return _least_noise(query, self, data.window, f"updates of {data.window}")
 
 
 @dataclass(frozen=True)
@@ -213,6 +211,88 @@ class ShuffleBitPrivacy(Budgeted[None, BitQuery]):
         return Placed(BitQuery(RandomizedResponse(each), self.smallest_block), choice=told)
 
 
+@dataclass(frozen=True)
+class ShuffleStatisticsPrivacy(Budgeted[StatisticsLayout, StatisticsQuery]):
+    """Shuffle model: every message is epsilon_0-LDP, and the server sees those of a block in a random order only.
+
+    Users between two plans are a block, and no plan comes before a block is full. A user's Gram matrices and
+    corrections are one message. Seeded simulations only: the last bits of a float64 sum tell the order of its terms.
+
+    *Formal guarantee.* (epsilon, delta)-DP of all that the server and everyone outside the block see, under
+    replacement of one user's trajectory, by `ShuffledLoss`: a user is in one block, whose policy and values V are
+    functions of earlier blocks. Without the shuffler, epsilon_0-LDP.
+
+    Args:
+        epsilon: in [1e-9, 1e9]. delta: in [1e-15, 1).
+        mechanism: 'gram_laplace', which has a pure guarantee.
+        rewards: 'noisy': corrections of the rewards' weights are sent; 'public': rewards are known.
+        reward_share: of epsilon_0 that the corrections get. reward_clip: G, the norm that each is clipped to.
+        stage_scales: noise in proportion to m_h^2, m_h = H - h; else the same at all stages.
+        smallest_block: how many users are shuffled together at least; the first plan waits for as many.
+
+    Paper: Feldman, McMillan, Talwar 2021, *Hiding Among the Clones*.
+    """
+
+    mechanism: str = GramLaplace.name
+    rewards: Literal["noisy", "public"] = "noisy"
+    reward_share: float = REWARD_SHARE
+    reward_clip: float = 1.0
+    stage_scales: bool = True
+    smallest_block: int = 10_000
+    model: ClassVar[TrustModel] = "shuffle"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("mechanism", self.mechanism, [GramLaplace.name])
+        check_choice("rewards", self.rewards, ["noisy", "public"])
+        check_share("reward_share", self.reward_share)
+        check_positive("reward_clip", self.reward_clip)
+        check_flag("stage_scales", self.stage_scales)
+        _check_delta(self.delta)
+        _check_block(self.smallest_block)
+
+    def place(self, data: StatisticsLayout, n_users: int, streams: Streams) -> Placed[StatisticsQuery]:
+        """Return the query for a learner that plans once a block."""
+        return self.place_on_schedule(data, n_users, streams, 0.0)
+
+    def place_on_schedule(
+        self, data: StatisticsLayout, n_users: int, streams: Streams, growth: float
+    ) -> Placed[StatisticsQuery]:
+        """Return the query with messages for blocks of the schedule; raise ValueError if not even one block is full."""
+        _check_users(n_users, self.smallest_block)
+        if streams.noise.entropy == "os":
+            raise ValueError(
+                "model must be ldp or jdp with statistics and entropy: os, got 'shuffle'; a float64 sum of messages "
+                "tells their order in its last bits"
+            )
+        schedule = ReleaseSchedule(growth, n_users, self.smallest_block)
+
+        def query(each: float) -> StatisticsQuery:
+            budget = StatisticsBudget(
+                each, 0.0, self.mechanism, self.rewards, self.reward_share, self.reward_clip, self.stage_scales,
+                streams.noise.arithmetic == "exact",
+            )  # fmt: skip
+            return replace(certified_statistics(budget, data), schedule=schedule, shuffled=True)
+
+        return _least_noise(query, self, self.smallest_block, f"blocks of {self.smallest_block} users or more")
+
+
+def _least_noise(
+    query: Callable[[float], Q], privacy: ShuffleGradientPrivacy | ShuffleStatisticsPrivacy, block: int, blocks: str
+) -> Placed[Q]:
+    """Return the query with messages of the largest epsilon_0 that meets the budget in blocks of so many messages."""
+    submissions = privacy.most_submissions
+    each = local_epsilon(privacy.epsilon, privacy.delta, block, submissions)
+    epsilon, delta = inside(privacy.epsilon, privacy.delta)
+    while True:
+        found = query(each)
+        (event,) = found.events("")
+        # The law's own epsilon_0 is a trace smaller, and the bound is no smooth function of it.
+        if repeat(event.curve(), submissions).delta(epsilon) <= delta:
+            return Placed(found, choice=f"messages of epsilon {each:.4g} in {blocks}")
+        each *= 1.0 - 2.0**-12
+
+
 def _check_delta(delta: float) -> None:
     if delta <= 0.0:
         raise ValueError(f"delta must be above 0 with model shuffle, got {delta}; add delta: 1e-6")
@@ -234,6 +314,7 @@ def _check_users(n_users: int, block: int) -> None:
 SHUFFLE_PRIVACY: dict[str, type[TrustModelSettings[Any, Any]]] = {
     CountQuery.name: ShufflePrivacy,
     GradientQuery.name: ShuffleGradientPrivacy,
+    StatisticsQuery.name: ShuffleStatisticsPrivacy,
     BitQuery.name: ShuffleBitPrivacy,
 }
-"""Settings by query. Statistics are read after every user, so there is no block to shuffle."""
+"""Settings by query."""

@@ -15,6 +15,7 @@ from dprl.privacy import (
     CentralStatisticsPrivacy,
     LocalStatisticsPrivacy,
     NoStatisticsPrivacy,
+    ShuffleStatisticsPrivacy,
     StatisticsPrivacyConfig,
     Streams,
 )
@@ -164,3 +165,18 @@ def test_without_noise_the_optimum_is_found_with_few_plans() -> None:
     regret = config.build(env, privatizer, episodes, streams).learn(episodes).regret
     uniform = episodes * (env.optimal_start_value() - float(env.uniform_value()[0, env.start]))
     assert 0.0 < regret < 0.1 * uniform
+
+
+def test_a_plan_waits_until_a_block_is_full() -> None:
+    """Blocks of 7 users and more are shuffled: plans before episodes 8, 15, 23 and 35 at growth 0.5."""
+    privacy = ShuffleStatisticsPrivacy(1e4, 1e-6, smallest_block=7)
+    config, streams = MALDPConfig(bonus_scale=0.001, shift_scale=0.01, replan_growth=GROWTH), Streams(0, "replanning")
+    made = config.build(ENV, config.privatizer(ENV, privacy, K, streams), K, streams)
+    planned = []
+    for episode in range(1, K + 1):
+        made.learn(1)
+        planned += [episode] if made._server.plans[0] == episode else []
+    assert planned == [1, 8, 15, 23, 35]
+    assert made.privatizer.query.schedule is not None
+    assert made.privatizer.query.schedule.times.tolist() == [7, 14, 22, 34]
+    assert made.derived["last_shift"] == pytest.approx(made.shift_rates[0] * 34**0.5)

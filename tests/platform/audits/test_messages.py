@@ -14,7 +14,7 @@ from dprl.platform.audits import attached_audit, audit_experiment, claim_of, sta
 from dprl.platform.reports.audits import block
 from dprl.privacy import Privatizer, Streams
 from dprl.privacy.audits import recorder
-from dprl.privacy.audits.privatizer_probes import bit_messages, statistics_messages
+from dprl.privacy.audits.privatizer_probes import bit_messages, statistics_messages, statistics_prefixes
 from dprl.privacy.audits.recorder import differing_channels, recorded_run
 from dprl.privacy.queries.linear_statistics_kernels import send_statistics
 from tests.platform.message_cases import GAUSSIAN, LAPLACE, NO_CLIPS, NONE, PRINTED, cell, votes
@@ -54,7 +54,8 @@ def test_releases_on_a_schedule_are_not_refuted_and_with_less_noise_they_are(
 ) -> None:
     """Plans at episodes 2 and 4 read the sums of 3 users twice; with a third of the noise the proof is refuted."""
     made = cell({"model": "jdp", "epsilon": 4.0, "counter": "binary_tree"} | noise, algorithm="ma_ldp")
-    made = dataclasses.replace(made, algorithm=dataclasses.replace(made.algorithm, replan_growth=1.0))
+    algorithm: Any = made.algorithm
+    made = dataclasses.replace(made, algorithm=dataclasses.replace(algorithm, replan_growth=1.0))
     small = statistics_privatizer(made, (3, 2, 1))
     assert small.query.schedule is not None
     assert small.query.schedule.times.tolist() == [1, 3]
@@ -65,7 +66,7 @@ def test_releases_on_a_schedule_are_not_refuted_and_with_less_noise_they_are(
     assert 1.0 < strongest < 4.0
     assert channels.measurement is not None
     assert channels.measurement.probe == "3 users: only noisy releases differ"
-    build = audits.statistics_prefixes
+    build = statistics_prefixes
 
     def with_less_noise(parts: Any, label: str) -> Any:
         counter = parts.central.counter
@@ -100,6 +101,20 @@ def test_without_noise_messages_tell_everything() -> None:
         assert channels.measurement.epsilon_lb == np.inf
         assert channels.measurement.probe == f"3 users: {named}: not the same"
         assert "NO PRIVACY" in block("one", findings)
+
+
+@pytest.mark.parametrize("rewards", ["public", "noisy"])
+def test_shuffled_statistics_are_attacked_before_they_are_shuffled(rewards: str) -> None:
+    settings = {"model": "shuffle", "epsilon": 1.0, "delta": 1e-6, "smallest_block": 1000, "rewards": rewards}
+    made = cell(settings, algorithm="ma_ldp", episodes=3000)
+    each = made.privatizer().query.events("seeded")[0].curve().pure_epsilon
+    *attacks, channels = findings = audit_experiment(made, RUNS)
+    assert [one.verdict for one in findings] == ["not refuted"] * len(findings)
+    assert not any(one.contradicts_proof for one in findings)
+    strongest = max(one.measurement.epsilon_lb for one in attacks if one.measurement is not None)
+    assert 1.0 < strongest <= each
+    assert channels.measurement is not None
+    assert channels.measurement.probe == "3 users: only noisy releases differ"
 
 
 def test_shuffled_bits_are_attacked_before_they_are_shuffled(monkeypatch: pytest.MonkeyPatch) -> None:

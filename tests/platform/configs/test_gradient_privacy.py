@@ -134,6 +134,7 @@ def test_the_list_tells_the_kinds_apart() -> None:
         ("ldp", "gradients"),
         ("none", "statistics"),
         ("jdp", "statistics"),
+        ("shuffle", "statistics"),
         ("ldp", "statistics"),
         ("none", "bits"),
         ("shuffle", "bits"),

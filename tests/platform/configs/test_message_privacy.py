@@ -47,13 +47,6 @@ def test_settings_are_those_of_what_is_released(tmp_path: Path) -> None:
             ),
         ),
         (
-            raw({"model": "shuffle", "epsilon": 1.0, "delta": 1e-6}),
-            (
-                "privacy.model: must be one of jdp, ldp, none with algorithm ma_ldp, whose users release statistics, "
-                "got 'shuffle'; choose one of them, or another algorithm"
-            ),
-        ),
-        (
             raw(LAPLACE | {"rewards": "open"}, "ldp_sign_votes"),
             "privacy.rewards: does not belong with algorithm ldp_sign_votes, whose users release bits",
         ),
@@ -65,7 +58,7 @@ def test_settings_are_those_of_what_is_released(tmp_path: Path) -> None:
         (raw(LAPLACE, env={"name": "riverswim"}), "env: must be a linear mixture MDP of cooperating agents with"),
         (
             raw(PRINTED) | RELEASE,
-            "release: must be false without certified noise, got True; choose model jdp or ldp, cali",
+            "release: must be false without certified noise, got True; choose model jdp or ldp or shuffle, cali",
         ),
         (raw(NONE) | RELEASE, "release: must be false without certified noise, got True; choose model jdp or ldp"),
         (raw(NONE, "ldp_sign_votes") | RELEASE, "release: must be false without certified noise, got True; choose"),

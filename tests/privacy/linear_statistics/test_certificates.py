@@ -17,6 +17,7 @@ from dprl.privacy import (
     LocalStatisticsPrivacy,
     NoiseConfig,
     NoStatisticsPrivacy,
+    ShuffleStatisticsPrivacy,
     StatisticsLayout,
     StatisticsPrivatizer,
     Streams,
@@ -112,8 +113,12 @@ def test_nothing_is_claimed_without_noise() -> None:
     for config in (NoStatisticsPrivacy(), NoStatisticsPrivacy("public", "device")):
         found = config.build(SMALL, 7, Streams(0, "x")).planned_certificate("x")
         assert (found.trust_model, found.verdict, found.proved_epsilon) == ("none", "unbounded", math.inf)
-    models = {"none": NoStatisticsPrivacy, "jdp": CentralStatisticsPrivacy, "ldp": LocalStatisticsPrivacy}
-    assert TRUST_MODELS["statistics"] == models
+    assert TRUST_MODELS["statistics"] == {
+        "none": NoStatisticsPrivacy,
+        "jdp": CentralStatisticsPrivacy,
+        "shuffle": ShuffleStatisticsPrivacy,
+        "ldp": LocalStatisticsPrivacy,
+    }
 
 
 @pytest.mark.parametrize("layout", [SMALL, LARGE, StatisticsLayout(5, 4, 1, 2, 3)])
