@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dprl.platform.reproductions.engine import Findings, Group
+from dprl.platform.reproductions.engine import Group
 from dprl.platform.reproductions.theory import FINAL, MODELS, Term, TheoryPaper, blocks_of, figures_of, key_of, read
 
 AXES = {"H": "env.horizon", "S": "env.n_states", "A": "env.n_actions"}
@@ -19,6 +19,13 @@ TERMS: dict[str, Mapping[str, Term]] = {
     "private_ucb_vi": {"none": {"S": 0.5, "A": 0.5, "H": 2.0, "K": 0.5}, "jdp": _CENTRAL, "ldp": _LOCAL},
     "private_ucb_po": {"none": {"S": 1.0, "A": 0.5, "H": 2.0, "K": 0.5}, "jdp": _CENTRAL, "ldp": _LOCAL},
 }
+# sqrt(H^2 S A T), Domingues et al. 2021, where transitions depend on the step; H S A / epsilon, Vietri et al. 2020; and
+# sqrt(H S A T) / epsilon, Garcelon et al. 2021.
+LEAST: Mapping[str, Term] = {
+    "none": {"S": 0.5, "A": 0.5, "H": 1.5, "K": 0.5},
+    "jdp": {"S": 1.0, "A": 1.0, "H": 1.0, "epsilon": -1.0},
+    "ldp": {"S": 0.5, "A": 0.5, "H": 1.0, "K": 0.5, "epsilon": -1.0},
+}
 NAMES = {
     "private_ucb_vi": "Private-UCB-VI",
     "private_ucb_po": "Private-UCB-PO",
@@ -28,18 +35,7 @@ NAMES = {
 }
 GROUPS = tuple(Group(name, words, {"algorithm.name": name}) for name, words in NAMES.items())
 
-
-def blocks(found: Findings) -> dict[str, str]:
-    """Return the tables of the page."""
-    return blocks_of(PAPER, found)
-
-
-def figures(found: Findings) -> dict[str, bytes]:
-    """Return the figure of the page."""
-    return figures_of(PAPER, found)
-
-
-PAPER = TheoryPaper(
+PAPER: TheoryPaper = TheoryPaper(
     name="cz22",
     config="cz22",
     runs=3,
@@ -48,9 +44,10 @@ PAPER = TheoryPaper(
     key=key_of(AXES),
     read=read,
     measures=(FINAL,),
-    blocks=blocks,
-    figures=figures,
+    blocks=lambda found: blocks_of(PAPER, found),
+    figures=lambda found: figures_of(PAPER, found),
     axes=AXES,
     base=BASE,
     terms=TERMS,
+    least=LEAST,
 )

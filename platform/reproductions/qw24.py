@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dprl.platform.reproductions.engine import Findings, Group
+from dprl.platform.reproductions.engine import Group
 from dprl.platform.reproductions.theory import FINAL, MODELS, Term, TheoryPaper, blocks_of, figures_of, key_of, read
 
 AXES = {"H": "env.horizon", "S": "env.n_states", "A": "env.n_max_actions", "B": "env.n_min_actions"}
@@ -21,21 +21,16 @@ TERMS: dict[str, Mapping[str, Term]] = {
         "ldp": {**_CENTRAL, "K": 0.5},
     },
 }
+# Theorems 5.3 and 5.6: sqrt(H^2 S (A+B) T), and H S (A+B) / epsilon or sqrt(H S (A+B) T) / epsilon.
+LEAST: Mapping[str, Term] = {
+    "none": {"S": 0.5, "A+B": 0.5, "H": 1.5, "K": 0.5},
+    "jdp": {"S": 1.0, "A+B": 1.0, "H": 1.0, "epsilon": -1.0},
+    "ldp": {"S": 0.5, "A+B": 0.5, "H": 1.0, "K": 0.5, "epsilon": -1.0},
+}
 NAMES = {"dp_nash_vi": "DP-Nash-VI"}
 GROUPS = tuple(Group(name, words, {"algorithm.name": name}) for name, words in NAMES.items())
 
-
-def blocks(found: Findings) -> dict[str, str]:
-    """Return the tables of the page."""
-    return blocks_of(PAPER, found)
-
-
-def figures(found: Findings) -> dict[str, bytes]:
-    """Return the figure of the page."""
-    return figures_of(PAPER, found)
-
-
-PAPER = TheoryPaper(
+PAPER: TheoryPaper = TheoryPaper(
     name="qw24",
     config="qw24",
     runs=3,
@@ -44,9 +39,10 @@ PAPER = TheoryPaper(
     key=key_of(AXES),
     read=read,
     measures=(FINAL,),
-    blocks=blocks,
-    figures=figures,
+    blocks=lambda found: blocks_of(PAPER, found),
+    figures=lambda found: figures_of(PAPER, found),
     axes=AXES,
     base=BASE,
     terms=TERMS,
+    least=LEAST,
 )

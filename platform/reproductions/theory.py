@@ -22,7 +22,7 @@ from dprl.platform.results.cell_folder import CellResults
 from dprl.platform.results.summary import by_seed, standing
 
 Term = Mapping[str, float]
-"""A product of powers: exponents of K, epsilon, H, S, A and B."""
+"""A product of powers: exponents of K, epsilon, H, S, A, B and A+B."""
 
 FINAL = Measure("regret", "regret", decimals=0)
 MODELS = {"none": "no privacy", "jdp": "central", "ldp": "local"}
@@ -77,11 +77,13 @@ class TheoryPaper(Paper):
         axes: parameters of the environment by the letters of the bounds.
         base: sizes from which one at a time is varied.
         terms: of every algorithm's bound: the one without privacy, and what each trust model adds.
+        least: the same of the lower bounds on every algorithm.
     """
 
     axes: Mapping[str, str] = field(default_factory=dict)
     base: Mapping[str, int] = field(default_factory=dict)
     terms: Mapping[str, Mapping[str, Term]] = field(default_factory=dict)
+    least: Mapping[str, Term] = field(default_factory=dict)
 
     def slopes(self, cells: Cells) -> list[Row]:
         """Return all slopes."""
@@ -219,7 +221,7 @@ def _noise_table(paper: TheoryPaper, cells: Cells) -> str:
 
 
 def figures_of(paper: TheoryPaper, found: Findings) -> dict[str, bytes]:
-    """Return the figure of the first algorithm: regret over episodes, excess over epsilon, and the bounds dotted."""
+    """Return the figure of the first algorithm: regret over episodes, excess over epsilon, and the bounds."""
     algorithm = next(iter(paper.terms))
     cells, terms = found.cells, paper.terms[algorithm]
     at_base = {
@@ -228,29 +230,29 @@ def figures_of(paper: TheoryPaper, found: Findings) -> dict[str, bytes]:
     curves: list[LogLine] = []
     costs: list[LogLine] = []
     for colour, (model, term) in zip(COLOURS, terms.items(), strict=False):
-        added = [] if model == WITHOUT else [term]
         key = max((each for each in at_base if each.mechanism == model), key=lambda each: (each.setting, -each.epsilon))
         key = key if model == WITHOUT else key._replace(epsilon=1.0)
         cell, x = at_base[key], at_base[key].ends.astype(np.float64)
-        sizes: dict[str, float] = {**paper.base, "epsilon": 1.0}
-        bound = [sum(value(each, {**sizes, "K": k}) for each in (terms[WITHOUT], *added)) for k in x]
+        sizes: dict[str, float] = {**paper.base, "A+B": paper.base["A"] + paper.base.get("B", 0.0), "epsilon": 1.0}
         curves += [LogLine(MODELS[model], x, cell.curves.mean(axis=0), colour, "-")]
-        curves += [LogLine("", x, bound, colour, ":")]
+        for bound, form in ((terms, ":"), (paper.least, "-.")):
+            parts = [bound[each] for each in dict.fromkeys((WITHOUT, model))]
+            curves += [LogLine("", x, [sum(value(part, {**sizes, "K": k}) for part in parts) for k in x], colour, form)]
         keys = sorted((each for each in at_base if each.mechanism == model), key=lambda each: each.epsilon)
-        if added:
+        if model != WITHOUT:
             epsilons = [each.epsilon for each in keys]
             free = at_base[key._replace(mechanism=WITHOUT, epsilon=math.inf)]
             excess = [float((at_base[each].curves[:, -1] - free.curves[:, -1]).mean()) for each in keys]
-            bound = [value(term, {**sizes, "K": key.setting, "epsilon": each}) for each in epsilons]
             costs += [LogLine(MODELS[model], epsilons, excess, colour, "o-")]
-            costs += [LogLine("", epsilons, bound, colour, ":")]
+            for part, form in ((term, ":"), (paper.least[model], "-.")):
+                y = [value(part, {**sizes, "K": key.setting, "epsilon": each}) for each in epsilons]
+                costs += [LogLine("", epsilons, y, colour, form)]
     panels = [
         LogPanel("regret at \u03b5 = 1", ("episodes", "regret"), curves),
         LogPanel("cost of privacy", ("\u03b5", "regret less that without privacy"), costs),
     ]
-    return {
-        f"{paper.name}_slopes.png": draw_log_panels(panels, "dotted: the bounds, with 1 for constants and logarithms")
-    }
+    title = "dotted: upper bounds, dash-dotted: lower bounds on the worst case, with 1 for constants and logarithms"
+    return {f"{paper.name}_slopes.png": draw_log_panels(panels, title)}
 
 
 def key_of(axes: Mapping[str, str]) -> Callable[[str, Mapping[str, Scalar]], Key]:

@@ -27,6 +27,8 @@ BOUNDS: dict[tuple[str, str], Any] = {
     ("private_ucb_vi", "none"): lambda z: math.sqrt(z["S"] * z["A"] * z["H"] ** 3 * t(z)),
     ("private_ucb_po", "none"): lambda z: math.sqrt(z["S"] ** 2 * z["A"] * z["H"] ** 3 * t(z)),
     ("private_ucb_vi", "jdp"): lambda z: z["S"] ** 2 * z["A"] * z["H"] ** 3 / z["epsilon"],
+    ("private_ucb_po", "jdp"): lambda z: z["S"] ** 2 * z["A"] * z["H"] ** 3 / z["epsilon"],
+    ("private_ucb_po", "ldp"): lambda z: z["S"] ** 2 * z["A"] * math.sqrt(z["H"] ** 5 * t(z)) / z["epsilon"],
     ("private_ucb_vi", "ldp"): lambda z: z["S"] ** 2 * z["A"] * math.sqrt(z["H"] ** 5 * t(z)) / z["epsilon"],
     ("dp_nash_vi", "none"): lambda z: math.sqrt(z["H"] ** 2 * z["S"] * z["A"] * z["B"] * t(z)),
     ("dp_nash_vi", "jdp"): lambda z: z["H"] ** 3 * z["S"] ** 2 * z["A"] * z["B"] / z["epsilon"],
@@ -41,6 +43,28 @@ def test_exponents_are_those_of_the_printed_bounds(algorithm: str, model: str) -
     for _ in range(20):
         sizes = dict(zip("KHSAB", generator.uniform(1.0, 9.0, size=5), strict=True)) | {"epsilon": generator.random()}
         assert value(terms[model], sizes) == pytest.approx(BOUNDS[algorithm, model](sizes))
+
+
+LEAST: dict[tuple[str, str], Any] = {
+    ("cz22", "none"): lambda z: math.sqrt(z["H"] ** 2 * z["S"] * z["A"] * t(z)),
+    ("cz22", "jdp"): lambda z: z["H"] * z["S"] * z["A"] / z["epsilon"],
+    ("cz22", "ldp"): lambda z: math.sqrt(z["H"] * z["S"] * z["A"] * t(z)) / z["epsilon"],
+    ("qw24", "none"): lambda z: math.sqrt(z["H"] ** 2 * z["S"] * (z["A"] + z["B"]) * t(z)),
+    ("qw24", "jdp"): lambda z: z["H"] * z["S"] * (z["A"] + z["B"]) / z["epsilon"],
+    ("qw24", "ldp"): lambda z: math.sqrt(z["H"] * z["S"] * (z["A"] + z["B"]) * t(z)) / z["epsilon"],
+}
+
+
+@pytest.mark.parametrize(("name", "model"), LEAST)
+def test_lower_bounds_are_below_the_upper_ones(name: str, model: str) -> None:
+    (paper,) = (paper for paper in PAPERS if paper.name == name)
+    generator = np.random.default_rng(0)
+    for _ in range(20):
+        sizes = dict(zip("KHSAB", generator.uniform(2.0, 9.0, size=5), strict=True)) | {"epsilon": generator.random()}
+        sizes["A+B"] = sizes["A"] + sizes["B"]
+        found = value(paper.least[model], sizes)
+        assert found == pytest.approx(LEAST[name, model](sizes))
+        assert all(found <= value(terms[model], sizes) * (1 + 1e-12) for terms in paper.terms.values())
 
 
 @pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.name)
