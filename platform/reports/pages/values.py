@@ -57,7 +57,8 @@ def short_title(group: Group, groups: Sequence[Group]) -> str:
 def environment_words(groups: Sequence[Group]) -> list[str]:
     """Return the settings that all groups share: the environment and its settings, and the number of episodes."""
     rows = [group.cells[0].row for group in groups]
-    keys = [key for key in rows[0] if key.startswith("env.") and not varies(key, rows)]
+    shared = [key for key in rows[0] if key.startswith("env.") and all(key in row for row in rows)]
+    keys = [key for key in shared if not varies(key, rows)]
     named = [key for key in keys if key == "env.name"]
     words = [_WORDS.get(str(rows[0][key]), str(rows[0][key])) for key in named]
     words += [_setting(key, rows[0][key]) for key in keys if key not in named]
@@ -72,6 +73,6 @@ def _setting(key: str, value: object) -> str:
     if key == "episodes" and isinstance(value, int | float):
         return f"{int(value):,} episodes"
     if key == "env.n_states":
-        return f"{value} states"
+        return f"{value:g} states"
     text = setting_text(key, value)
     return text.replace("_", " ").replace("=", " ")

@@ -6,8 +6,9 @@ import io
 
 import pandas as pd
 
+from dprl.platform.configs.experiment import read_experiment
 from dprl.platform.reports.tables import write_summary
-from tests.platform.reports.cases import NONE, cell, game_cell, jdp, summary
+from tests.platform.reports.cases import NONE, cell, game_cell, jdp, page, records, reported, summary
 
 
 def table(*cells: object) -> tuple[list[str], list[list[str]], str]:
@@ -51,3 +52,12 @@ def test_a_table_of_many_cells_shows_some_and_says_where_the_others_are() -> Non
     assert lines[201] == "... and 1800 cells more, in summary.csv"
     assert lines[-1].endswith("; and 1,997 more)")
     assert len(lines[-1]) <= 300
+
+
+def test_a_page_names_the_settings_that_all_environments_have() -> None:
+    lake = {**cell(jdp(1.0)).as_mapping(), "env": {"name": "frozen_lake", "horizon": 4}}
+    cells = [cell(jdp(1.0)), read_experiment(lake)]
+    text = page([reported(one, records(one)) for one in cells])
+    (header,) = (line for line in text.splitlines() if line.startswith("dprl report"))
+    assert "states" not in header
+    assert "3 seeds per cell" in header
