@@ -21,7 +21,7 @@ from dprl.envs.games import MarkovGame, Pursuit, RandomGame, RockPaperScissors, 
 from dprl.envs.garnet import Garnet
 from dprl.envs.gridworld import GridWorld
 from dprl.envs.gymnasium_tables import GymnasiumTable
-from dprl.envs.logged import Logged, LoggedEpisodes
+from dprl.envs.logged import Logged, LoggedEpisodes, log_episodes
 from dprl.envs.network_mdp import LinearMixtureMDP, NetworkMDP
 from dprl.envs.parallel_env import LinearMixtureEnv, MarkovGameEnv
 from dprl.envs.random_mdp import RandomMDP
@@ -60,6 +60,7 @@ __all__ = [
     "RockPaperScissors",
     "Soccer",
     "enter",
+    "log_episodes",
     "make_game",
     "make_mixture",
 ]

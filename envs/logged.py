@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from dprl.envs.base import Env
 from dprl.envs.checks import require_flag, require_integers, require_size
 
-__all__ = ["Logged", "LoggedEpisodes"]
+__all__ = ["Logged", "LoggedEpisodes", "log_episodes"]
 
 _ARRAYS = {"states": "iu", "actions": "iu", "rewards": "f"}
 _DTYPES = {"iu": "integers", "f": "floats"}
@@ -137,3 +138,70 @@ class Logged:
 
     def _wrong(self, key: str, rule: str, remedy: str) -> ValueError:
         return ValueError(f"file {self.file!r}: {key} {rule}; {remedy}")
+
+
+class _RecordedEpisode(Protocol):
+    """One user's episode of n steps, as Minari and other collectors have it.
+
+    observations: integers [n] or [n + 1]; actions: integers [n]; rewards: numbers [n].
+    """
+
+    observations: Any
+    actions: Any
+    rewards: Any
+
+
+def log_episodes(
+    episodes: Iterable[_RecordedEpisode],
+    file: str | Path,
+    *,
+    reward_range: tuple[float, float] = (0.0, 1.0),
+    start: int | None = None,
+    **settings: Any,  # noqa: ANN401
+) -> Logged:
+    """Write episodes of real users to a file, one a user, and return it as the `env` of an experiment with `logged_vi`.
+
+    Episodes that end before `horizon` go on in a state n_states with a reward of 0; longer ones are cut. Rewards are
+    mapped from `reward_range`, which is public, to [0, 1].
+
+    Args:
+        start: first state of all users, which is public; None: they differ, and a first step leads from a state
+            n_states + 1 to them.
+        settings: n_states and n_actions of the observations and actions, which count from 0; horizon; stationary.
+
+    Raises ValueError for what does not fit; the message has no value of a user's record.
+    """
+    low, high = reward_range
+    if not low <= 0.0 <= high or low == high:
+        raise ValueError(f"reward_range must hold 0, the reward after the end, got {reward_range}; widen it")
+    made = Logged(str(file), **settings)
+    n_states, horizon, first = made.n_states, made.horizon, 0 if start is not None else 1
+    users = list(episodes)
+    states = np.full((len(users), horizon + first + 1), n_states, dtype=np.int64)
+    actions = np.zeros((len(users), horizon + first), dtype=np.int64)
+    rewards = np.zeros((len(users), horizon + first))
+    if first:
+        states[:, 0] = n_states + 1
+    for user, episode in enumerate(users):
+        taken, observed, paid = (np.asarray(each) for each in (episode.actions, episode.observations, episode.rewards))
+        if taken.dtype.kind not in "iu" or observed.dtype.kind not in "iu" or taken.ndim != 1 or observed.ndim != 1:
+            raise ValueError(
+                "observations and actions must be one integer a step, got others; number the states of a small "
+                "discrete space"
+            )
+        if len(observed) not in (len(taken), len(taken) + 1) or len(paid) != len(taken):
+            raise ValueError("episodes must have an observation and a reward for each action, got others; check them")
+        if observed.size and not 0 <= observed.min() <= observed.max() < n_states:
+            raise ValueError(f"observations must be in 0..{n_states - 1}, got another value; raise n_states")
+        length = min(len(taken), horizon)
+        states[user, first : first + length] = observed[:length]
+        if length == horizon and len(observed) > horizon:
+            states[user, -1] = observed[horizon]
+        actions[user, first : first + length] = taken[:length]
+        rewards[user, first : first + length] = paid[:length]
+    rewards[:, first:] = (rewards[:, first:] - low) / (high - low)
+    np.savez(file, states=states, actions=actions, rewards=rewards)
+    begin = n_states + 1 if start is None else start
+    made = replace(made, n_states=n_states + 1 + first, horizon=horizon + first, start=begin)
+    made.build()
+    return made

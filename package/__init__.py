@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         from_gymnasium,
         grid,
         load,
+        log_episodes,
         run,
         sweep,
     )
@@ -34,6 +35,7 @@ __all__ = [
     "from_gymnasium",
     "grid",
     "load",
+    "log_episodes",
     "run",
     "sweep",
 ]

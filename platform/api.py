@@ -20,7 +20,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dprl.envs import GymnasiumTable
+from dprl.envs import GymnasiumTable, log_episodes
 from dprl.platform.commands.cells import certificates_of, labels_of, unfit_settings
 from dprl.platform.configs.config import cells_of, read_config, require_one_release
 from dprl.platform.configs.experiment import Experiment
@@ -54,6 +54,7 @@ __all__ = [
     "from_gymnasium",
     "grid",
     "load",
+    "log_episodes",
     "run",
     "sweep",
 ]

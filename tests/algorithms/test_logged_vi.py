@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 from dprl.algorithms.logged_vi import LoggedVIConfig
 from dprl.algorithms.offline_vi import OfflineVIConfig, PessimisticVIConfig
 from dprl.algorithms.tabular.simulator import play_stochastic
-from dprl.envs import Logged, LoggedEpisodes, RiverSwim
+from dprl.envs import Logged, LoggedEpisodes, RiverSwim, log_episodes
 from dprl.platform.command_line import main
 from dprl.platform.errors import UserError
 from dprl.platform.policies.loading import load_policy
@@ -192,3 +193,42 @@ def test_a_bad_file_ends_with_exit_code_2(
     config.write_text(CONFIG.format(file=file, model="jdp", episodes=USERS + 1).replace("seeds: 1", "seeds: 2"))
     assert main(["run", str(config)]) == 2
     assert "must be 1 with env logged, got 2" in capsys.readouterr().err
+
+
+def episode(observations: list[int], actions: list[int], rewards: list[float]) -> SimpleNamespace:
+    return SimpleNamespace(observations=np.array(observations), actions=np.array(actions), rewards=np.array(rewards))
+
+
+def test_recorded_episodes_are_padded_cut_and_mapped(tmp_path: Path) -> None:
+    """One episode ends after 2 steps, one after 4; state 3 comes after the end, and state 4 is the common first one."""
+    users = [episode([0, 1, 2], [1, 0], [-1.0, 3.0]), episode([2, 2, 1, 0], [0, 0, 1, 1], [0.0, 1.0, 1.0, 1.0])]
+    sizes: dict[str, Any] = {"n_states": 3, "n_actions": 2, "horizon": 3, "reward_range": (-1.0, 3.0)}
+    made = log_episodes(users, tmp_path / "users.npz", **sizes)
+    found = made.build()
+    assert (made.n_states, made.horizon, made.start) == (5, 4, 4)
+    assert found.states.tolist() == [[4, 0, 1, 3, 3], [4, 2, 2, 1, 0]]
+    assert found.actions.tolist() == [[0, 1, 0, 0], [0, 0, 0, 1]]
+    assert found.rewards.tolist() == [[0.0, 0.0, 1.0, 0.25], [0.0, 0.25, 0.5, 0.5]]
+    same = log_episodes(users[:1], tmp_path / "one.npz", start=0, **sizes)
+    assert (same.n_states, same.horizon, same.build().states.tolist()) == (4, 3, [[0, 1, 3, 3]])
+    with pytest.raises(ValueError, match="must be the first state 0"):
+        log_episodes(users, tmp_path / "two.npz", start=0, **sizes)
+
+
+@pytest.mark.parametrize(
+    ("given", "more", "told"),
+    [
+        (episode([0, 7], [1], [0.0]), {}, r"observations must be in 0..2, got another value"),
+        (episode([0, 1], [1], [0.5, 0.5]), {}, "a reward for each action"),
+        (episode([0, 1], [1], [5.0]), {}, r"must be a number in \[0, 1\], got another value"),
+        (episode([0, 1], [4], [0.5]), {}, r"must be in 0..1, got another value"),
+        (episode([0, 1], [1], [0.5]), {"reward_range": (0.5, 1.0)}, "reward_range must hold 0"),
+        (SimpleNamespace(observations=np.zeros((2, 3)), actions=np.zeros(1), rewards=np.zeros(1)), {}, "one integer"),
+    ],
+)
+def test_episodes_that_do_not_fit_are_refused_without_a_value_of_theirs(
+    given: SimpleNamespace, more: dict[str, Any], told: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=told) as caught:
+        log_episodes([given], tmp_path / "users.npz", **SIZES, **more)
+    assert not any(f"got {value}" in str(caught.value) for value in (7, 5.0, 4))
