@@ -18,6 +18,7 @@ BENCH_ARGS ?=
 # Where Python is told to keep no byte code, every process reads the libraries' source anew: 17 s instead of 6 for all.
 unexport PYTHONDONTWRITEBYTECODE
 
+comma := ,
 VENV := .venv
 BIN := $(VENV)/bin
 ROOMS := privacy envs algorithms platform
@@ -128,8 +129,8 @@ $(BIN)/python:
 
 $(VENV)/.installed: pyproject.toml | $(BIN)/python
 	@echo "    installing dprl with Ray, MLflow, numba and torch (about 130 packages; about a minute, longer on a slow network)"
-	@start=$$SECONDS; $(call PIP_INSTALL,-e .); touch $@; echo "    installed in $$((SECONDS - start)) s"
+	@start=$$SECONDS; $(call PIP_INSTALL,-e '.[all]'); touch $@; echo "    installed in $$((SECONDS - start)) s"
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	@echo "    installing dprl with Ray, MLflow, numba, torch and the test tools (about 155 packages; about a minute)"
-	@start=$$SECONDS; $(call PIP_INSTALL,-e '.[dev]'); touch $@ $(VENV)/.installed; echo "    installed in $$((SECONDS - start)) s"
+	@start=$$SECONDS; $(call PIP_INSTALL,-e '.[all$(comma)dev]'); touch $@ $(VENV)/.installed; echo "    installed in $$((SECONDS - start)) s"

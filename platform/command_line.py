@@ -16,6 +16,7 @@ from dprl.platform.errors import (
     EXIT_SOME_FAILED,
     UserError,
     broken_rule,
+    missing_extra,
     nearest,
     print_error,
     suggestion,
@@ -49,6 +50,9 @@ def _run(arguments: Sequence[str]) -> int:
         return COMMANDS[options.command].run(options)
     except UserError as error:
         print_error(f"dprl: {error}")
+        return EXIT_BAD_INPUT
+    except ModuleNotFoundError as error:
+        print_error(f"dprl: {missing_extra(error)}")
         return EXIT_BAD_INPUT
     except KeyboardInterrupt:
         print_error(f"dprl: interrupted; the same command starts again: {resume_command(arguments)}")

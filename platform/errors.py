@@ -33,6 +33,23 @@ class UserError(Exception):
         super().__init__(line)
 
 
+_EXTRAS = {
+    **dict.fromkeys(("ray", "aiohttp", "grpc"), "ray"),
+    **dict.fromkeys(("torch", "tree", "lz4", "ormsgpack"), "rllib"),
+}
+"""Extras of the project by the packages that they install."""
+
+
+def missing_extra(error: ModuleNotFoundError) -> UserError:
+    """Return what to install, for a package of an extra; raise `error` again for another one."""
+    package = (error.name or "").partition(".")[0]
+    if package not in _EXTRAS:
+        raise error
+    remedy = f"run: pip install 'dprl[{_EXTRAS[package]}]'"
+    without = "; `dprl run` needs no Ray" if _EXTRAS[package] == "ray" else ""
+    return UserError(f"{package} must be installed for this, got no such package; {remedy}{without}")
+
+
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C; the user has been told how to resume."""
 

@@ -18,7 +18,7 @@ def unmet_requirements() -> list[str]:
     unmet = []
     for line in importlib.metadata.requires(_PACKAGE) or ():
         requirement = Requirement(line)
-        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": "ray"}):
             continue
         try:
             found = importlib.metadata.version(requirement.name)

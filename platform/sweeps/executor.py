@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from dprl.platform.errors import counted
+from dprl.platform.errors import counted, missing_extra
 from dprl.platform.results.layout import SweepCell
 from dprl.platform.sweeps.execution import SweepObserver, TrialOptions, run_in_process
 
@@ -35,8 +35,10 @@ def open_executor(
         yield Executor("in this process", run_in_process)
         return
     # Loaded only here: importing Ray takes seconds, and needs its environment set before.
-    from dprl.platform.sweeps.cluster import connected, run_on_ray  # noqa: PLC0415
-
+    try:
+        from dprl.platform.sweeps.cluster import connected, run_on_ray  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise missing_extra(error) from None
     say(f"starting Ray {'on this machine' if address is None else f'at {address}'} ...")
     with connected(address) as cluster:
         yield Executor(f"on {counted(cluster.n_cpus, 'CPU')}", partial(run_on_ray, cluster, trials))

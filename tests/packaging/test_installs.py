@@ -194,3 +194,37 @@ def test_the_command_works(python: Path, tmp_path: Path) -> None:
 def test_the_citation_names_this_version(root: Path) -> None:
     citation = yaml.safe_load((root / "CITATION.cff").read_text())
     assert citation["version"] == importlib.metadata.version("dprl")
+
+
+@pytest.fixture(scope="module")
+def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install the wheel without extras into an environment that has nothing else."""
+    folder = tmp_path_factory.mktemp("bare")
+    run(sys.executable, "-m", "venv", folder, cwd=folder)
+    python = folder / "bin" / "python"
+    run(python, "-m", "pip", "install", "--quiet", "--no-compile", "--no-input", wheel, cwd=folder, seconds=900)
+    return python
+
+
+@pytest.mark.timeout(1200)
+def test_certificates_and_runs_need_neither_ray_nor_torch(bare: Path, tmp_path: Path) -> None:
+    find = "import importlib.util as u; print([name for name in ('ray', 'torch', 'tensorflow') if u.find_spec(name)])"
+    assert run(bare, "-c", find, cwd=tmp_path) == "[]"
+    script, smoke = bare.parent / "dprl", ("smoke", "--set", "episodes=300", "--set", "seeds=2")
+    assert "HOLDS" in run(script, "certify", *smoke, cwd=tmp_path)
+    assert "proved" in run(script, "audit", "laplace", cwd=tmp_path)
+    assert "columns: docs/metrics.md" in run(script, "run", *smoke, cwd=tmp_path)
+    run(script, "report", "smoke", "--out", tmp_path / "page.html", cwd=tmp_path)
+    assert (tmp_path / "page.html").is_file()
+    settings = "algorithm='pucb', env='riverswim', privacy={'model': 'jdp', 'epsilon': 1.0}"
+    assert run(bare, "-c", f"import dprl; print(dprl.certify({settings})[0].verdict)", cwd=tmp_path) == "holds"
+
+
+def test_a_command_that_needs_an_extra_names_it(bare: Path, tmp_path: Path) -> None:
+    script = bare.parent / "dprl"
+    result = subprocess.run(
+        [script, "sweep", "smoke", "--set", "episodes=300"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 2
+    assert "ray must be installed for this, got no such package; run: pip install 'dprl[ray]'" in result.stderr
+    assert "Traceback" not in result.stderr
