@@ -2,15 +2,16 @@
 
 A plugin is a module that registers algorithms, environments or mechanisms when it is imported. It is named in
 `$DPRL_PLUGINS`, or by an entry point of an installed package. Its sources count in `source_digest`, like our own: a
-cell that ran on another version of them is another cell.
+cell with a part of it that ran on another version is another cell.
 """
 
 from __future__ import annotations
 
+import ast
 import importlib.metadata
 import importlib.util
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -42,12 +43,56 @@ def plugin_files() -> tuple[tuple[str, Path], ...]:
     return tuple(found)
 
 
-def plugin_sources() -> Iterator[tuple[str, bytes]]:
-    """Yield the names of all plugins, and a name and the bytes of each of their files."""
+def plugin_sources(packages: Collection[str] | None = None) -> Iterator[tuple[str, bytes]]:
+    """Yield the names of plugins, and a name and the bytes of each of their files; packages: None for all."""
     for module in plugin_modules():
-        yield module, b""
+        if packages is None or _package(module) in packages:
+            yield module, b""
     for name, file in plugin_files():
-        yield name, file.read_bytes()
+        if packages is None or _package(name) in packages:
+            yield name, file.read_bytes()
+
+
+def used_packages(modules: Iterable[str]) -> frozenset[str]:
+    """Return the plugins' packages that `modules` belong to, and all that these import, directly or not.
+
+    Code that imports by a name that it computes, or that cannot be parsed, uses every package.
+    """
+    if not plugin_modules():
+        return frozenset()
+    files = [(_package(name), file) for name, file in plugin_files() if file.suffix == ".py"]
+    there = {package for package, _ in files}
+    found: set[str] = set()
+    new = {_package(module) for module in modules} & there
+    while new:
+        found |= new
+        imported = {name for package, file in files if package in new for name in _imported(file)}
+        new = (there if _ANY in imported else imported & there) - found
+    return frozenset(found)
+
+
+_ANY = "importlib"
+
+
+def _imported(file: Path) -> Iterator[str]:
+    """Yield the packages that a file imports; `_ANY` if that cannot be told."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError, RecursionError):
+        yield _ANY
+        return
+    for part in ast.walk(tree):
+        if isinstance(part, ast.Import):
+            yield from (_package(alias.name) for alias in part.names)
+        elif isinstance(part, ast.ImportFrom) and part.level == 0 and part.module:
+            yield _package(part.module)
+        elif isinstance(part, ast.Name) and part.id in ("__import__", "exec", "eval"):
+            yield _ANY
+
+
+def _package(name: str) -> str:
+    """Return the package of a module, or of a file as `plugin_files` names it."""
+    return name.partition("/")[0].partition(".")[0]
 
 
 def is_module_name(name: str) -> bool:

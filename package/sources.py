@@ -20,8 +20,10 @@ _ROOMS = ("privacy", "envs", "algorithms")
 
 
 @cache
-def source_digest() -> str:
+def source_digest(packages: frozenset[str] | None = None) -> str:
     """Return 16 hex digits that change with the code of the kernels' rooms, of this folder or of a plugin.
+
+    packages: of the plugins that count; None for all.
 
     Python files count by their syntax trees without docstrings, so that comments and layout change nothing; other files
     of plugins count by their bytes. Parsing takes a second, so the digest of the same bytes is kept on disk.
@@ -29,7 +31,7 @@ def source_digest() -> str:
     files = [(path.name, path.read_bytes()) for path in sorted(_HERE.glob("*.py"))]
     for path in (path for room in _ROOMS for path in sorted((_TOP / room).rglob("*.py"))):
         files.append((path.relative_to(_TOP).as_posix(), path.read_bytes()))
-    files += plugin_sources()
+    files += plugin_sources(packages)
     known = cache_base() / f"digest-{_hash(files)}"
     with suppress(OSError):
         if re.fullmatch("[0-9a-f]{16}", found := known.read_text()):

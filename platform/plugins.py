@@ -16,13 +16,14 @@ from dprl import algorithms, envs
 from dprl.algorithms.tabular import TabularMDPConfig
 from dprl.algorithms.tabular.functions import Planner, algorithm_of
 from dprl.platform.errors import broken_rule
-from dprl.plugins import GROUP, VARIABLE, is_module_name, plugin_files, plugin_modules
+from dprl.plugins import GROUP, VARIABLE, is_module_name, plugin_files, plugin_modules, used_packages
 from dprl.privacy.mechanisms import ADDITIVE, MECHANISMS
 from dprl.privacy.mechanisms.tabulated import TabulatedMechanism, require_nothing_else
-from dprl.sources import sources_are_unchanged
+from dprl.sources import source_digest, sources_are_unchanged
 
 __all__ = [
     "PLUGIN_ERRORS",
+    "digest_with",
     "load_plugins",
     "register_algorithm",
     "register_environment",
@@ -127,6 +128,12 @@ def require_counted_modules() -> None:
         loaded = sys.modules.keys() - _AT_IMPORT - _counted
         _require_counted(loaded)
         _counted.update(loaded)
+
+
+def digest_with(algorithm: type, env: type, mechanism: str) -> str:
+    """Return the digest of the sources of this program, and of the plugins that these parts are of or use."""
+    parts = (algorithm, env, MECHANISMS.get(mechanism))
+    return source_digest(used_packages(part.__module__ for part in parts if part is not None))
 
 
 def _require_counted(loaded: Collection[str]) -> None:

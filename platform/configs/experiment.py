@@ -17,7 +17,8 @@ from dprl.envs import ENVIRONMENTS, Env, EnvConfig, LoggedEpisodes
 from dprl.platform.configs.sections import field_names, read_dataclass, read_registered, require_mapping, unknown_key
 from dprl.platform.configs.trust_models import check_model, class_of, example_for
 from dprl.platform.errors import UserError, broken_rule, shortened, shown
-from dprl.privacy import TRUST_MODELS, Certificate, Journal, NoiseConfig, Privatizer, Streams, source_digest
+from dprl.platform.plugins import digest_with
+from dprl.privacy import TRUST_MODELS, Certificate, Journal, NoiseConfig, Privatizer, Streams
 from dprl.privacy.trust_models.base import TrustModelSettings
 
 Scalar = str | float | int
@@ -135,7 +136,7 @@ class Experiment:
     @property
     def digest(self) -> str:
         """12 hex digits that name the cell: its settings without the name, and the sources of its noise."""
-        return _hash({**self.as_mapping(), "name": None, "sources": source_digest()})
+        return _hash({**self.as_mapping(), "name": None, "sources": self.sources})
 
     @property
     def streams_context(self) -> str:
@@ -143,7 +144,12 @@ class Experiment:
 
         Left out are `seeds` and `audit`, so that asking for more repeats the earlier runs.
         """
-        return _hash({**self.as_mapping(), "name": None, "seeds": None, "audit": None, "sources": source_digest()})
+        return _hash({**self.as_mapping(), "name": None, "seeds": None, "audit": None, "sources": self.sources})
+
+    @property
+    def sources(self) -> str:
+        """Digest of the sources of this program, and of the plugins that the cell has parts of."""
+        return digest_with(type(self.algorithm), type(self.env), getattr(self.privacy, "mechanism", ""))
 
     def short_name(self, varying: Sequence[str]) -> str:
         """Return a short name of the cell among others: its label, or its values of the `varying` dotted keys."""

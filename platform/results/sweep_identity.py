@@ -11,7 +11,6 @@ from typing import NamedTuple
 from dprl.platform.configs.experiment import Experiment, Scalar
 from dprl.platform.errors import UserError, counted
 from dprl.platform.results.atomic_files import write_json
-from dprl.privacy import source_digest
 
 _MOST_KEYS, _MOST_VALUES = 4, 5
 
@@ -37,7 +36,11 @@ class Grid:
     @classmethod
     def of(cls, experiments: Sequence[Experiment], stages: Stages | None = None) -> Grid:
         """Return the grid of these cells."""
-        return cls(source_digest(), {each.digest: each.parameters() for each in experiments}, stages)
+        return cls(
+            " ".join(sorted({each.sources for each in experiments})),
+            {each.digest: each.parameters() for each in experiments},
+            stages,
+        )
 
     @classmethod
     def read(cls, file: Path) -> Grid | None:

@@ -61,19 +61,23 @@ def shadowing_complaints(root: Path) -> list[str]:
     return complaints + [f"{folder}/__init__.py is missing" for folder in missing]
 
 
-def library_names(root: Path, *, extras: bool) -> set[str]:
-    """Return the import names of the declared dependencies."""
+TOOLS = {"dev", "docs"}
+"""Extras that no module of the rooms needs."""
+
+
+def library_names(root: Path, *, tools: bool) -> set[str]:
+    """Return the import names of the declared dependencies, also of the extras; tools: of developers, too."""
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     declared = list(project["dependencies"])
-    if extras:
-        declared += project.get("optional-dependencies", {}).get("dev", [])
+    for extra, more in project.get("optional-dependencies", {}).items():
+        declared += [line for line in more if not line.startswith("dprl[")] if tools or extra not in TOOLS else []
     names = {re.split(r"[\s\[<>=!~;]", requirement, maxsplit=1)[0].lower() for requirement in declared}
     return {IMPORTED_AS.get(name, name.replace("-", "_")) for name in names}
 
 
 def name_complaints(root: Path) -> list[str]:
     """Return modules named after the standard library, a library, or nothing in particular."""
-    taken = set(sys.stdlib_module_names) | library_names(root, extras=True) | MORE_LIBRARIES
+    taken = set(sys.stdlib_module_names) | library_names(root, tools=True) | MORE_LIBRARIES
     complaints = []
     for path in modules(root):
         if path.stem in taken:
@@ -93,7 +97,7 @@ def dependency_complaints(root: Path) -> list[str]:
             imported |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
     used = {name.split(".")[0] for name in imported} - set(sys.stdlib_module_names) - {"dprl"}
     used = {PART_OF.get(name, name) for name in used}
-    declared = library_names(root, extras=False)
+    declared = library_names(root, tools=False)
     unlisted = [f"pyproject.toml does not list {name}" for name in sorted(used - declared)]
     unused = sorted(declared - used - LOADED_BY_NAME)
     return unlisted + [f"pyproject.toml lists {name}, which nothing imports" for name in unused]

@@ -28,7 +28,7 @@ from dprl.platform.plugins import (
 )
 from dprl.platform.results.cell_folder import CellFolder
 from dprl.platform.sweeps.cell import CellRun
-from dprl.plugins import plugin_modules, plugin_sources
+from dprl.plugins import plugin_modules, plugin_sources, used_packages
 from dprl.privacy.mechanisms import ADDITIVE, MECHANISMS
 from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.sources import source_digest
@@ -136,6 +136,30 @@ def test_sources_of_plugins_count_in_the_digest(named: Callable[..., None], tmp_
     assert "ours_too" not in sys.modules, "looking for sources must run nothing"
     named()
     assert fresh() == seen[0]
+
+
+def test_an_edited_plugin_renames_only_cells_that_use_it(named: Callable[..., None], tmp_path: Path) -> None:
+    """ours_a imports ours_c; ours_b is on its own; what ours_d imports cannot be told."""
+    texts = {"a": "from ours_c import x\n", "b": "y = 1\n", "c": "x = 1\n", "d": "z = __import__('ours_b')\n"}
+    for name, text in texts.items():
+        (tmp_path / f"ours_{name}.py").write_text(text)
+    named(*(f"ours_{name}" for name in texts))
+    assert used_packages(["dprl.algorithms.pucb"]) == set()
+    assert used_packages(["ours_a", "dprl.envs.riverswim"]) == {"ours_a", "ours_c"}
+    assert used_packages(["ours_d"]) == {f"ours_{name}" for name in texts}
+    fresh = source_digest.__wrapped__
+    packages = {name: used_packages([f"ours_{name}"]) for name in texts} | {"none": frozenset()}
+
+    def digests() -> dict[str, str]:
+        return {name: fresh(found) for name, found in packages.items()}
+
+    before = digests()
+    for edited, renamed in (("b", {"b", "d"}), ("c", {"a", "c", "d"})):
+        (tmp_path / f"ours_{edited}.py").write_text(texts[edited] + "more = 1\n")
+        assert {name for name, digest in digests().items() if digest != before[name]} == renamed
+        before = digests()
+    named()
+    assert before["none"] == fresh() == fresh(frozenset())
 
 
 @pytest.mark.parametrize(
