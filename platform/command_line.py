@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Generator, Iterator, Sequence
 from typing import NoReturn
 
-from dprl.platform.commands import COMMANDS, WORKING
+from rich_argparse import RawDescriptionRichHelpFormatter
+
+from dprl.platform.commands import COMMANDS, GROUPS, WORKING
 from dprl.platform.errors import (
     EXIT_BAD_INPUT,
     EXIT_DONE,
@@ -101,6 +105,29 @@ class _Parser(argparse.ArgumentParser):
         raise UserError(f"{message}; see `{self.prog} --help`")
 
 
+class _Help(RawDescriptionRichHelpFormatter):
+    """Help in colour, with headings as they are written; the commands are in a description, by groups."""
+
+    group_name_formatter = str
+
+    def _iter_indented_subactions(self, action: argparse.Action) -> Generator[argparse.Action, None, None]:
+        """Yield none of the commands, which would be listed a second time."""
+        del action
+        yield from ()
+
+
+def _overview() -> Iterator[str]:
+    """Yield the lines of the help on all commands, group by group."""
+    widest = max(map(len, COMMANDS))
+    width = min(100, shutil.get_terminal_size().columns) - 4
+    for title, group in GROUPS.items():
+        yield f"{title}"
+        for name, module in group.items():
+            yield from textwrap.wrap(
+                module.HELP, width, initial_indent=f"  {name:<{widest}}  ", subsequent_indent=" " * (widest + 4)
+            )
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog=program(),
@@ -108,22 +135,29 @@ def _parser() -> argparse.ArgumentParser:
         epilog=f"example: {program()} sweep tune_configs/smoke.yaml\n\n"
         "Results go to ./dprl_runs, or to $DPRL_HOME.\n"
         "Exit codes: 0 done, 1 some cell failed, 2 bad input, 130 interrupted.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Help,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
-    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
+    subparsers = parser.add_subparsers(
+        title="commands",
+        description="\n".join(_overview()),
+        metavar="COMMAND",
+        required=True,
+        help=f"`{program()} COMMAND --help` has its flags",
+    )
     for name, module in COMMANDS.items():
         own = subparsers.add_parser(
             name,
             help=module.HELP,
             description=f"{module.HELP[0].upper()}{module.HELP[1:]}.",
             epilog=f"example: {program()} {module.EXAMPLE}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_Help,
             allow_abbrev=False,
         )
         module.add_flags(own)
-        own.set_defaults(command=name, flags=[flag for action in own._actions for flag in action.option_strings])
+        flags = [flag for action in own._actions for flag in action.option_strings]
+        own.set_defaults(command=name, parser=parser, flags=flags)
     return parser
 
 

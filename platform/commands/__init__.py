@@ -8,7 +8,19 @@ from __future__ import annotations
 import argparse
 from typing import Protocol
 
-from dprl.platform.commands import audit, certify, list_parts, plot, report, reproduce, run, submit, sweep, ui
+from dprl.platform.commands import (
+    audit,
+    certify,
+    completion,
+    list_parts,
+    plot,
+    report,
+    reproduce,
+    run,
+    submit,
+    sweep,
+    ui,
+)
 
 
 class _Command(Protocol):
@@ -24,17 +36,13 @@ class _Command(Protocol):
         """Run the command and return its exit code. Raises UserError."""
 
 
-COMMANDS: dict[str, _Command] = {
-    "list": list_parts,
-    "run": run,
-    "sweep": sweep,
-    "submit": submit,
-    "report": report,
-    "plot": plot,
-    "certify": certify,
-    "audit": audit,
-    "reproduce": reproduce,
-    "ui": ui,
+GROUPS: dict[str, dict[str, _Command]] = {
+    "run experiments": {"run": run, "sweep": sweep, "submit": submit, "reproduce": reproduce},
+    "look at results": {"report": report, "plot": plot, "ui": ui},
+    "check privacy": {"certify": certify, "audit": audit},
+    "find and write names": {"list": list_parts, "completion": completion},
 }
+"""Commands by their headings in the help."""
+COMMANDS: dict[str, _Command] = {name: command for group in GROUPS.values() for name, command in group.items()}
 WORKING = {"run", "sweep", "submit", "reproduce"}
 """Commands that do more than answer on standard output."""

@@ -38,6 +38,8 @@ LIBRARIES = {
             "pydantic_core",
             "ray",
             "rich",
+            "rich_argparse",
+            "shtab",
             "scipy",
         ),
         *("aiohttp", "grpc", "gymnasium", "markupsafe", "packaging", "sqlalchemy", "yaml"),
