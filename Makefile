@@ -37,7 +37,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --no-compile --disable-pip-version-ch
 	/^Collecting / {if (++found % 20 == 0) {print "    " found " packages found"; fflush()}} \
 	/^Installing collected packages/ {print "    unpacking " gsub(/,/, "") + 1 " packages"; fflush()}'
 
-.PHONY: help setup dev demo smoke test test-slow check lint typing format bench halving held-out reproduce clean
+.PHONY: help setup dev demo smoke test test-slow check lint typing format docs bench halving held-out reproduce clean
 
 help:  ## this text
 	@echo "dprl: differentially private reinforcement learning on Ray"
@@ -90,6 +90,12 @@ typing:  # the tree that the type checker reads: dprl/X is X/
 	@mkdir -p build/typing/dprl
 	@for room in $(ROOMS); do ln -sfn ../../../$$room build/typing/dprl/$$room; done
 	@for file in package/*.py; do ln -sfn ../../../$$file build/typing/dprl/; done
+
+# `dprl.platform` is a namespace package, which the reader of docstrings does not look into.
+docs: dev typing  ## the documentation site, in build/site/index.html
+	@rm -rf build/api && cp -rL build/typing build/api && touch build/api/dprl/platform/__init__.py
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build 2>&1 | { grep -v '^INFO' || true; }
+	@echo "    build/site/index.html"
 
 bench: setup  ## our implementations against naive ones, as ratios
 	@$(BIN)/python -m benchmarks.noise $(filter --quick,$(BENCH_ARGS))

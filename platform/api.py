@@ -1,12 +1,13 @@
 """Python API: sweeps, certificates and audits on the same objects that config files make.
 
->>> import dprl
->>> found = dprl.certify(
-...     algorithm="private_ucb_vi", env={"name": "riverswim", "horizon": 10}, episodes=1000,
-...     privacy=dprl.grid(model="jdp", epsilon=[1.0, 3.0]),
-... )
->>> [(each.verdict, round(each.proved_epsilon, 6)) for each in found]
-[('holds', 1.0), ('holds', 3.0)]
+Examples:
+    >>> import dprl
+    >>> found = dprl.certify(
+    ...     algorithm="private_ucb_vi", env={"name": "riverswim", "horizon": 10}, episodes=1000,
+    ...     privacy=dprl.grid(model="jdp", epsilon=[1.0, 3.0]),
+    ... )
+    >>> [(each.verdict, round(each.proved_epsilon, 6)) for each in found]
+    [('holds', 1.0), ('holds', 3.0)]
 """
 
 from __future__ import annotations
@@ -71,10 +72,11 @@ _USUAL = {"name": "python", "seeds": 10}
 def grid(*alternatives: object, **settings: object) -> dict[str, Any]:
     """Return a grid in the notation of config files: every alternative, or every combination of the settings' lists.
 
-    >>> grid(1, 2)
-    {'grid_search': [1, 2]}
-    >>> grid(model="jdp", epsilon=[1, 3])
-    {'model': 'jdp', 'epsilon': {'grid_search': [1, 3]}}
+    Examples:
+        >>> grid(1, 2)
+        {'grid_search': [1, 2]}
+        >>> grid(model="jdp", epsilon=[1, 3])
+        {'model': 'jdp', 'epsilon': {'grid_search': [1, 3]}}
 
     Raises UserError for both at once, or for neither.
     """
@@ -118,8 +120,9 @@ def from_gymnasium(env: str | gymnasium.Env[Any, Any], *, horizon: int | None = 
     env: an id, or a registered environment. horizon: of an episode, by default the registered one. kwargs: more
     arguments of gymnasium.make.
 
-    >>> from_gymnasium("FrozenLake-v1", horizon=10, is_slippery=False)
-    GymnasiumTable(env_id='FrozenLake-v1', horizon=10, kwargs='is_slippery=False')
+    Examples:
+        >>> from_gymnasium("FrozenLake-v1", horizon=10, is_slippery=False)
+        GymnasiumTable(env_id='FrozenLake-v1', horizon=10, kwargs='is_slippery=False')
 
     Raises UserError for an environment without a table, and for one that is too large.
     """

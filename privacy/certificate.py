@@ -246,5 +246,7 @@ def _parameters(described: object) -> dict[str, Any]:
         elif isinstance(value, tuple) and all(isinstance(number, int | float) for number in value):
             found[name] = [in_json(number) for number in value]
         else:
-            found |= {f"{name}.{inner}": number for inner, number in _parameters(value).items()}
+            parts = {f"{name}.{i}": part for i, part in enumerate(value)} if isinstance(value, tuple) else {name: value}
+            for key, part in parts.items():
+                found |= {f"{key}.{inner}": number for inner, number in _parameters(part).items()}
     return found

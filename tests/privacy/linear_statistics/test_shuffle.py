@@ -62,6 +62,9 @@ def test_both_parts_of_a_message_count(rewards: str) -> None:
     assert len(parts) == 1 + (rewards == "noisy")
     together = math.fsum(part.curve().pure_epsilon for part in parts)
     assert event.curve().pure_epsilon == pytest.approx(together, rel=1e-12)
+    told = built(rewards=rewards).planned_certificate("ma_ldp").to_dict()["noise"][0]["parameters"]
+    assert told["users"] == BLOCK
+    assert told["report.scales" if rewards == "public" else "report.parts.0.scales"] == list(query.law.scales)
     assert event.cells == query.law.release.n_numbers + (LAYOUT.n_corrections if rewards == "noisy" else 0)
 
 
