@@ -10,18 +10,24 @@ from dprl.platform.errors import EXIT_DONE
 HELP = "list the names that a config can use"
 EXAMPLE = "list envs"
 _KINDS = ["algorithms", "envs", "trust_models", "counters", "mechanisms", "configs"]
+_SCHEMA = "schema"
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("kind", nargs="?", choices=_KINDS, help="one kind, with all keys (default: only names)")
+    text = "one kind, with all keys (default: only names); schema: all kinds as a JSON schema of configs, for editors"
+    parser.add_argument("kind", nargs="?", choices=[*_KINDS, _SCHEMA], help=text)
     add_json(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Show the names of all kinds, or one kind with all keys."""
+    from dprl.platform.reports.json_schema import config_schema
     from dprl.platform.reports.listing import listing, listing_text, overview_text
 
+    if options.kind == _SCHEMA:
+        say(as_json(config_schema()))
+        return EXIT_DONE
     kinds = listing(options.kind)
     text = listing_text if options.kind else overview_text
     say(as_json(kinds) if options.json else text(kinds))
