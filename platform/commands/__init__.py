@@ -13,6 +13,7 @@ from dprl.platform.commands import (
     certify,
     completion,
     list_parts,
+    new,
     plot,
     report,
     reproduce,
@@ -40,7 +41,7 @@ GROUPS: dict[str, dict[str, _Command]] = {
     "run experiments": {"run": run, "sweep": sweep, "submit": submit, "reproduce": reproduce},
     "look at results": {"report": report, "plot": plot, "ui": ui},
     "check privacy": {"certify": certify, "audit": audit},
-    "find and write names": {"list": list_parts, "completion": completion},
+    "write configs and parts": {"list": list_parts, "new": new, "completion": completion},
 }
 """Commands by their headings in the help."""
 COMMANDS: dict[str, _Command] = {name: command for group in GROUPS.values() for name, command in group.items()}

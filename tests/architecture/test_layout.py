@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 ROOMS = ("privacy", "envs", "algorithms", "platform")
-WITHOUT_ROOM = {"dprl", "dprl.tune_configs"}
+WITHOUT_ROOM = {"dprl", "dprl.tune_configs", "dprl.extending"}
 """Packages without code of a room: `dprl` itself, in package/, and the configs."""
 DRAWERS = {"utils", "util", "common", "helpers", "helper", "misc", "shared"}
 IMPORTED_AS = {"pyyaml": "yaml", "dp-accounting": "dp_accounting", "grpcio": "grpc"}

@@ -69,7 +69,7 @@ def run(*command: str | Path, cwd: Path, code: int = 0, seconds: float = 300) ->
 def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the wheel from a copy, so that the repository stays as it is."""
     copy = tmp_path_factory.mktemp("source")
-    for room in (*ROOMS, "package", "tune_configs"):
+    for room in (*ROOMS, "package", "tune_configs", "docs/extending"):
         shutil.copytree(root / room, copy / room, ignore=shutil.ignore_patterns("__pycache__"))
     for file in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(root / file, copy)
@@ -127,6 +127,8 @@ def test_the_wheel_holds_every_module_and_nothing_else(root: Path, wheel: Path) 
         *(f"dprl/{path.name}" for path in root.glob("package/*.py")),
         *(f"dprl/{path.relative_to(root).as_posix()}" for path in root.glob("platform/reproductions/*.md")),
         *(f"dprl/tune_configs/{path.name}" for path in root.glob("tune_configs/*.yaml")),
+        *(f"dprl/{path.relative_to(root / 'docs').as_posix()}" for path in root.glob("docs/extending/*/*.py")),
+        *(f"dprl/{path.relative_to(root / 'docs').as_posix()}" for path in root.glob("docs/extending/*/*.yaml")),
     }
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {name for name in names if ".dist-info/" not in name} == expected
@@ -188,6 +190,7 @@ def test_the_command_works(python: Path, tmp_path: Path) -> None:
     script = python.parent / "dprl"
     assert "sweep" in run(script, "--help", cwd=tmp_path)
     run(script, "sweep", "no_such_file.yaml", cwd=tmp_path, code=2)
+    run(script, "new", "env", "pucb", cwd=tmp_path, code=2)
     assert list(tmp_path.iterdir()) == []
 
 

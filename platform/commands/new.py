@@ -1,0 +1,56 @@
+"""`dprl new`: a plugin of one's own that runs, as a module and a config to edit."""
+
+from __future__ import annotations
+
+import argparse
+import keyword
+from pathlib import Path
+
+from dprl.platform.commands.base import say
+from dprl.platform.errors import EXIT_DONE, broken_rule
+from dprl.platform.program import program
+
+HELP = "write an algorithm, an environment or a mechanism of your own that runs, to edit"
+EXAMPLE = "new algorithm my_ucb"
+_EXAMPLES = {
+    "algorithm": ("simple_ucb", "SimpleUCBConfig"),
+    "env": ("inventory", "Inventory"),
+    "mechanism": ("truncated_geometric", "TruncatedGeometric"),
+}
+"""The module and the class of each example in docs/extending, which a new part is a copy of."""
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add KIND and NAME."""
+    parser.add_argument("kind", metavar="KIND", choices=list(_EXAMPLES), help=f"one of {', '.join(_EXAMPLES)}")
+    parser.add_argument("name", metavar="NAME", help="its name in configs, and that of the two files")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write NAME.py and NAME.yaml into this folder, and say how to run them."""
+    from dprl.platform.reports.listing import listing
+
+    name = options.name
+    if not name.isidentifier() or keyword.iskeyword(name) or name != name.lower():
+        raise broken_rule("NAME", "must be one word of small letters, digits and _", name, "write e.g. my_ucb")
+    taken = {entry["name"] for entries in listing().values() for entry in entries}
+    if name in taken:
+        raise broken_rule("NAME", "must be new", name, "there is a part of this name: choose another one")
+    there = [file for file in (Path(f"{name}.py"), Path(f"{name}.yaml")) if file.exists()]
+    if there:
+        raise broken_rule("NAME", f"must be that of no file here ({there[0]} exists)", name, "choose another one")
+    module, old = _EXAMPLES[options.kind]
+    words = "".join(word.capitalize() for word in name.split("_"))
+    for suffix in (".py", ".yaml"):
+        text = (_examples() / options.kind / f"{module}{suffix}").read_text(encoding="utf-8")
+        text = text.replace(old, words + ("Config" if old.endswith("Config") else "")).replace(module, name)
+        Path(f"{name}{suffix}").write_text(text, encoding="utf-8")
+    say(f"wrote {name}.py and {name}.yaml; run them, and edit:")
+    say(f"  PYTHONPATH=$PWD DPRL_PLUGINS={name} {program()} run {name}.yaml")
+    return EXIT_DONE
+
+
+def _examples() -> Path:
+    """Return the folder of the examples: of a checkout, or of a wheel."""
+    top = Path(__file__).resolve().parents[2]
+    return next(folder for folder in (top / "docs" / "extending", top / "extending") if folder.is_dir())
