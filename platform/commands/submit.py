@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import tempfile
 from collections.abc import Callable
 from functools import partial
@@ -62,11 +61,10 @@ def _submit(options: argparse.Namespace) -> int:
     from dprl.platform.environment_variables import tracking_uri
     from dprl.platform.results.home import home_folder
     from dprl.platform.submission.dashboard import Dashboard
-    from dprl.platform.submission.placement import check_plugins, check_tracking, storage_on
+    from dprl.platform.submission.placement import check_tracking, storage_on
     from dprl.platform.submission.shipping import CONFIG_FILE, pack
     from dprl.privacy import source_digest
 
-    check_plugins(os.environ)
     options.tracking_uri = tracking_uri(options.tracking_uri)
     cells = expanded_cells(options)
     stages_asked(cells, options)

@@ -20,6 +20,7 @@ from ray.job_submission import JobStatus, JobSubmissionClient
 from dprl.platform.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, UserError, first_line
 from dprl.platform.submission.dashboard import Dashboard, Unreachable
 from dprl.platform.submission.shipping import Shipment
+from dprl.plugins import VARIABLE
 
 _SWEEP_CODES = {EXIT_DONE, EXIT_SOME_FAILED, EXIT_BAD_INPUT, EXIT_INTERRUPTED}
 _STOPPING = {"RAY_JOB_STOP_SIGNAL": "SIGINT", "RAY_JOB_STOP_WAIT_TIME_S": "60"}
@@ -63,13 +64,22 @@ def submit_job(
     The agent that starts jobs comes up after the head. Wait for it and tell the user.
     """
     client = _client(dashboard)
+    # A variable of the job's runtime environment must not be one of the driver's, which passes it on to its workers.
+    plugins = os.environ.get(VARIABLE)
+    words = [
+        *(["env", f"{VARIABLE}={plugins}"] if plugins else []),
+        "python3",
+        "-m",
+        "dprl.platform.submitted_job",
+        *words,
+    ]
     job_id = f"{name}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
     deadline, told = time.monotonic() + _PATIENCE_SECONDS, False
     while True:
         try:
             return str(
                 client.submit_job(
-                    entrypoint=shlex.join(["python3", "-m", "dprl.platform.submitted_job", *words]),
+                    entrypoint=shlex.join(words),
                     submission_id=job_id,
                     runtime_env={**shipment.runtime_env, "env_vars": _STOPPING},
                     metadata=dict(metadata),

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from dprl.platform.errors import UserError, broken_rule, counted
 from dprl.platform.tracking.redaction import holds_secret
 from dprl.platform.tracking.store import TrackingStore
-from dprl.plugins import VARIABLE
 
 _STORAGE, _TRACKING = "--storage", "tracking-uri"
 
@@ -33,14 +32,6 @@ def storage_on(nodes: Sequence[str], storage: str | None, here: Callable[[], Pat
         remedy = f"write e.g. {_STORAGE} /shared/dprl"
         raise broken_rule(_STORAGE, "must be an absolute path, the same on every node", storage, remedy)
     return path
-
-
-def check_plugins(environment: Mapping[str, str]) -> None:
-    """Raise UserError if plugins are loaded here: a job does not ship them."""
-    named = environment.get(VARIABLE, "")
-    if named:
-        rule = "must not be set for `submit`, which ships dprl's own code only"
-        raise broken_rule(VARIABLE, rule, named, "install the plugin on every node, with an entry point, and unset it")
 
 
 def check_tracking(nodes: Sequence[str], storage: str, uri: str | None) -> None:

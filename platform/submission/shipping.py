@@ -1,8 +1,9 @@
-"""Files shipped with a job: the code that runs here, as an unpacked wheel, and the config."""
+"""Files shipped with a job: the code that runs here, as an unpacked wheel, the config, and plugins named here."""
 
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import Any
 import yaml
 
 from dprl.platform.errors import UserError
+from dprl.plugins import VARIABLE, plugin_files
 
 CONFIG_FILE = "config.yaml"
 _PACKAGE = "dprl"
@@ -22,7 +24,7 @@ _HEADERS = ("Metadata-Version", "Name", "Version", "Requires-Python", "Provides-
 
 @dataclass(frozen=True)
 class Shipment:
-    """Two folders: `code`, the package, the same for every job, and `job`, its config and the package's metadata.
+    """Two folders: `code`, the package, the same for every job, and `job`: config, metadata of the package, plugins.
 
     Ray names shipped folders by their content, so the code is sent to each node once and keeps the path of its compiled
     kernels there. The wheel is unpacked because Ray would install a packed one with all dependencies, from the network,
@@ -58,7 +60,18 @@ def pack(config: Mapping[str, Any], into: Path) -> Shipment:
     job.mkdir()
     (job / CONFIG_FILE).write_text(yaml.safe_dump(dict(config), sort_keys=False), encoding="utf-8")
     _write_metadata(job)
+    _copy_plugins(job)
     return Shipment(code, job)
+
+
+def _copy_plugins(job: Path) -> None:
+    """Copy the packages of the plugins that $DPRL_PLUGINS names; those with entry points are installed on the nodes."""
+    named = {name.strip().partition(".")[0] for name in os.environ.get(VARIABLE, "").split(",")}
+    for name, source in plugin_files():
+        if name.partition("/")[0].partition(".")[0] in named:
+            target = job / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target)
 
 
 def _write_metadata(job: Path) -> None:

@@ -74,12 +74,6 @@ def test_mlflows_own_variable_says_where_its_store_is(
     assert tracking_uri("sqlite:////mine.db") == "sqlite:////mine.db"
 
 
-def test_plugins_are_not_submitted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("DPRL_PLUGINS", "json")
-    assert main(["submit", "smoke", *CLUSTER]) == 2
-    assert capsys.readouterr().err.startswith("dprl: DPRL_PLUGINS: must not be set for `submit`, ")
-
-
 def test_the_version_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"dprl {importlib.metadata.version('dprl')}\n"

@@ -110,6 +110,16 @@ def test_it_is_the_same_sweep_as_here_and_resumes(cluster: TwoNodes, config: Pat
     assert status["command"].split()[:2] == ["dprl", "submit"]
 
 
+def test_plugins_and_environments_of_ones_own_travel(cluster: TwoNodes, root: Path, tmp_path: Path) -> None:
+    shutil.copy(root / "docs" / "extending" / "env" / "inventory.py", tmp_path)
+    shop = {"name": "inventory", "n_states": 3, "horizon": 4}
+    (tmp_path / "shop.yaml").write_text(yaml.safe_dump({**CONFIG, "name": "shop", "env": shop}))
+    environment = {**cluster.environment, "DPRL_PLUGINS": "inventory", "PYTHONPATH": str(tmp_path)}
+    done = dprl(*submitted(cluster, tmp_path / "shop.yaml"), environment=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(list((cluster.shared / "sweeps" / "shop" / "cells").glob("*/finished.json"))) == 2
+
+
 def test_a_cell_that_fails(cluster: TwoNodes, config: Path) -> None:
     cells = load_cells(config, ["name=failing"])
     folder = cluster.shared / "sweeps" / "failing" / "cells"
