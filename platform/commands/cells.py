@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 
 def overrides(options: argparse.Namespace) -> list[str]:
-    """Return the values that the command line replaces in the config, --name among them."""
-    name = getattr(options, "name", None)
-    return [*options.set, *([] if name is None else [f"name={json.dumps(name)}"])]
+    """Return the values that the command line replaces in the config, --name and --memory among them."""
+    given = {key: getattr(options, key, None) for key in ("name", "memory")}
+    texts = {"name": json.dumps(given["name"]), "memory": given["memory"]}
+    return [*options.set, *(f"{key}={texts[key]}" for key, value in given.items() if value is not None)]
 
 
 def expanded_cells(options: argparse.Namespace) -> list[Experiment]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dprl.platform.commands.base import add_json, add_set, add_storage, as_json, say
-from dprl.platform.commands.sweep import add_sweep_flags, restarts_asked, sweep_words
+from dprl.platform.commands.sweep import add_sweep_flags, cpus_asked, restarts_asked, sweep_words
 from dprl.platform.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, counted, print_error
 from dprl.platform.program import command
 
@@ -69,6 +69,7 @@ def _submit(options: argparse.Namespace) -> int:
     cells = expanded_cells(options)
     stages_asked(cells, options)
     restarts_asked(options)
+    cpus_asked(options)
     planned_certificates(cells)
     dashboard = Dashboard(options.address)
     nodes = dashboard.alive_nodes()

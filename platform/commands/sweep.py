@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 HELP = "run every cell of a config as a Ray Tune trial; repeat the command to resume"
 EXAMPLE = "sweep tune_configs/regret_vs_epsilon.yaml --name first_try"
 _MOST_RESTARTS = 10**6
+_MOST_CPUS = 100_000
 _ADAPTIVE = "add seeds, as many as the config has at a time, to cells with a comparison that is not significant"
-_NUMBERS = ("--most-seeds", "--max-restarts")
+_NUMBERS = ("--most-seeds", "--max-restarts", "--cpus")
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -55,6 +56,10 @@ def add_sweep_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(_NUMBERS[0], metavar="N", help="with --adaptive: most seeds per cell (default: 5 times seeds)")
     restarts = "how often a cell restarts elsewhere after its worker or node is lost; -1: no limit (default: 3)"
     parser.add_argument(_NUMBERS[1], metavar="N", help=restarts)
+    parser.add_argument(
+        _NUMBERS[2], metavar="N", help="how many cells run at once at most, one a CPU (default: all CPUs)"
+    )
+    parser.add_argument("--memory", metavar="GB", help="memory that Ray keeps for each cell, as `memory` in the config")
 
 
 def sweep_words(options: argparse.Namespace) -> list[str]:
@@ -75,6 +80,12 @@ def restarts_asked(options: argparse.Namespace) -> int:
     return whole_number("--max-restarts", text, (-1, _MOST_RESTARTS), "write e.g. 20")
 
 
+def cpus_asked(options: argparse.Namespace) -> int | None:
+    """Return how many cells run at once at most, None for no limit. Raises UserError."""
+    text = getattr(options, "cpus", None)
+    return None if text is None else whole_number("--cpus", text, (1, _MOST_CPUS), "write e.g. 4")
+
+
 def run(options: argparse.Namespace) -> int:
     """Run every cell as a Ray Tune trial, or with --dry-run only show the cells."""
     if not options.dry_run:
@@ -85,6 +96,7 @@ def run(options: argparse.Namespace) -> int:
     cells = expanded_cells(options)
     stages = stages_asked(cells, options)
     restarts_asked(options)
+    cpus_asked(options)
     certificates = planned_certificates(cells)
     if options.json:
         say(as_json(certificates))
@@ -108,7 +120,7 @@ def execute(options: argparse.Namespace, executor: ExecutorName) -> int:
 
     cells = expanded_cells(options)
     stages = stages_asked(cells, options) if executor == "tune" else None
-    max_restarts = restarts_asked(options)
+    max_restarts, most_cpus = restarts_asked(options), cpus_asked(options)
     planned_certificates(cells)
     home = home_folder(getattr(options, "storage", None))
     from dprl.platform.reports.tables import write_summary
@@ -125,6 +137,7 @@ def execute(options: argparse.Namespace, executor: ExecutorName) -> int:
         command=options.resume_command,
         quiet=options.quiet,
         max_restarts=max_restarts,
+        most_cpus=most_cpus,
     )
     try:
         with stdout_for_results(on_ray=executor == "tune"):

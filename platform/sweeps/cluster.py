@@ -143,11 +143,12 @@ def run_on_ray(cluster: _Cluster, how: TrialOptions, cells: Sequence[SweepCell],
     # The observer tells what failed; Tune would tell it a second time, over many lines.
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
     by_digest = {cell.digest: cell for cell in cells}
+    at_once = min(cluster.n_cpus, how.most_cpus or cluster.n_cpus)
     told = ObserverCallback(by_digest, observer)
     tuner = tune.Tuner(
         _trainable(by_digest),
         param_space={"cell": tune.grid_search(list(by_digest))},
-        tune_config=tune.TuneConfig(reuse_actors=True, max_concurrent_trials=cluster.n_cpus),
+        tune_config=tune.TuneConfig(reuse_actors=True, max_concurrent_trials=at_once),
         run_config=tune.RunConfig(
             # A second run under one name would mix its trials with those of the first.
             name=f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{time.monotonic_ns()}",

@@ -30,12 +30,13 @@ class TrialOptions:
     """Options of Tune for the cells of a sweep.
 
     storage: folder for Tune's own files. max_restarts: how often a cell goes on in another process after its process or
-    node is lost, -1 for no limit. warn: shows a line about a problem.
+    node is lost, -1 for no limit. warn: shows a line about a problem. most_cpus: how many cells run at once at most.
     """
 
     storage: Path
     max_restarts: int
     warn: Callable[[str], None]
+    most_cpus: int | None = None
 
 
 class RayLost(BaseException):

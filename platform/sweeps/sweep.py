@@ -50,7 +50,9 @@ class SweepOptions:
     address: of a running Ray cluster, or None for this machine.
     tracking_uri: of MLflow, or None for a database in `home`. fresh: delete the results of earlier calls.
     command: the user's words, for messages. quiet: show only problems meanwhile. stages: of an adaptive sweep, for the
-    report's tests; None if the number of seeds is fixed. max_restarts: as in `TrialOptions`. Raises UserError.
+    report's tests; None if the number of seeds is fixed. max_restarts, most_cpus: as in `TrialOptions`.
+
+    Raises UserError.
     """
 
     name: str
@@ -63,6 +65,7 @@ class SweepOptions:
     quiet: bool = False
     stages: Stages | None = None
     max_restarts: int = DEFAULT_RESTARTS
+    most_cpus: int | None = None
 
     def __post_init__(self) -> None:
         if self.address is not None and self.executor != "tune":
@@ -312,7 +315,7 @@ class _Sweep:
         how = self.options
         # Only beside a start of Ray's it costs no time.
         meanwhile = self.store.database if how.executor == "tune" and how.address is None else None
-        trials = TrialOptions(self.layout.tune_folder, how.max_restarts, self._ray_died)
+        trials = TrialOptions(self.layout.tune_folder, how.max_restarts, self._ray_died, how.most_cpus)
         with in_the_making(meanwhile), open_executor(how.executor, how.address, trials, self.display.say) as executor:
             yield executor
 

@@ -29,7 +29,7 @@ def fixed_draws(monkeypatch: pytest.MonkeyPatch) -> None:
 
     Whoever states a false-alarm rate per seed states it for one seed only so. Processes that are started do not see it.
     """
-    monkeypatch.setattr("dprl.platform.configs.experiment.source_digest", lambda: "1")
+    monkeypatch.setattr("dprl.platform.plugins.source_digest", lambda _: "1")
 
 
 @pytest.fixture(scope="session", autouse=True)

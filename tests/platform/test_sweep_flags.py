@@ -14,7 +14,7 @@ from dprl.platform.commands.sweep import sweep_words
 from dprl.platform.environment_variables import tracking_uri
 
 CLUSTER = ["--address", "http://localhost:1"]
-FLAGS = ["--fresh", "--quiet", "--adaptive", "--most-seeds", "6", "--max-restarts", "-1"]
+FLAGS = ["--fresh", "--quiet", "--adaptive", "--most-seeds", "6", "--max-restarts", "-1", "--cpus", "2"]
 
 
 @pytest.fixture(autouse=True)
@@ -45,9 +45,22 @@ def test_a_number_of_seeds_alone_is_refused(words: list[str], capsys: pytest.Cap
 
 @pytest.mark.parametrize("words", [["sweep"], ["sweep", "--dry-run"], ["submit", *CLUSTER]])
 @pytest.mark.parametrize("number", ["-2", "many", "1.5"])
-def test_restarts_are_a_whole_number(words: list[str], number: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*words, "smoke", f"--max-restarts={number}"]) == 2
-    assert capsys.readouterr().err.startswith("dprl: --max-restarts: must be a whole number from -1 to ")
+@pytest.mark.parametrize(("flag", "least"), [("--max-restarts", -1), ("--cpus", 1)])
+def test_numbers_are_whole(
+    words: list[str], flag: str, least: int, number: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, "smoke", f"{flag}={number}"]) == 2
+    assert capsys.readouterr().err.startswith(f"dprl: {flag}: must be a whole number from {least} to ")
+
+
+@pytest.mark.parametrize("words", [["sweep", "--dry-run"], ["submit", *CLUSTER]])
+def test_memory_is_that_of_the_config(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    from dprl.platform.commands.cells import expanded_cells  # noqa: PLC0415
+
+    cells = expanded_cells(_parser().parse_args([*words, "smoke", "--memory", "2.5", "--name", "mine"]))
+    assert {(cell.memory, cell.name) for cell in cells} == {(2.5, "mine")}
+    assert main([*words, "smoke", "--memory", "much"]) == 2
+    assert capsys.readouterr().err.startswith("dprl: memory: must be a number")
 
 
 def test_a_dry_run_says_how_many_stages_there_are_at_most(capsys: pytest.CaptureFixture[str]) -> None:

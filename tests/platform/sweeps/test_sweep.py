@@ -110,7 +110,7 @@ def test_an_unfinished_cell_resumes_from_its_checkpoint(tmp_path: Path) -> None:
 def test_a_process_with_other_code_does_not_run_a_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that was started, or started again, after an edit: what it made would stand under the old digest."""
     (cell, *_) = SweepLayout(tmp_path / "home", "small").cells(cells_of(tmp_path))
-    monkeypatch.setattr("dprl.platform.configs.experiment.source_digest", lambda: "0123456789abcdef")
+    monkeypatch.setattr("dprl.platform.plugins.source_digest", lambda _: "0123456789abcdef")
     locked = LockedCell(cell)
     with pytest.raises(
         UserError, match=f"code: must stay the same while a sweep runs, .* cell {cell.folder.path.name}"
