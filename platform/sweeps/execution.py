@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from numba.core.errors import NumbaError
 
 from dprl.platform.errors import UserError
 from dprl.platform.plugins import PLUGIN_ERRORS
@@ -21,6 +24,11 @@ STEP_SECONDS = 1.0
 _WORK_PER_SAVING = 10.0
 """Seconds of work for every second that a checkpoint takes: large counters make large ones."""
 
+_COLOUR = re.compile("\x1b\\[[0-9;]*m")
+_PLACE = re.compile(r"(?: at |File \")([^\s\"]+\.py)(?: \(|\", line )(\d+)")
+_ALLOCATES = ("NRT required", "Only accept returning of array passed into the function")
+"""In Numba's message on a kernel that makes an array, though it counts no references."""
+_NO_NEWS = ("Failed in nopython mode pipeline", "File ")
 CELL_ERRORS = (UserError, *PLUGIN_ERRORS)
 """Errors that end one cell. Any other error stops the sweep."""
 
@@ -96,8 +104,23 @@ class LockedCell:
 
 def cause_of(error: BaseException) -> str:
     """Return an error as one line."""
+    if isinstance(error, NumbaError):
+        return _cause_in_kernel(_COLOUR.sub("", str(error)))
     first_line = next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")
     return f"{type(error).__name__}: {first_line}"
+
+
+def _cause_in_kernel(text: str) -> str:
+    """Return place, rule and remedy of a kernel that does not compile, from Numba's message of many lines."""
+    places = [*_PLACE.findall(text)]
+    own = next(((file, line) for file, line in places if "site-packages" not in file), None)
+    where = f" at {Path(own[0]).name}:{own[1]}" if own else ""
+    if any(words in text for words in _ALLOCATES):
+        rule = "a no_alloc_kernel must make no array, list or tuple of its own; write into its arguments"
+        return f"KernelError: does not compile{where}: {rule}, or decorate it with kernel"
+    lines = (line.strip() for line in text.splitlines())
+    told = next((line for line in lines if line and not line.startswith(_NO_NEWS)), "no message")
+    return f"KernelError: does not compile{where}: {told}; kernels are in the part of Python that Numba compiles"
 
 
 def run_in_process(cells: Sequence[SweepCell], observer: SweepObserver) -> None:
