@@ -68,6 +68,8 @@ class ReleaseEvent:
         whole, part = self.sensitivity, self.public_start
         if (whole is None) != (self.mechanism is None or laws <= _MESSAGES):
             raise LedgerError(f"a release has a sensitivity unless its mechanism bounds it itself, got {self}")
+        if isinstance(self.mechanism, ShuffledReports):
+            self.curve()  # raises unless a report has a pure loss
         if whole and part and not part.within(whole):
             raise LedgerError(f"a public start cannot change more than {whole}, got {part}")
 

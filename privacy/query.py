@@ -63,18 +63,21 @@ class Query(ABC):
         """Raise the same for messages that are shuffled between releases on a schedule."""
         if charged > 0:
             raise LedgerError(
-                f"a run with shuffled {self.name} cannot go on from a journal, as the rest of a block would be too "
-                "small; begin another attempt"
+                f"a run with shuffled {self.name} cannot go on from a journal, got {charged} submissions there, as the "
+                "rest of a block would be too small; begin another attempt"
             )
 
     def check_counter_run(self, n_users: int, submissions: int, n_items: int, schedule: ReleaseSchedule | None) -> None:
-        """Raise the same for a server that counts: rows of one user would share nodes, which `repeat` does not see.
+        """Raise the same for a server that counts, or a shuffler: rows of one user would share nodes or blocks.
 
-        The counter's items are users, or the blocks of users of a schedule.
+        `repeat` does not see that. The counter's items are users, or the blocks of users of a schedule.
         """
         most_users = n_items if schedule is None else schedule.users
         if submissions > 1:
-            raise LedgerError(f"submissions must be 1 where a server counts, got {submissions}; take model: ldp")
+            raise LedgerError(
+                "submissions must be 1 where a server counts or users are shuffled on a schedule, got "
+                f"{submissions}; take model: ldp"
+            )
         if n_users > most_users:
             raise ValueError(f"n_users must be at most {most_users}, got {n_users}; build a counter for more")
 

@@ -274,6 +274,12 @@ class MALDPLearner(Learner):
                 f"the privatizer must be built for this environment, got one for {privatizer.query.layout}; "
                 "use config.privatizer"
             )
+        schedule = privatizer.query.schedule
+        if schedule is not None and schedule.growth != config.replan_growth:
+            raise ValueError(
+                f"the privatizer must be built for replan_growth {config.replan_growth}, got one for "
+                f"{schedule.growth}; use config.privatizer"
+            )
         if config.share and privatizer.query.rewards != "public":
             raise ValueError(f"share needs public rewards, got {privatizer.query.rewards} ones; use config.privatizer")
         super().__init__(config, privatizer, episodes, streams, env.identity())

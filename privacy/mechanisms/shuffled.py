@@ -9,9 +9,10 @@ from dprl.privacy.accounting.composition import compose
 from dprl.privacy.accounting.curves import PrivacyCurve
 from dprl.privacy.accounting.shuffling import ShuffledLoss
 from dprl.privacy.base import LedgerError
-from dprl.privacy.mechanisms import BitMechanism, MessageMechanism
+from dprl.privacy.mechanisms import BitMechanism, GramMechanism, MessageMechanism
 from dprl.privacy.mechanisms.base import IDEALISED, Mechanism, Sensitivity
 from dprl.privacy.mechanisms.unary_encoding import UnaryEncoder
+from dprl.privacy.mechanisms.vectors import VectorMechanism
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,13 @@ class MessageInParts:
     """
 
     parts: tuple[MessageMechanism, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.parts, tuple) or not self.parts:
+            raise LedgerError(f"a message has parts, in a tuple, got {self.parts!r}; state all of them")
+        for part in self.parts:
+            if not isinstance(part, VectorMechanism | GramMechanism):
+                raise LedgerError(f"a part must bound its own sensitivity, got {part!r}; take a mechanism of messages")
 
     @property
     def name(self) -> str:
@@ -67,6 +75,10 @@ class ShuffledReports:
         """That of the report."""
         return self.report.arithmetic
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.users, int) or self.users < 1 or isinstance(self.report, ShuffledReports):
+            raise LedgerError(f"reports are shuffled once, in blocks of at least 1, got {self}; state both")
+
     def curve(self, sensitivity: Sensitivity | None = None) -> ShuffledLoss:
         """Return the curve of one report among the others of its block. Raises LedgerError if it has no pure loss.
 
@@ -74,7 +86,9 @@ class ShuffledReports:
         """
         loss = self.report_curve(sensitivity).pure_epsilon
         if not 0.0 < loss < float("inf"):
-            raise LedgerError(f"shuffled reports must have a pure epsilon, got {self.report.name}; use another law")
+            parts = self.report.parts if isinstance(self.report, MessageInParts) else (self.report,)
+            named = ", ".join(part.name for part in parts)
+            raise LedgerError(f"shuffled reports must have a pure epsilon, got {named}; use another law")
         return ShuffledLoss(loss, self.users)
 
     def report_curve(self, sensitivity: Sensitivity | None = None) -> PrivacyCurve:

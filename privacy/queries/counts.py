@@ -105,7 +105,7 @@ class CountQuery(Query):
     def check_run(self, n_users: int, submissions: int) -> None:
         """Raise unless counter and schedule are made for so many users, who submit once."""
         super().check_run(n_users, submissions)
-        if self.noise.counter.node is not None:
+        if self.noise.counter.node is not None or self.shuffled:
             self.check_counter_run(n_users, submissions, self.noise.counter.n_items, self.schedule)
 
     def check_continued(self, charged: int) -> None:

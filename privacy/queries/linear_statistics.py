@@ -174,8 +174,9 @@ class StatisticsQuery(Query):
             self._check_central(self.central)
         elif self.shuffled != (self.schedule is not None) or (self.shuffled and (raw or self.rewards == "open")):
             raise LedgerError(
-                "messages are on a schedule where a shuffler takes them, and have noise on all numbers then; this has "
-                f"{self}"
+                "messages are on a schedule where a shuffler takes them, and have noise on all numbers then, got "
+                f"shuffled {self.shuffled}, schedule {self.schedule}, law {law.name}, rewards {self.rewards}; take "
+                "ShuffleStatisticsPrivacy"
             )
         elif (vector is not None) != (self.rewards == "noisy") or (raw and self.rewards == "noisy"):
             raise LedgerError(f"rewards are noisy where there is noise for them and for the rest; this has {self}")
@@ -255,10 +256,11 @@ class StatisticsQuery(Query):
         return MOST_DRAWS // max(self.law.release.n_numbers, self.layout.n_corrections) - 1
 
     def check_run(self, n_users: int, submissions: int) -> None:
-        """Raise unless a server's counter is made for so many users, who submit once."""
+        """Raise unless a server's counter, or a shuffler's blocks, are made for so many users, who submit once."""
         super().check_run(n_users, submissions)
-        if self.central is not None:
-            self.check_counter_run(n_users, submissions, self.central.counter.n_items, self.schedule)
+        if self.central is not None or self.shuffled:
+            items = 0 if self.central is None else self.central.counter.n_items
+            self.check_counter_run(n_users, submissions, items, self.schedule)
 
     def events(self, entropy: str) -> tuple[ReleaseEvent, ...]:
         """Return the releases of one user's message."""
@@ -335,12 +337,12 @@ class StatisticsQuery(Query):
         return ServerNoise(central.counter.open(units.size, key), units, totals, noisy, released)
 
     def changing(self, channel: StatisticsChannel) -> dict[str, np.ndarray]:
-        """Return the arrays of a trusted server; they stay where it is."""
+        """Return the arrays of a trusted server, or shuffler; they stay where it is."""
         server = channel.server
-        if server.counter.kind == EXACT:
+        if not server.totals.size:
             return {}
         found: dict[str, np.ndarray] = {"totals": server.totals, "released": server.released}
-        if server.counter.kind != ROWS:
+        if server.counter.kind not in (ROWS, EXACT):
             found |= {"rows": server.counter.rows, "held": server.counter.held}
         return found
 
@@ -358,7 +360,9 @@ class StatisticsQuery(Query):
             vector.vector_noise(reward_key),
             np.zeros((layout.n_agents * layout.horizon, layout.reward_dimension)),
         )
-        corrections = 0 if self.rewards == "public" else layout.n_corrections
+        numbers = release.n_numbers + (0 if self.rewards == "public" else layout.n_corrections)
+        # A shuffler holds the sums of a block until it is full; without one every message is read.
+        held = [np.full(numbers if self.shuffled else 0, start) for start in (1.0, 0.0, 0.0, 0.0)]
         return StatisticsChannel(
             n_messages=layout.n_messages,
             length=release.message_length,
@@ -367,8 +371,8 @@ class StatisticsQuery(Query):
             noise=stage_noise(self.law, key),
             rewards=rewards,
             feature=np.zeros(layout.dimension),
-            message=np.zeros(release.n_numbers + corrections),
-            server=ServerNoise(ExactCounter(1).open(0, key), *(np.zeros(0) for _ in range(4))),
+            message=np.zeros(numbers),
+            server=ServerNoise(ExactCounter(1).open(0, key), *held),
             times=EVERY_USER if self.schedule is None else self.schedule.times,
             cursor=new_cursor(),
         )

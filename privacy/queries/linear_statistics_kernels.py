@@ -15,7 +15,7 @@ import numpy.typing as npt
 from dprl.compiled import inlined, no_alloc_kernel
 from dprl.privacy.base import Float64Array, Int64Array
 from dprl.privacy.channel import RECEIVED, RELEASED, SENT, advance_received, advance_sent
-from dprl.privacy.counters.base import EXACT, CounterState
+from dprl.privacy.counters.base import CounterState
 from dprl.privacy.counters.release import release_prefix
 from dprl.privacy.mechanisms import GramMechanism
 from dprl.privacy.mechanisms.base import Noise
@@ -80,7 +80,7 @@ class RewardNoise(NamedTuple):
 
 
 class ServerNoise(NamedTuple):
-    """The side of a trusted server; arrays of length 0 and an exact counter where there is none.
+    """The side of a trusted server, or of a shuffler without noise; arrays of length 0 where there is neither.
 
     counter: its noise; units float64[m]: of each number of a message for the counter; totals, noisy
     float64[m]: sums in these units without and with noise; released float64[m]: the noisy sums of the last release.
@@ -172,8 +172,8 @@ def add_statistics(
 ) -> None:
     """Server side: add the message under way to sums, and take over its corrections.
 
-    A trusted server adds it to totals of its own, and releases their noisy values: the sums are overwritten, and the
-    corrections are the difference to the last release.
+    A trusted server, or shuffler, adds it to totals of its own, and releases their values, with the server's noise: the
+    sums are overwritten, and the corrections are the difference to the last release.
 
     matrices: float64[M, H, D, D], only the upper triangle and the diagonal are added to; vectors: float64[M, H, D];
     corrections: float64[n, H, p], overwritten; left alone if rewards are public. Stages of bound 0 are left alone.
@@ -183,7 +183,7 @@ def add_statistics(
     *Formal guarantee.* Post-processing of messages with noise; else that of the counter, for all releases together.
     """
     aggregate_statistics(channel, matrices, vectors, corrections)
-    if channel.server.counter.kind != EXACT:
+    if channel.server.totals.shape[0] > 0:
         _release(channel)
         _read_message(channel, matrices, vectors, corrections, True)
 
@@ -194,8 +194,8 @@ def aggregate_statistics(
 ) -> None:
     """Server side: add the message under way without a release, the same for messages with noise of their own.
 
-    A trusted server leaves the sums as its last release has them, and writes zeros for the corrections: those of this
-    user are in its next release.
+    A trusted server, or shuffler, leaves the sums as its last release has them, and writes zeros for the corrections:
+    those of this user are in its next release.
 
     Raises LedgerError unless a message is under way; ValueError for other shapes.
 
@@ -205,7 +205,7 @@ def aggregate_statistics(
     if matrices.shape[:3] != vectors.shape or matrices.shape[3] != vectors.shape[2]:
         raise ValueError("matrices must be of the features' shape, and square")
     advance_received(channel.cursor)
-    if channel.server.counter.kind == EXACT:
+    if channel.server.totals.shape[0] == 0:
         _read_message(channel, matrices, vectors, corrections, False)
         return
     totals, message, units = channel.server.totals, channel.message, channel.server.units

@@ -217,8 +217,10 @@ def test_certificates_and_runs_need_neither_ray_nor_torch(bare: Path, tmp_path: 
     assert "HOLDS" in run(script, "certify", *smoke, cwd=tmp_path)
     assert "proved" in run(script, "audit", "laplace", cwd=tmp_path)
     assert "columns: docs/metrics.md" in run(script, "run", *smoke, cwd=tmp_path)
-    run(script, "report", "smoke", "--out", tmp_path / "page.html", cwd=tmp_path)
-    assert (tmp_path / "page.html").is_file()
+    report = tmp_path / "dprl_runs" / "sweeps" / "smoke" / "report.html"
+    report.unlink()
+    run(script, "report", "smoke", cwd=tmp_path)
+    assert report.is_file()
     settings = "algorithm='pucb', env='riverswim', privacy={'model': 'jdp', 'epsilon': 1.0}"
     assert run(bare, "-c", f"import dprl; print(dprl.certify({settings})[0].verdict)", cwd=tmp_path) == "holds"
 

@@ -180,3 +180,32 @@ def test_a_plan_waits_until_a_block_is_full() -> None:
     assert made.privatizer.query.schedule is not None
     assert made.privatizer.query.schedule.times.tolist() == [7, 14, 22, 34]
     assert made.derived["last_shift"] == pytest.approx(made.shift_rates[0] * 34**0.5)
+
+
+@pytest.mark.parametrize(
+    "privacy", [ShuffleStatisticsPrivacy(1e4, 1e-6, smallest_block=7), CentralStatisticsPrivacy(1e4)]
+)
+def test_a_privatizer_of_another_schedule_is_refused(privacy: StatisticsPrivacyConfig) -> None:
+    """Its certificate would be for blocks of other sizes, or its counter without the releases of this run."""
+    streams = Streams(0, "replanning")
+    other = MALDPConfig(replan_growth=2.0).privatizer(ENV, privacy, K, streams)
+    with pytest.raises(ValueError, match=r"the privatizer must be built for replan_growth 0\.5, got one for 2\.0"):
+        MALDPConfig(replan_growth=GROWTH).build(ENV, other, K, streams)
+
+
+@pytest.mark.parametrize("rewards", ["public", "noisy"])
+def test_a_shuffled_run_may_be_cut_in_a_block(rewards: Any) -> None:
+    privacy, streams = ShuffleStatisticsPrivacy(1e4, 1e-6, smallest_block=7, rewards=rewards), Streams(0, "replanning")
+    config = MALDPConfig(bonus_scale=0.001, shift_scale=0.01, replan_growth=GROWTH)
+
+    def fresh() -> MALDPLearner:
+        return config.build(ENV, config.privatizer(ENV, privacy, K, streams), K, streams)
+
+    unbroken, resumed = fresh(), fresh()
+    unbroken.learn(K)
+    for _ in range(K // 4):
+        resumed.learn(4)
+        state = {key: array.copy() for key, array in resumed.state_dict().items()}
+        resumed = fresh()
+        resumed.load_state_dict(state)
+    assert same_state(resumed.state_dict(), unbroken.state_dict())

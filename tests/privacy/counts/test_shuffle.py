@@ -161,3 +161,10 @@ def test_only_shuffled_reports_run_under_the_model_and_only_in_one_process() -> 
             Privatizer(query, request, 20_000, STREAMS)
     with pytest.raises(LedgerError, match="shuffled reports must have noise and a schedule of releases"):
         replace(local.query, shuffled=True)
+
+
+def test_nobody_is_twice_in_a_block() -> None:
+    made = replace(PRIVACY, smallest_block=30).build(FAMILIES, 200, STREAMS, growth=0.01)
+    for users, submissions in ((20, 10), (200, 2)):
+        with pytest.raises(LedgerError, match="submissions must be 1 where a server counts or users are shuffled"):
+            Privatizer(made.query, made.request, users, STREAMS, submissions)

@@ -15,15 +15,19 @@ from dprl.privacy import (
     LedgerError,
     LocalStatisticsPrivacy,
     NoiseConfig,
+    Privatizer,
     ShuffleStatisticsPrivacy,
     StatisticsLayout,
     StatisticsPrivatizer,
     Streams,
     add_statistics,
+    aggregate_statistics,
     send_statistics,
 )
 from dprl.privacy.accounting.shuffling import ShuffledLoss, local_epsilon
 from dprl.privacy.ledger import ReleaseEvent
+from dprl.privacy.mechanisms.gram_laws import GramGaussian
+from dprl.privacy.mechanisms.laplace import Laplace
 from dprl.privacy.mechanisms.shuffled import MessageInParts, ShuffledReports
 
 LAYOUT = StatisticsLayout(horizon=4, dimension=3, n_messages=2, n_agents=2, reward_dimension=2)
@@ -70,29 +74,62 @@ def test_both_parts_of_a_message_count(rewards: str) -> None:
 
 @REWARDS
 @ARITHMETIC
-def test_messages_are_those_of_the_local_model(rewards: str, arithmetic: str) -> None:
+def test_the_learner_reads_sums_of_full_blocks_only(rewards: str, arithmetic: str) -> None:
+    """Messages are those of the local model, and nothing of them is readable until their block is full."""
     made = built(arithmetic, rewards=rewards)
-    alone = LocalStatisticsPrivacy(made.query.events("")[0].curve().pure_epsilon, rewards=rewards)  # type: ignore[arg-type]
+    local = LocalStatisticsPrivacy(1.0, rewards=rewards)  # type: ignore[arg-type]
     query = replace(
-        alone.build(LAYOUT, USERS, Streams(0, "x", NoiseConfig(arithmetic))).query,  # type: ignore[arg-type]
+        local.build(LAYOUT, USERS, Streams(0, "x", NoiseConfig(arithmetic))).query,  # type: ignore[arg-type]
         law=made.query.law,
         reward_law=made.query.reward_law,
     )
+    keys = [Streams(0, "x").key("user_noise", part) for part in ("one", "two")]
+    shape, rng = (LAYOUT.n_messages, LAYOUT.horizon, LAYOUT.dimension), np.random.default_rng(0)
+    records = [
+        (rng.uniform(-0.5, 0.5, shape), rng.uniform(0, 1, shape[:2]), rng.uniform(-0.2, 0.2, (2, LAYOUT.horizon, 2)))
+        for _ in range(2 * BLOCK)
+    ]
+    channel, alone = made.query.opened(*keys), query.opened(*keys)
+    for one in (channel, alone):
+        one.cursor[0] = USERS
+    read, sums = ([np.zeros((*shape, 3)), np.zeros(shape), np.zeros((2, LAYOUT.horizon, 2))] for _ in range(2))
+    corrections = np.zeros_like(sums[2])
+    first, second = channel.times[:2]
+    for user in range(1, second + 1):
+        record = records[user - 1]
+        send_statistics(channel, *record, user)
+        send_statistics(alone, *record, user)
+        np.testing.assert_array_equal(channel.message, alone.message)
+        add_statistics(alone, *sums)
+        corrections += sums[2]
+        before = [array.copy() for array in read]
+        if user in (first, second):
+            add_statistics(channel, *read)
+            for found, expected in zip(read, (*sums[:2], corrections), strict=True):
+                np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
+            corrections[:] = 0.0
+        else:
+            aggregate_statistics(channel, *read)
+            assert not read[2].any()
+            for found, expected in zip(read[:2], before[:2], strict=True):
+                np.testing.assert_array_equal(found, expected)
+    assert first == BLOCK
+
+
+def test_a_sum_of_less_than_a_block_is_refused() -> None:
+    made = built()
+    made.charge(1, USERS)
     shape = (LAYOUT.n_messages, LAYOUT.horizon, LAYOUT.dimension)
-    record = np.full(shape, 0.25), np.full(shape[:2], 0.5), np.full((LAYOUT.n_agents, LAYOUT.horizon, 2), 0.1)
-    key = Streams(0, "x").key("user_noise", "one")
-    sent = []
-    for parts in (made.query, query):
-        channel = parts.opened(key, Streams(0, "x").key("user_noise", "two"))
-        channel.cursor[0] = USERS
-        sums = np.zeros((*shape, LAYOUT.dimension)), np.zeros(shape), np.zeros(record[2].shape)
-        found = []
-        for user in (1, 2, 3):
-            send_statistics(channel, *record, user)
-            add_statistics(channel, *sums)
-            found.append(channel.message.copy())
-        sent.append(np.concatenate([*found, *(array.ravel() for array in sums)]))
-    np.testing.assert_array_equal(sent[0], sent[1])
+    send_statistics(made.channel, np.zeros(shape), np.zeros(shape[:2]), np.zeros((2, LAYOUT.horizon, 2)), 1)
+    with pytest.raises(LedgerError, match="releases are on a schedule, and it has no release here"):
+        add_statistics(made.channel, np.zeros((*shape, 3)), np.zeros(shape), np.zeros((2, LAYOUT.horizon, 2)))
+
+
+@pytest.mark.parametrize(("users", "submissions"), [(100, 4), (USERS, 2)])
+def test_nobody_is_twice_in_a_block(users: int, submissions: int) -> None:
+    made = built()
+    with pytest.raises(LedgerError, match="submissions must be 1 where a server counts or users are shuffled"):
+        Privatizer(made.query, made.request, users, Streams(0, "x"), submissions)
 
 
 def test_blocks_have_the_least_size_and_grow() -> None:
@@ -155,13 +192,31 @@ def test_messages_are_shuffled_with_a_schedule_and_noise_only() -> None:
             query.threat_model(model, 1)
 
 
-def test_the_ledger_refuses_a_part_that_it_does_not_know() -> None:
+def test_the_ledger_refuses_messages_without_a_finite_loss_before_they_are_charged() -> None:
     class Unknown:
         name, arithmetic = "unknown", "exact"
 
-    (event,) = built(rewards="noisy").query.events("seeded")
+    made = built(rewards="noisy")
+    (event,) = made.query.events("seeded")
     reports: Any = event.mechanism
     assert isinstance(reports.report, MessageInParts)
-    other = MessageInParts((*reports.report.parts, Unknown()))  # type: ignore[arg-type]
-    with pytest.raises(LedgerError, match="cannot account for a release"):
-        ReleaseEvent.of_message("statistics", ShuffledReports(other, BLOCK), False, 3, "seeded")
+    parts = reports.report.parts
+    wide = GramGaussian(LAYOUT.release(clipped=True), made.query.law.scales)
+    for message in (
+        lambda: MessageInParts((*parts, Unknown())),  # type: ignore[arg-type]
+        lambda: MessageInParts(()),
+        lambda: MessageInParts(list(parts)),  # type: ignore[arg-type]
+        lambda: MessageInParts((Laplace(1.0), *parts)),  # type: ignore[arg-type]
+        lambda: wide,
+        lambda: MessageInParts((wide, *parts[1:])),
+        lambda: reports,
+    ):
+        with pytest.raises(LedgerError):
+            ReleaseEvent.of_message("statistics", ShuffledReports(message(), BLOCK), False, 3, "seeded")
+    for users in (0, 10.5):
+        with pytest.raises(LedgerError, match="in blocks of at least 1"):
+            ShuffledReports(parts[0], users)  # type: ignore[arg-type]
+    with pytest.raises(LedgerError, match="must have a pure epsilon, got gram_gaussian"):
+        Privatizer(
+            replace(made.query, law=wide, rewards="public", reward_law=None), made.request, USERS, Streams(0, "x")
+        )
