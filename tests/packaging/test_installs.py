@@ -221,7 +221,7 @@ def test_certificates_and_runs_need_neither_ray_nor_torch(bare: Path, tmp_path: 
     report.unlink()
     run(script, "report", "smoke", cwd=tmp_path)
     assert report.is_file()
-    settings = "algorithm='pucb', env='riverswim', privacy={'model': 'jdp', 'epsilon': 1.0}"
+    settings = "algorithm='pucb', env='riverswim', privacy={'model': 'jdp', 'epsilon': 1.0}, episodes=1000"
     assert run(bare, "-c", f"import dprl; print(dprl.certify({settings})[0].verdict)", cwd=tmp_path) == "holds"
 
 
