@@ -213,9 +213,10 @@ def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_certificates_and_runs_need_neither_ray_nor_torch(bare: Path, tmp_path: Path) -> None:
     find = "import importlib.util as u; print([name for name in ('ray', 'torch', 'tensorflow') if u.find_spec(name)])"
     assert run(bare, "-c", find, cwd=tmp_path) == "[]"
-    script, smoke = bare.parent / "dprl", ("smoke", "--set", "episodes=300", "--set", "seeds=2")
+    # One cell: every trust model compiles for half a minute.
+    small = ["episodes=300", "seeds=2", "privacy={model: jdp, epsilon: 10}"]
+    script, smoke = bare.parent / "dprl", ("smoke", *(word for value in small for word in ("--set", value)))
     assert "HOLDS" in run(script, "certify", *smoke, cwd=tmp_path)
-    assert "proved" in run(script, "audit", "laplace", cwd=tmp_path)
     assert "columns: docs/metrics.md" in run(script, "run", *smoke, cwd=tmp_path)
     report = tmp_path / "dprl_runs" / "sweeps" / "smoke" / "report.html"
     report.unlink()
