@@ -46,6 +46,6 @@ def test_what_does_not_compile_ends_no_sweep_before_its_first_cell(cells: list[E
 def test_the_other_cells_of_its_sweep_run(cells: list[Experiment], tmp_path: Path) -> None:
     result = run_sweep(cells, SweepOptions("kinds", tmp_path, "process", None, None, False, "a test"))
     kernel, missing = result.failed
-    assert kernel.startswith("kernel: TypingError: ")
+    assert kernel.startswith("kernel: KernelError: does not compile at test_compiling.py:")
     assert missing.startswith("import: ModuleNotFoundError: No module named 'nowhere_at_all'")
     assert result.summary["cell"].tolist() == [cells[2].digest]
