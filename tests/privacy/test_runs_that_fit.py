@@ -41,7 +41,7 @@ def test_a_counter_is_for_so_many_users_and_one_submission_each(counter: str, gr
     assert private(query, users).n_users == users
     with pytest.raises(ValueError, match=f"n_users must be at most {users}, got {users + 1}; build a counter for more"):
         private(query, users + 1)
-    with pytest.raises(LedgerError, match="submissions must be 1 where a server counts .*, got 2"):
+    with pytest.raises(LedgerError, match=r"submissions must be 1 where a server counts .*, got 2"):
         private(query, 2, 2)
 
 
@@ -49,7 +49,7 @@ def test_a_counter_of_statistics_is_for_so_many_users_and_one_submission_each() 
     query = CentralStatisticsPrivacy(1.0).build(StatisticsLayout(5, 4, 2, 2, 3), 9, STREAMS).query
     with pytest.raises(ValueError, match="n_users must be at most 9, got 10"):
         private(query, 10)
-    with pytest.raises(LedgerError, match="submissions must be 1 where a server counts .*, got 2"):
+    with pytest.raises(LedgerError, match=r"submissions must be 1 where a server counts .*, got 2"):
         private(query, 4, 2)
 
 
