@@ -11,7 +11,7 @@ import ast
 import importlib.metadata
 import importlib.util
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -33,7 +33,7 @@ def plugin_files() -> tuple[tuple[str, Path], ...]:
     A package that is not there has no file, and neither has a name that is none: loading them is then an error.
     """
     found: list[tuple[str, Path]] = []
-    for package in sorted({module.partition(".")[0] for module in plugin_modules() if is_module_name(module)}):
+    for package in sorted({package_of(module) for module in plugin_modules() if is_module_name(module)}):
         # Of a package that lies below another one, looking it up would run its parent.
         spec = importlib.util.find_spec(package)
         for folder in (spec.submodule_search_locations if spec else None) or ():
@@ -46,24 +46,23 @@ def plugin_files() -> tuple[tuple[str, Path], ...]:
 def plugin_sources(packages: Collection[str] | None = None) -> Iterator[tuple[str, bytes]]:
     """Yield the names of plugins, and a name and the bytes of each of their files; packages: None for all."""
     for module in plugin_modules():
-        if packages is None or _package(module) in packages:
+        if packages is None or package_of(module) in packages:
             yield module, b""
     for name, file in plugin_files():
-        if packages is None or _package(name) in packages:
+        if packages is None or package_of(name) in packages:
             yield name, file.read_bytes()
 
 
-def used_packages(modules: Iterable[str]) -> frozenset[str]:
+@cache
+def used_packages(modules: frozenset[str]) -> frozenset[str]:
     """Return the plugins' packages that `modules` belong to, and all that these import, directly or not.
 
-    Code that imports by a name that it computes, or that cannot be parsed, uses every package.
+    Code that imports by a name that it computes, that cannot be parsed, or that is compiled uses every package.
     """
-    if not plugin_modules():
-        return frozenset()
-    files = [(_package(name), file) for name, file in plugin_files() if file.suffix == ".py"]
+    files = [(package_of(name), file) for name, file in plugin_files()]
     there = {package for package, _ in files}
     found: set[str] = set()
-    new = {_package(module) for module in modules} & there
+    new = {package_of(module) for module in modules} & there
     while new:
         found |= new
         imported = {name for package, file in files if package in new for name in _imported(file)}
@@ -72,10 +71,15 @@ def used_packages(modules: Iterable[str]) -> frozenset[str]:
 
 
 _ANY = "importlib"
+"""Whatever imports it may import anything."""
+_COMPILED = {".so", ".pyd", ".pyc"}
 
 
 def _imported(file: Path) -> Iterator[str]:
-    """Yield the packages that a file imports; `_ANY` if that cannot be told."""
+    """Yield the packages that a file imports, `_ANY` if that cannot be told; data import nothing."""
+    if file.suffix != ".py":
+        yield from [_ANY] if file.suffix in _COMPILED else []
+        return
     try:
         tree = ast.parse(file.read_bytes())
     except (SyntaxError, ValueError, RecursionError):
@@ -83,14 +87,14 @@ def _imported(file: Path) -> Iterator[str]:
         return
     for part in ast.walk(tree):
         if isinstance(part, ast.Import):
-            yield from (_package(alias.name) for alias in part.names)
+            yield from (package_of(alias.name) for alias in part.names)
         elif isinstance(part, ast.ImportFrom) and part.level == 0 and part.module:
-            yield _package(part.module)
+            yield package_of(part.module)
         elif isinstance(part, ast.Name) and part.id in ("__import__", "exec", "eval"):
             yield _ANY
 
 
-def _package(name: str) -> str:
+def package_of(name: str) -> str:
     """Return the package of a module, or of a file as `plugin_files` names it."""
     return name.partition("/")[0].partition(".")[0]
 

@@ -16,7 +16,7 @@ from dprl import algorithms, envs
 from dprl.algorithms.tabular import TabularMDPConfig
 from dprl.algorithms.tabular.functions import Planner, algorithm_of
 from dprl.platform.errors import broken_rule
-from dprl.plugins import GROUP, VARIABLE, is_module_name, plugin_files, plugin_modules, used_packages
+from dprl.plugins import GROUP, VARIABLE, is_module_name, package_of, plugin_files, plugin_modules, used_packages
 from dprl.privacy.mechanisms import ADDITIVE, MECHANISMS
 from dprl.privacy.mechanisms.tabulated import TabulatedMechanism, require_nothing_else
 from dprl.sources import source_digest, sources_are_unchanged
@@ -131,9 +131,14 @@ def require_counted_modules() -> None:
 
 
 def digest_with(algorithm: type, env: type, mechanism: str) -> str:
-    """Return the digest of the sources of this program, and of the plugins that these parts are of or use."""
+    """Return the digest of the sources of this program, and of the plugins that these parts are of or use.
+
+    Gymnasium finds an environment by its id, which any plugin may have registered: all plugins count.
+    """
+    if env is envs.GymnasiumTable:
+        return source_digest()
     parts = (algorithm, env, MECHANISMS.get(mechanism))
-    return source_digest(used_packages(part.__module__ for part in parts if part is not None))
+    return source_digest(used_packages(frozenset(part.__module__ for part in parts if part is not None)))
 
 
 def _require_counted(loaded: Collection[str]) -> None:
@@ -142,7 +147,7 @@ def _require_counted(loaded: Collection[str]) -> None:
     for name in sorted(loaded):
         origin = getattr(getattr(sys.modules.get(name), "__spec__", None), "origin", None)
         file = Path(origin).resolve() if origin is not None and Path(origin).is_file() else None
-        if file is None or file in counted or name.partition(".")[0] == _OWN or _is_installed(file):
+        if file is None or file in counted or package_of(name) == _OWN or _is_installed(file):
             continue
         rule = "must name every module of yours that its plugins use: its source is part of no cell's digest"
         raise broken_rule(VARIABLE, rule, name, "add its name, or move it into the plugin's package")
@@ -159,8 +164,8 @@ def _check(part: type[Any], registry: Mapping[str, type[Any]], kind: str) -> Non
     name = getattr(part, "name", None)
     if not isinstance(name, str) or not name.isidentifier():
         raise ValueError(f"name must be one word, got {name!r}; give {part.__qualname__} a class variable `name`")
-    packages = {module.partition(".")[0] for module in plugin_modules()} | {_OWN}
-    if part.__module__.partition(".")[0] not in packages:
+    packages = {package_of(module) for module in plugin_modules()} | {_OWN}
+    if package_of(part.__module__) not in packages:
         # Its source would not count in the digest of a cell: another version of it would pass for the same cell.
         raise ValueError(
             f"{kind} {name} must be of a plugin, got module {part.__module__}; name it in ${VARIABLE}, or in an entry "

@@ -64,22 +64,17 @@ def submit_job(
     The agent that starts jobs comes up after the head. Wait for it and tell the user.
     """
     client = _client(dashboard)
-    # A variable of the job's runtime environment must not be one of the driver's, which passes it on to its workers.
-    plugins = os.environ.get(VARIABLE)
-    words = [
-        *(["env", f"{VARIABLE}={plugins}"] if plugins else []),
-        "python3",
-        "-m",
-        "dprl.platform.submitted_job",
-        *words,
-    ]
+    # Not by the job's runtime environment: Ray refuses variables that the driver sets for its workers, too.
+    named = os.environ.get(VARIABLE)
+    start = ["env", f"{VARIABLE}={named}"] if named else []
+    entrypoint = shlex.join([*start, "python3", "-m", "dprl.platform.submitted_job", *words])
     job_id = f"{name}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
     deadline, told = time.monotonic() + _PATIENCE_SECONDS, False
     while True:
         try:
             return str(
                 client.submit_job(
-                    entrypoint=shlex.join(words),
+                    entrypoint=entrypoint,
                     submission_id=job_id,
                     runtime_env={**shipment.runtime_env, "env_vars": _STOPPING},
                     metadata=dict(metadata),

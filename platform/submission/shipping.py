@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from dprl.platform.errors import UserError
-from dprl.plugins import VARIABLE, plugin_files
+from dprl.plugins import VARIABLE, package_of, plugin_files
 
 CONFIG_FILE = "config.yaml"
 _PACKAGE = "dprl"
@@ -66,9 +66,9 @@ def pack(config: Mapping[str, Any], into: Path) -> Shipment:
 
 def _copy_plugins(job: Path) -> None:
     """Copy the packages of the plugins that $DPRL_PLUGINS names; those with entry points are installed on the nodes."""
-    named = {name.strip().partition(".")[0] for name in os.environ.get(VARIABLE, "").split(",")}
+    named = {package_of(name.strip()) for name in os.environ.get(VARIABLE, "").split(",")}
     for name, source in plugin_files():
-        if name.partition("/")[0].partition(".")[0] in named:
+        if package_of(name) in named:
             target = job / name
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, target)

@@ -14,7 +14,7 @@ import gymnasium
 import pytest
 
 from dprl.algorithms import ALGORITHMS, PUCBConfig
-from dprl.envs import ENVIRONMENTS, MDPS, FiniteMDP, RiverSwim
+from dprl.envs import ENVIRONMENTS, MDPS, FiniteMDP, GymnasiumTable, RiverSwim
 from dprl.platform import plugins
 from dprl.platform.configs.experiment import read_experiment
 from dprl.platform.environment_variables import worker_environment
@@ -54,6 +54,7 @@ def named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
     def name(*modules: str) -> None:
         monkeypatch.setenv("DPRL_PLUGINS", ",".join(modules))
         plugin_modules.cache_clear()
+        used_packages.cache_clear()
         load_plugins.cache_clear()
 
     name()
@@ -66,6 +67,7 @@ def named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
             del sys.modules[module]
     monkeypatch.undo()
     plugin_modules.cache_clear()
+    used_packages.cache_clear()
     load_plugins.cache_clear()
 
 
@@ -144,11 +146,11 @@ def test_an_edited_plugin_renames_only_cells_that_use_it(named: Callable[..., No
     for name, text in texts.items():
         (tmp_path / f"ours_{name}.py").write_text(text)
     named(*(f"ours_{name}" for name in texts))
-    assert used_packages(["dprl.algorithms.pucb"]) == set()
-    assert used_packages(["ours_a", "dprl.envs.riverswim"]) == {"ours_a", "ours_c"}
-    assert used_packages(["ours_d"]) == {f"ours_{name}" for name in texts}
+    assert used_packages(frozenset(["dprl.algorithms.pucb"])) == set()
+    assert used_packages(frozenset(["ours_a", "dprl.envs.riverswim"])) == {"ours_a", "ours_c"}
+    assert used_packages(frozenset(["ours_d"])) == {f"ours_{name}" for name in texts}
     fresh = source_digest.__wrapped__
-    packages = {name: used_packages([f"ours_{name}"]) for name in texts} | {"none": frozenset()}
+    packages = {name: used_packages(frozenset([f"ours_{name}"])) for name in texts} | {"none": frozenset()}
 
     def digests() -> dict[str, str]:
         return {name: fresh(found) for name, found in packages.items()}
@@ -160,6 +162,20 @@ def test_an_edited_plugin_renames_only_cells_that_use_it(named: Callable[..., No
         before = digests()
     named()
     assert before["none"] == fresh() == fresh(frozenset())
+
+
+def test_compiled_files_and_ids_of_gymnasium_count_all_plugins(
+    named: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ours_a").mkdir()
+    for name in ("__init__.py", "fast.so"):
+        (tmp_path / "ours_a" / name).touch()
+    (tmp_path / "ours_b.py").touch()
+    named("ours_a", "ours_b")
+    assert used_packages(frozenset(["ours_a.part"])) == {"ours_a", "ours_b"}
+    monkeypatch.setattr(plugins, "source_digest", lambda packages="all": str(packages))
+    assert plugins.digest_with(PUCBConfig, GymnasiumTable, "") == "all"
+    assert plugins.digest_with(PUCBConfig, RiverSwim, "laplace") == str(frozenset())
 
 
 @pytest.mark.parametrize(
