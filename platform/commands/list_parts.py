@@ -21,13 +21,14 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show the names of all kinds, or one kind with all keys."""
-    from dprl.platform.reports.json_schema import config_schema
-    from dprl.platform.reports.listing import listing, listing_text, overview_text
-
+    """Show the names of all kinds, one kind with all keys, or the JSON schema of configs."""
     if options.kind == _SCHEMA:
+        from dprl.platform.reports.json_schema import config_schema
+
         say(as_json(config_schema()))
         return EXIT_DONE
+    from dprl.platform.reports.listing import listing, listing_text, overview_text
+
     kinds = listing(options.kind)
     text = listing_text if options.kind else overview_text
     say(as_json(kinds) if options.json else text(kinds))

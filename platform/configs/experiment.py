@@ -39,7 +39,7 @@ _CLASSES: tuple[tuple[str, Mapping[str, type[Any]]], ...] = (
 )
 """Classes that the sections of a config can describe."""
 # What picks the class of a section.
-_CHOOSERS = {"algorithm": "name", "env": "name", "privacy": "model"}
+CHOOSERS = {"algorithm": "name", "env": "name", "privacy": "model"}
 NEEDS_ITS_NAME = {"privacy.rewards", "privacy.clipping", "algorithm.value"}
 """Settings with words for values that say nothing alone."""
 _ALWAYS_TOLD = {"algorithm.name", "env.name", "privacy.model", "privacy.epsilon", "privacy.mechanism"}
@@ -106,7 +106,7 @@ class Experiment:
     def as_mapping(self) -> dict[str, Any]:
         """Return the config file that describes this cell, with every default written out."""
         mapping: dict[str, Any] = {"name": self.name}
-        for section, key in _CHOOSERS.items():
+        for section, key in CHOOSERS.items():
             settings = getattr(self, section)
             mapping[section] = {key: getattr(settings, key), **dataclasses.asdict(settings)}
         mapping |= {"episodes": self.episodes, "seeds": self.seeds, "seed": self.seed}
@@ -334,7 +334,7 @@ def _unknown_at_the_top(key: str, valid: list[str]) -> UserError:
     owners = {
         f"{section}.{key}": None
         for section, registry in _CLASSES
-        if key == _CHOOSERS[section] or any(key in field_names(cls) for cls in registry.values())
+        if key == CHOOSERS[section] or any(key in field_names(cls) for cls in registry.values())
     }
     if owners:
         return UserError(f"{key}: unknown key; did you mean {' or '.join(map(repr, owners))}?")

@@ -1,97 +1,73 @@
-"""JSON schema of config files, for editors: made from the registries, so plugins are in it."""
+"""JSON schema of config files, for editors: made from the classes in the registries, so plugins are in it."""
 
 from __future__ import annotations
 
 import dataclasses
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import Any
 
-from dprl.platform.configs.experiment import Experiment
+from pydantic import TypeAdapter
+
+from dprl.algorithms import ALGORITHMS
+from dprl.envs import ENVIRONMENTS
+from dprl.platform.configs.experiment import CHOOSERS, Experiment
 from dprl.platform.configs.grid import GRID
-from dprl.platform.configs.sections import describe_type
-from dprl.platform.reports.listing import listing
-from dprl.privacy import NoiseConfig
+from dprl.platform.configs.sections import choices
+from dprl.privacy import TRUST_MODELS, NoiseConfig
 
 Schema = dict[str, Any]
-
-_TYPES: dict[str, Schema] = {
-    "a whole number": {"type": "number", "multipleOf": 1},
-    "a number": {"type": "number"},
-    "text": {"type": "string"},
-    "true or false": {"type": "boolean"},
-    "null": {"type": "null"},
-}
-_LISTS = {"algorithm": ("algorithms", "name"), "env": ("envs", "name"), "privacy": ("trust_models", "model")}
 
 
 def config_schema() -> Schema:
     """Return the schema, draft 2020-12, of names, keys, types and grids; `dprl certify` checks ranges."""
-    definitions = {_place(words): _grid_or(schema) for words, schema in _TYPES.items()}
-    for section, place in _LISTS.items():
-        definitions[f"one_{section}"] = _section(*place)
-        definitions[section] = _grid_or({"$ref": f"#/$defs/one_{section}"})
-    hints = typing.get_type_hints(Experiment)
-    keys: Schema = {section: {"$ref": f"#/$defs/{section}"} for section in _LISTS}
-    for field in dataclasses.fields(Experiment):
-        if field.name == "noise":
-            keys["noise"] = _grid_or(_object(_keys_of(NoiseConfig)))
-        elif field.name not in keys and field.name != "algorithm_label":
-            keys[field.name] = _typed(describe_type(hints[field.name]), ())
-    part = {"type": "object", "properties": keys, "additionalProperties": False}
+    classes: dict[str, list[type[Any]]] = {
+        "algorithm": list(ALGORITHMS.values()),
+        "env": list(ENVIRONMENTS.values()),
+        "privacy": [model for models in TRUST_MODELS.values() for model in models.values()],
+    }
+    sections = {name: _section(found, CHOOSERS[name]) for name, found in classes.items()}
+    keys = {name: _or_grid({"$ref": f"#/$defs/{name}"}) for name in sections}
+    keys |= {"noise": _or_grid(_object(_keys(NoiseConfig)))}
+    for name, hint in typing.get_type_hints(Experiment).items():
+        if name not in (*keys, "algorithm_label"):
+            keys[name] = _or_grid(TypeAdapter(hint).json_schema())
     keys[GRID] = {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/part"}}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "dprl config",
         "$ref": "#/$defs/part",
-        "$defs": {**definitions, "part": part},
+        "$defs": {**sections, "part": _object(keys)},
     }
 
 
-def _section(kind: str, chooser: str) -> Schema:
-    """Return the schema of a section: the keys of the name that it picks, or of all names that a grid picks from."""
-    entries = listing(kind)[kind]
-    alternatives, shared = [], dict[str, list[Schema]]()
-    for entry in entries:
-        keys = {key["key"]: _key(key) for key in entry["keys"]}
-        required = [chooser, *(key["key"] for key in entry["keys"] if "default" not in key)]
-        named = {chooser: {"const": entry["name"], "description": entry["description"]}}
-        alternatives.append({**_object({**named, **keys, **_label(chooser)}), "required": required})
-        for name, schema in keys.items():
-            shared.setdefault(name, []).append(schema)
-    names = list(dict.fromkeys(entry["name"] for entry in entries))
-    grid = {chooser: _grid({"enum": names}), **{name: _any(schemas) for name, schemas in shared.items()}}
-    mixed = {**_object({**grid, **_label(chooser)}), "required": [chooser]}
-    return _any([*alternatives, mixed])
+def _section(classes: Iterable[type[Any]], chooser: str) -> Schema:
+    """Return the schema of a section: the keys of the class that it names, or of all that a grid of names picks from."""
+    label = {"label": _or_grid({"type": "string"})} if chooser == "name" else {}
+    alternatives, names, shared = [], [], dict[str, list[Schema]]()
+    for cls in classes:
+        name, keys = getattr(cls, chooser), _keys(cls)
+        required = [key for key, schema in keys.items() if "default" not in schema]
+        first_line = (cls.__doc__ or "").strip().partition("\n")[0]
+        named = {chooser: {"const": name, "description": first_line}}
+        alternatives.append({**_object({**named, **keys, **label}), "required": [chooser, *required]})
+        names += [] if name in names else [name]
+        for key, schema in keys.items():
+            shared.setdefault(key, []).append(schema)
+    mixed = {chooser: _grid({"enum": names}), **{key: _any(schemas) for key, schemas in shared.items()}, **label}
+    return _any([*alternatives, {**_object(mixed), "required": [chooser]}])
 
 
-def _label(chooser: str) -> Schema:
-    return {"label": _typed("text", ())} if chooser == "name" else {}
-
-
-def _key(key: Mapping[str, Any]) -> Schema:
-    found = _typed(key["type"], key.get("choices", ()))
-    return {**found, "default": key["default"]} if "default" in key else found
-
-
-def _keys_of(cls: type[Any]) -> Schema:
-    hints = typing.get_type_hints(cls)
-    return {field.name: _typed(describe_type(hints[field.name]), ()) for field in dataclasses.fields(cls)}
-
-
-def _typed(words: str, choices: Sequence[str]) -> Schema:
-    """Return the schema of a value that `describe_type` has described, or of a grid of such values."""
-    if choices:
-        return _grid_or({"enum": list(choices)})
-    if words.startswith("one of "):
-        return _grid_or({"enum": words.removeprefix("one of ").split(", ")})
-    parts = words.split(" or ") if words not in _TYPES else [words]
-    return _any([{"$ref": f"#/$defs/{_place(part)}"} if part in _TYPES else {} for part in parts])
-
-
-def _place(words: str) -> str:
-    """Return a name that an address may have."""
-    return words.replace(" ", "_")
+def _keys(cls: type[Any]) -> Schema:
+    """Return the schemas of the values, or grids of values, that the fields of a dataclass may have."""
+    hints, found = typing.get_type_hints(cls), dict[str, Schema]()
+    for field in dataclasses.fields(cls):
+        if field.init:
+            names = choices(cls, field.name, hints[field.name])
+            schema = _or_grid({"enum": names} if names else TypeAdapter(hints[field.name]).json_schema())
+            default = {} if field.default is dataclasses.MISSING else {"default": field.default}
+            found[field.name] = {**schema, **default}
+    return found
 
 
 def _object(properties: Schema) -> Schema:
@@ -102,7 +78,7 @@ def _grid(schema: Schema) -> Schema:
     return {**_object({GRID: {"type": "array", "minItems": 1, "items": schema}}), "required": [GRID]}
 
 
-def _grid_or(schema: Schema) -> Schema:
+def _or_grid(schema: Schema) -> Schema:
     """Return the schema of a value, or of a grid of values, which may hold grids in turn."""
     return _any([schema, _grid(_any([schema, _grid({})]))])
 
