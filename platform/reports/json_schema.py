@@ -42,7 +42,7 @@ def config_schema() -> Schema:
 
 
 def _section(classes: Iterable[type[Any]], chooser: str) -> Schema:
-    """Return the schema of a section: the keys of the class that it names, or of all that a grid of names picks from."""
+    """Return the schema of a section: the keys of the class it names, or of all that a grid of names picks from."""
     label = {"label": _or_grid({"type": "string"})} if chooser == "name" else {}
     alternatives, names, shared = [], [], dict[str, list[Schema]]()
     for cls in classes:
