@@ -92,7 +92,7 @@ class LDPOBIConfig(TabularMDPConfig):
 
     alpha: float = 2.0
     name: ClassVar[str] = "ldp_obi"
-    tuned: ClassVar[tuple[float, float] | None] = (0.1, 0.001)
+    tuned: ClassVar[tuple[float, float] | None] = (0.1, 0.0001)
     plan = staticmethod(plan)
     run = staticmethod(run)
 

@@ -154,7 +154,7 @@ class PrivateUCBPOConfig(CZ22Config):
     """Private-UCB-PO, policy optimisation on private counts ([CZ22] Algorithm 1; with model none, UCB-PO)."""
 
     name: ClassVar[str] = "private_ucb_po"
-    tuned: ClassVar[tuple[float, float] | None] = (0.003, 0.003)
+    tuned: ClassVar[tuple[float, float] | None] = (0.01, 0.003)
     bounds_optimum: ClassVar[bool | None] = False
     theorem: ClassVar[str | None] = "[CZ22] Theorem 1"
     plan = staticmethod(plan)

@@ -47,7 +47,7 @@ class PrivateUCBVIConfig(CZ22Config):
     """Private-UCB-VI, optimistic value iteration on private counts ([CZ22] Algorithm 2; with model none, UCB-VI)."""
 
     name: ClassVar[str] = "private_ucb_vi"
-    tuned: ClassVar[tuple[float, float] | None] = (0.1, 0.003)
+    tuned: ClassVar[tuple[float, float] | None] = (0.03, 0.0003)
     theorem: ClassVar[str | None] = "[CZ22] Theorem 2"
     plan = staticmethod(plan)
     run = staticmethod(run)

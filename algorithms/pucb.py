@@ -85,7 +85,7 @@ class PUCBConfig(TabularMDPConfig):
     """
 
     name: ClassVar[str] = "pucb"
-    tuned: ClassVar[tuple[float, float] | None] = (0.01, 0.01)
+    tuned: ClassVar[tuple[float, float] | None] = (0.003, 0.03)
     plan = staticmethod(plan)
     run = staticmethod(run)
 

@@ -157,7 +157,7 @@ class RandomVIConfig(StationaryMDPConfig):
 
     replan_growth: float = 0.01
     name: ClassVar[str] = "random_vi"
-    tuned: ClassVar[tuple[float, float] | None] = (0.1, 0.1)
+    tuned: ClassVar[tuple[float, float] | None] = (0.3, 0.1)
     bounds_optimum: ClassVar[bool | None] = None
     plan = staticmethod(plan)
     run = staticmethod(run)

@@ -33,14 +33,18 @@ def ranked(cells: pd.DataFrame) -> pd.DataFrame:
 def chosen(ranks: pd.DataFrame) -> pd.DataFrame:
     """Return the largest scales, by their product, whose regret is within a tenth of the algorithm's least.
 
-    Small scales do well where little must be explored; other environments may need more.
+    Small scales do well where little must be explored; other environments may need more. Of equal products, the two
+    scales that are most alike, and then those of less regret.
     """
     least = ranks.groupby("algorithm.name")["ratio"].transform("min")
     close = ranks[ranks["ratio"] <= 1.1 * least]
     product = close[SCALES].prod(axis=1)
     largest = product.groupby(close["algorithm.name"]).transform("max")
-    return close[np.isclose(product, largest)].groupby("algorithm.name").head(1)
+    found = close[np.isclose(product, largest)]
+    unlike = np.abs(np.log(found[SCALES[0]] / found[SCALES[1]])).round(6)
+    order = found.assign(unlike=unlike).sort_values(["algorithm.name", "unlike", "ratio"])
+    return order.drop(columns="unlike").groupby("algorithm.name").head(1)
 
 
 if __name__ == "__main__":
-    print(chosen(ranked(pd.read_csv(sys.argv[1]))).round(3).to_string(index=False))
+    print(chosen(ranked(pd.read_csv(sys.argv[1]))).to_string(index=False, float_format="{:.4g}".format))

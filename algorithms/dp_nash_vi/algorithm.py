@@ -345,7 +345,7 @@ class DPUCBVIConfig(_OptimisticNashConfig[FiniteMDP]):
     """DP-UCBVI (Qiao, Wang 2023), value iteration with a Bernstein bonus: DP-Nash-VI without a second player."""
 
     name: ClassVar[str] = "dp_ucbvi"
-    tuned: ClassVar[tuple[float, float] | None] = (0.003, 0.003)
+    tuned: ClassVar[tuple[float, float] | None] = (0.0003, 0.03)
     plays: ClassVar[type[Env]] = FiniteMDP
 
     def game(self, env: FiniteMDP) -> MarkovGame:

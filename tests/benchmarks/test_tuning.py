@@ -30,6 +30,13 @@ def test_the_largest_scales_within_a_tenth_of_the_least_regret_are_chosen() -> N
     assert chosen(ranked(cells))["algorithm.bonus_scale"].tolist() == [0.1, 1.0]
 
 
+def test_of_equal_products_the_scales_most_alike_are_chosen() -> None:
+    pairs = [(1.0, 0.01), (0.1, 0.1), (0.01, 1.0)]
+    cells = pd.DataFrame(pairs, columns=["algorithm.bonus_scale", "algorithm.precision_scale"])
+    cells["algorithm.name"], cells["env.name"], cells["regret"] = "a", "x", [10.0, 10.5, 10.2]
+    assert chosen(ranked(cells))["algorithm.bonus_scale"].tolist() == [0.1]
+
+
 def test_every_tuned_scale_is_one_that_the_sweep_tried_and_its_environments_are_not_reported_on() -> None:
     files = config_files()
     tried = load_cells(files["tuning"])
