@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -91,7 +92,10 @@ class Logged:
 
     def build(self) -> LoggedEpisodes:
         """Read the file. Raises ValueError unless it fits; the message has no value of a user's record."""
-        found = self._arrays()
+        return self.checked(self._arrays())
+
+    def checked(self, found: Mapping[str, NDArray[Any]]) -> LoggedEpisodes:
+        """Return the arrays of a file as episodes. Raises ValueError as `build` does."""
         steps = {"states": self.horizon + 1, "actions": self.horizon, "rewards": self.horizon}
         n_users = len(found["states"]) if found["states"].ndim else 0
         for key, array in found.items():
@@ -169,11 +173,16 @@ def log_episodes(
             n_states + 1 to them.
         settings: n_states and n_actions of the observations and actions, which count from 0; horizon; stationary.
 
-    Raises ValueError for what does not fit; the message has no value of a user's record.
+    Raises ValueError for what does not fit, before anything is written; the message has no value of a user's record.
     """
     low, high = reward_range
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise ValueError(f"reward_range must be finite, got {reward_range}; give the least and the largest reward")
     if not low <= 0.0 <= high or low == high:
         raise ValueError(f"reward_range must hold 0, the reward after the end, got {reward_range}; widen it")
+    file = Path(file)
+    if file.suffix != ".npz":
+        raise ValueError(f"file must end in .npz, got {str(file)!r}; write e.g. episodes.npz")
     made = Logged(str(file), **settings)
     n_states, horizon, first = made.n_states, made.horizon, 0 if start is not None else 1
     users = list(episodes)
@@ -189,6 +198,8 @@ def log_episodes(
                 "observations and actions must be one integer a step, got others; number the states of a small "
                 "discrete space"
             )
+        if paid.dtype.kind not in "iuf" or paid.ndim != 1:
+            raise ValueError("rewards must be one number a step, got others; convert them")
         if len(observed) not in (len(taken), len(taken) + 1) or len(paid) != len(taken):
             raise ValueError("episodes must have an observation and a reward for each action, got others; check them")
         if observed.size and not 0 <= observed.min() <= observed.max() < n_states:
@@ -200,8 +211,9 @@ def log_episodes(
         actions[user, first : first + length] = taken[:length]
         rewards[user, first : first + length] = paid[:length]
     rewards[:, first:] = (rewards[:, first:] - low) / (high - low)
-    np.savez(file, states=states, actions=actions, rewards=rewards)
     begin = n_states + 1 if start is None else start
     made = replace(made, n_states=n_states + 1 + first, horizon=horizon + first, start=begin)
-    made.build()
+    arrays = {"states": states, "actions": actions, "rewards": rewards}
+    made.checked(arrays)
+    np.savez(file, **arrays)  # type: ignore[arg-type]
     return made

@@ -28,6 +28,7 @@ from dprl.privacy import (
     ShuffleStatisticsPrivacy,
     StatisticsPrivacyConfig,
     StatisticsPrivatizer,
+    StatisticsQuery,
     Streams,
 )
 from dprl.privacy.accounting.composition import compose, repeat
@@ -182,26 +183,26 @@ def count_privatizer(experiment: Experiment, horizon: int, episodes: int, seed: 
     """Return the privatizer of the cell's settings for its algorithm's families, in fewer steps and episodes."""
     query = cast(CountPrivatizer, experiment.privatizer()).query
     families = probe_families(query.families, horizon)
-    privacy = cast(PrivacyConfig, _unshuffled(experiment))
-    return privacy.build(families, episodes - 1, _streams(experiment, seed), growth=_growth(experiment))
+    privacy = cast(PrivacyConfig, _unshuffled(experiment.privacy, query))
+    return privacy.build(families, episodes - 1, _streams(experiment, seed), growth=_growth(query))
 
 
 def statistics_privatizer(experiment: Experiment, sizes: tuple[int, int, int], seed: int = 0) -> StatisticsPrivatizer:
     """Return the privatizer of the cell's settings for H stages, D dimensions and n agents with one message each."""
-    (horizon, dimension, n), layout = sizes, cast(StatisticsPrivatizer, experiment.privatizer()).query.layout
+    whole = cast(StatisticsPrivatizer, experiment.privatizer())
+    (horizon, dimension, n), layout = sizes, whole.query.layout
     messages = 1 if layout.n_messages == 1 else n
     small = replace(layout, horizon=horizon, dimension=dimension, n_messages=messages, n_agents=n, reward_dimension=1)
-    users, growth = _USERS if experiment.privatizer().server_noise else 1, _growth(experiment)
-    privacy = cast(StatisticsPrivacyConfig, _unshuffled(experiment))
-    return privacy.build(small, users, _streams(experiment, seed), growth=growth)
+    privacy = cast(StatisticsPrivacyConfig, _unshuffled(experiment.privacy, whole.query))
+    users = _USERS if whole.server_noise else 1
+    return privacy.build(small, users, _streams(experiment, seed), growth=_growth(whole.query))
 
 
-def _unshuffled(experiment: Experiment) -> Any:  # noqa: ANN401 - any settings
+def _unshuffled(privacy: Any, query: Any) -> Any:  # noqa: ANN401 - any settings, and the query they built
     """Return the settings, or those of messages before they are shuffled: a few users show nothing of a block."""
-    privacy = experiment.privacy
     if not isinstance(privacy, ShufflePrivacy | ShuffleStatisticsPrivacy):
         return privacy
-    each = cast(Any, experiment.privatizer()).query.events("seeded")[0].curve().pure_epsilon
+    each = query.events("seeded")[0].curve().pure_epsilon
     if isinstance(privacy, ShufflePrivacy):
         return LocalPrivacy(each, families=privacy.families, mechanism=privacy.mechanism)
     return LocalStatisticsPrivacy(
@@ -219,9 +220,8 @@ def _before(cell: _Cell) -> str:
     return ", before it is shuffled" if cell.privatizer.trust_model == SHUFFLE else ""
 
 
-def _growth(experiment: Experiment) -> float:
+def _growth(query: CountQuery | StatisticsQuery) -> float:
     """Return the growth of the schedule of releases, 0 for none."""
-    query = cast(CountPrivatizer | StatisticsPrivatizer, experiment.privatizer()).query
     return 0.0 if query.schedule is None else query.schedule.growth
 
 
@@ -331,7 +331,7 @@ def _seeded(cell: _Cell, seed: int) -> Any:  # noqa: ANN401 - any privatizer
     elif isinstance(query, BitQuery):
         users = max(_USERS, query.block) + 1
     env, streams = experiment.env.build(), _streams(experiment, seed)
-    return experiment.algorithm.privatizer(env, _unshuffled(experiment), users, streams)
+    return experiment.algorithm.privatizer(env, _unshuffled(experiment.privacy, query), users, streams)
 
 
 _ATTACKS: dict[str, Callable[[_Cell, int], list[AuditCase]]] = {

@@ -121,7 +121,7 @@ def _overview() -> Iterator[str]:
     widest = max(map(len, COMMANDS))
     width = min(100, shutil.get_terminal_size().columns) - 4
     for title, group in GROUPS.items():
-        yield f"{title}"
+        yield title
         for name, module in group.items():
             yield from textwrap.wrap(
                 module.HELP, width, initial_indent=f"  {name:<{widest}}  ", subsequent_indent=" " * (widest + 4)

@@ -105,8 +105,10 @@ def release_number(times: Int64Array, users: int) -> int:
 
 @inlined
 def required_release(times: Int64Array, users: int) -> int:
-    """Return the same; raise LedgerError where the schedule has no release: the counter has no noise for it."""
+    """Return the same; raise LedgerError where the schedule has no release: none was charged for it."""
     number = release_number(times, users)
     if users > 0 and number == 0:
-        raise LedgerError("releases are on a schedule, and it has no release here; build for releases: every_user")
+        raise LedgerError(
+            "the schedule has no release after these users, and none was charged; read it at another time"
+        )
     return number

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 def overrides(options: argparse.Namespace) -> list[str]:
     """Return the values that the command line replaces in the config, --name and --memory among them."""
-    given = {key: getattr(options, key, None) for key in ("name", "memory")}
-    texts = {"name": json.dumps(given["name"]), "memory": given["memory"]}
-    return [*options.set, *(f"{key}={texts[key]}" for key, value in given.items() if value is not None)]
+    name, memory = getattr(options, "name", None), getattr(options, "memory", None)
+    # A name may look like a number in YAML: quoted, it is not read as one.
+    named = [] if name is None else [f"name={json.dumps(name)}"]
+    return [*options.set, *named, *([] if memory is None else [f"memory={memory}"])]
 
 
 def expanded_cells(options: argparse.Namespace) -> list[Experiment]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import keyword
 from pathlib import Path
 
@@ -38,7 +39,9 @@ def run(options: argparse.Namespace) -> int:
         raise broken_rule("NAME", "must be new", name, "there is a part of this name: choose another one")
     there = [file for file in (Path(f"{name}.py"), Path(f"{name}.yaml")) if file.exists()]
     if there:
-        raise broken_rule("NAME", f"must be that of no file here ({there[0]} exists)", name, "choose another one")
+        raise broken_rule("NAME", f"must not be that of a file here ({there[0]})", name, "choose another one")
+    if importlib.util.find_spec(name) is not None:
+        raise broken_rule("NAME", "must not be that of an installed Python module", name, "choose another one")
     module, old = _EXAMPLES[options.kind]
     words = "".join(word.capitalize() for word in name.split("_"))
     for suffix in (".py", ".yaml"):

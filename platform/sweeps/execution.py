@@ -112,8 +112,7 @@ def cause_of(error: BaseException) -> str:
 
 def _cause_in_kernel(text: str) -> str:
     """Return place, rule and remedy of a kernel that does not compile, from Numba's message of many lines."""
-    places = [*_PLACE.findall(text)]
-    own = next(((file, line) for file, line in places if "site-packages" not in file), None)
+    own = next(((file, line) for file, line in _PLACE.findall(text) if "site-packages" not in file), None)
     where = f" at {Path(own[0]).name}:{own[1]}" if own else ""
     if any(words in text for words in _ALLOCATES):
         rule = "a no_alloc_kernel must make no array, list or tuple of its own; write into its arguments"

@@ -26,7 +26,7 @@ class MessageInParts:
 
     def __post_init__(self) -> None:
         if not isinstance(self.parts, tuple) or not self.parts:
-            raise LedgerError(f"a message has parts, in a tuple, got {self.parts!r}; state all of them")
+            raise LedgerError(f"parts must be a tuple of at least one mechanism, got {self.parts!r}; give all of them")
         for part in self.parts:
             if not isinstance(part, VectorMechanism | GramMechanism):
                 raise LedgerError(f"a part must bound its own sensitivity, got {part!r}; take a mechanism of messages")
@@ -60,6 +60,12 @@ class ShuffledReports:
     report: Mechanism | BitMechanism | UnaryEncoder | MessageMechanism | MessageInParts
     users: int
 
+    def __post_init__(self) -> None:
+        if isinstance(self.report, ShuffledReports):
+            raise LedgerError(f"report must not be shuffled already, got {self.report.name}; give the randomiser")
+        if not isinstance(self.users, int) or self.users < 1:
+            raise LedgerError(f"users must be a whole number of at least 1, got {self.users}; give the smallest block")
+
     @property
     def name(self) -> str:
         """The name on certificates."""
@@ -74,10 +80,6 @@ class ShuffledReports:
     def arithmetic(self) -> str:
         """That of the report."""
         return self.report.arithmetic
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.users, int) or self.users < 1 or isinstance(self.report, ShuffledReports):
-            raise LedgerError(f"reports are shuffled once, in blocks of at least 1, got {self}; state both")
 
     def curve(self, sensitivity: Sensitivity | None = None) -> ShuffledLoss:
         """Return the curve of one report among the others of its block. Raises LedgerError if it has no pure loss.

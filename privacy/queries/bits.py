@@ -101,7 +101,7 @@ class BitQuery(Query):
 
     def __post_init__(self) -> None:
         if self.block < 0 or (self.block and self.law is None):
-            raise LedgerError(f"shuffled bits must have noise, and a block bits, got {self}; state both")
+            raise LedgerError(f"shuffled bits must have a law and a block of at least 1, got {self}; give both")
 
     @property
     def truth(self) -> float:

@@ -73,7 +73,7 @@ class CountQuery(Query):
                 f"the kernels cannot run a counter of type {type(self.noise.counter).__name__}; add its release"
             )
         if self.shuffled and (self.schedule is None or self.noise.law is None):
-            raise LedgerError("shuffled reports must have noise and a schedule of releases; state both")
+            raise LedgerError("shuffled counts must have a report with noise, and a schedule of releases; give both")
         if self._counts_releases and self.schedule:
             self.schedule.check_counter(self.noise.counter.n_items)
         if isinstance(self.noise.law, UnaryEncoder) and not _fits(self.noise.law, self.encoding.released):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, TypeVar, cast, get_args
+from typing import Any, ClassVar, Literal, cast, get_args
 
 from dprl.privacy.base import TrustModel
 from dprl.privacy.counters import RETIRED
@@ -20,16 +20,13 @@ from dprl.privacy.queries.gradient_calibration import GradientBudget, vector_law
 from dprl.privacy.queries.gradients import GradientLayout, GradientQuery
 from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQuery
 from dprl.privacy.queries.statistics_calibration import NODES, REWARD_SHARE, StatisticsBudget, counted_statistics
-from dprl.privacy.query import Query
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.schedule import ReleaseSchedule
-from dprl.privacy.trust_models.base import Budgeted, GradientSettings, Placed, TrustModelSettings
+from dprl.privacy.trust_models.base import Budgeted, D, GradientSettings, Placed, Q, TrustModelSettings
 from dprl.privacy.trust_models.counts import CountSettings
 from dprl.privacy.validation import check_choice, check_flag, check_positive, check_share, check_submissions
 
 ReleaseTimes = Literal["scheduled", "every_user"]
-D = TypeVar("D")
-Q = TypeVar("Q", bound=Query)
 
 
 class _OnSchedule(TrustModelSettings[D, Q]):

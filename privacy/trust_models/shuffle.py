@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal
 
 from dprl.privacy.accounting.composition import repeat
 from dprl.privacy.accounting.root_finding import inside
@@ -33,14 +33,11 @@ from dprl.privacy.queries.gradient_calibration import (
 from dprl.privacy.queries.gradients import GradientLayout, GradientQuery
 from dprl.privacy.queries.linear_statistics import StatisticsLayout, StatisticsQuery
 from dprl.privacy.queries.statistics_calibration import REWARD_SHARE, StatisticsBudget, certified_statistics
-from dprl.privacy.query import Query
 from dprl.privacy.randomness.streams import Streams
 from dprl.privacy.schedule import ReleaseSchedule
-from dprl.privacy.trust_models.base import Budgeted, GradientSettings, Placed, TrustModelSettings
+from dprl.privacy.trust_models.base import Budgeted, GradientSettings, Placed, Q, TrustModelSettings
 from dprl.privacy.trust_models.counts import CountSettings
 from dprl.privacy.validation import check_choice, check_flag, check_positive, check_share, check_submissions
-
-Q = TypeVar("Q", bound=Query)
 
 
 @dataclass(frozen=True)

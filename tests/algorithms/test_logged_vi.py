@@ -223,6 +223,8 @@ def test_recorded_episodes_are_padded_cut_and_mapped(tmp_path: Path) -> None:
         (episode([0, 1], [1], [5.0]), {}, r"must be a number in \[0, 1\], got another value"),
         (episode([0, 1], [4], [0.5]), {}, r"must be in 0..1, got another value"),
         (episode([0, 1], [1], [0.5]), {"reward_range": (0.5, 1.0)}, "reward_range must hold 0"),
+        (episode([0, 1], [1], [0.5]), {"reward_range": (-np.inf, 1.0)}, "reward_range must be finite"),
+        (episode([0, 1], [1], ["one"]), {}, "rewards must be one number a step"),  # type: ignore[list-item]
         (SimpleNamespace(observations=np.zeros((2, 3)), actions=np.zeros(1), rewards=np.zeros(1)), {}, "one integer"),
     ],
 )
@@ -231,4 +233,7 @@ def test_episodes_that_do_not_fit_are_refused_without_a_value_of_theirs(
 ) -> None:
     with pytest.raises(ValueError, match=told) as caught:
         log_episodes([given], tmp_path / "users.npz", **SIZES, **more)
-    assert not any(f"got {value}" in str(caught.value) for value in (7, 5.0, 4))
+    assert not any(f"got {value}" in str(caught.value) for value in (7, 5.0, 4, "one"))
+    assert not (tmp_path / "users.npz").exists()
+    with pytest.raises(ValueError, match=r"file must end in \.npz, got 'users'"):
+        log_episodes([given], "users", **SIZES)

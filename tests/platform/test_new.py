@@ -34,7 +34,8 @@ def test_a_new_part_is_certified_as_it_is_written(
         ("my-ucb", "must be one word of small letters, digits and _"),
         ("class", "must be one word"),
         ("pucb", "must be new"),
-        ("there", "must be that of no file here (there.yaml exists)"),
+        ("there", "must not be that of a file here (there.yaml)"),
+        ("json", "must not be that of an installed Python module"),
     ],
 )
 def test_a_name_that_is_taken_or_none_is_refused(

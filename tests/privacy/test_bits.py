@@ -214,7 +214,7 @@ def test_blocks_that_prove_nothing_are_refused() -> None:
         with pytest.raises(ValueError, match=message):
             ShuffleBitPrivacy(**{"epsilon": 1.0, "delta": 1e-6, **settings})  # type: ignore[arg-type]
     for wrong in ({"block": 5}, {"block": -1}):
-        with pytest.raises(LedgerError, match="shuffled bits must have noise, and a block bits"):
+        with pytest.raises(LedgerError, match="shuffled bits must have a law and a block"):
             BitQuery(None, **wrong)
     one, other = shuffled(), built()
     for query, request in ((one.query, other.request), (other.query, one.request)):

@@ -138,7 +138,7 @@ def test_a_release_that_is_not_on_the_schedule_is_refused(
         return
     later = privatizer.release()
     assert (later.users, later.values.tolist()) == (4, last.values.tolist())
-    with pytest.raises(LedgerError, match="it has no release here"):
+    with pytest.raises(LedgerError, match="the schedule has no release after these users"):
         send_and_release(privatizer.channel, users[5].index, users[5].value, 6)
 
 

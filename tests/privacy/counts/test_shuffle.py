@@ -159,7 +159,7 @@ def test_only_shuffled_reports_run_under_the_model_and_only_in_one_process() -> 
     for query, request in ((privatizer.query, local.request), (local.query, privatizer.request)):
         with pytest.raises(LedgerError, match="reports must be shuffled with model shuffle only"):
             Privatizer(query, request, 20_000, STREAMS)
-    with pytest.raises(LedgerError, match="shuffled reports must have noise and a schedule of releases"):
+    with pytest.raises(LedgerError, match="shuffled counts must have a report with noise, and a schedule"):
         replace(local.query, shuffled=True)
 
 

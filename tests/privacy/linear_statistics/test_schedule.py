@@ -172,7 +172,7 @@ def test_a_release_that_is_not_on_the_schedule_is_refused(settings: dict[str, An
     before = reader.take(privatizer, given[:4])[4]
     privatizer.charge(5, 5)
     send_statistics(privatizer.channel, *given[4], 5)
-    with pytest.raises(LedgerError, match="releases are on a schedule, and it has no release here"):
+    with pytest.raises(LedgerError, match="the schedule has no release after these users"):
         add_statistics(privatizer.channel, *reader.sums, reader.corrections)
     n_sums = before.size - LAYOUT.n_corrections
     np.testing.assert_array_equal(np.concatenate([array.ravel() for array in reader.sums]), before[:n_sums])
@@ -188,7 +188,7 @@ def test_the_release_after_the_last_one_is_refused() -> None:
         send_statistics(privatizer.channel, *records()[0], user)
         if user < 45:
             aggregate_statistics(privatizer.channel, *reader.sums, reader.corrections)
-    with pytest.raises(LedgerError, match="it has no release here"):
+    with pytest.raises(LedgerError, match="the schedule has no release after these users"):
         add_statistics(privatizer.channel, *reader.sums, reader.corrections)
     assert privatizer.certificate("x").users == 45
 

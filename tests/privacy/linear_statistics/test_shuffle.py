@@ -121,7 +121,7 @@ def test_a_sum_of_less_than_a_block_is_refused() -> None:
     made.charge(1, USERS)
     shape = (LAYOUT.n_messages, LAYOUT.horizon, LAYOUT.dimension)
     send_statistics(made.channel, np.zeros(shape), np.zeros(shape[:2]), np.zeros((2, LAYOUT.horizon, 2)), 1)
-    with pytest.raises(LedgerError, match="releases are on a schedule, and it has no release here"):
+    with pytest.raises(LedgerError, match="the schedule has no release after these users"):
         add_statistics(made.channel, np.zeros((*shape, 3)), np.zeros(shape), np.zeros((2, LAYOUT.horizon, 2)))
 
 
@@ -214,7 +214,7 @@ def test_the_ledger_refuses_messages_without_a_finite_loss_before_they_are_charg
         with pytest.raises(LedgerError):
             ReleaseEvent.of_message("statistics", ShuffledReports(message(), BLOCK), False, 3, "seeded")
     for users in (0, 10.5):
-        with pytest.raises(LedgerError, match="in blocks of at least 1"):
+        with pytest.raises(LedgerError, match="users must be a whole number of at least 1"):
             ShuffledReports(parts[0], users)  # type: ignore[arg-type]
     with pytest.raises(LedgerError, match="must have a pure epsilon, got gram_gaussian"):
         Privatizer(
