@@ -27,7 +27,7 @@ from dprl.privacy.trust_models.local import LocalGradientPrivacy, LocalPrivacy
 
 FAMILIES = CountFamilies(2, (CountFamily("visits", 4, 2),))
 STREAMS = Streams(0, "runs that fit")
-ONE_SUBMISSION = "submissions must be 1 where a server counts or users are shuffled on a schedule, got 2; take model: ldp"
+ONE_SUBMISSION = "submissions must be 1 where a server counts or users are shuffled on a schedule, got 2"
 
 
 def private(query: Any, n_users: int, submissions: int = 1) -> Privatizer[Any]:
