@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -57,9 +58,18 @@ def test_configs_have_the_same_keys_and_defaults() -> None:
 
 
 def cells_of(name: str) -> list[dict[str, Any]]:
-    """Return a config's first cell in full, and of the others the settings that differ from it."""
-    first, *others = [cell.as_mapping() for cell in load_cells(config_files()[name])]
-    return [first, *({key: each[key] for key in each if each[key] != first.get(key)} for each in others)]
+    """Return a config's first cell in full, then the first of each algorithm, environment and trust model: how it differs.
+
+    The last row has the number of cells, and a digest of all.
+    """
+    cells = [cell.as_mapping() for cell in load_cells(config_files()[name])]
+    first = cells[0]
+    names = (("algorithm", "name"), ("env", "name"), ("privacy", "model"))
+    shown = {tuple(each[section][key] for section, key in names): each for each in reversed(cells[1:])}
+    others = [each for each in cells[1:] if any(each is one for one in shown.values())]
+    digest = hashlib.sha256(json.dumps(cells).encode()).hexdigest()
+    differing = [{key: each[key] for key in each if each[key] != first.get(key)} for each in others]
+    return [first, *differing, {"cells": len(cells), "sha256": digest}]
 
 
 def lines_of(tables: dict[str, list[dict[str, Any]]]) -> str:
