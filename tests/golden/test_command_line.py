@@ -58,7 +58,7 @@ def test_configs_have_the_same_keys_and_defaults() -> None:
 
 
 def cells_of(name: str) -> list[dict[str, Any]]:
-    """Return a config's first cell in full, then the first of each algorithm, environment and trust model: how it differs.
+    """Return a config's first cell in full, and how the first of each algorithm, environment and trust model differs.
 
     The last row has the number of cells, and a digest of all.
     """
